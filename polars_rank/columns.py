@@ -1,0 +1,168 @@
+"""Which columns of the user's frame are the query, the document, the score and the label."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import polars as pl
+
+from polars_rank.errors import ArgumentError, SchemaError, SourceError, hint
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+#: What a long table may come as. pyarrow tables, datasets and readers are accepted too.
+Frame: TypeAlias = pl.DataFrame | pl.LazyFrame
+Names: TypeAlias = "str | Sequence[str]"
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Names of the columns in one frame, checked against its schema."""
+
+    query: tuple[str, ...]
+    by: tuple[str, ...]
+    doc: str | None
+    score: str
+    label: str
+    schema: pl.Schema
+
+    @property
+    def keys(self) -> list[str]:
+        """The columns that tell lists apart."""
+        return [*self.by, *self.query]
+
+    def number(self, name: str) -> pl.Expr:
+        """Return a score or label column as integers or floats."""
+        dtype = self.schema[name]
+        plain = dtype.is_integer() or dtype.is_float()
+        return pl.col(name) if plain else pl.col(name).cast(pl.Float64)
+
+    @classmethod
+    def find(
+        cls,
+        schema: pl.Schema,
+        *,
+        query: Names | None,
+        doc: str | None,
+        score: str,
+        label: str,
+        by: Names | None,
+    ) -> Columns:
+        """Check the names and types against the schema; raise `SchemaError` where one is off."""
+        queries, groups = names("query", query), names("by", by)
+        if query is not None and not queries:
+            message = "`query` must name at least one column"
+            raise ArgumentError(message)
+        if doc == "doc" and doc not in schema:
+            doc = None
+        wanted = {"query": queries, "by": groups, "doc": names("doc", doc),
+                  "score": names("score", score), "label": names("label", label)}
+        for parameter, columns in wanted.items():
+            for column in columns:
+                check_there(parameter, column, schema)
+        both = set(queries) & set(groups)
+        if both:
+            message = f"column {both.pop()!r} is in `by` and in `query`; leave it in one of them"
+            raise ArgumentError(message)
+        for parameter, column in (("score", score), ("label", label)):
+            _check_number(parameter, column, schema[column])
+        for parameter in ("query", "by", "doc"):
+            for column in wanted[parameter]:
+                _check_id(parameter, column, schema[column])
+        return cls(queries, groups, doc, score, label, schema)
+
+
+def names(parameter: str, value: Names | None) -> tuple[str, ...]:
+    """Return one name, several or none as a tuple; raise `ArgumentError` for anything else."""
+    if value is None:
+        return ()
+    given = (value,) if isinstance(value, str) else tuple(value)
+    for name in given:
+        if not isinstance(name, str):
+            message = f"`{parameter}` must be column names; found {name!r}"
+            raise ArgumentError(message)
+        if given.count(name) > 1:
+            message = f"`{parameter}` names the column {name!r} twice"
+            raise ArgumentError(message)
+    return given
+
+
+def lazy(frame: Any) -> pl.LazyFrame:
+    """Return any kind of table as a LazyFrame."""
+    if isinstance(frame, pl.LazyFrame):
+        return frame
+    if isinstance(frame, pl.DataFrame):
+        return frame.lazy()
+    return _from_arrow(frame)
+
+
+def same_kind(frame: Any, plan: Callable[[pl.LazyFrame], pl.LazyFrame]) -> Any:
+    """Run a lazy plan on any table: LazyFrame in, LazyFrame out; otherwise a DataFrame."""
+    result = plan(lazy(frame))
+    return result if isinstance(frame, pl.LazyFrame) else result.collect(engine="streaming")
+
+
+def schema_of(frame: pl.LazyFrame) -> pl.Schema:
+    """Return the schema of a plan; raise `SourceError` where its files cannot be read."""
+    try:
+        return frame.collect_schema()
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise unreadable(error) from error
+
+
+def unreadable(error: Exception) -> SourceError:
+    """Return the error for files that Polars cannot read."""
+    return SourceError(
+        f"the log cannot be read: {error}; check that the files are whole and have one schema"
+    )
+
+
+def _from_arrow(table: Any) -> pl.LazyFrame:
+    import pyarrow as pa  # noqa: PLC0415  (slow to import, seldom needed)
+    from pyarrow import dataset  # noqa: PLC0415
+
+    if isinstance(table, dataset.Dataset):
+        return pl.scan_pyarrow_dataset(table)
+    if isinstance(table, pa.RecordBatchReader):
+        table = table.read_all()
+    if isinstance(table, (pa.Table, pa.RecordBatch)):
+        return pl.DataFrame(table).lazy()
+    message = (
+        "a frame must be a Polars LazyFrame or DataFrame, or a pyarrow Table, Dataset or "
+        f"RecordBatchReader; found {type(table).__name__}"
+    )
+    raise ArgumentError(message)
+
+
+def check_there(parameter: str, column: str, schema: pl.Schema) -> None:
+    """Raise `SchemaError` unless the column that a parameter names exists."""
+    if column in schema:
+        return
+    columns = ", ".join(map(repr, schema))
+    message = (
+        f"there is no column {column!r}, which `{parameter}` names; the frame has {columns}."
+        f"{hint(column, schema)} Name the right one with {parameter}=..."
+    )
+    raise SchemaError(message)
+
+
+def _check_number(parameter: str, column: str, dtype: pl.DataType) -> None:
+    if dtype.is_numeric() or dtype in (pl.Boolean, pl.Null):
+        return
+    remedy = f"cast it, as in pl.col({column!r}).cast(pl.Float64)"
+    if isinstance(dtype, (pl.List, pl.Array)):
+        remedy = "turn one row per query into one row per document with pr.from_lists(...)"
+    message = f"column {column!r} (`{parameter}`) must be numeric; found {dtype}; {remedy}"
+    raise SchemaError(message)
+
+
+def _check_id(parameter: str, column: str, dtype: pl.DataType) -> None:
+    if not isinstance(dtype, (pl.List, pl.Array)):
+        return
+    message = (
+        f"column {column!r} (`{parameter}`) must hold one id per row; found {dtype}; turn one row "
+        "per query into one row per document with pr.from_lists(...)"
+    )
+    raise SchemaError(message)

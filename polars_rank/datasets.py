@@ -1,0 +1,255 @@
+"""A generated search log, so that everything runs with no download.
+
+Every number is a hash of (seed, query, document, run, purpose): the log does not depend on the
+engine, on the size of batches, or on which of its columns and rows are asked for.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+from polars import col
+from polars.io.plugins import register_io_source
+
+from polars_rank.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+_SCHEMA = {
+    "run": pl.String,
+    "query": pl.Int64,
+    "doc": pl.Int64,
+    "score": pl.Float64,
+    "label": pl.Int8,
+    "country": pl.String,
+    "position": pl.Int32,
+    "click": pl.Boolean,
+    "dwell": pl.Float64,
+}
+_BATCH_ROWS = 250_000  # little memory, yet enough rows to keep Polars busy
+
+_CATALOGUES = (9_999_991, 2**31 - 1)  # documents there are: primes, so that no stride repeats one
+_COUNTRIES = {"BR": 0.08, "DE": 0.22, "FR": 0.36, "GB": 0.52, "IN": 0.70, "US": 1.0}  # cumulative
+_GRADES = (0.38, 0.18, 0.06, 0.015)  # shares of documents with a label of at least 1, 2, 3, 4
+_BARREN = 0.06  # share of queries without any relevant document
+_UNJUDGED = 0.12  # share of documents
+_COARSE = 0.3  # share of documents whose score is rounded, which makes ties
+
+
+def search_log(
+    queries: int = 1_000,
+    docs_per_query: int | tuple[int, int] = 20,
+    *,
+    runs: int | str | Sequence[str] = ("bm25", "neural"),
+    seed: int = 0,
+    string_ids: bool = False,
+) -> pl.LazyFrame:
+    """Generate a realistic search log: several runs over the same judgments.
+
+    The rows are made in batches as they are read, so ``sink_parquet`` writes a log of any size in
+    little memory. The same arguments always give the same rows, and a run of a longer log begins
+    with the rows of a shorter one.
+
+    Parameters
+    ----------
+    queries
+        Number of queries, 0 or more; each has one list in every run.
+    docs_per_query
+        Documents per list, those judged but not retrieved included: their mean (the lengths are
+        spread evenly over 1 to twice the mean less one), or their least and greatest number.
+    runs
+        How many runs, or their names, worst first: each ranks better than the one before it.
+    seed
+        Any whole number; another seed gives another log.
+    string_ids
+        Give queries and documents strings (``"q000000042"``) as ids instead of integers.
+
+    Returns
+    -------
+    LazyFrame
+        Sorted by run and query, in no particular order within a list; one row per run, query
+        and doc, with the columns
+
+        - ``run``, ``query``, ``doc``: the ids;
+        - ``score``: higher is better, some are tied; null = judged but not retrieved;
+        - ``label``: 0 (most) to 4, the same in every run; null = retrieved but not judged; some
+          queries have no relevant document;
+        - ``country``: where the query came from;
+        - ``position``: the place where the document was shown, 1 = top; null = not shown;
+        - ``click``: likelier near the top and with a higher label; null = not shown;
+        - ``dwell``: seconds spent on the document; null = not clicked.
+
+    Raises
+    ------
+    ArgumentError
+        If a number is out of range, or run names are missing or repeated.
+
+    Examples
+    --------
+    >>> from polars_rank.datasets import search_log
+    >>> log = search_log(100, docs_per_query=(5, 30), seed=7)
+    >>> log.select("run", "query").unique().collect().height
+    200
+    """
+    _check_whole("queries", queries, least=0)
+    _check_whole("seed", seed)
+    low, high = _lengths(docs_per_query)
+    names = _names(runs)
+    schema = pl.Schema(_SCHEMA)
+    if string_ids:
+        schema |= {"query": pl.String(), "doc": pl.String()}
+
+    def batches(
+        columns: list[str] | None,
+        predicate: pl.Expr | None,
+        n_rows: int | None,
+        _batch_size: int | None,
+    ) -> Iterator[pl.DataFrame]:
+        left = n_rows if n_rows is not None else queries * high * len(names)
+        step = max(1, 2 * min(left, _BATCH_ROWS) // (low + high))
+        for name in sorted(names):
+            for start in range(0, queries, step):
+                log = _log(start, min(start + step, queries), low, high, names.index(name), seed)
+                if string_ids:
+                    log = log.with_columns(_text("query"), _text("doc"))
+                named = log.select(pl.lit(name).alias("run"), *list(_SCHEMA)[1:]).cast(schema)
+                batch = named.select(columns or list(schema)).head(left).collect()
+                yield batch if predicate is None else batch.filter(predicate)
+                left -= batch.height
+                if left == 0:
+                    return
+
+    return register_io_source(batches, schema=schema, is_pure=True, explain_name="search_log")
+
+
+def _log(start: int, stop: int, low: int, high: int, order: int, seed: int) -> pl.LazyFrame:
+    """Return the list of each query from `start` to before `stop` in the run number `order`."""
+    catalogue = next(size for size in _CATALOGUES if size > high)
+    quality = 1 - 0.5 ** (order + 1)  # of the run: the share of the label that its score knows
+    query, doc, shown = col("_query"), col("_doc"), col("_shown")  # a hash for each, see below
+
+    lists = (
+        pl.LazyFrame()
+        .select(query=pl.int_range(start, stop, dtype=pl.UInt64))
+        .with_columns(_query=_hash(_hash(_uint64(seed), "seed"), col("query")))
+        .with_columns(
+            _index=pl.int_ranges(low + _hash(query, "length") % (high - low + 1), dtype=pl.UInt64),
+            _first=_hash(query, "first") % catalogue,
+            _stride=_hash(query, "stride") % (catalogue - 1) + 1,
+            _richness=pl.when(_uniform(query, "barren") >= _BARREN)
+            .then(0.3 + 1.4 * _uniform(query, "rich"))
+            .otherwise(0.0),
+            country=_country(_uniform(query, "country")),
+        )
+    )
+    documents = lists.explode("_index").with_columns(_doc=_hash(query, col("_index")))
+    judgments = documents.with_columns(
+        doc=(col("_first") + col("_index") * col("_stride")) % catalogue,
+        _shown=_hash(doc, f"run {order}"),
+        _truth=pl.sum_horizontal(_uniform(doc, "label") < col("_richness") * g for g in _GRADES),
+        _judged=_uniform(doc, "judged") >= _UNJUDGED,
+        _grid=pl.when(_uniform(doc, "coarse") < _COARSE).then(2.0).otherwise(1024.0),
+    )
+    # Runs err partly together (`doc`), partly each in its own way (`shown`).
+    belief = 0.8 * quality * col("_truth") + _noise(doc) + _noise(shown)
+    retrieved = ~col("_judged") | (_uniform(shown, "found") < 0.8 + 0.15 * quality)
+    return (
+        judgments.with_columns(
+            label=pl.when("_judged").then("_truth"),
+            score=pl.when(retrieved).then(
+                ((10 + 2 * belief) * col("_grid")).floor() / col("_grid")
+            ),
+        )
+        .with_columns(position=col("score").rank("ordinal", descending=True).over("query"))
+        .with_columns(
+            click=_uniform(shown, "click")
+            < (0.05 + 0.2 * col("_truth")) / col("position").cast(pl.Float64).sqrt(),
+        )
+        .with_columns(dwell=pl.when("click").then(_seconds(_uniform(shown, "dwell"))))
+    )
+
+
+def _seconds(uniform: pl.Expr) -> pl.Expr:
+    """Return a skewed time around 8 s per grade, at most half an hour."""
+    return (8 * (1 + col("_truth")) * uniform / (1.02 - uniform)).clip(0.5, 1800).round(1)
+
+
+def _country(uniform: pl.Expr) -> pl.Expr:
+    country = pl.lit(None, dtype=pl.String)
+    for name, share in reversed(_COUNTRIES.items()):
+        country = pl.when(uniform < share).then(pl.lit(name)).otherwise(country)
+    return country
+
+
+def _text(name: str) -> pl.Expr:
+    """Return a column of ids as strings that sort as the numbers do."""
+    return (pl.lit(name[0]) + col(name).cast(pl.String).str.zfill(9)).alias(name)
+
+
+# Random numbers: the splitmix64 generator (Steele, Lea and Flood 2014) as a hash, in wrapping
+# 64-bit arithmetic. Only exact operations follow it, no logarithms, whose last digit depends
+# on the machine.
+
+
+def _uint64(value: int) -> pl.Expr:
+    return pl.lit(value % 2**64, dtype=pl.UInt64)
+
+
+def _hash(state: pl.Expr, purpose: str | pl.Expr) -> pl.Expr:
+    """Return 64 random bits for each state and purpose."""
+    if isinstance(purpose, str):
+        purpose = _uint64(int.from_bytes(purpose.encode(), "big"))
+    bits = state + (purpose + 1) * _uint64(0x9E3779B97F4A7C15)
+    bits = (bits ^ (bits // 2**30)) * _uint64(0xBF58476D1CE4E5B9)
+    bits = (bits ^ (bits // 2**27)) * _uint64(0x94D049BB133111EB)
+    return bits ^ (bits // 2**31)
+
+
+def _uniform(state: pl.Expr, purpose: str) -> pl.Expr:
+    """Return a number from 0 to below 1."""
+    return (_hash(state, purpose) // 2**11).cast(pl.Float64) * 2.0**-53
+
+
+def _noise(state: pl.Expr) -> pl.Expr:
+    """Return a number around 0, from -1 to 1 with variance 1/6: the sum of two uniform ones."""
+    bits = _hash(state, "noise")
+    return (bits // 2**32 + bits % 2**32).cast(pl.Float64) * 2.0**-32 - 1
+
+
+def _lengths(docs_per_query: int | tuple[int, int]) -> tuple[int, int]:
+    """Return the least and the greatest number of documents in a list."""
+    if isinstance(docs_per_query, int):
+        _check_whole("docs_per_query", docs_per_query, least=1)
+        low, high = 1, 2 * docs_per_query - 1
+    elif isinstance(docs_per_query, (tuple, list)) and len(docs_per_query) == len(("low", "high")):
+        low, high = docs_per_query
+        _check_whole("docs_per_query", low, least=1)
+        _check_whole("docs_per_query", high, least=low)
+    else:
+        msg = f"`docs_per_query` must be a number or a pair of them; found {docs_per_query!r}"
+        raise ArgumentError(msg)
+    if high >= _CATALOGUES[-1]:
+        msg = f"`docs_per_query` must be below {_CATALOGUES[-1]}; found {high}"
+        raise ArgumentError(msg)
+    return low, high
+
+
+def _names(runs: int | str | Sequence[str]) -> list[str]:
+    if isinstance(runs, int):
+        _check_whole("runs", runs, least=1)
+        return [f"run{number:0{len(str(runs))}}" for number in range(1, runs + 1)]
+    names = [runs] if isinstance(runs, str) else list(runs)
+    if not names or len(set(names)) < len(names):
+        msg = f"`runs` must be a number of runs or different names; found {runs!r}"
+        raise ArgumentError(msg)
+    return names
+
+
+def _check_whole(name: str, value: object, least: int | None = None) -> None:
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    if not whole or (least is not None and value < least):  # type: ignore[operator]
+        above = "" if least is None else f" of at least {least}"
+        msg = f"`{name}` must be a whole number{above}; found {value!r}"
+        raise ArgumentError(msg)

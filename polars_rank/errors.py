@@ -1,0 +1,52 @@
+"""The errors of polars_rank: one family, so that one `except` catches them all."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+class RankError(ValueError):
+    """Any error that polars_rank raises on purpose."""
+
+
+class ArgumentError(RankError):
+    """A parameter has a value that it cannot have."""
+
+
+class SchemaError(RankError):
+    """A column is missing, is there twice, or has a type that does not fit."""
+
+
+class DataError(RankError):
+    """Rows hold values that cannot be evaluated: NaN, null queries, duplicates."""
+
+
+class SourceError(RankError):
+    """A file cannot be read as a log."""
+
+
+class MissingExtraError(RankError, ImportError):
+    """An optional dependency is not installed."""
+
+
+def missing_extra(extra: str, cause: ImportError) -> MissingExtraError:
+    """Return the error that names the extra to install for a failed import."""
+    message = (
+        f"this needs the package {cause.name!r}, which is not installed; "
+        f"install it with: pip install 'polars_rank[{extra}]'"
+    )
+    return MissingExtraError(message)
+
+
+def hint(found: str, candidates: Iterable[str]) -> str:
+    """Return " Did you mean ...?" for candidates that look like `found`, or nothing."""
+    names = sorted(set(candidates))
+    folded = {name.lower(): name for name in reversed(names)}
+    close = get_close_matches(found.lower(), folded, n=3, cutoff=0.5)
+    if not close:
+        return ""
+    return f" Did you mean {' or '.join(repr(folded[name]) for name in close)}?"

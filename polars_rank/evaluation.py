@@ -1,0 +1,349 @@
+"""`per_query` and `evaluate`: from the long table to numbers, as one lazy plan."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import polars as pl
+
+from polars_rank.columns import Columns, Names, same_kind, schema_of
+from polars_rank.errors import ArgumentError, SchemaError, hint
+from polars_rank.layout import number_column
+from polars_rank.metrics.metric import Metric, one_of
+from polars_rank.naming import output_name, resolve
+from polars_rank.ranked import HITS, LABEL, POSITION, RETRIEVED, SCORE, lowering
+from polars_rank.ranking import (
+    RANKED,
+    Duplicates,
+    Order,
+    Ties,
+    check_options,
+    is_relevant,
+    rank_order,
+)
+from polars_rank.validation import (
+    FAULTS,
+    fault,
+    faults,
+    raise_for_faults,
+    rules,
+    without_duplicates,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+Metrics: TypeAlias = "str | pl.Expr | Iterable[str | pl.Expr]"
+Undefined: TypeAlias = Literal["zero", "skip", "one", "null"]
+
+
+def per_query(
+    frame: Any,
+    metrics: Metrics,
+    *,
+    query: Names = "query",
+    doc: str | None = "doc",
+    score: str = "score",
+    label: str = "label",
+    by: Names | None = None,
+    ties: Ties | None = None,
+    relevant: float = 1,
+    duplicates: Duplicates = "error",
+) -> Any:
+    """Evaluate every list: one row per query, one column per metric.
+
+    Parameters
+    ----------
+    frame
+        The long table: a LazyFrame, a DataFrame or a pyarrow table, one row per document of
+        a list.
+    metrics
+        A name ("ndcg@10", "ap", "P_5", "ndcg(gain='exp2')@10"), a metric (`pr.ndcg(10)`), any
+        expression over the ranked table, or several of them.
+    query, doc, score, label
+        Names of the columns; `query` may be several. Without a column "doc", or with
+        `doc=None`, documents have no ids. A null score means judged but not retrieved, a null
+        label retrieved but not judged.
+    by
+        Columns that split the table: a list is the rows that share (by..., query).
+    ties
+        How tied scores are ordered; see `rank`.
+    relevant
+        The lowest label that is relevant.
+    duplicates
+        What to do with a document that stands twice in a list: "error", "max" or "first".
+
+    Returns
+    -------
+    LazyFrame or DataFrame
+        Like `frame`: the `by` and `query` columns and a column per metric; null where a metric
+        is undefined for the list. Rows are in the order of those keys, or in the log's own
+        order where `scan_log` found that the rows of a list stand together.
+
+    Raises
+    ------
+    SchemaError
+        For a missing or not numeric column.
+    DataError
+        For a null query, NaN or infinite scores or labels, duplicate documents, labels too
+        large for a gain; lazily, when the result is collected.
+    ArgumentError
+        For an unknown metric or a parameter out of its range.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> import polars_rank as pr
+    >>> df = pl.DataFrame({
+    ...     "query": ["a", "a", "b"], "score": [0.9, 0.1, 0.5], "label": [0, 1, 0]
+    ... })
+    >>> pr.per_query(df, ["rr", "p@1"])
+    shape: (2, 3)
+    ┌───────┬──────┬─────┐
+    │ query ┆ rr   ┆ p@1 │
+    │ ---   ┆ ---  ┆ --- │
+    │ str   ┆ f64  ┆ f64 │
+    ╞═══════╪══════╪═════╡
+    │ a     ┆ 0.5  ┆ 0.0 │
+    │ b     ┆ null ┆ 0.0 │
+    └───────┴──────┴─────┘
+    """
+    wanted = resolve(metrics)
+    check_options(relevant, duplicates)
+
+    def plan(log: pl.LazyFrame) -> pl.LazyFrame:
+        columns = Columns.find(
+            schema_of(log), query=query, doc=doc, score=score, label=label, by=by
+        )
+        _check_names(wanted, columns.keys)
+        return _per_list(log, wanted, columns, columns.keys, ties, relevant, duplicates)
+
+    return same_kind(frame, plan)
+
+
+def evaluate(
+    frame: Any,
+    metrics: Metrics,
+    *,
+    query: Names = "query",
+    doc: str | None = "doc",
+    score: str = "score",
+    label: str = "label",
+    by: Names | None = None,
+    ties: Ties | None = None,
+    relevant: float = 1,
+    duplicates: Duplicates = "error",
+    undefined: Undefined = "zero",
+) -> Any:
+    """Evaluate a log: the mean of each metric over the queries, per group.
+
+    Parameters
+    ----------
+    frame, metrics, query, doc, score, label, by, ties, relevant, duplicates
+        As for `per_query`; the `by` columns are the groups.
+    undefined
+        What a metric counts as where it is undefined for a list: "zero" (as in trec_eval and
+        scikit-learn), "one" (as in LightGBM), "skip" to leave the list out of that mean,
+        "null" to make the mean null.
+
+    Returns
+    -------
+    LazyFrame or DataFrame
+        Like `frame`: one row per group in sorted order, with the `by` columns, `queries` (how
+        many lists) and a column per metric. Without `by` one row, also for an empty log:
+        `queries` = 0 and null means.
+
+    Raises
+    ------
+    SchemaError, DataError, ArgumentError
+        As for `per_query`.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> import polars_rank as pr
+    >>> df = pl.DataFrame({
+    ...     "query": ["a", "a", "b"], "score": [0.9, 0.1, 0.5], "label": [0, 1, 0]
+    ... })
+    >>> pr.evaluate(df, ["rr", "p@1"], undefined="skip")
+    shape: (1, 3)
+    ┌─────────┬─────┬─────┐
+    │ queries ┆ rr  ┆ p@1 │
+    │ ---     ┆ --- ┆ --- │
+    │ u32     ┆ f64 ┆ f64 │
+    ╞═════════╪═════╪═════╡
+    │ 2       ┆ 0.5 ┆ 0.0 │
+    └─────────┴─────┴─────┘
+    """
+    wanted = resolve(metrics)
+    check_options(relevant, duplicates)
+    one_of("undefined", undefined, ("zero", "skip", "one", "null"))
+
+    def plan(log: pl.LazyFrame) -> pl.LazyFrame:
+        columns = Columns.find(
+            schema_of(log), query=query, doc=doc, score=score, label=label, by=by
+        )
+        _check_names(wanted, [*columns.keys, "queries"])
+        lists = _per_list(log, wanted, columns, [*columns.by], ties, relevant, duplicates)
+        means = [_mean(output_name(metric), undefined) for metric in wanted]
+        queries = pl.len().alias("queries")
+        if not columns.by:
+            return lists.select(queries, *means)
+        return lists.group_by(columns.by).agg(queries, *means).sort(columns.by)
+
+    return same_kind(frame, plan)
+
+
+def _per_list(
+    log: pl.LazyFrame,
+    metrics: list[pl.Expr],
+    columns: Columns,
+    keep: list[str],
+    ties: Ties | None,
+    threshold: float,
+    duplicates: Duplicates,
+) -> pl.LazyFrame:
+    """Sort each list once, compute the terms that metrics share once, aggregate once."""
+    with lowering() as shared:
+        aggregations = [
+            metric.lowered() if isinstance(metric, Metric) else metric for metric in metrics
+        ]
+    read = {name for part in (*aggregations, *shared.terms) for name in part.meta.root_names()}
+    extras = _extras(read, columns)
+    found = rules(columns, shared.rules)
+    log = without_duplicates(log, columns, duplicates)
+    lists = _Lists.of(columns, keep)
+    long = _canonical(log, columns, lists, [*extras, fault(found)])
+    inner = replace(columns, score="score", label="label", schema=long.collect_schema())
+    if columns.doc is not None:
+        inner = replace(inner, doc="doc")
+    carried = ["label", *(name for name in ("score", "doc") if name in read), *extras]
+    ranked = _in_rank_order(long, inner, lists, rank_order(ties, inner), carried, read, threshold)
+    results = (
+        ranked.with_columns(is_relevant(LABEL, threshold).alias("relevant"))
+        .with_columns(pl.when(POSITION <= pl.col("__retrieved")).then(POSITION).alias("rank"))
+        .with_columns(pl.when(RETRIEVED).then(HITS) for _ in {"hits"} & read)
+        .with_columns(shared.columns())
+        .group_by(lists.group, maintain_order=True)
+        .agg(*lists.carried, *aggregations, pl.col(FAULTS).first())
+    )
+    names = [output_name(metric) for metric in metrics]
+    kept = [pl.col(inner_name).alias(name) for name, inner_name in lists.keys.items()]
+    return raise_for_faults(results.select(*kept, *names, FAULTS), log, columns, found)
+
+
+@dataclass(frozen=True)
+class _Lists:
+    """How lists are told apart: by their keys, or by the number that `scan_log` gave them."""
+
+    order: list[str]  # columns of the log that stand in order
+    group: list[str]  # the same under our names
+    keys: dict[str, str]  # columns of the result and our names for them
+
+    @classmethod
+    def of(cls, columns: Columns, keep: list[str]) -> _Lists:
+        number = number_column(columns.keys)
+        numbered = number in columns.schema
+        keys = {key: f"__key_{index}" for index, key in enumerate(columns.keys)}
+        kept = {key: keys[key] for key in keep}
+        if numbered:
+            return cls([number], ["__list"], kept)
+        return cls(columns.keys, list(keys.values()), kept)
+
+    @property
+    def carried(self) -> list[pl.Expr]:
+        return [pl.col(name).first() for name in self.keys.values() if name not in self.group]
+
+
+def _extras(read: set[str], columns: Columns) -> list[str]:
+    """Return the columns of the log that the user's own expressions read."""
+    canonical = {"score", "label", *RANKED, *([] if columns.doc is None else ["doc"])}
+    extras = sorted(name for name in read - canonical if not name.startswith("__"))
+    for name in extras:
+        if name not in columns.schema:
+            there = ", ".join(map(repr, [*RANKED, *columns.schema]))
+            message = f"a metric reads the column {name!r}, but the ranked table has {there}."
+            raise SchemaError(message + hint(name, [*RANKED, *columns.schema]))
+    return extras
+
+
+def _canonical(
+    log: pl.LazyFrame, columns: Columns, lists: _Lists, more: list[str | pl.Expr]
+) -> pl.LazyFrame:
+    """Return the log sorted by list, under our own names, with the columns that are read."""
+    named = {**lists.keys, **dict(zip(lists.order, lists.group, strict=True))}
+    return (
+        log.sort(lists.order, maintain_order=True)
+        .select(
+            *(pl.col(column).alias(name) for column, name in named.items()),
+            *([] if columns.doc is None else [pl.col(columns.doc).alias("doc")]),
+            columns.number(columns.score).alias("score"),
+            columns.number(columns.label).alias("label"),
+            *more,
+        )
+        # Polars loses the hint on renamed keys and would gather all rows without it.
+        .set_sorted(lists.group)
+    )
+
+
+def _in_rank_order(
+    long: pl.LazyFrame,
+    columns: Columns,
+    lists: _Lists,
+    order: Order,
+    carried: list[str],
+    read: set[str],
+    threshold: float,
+) -> pl.LazyFrame:
+    """Return the rows of each list in rank order, with what only a whole list can tell."""
+    aggregations = {
+        "__row": order.sort(pl.struct(carried)),
+        "__position": pl.int_range(1, pl.len() + 1, dtype=pl.UInt32),
+        "__ideal_label": LABEL.sort(descending=True, nulls_last=True),
+    }
+    label = pl.element().struct.field("label")
+    whole_list = {
+        "hits": is_relevant(label, threshold).cum_sum(),
+        "ideal_rank": label.rank("ordinal", descending=True),
+    }
+    aggregations = {
+        name: aggregation
+        for name, aggregation in aggregations.items()
+        if name != "__ideal_label" or name in read
+    }
+    whole_list = {name: column for name, column in whole_list.items() if name in read}
+    return (
+        long.group_by(lists.group, maintain_order=True)
+        .agg(
+            *lists.carried,
+            **aggregations,
+            __retrieved=SCORE.count(),
+            **{FAULTS: faults(columns.doc)},
+        )
+        .with_columns(
+            pl.col("__row").list.eval(column).alias(name) for name, column in whole_list.items()
+        )
+        .explode(*aggregations, *whole_list)
+        .unnest("__row")
+        .set_sorted(lists.group)
+    )
+
+
+def _check_names(metrics: list[pl.Expr], taken: list[str]) -> None:
+    for metric in metrics:
+        if output_name(metric) in taken:
+            message = (
+                f"a metric is called {output_name(metric)!r}, which is a column of the result "
+                "already; use .alias()"
+            )
+            raise ArgumentError(message)
+
+
+def _mean(name: str, undefined: Undefined) -> pl.Expr:
+    value = pl.col(name)
+    if undefined == "null":
+        return pl.when(value.null_count() == 0).then(value.mean()).alias(name)
+    if undefined == "skip":
+        return value.mean()
+    return value.fill_null({"zero": 0.0, "one": 1.0}[undefined]).mean()

@@ -1,0 +1,230 @@
+"""`rank`: from the long table to the ranked table. The only code that cares about order."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, overload
+
+import polars as pl
+
+from polars_rank.columns import Columns, Names, same_kind, schema_of
+from polars_rank.errors import ArgumentError, SchemaError
+from polars_rank.metrics.metric import one_of
+from polars_rank.validation import (
+    FAULTS,
+    fault,
+    faults,
+    raise_for_faults,
+    rules,
+    without_duplicates,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+Ties: TypeAlias = Literal["doc", "doc_ascending", "best", "worst", "input"]
+Duplicates: TypeAlias = Literal["error", "max", "first"]
+
+RANKED = ("rank", "ideal_rank", "relevant", "hits")
+
+
+class Order(NamedTuple):
+    """A sort within one list, as `sort_by` and `arg_sort_by` take it."""
+
+    by: Sequence[pl.Expr]
+    descending: Sequence[bool]
+    nulls_last: Sequence[bool]
+    maintain_order: bool
+
+    def position(self) -> pl.Expr:
+        """Return the place of each row in this order, from 1."""
+        order = pl.arg_sort_by(
+            self.by,
+            descending=self.descending,
+            nulls_last=self.nulls_last,
+            maintain_order=self.maintain_order,
+        )
+        return order.arg_sort() + 1
+
+    def sort(self, rows: pl.Expr) -> pl.Expr:
+        """Return the rows of one list in this order."""
+        return rows.sort_by(
+            self.by,
+            descending=self.descending,
+            nulls_last=self.nulls_last,
+            maintain_order=self.maintain_order,
+        )
+
+
+def rank_order(ties: Ties | None, columns: Columns) -> Order:
+    """Return the order of one list: by score, then by the rule for ties."""
+    one_of("ties", ties, (None, "doc", "doc_ascending", "best", "worst", "input"))
+    doc = columns.doc
+    if ties is None:
+        ties = "doc" if doc is not None else "worst"
+    if ties in ("doc", "doc_ascending") and doc is None:
+        message = (
+            f"`ties` is {ties!r}, but the frame has no document column; name it with doc=..., "
+            "or choose 'worst', 'best' or 'input'"
+        )
+        raise ArgumentError(message)
+    score, label = columns.number(columns.score), columns.number(columns.label)
+    by_score = (score, True, True)
+    by_doc = [] if doc is None else [(_sortable(doc, columns), ties != "doc_ascending", True)]
+    best = ties == "best"
+    # An unjudged document ranks with the zeros; among those, the judged one is the better.
+    by_label = [(label.fill_null(0), best, best), (label, best, best)]
+    keys = {
+        "doc": [by_score, *by_doc],
+        "doc_ascending": [by_score, *by_doc],
+        "best": [by_score, *by_label, *by_doc],
+        "worst": [by_score, *by_label, *by_doc],
+        "input": [by_score],
+    }[ties]
+    by, descending, nulls_last = zip(*keys, strict=True)
+    return Order(by, descending, nulls_last, ties == "input")
+
+
+def _sortable(doc: str, columns: Columns) -> pl.Expr:
+    # Within groups, `arg_sort_by` compares the codes of categoricals, which depend on row order.
+    text = columns.schema[doc] == pl.Categorical
+    return pl.col(doc).cast(pl.String) if text else pl.col(doc)
+
+
+def is_relevant(label: pl.Expr, threshold: float) -> pl.Expr:
+    """Return whether a document is relevant; an unjudged one is not."""
+    return (label >= threshold).fill_null(value=False)
+
+
+@overload
+def rank(frame: pl.DataFrame, **options: Any) -> pl.DataFrame: ...
+@overload
+def rank(frame: pl.LazyFrame, **options: Any) -> pl.LazyFrame: ...
+def rank(
+    frame: Any,
+    *,
+    query: Names = "query",
+    doc: str | None = "doc",
+    score: str = "score",
+    label: str = "label",
+    by: Names | None = None,
+    ties: Ties | None = None,
+    relevant: float = 1,
+    duplicates: Duplicates = "error",
+) -> Any:
+    """Return the ranked table: the same rows with `rank`, `ideal_rank`, `relevant`, `hits`.
+
+    Parameters
+    ----------
+    frame
+        The long table: a LazyFrame, a DataFrame or a pyarrow table, one row per document of
+        a list.
+    query, doc, score, label
+        Names of its columns; `query` may be several. Without a column "doc", or with
+        `doc=None`, documents have no ids. A null score means judged but not retrieved, a null
+        label retrieved but not judged.
+    by
+        Columns that split the table: a list is the rows that share (by..., query).
+    ties
+        How tied scores are ordered: "doc" by document id descending (the default where there
+        are documents), "doc_ascending", "best" or "worst" the higher or the lower label first
+        ("worst" is the default without documents), "input" as the rows come.
+    relevant
+        The lowest label that is relevant.
+    duplicates
+        What to do with a document that stands twice in a list: "error", or keep the row with
+        the highest score ("max") or the one that comes first ("first").
+
+    Returns
+    -------
+    LazyFrame or DataFrame
+        Like `frame`, rows in the same order, with
+
+        - `rank`: 1, 2, ... by score descending; null where the score is null;
+        - `ideal_rank`: 1, 2, ... by label descending, equal labels by rank; null where the
+          label is null;
+        - `relevant`: label >= threshold; false where the label is null;
+        - `hits`: relevant documents at this rank or above; null where the rank is null.
+
+    Raises
+    ------
+    SchemaError
+        For a missing or not numeric column, or one that has the name of a new column.
+    DataError
+        For a null query, NaN or infinite scores or labels, duplicate documents; lazily, when
+        the result is collected.
+    ArgumentError
+        For a parameter out of its range.
+
+    Notes
+    -----
+    With every rule for ties but "input", the order of the rows changes no value.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> import polars_rank as pr
+    >>> df = pl.DataFrame({"query": 1, "score": [0.1, 0.9, None], "label": [1, 0, 2]})
+    >>> pr.rank(df).select("score", "rank", "ideal_rank", "relevant", "hits")
+    shape: (3, 5)
+    ┌───────┬──────┬────────────┬──────────┬──────┐
+    │ score ┆ rank ┆ ideal_rank ┆ relevant ┆ hits │
+    │ ---   ┆ ---  ┆ ---        ┆ ---      ┆ ---  │
+    │ f64   ┆ u32  ┆ u32        ┆ bool     ┆ u32  │
+    ╞═══════╪══════╪════════════╪══════════╪══════╡
+    │ 0.1   ┆ 2    ┆ 2          ┆ true     ┆ 1    │
+    │ 0.9   ┆ 1    ┆ 3          ┆ false    ┆ 0    │
+    │ null  ┆ null ┆ 1          ┆ true     ┆ null │
+    └───────┴──────┴────────────┴──────────┴──────┘
+    """
+    check_options(relevant, duplicates)
+
+    def plan(log: pl.LazyFrame) -> pl.LazyFrame:
+        columns = Columns.find(
+            schema_of(log), query=query, doc=doc, score=score, label=label, by=by
+        )
+        there = [name for name in RANKED if name in columns.schema]
+        if there:
+            message = (
+                f"the frame already has the columns {there}, which the ranked table adds; "
+                "drop or rename them"
+            )
+            raise SchemaError(message)
+        return _ranked(log, columns, rank_order(ties, columns), relevant, duplicates)
+
+    return same_kind(frame, plan)
+
+
+def check_options(relevant: float, duplicates: str) -> None:
+    """Raise `ArgumentError` for options that no frame could make valid."""
+    one_of("duplicates", duplicates, ("error", "max", "first"))
+    if isinstance(relevant, bool) or not isinstance(relevant, (int, float)):
+        message = f"`relevant` must be a number, the lowest relevant label; found {relevant!r}"
+        raise ArgumentError(message)
+
+
+def _ranked(
+    log: pl.LazyFrame, columns: Columns, order: Order, threshold: float, duplicates: Duplicates
+) -> pl.LazyFrame:
+    log = without_duplicates(log, columns, duplicates)
+    found = rules(columns, {})
+    label = columns.number(columns.label)
+    retrieved, judged = pl.col(columns.score).is_not_null(), label.is_not_null()
+    position = pl.col("rank")
+    by_label = Order([label, position], [True, False], [True, True], maintain_order=False)
+    ranked = (
+        log.with_columns(fault(found))
+        .with_columns(
+            order.position().over(columns.keys).alias("rank"),
+            is_relevant(label, threshold).alias("relevant"),
+            faults(columns.doc).over(columns.keys).alias(FAULTS),
+        )
+        .with_columns(
+            pl.when(judged).then(by_label.position().over(columns.keys)).alias("ideal_rank"),
+            pl.col("relevant").cum_sum().over(columns.keys, order_by="rank").alias("hits"),
+        )
+        .with_columns(
+            pl.when(retrieved).then(pl.col("rank", "hits")),
+        )
+        .select(*columns.schema, *RANKED, FAULTS)
+    )
+    return raise_for_faults(ranked, log, columns, found)

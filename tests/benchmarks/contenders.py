@@ -1,0 +1,303 @@
+"""The contenders. Each is a function in three stages, divided by `yield`: import, read, compute.
+
+A docstring says what is done and which convention differs; the report prints it. NDCG has the gain
+2^label - 1. A peer that knows the linear gain only is handed that number as the label: relevant
+stays relevant, and the value is the same.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from .logs import Log
+
+CUTOFFS = (1, 5, 10, 20, 50, 100)
+FAMILIES = ("ndcg", "p", "recall")
+METRICS = [f"{family}@{k}" for family in FAMILIES for k in CUTOFFS] + ["ap", "rr"]
+Stages = Iterator[Any]  # None, None, {metric: mean}
+
+
+class Contender(NamedTuple):
+    run: Callable[[Log, list[str]], Stages]
+    package: str
+    slow: bool  # runs up to --limit-rows rows
+    compiles: bool  # is warmed up on a small log
+
+
+CONTENDERS: dict[str, Contender] = {}
+
+
+def contender(package: str, *, slow: bool = False, compiles: bool = False) -> Any:
+    def register(run: Any) -> Any:
+        CONTENDERS[run.__name__] = Contender(run, package, slow, compiles)
+        return run
+
+    return register
+
+
+@contender("polars_rank")
+def polars_rank(log: Log, metrics: list[str]) -> Stages:
+    """Default settings, streaming engine; reads while it computes."""
+    import polars_rank as pr
+
+    yield
+    yield
+    names = own_names(metrics)
+    means = pr.evaluate(pr.scan_log(log.path), names).collect(engine="streaming")
+    yield dict(zip(metrics, means.select(names).row(0)))
+
+
+def own_names(metrics: list[str]) -> list[str]:
+    return [name.replace("ndcg", "ndcg(gain='exp2')") for name in metrics]
+
+
+@contender("numba", compiles=True)
+def numba(log: Log, metrics: list[str]) -> Stages:
+    """A compiled loop over arrays on all cores: the limit. Same ties. Polars reads the arrays,
+    sorts a shuffled log by query and turns string ids into numbers."""
+    import numpy as np
+    import polars as pl
+
+    from .kernel import compiled
+
+    measure = compiled()
+    yield
+    frame = pl.read_parquet(log.path)
+    if log.layout == "shuffled":
+        frame = frame.sort("query")
+    if log.ids == "string":
+        frame = frame.with_columns(pl.col("doc").rank("dense"))
+    starts = frame["query"].ne_missing(frame["query"].shift()).arg_true().to_numpy()
+    starts = np.append(starts, frame.height).astype(np.int64)
+    # Writable, whether the column comes in one piece or not: for numba that is part of the type.
+    columns = frame.select("score", "doc", "label")
+    score, doc, label = (column.to_numpy(writable=True) for column in columns)
+    yield
+    cutoffs = sorted({int(name.partition("@")[2]) for name in metrics if "@" in name})
+    names = [f"{family}@{k}" for family in FAMILIES for k in cutoffs] + ["ap", "rr"]
+    values = np.zeros((len(starts) - 1, len(names)))
+    discount = 1 / np.log2(np.arange(2, np.diff(starts).max() + 2))
+    measure(starts, score, doc, label, np.array(cutoffs, np.int64), discount, values)
+    means = dict(zip(names, values.mean(axis=0).tolist()))
+    yield {name: means[name] for name in metrics}
+
+
+@contender("duckdb")
+def duckdb(log: Log, metrics: list[str]) -> Stages:
+    """One SQL query with window functions. Same ties; reads while it computes."""
+    import duckdb as peer
+
+    yield
+    yield
+    forms = {
+        "ndcg": "sum(gain / log2(rank + 1)) filter (rank <= {0})"
+        " / nullif(sum(gain / log2(ideal_rank + 1)) filter (ideal_rank <= {0}), 0)",
+        "p": "sum(relevant) filter (rank <= {0}) / {0}",
+        "recall": "sum(relevant) filter (rank <= {0}) / nullif(sum(relevant), 0)",
+        "ap": "sum(hits / rank) filter (relevant = 1) / nullif(sum(relevant), 0)",
+        "rr": "max(1 / rank) filter (relevant = 1)",
+    }
+    values = ", ".join(f'{renamed(name, forms)} as "{name}"' for name in metrics)
+    means = ", ".join(f'avg(coalesce("{name}", 0))' for name in metrics)
+    (row,) = peer.sql(f"""
+        with ranked as (
+            select query, (label >= 1)::int as relevant, pow(2, label) - 1 as gain,
+                row_number() over list as rank,
+                sum(relevant) over (list rows unbounded preceding) as hits,
+                row_number() over (partition by query order by label desc) as ideal_rank
+            from '{log.path}'
+            window list as (partition by query order by score desc, doc desc)
+        ), per_query as (select {values} from ranked group by query)
+        select {means} from per_query
+    """).fetchall()
+    yield dict(zip(metrics, row))
+
+
+@contender("pandas")
+def pandas(log: Log, metrics: list[str]) -> Stages:
+    """Sorts, cumulative counts and group-by sums of columns. Same ties."""
+    import numpy as np
+    import pandas as pd
+
+    yield
+    frame = pd.read_parquet(log.path)
+    yield
+    frame["gain"] = np.exp2(frame["label"]) - 1
+    frame["relevant"] = (frame["label"] >= 1).astype(float)
+    ideal = frame[["query", "gain"]].sort_values(["query", "gain"], ascending=[True, False])
+    frame = frame.sort_values(["query", "score", "doc"], ascending=[True, False, False])
+    lists = frame.groupby("query", sort=False)
+    rank, hits, relevant = lists.cumcount() + 1, lists["relevant"].cumsum(), lists["relevant"].sum()
+    ideal_rank = ideal.groupby("query", sort=False).cumcount() + 1
+    gain, ideal_gain = frame["gain"] / np.log2(rank + 1), ideal["gain"] / np.log2(ideal_rank + 1)
+
+    def total(term: Any, where: Any, query: Any = frame["query"]) -> Any:
+        return term.where(where, 0).groupby(query, sort=False).sum()
+
+    means = {}
+    for name in metrics:
+        family, _, k = name.partition("@")
+        if family == "ndcg":
+            ideal_dcg = total(ideal_gain, ideal_rank <= int(k), ideal["query"])
+            value = total(gain, rank <= int(k)) / ideal_dcg
+        elif family == "ap":
+            value = total(hits / rank, frame["relevant"] > 0) / relevant
+        elif family == "rr":
+            value = (frame["relevant"] / rank).groupby(frame["query"], sort=False).max()
+        else:
+            value = total(frame["relevant"], rank <= int(k)) / (int(k) if family == "p" else relevant)
+        means[name] = value.fillna(0).mean()
+    yield means
+
+
+@contender("polars-ds")
+def polars_ds(log: Log, metrics: list[str]) -> Stages:
+    """NDCG only, one expression per cutoff in a lazy group-by. Tied scores share their gain."""
+    import polars as pl
+    import polars_ds as peer
+
+    yield
+    yield
+    frame = pl.scan_parquet(log.path).with_columns(gain=2.0 ** pl.col("label") - 1)
+    values = {n: peer.query_ndcg_score("gain", "score", k=k) for n, k in only_ndcg(metrics)}
+    means = frame.group_by("query").agg(**values).select(pl.col(list(values)).fill_nan(0).mean())
+    yield means.collect(engine="streaming").row(0, named=True)
+
+
+@contender("scikit-learn", slow=True)
+def sklearn(log: Log, metrics: list[str]) -> Stages:
+    """NDCG only, one call per cutoff on a dense table. Tied scores share their gain."""
+    import polars as pl
+    from sklearn.metrics import ndcg_score
+
+    yield
+    frame = pl.read_parquet(log.path, columns=["query", "score", "label"])
+    if log.layout == "shuffled":
+        frame = frame.sort("query")
+    frame = frame.select("score", gain=2.0 ** pl.col("label") - 1)
+    score, gain = (column.to_numpy().reshape(-1, log.list_length) for column in frame)
+    yield
+    yield {name: float(ndcg_score(gain, score, k=k)) for name, k in only_ndcg(metrics)}
+
+
+@contender("pytrec_eval-terrier", slow=True)
+def pytrec_eval(log: Log, metrics: list[str]) -> Stages:
+    """Dictionaries of dictionaries. Same ties. Given gains as labels."""
+    import pytrec_eval as peer
+
+    yield
+    judgments, run = dictionaries(log)
+    yield
+    forms = {"ndcg": "ndcg_cut.{}", "p": "P.{}", "recall": "recall.{}", "ap": "map", "rr": "recip_rank"}
+    asked = {name: renamed(name, forms) for name in metrics}
+    values = peer.RelevanceEvaluator(judgments, set(asked.values())).evaluate(run).values()
+    keys = {name: theirs.replace(".", "_") for name, theirs in asked.items()}
+    yield {name: sum(value[key] for value in values) / len(values) for name, key in keys.items()}
+
+
+@contender("ir_measures", slow=True)
+def ir_measures(log: Log, metrics: list[str]) -> Stages:
+    """Dictionaries of dictionaries, computed by pytrec_eval. Same ties. Given gains as labels."""
+    import ir_measures as peer
+
+    yield
+    judgments, run = dictionaries(log)
+    yield
+    forms = {"ndcg": "nDCG@{}", "p": "P@{}", "recall": "R@{}", "ap": "AP", "rr": "RR"}
+    measures = {name: peer.parse_measure(renamed(name, forms)) for name in metrics}
+    means = peer.calc_aggregate(measures.values(), judgments, run)
+    yield {name: means[measure] for name, measure in measures.items()}
+
+
+@contender("ranx", slow=True, compiles=True)
+def ranx(log: Log, metrics: list[str]) -> Stages:
+    """Dictionaries of dictionaries, compiled. Given gains as labels. Tied documents in no
+    defined order."""
+    import ranx as peer
+
+    yield
+    judgments, scores = dictionaries(log)
+    qrels, run = peer.Qrels(judgments), peer.Run(scores)
+    yield
+    forms = {"ndcg": "ndcg@{}", "p": "precision@{}", "recall": "recall@{}", "ap": "map", "rr": "mrr"}
+    names = [renamed(name, forms) for name in metrics]
+    means = peer.evaluate(qrels, run, names)
+    yield dict(zip(metrics, map(float, means.values() if len(names) > 1 else [means])))
+
+
+@contender("torchmetrics", slow=True)
+def torchmetrics(log: Log, metrics: list[str]) -> Stages:
+    """One class per metric over flat tensors, float32. Given gains as labels. Tied scores share
+    their gain in NDCG and have no defined order in the others."""
+    import polars as pl
+    import torch
+    import torchmetrics.retrieval as peer
+
+    yield
+    frame = pl.read_parquet(log.path).select(
+        pl.col("query").rank("dense").cast(pl.Int64),
+        "score",
+        gain=2.0 ** pl.col("label") - 1,
+        relevant=pl.col("label") >= 1,
+    )
+    query, score, gain, relevant = (torch.from_numpy(x.to_numpy(writable=True)) for x in frame)
+    yield
+    forms = {"ndcg": "NormalizedDCG", "p": "Precision", "recall": "Recall", "ap": "MAP", "rr": "MRR"}
+    means = {}
+    for name in metrics:
+        family, _, k = name.partition("@")
+        metric = getattr(peer, f"Retrieval{forms[family]}")(top_k=int(k) if k else None)
+        metric.update(score, gain if family == "ndcg" else relevant, indexes=query)
+        means[name] = float(metric.compute())
+    yield means
+
+
+def only_ndcg(metrics: list[str]) -> list[tuple[str, int]]:
+    return [(name, int(name[5:])) for name in metrics if name.startswith("ndcg@")]
+
+
+def renamed(name: str, forms: dict[str, str]) -> str:
+    family, _, k = name.partition("@")
+    return forms[family].format(k)
+
+
+def dictionaries(log: Log) -> tuple[dict[str, dict[str, int]], dict[str, dict[str, float]]]:
+    """Judgments (as gains) and run the way most peers take them, built a list at a time."""
+    import polars as pl
+
+    ids = pl.col("query", "doc").cast(pl.String)
+    frame = pl.scan_parquet(log.path).with_columns(ids, gain=2 ** pl.col("label").cast(pl.Int64) - 1)
+    lists = frame.group_by("query").agg("doc", "gain", "score").collect(engine="streaming")
+    judgments, run = {}, {}
+    for query, docs, gains, scores in lists.iter_rows():
+        judgments[query] = dict(zip(docs, gains))
+        run[query] = dict(zip(docs, scores))
+    return judgments, run
+
+
+def main(name: str, log: str, warm_log: str, *metrics: str) -> dict[str, Any]:
+    """Run one contender once, in this process."""
+    run, package, _, compiles = CONTENDERS[name]
+
+    def timed(log: Log) -> dict[str, Any]:
+        stages = run(log, list(metrics))
+        times = []
+        for means in stages:
+            times.append(time.perf_counter())
+        return {"seconds": times[2] - times[0], "inside": times[2] - times[1], "means": means}
+
+    try:
+        if compiles:
+            timed(Log(**json.loads(warm_log)))
+        return timed(Log(**json.loads(log))) | {"version": importlib.metadata.version(package)}
+    except ImportError as error:
+        return {"problem": f"not installed: {error}; pip install 'polars_rank[bench]' {package}"}
+
+
+if __name__ == "__main__":
+    print(json.dumps(main(*sys.argv[1:])))

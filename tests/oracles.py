@@ -1,0 +1,900 @@
+"""Every metric again in plain Python: the truth that the Polars expressions are tested against.
+
+One query is a list of `Doc`. A null score means judged but not retrieved, a null label retrieved
+but not judged; an unjudged document is not relevant, has gain 0 and keeps its rank. An undefined
+value is `None`, never NaN. Nothing here imports the package under test.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from itertools import accumulate, combinations, groupby, pairwise, permutations, product
+from statistics import fmean
+from typing import NamedTuple, TypeAlias
+
+
+class Doc(NamedTuple):
+    """One document of one query."""
+
+    doc: str | int
+    score: float | None
+    label: float | None
+
+
+Docs: TypeAlias = Sequence[Doc]
+Gain: TypeAlias = Callable[[float], float]
+Discount: TypeAlias = Callable[[int], float]
+
+# -- Lists ----------------------------------------------------------------------------------------
+
+
+def score(d: Doc) -> float:
+    """Score of a retrieved document."""
+    assert d.score is not None
+    return d.score
+
+
+def retrieved(docs: Docs) -> list[Doc]:
+    """Documents with a score, in the order given."""
+    return [d for d in docs if d.score is not None]
+
+
+def ranked(docs: Docs, ties: str = "doc") -> list[Doc]:
+    """Retrieved documents by score descending, equal scores by the rule `ties`."""
+    found = retrieved(docs)
+    if ties != "input":
+        found.sort(key=lambda d: d.doc, reverse=ties != "doc_ascending")
+    if ties in ("best", "worst"):
+        found.sort(key=lambda d: d.label or 0, reverse=ties == "best")
+    return sorted(found, key=score, reverse=True)  # stable, also in reverse
+
+
+def scored_labels(docs: Docs) -> list[tuple[float, float]]:
+    """(score, label) of the documents that are both retrieved and judged."""
+    return [(d.score, d.label) for d in docs if d.score is not None and d.label is not None]
+
+
+def judged_docs(docs: Docs) -> list[Doc]:
+    """Documents with a label."""
+    return [d for d in docs if d.label is not None]
+
+
+def is_relevant(d: Doc, rel: float = 1) -> bool:
+    """Judged, and label >= rel."""
+    return d.label is not None and d.label >= rel
+
+
+def is_nonrelevant(d: Doc, rel: float = 1) -> bool:
+    """Judged and 0 <= label < rel: to trec_eval a negative label is in the pool, not judged."""
+    return d.label is not None and 0 <= d.label < rel
+
+
+def relevant(docs: Docs, rel: float = 1) -> list[Doc]:
+    """Judged documents with label >= rel, retrieved or not."""
+    return [d for d in docs if is_relevant(d, rel)]
+
+
+def ideal_labels(docs: Docs, ideal: str = "judged") -> list[float]:
+    """Labels in ideal order: descending over all judged documents, or over the retrieved ones."""
+    docs = retrieved(docs) if ideal == "retrieved" else docs
+    return sorted((d.label for d in docs if d.label is not None), reverse=True)
+
+
+def flags(docs: Docs, k: int | None, rel: float, ties: str) -> list[bool]:
+    """Relevant or not, for the first k documents in rank order."""
+    return [is_relevant(d, rel) for d in ranked(docs, ties)[:k]]
+
+
+def ratio(a: float, b: float) -> float | None:
+    """The quotient a / b; undefined where b is 0."""
+    return a / b if b else None
+
+
+# -- Gains and discounts --------------------------------------------------------------------------
+
+
+def linear(label: float) -> float:
+    """Gain = label, negative labels being penalties; Järvelin & Kekäläinen 2002."""
+    return label
+
+
+def exp2(label: float) -> float:
+    """Gain = 2^label - 1; Burges et al. 2005."""
+    return float(2.0**label - 1)
+
+
+def mapping(gains: Mapping[float, float]) -> Gain:
+    """Gain = gains[label], and 0 for a label that is not a key."""
+    return lambda label: gains.get(label, 0.0)
+
+
+def log2(rank: int) -> float:
+    """Discount = 1 / log2(rank + 1)."""
+    return 1 / math.log2(rank + 1)
+
+
+def log(base: float = math.e) -> Discount:
+    """Discount = 1 / log_base(rank + 1)."""
+    return lambda rank: math.log(base) / math.log(rank + 1)
+
+
+def jarvelin(base: float = 2) -> Discount:
+    """Discount = 1 for rank < base, then 1 / log_base(rank); Järvelin & Kekäläinen 2002."""
+    return lambda rank: 1.0 if rank < base else math.log(base) / math.log(rank)
+
+
+def reciprocal(rank: int) -> float:
+    """Discount = 1 / rank."""
+    return 1 / rank
+
+
+# -- Gain family ----------------------------------------------------------------------------------
+
+
+def cg(docs: Docs, k: int | None = None, *, gain: Gain = linear, ties: str = "doc") -> float:
+    """CG@k = sum_{i<=k} gain_i; Järvelin & Kekäläinen 2002."""
+    return dcg(docs, k, gain=gain, discount=lambda _: 1.0, ties=ties)
+
+
+def dcg(
+    docs: Docs,
+    k: int | None = None,
+    *,
+    gain: Gain = linear,
+    discount: Discount = log2,
+    ties: str = "doc",
+) -> float:
+    """DCG@k = sum_{i<=k} gain_i * discount(i); Järvelin & Kekäläinen 2002."""
+    top = enumerate(ranked(docs, ties)[:k], 1)
+    return math.fsum(gain(d.label) * discount(i) for i, d in top if d.label is not None)
+
+
+def ideal_dcg(
+    docs: Docs,
+    k: int | None = None,
+    *,
+    gain: Gain = linear,
+    discount: Discount = log2,
+    ideal: str = "judged",
+    depth: str | None = None,
+    ties: str = "doc",
+) -> float:
+    """IDCG@k = DCG@k of the labels in descending order; Järvelin & Kekäläinen 2002."""
+    labels = ideal_labels(docs, ideal)[:k]
+    labels = labels[: len(retrieved(docs))] if depth == "retrieved" else labels
+    return math.fsum(gain(label) * discount(i) for i, label in enumerate(labels, 1))
+
+
+def ndcg(
+    docs: Docs,
+    k: int | None = None,
+    *,
+    gain: Gain = linear,
+    discount: Discount = log2,
+    ideal: str = "judged",
+    depth: str | None = None,
+    ties: str = "doc",
+) -> float | None:
+    """NDCG@k = DCG@k / IDCG@k, undefined unless IDCG@k > 0; Järvelin & Kekäläinen 2002."""
+    best = ideal_dcg(docs, k, gain=gain, discount=discount, ideal=ideal, depth=depth)
+    return dcg(docs, k, gain=gain, discount=discount, ties=ties) / best if best > 0 else None
+
+
+# -- Precision family -----------------------------------------------------------------------------
+
+
+def precision(
+    docs: Docs,
+    k: int | None = None,
+    *,
+    depth: str = "k",
+    short: str | None = None,
+    rel: float = 1,
+    ties: str = "doc",
+) -> float | None:
+    """P@k = hits@k / k, or / min(k, n); over the n retrieved without k; van Rijsbergen 1979."""
+    n = len(retrieved(docs))
+    if k is not None and short == "null" and n < k:
+        return None
+    length = n if k is None else min(k, n) if depth == "retrieved" else k
+    return ratio(sum(flags(docs, k, rel, ties)), length)
+
+
+def recall(docs: Docs, k: int | None = None, *, rel: float = 1, ties: str = "doc") -> float | None:
+    """R@k = hits@k / R, undefined without a relevant document; van Rijsbergen 1979."""
+    return ratio(sum(flags(docs, k, rel, ties)), len(relevant(docs, rel)))
+
+
+def fbeta(
+    docs: Docs, k: int | None = None, *, beta: float = 1.0, rel: float = 1, ties: str = "doc"
+) -> float | None:
+    """F_beta@k = (1 + beta^2) P R / (beta^2 P + R), 0 without a hit; van Rijsbergen 1979."""
+    r = recall(docs, k, rel=rel, ties=ties)
+    p = precision(docs, k, rel=rel, ties=ties)
+    return (1 + beta**2) * p * r / (beta**2 * p + r) if p and r else None if r is None else 0.0
+
+
+def f1(docs: Docs, k: int | None = None, *, rel: float = 1, ties: str = "doc") -> float | None:
+    """F1@k = 2 P R / (P + R); van Rijsbergen 1979."""
+    return fbeta(docs, k, beta=1.0, rel=rel, ties=ties)
+
+
+def hit_rate(
+    docs: Docs, k: int | None = None, *, rel: float = 1, ties: str = "doc"
+) -> float | None:
+    """Hit@k = 1 if hits@k > 0 else 0, undefined without a relevant document; success@k."""
+    return float(any(flags(docs, k, rel, ties))) if relevant(docs, rel) else None
+
+
+def r_precision(
+    docs: Docs, *, multiple: float = 1.0, rel: float = 1, ties: str = "doc"
+) -> float | None:
+    """P at cutoff int(multiple R + 0.9), which is R for multiple 1; Buckley & Voorhees 2005."""
+    cutoff = int(multiple * len(relevant(docs, rel)) + 0.9)
+    return ratio(sum(flags(docs, cutoff, rel, ties)), cutoff)
+
+
+def reciprocal_rank(
+    docs: Docs, k: int | None = None, *, rel: float = 1, ties: str = "doc"
+) -> float | None:
+    """RR@k = 1 / rank of the first hit within k, 0 without one; Kantor & Voorhees 2000."""
+    ranks = (1 / i for i, hit in enumerate(flags(docs, k, rel, ties), 1) if hit)
+    return next(ranks, 0.0) if relevant(docs, rel) else None
+
+
+def average_precision(
+    docs: Docs, k: int | None = None, *, norm: str = "R", rel: float = 1, ties: str = "doc"
+) -> float | None:
+    """AP@k = sum over hits of P@i / (R, min(k, R), or hits@k); Buckley & Voorhees 2005."""
+    top, total = flags(docs, k, rel, ties), len(relevant(docs, rel))
+    parts = [sum(top[:i]) / i for i, hit in enumerate(top, 1) if hit]
+    divisor = {"R": total, "min": min(k or total, total), "hits": len(parts) or 1}[norm]
+    return math.fsum(parts) / divisor if total else None
+
+
+def rbp(
+    docs: Docs, k: int | None = None, *, p: float = 0.8, rel: float = 1, ties: str = "doc"
+) -> float:
+    """RBP@k = (1 - p) sum_{i<=k} rel_i p^(i-1); Moffat & Zobel 2008."""
+    return (1 - p) * math.fsum(p**i for i, hit in enumerate(flags(docs, k, rel, ties)) if hit)
+
+
+# -- Curves and pairs -----------------------------------------------------------------------------
+
+
+def blocks(docs: Docs, rel: float = 1) -> list[tuple[int, int]]:
+    """(relevant, other) counts of each block of tied scores, best score first."""
+    by_score = groupby(ranked(docs), key=score)
+    found = [[is_relevant(d, rel) for d in block] for _, block in by_score]
+    return [(sum(block), len(block) - sum(block)) for block in found]
+
+
+def roc_points(docs: Docs, rel: float = 1) -> list[tuple[int, int]]:
+    """(false, true) positives retrieved down to each score threshold, from (0, 0)."""
+    points = [(0, 0)]
+    for hits, others in blocks(docs, rel):
+        points.append((points[-1][0] + others, points[-1][1] + hits))
+    return points
+
+
+def trapezoid(points: Sequence[tuple[float, float]]) -> float:
+    """Area under straight lines between points (x, y)."""
+    return math.fsum((x1 - x0) * (y0 + y1) / 2 for (x0, y0), (x1, y1) in pairwise(points))
+
+
+def roc_auc(docs: Docs, *, rel: float = 1, ties: str = "doc") -> float | None:
+    """Share of (relevant, other) retrieved pairs in score order, ties 1/2; Hanley & McNeil 1982."""
+    good = [score(d) for d in retrieved(docs) if is_relevant(d, rel)]
+    bad = [score(d) for d in retrieved(docs) if not is_relevant(d, rel)]
+    won = sum((g > b) + (g == b) / 2 for g, b in product(good, bad))
+    return ratio(won, len(good) * len(bad))
+
+
+def pr_auc(docs: Docs, *, rel: float = 1, ties: str = "doc") -> float | None:
+    """Trapezoid area under (recall, precision) per score, from (0, 1); Davis & Goadrich 2006."""
+    points = roc_points(docs, rel)
+    hits = points[-1][1]
+    curve = [(tp / hits, tp / (fp + tp)) for fp, tp in points[1:]] if hits else []
+    return trapezoid([(0.0, 1.0), *curve]) if hits else None
+
+
+# -- Sets and counts ------------------------------------------------------------------------------
+
+
+def num_retrieved(docs: Docs, *, ties: str = "doc") -> int:
+    """n = number of retrieved documents."""
+    return len(retrieved(docs))
+
+
+def num_relevant(docs: Docs, *, rel: float = 1, ties: str = "doc") -> int:
+    """R = number of relevant documents, retrieved or not."""
+    return len(relevant(docs, rel))
+
+
+def num_relevant_retrieved(docs: Docs, *, rel: float = 1, ties: str = "doc") -> int:
+    """hits = number of relevant retrieved documents."""
+    return len(relevant(retrieved(docs), rel))
+
+
+def num_nonrelevant_judged_retrieved(docs: Docs, *, rel: float = 1, ties: str = "doc") -> int:
+    """Retrieved documents with 0 <= label < rel; trec_eval num_nonrel_judged_ret."""
+    return sum(is_nonrelevant(d, rel) for d in retrieved(docs))
+
+
+def set_precision(docs: Docs, *, rel: float = 1, ties: str = "doc") -> float | None:
+    """Set P = hits / n; van Rijsbergen 1979."""
+    return ratio(num_relevant_retrieved(docs, rel=rel), num_retrieved(docs))
+
+
+def set_recall(docs: Docs, *, rel: float = 1, ties: str = "doc") -> float | None:
+    """Set R = hits / R; van Rijsbergen 1979."""
+    return ratio(num_relevant_retrieved(docs, rel=rel), num_relevant(docs, rel=rel))
+
+
+def set_f(docs: Docs, *, beta: float = 1.0, rel: float = 1, ties: str = "doc") -> float | None:
+    """Set F_beta = (1 + beta^2) hits / (beta^2 R + n); van Rijsbergen 1979."""
+    hits, total = num_relevant_retrieved(docs, rel=rel), num_relevant(docs, rel=rel)
+    return (1 + beta**2) * hits / (beta**2 * total + num_retrieved(docs)) if total else None
+
+
+def set_ap(docs: Docs, *, rel: float = 1, ties: str = "doc") -> float | None:
+    """Set AP = hits^2 / (n R), undefined where n R is 0; trec_eval set_map, Buckley 2008."""
+    hits, total = num_relevant_retrieved(docs, rel=rel), num_relevant(docs, rel=rel)
+    return ratio(hits**2, num_retrieved(docs) * total)
+
+
+def set_relative_precision(docs: Docs, *, rel: float = 1, ties: str = "doc") -> float | None:
+    """Set relative P = hits / min(n, R); trec_eval set_relative_P, Buckley 2008."""
+    hits, total = num_relevant_retrieved(docs, rel=rel), num_relevant(docs, rel=rel)
+    return ratio(hits, min(num_retrieved(docs), total))
+
+
+def contingency(
+    docs: Docs, k: int | None = None, *, size: int | None = None, rel: float = 1, ties: str = "doc"
+) -> tuple[int, int, int, int]:
+    """(tp, fp, fn, tn) at k, in a collection of `size` documents or of the rows given."""
+    top = flags(docs, k, rel, ties)
+    tp = sum(top)
+    fp, fn = len(top) - tp, len(relevant(docs, rel)) - tp
+    return tp, fp, fn, (len(docs) if size is None else size) - tp - fp - fn
+
+
+def utility(
+    docs: Docs,
+    a: float = 1.0,
+    b: float = -1.0,
+    c: float = 0.0,
+    d: float = 0.0,
+    *,
+    size: int | None = None,
+    rel: float = 1,
+    ties: str = "doc",
+) -> float:
+    """Utility = a tp + b fp + c fn + d tn over the retrieved set; trec_eval, Buckley 2008."""
+    tp, fp, fn, tn = contingency(docs, size=size, rel=rel)
+    return a * tp + b * fp + c * fn + d * tn
+
+
+def judged(
+    docs: Docs, k: int | None = None, *, depth: str = "k", ties: str = "doc"
+) -> float | None:
+    """Judged@k = judged in the first k / k, or / min(k, n); over n without k."""
+    n = len(retrieved(docs))
+    length = n if k is None else min(k, n) if depth == "retrieved" else k
+    return ratio(len(judged_docs(ranked(docs, ties)[:k])), length)
+
+
+def unjudged(docs: Docs, k: int | None = None, *, ties: str = "doc") -> float | None:
+    """Unjudged@k = unjudged in the first k / k, over n without k; trec_eval unj, Soboroff 2023."""
+    top = ranked(docs, ties)[:k]
+    return ratio(len(top) - len(judged_docs(top)), k or len(top))
+
+
+# -- More of the precision family -----------------------------------------------------------------
+
+
+def recall_capped(
+    docs: Docs, k: int | None = None, *, rel: float = 1, ties: str = "doc"
+) -> float | None:
+    """R_cap@k = hits@k / min(k, R); Thakur et al. 2021 (BEIR)."""
+    total = len(relevant(docs, rel))
+    return ratio(sum(flags(docs, k, rel, ties)), min(k or total, total))
+
+
+def relative_precision(
+    docs: Docs, k: int | None = None, *, rel: float = 1, ties: str = "doc"
+) -> float | None:
+    """Relative P@k = hits@k / min(k, R), k = n without k; trec_eval relative_P, Buckley 2008."""
+    if k is None:
+        return set_relative_precision(docs, rel=rel)
+    return recall_capped(docs, k, rel=rel, ties=ties)
+
+
+def interpolated_precision(
+    docs: Docs, recall: float = 0.0, *, rounding: str = "up", rel: float = 1, ties: str = "doc"
+) -> float | None:
+    """IPrec@r = max P@i with hits@i >= r R, rounded "up" int(r R + 0.9) or "nearest"; TREC 1993."""
+    top, total = flags(docs, None, rel, ties), len(relevant(docs, rel))
+    least = int(recall * total + (0.9 if rounding == "up" else 0.5))
+    curve = [(hits, hits / i) for i, hits in enumerate(accumulate(top), 1)]
+    return max((p for hits, p in curve if hits >= least), default=0.0) if total else None
+
+
+def eleven_point(
+    docs: Docs, *, rounding: str = "up", rel: float = 1, ties: str = "doc"
+) -> float | None:
+    """11-point AP = mean IPrec at recall 0, 0.1 .. 1; Salton & McGill 1983."""
+    if not relevant(docs, rel):
+        return None
+    points = (
+        interpolated_precision(docs, i / 10, rounding=rounding, rel=rel, ties=ties)
+        for i in range(11)
+    )
+    return fmean(p or 0.0 for p in points)
+
+
+def log_average_precision(
+    docs: Docs, k: int | None = None, *, floor: float = 1e-5, rel: float = 1, ties: str = "doc"
+) -> float | None:
+    """Log AP = ln max(AP, floor): the term of GMAP; Robertson 2006."""
+    ap = average_precision(docs, k, rel=rel, ties=ties)
+    return None if ap is None else math.log(max(ap, floor))
+
+
+def gmap(lists: Sequence[Docs], *, floor: float = 1e-5, rel: float = 1, ties: str = "doc") -> float:
+    """GMAP = exp(mean over lists of ln max(AP, floor)), undefined AP as 0; Robertson 2006."""
+    aps = [average_precision(docs, rel=rel, ties=ties) or 0.0 for docs in lists]
+    return math.exp(fmean(math.log(max(ap, floor)) for ap in aps))
+
+
+def yaap(docs: Docs, *, rel: float = 1, ties: str = "doc") -> float | None:
+    """Yaap = ln((1 + s) / (1 + R - s)) with s = R AP; Robertson 2012."""
+    ap, total = average_precision(docs, rel=rel, ties=ties), len(relevant(docs, rel))
+    return None if ap is None else math.log((1 + total * ap) / (1 + total - total * ap))
+
+
+def g_measure(docs: Docs, *, gain: Gain = linear, ties: str = "doc") -> float | None:
+    """G = sum gain_i / log2(2 + cost_i - cg_i) / sum gain, cost = ideal gain >= 1; Buckley 2008."""
+    best = [g for g in map(gain, ideal_labels(docs)) if g > 0]
+    gains = [0.0 if d.label is None else gain(d.label) for d in ranked(docs, ties)]
+    costs = accumulate([max(g, 1.0) for g in best] + [1.0] * len(gains))
+    terms = zip(gains, costs, accumulate(gains), strict=False)
+    return ratio(math.fsum(g / math.log2(2 + cost - cg) for g, cost, cg in terms), sum(best))
+
+
+def binary_g(docs: Docs, *, rel: float = 1, ties: str = "doc") -> float | None:
+    """Binary G = (1 / R) sum over hits of 1 / log2(2 + nonrelevant above); Buckley 2008."""
+    above = [i - 1 for i, hit in enumerate(flags(docs, None, rel, ties), 1) if hit]
+    above = [i - hits for hits, i in enumerate(above)]
+    return ratio(math.fsum(1 / math.log2(2 + m) for m in above), len(relevant(docs, rel)))
+
+
+def rndcg(docs: Docs, *, gain: Gain = linear, ties: str = "doc") -> float | None:
+    """Rndcg = mean NDCG@c, c = judged with gain >= g for each g > 0, and n; Buckley 2008."""
+    best = [g for g in map(gain, ideal_labels(docs)) if g > 0]
+    cutoffs = [i for i, g in enumerate(best, 1) if i == len(best) or g != best[i]]
+    n = len(retrieved(docs))
+    if n > len(best) + 1:  # not for n = len(best) + 1: trec_eval's own last step, kept
+        cutoffs.append(n)
+    values = [ndcg(docs, c, gain=gain, ties=ties) or 0.0 for c in cutoffs]
+    return fmean(values) if best else None
+
+
+def ndcg_rel(docs: Docs, *, gain: Gain = linear, ties: str = "doc") -> float | None:
+    """Mean of NDCG@i at the ranks with gain > 0, NDCG for those not retrieved; Buckley 2008."""
+    total = sum(gain(label) > 0 for label in ideal_labels(docs))
+    top = enumerate(ranked(docs, ties), 1)
+    ranks = [i for i, d in top if d.label is not None and gain(d.label) > 0]
+    values = [ndcg(docs, i, gain=gain, ties=ties) or 0.0 for i in ranks]
+    rest = (total - len(ranks)) * (ndcg(docs, gain=gain, ties=ties) or 0.0)
+    return ratio(math.fsum(values) + rest, total)
+
+
+def bpref(docs: Docs, *, form: str = "min", rel: float = 1, ties: str = "doc") -> float | None:
+    """Bpref = (1/R) sum over hits of 1 - min(m, R) / (min(N, R) or R), m of N above; SIGIR 2004."""
+    total = len(relevant(docs, rel))
+    known = sum(is_nonrelevant(d, rel) for d in docs)
+    divisor = min(known, total) if form == "min" else total
+    above, terms = 0, []
+    for d in ranked(docs, ties):
+        above += is_nonrelevant(d, rel)
+        if is_relevant(d, rel):
+            terms.append(1 - min(above, total) / divisor if above else 1.0)
+    return ratio(math.fsum(terms), total)
+
+
+def log_bpref(
+    docs: Docs, *, floor: float = 1e-5, rel: float = 1, ties: str = "doc"
+) -> float | None:
+    """Log bpref = ln max(bpref, floor): the term of trec_eval gm_bpref; Robertson 2006."""
+    value = bpref(docs, rel=rel, ties=ties)
+    return None if value is None else math.log(max(value, floor))
+
+
+def inf_ap(docs: Docs, *, rel: float = 1, ties: str = "doc") -> float | None:
+    """InfAP = (1/R) sum over hits of 1/i + pool/i * (r + e)/(r + m + 2e), e = 1e-5; CIKM 2006.
+
+    Above the hit at rank i: r relevant, m not relevant, `pool` also with label < 0 (not judged).
+    """
+    eps, r, m, pool, terms = 1e-5, 0, 0, 0, []
+    for i, d in enumerate(ranked(docs, ties), 1):
+        if is_relevant(d, rel):
+            terms.append(1 / i + pool / i * (r + eps) / (r + m + 2 * eps))
+            r += 1
+        m += is_nonrelevant(d, rel)
+        pool += d.label is not None
+    return ratio(math.fsum(terms), len(relevant(docs, rel)))
+
+
+def fall_out(
+    docs: Docs, k: int | None = None, *, size: int | None = None, rel: float = 1, ties: str = "doc"
+) -> float | None:
+    """Fall-out@k = fp / (fp + tn); van Rijsbergen 1979."""
+    _, fp, _, tn = contingency(docs, k, size=size, rel=rel, ties=ties)
+    return ratio(fp, fp + tn)
+
+
+def accuracy(
+    docs: Docs, k: int | None = None, *, size: int | None = None, rel: float = 1, ties: str = "doc"
+) -> float | None:
+    """Accuracy@k = (tp + tn) / (tp + fp + fn + tn); Manning et al. 2008."""
+    tp, fp, fn, tn = contingency(docs, k, size=size, rel=rel, ties=ties)
+    return ratio(tp + tn, tp + fp + fn + tn)
+
+
+def mcc(
+    docs: Docs, k: int | None = None, *, size: int | None = None, rel: float = 1, ties: str = "doc"
+) -> float | None:
+    """MCC@k = (tp tn - fp fn) / sqrt((tp+fp)(tp+fn)(tn+fp)(tn+fn)); Matthews 1975."""
+    tp, fp, fn, tn = contingency(docs, k, size=size, rel=rel, ties=ties)
+    return ratio(tp * tn - fp * fn, math.sqrt((tp + fp) * (tp + fn) * (tn + fp) * (tn + fn)))
+
+
+# -- Cascade and user models ----------------------------------------------------------------------
+
+
+def grades(docs: Docs, max_grade: float, min_grade: float = 0.0, ties: str = "doc") -> list[float]:
+    """Labels in rank order as (label - min) / (max - min) clipped to 0..1, unjudged 0."""
+    labels = [min_grade if d.label is None else d.label for d in ranked(docs, ties)]
+    clipped = [min(max(label, min_grade), max_grade) for label in labels]
+    return [(label - min_grade) / (max_grade - min_grade) for label in clipped]
+
+
+def cascade(stops: Sequence[float]) -> list[float]:
+    """Probability to get to each rank, and beyond the last: product of 1 - stop above it."""
+    return list(accumulate((1 - s for s in stops), lambda a, b: a * b, initial=1.0))
+
+
+def err(
+    docs: Docs, k: int | None = None, *, max_grade: float | None = None, ties: str = "doc"
+) -> float:
+    """ERR@k = sum r_i / i prod_{j<i} (1 - r_j), r = (2^label - 1) / 2^max; Chapelle et al. 2009."""
+    top = max([0.0, *ideal_labels(docs)]) if max_grade is None else max_grade
+    labels = [min(max(d.label or 0.0, 0.0), top) for d in ranked(docs, ties)[:k]]
+    stops = [exp2(label) / 2.0**top for label in labels]
+    terms = zip(stops, cascade(stops), strict=False)
+    return math.fsum(r * at / i for i, (r, at) in enumerate(terms, 1))
+
+
+def pfound(
+    docs: Docs,
+    k: int | None = None,
+    *,
+    decay: float = 0.85,
+    max_grade: float = 1.0,
+    ties: str = "doc",
+) -> float:
+    """PFound@k = sum p_i t_i, p_i = p_{i-1} (1 - t_{i-1}) decay; Gulin et al. 2011 (CatBoost)."""
+    stops = grades(docs, max_grade, ties=ties)[:k]
+    terms = zip(stops, cascade(stops), strict=False)
+    return math.fsum(t * at * decay**i for i, (t, at) in enumerate(terms))
+
+
+def rbp_residual(docs: Docs, k: int | None = None, *, p: float = 0.8, ties: str = "doc") -> float:
+    """RBP residual = p^min(k, n) + (1 - p) sum over unjudged of p^(i-1); Moffat & Zobel 2008."""
+    top = ranked(docs, ties)[:k]
+    unknown = math.fsum(p**i for i, d in enumerate(top) if d.label is None)
+    return float(p ** len(top)) + (1 - p) * unknown
+
+
+def cwl(gains: Sequence[float], continues: Sequence[float]) -> float:
+    """Expected gain per document seen, P(seen_i) = prod_{j<i} continue_j; Moffat et al. 2013."""
+    seen = list(accumulate(continues[:-1], lambda a, b: a * b, initial=1.0))
+    return math.fsum(w * g for w, g in zip(seen, gains, strict=True)) / math.fsum(seen)
+
+
+def padded(gains: Sequence[float], depth: int) -> list[float]:
+    """Exactly `depth` gains: cut, or filled with 0."""
+    return [*gains[:depth], *[0.0] * (depth - len(gains))]
+
+
+def sdcg(
+    docs: Docs, k: int, *, max_grade: float, min_grade: float = 0.0, ties: str = "doc"
+) -> float:
+    """SDCG@k = sum_{i<=k} g_i / log2(i+1) / sum_{i<=k} 1 / log2(i+1); Azzopardi et al. 2019."""
+    top = enumerate(grades(docs, max_grade, min_grade, ties)[:k], 1)
+    return math.fsum(g * log2(i) for i, g in top) / math.fsum(map(log2, range(1, k + 1)))
+
+
+def nerr8(
+    docs: Docs, k: int, *, max_grade: float, min_grade: float = 0.0, ties: str = "doc"
+) -> float:
+    """NERR8@k: continue with 1 - g_i to rank k; Azzopardi et al. 2021, eq. 8."""
+    gains = padded(grades(docs, max_grade, min_grade, ties), k)
+    return cwl(gains, [1 - g for g in gains])
+
+
+def nerr9(
+    docs: Docs, k: int, *, max_grade: float, min_grade: float = 0.0, ties: str = "doc"
+) -> float:
+    """NERR9@k: continue with i / (i+1) * (1 - g_i) to rank k; Azzopardi et al. 2021, eq. 9."""
+    gains = padded(grades(docs, max_grade, min_grade, ties), k)
+    return cwl(gains, [i / (i + 1) * (1 - g) for i, g in enumerate(gains, 1)])
+
+
+def nerr10(
+    docs: Docs,
+    *,
+    max_grade: float,
+    p: float = 0.9,
+    min_grade: float = 0.0,
+    depth: int = 1000,
+    ties: str = "doc",
+) -> float:
+    """NERR10: continue with p (1 - g_i), over `depth` ranks; Azzopardi et al. 2021, eq. 10."""
+    gains = padded(grades(docs, max_grade, min_grade, ties), depth)
+    return cwl(gains, [p * (1 - g) for g in gains])
+
+
+def nerr11(
+    docs: Docs,
+    *,
+    max_grade: float,
+    T: float = 1.0,
+    min_grade: float = 0.0,
+    depth: int = 1000,
+    ties: str = "doc",
+) -> float:
+    """NERR11: continue with ((i+2T-1) / (i+2T))^2 (1 - g_i); Azzopardi et al. 2021, eq. 11."""
+    gains = padded(grades(docs, max_grade, min_grade, ties), depth)
+    patience = [((i + 2 * T - 1) / (i + 2 * T)) ** 2 for i in range(1, depth + 1)]
+    return cwl(gains, [c * (1 - g) for c, g in zip(patience, gains, strict=True)])
+
+
+def insq(
+    docs: Docs,
+    *,
+    max_grade: float,
+    T: float = 1.0,
+    min_grade: float = 0.0,
+    depth: int = 1000,
+    ties: str = "doc",
+) -> float:
+    """INSQ: continue with ((i+2T-1) / (i+2T))^2, over `depth` ranks; Moffat et al. 2012."""
+    gains = padded(grades(docs, max_grade, min_grade, ties), depth)
+    return cwl(gains, [((i + 2 * T - 1) / (i + 2 * T)) ** 2 for i in range(1, depth + 1)])
+
+
+def inst(
+    docs: Docs,
+    *,
+    max_grade: float,
+    T: float = 1.0,
+    min_grade: float = 0.0,
+    depth: int = 1000,
+    ties: str = "doc",
+) -> float:
+    """INST: continue with ((i+T+t-1) / (i+T+t))^2, t = T - cumulated gain; Bailey et al. 2015."""
+    gains = padded(grades(docs, max_grade, min_grade, ties), depth)
+    reach = [i + 2 * T - cg for i, cg in enumerate(accumulate(gains), 1)]
+    return cwl(gains, [((x - 1) / x) ** 2 for x in reach])
+
+
+def bpm(
+    docs: Docs,
+    k: int,
+    *,
+    max_grade: float,
+    T: float = 1.0,
+    min_grade: float = 0.0,
+    ties: str = "doc",
+) -> float:
+    """BPM@k = mean gain down to the rank where the gain is T, or to k; Zhang et al. 2017."""
+    gains = padded(grades(docs, max_grade, min_grade, ties), k)
+    # A cumulated third of a gain may fall a rounding error short of T.
+    enough = [cg >= T - 1e-9 for cg in accumulate(gains)]
+    stop = enough.index(True) + 1 if True in enough else k
+    return math.fsum(gains[:stop]) / stop
+
+
+def average_relevance_position(docs: Docs, *, ties: str = "doc") -> float | None:
+    """ARP = sum label_i i / sum label_i over the retrieved; Zhu 2004, TF-Ranking 2019."""
+    top = [(i, d.label) for i, d in enumerate(ranked(docs, ties), 1) if d.label is not None]
+    total = math.fsum(label for _, label in top)
+    return math.fsum(i * label for i, label in top) / total if total > 0 else None
+
+
+def pwa(docs: Docs, k: int | None = 5, *, ties: str = "doc") -> float | None:
+    """PWA@k = sum label_i / i / sum 1 / i over the first min(k, n) ranks; TF-Ranking 2022."""
+    top = ranked(docs, ties)[:k]
+    weights = math.fsum(1 / i for i in range(1, len(top) + 1))
+    return ratio(dcg(docs, k, discount=reciprocal, ties=ties), weights)
+
+
+# -- More pairs and correlation -------------------------------------------------------------------
+
+
+def partial_auc(
+    docs: Docs, max_fpr: float = 1.0, *, rel: float = 1, ties: str = "doc"
+) -> float | None:
+    """Area under ROC to max_fpr, scaled so that chance is 0.5 and the best 1; McClish 1989."""
+    points = roc_points(docs, rel)
+    negatives, positives = points[-1]
+    if not negatives or not positives:
+        return None
+    curve = [(fp / negatives, tp / positives) for fp, tp in points]
+    if max_fpr == 1:
+        return trapezoid(curve)
+    kept = [(x, y) for x, y in curve if x <= max_fpr]
+    (x0, y0), (x1, y1) = kept[-1], curve[len(kept)]
+    end = (max_fpr, y0 + (y1 - y0) * (max_fpr - x0) / (x1 - x0))
+    chance = max_fpr**2 / 2
+    return (1 + (trapezoid([*kept, end]) - chance) / (max_fpr - chance)) / 2
+
+
+def gauc(lists: Sequence[Docs], *, rel: float = 1, ties: str = "doc") -> float | None:
+    """GAUC = mean ROC AUC of the lists that have one, weighted by n; Zhou et al. 2018 (DIN)."""
+    found = [(len(retrieved(docs)), roc_auc(docs, rel=rel)) for docs in lists]
+    known = [(n, auc) for n, auc in found if auc is not None]
+    return ratio(math.fsum(n * auc for n, auc in known), sum(n for n, _ in known))
+
+
+def pair_accuracy(
+    docs: Docs, k: int | None = None, *, rel: float = 1, ties: str = "doc"
+) -> float | None:
+    """Share of (relevant, other) pairs within the first k in the right order; ir_measures 2022."""
+    top = flags(docs, k, rel, ties)
+    right = [a for a, b in combinations(top, 2) if a != b]
+    return ratio(sum(right), len(right))
+
+
+def ordered_pair_accuracy(docs: Docs, *, ties: str = "doc") -> float | None:
+    """OPA = share of pairs with label_a > label_b that have score_a > score_b; TF-Ranking 2019."""
+    pairs = product(scored_labels(docs), repeat=2)
+    right = [s > t for (s, a), (t, b) in pairs if a > b]
+    return ratio(sum(right), len(right))
+
+
+def sign(x: float) -> int:
+    """-1, 0 or 1."""
+    return (x > 0) - (x < 0)
+
+
+def kendall_tau_b(docs: Docs, *, ties: str = "doc") -> float | None:
+    """Tau-b = (C - D) / sqrt(pairs untied in score * pairs untied in label); Kendall 1945."""
+    pairs = list(combinations(scored_labels(docs), 2))
+    s = [sign(x[0] - y[0]) for x, y in pairs]
+    a = [sign(x[1] - y[1]) for x, y in pairs]
+    agree = sum(x * y for x, y in zip(s, a, strict=True))
+    return ratio(agree, math.sqrt(sum(map(abs, s)) * sum(map(abs, a))))
+
+
+def mid_ranks(values: Sequence[float]) -> list[float]:
+    """Rank of each value, ascending from 1, equal values sharing their mean rank."""
+    return [sum(v < x for v in values) + (sum(v == x for v in values) + 1) / 2 for x in values]
+
+
+def spearman(docs: Docs, *, ties: str = "doc") -> float | None:
+    """Rho = Pearson correlation of the mean ranks of score and label; Spearman 1904."""
+    both = scored_labels(docs)
+    mid = (len(both) + 1) / 2
+    x = [r - mid for r in mid_ranks([s for s, _ in both])]
+    y = [r - mid for r in mid_ranks([label for _, label in both])]
+    xy, xx, yy = (
+        sum(a * b for a, b in zip(u, v, strict=True)) for u, v in ((x, y), (x, x), (y, y))
+    )
+    return ratio(xy, math.sqrt(xx * yy))
+
+
+def label_ranking_average_precision(
+    docs: Docs, *, rel: float = 1, ties: str = "doc"
+) -> float | None:
+    """LRAP = mean over hits of share of hits among scores >= its own; Tsoumakas et al. 2010."""
+    good = [score(d) for d in retrieved(docs) if is_relevant(d, rel)]
+    every = [score(d) for d in retrieved(docs)]
+    shares = [sum(s >= x for s in good) / sum(s >= x for s in every) for x in good]
+    return fmean(shares) if shares else None
+
+
+def label_ranking_loss(docs: Docs, *, rel: float = 1, ties: str = "doc") -> float | None:
+    """Share of (relevant, other) pairs with score <= the other's; Tsoumakas et al. 2010."""
+    good = [score(d) for d in retrieved(docs) if is_relevant(d, rel)]
+    bad = [score(d) for d in retrieved(docs) if not is_relevant(d, rel)]
+    return ratio(sum(g <= b for g, b in product(good, bad)), len(good) * len(bad))
+
+
+def coverage_error(docs: Docs, *, rel: float = 1, ties: str = "doc") -> int | None:
+    """Coverage = number of scores >= the lowest score of a hit; Tsoumakas et al. 2010."""
+    good = [score(d) for d in retrieved(docs) if is_relevant(d, rel)]
+    return sum(score(d) >= min(good) for d in retrieved(docs)) if good else None
+
+
+def top_k_accuracy(docs: Docs, k: int = 1, *, rel: float = 1, ties: str = "doc") -> float | None:
+    """1 if a relevant document with the highest label is in the first k; ImageNet 2015."""
+    best = max([d.label or 0.0 for d in relevant(docs, rel)], default=None)
+    return None if best is None else float(best in [d.label for d in ranked(docs, ties)[:k]])
+
+
+# -- Overlap of two lists -------------------------------------------------------------------------
+
+
+def shared(a: Sequence[Hashable], b: Sequence[Hashable]) -> list[int]:
+    """Number of items that the first d of both lists have in common, d = 1 .. longer length."""
+    return [len(set(a[:d]) & set(b[:d])) for d in range(1, max(len(a), len(b)) + 1)]
+
+
+def overlap(a: Sequence[Hashable], b: Sequence[Hashable], k: int | None = None) -> float | None:
+    """Overlap@k = |first k of both| / k, over the longer length without k; Fagin et al. 2003."""
+    return ratio(len(set(a[:k]) & set(b[:k])), k or max(len(a), len(b)))
+
+
+def rbo(
+    a: Sequence[Hashable], b: Sequence[Hashable], p: float = 0.9, *, form: str = "extrapolated"
+) -> float | None:
+    """RBO = (1-p) sum_d p^(d-1) shared_d / d, to "infinity" or depth only; Webber et al. 2010.
+
+    "extrapolated" is RBO_ext for lists of any lengths (eq. 32); "truncated" stops at the longer
+    length and divides by the weight so far.
+    """
+    if not a and not b:
+        return None
+    x, (s, n) = shared(a, b), sorted((len(a), len(b)))
+    weighed = math.fsum(p ** (d - 1) * xd / d for d, xd in enumerate(x, 1))
+    if form == "truncated":
+        return weighed * (1 - p) / (1 - p**n)
+    if not s:
+        return 0.0
+    seen, last = x[s - 1] / s, x[n - 1]
+    beyond = math.fsum(p ** (d - 1) * seen * (d - s) / d for d in range(s + 1, n + 1))
+    return (1 - p) * (weighed + beyond) + p**n * ((last - x[s - 1]) / n + seen)
+
+
+def compat(
+    docs: Docs, *, p: float = 0.95, normalize: bool = True, rel: float = 1, ties: str = "doc"
+) -> float | None:
+    """Compat = truncated RBO(list, ideal) / RBO(ideal, ideal) at its depth; Clarke et al. 2021.
+
+    The ideal list: relevant documents by label descending, equal labels in the order retrieved.
+    """
+    found = [d.doc for d in ranked(docs, ties)]
+    rest = [d.doc for d in docs if d.score is None]
+    place = {doc: i for i, doc in enumerate(found + rest)}
+    best = sorted(relevant(docs, rel), key=lambda d: (-(d.label or 0.0), place[d.doc]))
+    ideal = [d.doc for d in best]
+    if not ideal:
+        return None
+    padding = [object() for _ in range(len(found) - len(ideal))]  # to the same depth
+    own = rbo(found, ideal, p, form="truncated") or 0.0
+    top = rbo([*ideal, *padding], ideal, p, form="truncated") or 0.0
+    return own / top if normalize else own
+
+
+# -- Ties -----------------------------------------------------------------------------------------
+
+
+def tie_orders(docs: Docs) -> Iterator[list[Doc]]:
+    """Every order of the retrieved documents that the scores allow, the unretrieved last."""
+    found = groupby(ranked(docs), key=score)
+    rest = [d for d in docs if d.score is None]
+    for order in product(*(permutations(list(block)) for _, block in found)):
+        yield [d for block in order for d in block] + rest
+
+
+def expected(
+    metric: Callable[..., float | None], docs: Docs, *args: object, **kwargs: object
+) -> float | None:
+    """Mean of a metric over all orders of tied documents; McSherry & Najork 2008."""
+    values = [metric(order, *args, ties="input", **kwargs) for order in tie_orders(docs)]
+    known = [v for v in values if v is not None]
+    return math.fsum(known) / len(values) if known else None

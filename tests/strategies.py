@@ -1,0 +1,94 @@
+"""Random logs with ties, nulls, ragged lists and lists without a relevant document."""
+
+from __future__ import annotations
+
+import inspect
+import random
+from collections.abc import Iterator, Mapping
+
+import oracles
+import polars as pl
+from hypothesis import settings
+from hypothesis import strategies as st
+from oracles import Doc
+from polars.testing import assert_frame_equal
+from polars_rank.metrics.metric import REGISTER, Metric
+
+settings.register_profile("quick", max_examples=10, deadline=None, derandomize=True)
+settings.load_profile("quick")
+
+#: The lists of a log by query, the documents of a list in the order of its rows.
+Lists = Mapping[int, list[Doc]]
+
+SCORES = (None, -1.0, 0.0, 0.25, 0.5, 0.5, 2.0)
+LABELS = (None, 0, 0, 1, 1, 2, 3, 4)
+SCHEMA = {"query": pl.Int64, "doc": pl.Int64, "score": pl.Float64, "label": pl.Int64}
+
+#: What to call a metric with that cannot do without an argument.
+NEEDED = {"k": 4, "max_grade": 4, "recall": 0.5, "T": 1.0, "p": 0.7}
+
+
+def log_of(lists: Lists, label: type[pl.DataType] = pl.Int64) -> pl.DataFrame:
+    """Return the long table of some lists."""
+    rows = [(query, *doc) for query, docs in lists.items() for doc in docs]
+    return pl.DataFrame(rows, {**SCHEMA, "label": label}, orient="row")
+
+
+def logs(scores: tuple = SCORES, labels: tuple = LABELS) -> st.SearchStrategy[Lists]:
+    """Generate the lists of a log."""
+    doc = st.builds(Doc, st.integers(0, 20), st.sampled_from(scores), st.sampled_from(labels))
+    docs = st.lists(doc, min_size=1, max_size=9, unique_by=lambda d: d.doc)
+    return st.lists(docs, min_size=1, max_size=12).map(lambda many: dict(enumerate(many)))
+
+
+def random_lists(seed: int, queries: int = 60, scores: tuple = SCORES, labels: tuple = LABELS) -> Lists:
+    """Return the lists of a log, always the same for a seed."""
+    draw = random.Random(seed)
+
+    def docs() -> list[Doc]:
+        ids = draw.sample(range(30), draw.randint(1, 12))
+        return [Doc(doc, draw.choice(scores), draw.choice(labels)) for doc in ids]
+
+    return {query: docs() for query in range(queries)}
+
+
+def shuffled(frame: pl.DataFrame, seed: int = 0) -> pl.DataFrame:
+    """Return the rows in another order."""
+    return frame.sample(fraction=1, shuffle=True, seed=seed)
+
+
+def assert_close(left: pl.DataFrame, right: pl.DataFrame) -> None:
+    """Hold two results against each other to 1e-12, nulls included."""
+    assert_frame_equal(left, right, check_dtypes=False, rel_tol=1e-12, abs_tol=1e-12)
+
+
+def every_metric(*cutoffs: int) -> Iterator[Metric]:
+    """Call all metrics of the package with their defaults, and with the cutoffs if they take k."""
+    for build in REGISTER.values():
+        parameters = inspect.signature(build).parameters.values()
+        needed = {p.name: NEEDED[p.name] for p in parameters if p.default is p.empty}
+        yield build(**needed)
+        if any(p.name == "k" for p in parameters):
+            yield from (build(**{**needed, "k": k}) for k in cutoffs)
+
+
+def truth(metrics: list[Metric], lists: Lists, ties: str = "doc") -> pl.DataFrame:
+    """Return what `per_query` should, from the oracles."""
+    columns = {
+        metric.output_name: [
+            getattr(oracles, metric.function.__name__)(
+                docs, **{name: _plain(value) for name, value in metric.arguments.items()}, ties=ties
+            )
+            for docs in lists.values()
+        ]
+        for metric in metrics
+    }
+    return pl.DataFrame({"query": list(lists), **columns}, strict=False)
+
+
+def _plain(value: object) -> object:
+    """Return the oracles' own gain or discount of the same name."""
+    if not callable(value):
+        return value
+    found = eval(value.__name__, vars(oracles))  # "exp2", "jarvelin(3)", "{0: 0, 1: 3}"
+    return oracles.mapping(found) if isinstance(found, dict) else found

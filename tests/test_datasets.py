@@ -1,0 +1,211 @@
+"""The generated log: what it promises about shares, determinism, order and size."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import polars as pl
+import pytest
+from polars import col
+from polars.testing import assert_frame_equal
+
+from polars_rank import datasets
+from polars_rank.datasets import search_log
+from polars_rank.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+LIST = ["run", "query"]
+
+
+@pytest.fixture(scope="module")
+def log() -> pl.DataFrame:
+    return search_log(2_000, 20, seed=3).collect()
+
+
+def share(log: pl.DataFrame, condition: pl.Expr) -> float:
+    return float(log.select(condition.mean()).item())
+
+
+def test_the_first_numbers_are_those_of_splitmix64() -> None:
+    outputs = [datasets._hash(pl.lit(0, pl.UInt64), pl.lit(i, pl.UInt64)) for i in range(2)]
+    numbers = pl.select(first=outputs[0], second=outputs[1]).row(0)
+    assert numbers == (0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4)
+
+
+def test_the_same_seed_gives_the_same_log_always() -> None:
+    log = search_log(2, (2, 3), runs=1, seed=7).collect()
+    assert log.rows() == [
+        ("run1", 0, 5199467, None, 0, "IN", None, None, None),
+        ("run1", 0, 5883281, 13.1884765625, 2, "IN", 1, True, 109.1),
+        ("run1", 0, 6567095, 11.6474609375, 0, "IN", 2, False, None),
+        ("run1", 1, 2694206, 9.0, 0, "GB", 3, False, None),
+        ("run1", 1, 1553217, 12.712890625, 2, "GB", 1, False, None),
+        ("run1", 1, 412228, 12.0, None, "GB", 2, True, 13.2),
+    ]
+    assert not search_log(2, (2, 3), runs=1, seed=8).collect().equals(log)
+
+
+@pytest.mark.parametrize("rows", [1, 7, 1_000])
+def test_the_size_of_batches_changes_nothing(monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
+    expected = search_log(50).collect()
+    monkeypatch.setattr(datasets, "_BATCH_ROWS", rows)
+    assert_frame_equal(search_log(50).collect(engine="in-memory"), expected)
+    assert_frame_equal(search_log(50).collect(engine="streaming"), expected)
+
+
+def test_what_is_read_changes_nothing() -> None:
+    lazy, log = search_log(50), search_log(50).collect()
+    some = ["dwell", "query", "score"]
+    clicked = col("click") & (col("label") == 0)
+    assert_frame_equal(lazy.select(some).collect(), log.select(some))
+    assert_frame_equal(lazy.filter(clicked).select(some).collect(), log.filter(clicked)[some])
+    assert_frame_equal(lazy.head(33).collect(), log.head(33))
+    assert_frame_equal(lazy.head(33).filter(clicked).collect(), log.head(33).filter(clicked))
+    assert_frame_equal(lazy.tail(5).collect(), log.tail(5))
+
+
+def test_a_longer_log_begins_with_a_shorter_one() -> None:
+    longer = search_log(80).filter(col("query") < 30).collect()
+    assert_frame_equal(longer, search_log(30).collect())
+
+
+def test_rows_are_sorted_by_run_and_query_and_documents_are_unique() -> None:
+    log = search_log(40, runs=["new", "base"]).collect()
+    assert_frame_equal(log.select(LIST), log.select(LIST).sort(LIST))
+    assert not log.select(*LIST, "doc").is_duplicated().any()
+
+
+def test_a_document_has_the_same_label_in_every_run(log: pl.DataFrame) -> None:
+    labels = log.group_by("query", "doc").agg(col("label").n_unique(), runs=pl.len())
+    assert labels["label"].max() == 1
+    assert labels["runs"].unique().to_list() == [2]
+
+
+def test_shares_are_realistic(log: pl.DataFrame) -> None:
+    judged = log.filter(col("label").is_not_null())
+    shares = [share(judged, col("label") == grade) for grade in range(5)]
+    assert shares == sorted(shares, reverse=True)
+    assert shares[0] > 0.5
+    assert shares[4] > 0.005
+    retrieved = log.filter(col("score").is_not_null())
+    assert 0.05 < share(retrieved, col("score").is_duplicated().over(LIST)) < 0.25
+    assert 0.05 < share(log, col("label").is_null()) < 0.2
+    assert 0.05 < share(log, col("score").is_null()) < 0.2
+    best = log.group_by("query").agg(col("label").max().fill_null(0))
+    assert 0.05 < share(best, col("label") == 0) < 0.2
+    assert log["country"].n_unique() == 6
+    assert log.group_by("query").agg(col("country").n_unique())["country"].max() == 1
+
+
+def test_no_row_is_neither_retrieved_nor_judged(log: pl.DataFrame) -> None:
+    assert log.filter(col("score").is_null() & col("label").is_null()).is_empty()
+
+
+def test_every_run_ranks_better_than_the_one_before() -> None:
+    log = search_log(2_000, runs=["c", "a", "b"]).filter(col("label") > 0)
+    precision = log.group_by("run").agg((1 / col("position")).fill_null(0).mean())
+    quality = dict(precision.collect().rows())
+    assert quality["c"] < quality["a"] < quality["b"]
+
+
+def test_positions_follow_the_scores(log: pl.DataFrame) -> None:
+    shown = log.filter(col("position").is_not_null()).sort(*LIST, "position")
+    assert log.filter(col("position").is_null() != col("score").is_null()).is_empty()
+    falls = shown.group_by(LIST).agg(
+        (col("score").diff() <= 0).all(), (col("position").diff() == 1).all()
+    )
+    assert falls["score"].all()
+    assert falls["position"].all()
+
+
+def test_clicks_follow_position_and_label(log: pl.DataFrame) -> None:
+    shown = log.filter(col("position").is_not_null())
+    top, below = shown.filter(col("position") == 1), shown.filter(col("position") == 4)
+    for low, high in [(0, 1), (1, 2), (2, 4)]:
+        clicked = [share(shown.filter(col("label") == g), col("click")) for g in (low, high)]
+        assert clicked[0] < clicked[1]
+    for label in (0, 1):
+        clicked = [share(at.filter(col("label") == label), col("click")) for at in (below, top)]
+        assert clicked[0] < clicked[1]
+    assert log.filter(col("click").is_null() != col("position").is_null()).is_empty()
+
+
+def test_dwell_is_the_time_after_a_click(log: pl.DataFrame) -> None:
+    dwell = log.filter("click")["dwell"]
+    assert dwell.null_count() == 0
+    assert dwell.is_between(0.5, 1800).all()
+    assert log.filter(~col("click"))["dwell"].null_count() == log.filter(~col("click")).height
+    medians = dict(log.group_by("label").agg(col("dwell").median()).rows())
+    assert medians[0] < medians[3]
+
+
+@pytest.mark.parametrize(
+    ("docs_per_query", "shortest", "longest", "mean"),
+    [(1, 1, 1, 1), (20, 1, 39, 20), ((5, 5), 5, 5, 5), ((3, 9), 3, 9, 6)],
+)
+def test_lengths_of_lists(
+    docs_per_query: int | tuple[int, int], shortest: int, longest: int, mean: float
+) -> None:
+    lengths = search_log(3_000, docs_per_query, runs=1).group_by("query").len().collect()["len"]
+    assert (lengths.min(), lengths.max()) == (shortest, longest)
+    assert lengths.mean() == pytest.approx(mean, rel=0.05)
+
+
+def test_string_ids_are_the_same_log() -> None:
+    numbers, strings = search_log(30).collect(), search_log(30, string_ids=True).collect()
+    assert (strings["query"][0], strings["doc"][0][0]) == ("q000000000", "d")
+    ids = col("query", "doc").str.slice(1).cast(pl.Int64)
+    assert_frame_equal(strings.with_columns(ids), numbers)
+
+
+@pytest.mark.parametrize(
+    ("runs", "names"),
+    [(1, ["run1"]), ("solo", ["solo"]), (("b", "a"), ["a", "b"]), (10, ["run01", "run10"])],
+)
+def test_names_of_runs(runs: int | str | tuple[str, ...], names: list[str]) -> None:
+    found = search_log(2, 2, runs=runs).collect()["run"].unique().sort().to_list()
+    assert [found[0], found[-1]] == [names[0], names[-1]]
+
+
+def test_no_queries_give_an_empty_log_of_the_same_schema() -> None:
+    assert_frame_equal(search_log(0).collect(), search_log(1).collect().clear())
+
+
+def test_a_list_longer_than_the_usual_catalogue() -> None:
+    assert datasets._lengths((1, 20_000_000)) == (1, 20_000_000)
+    plan = datasets._log(0, 1, 1, 20_000_000, 0, 0).select("doc").collect_schema()
+    assert plan.names() == ["doc"]
+
+
+def test_it_streams_to_parquet(tmp_path: Path) -> None:
+    search_log(200).sink_parquet(tmp_path / "log.parquet")
+    assert_frame_equal(pl.read_parquet(tmp_path / "log.parquet"), search_log(200).collect())
+    plan = search_log(200).show_graph(
+        engine="streaming", plan_stage="physical", raw_output=True, show=False
+    )
+    assert plan is not None
+    assert "in-memory-map" not in plan
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"queries": -1}, "`queries` must be a whole number of at least 0; found -1"),
+        ({"queries": 1.5}, "`queries` must be a whole number of at least 0; found 1.5"),
+        ({"docs_per_query": 0}, "`docs_per_query` must be a whole number of at least 1; found 0"),
+        ({"docs_per_query": (3, 2)}, "must be a whole number of at least 3; found 2"),
+        ({"docs_per_query": (1, 2**31)}, "must be below 2147483647; found 2147483648"),
+        ({"docs_per_query": 2.5}, "`docs_per_query` must be a number or a pair of them; found 2.5"),
+        ({"runs": 0}, "`runs` must be a whole number of at least 1; found 0"),
+        ({"runs": []}, "`runs` must be a number of runs or different names; found []"),
+        ({"runs": ["a", "a"]}, "different names; found ['a', 'a']"),
+        ({"seed": "x"}, "`seed` must be a whole number; found 'x'"),
+        ({"seed": True}, "`seed` must be a whole number; found True"),
+    ],
+)
+def test_bad_arguments(arguments: dict[str, object], message: str) -> None:
+    with pytest.raises(ArgumentError, match=re.escape(message)):
+        search_log(**arguments)  # type: ignore[arg-type]

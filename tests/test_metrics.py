@@ -1,0 +1,287 @@
+"""Worked examples, as visible arithmetic, and the parameters of metrics against the oracles."""
+
+from __future__ import annotations
+
+from math import log2
+from pathlib import Path
+
+import polars as pl
+import polars_rank as pr
+import pytest
+from hypothesis import given
+from strategies import Lists, assert_close, log_of, logs, random_lists, truth
+
+LAMBDARANK = Path(__file__).parents[2] / "shared" / "data" / "lambdarank_test.parquet"
+TIES = ("doc", "doc_ascending", "best", "worst", "input")
+
+
+def ranking(*labels: float | None, unretrieved: tuple[float, ...] = ()) -> pl.DataFrame:
+    """One list: the labels in ranked order, then judged documents that were not retrieved."""
+    scores = [-float(i) for i in range(len(labels))] + [None] * len(unretrieved)
+    return pl.DataFrame({"query": "q", "score": scores, "label": [*labels, *unretrieved]})
+
+
+def assert_value(log: pl.DataFrame, metric: pl.Expr | str, value: float | None) -> None:
+    """Hold an expression in a `group_by`, `per_query` and `evaluate` against one value."""
+    expected = None if value is None else pytest.approx(value, rel=1e-12, abs=1e-12)
+    expression = pr.metric(metric) if isinstance(metric, str) else metric
+    inline = pr.rank(log).group_by("query").agg(value=expression)["value"].item()
+    lists = pr.per_query(log, metric).to_series(-1).item()
+    means = pr.evaluate(log, metric, undefined="null").to_series(-1).item()
+    assert [inline, lists, means] == [expected] * 3
+
+
+# The same five threes, with the one five first, last, and with the zeros before the threes.
+FIVE_FIRST = ranking(5, 3, 3, 3, 3, 3, 0, 0, 0, 0)
+FIVE_LAST = ranking(3, 3, 3, 3, 3, 0, 0, 0, 0, 5)
+THREES_LAST = ranking(5, 0, 0, 0, 0, 3, 3, 3, 3, 3)
+
+BEST_JARVELIN = 5 + 3 + 3 / log2(3) + 3 / log2(4) + 3 / log2(5) + 3 / log2(6)
+BEST_EXP2 = 31 + 7 / log2(3) + 7 / log2(4) + 7 / log2(5) + 7 / log2(6) + 7 / log2(7)
+
+
+@pytest.mark.parametrize(
+    ("log", "jarvelin", "jarvelin_figure", "exp2", "exp2_figure"),
+    [
+        (FIVE_FIRST, BEST_JARVELIN, 1.0, BEST_EXP2, 1.0),
+        (
+            FIVE_LAST,
+            3 + 3 + 3 / log2(3) + 3 / log2(4) + 3 / log2(5) + 5 / log2(10),
+            0.88043601840942,
+            7 + 7 / log2(3) + 7 / log2(4) + 7 / log2(5) + 7 / log2(6) + 31 / log2(11),
+            0.6280193149890032,
+        ),
+        (
+            THREES_LAST,
+            5 + 3 / log2(6) + 3 / log2(7) + 3 / log2(8) + 3 / log2(9) + 3 / log2(10),
+            0.7279443774455593,
+            31 + 7 / log2(7) + 7 / log2(8) + 7 / log2(9) + 7 / log2(10) + 7 / log2(11),
+            0.8946174017981632,
+        ),
+    ],
+)
+def test_ndcg_by_gain_and_discount(
+    log: pl.DataFrame, jarvelin: float, jarvelin_figure: float, exp2: float, exp2_figure: float
+) -> None:
+    assert_value(log, pr.dcg(discount="jarvelin"), jarvelin)
+    assert_value(log, pr.ndcg(discount=pr.jarvelin()), jarvelin / BEST_JARVELIN)
+    assert_value(log, "ndcg(discount='jarvelin')", jarvelin_figure)
+    assert_value(log, pr.dcg(gain=pr.exp2), exp2)
+    assert_value(log, pr.ndcg(gain="exp2"), exp2 / BEST_EXP2)
+    assert_value(log, "ndcg(gain='exp2')", exp2_figure)
+
+
+MISSED = ranking(3, 2, 3, 0, 1, 2, unretrieved=(3, 2))
+SHIFTED = ranking(-1, 1, 0, -1, unretrieved=(1,))
+MARKETING = ranking(3, 2, 3, 0, 0, 1, 2, 4, 3, 1)
+TRUE_AT_1_2_4_6_10 = ranking(1, 1, 0, 1, 0, 1, 0, 0, 0, 1)
+TIED = pl.DataFrame(
+    {"query": "q", "score": [0.6, 0.5, 0.1, 0.1, 0.1], "label": [1, 1, 0, 0, 1]}
+)
+
+EXAMPLES = [
+    # [2, 4, 0, 1] with gains 3, 15, 0, 1
+    (ranking(2, 4, 0, 1), pr.dcg(4, gain="exp2"), 3 + 15 / log2(3) + 1 / log2(5)),
+    (ranking(2, 4, 0, 1), pr.dcg(4, gain="exp2"), 12.894622861645257),
+    (ranking(2, 4, 0, 1), pr.ideal_dcg(4, gain="exp2"), 15 + 3 / log2(3) + 1 / log2(4)),
+    (ranking(2, 4, 0, 1), pr.ideal_dcg(4, gain="exp2"), 17.392789260714373),
+    (ranking(2, 4, 0, 1), "ndcg(gain='exp2')@4", 0.7413775138856387),
+    # relevant documents at ranks 2 and 4
+    (ranking(0, 1, 0, 1), "rr", 1 / 2),
+    (ranking(0, 1, 0, 1), "p@1", 0 / 1),
+    (ranking(0, 1, 0, 1), "p@2", 1 / 2),
+    (ranking(0, 1, 0, 1), "p@3", 1 / 3),
+    (ranking(0, 1, 0, 1), "p@4", 2 / 4),
+    (ranking(0, 1, 0, 1), "ap", (1 / 2 + 2 / 4) / 2),
+    # a 3 and a 2 are judged but not retrieved: the ideal list is 3, 3, 3, 2, 2, 2
+    (MISSED, "cg@6", 3 + 2 + 3 + 0 + 1 + 2),
+    (MISSED, "dcg@6", 3 + 2 / log2(3) + 3 / log2(4) + 1 / log2(6) + 2 / log2(7)),
+    (MISSED, "dcg@6", 6.861126688593502),
+    (MISSED, "idcg@6", 3 + 3 / log2(3) + 3 / 2 + 2 / log2(5) + 2 / log2(6) + 2 / log2(7)),
+    (MISSED, "idcg@6", 8.740262365546284),
+    (MISSED, "ndcg@6", 0.785002371969948),
+    # and the ideal list of the retrieved alone is 3, 3, 2, 2, 1, 0
+    (MISSED, pr.ideal_dcg(ideal="retrieved"), 3 + 3 / log2(3) + 1 + 2 / log2(5) + 1 / log2(6)),
+    # the grades 1, 0, -1: a negative one is a penalty
+    (SHIFTED, "cg", -1 + 1 + 0 - 1),
+    (SHIFTED, "dcg@4", -1 + 1 / log2(3) - 1 / log2(5)),
+    (SHIFTED, "ndcg@4", (-1 + 1 / log2(3) - 1 / log2(5)) / (1 + 1 / log2(3) - 1 / log2(5))),
+    (ranking(3, 2, 2, 1), "idcg", 3 + 2 / log2(3) + 2 / log2(4) + 1 / log2(5)),
+    (ranking(3, 2, 2, 1), "idcg", 5.692536065216308),
+    (TRUE_AT_1_2_4_6_10, "ap", (1 / 1 + 2 / 2 + 3 / 4 + 4 / 6 + 5 / 10) / 5),
+    (TRUE_AT_1_2_4_6_10, "ap", 0.7833333333333333),
+    (MARKETING, "ndcg(gain='exp2')@1", 7 / 15),
+    (MARKETING, "ndcg(gain='exp2')@1", 0.4666666666666667),
+    # precision 1, 1, 3/5 at recall 1/3, 2/3, 1: the three tied documents are one point
+    (TIED, "pr_auc", (1 + 1) / 2 / 3 + (1 + 1) / 2 / 3 + (1 + 3 / 5) / 2 / 3),
+    (TIED, "precision", 3 / 5),
+    (TIED, "roc_auc", (2 * 2 + 1 * 2 / 2) / (3 * 2)),
+    # only the first two retrieved: P = 2/2, R = 2/3
+    (ranking(1, 1, unretrieved=(0, 0, 1)), "f1", 2 * (2 / 2) * (2 / 3) / (2 / 2 + 2 / 3)),
+    (ranking(1, 1, unretrieved=(0, 0, 1)), "f1", 0.8),
+    (ranking(1, 1, unretrieved=(0, 0, 1)), "fbeta(beta=2)", 5 * (2 / 3) / (4 * 1 + 2 / 3)),
+    (ranking(1, 1, 0, 0, 1), "f1@2", 0.8),
+    # a list of 2 documents cut at 4, and what the missing ones count as
+    (ranking(1, 0), "p@4", 1 / 4),
+    (ranking(1, 0), "precision(depth='retrieved')@4", 1 / 2),
+    (ranking(1, 0), "precision(short='null')@4", None),
+    (ranking(1, 0), "precision(short='null')@2", 1 / 2),
+    # 3 of 4 relevant documents among the first 4, at ranks 1, 3 and 4
+    (ranking(1, 0, 1, 1, unretrieved=(1,)), "recall@3", 2 / 4),
+    (ranking(1, 0, 1, 1, unretrieved=(1,)), "r_precision", 3 / 4),
+    (ranking(1, 0, 1, 1, unretrieved=(1,)), "average_precision", (1 + 2 / 3 + 3 / 4) / 4),
+    (ranking(1, 0, 1, 1, unretrieved=(1,)), "average_precision(norm='min')@3", (1 + 2 / 3) / 3),
+    (ranking(1, 0, 1, 1, unretrieved=(1,)), "average_precision(norm='hits')@3", (1 + 2 / 3) / 2),
+    (ranking(0, 1), "hit_rate@1", 0.0),
+    (ranking(0, 1), "hit_rate@2", 1.0),
+    (ranking(0, 1), "rr@1", 0.0),
+    (ranking(1, 0, 1), "rbp(p=0.5)", 0.5 * (1 + 0.5**2)),
+    (ranking(1, 0, 1), "rbp(p=0.5)@2", 0.5 * 1),
+    # other gains and discounts
+    (ranking(1, 0, 2), pr.cg(gain={0: 0, 1: 3, 2: 10}), 3 + 0 + 10),
+    (ranking(1, 0, 2), pr.cg(gain=lambda label: label * label), 1 + 0 + 4),
+    (ranking(1, 0, 2), pr.dcg(discount="reciprocal"), 1 / 1 + 2 / 3),
+    (ranking(1, 0, 2), pr.dcg(discount=pr.log(10)), log2(10) * (1 / log2(2) + 2 / log2(4))),
+    (ranking(1, 0, 2), pr.dcg(discount=pr.jarvelin(3)), 1 + 2),
+    (ranking(1, 0, 2, 1), pr.dcg(discount=pr.jarvelin(3)), 1 + 2 + 1 / (log2(4) / log2(3))),
+    (ranking(1, 0, 2), pr.dcg(discount=lambda rank: 1 / rank.pow(2)), 1 / 1 + 2 / 9),
+    # an unjudged document adds nothing and keeps its rank
+    (ranking(None, 1), "dcg", 1 / log2(3)),
+    (ranking(None, 1), "p@2", 1 / 2),
+]
+
+
+@pytest.mark.parametrize(("log", "metric", "value"), EXAMPLES)
+def test_example(log: pl.DataFrame, metric: pl.Expr | str, value: float | None) -> None:
+    assert_value(log, metric, value)
+
+
+GRADES = {"A": 0.1, "B": 0.5, "C": 0.7, "D": 0.5, "E": 0.1}
+
+
+def graded(query: int, retrieved: str) -> pl.DataFrame:
+    """One list of the documents A to E, best first, those left out judged all the same."""
+    scores = [float(5 - retrieved.index(doc)) if doc in retrieved else None for doc in GRADES]
+    return pl.DataFrame(
+        {"query": query, "doc": list(GRADES), "score": scores, "label": GRADES.values()},
+        schema_overrides={"score": pl.Float64},
+    )
+
+
+def test_fractional_grades() -> None:
+    log = graded(1, "ABC")
+    best = 0.7 / log2(2) + 0.5 / log2(3) + 0.5 / log2(4) + 0.1 / log2(5) + 0.1 / log2(6)
+    assert_value(log, "dcg", 0.1 / log2(2) + 0.5 / log2(3) + 0.7 / log2(4))
+    assert_value(log, "dcg", 0.7654648767857287)
+    assert_value(log, "idcg", best)
+    assert_value(log, "idcg", 1.3472178133165222)
+    assert_value(log, "ndcg@3", 0.6048882832133625)
+    both = pl.concat([log, graded(2, "DACBE")])
+    first = (0.1 + 0.5 / log2(3) + 0.7 / 2) / (0.7 + 0.5 / log2(3) + 0.5 / 2)
+    second = (0.5 + 0.1 / log2(3) + 0.7 / 2 + 0.5 / log2(5) + 0.1 / log2(6)) / best
+    mean = pr.evaluate(both, pr.ndcg(depth="retrieved"))["ndcg(depth='retrieved')"].item()
+    assert mean == pytest.approx((first + second) / 2, abs=1e-12)
+    assert mean == pytest.approx(0.7356022113638424, abs=1e-12)
+
+
+def test_negative_ndcg() -> None:
+    assert_value(ranking(-1, 0, 1), "ndcg", (-1 + 1 / 2) / (1 - 1 / 2))
+
+
+def test_mean_reciprocal_rank() -> None:
+    lists = [ranking(0, 0, 1), ranking(0, 1, 0), ranking(1, 0, 0)]
+    log = pl.concat(df.with_columns(query=pl.lit(i)) for i, df in enumerate(lists))
+    mean = pr.evaluate(log, "mrr")["mrr"].item()
+    assert mean == pytest.approx((1 / 3 + 1 / 2 + 1 / 1) / 3, abs=1e-12)
+    assert mean == pytest.approx(0.6111111111111112, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["ndcg", "recall", "f1", "fbeta", "hit_rate", "r_precision", "rr", "ap", "roc_auc", "pr_auc"],
+)
+def test_undefined_without_a_relevant_document(name: str) -> None:
+    assert_value(ranking(0, 0, None), name, None)
+
+
+@pytest.mark.parametrize("name", ["cg", "dcg", "precision", "p@3", "rbp"])
+def test_defined_without_a_relevant_document(name: str) -> None:
+    assert_value(ranking(0, 0, None), name, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("cg", 0), ("dcg", 0), ("idcg", 2), ("ndcg", 0), ("precision", None), ("p@2", 0), ("r@2", 0),
+     ("precision(depth='retrieved')@2", None), ("f1", 0), ("hit@2", 0), ("rprec", 0), ("rr", 0),
+     ("ap", 0), ("rbp", 0), ("roc_auc", None), ("pr_auc", None)],
+)
+def test_nothing_retrieved(name: str, value: float | None) -> None:
+    log = ranking(unretrieved=(2,)).with_columns(pl.col("score").cast(pl.Float64))
+    assert_value(log, name, value)
+
+
+@pytest.mark.skipif(not LAMBDARANK.exists(), reason="the LightGBM example is not at hand")
+@pytest.mark.parametrize("engine", ["in-memory", "streaming"])
+def test_equals_what_lightgbm_reports(engine: str) -> None:
+    reported = {
+        1: 0.6230476190476191,
+        3: 0.652505818927616,
+        5: 0.6932834325434453,
+        10: 0.7526080517168399,
+    }
+    metrics = [pr.ndcg(k, gain="exp2") for k in reported]
+    options = {"by": "run", "ties": "input", "undefined": "one"}
+    means = pr.evaluate(pl.scan_parquet(LAMBDARANK), metrics, **options).collect(engine=engine)
+    assert means["run"].to_list() == ["lambdarank-10", "lambdarank-100"]
+    assert means["queries"].to_list() == [50, 50]
+    assert means.row(1)[2:] == pytest.approx(list(reported.values()), abs=1e-12)
+
+
+VARIANTS = [
+    *(pr.cg(k, gain=gain) for k in (None, 2) for gain in ("exp2", {g: g * g for g in range(5)})),
+    *(
+        build(k, gain=gain, discount=discount)
+        for build in (pr.dcg, pr.ideal_dcg, pr.ndcg)
+        for k in (None, 2)
+        for gain in ("linear", "exp2", {0: 0, 1: 1, 2: 5, 3: 5, 4: 9})
+        for discount in ("log", pr.log(10), "jarvelin", pr.jarvelin(3), "reciprocal")
+    ),
+    *(
+        build(k, ideal=ideal, depth=depth)
+        for build in (pr.ideal_dcg, pr.ndcg)
+        for k in (None, 2)
+        for ideal in ("judged", "retrieved")
+        for depth in (None, "retrieved")
+        if k is None or depth is None
+    ),
+    *(
+        pr.precision(k, depth=depth, short=short)
+        for k in (2, 5)
+        for depth in ("k", "retrieved")
+        for short in (None, "null")
+    ),
+    *(pr.fbeta(k, beta=beta) for k in (None, 3) for beta in (0.5, 2)),
+    *(pr.average_precision(k, norm=norm) for k in (None, 3) for norm in ("min", "hits")),
+    *(pr.rbp(k, p=p) for k in (None, 3) for p in (0.5, 0.95)),
+]
+
+
+@pytest.mark.parametrize("ties", TIES)
+def test_parameters_against_oracles(ties: str) -> None:
+    metrics = list({str(metric): metric for metric in VARIANTS}.values())
+    lists = random_lists(seed=6)
+    found = pr.per_query(log_of(lists), metrics, ties=ties)
+    assert_close(found, truth(metrics, lists, ties))
+    inline = pr.rank(log_of(lists), ties=ties).group_by("query").agg(metrics).sort("query")
+    assert_close(inline, found)
+
+
+@given(lists=logs(labels=(None, -2, -1, 0, 0.5, 1, 3)))
+def test_negative_and_fractional_labels_against_oracles(lists: Lists) -> None:
+    metrics = [
+        *(build(k) for build in (pr.cg, pr.dcg, pr.ideal_dcg, pr.ndcg) for k in (None, 2)),
+        *(build(k) for build in (pr.precision, pr.average_precision) for k in (None, 2)),
+        pr.ndcg(gain="exp2", ideal="retrieved"),
+    ]
+    found = pr.per_query(log_of(lists, label=pl.Float64), metrics)
+    assert_close(found, truth(metrics, lists))

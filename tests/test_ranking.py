@@ -1,0 +1,213 @@
+"""The ranked table against a few lines of plain Python."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import date, timedelta
+from typing import Any
+from uuid import UUID
+
+import polars as pl
+import polars_rank as pr
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from oracles import Doc
+from polars.testing import assert_frame_equal
+from strategies import Lists, log_of, logs, random_lists, shuffled
+
+TIES = ("doc", "doc_ascending", "best", "worst", "input")
+NEW = ["rank", "ideal_rank", "relevant", "hits"]
+
+
+def in_rank_order(docs: Iterable[Doc], ties: str) -> list[Doc]:
+    """Sort by one key after the other, the least important first; None after all scores."""
+    rows = list(docs)
+    if ties != "input":
+        rows.sort(key=lambda d: d.doc, reverse=ties != "doc_ascending")
+    if ties in ("best", "worst"):
+        rows.sort(key=lambda d: (d.label or 0, d.label is not None), reverse=ties == "best")
+    return sorted(rows, key=lambda d: (d.score is not None, d.score or 0), reverse=True)
+
+
+def expected(lists: Lists, ties: str = "doc", relevant: float = 1) -> pl.DataFrame:
+    """The ranked table, in the order of the log."""
+    rows = []
+    for query, docs in lists.items():
+        order = in_rank_order(docs, ties)
+        judged = [d for d in order if d.label is not None]
+        ideal = sorted(judged, key=lambda d: d.label, reverse=True)
+        for d in docs:
+            rank = order.index(d) + 1
+            hits = sum(e.label is not None and e.label >= relevant for e in order[:rank])
+            rows.append(
+                {
+                    "query": query,
+                    **d._asdict(),
+                    "rank": None if d.score is None else rank,
+                    "ideal_rank": None if d.label is None else ideal.index(d) + 1,
+                    "relevant": d.label is not None and d.label >= relevant,
+                    "hits": None if d.score is None else hits,
+                }
+            )
+    return pl.DataFrame(rows, infer_schema_length=None)
+
+
+def assert_same(found: pl.DataFrame, wanted: pl.DataFrame) -> None:
+    assert_frame_equal(found, wanted, check_dtypes=False, categorical_as_str=True)
+
+
+@pytest.mark.parametrize("ties", TIES)
+@given(lists=logs())
+def test_ranked_table(lists: Lists, ties: str) -> None:
+    assert_same(pr.rank(log_of(lists), ties=ties), expected(lists, ties))
+
+
+@pytest.mark.parametrize("ties", TIES)
+@pytest.mark.parametrize("engine", ["in-memory", "streaming"])
+def test_lazy_on_both_engines(ties: str, engine: str) -> None:
+    lists = random_lists(seed=1)
+    plan = pr.rank(log_of(lists).lazy(), ties=ties)
+    found = plan.collect(engine=engine)
+    assert plan.collect_schema() == found.schema
+    assert_same(found, expected(lists, ties))
+
+
+def test_types_of_the_new_columns() -> None:
+    found = pr.rank(log_of(random_lists(seed=1))).select(NEW).schema
+    assert found == {"rank": pl.UInt32, "ideal_rank": pl.UInt32, "relevant": pl.Boolean,
+                     "hits": pl.UInt32}
+
+
+@pytest.mark.parametrize("ties", [rule for rule in TIES if rule != "input"])
+@given(lists=logs(), seed=st.integers(0, 99))
+def test_order_of_rows_is_irrelevant(lists: Lists, seed: int, ties: str) -> None:
+    log = log_of(lists)
+    key = ["query", "doc"]
+    assert_same(
+        pr.rank(shuffled(log, seed), ties=ties).sort(key), pr.rank(log, ties=ties).sort(key)
+    )
+
+
+@pytest.mark.parametrize("ties", ["best", "worst"])
+def test_order_of_rows_is_irrelevant_without_documents(ties: str) -> None:
+    log = log_of(random_lists(seed=2)).drop("doc")
+    both = [pr.rank(frame, ties=ties) for frame in (log, shuffled(log))]
+    found, wanted = (frame.sort(frame.columns) for frame in both)
+    assert_same(found, wanted)
+
+
+def test_rule_for_ties_by_default() -> None:
+    log = log_of(random_lists(seed=3))
+    assert_same(pr.rank(log), pr.rank(log, ties="doc"))
+    assert_same(pr.rank(log, doc=None), pr.rank(log, doc=None, ties="worst"))
+    assert_same(pr.rank(log.drop("doc")), pr.rank(log.drop("doc"), ties="worst"))
+
+
+def text(i: int) -> str:
+    return f"id-{i:03}"
+
+
+#: Keys of many types; each keeps the order of the integers it is made of.
+KEYS: dict[str, tuple[Callable[[int], Any], Any]] = {
+    "negative integers": (lambda i: i - 50, pl.Int8),
+    "unsigned integers": (lambda i: i + 2**63, pl.UInt64),
+    "strings": (text, pl.String),
+    "categoricals": (text, pl.Categorical),
+    "enums": (text, pl.Enum([text(i) for i in range(100)])),
+    "UUID strings": (lambda i: str(UUID(int=i * 2**120)), pl.String),
+    "dates": (lambda i: date(2024, 1, 1) + timedelta(days=i), pl.Date),
+    "floats": (lambda i: i / 4, pl.Float64),
+    "binary": (lambda i: bytes([i]), pl.Binary),
+}
+
+
+@pytest.fixture(params=KEYS)
+def keys(request: pytest.FixtureRequest) -> Callable[[pl.DataFrame, str], pl.DataFrame]:
+    """Replace the integers of a column by keys of another type, keeping their order."""
+    make, dtype = KEYS[request.param]
+    return lambda log, name: log.with_columns(
+        pl.Series(name, [make(i) for i in log[name]], dtype=dtype)
+    )
+
+
+@pytest.mark.parametrize("column", ["query", "doc"])
+@pytest.mark.parametrize("engine", ["in-memory", "streaming"])
+def test_keys_of_any_type(
+    keys: Callable[[pl.DataFrame, str], pl.DataFrame], column: str, engine: str
+) -> None:
+    wanted = keys(shuffled(expected(random_lists(seed=4))), column)
+    log = wanted.drop(NEW)
+    assert_same(pr.rank(log.lazy()).collect(engine=engine), wanted)
+    metrics = [pr.ndcg(3), pr.average_precision(), pl.col("rank").max().alias("last")]
+    plain = wanted.group_by("query").agg(metrics)
+    evaluated = pr.per_query(log.lazy(), metrics).collect(engine=engine)
+    assert evaluated["query"].n_unique() == evaluated.height
+    assert_same(evaluated.sort("query"), plain.sort("query"))
+
+
+@pytest.mark.parametrize("engine", ["in-memory", "streaming"])
+def test_several_query_columns_and_by(engine: str) -> None:
+    number = pl.col("query")
+    wanted = shuffled(
+        expected(random_lists(seed=5, queries=36))
+        .with_columns(user=number // 6, run=number // 3 % 2, page=number % 3)
+        .with_columns(run=pl.when(pl.col("run") > 0).then(pl.lit("b")))  # a null is a group too
+        .select("user", "doc", "run", "score", "page", "label", *NEW)
+    )
+    log = wanted.drop(NEW).lazy()
+    found = pr.rank(log, query=["user", "page"], by=["run"])
+    assert_same(found.collect(engine=engine), wanted)
+    metrics = pr.per_query(log, ["ndcg", "ap"], query=["user", "page"], by="run")
+    keys = ["run", "user", "page"]
+    plain = wanted.group_by(keys).agg(pr.ndcg(), pr.average_precision().alias("ap")).sort(keys)
+    assert_same(metrics.collect(engine=engine), plain)
+
+
+def test_rows_and_columns_are_kept() -> None:
+    log = log_of(random_lists(seed=6)).with_row_index("row")
+    log = shuffled(log.with_columns(when=pl.lit(date(2024, 1, 1)), tags=pl.lit([["a", None]])))
+    assert_frame_equal(pr.rank(log).drop(NEW), log)
+    assert_frame_equal(pr.rank(log.lazy()).drop(NEW).collect(engine="streaming"), log)
+
+
+def test_own_names_of_columns() -> None:
+    wanted = expected(random_lists(seed=7))
+    names = {"query": "qid", "doc": "item", "score": "prediction", "label": "grade"}
+    log = wanted.drop(NEW).rename(names)
+    assert_same(pr.rank(log, **names), wanted.rename(names))
+
+
+@pytest.mark.parametrize("threshold", [0, 0.5, 2, 5])
+def test_threshold_of_relevance(threshold: float) -> None:
+    lists = random_lists(seed=8)
+    assert_same(pr.rank(log_of(lists), relevant=threshold), expected(lists, relevant=threshold))
+
+
+@pytest.mark.parametrize(
+    "dtype", [pl.Int8, pl.UInt16, pl.Float32, pl.Decimal(6, 2), pl.Boolean, pl.Null], ids=str
+)
+@pytest.mark.parametrize("column", ["score", "label"])
+def test_numbers_of_any_type(column: str, dtype: pl.DataType) -> None:
+    values = (None,) if dtype == pl.Null else (None, 0, 1)
+    lists = random_lists(seed=9, **{f"{column}s": values})
+    log = log_of(lists).with_columns(pl.col(column).cast(dtype))
+    found = pr.rank(log)
+    assert found.schema[column] == dtype
+    assert_same(found.select("query", "doc", *NEW), expected(lists).select("query", "doc", *NEW))
+
+
+def test_duplicate_documents() -> None:
+    log = pl.DataFrame(
+        {"query": 1, "doc": ["a", "b", "a", "b"], "score": [1.0, 2.0, 3.0, None], "label": [1, 0, 2, 1]}
+    )
+    highest = pr.rank(log, duplicates="max").sort("rank")
+    assert highest.select("doc", "score", "label").rows() == [("a", 3.0, 2), ("b", 2.0, 0)]
+    first = pr.rank(log, duplicates="first").sort("rank")
+    assert first.select("doc", "score", "label").rows() == [("b", 2.0, 0), ("a", 1.0, 1)]
+
+
+def test_empty_frame() -> None:
+    found = pr.rank(pl.DataFrame(schema=log_of({}).schema))
+    assert found.is_empty()
+    assert found.columns == ["query", "doc", "score", "label", *NEW]
