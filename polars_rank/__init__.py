@@ -1,6 +1,10 @@
-"""Measure search and recommendation rankings where the data already is: in Polars."""
+"""Measure search and recommendation rankings where the data already is: in Polars.
 
-from polars_rank import namespace
+Start with `evaluate` (means over queries), `per_query` and `rank`; `scan_log` reads Parquet logs
+of any size. Importing the package adds the namespace `.ranking` to DataFrame and LazyFrame.
+"""
+
+from polars_rank import metrics, namespace
 from polars_rank.curves import pr_curve, rank_curve
 from polars_rank.errors import (
     ArgumentError,
@@ -16,3 +20,37 @@ from polars_rank.layout import scan_log
 from polars_rank.metrics import *
 from polars_rank.naming import metric
 from polars_rank.ranking import rank
+from polars_rank.sources import from_lists, join_judgments
+from polars_rank.trec import scan_qrels, scan_trec_run, write_qrels, write_trec_run
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "ArgumentError",
+    "DataError",
+    "MissingExtraError",
+    "RankError",
+    "SchemaError",
+    "SourceError",
+    "evaluate",
+    "exp2",
+    "from_lists",
+    "jarvelin",
+    "join_judgments",
+    "linear",
+    "log",
+    "log2",
+    "mapping",
+    "metric",
+    "per_query",
+    "pr_curve",
+    "rank",
+    "rank_curve",
+    "reciprocal",
+    "scan_log",
+    "scan_qrels",
+    "scan_trec_run",
+    "write_qrels",
+    "write_trec_run",
+]
+__all__ += metrics.__all__

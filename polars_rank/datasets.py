@@ -64,7 +64,7 @@ def search_log(
     seed
         Any whole number; another seed gives another log.
     string_ids
-        Give queries and documents strings (``"q000000042"``) as ids instead of integers.
+        Give queries and documents strings (``"q0000000042"``) as ids instead of integers.
 
     Returns
     -------
@@ -128,7 +128,10 @@ def _log(start: int, stop: int, low: int, high: int, order: int, seed: int) -> p
     """Return the list of each query from `start` to before `stop` in the run number `order`."""
     catalogue = next(size for size in _CATALOGUES if size > high)
     quality = 1 - 0.5 ** (order + 1)  # of the run: the share of the label that its score knows
-    query, doc, shown = col("_query"), col("_doc"), col("_shown")  # a hash for each, see below
+    query, doc, shown = col("_query"), col("_doc"), col("_shown")  # random bits of each
+    u_barren, u_rich, u_country = _uniforms(query)
+    u_label, u_judged, u_coarse = _uniforms(doc)
+    u_found, u_click, u_dwell = _uniforms(shown)
 
     lists = (
         pl.LazyFrame()
@@ -138,23 +141,21 @@ def _log(start: int, stop: int, low: int, high: int, order: int, seed: int) -> p
             _index=pl.int_ranges(low + _hash(query, "length") % (high - low + 1), dtype=pl.UInt64),
             _first=_hash(query, "first") % catalogue,
             _stride=_hash(query, "stride") % (catalogue - 1) + 1,
-            _richness=pl.when(_uniform(query, "barren") >= _BARREN)
-            .then(0.3 + 1.4 * _uniform(query, "rich"))
-            .otherwise(0.0),
-            country=_country(_uniform(query, "country")),
+            _richness=pl.when(u_barren >= _BARREN).then(0.3 + 1.4 * u_rich).otherwise(0.0),
+            country=_country(u_country),
         )
     )
     documents = lists.explode("_index").with_columns(_doc=_hash(query, col("_index")))
     judgments = documents.with_columns(
         doc=(col("_first") + col("_index") * col("_stride")) % catalogue,
         _shown=_hash(doc, f"run {order}"),
-        _truth=pl.sum_horizontal(_uniform(doc, "label") < col("_richness") * g for g in _GRADES),
-        _judged=_uniform(doc, "judged") >= _UNJUDGED,
-        _grid=pl.when(_uniform(doc, "coarse") < _COARSE).then(2.0).otherwise(1024.0),
+        _truth=pl.sum_horizontal(u_label < col("_richness") * g for g in _GRADES),
+        _judged=u_judged >= _UNJUDGED,
+        _grid=pl.when(u_coarse < _COARSE).then(2.0).otherwise(1024.0),
     )
     # Runs err partly together (`doc`), partly each in its own way (`shown`).
     belief = 0.8 * quality * col("_truth") + _noise(doc) + _noise(shown)
-    retrieved = ~col("_judged") | (_uniform(shown, "found") < 0.8 + 0.15 * quality)
+    retrieved = ~col("_judged") | (u_found < 0.8 + 0.15 * quality)
     return (
         judgments.with_columns(
             label=pl.when("_judged").then("_truth"),
@@ -164,10 +165,9 @@ def _log(start: int, stop: int, low: int, high: int, order: int, seed: int) -> p
         )
         .with_columns(position=col("score").rank("ordinal", descending=True).over("query"))
         .with_columns(
-            click=_uniform(shown, "click")
-            < (0.05 + 0.2 * col("_truth")) / col("position").cast(pl.Float64).sqrt(),
+            click=u_click < (0.05 + 0.2 * col("_truth")) / col("position").cast(pl.Float64).sqrt(),
         )
-        .with_columns(dwell=pl.when("click").then(_seconds(_uniform(shown, "dwell"))))
+        .with_columns(dwell=pl.when("click").then(_seconds(u_dwell)))
     )
 
 
@@ -184,8 +184,9 @@ def _country(uniform: pl.Expr) -> pl.Expr:
 
 
 def _text(name: str) -> pl.Expr:
-    """Return a column of ids as strings that sort as the numbers do."""
-    return (pl.lit(name[0]) + col(name).cast(pl.String).str.zfill(9)).alias(name)
+    """Return a column of ids as strings of ten digits, which sort as the numbers do."""
+    digits = col(name) + 10**10
+    return pl.format(name[0] + "{}", digits.cast(pl.String).str.slice(1)).alias(name)
 
 
 # Random numbers: the splitmix64 generator (Steele, Lea and Flood 2014) as a hash, in wrapping
@@ -207,9 +208,10 @@ def _hash(state: pl.Expr, purpose: str | pl.Expr) -> pl.Expr:
     return bits ^ (bits // 2**31)
 
 
-def _uniform(state: pl.Expr, purpose: str) -> pl.Expr:
-    """Return a number from 0 to below 1."""
-    return (_hash(state, purpose) // 2**11).cast(pl.Float64) * 2.0**-53
+def _uniforms(bits: pl.Expr) -> list[pl.Expr]:
+    """Return three numbers from 0 to below 1, from 21 bits each."""
+    parts = [bits // 2 ** (21 * part) % 2**21 for part in range(3)]
+    return [part.cast(pl.Float64) * 2.0**-21 for part in parts]
 
 
 def _noise(state: pl.Expr) -> pl.Expr:

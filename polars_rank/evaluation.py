@@ -12,7 +12,8 @@ from polars_rank.errors import ArgumentError, SchemaError, hint
 from polars_rank.layout import number_column
 from polars_rank.metrics.metric import Metric, one_of
 from polars_rank.naming import output_name, resolve
-from polars_rank.ranked import HITS, LABEL, POSITION, RETRIEVED, SCORE, lowering
+from polars_rank.progress import known_rows, watch
+from polars_rank.ranked import HITS, LABEL, POSITION, SCORE, Lowering, is_aggregate
 from polars_rank.ranking import (
     RANKED,
     Duplicates,
@@ -50,6 +51,7 @@ def per_query(
     ties: Ties | None = None,
     relevant: float = 1,
     duplicates: Duplicates = "error",
+    progress: bool = False,
 ) -> Any:
     """Evaluate every list: one row per query, one column per metric.
 
@@ -73,6 +75,8 @@ def per_query(
         The lowest label that is relevant.
     duplicates
         What to do with a document that stands twice in a list: "error", "max" or "first".
+    progress
+        Show a progress bar on a terminal when it takes longer than two seconds (extra "cli").
 
     Returns
     -------
@@ -117,7 +121,9 @@ def per_query(
             schema_of(log), query=query, doc=doc, score=score, label=label, by=by
         )
         _check_names(wanted, columns.keys)
-        return _per_list(log, wanted, columns, columns.keys, ties, relevant, duplicates)
+        return _per_list(
+            log, wanted, columns, columns.keys, ties, relevant, duplicates, progress
+        )
 
     return same_kind(frame, plan)
 
@@ -135,12 +141,13 @@ def evaluate(
     relevant: float = 1,
     duplicates: Duplicates = "error",
     undefined: Undefined = "zero",
+    progress: bool = False,
 ) -> Any:
     """Evaluate a log: the mean of each metric over the queries, per group.
 
     Parameters
     ----------
-    frame, metrics, query, doc, score, label, by, ties, relevant, duplicates
+    frame, metrics, query, doc, score, label, by, ties, relevant, duplicates, progress
         As for `per_query`; the `by` columns are the groups.
     undefined
         What a metric counts as where it is undefined for a list: "zero" (as in trec_eval and
@@ -185,7 +192,9 @@ def evaluate(
             schema_of(log), query=query, doc=doc, score=score, label=label, by=by
         )
         _check_names(wanted, [*columns.keys, "queries"])
-        lists = _per_list(log, wanted, columns, [*columns.by], ties, relevant, duplicates)
+        lists = _per_list(
+            log, wanted, columns, [*columns.by], ties, relevant, duplicates, progress
+        )
         means = [_mean(output_name(metric), undefined) for metric in wanted]
         queries = pl.len().alias("queries")
         if not columns.by:
@@ -203,34 +212,63 @@ def _per_list(
     ties: Ties | None,
     threshold: float,
     duplicates: Duplicates,
+    progress: bool,  # noqa: FBT001  (the caller's is keyword-only)
 ) -> pl.LazyFrame:
     """Sort each list once, compute the terms that metrics share once, aggregate once."""
-    with lowering() as shared:
-        aggregations = [
-            metric.lowered() if isinstance(metric, Metric) else metric for metric in metrics
-        ]
+    shared = Lowering(whole_labels=columns.schema[columns.label].is_integer())
+    lowered = [
+        shared.lower(metric.lowered) if isinstance(metric, Metric) else metric
+        for metric in metrics
+    ]
+    # A metric that reads nothing but shared aggregates is finished after them, row by row.
+    roots = [metric.meta.root_names() for metric in lowered]
+    last = [bool(names) and all(map(is_aggregate, names)) for names in roots]
+    aggregations = [
+        *shared.aggregated(),
+        *(metric for metric, late in zip(lowered, last, strict=True) if not late),
+    ]
     read = {name for part in (*aggregations, *shared.terms) for name in part.meta.root_names()}
     extras = _extras(read, columns)
     found = rules(columns, shared.rules)
     log = without_duplicates(log, columns, duplicates)
     lists = _Lists.of(columns, keep)
-    long = _canonical(log, columns, lists, [*extras, fault(found)])
+    long = _canonical(log, columns, lists, [*extras, fault(found)], progress=progress)
     inner = replace(columns, score="score", label="label", schema=long.collect_schema())
     if columns.doc is not None:
         inner = replace(inner, doc="doc")
     carried = ["label", *(name for name in ("score", "doc") if name in read), *extras]
-    ranked = _in_rank_order(long, inner, lists, rank_order(ties, inner), carried, read, threshold)
-    results = (
-        ranked.with_columns(is_relevant(LABEL, threshold).alias("relevant"))
-        .with_columns(pl.when(POSITION <= pl.col("__retrieved")).then(POSITION).alias("rank"))
-        .with_columns(pl.when(RETRIEVED).then(HITS) for _ in {"hits"} & read)
-        .with_columns(shared.columns())
-        .group_by(lists.group, maintain_order=True)
-        .agg(*lists.carried, *aggregations, pl.col(FAULTS).first())
+    in_order = _in_rank_order(
+        long,
+        inner,
+        lists,
+        order=rank_order(ties, inner),
+        depth=shared.depth(lowered),
+        carried=carried,
+        read=read,
+        threshold=threshold,
     )
-    names = [output_name(metric) for metric in metrics]
-    kept = [pl.col(inner_name).alias(name) for name, inner_name in lists.keys.items()]
-    return raise_for_faults(results.select(*kept, *names, FAULTS), log, columns, found)
+    checked = raise_for_faults(in_order, log, columns, found)
+    exploded = [name for name, dtype in in_order.collect_schema().items() if dtype == pl.List]
+    rows = (
+        checked.explode(exploded)
+        .unnest("__row")
+        .set_sorted(lists.group)
+        .with_columns(is_relevant(LABEL, threshold).alias("relevant"))
+        .with_columns(pl.when("__retrieved").then(POSITION).alias("rank"))
+        .with_columns(pl.when("__retrieved").then(HITS) for _ in {"hits"} & read)
+    )
+    results = (
+        shared.with_terms(rows)
+        .group_by(lists.group, maintain_order=True)
+        .agg(*lists.carried, *aggregations)
+    )
+    return results.select(
+        *(pl.col(inner_name).alias(name) for name, inner_name in lists.keys.items()),
+        *(
+            metric if late else pl.col(output_name(metric))
+            for metric, late in zip(lowered, last, strict=True)
+        ),
+    )
 
 
 @dataclass(frozen=True)
@@ -269,7 +307,12 @@ def _extras(read: set[str], columns: Columns) -> list[str]:
 
 
 def _canonical(
-    log: pl.LazyFrame, columns: Columns, lists: _Lists, more: list[str | pl.Expr]
+    log: pl.LazyFrame,
+    columns: Columns,
+    lists: _Lists,
+    more: list[str | pl.Expr],
+    *,
+    progress: bool,
 ) -> pl.LazyFrame:
     """Return the log sorted by list, under our own names, with the columns that are read."""
     named = {**lists.keys, **dict(zip(lists.order, lists.group, strict=True))}
@@ -282,6 +325,7 @@ def _canonical(
             columns.number(columns.label).alias("label"),
             *more,
         )
+        .pipe(lambda rows: watch(rows, known_rows(log)) if progress else rows)
         # Polars loses the hint on renamed keys and would gather all rows without it.
         .set_sorted(lists.group)
     )
@@ -291,42 +335,41 @@ def _in_rank_order(
     long: pl.LazyFrame,
     columns: Columns,
     lists: _Lists,
+    *,
     order: Order,
+    depth: int | None,
     carried: list[str],
     read: set[str],
     threshold: float,
 ) -> pl.LazyFrame:
-    """Return the rows of each list in rank order, with what only a whole list can tell."""
-    aggregations = {
-        "__row": order.sort(pl.struct(carried)),
-        "__position": pl.int_range(1, pl.len() + 1, dtype=pl.UInt32),
-        "__ideal_label": LABEL.sort(descending=True, nulls_last=True),
-    }
+    """Return each list in rank order, down to a depth, with what only a whole list can tell."""
+
+    def cut(rows: pl.Expr) -> pl.Expr:
+        return rows if depth is None else rows.head(depth)
+
     label = pl.element().struct.field("label")
+    rows = pl.struct(*carried, SCORE.is_not_null().alias("__retrieved"))
     whole_list = {
         "hits": is_relevant(label, threshold).cum_sum(),
         "ideal_rank": label.rank("ordinal", descending=True),
     }
-    aggregations = {
-        name: aggregation
-        for name, aggregation in aggregations.items()
-        if name != "__ideal_label" or name in read
-    }
-    whole_list = {name: column for name, column in whole_list.items() if name in read}
     return (
         long.group_by(lists.group, maintain_order=True)
         .agg(
             *lists.carried,
-            **aggregations,
-            __retrieved=SCORE.count(),
-            **{FAULTS: faults(columns.doc)},
+            faults(columns.doc).alias(FAULTS),
+            cut(order.sort(rows)).alias("__row"),
+            cut(pl.int_range(1, pl.len() + 1, dtype=pl.UInt32)).alias("__position"),
+            *(
+                cut(LABEL.sort(descending=True, nulls_last=True)).alias(name)
+                for name in {"__ideal_label"} & read
+            ),
         )
         .with_columns(
-            pl.col("__row").list.eval(column).alias(name) for name, column in whole_list.items()
+            pl.col("__row").list.eval(column).alias(name)
+            for name, column in whole_list.items()
+            if name in read
         )
-        .explode(*aggregations, *whole_list)
-        .unnest("__row")
-        .set_sorted(lists.group)
     )
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import re
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -20,14 +21,17 @@ from polars.io.plugins import register_io_source
 
 from polars_rank.columns import Names, check_there, names, schema_of, unreadable
 from polars_rank.errors import ArgumentError, DataError, SourceError
+from polars_rank.files import scan_parquet
 from polars_rank.metrics.metric import one_of
+from polars_rank.progress import known_rows, watch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from polars._typing import SchemaDict
 
 Layout: TypeAlias = Literal["sorted", "adjacent", "shuffled"]
+Reading: TypeAlias = "Callable[[pl.LazyFrame], pl.LazyFrame]"
 Paths: TypeAlias = "str | os.PathLike[str] | Sequence[str | os.PathLike[str]]"
 
 #: Rows read at a time: large enough that Python's part is nothing, small enough for a cache.
@@ -49,6 +53,7 @@ def scan_log(
     by: Names | None = None,
     layout: Literal["auto", "sorted", "adjacent", "shuffled"] = "auto",
     memory: str | int | None = None,
+    progress: bool = False,
     **options: Any,
 ) -> pl.LazyFrame:
     """Scan a Parquet log so that evaluation runs in flat memory, whatever the order of its rows.
@@ -71,6 +76,9 @@ def scan_log(
         For shuffled logs: how much memory sorting may take, in bytes or as "2GB"; a quarter of
         the machine's by default. Temporary files go where `tempfile.gettempdir()` says, and
         are removed when the evaluation ends.
+    progress
+        Show a progress bar on a terminal when reading takes longer than two seconds (extra
+        "cli").
     **options
         Options of `polars.scan_parquet`, such as `storage_options` or `n_rows`.
 
@@ -117,9 +125,10 @@ def scan_log(
             "leave it at 'auto', or sort the log"
         )
         raise DataError(message)
+    reading = partial(watch, total=known_rows(log)) if progress else _unwatched
     if found == "sorted":
-        return log.set_sorted(keys)
-    return _numbered(log, schema, keys, None if found == "adjacent" else budget)
+        return reading(log).set_sorted(keys)
+    return _numbered(log, schema, keys, None if found == "adjacent" else budget, reading)
 
 
 def find_layout(log: pl.LazyFrame, keys: Sequence[str]) -> Layout:
@@ -164,11 +173,15 @@ def _scan(paths: Paths, options: dict[str, Any]) -> pl.LazyFrame:
         if local and Path(path).is_dir() and not any(Path(path).rglob("*.parquet")):
             message = f"the directory {str(path)!r} holds no .parquet file"
             raise SourceError(message)
-    return pl.scan_parquet(given, **options)
+    return scan_parquet(given, options)
 
 
 def _numbered(
-    log: pl.LazyFrame, schema: pl.Schema, keys: list[str], budget: int | None
+    log: pl.LazyFrame,
+    schema: pl.Schema,
+    keys: list[str],
+    budget: int | None,
+    reading: Reading,
 ) -> pl.LazyFrame:
     """Return the log list by list with the column that numbers the lists."""
     number = number_column(keys)
@@ -184,8 +197,10 @@ def _numbered(
         needed = log.select(
             name for name in schema if name in {*columns, *filtered, *keys}
         )
-        pieces = _whole_lists(_batches(needed), keys) if budget is None else _sorted(
-            needed, keys, budget
+        pieces = (
+            _whole_lists(_batches(reading(needed)), keys)
+            if budget is None
+            else _sorted(needed, keys, budget, reading)
         )
         for piece in _number(pieces, keys, number):
             batch = piece if predicate is None else piece.filter(predicate)
@@ -200,6 +215,10 @@ def _numbered(
     return register_io_source(read, schema=full, explain_name="LOG, LIST BY LIST").set_sorted(
         number
     )
+
+
+def _unwatched(log: pl.LazyFrame) -> pl.LazyFrame:
+    return log
 
 
 def _batches(log: pl.LazyFrame) -> Iterator[pl.DataFrame]:
@@ -247,17 +266,19 @@ def _number(
         raise DataError(message)
 
 
-def _sorted(log: pl.LazyFrame, keys: list[str], budget: int) -> Iterator[pl.DataFrame]:
+def _sorted(
+    log: pl.LazyFrame, keys: list[str], budget: int, reading: Reading
+) -> Iterator[pl.DataFrame]:
     """Sort a shuffled log, in parts on disk where it is too large for the budget."""
     width = len(log.collect_schema())
     rows = log.select(pl.len()).collect(engine="streaming").item()
     parts = -(-rows * width * _SORT_BYTES // budget)
     if parts <= 1:
-        yield from _whole_lists(_batches(log.sort(keys, maintain_order=True)), keys)
+        yield from _whole_lists(_batches(reading(log).sort(keys, maintain_order=True)), keys)
         return
     with tempfile.TemporaryDirectory(prefix="polars_rank-") as folder:
         part = pl.struct(keys).hash() % parts
-        log.sink_parquet(
+        reading(log).sink_parquet(
             pl.PartitionBy(folder, key=part.alias("__part"), include_key=False),
             compression="lz4",
             statistics=False,

@@ -42,7 +42,7 @@ ALIASES: dict[str, tuple[str, dict[str, Any]]] = {
     "auroc": ("roc_auc", {}),
 }
 
-_NAME = re.compile(r"(?P<name>[A-Za-z][\w-]*?)(?:\((?P<arguments>.*)\))?(?:@(?P<k>[^@()]*))?")
+_NAME = re.compile(r"(?P<name>[A-Za-z][\w.-]*?)(?:\((?P<arguments>.*)\))?(?:@(?P<k>[^@()]*))?")
 _TREC_CUTOFF = re.compile(r"(?P<name>.*?)[_.](?P<k>\d+)")
 
 #: What may be written without quotes inside a name, as in "dcg(discount=jarvelin(3))".
@@ -96,6 +96,9 @@ def metric(name: str) -> Metric:
         raise ArgumentError(message)
     parameters = {**fixed, **_arguments(name, arguments)}
     if cutoff is not None:
+        if "k" in parameters:
+            message = f"`k` is given twice in {name!r}; write it once, behind the '@'"
+            raise ArgumentError(message)
         if not cutoff.isdecimal():
             message = f"`k` must be a positive whole number; found {cutoff!r} in {name!r}"
             raise ArgumentError(message)

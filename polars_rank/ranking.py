@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, overload
 
 import polars as pl
@@ -69,10 +70,16 @@ def rank_order(ties: Ties | None, columns: Columns) -> Order:
         raise ArgumentError(message)
     score, label = columns.number(columns.score), columns.number(columns.label)
     by_score = (score, True, True)
-    by_doc = [] if doc is None else [(_sortable(doc, columns), ties != "doc_ascending", True)]
+    if columns.schema[columns.score].is_float():
+        # Asking for nulls last makes a sort by two keys half as slow again; no score is -inf.
+        by_score = (score.fill_null(-math.inf), True, False)
+    by_doc = [] if doc is None else [(_sortable(doc, columns), ties != "doc_ascending", False)]
     best = ties == "best"
     # An unjudged document ranks with the zeros; among those, the judged one is the better.
     by_label = [(label.fill_null(0), best, best), (label, best, best)]
+    packed = _packed(columns) if ties == "doc" else None
+    if packed is not None:
+        return Order([packed], [True], [False], maintain_order=False)
     keys = {
         "doc": [by_score, *by_doc],
         "doc_ascending": [by_score, *by_doc],
@@ -88,6 +95,24 @@ def _sortable(doc: str, columns: Columns) -> pl.Expr:
     # Within groups, `arg_sort_by` compares the codes of categoricals, which depend on row order.
     text = columns.schema[doc] == pl.Categorical
     return pl.col(doc).cast(pl.String) if text else pl.col(doc)
+
+
+def _packed(columns: Columns) -> pl.Expr | None:
+    """Return score and document as one integer of the same order, where both are numbers.
+
+    One key sorts in half the time of two. A float's bits, read as an integer, are in order but
+    for the negative ones, which are turned round.
+    """
+    score, doc = columns.schema[columns.score], columns.schema.get(columns.doc or "")
+    if doc is None or not score.is_float() or not doc.is_integer() or doc in (pl.Int128, pl.UInt128):
+        return None
+    narrow = score == pl.Float32 and doc in (pl.Int8, pl.Int16, pl.Int32, pl.UInt8, pl.UInt16, pl.UInt32)
+    float_type, bits_type, key_type, width = (
+        (pl.Float32, pl.Int32, pl.Int64, 32) if narrow else (pl.Float64, pl.Int64, pl.Int128, 64)
+    )
+    bits = pl.col(columns.score).cast(float_type).fill_null(-math.inf).reinterpret(dtype=bits_type)
+    ordered = pl.when(bits < 0).then(-(2 ** (width - 1)) - bits).otherwise(bits)
+    return ordered.cast(key_type) * 2**width + pl.col(str(columns.doc))
 
 
 def is_relevant(label: pl.Expr, threshold: float) -> pl.Expr:

@@ -20,18 +20,6 @@ if TYPE_CHECKING:
 AnyFrame = TypeVar("AnyFrame", pl.DataFrame, pl.LazyFrame)
 
 
-class _Lists(NamedTuple):
-    """Names of the list columns that `from_lists` was given."""
-
-    retrieved: str | None
-    relevant: str | None
-    labels: str | None
-
-    @property
-    def given(self) -> list[str]:
-        return [column for column in self if column is not None]
-
-
 _ROW = "__row"
 _PLACE = "__place"
 _CELL = "__cell"
@@ -58,6 +46,18 @@ _UNCLEAR = {
         "of structs of an id and a grade"
     ),
 }
+
+
+class _Lists(NamedTuple):
+    """Names of the list columns that `from_lists` was given."""
+
+    retrieved: str | None
+    relevant: str | None
+    labels: str | None
+
+    @property
+    def given(self) -> list[str]:
+        return [column for column in self if column is not None]
 
 
 def from_lists(
@@ -126,7 +126,7 @@ def from_lists(
     >>> pr.from_lists(lists, retrieved="shown", relevant="bought").rows()
     [(0, 'a', -1.0, 0), (0, 'b', -2.0, 1), (0, 'd', None, 1), (1, 'c', -1.0, 0)]
     """
-    lists = _Lists(retrieved, relevant, labels)
+    lists: _Lists = _Lists(retrieved=retrieved, relevant=relevant, labels=labels)
     problem = _UNCLEAR.get((retrieved is not None, relevant is not None, labels is not None))
     if problem is not None:
         raise ArgumentError(problem)

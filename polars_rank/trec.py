@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from functools import partial
 from glob import glob
 from pathlib import Path
@@ -13,6 +12,7 @@ from polars import col
 
 from polars_rank.columns import lazy, schema_of
 from polars_rank.errors import ArgumentError, DataError, SchemaError, SourceError, hint
+from polars_rank.files import new_file
 from polars_rank.sources import refuse, require
 
 if TYPE_CHECKING:
@@ -383,24 +383,14 @@ def _write(
     lines: pl.LazyFrame, faults: list[pl.LazyFrame], target: Path, *, overwrite: bool
 ) -> None:
     """Write lines under another name; give the file its name if there are no faults."""
-    if target.exists() and not overwrite:
-        msg = f"'{target}' is there already; pass overwrite=True to replace it"
-        raise SourceError(msg)
-    if not target.parent.is_dir():
-        msg = f"there is no directory '{target.parent}'; create it first"
-        raise SourceError(msg)
-    part = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
-    written = lines.sink_csv(
-        part,
-        compression="gzip" if target.suffix == ".gz" else "uncompressed",
-        check_extension=False,
-        include_header=False,
-        separator=" ",
-        quote_style="never",
-        lazy=True,
-    )
-    try:
+    with new_file(target, overwrite=overwrite) as part:
+        written = lines.sink_csv(
+            part,
+            compression="gzip" if target.suffix == ".gz" else "uncompressed",
+            check_extension=False,
+            include_header=False,
+            separator=" ",
+            quote_style="never",
+            lazy=True,
+        )
         pl.collect_all([*faults, written], engine="streaming")
-        part.replace(target)
-    finally:
-        part.unlink(missing_ok=True)

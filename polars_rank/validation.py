@@ -32,8 +32,10 @@ def rules(columns: Columns, of_labels: Mapping[str, Callable[[pl.Expr], pl.Expr]
         for name in columns.query
     }
     if columns.doc is not None:
-        found[f"null in the column {columns.doc!r} (doc); drop these rows or pass doc=None"] = (
-            pl.col(columns.doc).is_null()
+        # A row of nothing but a query stands for a list without documents.
+        names = f"null in the column {columns.doc!r} (doc); drop these rows or pass doc=None"
+        found[names] = pl.col(columns.doc).is_null() & (
+            pl.col(columns.score).is_not_null() | pl.col(columns.label).is_not_null()
         )
     for role, name in (("score", columns.score), ("label", columns.label)):
         if columns.schema[name].is_float():

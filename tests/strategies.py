@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import inspect
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import oracles
 import polars as pl
-from hypothesis import settings
+from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from oracles import Doc
 from polars.testing import assert_frame_equal
 from polars_rank.metrics.metric import REGISTER, Metric
 
-settings.register_profile("quick", max_examples=10, deadline=None, derandomize=True)
+# One example is many lists and one evaluation all metrics: a few examples go a long way.
+settings.register_profile(
+    "quick", max_examples=5, deadline=None, derandomize=True, phases=[Phase.generate]
+)
 settings.load_profile("quick")
 
 #: The lists of a log by query, the documents of a list in the order of its rows.
@@ -38,10 +41,12 @@ def logs(scores: tuple = SCORES, labels: tuple = LABELS) -> st.SearchStrategy[Li
     """Generate the lists of a log."""
     doc = st.builds(Doc, st.integers(0, 20), st.sampled_from(scores), st.sampled_from(labels))
     docs = st.lists(doc, min_size=1, max_size=9, unique_by=lambda d: d.doc)
-    return st.lists(docs, min_size=1, max_size=12).map(lambda many: dict(enumerate(many)))
+    return st.lists(docs, min_size=5, max_size=15).map(lambda many: dict(enumerate(many)))
 
 
-def random_lists(seed: int, queries: int = 60, scores: tuple = SCORES, labels: tuple = LABELS) -> Lists:
+def random_lists(
+    seed: int, queries: int = 60, scores: tuple = SCORES, labels: tuple = LABELS
+) -> Lists:
     """Return the lists of a log, always the same for a seed."""
     draw = random.Random(seed)
 
@@ -62,27 +67,43 @@ def assert_close(left: pl.DataFrame, right: pl.DataFrame) -> None:
     assert_frame_equal(left, right, check_dtypes=False, rel_tol=1e-12, abs_tol=1e-12)
 
 
-def every_metric(*cutoffs: int) -> Iterator[Metric]:
-    """Call all metrics of the package with their defaults, and with the cutoffs if they take k."""
+def every_metric(*cutoffs: int) -> list[Metric]:
+    """Call all metrics of the package with their defaults; if cutoffs are given, also with them.
+
+    Those that take a threshold for relevance are then called with one as well.
+    """
+    return list({str(metric): metric for metric in _calls(cutoffs)}.values())
+
+
+def _calls(cutoffs: tuple[int, ...]) -> Iterator[Metric]:
     for build in REGISTER.values():
-        parameters = inspect.signature(build).parameters.values()
-        needed = {p.name: NEEDED[p.name] for p in parameters if p.default is p.empty}
+        parameters = inspect.signature(build).parameters
+        needed = {p.name: NEEDED[p.name] for p in parameters.values() if p.default is p.empty}
         yield build(**needed)
-        if any(p.name == "k" for p in parameters):
+        if "k" in parameters:
             yield from (build(**{**needed, "k": k}) for k in cutoffs)
+        if "rel" in parameters and cutoffs:
+            yield build(**needed, rel=2)
+
+
+def in_rank_order(docs: Iterable[Doc], ties: str) -> list[Doc]:
+    """Sort by one key after the other, the least important first; None after all scores."""
+    rows = list(docs)
+    if ties != "input":
+        rows.sort(key=lambda d: d.doc, reverse=ties != "doc_ascending")
+    if ties in ("best", "worst"):
+        rows.sort(key=lambda d: (d.label or 0, d.label is not None), reverse=ties == "best")
+    return sorted(rows, key=lambda d: (d.score is not None, d.score or 0), reverse=True)
 
 
 def truth(metrics: list[Metric], lists: Lists, ties: str = "doc") -> pl.DataFrame:
-    """Return what `per_query` should, from the oracles."""
-    columns = {
-        metric.output_name: [
-            getattr(oracles, metric.function.__name__)(
-                docs, **{name: _plain(value) for name, value in metric.arguments.items()}, ties=ties
-            )
-            for docs in lists.values()
-        ]
-        for metric in metrics
-    }
+    """Return what `per_query` should, from the oracles: they get the rows in rank order."""
+    columns = {}
+    ordered = [in_rank_order(docs, ties) for docs in lists.values()]
+    for metric in metrics:
+        oracle = getattr(oracles, metric.function.__name__)
+        arguments = {name: _plain(value) for name, value in metric.arguments.items()}
+        columns[metric.output_name] = [oracle(docs, **arguments, ties="input") for docs in ordered]
     return pl.DataFrame({"query": list(lists), **columns}, strict=False)
 
 

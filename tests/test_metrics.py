@@ -75,9 +75,7 @@ MISSED = ranking(3, 2, 3, 0, 1, 2, unretrieved=(3, 2))
 SHIFTED = ranking(-1, 1, 0, -1, unretrieved=(1,))
 MARKETING = ranking(3, 2, 3, 0, 0, 1, 2, 4, 3, 1)
 TRUE_AT_1_2_4_6_10 = ranking(1, 1, 0, 1, 0, 1, 0, 0, 0, 1)
-TIED = pl.DataFrame(
-    {"query": "q", "score": [0.6, 0.5, 0.1, 0.1, 0.1], "label": [1, 1, 0, 0, 1]}
-)
+TIED = pl.DataFrame({"query": "q", "score": [0.6, 0.5, 0.1, 0.1, 0.1], "label": [1, 1, 0, 0, 1]})
 
 EXAMPLES = [
     # [2, 4, 0, 1] with gains 3, 15, 0, 1
@@ -156,6 +154,16 @@ def test_example(log: pl.DataFrame, metric: pl.Expr | str, value: float | None) 
     assert_value(log, metric, value)
 
 
+def test_curve_over_all_rows() -> None:
+    curve = pr.pr_curve(TIED)
+    assert curve["precision"].to_list() == pytest.approx([1 / 1, 2 / 2, 3 / 5], abs=1e-12)
+    assert curve["recall"].to_list() == pytest.approx([1 / 3, 2 / 3, 3 / 3], abs=1e-12)
+    whole = curve.select("auc", "average_precision", "best_f1", "no_skill").unique().row(0)
+    area = 1 / 3 + 1 / 3 + (1 + 3 / 5) / 2 / 3
+    steps = 1 / 3 + 1 / 3 + 3 / 5 / 3
+    assert whole == pytest.approx((area, steps, 2 * 1 * (2 / 3) / (1 + 2 / 3), 3 / 5), abs=1e-12)
+
+
 GRADES = {"A": 0.1, "B": 0.5, "C": 0.7, "D": 0.5, "E": 0.1}
 
 
@@ -211,9 +219,24 @@ def test_defined_without_a_relevant_document(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("cg", 0), ("dcg", 0), ("idcg", 2), ("ndcg", 0), ("precision", None), ("p@2", 0), ("r@2", 0),
-     ("precision(depth='retrieved')@2", None), ("f1", 0), ("hit@2", 0), ("rprec", 0), ("rr", 0),
-     ("ap", 0), ("rbp", 0), ("roc_auc", None), ("pr_auc", None)],
+    [
+        ("cg", 0),
+        ("dcg", 0),
+        ("idcg", 2),
+        ("ndcg", 0),
+        ("precision", None),
+        ("p@2", 0),
+        ("r@2", 0),
+        ("precision(depth='retrieved')@2", None),
+        ("f1", 0),
+        ("hit@2", 0),
+        ("rprec", 0),
+        ("rr", 0),
+        ("ap", 0),
+        ("rbp", 0),
+        ("roc_auc", None),
+        ("pr_auc", None),
+    ],
 )
 def test_nothing_retrieved(name: str, value: float | None) -> None:
     log = ranking(unretrieved=(2,)).with_columns(pl.col("score").cast(pl.Float64))

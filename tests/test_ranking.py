@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from datetime import date, timedelta
 from typing import Any
 from uuid import UUID
@@ -14,20 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oracles import Doc
 from polars.testing import assert_frame_equal
-from strategies import Lists, log_of, logs, random_lists, shuffled
+from strategies import Lists, in_rank_order, log_of, logs, random_lists, shuffled
 
 TIES = ("doc", "doc_ascending", "best", "worst", "input")
 NEW = ["rank", "ideal_rank", "relevant", "hits"]
-
-
-def in_rank_order(docs: Iterable[Doc], ties: str) -> list[Doc]:
-    """Sort by one key after the other, the least important first; None after all scores."""
-    rows = list(docs)
-    if ties != "input":
-        rows.sort(key=lambda d: d.doc, reverse=ties != "doc_ascending")
-    if ties in ("best", "worst"):
-        rows.sort(key=lambda d: (d.label or 0, d.label is not None), reverse=ties == "best")
-    return sorted(rows, key=lambda d: (d.score is not None, d.score or 0), reverse=True)
 
 
 def expected(lists: Lists, ties: str = "doc", relevant: float = 1) -> pl.DataFrame:
@@ -75,8 +65,12 @@ def test_lazy_on_both_engines(ties: str, engine: str) -> None:
 
 def test_types_of_the_new_columns() -> None:
     found = pr.rank(log_of(random_lists(seed=1))).select(NEW).schema
-    assert found == {"rank": pl.UInt32, "ideal_rank": pl.UInt32, "relevant": pl.Boolean,
-                     "hits": pl.UInt32}
+    assert found == {
+        "rank": pl.UInt32,
+        "ideal_rank": pl.UInt32,
+        "relevant": pl.Boolean,
+        "hits": pl.UInt32,
+    }
 
 
 @pytest.mark.parametrize("ties", [rule for rule in TIES if rule != "input"])
@@ -199,7 +193,12 @@ def test_numbers_of_any_type(column: str, dtype: pl.DataType) -> None:
 
 def test_duplicate_documents() -> None:
     log = pl.DataFrame(
-        {"query": 1, "doc": ["a", "b", "a", "b"], "score": [1.0, 2.0, 3.0, None], "label": [1, 0, 2, 1]}
+        {
+            "query": 1,
+            "doc": ["a", "b", "a", "b"],
+            "score": [1.0, 2.0, 3.0, None],
+            "label": [1, 0, 2, 1],
+        }
     )
     highest = pr.rank(log, duplicates="max").sort("rank")
     assert highest.select("doc", "score", "label").rows() == [("a", 3.0, 2), ("b", 2.0, 0)]

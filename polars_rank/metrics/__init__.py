@@ -1,10 +1,39 @@
 """One function per metric, a file per family."""
 
-from polars_rank.metrics import gains, pairs, relevance, users
+from polars_rank.metrics import (
+    agreement,
+    cascade,
+    cumulated,
+    gains,
+    judgments,
+    pairs,
+    points,
+    relevance,
+    sets,
+    users,
+)
+from polars_rank.metrics.agreement import *
+from polars_rank.metrics.cascade import *
+from polars_rank.metrics.cumulated import *
 from polars_rank.metrics.gains import *
+from polars_rank.metrics.judgments import *
 from polars_rank.metrics.metric import Metric
 from polars_rank.metrics.pairs import *
+from polars_rank.metrics.points import *
 from polars_rank.metrics.relevance import *
+from polars_rank.metrics.sets import *
 from polars_rank.metrics.users import *
 
-__all__ = ["Metric", *gains.__all__, *pairs.__all__, *relevance.__all__, *users.__all__]
+__all__ = [
+    "Metric",
+    *agreement.__all__,
+    *cascade.__all__,
+    *cumulated.__all__,
+    *gains.__all__,
+    *judgments.__all__,
+    *pairs.__all__,
+    *points.__all__,
+    *relevance.__all__,
+    *sets.__all__,
+    *users.__all__,
+]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any, ParamSpec
@@ -105,6 +106,13 @@ def share(name: str, value: float, low: float = 0, high: float = 1) -> None:
         raise ArgumentError(message)
 
 
+def positive(name: str, value: float) -> None:
+    """Raise `ArgumentError` unless `value` is a finite number above 0."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < math.inf:
+        message = f"`{name}` must be a number above 0; found {value!r}"
+        raise ArgumentError(message)
+
+
 def whole_number(name: str, value: object) -> int:
     """Return a cutoff; raise `ArgumentError` unless it is a positive whole number."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
@@ -121,10 +129,19 @@ def ratio(part: pl.Expr, whole: pl.Expr) -> pl.Expr:
 def _checked(key: str, value: Any) -> Any:
     if key == "k":
         return value if value is None else whole_number("k", value)
+    if key == "rel":
+        return value if value is None else _threshold(value)
     if key == "gain":
         return mapping(value) if isinstance(value, Mapping) else _function(key, value, GAINS)
     if key == "discount":
         return _function(key, value, DISCOUNTS)
+    return value
+
+
+def _threshold(value: float) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        message = f"`rel` must be a number, the lowest relevant label; found {value!r}"
+        raise ArgumentError(message)
     return value
 
 

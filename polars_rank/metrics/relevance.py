@@ -6,9 +6,8 @@ from typing import Literal
 
 import polars as pl
 
-from polars_rank.errors import ArgumentError
-from polars_rank.metrics.metric import metric, one_of, ratio
-from polars_rank.ranked import HITS, RANK, RELEVANT, top
+from polars_rank.metrics.metric import metric, one_of, positive, ratio
+from polars_rank.ranked import RANK, at_hits, number_relevant, relevant, top
 
 __all__ = [
     "average_precision",
@@ -18,6 +17,8 @@ __all__ = [
     "precision",
     "r_precision",
     "recall",
+    "recall_capped",
+    "relative_precision",
 ]
 
 
@@ -27,6 +28,7 @@ def precision(
     *,
     depth: Literal["k", "retrieved"] = "k",
     short: Literal["null"] | None = None,
+    rel: float | None = None,
 ) -> pl.Expr:
     r"""Precision: the share of the first k documents that is relevant.
 
@@ -42,6 +44,8 @@ def precision(
     short
         With "null", a list shorter than k is undefined; otherwise its missing documents count
         as not relevant (`depth="k"`).
+    rel
+        The lowest relevant label; None for the threshold of the call.
 
     Returns
     -------
@@ -68,7 +72,7 @@ def precision(
     """
     one_of("depth", depth, ("k", "retrieved"))
     one_of("short", short, (None, "null"))
-    found = top(RELEVANT, k).sum()
+    found = top(relevant(rel), k).sum()
     retrieved = RANK.count()
     if k is None:
         return ratio(found, retrieved)
@@ -77,7 +81,7 @@ def precision(
 
 
 @metric(perfect=1)
-def recall(k: int | None = None) -> pl.Expr:
+def recall(k: int | None = None, *, rel: float | None = None) -> pl.Expr:
     r"""Recall: the share of the relevant documents that the first k hold.
 
     $$\mathrm{R@k} = \frac{1}{R} \sum_{r=1}^{k} relevant_r$$
@@ -86,6 +90,8 @@ def recall(k: int | None = None) -> pl.Expr:
     ----------
     k
         Cutoff, at least 1; None for the whole list.
+    rel
+        The lowest relevant label; None for the threshold of the call.
 
     Returns
     -------
@@ -96,7 +102,7 @@ def recall(k: int | None = None) -> pl.Expr:
     Raises
     ------
     ArgumentError
-        For a `k` below 1.
+        For a `k` below 1 or a `rel` that is not a number.
 
     References
     ----------
@@ -110,11 +116,94 @@ def recall(k: int | None = None) -> pl.Expr:
     >>> df.ranking.recall(2)
     0.5
     """
-    return ratio(top(RELEVANT, k).sum(), RELEVANT.sum())
+    return ratio(top(relevant(rel), k).sum(), number_relevant(rel))
+
+
+@metric(perfect=1)
+def recall_capped(k: int | None = None, *, rel: float | None = None) -> pl.Expr:
+    r"""Capped recall: relevant documents among the first k, of as many as k could hold.
+
+    $$\frac{1}{\min(k, R)} \sum_{r=1}^{k} relevant_r$$
+
+    Parameters
+    ----------
+    k
+        Cutoff, at least 1; None for the whole list.
+    rel
+        The lowest relevant label; None for the threshold of the call.
+
+    Returns
+    -------
+    Metric
+        One Float64 in [0, 1] per list; null where no document is relevant.
+
+    Raises
+    ------
+    ArgumentError
+        For a `k` below 1 or a `rel` that is not a number.
+
+    References
+    ----------
+    Thakur et al., BEIR: a heterogeneous benchmark for zero-shot evaluation, 2021.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> import polars_rank
+    >>> df = pl.DataFrame({"query": 1, "score": [2.0, 1.0, None], "label": [1, 0, 1]})
+    >>> df.ranking.recall_capped(1)
+    1.0
+    """
+    wanted = number_relevant(rel)
+    possible = wanted if k is None else wanted.clip(upper_bound=k)
+    return ratio(top(relevant(rel), k).sum(), possible)
+
+
+@metric(perfect=1)
+def relative_precision(k: int | None = None, *, rel: float | None = None) -> pl.Expr:
+    r"""Relative precision: precision at k over the highest that R allows.
+
+    $$\frac{1}{\min(k, R)} \sum_{r=1}^{k} relevant_r$$
+
+    Parameters
+    ----------
+    k
+        Cutoff, at least 1; None for the whole list, whose length then stands for k.
+    rel
+        The lowest relevant label; None for the threshold of the call.
+
+    Returns
+    -------
+    Metric
+        One Float64 in [0, 1] per list; null where no document is relevant, and without k
+        where nothing was retrieved.
+
+    Raises
+    ------
+    ArgumentError
+        For a `k` below 1 or a `rel` that is not a number.
+
+    References
+    ----------
+    Buckley, trec_eval, `relative_P`.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> import polars_rank
+    >>> df = pl.DataFrame({"query": 1, "score": [2.0, 1.0, None], "label": [1, 0, 1]})
+    >>> df.ranking.relative_precision()
+    0.5
+    """
+    if k is not None:
+        return recall_capped(k, rel=rel)
+    return ratio(top(relevant(rel)).sum(), pl.min_horizontal(RANK.count(), number_relevant(rel)))
 
 
 @metric()
-def fbeta(k: int | None = None, *, beta: float = 1) -> pl.Expr:
+def fbeta(
+    k: int | None = None, *, beta: float = 1, rel: float | None = None
+) -> pl.Expr:
     r"""F-measure: the weighted harmonic mean of precision and recall at k.
 
     $$F_\beta = \frac{(1 + \beta^2) \cdot hits}{\beta^2 R + k}$$
@@ -125,6 +214,8 @@ def fbeta(k: int | None = None, *, beta: float = 1) -> pl.Expr:
         Cutoff, at least 1; None for the whole list.
     beta
         How many times recall weighs as much as precision; above 0.
+    rel
+        The lowest relevant label; None for the threshold of the call.
 
     Returns
     -------
@@ -149,18 +240,16 @@ def fbeta(k: int | None = None, *, beta: float = 1) -> pl.Expr:
     >>> df.ranking.fbeta(beta=2)  # 5 x 1 / (4 x 2 + 2)
     0.5
     """
-    if isinstance(beta, bool) or not isinstance(beta, (int, float)) or not beta > 0:
-        message = f"`beta` must be a number above 0; found {beta!r}"
-        raise ArgumentError(message)
-    relevant = RELEVANT.sum()
+    positive("beta", beta)
+    wanted = number_relevant(rel)
     weight = beta * beta
     considered = RANK.count() if k is None else pl.lit(k)
-    value = (1 + weight) * top(RELEVANT, k).sum() / (weight * relevant + considered)
-    return pl.when(relevant > 0).then(value)
+    value = (1 + weight) * top(relevant(rel), k).sum() / (weight * wanted + considered)
+    return pl.when(wanted > 0).then(value)
 
 
 @metric()
-def f1(k: int | None = None) -> pl.Expr:
+def f1(k: int | None = None, *, rel: float | None = None) -> pl.Expr:
     r"""F1: the harmonic mean of precision and recall at k.
 
     $$F_1 = \frac{2 \cdot hits}{R + k}$$
@@ -169,6 +258,8 @@ def f1(k: int | None = None) -> pl.Expr:
     ----------
     k
         Cutoff, at least 1; None for the whole list.
+    rel
+        The lowest relevant label; None for the threshold of the call.
 
     Returns
     -------
@@ -178,7 +269,7 @@ def f1(k: int | None = None) -> pl.Expr:
     Raises
     ------
     ArgumentError
-        For a `k` below 1.
+        For a `k` below 1 or a `rel` that is not a number.
 
     References
     ----------
@@ -192,17 +283,19 @@ def f1(k: int | None = None) -> pl.Expr:
     >>> df.ranking.f1()  # 2 x 2 / (3 + 2)
     0.8
     """
-    return fbeta(k, beta=1)
+    return fbeta(k, beta=1, rel=rel)
 
 
 @metric(perfect=1)
-def hit_rate(k: int | None = None) -> pl.Expr:
+def hit_rate(k: int | None = None, *, rel: float | None = None) -> pl.Expr:
     r"""Hit rate (success): 1 where at least one of the first k documents is relevant.
 
     Parameters
     ----------
     k
         Cutoff, at least 1; None for the whole list.
+    rel
+        The lowest relevant label; None for the threshold of the call.
 
     Returns
     -------
@@ -212,7 +305,7 @@ def hit_rate(k: int | None = None) -> pl.Expr:
     Raises
     ------
     ArgumentError
-        For a `k` below 1.
+        For a `k` below 1 or a `rel` that is not a number.
 
     References
     ----------
@@ -226,19 +319,34 @@ def hit_rate(k: int | None = None) -> pl.Expr:
     >>> df.ranking.hit_rate(1), df.ranking.hit_rate(2)
     (0.0, 1.0)
     """
-    return pl.when(RELEVANT.sum() > 0).then((top(RELEVANT, k).sum() > 0).cast(pl.Float64))
+    found = top(relevant(rel), k).sum() > 0
+    return pl.when(number_relevant(rel) > 0).then(found.cast(pl.Float64))
 
 
 @metric(perfect=1)
-def r_precision() -> pl.Expr:
-    r"""R-precision: precision at R, the number of relevant documents.
+def r_precision(*, multiple: float = 1, rel: float | None = None) -> pl.Expr:
+    r"""R-precision: precision at R, the number of relevant documents, or at a multiple of it.
 
-    $$\mathrm{Rprec} = \frac{1}{R} \sum_{r=1}^{R} relevant_r$$
+    $$\mathrm{Rprec} = \frac{1}{c} \sum_{r=1}^{c} relevant_r
+    \qquad c = \lfloor multiple \cdot R + 0.9 \rfloor$$
+
+    Parameters
+    ----------
+    multiple
+        What R is multiplied by for the cutoff; above 0. With 1 the cutoff is R.
+    rel
+        The lowest relevant label; None for the threshold of the call.
 
     Returns
     -------
     Metric
-        One Float64 in [0, 1] per list; null where no document is relevant.
+        One Float64 in [0, 1] per list; null where no document is relevant, and where a small
+        multiple makes the cutoff 0.
+
+    Raises
+    ------
+    ArgumentError
+        For a `multiple` that is not above 0, or a `rel` that is not a number.
 
     References
     ----------
@@ -252,13 +360,19 @@ def r_precision() -> pl.Expr:
     >>> df.ranking.r_precision()
     0.5
     """
-    relevant = RELEVANT.sum()
-    return ratio(top(RELEVANT, relevant).sum(), relevant)
+    positive("multiple", multiple)
+    cutoff = number_relevant(rel)
+    if multiple != 1:
+        cutoff = (cutoff * float(multiple) + 0.9).floor().cast(pl.UInt32)
+    return ratio(top(relevant(rel), cutoff).sum(), cutoff)
 
 
 @metric(perfect=None)
 def average_precision(
-    k: int | None = None, *, norm: Literal["R", "min", "hits"] = "R"
+    k: int | None = None,
+    *,
+    norm: Literal["R", "min", "hits"] = "R",
+    rel: float | None = None,
 ) -> pl.Expr:
     r"""Average precision: the mean, over relevant documents, of precision at their rank.
 
@@ -271,6 +385,8 @@ def average_precision(
     norm
         What to divide by: "R", all relevant documents (trec_eval); "min", the smaller of k
         and R, so that a perfect list gets 1; "hits", the relevant documents among the first k.
+    rel
+        The lowest relevant label; None for the threshold of the call.
 
     Returns
     -------
@@ -296,11 +412,11 @@ def average_precision(
     0.8333333333333333
     """
     one_of("norm", norm, ("R", "min", "hits"))
-    relevant = RELEVANT.sum()
-    precisions = top(pl.when(RELEVANT).then(HITS / RANK), k)
-    divisor = relevant
+    wanted = number_relevant(rel)
+    precisions = at_hits(lambda rank, hits: hits / rank, k, rel)
+    divisor = wanted
     if norm == "min" and k is not None:
-        divisor = pl.min_horizontal(relevant, pl.lit(k))
+        divisor = pl.min_horizontal(wanted, pl.lit(k))
     if norm == "hits":
         divisor = pl.max_horizontal(precisions.count(), pl.lit(1))
-    return pl.when(relevant > 0).then(precisions.sum() / divisor)
+    return pl.when(wanted > 0).then(precisions.sum() / divisor)

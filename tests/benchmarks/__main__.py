@@ -27,6 +27,7 @@ def arguments() -> argparse.Namespace:
     add("--ids", choices=["int", "string"], default="int")
     add("--list-length", type=int, default=100, help="documents per query")
     add("--ties", type=float, default=0.1, help="share of scores rounded to one decimal")
+    add("--memory", help="the budget of polars_rank (shuffled logs) and duckdb, such as 1GB")
     add("--contenders", default=",".join(CONTENDERS), help="default: %(default)s")
     add("--metrics", default="all", help=f"all, or some of {','.join(METRICS)}")
     add("--runs", type=int, default=3, help="of each contender")
@@ -53,10 +54,14 @@ def main() -> None:
     slow = {name for name in options.contenders if CONTENDERS[name].slow}
     if slow and max(sizes) > limit:
         sizes.add(limit)  # where slow contenders get their ratio
-    log = Log(options.data, max(sizes), length, options.layout, options.ids, options.ties)
+    log = Log(
+        options.data, max(sizes), length, options.layout, options.ids, options.ties, options.memory
+    )
     if options.plan:
         return print_plan(made(log), options.metrics)
-    warm_log = made(log._replace(rows=min(length, 100) * 10, list_length=min(length, 100)))
+    warm_log = log._replace(rows=min(length, 100) * 10, list_length=min(length, 100))
+    if any(CONTENDERS[name].compiles for name in options.contenders):
+        made(warm_log)
     runs: list[Run] = []
     for rows in sorted(sizes):
         log = made(log._replace(rows=rows))

@@ -22,8 +22,11 @@ METRICS = [f"{family}@{k}" for family in FAMILIES for k in CUTOFFS] + ["ap", "rr
 Stages = Iterator[Any]  # None, None, {metric: mean}
 
 
+Run = Callable[[Log, list[str]], Stages]
+
+
 class Contender(NamedTuple):
-    run: Callable[[Log, list[str]], Stages]
+    run: Run
     package: str
     slow: bool  # runs up to --limit-rows rows
     compiles: bool  # is warmed up on a small log
@@ -32,8 +35,8 @@ class Contender(NamedTuple):
 CONTENDERS: dict[str, Contender] = {}
 
 
-def contender(package: str, *, slow: bool = False, compiles: bool = False) -> Any:
-    def register(run: Any) -> Any:
+def contender(package: str, *, slow: bool = False, compiles: bool = False) -> Callable[[Run], Run]:
+    def register(run: Run) -> Run:
         CONTENDERS[run.__name__] = Contender(run, package, slow, compiles)
         return run
 
@@ -48,7 +51,8 @@ def polars_rank(log: Log, metrics: list[str]) -> Stages:
     yield
     yield
     names = own_names(metrics)
-    means = pr.evaluate(pr.scan_log(log.path), names).collect(engine="streaming")
+    scan = pr.scan_log(log.path, memory=log.memory)
+    means = pr.evaluate(scan, names).collect(engine="streaming")
     yield dict(zip(metrics, means.select(names).row(0)))
 
 
@@ -89,7 +93,8 @@ def numba(log: Log, metrics: list[str]) -> Stages:
 
 @contender("duckdb")
 def duckdb(log: Log, metrics: list[str]) -> Stages:
-    """One SQL query with window functions. Same ties; reads while it computes."""
+    """One SQL query with window functions, rank and hits in one window. Same ties; reads while it
+    computes."""
     import duckdb as peer
 
     yield
@@ -104,7 +109,9 @@ def duckdb(log: Log, metrics: list[str]) -> Stages:
     }
     values = ", ".join(f'{renamed(name, forms)} as "{name}"' for name in metrics)
     means = ", ".join(f'avg(coalesce("{name}", 0))' for name in metrics)
-    (row,) = peer.sql(f"""
+    if log.memory:
+        peer.execute(f"set memory_limit = '{log.memory}'")
+    (row,) = peer.execute(f"""
         with ranked as (
             select query, (label >= 1)::int as relevant, pow(2, label) - 1 as gain,
                 row_number() over list as rank,
@@ -150,7 +157,8 @@ def pandas(log: Log, metrics: list[str]) -> Stages:
         elif family == "rr":
             value = (frame["relevant"] / rank).groupby(frame["query"], sort=False).max()
         else:
-            value = total(frame["relevant"], rank <= int(k)) / (int(k) if family == "p" else relevant)
+            divisor = int(k) if family == "p" else relevant
+            value = total(frame["relevant"], rank <= int(k)) / divisor
         means[name] = value.fillna(0).mean()
     yield means
 
@@ -193,7 +201,13 @@ def pytrec_eval(log: Log, metrics: list[str]) -> Stages:
     yield
     judgments, run = dictionaries(log)
     yield
-    forms = {"ndcg": "ndcg_cut.{}", "p": "P.{}", "recall": "recall.{}", "ap": "map", "rr": "recip_rank"}
+    forms = {
+        "ndcg": "ndcg_cut.{}",
+        "p": "P.{}",
+        "recall": "recall.{}",
+        "ap": "map",
+        "rr": "recip_rank",
+    }
     asked = {name: renamed(name, forms) for name in metrics}
     values = peer.RelevanceEvaluator(judgments, set(asked.values())).evaluate(run).values()
     keys = {name: theirs.replace(".", "_") for name, theirs in asked.items()}
@@ -224,7 +238,13 @@ def ranx(log: Log, metrics: list[str]) -> Stages:
     judgments, scores = dictionaries(log)
     qrels, run = peer.Qrels(judgments), peer.Run(scores)
     yield
-    forms = {"ndcg": "ndcg@{}", "p": "precision@{}", "recall": "recall@{}", "ap": "map", "rr": "mrr"}
+    forms = {
+        "ndcg": "ndcg@{}",
+        "p": "precision@{}",
+        "recall": "recall@{}",
+        "ap": "map",
+        "rr": "mrr",
+    }
     names = [renamed(name, forms) for name in metrics]
     means = peer.evaluate(qrels, run, names)
     yield dict(zip(metrics, map(float, means.values() if len(names) > 1 else [means])))
@@ -247,7 +267,13 @@ def torchmetrics(log: Log, metrics: list[str]) -> Stages:
     )
     query, score, gain, relevant = (torch.from_numpy(x.to_numpy(writable=True)) for x in frame)
     yield
-    forms = {"ndcg": "NormalizedDCG", "p": "Precision", "recall": "Recall", "ap": "MAP", "rr": "MRR"}
+    forms = {
+        "ndcg": "NormalizedDCG",
+        "p": "Precision",
+        "recall": "Recall",
+        "ap": "MAP",
+        "rr": "MRR",
+    }
     means = {}
     for name in metrics:
         family, _, k = name.partition("@")
@@ -271,7 +297,8 @@ def dictionaries(log: Log) -> tuple[dict[str, dict[str, int]], dict[str, dict[st
     import polars as pl
 
     ids = pl.col("query", "doc").cast(pl.String)
-    frame = pl.scan_parquet(log.path).with_columns(ids, gain=2 ** pl.col("label").cast(pl.Int64) - 1)
+    gain = 2 ** pl.col("label").cast(pl.Int64) - 1
+    frame = pl.scan_parquet(log.path).with_columns(ids, gain=gain)
     lists = frame.group_by("query").agg("doc", "gain", "score").collect(engine="streaming")
     judgments, run = {}, {}
     for query, docs, gains, scores in lists.iter_rows():

@@ -17,7 +17,7 @@ FIRST_DOC, DOCS, STRIDE = 10_000_000, 90_000_000, 55_623_059
 
 
 class Log(NamedTuple):
-    """What a generated log looks like and where it is kept."""
+    """What a generated log looks like, where it is kept, and the memory given to read it."""
 
     folder: str
     rows: int
@@ -25,6 +25,7 @@ class Log(NamedTuple):
     layout: str
     ids: str
     ties: float
+    memory: str | None = None
 
     @property
     def path(self) -> Path:

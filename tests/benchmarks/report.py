@@ -54,13 +54,14 @@ def grouped(runs: list[Run]) -> dict[int, dict[str, list[Run]]]:
 
 
 def middle(name: str, group: list[Run]) -> float:
-    return median(getattr(run, name) for run in group)
+    return float(median(getattr(run, name) for run in group))
 
 
 def table(runs: list[Run], log: Log, metrics: list[str]) -> str:
     lines = [
         f"Lists of {log.list_length:,} documents, {log.layout}, {log.ids} ids, "
-        f"{log.ties:.0%} of the scores rounded. Metrics: {', '.join(metrics)}.",
+        f"{log.ties:.0%} of the scores rounded, memory budget: {log.memory or 'default'}. "
+        f"Metrics: {', '.join(metrics)}.",
         f"{machine()}. Medians (fastest-slowest); × is the ratio to {BASELINE}.",
     ]
     for rows, groups in grouped(runs).items():
@@ -110,7 +111,7 @@ def machine() -> str:
 
 
 def picture(runs: list[Run], path: Path) -> str:
-    """Draw time and peak memory against rows, or a bar each where there is one size."""
+    """Draw time and peak memory against rows, or a dot each where there is one size."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
@@ -127,11 +128,13 @@ def picture(runs: list[Run], path: Path) -> str:
                 width = 3 if name == BASELINE else 1.5
                 axis.loglog(*zip(*points.items()), marker="o", linewidth=width, label=name)
             else:
-                axis.barh(name, points.values(), color="C0" if name == BASELINE else "C7")
+                color = "C0" if name == BASELINE else "C7"
+                axis.plot(list(points.values()), [name], "o", markersize=9, color=color)
         axis.set_title(title)
         axis.set_xscale("log")
         if len(groups) > 1:
             axis.set_xlabel("rows")
+        axis.grid(alpha=0.3)
     if len(groups) > 1:
         figure.legend(*axes[0].get_legend_handles_labels(), loc="outside right upper")
     figure.savefig(path, dpi=120)

@@ -1,0 +1,247 @@
+"""The command line: what it prints, writes and refuses, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from io import StringIO
+from pathlib import Path
+
+import polars as pl
+import polars_rank as pr
+import pytest
+from polars.testing import assert_frame_equal
+from polars_rank import catalogue
+from polars_rank.datasets import search_log
+from polars_rank.metrics.metric import REGISTER
+from polars_rank.naming import ALIASES
+
+CliRunner = pytest.importorskip("typer.testing", reason="needs the extra cli").CliRunner
+
+from polars_rank.commands import app, split_names  # noqa: E402
+
+METRICS = ["ndcg@10", "ap", "rr"]
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("log") / "log.parquet"
+    search_log(60, 10, seed=1).sink_parquet(path)
+    return path
+
+
+def run(*arguments: object) -> tuple[int, str, str]:
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result.exit_code, result.stdout, result.stderr
+
+
+def start(*arguments: object, **options: object) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "polars_rank.cli", *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        **options,
+    )
+
+
+def test_csv_is_what_the_library_returns(log: Path) -> None:
+    code, out, err = run("evaluate", log, "--metrics", "ndcg@10 ap rr", "--by", "run", "--format", "csv")
+    expected = pr.evaluate(pl.read_parquet(log), METRICS, by="run")
+    assert (code, err) == (0, "")
+    assert_frame_equal(pl.read_csv(StringIO(out)), expected, check_dtypes=False)
+
+
+def test_json(log: Path) -> None:
+    _, out, _ = run("evaluate", log, "-m", "rr", "--by", "run", "--format", "json")
+    assert json.loads(out) == pr.evaluate(pl.read_parquet(log), "rr", by="run").to_dicts()
+
+
+def test_table_has_aligned_columns_when_piped(log: Path) -> None:
+    _, out, _ = run("evaluate", log, "--metrics", "rr", "--by", "run")
+    head, *rows = out.splitlines()
+    assert head.split() == ["run", "queries", "rr"]
+    assert [row.split()[:2] for row in rows] == [["bm25", "60"], ["neural", "60"]]
+    assert len({len(line) for line in out.splitlines()}) == 1
+
+
+@pytest.mark.parametrize("ending", ["csv", "json", "parquet"])
+def test_per_query_to_a_file(log: Path, tmp_path: Path, ending: str) -> None:
+    output = tmp_path / f"lists.{ending}"
+    code, out, _ = run("evaluate", log, "-m", "ap p@5", "--by", "run", "--per-query", "-o", output)
+    expected = pr.per_query(pl.read_parquet(log), ["ap", "p@5"], by="run")
+    assert (code, out) == (0, "")
+    found = getattr(pl, f"read_{ending}")(output)
+    assert_frame_equal(found, expected, check_dtypes=False, check_row_order=False)
+    assert [file.name for file in tmp_path.iterdir()] == [output.name]
+
+
+def test_other_columns_and_options(tmp_path: Path) -> None:
+    path = tmp_path / "log.parquet"
+    names = {"query": "q", "doc": "d", "score": "s", "label": "grade"}
+    frame = search_log(40, 8, runs=1).collect()
+    frame.rename(names).write_parquet(path)
+    options = {"ties": "best", "relevant": 2, "undefined": "skip"}
+    code, out, _ = run(
+        "evaluate", path, "-m", "ap ndcg@3", "--format", "json",
+        *(part for name, column in names.items() for part in (f"--{name}", column)),
+        *(part for name, value in options.items() for part in (f"--{name}", value)),
+    )
+    assert code == 0
+    assert json.loads(out) == pr.evaluate(frame, ["ap", "ndcg@3"], **options).to_dicts()
+
+
+@pytest.mark.parametrize(
+    ("texts", "names"),
+    [
+        (["ndcg@10 ap rr"], ["ndcg@10", "ap", "rr"]),
+        (["ndcg@10,ap,  rr"], ["ndcg@10", "ap", "rr"]),
+        (["ndcg@10", "ap rr"], ["ndcg@10", "ap", "rr"]),
+        (["dcg(gain='exp2', discount=jarvelin(3))@5 p@1"],
+         ["dcg(gain='exp2', discount=jarvelin(3))@5", "p@1"]),
+    ],
+)
+def test_names_of_metrics_are_split_outside_brackets(texts: list[str], names: list[str]) -> None:
+    assert split_names(texts) == names
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["evaluate", "LOG", "--metrics", "ndgc@10"], "Did you mean 'ndcg'"),
+        (["evaluate", "LOG"], "`metrics` is empty"),
+        (["evaluate", "LOG", "--metrics", "ap"], "more than once in a list"),
+        (["evaluate", "LOG", "--metrics", "ap", "--by", "runs"], "Did you mean 'run'"),
+        (["evaluate", "LOG", "--metrics", "ap", "--label", "country"], "must be numeric"),
+        (["evaluate", "no.parquet", "--metrics", "ap"], "there is no file"),
+        (["evaluate", "--metrics", "ap"], "give a LOG, or --qrels and --run"),
+        (["evaluate", "LOG", "--metrics", "ap", "--qrels", "q"], "give either a LOG"),
+        (["evaluate", "LOG", "--metrics", "ap", "--ties", "never"], "--ties"),
+        (["evaluate", "LOG", "--metrics", "ap", "--by", "run", "--format", "parquet"], "--output"),
+        (["evaluate", "LOG", "--metrics", "ap", "--by", "run", "-o", "no/a.csv"], "no directory"),
+        (["convert", "out.parquet"], "give --qrels, --run, or both"),
+        (["generate", "out.parquet", "--queries", "-1"], "`queries` must be"),
+        (["frobnicate"], "frobnicate"),
+    ],
+)
+def test_mistakes_get_one_message_and_exit_code_2(
+    log: Path, arguments: list[str], message: str
+) -> None:
+    code, out, err = run(*[log if argument == "LOG" else argument for argument in arguments])
+    assert code == 2
+    assert message in " ".join(err.split())
+    assert "Traceback" not in err
+    assert out == ""
+
+
+def test_an_output_is_not_overwritten_unasked(log: Path, tmp_path: Path) -> None:
+    output = tmp_path / "means.csv"
+    output.write_text("mine")
+    arguments = ["evaluate", log, "-m", "rr", "--by", "run", "-o", output]
+    code, _, err = run(*arguments)
+    assert (code, output.read_text()) == (2, "mine")
+    assert "is there already" in err
+    assert run(*arguments, "--force")[0] == 0
+    assert pl.read_csv(output).columns == ["run", "queries", "rr"]
+
+
+def test_trec_files(tmp_path: Path) -> None:
+    qrels, trec_run = tmp_path / "qrels", tmp_path / "bm25.run"
+    qrels.write_text("q1 0 a 1\nq1 0 b 0\nq2 0 a 2\n")
+    trec_run.write_text("q1 Q0 b 1 2.0 bm25\nq1 Q0 a 2 1.0 bm25\nq2 Q0 a 1 1.0 bm25\n")
+    expected = {"run": "bm25", "queries": 2, "rr": (1 / 2 + 1) / 2}
+    _, out, _ = run("evaluate", "--qrels", qrels, "--run", trec_run, "-m", "rr", "--format", "json")
+    assert json.loads(out) == [expected]
+    long = tmp_path / "long.parquet"
+    assert run("convert", long, "--qrels", qrels, "--run", trec_run)[0] == 0
+    assert pr.evaluate(pl.read_parquet(long), "rr", by="run").to_dicts() == [expected]
+    alone = tmp_path / "judgments.parquet"
+    assert run("convert", alone, "--qrels", qrels)[0] == 0
+    assert pl.read_parquet(alone).columns == ["query", "doc", "label"]
+
+
+def test_malformed_trec_file(tmp_path: Path) -> None:
+    (tmp_path / "qrels").write_text("q1 0 a 1\nq1 0 b\n")
+    code, _, err = run("convert", tmp_path / "out.parquet", "--qrels", tmp_path / "qrels")
+    assert (code, [file.name for file in tmp_path.iterdir()]) == (2, ["qrels"])
+    assert "line 2" in err
+
+
+def test_generate_makes_the_log_of_the_library(tmp_path: Path) -> None:
+    output = tmp_path / "log.parquet"
+    code, _, _ = run("generate", output, "--queries", 30, "--docs-per-query", 5, "--runs", 3, "--seed", 9)
+    assert code == 0
+    assert_frame_equal(pl.read_parquet(output), search_log(30, 5, runs=3, seed=9).collect())
+
+
+def test_metrics_are_all_listed() -> None:
+    table = catalogue.metrics()
+    assert table["metric"].to_list() == sorted(REGISTER)
+    listed = table["aliases"].explode(empty_as_null=False).str.split(" = ").list.first()
+    assert sorted(listed) == sorted(ALIASES)
+    assert all(text.endswith(".") for text in table["definition"])
+    code, out, _ = run("metrics")
+    assert code == 0
+    assert len(out.splitlines()) == 1 + len(REGISTER)
+    assert json.loads(run("metrics", "--format", "json")[1])[0]["metric"] == min(REGISTER)
+
+
+def test_process(log: Path) -> None:
+    process = start("evaluate", log, "-m", "rr", "--by", "run")
+    out, err = process.communicate()
+    assert (process.returncode, err) == (0, "")
+    assert out.startswith("run ")
+    process = start("evaluate", log, "-m", "nothing")
+    out, err = process.communicate()
+    assert (process.returncode, out, err.count("\n")) == (2, "", 1)
+
+
+def test_version() -> None:
+    code, out, _ = run("--version")
+    assert code == 0
+    assert out[0].isdigit()
+
+
+@pytest.mark.parametrize("package", ["typer", "rich"])
+def test_without_the_extra(tmp_path: Path, package: str) -> None:
+    (tmp_path / f"{package}.py").write_text(f"raise ModuleNotFoundError(name={package!r})")
+    process = start("--version", env={**os.environ, "PYTHONPATH": str(tmp_path)})
+    _, err = process.communicate()
+    assert process.returncode == 2
+    assert "pip install 'polars_rank[cli]'" in err
+    assert "Traceback" not in err
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+@pytest.mark.parametrize("layout", ["sorted", "shuffled"])
+def test_interrupted(tmp_path: Path, layout: str) -> None:
+    log, spill, output = tmp_path / "log.parquet", tmp_path / "spill", tmp_path / "lists.parquet"
+    spill.mkdir()
+    search_log(75_000, 20).sink_parquet(log)  # three million rows
+    process = start(
+        "evaluate", log, "--per-query", "--by", "run", "-o", output, "-m", "ndcg@10 ap rr",
+        "--layout", layout, "--memory", "100MB",
+        env={**os.environ, "TMPDIR": str(spill)},
+    )
+    parts = [tmp_path, *([spill] if layout == "shuffled" else [])]
+    while process.poll() is None and not all(_busy(folder) for folder in parts):
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert (out, err) == ("", "Interrupted; nothing was written.\n")
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["log.parquet", "spill"]
+    assert list(spill.iterdir()) == []
+
+
+def _busy(folder: Path) -> bool:
+    """Whether a run has begun to write its output or its temporary files."""
+    return any(file.name.endswith(".part") for file in folder.iterdir()) or any(
+        folder.glob("polars_rank-*/polars_rank-*/*")
+    )

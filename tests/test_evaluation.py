@@ -1,0 +1,269 @@
+"""Per query and over queries: groups, undefined values, names, the user's own expressions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import polars_rank as pr
+import pytest
+from hypothesis import given
+from polars.testing import assert_frame_equal
+from strategies import Lists, assert_close, log_of, logs, random_lists, shuffled
+
+METRICS = ["ndcg@3", "ap", "rr", "p@2"]
+EXPRESSIONS = [pr.metric(name) for name in METRICS]
+TIES = ("doc", "doc_ascending", "best", "worst", "input")
+
+# RR is 1/2 in the first list, 1 in the second, undefined in the third.
+THREE = pl.DataFrame(
+    {
+        "run": ["b", "b", "a", "b"],
+        "query": [1, 1, 2, 3],
+        "score": [0.9, 0.1, 0.5, 0.5],
+        "label": [0, 1, 1, 0],
+    }
+)
+
+
+def by_windows(
+    frame: pl.DataFrame, metrics: list, keys: list[str], **options: object
+) -> pl.DataFrame:
+    """The plain plan: the ranked table by window functions, then one group-by."""
+    *by, _ = keys
+    ranked = pr.rank(frame, by=by or None, **options)
+    return ranked.group_by(keys).agg(metrics).sort(keys)
+
+
+def with_groups(lists: Lists) -> pl.DataFrame:
+    return log_of(lists).with_columns(
+        run=pl.format("run {}", pl.col("query") % 2),
+        country=pl.when(pl.col("query") % 3 > 0).then(pl.col("query") % 3),
+    )
+
+
+@pytest.mark.parametrize("ties", TIES)
+@given(lists=logs())
+def test_fast_plan_equals_window_functions(lists: Lists, ties: str) -> None:
+    log = log_of(lists)
+    plain = by_windows(log, EXPRESSIONS, ["query"], ties=ties)
+    assert_close(pr.per_query(log, METRICS, ties=ties), plain)
+
+
+@pytest.mark.parametrize("engine", ["in-memory", "streaming"])
+@pytest.mark.parametrize("by", [["run"], ["run", "country"], ["country", "run"]])
+def test_groups(by: list[str], engine: str) -> None:
+    log = shuffled(with_groups(random_lists(seed=1)))
+    lists = by_windows(log, EXPRESSIONS, [*by, "query"])
+    found = pr.per_query(log.lazy(), METRICS, by=by).collect(engine=engine)
+    assert_close(found, lists)
+    means = lists.group_by(by).agg(pl.len().alias("queries"), pl.col(METRICS).fill_null(0).mean())
+    found = pr.evaluate(log.lazy(), METRICS, by=by).collect(engine=engine)
+    assert found.columns == [*by, "queries", *METRICS]
+    assert_close(found, means.sort(by))
+
+
+def test_one_query_in_several_groups_is_several_lists() -> None:
+    log = log_of(random_lists(seed=2))
+    both = pl.concat(
+        log.with_columns(run=pl.lit(run), score=sign * pl.col("score"))
+        for run, sign in (("a", 1), ("b", -1))
+    )
+    alone = pr.evaluate(both.filter(pl.col("run") == "b"), METRICS)
+    assert_close(pr.evaluate(both, METRICS, by="run")[1:].drop("run"), alone)
+
+
+@pytest.mark.parametrize("engine", ["in-memory", "streaming"])
+@pytest.mark.parametrize(
+    ("undefined", "mean"),
+    [
+        ("zero", (1 / 2 + 1 + 0) / 3),
+        ("one", (1 / 2 + 1 + 1) / 3),
+        ("skip", (1 / 2 + 1) / 2),
+        ("null", None),
+    ],
+)
+def test_undefined_values(undefined: str, mean: float | None, engine: str) -> None:
+    plan = pr.evaluate(THREE.lazy(), ["rr", "p@1"], undefined=undefined)
+    found = plan.collect(engine=engine)
+    assert plan.collect_schema() == found.schema
+    assert found.rows() == [(3, mean, 1 / 3)]
+
+
+def test_undefined_values_per_group() -> None:
+    rows = {
+        rule: pr.evaluate(THREE, "rr", by="run", undefined=rule).rows()
+        for rule in ("zero", "skip", "null")
+    }
+    assert rows == {
+        "zero": [("a", 1, 1.0), ("b", 2, (1 / 2 + 0) / 2)],
+        "skip": [("a", 1, 1.0), ("b", 2, 1 / 2)],
+        "null": [("a", 1, 1.0), ("b", 2, None)],
+    }
+
+
+def test_a_mean_of_nothing_is_null() -> None:
+    nothing = THREE.filter(pl.col("query") == 3)
+    assert pr.evaluate(nothing, "rr", undefined="skip").rows() == [(1, None)]
+
+
+def test_own_names_of_columns() -> None:
+    log = with_groups(random_lists(seed=3))
+    names = {"query": "qid", "doc": "item", "score": "prediction", "label": "grade"}
+    renamed = log.rename(names)
+    wanted = pr.per_query(log, METRICS, by="run").rename({"query": "qid"})
+    assert_close(pr.per_query(renamed, METRICS, by="run", **names), wanted)
+    assert_close(pr.evaluate(renamed, METRICS, **names), pr.evaluate(log, METRICS))
+
+
+def test_names_that_mean_something_else() -> None:
+    """The score column is called "label", the label column "query", and so on."""
+    log = log_of(random_lists(seed=4))
+    names = {"query": "score", "doc": "query", "score": "label", "label": "doc"}
+    wanted = pr.per_query(log, METRICS).rename({"query": "score"})
+    assert_close(pr.per_query(log.rename(names), METRICS, **names), wanted)
+
+
+def test_one_column_in_two_roles() -> None:
+    log = log_of(random_lists(seed=5)).with_columns(score=pl.col("label"))
+    assert_close(
+        pr.per_query(log.drop("score"), METRICS, score="label"), pr.per_query(log, METRICS)
+    )
+
+
+@pytest.mark.parametrize("engine", ["in-memory", "streaming"])
+def test_several_query_columns(engine: str) -> None:
+    one = log_of(random_lists(seed=6))
+    log = one.with_columns(user=pl.col("query") // 4, page=pl.col("query") % 4).drop("query")
+    found = pr.per_query(shuffled(log).lazy(), METRICS, query=["user", "page"])
+    found = found.collect(engine=engine)
+    assert found.columns == ["user", "page", *METRICS]
+    assert_close(found.drop("user", "page"), pr.per_query(one, METRICS).drop("query"))
+
+
+def test_columns_of_the_result() -> None:
+    metrics = ["nDCG@10", pr.ndcg(5), "map", pr.precision(2).alias("top two"), "recip_rank"]
+    names = ["nDCG@10", "ndcg@5", "map", "top two", "recip_rank"]
+    assert pr.per_query(THREE, metrics).columns == ["query", *names]
+    assert pr.evaluate(THREE, iter(metrics), by="run").columns == ["run", "queries", *names]
+
+
+RANK, RELEVANT = pl.col("rank"), pl.col("relevant")
+LABEL, SCORE = pl.col("label"), pl.col("score")
+
+OWN = [
+    LABEL.filter(RANK <= 3).mean().alias("mean label at 3"),
+    (1 / RANK.filter(RELEVANT)).max().alias("own rr"),
+    (pl.col("hits") / RANK).filter(RELEVANT).max().alias("best precision"),
+    pl.col("ideal_rank").max().alias("judged"),
+    pl.col("ideal_rank").filter(RANK == 1).first().alias("ideal rank of the first"),
+    (RANK - pl.col("ideal_rank").cast(pl.Int64)).abs().sum().alias("footrule"),
+    SCORE.max().alias("highest"),
+    pl.len().alias("rows"),
+    pl.col("doc").filter(RANK == 1).first().alias("first"),
+    pl.col("doc").filter(RANK <= 2).sort().alias("first two"),
+    pl.col("price").filter(RANK <= 2).sum().alias("price at 2"),
+    (pl.col("price") * pl.col("clicks")).sum().alias("revenue"),
+    pl.corr("score", "price").fill_nan(None).alias("correlation"),
+    (pr.ndcg(3) * pr.average_precision()).alias("product"),
+    pr.ndcg(3).fill_null(0).alias("or zero"),
+    (0.5 * pr.precision(1) + 0.5 * pl.col("clicks").mean()).alias("mixed"),
+]
+
+
+@pytest.mark.parametrize("engine", ["in-memory", "streaming"])
+def test_own_expressions(engine: str) -> None:
+    log = log_of(random_lists(seed=7)).with_columns(
+        price=pl.col("doc") * 1.5 + pl.col("query"), clicks=pl.col("doc") % 3
+    )
+    found = pr.per_query(log.lazy(), [*OWN, "ap"]).collect(engine=engine)
+    assert_close(found, by_windows(log, [*OWN, pr.metric("ap")], ["query"]))
+
+
+def test_own_expression_alone() -> None:
+    """Without a metric of the package beside it, and reading one column only."""
+    log = log_of(random_lists(seed=8))
+    for own in OWN[:9]:
+        assert_close(pr.per_query(log, own), by_windows(log, [own], ["query"]))
+
+
+@pytest.mark.parametrize("own", OWN, ids=lambda own: own.meta.output_name())
+def test_own_expression_beside_a_shallow_metric(own: pl.Expr) -> None:
+    """What only reads the first ranks must not hide the others from its neighbours."""
+    log = log_of(random_lists(seed=8)).with_columns(price=1.5 * pl.col("doc"), clicks=1)
+    metrics = [pr.ndcg(2), own]
+    assert_close(pr.per_query(log, metrics), by_windows(log, metrics, ["query"]))
+
+
+def test_own_expression_reads_a_renamed_column_by_its_own_name() -> None:
+    log = log_of(random_lists(seed=9)).rename({"label": "grade"})
+    own = [pl.col("grade").max().alias("a"), pl.col("label").max().alias("b")]
+    found = pr.per_query(log, own, label="grade")
+    assert found["a"].equals(found["b"])
+
+
+def test_mean_of_an_own_expression() -> None:
+    assert pr.evaluate(THREE, pl.col("score").max().alias("highest"))["highest"].item() == (
+        pytest.approx((0.9 + 0.5 + 0.5) / 3)
+    )
+
+
+@pytest.mark.parametrize("engine", ["in-memory", "streaming"])
+def test_empty_frame(engine: str) -> None:
+    full, empty = with_groups(random_lists(seed=10)), with_groups(random_lists(seed=10)).clear()
+    lists = pr.per_query(empty.lazy(), METRICS, by="run").collect(engine=engine)
+    assert lists.is_empty()
+    assert lists.schema == pr.per_query(full, METRICS, by="run").schema
+    for undefined in ("zero", "one", "skip", "null"):
+        means = pr.evaluate(empty.lazy(), METRICS, undefined=undefined).collect(engine=engine)
+        assert means.schema == pr.evaluate(full, METRICS).schema
+        assert means.rows() == [(0, None, None, None, None)]
+    groups = pr.evaluate(empty.lazy(), METRICS, by="run").collect(engine=engine)
+    assert groups.is_empty()
+    assert groups.schema == pr.evaluate(full, METRICS, by="run").schema
+
+
+def test_same_kind_of_frame() -> None:
+    for function in (pr.per_query, pr.evaluate):
+        assert isinstance(function(THREE, "ap"), pl.DataFrame)
+        assert isinstance(function(THREE.lazy(), "ap"), pl.LazyFrame)
+        assert_frame_equal(function(THREE.to_arrow(), "ap"), function(THREE, "ap"))
+
+
+@pytest.fixture(params=["sorted", "said to be sorted", "shuffled"])
+def plan(request: pytest.FixtureRequest, tmp_path: Path) -> pl.LazyFrame:
+    log = with_groups(random_lists(seed=11)).sort("run", "query")
+    log = shuffled(log) if request.param == "shuffled" else log
+    log.write_parquet(tmp_path / "log.parquet")
+    scan = pl.scan_parquet(tmp_path / "log.parquet")
+    return scan.set_sorted("run", "query") if request.param == "said to be sorted" else scan
+
+
+@pytest.mark.parametrize("ties", TIES)
+def test_streams_without_falling_back_to_memory(plan: pl.LazyFrame, ties: str) -> None:
+    metrics = [*METRICS, "roc_auc", "ndcg(gain='exp2')", "r_precision"]
+    for result in (
+        pr.per_query(plan, metrics, by="run", ties=ties),
+        pr.evaluate(plan, metrics, by="run", ties=ties),
+        pr.evaluate(plan, metrics, query=["run", "query"], ties=ties),
+    ):
+        nodes = result.show_graph(
+            engine="streaming", plan_stage="physical", raw_output=True, show=False
+        )
+        assert "sorted-group-by" in nodes
+        assert "in-memory-map" not in nodes
+
+
+def test_same_numbers_for_any_layout(plan: pl.LazyFrame) -> None:
+    log = with_groups(random_lists(seed=11))
+    assert_close(
+        pr.per_query(plan, METRICS, by="run").collect(engine="streaming"),
+        pr.per_query(log, METRICS, by="run"),
+    )
+
+
+def test_result_can_be_sunk(plan: pl.LazyFrame, tmp_path: Path) -> None:
+    pr.per_query(plan, METRICS, by="run").sink_parquet(tmp_path / "lists.parquet")
+    assert_close(
+        pl.read_parquet(tmp_path / "lists.parquet"), pr.per_query(plan.collect(), METRICS, by="run")
+    )

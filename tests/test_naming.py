@@ -1,0 +1,145 @@
+"""Names of metrics: dialects, parameters, round trips, errors with a hint."""
+
+from __future__ import annotations
+
+import re
+
+import polars as pl
+import polars_rank as pr
+import pytest
+from polars_rank.metrics.metric import REGISTER
+from polars_rank.naming import ALIASES
+
+SAME = {
+    # ours
+    "ndcg": "ndcg",
+    "ndcg@10": "ndcg@10",
+    "NDCG@10": "ndcg@10",
+    " ndcg@10 ": "ndcg@10",
+    "ndcg()@10": "ndcg@10",
+    "ndcg(k=10)": "ndcg@10",
+    "ndcg(gain='exp2')@10": "ndcg(gain='exp2')@10",
+    'ndcg(gain="exp2", k=10)': "ndcg(gain='exp2')@10",
+    "ndcg(gain=exp2)@10": "ndcg(gain='exp2')@10",
+    "ndcg(gain='linear')@10": "ndcg@10",
+    "dcg(gain={0: 0, 1: 3})": "dcg(gain={0: 0, 1: 3})",
+    "dcg(discount=jarvelin(3))": "dcg(discount=jarvelin(3))",
+    "dcg(discount=log(2.5))@5": "dcg(discount=log(2.5))@5",
+    "rbp(p=0.95)": "rbp(p=0.95)",
+    "rbp(p=0.8)": "rbp",
+    "precision(depth='retrieved', short='null')@3": "precision(depth='retrieved', short='null')@3",
+    # ir_measures
+    "AP": "average_precision",
+    "AP@100": "average_precision@100",
+    "RR": "reciprocal_rank",
+    "P@5": "precision@5",
+    "R@1000": "recall@1000",
+    "nDCG@20": "ndcg@20",
+    "Rprec": "r_precision",
+    "Success@1": "hit_rate@1",
+    "RBP(p=0.5)": "rbp(p=0.5)",
+    # trec_eval
+    "map": "average_precision",
+    "map_cut_10": "average_precision@10",
+    "map_cut.10": "average_precision@10",
+    "ndcg_cut_10": "ndcg@10",
+    "ndcg_cut.10": "ndcg@10",
+    "P_5": "precision@5",
+    "P.5": "precision@5",
+    "recall_100": "recall@100",
+    "recip_rank": "reciprocal_rank",
+    "success_1": "hit_rate@1",
+    # ranx and everyday speech
+    "mrr@10": "reciprocal_rank@10",
+    "ndcg_burges@10": "ndcg(gain='exp2')@10",
+    "dcg_burges": "dcg(gain='exp2')",
+    "r-precision": "r_precision",
+    "auc": "roc_auc",
+    "f1@3": "f1@3",
+}
+
+
+@pytest.mark.parametrize(("asked", "name"), SAME.items())
+def test_dialects(asked: str, name: str) -> None:
+    metric = pr.metric(asked)
+    assert str(metric) == name
+    assert metric.output_name == asked
+    assert str(pr.metric(name)) == name
+
+
+@pytest.mark.parametrize("name", ALIASES)
+def test_aliases_are_lower_case_names_of_metrics(name: str) -> None:
+    function, arguments = ALIASES[name]
+    assert name == name.lower() and name not in REGISTER
+    assert pr.metric(name).meta.eq(REGISTER[function](**arguments).alias(name))
+
+
+def test_spoken_and_written_are_the_same_metric() -> None:
+    pairs = [
+        ("ndcg(gain='exp2')@10", pr.ndcg(10, gain=pr.exp2)),
+        ("ndcg(gain='exp2')@10", pr.ndcg(k=10, gain="exp2")),
+        ("dcg(discount='jarvelin')", pr.dcg(discount="jarvelin")),
+        ("dcg(discount='reciprocal')", pr.dcg(discount=pr.reciprocal)),
+        ("dcg(discount=log(10))", pr.dcg(discount=pr.log(10))),
+        ("dcg(discount=jarvelin(1.0000001))", pr.dcg(discount=pr.jarvelin(1.0000001))),
+        ("dcg(gain={0: 0, 1: 3})", pr.dcg(gain={0: 0, 1: 3})),
+        ("precision@3", pr.precision(3)),
+        ("fbeta(beta=2)", pr.fbeta(beta=2)),
+    ]
+    for name, metric in pairs:
+        assert str(metric) == metric.output_name == metric.meta.output_name() == name
+        assert pr.metric(name).meta.eq(metric)
+
+
+def test_no_digit_of_a_base_is_lost() -> None:
+    """`log()` is natural: its base does not fit in six digits."""
+    rank = pl.Series([1, 2, 9])
+    for base in (2.718281828459045, 1.1, 10):
+        for discount in (pr.log(base), pr.jarvelin(base)):
+            written = eval(discount.__name__, {"log": pr.log, "jarvelin": pr.jarvelin})
+            assert pl.select(written(rank)).equals(pl.select(discount(rank)))
+
+
+def test_output_keeps_the_name_that_was_asked_for() -> None:
+    log = pl.DataFrame({"query": [1], "score": [1.0], "label": [1]})
+    asked = ["nDCG@10", "ndcg_cut_10", "map", " rr ", "ndcg(gain=exp2)@10"]
+    assert pr.per_query(log, asked).columns == ["query", *asked]
+
+
+def test_alias_of_a_metric() -> None:
+    metric = pr.ndcg(10).alias("quality")
+    assert isinstance(metric, pr.Metric)
+    assert (str(metric), metric.output_name) == ("ndcg@10", "quality")
+    assert metric.meta.output_name() == "quality"
+    assert repr(metric) == "<Metric ndcg@10>"
+
+
+UNREADABLE = {
+    "unknown": ("ngcd@10", "there is no metric 'ngcd'. Did you mean 'ndcg'"),
+    "unknown alias": ("recip_rnk", "Did you mean 'recip_rank'"),
+    "nothing alike": ("xyz", "there is no metric 'xyz'."),
+    "empty": ("", "cannot read '' as a metric"),
+    "no name": ("@10", "cannot read '@10' as a metric"),
+    "open bracket": ("ndcg(gain='exp2'@10", "cannot read"),
+    "two cutoffs": ("ndcg@5@10", "cannot read"),
+    "no cutoff behind @": ("ndcg@", "`k` must be a positive whole number; found ''"),
+    "zero": ("ndcg@0", "`k` must be a positive whole number; found 0"),
+    "zero in trec_eval's way": ("ndcg_cut_0", "`k` must be a positive whole number; found 0"),
+    "negative": ("ndcg@-1", "`k` must be a positive whole number; found '-1'"),
+    "not whole": ("ndcg@2.5", "`k` must be a positive whole number; found '2.5'"),
+    "not a number": ("ndcg@ten", "`k` must be a positive whole number; found 'ten'"),
+    "parameter without a name": ("ndcg(10)", "cannot read the parameters in 'ndcg(10)'"),
+    "parameter that is no value": ("rbp(p=open('x'))", "cannot read the parameters"),
+    "unknown function": ("dcg(discount=ln)", "cannot read the parameters"),
+    "unknown parameter": ("ndcg(gains='exp2')", "does not fit the parameters of ndcg"),
+    "cutoff that it does not take": ("roc_auc@5", "does not fit the parameters of roc_auc"),
+    "unknown gain": ("ndcg(gain='exp')", "`gain` must be 'linear', 'exp2'"),
+    "k twice": ("ndcg(k=5)@10", "`k` is given twice in 'ndcg(k=5)@10'"),
+    "value out of range": ("rbp(p=2)", "`p` must be a number between 0 and 1; found 2"),
+}
+
+
+@pytest.mark.parametrize(("name", "message"), UNREADABLE.values(), ids=UNREADABLE.keys())
+def test_names_that_cannot_be_read(name: str, message: str) -> None:
+    with pytest.raises(pr.ArgumentError, match=re.escape(message)):
+        pr.metric(name)

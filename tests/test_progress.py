@@ -1,0 +1,177 @@
+"""The progress bar: the numbers stay, the plan streams, and only a terminal sees it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import polars as pl
+import polars_rank as pr
+import pytest
+from polars.testing import assert_frame_equal
+from polars_rank.datasets import search_log
+
+pytest.importorskip("rich", reason="needs the extra cli")
+
+from polars_rank import progress  # noqa: E402
+
+METRICS = ["ndcg@10", "ap", "rr"]
+LAYOUTS = ("sorted", "adjacent", "shuffled")
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr(progress, "INTERVAL", 0.01)
+
+
+@pytest.fixture
+def bars(monkeypatch: pytest.MonkeyPatch, terminal: None) -> list[progress._Bar]:
+    """The bars made during a test."""
+    made = []
+
+    class Bar(progress._Bar):
+        def __init__(self, total: int | None) -> None:
+            super().__init__(total)
+            made.append(self)
+
+    monkeypatch.setattr(progress, "_Bar", Bar)
+    return made
+
+
+def write(path: Path, layout: str) -> pl.DataFrame:
+    log = search_log(300, 20, runs=1, seed=3).collect()
+    order = {
+        "sorted": pl.col("query"),
+        "adjacent": pl.col("query").hash(seed=1),
+        "shuffled": pl.struct("query", "doc").hash(seed=1),
+    }
+    log = log.sort(order[layout])
+    log.write_parquet(path)
+    return log
+
+
+def streams(plan: pl.LazyFrame) -> bool:
+    nodes = plan.show_graph(
+        engine="streaming", plan_stage="physical", raw_output=True, show=False
+    )
+    return "in-memory-map" not in nodes
+
+
+@pytest.mark.parametrize("memory", ["1MB", "1GB"])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_of_a_log_counts_each_row_once(
+    tmp_path: Path, bars: list[progress._Bar], layout: str, memory: str
+) -> None:
+    log = write(tmp_path / "log.parquet", layout)
+    scan = pr.scan_log(tmp_path / "log.parquet", memory=memory, progress=True)
+    plan = pr.evaluate(scan, METRICS)
+    assert streams(plan)
+    assert_frame_equal(plan.collect(engine="streaming"), pr.evaluate(log, METRICS))
+    assert sorted({(bar.rows, bar.total) for bar in bars} - {(0, log.height)}) == [(log.height,) * 2]
+
+
+@pytest.mark.parametrize("engine", ["in-memory", "streaming"])
+@pytest.mark.parametrize("evaluate", [pr.evaluate, pr.per_query])
+def test_of_an_evaluation(bars: list[progress._Bar], evaluate, engine: str) -> None:
+    log = search_log(300, 20, seed=3).collect()
+    plan = evaluate(log.lazy(), METRICS, by="run", progress=True)
+    assert streams(evaluate(log.lazy().set_sorted(["run", "query"]), METRICS, by="run", progress=True))
+    expected = evaluate(log, METRICS, by="run")
+    assert_frame_equal(plan.collect(engine=engine), expected, check_row_order=False)
+    assert [(bar.rows, bar.total) for bar in bars][:1] == [(log.height,) * 2]
+
+
+def test_is_not_there_without_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: False, raising=False)
+    log = pl.LazyFrame({"query": [1]})
+    assert progress.watch(log) is log
+
+
+def test_selections_and_filters_are_pushed_into_the_scan(tmp_path: Path, terminal: None) -> None:
+    write(tmp_path / "log.parquet", "sorted")
+    log = progress.watch(pl.scan_parquet(tmp_path / "log.parquet"))
+    plan = log.filter(pl.col("label") > 2).select("query", "label").explain()
+    assert "PROJECT 2/9 COLUMNS" in plan
+    assert "SELECTION" in plan
+
+
+def test_a_second_run_counts_from_0(bars: list[progress._Bar]) -> None:
+    log = progress.watch(pl.LazyFrame({"query": [1, 2, 3]}), total=3)
+    for _ in range(2):
+        log.collect()
+        progress.close()
+    assert bars[0].rows == 3
+
+
+def test_known_rows(tmp_path: Path) -> None:
+    log = write(tmp_path / "log.parquet", "sorted")
+    scan = pl.scan_parquet(tmp_path / "log.parquet")
+    assert progress.known_rows(scan) == progress.known_rows(log.lazy()) == log.height
+    assert progress.known_rows(scan.filter(pl.col("query") == 1)) is None
+
+
+@pytest.mark.parametrize(
+    ("rows", "total", "words"),
+    [
+        (3_000_000, 10_000_000, ["3,000,000 of 10,000,000 rows", "1.5 M rows/s", "0:05 left"]),
+        (200, None, ["200 rows", "0.0 M rows/s"]),
+        (0, 10, ["0 of 10 rows", "0.0 M rows/s"]),
+        (10, 1000, ["10 of 1,000 rows", "0.0 M rows/s", "3:18 left"]),
+    ],
+)
+def test_figures(rows: int, total: int | None, words: list[str]) -> None:
+    assert progress.figures(rows, total, seconds=2).split(" · ")[: len(words)] == words
+
+
+SCRIPT = """
+    import time
+    import polars as pl
+    from polars_rank import progress
+
+    progress.DELAY, progress.INTERVAL = {delay}, 0.01
+    log = pl.LazyFrame({{"query": range(1000)}})
+    log = progress.watch(log, total=2000)
+
+    def slow(rows):
+        time.sleep(0.3)
+        return rows
+
+    log.map_batches(slow).collect()
+    {end}
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a terminal of POSIX")
+@pytest.mark.parametrize(
+    ("delay", "end", "drawn"),
+    [(0, "progress.close()", True), (0, "raise SystemExit", True), (2, "progress.close()", False)],
+)
+def test_on_a_terminal(delay: float, end: str, drawn: bool) -> None:
+    import pty
+
+    main, terminal = pty.openpty()
+    script = textwrap.dedent(SCRIPT).format(delay=delay, end=end)
+    process = subprocess.Popen(
+        [sys.executable, "-c", script],
+        stderr=terminal,
+        env={**os.environ, "TERM": "xterm", "COLUMNS": "200"},
+    )
+    os.close(terminal)
+    seen = b""
+    while chunk := _read(main):
+        seen += chunk
+    os.close(main)
+    assert process.wait() == 0
+    assert (b"1,000 of 2,000 rows" in seen) is drawn
+    assert seen.count(b"\x1b[?25l") == seen.count(b"\x1b[?25h")  # the cursor is back
+
+
+def _read(terminal: int) -> bytes:
+    try:
+        return os.read(terminal, 4096)
+    except OSError:  # what Linux says when the other end is closed
+        return b""

@@ -1,0 +1,307 @@
+"""TREC files: read and written, well-formed and not."""
+
+from __future__ import annotations
+
+import gzip
+import re
+from pathlib import Path
+from typing import Any, Literal
+
+import polars as pl
+import pytest
+from polars import col
+from polars.testing import assert_frame_equal
+
+from polars_rank.errors import ArgumentError, DataError, RankError, SchemaError, SourceError
+from polars_rank.trec import scan_qrels, scan_trec_run, write_qrels, write_trec_run
+
+Engine = Literal["in-memory", "streaming"]
+ENGINES: tuple[Engine, ...] = ("in-memory", "streaming")
+
+REAL = Path(__file__).parents[2] / "shared" / "data" / "trec"
+real = pytest.mark.skipif(not REAL.is_dir(), reason="the real TREC files are not here")
+
+
+def rows(frame: pl.LazyFrame) -> list[tuple[Any, ...]]:
+    table = frame.collect(engine="in-memory")
+    assert_frame_equal(frame.collect(engine="streaming"), table)
+    return table.rows()
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "file"
+
+
+# --- reading --------------------------------------------------------------------------------
+
+LOOSE = (
+    "\ufeff1 Q0 a 7 2.5 bm25\n\n  # a comment\n1\t0\t b\t 1  -1e-3\tbm25  \r\n   \n2 Q0 #c 1 +3 x"
+)
+
+
+def test_a_run_is_split_at_spaces_and_tabs(file: Path) -> None:
+    file.write_text(LOOSE, encoding="utf-8")
+    assert rows(scan_trec_run(file)) == [
+        ("1", "a", 2.5, "bm25"),
+        ("1", "b", -0.001, "bm25"),
+        ("2", "#c", 3.0, "x"),
+    ]
+    schema = {"query": pl.String, "doc": pl.String, "score": pl.Float64, "run": pl.String}
+    assert scan_trec_run(str(file)).collect_schema() == schema
+
+
+def test_judgments_with_or_without_subtopics(file: Path) -> None:
+    file.write_text("01 1 a 2\n01 2 a 0\n01 2 b -2\n")
+    assert rows(scan_qrels(file)) == [("01", "a", 2), ("01", "a", 0), ("01", "b", -2)]
+    assert rows(scan_qrels(file, subtopics=True)) == [
+        ("01", "1", "a", 2),
+        ("01", "2", "a", 0),
+        ("01", "2", "b", -2),
+    ]
+    assert scan_qrels(file).collect_schema()["label"] == pl.Int64
+
+
+def test_fractional_labels(file: Path) -> None:
+    file.write_text("1 0 a 0.5\n1 0 b 1\n")
+    assert rows(scan_qrels(file, fractional=True)) == [("1", "a", 0.5), ("1", "b", 1.0)]
+
+
+def test_several_files_patterns_and_gzip(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("1 0 a 1\n")
+    (tmp_path / "b.txt").write_text("1 0 b 1\n")
+    (tmp_path / "c.gz").write_bytes(gzip.compress(b"1 0 c 1\n"))
+    (tmp_path / "d[1].txt").write_text("1 0 d 1\n")
+    docs = scan_qrels([tmp_path / "*.txt", tmp_path / "c.gz"]).select("doc")
+    assert rows(docs) == [("a",), ("b",), ("d",), ("c",)]
+    assert rows(scan_qrels(tmp_path / "d[1].txt").select("doc")) == [("d",)]
+
+
+def test_an_empty_file_has_no_documents(file: Path) -> None:
+    file.write_text("# nothing yet\n")
+    assert rows(scan_trec_run(file)) == []
+    file.write_text("")
+    assert rows(scan_qrels(file)) == []
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ("1 Q0 b 1 0.5", "with a finite number as the score; found '1 Q0 b 1 0.5'"),
+        ("1 Q0 b 1 0.5 x y", "must be 'query iteration doc rank score run'"),
+        ("1 Q0 b 1 high x", "found '1 Q0 b 1 high x'"),
+        ("1 Q0 b 1 nan x", "with a finite number as the score"),
+    ],
+)
+def test_malformed_lines_of_a_run(file: Path, line: str, problem: str, engine: Engine) -> None:
+    file.write_text(f"\ufeff1 Q0 a 1 0.7 x\n# comment\n\n{line}\n", encoding="utf-8")
+    good = file.with_name("good")
+    good.write_text("1 Q0 a 1 0.7 x\n" * 5)
+    for frame in (scan_trec_run([good, file]), scan_trec_run(file).select("doc")):
+        with pytest.raises(DataError, match=re.escape(problem)) as error:
+            frame.collect(engine=engine)
+        assert str(error.value).startswith(f"line 4 of {file} must be ")
+
+
+@pytest.mark.parametrize("label", ["0.5", "x", "1 2", ""])
+def test_malformed_lines_of_judgments(file: Path, label: str) -> None:
+    file.write_text(f"1 0 a 1\n1 0 b {label}\n")
+    message = "must be 'query subtopic doc label', with a whole number as the label"
+    with pytest.raises(DataError, match=f"line 2 of .*{message}.*pass fractional=True"):
+        scan_qrels(file).collect()
+
+
+def test_a_byte_order_mark_does_not_hide_a_malformed_line(file: Path) -> None:
+    file.write_text("\ufeff1 0 a\n", encoding="utf-8")
+    with pytest.raises(DataError, match=r"line 1 of .* found '1 0 a'"):
+        scan_qrels(file).collect()
+
+
+def test_malformed_lines_reach_a_sink(file: Path) -> None:
+    file.write_text("1 0 a\n")
+    with pytest.raises(DataError, match="line 1"):
+        scan_qrels(file).sink_parquet(file.with_suffix(".parquet"))
+
+
+def test_files_that_are_not_there(tmp_path: Path) -> None:
+    (tmp_path / "qrels.txt").touch()
+    with pytest.raises(
+        SourceError, match=r"there is no file .*qrel.txt'. Did you mean 'qrels.txt'"
+    ):
+        scan_qrels(tmp_path / "qrel.txt")
+    with pytest.raises(SourceError, match=r"there is no file '.*\*.gz'"):
+        scan_qrels([tmp_path / "*.gz"])
+    with pytest.raises(SourceError, match="there is no file 'nowhere/at/all'"):
+        scan_trec_run("nowhere/at/all")
+    with pytest.raises(SourceError, match="is a directory; name the files in it"):
+        scan_trec_run(tmp_path)
+    with pytest.raises(ArgumentError, match="`path` must name at least one file"):
+        scan_trec_run([])
+
+
+def test_reading_streams(file: Path) -> None:
+    file.write_text("1 0 a 1\n")
+    plan = scan_qrels(file).show_graph(
+        engine="streaming", plan_stage="physical", raw_output=True, show=False
+    )
+    assert plan is not None
+    assert "in-memory-map" not in plan
+
+
+# --- writing --------------------------------------------------------------------------------
+
+LOG = pl.DataFrame(
+    {
+        "query": [10, 10, 10, 9, 9, 9],
+        "doc": [9, 10, 1, 5, 6, 7],
+        "score": [0.5, 0.5, 1e-7, None, 3.0, 4.0],
+        "label": [0, 1, None, 2, 0, 1],
+    }
+)
+
+
+@pytest.mark.parametrize("lazy", [False, True])
+def test_write_a_run(file: Path, lazy: bool) -> None:
+    write_trec_run(LOG.lazy() if lazy else LOG, file, run="mine")
+    assert file.read_text().splitlines() == [
+        "9 Q0 7 1 4.0 mine",
+        "9 Q0 6 2 3.0 mine",
+        "10 Q0 9 1 0.5 mine",  # tied with doc 10, and after it as text
+        "10 Q0 10 2 0.5 mine",
+        "10 Q0 1 3 1e-7 mine",
+    ]
+
+
+def test_the_name_of_the_run(file: Path) -> None:
+    write_trec_run(LOG, file)
+    assert {line.split()[-1] for line in file.read_text().splitlines()} == {"polars_rank"}
+    two = pl.concat([LOG.with_columns(run=pl.lit(name)) for name in "BA"])
+    write_trec_run(two, file, overwrite=True)
+    lines = [line.split() for line in file.read_text().splitlines()]
+    assert [(*line[:1], *line[3:4], *line[5:]) for line in lines[3:7]] == [
+        ("10", "2", "A"),
+        ("10", "3", "A"),
+        ("9", "1", "B"),
+        ("9", "2", "B"),
+    ]
+
+
+@pytest.mark.parametrize("lazy", [False, True])
+def test_write_judgments(file: Path, lazy: bool) -> None:
+    twice = pl.concat([LOG, LOG])  # as the same judgments in two runs
+    write_qrels(twice.lazy() if lazy else twice, file)
+    assert file.read_text().splitlines() == [
+        "9 0 5 2",
+        "9 0 6 0",
+        "9 0 7 1",
+        "10 0 10 1",
+        "10 0 9 0",
+    ]
+
+
+def test_write_subtopics_and_fractional_labels(file: Path) -> None:
+    log = pl.DataFrame(
+        {"q": ["x", "x", "x"], "subtopic": [1, 2, 2], "d": ["a", "a", "b"], "grade": [1.0, 0.5, -2]}
+    )
+    write_qrels(log, file, query="q", doc="d", label="grade")
+    assert file.read_text().splitlines() == ["x 1 a 1", "x 2 a 0.5", "x 2 b -2"]
+    back = scan_qrels(file, subtopics=True, fractional=True).collect()
+    assert back.rows() == [("x", "1", "a", 1.0), ("x", "2", "a", 0.5), ("x", "2", "b", -2.0)]
+
+
+@pytest.mark.parametrize("name", ["run.txt", "run.gz"])
+def test_what_was_written_is_read_again(tmp_path: Path, name: str) -> None:
+    log = pl.DataFrame(
+        {"query": ["q"] * 4, "doc": list("abcd"), "score": [0.1 + 0.2, 1e300, -5e-324, 0.0]}
+    )
+    write_trec_run(log, tmp_path / name)
+    back = scan_trec_run(tmp_path / name).drop("run").sort("doc").collect()
+    assert_frame_equal(back, log, check_exact=True)
+    assert (tmp_path / name).read_bytes().startswith(b"\x1f\x8b") == name.endswith(".gz")
+
+
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [
+        (pl.lit("a b").alias("doc"), "doc is null, empty or has whitespace in it (rows: 5; the fi"),
+        (pl.lit("").alias("query"), "query is null, empty or has whitespace"),
+        (pl.lit(None, pl.String).alias("doc"), "doc is null, empty"),
+        (pl.format("#{}", "query").alias("query"), "query begins with '#', as comments do"),
+        (pl.lit("\t").alias("run"), "run is null, empty or has whitespace"),
+        (col("score").log(-1), "score is NaN or infinite (rows: "),
+        (pl.lit(7).alias("doc"), "a document is more than once in a list (rows: 2"),
+    ],
+)
+def test_rows_that_cannot_be_a_run(file: Path, column: pl.Expr, message: str) -> None:
+    log = LOG.with_columns(column)
+    if message.startswith(("doc", "query is")):  # these would also be repeated
+        log = log.with_columns(run=pl.format("{}", pl.int_range(pl.len())))
+    for frame in (log, log.lazy()):
+        with pytest.raises(DataError, match=re.escape(message)):
+            write_trec_run(frame, file)
+    assert list(file.parent.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [
+        (pl.format("d {}", "doc").alias("doc"), "doc is null, empty or has whitespace in it"),
+        (pl.lit(None, pl.Int64).alias("query"), "query is null, empty"),
+        (pl.lit(float("inf")).alias("label"), "label is NaN or infinite (rows: 6; the first"),
+        (pl.lit(7).alias("doc"), "a document has several labels for one query (rows: 2"),
+    ],
+)
+def test_rows_that_cannot_be_judgments(file: Path, column: pl.Expr, message: str) -> None:
+    with pytest.raises(DataError, match=re.escape(message)):
+        write_qrels(LOG.with_columns(column), file)
+    assert list(file.parent.iterdir()) == []
+
+
+def test_columns_that_do_not_fit(file: Path) -> None:
+    with pytest.raises(SchemaError, match=r"`frame` has no column 'sim'.*") as error:
+        write_trec_run(LOG, file, score="sim")
+    assert isinstance(error.value, RankError)
+    with pytest.raises(SchemaError, match="column 'doc' must be numeric; found String"):
+        write_qrels(LOG.cast({"doc": pl.String}), file, label="doc")
+    assert not file.exists()
+
+
+def test_a_file_is_replaced_only_when_told(file: Path) -> None:
+    file.write_text("precious")
+    for write in (write_trec_run, write_qrels):
+        with pytest.raises(SourceError, match="is there already; .*overwrite=True"):
+            write(LOG, file)
+    with pytest.raises(DataError):
+        write_trec_run(LOG.with_columns(doc=1), file, overwrite=True)
+    assert file.read_text() == "precious"
+    write_qrels(LOG, file, overwrite=True)
+    assert file.read_text().startswith("9 0 5 2\n")
+    with pytest.raises(SourceError, match="there is no directory"):
+        write_qrels(LOG, file.parent / "missing" / "file")
+
+
+def test_a_failed_write_leaves_nothing(file: Path) -> None:
+    def fail(_: pl.DataFrame) -> pl.DataFrame:
+        raise KeyboardInterrupt
+
+    with pytest.raises(BaseException):  # noqa: B017, PT011  (Polars may wrap it)
+        write_trec_run(LOG.lazy().map_batches(fail), file)
+    assert list(file.parent.iterdir()) == []
+
+
+# --- real files -----------------------------------------------------------------------------
+
+
+@real
+def test_real_files(tmp_path: Path) -> None:
+    run, judgments = scan_trec_run(REAL / "results.test"), scan_qrels(REAL / "qrels.test")
+    lines = (REAL / "results.test").read_text().splitlines()
+    plain = [(f[0], f[2], float(f[4]), f[5]) for f in map(str.split, lines)]
+    assert rows(run) == plain
+    lines = (REAL / "qrels.test").read_text().splitlines()
+    assert rows(judgments) == [(f[0], f[2], int(f[3])) for f in map(str.split, lines)]
+    write_trec_run(run, tmp_path / "run")
+    write_qrels(judgments, tmp_path / "qrels")
+    assert_frame_equal(scan_trec_run(tmp_path / "run"), run, check_row_order=False)
+    assert_frame_equal(scan_qrels(tmp_path / "qrels"), judgments, check_row_order=False)

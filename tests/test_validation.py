@@ -1,0 +1,331 @@
+"""Bad input: one family of errors that say what is wrong, where, how often and what to do."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import polars_rank as pr
+import pytest
+
+GOOD = pl.DataFrame(
+    {
+        "query": ["a", "a", "b", "b"],
+        "doc": ["x", "y", "x", "y"],
+        "score": [0.4, 0.3, 0.2, 0.1],
+        "label": [1, 0, 2, None],
+    }
+)
+QUERY, DOC, SCORE, LABEL = (pl.col(name) for name in GOOD.columns)
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "rank": pr.rank,
+    "per_query": lambda frame, **options: pr.per_query(frame, "ap", **options),
+    "evaluate": lambda frame, **options: pr.evaluate(frame, "ap", **options),
+}
+RUNS: dict[str, Callable[..., Any]] = {
+    "eager": lambda function, frame, **options: function(frame, **options),
+    "in-memory": lambda function, frame, **options: function(frame.lazy(), **options).collect(
+        engine="in-memory"
+    ),
+    "streaming": lambda function, frame, **options: function(frame.lazy(), **options).collect(
+        engine="streaming"
+    ),
+}
+
+
+def everywhere(test: Callable[..., None]) -> Callable[..., None]:
+    """Run a test for each function that takes a log, eager and lazy on both engines."""
+    test = pytest.mark.parametrize("run", RUNS.values(), ids=RUNS.keys())(test)
+    return pytest.mark.parametrize("function", FUNCTIONS.values(), ids=FUNCTIONS.keys())(test)
+
+
+def says(*parts: str) -> str:
+    """Return a pattern for these texts, in this order."""
+    return "(?s)" + ".*".join(map(re.escape, parts))
+
+
+FIRST = DOC == "x"
+
+BAD_ROWS = {
+    "null query": (
+        GOOD.with_columns(pl.when(~FIRST).then(QUERY)),
+        {},
+        ("2 of 4 rows", "null in the column 'query'", "drop", "'query': None"),
+    ),
+    "null doc": (
+        GOOD.with_columns(pl.when((QUERY == "a") | FIRST).then(DOC)),
+        {},
+        ("1 of 4 rows", "null in the column 'doc'", "doc=None", "'score': 0.1"),
+    ),
+    "NaN score": (
+        GOOD.with_columns(pl.when(FIRST).then(float("nan")).otherwise(SCORE).alias("score")),
+        {},
+        ("2 of 4 rows", "NaN or infinite score", "'score'", "null", "'score': nan"),
+    ),
+    "infinite score": (
+        GOOD.with_columns(pl.when(FIRST).then(-float("inf")).otherwise(SCORE).alias("score")),
+        {},
+        ("2 of 4 rows", "NaN or infinite score", "'score': -inf"),
+    ),
+    "NaN label under another name": (
+        GOOD.select(QUERY, DOC, SCORE, pl.Series("grade", [float("nan"), 0.0, 1.0, None])),
+        {"label": "grade"},
+        ("1 of 4 rows", "NaN or infinite label", "'grade'", "'grade': nan"),
+    ),
+    "infinite label": (
+        GOOD.with_columns(pl.Series("label", [1.0, 0.0, float("inf"), None])),
+        {},
+        ("1 of 4 rows", "NaN or infinite label", "'query': 'b'", "'label': inf"),
+    ),
+    "duplicate documents": (
+        GOOD.with_columns(doc=pl.lit("x")),
+        {},
+        ("2 ", "more than once in a list", "'doc': 'x'", "'rows': 2", "duplicates=", "by="),
+    ),
+    "duplicates in several query columns": (
+        pl.concat([GOOD, GOOD.head(1)]).rename({"query": "user"}).with_columns(page=1),
+        {"query": ["user", "page"]},
+        ("1 ", "more than once in a list", "'user': 'a', 'page': 1, 'doc': 'x', 'rows': 2"),
+    ),
+    "two faults at once": (
+        GOOD.with_columns(pl.Series("score", [float("nan")] * 4), doc=pl.lit("x")),
+        {},
+        ("4 of 4 rows: NaN or infinite score", "2 ", "more than once in a list"),
+    ),
+}
+
+
+@everywhere
+@pytest.mark.parametrize(("frame", "options", "parts"), BAD_ROWS.values(), ids=BAD_ROWS.keys())
+def test_bad_rows(
+    frame: pl.DataFrame, options: dict, parts: tuple[str, ...], function: Callable, run: Callable
+) -> None:
+    with pytest.raises(pr.DataError, match=says(*parts)) as caught:
+        run(function, frame, **options)
+    assert isinstance(caught.value, pr.RankError)
+    assert isinstance(caught.value, ValueError)
+
+
+BAD_COLUMNS = {
+    "missing": (
+        GOOD.rename({"label": "labels"}),
+        {},
+        ("no column 'label'", "'score', 'labels'", "Did you mean 'labels'?", "label=..."),
+    ),
+    "missing query": (GOOD.drop("query"), {}, ("no column 'query'", "'doc'", "query=...")),
+    "missing by": (GOOD, {"by": ["quer"]}, ("no column 'quer'", "Did you mean 'query'?", "by=")),
+    "missing doc that was asked for": (GOOD, {"doc": "item"}, ("no column 'item'", "doc=...")),
+    "text as score": (
+        GOOD.with_columns(score=pl.lit("high")),
+        {},
+        ("column 'score'", "must be numeric; found String", "cast"),
+    ),
+    "date as label": (
+        GOOD.with_columns(label=pl.date(2024, 1, 1)),
+        {},
+        ("column 'label'", "must be numeric; found Date", "cast"),
+    ),
+    "lists as score": (
+        GOOD.with_columns(pl.concat_list("score")),
+        {},
+        ("column 'score'", "found List(Float64)", "from_lists"),
+    ),
+    "arrays as label": (
+        GOOD.with_columns(pl.concat_arr("label")),
+        {},
+        ("column 'label'", "found Array", "from_lists"),
+    ),
+    "lists as doc": (
+        GOOD.with_columns(pl.concat_list("doc")),
+        {},
+        ("column 'doc'", "one id per row; found List(String)", "from_lists"),
+    ),
+    "lists as query": (
+        GOOD.with_columns(pl.concat_list("query")),
+        {},
+        ("column 'query'", "one id per row; found List(String)", "from_lists"),
+    ),
+}
+
+
+@everywhere
+@pytest.mark.parametrize(
+    ("frame", "options", "parts"), BAD_COLUMNS.values(), ids=BAD_COLUMNS.keys()
+)
+def test_bad_columns(
+    frame: pl.DataFrame, options: dict, parts: tuple[str, ...], function: Callable, run: Callable
+) -> None:
+    with pytest.raises(pr.SchemaError, match=says(*parts)):
+        run(function, frame, **options)
+
+
+BAD_OPTIONS = {
+    "ties": ({"ties": "docs"}, ("`ties` must be one of", "'doc'", "found 'docs'", "Did you mean")),
+    "ties without documents": ({"doc": None, "ties": "doc"}, ("`ties` is 'doc'", "doc=...")),
+    "duplicates": ({"duplicates": "last"}, ("`duplicates` must be one of", "found 'last'")),
+    "relevant": ({"relevant": "high"}, ("`relevant` must be a number", "found 'high'")),
+    "relevant, a truth value": ({"relevant": True}, ("`relevant` must be a number", "True")),
+    "no query": ({"query": []}, ("`query` must name at least one column",)),
+    "query that is no name": ({"query": [1]}, ("`query` must be column names; found 1",)),
+    "query twice": ({"query": ["query", "query"]}, ("`query` names", "'query'", "twice")),
+    "by and query": ({"by": "query"}, ("'query' is in `by` and in `query`",)),
+}
+
+
+@everywhere
+@pytest.mark.parametrize(("options", "parts"), BAD_OPTIONS.values(), ids=BAD_OPTIONS.keys())
+def test_bad_options(
+    options: dict, parts: tuple[str, ...], function: Callable, run: Callable
+) -> None:
+    with pytest.raises(pr.ArgumentError, match=says(*parts)):
+        run(function, GOOD, **options)
+
+
+BAD_METRICS = {
+    "none": ([], ("`metrics` is empty", "ndcg@10")),
+    "twice": (["ap", "ap"], ("name 'ap' twice", ".alias()")),
+    "twice, as a name and as a metric": (["ndcg@5", pr.ndcg(5)], ("name 'ndcg@5' twice",)),
+    "unknown": (["ngcd@10"], ("no metric 'ngcd'", "Did you mean", "'ndcg'")),
+    "a number": ([10], ("names or Polars expressions", "found 10", "int")),
+    "called like a key": ([pr.average_precision().alias("query")], ("called 'query'", ".alias()")),
+    "many columns": ([pl.all()], ("must make one column", ".alias()")),
+}
+
+
+@pytest.mark.parametrize("frame", [GOOD, GOOD.lazy()], ids=["eager", "lazy"])
+@pytest.mark.parametrize("function", [pr.per_query, pr.evaluate])
+@pytest.mark.parametrize(("metrics", "parts"), BAD_METRICS.values(), ids=BAD_METRICS.keys())
+def test_bad_metrics(metrics: list, parts: tuple[str, ...], function: Callable, frame: Any) -> None:
+    with pytest.raises(pr.ArgumentError, match=says(*parts)):
+        function(frame, metrics)
+
+
+def test_unknown_policy_for_undefined_values() -> None:
+    with pytest.raises(pr.ArgumentError, match=says("`undefined` must be", "'zeros'", "'zero'?")):
+        pr.evaluate(GOOD.lazy(), "ap", undefined="zeros")
+
+
+def test_metric_called_queries() -> None:
+    with pytest.raises(pr.ArgumentError, match="called 'queries'"):
+        pr.evaluate(GOOD, pl.len().alias("queries"))
+
+
+def test_own_expression_reads_a_missing_column() -> None:
+    with pytest.raises(pr.SchemaError, match=says("'labl'", "ranked table", "'label'")):
+        pr.per_query(GOOD.lazy(), pl.col("labl").sum())
+
+
+@pytest.mark.parametrize("k", [0, -1, 2.5, 10.0, "10", True])
+@pytest.mark.parametrize("build", [pr.ndcg, pr.precision, pr.average_precision, pr.rbp])
+def test_bad_cutoff(build: Callable, k: object) -> None:
+    with pytest.raises(
+        pr.ArgumentError, match=says("`k` must be a positive whole number", repr(k))
+    ):
+        build(k)
+
+
+BAD_PARAMETERS = {
+    "gain": (lambda: pr.ndcg(gain="exp"), ("`gain` must be 'linear', 'exp2'", "'exp'", "'exp2'?")),
+    "discount": (lambda: pr.dcg(discount="ln"), ("`discount` must be 'log2'", "found 'ln'")),
+    "gain, no function": (lambda: pr.cg(gain=2), ("`gain` must be", "found 2")),
+    "empty mapping": (lambda: pr.cg(gain={}), ("`gain` must map at least one grade",)),
+    "falling mapping": (lambda: pr.ndcg(gain={0: 1, 1: 0}), ("`gain` must not fall",)),
+    "infinite mapping": (lambda: pr.cg(gain={1: float("inf")}), ("finite gains", "inf")),
+    "base of a logarithm": (lambda: pr.log(1), ("`base` must be a number above 1; found 1",)),
+    "base of a discount": (lambda: pr.jarvelin(0), ("`base` must be a number above 1; found 0",)),
+    "ideal": (lambda: pr.ndcg(ideal="all"), ("`ideal` must be one of", "'judged'", "'all'")),
+    "depth of an ideal list": (lambda: pr.ndcg(depth="k"), ("`depth` must be one of", "'k'")),
+    "depth of precision": (lambda: pr.precision(depth="n"), ("`depth` must be one of", "'n'")),
+    "short": (lambda: pr.precision(short="zero"), ("`short` must be one of", "'zero'")),
+    "norm": (lambda: pr.average_precision(norm="r"), ("`norm` must be one of", "'R'", "'r'")),
+    "beta": (lambda: pr.fbeta(beta=0), ("`beta` must be a number above 0; found 0",)),
+    "persistence": (lambda: pr.rbp(p=1), ("`p` must be a number between 0 and 1; found 1",)),
+}
+
+
+@pytest.mark.parametrize(("call", "parts"), BAD_PARAMETERS.values(), ids=BAD_PARAMETERS.keys())
+def test_bad_parameter(call: Callable, parts: tuple[str, ...]) -> None:
+    with pytest.raises(pr.ArgumentError, match=says(*parts)):
+        call()
+
+
+@pytest.mark.parametrize("run", RUNS.values(), ids=RUNS.keys())
+@pytest.mark.parametrize("function", [pr.per_query, pr.evaluate])
+@pytest.mark.parametrize(
+    ("metric", "parts"),
+    [
+        ("ndcg(gain='exp2')@2", ("1 of 4 rows", "'label' above 50", "exp2", "linear", "mapping")),
+        ("dcg(gain={0: 0, 1: 1})", ("1 of 4 rows", "'label' not in the gain mapping", "[0, 1]")),
+    ],
+)
+def test_labels_that_a_gain_cannot_take(
+    metric: str, parts: tuple[str, ...], function: Callable, run: Callable
+) -> None:
+    large = GOOD.with_columns(pl.Series("label", [0, 1, 51, None]))
+    with pytest.raises(pr.DataError, match=says(*parts, "'label': 51")):
+        run(lambda frame: function(frame, ["ap", metric]), large)
+
+
+def test_largest_label_that_exp2_takes() -> None:
+    fifty = GOOD.with_columns(pl.Series("label", [0, 1, 50, None]))
+    assert pr.evaluate(fifty, pr.cg(gain="exp2")).row(0)[1] == (1 + 2.0**50 - 1) / 2
+
+
+@pytest.mark.parametrize("name", ["rank", "ideal_rank", "relevant", "hits"])
+def test_ranked_table_keeps_its_names(name: str) -> None:
+    taken = GOOD.with_columns(pl.lit(1).alias(name))
+    with pytest.raises(pr.SchemaError, match=says("already has the columns", name, "rename")):
+        pr.rank(taken.lazy())
+    assert pr.evaluate(taken, "ap").equals(pr.evaluate(GOOD, "ap"))
+
+
+@pytest.mark.parametrize("function", FUNCTIONS.values(), ids=FUNCTIONS.keys())
+def test_sinks_raise_the_same_error(function: Callable, tmp_path: Path) -> None:
+    bad = GOOD.with_columns(score=float("nan")).lazy()
+    with pytest.raises(pr.DataError, match="4 of 4 rows: NaN or infinite score"):
+        function(bad).sink_parquet(tmp_path / "result.parquet")
+    with pytest.raises(pr.DataError, match="4 of 4 rows: NaN or infinite score"):
+        function(bad).sink_csv(tmp_path / "result.csv")
+
+
+def test_nothing_is_read_before_it_is_asked_for() -> None:
+    bad = GOOD.with_columns(score=float("nan")).lazy()
+    for function in FUNCTIONS.values():
+        assert isinstance(function(bad), pl.LazyFrame)
+
+
+@pytest.mark.parametrize("function", FUNCTIONS.values(), ids=FUNCTIONS.keys())
+def test_files_that_cannot_be_read(function: Callable, tmp_path: Path) -> None:
+    whole, cut = tmp_path / "whole.parquet", tmp_path / "cut.parquet"
+    GOOD.write_parquet(whole)
+    cut.write_bytes(whole.read_bytes()[:-20])
+    with pytest.raises(pr.SourceError, match="cannot be read"):
+        function(pl.scan_parquet(cut))
+    with pytest.raises(pr.SourceError, match=says("cannot be read", "absent.parquet")):
+        function(pl.scan_parquet(tmp_path / "absent.parquet"))
+
+
+def test_files_that_are_no_log(tmp_path: Path) -> None:
+    whole, cut, other = (tmp_path / f"{name}.parquet" for name in ("whole", "cut", "other"))
+    GOOD.write_parquet(whole)
+    cut.write_bytes(whole.read_bytes()[:-20])
+    GOOD.with_columns(query=1).write_parquet(other)
+    with pytest.raises(pr.SourceError, match="no file or directory .*absent.parquet"):
+        pr.scan_log(tmp_path / "absent.parquet")
+    with pytest.raises(pr.SourceError, match="cannot be read"):
+        pr.scan_log(cut)
+    with pytest.raises(
+        pr.SourceError, match="the files have different types in the column 'query'"
+    ):
+        pr.scan_log([whole, other])
+
+
+@pytest.mark.parametrize("frame", [{"query": [1]}, [1, 2], None, GOOD["score"]])
+def test_not_a_frame(frame: object) -> None:
+    for function in FUNCTIONS.values():
+        with pytest.raises(pr.ArgumentError, match=says("LazyFrame", type(frame).__name__)):
+            function(frame)
