@@ -4,7 +4,8 @@ Start with `evaluate` (means over queries), `per_query` and `rank`; `scan_log` r
 of any size. Importing the package adds the namespace `.ranking` to DataFrame and LazyFrame.
 """
 
-from polars_rank import metrics, namespace
+from polars_rank import datasets, metrics
+from polars_rank.conventions import POLARS_RANK, Conventions
 from polars_rank.curves import pr_curve, rank_curve
 from polars_rank.errors import (
     ArgumentError,
@@ -18,6 +19,7 @@ from polars_rank.evaluation import evaluate, per_query
 from polars_rank.gain import exp2, jarvelin, linear, log, log2, mapping, reciprocal
 from polars_rank.layout import scan_log
 from polars_rank.metrics import *
+from polars_rank.namespace import Ranking
 from polars_rank.naming import metric
 from polars_rank.ranking import rank
 from polars_rank.sources import from_lists, join_judgments
@@ -26,12 +28,16 @@ from polars_rank.trec import scan_qrels, scan_trec_run, write_qrels, write_trec_
 __version__ = "0.1.0"
 
 __all__ = [
+    "POLARS_RANK",
     "ArgumentError",
+    "Conventions",
     "DataError",
     "MissingExtraError",
     "RankError",
+    "Ranking",
     "SchemaError",
     "SourceError",
+    "datasets",
     "evaluate",
     "exp2",
     "from_lists",

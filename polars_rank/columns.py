@@ -57,8 +57,13 @@ class Columns:
             raise ArgumentError(message)
         if doc == "doc" and doc not in schema:
             doc = None
-        wanted = {"query": queries, "by": groups, "doc": names("doc", doc),
-                  "score": names("score", score), "label": names("label", label)}
+        wanted = {
+            "query": queries,
+            "by": groups,
+            "doc": names("doc", doc),
+            "score": names("score", score),
+            "label": names("label", label),
+        }
         for parameter, columns in wanted.items():
             for column in columns:
                 check_there(parameter, column, schema)

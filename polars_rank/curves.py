@@ -152,7 +152,7 @@ def rank_curve(frame: Any, metrics: Metrics, ks: Iterable[int], **options: Any) 
     by = [options["by"]] if isinstance(options.get("by"), str) else list(options.get("by") or ())
 
     def plan(log: pl.LazyFrame) -> pl.LazyFrame:
-        wide = evaluate(log, at, **options)
+        wide: pl.LazyFrame = evaluate(log, at, **options)
         rows = pl.concat_list(
             pl.struct(
                 pl.lit(k).cast(pl.Int64).alias("k"),
@@ -214,5 +214,7 @@ def _curve(points: pl.LazyFrame, groups: list[str]) -> pl.LazyFrame:
 def _curve_of(expression: pl.Expr) -> Metric:
     if isinstance(expression, Metric) and "k" not in expression.arguments:
         return expression
-    message = f"`metrics` of a curve must be metrics without a cutoff, such as 'ndcg'; found {expression}"
+    message = (
+        f"`metrics` of a curve must be metrics without a cutoff, such as 'ndcg'; found {expression}"
+    )
     raise ArgumentError(message)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import polars as pl
 
 from polars_rank.columns import Columns, Names, same_kind, schema_of
+from polars_rank.conventions import POLARS_RANK, Conventions, Queries, Undefined, Unjudged
 from polars_rank.errors import ArgumentError, SchemaError, hint
 from polars_rank.layout import number_column
 from polars_rank.metrics.metric import Metric, one_of
@@ -19,7 +20,6 @@ from polars_rank.ranking import (
     Duplicates,
     Order,
     Ties,
-    check_options,
     is_relevant,
     rank_order,
 )
@@ -33,10 +33,9 @@ from polars_rank.validation import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
 Metrics: TypeAlias = "str | pl.Expr | Iterable[str | pl.Expr]"
-Undefined: TypeAlias = Literal["zero", "skip", "one", "null"]
 
 
 def per_query(
@@ -49,8 +48,11 @@ def per_query(
     label: str = "label",
     by: Names | None = None,
     ties: Ties | None = None,
-    relevant: float = 1,
+    relevant: float | None = None,
+    unjudged: Unjudged | None = None,
+    queries: Queries | None = None,
     duplicates: Duplicates = "error",
+    conventions: Conventions = POLARS_RANK,
     progress: bool = False,
 ) -> Any:
     """Evaluate every list: one row per query, one column per metric.
@@ -72,9 +74,17 @@ def per_query(
     ties
         How tied scores are ordered; see `rank`.
     relevant
-        The lowest label that is relevant.
+        The lowest label that is relevant; 1 unless the conventions say otherwise.
+    unjudged
+        Whether retrieved documents without a label are "nonrelevant" (the default) or "removed"
+        from the list before ranks are given.
+    queries
+        Which lists count: "all" (the default), those with a "judged" document (as
+        `trec_eval -c`), with a "retrieved" one, or with "both".
     duplicates
         What to do with a document that stands twice in a list: "error", "max" or "first".
+    conventions
+        Whose definitions to follow where nothing else is said, such as `pr.TREC_EVAL`.
     progress
         Show a progress bar on a terminal when it takes longer than two seconds (extra "cli").
 
@@ -113,17 +123,19 @@ def per_query(
     │ b     ┆ null ┆ 0.0 │
     └───────┴──────┴─────┘
     """
-    wanted = resolve(metrics)
-    check_options(relevant, duplicates)
+    agreed = conventions.but(ties=ties, relevant=relevant, unjudged=unjudged, queries=queries)
+    wanted = _wanted(metrics, agreed)
+    one_of("duplicates", duplicates, ("error", "max", "first"))
 
     def plan(log: pl.LazyFrame) -> pl.LazyFrame:
         columns = Columns.find(
             schema_of(log), query=query, doc=doc, score=score, label=label, by=by
         )
         _check_names(wanted, columns.keys)
-        return _per_list(
-            log, wanted, columns, columns.keys, ties, relevant, duplicates, progress
+        lists = _per_list(
+            log, wanted, columns, columns.keys, agreed, duplicates=duplicates, progress=progress
         )
+        return lists if agreed.queries == "all" else _counted(lists, agreed.queries)
 
     return same_kind(frame, plan)
 
@@ -138,28 +150,35 @@ def evaluate(
     label: str = "label",
     by: Names | None = None,
     ties: Ties | None = None,
-    relevant: float = 1,
+    relevant: float | None = None,
+    unjudged: Unjudged | None = None,
+    queries: Queries | None = None,
     duplicates: Duplicates = "error",
-    undefined: Undefined = "zero",
+    undefined: Undefined | Mapping[str, Undefined] | None = None,
+    conventions: Conventions = POLARS_RANK,
     progress: bool = False,
 ) -> Any:
     """Evaluate a log: the mean of each metric over the queries, per group.
 
     Parameters
     ----------
-    frame, metrics, query, doc, score, label, by, ties, relevant, duplicates, progress
+    frame, metrics, query, doc, score, label, by, ties, relevant, unjudged, queries, duplicates
         As for `per_query`; the `by` columns are the groups.
+    conventions, progress
+        As for `per_query`.
     undefined
         What a metric counts as where it is undefined for a list: "zero" (as in trec_eval and
         scikit-learn), "one" (as in LightGBM), "skip" to leave the list out of that mean,
-        "null" to make the mean null.
+        "null" to make the mean null; or a mapping from metrics to these. "zero" unless the
+        conventions say otherwise.
 
     Returns
     -------
     LazyFrame or DataFrame
         Like `frame`: one row per group in sorted order, with the `by` columns, `queries` (how
-        many lists) and a column per metric. Without `by` one row, also for an empty log:
-        `queries` = 0 and null means.
+        many lists) and a column per metric. With `queries` other than "all" also
+        `queries_judged` and `queries_retrieved`, how many there are of each. Without `by` one
+        row, also for an empty log: `queries` = 0 and null means.
 
     Raises
     ------
@@ -183,9 +202,11 @@ def evaluate(
     │ 2       ┆ 0.5 ┆ 0.0 │
     └─────────┴─────┴─────┘
     """
-    wanted = resolve(metrics)
-    check_options(relevant, duplicates)
-    one_of("undefined", undefined, ("zero", "skip", "one", "null"))
+    agreed = conventions.but(
+        ties=ties, relevant=relevant, unjudged=unjudged, queries=queries, undefined=undefined
+    )
+    wanted = _wanted(metrics, agreed)
+    one_of("duplicates", duplicates, ("error", "max", "first"))
 
     def plan(log: pl.LazyFrame) -> pl.LazyFrame:
         columns = Columns.find(
@@ -193,15 +214,53 @@ def evaluate(
         )
         _check_names(wanted, [*columns.keys, "queries"])
         lists = _per_list(
-            log, wanted, columns, [*columns.by], ties, relevant, duplicates, progress
+            log, wanted, columns, [*columns.by], agreed, duplicates=duplicates, progress=progress
         )
-        means = [_mean(output_name(metric), undefined) for metric in wanted]
-        queries = pl.len().alias("queries")
+        counts = [pl.len().alias("queries")]
+        if agreed.queries != "all":
+            # Every list is looked at, to say how many there are of each kind.
+            kinds = {
+                "queries": _COUNTED[agreed.queries],
+                "queries_judged": _JUDGED,
+                "queries_retrieved": _FOUND,
+            }
+            counts = [kind.sum().alias(name) for name, kind in kinds.items()]
+        means = [*counts, *(_mean(metric, agreed) for metric in wanted)]
         if not columns.by:
-            return lists.select(queries, *means)
-        return lists.group_by(columns.by).agg(queries, *means).sort(columns.by)
+            return lists.select(means)
+        return lists.group_by(columns.by).agg(means).sort(columns.by)
 
     return same_kind(frame, plan)
+
+
+#: Whether a list has judged documents, whether it has retrieved ones; which lists count.
+_JUDGED, _FOUND = pl.col("__judged"), pl.col("__found")
+_COUNTED = {"judged": _JUDGED, "retrieved": _FOUND, "both": _JUDGED & _FOUND}
+
+
+def _wanted(metrics: Metrics, conventions: Conventions) -> list[pl.Expr]:
+    return [
+        conventions.apply(metric) if isinstance(metric, Metric) else metric
+        for metric in resolve(metrics)
+    ]
+
+
+def _counted(lists: pl.LazyFrame, queries: Queries) -> pl.LazyFrame:
+    return lists.filter(_COUNTED[queries]).drop("__judged", "__found")
+
+
+def _mean(metric: pl.Expr, conventions: Conventions) -> pl.Expr:
+    name = output_name(metric)
+    function = metric.function.__name__ if isinstance(metric, Metric) else name
+    value = pl.col(name)
+    if conventions.queries != "all":
+        value = value.filter(_COUNTED[conventions.queries])
+    undefined = conventions.counts_as(function)
+    if undefined == "null":
+        return pl.when(value.null_count() == 0).then(value.mean()).alias(name)
+    if undefined == "skip":
+        return value.mean()
+    return value.fill_null({"zero": 0.0, "one": 1.0}[undefined]).mean()
 
 
 def _per_list(
@@ -209,16 +268,15 @@ def _per_list(
     metrics: list[pl.Expr],
     columns: Columns,
     keep: list[str],
-    ties: Ties | None,
-    threshold: float,
+    conventions: Conventions,
+    *,
     duplicates: Duplicates,
-    progress: bool,  # noqa: FBT001  (the caller's is keyword-only)
+    progress: bool,
 ) -> pl.LazyFrame:
     """Sort each list once, compute the terms that metrics share once, aggregate once."""
     shared = Lowering(whole_labels=columns.schema[columns.label].is_integer())
     lowered = [
-        shared.lower(metric.lowered) if isinstance(metric, Metric) else metric
-        for metric in metrics
+        shared.lower(metric.lowered) if isinstance(metric, Metric) else metric for metric in metrics
     ]
     # A metric that reads nothing but shared aggregates is finished after them, row by row.
     roots = [metric.meta.root_names() for metric in lowered]
@@ -230,9 +288,11 @@ def _per_list(
     read = {name for part in (*aggregations, *shared.terms) for name in part.meta.root_names()}
     extras = _extras(read, columns)
     found = rules(columns, shared.rules)
+    if progress:
+        log = watch(log, known_rows(log))
     log = without_duplicates(log, columns, duplicates)
     lists = _Lists.of(columns, keep)
-    long = _canonical(log, columns, lists, [*extras, fault(found)], progress=progress)
+    long = _canonical(log, columns, lists, [*extras, fault(found)], conventions)
     inner = replace(columns, score="score", label="label", schema=long.collect_schema())
     if columns.doc is not None:
         inner = replace(inner, doc="doc")
@@ -241,11 +301,11 @@ def _per_list(
         long,
         inner,
         lists,
-        order=rank_order(ties, inner),
+        order=rank_order(conventions.ties, inner),
         depth=shared.depth(lowered),
         carried=carried,
         read=read,
-        threshold=threshold,
+        conventions=conventions,
     )
     checked = raise_for_faults(in_order, log, columns, found)
     exploded = [name for name, dtype in in_order.collect_schema().items() if dtype == pl.List]
@@ -253,16 +313,18 @@ def _per_list(
         checked.explode(exploded)
         .unnest("__row")
         .set_sorted(lists.group)
-        .with_columns(is_relevant(LABEL, threshold).alias("relevant"))
+        .with_columns(is_relevant(LABEL, conventions.relevant).alias("relevant"))
         .with_columns(pl.when("__retrieved").then(POSITION).alias("rank"))
         .with_columns(pl.when("__retrieved").then(HITS) for _ in {"hits"} & read)
     )
+    presence = [] if conventions.queries == "all" else ["__judged", "__found"]
     results = (
         shared.with_terms(rows)
         .group_by(lists.group, maintain_order=True)
-        .agg(*lists.carried, *aggregations)
+        .agg(*lists.carried, *aggregations, *(pl.col(name).first() for name in presence))
     )
     return results.select(
+        *presence,
         *(pl.col(inner_name).alias(name) for name, inner_name in lists.keys.items()),
         *(
             metric if late else pl.col(output_name(metric))
@@ -311,21 +373,25 @@ def _canonical(
     columns: Columns,
     lists: _Lists,
     more: list[str | pl.Expr],
-    *,
-    progress: bool,
+    conventions: Conventions,
 ) -> pl.LazyFrame:
     """Return the log sorted by list, under our own names, with the columns that are read."""
     named = {**lists.keys, **dict(zip(lists.order, lists.group, strict=True))}
+    score, label = columns.number(columns.score), columns.number(columns.label)
+    if conventions.float32_scores:
+        score = score.cast(pl.Float32)
+    if conventions.unjudged == "removed":
+        # The row stays, so that a list which loses all its documents is still counted.
+        score = pl.when(label.is_not_null()).then(score)
     return (
         log.sort(lists.order, maintain_order=True)
         .select(
             *(pl.col(column).alias(name) for column, name in named.items()),
             *([] if columns.doc is None else [pl.col(columns.doc).alias("doc")]),
-            columns.number(columns.score).alias("score"),
-            columns.number(columns.label).alias("label"),
+            score.alias("score"),
+            label.alias("label"),
             *more,
         )
-        .pipe(lambda rows: watch(rows, known_rows(log)) if progress else rows)
         # Polars loses the hint on renamed keys and would gather all rows without it.
         .set_sorted(lists.group)
     )
@@ -340,7 +406,7 @@ def _in_rank_order(
     depth: int | None,
     carried: list[str],
     read: set[str],
-    threshold: float,
+    conventions: Conventions,
 ) -> pl.LazyFrame:
     """Return each list in rank order, down to a depth, with what only a whole list can tell."""
 
@@ -350,14 +416,16 @@ def _in_rank_order(
     label = pl.element().struct.field("label")
     rows = pl.struct(*carried, SCORE.is_not_null().alias("__retrieved"))
     whole_list = {
-        "hits": is_relevant(label, threshold).cum_sum(),
+        "hits": is_relevant(label, conventions.relevant).cum_sum(),
         "ideal_rank": label.rank("ordinal", descending=True),
     }
+    presence = [(LABEL.count() > 0).alias("__judged"), (SCORE.count() > 0).alias("__found")]
     return (
         long.group_by(lists.group, maintain_order=True)
         .agg(
             *lists.carried,
             faults(columns.doc).alias(FAULTS),
+            *(presence if conventions.queries != "all" else ()),
             cut(order.sort(rows)).alias("__row"),
             cut(pl.int_range(1, pl.len() + 1, dtype=pl.UInt32)).alias("__position"),
             *(
@@ -381,12 +449,3 @@ def _check_names(metrics: list[pl.Expr], taken: list[str]) -> None:
                 "already; use .alias()"
             )
             raise ArgumentError(message)
-
-
-def _mean(name: str, undefined: Undefined) -> pl.Expr:
-    value = pl.col(name)
-    if undefined == "null":
-        return pl.when(value.null_count() == 0).then(value.mean()).alias(name)
-    if undefined == "skip":
-        return value.mean()
-    return value.fill_null({"zero": 0.0, "one": 1.0}[undefined]).mean()

@@ -117,8 +117,12 @@ def scan_log(
     for key in keys:
         check_there("by" if key in names("by", by) else "query", key, schema)
     found = layout if layout == "shuffled" else find_layout(log, keys)
-    allowed = {"auto": ("sorted", "adjacent", "shuffled"), "sorted": ("sorted",),
-               "adjacent": ("sorted", "adjacent"), "shuffled": ("shuffled",)}[layout]
+    allowed = {
+        "auto": ("sorted", "adjacent", "shuffled"),
+        "sorted": ("sorted",),
+        "adjacent": ("sorted", "adjacent"),
+        "shuffled": ("shuffled",),
+    }[layout]
     if found not in allowed:
         message = (
             f"`layout` says {layout!r}, but the rows are {found} by {keys}; "
@@ -194,9 +198,7 @@ def _numbered(
     ) -> Iterator[pl.DataFrame]:
         columns = [*schema, number] if with_columns is None else with_columns
         filtered = [] if predicate is None else predicate.meta.root_names()
-        needed = log.select(
-            name for name in schema if name in {*columns, *filtered, *keys}
-        )
+        needed = log.select(name for name in schema if name in {*columns, *filtered, *keys})
         pieces = (
             _whole_lists(_batches(reading(needed)), keys)
             if budget is None
@@ -222,9 +224,7 @@ def _unwatched(log: pl.LazyFrame) -> pl.LazyFrame:
 
 
 def _batches(log: pl.LazyFrame) -> Iterator[pl.DataFrame]:
-    yield from log.collect_batches(
-        chunk_size=BATCH_ROWS, maintain_order=True, engine="streaming"
-    )
+    yield from log.collect_batches(chunk_size=BATCH_ROWS, maintain_order=True, engine="streaming")
 
 
 def _whole_lists(batches: Iterator[pl.DataFrame], keys: list[str]) -> Iterator[pl.DataFrame]:
@@ -244,9 +244,7 @@ def _whole_lists(batches: Iterator[pl.DataFrame], keys: list[str]) -> Iterator[p
         yield pl.concat(held, rechunk=False)
 
 
-def _number(
-    pieces: Iterator[pl.DataFrame], keys: list[str], number: str
-) -> Iterator[pl.DataFrame]:
+def _number(pieces: Iterator[pl.DataFrame], keys: list[str], number: str) -> Iterator[pl.DataFrame]:
     """Number the lists; raise `DataError` at the end if one came in two places."""
     count = 0
     seen: list[pl.Series] = []

@@ -138,7 +138,9 @@ def output_name(expression: pl.Expr) -> str:
     try:
         return expression.meta.output_name()
     except pl.exceptions.PolarsError:
-        message = f"a metric must make one column with a name of its own; add .alias() to {expression}"
+        message = (
+            f"a metric must make one column with a name of its own; add .alias() to {expression}"
+        )
         raise ArgumentError(message) from None
 
 

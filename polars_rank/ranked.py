@@ -148,19 +148,20 @@ def top(term: pl.Expr, k: Cutoff = None) -> pl.Expr:
     """Return `term` of the retrieved documents at rank k or above."""
     plan = _lowering.get()
     if plan is None:
-        return term.filter(RETRIEVED if k is None else RANK <= k)
+        return term.filter(RETRIEVED if k is None else k >= RANK)
     plan.cutoffs.append(k)
     column = plan.column(pl.when(RETRIEVED).then(term))
     return column if k is None else column.head(k)
 
 
-def ideal_top(gain: Callable[[pl.Expr], pl.Expr], discount: Callable[[pl.Expr], pl.Expr],
-              k: Cutoff = None) -> pl.Expr:
+def ideal_top(
+    gain: Callable[[pl.Expr], pl.Expr], discount: Callable[[pl.Expr], pl.Expr], k: Cutoff = None
+) -> pl.Expr:
     """Return gain x discount of the judged documents at ideal rank k or above."""
     plan = _lowering.get()
     if plan is None:
         term = gain(LABEL) * discount(IDEAL_RANK)
-        return term.filter(JUDGED if k is None else IDEAL_RANK <= k)
+        return term.filter(JUDGED if k is None else k >= IDEAL_RANK)
     plan.cutoffs.append(k)
     column = plan.column(gain(IDEAL_LABEL) * discount(POSITION))
     return column if k is None else column.head(k)
@@ -168,7 +169,7 @@ def ideal_top(gain: Callable[[pl.Expr], pl.Expr], discount: Callable[[pl.Expr], 
 
 def relevant(rel: float | None = None) -> pl.Expr:
     """Return whether a document is relevant: by the threshold of the call, or label >= rel."""
-    return RELEVANT if rel is None else (LABEL >= rel).fill_null(value=False)
+    return RELEVANT if rel is None else (rel <= LABEL).fill_null(value=False)
 
 
 def each(term: pl.Expr) -> pl.Expr:
@@ -185,8 +186,9 @@ def number_relevant(rel: float | None = None) -> pl.Expr:
     return each(relevant(rel)).sum()
 
 
-def at_hits(term: Callable[[pl.Expr, pl.Expr], pl.Expr], k: Cutoff = None,
-            rel: float | None = None) -> pl.Expr:
+def at_hits(
+    term: Callable[[pl.Expr, pl.Expr], pl.Expr], k: Cutoff = None, rel: float | None = None
+) -> pl.Expr:
     """Return `term` of rank and hits at each relevant document at rank k or above."""
     if rel is None:
         return top(pl.when(RELEVANT).then(term(RANK, HITS)), k)

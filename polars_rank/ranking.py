@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import polars as pl
 
@@ -97,6 +97,10 @@ def _sortable(doc: str, columns: Columns) -> pl.Expr:
     return pl.col(doc).cast(pl.String) if text else pl.col(doc)
 
 
+_INTEGERS_32 = {pl.Int8, pl.Int16, pl.Int32, pl.UInt8, pl.UInt16, pl.UInt32}
+_INTEGERS_64 = {pl.Int64, pl.UInt64}
+
+
 def _packed(columns: Columns) -> pl.Expr | None:
     """Return score and document as one integer of the same order, where both are numbers.
 
@@ -104,15 +108,16 @@ def _packed(columns: Columns) -> pl.Expr | None:
     for the negative ones, which are turned round.
     """
     score, doc = columns.schema[columns.score], columns.schema.get(columns.doc or "")
-    if doc is None or not score.is_float() or not doc.is_integer() or doc in (pl.Int128, pl.UInt128):
+    if doc not in _INTEGERS_32 | _INTEGERS_64 or not score.is_float():
         return None
-    narrow = score == pl.Float32 and doc in (pl.Int8, pl.Int16, pl.Int32, pl.UInt8, pl.UInt16, pl.UInt32)
+    narrow = score == pl.Float32 and doc in _INTEGERS_32
     float_type, bits_type, key_type, width = (
         (pl.Float32, pl.Int32, pl.Int64, 32) if narrow else (pl.Float64, pl.Int64, pl.Int128, 64)
     )
     bits = pl.col(columns.score).cast(float_type).fill_null(-math.inf).reinterpret(dtype=bits_type)
     ordered = pl.when(bits < 0).then(-(2 ** (width - 1)) - bits).otherwise(bits)
-    return ordered.cast(key_type) * 2**width + pl.col(str(columns.doc))
+    key: pl.Expr = ordered.cast(key_type) * 2**width + pl.col(str(columns.doc))
+    return key
 
 
 def is_relevant(label: pl.Expr, threshold: float) -> pl.Expr:
@@ -120,10 +125,6 @@ def is_relevant(label: pl.Expr, threshold: float) -> pl.Expr:
     return (label >= threshold).fill_null(value=False)
 
 
-@overload
-def rank(frame: pl.DataFrame, **options: Any) -> pl.DataFrame: ...
-@overload
-def rank(frame: pl.LazyFrame, **options: Any) -> pl.LazyFrame: ...
 def rank(
     frame: Any,
     *,

@@ -20,10 +20,11 @@ if TYPE_CHECKING:
 
 FAULTS = "__faults"
 _FAULT = "__fault"
-_DUPLICATE = "documents that stand more than once in a list"
 
 
-def rules(columns: Columns, of_labels: Mapping[str, Callable[[pl.Expr], pl.Expr]]) -> dict[str, pl.Expr]:
+def rules(
+    columns: Columns, of_labels: Mapping[str, Callable[[pl.Expr], pl.Expr]]
+) -> dict[str, pl.Expr]:
     """Return the row rules of a frame: what is wrong → whether this row is at fault."""
     found = {
         f"null in the column {name!r} (query); drop these rows or give them an id": pl.col(
@@ -75,9 +76,7 @@ def raise_for_faults(
     return results.map_batches(check, schema=kept, streamable=True)
 
 
-def explanation(
-    log: pl.LazyFrame, columns: Columns, found: Mapping[str, pl.Expr]
-) -> DataError:
+def explanation(log: pl.LazyFrame, columns: Columns, found: Mapping[str, pl.Expr]) -> DataError:
     """Read the log again and return the error that says what is wrong, how often and where."""
     problems = []
     counts = log.select(
@@ -92,12 +91,17 @@ def explanation(
     if columns.doc is not None:
         pairs = [*columns.keys, columns.doc]
         twice = (
-            log.group_by(pairs).agg(pl.len().alias("rows")).filter(pl.col("rows") > 1)
+            log.filter(~pl.any_horizontal(pl.col(name).is_null() for name in pairs))
+            .group_by(pairs)
+            .agg(pl.len().alias("rows"))
+            .filter(pl.col("rows") > 1)
         ).collect(engine="streaming")
         if not twice.is_empty():
             row = twice.sort("rows", descending=True).row(0, named=True)
+            count = f"{twice.height:,} document{'s' if twice.height > 1 else ''}"
             problems.append(
-                f"{twice.height:,} {_DUPLICATE}; e.g. {row}; pass duplicates='max' or 'first', "
+                f"duplicates in the column {columns.doc!r} (doc): {count} more than once in a "
+                f"list; e.g. {row}; pass duplicates='max' or 'first', "
                 "name the columns that tell lists apart with by=, or drop them with .unique()"
             )
     return DataError("\n".join(problems))

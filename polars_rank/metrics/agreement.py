@@ -8,6 +8,10 @@ from polars_rank.metrics.metric import metric, ratio, share
 from polars_rank.ranked import IDEAL_RANK, JUDGED, LABEL, RANK, RETRIEVED, SCORE, relevant
 
 __all__ = ["compat", "kendall_tau_b", "ordered_pair_accuracy", "spearman"]
+#: Labels of more values than this are numbered list by list, to need fewer bits.
+_MANY_GRADES = 64
+
+
 @metric(perfect=None)
 def compat(*, p: float = 0.95, normalize: bool = True, rel: float | None = None) -> pl.Expr:
     r"""Compatibility: rank-biased overlap of the list with the ideal list.
@@ -152,13 +156,8 @@ def spearman() -> pl.Expr:
     >>> df.ranking.spearman()
     0.5
     """
-    score, label = (
-        values.filter(RETRIEVED & JUDGED).rank("average") for values in (SCORE, LABEL)
-    )
-    middle = ((RETRIEVED & JUDGED).sum() + 1) / 2
-    score, label = score - middle, label - middle
-    spread = ((score * score).sum() * (label * label).sum()).sqrt()
-    return ratio((score * label).sum(), spread)
+    score, label = (values.filter(RETRIEVED & JUDGED) for values in (SCORE, LABEL))
+    return pl.corr(score, label, method="spearman").fill_nan(None)
 
 
 def _of_pairs(value: pl.Expr) -> pl.Expr:
@@ -182,12 +181,18 @@ def _pairs(lists: pl.Series) -> pl.DataFrame:
     first in one bit: for each bit, of the documents with the same bits above it, count the
     zeros before each one. That is O(n log g) for g different labels.
     """
+    label = pl.col("label").rank("dense").cast(pl.UInt64).alias("grade")
     rows = (
-        lists.alias("document").to_frame().with_row_index("list").explode("document")
+        lists.alias("document")
+        .to_frame()
+        .with_row_index("list")
+        .explode("document", empty_as_null=True)
         .unnest("document")
         .sort("list", "score", "label", descending=[False, False, True])
-        .with_columns(pl.col("label").rank("dense").cast(pl.UInt64).alias("grade"))
+        .with_columns(label)
     )
+    if rows.get_column("grade").n_unique() > _MANY_GRADES:
+        rows = rows.with_columns(label.over("list"))
     grade = pl.col("grade")
     highest = rows.get_column("grade").max() or 0
     concordant = pl.lit(0, dtype=pl.UInt64)

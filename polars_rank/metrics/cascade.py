@@ -243,9 +243,7 @@ def nerr9(k: int, *, max_grade: float, min_grade: float = 0) -> pl.Expr:
 
 
 @metric()
-def nerr10(
-    *, max_grade: float, p: float = 0.9, min_grade: float = 0, depth: int = 1000
-) -> pl.Expr:
+def nerr10(*, max_grade: float, p: float = 0.9, min_grade: float = 0, depth: int = 1000) -> pl.Expr:
     r"""NERR10: as NERR8, and the user goes on with probability p as in RBP.
 
     $$C_i = p (1 - g_i)$$
@@ -290,7 +288,11 @@ def nerr10(
 
 @metric()
 def nerr11(
-    *, max_grade: float, T: float = 1, min_grade: float = 0, depth: int = 1000  # noqa: N803
+    *,
+    max_grade: float,
+    T: float = 1,
+    min_grade: float = 0,
+    depth: int = 1000,  # noqa: N803
 ) -> pl.Expr:
     r"""NERR11: as NERR8, and the user goes on as in INSQ.
 
@@ -336,7 +338,11 @@ def nerr11(
 
 @metric()
 def insq(
-    *, max_grade: float, T: float = 1, min_grade: float = 0, depth: int = 1000  # noqa: N803
+    *,
+    max_grade: float,
+    T: float = 1,
+    min_grade: float = 0,
+    depth: int = 1000,  # noqa: N803
 ) -> pl.Expr:
     r"""INSQ: gain per document of a user the surer to go on the further down they are.
 
@@ -384,7 +390,11 @@ def insq(
 
 @metric()
 def inst(
-    *, max_grade: float, T: float = 1, min_grade: float = 0, depth: int = 1000  # noqa: N803
+    *,
+    max_grade: float,
+    T: float = 1,
+    min_grade: float = 0,
+    depth: int = 1000,  # noqa: N803
 ) -> pl.Expr:
     r"""INST: as INSQ, and what the user has already gained lowers what they still hope for.
 
@@ -437,7 +447,11 @@ def inst(
 
 @metric()
 def bpm(
-    k: int, *, max_grade: float, T: float = 1, min_grade: float = 0  # noqa: N803
+    k: int,
+    *,
+    max_grade: float,
+    T: float = 1,
+    min_grade: float = 0,  # noqa: N803
 ) -> pl.Expr:
     r"""Bejeweled player model: mean gain of a user who stops with enough gain, or at k.
 

@@ -42,6 +42,11 @@ class Metric(pl.Expr):
         """Return the same metric under another column name."""
         return Metric(self.function, self.arguments, name)
 
+    def with_defaults(self, parameters: Mapping[str, Any]) -> Metric:
+        """Return the same metric, under the same name, with other defaults."""
+        checked = {key: _checked(key, value) for key, value in parameters.items()}
+        return Metric(self.function, {**checked, **self.arguments}, self.output_name)
+
     def at(self, k: int) -> Metric:
         """Return the same metric with the cutoff k."""
         if "k" not in inspect.signature(self.function).parameters:
@@ -50,7 +55,7 @@ class Metric(pl.Expr):
         return Metric(self.function, {**self.arguments, "k": whole_number("k", k)}, None)
 
     def __str__(self) -> str:
-        arguments = dict(self.arguments)
+        arguments = _without_defaults(self.arguments, inspect.signature(self.function))
         k = arguments.pop("k", None)
         written = ", ".join(f"{key}={_written(value)}" for key, value in arguments.items())
         name = self.function.__name__
@@ -80,7 +85,7 @@ def metric(
         def build(*args: P.args, **kwargs: P.kwargs) -> Metric:
             given = signature.bind(*args, **kwargs).arguments
             checked = {key: _checked(key, value) for key, value in given.items()}
-            return Metric(function, _without_defaults(checked, signature), None)
+            return Metric(function, checked, None)
 
         build.bounds = (low, high)  # type: ignore[attr-defined]
         build.perfect = perfect  # type: ignore[attr-defined]

@@ -27,6 +27,7 @@ __all__ = [
     "top_k_accuracy",
 ]
 
+
 @metric(perfect=1)
 def roc_auc(*, rel: float | None = None) -> pl.Expr:
     r"""Area under the ROC curve of one list: how often a relevant document scores higher.
@@ -152,8 +153,10 @@ def partial_auc(*, max_fpr: float = 1, rel: float | None = None) -> pl.Expr:
     # Each hit lifts the curve by 1 / P, along the negatives tied with it.
     start, end = hits.start - hits.found_start, hits.end - hits.found_end
     ramp = (limit - start) ** 2 / (2 * (end - start))
-    lifted = pl.when(limit >= end).then(limit - (start + end) / 2).otherwise(
-        pl.when(limit > start).then(ramp).otherwise(0.0)
+    lifted = (
+        pl.when(limit >= end)
+        .then(limit - (start + end) / 2)
+        .otherwise(pl.when(limit > start).then(ramp).otherwise(0.0))
     )
     area = ratio(lifted.sum(), positives * negatives)
     chance = max_fpr**2 / 2

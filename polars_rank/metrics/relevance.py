@@ -201,9 +201,7 @@ def relative_precision(k: int | None = None, *, rel: float | None = None) -> pl.
 
 
 @metric()
-def fbeta(
-    k: int | None = None, *, beta: float = 1, rel: float | None = None
-) -> pl.Expr:
+def fbeta(k: int | None = None, *, beta: float = 1, rel: float | None = None) -> pl.Expr:
     r"""F-measure: the weighted harmonic mean of precision and recall at k.
 
     $$F_\beta = \frac{(1 + \beta^2) \cdot hits}{\beta^2 R + k}$$

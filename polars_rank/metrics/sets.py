@@ -391,9 +391,7 @@ def utility(
 
 
 @metric()
-def fall_out(
-    k: int | None = None, *, size: int | None = None, rel: float | None = None
-) -> pl.Expr:
+def fall_out(k: int | None = None, *, size: int | None = None, rel: float | None = None) -> pl.Expr:
     r"""Fall-out: the share of the documents that are not relevant that the first k hold.
 
     $$fp / (fp + tn)$$
@@ -435,9 +433,7 @@ def fall_out(
 
 
 @metric()
-def accuracy(
-    k: int | None = None, *, size: int | None = None, rel: float | None = None
-) -> pl.Expr:
+def accuracy(k: int | None = None, *, size: int | None = None, rel: float | None = None) -> pl.Expr:
     r"""Accuracy: the share of the documents that stand on the right side of the cutoff.
 
     $$(tp + tn) / (tp + fp + fn + tn)$$

@@ -1,0 +1,19 @@
+"""A row per query, straight to Parquet: millions of them pass by without filling memory."""
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import polars as pl
+
+import polars_rank as pr
+from polars_rank.datasets import search_log
+
+with TemporaryDirectory() as folder:
+    path, output = Path(folder, "log.parquet"), Path(folder, "per_query.parquet")
+    search_log(queries=20_000, docs_per_query=10).sink_parquet(path)
+
+    log = pr.scan_log(path, by="run", progress=True)  # a bar, if it takes longer than 2 seconds
+    pr.per_query(log, ["ndcg@10", "ap", "rr"], by="run").sink_parquet(output)
+
+    worst = pl.scan_parquet(output).sort("ndcg@10", nulls_last=True).head(5)
+    print(worst.collect())

@@ -1,0 +1,14 @@
+"""Precision and recall at every score, and means at every cutoff."""
+
+import polars as pl
+
+import polars_rank as pr
+from polars_rank.datasets import search_log
+
+log = search_log(queries=1_000)
+
+curve = pr.pr_curve(log, by="run", relevant=2)
+best = curve.filter(pl.col("f1") == pl.col("best_f1"))
+print(best.select("run", "threshold", "precision", "recall", "f1", "auc", "no_skill").collect())
+
+print(pr.rank_curve(log, ["ndcg", "recall"], ks=[1, 3, 5, 10, 20], by="run").collect())

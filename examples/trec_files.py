@@ -1,0 +1,18 @@
+"""Runs and judgments as TREC has them: text files."""
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import polars_rank as pr
+from polars_rank.datasets import search_log
+
+log = search_log(queries=200)
+
+with TemporaryDirectory() as folder:
+    qrels, runs = Path(folder, "qrels.txt"), Path(folder, "runs.txt")
+    pr.write_qrels(log, qrels)
+    pr.write_trec_run(log, runs)
+    print(runs.read_text()[:80])
+
+    long = pr.join_judgments(pr.scan_trec_run(runs), pr.scan_qrels(qrels))
+    print(pr.evaluate(long, ["ndcg_cut_10", "map", "recip_rank", "P_5"], by="run").collect())
