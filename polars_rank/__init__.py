@@ -21,6 +21,7 @@ from polars_rank.layout import scan_log
 from polars_rank.metrics import *
 from polars_rank.namespace import Ranking
 from polars_rank.naming import metric
+from polars_rank.overlap import overlap, rbo
 from polars_rank.ranking import rank
 from polars_rank.sources import from_lists, join_judgments
 from polars_rank.trec import scan_qrels, scan_trec_run, write_qrels, write_trec_run

@@ -33,14 +33,11 @@ def main() -> NoReturn:
     folder = Path(tempfile.mkdtemp(prefix="polars_rank-"))
     tempfile.tempdir = str(folder)
     _heed_interrupts(folder)
-    code: int | str | None = INTERRUPTED
     try:
         code = _run()
-    except KeyboardInterrupt:
-        pass
-    finally:
         if code == INTERRUPTED:
             _end_now(folder)
+    finally:
         _clear(folder)
     sys.exit(code)
 
@@ -48,11 +45,13 @@ def main() -> NoReturn:
 def _run() -> int | str | None:
     try:
         from polars_rank.commands import app  # noqa: PLC0415  (an extra)
+
+        app(prog_name="polars-rank")
     except ImportError as error:
         print(f"Error: {missing_extra(extra='cli', cause=error)}", file=sys.stderr)  # noqa: T201
         return 2
-    try:
-        app(prog_name="polars-rank")
+    except KeyboardInterrupt:
+        return INTERRUPTED
     except SystemExit as end:
         return end.code
     return 0

@@ -288,11 +288,11 @@ def _per_list(
     read = {name for part in (*aggregations, *shared.terms) for name in part.meta.root_names()}
     extras = _extras(read, columns)
     found = rules(columns, shared.rules)
-    if progress:
-        log = watch(log, known_rows(log))
     log = without_duplicates(log, columns, duplicates)
     lists = _Lists.of(columns, keep)
     long = _canonical(log, columns, lists, [*extras, fault(found)], conventions)
+    if progress:  # behind the sort, which a log that is known to be sorted does without
+        long = watch(long, known_rows(log)).set_sorted(lists.group)
     inner = replace(columns, score="score", label="label", schema=long.collect_schema())
     if columns.doc is not None:
         inner = replace(inner, doc="doc")

@@ -12,7 +12,6 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -23,7 +22,7 @@ from polars_rank.columns import Names, check_there, names, schema_of, unreadable
 from polars_rank.errors import ArgumentError, DataError, SourceError
 from polars_rank.files import scan_parquet
 from polars_rank.metrics.metric import one_of
-from polars_rank.progress import known_rows, watch
+from polars_rank.progress import known_rows, watcher
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -129,7 +128,7 @@ def scan_log(
             "leave it at 'auto', or sort the log"
         )
         raise DataError(message)
-    reading = partial(watch, total=known_rows(log)) if progress else _unwatched
+    reading = watcher(known_rows(log)) if progress else _unwatched
     if found == "sorted":
         return reading(log).set_sorted(keys)
     return _numbered(log, schema, keys, None if found == "adjacent" else budget, reading)
@@ -283,7 +282,7 @@ def _sorted(
             maintain_order=True,
         )
         for path in sorted(Path(folder).iterdir()):
-            yield pl.scan_parquet(path).sort(keys, maintain_order=True).collect()
+            yield reading(pl.scan_parquet(path).sort(keys, maintain_order=True)).collect()
 
 
 def _runs(batch: pl.DataFrame, keys: list[str]) -> pl.Series:

@@ -6,11 +6,15 @@ import atexit
 import sys
 import time
 from threading import Lock, Thread
+from typing import TYPE_CHECKING
 from weakref import WeakSet
 
 import polars as pl
 
 from polars_rank.errors import missing_extra
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 #: Seconds: work that is done before needs no bar; between two looks; without rows until it closes.
 DELAY, INTERVAL, IDLE = 2.0, 0.2, 5.0
@@ -53,19 +57,24 @@ def watch(log: pl.LazyFrame, total: int | None = None) -> pl.LazyFrame:
     >>> watch(pl.LazyFrame({"query": [1, 2]}), total=2).collect().height
     2
     """
+    return watcher(total)(log)
+
+
+def watcher(total: int | None = None) -> Callable[[pl.LazyFrame], pl.LazyFrame]:
+    """Return a `watch` with one bar for all that it is given, as for the parts of a log."""
     try:
         import rich.progress  # noqa: F401, PLC0415  (an extra)
     except ImportError as error:
         raise missing_extra(extra="cli", cause=error) from error
     if sys.stderr is None or not sys.stderr.isatty():
-        return log
+        return lambda log: log
     bar = _Bar(total)
 
     def count(rows: pl.DataFrame) -> pl.DataFrame:
         bar.add(rows.height)
         return rows
 
-    return log.map_batches(
+    return lambda log: log.map_batches(
         count,
         predicate_pushdown=True,
         projection_pushdown=True,
@@ -128,20 +137,28 @@ class _Bar:
     def __init__(self, total: int | None) -> None:
         self.total = total
         self.rows = 0
-        self.latest = 0.0
+        self.began = self.latest = 0.0
         self.open = False
         self.lock = Lock()
         self.thread: Thread | None = None
         _BARS.add(self)
 
     def add(self, rows: int) -> None:
+        if not rows:
+            return
         with self.lock:
             self.latest = time.monotonic()
+            if not self.open or self.whole:
+                self.rows, self.began = 0, self.latest
+            self.rows += rows
             if not self.open:
-                self.open, self.rows = True, 0
+                self.open = True
                 self.thread = Thread(target=self.draw, daemon=True)
                 self.thread.start()
-            self.rows += rows
+
+    @property
+    def whole(self) -> bool:
+        return self.total is not None and self.rows >= self.total
 
     def close(self) -> None:
         self.open = False
@@ -149,16 +166,15 @@ class _Bar:
             self.thread.join()
 
     def draw(self) -> None:
-        began = time.monotonic()
-        while self.goes_on() and time.monotonic() - began < DELAY:
+        while self.goes_on() and time.monotonic() - self.began < DELAY:
             time.sleep(INTERVAL)
         if self.open and _SCREEN.acquire(blocking=False):
             try:
-                self.show(began)
+                self.show()
             finally:
                 _SCREEN.release()
 
-    def show(self, began: float) -> None:
+    def show(self) -> None:
         from rich.console import Console  # noqa: PLC0415  (an extra)
         from rich.progress import BarColumn, Progress, TextColumn  # noqa: PLC0415
 
@@ -175,16 +191,15 @@ class _Bar:
         atexit.register(progress.stop)  # the terminal gets its cursor back in any case
         with progress:
             while self.goes_on():
-                words = figures(self.rows, self.total, time.monotonic() - began)
+                words = figures(self.rows, self.total, time.monotonic() - self.began)
                 progress.update(task, completed=self.rows, figures=words, refresh=True)
                 time.sleep(INTERVAL)
         atexit.unregister(progress.stop)
 
     def goes_on(self) -> bool:
         with self.lock:
-            whole = self.total is not None and self.rows >= self.total
             idle = time.monotonic() - self.latest > IDLE
-            self.open = self.open and not whole and not idle
+            self.open = self.open and not self.whole and not idle
             return self.open
 
 

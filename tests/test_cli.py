@@ -52,7 +52,9 @@ def start(*arguments: object, **options: object) -> subprocess.Popen[str]:
 
 
 def test_csv_is_what_the_library_returns(log: Path) -> None:
-    code, out, err = run("evaluate", log, "--metrics", "ndcg@10 ap rr", "--by", "run", "--format", "csv")
+    code, out, err = run(
+        "evaluate", log, "--metrics", "ndcg@10 ap rr", "--by", "run", "--format", "csv"
+    )
     expected = pr.evaluate(pl.read_parquet(log), METRICS, by="run")
     assert (code, err) == (0, "")
     assert_frame_equal(pl.read_csv(StringIO(out)), expected, check_dtypes=False)
@@ -89,7 +91,12 @@ def test_other_columns_and_options(tmp_path: Path) -> None:
     frame.rename(names).write_parquet(path)
     options = {"ties": "best", "relevant": 2, "undefined": "skip"}
     code, out, _ = run(
-        "evaluate", path, "-m", "ap ndcg@3", "--format", "json",
+        "evaluate",
+        path,
+        "-m",
+        "ap ndcg@3",
+        "--format",
+        "json",
         *(part for name, column in names.items() for part in (f"--{name}", column)),
         *(part for name, value in options.items() for part in (f"--{name}", value)),
     )
@@ -103,8 +110,10 @@ def test_other_columns_and_options(tmp_path: Path) -> None:
         (["ndcg@10 ap rr"], ["ndcg@10", "ap", "rr"]),
         (["ndcg@10,ap,  rr"], ["ndcg@10", "ap", "rr"]),
         (["ndcg@10", "ap rr"], ["ndcg@10", "ap", "rr"]),
-        (["dcg(gain='exp2', discount=jarvelin(3))@5 p@1"],
-         ["dcg(gain='exp2', discount=jarvelin(3))@5", "p@1"]),
+        (
+            ["dcg(gain='exp2', discount=jarvelin(3))@5 p@1"],
+            ["dcg(gain='exp2', discount=jarvelin(3))@5", "p@1"],
+        ),
     ],
 )
 def test_names_of_metrics_are_split_outside_brackets(texts: list[str], names: list[str]) -> None:
@@ -175,7 +184,9 @@ def test_malformed_trec_file(tmp_path: Path) -> None:
 
 def test_generate_makes_the_log_of_the_library(tmp_path: Path) -> None:
     output = tmp_path / "log.parquet"
-    code, _, _ = run("generate", output, "--queries", 30, "--docs-per-query", 5, "--runs", 3, "--seed", 9)
+    code, _, _ = run(
+        "generate", output, "--queries", 30, "--docs-per-query", 5, "--runs", 3, "--seed", 9
+    )
     assert code == 0
     assert_frame_equal(pl.read_parquet(output), search_log(30, 5, runs=3, seed=9).collect())
 
@@ -225,8 +236,19 @@ def test_interrupted(tmp_path: Path, layout: str) -> None:
     spill.mkdir()
     search_log(75_000, 20).sink_parquet(log)  # three million rows
     process = start(
-        "evaluate", log, "--per-query", "--by", "run", "-o", output, "-m", "ndcg@10 ap rr",
-        "--layout", layout, "--memory", "100MB",
+        "evaluate",
+        log,
+        "--per-query",
+        "--by",
+        "run",
+        "-o",
+        output,
+        "-m",
+        "ndcg@10 ap rr",
+        "--layout",
+        layout,
+        "--memory",
+        "100MB",
         env={**os.environ, "TMPDIR": str(spill)},
     )
     parts = [tmp_path, *([spill] if layout == "shuffled" else [])]

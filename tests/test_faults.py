@@ -111,7 +111,10 @@ def test_a_file_disappears(tmp_path: Path, layout: str) -> None:
 )
 def test_types_that_fit_are_cast(tmp_path: Path, column: str, other: pl.DataType) -> None:
     log = a_log().with_columns(pl.col("doc") % 10_000, pl.col("score").round())
-    both = [log.filter(pl.col("query") < 25), log.filter(pl.col("query") >= 25).cast({column: other})]
+    both = [
+        log.filter(pl.col("query") < 25),
+        log.filter(pl.col("query") >= 25).cast({column: other}),
+    ]
     for order in (1, -1):
         for name, frame in zip("ab", both[::order], strict=True):
             frame.write_parquet(tmp_path / f"{name}.parquet")
@@ -122,7 +125,10 @@ def test_types_that_fit_are_cast(tmp_path: Path, column: str, other: pl.DataType
 @pytest.mark.parametrize("other", [pl.Categorical, pl.Enum([f"q{n:09}" for n in range(50)])])
 def test_strings_and_categories_fit(tmp_path: Path, other: pl.DataType) -> None:
     log = a_log(string_ids=True)
-    parts = [log.filter(pl.col("query") < "q000000025"), log.filter(pl.col("query") >= "q000000025")]
+    parts = [
+        log.filter(pl.col("query") < "q000000025"),
+        log.filter(pl.col("query") >= "q000000025"),
+    ]
     parts[0].write_parquet(tmp_path / "a.parquet")
     parts[1].cast({"query": other}).write_parquet(tmp_path / "b.parquet")
     assert_frame_equal(evaluated(pr.scan_log(tmp_path)), pr.evaluate(log, METRICS))
@@ -152,7 +158,10 @@ def test_columns_in_another_order_and_some_rows(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (pl.col("query").cast(pl.String), r"'query': String in '.*b\.parquet', but Int64 in '.*a\."),
+        (
+            pl.col("query").cast(pl.String),
+            r"'query': String in '.*b\.parquet', but Int64 in '.*a\.",
+        ),
         (pl.col("label").cast(pl.String), r"'label': String in '.*b\.parquet'"),
         (pl.col("score").implode().over("query", mapping_strategy="join"), r"'score': List"),
         (pl.lit(1).alias("new"), r"'new' is in '.*b\.parquet', but not in '.*a\.parquet'"),
@@ -277,7 +286,15 @@ def test_disk_full(
     place, limit = full_disk
     output = (place if what == "output" else tmp_path) / "lists.parquet"
     process = start(
-        "evaluate", log, "-m", "ndcg@10 ap ndcg rbp", "--per-query", "-o", output, "--memory", "1MB",
+        "evaluate",
+        log,
+        "-m",
+        "ndcg@10 ap ndcg rbp",
+        "--per-query",
+        "-o",
+        output,
+        "--memory",
+        "1MB",
         preexec_fn=limit,
         env={**os.environ, "TMPDIR": str(tmp_path if what == "output" else place)},
     )
@@ -311,7 +328,17 @@ def test_run_again_after_a_kill(tmp_path: Path) -> None:
     frame = a_log(50_000)
     frame.write_parquet(log)
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
-    arguments = ["evaluate", log, "-m", "ap rr", "--per-query", "-o", output, "--layout", "shuffled"]
+    arguments = [
+        "evaluate",
+        log,
+        "-m",
+        "ap rr",
+        "--per-query",
+        "-o",
+        output,
+        "--layout",
+        "shuffled",
+    ]
     process = start(*arguments, env=environment)
     while process.poll() is None and not any(
         file.name.endswith(".part") for file in tmp_path.iterdir()

@@ -24,16 +24,14 @@ from polars_rank.metrics.relevance import *
 from polars_rank.metrics.sets import *
 from polars_rank.metrics.users import *
 
-__all__ = [
-    "Metric",
-    *agreement.__all__,
-    *cascade.__all__,
-    *cumulated.__all__,
-    *gains.__all__,
-    *judgments.__all__,
-    *pairs.__all__,
-    *points.__all__,
-    *relevance.__all__,
-    *sets.__all__,
-    *users.__all__,
-]
+__all__ = ["Metric"]
+__all__ += agreement.__all__
+__all__ += cascade.__all__
+__all__ += cumulated.__all__
+__all__ += gains.__all__
+__all__ += judgments.__all__
+__all__ += pairs.__all__
+__all__ += points.__all__
+__all__ += relevance.__all__
+__all__ += sets.__all__
+__all__ += users.__all__

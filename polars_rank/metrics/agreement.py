@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import polars as pl
 
 from polars_rank.metrics.metric import metric, ratio, share
@@ -96,9 +98,7 @@ def kendall_tau_b() -> pl.Expr:
     >>> df.ranking.kendall_tau_b()  # (2 - 1) / 3
     0.3333333333333333
     """
-    by_score, by_label = (pl.col("all") - pl.col(f"tied_{name}") for name in ("score", "label"))
-    untied = by_score + by_label - pl.col("all") + pl.col("tied_both")
-    return _of_pairs(ratio(2 * pl.col("concordant") - untied, (by_score * by_label).sqrt()))
+    return _tau_b()
 
 
 @metric(perfect=None)
@@ -127,7 +127,7 @@ def ordered_pair_accuracy() -> pl.Expr:
     >>> df.ranking.ordered_pair_accuracy()
     0.6666666666666666
     """
-    return _of_pairs(ratio(pl.col("concordant"), pl.col("all") - pl.col("tied_label")))
+    return _ordered()
 
 
 @metric(low=-1)
@@ -158,6 +158,19 @@ def spearman() -> pl.Expr:
     """
     score, label = (values.filter(RETRIEVED & JUDGED) for values in (SCORE, LABEL))
     return pl.corr(score, label, method="spearman").fill_nan(None)
+
+
+# Kept, since Polars tells two expressions apart that call the same function.
+@cache
+def _tau_b() -> pl.Expr:
+    by_score, by_label = (pl.col("all") - pl.col(f"tied_{name}") for name in ("score", "label"))
+    untied = by_score + by_label - pl.col("all") + pl.col("tied_both")
+    return _of_pairs(ratio(2 * pl.col("concordant") - untied, (by_score * by_label).sqrt()))
+
+
+@cache
+def _ordered() -> pl.Expr:
+    return _of_pairs(ratio(pl.col("concordant"), pl.col("all") - pl.col("tied_label")))
 
 
 def _of_pairs(value: pl.Expr) -> pl.Expr:
@@ -194,9 +207,8 @@ def _pairs(lists: pl.Series) -> pl.DataFrame:
     if rows.get_column("grade").n_unique() > _MANY_GRADES:
         rows = rows.with_columns(label.over("list"))
     grade = pl.col("grade")
-    highest = rows.get_column("grade").max() or 0
     concordant = pl.lit(0, dtype=pl.UInt64)
-    for bit in range(int(highest).bit_length()):
+    for bit in range(rows.select(grade.max().fill_null(0)).item().bit_length()):
         one = grade // 2**bit % 2
         zeros = (1 - one).cum_sum().over("list", grade // 2 ** (bit + 1))
         concordant += zeros * one

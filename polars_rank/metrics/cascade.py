@@ -128,7 +128,7 @@ def pfound(k: int | None = None, *, decay: float = 0.85, max_grade: float = 1) -
 def sdcg(k: int, *, max_grade: float, min_grade: float = 0) -> pl.Expr:
     r"""Scaled DCG: DCG over that of k documents of the highest grade.
 
-    $$\mathrm{SDCG@k} = \frac{\sum_{r=1}^{k} g_r / \log_2(r + 1)}{\sum_{r=1}^{k} 1 / \log_2(r + 1)}$$
+    $$\frac{\sum_{r=1}^{k} g_r / \log_2(r + 1)}{\sum_{r=1}^{k} 1 / \log_2(r + 1)}$$
 
     Parameters
     ----------
@@ -290,9 +290,9 @@ def nerr10(*, max_grade: float, p: float = 0.9, min_grade: float = 0, depth: int
 def nerr11(
     *,
     max_grade: float,
-    T: float = 1,
+    T: float = 1,  # noqa: N803  (as in the literature)
     min_grade: float = 0,
-    depth: int = 1000,  # noqa: N803
+    depth: int = 1000,
 ) -> pl.Expr:
     r"""NERR11: as NERR8, and the user goes on as in INSQ.
 
@@ -340,9 +340,9 @@ def nerr11(
 def insq(
     *,
     max_grade: float,
-    T: float = 1,
+    T: float = 1,  # noqa: N803  (as in the literature)
     min_grade: float = 0,
-    depth: int = 1000,  # noqa: N803
+    depth: int = 1000,
 ) -> pl.Expr:
     r"""INSQ: gain per document of a user the surer to go on the further down they are.
 
@@ -392,13 +392,14 @@ def insq(
 def inst(
     *,
     max_grade: float,
-    T: float = 1,
+    T: float = 1,  # noqa: N803  (as in the literature)
     min_grade: float = 0,
-    depth: int = 1000,  # noqa: N803
+    depth: int = 1000,
 ) -> pl.Expr:
     r"""INST: as INSQ, and what the user has already gained lowers what they still hope for.
 
-    $$C_i = \left( \frac{i + T + t_i - 1}{i + T + t_i} \right)^2 \qquad t_i = T - \sum_{j \le i} g_j$$
+    $$C_i = \left( \frac{i + T + t_i - 1}{i + T + t_i} \right)^2
+    \qquad t_i = T - \sum_{j \le i} g_j$$
 
     Parameters
     ----------
@@ -439,9 +440,12 @@ def inst(
     onward = ((reached - 1) / reached) ** 2
     seen = _reach(onward)
     # After the last document the products telescope to a sum of inverse squares.
-    hope = 2 * T - gains.sum()
-    listed = gains.len() + hope
-    beyond = onward.product() * listed**2 * (_trigamma(listed) - _trigamma(depth + hope))
+    total = top(_grade(max_grade, min_grade), depth).sum()
+    rest = pl.struct(
+        (RANK.count().clip(upper_bound=depth) + 2 * T - total).alias("listed"),
+        (depth + 2 * T - total).alias("end"),
+    ).struct.with_fields(_telescoped(pl.field("listed"), pl.field("end")).alias("rest"))
+    beyond = onward.product() * rest.struct.field("rest")
     return (seen * gains).sum() / (seen.sum() + beyond)
 
 
@@ -450,12 +454,13 @@ def bpm(
     k: int,
     *,
     max_grade: float,
-    T: float = 1,
-    min_grade: float = 0,  # noqa: N803
+    T: float = 1,  # noqa: N803  (as in the literature)
+    min_grade: float = 0,
 ) -> pl.Expr:
     r"""Bejeweled player model: mean gain of a user who stops with enough gain, or at k.
 
-    $$\frac{1}{s} \sum_{i \le s} g_i \qquad s = \min(k, \min \{ i : \textstyle\sum_{j \le i} g_j \ge T \})$$
+    $$\frac{1}{s} \sum_{i \le s} g_i
+    \qquad s = \min(k, \min \{ i : \textstyle\sum_{j \le i} g_j \ge T \})$$
 
     Parameters
     ----------
@@ -541,6 +546,10 @@ def _power(p: float, rank: Any) -> Any:
 
 def _inverse_square(rank: Any, target: float) -> Any:
     return (2 * target / (rank + 2 * target - 1)) ** 2
+
+
+def _telescoped(listed: pl.Expr, end: pl.Expr) -> pl.Expr:
+    return listed**2 * (_trigamma(listed) - _trigamma(end))
 
 
 def _trigamma(x: pl.Expr) -> pl.Expr:

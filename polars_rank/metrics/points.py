@@ -109,11 +109,11 @@ def eleven_point(*, rounding: Rounding = "up", rel: float | None = None) -> pl.E
     0.8485
     """
     ranks, hits, wanted = _hits(rel)
-    # The precision at a hit is interpolated once and counts as often as a recall needs it.
-    interpolated = (hits / ranks).cum_max(reverse=True)
-    points = [_least(i / 10, wanted, rounding).clip(1) == hits for i in range(11)]
-    times = pl.sum_horizontal(point.cast(pl.UInt8) for point in points)
-    return pl.when(wanted > 0).then((interpolated * times).sum() / 11)
+    interpolated = (hits / ranks).cum_max(reverse=True).implode()
+    # The hits that make up each recall, from 0; a list with fewer hits has no such element.
+    needed = [(_least(i / 10, wanted, rounding).clip(1) - 1).cast(pl.Int64) for i in range(11)]
+    points = interpolated.list.gather(pl.concat_list(needed), null_on_oob=True)
+    return pl.when(wanted > 0).then(points.list.sum() / 11)
 
 
 @metric(low=None, high=0, perfect=0)

@@ -1,0 +1,44 @@
+"""The code in README.md runs as it stands: Python, and commands of polars-rank."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)
+
+
+def test_code_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    for block in blocks("python"):
+        exec(compile(block, "README.md", "exec"), names)
+    assert {"log.parquet", "per_query.parquet"} <= {path.name for path in tmp_path.iterdir()}
+    # And the commands, on the log that the code has written.
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    commands = [
+        line
+        for block in blocks("sh")
+        for line in block.splitlines()
+        if line.startswith("polars-rank")
+    ]
+    assert commands
+    for command in commands:
+        done = subprocess.run(
+            command, shell=True, env={**os.environ, "PATH": path}, capture_output=True, check=False
+        )
+        assert done.returncode == 0, done.stderr.decode()
+
+
+@pytest.mark.parametrize("extra", ["cli", "test"])
+def test_commands_name_extras_that_exist(extra):
+    assert f".[{extra}]'" in README
+    pyproject = (Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8")
+    assert re.search(rf"^{extra} = \[", pyproject, re.MULTILINE)
