@@ -10,11 +10,12 @@ import polars as pl
 from polars_rank.columns import Columns, Names, same_kind, schema_of
 from polars_rank.conventions import POLARS_RANK, Conventions, Queries, Undefined, Unjudged
 from polars_rank.errors import ArgumentError, SchemaError, hint
+from polars_rank.expectation import expectation
 from polars_rank.layout import number_column
 from polars_rank.metrics.metric import Metric, one_of
 from polars_rank.naming import output_name, resolve
 from polars_rank.progress import known_rows, watch
-from polars_rank.ranked import HITS, LABEL, POSITION, SCORE, Lowering, is_aggregate
+from polars_rank.ranked import HITS, LABEL, POSITION, RELEVANT, SCORE, Lowering, is_aggregate
 from polars_rank.ranking import (
     RANKED,
     Duplicates,
@@ -72,7 +73,9 @@ def per_query(
     by
         Columns that split the table: a list is the rows that share (by..., query).
     ties
-        How tied scores are ordered; see `rank`.
+        How tied scores are ordered; see `rank`. Or "expected": the mean over all orders of tied
+        documents (McSherry & Najork, 2008), exact and without drawing orders, for metrics of
+        which a closed form is known; the others are an `ArgumentError`.
     relevant
         The lowest label that is relevant; 1 unless the conventions say otherwise.
     unjudged
@@ -234,7 +237,8 @@ def evaluate(
 
 
 #: Whether a list has judged documents, whether it has retrieved ones; which lists count.
-_JUDGED, _FOUND = pl.col("__judged"), pl.col("__found")
+_PRESENCE = ["__judged", "__found"]
+_JUDGED, _FOUND = map(pl.col, _PRESENCE)
 _COUNTED = {"judged": _JUDGED, "retrieved": _FOUND, "both": _JUDGED & _FOUND}
 
 
@@ -246,7 +250,7 @@ def _wanted(metrics: Metrics, conventions: Conventions) -> list[pl.Expr]:
 
 
 def _counted(lists: pl.LazyFrame, queries: Queries) -> pl.LazyFrame:
-    return lists.filter(_COUNTED[queries]).drop("__judged", "__found")
+    return lists.filter(_COUNTED[queries]).drop(_PRESENCE)
 
 
 def _mean(metric: pl.Expr, conventions: Conventions) -> pl.Expr:
@@ -274,7 +278,10 @@ def _per_list(
     progress: bool,
 ) -> pl.LazyFrame:
     """Sort each list once, compute the terms that metrics share once, aggregate once."""
-    shared = Lowering(whole_labels=columns.schema[columns.label].is_integer())
+    expected = conventions.ties == "expected"
+    if expected:
+        metrics = [expectation(metric) for metric in metrics]
+    shared = Lowering(whole_labels=columns.schema[columns.label].is_integer(), expected=expected)
     lowered = [
         shared.lower(metric.lowered) if isinstance(metric, Metric) else metric for metric in metrics
     ]
@@ -282,7 +289,7 @@ def _per_list(
     roots = [metric.meta.root_names() for metric in lowered]
     last = [bool(names) and all(map(is_aggregate, names)) for names in roots]
     aggregations = [
-        *shared.aggregated(),
+        *shared.lists(),
         *(metric for metric, late in zip(lowered, last, strict=True) if not late),
     ]
     read = {name for part in (*aggregations, *shared.terms) for name in part.meta.root_names()}
@@ -301,27 +308,20 @@ def _per_list(
         long,
         inner,
         lists,
-        order=rank_order(conventions.ties, inner),
+        order=rank_order("worst" if expected else conventions.ties, inner),
         depth=shared.depth(lowered),
         carried=carried,
         read=read,
         conventions=conventions,
     )
     checked = raise_for_faults(in_order, log, columns, found)
-    exploded = [name for name, dtype in in_order.collect_schema().items() if dtype == pl.List]
-    rows = (
-        checked.explode(exploded)
-        .unnest("__row")
-        .set_sorted(lists.group)
-        .with_columns(is_relevant(LABEL, conventions.relevant).alias("relevant"))
-        .with_columns(pl.when("__retrieved").then(POSITION).alias("rank"))
-        .with_columns(pl.when("__retrieved").then(HITS) for _ in {"hits"} & read)
-    )
-    presence = [] if conventions.queries == "all" else ["__judged", "__found"]
+    rows = _exploded(checked, lists, read, conventions)
+    presence = [] if conventions.queries == "all" else _PRESENCE
     results = (
         shared.with_terms(rows)
         .group_by(lists.group, maintain_order=True)
         .agg(*lists.carried, *aggregations, *(pl.col(name).first() for name in presence))
+        .with_columns(shared.aggregated())
     )
     return results.select(
         *presence,
@@ -413,31 +413,57 @@ def _in_rank_order(
     def cut(rows: pl.Expr) -> pl.Expr:
         return rows if depth is None else rows.head(depth)
 
-    label = pl.element().struct.field("label")
     rows = pl.struct(*carried, SCORE.is_not_null().alias("__retrieved"))
-    whole_list = {
-        "hits": is_relevant(label, conventions.relevant).cum_sum(),
-        "ideal_rank": label.rank("ordinal", descending=True),
+    parts = {
+        "__row": cut(order.sort(rows)),
+        "__ideal_label": cut(LABEL.sort(descending=True, nulls_last=True)),
+        "__rows": pl.len() if depth is None else pl.len().clip(upper_bound=depth),
+        # Where each list starts in the running count of relevant documents.
+        "hits": is_relevant(LABEL, conventions.relevant).sum(),
+        "__tie_first": cut(SCORE.rank("min", descending=True).cast(pl.Int64).sort(nulls_last=True)),
+        "__tie_last": cut(SCORE.rank("max", descending=True).cast(pl.Int64).sort(nulls_last=True)),
+        "__judged": LABEL.count() > 0,
+        "__found": SCORE.count() > 0,
     }
-    presence = [(LABEL.count() > 0).alias("__judged"), (SCORE.count() > 0).alias("__found")]
-    return (
-        long.group_by(lists.group, maintain_order=True)
-        .agg(
-            *lists.carried,
-            faults(columns.doc).alias(FAULTS),
-            *(presence if conventions.queries != "all" else ()),
-            cut(order.sort(rows)).alias("__row"),
-            cut(pl.int_range(1, pl.len() + 1, dtype=pl.UInt32)).alias("__position"),
-            *(
-                cut(LABEL.sort(descending=True, nulls_last=True)).alias(name)
-                for name in {"__ideal_label"} & read
-            ),
-        )
+    wanted = {"__row", "__rows", *read, *(_PRESENCE if conventions.queries != "all" else ())}
+    in_order = long.group_by(lists.group, maintain_order=True).agg(
+        *lists.carried,
+        faults(columns.doc).alias(FAULTS),
+        **{name: part for name, part in parts.items() if name in wanted},
+    )
+    if "ideal_rank" not in read:
+        return in_order
+    label = pl.element().struct.field("label")
+    ideal_rank = label.rank("ordinal", descending=True)
+    return in_order.with_columns(pl.col("__row").list.eval(ideal_rank).alias("ideal_rank"))
+
+
+def _exploded(
+    in_order: pl.LazyFrame, lists: _Lists, read: set[str], conventions: Conventions
+) -> pl.LazyFrame:
+    """Return the rows of lists in rank order as the ranked table.
+
+    Ranks and hits are running counts over all rows less what they were at the start of the
+    list: counting anew in every list takes three times as long where lists are short.
+    """
+    running = ["__rows", *({"hits"} & read)]
+    nested = [name for name, dtype in in_order.collect_schema().items() if dtype == pl.List]
+    rows = (
+        in_order.with_columns(pl.col(name).cum_sum() - pl.col(name) for name in running)
+        .explode(nested)
+        .unnest("__row")
+        .with_row_index("__index")
+        .set_sorted(lists.group)
         .with_columns(
-            pl.col("__row").list.eval(column).alias(name)
-            for name, column in whole_list.items()
-            if name in read
+            (pl.col("__index") + 1 - pl.col("__rows")).alias("__position"),
+            is_relevant(LABEL, conventions.relevant).alias("relevant"),
         )
+    )
+    if "hits" in read:
+        rows = rows.with_columns((RELEVANT.cum_sum() - HITS).alias("hits"))
+    return rows.with_columns(
+        pl.when("__retrieved").then(POSITION).alias("rank"),
+        *(pl.when("__retrieved").then(HITS) for _ in {"hits"} & read),
     )
 
 

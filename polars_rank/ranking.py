@@ -22,7 +22,7 @@ from polars_rank.validation import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-Ties: TypeAlias = Literal["doc", "doc_ascending", "best", "worst", "input"]
+Ties: TypeAlias = Literal["doc", "doc_ascending", "best", "worst", "input", "expected"]
 Duplicates: TypeAlias = Literal["error", "max", "first"]
 
 RANKED = ("rank", "ideal_rank", "relevant", "hits")
@@ -58,6 +58,12 @@ class Order(NamedTuple):
 
 def rank_order(ties: Ties | None, columns: Columns) -> Order:
     """Return the order of one list: by score, then by the rule for ties."""
+    if ties == "expected":
+        message = (
+            "`ties` is 'expected', which is a mean over many orders and no order itself; use it "
+            "with per_query or evaluate, and 'doc', 'best' or 'worst' here"
+        )
+        raise ArgumentError(message)
     one_of("ties", ties, (None, "doc", "doc_ascending", "best", "worst", "input"))
     doc = columns.doc
     if ties is None:

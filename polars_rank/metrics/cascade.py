@@ -71,13 +71,7 @@ def err(k: int | None = None, *, max_grade: float | None = None) -> pl.Expr:
     >>> df.ranking.err(max_grade=2)  # 1/4 + 3/4 x 3/4 / 2
     0.53125
     """
-    label = LABEL.cast(pl.Float64).clip(0).fill_null(0.0)
-    if max_grade is None:
-        highest = LABEL.max().cast(pl.Float64).clip(0).fill_null(0.0)
-        stops = (in_order(pl.lit(2.0).pow(label)) - 1) / pl.lit(2.0).pow(highest)
-    else:
-        positive("max_grade", max_grade)
-        stops = in_order((pl.lit(2.0).pow(label.clip(0, max_grade)) - 1) / 2.0**max_grade)
+    stops = _stops(max_grade)
     return _first(stops * _reach(1 - stops) / in_order(RANK), k).sum()
 
 
@@ -161,7 +155,7 @@ def sdcg(k: int, *, max_grade: float, min_grade: float = 0) -> pl.Expr:
     (1.0, 0.5)
     """
     whole = math.fsum(1 / math.log2(rank + 1) for rank in range(1, whole_number("k", k) + 1))
-    return top(_grade(max_grade, min_grade) * log2(RANK), k).sum() / whole
+    return top(_grade(max_grade, min_grade), k, log2).sum() / whole
 
 
 @metric()
@@ -384,8 +378,8 @@ def insq(
     positive("T", T)
     ranks = range(1, whole_number("depth", depth) + 1)
     whole = math.fsum(_inverse_square(rank, T) for rank in ranks)
-    gains = _grade(max_grade, min_grade) * _inverse_square(RANK, T)
-    return top(gains, depth).sum() / whole
+    gains = top(_grade(max_grade, min_grade), depth, lambda rank: _inverse_square(rank, T))
+    return gains.sum() / whole
 
 
 @metric()
@@ -502,6 +496,16 @@ def bpm(
     short = (~enough).sum()
     stop = pl.when(enough.any()).then(short + 1).otherwise(k)
     return gained.head(stop).max().fill_null(0.0) / stop
+
+
+def _stops(max_grade: float | None) -> pl.Expr:
+    """Return how likely a user of ERR stops at each document, in rank order."""
+    label = LABEL.cast(pl.Float64).clip(0).fill_null(0.0)
+    if max_grade is None:
+        highest = LABEL.max().cast(pl.Float64).clip(0).fill_null(0.0)
+        return (in_order(pl.lit(2.0).pow(label)) - 1) / pl.lit(2.0).pow(highest)
+    positive("max_grade", max_grade)
+    return in_order((pl.lit(2.0).pow(label.clip(0, max_grade)) - 1) / 2.0**max_grade)
 
 
 def _grade(max_grade: float, min_grade: float) -> pl.Expr:

@@ -91,7 +91,7 @@ def dcg(k: int | None = None, *, gain: Gain = linear, discount: Discount = log2)
     >>> df.ranking.dcg()  # 2 / log2(2) + 0 / log2(3) + 1 / log2(4)
     2.5
     """
-    return top(gain(LABEL) * discount(RANK), k).sum()
+    return top(gain(LABEL), k, discount).sum()
 
 
 @metric(high=None)

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import polars as pl
 
+from polars_rank.gain import reciprocal
 from polars_rank.metrics.metric import metric, ratio, share, whole_number
 from polars_rank.ranked import JUDGED, LABEL, RANK, number_relevant, relevant, top
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 __all__ = ["average_relevance_position", "pwa", "rbp", "rbp_residual", "reciprocal_rank"]
 
@@ -87,8 +93,7 @@ def rbp(k: int | None = None, *, p: float = 0.8, rel: float | None = None) -> pl
     0.625
     """
     share("p", p)
-    weight = (1 - p) * pl.lit(float(p)).pow(RANK.cast(pl.Float64) - 1)
-    return top(pl.when(relevant(rel)).then(weight), k).sum()
+    return (1 - p) * top(relevant(rel), k, _persistence(p)).sum()
 
 
 @metric()
@@ -128,10 +133,9 @@ def rbp_residual(k: int | None = None, *, p: float = 0.8) -> pl.Expr:
     0.5
     """
     share("p", p)
-    power = pl.lit(float(p)).pow
-    unknown = top(pl.when(~JUDGED).then((1 - p) * power(RANK.cast(pl.Float64) - 1)), k).sum()
+    unknown = (1 - p) * top(~JUDGED, k, _persistence(p)).sum()
     listed = RANK.count() if k is None else RANK.count().clip(upper_bound=k)
-    return power(listed) + unknown
+    return pl.lit(float(p)).pow(listed) + unknown
 
 
 @metric(low=None, high=None)
@@ -159,7 +163,7 @@ def average_relevance_position() -> pl.Expr:
     1.6666666666666667
     """
     label = LABEL.cast(pl.Float64)
-    return ratio(top(label * RANK).sum(), top(label).sum())
+    return ratio(top(label, weight=lambda rank: rank).sum(), top(label).sum())
 
 
 @metric(high=None)
@@ -197,4 +201,9 @@ def pwa(k: int) -> pl.Expr:
     2.0
     """
     whole_number("k", k)
-    return ratio(top(LABEL.cast(pl.Float64) / RANK, k).sum(), top(1 / RANK, k).sum())
+    whole = top(pl.lit(1.0), k, reciprocal).sum()
+    return ratio(top(LABEL.cast(pl.Float64), k, reciprocal).sum(), whole)
+
+
+def _persistence(p: float) -> Callable[[pl.Expr], pl.Expr]:
+    return lambda rank: pl.lit(float(p)).pow(rank.cast(pl.Float64) - 1)
