@@ -4,7 +4,10 @@ Start with `evaluate` (means over queries), `per_query` and `rank`; `scan_log` r
 of any size. Importing the package adds the namespace `.ranking` to DataFrame and LazyFrame.
 """
 
-from polars_rank import datasets, metrics
+from polars_rank import datasets
+from polars_rank import metrics as families
+from polars_rank.bounds import judgment_bounds, tie_bands
+from polars_rank.catalogue import metrics
 from polars_rank.conventions import POLARS_RANK, Conventions
 from polars_rank.curves import pr_curve, rank_curve
 from polars_rank.errors import (
@@ -44,20 +47,25 @@ __all__ = [
     "from_lists",
     "jarvelin",
     "join_judgments",
+    "judgment_bounds",
     "linear",
     "log",
     "log2",
     "mapping",
     "metric",
+    "metrics",
+    "overlap",
     "per_query",
     "pr_curve",
     "rank",
     "rank_curve",
+    "rbo",
     "reciprocal",
     "scan_log",
     "scan_qrels",
     "scan_trec_run",
+    "tie_bands",
     "write_qrels",
     "write_trec_run",
 ]
-__all__ += metrics.__all__
+__all__ += families.__all__

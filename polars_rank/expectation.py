@@ -11,13 +11,13 @@ over the rows of a list in rank order; within a block, that order says nothing.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import polars as pl
 
 from polars_rank.errors import ArgumentError
 from polars_rank.metrics.cascade import _first, _grade, _power, _stops
-from polars_rank.metrics.metric import REGISTER, Metric, ratio
+from polars_rank.metrics.metric import Metric
 from polars_rank.ranked import (
     LABEL,
     POSITION,
@@ -109,7 +109,6 @@ def expectation(metric: pl.Expr) -> pl.Expr:
 
 
 def _expected(function: Callable[..., pl.Expr]) -> Callable[..., pl.Expr]:
-    assert function.__name__ in REGISTER
     EXPECTATIONS[function.__name__] = function
     return function
 
@@ -171,7 +170,7 @@ def average_precision(
             )
             raise ArgumentError(message)
         divisor = good.sum().clip(1)
-    return ratio(_first(precisions, k).sum(), divisor).fill_null(0.0).pipe(_where, wanted > 0)
+    return pl.when(wanted > 0).then(_first(precisions, k).sum() / divisor)
 
 
 @_expected
@@ -187,10 +186,6 @@ def pfound(k: int | None = None, *, decay: float = 0.85, max_grade: float = 1) -
     return _stopping(in_order(_grade(max_grade, 0)), patience, k)
 
 
-def _where(value: pl.Expr, condition: pl.Expr) -> pl.Expr:
-    return pl.when(condition).then(value)
-
-
 def _stopping(stops: pl.Expr, weight: pl.Expr, k: int | None) -> pl.Expr:
     """Return the sum over ranks of weight x how likely the user stops there, in random order."""
     counted = weight if k is None else pl.when(k >= POSITION).then(weight).otherwise(0.0)
@@ -204,9 +199,7 @@ def _stopping(stops: pl.Expr, weight: pl.Expr, k: int | None) -> pl.Expr:
     return (
         documents.filter(RETRIEVED)
         .implode()
-        .map_batches(
-            _stopped, return_dtype=pl.Float64, is_elementwise=True, returns_scalar=True
-        )
+        .map_batches(_stopped, return_dtype=pl.Float64, is_elementwise=True, returns_scalar=True)
     )
 
 
@@ -231,28 +224,25 @@ def _stopped(lists: pl.Series) -> pl.Series:
             (1 - pl.col("stop")).cum_prod().shift(1, fill_value=1.0).over("list").alias("reach"),
             (pl.col("stop") <= 0).sum().over(block).alias("never"),
         )
-        .with_columns((j <= pl.col("never")).cast(pl.Float64).alias("past"))
+        .with_columns(
+            pl.col("reach").gather(pl.col("start")).alias("arrived"),
+            (j <= pl.col("never")).cast(pl.Float64).alias("past"),
+        )
     )
     steps = rows.select((pl.col("ties") - pl.col("never")).max().fill_null(0)).item()
+    onward = pl.lit(1 - rows.get_column("stop")).gather(pl.col("start") + i - 1, null_on_oob=True)
     before = pl.when(j == 1).then(1.0).otherwise(pl.col("past").shift(1))
-    onward = 1 - pl.col("stop").gather((pl.col("start") + i - 1).clip(upper_bound=pl.len() - 1))
     drawn = (j / i).clip(0, 1)
     past = (1 - drawn) * pl.col("past") + drawn * onward * before
+    counted = rows.filter((pl.col("weight") > 0) | j.is_null())
     for step in range(1, steps + 1):
-        rows = rows.with_columns((pl.col("never") + step).alias("last")).with_columns(
+        counted = counted.with_columns((pl.col("never") + step).alias("last")).with_columns(
             pl.when(i <= pl.col("ties")).then(past).otherwise("past").alias("past")
         )
-    here = pl.col("reach").gather(pl.col("start")) * (before - pl.col("past"))
+    here = pl.col("arrived") * (before - pl.col("past"))
     return (
-        rows.group_by("list", maintain_order=True)
-        .agg()
-        .join(
-            rows.select("list", (here * pl.col("weight")).alias("value"))
-            .group_by("list")
-            .agg(pl.col("value").sum()),
-            on="list",
-            maintain_order="left",
-        )
-        .get_column("value")
-        .alias(lists.name)
+        counted.select("list", (here * pl.col("weight")).alias(lists.name))
+        .group_by("list", maintain_order=True)
+        .agg(pl.col(lists.name).sum())
+        .get_column(lists.name)
     )

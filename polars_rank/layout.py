@@ -36,6 +36,9 @@ Paths: TypeAlias = "str | os.PathLike[str] | Sequence[str | os.PathLike[str]]"
 #: Rows read at a time: large enough that Python's part is nothing, small enough for a cache.
 BATCH_ROWS = 250_000
 
+#: How many rows are looked at first.
+_GLIMPSE_ROWS = 100_000
+
 #: In memory, a row of a log while its partition is sorted takes about this many bytes a column.
 _SORT_BYTES = 48
 
@@ -136,31 +139,38 @@ def scan_log(
 
 def find_layout(log: pl.LazyFrame, keys: Sequence[str]) -> Layout:
     """Find out by one pass over the key columns how the rows of the lists lie."""
+    try:
+        # A log in no order shows it in its first rows, and need not be read through.
+        if _layout(log.head(_GLIMPSE_ROWS), keys) == "shuffled":
+            return "shuffled"
+        return _layout(log, keys)
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise unreadable(error) from error
+
+
+def _layout(log: pl.LazyFrame, keys: Sequence[str]) -> Layout:
     here, before = [pl.col(key) for key in keys], [pl.col(f"{key}:before") for key in keys]
     pairs = list(zip(here, before, strict=True))
-    log = log.select(*here, *(key.shift(1).name.suffix(":before") for key in here))
+    # One row per piece: where a key differs from that of the row before.
+    shifted = log.select(*here, *(key.shift(1).name.suffix(":before") for key in here))
+    pieces = shifted.with_row_index("row:").filter(
+        pl.any_horizontal(key.ne_missing(previous) for key, previous in pairs)
+        | (pl.col("row:") == 0)
+    )
     # Written from the last key to the first: a key decides where those before it are equal.
     falls = pl.lit(value=False)
     for key, previous in reversed(pairs):
         falls = (key < previous) | (key.eq_missing(previous) & falls)
-    starts = pl.any_horizontal(key.ne_missing(previous) for key, previous in pairs)
     nulls = pl.any_horizontal(key.is_null() for key in here)
-    lists = pl.struct(keys).hash()
-    try:
-        counted = log.select(
-            falls.fill_null(value=False).sum().alias("falls"),
-            nulls.sum().alias("nulls"),
-            starts.sum().alias("starts"),
-        ).collect(engine="streaming")
-        if counted["falls"].item() == 0 and counted["nulls"].item() == 0:
-            return "sorted"
-        distinct = log.filter(starts).select(lists.approx_n_unique()).collect(engine="streaming")
-        if counted["starts"].item() > 1.5 * distinct.item():
-            return "shuffled"
-        distinct = log.filter(starts).select(lists.n_unique()).collect(engine="streaming")
-    except (OSError, pl.exceptions.PolarsError) as error:
-        raise unreadable(error) from error
-    return "adjacent" if counted["starts"].item() == distinct.item() else "shuffled"
+    counted = pieces.select(
+        pl.len().alias("pieces"),
+        falls.fill_null(value=False).sum().alias("falls"),
+        nulls.sum().alias("nulls"),
+    ).collect(engine="streaming")
+    if counted["falls"].item() == 0 and counted["nulls"].item() == 0:
+        return "sorted"
+    lists = pieces.select(pl.struct(keys).hash().n_unique()).collect(engine="streaming").item()
+    return "adjacent" if counted["pieces"].item() == lists else "shuffled"
 
 
 def _scan(paths: Paths, options: dict[str, Any]) -> pl.LazyFrame:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
-import polars as pl
+from typing import TYPE_CHECKING, Literal
 
 from polars_rank.gain import Discount, Gain, linear, log2
 from polars_rank.metrics.metric import metric, one_of, ratio
 from polars_rank.ranked import IDEAL_RANK, JUDGED, LABEL, RANK, RETRIEVED, Cutoff, ideal_top, top
+
+if TYPE_CHECKING:
+    import polars as pl
 
 __all__ = ["cg", "dcg", "ideal_dcg", "ndcg"]
 

@@ -386,8 +386,8 @@ def utility(
     >>> df.ranking.utility(a=2)  # 2 x 2 - 1
     3.0
     """
-    tp, fp, fn, tn = _contingency(None, size, rel)
-    return a * tp + b * fp + c * fn + d * tn
+    tp, listed, wanted, rows = _margins(None, size, rel)
+    return a * tp + b * (listed - tp) + c * (wanted - tp) + d * (rows - listed - wanted + tp)
 
 
 @metric()
@@ -428,8 +428,8 @@ def fall_out(k: int | None = None, *, size: int | None = None, rel: float | None
     >>> df.ranking.fall_out(2)
     0.5
     """
-    _, fp, _, tn = _contingency(k, size, rel)
-    return ratio(fp, fp + tn)
+    tp, listed, wanted, rows = _margins(k, size, rel)
+    return ratio(listed - tp, rows - wanted)
 
 
 @metric()
@@ -470,8 +470,8 @@ def accuracy(k: int | None = None, *, size: int | None = None, rel: float | None
     >>> df.ranking.accuracy(2)
     0.75
     """
-    tp, fp, fn, tn = _contingency(k, size, rel)
-    return ratio(tp + tn, tp + fp + fn + tn)
+    tp, listed, wanted, rows = _margins(k, size, rel)
+    return ratio(rows - listed - wanted + 2 * tp, rows)
 
 
 @metric(low=-1)
@@ -512,17 +512,16 @@ def mcc(k: int | None = None, *, size: int | None = None, rel: float | None = No
     >>> df.ranking.mcc(2)
     1.0
     """
-    tp, fp, fn, tn = _contingency(k, size, rel)
-    product = (tp + fp) * (tp + fn) * (tn + fp) * (tn + fn)
-    return ratio(tp * tn - fp * fn, product.sqrt())
+    tp, listed, wanted, rows = _margins(k, size, rel)
+    product = listed * wanted * (rows - wanted) * (rows - listed)
+    return ratio(rows * tp - listed * wanted, product.sqrt())
 
 
-def _contingency(
+def _margins(
     k: int | None, size: int | None, rel: float | None
 ) -> tuple[pl.Expr, pl.Expr, pl.Expr, pl.Expr]:
-    """Return tp, fp, fn, tn: (relevant, other) x (among the first k, or not)."""
+    """Return tp, tp + fp, tp + fn and all four: of the margins, no order changes any."""
     rows = pl.len() if size is None else pl.lit(whole_number("size", size))
     listed = num_retrieved() if k is None else num_retrieved().clip(upper_bound=k)
     tp = top(relevant(rel), k).sum().cast(pl.Float64)
-    fp, fn = listed - tp, num_relevant(rel=rel) - tp
-    return tp, fp, fn, rows.cast(pl.Float64) - tp - fp - fn
+    return tp, listed, num_relevant(rel=rel), rows.cast(pl.Float64)

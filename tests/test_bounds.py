@@ -1,0 +1,163 @@
+"""`tie_bands` and `judgment_bounds` against what `evaluate` says of each case by itself."""
+
+from __future__ import annotations
+
+import polars as pl
+import polars_rank as pr
+import pytest
+from hypothesis import given
+from oracles import Doc
+from strategies import Lists, assert_close, log_of, logs, random_lists, shuffled
+
+METRICS = ["ndcg@3", "p@2", "recall@3", "ap", "rr", "err@3", "bpref", "rbp"]
+KNOWN = [name for name in METRICS if name != "bpref"]
+LISTS = random_lists(3)
+
+
+def grouped(lists: Lists) -> pl.DataFrame:
+    """The log with a group that is null for some lists."""
+    group = pl.col("query").cast(pl.Int64).mod(3)
+    return log_of(lists).with_columns(group=pl.when(group > 0).then(group))
+
+
+def column(result: pl.DataFrame, name: str, metrics: list[str] = METRICS) -> pl.DataFrame:
+    """One column of the bounds in the shape of `evaluate`."""
+    wide = [
+        result.filter(pl.col("metric") == metric).select(pl.col(name).alias(metric))
+        for metric in metrics
+    ]
+    return pl.concat(wide, how="horizontal")
+
+
+@given(lists=logs())
+def test_bands_are_those_of_evaluate(lists: Lists) -> None:
+    log = grouped(lists)
+    bands = pr.tie_bands(log, METRICS, by="group")
+    for ties, metrics in (("best", METRICS), ("expected", KNOWN), ("worst", METRICS)):
+        means = pr.evaluate(log, metrics, by="group", ties=ties)
+        assert_close(column(bands, ties, metrics), means.select(metrics))
+        assert bands["group"].unique(maintain_order=True).to_list() == means["group"].to_list()
+    assert (bands["best"] >= bands["worst"]).all()
+    assert bands.filter(metric="bpref")["expected"].is_null().all()
+
+
+def test_shares_of_ties() -> None:
+    # Four of six retrieved documents in one of three lists; two nulls are not tied.
+    scores = {1: (2.0, 2.0, 1.0, 1.0, None, None), 2: (1.0, 2.0), 3: (None,)}
+    lists = {q: [Doc(i, s, 1) for i, s in enumerate(found)] for q, found in scores.items()}
+    bands = pr.tie_bands(log_of(lists), "p@1")
+    assert bands.row(0)[-2:] == pytest.approx((1 / 3, 4 / 6))
+    nothing = pr.tie_bands(log_of({1: lists[3]}), "p@1")
+    assert nothing.row(0)[-2:] == (0, None)
+
+
+def test_bands_follow_the_conventions() -> None:
+    log = log_of(LISTS)
+    options = {"relevant": 2, "undefined": "skip", "queries": "judged", "unjudged": "removed"}
+    bands = pr.tie_bands(log, METRICS, **options)
+    means = pr.evaluate(log, METRICS, ties="worst", **options)
+    assert_close(column(bands, "worst"), means.select(METRICS))
+    hits = pr.Conventions(parameters={"average_precision.norm": "hits"})
+    assert pr.tie_bands(log, "ap@3", conventions=hits)["expected"].to_list() == [None]
+    assert pr.tie_bands(log, "ap@3")["expected"].null_count() == 0
+
+
+@given(lists=logs())
+def test_bounds_are_those_of_evaluate(lists: Lists) -> None:
+    log = grouped(lists)
+    bounds = pr.judgment_bounds(log, METRICS, by="group", relevant=2)
+    lower = pr.evaluate(log, METRICS, by="group", relevant=2)
+    assert_close(column(bounds, "lower"), lower.select(METRICS))
+    label = pl.when(pl.col("score").is_not_null()).then(2)
+    filled = log.with_columns(pl.coalesce("label", label))
+    keys = ["group", "query"]
+    cases = pl.concat(pr.per_query(case, METRICS, by="group", relevant=2) for case in (log, filled))
+    upper = (
+        cases.group_by(keys)
+        .agg(pl.col(METRICS).max().fill_null(0.0))
+        .group_by("group")
+        .agg(pl.col(METRICS).mean())
+        .sort("group")
+    )
+    assert_close(column(bounds, "upper"), upper.select(METRICS))
+    ks = (3, 2, 3, None, None, 3, None, None)
+    cutoffs = [pr.judged(k).alias(name) for name, k in zip(METRICS, ks, strict=True)]
+    judged = pr.evaluate(log, cutoffs, by="group", relevant=2)
+    assert_close(column(bounds, "judged"), judged.select(METRICS))
+
+
+def test_worked_example() -> None:
+    # Unjudged at rank 1 and 3: as relevant, R is 3 instead of 1.
+    log = pl.DataFrame({"query": 1, "score": [4, 3, 2, 1], "label": [None, 1, None, 0]})
+    bounds = pr.judgment_bounds(log, ["p@2", "recall@2", "ap", "rbp(p=0.5)"])
+    assert bounds["lower"].to_list() == pytest.approx([1 / 2, 1 / 1, 1 / 2, 0.5 * 0.5])
+    assert bounds["upper"].to_list() == pytest.approx([2 / 2, 1, 1, 0.5 * (1 + 0.5 + 0.25)])
+    assert bounds["judged"].to_list() == pytest.approx([1 / 2, 1 / 2, 2 / 4, 2 / 4])
+
+
+def test_upper_is_within_the_residual() -> None:
+    log = log_of(LISTS)
+    bounds = pr.judgment_bounds(log, "rbp")
+    ranks = pr.per_query(log, pl.col("rank").count().alias("n"))["n"]
+    beyond = (0.8 ** ranks.cast(pl.Float64)).mean()
+    residual = pr.evaluate(log, "rbp_residual")["rbp_residual"].item()
+    width = bounds["upper"].item() - bounds["lower"].item()
+    assert width == pytest.approx(residual - beyond)
+
+
+@pytest.mark.parametrize("dtype", [pl.Int8, pl.Int64, pl.Float32, pl.Boolean, pl.Null])
+@pytest.mark.parametrize("grade", [None, 3, 2.5])
+def test_grades(dtype: type[pl.DataType], grade: float | None) -> None:
+    log = pl.DataFrame({"query": 1, "score": [2, 1]}).with_columns(label=pl.lit(None, dtype))
+    bounds = pr.judgment_bounds(log, "cg@1", grade=grade)
+    assert bounds["lower"].item() == 0
+    assert bounds["upper"].item() == (grade or 1)
+
+
+@pytest.mark.parametrize("queries", ["judged", "retrieved", "both"])
+def test_which_queries(queries: str) -> None:
+    log = log_of(LISTS)
+    bounds = pr.judgment_bounds(log, METRICS, queries=queries, undefined="skip")
+    means = pr.evaluate(log, METRICS, queries=queries, undefined="skip")
+    assert_close(column(bounds, "lower"), means.select(METRICS))
+
+
+@pytest.mark.parametrize("function", [pr.tie_bands, pr.judgment_bounds])
+def test_kinds_and_engines(function: object) -> None:
+    log = grouped(LISTS)
+    eager = function(log, METRICS, by="group")
+    lazy = function(log.lazy(), METRICS, by="group")
+    assert isinstance(lazy, pl.LazyFrame)
+    assert_close(lazy.collect(engine="in-memory"), eager)
+    assert_close(lazy.collect(engine="streaming"), eager)
+    assert_close(function(shuffled(log), METRICS, by="group"), eager)
+    assert function(log.to_arrow(), METRICS, by="group").equals(eager)
+    plan = lazy.show_graph(plan_stage="physical", engine="streaming", raw_output=True)
+    assert "in-memory-map" not in plan
+    assert eager["metric"].to_list()[: len(METRICS)] == METRICS
+    empty = function(log.clear(), METRICS)
+    assert empty["metric"].to_list() == METRICS
+    assert function(log.clear(), METRICS, by="group").height == 0
+
+
+def test_own_names_of_columns() -> None:
+    log = log_of(LISTS)
+    renamed = log.rename({"query": "q", "doc": "d", "score": "s", "label": "y"})
+    names = {"query": "q", "doc": "d", "score": "s", "label": "y"}
+    for function in (pr.tie_bands, pr.judgment_bounds):
+        assert_close(function(renamed, METRICS, **names), function(log, METRICS))
+
+
+def test_refused() -> None:
+    log = grouped(LISTS)
+    with pytest.raises(pr.ArgumentError, match="`ties` cannot be chosen here"):
+        pr.tie_bands(log, "rr", ties="best")
+    with pytest.raises(pr.ArgumentError, match="`unjudged` cannot be chosen here"):
+        pr.judgment_bounds(log, "rr", unjudged="removed")
+    for grade in (True, "high", float("nan")):
+        with pytest.raises(pr.ArgumentError, match="`grade` must be a number"):
+            pr.judgment_bounds(log, "rr", grade=grade)
+    with pytest.raises(pr.ArgumentError, match="`by` names the column 'metric'"):
+        pr.tie_bands(log.rename({"group": "metric"}), "rr", by="metric")
+    with pytest.raises(pr.SchemaError, match="'labels'"):
+        pr.judgment_bounds(log, "rr", label="labels")

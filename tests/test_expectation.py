@@ -1,0 +1,197 @@
+"""`ties="expected"` against the mean over all permutations, scikit-learn, and properties."""
+
+from __future__ import annotations
+
+import inspect
+import random
+
+import oracles
+import polars as pl
+import polars_rank as pr
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from oracles import Doc
+from polars_rank.expectation import EXPECTATIONS, LINEAR, SAME_IN_ANY_ORDER
+from polars_rank.metrics.metric import REGISTER, Metric
+from strategies import Lists, _plain, assert_close, every_metric, log_of, logs, shuffled
+
+CLOSED = LINEAR | SAME_IN_ANY_ORDER | EXPECTATIONS.keys()
+METRICS = [m for m in every_metric(1, 2, 3, 8) if m.function.__name__ in CLOSED]
+MORE = [
+    pr.ndcg(3, gain="exp2", discount="reciprocal"),
+    pr.ndcg(gain={-1: 0, 0: 0, 1: 3, 2: 4, 3: 5, 4: 9}, ideal="retrieved", depth="retrieved"),
+    pr.dcg(2, discount=pr.jarvelin(2)),
+    pr.precision(2, depth="retrieved"),
+    pr.precision(3, short="null"),
+    pr.fbeta(3, beta=2),
+    pr.r_precision(multiple=0.5),
+    pr.average_precision(2, norm="min"),
+    pr.average_precision(norm="hits"),
+    pr.err(3, max_grade=4),
+    pr.pfound(3, max_grade=4, decay=0.5),
+    pr.judged(2, depth="retrieved"),
+    pr.mcc(2, size=20),
+]
+#: Higher labels first is best for these, and for those in `LOW` it is worst.
+LOW = {"fall_out", "average_relevance_position", "unjudged", "rbp_residual"}
+
+
+def small_lists(seed: int) -> Lists:
+    """Short lists with many ties, for all their orders are looked at."""
+    draw = random.Random(seed)
+
+    def docs() -> list[Doc]:
+        ids = draw.sample(range(30), draw.randint(1, 6))
+        scores, labels = (None, 0.0, 0.5, 0.5, 0.5), (None, -1, 0, 0, 1, 1, 2, 3, 4)
+        return [Doc(doc, draw.choice(scores), draw.choice(labels)) for doc in ids]
+
+    return {query: docs() for query in range(40)}
+
+
+SMALL = small_lists(1)
+FOUND = pr.per_query(log_of(SMALL), [*METRICS, *MORE], ties="expected")
+
+
+def expected(log: object, metrics: list[Metric] = METRICS, **options: object) -> pl.DataFrame:
+    return pr.per_query(log, metrics, ties="expected", **options)
+
+
+@pytest.mark.parametrize("metric", [*METRICS, *MORE], ids=str)
+def test_mean_over_all_orders(metric: Metric) -> None:
+    oracle = getattr(oracles, metric.function.__name__)
+    arguments = {name: _plain(value) for name, value in metric.arguments.items()}
+    means = [oracles.expected(oracle, docs, **arguments) for docs in SMALL.values()]
+    truth = pl.Series(metric.output_name, means, strict=False)
+    assert_close(FOUND.select(metric.output_name), truth.to_frame())
+
+
+def test_worked_example() -> None:
+    # Relevant at rank 1, 2 or 3 of three tied documents, below one that is not relevant.
+    log = pl.DataFrame({"query": 1, "score": [9, 1, 1, 1], "label": [0, 1, 0, 0]})
+    metrics = ["p@2", "rr", "ap", "hit_rate@3", "rbp(p=0.5)"]
+    values = pr.per_query(log, metrics, ties="expected").row(0)[1:]
+    reciprocal = (1 / 2 + 1 / 3 + 1 / 4) / 3
+    assert values == pytest.approx(
+        [1 / 3 / 2, reciprocal, reciprocal, 2 / 3, 0.5 * (1 / 2 + 1 / 4 + 1 / 8) / 3], abs=1e-15
+    )
+
+
+@pytest.mark.parametrize("k", [None, 1, 5, 20])
+def test_scikit_learn(k: int | None) -> None:
+    sklearn = pytest.importorskip("sklearn.metrics", reason="scikit-learn is not installed")
+    draw = random.Random(2)
+    labels = [[draw.choice((0, 0, 1, 2, 5)) for _ in range(40)] for _ in range(50)]
+    scores = [[draw.randint(0, 9) / 10 for _ in range(40)] for _ in range(50)]
+    log = pl.DataFrame({"query": range(50), "score": scores, "label": labels})
+    found = pr.per_query(
+        log.explode("score", "label", empty_as_null=True),
+        [pr.ndcg(k).alias("ndcg"), pr.dcg(k).alias("dcg")],
+        ties="expected",
+    )
+    for query in range(50):
+        pair = [labels[query]], [scores[query]]
+        theirs = (sklearn.ndcg_score(*pair, k=k), sklearn.dcg_score(*pair, k=k))
+        assert found.row(query)[1:] == pytest.approx(theirs, abs=1e-9)
+
+
+@given(lists=logs())
+def test_between_worst_and_best(lists: Lists) -> None:
+    log = log_of(lists)
+    mean, best, worst = (pr.per_query(log, METRICS, ties=t) for t in ("expected", "best", "worst"))
+    for metric in METRICS:
+        name = metric.output_name
+        low, high = (best, worst) if metric.function.__name__ in LOW else (worst, best)
+        # Of documents that are worth the same, a rule for ties still tells the judged from others.
+        slack = 1 if "judged" in name else 1e-9
+        within = (low[name] <= mean[name] + slack) & (mean[name] <= high[name] + slack)
+        assert within.all(), metric
+        assert low[name].is_null().equals(mean[name].is_null()), metric
+
+
+@given(lists=logs())
+def test_without_ties(lists: Lists) -> None:
+    log = log_of(lists).with_columns(score=pl.col("score") + pl.col("doc") / 1000)
+    assert_close(expected(log), pr.per_query(log, METRICS, ties="doc"))
+
+
+@given(lists=logs(), seed=st.integers(0, 99))
+def test_order_of_rows_is_irrelevant(lists: Lists, seed: int) -> None:
+    log = log_of(lists)
+    assert_close(expected(shuffled(log, seed)), expected(log))
+    assert_close(expected(shuffled(log, seed).drop("doc")), expected(log))
+
+
+@given(lists=logs())
+def test_engines(lists: Lists) -> None:
+    log = log_of(lists)
+    lazy = expected(log.lazy())
+    assert isinstance(lazy, pl.LazyFrame)
+    assert_close(lazy.collect(engine="in-memory"), expected(log))
+    assert_close(lazy.collect(engine="streaming"), expected(log))
+
+
+def test_streams() -> None:
+    plan = expected(log_of(SMALL).lazy()).show_graph(
+        plan_stage="physical", engine="streaming", raw_output=True
+    )
+    assert "in-memory-map" not in plan
+
+
+def test_evaluate_is_the_mean() -> None:
+    log = log_of(SMALL)
+    metrics = ["ndcg@3", "err@3", "rr"]
+    means = pr.evaluate(log, metrics, ties="expected").drop("queries")
+    lists = pr.per_query(log, metrics, ties="expected").select(metrics).fill_null(0.0)
+    assert_close(means, lists.mean())
+    filtered = pr.evaluate(log, metrics, ties="expected", queries="both", unjudged="removed")
+    assert filtered["queries"].item() < len(SMALL)
+
+
+def test_large_block() -> None:
+    # All 2000 documents are tied: ERR of equally good documents is that of any order.
+    log = pl.DataFrame({"query": 1, "score": [1.0] * 2000, "label": [1] * 2000})
+    metrics = ["err(max_grade=1)", "rr", "ap", "ndcg", "hit_rate@1", "p@7"]
+    assert_close(pr.evaluate(log, metrics, ties="expected"), pr.evaluate(log, metrics))
+
+
+def test_empty_log() -> None:
+    assert expected(log_of({})).height == 0
+    nothing_found = log_of({1: [Doc(1, None, 1)]})
+    assert expected(nothing_found, [pr.err(), pr.reciprocal_rank()]).row(0) == (1, 0, 0)
+
+
+@pytest.mark.parametrize("name", sorted(EXPECTATIONS))
+def test_same_parameters(name: str) -> None:
+    assert inspect.signature(EXPECTATIONS[name]) == inspect.signature(REGISTER[name])
+
+
+def test_other_metrics_are_refused() -> None:
+    log = log_of(SMALL)
+    for name in REGISTER.keys() - CLOSED:
+        metric = next(m for m in every_metric() if m.function.__name__ == name)
+        with pytest.raises(pr.ArgumentError, match=rf"{name} has no closed form .*, ndcg,"):
+            expected(log, [metric])
+    with pytest.raises(pr.ArgumentError, match="norm='hits'.* at a cutoff"):
+        expected(log, [pr.average_precision(2, norm="hits")])
+    with pytest.raises(pr.ArgumentError, match="takes metrics, not an expression over ranks"):
+        expected(log, [pr.ndcg(3) * 2])
+
+
+def test_own_expressions() -> None:
+    lists = pr.per_query(log_of(SMALL), [pl.len().alias("n"), "rr"], ties="expected")
+    assert lists["n"].to_list() == list(map(len, SMALL.values()))
+
+
+def test_rank_has_no_expectation() -> None:
+    with pytest.raises(pr.ArgumentError, match="no order itself"):
+        pr.rank(log_of(SMALL), ties="expected")
+
+
+def test_rows_are_checked() -> None:
+    log = pl.DataFrame({"query": [1, 1], "doc": [1, 1], "score": [1.0, 2.0], "label": [0, 1]})
+    with pytest.raises(pr.DataError, match="duplicates"):
+        expected(log, [pr.ndcg()])
+    assert expected(log, [pr.ndcg()], duplicates="max").row(0) == (1, 1.0)
+    with pytest.raises(pr.DataError, match="too large"):
+        expected(log.with_columns(doc=pl.col("score"), label=99), [pr.ndcg(gain="exp2")])
