@@ -139,6 +139,46 @@ def mapping(gains: Mapping[float, float]) -> Gain:
     return mapped
 
 
+def at_least(lowest: float, gain: Gain = linear) -> Gain:
+    """Gain 0 for labels below the lowest that is worth anything, another gain for the others.
+
+    Parameters
+    ----------
+    lowest
+        The lowest label with a gain: 0 to make no penalty of negative labels, as trec_eval does.
+    gain
+        The gain of the other labels.
+
+    Returns
+    -------
+    Gain
+        A function of the label; null where the label is null.
+
+    Raises
+    ------
+    ArgumentError
+        For a `lowest` that is not a number.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> import polars_rank as pr
+    >>> pl.select(pr.at_least(0)(pl.Series([-1, 0, 2]))).to_series().to_list()
+    [0.0, 0.0, 2.0]
+    """
+    if isinstance(lowest, bool) or not isinstance(lowest, (int, float)):
+        message = f"`lowest` must be a number, the lowest label with a gain; found {lowest!r}"
+        raise ArgumentError(message)
+
+    def gain_from(label: pl.Expr) -> pl.Expr:
+        label = _expression(label)
+        return pl.when(label < lowest).then(0.0).otherwise(gain(label))
+
+    more = "" if gain is linear else f", {getattr(gain, '__name__', gain)}"
+    gain_from.__name__ = f"at_least({lowest}{more})"
+    return gain_from
+
+
 def log2(rank: pl.Expr) -> pl.Expr:
     """Discount 1 / log2(rank + 1): 1 at rank 1, 0.63 at rank 2, 0.5 at rank 3.
 

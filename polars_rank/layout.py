@@ -40,7 +40,7 @@ BATCH_ROWS = 250_000
 _GLIMPSE_ROWS = 100_000
 
 #: In memory, a row of a log while its partition is sorted takes about this many bytes a column.
-_SORT_BYTES = 48
+_SORT_BYTES = 64
 
 
 def number_column(keys: Sequence[str]) -> str:
@@ -213,12 +213,13 @@ def _numbered(
             if budget is None
             else _sorted(needed, keys, budget, reading)
         )
-        for piece in _number(pieces, keys, number):
-            batch = piece if predicate is None else piece.filter(predicate)
+        numbered = _number(pieces, keys, number)
+        for batch in (part for piece in numbered for part in piece.iter_slices(BATCH_ROWS)):
+            rows = batch if predicate is None else batch.filter(predicate)
             if n_rows is not None:
-                batch = batch.head(n_rows)
-                n_rows -= batch.height
-            yield batch.select(columns)
+                rows = rows.head(n_rows)
+                n_rows -= rows.height
+            yield rows.select(columns)
             if n_rows == 0:
                 return
 
