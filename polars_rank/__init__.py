@@ -8,7 +8,19 @@ from polars_rank import datasets
 from polars_rank import metrics as families
 from polars_rank.bounds import judgment_bounds, tie_bands
 from polars_rank.catalogue import metrics
-from polars_rank.conventions import POLARS_RANK, Conventions
+from polars_rank.conventions import (
+    CATBOOST,
+    IR_MEASURES,
+    LIGHTGBM,
+    POLARS_RANK,
+    RANX,
+    SKLEARN,
+    TORCHMETRICS,
+    TREC_EVAL,
+    TREC_EVAL_9,
+    XGBOOST,
+    Conventions,
+)
 from polars_rank.curves import pr_curve, rank_curve
 from polars_rank.errors import (
     ArgumentError,
@@ -19,7 +31,8 @@ from polars_rank.errors import (
     SourceError,
 )
 from polars_rank.evaluation import evaluate, per_query
-from polars_rank.gain import exp2, jarvelin, linear, log, log2, mapping, reciprocal
+from polars_rank.explanation import explain, explain_difference
+from polars_rank.gain import at_least, exp2, jarvelin, linear, log, log2, mapping, reciprocal
 from polars_rank.layout import scan_log
 from polars_rank.metrics import *
 from polars_rank.namespace import Ranking
@@ -32,7 +45,16 @@ from polars_rank.trec import scan_qrels, scan_trec_run, write_qrels, write_trec_
 __version__ = "0.1.0"
 
 __all__ = [
+    "CATBOOST",
+    "IR_MEASURES",
+    "LIGHTGBM",
     "POLARS_RANK",
+    "RANX",
+    "SKLEARN",
+    "TORCHMETRICS",
+    "TREC_EVAL",
+    "TREC_EVAL_9",
+    "XGBOOST",
     "ArgumentError",
     "Conventions",
     "DataError",
@@ -41,9 +63,12 @@ __all__ = [
     "Ranking",
     "SchemaError",
     "SourceError",
+    "at_least",
     "datasets",
     "evaluate",
     "exp2",
+    "explain",
+    "explain_difference",
     "from_lists",
     "jarvelin",
     "join_judgments",

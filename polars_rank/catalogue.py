@@ -29,9 +29,8 @@ def metrics() -> pl.DataFrame:
     --------
     >>> import polars as pl
     >>> import polars_rank as pr
-    >>> from polars_rank.catalogue import metrics
-    >>> metrics().filter(pl.col("metric") == "rbp").row(0)[1:4]
-    ('@k, p=0.8, rel=None', 0.0, 1.0)
+    >>> pr.metrics().filter(pl.col("metric") == "hit_rate").row(0)[1:4]
+    ('@k, rel=None', 0.0, 1.0)
     """
     aliases: dict[str, list[str]] = {name: [] for name in REGISTER}
     for alias, (name, fixed) in ALIASES.items():

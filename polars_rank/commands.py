@@ -40,7 +40,7 @@ app = typer.Typer(
 
 # What typer reads as the type of an option must exist when the program runs.
 Format = Literal["table", "csv", "json", "parquet"]
-Ties = Literal["doc", "doc_ascending", "best", "worst", "input"]
+Ties = Literal["doc", "doc_ascending", "best", "worst", "input", "expected"]
 Undefined = Literal["zero", "skip", "one", "null"]
 Duplicates = Literal["error", "max", "first"]
 Layout = Literal["auto", "sorted", "adjacent", "shuffled"]

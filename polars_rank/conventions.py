@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, TypeAlias
 
-from polars_rank.errors import ArgumentError
+from polars_rank.errors import ArgumentError, hint
+from polars_rank.gain import at_least
 from polars_rank.metrics.metric import Metric, one_of
 from polars_rank.ranking import Ties  # noqa: TC001  (dataclasses read their annotations)
 
@@ -47,15 +49,26 @@ class Conventions:
         list before ranks are given (a condensed list).
     float32_scores
         Whether scores are compared as 32-bit floats.
+    gain_from
+        The lowest label with a gain: those below it have gain 0, whatever the gain. None: every
+        label has the gain that the gain says, negative ones as a penalty.
     parameters
         Defaults for parameters of metrics: `{"gain": "exp2"}` for every metric that has the
         parameter, `{"average_precision.norm": "min"}` for one. What is given to a metric itself
         comes first.
+    exceptions
+        Metrics for which other choices hold: `{"reciprocal_rank": {"ties": "input"}}`; "@k"
+        behind the name, as in "reciprocal_rank@k", is for the metric with a cutoff only. `name`
+        and `queries` are the same for all.
 
     Raises
     ------
     ArgumentError
         For a choice that does not exist.
+
+    Notes
+    -----
+    Lists are ranked once for each different order that the exceptions ask for.
 
     Examples
     --------
@@ -71,7 +84,9 @@ class Conventions:
     queries: Queries = "all"
     unjudged: Unjudged = "nonrelevant"
     float32_scores: bool = False
+    gain_from: float | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
+    exceptions: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for choice, allowed in _CHOICES.items():
@@ -84,25 +99,54 @@ class Conventions:
             )
             raise ArgumentError(message)
 
+        excepted = [choice.name for choice in fields(self) if choice.name not in _COMMON]
+        for choices in self.exceptions.values():
+            for choice in choices:
+                if choice not in excepted:
+                    message = (
+                        f"`exceptions` must change {', '.join(map(repr, excepted))}; found "
+                        f"{choice!r}.{hint(choice, excepted)}"
+                    )
+                    raise ArgumentError(message)
+            replace(self, exceptions={}, **choices)
+
     def but(self, **choices: Any) -> Conventions:
-        """Return the same conventions with those choices changed that are not None."""
+        """Return the same conventions, for all metrics, with those choices that are not None."""
         known = {choice.name for choice in fields(self)}
         given = {key: value for key, value in choices.items() if value is not None and key in known}
-        return replace(self, **given) if given else self
+        if not given:
+            return self
+        exceptions = {
+            metric: {key: value for key, value in own.items() if key not in given}
+            for metric, own in self.exceptions.items()
+        }
+        return replace(self, **{"exceptions": exceptions, **given})
+
+    def of(self, metric: object) -> Conventions:
+        """Return the conventions for one metric, without exceptions."""
+        own: Mapping[str, Any] = {}
+        if isinstance(metric, Metric):
+            name = metric.function.__name__
+            own = self.exceptions.get(name, own)
+            if metric.arguments.get("k") is not None:
+                own = self.exceptions.get(f"{name}@k", own)
+        return replace(self, exceptions={}, **own) if self.exceptions else self
 
     def apply(self, metric: Metric) -> Metric:
         """Return the metric with these conventions' defaults for parameters not given to it."""
         accepted = inspect.signature(metric.function).parameters
         own = f"{metric.function.__name__}."
-        general = {key: value for key, value in self.parameters.items() if key in accepted}
-        special = {
-            key.removeprefix(own): value
-            for key, value in self.parameters.items()
-            if key.startswith(own)
-        }
-        if not general and not special:
-            return metric
-        return metric.with_defaults({**general, **special})
+        agreed = self.of(metric)
+        parameters = {key: value for key, value in agreed.parameters.items() if key in accepted}
+        for key, value in agreed.parameters.items():
+            if key.startswith(own):
+                parameters[key.removeprefix(own)] = value
+        if parameters:
+            metric = metric.with_defaults(parameters)
+        if "gain" in accepted and agreed.gain_from is not None:
+            gain = metric.arguments.get("gain", accepted["gain"].default)
+            metric = metric.but(gain=at_least(agreed.gain_from, gain))
+        return metric
 
     def counts_as(self, metric: str) -> Undefined:
         """Return what the metric of that name counts as where it is undefined."""
@@ -111,4 +155,115 @@ class Conventions:
         return self.undefined
 
 
+#: What is decided for all metrics at once.
+_COMMON = ("name", "queries", "undefined", "exceptions")
+
+#: "Above a half" as the lowest label for which that is so.
+_OVER_HALF = math.nextafter(0.5, 1)
+
 POLARS_RANK = Conventions()
+
+#: trec_eval 10 with `-c`: topics that the run lacks count as 0.
+TREC_EVAL = Conventions(
+    name="trec_eval 10",
+    ties="doc",
+    queries="judged",
+    gain_from=0,
+    parameters={"rounding": "nearest", "rbp.p": 0.9, "rbp_residual.p": 0.9},
+)
+
+#: trec_eval 9, and pytrec_eval, which is made of it: topics that both files have.
+TREC_EVAL_9 = Conventions(
+    name="trec_eval 9",
+    ties="doc",
+    queries="both",
+    float32_scores=True,
+    gain_from=0,
+    parameters={"rounding": "up"},
+)
+
+#: ir_measures with its default providers, each of which orders tied documents in its own way.
+IR_MEASURES = Conventions(
+    name="ir_measures",
+    ties="doc",
+    undefined={"pair_accuracy": "skip", "*": "zero"},
+    queries="judged",
+    float32_scores=True,
+    gain_from=0,
+    parameters={"err.max_grade": 4, "judged.depth": "retrieved", "rounding": "up"},
+    exceptions={
+        "err": {"float32_scores": False},
+        **{
+            name: {"ties": "doc_ascending", "float32_scores": False}
+            for name in ("reciprocal_rank@k", "judged", "compat")
+        },
+        **{
+            name: {"ties": "input", "float32_scores": False}
+            for name in (
+                *("rbp", "bpm", "sdcg", "nerr8", "nerr9", "nerr10", "nerr11", "inst", "insq"),
+                "pair_accuracy",
+            )
+        },
+    },
+)
+
+#: ranx with `make_comparable=True`.
+RANX = Conventions(
+    name="ranx", ties="input", queries="judged", gain_from=1, parameters={"rbp.graded": True}
+)
+
+SKLEARN = Conventions(
+    name="scikit-learn",
+    ties="expected",
+    undefined={
+        "label_ranking_average_precision": "one",
+        "roc_auc": "null",
+        "partial_auc": "null",
+        "*": "zero",
+    },
+)
+
+#: torchmetrics; its order of tied documents is not defined but for NDCG.
+TORCHMETRICS = Conventions(
+    name="torchmetrics",
+    ties="input",
+    float32_scores=True,
+    parameters={"average_precision.norm": "hits"},
+    exceptions={"ndcg": {"ties": "expected"}},
+)
+
+LIGHTGBM = Conventions(
+    name="LightGBM",
+    ties="input",
+    relevant=_OVER_HALF,
+    undefined="one",
+    parameters={"gain": "exp2", "average_precision.norm": "min"},
+)
+
+XGBOOST = Conventions(
+    name="XGBoost",
+    ties="input",
+    undefined="one",
+    float32_scores=True,
+    parameters={"gain": "exp2", "average_precision.norm": "min", "precision.depth": "retrieved"},
+)
+
+CATBOOST = Conventions(
+    name="CatBoost",
+    ties="worst",
+    relevant=_OVER_HALF,
+    undefined={"ndcg": "one", "recall": "one", "*": "zero"},
+    parameters={"average_precision.norm": "min"},
+)
+
+PRESETS = (
+    TREC_EVAL,
+    TREC_EVAL_9,
+    IR_MEASURES,
+    RANX,
+    SKLEARN,
+    TORCHMETRICS,
+    LIGHTGBM,
+    XGBOOST,
+    CATBOOST,
+)

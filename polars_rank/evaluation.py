@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import polars as pl
@@ -14,7 +15,7 @@ from polars_rank.metrics.metric import Metric, one_of
 from polars_rank.naming import output_name, resolve
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from polars_rank.ranking import Duplicates, Ties
 
@@ -236,16 +237,35 @@ def _counted(lists: pl.LazyFrame, queries: Queries) -> pl.LazyFrame:
 
 def _mean(metric: pl.Expr, conventions: Conventions) -> pl.Expr:
     name = output_name(metric)
-    function = metric.function.__name__ if isinstance(metric, Metric) else name
     value = pl.col(name)
     if conventions.queries != "all":
         value = value.filter(_COUNTED[conventions.queries])
-    undefined = conventions.counts_as(function)
+    undefined = counted_as(metric, conventions)
+    if isinstance(undefined, float):
+        value = value.fill_null(undefined)
+    mean = _AGGREGATES[metric.aggregate if isinstance(metric, Metric) else "mean"](value)
     if undefined == "null":
-        return pl.when(value.null_count() == 0).then(value.mean()).alias(name)
-    if undefined == "skip":
-        return value.mean()
-    return value.fill_null({"zero": 0.0, "one": 1.0}[undefined]).mean()
+        return pl.when(value.null_count() == 0).then(mean).alias(name)
+    return mean
+
+
+_AGGREGATES: dict[str, Callable[[pl.Expr], pl.Expr]] = {
+    "mean": pl.Expr.mean,
+    "sum": pl.Expr.sum,
+    "geometric": lambda value: value.mean().exp(),
+}
+
+
+def counted_as(metric: pl.Expr, conventions: Conventions) -> float | Undefined:
+    """Return the value that an undefined one is replaced by in the mean, or "skip" or "null"."""
+    name = metric.function.__name__ if isinstance(metric, Metric) else output_name(metric)
+    undefined = conventions.counts_as(name)
+    if undefined not in ("zero", "one"):
+        return undefined
+    value = 1.0 if undefined == "one" else 0.0
+    if isinstance(metric, Metric) and metric.aggregate == "geometric":  # of logarithms
+        return math.log(max(value, metric.arguments.get("floor", 1e-5)))
+    return value
 
 
 def _check_names(metrics: list[pl.Expr], taken: list[str]) -> None:

@@ -244,7 +244,7 @@ def _whole_lists(batches: Iterator[pl.DataFrame], keys: list[str]) -> Iterator[p
         if batch.is_empty():
             continue
         runs = _runs(batch, keys)
-        last_starts = int(runs.search_sorted(runs[-1], side="left"))  # type: ignore[arg-type]
+        last_starts = int(runs.search_sorted(runs[-1], side="left"))
         if last_starts == 0 and held and _same_list(held[-1], batch, keys):
             held.append(batch)
             continue

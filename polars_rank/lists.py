@@ -9,6 +9,7 @@ in order, for a group that has passed is never looked at again.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -40,6 +41,37 @@ PRESENCE = ["__judged", "__found"]
 
 
 def per_list(
+    log: pl.LazyFrame,
+    metrics: list[pl.Expr],
+    columns: Columns,
+    keep: list[str],
+    conventions: Conventions,
+    *,
+    duplicates: Duplicates,
+    progress: bool,
+) -> pl.LazyFrame:
+    """Evaluate all lists, once for each order of documents that the conventions ask for."""
+    parts: list[tuple[Conventions, list[pl.Expr]]] = []
+    for metric in metrics:
+        own = conventions.of(metric)
+        known = next((part for agreed, part in parts if agreed == own), None)
+        if known is None:
+            parts.append((own, [metric]))
+        else:
+            known.append(metric)
+    (first, wanted), *others = parts
+    each = partial(_in_one_order, log, duplicates=duplicates, progress=progress)
+    lists = each(wanted, columns, keep, first)
+    if not others:
+        return lists
+    # The lists are the same, and in the same order.
+    more = [each(part, columns, keep, own).select(map(output_name, part)) for own, part in others]
+    names = lists.collect_schema().names()[: -len(wanted)]
+    together = pl.concat([lists, *more], how="horizontal")
+    return together.select(*names, *map(output_name, metrics))
+
+
+def _in_one_order(
     log: pl.LazyFrame,
     metrics: list[pl.Expr],
     columns: Columns,

@@ -254,10 +254,19 @@ def average_precision(
 
 
 def rbp(
-    docs: Docs, k: int | None = None, *, p: float = 0.8, rel: float = 1, ties: str = "doc"
+    docs: Docs,
+    k: int | None = None,
+    *,
+    p: float = 0.8,
+    graded: bool = False,
+    rel: float = 1,
+    ties: str = "doc",
 ) -> float:
     """RBP@k = (1 - p) sum_{i<=k} rel_i p^(i-1); Moffat & Zobel 2008."""
-    return (1 - p) * math.fsum(p**i for i, hit in enumerate(flags(docs, k, rel, ties)) if hit)
+    hits = ranked(docs, ties)[:k]
+    return (1 - p) * math.fsum(
+        (d.label if graded else 1) * p**i for i, d in enumerate(hits) if is_relevant(d, rel)
+    )
 
 
 # -- Curves and pairs -----------------------------------------------------------------------------
@@ -312,9 +321,16 @@ def num_relevant(docs: Docs, *, rel: float = 1, ties: str = "doc") -> int:
     return len(relevant(docs, rel))
 
 
-def num_relevant_retrieved(docs: Docs, *, rel: float = 1, ties: str = "doc") -> int:
-    """hits = number of relevant retrieved documents."""
-    return len(relevant(retrieved(docs), rel))
+def num_queries(docs: Docs, *, ties: str = "doc") -> int:
+    """1 for each list."""
+    return 1
+
+
+def num_relevant_retrieved(
+    docs: Docs, k: int | None = None, *, rel: float = 1, ties: str = "doc"
+) -> int:
+    """hits = number of relevant documents among the first k."""
+    return len(relevant(ranked(docs, ties)[:k], rel))
 
 
 def num_nonrelevant_judged_retrieved(docs: Docs, *, rel: float = 1, ties: str = "doc") -> int:

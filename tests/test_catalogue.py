@@ -51,6 +51,8 @@ METRICS = [
     pr.top_k_accuracy(1),
     pr.compat(p=0.6),
     pr.compat(normalize=False),
+    pr.rbp(3, p=0.4, graded=True),
+    pr.num_relevant_retrieved(3),
 ]
 
 WITH_REL = [
@@ -116,9 +118,10 @@ def test_rel_is_the_threshold_of_the_call() -> None:
 
 def test_geometric_mean_of_average_precision() -> None:
     lists = random_lists(seed=14)
-    means = pr.evaluate(log_of(lists), "log_average_precision", undefined="skip")
     known = [docs for docs in lists.values() if oracles.relevant(docs)]
-    assert math.exp(means.to_series(-1).item()) == pytest.approx(oracles.gmap(known), rel=1e-12)
+    for undefined, counted in (("skip", known), ("zero", list(lists.values()))):
+        found = pr.evaluate(log_of(lists), "gm_map", undefined=undefined).item(0, "gm_map")
+        assert found == pytest.approx(oracles.gmap(counted), rel=1e-12)
 
 
 @pytest.mark.parametrize(

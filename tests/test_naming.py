@@ -131,7 +131,7 @@ UNREADABLE = {
     "parameter without a name": ("ndcg(10)", "cannot read the parameters in 'ndcg(10)'"),
     "parameter that is no value": ("rbp(p=open('x'))", "cannot read the parameters"),
     "unknown function": ("dcg(discount=ln)", "cannot read the parameters"),
-    "unknown parameter": ("ndcg(gains='exp2')", "does not fit the parameters of ndcg"),
+    "unknown parameter": ("ndcg(gian='exp2')", "does not fit the parameters of ndcg"),
     "cutoff that it does not take": ("roc_auc@5", "does not fit the parameters of roc_auc"),
     "unknown gain": ("ndcg(gain='exp')", "`gain` must be 'linear', 'exp2'"),
     "k twice": ("ndcg(k=5)@10", "`k` is given twice in 'ndcg(k=5)@10'"),

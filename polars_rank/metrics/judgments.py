@@ -154,9 +154,9 @@ def bpref(*, form: Literal["min", "R"] = "min", rel: float | None = None) -> pl.
     return ratio(terms.sum(), wanted)
 
 
-@metric(low=None, high=0, perfect=0)
+@metric(low=None, high=0, perfect=0, aggregate="geometric")
 def log_bpref(*, floor: float = 1e-5, rel: float | None = None) -> pl.Expr:
-    r"""Logarithm of bpref: exp of its mean is the geometric mean of bpref.
+    r"""Logarithm of bpref for each list; over lists, its geometric mean.
 
     $$\ln \max(\mathrm{bpref}, floor)$$
 
@@ -170,7 +170,8 @@ def log_bpref(*, floor: float = 1e-5, rel: float | None = None) -> pl.Expr:
     Returns
     -------
     Metric
-        One Float64, 0 or less, per list; null where no document is relevant.
+        One Float64, 0 or less, per list; null where no document is relevant. `evaluate` gives
+        the geometric mean of bpref; a list that counts as zero counts as the floor.
 
     Raises
     ------
@@ -186,8 +187,10 @@ def log_bpref(*, floor: float = 1e-5, rel: float | None = None) -> pl.Expr:
     >>> import polars as pl
     >>> import polars_rank
     >>> df = pl.DataFrame({"query": 1, "score": [2.0, 1.0], "label": [1, 0]})
-    >>> df.ranking.log_bpref()
+    >>> df.ranking.per_query("log_bpref").item(0, 1)  # ln 1
     0.0
+    >>> df.ranking.log_bpref()
+    1.0
     """
     positive("floor", floor)
     return bpref(rel=rel).clip(floor).log()

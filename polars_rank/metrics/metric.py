@@ -6,7 +6,8 @@ import inspect
 import math
 from collections.abc import Callable, Mapping
 from functools import wraps
-from typing import Any, ParamSpec
+from operator import index
+from typing import Any, Literal, ParamSpec, TypeAlias
 
 import polars as pl
 
@@ -14,6 +15,9 @@ from polars_rank.errors import ArgumentError, hint
 from polars_rank.gain import DISCOUNTS, GAINS, mapping
 
 P = ParamSpec("P")
+
+#: What `evaluate` makes of the values of all lists; of logarithms, the geometric mean.
+Aggregate: TypeAlias = Literal["mean", "sum", "geometric"]
 
 #: Every function made by `@metric`, by name.
 REGISTER: dict[str, Callable[..., Metric]] = {}
@@ -47,6 +51,16 @@ class Metric(pl.Expr):
         checked = {key: _checked(key, value) for key, value in parameters.items()}
         return Metric(self.function, {**checked, **self.arguments}, self.output_name)
 
+    def but(self, **parameters: Any) -> Metric:
+        """Return the same metric, under the same name, with other parameters."""
+        return Metric(self.function, {**self.arguments, **parameters}, self.output_name)
+
+    @property
+    def aggregate(self) -> Aggregate:
+        """What `evaluate` makes of the values of all lists."""
+        found: Aggregate = getattr(REGISTER.get(self.function.__name__), "aggregate", "mean")
+        return found
+
     def at(self, k: int) -> Metric:
         """Return the same metric with the cutoff k."""
         if "k" not in inspect.signature(self.function).parameters:
@@ -66,7 +80,11 @@ class Metric(pl.Expr):
 
 
 def metric(
-    *, low: float | None = 0, high: float | None = 1, perfect: float | None = None
+    *,
+    low: float | None = 0,
+    high: float | None = 1,
+    perfect: float | None = None,
+    aggregate: Aggregate = "mean",
 ) -> Callable[[Callable[P, pl.Expr]], Callable[P, Metric]]:
     """Make a metric of a function that returns an expression over the ranked table.
 
@@ -76,6 +94,8 @@ def metric(
         The range of values on labels that are not negative; None where there is no bound.
     perfect
         The value for a list in ideal order with all that is relevant; None where it varies.
+    aggregate
+        What `evaluate` makes of the values of all lists.
     """
 
     def decorate(function: Callable[P, pl.Expr]) -> Callable[P, Metric]:
@@ -89,6 +109,7 @@ def metric(
 
         build.bounds = (low, high)  # type: ignore[attr-defined]
         build.perfect = perfect  # type: ignore[attr-defined]
+        build.aggregate = aggregate  # type: ignore[attr-defined]
         REGISTER[function.__name__] = build
         return build
 
@@ -118,12 +139,12 @@ def positive(name: str, value: float) -> None:
         raise ArgumentError(message)
 
 
-def whole_number(name: str, value: object) -> int:
+def whole_number(name: str, value: Any) -> int:
     """Return a cutoff; raise `ArgumentError` unless it is a positive whole number."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+    if isinstance(value, bool) or not hasattr(value, "__index__") or value < 1:
         message = f"`{name}` must be a positive whole number; found {value!r}"
         raise ArgumentError(message)
-    return value
+    return index(value)
 
 
 def ratio(part: pl.Expr, whole: pl.Expr) -> pl.Expr:

@@ -116,11 +116,11 @@ def eleven_point(*, rounding: Rounding = "up", rel: float | None = None) -> pl.E
     return pl.when(wanted > 0).then(points.list.sum() / 11)
 
 
-@metric(low=None, high=0, perfect=0)
+@metric(low=None, high=0, perfect=0, aggregate="geometric")
 def log_average_precision(
     k: int | None = None, *, floor: float = 1e-5, rel: float | None = None
 ) -> pl.Expr:
-    r"""Logarithm of AP: exp of its mean is the geometric mean of AP, GMAP.
+    r"""Logarithm of AP for each list; over lists, the geometric mean of AP, GMAP.
 
     $$\ln \max(\mathrm{AP}, floor)$$
 
@@ -136,8 +136,8 @@ def log_average_precision(
     Returns
     -------
     Metric
-        One Float64, 0 or less, per list; null where no document is relevant. GMAP as in
-        trec_eval counts such a list as the floor.
+        One Float64, 0 or less, per list; null where no document is relevant. `evaluate` gives
+        the geometric mean of AP; a list that counts as zero counts as the floor.
 
     Raises
     ------
@@ -153,8 +153,10 @@ def log_average_precision(
     >>> import polars as pl
     >>> import polars_rank
     >>> df = pl.DataFrame({"query": 1, "score": [2.0, 1.0], "label": [0, 1]})
-    >>> df.ranking.log_average_precision()  # ln 0.5
+    >>> df.ranking.per_query("log_average_precision").item(0, 1)  # ln 0.5
     -0.6931471805599453
+    >>> df.ranking.log_average_precision()
+    0.5
     """
     positive("floor", floor)
     return average_precision(k, rel=rel).clip(floor).log()

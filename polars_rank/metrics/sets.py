@@ -6,13 +6,14 @@ import polars as pl
 
 from polars_rank.metrics.metric import metric, ratio, whole_number
 from polars_rank.metrics.relevance import fbeta, precision, recall
-from polars_rank.ranked import JUDGED, LABEL, RANK, number_relevant, relevant, top
+from polars_rank.ranked import JUDGED, LABEL, RANK, RETRIEVED, each, number_relevant, relevant, top
 
 __all__ = [
     "accuracy",
     "fall_out",
     "mcc",
     "num_nonrelevant_judged_retrieved",
+    "num_queries",
     "num_relevant",
     "num_relevant_retrieved",
     "num_retrieved",
@@ -25,14 +26,38 @@ __all__ = [
 ]
 
 
-@metric(high=None)
+@metric(low=1, aggregate="sum")
+def num_queries() -> pl.Expr:
+    r"""How many lists there are: 1 for each.
+
+    Returns
+    -------
+    Metric
+        One Float64 per list, never null: 1; `evaluate` gives their sum.
+
+    References
+    ----------
+    Buckley, trec_eval, `num_q`.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> import polars_rank
+    >>> df = pl.DataFrame({"query": [1, 1, 2], "score": [3.0, 2.0, 1.0], "label": [1, 0, 1]})
+    >>> df.ranking.num_queries()
+    2.0
+    """
+    return (each(RETRIEVED).sum() >= 0).cast(pl.Float64)
+
+
+@metric(high=None, aggregate="sum")
 def num_retrieved() -> pl.Expr:
     r"""How many documents were retrieved: those with a score.
 
     Returns
     -------
     Metric
-        One Float64 per list, never null: a whole number, 0 or more.
+        One Float64 per list, never null: a whole number, 0 or more; `evaluate` gives their sum.
 
     References
     ----------
@@ -49,7 +74,7 @@ def num_retrieved() -> pl.Expr:
     return RANK.count().cast(pl.Float64)
 
 
-@metric(high=None)
+@metric(high=None, aggregate="sum")
 def num_relevant(*, rel: float | None = None) -> pl.Expr:
     r"""How many documents are relevant, retrieved or not: R.
 
@@ -61,7 +86,7 @@ def num_relevant(*, rel: float | None = None) -> pl.Expr:
     Returns
     -------
     Metric
-        One Float64 per list, never null: a whole number, 0 or more.
+        One Float64 per list, never null: a whole number, 0 or more; `evaluate` gives their sum.
 
     Raises
     ------
@@ -83,24 +108,26 @@ def num_relevant(*, rel: float | None = None) -> pl.Expr:
     return number_relevant(rel).cast(pl.Float64)
 
 
-@metric(high=None)
-def num_relevant_retrieved(*, rel: float | None = None) -> pl.Expr:
-    r"""How many of the retrieved documents are relevant.
+@metric(high=None, aggregate="sum")
+def num_relevant_retrieved(k: int | None = None, *, rel: float | None = None) -> pl.Expr:
+    r"""How many of the first k documents are relevant.
 
     Parameters
     ----------
+    k
+        Cutoff, at least 1; None for the whole list.
     rel
         The lowest relevant label; None for the threshold of the call.
 
     Returns
     -------
     Metric
-        One Float64 per list, never null: a whole number, 0 or more.
+        One Float64 per list, never null: a whole number, 0 or more; `evaluate` gives their sum.
 
     Raises
     ------
     ArgumentError
-        For a `rel` that is not a number.
+        For a `k` below 1 or a `rel` that is not a number.
 
     References
     ----------
@@ -114,10 +141,10 @@ def num_relevant_retrieved(*, rel: float | None = None) -> pl.Expr:
     >>> df.ranking.num_relevant_retrieved()
     1.0
     """
-    return top(relevant(rel)).sum().cast(pl.Float64)
+    return top(relevant(rel), k).sum().cast(pl.Float64)
 
 
-@metric(high=None)
+@metric(high=None, aggregate="sum")
 def num_nonrelevant_judged_retrieved(*, rel: float | None = None) -> pl.Expr:
     r"""How many of the retrieved documents are judged not relevant: 0 <= label < threshold.
 
@@ -129,8 +156,8 @@ def num_nonrelevant_judged_retrieved(*, rel: float | None = None) -> pl.Expr:
     Returns
     -------
     Metric
-        One Float64 per list, never null: a whole number, 0 or more. A negative label says "in
-        the pool, but not judged" and is not counted.
+        One Float64 per list, never null: a whole number, 0 or more; `evaluate` gives their
+        sum. A negative label says "in the pool, but not judged" and is not counted.
 
     Raises
     ------

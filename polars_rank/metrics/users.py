@@ -55,7 +55,9 @@ def reciprocal_rank(k: int | None = None, *, rel: float | None = None) -> pl.Exp
 
 
 @metric()
-def rbp(k: int | None = None, *, p: float = 0.8, rel: float | None = None) -> pl.Expr:
+def rbp(
+    k: int | None = None, *, p: float = 0.8, graded: bool = False, rel: float | None = None
+) -> pl.Expr:
     r"""Rank-biased precision: a user goes on to the next document with probability p.
 
     $$\mathrm{RBP} = (1 - p) \sum_r relevant_r \cdot p^{r - 1}$$
@@ -66,14 +68,16 @@ def rbp(k: int | None = None, *, p: float = 0.8, rel: float | None = None) -> pl
         Cutoff, at least 1; None for the whole list.
     p
         Persistence of the user, between 0 and 1.
+    graded
+        Whether a relevant document counts as its label, not as 1.
     rel
         The lowest relevant label; None for the threshold of the call.
 
     Returns
     -------
     Metric
-        One Float64 in [0, 1) per list, never null: 0 where nothing relevant is retrieved. An
-        unjudged document counts as not relevant.
+        One Float64 per list, in [0, 1) unless it is graded, never null: 0 where nothing
+        relevant is retrieved. An unjudged document counts as not relevant.
 
     Raises
     ------
@@ -93,7 +97,8 @@ def rbp(k: int | None = None, *, p: float = 0.8, rel: float | None = None) -> pl
     0.625
     """
     share("p", p)
-    return (1 - p) * top(relevant(rel), k, _persistence(p)).sum()
+    worth = pl.when(relevant(rel)).then(LABEL.cast(pl.Float64)) if graded else relevant(rel)
+    return (1 - p) * top(worth, k, _persistence(p)).sum()
 
 
 @metric()

@@ -1,0 +1,1 @@
+"""Every peer's numbers, query by query, under its preset."""

@@ -1,0 +1,242 @@
+"""What is compared: the metrics of each peer, under their name there and under ours.
+
+The table in examples/peers.md is made of this list; every pair in it is checked by
+`test_conformance.py`, every difference by `test_differences.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import polars_rank as pr
+from polars_rank.naming import SETS
+
+from . import peers
+
+
+@dataclass(frozen=True)
+class Peer:
+    """A tool, its preset, and the metrics that both have.
+
+    Parameters
+    ----------
+    name
+        What it is called.
+    conventions
+        The preset.
+    values
+        How it is called.
+    logs
+        The logs that it takes without tripping.
+    pairs
+        Its names of metrics, each with ours; None where `pr.metric` understands the peer's.
+    module, extra
+        What must be installed, and which extra of the package does so.
+    tolerance
+        Largest difference: 1e-9, or 1e-6 where the peer reckons in 32 bits or prints few digits.
+    only
+        Metrics that are compared on some of the logs only, by the peer's name, up to "(" or "@".
+    """
+
+    name: str
+    conventions: pr.Conventions
+    values: Callable[..., peers.Values]
+    logs: tuple[str, ...]
+    pairs: dict[str, str | None]
+    module: str
+    extra: str = "conformance"
+    tolerance: float = 1e-9
+    only: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def ours(self, name: str) -> pr.Metric:
+        """Return our metric for a name of the peer's."""
+        return pr.metric(self.pairs[name] or name)
+
+    def on(self, log: str) -> list[str]:
+        """Return the peer's metrics that are compared on a log."""
+        return [name for name in self.pairs if log in self.only.get(family(name), self.logs)]
+
+
+def family(name: str) -> str:
+    """Return a name without parameters and cutoff."""
+    return name.partition("(")[0].partition("@")[0].partition(":")[0]
+
+
+def named(*names: str) -> dict[str, str | None]:
+    """Return pairs of metrics whose names are read as they are."""
+    return dict.fromkeys(names)
+
+
+PEERS = [
+    Peer(
+        "pytrec_eval",
+        pr.TREC_EVAL_9,
+        peers.pytrec_eval,
+        ("grades", "negative", "untied", "trec", "search"),
+        named(*SETS["all_trec"]),
+        module="pytrec_eval",
+        extra="test",
+    ),
+    Peer(
+        "ir_measures",
+        pr.IR_MEASURES,
+        peers.ir_measures,
+        ("grades", "negative", "positive scores", "untied"),
+        named(
+            "P@5", "P(rel=2)@3", "RR", "RR@3", "RR(rel=2)", "RR(rel=2)@3", "Rprec", "Rprec(rel=2)",
+            "AP", "AP@3", "AP(rel=2)", "AP(rel=2)@100", "nDCG", "nDCG@3", "R@3", "R(rel=2)@3",
+            "Bpref", "Bpref(rel=2)", "NumRet", "NumRet(rel=1)", "NumRet(rel=2)", "NumQ", "NumRel",
+            "SetAP", "SetF", "SetF(beta=2.0)", "SetF(beta=0.5)", "SetP", "SetP(relative=True)",
+            "SetR", "Success@1", "Success(rel=2)@3", "IPrec@0.0", "IPrec@0.1", "IPrec@0.55",
+            "IPrec(rel=2)@1.0", "infAP", "infAP(rel=2)", "Judged@3", "Judged@10", "Compat",
+            "Compat(p=0.8)", "Compat(normalize=False)",
+        ),
+        module="ir_measures",
+        extra="test",
+        only={"Compat": ("positive scores", "untied")},
+    ),
+    Peer(
+        "ir_measures (accuracy)",
+        pr.IR_MEASURES,
+        peers.ir_accuracy,
+        ("grades", "negative", "untied"),
+        {
+            "Accuracy": "pair_accuracy",
+            "Accuracy@3": "pair_accuracy@3",
+            "Accuracy(rel=2)@5": "pair_accuracy(rel=2)@5",
+        },
+        module="ir_measures",
+        extra="test",
+    ),
+    Peer(
+        "ir_measures (gdeval)",
+        pr.IR_MEASURES,
+        peers.ir_measures,
+        ("grades", "negative", "untied"),
+        named("ERR@3", "ERR@20", "nDCG(dcg='exp-log2')@3", "nDCG(dcg='exp-log2')@20"),
+        module="ir_measures",
+        extra="test",
+        tolerance=6e-6,
+        only={"nDCG": ("untied",)},
+    ),
+    Peer(
+        "ir_measures (cwl_eval)",
+        pr.IR_MEASURES,
+        peers.ir_measures,
+        ("grades", "negative", "untied"),
+        named(
+            "RBP(p=0.8,rel=1)", "RBP(p=0.5,rel=2)", "SDCG(max_rel=4)@5",
+            "SDCG(max_rel=4,min_rel=1)@5", "BPM(max_rel=4,T=2.0)@5", "NERR8(max_rel=4)@5",
+            "NERR9(max_rel=4)@5", "NERR10(max_rel=4,p=0.9)", "NERR11(max_rel=4,T=1.0)",
+            "INST(max_rel=4,T=2.0)", "INSQ(max_rel=4,T=1.0)",
+        ),
+        module="cwl",
+    ),
+    Peer(
+        "ranx",
+        pr.RANX,
+        peers.ranx,
+        ("untied", "untied, negative", "search"),
+        named(
+            "hits", "hits@3", "hit_rate", "hit_rate@3", "precision", "precision@3", "recall",
+            "recall@3", "f1", "f1@3", "r-precision", "mrr", "mrr@3", "map", "map@3", "dcg",
+            "dcg@3", "dcg_burges", "dcg_burges@3", "ndcg", "ndcg@3", "ndcg_burges",
+            "ndcg_burges@3", "rbp.95", "rbp.5", "bpref", "map-l2", "precision@3-l2", "ndcg@3-l2",
+            "ndcg_burges@3-l2",
+        ),
+        module="ranx",
+        only={"bpref": ("search",)},
+    ),
+    Peer(
+        "scikit-learn",
+        pr.SKLEARN,
+        peers.scikit_learn,
+        ("scored", "scored, fractional", "search"),
+        named(
+            "ndcg_score()", "ndcg_score(k=3)", "dcg_score()", "dcg_score(k=3)", "roc_auc_score()",
+            "average_precision_score()", "label_ranking_average_precision_score()",
+            "label_ranking_loss()", "coverage_error()",
+        )
+        | {
+            "dcg_score(k=3, log_base=10)": "dcg(discount=log(10))@3",
+            "roc_auc_score(max_fpr=0.3)": "partial_auc(max_fpr=0.3)",
+            "accuracy_score(k=3)": "accuracy@3",
+            "matthews_corrcoef(k=3)": "mcc@3",
+            "precision_score(k=3)": "precision(depth='retrieved')@3",
+            "recall_score(k=3)": "recall@3",
+        },
+        module="sklearn",
+        extra="test",
+        only={
+            name: ("scored, untied",)
+            for name in ("accuracy_score", "matthews_corrcoef", "precision_score", "recall_score")
+        },
+    ),
+    Peer(
+        "torchmetrics",
+        pr.TORCHMETRICS,
+        peers.torchmetrics,
+        ("scored, untied",),
+        {
+            f"retrieval_{name}({parameters})": None
+            for name, several in {
+                "average_precision": ("", "top_k=3"),
+                "reciprocal_rank": ("", "top_k=3"),
+                "precision": ("", "top_k=3", "top_k=3, adaptive_k=True"),
+                "recall": ("", "top_k=3"),
+                "fall_out": ("", "top_k=3"),
+                "hit_rate": ("", "top_k=3"),
+                "normalized_dcg": ("", "top_k=3"),
+                "r_precision": ("",),
+                "auroc": ("",),
+            }.items()
+            for parameters in several
+        },
+        module="torchmetrics",
+        tolerance=1e-6,
+        only={"retrieval_normalized_dcg": ("scored", "scored, fractional", "search")},
+    ),
+    Peer(
+        "LightGBM",
+        pr.LIGHTGBM,
+        peers.lightgbm,
+        ("scored", "search"),
+        named("ndcg@1", "ndcg@3", "ndcg@100", "map@1", "map@3", "map@100"),
+        module="lightgbm",
+        only={"map": ("scored", "scored, fractional", "search")},
+    ),
+    Peer(
+        "XGBoost",
+        pr.XGBOOST,
+        peers.xgboost,
+        ("scored", "scored, binary", "search"),
+        named("ndcg@1", "ndcg@3", "ndcg", "map@1", "map@3", "map", "pre@1", "pre@3", "pre"),
+        module="xgboost",
+        only={name: ("scored, binary",) for name in ("map", "pre")},
+    ),
+    Peer(
+        "CatBoost",
+        pr.CATBOOST,
+        peers.catboost,
+        ("scored", "scored, fractional", "scored, probability", "search"),
+        {
+            "NDCG": "ndcg",
+            "NDCG:top=3": "ndcg@3",
+            "NDCG:top=3;type=Exp": "ndcg(gain='exp2')@3",
+            "NDCG:top=3;denominator=Position": "ndcg(discount='reciprocal')@3",
+            "DCG": "dcg",
+            "DCG:top=3;type=Exp;denominator=Position": "dcg(gain='exp2', discount='reciprocal')@3",
+            "MRR": "reciprocal_rank",
+            "MRR:top=3": "reciprocal_rank@3",
+            "MAP": "average_precision",
+            "MAP:top=3": "average_precision@3",
+            "PrecisionAt:top=3": "precision(depth='retrieved')@3",
+            "RecallAt:top=3": "recall@3",
+            "PFound": "pfound",
+            "PFound:top=3;decay=0.5": "pfound(decay=0.5)@3",
+        },
+        module="catboost",
+        only={"PFound": ("scored, probability", "scored, binary")},
+    ),
+]  # fmt: skip
