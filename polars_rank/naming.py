@@ -199,12 +199,10 @@ def metric(name: str) -> Metric:
         key, read = _NUMBER.get(str(function), ("k", int))
         parameters = {**parameters, key: read(numbered["number"])}
     if function is None:
-        message = f"there is no metric {called!r}.{hint(called, [*REGISTER, *ALIASES])}"
-        if name.lower() in SETS:
-            message = f"{name!r} stands for {len(SETS[name.lower()])} metrics; give it to evaluate"
-        raise ArgumentError(message)
+        raise _unknown(called)
     for key, value in _arguments(name, match["arguments"]).items():
-        function = _VARIANTS.get((function, key), function)
+        if value is not False:
+            function = _VARIANTS.get((function, key), function)
         parameters = {**parameters, **_parameter(name, called, key, value)}
     if at is not None:
         key, value = _at(name, function, at)
@@ -279,6 +277,13 @@ def _find(name: str) -> tuple[str | None, dict[str, Any]]:
     return None, {}
 
 
+def _unknown(name: str) -> ArgumentError:
+    if name.lower() in SETS:
+        several = len(SETS[name.lower()])
+        return ArgumentError(f"{name!r} stands for {several} metrics; give it to evaluate")
+    return ArgumentError(f"there is no metric {name!r}.{hint(name, [*REGISTER, *ALIASES])}")
+
+
 def _at(name: str, function: str, text: str) -> tuple[str, Any]:
     """Read what stands behind the "@": the cutoff, or the recall of "IPrec@0.1"."""
     if function == "interpolated_precision":
@@ -298,7 +303,7 @@ def _parameter(name: str, called: str, key: str, value: Any) -> dict[str, Any]:
     if key == "judged_only" and value:
         message = f"{name!r} asks for judged documents only; call with unjudged='removed' for that"
         raise ArgumentError(message)
-    if key == "relative" and value is True:
+    if key == "relative" and isinstance(value, bool):
         return {}
     if key == "beta" and called.lower() == "setf":
         return {key: _beta(value)}

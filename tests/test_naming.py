@@ -8,7 +8,7 @@ import polars as pl
 import polars_rank as pr
 import pytest
 from polars_rank.metrics.metric import REGISTER
-from polars_rank.naming import ALIASES
+from polars_rank.naming import ALIASES, SETS
 
 SAME = {
     # ours
@@ -56,6 +56,41 @@ SAME = {
     "r-precision": "r_precision",
     "auc": "roc_auc",
     "f1@3": "f1@3",
+    "nDCG(dcg='exp-log2')@10": "ndcg(gain='exp2')@10",
+    "nDCG(dcg='log2')@10": "ndcg@10",
+    "nDCG(gains={0: 0, 1: 2})@5": "ndcg(gain={0: 0, 1: 2})@5",
+    "nDCG(cutoff=3, judged_only=False)": "ndcg@3",
+    "AP(rel=2)@100": "average_precision(rel=2)@100",
+    "RBP(p=0.8,rel=1)": "rbp(rel=1)",
+    "IPrec@0.1": "interpolated_precision(recall=0.1)",
+    "SetF(beta=4)": "set_f(beta=2.0)",
+    "SetP(relative=True)": "set_relative_precision",
+    "SetP(relative=False)": "set_precision",
+    "NumRet(rel=2)": "num_relevant_retrieved(rel=2)",
+    "NumQ": "num_queries",
+    "SDCG(max_rel=4, min_rel=1)@5": "sdcg(max_grade=4, min_grade=1)@5",
+    "iprec_at_recall_0.10": "interpolated_precision(recall=0.1)",
+    "iprec_at_recall.0.10": "interpolated_precision(recall=0.1)",
+    "11pt_avg": "eleven_point",
+    "gm_map": "log_average_precision",
+    "Rprec_mult_0.20": "r_precision(multiple=0.2)",
+    "relative_P_5": "relative_precision@5",
+    "set_F_4": "set_f(beta=2.0)",
+    "rbp_0.95": "rbp(p=0.95)",
+    "rbp.95": "rbp(p=0.95)",
+    "map-l2": "average_precision(rel=2)",
+    "precision@3-l2": "precision(rel=2)@3",
+    "ndcg@10-l2": "ndcg(gain=at_least(2))@10",
+    "ndcg_burges@10-l1": "ndcg(gain=at_least(1, exp2))@10",
+    "hits@5": "num_relevant_retrieved@5",
+    "RetrievalMAP": "average_precision",
+    "RetrievalNormalizedDCG(top_k=5)": "ndcg@5",
+    "RetrievalPrecision(top_k=5, adaptive_k=True)": "precision(depth='retrieved')@5",
+    "RetrievalPrecision(adaptive_k=False)": "precision",
+    "retrieval_auroc": "roc_auc",
+    "retrieval_hit_rate": "hit_rate",
+    "ndcg_score(k=5)": "ndcg@5",
+    "roc_auc_score": "roc_auc",
 }
 
 
@@ -135,6 +170,11 @@ UNREADABLE = {
     "cutoff that it does not take": ("roc_auc@5", "does not fit the parameters of roc_auc"),
     "unknown gain": ("ndcg(gain='exp')", "`gain` must be 'linear', 'exp2'"),
     "k twice": ("ndcg(k=5)@10", "`k` is given twice in 'ndcg(k=5)@10'"),
+    "judged documents only": ("AP(judged_only=True)", "call with unjudged='removed'"),
+    "unknown gain of ir_measures": ("nDCG(dcg='log')", "cannot read the parameter dcg='log'"),
+    "recall that is no number": ("IPrec@half", "`recall` must be a number from 0 to 1"),
+    "level without labels": ("num_q-l2", "does not fit the parameters of num_queries"),
+    "a set": ("official", "'official' stands for 29 metrics; give it to evaluate"),
     "value out of range": ("rbp(p=2)", "`p` must be a number between 0 and 1; found 2"),
 }
 
@@ -143,3 +183,16 @@ UNREADABLE = {
 def test_names_that_cannot_be_read(name: str, message: str) -> None:
     with pytest.raises(pr.ArgumentError, match=re.escape(message)):
         pr.metric(name)
+
+
+def test_names_that_stand_for_several() -> None:
+    log = pl.DataFrame({"query": [1], "score": [1.0], "label": [1]})
+    found = pr.evaluate(
+        log, ["ndcg_cut_5,10", "official", "set_F.1,4"], conventions=pr.Conventions()
+    )
+    names = found.columns[1:]
+    assert names[:3] == ["ndcg_cut_5", "ndcg_cut_10", "num_q"] and names[-2:] == [
+        "set_F.1",
+        "set_F.4",
+    ]
+    assert len(pr.evaluate(log, "all_trec").columns) == 1 + len(set(SETS["all_trec"]))

@@ -103,7 +103,9 @@ def scikit_learn(scores: list[float], labels: list[float], name: str) -> float |
         return None
     if function in ("matthews_corrcoef", "accuracy_score", "precision_score", "recall_score"):
         least = sorted(scores, reverse=True)[: parameters["k"]][-1]
-        more = {"zero_division": 0} if function.endswith(("precision_score", "recall_score")) else {}
+        more = (
+            {"zero_division": 0} if function.endswith(("precision_score", "recall_score")) else {}
+        )
         return getattr(metrics, function)(relevant, [int(s >= least) for s in scores], **more)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of a list without, or of nothing but, relevant documents

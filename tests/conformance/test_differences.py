@@ -57,6 +57,16 @@ def test_means_of_pytrec_eval(name: str) -> None:
         assert means[measure] == pytest.approx(expected, rel=1e-9, abs=1e-9), measure
 
 
+def test_all_measures_of_ir_measures_are_compared() -> None:
+    """But those of intents, for which judgments have subtopics."""
+    peer = pytest.importorskip("ir_measures")
+    ours = [pair.partition("(")[0].partition("@")[0] for each in PEERS for pair in each.pairs]
+    intents = {"alpha_DCG", "alpha_nDCG", "ERR_IA", "nERR_IA", "NRBP", "nNRBP", "AP_IA", "P_IA",
+               "StRecall"}  # fmt: skip
+    known = {measure.NAME for measure in peer.measures.registry.values()}
+    assert known - intents <= set(ours)
+
+
 def test_means_of_ir_measures() -> None:
     peer = pytest.importorskip("ir_measures")
     names = ["nDCG@5", "AP", "RR@3", "P(rel=2)@3", "Judged@3", "NumRet", "NumRet(rel=1)"]
@@ -106,6 +116,22 @@ def test_trec_eval_10_rounds_recall_to_the_nearest() -> None:
     assert mean(frame, "11pt_avg", pr.TREC_EVAL) != mean(frame, "11pt_avg", pr.TREC_EVAL_9)
 
 
+def test_trec_eval_10_scales_rbp_by_what_it_never_set() -> None:
+    """Its lowest and highest gain are read before they are written. RBP is binary here."""
+    frame = log((2.0, 4), (1.0, 1))
+    assert mean(frame, "rbp", pr.TREC_EVAL) == pytest.approx(0.1 * (1 + 0.9))
+
+
+def test_trec_eval_10_has_no_rbp_residual_where_nothing_was_found() -> None:
+    """It is 0 there; but nothing is known about any rank, so it is 1 here."""
+    assert mean(log((None, 1)), "rbp_resid", pr.TREC_EVAL) == 1
+
+
+def test_trec_eval_10_takes_negative_labels_as_unjudged() -> None:
+    """In `unj`; a label is a judgment here."""
+    assert mean(log((1.0, -1)), "unj_5", pr.TREC_EVAL) == 0
+
+
 def test_ir_measures_has_two_orders_of_ties() -> None:
     """RR is 1 / 2 and RR@10 is 1 on one list; each is reproduced, at the price of two sorts."""
     frame = log((1.0, 1), (1.0, 0))
@@ -120,7 +146,7 @@ def test_ir_measures_ranks_what_was_not_retrieved_as_score_0() -> None:
     pytest.importorskip("ir_measures")
     frame = log((-1.0, 1), (None, 1))
     assert peers.ir_measures(frame, ["Compat"])["Compat"]["1"] < 0.5
-    assert mean(frame, "Compat", pr.IR_MEASURES) == pytest.approx(1 / (1 + 0.95))
+    assert mean(frame, "Compat", pr.IR_MEASURES) == pytest.approx((1 + 0.95 / 2) / (1 + 0.95))
 
 
 def test_ir_measures_divides_by_zero_in_accuracy() -> None:
@@ -214,6 +240,15 @@ def test_xgboost_refuses_grades_in_map() -> None:
     with pytest.raises(xgboost.core.XGBoostError, match="binary labels"):
         peers.xgboost(frame, ["map@2"])
     assert mean(frame, "map@2", pr.XGBOOST) == 1
+
+
+def test_auc_of_xgboost_depends_on_the_order_of_rows() -> None:
+    """As a ranking metric, for one group. Here no order of rows changes it."""
+    pytest.importorskip("xgboost", reason="xgboost comes with the extra 'conformance'")
+    frame = log((4.0, 0), (3.0, 0), (2.0, 1), (1.0, 1), (0.5, 0))
+    turned = frame.reverse()
+    assert peers.xgboost(frame, ["auc"]) != peers.xgboost(turned, ["auc"])
+    assert mean(frame, "auc", pr.XGBOOST) == mean(turned, "auc", pr.XGBOOST) == 2 / 6
 
 
 def test_err_of_catboost_takes_labels_as_probabilities() -> None:

@@ -1,0 +1,82 @@
+"""Presets and exceptions: each metric by its own rule, in one call."""
+
+from __future__ import annotations
+
+import polars as pl
+import polars_rank as pr
+import pytest
+from polars_rank.conventions import PRESETS
+from strategies import assert_close, log_of, random_lists
+
+LOG = log_of(random_lists(seed=40))
+METRICS = ["ndcg@5", "rr", "rr@3", "ap", "judged@3"]
+
+
+@pytest.mark.parametrize("engine", ["in-memory", "streaming"])
+@pytest.mark.parametrize("queries", ["all", "both"])
+def test_exceptions(queries: str, engine: str) -> None:
+    agreed = pr.Conventions(
+        queries=queries,
+        exceptions={
+            "reciprocal_rank": {"ties": "best"},
+            "reciprocal_rank@k": {"ties": "worst", "relevant": 2},
+            "judged": {"unjudged": "removed"},
+        },
+    )
+    found = pr.per_query(LOG.lazy(), METRICS, conventions=agreed).collect(engine=engine)
+    rules = [{}, {"ties": "best"}, {"ties": "worst", "relevant": 2}, {}, {"unjudged": "removed"}]
+    alone = [
+        pr.per_query(LOG, metric, queries=queries, **rule)
+        for metric, rule in zip(METRICS, rules, strict=True)
+    ]
+    expected = pl.concat([alone[0], *(each.select(pl.last()) for each in alone[1:])],
+                         how="horizontal")  # fmt: skip
+    assert found.columns == ["query", *METRICS]
+    assert_close(found, expected)
+    by = pr.evaluate(
+        LOG.with_columns(run=pl.col("query") % 2), METRICS, conventions=agreed, by="run"
+    )
+    assert by.columns[0] == "run" and by.height == 2
+
+
+def test_what_the_call_says_holds_for_all() -> None:
+    asked = {"ties": "best", "relevant": 2}
+    everywhere = pr.IR_MEASURES.but(**asked)
+    assert all(everywhere.of(pr.metric(metric)).ties == "best" for metric in METRICS)
+    exceptions = {"reciprocal_rank": {"ties": "worst", "relevant": 3}}
+    agreed = pr.Conventions(exceptions=exceptions)
+    assert_close(
+        pr.per_query(LOG, METRICS, conventions=agreed, **asked),
+        pr.per_query(LOG, METRICS, **asked),
+    )
+
+
+def test_gain_from() -> None:
+    log = LOG.with_columns(pl.col("label") - 2)
+    agreed = pr.Conventions(gain_from=0)
+    clipped = log.with_columns(pl.col("label").clip(0))
+    for metric in ("ndcg@3", "ndcg(gain='exp2')", "dcg", "cg", "rndcg", "g_measure", "ndcg_rel"):
+        assert_close(pr.per_query(log, metric, conventions=agreed), pr.per_query(clipped, metric))
+
+
+def test_exceptions_that_do_not_exist() -> None:
+    with pytest.raises(pr.ArgumentError, match=r"found 'tie'\. Did you mean 'ties'"):
+        pr.Conventions(exceptions={"ndcg": {"tie": "best"}})
+    with pytest.raises(pr.ArgumentError, match="`ties` must be one of"):
+        pr.Conventions(exceptions={"ndcg": {"ties": "random"}})
+    with pytest.raises(pr.ArgumentError, match="found 'queries'"):
+        pr.Conventions(exceptions={"ndcg": {"queries": "both"}})
+
+
+@pytest.mark.parametrize("preset", PRESETS, ids=lambda each: each.name)
+def test_presets_evaluate_everything_they_can_order(preset: pr.Conventions) -> None:
+    names = ["ndcg@5", "rr@5", "map@5", "p@5", "recall@5", "err@5", "rbp.5", "hit_rate@5"]
+    found = pr.evaluate(LOG, names, conventions=preset)
+    assert found.select(names).null_count().sum_horizontal().item() == 0
+
+
+def test_counts_are_added_up() -> None:
+    found = pr.evaluate(LOG, ["num_q", "num_ret", "num_rel_ret"])
+    lists = pr.per_query(LOG, ["num_q", "num_ret", "num_rel_ret"]).drop("query")
+    assert found.drop("queries").row(0) == lists.sum().row(0)
+    assert found["num_q"].item() == LOG["query"].n_unique()
