@@ -146,7 +146,7 @@ PEERS = [
             "ndcg_burges@3-l2",
         ),
         module="ranx",
-        only={"bpref": ("search",)},
+        only={"bpref": ("untied", "search")},
     ),
     Peer(
         "scikit-learn",

@@ -43,6 +43,7 @@ SPELLED = {
     "bpref": "bpref",
     "rbp": "RBP",
     "err ": "ERR ",
+    "auc ": "AUC ",
     "ndcg": "NDCG",
     " map": " MAP",
 }

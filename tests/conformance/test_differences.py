@@ -164,7 +164,7 @@ def test_ir_measures_calls_beta_what_is_its_square() -> None:
 
 
 def test_ranx_orders_ties_by_the_way_it_sorts() -> None:
-    """Its order of ties depends on how many documents there are; here it is that of the rows."""
+    """By a sort that is not stable; here it is the order of the rows."""
     frame = log(*[(1.0, 1 if i == 0 else 0) for i in range(40)])
     assert mean(frame, "mrr", pr.RANX) == 1
 
@@ -173,6 +173,26 @@ def test_ranx_has_no_number_for_bpref_without_judged_nonrelevant() -> None:
     pytest.importorskip("ranx", reason="ranx comes with the extra 'conformance'")
     frame = pl.concat([log((2.0, 1), (1.0, 1), query=q) for q in "12"])
     assert peers.ranx(frame.with_columns(pl.col("label").cast(pl.Int64)), ["bpref"])["bpref"] == {}
+    assert mean(frame, "bpref", pr.RANX) == 1
+
+
+def test_bpref_of_ranx_is_spoiled_by_a_list_without_relevant_documents() -> None:
+    """Lists after it get 0. Here no list changes the value of another."""
+    pytest.importorskip("ranx", reason="ranx comes with the extra 'conformance'")
+    some = [log((3.0, 1), (2.0, 0), (1.0, 1), query=query) for query in "124"]
+    frame = pl.concat([*some, log((2.0, 0), (1.0, 0), query="3")])
+    frame = frame.with_columns(pl.col("label").cast(pl.Int64))
+    assert peers.ranx(frame, ["bpref"])["bpref"]["4"] == 0
+    ours = pr.per_query(frame, "bpref", conventions=pr.RANX)
+    assert ours["bpref"].to_list() == [0.5, 0.5, None, 0.5]
+
+
+def test_negative_labels_are_judged_not_relevant_in_bpref_of_ranx() -> None:
+    """In bpref of trec_eval, and here, they are in the pool but not judged."""
+    pytest.importorskip("ranx", reason="ranx comes with the extra 'conformance'")
+    frame = pl.concat([log((3.0, -1), (2.0, 1), (1.0, 0), query=query) for query in "12"])
+    frame = frame.with_columns(pl.col("label").cast(pl.Int64))
+    assert peers.ranx(frame, ["bpref"])["bpref"]["1"] == 0
     assert mean(frame, "bpref", pr.RANX) == 1
 
 
