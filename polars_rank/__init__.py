@@ -33,6 +33,7 @@ from polars_rank.errors import (
 from polars_rank.evaluation import evaluate, per_query
 from polars_rank.explanation import explain, explain_difference
 from polars_rank.gain import at_least, exp2, jarvelin, linear, log, log2, mapping, reciprocal
+from polars_rank.grouped import grouped_auc
 from polars_rank.layout import scan_log
 from polars_rank.metrics import *
 from polars_rank.namespace import Ranking
@@ -70,6 +71,7 @@ __all__ = [
     "explain",
     "explain_difference",
     "from_lists",
+    "grouped_auc",
     "jarvelin",
     "join_judgments",
     "judgment_bounds",

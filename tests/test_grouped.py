@@ -1,0 +1,48 @@
+"""`grouped_auc`: the mean AUC of lists, weighted by how many documents they showed."""
+
+import oracles
+import polars as pl
+import polars_rank as pr
+import pytest
+from polars.testing import assert_frame_equal
+
+LOG = pl.DataFrame(
+    {
+        "run": ["x"] * 5 + ["y"] * 6,
+        "query": ["a", "a", "b", "b", "b", "a", "a", "a", "b", "b", "c"],
+        "score": [0.9, 0.1, 0.9, 0.5, 0.1, 0.5, 0.5, None, 0.3, 0.2, 0.1],
+        "label": [1, 0, 0, 1, 0, 1, 0, 1, 1, 1, None],
+    }
+)
+
+
+@pytest.mark.parametrize("engine", ["in-memory", "streaming"])
+def test_weighted_by_impressions(engine):
+    found = pr.grouped_auc(LOG.lazy(), by="run").collect(engine=engine)
+    # x: AUC 1 of 2 documents and 1/2 of 3. y: only "a" has both kinds, a tied pair.
+    expected = pl.DataFrame(
+        {
+            "run": ["x", "y"],
+            "queries": [2, 1],
+            "impressions": [5, 2],
+            "gauc": [(2 * 1 + 3 * 0.5) / 5, 0.5],
+        }
+    )
+    assert_frame_equal(found, expected, check_dtypes=False)
+
+
+def test_equals_the_oracle_of_each_list():
+    log = pr.datasets.search_log(50, runs=1, seed=3).collect()
+    parts = []
+    for (_,), rows in log.group_by("query"):
+        docs = [oracles.Doc(*row) for row in rows.select("doc", "score", "label").iter_rows()]
+        auc = oracles.roc_auc(docs)
+        if auc is not None:
+            parts.append((rows["score"].count(), auc))
+    expected = sum(n * auc for n, auc in parts) / sum(n for n, _ in parts)
+    assert pr.grouped_auc(log)["gauc"].item() == pytest.approx(expected, abs=1e-12)
+
+
+def test_no_list_with_an_auc():
+    found = pr.grouped_auc(LOG.filter(pl.col("query") == "c"))
+    assert found.row(0) == (0, 0, None)
