@@ -12,8 +12,6 @@ from polars_rank.errors import ArgumentError, SchemaError, SourceError, hint
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-#: What a long table may come as. pyarrow tables, datasets and readers are accepted too.
-Frame: TypeAlias = pl.DataFrame | pl.LazyFrame
 Names: TypeAlias = "str | Sequence[str]"
 
 

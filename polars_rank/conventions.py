@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 
 from polars_rank.errors import ArgumentError, hint
 from polars_rank.gain import at_least
-from polars_rank.metrics.metric import Metric, one_of
+from polars_rank.metrics.metric import Metric, one_of, threshold
 from polars_rank.ranking import Ties  # noqa: TC001  (dataclasses read their annotations)
 
 Undefined: TypeAlias = Literal["zero", "skip", "one", "null"]
@@ -93,12 +93,7 @@ class Conventions:
             value = getattr(self, choice)
             for each in value.values() if isinstance(value, Mapping) else (value,):
                 one_of(choice, each, allowed)
-        if isinstance(self.relevant, bool) or not isinstance(self.relevant, (int, float)):
-            message = (
-                f"`relevant` must be a number, the lowest relevant label; found {self.relevant!r}"
-            )
-            raise ArgumentError(message)
-
+        threshold("relevant", self.relevant)
         excepted = [choice.name for choice in fields(self) if choice.name not in _COMMON]
         for choices in self.exceptions.values():
             for choice in choices:

@@ -9,9 +9,9 @@ import polars as pl
 from polars_rank.columns import Columns, Names, same_kind, schema_of
 from polars_rank.errors import ArgumentError
 from polars_rank.evaluation import Metrics, evaluate
-from polars_rank.metrics.metric import Metric, ratio, whole_number
+from polars_rank.metrics.metric import Metric, ratio, threshold, whole_number
 from polars_rank.naming import resolve
-from polars_rank.ranking import check_options, is_relevant
+from polars_rank.ranking import is_relevant
 from polars_rank.validation import FAULTS, fault, raise_for_faults, rules
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def pr_curve(
     │ 0.1       ┆ 0.6       ┆ 1.0      ┆ 0.933333 ┆ 0.6      │
     └───────────┴───────────┴──────────┴──────────┴──────────┘
     """
-    check_options(relevant, "error")
+    threshold("relevant", relevant)
 
     def plan(log: pl.LazyFrame) -> pl.LazyFrame:
         columns = Columns.find(

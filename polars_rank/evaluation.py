@@ -11,7 +11,7 @@ from polars_rank.columns import Columns, Names, same_kind, schema_of
 from polars_rank.conventions import POLARS_RANK, Conventions, Queries, Undefined, Unjudged
 from polars_rank.errors import ArgumentError
 from polars_rank.lists import PRESENCE, per_list
-from polars_rank.metrics.metric import Metric, one_of
+from polars_rank.metrics.metric import Metric
 from polars_rank.naming import output_name, resolve
 
 if TYPE_CHECKING:
@@ -111,7 +111,6 @@ def per_query(
     """
     agreed = conventions.but(ties=ties, relevant=relevant, unjudged=unjudged, queries=queries)
     wanted = _wanted(metrics, agreed)
-    one_of("duplicates", duplicates, ("error", "max", "first"))
 
     def plan(log: pl.LazyFrame) -> pl.LazyFrame:
         columns = Columns.find(
@@ -192,7 +191,6 @@ def evaluate(
         ties=ties, relevant=relevant, unjudged=unjudged, queries=queries, undefined=undefined
     )
     wanted = _wanted(metrics, agreed)
-    one_of("duplicates", duplicates, ("error", "max", "first"))
 
     def plan(log: pl.LazyFrame) -> pl.LazyFrame:
         columns = Columns.find(

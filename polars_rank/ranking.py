@@ -9,7 +9,7 @@ import polars as pl
 
 from polars_rank.columns import Columns, Names, same_kind, schema_of
 from polars_rank.errors import ArgumentError, SchemaError
-from polars_rank.metrics.metric import one_of
+from polars_rank.metrics.metric import one_of, threshold
 from polars_rank.validation import (
     FAULTS,
     fault,
@@ -208,7 +208,7 @@ def rank(
     │ null  ┆ null ┆ 1          ┆ true     ┆ null │
     └───────┴──────┴────────────┴──────────┴──────┘
     """
-    check_options(relevant, duplicates)
+    threshold("relevant", relevant)
 
     def plan(log: pl.LazyFrame) -> pl.LazyFrame:
         columns = Columns.find(
@@ -226,16 +226,8 @@ def rank(
     return same_kind(frame, plan)
 
 
-def check_options(relevant: float, duplicates: str) -> None:
-    """Raise `ArgumentError` for options that no frame could make valid."""
-    one_of("duplicates", duplicates, ("error", "max", "first"))
-    if isinstance(relevant, bool) or not isinstance(relevant, (int, float)):
-        message = f"`relevant` must be a number, the lowest relevant label; found {relevant!r}"
-        raise ArgumentError(message)
-
-
 def _ranked(
-    log: pl.LazyFrame, columns: Columns, order: Order, threshold: float, duplicates: Duplicates
+    log: pl.LazyFrame, columns: Columns, order: Order, lowest: float, duplicates: Duplicates
 ) -> pl.LazyFrame:
     log = without_duplicates(log, columns, duplicates)
     found = rules(columns, {})
@@ -247,7 +239,7 @@ def _ranked(
         log.with_columns(fault(found))
         .with_columns(
             order.position().over(columns.keys).alias("rank"),
-            is_relevant(label, threshold).alias("relevant"),
+            is_relevant(label, lowest).alias("relevant"),
             faults(columns.doc).over(columns.keys).alias(FAULTS),
         )
         .with_columns(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from polars_rank.errors import DataError
+from polars_rank.metrics.metric import one_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -109,6 +110,7 @@ def explanation(log: pl.LazyFrame, columns: Columns, found: Mapping[str, pl.Expr
 
 def without_duplicates(log: pl.LazyFrame, columns: Columns, keep: str) -> pl.LazyFrame:
     """Keep one row of each document in each list: the first, or the one of highest score."""
+    one_of("duplicates", keep, ("error", "max", "first"))
     if columns.doc is None or keep == "error":
         return log
     if keep == "max":

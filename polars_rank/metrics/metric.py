@@ -139,6 +139,14 @@ def positive(name: str, value: float) -> None:
         raise ArgumentError(message)
 
 
+def threshold(name: str, value: float) -> float:
+    """Return the lowest relevant label; raise `ArgumentError` unless it is a finite number."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        message = f"`{name}` must be a number, the lowest relevant label; found {value!r}"
+        raise ArgumentError(message)
+    return value
+
+
 def whole_number(name: str, value: Any) -> int:
     """Return a cutoff; raise `ArgumentError` unless it is a positive whole number."""
     if isinstance(value, bool) or not hasattr(value, "__index__") or value < 1:
@@ -156,18 +164,11 @@ def _checked(key: str, value: Any) -> Any:
     if key == "k":
         return value if value is None else whole_number("k", value)
     if key == "rel":
-        return value if value is None else _threshold(value)
+        return value if value is None else threshold("rel", value)
     if key == "gain":
         return mapping(value) if isinstance(value, Mapping) else _function(key, value, GAINS)
     if key == "discount":
         return _function(key, value, DISCOUNTS)
-    return value
-
-
-def _threshold(value: float) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        message = f"`rel` must be a number, the lowest relevant label; found {value!r}"
-        raise ArgumentError(message)
     return value
 
 
