@@ -4,10 +4,7 @@ Start with `evaluate` (means over queries), `per_query` and `rank`; `scan_log` r
 of any size. Importing the package adds the namespace `.ranking` to DataFrame and LazyFrame.
 """
 
-from polars_rank import datasets
-from polars_rank import metrics as families
-from polars_rank.bounds import judgment_bounds, tie_bands
-from polars_rank.catalogue import metrics
+from polars_rank import datasets, measures
 from polars_rank.conventions import (
     CATBOOST,
     IR_MEASURES,
@@ -21,7 +18,6 @@ from polars_rank.conventions import (
     XGBOOST,
     Conventions,
 )
-from polars_rank.curves import pr_curve, rank_curve
 from polars_rank.errors import (
     ArgumentError,
     DataError,
@@ -31,17 +27,30 @@ from polars_rank.errors import (
     SourceError,
 )
 from polars_rank.evaluation import evaluate, per_query
-from polars_rank.explanation import explain, explain_difference
-from polars_rank.gain import at_least, exp2, jarvelin, linear, log, log2, mapping, reciprocal
-from polars_rank.grouped import grouped_auc
-from polars_rank.layout import scan_log
-from polars_rank.metrics import *
+from polars_rank.logs.judgments import join_judgments
+from polars_rank.logs.lists import from_lists
+from polars_rank.logs.parquet import scan_log
+from polars_rank.logs.trec import scan_qrels, scan_trec_run, write_qrels, write_trec_run
+from polars_rank.measures import *
+from polars_rank.measures.catalogue import metrics
+from polars_rank.measures.gain import (
+    at_least,
+    exp2,
+    jarvelin,
+    linear,
+    log,
+    log2,
+    mapping,
+    reciprocal,
+)
+from polars_rank.measures.names import metric
 from polars_rank.namespace import Ranking
-from polars_rank.naming import metric
-from polars_rank.overlap import overlap, rbo
 from polars_rank.ranking import rank
-from polars_rank.sources import from_lists, join_judgments
-from polars_rank.trec import scan_qrels, scan_trec_run, write_qrels, write_trec_run
+from polars_rank.reporting.curves import pr_curve, rank_curve
+from polars_rank.reporting.words import explain, explain_difference
+from polars_rank.statistics.bounds import judgment_bounds, tie_bands
+from polars_rank.statistics.grouped import grouped_auc
+from polars_rank.statistics.overlap import overlap, rbo
 
 __version__ = "0.1.0"
 
@@ -95,4 +104,4 @@ __all__ = [
     "write_qrels",
     "write_trec_run",
 ]
-__all__ += families.__all__
+__all__ += measures.__all__

@@ -7,12 +7,18 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import polars as pl
 
-from polars_rank.errors import ArgumentError, SchemaError, SourceError, hint
+from polars_rank.errors import ArgumentError, DataError, SchemaError, SourceError, hint
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 Names: TypeAlias = "str | Sequence[str]"
+
+#: What the names of our own columns begin with; no column of a user's may.
+OWN = "polars_rank:"
+
+#: Rows of a frame that the in-memory engine collects faster than the streaming one.
+_FEW_ROWS = 50_000
 
 
 @dataclass(frozen=True)
@@ -65,6 +71,11 @@ class Columns:
         for parameter, columns in wanted.items():
             for column in columns:
                 check_there(parameter, column, schema)
+        asked = {column for columns in wanted.values() for column in columns}
+        taken = [name for name in schema if name.startswith(OWN) and name not in asked]
+        if taken:
+            message = f"column {taken[0]!r} begins with {OWN!r}, as our own do; rename it"
+            raise SchemaError(message)
         both = set(queries) & set(groups)
         if both:
             message = f"column {both.pop()!r} is in `by` and in `query`; leave it in one of them"
@@ -98,13 +109,24 @@ def lazy(frame: Any) -> pl.LazyFrame:
         return frame
     if isinstance(frame, pl.DataFrame):
         return frame.lazy()
-    return _from_arrow(frame)
+    return _from_arrow(frame).lazy()
 
 
 def same_kind(frame: Any, plan: Callable[[pl.LazyFrame], pl.LazyFrame]) -> Any:
     """Run a lazy plan on any table: LazyFrame in, LazyFrame out; otherwise a DataFrame."""
-    result = plan(lazy(frame))
-    return result if isinstance(frame, pl.LazyFrame) else result.collect(engine="streaming")
+    if isinstance(frame, pl.LazyFrame):
+        return plan(frame)
+    table = frame if isinstance(frame, pl.DataFrame) else _from_arrow(frame)
+    few = isinstance(table, pl.DataFrame) and table.height < _FEW_ROWS
+    return collected(plan(table.lazy()), few=few)
+
+
+def collected(plan: pl.LazyFrame, *, few: bool = False) -> pl.DataFrame:
+    """Collect a plan; an error in rows says how many are at fault, and shows one."""
+    try:
+        return plan.collect(engine="in-memory" if few else "streaming")
+    except DataError as error:
+        raise error.explained() from None
 
 
 def schema_of(frame: pl.LazyFrame) -> pl.Schema:
@@ -122,7 +144,7 @@ def unreadable(error: Exception) -> SourceError:
     )
 
 
-def _from_arrow(table: Any) -> pl.LazyFrame:
+def _from_arrow(table: Any) -> pl.DataFrame | pl.LazyFrame:
     import pyarrow as pa  # noqa: PLC0415  (slow to import, seldom needed)
     from pyarrow import dataset  # noqa: PLC0415
 
@@ -131,7 +153,7 @@ def _from_arrow(table: Any) -> pl.LazyFrame:
     if isinstance(table, pa.RecordBatchReader):
         table = table.read_all()
     if isinstance(table, (pa.Table, pa.RecordBatch)):
-        return pl.DataFrame(table).lazy()
+        return pl.DataFrame(table)
     message = (
         "a frame must be a Polars LazyFrame or DataFrame, or a pyarrow Table, Dataset or "
         f"RecordBatchReader; found {type(table).__name__}"

@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
+from polars_rank.arguments import one_of, threshold
 from polars_rank.errors import ArgumentError, hint
-from polars_rank.gain import at_least
-from polars_rank.metrics.metric import Metric, one_of, threshold
-from polars_rank.ranking import Ties  # noqa: TC001  (dataclasses read their annotations)
+from polars_rank.measures.gain import at_least
+from polars_rank.measures.metric import Metric, parameters_of
+from polars_rank.measures.names import output_name
+from polars_rank.ranking import TIES, Ties
+
+if TYPE_CHECKING:
+    import polars as pl
 
 Undefined: TypeAlias = Literal["zero", "skip", "one", "null"]
 Queries: TypeAlias = Literal["all", "judged", "retrieved", "both"]
 Unjudged: TypeAlias = Literal["nonrelevant", "removed"]
 
 _CHOICES: dict[str, tuple[object, ...]] = {
-    "ties": (None, "doc", "doc_ascending", "best", "worst", "input", "expected"),
-    "undefined": ("zero", "skip", "one", "null"),
-    "queries": ("all", "judged", "retrieved", "both"),
-    "unjudged": ("nonrelevant", "removed"),
+    "ties": (None, *TIES),
+    "undefined": get_args(Undefined),
+    "own": get_args(Undefined),
+    "queries": get_args(Queries),
+    "unjudged": get_args(Unjudged),
 }
 
 
@@ -41,6 +46,8 @@ class Conventions:
     undefined
         What a metric counts as in the mean where it is undefined for a list: "zero", "one",
         "skip" or "null"; or a mapping from names of metrics to these, with "*" for the rest.
+    own
+        What an expression of the user's own counts as where it is null, likewise.
     queries
         Which lists are averaged: "all", those with a "judged" document, those with a
         "retrieved" one, or those with "both".
@@ -81,6 +88,7 @@ class Conventions:
     ties: Ties | None = None
     relevant: float = 1
     undefined: Undefined | Mapping[str, Undefined] = "zero"
+    own: Undefined = "skip"
     queries: Queries = "all"
     unjudged: Unjudged = "nonrelevant"
     float32_scores: bool = False
@@ -119,39 +127,63 @@ class Conventions:
 
     def of(self, metric: object) -> Conventions:
         """Return the conventions for one metric, without exceptions."""
-        own: Mapping[str, Any] = {}
-        if isinstance(metric, Metric):
-            name = metric.function.__name__
-            own = self.exceptions.get(name, own)
-            if metric.arguments.get("k") is not None:
-                own = self.exceptions.get(f"{name}@k", own)
-        return replace(self, exceptions={}, **own) if self.exceptions else self
+        if not self.exceptions:
+            return self
+        if not isinstance(metric, Metric):
+            return replace(self, exceptions={})
+        first, *others = (self._of(leaf) for leaf in metric.leaves)
+        if any(other != first for other in others):
+            message = (
+                f"{metric} is made of metrics that {self.name} evaluates by different "
+                "conventions; evaluate them apart, and combine the results"
+            )
+            raise ArgumentError(message)
+        return first
+
+    def _of(self, metric: Metric) -> Conventions:
+        name = metric.function.__name__
+        own = self.exceptions.get(name, {})
+        if metric.arguments.get("k") is not None:
+            own = self.exceptions.get(f"{name}@k", own)
+        return replace(self, exceptions={}, **own)
 
     def apply(self, metric: Metric) -> Metric:
         """Return the metric with these conventions' defaults for parameters not given to it."""
-        accepted = inspect.signature(metric.function).parameters
+        return metric.with_leaves(self._applied)
+
+    def _applied(self, metric: Metric) -> Metric:
+        accepted = parameters_of(metric)
         own = f"{metric.function.__name__}."
-        agreed = self.of(metric)
+        agreed = self._of(metric)
         parameters = {key: value for key, value in agreed.parameters.items() if key in accepted}
         for key, value in agreed.parameters.items():
             if key.startswith(own):
                 parameters[key.removeprefix(own)] = value
-        if parameters:
-            metric = metric.with_defaults(parameters)
+        parameters = {**parameters, **metric.arguments}
         if "gain" in accepted and agreed.gain_from is not None:
-            gain = metric.arguments.get("gain", accepted["gain"].default)
-            metric = metric.but(gain=at_least(agreed.gain_from, gain))
-        return metric
+            made = metric.but(**parameters)
+            gain = made.arguments.get("gain", accepted["gain"])
+            parameters["gain"] = at_least(agreed.gain_from, gain)
+        return metric.but(**parameters) if parameters != metric.arguments else metric
 
-    def counts_as(self, metric: str) -> Undefined:
-        """Return what the metric of that name counts as where it is undefined."""
-        if isinstance(self.undefined, Mapping):
-            return self.undefined.get(metric, self.undefined.get("*", "zero"))
-        return self.undefined
+    def counts_as(self, metric: pl.Expr) -> Undefined:
+        """Return what a metric counts as where it is undefined, or an expression where null."""
+        rules = self.undefined if isinstance(self.undefined, Mapping) else {"*": self.undefined}
+        if not isinstance(metric, Metric):
+            return rules.get(output_name(metric), self.own)
+        rest = rules.get("*", "zero")
+        found = {rules.get(leaf.function.__name__, rest) for leaf in metric.leaves}
+        if len(found) > 1:
+            message = (
+                f"{metric} is made of metrics that count as different values where they are "
+                "undefined; give its parts .fill_null(...), or evaluate them apart"
+            )
+            raise ArgumentError(message)
+        return found.pop()
 
 
 #: What is decided for all metrics at once.
-_COMMON = ("name", "queries", "undefined", "exceptions")
+_COMMON = ("name", "queries", "undefined", "own", "exceptions")
 
 #: "Above a half" as the lowest label for which that is so.
 _OVER_HALF = math.nextafter(0.5, 1)

@@ -6,7 +6,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
 
 class RankError(ValueError):
@@ -23,6 +23,15 @@ class SchemaError(RankError):
 
 class DataError(RankError):
     """Rows hold values that cannot be evaluated: NaN, null queries, duplicates."""
+
+    def __init__(self, message: str, details: Callable[[], str] | None = None) -> None:
+        super().__init__(message)
+        self._details = details
+
+    def explained(self) -> DataError:
+        """Return the error with counts and a row, for which the log is read again."""
+        details = None if self._details is None else self._details()
+        return DataError(details) if details else self
 
 
 class SourceError(RankError):

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-import polars as pl
-
+from polars_rank.aggregation import COUNTED, PRESENCE, aggregated
 from polars_rank.columns import Columns, Names, same_kind, schema_of
 from polars_rank.conventions import POLARS_RANK, Conventions, Queries, Undefined, Unjudged
 from polars_rank.errors import ArgumentError
-from polars_rank.lists import PRESENCE, per_list
-from polars_rank.metrics.metric import Metric
-from polars_rank.naming import output_name, resolve
+from polars_rank.measures.metric import Metric
+from polars_rank.measures.names import output_name, resolve
+from polars_rank.plan import Wanted, per_list
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
+
+    import polars as pl
 
     from polars_rank.ranking import Duplicates, Ties
 
@@ -110,17 +111,16 @@ def per_query(
     └───────┴──────┴─────┘
     """
     agreed = conventions.but(ties=ties, relevant=relevant, unjudged=unjudged, queries=queries)
-    wanted = _wanted(metrics, agreed)
+    request = Request(query, doc, score, label, by, agreed, duplicates, progress)
+    asked = resolve(metrics)
 
     def plan(log: pl.LazyFrame) -> pl.LazyFrame:
-        columns = Columns.find(
-            schema_of(log), query=query, doc=doc, score=score, label=label, by=by
-        )
-        _check_names(wanted, columns.keys)
-        lists = per_list(
-            log, wanted, columns, columns.keys, agreed, duplicates=duplicates, progress=progress
-        )
-        return lists if agreed.queries == "all" else _counted(lists, agreed.queries)
+        columns = request.columns(log)
+        check_names(asked, columns.keys)
+        lists = request.lists(log, columns, wanted(asked, agreed), keep=columns.keys)
+        if agreed.queries == "all":
+            return lists
+        return lists.filter(COUNTED[agreed.queries]).drop(PRESENCE)
 
     return same_kind(frame, plan)
 
@@ -155,7 +155,8 @@ def evaluate(
         What a metric counts as where it is undefined for a list: "zero" (as in trec_eval and
         scikit-learn), "one" (as in LightGBM), "skip" to leave the list out of that mean,
         "null" to make the mean null; or a mapping from metrics to these. "zero" unless the
-        conventions say otherwise.
+        conventions say otherwise; but an expression of your own that is null for a list is
+        skipped, unless `undefined` is given.
 
     Returns
     -------
@@ -190,83 +191,83 @@ def evaluate(
     agreed = conventions.but(
         ties=ties, relevant=relevant, unjudged=unjudged, queries=queries, undefined=undefined
     )
-    wanted = _wanted(metrics, agreed)
+    if isinstance(undefined, str):
+        agreed = agreed.but(own=undefined)
+    request = Request(query, doc, score, label, by, agreed, duplicates, progress)
+    asked = resolve(metrics)
 
     def plan(log: pl.LazyFrame) -> pl.LazyFrame:
-        columns = Columns.find(
-            schema_of(log), query=query, doc=doc, score=score, label=label, by=by
-        )
-        _check_names(wanted, [*columns.keys, "queries"])
-        lists = per_list(
-            log, wanted, columns, [*columns.by], agreed, duplicates=duplicates, progress=progress
-        )
-        counts = [pl.len().alias("queries")]
-        if agreed.queries != "all":
-            # Every list is looked at, to say how many there are of each kind.
-            kinds = {
-                "queries": _COUNTED[agreed.queries],
-                "queries_judged": _JUDGED,
-                "queries_retrieved": _FOUND,
-            }
-            counts = [kind.sum().alias(name) for name, kind in kinds.items()]
-        means = [*counts, *(_mean(metric, agreed) for metric in wanted)]
-        if not columns.by:
-            return lists.select(means)
-        return lists.group_by(columns.by).agg(means).sort(columns.by)
+        columns = request.columns(log)
+        check_names(asked, [*columns.keys, "queries"])
+        lists = request.lists(log, columns, wanted(asked, agreed))
+        return aggregated(lists, asked, columns.by, agreed)
 
     return same_kind(frame, plan)
 
 
-#: Which lists count.
-_JUDGED, _FOUND = map(pl.col, PRESENCE)
-_COUNTED = {"judged": _JUDGED, "retrieved": _FOUND, "both": _JUDGED & _FOUND}
+@dataclass(frozen=True)
+class Request:
+    """What an evaluation is asked beside its metrics."""
+
+    query: Names = "query"
+    doc: str | None = "doc"
+    score: str = "score"
+    label: str = "label"
+    by: Names | None = None
+    conventions: Conventions = POLARS_RANK
+    duplicates: Duplicates = "error"
+    progress: bool = False
+
+    @classmethod
+    def of(cls, *, conventions: Conventions = POLARS_RANK, **options: Any) -> Request:
+        """Return what the options of `evaluate` ask for."""
+        choices = ("ties", "relevant", "unjudged", "queries", "undefined")
+        made = {name: options.pop(name, None) for name in choices}
+        return cls(conventions=conventions.but(**made), **options)
+
+    def columns(self, log: pl.LazyFrame) -> Columns:
+        """Return the columns of the log, checked."""
+        return Columns.find(
+            schema_of(log),
+            query=self.query,
+            doc=self.doc,
+            score=self.score,
+            label=self.label,
+            by=self.by,
+        )
+
+    def lists(
+        self,
+        log: pl.LazyFrame,
+        columns: Columns,
+        metrics: Sequence[Wanted],
+        keep: Sequence[str] | None = None,
+    ) -> pl.LazyFrame:
+        """Return a row for each list; with `PRESENCE` where not all of them count."""
+        return per_list(
+            log,
+            metrics,
+            columns,
+            columns.by if keep is None else keep,
+            duplicates=self.duplicates,
+            presence=self.conventions.queries != "all",
+            progress=self.progress,
+        )
 
 
-def _wanted(metrics: Metrics, conventions: Conventions) -> list[pl.Expr]:
+def wanted(metrics: Sequence[pl.Expr], conventions: Conventions) -> list[Wanted]:
+    """Return each metric with the conventions' parameters, and what else they say of it."""
     return [
-        conventions.apply(metric) if isinstance(metric, Metric) else metric
-        for metric in resolve(metrics)
+        Wanted(
+            conventions.apply(metric) if isinstance(metric, Metric) else metric,
+            conventions.of(metric),
+        )
+        for metric in metrics
     ]
 
 
-def _counted(lists: pl.LazyFrame, queries: Queries) -> pl.LazyFrame:
-    return lists.filter(_COUNTED[queries]).drop(PRESENCE)
-
-
-def _mean(metric: pl.Expr, conventions: Conventions) -> pl.Expr:
-    name = output_name(metric)
-    value = pl.col(name)
-    if conventions.queries != "all":
-        value = value.filter(_COUNTED[conventions.queries])
-    undefined = counted_as(metric, conventions)
-    if isinstance(undefined, float):
-        value = value.fill_null(undefined)
-    mean = _AGGREGATES[metric.aggregate if isinstance(metric, Metric) else "mean"](value)
-    if undefined == "null":
-        return pl.when(value.null_count() == 0).then(mean).alias(name)
-    return mean
-
-
-_AGGREGATES: dict[str, Callable[[pl.Expr], pl.Expr]] = {
-    "mean": pl.Expr.mean,
-    "sum": pl.Expr.sum,
-    "geometric": lambda value: value.mean().exp(),
-}
-
-
-def counted_as(metric: pl.Expr, conventions: Conventions) -> float | Undefined:
-    """Return the value that an undefined one is replaced by in the mean, or "skip" or "null"."""
-    name = metric.function.__name__ if isinstance(metric, Metric) else output_name(metric)
-    undefined = conventions.counts_as(name)
-    if undefined not in ("zero", "one"):
-        return undefined
-    value = 1.0 if undefined == "one" else 0.0
-    if isinstance(metric, Metric) and metric.aggregate == "geometric":  # of logarithms
-        return math.log(max(value, metric.arguments.get("floor", 1e-5)))
-    return value
-
-
-def _check_names(metrics: list[pl.Expr], taken: list[str]) -> None:
+def check_names(metrics: Iterable[pl.Expr], taken: Iterable[str]) -> None:
+    """Raise `ArgumentError` if a metric has the name of another column of the result."""
     for metric in metrics:
         if output_name(metric) in taken:
             message = (

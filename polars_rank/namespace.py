@@ -8,7 +8,7 @@ import polars as pl
 
 from polars_rank.errors import hint
 from polars_rank.evaluation import evaluate, per_query
-from polars_rank.metrics.metric import REGISTER
+from polars_rank.measures.metric import REGISTER
 from polars_rank.ranking import rank
 
 if TYPE_CHECKING:

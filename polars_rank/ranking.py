@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, get_args
 
 import polars as pl
 
+from polars_rank.arguments import one_of, threshold
 from polars_rank.columns import Columns, Names, same_kind, schema_of
 from polars_rank.errors import ArgumentError, SchemaError
-from polars_rank.metrics.metric import one_of, threshold
 from polars_rank.validation import (
-    FAULTS,
     fault,
     faults,
     raise_for_faults,
@@ -24,6 +23,8 @@ if TYPE_CHECKING:
 
 Ties: TypeAlias = Literal["doc", "doc_ascending", "best", "worst", "input", "expected"]
 Duplicates: TypeAlias = Literal["error", "max", "first"]
+TIES = get_args(Ties)
+DUPLICATES = get_args(Duplicates)
 
 RANKED = ("rank", "ideal_rank", "relevant", "hits")
 
@@ -56,15 +57,19 @@ class Order(NamedTuple):
         )
 
 
-def rank_order(ties: Ties | None, columns: Columns) -> Order:
-    """Return the order of one list: by score, then by the rule for ties."""
+def rank_order(ties: Ties | None, columns: Columns, *, only_label: bool = False) -> Order:
+    """Return the order of one list: by score, then by the rule for ties.
+
+    With `only_label`, nothing is read of a document but its label and its score, so that those
+    alike in both may stand in any order.
+    """
     if ties == "expected":
         message = (
             "`ties` is 'expected', which is a mean over many orders and no order itself; use it "
             "with per_query or evaluate, and 'doc', 'best' or 'worst' here"
         )
         raise ArgumentError(message)
-    one_of("ties", ties, (None, "doc", "doc_ascending", "best", "worst", "input"))
+    one_of("ties", ties, (None, *TIES))
     doc = columns.doc
     if ties is None:
         ties = "doc" if doc is not None else "worst"
@@ -83,9 +88,15 @@ def rank_order(ties: Ties | None, columns: Columns) -> Order:
     best = ties == "best"
     # An unjudged document ranks with the zeros; among those, the judged one is the better.
     by_label = [(label.fill_null(0), best, best), (label, best, best)]
-    packed = _packed(columns) if ties == "doc" else None
-    if packed is not None:
-        return Order([packed], [True], [False], maintain_order=False)
+    second = None
+    if ties in ("doc", "doc_ascending"):
+        second = _id_bits(columns)
+    elif ties in ("best", "worst") and (only_label or doc is None):
+        second = _label_bits(columns)
+    if second is not None:
+        packed = _packed(columns, second, descending=ties in ("doc", "best"))
+        if packed is not None:
+            return Order([packed], [True], [False], maintain_order=False)
     keys = {
         "doc": [by_score, *by_doc],
         "doc_ascending": [by_score, *by_doc],
@@ -103,27 +114,67 @@ def _sortable(doc: str, columns: Columns) -> pl.Expr:
     return pl.col(doc).cast(pl.String) if text else pl.col(doc)
 
 
+class _Bits(NamedTuple):
+    """A column as whole numbers of the same order, within so many bits."""
+
+    number: pl.Expr
+    width: int
+
+
 _INTEGERS_32 = {pl.Int8, pl.Int16, pl.Int32, pl.UInt8, pl.UInt16, pl.UInt32}
 _INTEGERS_64 = {pl.Int64, pl.UInt64}
 
 
-def _packed(columns: Columns) -> pl.Expr | None:
-    """Return score and document as one integer of the same order, where both are numbers.
+def _packed(columns: Columns, second: _Bits, *, descending: bool) -> pl.Expr | None:
+    """Return score and second key as one whole number, whose descending order is theirs.
 
-    One key sorts in half the time of two. A float's bits, read as an integer, are in order but
-    for the negative ones, which are turned round.
+    One key sorts in half the time of two.
     """
-    score, doc = columns.schema[columns.score], columns.schema.get(columns.doc or "")
-    if doc not in _INTEGERS_32 | _INTEGERS_64 or not score.is_float():
+    score = _float_bits(columns.score, columns.schema[columns.score], -math.inf)
+    if score is None:
         return None
-    narrow = score == pl.Float32 and doc in _INTEGERS_32
-    float_type, bits_type, key_type, width = (
-        (pl.Float32, pl.Int32, pl.Int64, 32) if narrow else (pl.Float64, pl.Int64, pl.Int128, 64)
-    )
-    bits = pl.col(columns.score).cast(float_type).fill_null(-math.inf).reinterpret(dtype=bits_type)
+    width = max(score.width, second.width)
+    key_type, shift = (pl.Int64, 32) if width <= 32 else (pl.Int128, 64)  # noqa: PLR2004
+    first, number = score.number.cast(key_type) * 2**shift, second.number.cast(key_type)
+    packed: pl.Expr = first + number if descending else first - number
+    return packed
+
+
+def _id_bits(columns: Columns) -> _Bits | None:
+    doc = str(columns.doc)
+    dtype = columns.schema[doc]
+    if dtype not in _INTEGERS_32 | _INTEGERS_64:
+        return None
+    # Only the row of an empty list has no document.
+    return _Bits(pl.col(doc).fill_null(0), 32 if dtype in _INTEGERS_32 else 64)
+
+
+def _label_bits(columns: Columns) -> _Bits | None:
+    """Return the label, those of unjudged documents just below 0."""
+    dtype, label = columns.schema[columns.label], pl.col(columns.label)
+    if dtype in _INTEGERS_32:
+        narrow = dtype in {pl.Int8, pl.UInt8, pl.Int16, pl.UInt16}
+        judged = label.is_not_null().cast(pl.Int64)
+        return _Bits(label.fill_null(0).cast(pl.Int64) * 2 + judged, 32 if narrow else 64)
+    return _float_bits(columns.label, dtype, None)
+
+
+def _float_bits(name: str, dtype: pl.DataType, missing: float | None) -> _Bits | None:
+    """Return the bits of a float, read as a whole number.
+
+    They are in order but for the negative ones, which are turned round: -0.0 becomes the number
+    of 0.0, and without a value for what is missing, that becomes the number just below.
+    """
+    if dtype not in (pl.Float32, pl.Float64):
+        return None
+    bits_type, width = (pl.Int32, 32) if dtype == pl.Float32 else (pl.Int64, 64)
+    known = pl.col(name) if missing is None else pl.col(name).fill_null(missing)
+    bits = known.reinterpret(dtype=bits_type)
     ordered = pl.when(bits < 0).then(-(2 ** (width - 1)) - bits).otherwise(bits)
-    key: pl.Expr = ordered.cast(key_type) * 2**width + pl.col(str(columns.doc))
-    return key
+    if missing is None:
+        # Room for the number between: all above it move up by one.
+        ordered = (ordered + (ordered >= 0).cast(bits_type)).fill_null(0)
+    return _Bits(ordered, width)
 
 
 def is_relevant(label: pl.Expr, threshold: float) -> pl.Expr:
@@ -235,12 +286,13 @@ def _ranked(
     retrieved, judged = pl.col(columns.score).is_not_null(), label.is_not_null()
     position = pl.col("rank")
     by_label = Order([label, position], [True, False], [True, True], maintain_order=False)
+    checks = faults(columns.doc)
     ranked = (
         log.with_columns(fault(found))
         .with_columns(
             order.position().over(columns.keys).alias("rank"),
             is_relevant(label, lowest).alias("relevant"),
-            faults(columns.doc).over(columns.keys).alias(FAULTS),
+            *(check.over(columns.keys) for check in checks),
         )
         .with_columns(
             pl.when(judged).then(by_label.position().over(columns.keys)).alias("ideal_rank"),
@@ -249,6 +301,6 @@ def _ranked(
         .with_columns(
             pl.when(retrieved).then(pl.col("rank", "hits")),
         )
-        .select(*columns.schema, *RANKED, FAULTS)
+        .select(*columns.schema, *RANKED, *(check.meta.output_name() for check in checks))
     )
-    return raise_for_faults(ranked, log, columns, found)
+    return raise_for_faults(ranked, log, columns, found, {key: key for key in columns.keys})

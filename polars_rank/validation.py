@@ -1,26 +1,37 @@
-"""What rows must not hold: the rules, how they are counted, and the error that explains them.
+"""What rows must not hold: the rules, how they are found, and the error that explains them.
 
 A rule is a boolean expression that is true for a row at fault; its name says what is wrong.
-All rules are counted in the same pass as the metrics. Only when something is at fault is the
-log read again, to say how often each rule is broken and to show a row.
+All rules are looked at in the same pass as the metrics. Only when something is at fault, and only
+where a call of ours collects the result, is the log read again, to say how often each rule is
+broken and to show a row: never from within a plan that is running.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import reprlib
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from polars_rank.errors import DataError
-from polars_rank.metrics.metric import one_of
+from polars_rank.arguments import one_of
+from polars_rank.columns import OWN
+from polars_rank.errors import DataError, SchemaError, hint
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from polars_rank.columns import Columns
 
-FAULTS = "__faults"
-_FAULT = "__fault"
+#: By row, the number of the rule that it breaks, 0 for none; by list, the highest of them.
+FAULT = OWN + "fault"
+#: By list, how many rows repeat a document of the list.
+REPEATS = OWN + "repeats"
+
+_REMEDY = (
+    "pass duplicates='max' or 'first', name the columns that tell lists apart with by=, or drop "
+    "them with .unique()"
+)
 
 
 def rules(
@@ -45,67 +56,87 @@ def rules(
                 pl.col(name).is_finite()
             )
     for problem, condition in of_labels.items():
-        name = f"{columns.label!r} {problem}"
-        found[name] = condition(columns.number(columns.label))
+        label = columns.number(columns.label).cast(pl.Float64)
+        found[f"{columns.label!r} {problem}"] = condition(label)
     return found
 
 
 def fault(found: Mapping[str, pl.Expr]) -> pl.Expr:
-    """Return whether a row breaks any of the rules."""
-    broken = pl.any_horizontal(*found.values()) if found else pl.lit(value=False)
-    return broken.fill_null(value=False).alias(_FAULT)
+    """Return the number of a rule that a row breaks, from 1; 0 where it breaks none."""
+    number = pl.lit(0, dtype=pl.UInt8)
+    for index, condition in enumerate(found.values(), start=1):
+        number = pl.when(condition).then(pl.lit(index, dtype=pl.UInt8)).otherwise(number)
+    return number.alias(FAULT)
 
 
-def faults(doc: str | None) -> pl.Expr:
-    """Return how many rows of one list are at fault, repeated documents among them."""
-    count = pl.col(_FAULT).sum()
-    return count if doc is None else count + pl.len() - pl.col(doc).n_unique()
+def faults(doc: str | None) -> list[pl.Expr]:
+    """Return what is wrong with one list: a rule that is broken, and repeated documents."""
+    repeats = [] if doc is None else [(pl.len() - pl.col(doc).n_unique()).alias(REPEATS)]
+    return [pl.col(FAULT).max(), *repeats]
 
 
 def raise_for_faults(
-    results: pl.LazyFrame, log: pl.LazyFrame, columns: Columns, found: Mapping[str, pl.Expr]
+    results: pl.LazyFrame,
+    log: pl.LazyFrame,
+    columns: Columns,
+    found: Mapping[str, pl.Expr],
+    keys: Mapping[str, str] | None = None,
 ) -> pl.LazyFrame:
-    """Drop the column of faults from the results; collecting them raises if one is not 0."""
+    """Drop the columns of faults from the results; collecting them raises if one is not 0.
+
+    `keys` says which columns of the results tell lists apart, by their names in the log.
+    """
+    schema = results.collect_schema()
+    checked = [name for name in (FAULT, REPEATS) if name in schema]
 
     def check(batch: pl.DataFrame) -> pl.DataFrame:
-        if batch.get_column(FAULTS).sum():
-            raise explanation(log, columns, found)
-        return batch.drop(FAULTS)
+        for name in checked:
+            worst: Any = batch.get_column(name).max()
+            if worst:
+                row = batch.row(batch.get_column(name).arg_max() or 0, named=True)
+                where = {key: row[inner] for key, inner in (keys or {}).items() if inner in row}
+                problem = (
+                    f"duplicates in the column {columns.doc!r} (doc): a document stands more "
+                    f"than once in a list; {_REMEDY}"
+                    if name == REPEATS
+                    else [*found][int(worst) - 1]
+                )
+                message = f"{problem}{f'; in the list {where}' if where else ''}"
+                raise DataError(message, partial(explanation, log, columns, found))
+        return batch.drop(checked)
 
-    schema = results.collect_schema()
-    kept = {name: dtype for name, dtype in schema.items() if name != FAULTS}
+    kept = {name: dtype for name, dtype in schema.items() if name not in checked}
     return results.map_batches(check, schema=kept, streamable=True)
 
 
-def explanation(log: pl.LazyFrame, columns: Columns, found: Mapping[str, pl.Expr]) -> DataError:
-    """Read the log again and return the error that says what is wrong, how often and where."""
+def explanation(log: pl.LazyFrame, columns: Columns, found: Mapping[str, pl.Expr]) -> str:
+    """Read the log again and say what is wrong, how often and where."""
     problems = []
     counts = log.select(
-        pl.col(columns.score).len().alias("rows"),
+        pl.len().alias(OWN + "rows"),
         *(condition.sum().alias(problem) for problem, condition in found.items()),
     ).collect(engine="streaming")
+    rows = counts.get_column(OWN + "rows").item()
     for problem, condition in found.items():
         count = counts.get_column(problem).item()
         if count:
             row = log.filter(condition).head(1).collect(engine="streaming").row(0, named=True)
-            problems.append(f"{count:,} of {counts['rows'].item():,} rows: {problem}; e.g. {row}")
+            problems.append(f"{count:,} of {rows:,} rows: {problem}; e.g. {row}")
     if columns.doc is not None:
         pairs = [*columns.keys, columns.doc]
+        times = OWN + "rows"
         twice = (
-            log.filter(~pl.any_horizontal(pl.col(name).is_null() for name in pairs))
-            .group_by(pairs)
-            .agg(pl.len().alias("rows"))
-            .filter(pl.col("rows") > 1)
+            log.select(pairs).group_by(pairs).agg(pl.len().alias(times)).filter(pl.col(times) > 1)
         ).collect(engine="streaming")
         if not twice.is_empty():
-            row = twice.sort("rows", descending=True).row(0, named=True)
+            row = twice.sort(times, descending=True).row(0, named=True)
+            row["rows"] = row.pop(times)
             count = f"{twice.height:,} document{'s' if twice.height > 1 else ''}"
             problems.append(
                 f"duplicates in the column {columns.doc!r} (doc): {count} more than once in a "
-                f"list; e.g. {row}; pass duplicates='max' or 'first', "
-                "name the columns that tell lists apart with by=, or drop them with .unique()"
+                f"list; e.g. {row}; {_REMEDY}"
             )
-    return DataError("\n".join(problems))
+    return "\n".join(problems)
 
 
 def without_duplicates(log: pl.LazyFrame, columns: Columns, keep: str) -> pl.LazyFrame:
@@ -116,3 +147,24 @@ def without_duplicates(log: pl.LazyFrame, columns: Columns, keep: str) -> pl.Laz
     if keep == "max":
         log = log.sort(columns.score, descending=True, nulls_last=True, maintain_order=True)
     return log.unique([*columns.keys, columns.doc], keep="first", maintain_order=True)
+
+
+def refuse(rows: pl.DataFrame, fault: pl.Expr, problem: str, remedy: str) -> None:
+    """Raise `DataError` if some of the rows are at fault; say how many and show the first."""
+    found = rows.filter(fault)
+    if not found.is_empty():
+        cells = {
+            k: reprlib.repr(v) for k, v in found.row(0, named=True).items() if not k.startswith(OWN)
+        }
+        first = ", ".join(f"{name} = {value}" for name, value in cells.items())
+        msg = f"{problem} (rows: {found.height:,}; the first: {first}); {remedy}"
+        raise DataError(msg)
+
+
+def require(table: str, schema: pl.Schema, columns: Iterable[str]) -> None:
+    """Raise `SchemaError` if a column is not there; say which are, and which look alike."""
+    for column in columns:
+        if column not in schema:
+            there = ", ".join(map(repr, schema))
+            msg = f"`{table}` has no column {column!r}, but {there}.{hint(column, schema)}"
+            raise SchemaError(msg)

@@ -159,7 +159,7 @@ def docs_of(run: int, query: int) -> list[int | str]:
 
 @pytest.mark.parametrize("p", [0.3, 0.9])
 def test_rank_biased_overlap(p: float) -> None:
-    from polars_rank.overlap import rbo
+    from polars_rank.statistics.overlap import rbo
 
     left, right = both_runs()
     expected = [oracles.rbo(docs_of(0, query), docs_of(1, query), p) for query in RUNS[0]]
@@ -169,7 +169,7 @@ def test_rank_biased_overlap(p: float) -> None:
 
 @pytest.mark.parametrize("k", [None, 1, 5, 40])
 def test_overlap(k: int | None) -> None:
-    from polars_rank.overlap import overlap
+    from polars_rank.statistics.overlap import overlap
 
     expected = [oracles.overlap(docs_of(0, query), docs_of(1, query), k) for query in RUNS[0]]
     found = overlap(*both_runs(), k)

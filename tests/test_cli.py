@@ -15,14 +15,14 @@ import polars as pl
 import polars_rank as pr
 import pytest
 from polars.testing import assert_frame_equal
-from polars_rank import catalogue
+from polars_rank.measures import catalogue
 from polars_rank.datasets import search_log
-from polars_rank.metrics.metric import REGISTER
-from polars_rank.naming import ALIASES
+from polars_rank.measures.metric import REGISTER
+from polars_rank.measures.names import ALIASES
 
 CliRunner = pytest.importorskip("typer.testing", reason="needs the extra cli").CliRunner
 
-from polars_rank.commands import app, split_names  # noqa: E402
+from polars_rank.cli.commands import app, split_names  # noqa: E402
 
 METRICS = ["ndcg@10", "ap", "rr"]
 

@@ -9,7 +9,7 @@ import polars as pl
 import polars_rank as pr
 import pytest
 from polars_rank.conventions import PRESETS
-from polars_rank.metrics.metric import REGISTER
+from polars_rank.measures.metric import REGISTER
 from strategies import NEEDED, assert_close, log_of, random_lists
 
 LOG = log_of(random_lists(seed=30))

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 from polars.testing import assert_frame_equal
 from polars_rank.datasets import search_log
-from polars_rank.files import new_file, scan_parquet
+from polars_rank.logs.files import new_file, scan_parquet
 
 METRICS = ["ndcg@3", "ap", "rr"]
 UNREADABLE = (pr.SourceError, pl.exceptions.PolarsError, OSError)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from oracles import Doc
-from polars_rank.metrics.metric import REGISTER
+from polars_rank.measures.metric import REGISTER
 from strategies import (
     Lists,
     assert_close,
@@ -55,7 +55,8 @@ def test_equals_its_oracle(lists: Lists, ties: str) -> None:
 def test_stays_within_its_bounds(lists: Lists) -> None:
     values = per_query(log_of(lists))
     for metric in METRICS:
-        low, high = REGISTER[metric.function.__name__].bounds
+        definition = REGISTER[metric.function.__name__]
+        low, high = definition.low, definition.high
         found = values[metric.output_name].drop_nulls().cast(pl.Float64)
         assert found.is_finite().all(), metric
         assert low is None or (found >= low - 1e-12).all(), metric

@@ -7,8 +7,8 @@ import re
 import polars as pl
 import polars_rank as pr
 import pytest
-from polars_rank.metrics.metric import REGISTER
-from polars_rank.naming import ALIASES, SETS
+from polars_rank.measures.metric import REGISTER
+from polars_rank.measures.names import ALIASES, SETS
 
 SAME = {
     # ours

@@ -13,7 +13,7 @@ from polars import col
 from polars.testing import assert_frame_equal
 
 from polars_rank.errors import ArgumentError, DataError, RankError, SchemaError, SourceError
-from polars_rank.trec import scan_qrels, scan_trec_run, write_qrels, write_trec_run
+from polars_rank.logs.trec import scan_qrels, scan_trec_run, write_qrels, write_trec_run
 
 Engine = Literal["in-memory", "streaming"]
 ENGINES: tuple[Engine, ...] = ("in-memory", "streaming")

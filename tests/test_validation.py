@@ -99,15 +99,35 @@ BAD_ROWS = {
 }
 
 
+def said(run: Callable, *parts: str) -> str:
+    """Return what an error says; while a plan runs, it is not known how many rows are at fault.
+
+    Nor is there a row to show; and one of two faults is enough to stop.
+    """
+    if run is RUNS["eager"]:
+        return says(*parts)
+    found = [re.sub(r"^\d of \d rows:? ?", "", part) for part in parts]
+    sure = [part for part in found if part and not re.match(r"\d+ $|'\w+': ", part)]
+    return says(sure[0])
+
+
 @everywhere
 @pytest.mark.parametrize(("frame", "options", "parts"), BAD_ROWS.values(), ids=BAD_ROWS.keys())
 def test_bad_rows(
     frame: pl.DataFrame, options: dict, parts: tuple[str, ...], function: Callable, run: Callable
 ) -> None:
-    with pytest.raises(pr.DataError, match=says(*parts)) as caught:
+    with pytest.raises(pr.DataError, match=said(run, *parts)) as caught:
         run(function, frame, **options)
     assert isinstance(caught.value, pr.RankError)
     assert isinstance(caught.value, ValueError)
+
+
+def test_an_error_of_a_plan_names_the_list_and_a_call_of_ours_the_row() -> None:
+    frame = BAD_ROWS["NaN score"][0]
+    with pytest.raises(pr.DataError, match=says("NaN or infinite score", "list {'query': 'a'}")):
+        pr.per_query(frame.lazy(), "ap").collect(engine="in-memory")
+    with pytest.raises(pr.DataError, match=says("2 of 4 rows: NaN", "'doc': 'x'")):
+        pr.per_query(frame, "ap")
 
 
 BAD_COLUMNS = {
@@ -266,7 +286,7 @@ def test_labels_that_a_gain_cannot_take(
     metric: str, parts: tuple[str, ...], function: Callable, run: Callable
 ) -> None:
     large = GOOD.with_columns(pl.Series("label", [0, 1, 51, None]))
-    with pytest.raises(pr.DataError, match=says(*parts, "'label': 51")):
+    with pytest.raises(pr.DataError, match=said(run, *parts, "'label': 51")):
         run(lambda frame: function(frame, ["ap", metric]), large)
 
 
@@ -286,9 +306,9 @@ def test_ranked_table_keeps_its_names(name: str) -> None:
 @pytest.mark.parametrize("function", FUNCTIONS.values(), ids=FUNCTIONS.keys())
 def test_sinks_raise_the_same_error(function: Callable, tmp_path: Path) -> None:
     bad = GOOD.with_columns(score=float("nan")).lazy()
-    with pytest.raises(pr.DataError, match="4 of 4 rows: NaN or infinite score"):
+    with pytest.raises(pr.DataError, match="NaN or infinite score in the column"):
         function(bad).sink_parquet(tmp_path / "result.parquet")
-    with pytest.raises(pr.DataError, match="4 of 4 rows: NaN or infinite score"):
+    with pytest.raises(pr.DataError, match="NaN or infinite score in the column"):
         function(bad).sink_csv(tmp_path / "result.csv")
 
 

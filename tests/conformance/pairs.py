@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import polars_rank as pr
-from polars_rank.naming import SETS
+from polars_rank.measures.names import SETS
 
 from . import peers
 

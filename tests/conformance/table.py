@@ -9,7 +9,7 @@ import inspect
 import re
 from pathlib import Path
 
-from polars_rank.metrics.metric import REGISTER
+from polars_rank.measures.metric import REGISTER
 
 from . import test_differences
 from .pairs import PEERS

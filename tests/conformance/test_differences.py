@@ -9,7 +9,7 @@ import sys
 import polars as pl
 import polars_rank as pr
 import pytest
-from polars_rank.naming import SETS
+from polars_rank.measures.names import SETS
 
 from . import peers
 from .logs import LOGS, SHARED, random_log

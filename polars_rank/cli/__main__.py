@@ -1,0 +1,5 @@
+"""`python -m polars_rank.cli`."""
+
+from polars_rank.cli.main import main
+
+main()

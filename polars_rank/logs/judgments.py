@@ -1,0 +1,98 @@
+"""`join_judgments`: retrieved documents and judged ones as the long table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from polars_rank.columns import lazy, names, schema_of
+from polars_rank.errors import SchemaError
+from polars_rank.logs.ids import common_type
+from polars_rank.validation import require
+
+if TYPE_CHECKING:
+    from polars_rank.columns import Names
+
+
+def join_judgments(
+    run: Any,
+    judgments: Any,
+    *,
+    by: Names | None = None,
+    query: Names = "query",
+    doc: str = "doc",
+    score: str = "score",
+    label: str = "label",
+) -> Any:
+    """Join retrieved documents and judged documents into the long table.
+
+    No row is lost: a document that was retrieved but not judged gets a null label, one that was
+    judged but not retrieved a null score.
+
+    Parameters
+    ----------
+    run
+        Retrieved documents: query, doc, score and any other columns.
+    judgments
+        Judged documents: query, doc, label and any other columns.
+    by
+        Columns of ``run`` that tell its rankings apart: each of them gets all the judgments.
+        By default the column ``run``, if there is one; ``[]`` for none.
+    query, doc
+        Key columns, in both tables; ``query`` may be several.
+    score, label
+        Columns of ``run`` and of ``judgments``.
+
+    Returns
+    -------
+    DataFrame or LazyFrame
+        Lazy if one of the two is. The rows are in no particular order.
+
+    Raises
+    ------
+    SchemaError
+        If a column is missing, is in both tables, or key columns have types that do not match.
+
+    Notes
+    -----
+    Other columns are null in the rows that come only from the other table. Join columns that
+    belong to the query, such as its country, to the result.
+
+    Integer keys of different widths match, and so do strings and categoricals.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> import polars_rank as pr
+    >>> run = pl.DataFrame({"query": [1, 1], "doc": ["a", "b"], "score": [0.9, 0.8]})
+    >>> judgments = pl.DataFrame({"query": [1, 1], "doc": ["b", "c"], "label": [2, 1]})
+    >>> sorted(pr.join_judgments(run, judgments).rows())
+    [(1, 'a', 0.9, None), (1, 'b', 0.8, 2), (1, 'c', None, 1)]
+    """
+    left, right = lazy(run), lazy(judgments)
+    left_schema, right_schema = schema_of(left), schema_of(right)
+    keys = [*names("query", query), *names("doc", doc)]
+    groups = names("by", ["run"] if by is None and "run" in left_schema else by)
+    require("run", left_schema, [*groups, *keys, score])
+    require("judgments", right_schema, [*keys, label])
+    for name in right_schema:
+        if name in left_schema and name not in keys:
+            msg = f"column {name!r} is in `run` and in `judgments`; rename it or drop it in one"
+            raise SchemaError(msg)
+    types = {key: common_type(left_schema[key], right_schema[key]) for key in keys}
+    for key, dtype in types.items():
+        if dtype is None:
+            found = f"{left_schema[key]} in `run` and {right_schema[key]} in `judgments`"
+            msg = (
+                f"column {key!r} is {found}, so that no row would match; cast one of them, as in "
+                f"judgments.cast({{{key!r}: pl.{left_schema[key]}}})"
+            )
+            raise SchemaError(msg)
+
+    left, right = left.cast(types), right.cast(types)  # type: ignore[arg-type]
+    if groups:
+        right = left.select(groups).unique().join(right, how="cross")
+    joined = left.join(right, on=[*groups, *keys], how="full", coalesce=True, nulls_equal=True)
+    eager = not isinstance(run, pl.LazyFrame) and not isinstance(judgments, pl.LazyFrame)
+    return joined.collect(engine="streaming") if eager else joined

@@ -1,0 +1,319 @@
+"""`scan_log`: read a log so that each list comes in one piece, in flat memory.
+
+The rows of a list may stand in order (sorted by the keys), together (adjacent) or anywhere
+(shuffled). Polars aggregates sorted keys list by list when it is told. For the other two
+this module makes the keys sorted: it reads the log batch by batch, cut where lists end, and
+numbers the lists. A shuffled log is first split by key over files on disk, small enough to
+sort one by one. The number stands in a column named after the keys, such as "list(query)".
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import polars as pl
+from polars.io.plugins import register_io_source
+
+from polars_rank.arguments import one_of
+from polars_rank.columns import OWN, Names, check_there, names, schema_of, unreadable
+from polars_rank.errors import ArgumentError, DataError, SourceError
+from polars_rank.logs.files import scan_parquet
+from polars_rank.progress import known_rows, watcher
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from polars._typing import SchemaDict
+
+Layout: TypeAlias = Literal["sorted", "adjacent", "shuffled"]
+Reading: TypeAlias = "Callable[[pl.LazyFrame], pl.LazyFrame]"
+Paths: TypeAlias = "str | os.PathLike[str] | Sequence[str | os.PathLike[str]]"
+
+#: Rows read at a time: large enough that Python's part is nothing, small enough for a cache.
+BATCH_ROWS = 250_000
+
+#: How many rows are looked at first.
+_GLIMPSE_ROWS = 100_000
+
+#: In memory, a row of a log while its partition is sorted takes about this many bytes a column.
+_SORT_BYTES = 64
+
+
+def number_column(keys: Sequence[str]) -> str:
+    """Return the name of the column that numbers the lists of these keys."""
+    return f"list({', '.join(sorted(keys))})"
+
+
+def scan_log(
+    paths: Paths,
+    *,
+    query: Names = "query",
+    by: Names | None = None,
+    layout: Literal["auto", "sorted", "adjacent", "shuffled"] = "auto",
+    memory: str | int | None = None,
+    progress: bool = False,
+    **options: Any,
+) -> pl.LazyFrame:
+    """Scan a Parquet log so that evaluation runs in flat memory, whatever the order of its rows.
+
+    One pass over the key columns alone finds out how the rows lie. It takes hundredths of a
+    second for ten million rows, and is the only thing that is read before the result is asked
+    for.
+
+    Parameters
+    ----------
+    paths
+        A file, a directory (hive partitions become columns), a glob, a URL that Polars can
+        scan, or several of them.
+    query, by
+        The columns that tell lists apart, as they will be given to `evaluate`.
+    layout
+        How the rows of a list lie: "sorted" by (by..., query), "adjacent" or "shuffled";
+        "auto" finds out. A claim that is not true is an error.
+    memory
+        For shuffled logs: how much memory sorting may take, in bytes or as "2GB"; a quarter of
+        the machine's by default. Temporary files go where `tempfile.gettempdir()` says, and
+        are removed when the evaluation ends.
+    progress
+        Show a progress bar on a terminal when reading takes longer than two seconds (extra
+        "cli").
+    **options
+        Options of `polars.scan_parquet`, such as `storage_options` or `n_rows`.
+
+    Returns
+    -------
+    LazyFrame
+        The log. Of a sorted log, Polars is told so; the rows of others come list by list, with
+        one more column, such as "list(query)", that numbers the lists.
+
+    Raises
+    ------
+    SourceError
+        For files that are missing, cannot be read, or have different columns.
+    SchemaError
+        For a missing column.
+    DataError
+        For a claimed `layout` that is not true.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import polars as pl
+    >>> import polars_rank as pr
+    >>> path = tempfile.mkdtemp() + "/log.parquet"
+    >>> pl.DataFrame({
+    ...     "query": [2, 2, 1], "doc": [1, 2, 1], "score": [0.9, 0.1, 0.5], "label": [0, 1, 1]
+    ... }).write_parquet(path)
+    >>> pr.evaluate(pr.scan_log(path), "rr").collect()["rr"].item()
+    0.75
+    """
+    one_of("layout", layout, ("auto", "sorted", "adjacent", "shuffled"))
+    budget = _bytes(memory)
+    log = _scan(paths, options)
+    schema = schema_of(log)
+    keys = [*names("by", by), *names("query", query)]
+    for key in keys:
+        check_there("by" if key in names("by", by) else "query", key, schema)
+    found = layout if layout == "shuffled" else find_layout(log, keys)
+    allowed = {
+        "auto": ("sorted", "adjacent", "shuffled"),
+        "sorted": ("sorted",),
+        "adjacent": ("sorted", "adjacent"),
+        "shuffled": ("shuffled",),
+    }[layout]
+    if found not in allowed:
+        message = (
+            f"`layout` says {layout!r}, but the rows are {found} by {keys}; "
+            "leave it at 'auto', or sort the log"
+        )
+        raise DataError(message)
+    reading = watcher(known_rows(log)) if progress else _unwatched
+    if found == "sorted":
+        return reading(log).set_sorted(keys)
+    return _numbered(log, schema, keys, None if found == "adjacent" else budget, reading)
+
+
+def find_layout(log: pl.LazyFrame, keys: Sequence[str]) -> Layout:
+    """Find out by one pass over the key columns how the rows of the lists lie."""
+    try:
+        # A log in no order shows it in its first rows, and need not be read through.
+        if _layout(log.head(_GLIMPSE_ROWS), keys) == "shuffled":
+            return "shuffled"
+        return _layout(log, keys)
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise unreadable(error) from error
+
+
+def _layout(log: pl.LazyFrame, keys: Sequence[str]) -> Layout:
+    here, before = [pl.col(key) for key in keys], [pl.col(f"{key}:before") for key in keys]
+    pairs = list(zip(here, before, strict=True))
+    # One row per piece: where a key differs from that of the row before.
+    shifted = log.select(*here, *(key.shift(1).name.suffix(":before") for key in here))
+    pieces = shifted.with_row_index("row:").filter(
+        pl.any_horizontal(key.ne_missing(previous) for key, previous in pairs)
+        | (pl.col("row:") == 0)
+    )
+    # Written from the last key to the first: a key decides where those before it are equal.
+    falls = pl.lit(value=False)
+    for key, previous in reversed(pairs):
+        falls = (key < previous) | (key.eq_missing(previous) & falls)
+    nulls = pl.any_horizontal(key.is_null() for key in here)
+    counted = pieces.select(
+        pl.len().alias("pieces"),
+        falls.fill_null(value=False).sum().alias("falls"),
+        nulls.sum().alias("nulls"),
+    ).collect(engine="streaming")
+    if counted["falls"].item() == 0 and counted["nulls"].item() == 0:
+        return "sorted"
+    lists = pieces.select(pl.struct(keys).hash().n_unique()).collect(engine="streaming").item()
+    return "adjacent" if counted["pieces"].item() == lists else "shuffled"
+
+
+def _scan(paths: Paths, options: dict[str, Any]) -> pl.LazyFrame:
+    given = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
+    if not given:
+        message = "`paths` is empty; name at least one Parquet file, directory or glob"
+        raise ArgumentError(message)
+    for path in given:
+        local = "://" not in str(path) and not re.search(r"[*?\[]", str(path))
+        if local and not Path(path).exists():
+            message = f"there is no file or directory {str(path)!r}"
+            raise SourceError(message)
+        if local and Path(path).is_dir() and not any(Path(path).rglob("*.parquet")):
+            message = f"the directory {str(path)!r} holds no .parquet file"
+            raise SourceError(message)
+    return scan_parquet(given, options)
+
+
+def _numbered(
+    log: pl.LazyFrame,
+    schema: pl.Schema,
+    keys: list[str],
+    budget: int | None,
+    reading: Reading,
+) -> pl.LazyFrame:
+    """Return the log list by list with the column that numbers the lists."""
+    number = number_column(keys)
+
+    def read(
+        with_columns: list[str] | None,
+        predicate: pl.Expr | None,
+        n_rows: int | None,
+        batch_size: int | None,  # noqa: ARG001  (Polars' own suggestion; ours is measured)
+    ) -> Iterator[pl.DataFrame]:
+        columns = [*schema, number] if with_columns is None else with_columns
+        filtered = [] if predicate is None else predicate.meta.root_names()
+        needed = log.select(name for name in schema if name in {*columns, *filtered, *keys})
+        pieces = (
+            _whole_lists(_batches(reading(needed)), keys)
+            if budget is None
+            else _sorted(needed, keys, budget, reading)
+        )
+        numbered = _number(pieces, keys, number)
+        for batch in (part for piece in numbered for part in piece.iter_slices(BATCH_ROWS)):
+            rows = batch if predicate is None else batch.filter(predicate)
+            if n_rows is not None:
+                rows = rows.head(n_rows)
+                n_rows -= rows.height
+            yield rows.select(columns)
+            if n_rows == 0:
+                return
+
+    full: SchemaDict = {**schema, number: pl.UInt32}
+    return register_io_source(read, schema=full, explain_name="LOG, LIST BY LIST").set_sorted(
+        number
+    )
+
+
+def _unwatched(log: pl.LazyFrame) -> pl.LazyFrame:
+    return log
+
+
+def _batches(log: pl.LazyFrame) -> Iterator[pl.DataFrame]:
+    yield from log.collect_batches(chunk_size=BATCH_ROWS, maintain_order=True, engine="streaming")
+
+
+def _whole_lists(batches: Iterator[pl.DataFrame], keys: list[str]) -> Iterator[pl.DataFrame]:
+    """Cut batches where lists end; the list that a batch breaks off goes with the next one."""
+    held: list[pl.DataFrame] = []
+    for batch in batches:
+        if batch.is_empty():
+            continue
+        runs = _runs(batch, keys)
+        last_starts = int(runs.search_sorted(runs[-1], side="left"))
+        if last_starts == 0 and held and _same_list(held[-1], batch, keys):
+            held.append(batch)
+            continue
+        yield pl.concat([*held, batch.head(last_starts)], rechunk=False)
+        held = [batch.slice(last_starts)]
+    if held:
+        yield pl.concat(held, rechunk=False)
+
+
+def _number(pieces: Iterator[pl.DataFrame], keys: list[str], number: str) -> Iterator[pl.DataFrame]:
+    """Number the lists; raise `DataError` at the end if one came in two places."""
+    count = 0
+    seen: list[pl.Series] = []
+    for piece in pieces:
+        if piece.is_empty():
+            continue
+        runs = _runs(piece, keys)
+        starts = piece.filter(runs.ne_missing(runs.shift(1)))
+        seen.append(starts.select(pl.struct(keys).hash()).to_series())
+        yield piece.with_columns((runs + count).alias(number))
+        count += starts.height
+    if seen and pl.concat(seen).n_unique() < count:
+        message = (
+            f"the rows of some lists stand in two places, though the log was found or said to be "
+            f"adjacent by {keys}: did a file change? Scan it again, or say layout='shuffled'"
+        )
+        raise DataError(message)
+
+
+def _sorted(
+    log: pl.LazyFrame, keys: list[str], budget: int, reading: Reading
+) -> Iterator[pl.DataFrame]:
+    """Sort a shuffled log, in parts on disk where it is too large for the budget."""
+    width = len(log.collect_schema())
+    rows = log.select(pl.len()).collect(engine="streaming").item()
+    parts = -(-rows * width * _SORT_BYTES // budget)
+    if parts <= 1:
+        yield from _whole_lists(_batches(reading(log).sort(keys, maintain_order=True)), keys)
+        return
+    with tempfile.TemporaryDirectory(prefix="polars_rank-") as folder:
+        part = pl.struct(keys).hash() % parts
+        reading(log).sink_parquet(
+            pl.PartitionBy(folder, key=part.alias(OWN + "part"), include_key=False),
+            compression="lz4",
+            statistics=False,
+            maintain_order=True,
+        )
+        for path in sorted(Path(folder).iterdir()):
+            yield reading(pl.scan_parquet(path).sort(keys, maintain_order=True)).collect()
+
+
+def _runs(batch: pl.DataFrame, keys: list[str]) -> pl.Series:
+    key = pl.col(keys[0]) if len(keys) == 1 else pl.struct(keys)
+    return batch.select(key.rle_id()).to_series()
+
+
+def _same_list(before: pl.DataFrame, after: pl.DataFrame, keys: list[str]) -> bool:
+    return before.select(keys).row(-1) == after.select(keys).row(0)
+
+
+def _bytes(memory: str | int | None) -> int:
+    if memory is None:
+        try:
+            return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 4
+        except (AttributeError, ValueError, OSError):  # no such figure on this system
+            return 2 * 10**9
+    match = re.fullmatch(r"\s*([\d.]+)\s*([KMGT]?)B?\s*", str(memory), re.IGNORECASE)
+    size = float(match[1]) * 1000 ** " KMGT".index(match[2].upper() or " ") if match else 0
+    if size < 10**6:
+        message = f"`memory` must be a size of at least 1MB, such as '2GB'; found {memory!r}"
+        raise ArgumentError(message)
+    return int(size)

@@ -1,0 +1,372 @@
+"""From the long table to one row per list: the lazy plan behind every evaluation.
+
+Each list is sorted once, with the columns it needs and no others. The lists in rank order are
+exploded into the ranked rows; the terms that metrics share become columns of them; and those are
+gathered once more, per list, to be summed. All of it streams in flat memory where the lists come
+in order, for a group that has passed is never looked at again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+import polars as pl
+
+from polars_rank.aggregation import PRESENCE
+from polars_rank.columns import OWN
+from polars_rank.errors import ArgumentError, SchemaError, hint
+from polars_rank.logs.parquet import number_column
+from polars_rank.measures.expectation import Expected, expectation
+from polars_rank.measures.metric import Metric, made_of
+from polars_rank.measures.names import metric as read_metric
+from polars_rank.measures.names import output_name
+from polars_rank.measures.shared import Shared, as_list
+from polars_rank.measures.terms import RETRIEVED
+from polars_rank.progress import known_rows, watch
+from polars_rank.ranking import RANKED, Duplicates, is_relevant, rank_order
+from polars_rank.validation import fault, faults, raise_for_faults, rules, without_duplicates
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from polars_rank.columns import Columns
+    from polars_rank.conventions import Conventions
+    from polars_rank.ranking import Ties
+
+
+_LABEL, _SCORE = pl.col("label"), pl.col("score")
+_ROW, _ROWS, _PLACE = OWN + "row", OWN + "rows", OWN + "position"
+_IDEAL, _RETRIEVED, _LIST = OWN + "ideal label", OWN + "retrieved", OWN + "list"
+
+
+class Wanted(NamedTuple):
+    """A metric, and the conventions by which it is to be evaluated."""
+
+    metric: pl.Expr
+    conventions: Conventions
+
+
+def per_list(
+    log: pl.LazyFrame,
+    wanted: Sequence[Wanted],
+    columns: Columns,
+    keep: Sequence[str],
+    *,
+    duplicates: Duplicates,
+    presence: bool,
+    progress: bool,
+) -> pl.LazyFrame:
+    """Evaluate all lists, once for each order of documents that is asked for."""
+    orders: dict[_Order, list[Wanted]] = {}
+    for each in wanted:
+        orders.setdefault(_Order.of(each), []).append(each)
+    plan = _Plan(log, columns, keep, duplicates, progress=progress)
+    (first, metrics), *others = orders.items()
+    lists = plan.evaluated(first, metrics, presence=presence)
+    if not others:
+        return lists
+    # The lists are the same, and in the same order.
+    more = [
+        plan.evaluated(order, part).select(output_name(each.metric) for each in part)
+        for order, part in others
+    ]
+    names = [*(PRESENCE if presence else ()), *keep]
+    together = pl.concat([lists, *more], how="horizontal")
+    return together.select(*names, *(output_name(each.metric) for each in wanted))
+
+
+class _Order(NamedTuple):
+    """What decides how the documents of a list are ranked, and what they count as."""
+
+    ties: Ties | None
+    relevant: float
+    unjudged: str
+    float32_scores: bool
+
+    @classmethod
+    def of(cls, wanted: Wanted) -> _Order:
+        agreed = wanted.conventions
+        # The mean over all orders is the same from any; "worst" needs no documents.
+        ties: Ties | None = "worst" if agreed.ties == "expected" else agreed.ties
+        return cls(ties, agreed.relevant, agreed.unjudged, agreed.float32_scores)
+
+
+@dataclass(frozen=True)
+class _Lists:
+    """How lists are told apart: by their keys, or by the number that `scan_log` gave them."""
+
+    order: list[str]  # columns of the log that stand in order
+    group: list[str]  # the same under our names
+    keys: dict[str, str]  # columns of the result and our names for them
+
+    @classmethod
+    def of(cls, columns: Columns) -> _Lists:
+        number = number_column(columns.keys)
+        keys = {key: f"{OWN}key {index}" for index, key in enumerate(columns.keys)}
+        if number in columns.schema:
+            return cls([number], [_LIST], keys)
+        return cls(columns.keys, list(keys.values()), keys)
+
+    @property
+    def carried(self) -> list[pl.Expr]:
+        return [pl.col(name).first() for name in self.keys.values() if name not in self.group]
+
+
+@dataclass
+class _Plan:
+    """The stages from one log to its lists."""
+
+    log: pl.LazyFrame
+    columns: Columns
+    keep: Sequence[str]
+    duplicates: Duplicates
+    progress: bool = field(kw_only=True)
+
+    def __post_init__(self) -> None:
+        self.log = without_duplicates(self.log, self.columns, self.duplicates)
+        self.lists = _Lists.of(self.columns)
+
+    def evaluated(
+        self, order: _Order, wanted: Sequence[Wanted], *, presence: bool = False
+    ) -> pl.LazyFrame:
+        """Sort each list once, compute the terms that metrics share once, aggregate once."""
+        shared = Shared(whole_labels=self.columns.schema[self.columns.label].is_integer())
+        values = [_value(each, shared) for each in wanted]
+        read = _Read.of(shared, self.columns)
+        found = rules(self.columns, shared.refused)
+        kept = PRESENCE if presence else ()
+        long, columns = self._canonical(order, read, found)
+        check = partial(
+            raise_for_faults, log=self.log, columns=self.columns, found=found, keys=self.lists.keys
+        )
+        values_of = [
+            *self.lists.carried,
+            *(pl.col(name).alias(as_list(name)) for name in shared.gathered),
+            *shared.folds.named(),
+        ]
+        if shared.ordered:
+            lists = self._in_rank_order(long, columns, order, read, shared, kept)
+            rows = _ranked_rows(check(lists), order, self.lists, read, shared)
+            values_of += [pl.col(name).first() for name in kept]
+        else:
+            # Nothing asks in which order documents stand: lists are aggregated as they come.
+            rows = long.with_columns(
+                is_relevant(_LABEL, order.relevant).alias("relevant"),
+                pl.when(_SCORE.is_not_null()).then(1).alias("rank"),
+            )
+            values_of += [*faults(columns.doc), *_presence(kept)]
+        gathered = (
+            rows.with_columns(shared.rows_of.named())
+            .group_by(self.lists.group, maintain_order=True)
+            .agg(values_of)
+        )
+        gathered = gathered if shared.ordered else check(gathered)
+        for sums in (shared.sums, shared.late):
+            gathered = gathered.with_columns(sums.named()) if sums.columns else gathered
+        return gathered.select(
+            *kept, *(pl.col(self.lists.keys[name]).alias(name) for name in self.keep), *values
+        )
+
+    def _canonical(
+        self, order: _Order, read: _Read, found: Mapping[str, pl.Expr]
+    ) -> tuple[pl.LazyFrame, Columns]:
+        """Return the log sorted by list, under our own names, with the columns that are read."""
+        columns, lists = self.columns, self.lists
+        named = {**lists.keys, **dict(zip(lists.order, lists.group, strict=True))}
+        score, label = columns.number(columns.score), columns.number(columns.label)
+        if order.float32_scores:
+            score = score.cast(pl.Float32)
+        if order.unjudged == "removed":
+            # The row stays, so that a list which loses all its documents is still counted.
+            score = pl.when(label.is_not_null()).then(score)
+        long = (
+            self.log.sort(lists.order, maintain_order=True)
+            .select(
+                *(pl.col(column).alias(name) for column, name in named.items()),
+                *([] if columns.doc is None else [pl.col(columns.doc).alias("doc")]),
+                score.alias("score"),
+                label.alias("label"),
+                *read.extras,
+                fault(found),
+            )
+            # Polars loses the hint on renamed keys and would gather all rows without it.
+            .set_sorted(lists.group)
+        )
+        if self.progress:  # behind the sort, which a log that is known to be sorted does without
+            long = watch(long, known_rows(self.log)).set_sorted(lists.group)
+        types = self._types(order)
+        inner = replace(columns, score="score", label="label", schema=types)
+        return long, inner if columns.doc is None else replace(inner, doc="doc")
+
+    def _types(self, order: _Order) -> pl.Schema:
+        """Return the types of the columns under our own names, as `_canonical` makes them."""
+        schema, columns = self.columns.schema, self.columns
+
+        def number(name: str) -> pl.DataType:
+            dtype = schema[name]
+            return dtype if dtype.is_integer() or dtype.is_float() else pl.Float64()
+
+        score = pl.Float32() if order.float32_scores else number(columns.score)
+        doc = {} if columns.doc is None else {"doc": schema[columns.doc]}
+        return pl.Schema({**doc, "score": score, "label": number(columns.label)})
+
+    def _in_rank_order(
+        self,
+        long: pl.LazyFrame,
+        columns: Columns,
+        order: _Order,
+        read: _Read,
+        shared: Shared,
+        kept: Sequence[str],
+    ) -> pl.LazyFrame:
+        """Return each list in rank order, down to a depth, with what only a whole list can tell."""
+        depth = shared.depth
+
+        def cut(rows: pl.Expr) -> pl.Expr:
+            return rows if depth is None else rows.head(depth)
+
+        carried = read.carried
+        sorting = rank_order(order.ties, columns, only_label={*carried} <= {"label", "score"})
+        row = pl.struct(*carried, _SCORE.is_not_null().alias(_RETRIEVED))
+        parts = [cut(sorting.sort(row)).alias(_ROW)]
+        if _IDEAL in read.names:
+            parts.append(cut(_LABEL.sort(descending=True, nulls_last=True)).alias(_IDEAL))
+        parts.append((pl.len() if depth is None else pl.len().clip(upper_bound=depth)).alias(_ROWS))
+        # Where each list starts in the running counts of relevant documents.
+        parts += [
+            is_relevant(_LABEL, lowest).sum().alias(name)
+            for name, lowest in _counted(read, shared, order)
+        ]
+        in_order = long.group_by(self.lists.group, maintain_order=True).agg(
+            *self.lists.carried,
+            *faults(columns.doc),
+            *parts,
+            *_presence(kept),
+        )
+        if "ideal_rank" not in read.names:
+            return in_order
+        label = pl.element().struct.field("label")
+        ideal_rank = label.rank("ordinal", descending=True)
+        return in_order.with_columns(pl.col(_ROW).list.eval(ideal_rank).alias("ideal_rank"))
+
+
+@dataclass(frozen=True)
+class _Read:
+    """Which columns of the ranked rows are read, and which of them are the user's own."""
+
+    names: set[str]
+    extras: list[str]
+    doc: str | None
+
+    @classmethod
+    def of(cls, shared: Shared, columns: Columns) -> _Read:
+        names = shared.read() - shared.rows_of.columns.keys()
+        canonical = {"score", "label", *RANKED, *([] if columns.doc is None else ["doc"])}
+        extras = sorted(name for name in names - canonical if not name.startswith(OWN))
+        for name in extras:
+            if name not in columns.schema:
+                there = ", ".join(map(repr, [*RANKED, *columns.schema]))
+                message = f"a metric reads the column {name!r}, but the ranked table has {there}."
+                raise SchemaError(message + hint(name, [*RANKED, *columns.schema]))
+        return cls(names, extras, columns.doc)
+
+    @property
+    def carried(self) -> list[str]:
+        """The columns of a document that go with it when its list is sorted."""
+        tied = OWN + "tie first" in self.names or OWN + "tie last" in self.names
+        own = [
+            name for name in ("score", "doc") if name in self.names or (tied and name == "score")
+        ]
+        return ["label", *own, *self.extras]
+
+
+def _presence(kept: Sequence[str]) -> list[pl.Expr]:
+    known = dict(zip(PRESENCE, (_LABEL.count() > 0, _SCORE.count() > 0), strict=True))
+    return [known[name].alias(name) for name in kept]
+
+
+def _value(wanted: Wanted, shared: Shared) -> pl.Expr:
+    """Return a metric as an expression over the sums that all metrics share."""
+    metric, conventions = wanted
+    name = output_name(metric)
+    t = Expected(shared) if conventions.ties == "expected" else shared
+    if isinstance(metric, Metric):
+        value = expectation(metric, t) if isinstance(t, Expected) else metric.value(t)
+        return value.expr.alias(name)
+    for part in made_of(metric):
+        if _changes(conventions, part):
+            message = (
+                f"{name!r} is an expression made of the metric {part}, of which it would not "
+                f"follow the conventions of {conventions.name}; evaluate the metric itself, and "
+                "work on its column of the result"
+            )
+            raise ArgumentError(message)
+    reads = metric.meta.root_names()
+    if any(read.startswith(OWN) for read in reads):
+        message = f"{name!r} reads a column of our own, {reads}; take those of the ranked table"
+        raise ArgumentError(message)
+    return t.own(metric).expr.alias(name)
+
+
+def _changes(conventions: Conventions, name: str) -> bool:
+    """Return whether conventions change a metric, beyond how its documents are ranked."""
+    if not conventions.parameters and conventions.gain_from is None:
+        return False
+    try:
+        metric = read_metric(name)
+    except ArgumentError:  # its parameters cannot be written down
+        return True
+    return conventions.apply(metric).arguments != metric.arguments
+
+
+def _counted(read: _Read, shared: Shared, order: _Order) -> list[tuple[str, float]]:
+    """Return the columns of running hits, each with the lowest label that is one."""
+    hits = [("hits", order.relevant)] if "hits" in read.names else []
+    return [*hits, *((name, lowest) for lowest, name in shared.hits.items())]
+
+
+def _ranked_rows(
+    in_order: pl.LazyFrame, order: _Order, lists: _Lists, read: _Read, shared: Shared
+) -> pl.LazyFrame:
+    """Return the rows of lists in rank order as the ranked table.
+
+    Hits are running counts over all rows less what they were at the start of the list: counting
+    anew in every list takes three times as long where lists are short.
+    """
+    counted = _counted(read, shared, order)
+    nested = [_ROW, *(name for name in (_IDEAL, "ideal_rank") if name in read.names), _PLACE]
+    rows = (
+        in_order.with_columns(
+            pl.int_ranges(1, pl.col(_ROWS) + 1, dtype=pl.UInt32).alias(_PLACE),
+            *(pl.col(name).cum_sum() - pl.col(name) for name, _ in counted),
+        )
+        .explode(nested)
+        .unnest(_ROW)
+        .set_sorted(lists.group)
+        .with_columns(
+            is_relevant(_LABEL, order.relevant).alias("relevant"),
+            pl.when(_RETRIEVED).then(_PLACE).alias("rank"),
+            *(
+                (is_relevant(_LABEL, lowest).cum_sum() - pl.col(name)).alias(name)
+                for name, lowest in counted
+            ),
+        )
+    )
+    if "hits" in read.names:
+        rows = rows.with_columns(pl.when(RETRIEVED).then("hits").alias("hits"))
+    ties = {OWN + "tie first", OWN + "tie last"} & read.names
+    if not ties:
+        return rows
+    place, score = pl.col(_PLACE), _SCORE
+    new = OWN + "new"
+    return rows.with_columns(
+        ((place == 1) | score.ne_missing(score.shift(1))).alias(new)
+    ).with_columns(
+        pl.when(new).then(place).forward_fill().alias(OWN + "tie first"),
+        pl.when(pl.col(new).shift(-1, fill_value=True))
+        .then(place)
+        .backward_fill()
+        .alias(OWN + "tie last"),
+    )

@@ -1,0 +1,225 @@
+"""Curves: precision and recall at every threshold, metrics at every cutoff."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from polars_rank.aggregation import ratio
+from polars_rank.arguments import threshold, whole_number
+from polars_rank.columns import OWN, Columns, Names, same_kind, schema_of
+from polars_rank.errors import ArgumentError
+from polars_rank.evaluation import Metrics, evaluate
+from polars_rank.measures.metric import Metric
+from polars_rank.measures.names import resolve
+from polars_rank.ranking import is_relevant
+from polars_rank.validation import fault, raise_for_faults, rules
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+_ROW, _RELEVANT = OWN + "row", OWN + "relevant"
+
+
+def pr_curve(
+    frame: Any,
+    *,
+    by: Names | None = None,
+    score: str = "score",
+    label: str = "label",
+    relevant: float = 1,
+) -> Any:
+    r"""Precision and recall at every score threshold, over all rows or per group.
+
+    At threshold t, documents with score >= t count as found; tied scores are one point.
+
+    Parameters
+    ----------
+    frame
+        The long table: a LazyFrame, a DataFrame or a pyarrow table.
+    by
+        Columns that split the table into one curve each; None for one curve of all rows.
+    score, label
+        Names of the columns. A null score (not retrieved) is never found but counts in recall;
+        a null label (unjudged) is not relevant.
+    relevant
+        The lowest label that is relevant.
+
+    Returns
+    -------
+    LazyFrame or DataFrame
+        One row per group and threshold, from the highest threshold, with `threshold`, `found`
+        (documents at or above it), `hits` (relevant ones among them), `precision`, `recall`,
+        `f1`, and for the whole curve, repeated in its rows, `auc` (trapezoids, from precision 1
+        at recall 0), `average_precision` (steps), `best_f1` and `no_skill` (the share of
+        relevant documents among all, the precision of a random order). Recall, `auc`,
+        `average_precision` and F1 are null where no document is relevant.
+
+    Raises
+    ------
+    SchemaError, DataError, ArgumentError
+        As for `evaluate`.
+
+    References
+    ----------
+    Davis & Goadrich, The relationship between precision-recall and ROC curves, 2006.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> import polars_rank as pr
+    >>> df = pl.DataFrame({"score": [0.6, 0.5, 0.1, 0.1, 0.1], "label": [1, 1, 0, 0, 1]})
+    >>> pr.pr_curve(df).select("threshold", "precision", "recall", "auc", "no_skill")
+    shape: (3, 5)
+    ┌───────────┬───────────┬──────────┬──────────┬──────────┐
+    │ threshold ┆ precision ┆ recall   ┆ auc      ┆ no_skill │
+    │ ---       ┆ ---       ┆ ---      ┆ ---      ┆ ---      │
+    │ f64       ┆ f64       ┆ f64      ┆ f64      ┆ f64      │
+    ╞═══════════╪═══════════╪══════════╪══════════╪══════════╡
+    │ 0.6       ┆ 1.0       ┆ 0.333333 ┆ 0.933333 ┆ 0.6      │
+    │ 0.5       ┆ 1.0       ┆ 0.666667 ┆ 0.933333 ┆ 0.6      │
+    │ 0.1       ┆ 0.6       ┆ 1.0      ┆ 0.933333 ┆ 0.6      │
+    └───────────┴───────────┴──────────┴──────────┴──────────┘
+    """
+    threshold("relevant", relevant)
+
+    def plan(log: pl.LazyFrame) -> pl.LazyFrame:
+        columns = Columns.find(
+            schema_of(log), query=None, doc=None, score=score, label=label, by=by
+        )
+        groups = list(columns.by)
+        found = rules(columns, {})
+        rows = log.select(*groups, score, label, fault(found))
+        log = raise_for_faults(rows, log, columns, found)
+        points = (
+            log.group_by(*groups, columns.number(score).alias("threshold"))
+            .agg(
+                pl.len().alias("found"),
+                is_relevant(columns.number(label), relevant).sum().alias("hits"),
+            )
+            .sort(*groups, "threshold", descending=[False] * len(groups) + [True], nulls_last=True)
+        )
+        return _curve(points, groups)
+
+    return same_kind(frame, plan)
+
+
+def rank_curve(frame: Any, metrics: Metrics, ks: Iterable[int], **options: Any) -> Any:
+    """Means of metrics at every cutoff: one row per k.
+
+    Parameters
+    ----------
+    frame
+        The long table: a LazyFrame, a DataFrame or a pyarrow table.
+    metrics
+        Metrics that take a cutoff, by name or as metrics, without one: "ndcg", `pr.recall()`.
+    ks
+        Cutoffs, such as `range(1, 21)`.
+    **options
+        Options of `evaluate`: names of columns, `by`, `ties`, `undefined`, ...
+
+    Returns
+    -------
+    LazyFrame or DataFrame
+        Like `frame`: one row per group and k, with the `by` columns, `k`, `queries` and a
+        column per metric.
+
+    Raises
+    ------
+    SchemaError, DataError, ArgumentError
+        As for `evaluate`; also for a metric without a cutoff.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> import polars_rank as pr
+    >>> df = pl.DataFrame({"query": 1, "score": [3.0, 2.0, 1.0], "label": [1, 0, 1]})
+    >>> pr.rank_curve(df, "recall", [1, 2, 3])
+    shape: (3, 3)
+    ┌─────┬─────────┬────────┐
+    │ k   ┆ queries ┆ recall │
+    │ --- ┆ ---     ┆ ---    │
+    │ i64 ┆ u32     ┆ f64    │
+    ╞═════╪═════════╪════════╡
+    │ 1   ┆ 1       ┆ 0.5    │
+    │ 2   ┆ 1       ┆ 0.5    │
+    │ 3   ┆ 1       ┆ 1.0    │
+    └─────┴─────────┴────────┘
+    """
+    cutoffs = [whole_number("ks", k) for k in ks]
+    if not cutoffs:
+        message = "`ks` is empty; give at least one cutoff"
+        raise ArgumentError(message)
+    curves = [_curve_of(expression) for expression in resolve(metrics)]
+    at = [curve.at(k).alias(f"{curve.output_name}:{k}") for k in cutoffs for curve in curves]
+    by = [options["by"]] if isinstance(options.get("by"), str) else list(options.get("by") or ())
+
+    def plan(log: pl.LazyFrame) -> pl.LazyFrame:
+        wide: pl.LazyFrame = evaluate(log, at, **options)
+        rows = pl.concat_list(
+            pl.struct(
+                pl.lit(k).cast(pl.Int64).alias("k"),
+                "queries",
+                *(pl.col(f"{curve.output_name}:{k}").alias(curve.output_name) for curve in curves),
+            )
+            for k in cutoffs
+        ).alias(_ROW)
+        return wide.select(*by, rows).explode(_ROW).unnest(_ROW)
+
+    return same_kind(frame, plan)
+
+
+def _curve(points: pl.LazyFrame, groups: list[str]) -> pl.LazyFrame:
+    """Turn counts at each threshold, highest first, into the points of the curves."""
+
+    def each(expression: pl.Expr) -> pl.Expr:
+        return expression.over(groups) if groups else expression
+
+    hits, found, relevant = pl.col("hits"), pl.col("found"), pl.col(_RELEVANT)
+    precision, recall = pl.col("precision"), pl.col("recall")
+    step = recall - each(recall.shift(1, fill_value=0.0))
+    height = (precision + each(precision.shift(1, fill_value=1.0))) / 2
+    whole_curve = {
+        "auc": (step * height).sum(),
+        "average_precision": (step * precision).sum(),
+        "best_f1": pl.col("f1").max(),
+    }
+    return (
+        points.with_columns(
+            each(hits.sum()).alias(_RELEVANT),
+            each(hits.sum() / found.sum()).alias("no_skill"),
+        )
+        .with_columns(each(pl.col("hits", "found").cum_sum()))
+        .filter(pl.col("threshold").is_not_null())
+        .with_columns(
+            (hits / found).alias("precision"),
+            ratio(hits, relevant).alias("recall"),
+            pl.when(relevant > 0).then(2 * hits / (found + relevant)).alias("f1"),
+        )
+        .with_columns(
+            pl.when(relevant > 0).then(each(value)).alias(name)
+            for name, value in whole_curve.items()
+        )
+        .select(
+            *groups,
+            "threshold",
+            "found",
+            "hits",
+            "precision",
+            "recall",
+            "f1",
+            *whole_curve,
+            "no_skill",
+        )
+    )
+
+
+def _curve_of(expression: pl.Expr) -> Metric:
+    if isinstance(expression, Metric) and "k" not in expression.arguments:
+        return expression
+    message = (
+        f"`metrics` of a curve must be metrics without a cutoff, such as 'ndcg'; found {expression}"
+    )
+    raise ArgumentError(message)

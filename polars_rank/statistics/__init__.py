@@ -1,0 +1,1 @@
+"""What the values of many lists say: bounds, overlap, groups."""

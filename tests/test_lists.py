@@ -1,0 +1,390 @@
+"""From other shapes of data to the long table."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Literal
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from polars import col
+from polars.testing import assert_frame_equal
+
+from polars_rank.errors import ArgumentError, DataError, SchemaError
+from polars_rank.logs.judgments import join_judgments
+from polars_rank.logs.lists import from_lists
+
+Engine = Literal["in-memory", "streaming"]
+ENGINES: tuple[Engine, ...] = ("in-memory", "streaming")
+
+LISTS = pl.DataFrame(
+    {
+        "shown": [["a", "b"], ["c"], []],
+        "bought": [["b", "d"], [], ["e"]],
+        "grades": [[0, 3], [None], []],
+        "country": ["DE", "FR", "DE"],
+    }
+)
+
+
+def long(frame: pl.DataFrame, **lists: Any) -> list[tuple[Any, ...]]:
+    """Return the rows of the long table, the same lazily on every engine."""
+    table = from_lists(frame, **lists)
+    for engine in ENGINES:
+        assert_frame_equal(from_lists(frame.lazy(), **lists).collect(engine=engine), table)
+    assert from_lists(frame.lazy(), **lists).collect_schema() == table.schema
+    return table.rows()
+
+
+# --- from_lists -----------------------------------------------------------------------------
+
+
+def test_retrieved_and_relevant_ids() -> None:
+    frame = LISTS.select("shown", "bought")
+    assert long(frame, retrieved="shown", relevant="bought") == [
+        (0, "a", -1.0, 0),
+        (0, "b", -2.0, 1),
+        (0, "d", None, 1),
+        (1, "c", -1.0, 0),
+        (2, "e", None, 1),
+    ]
+
+
+def test_labels_alone_have_their_place_as_document() -> None:
+    frame = pl.DataFrame({"label": [[3, 0], [1.5, None]]}, strict=False)
+    assert long(frame, labels="label") == [
+        (0, 1, -1.0, 3.0),
+        (0, 2, -2.0, 0.0),
+        (1, 1, -1.0, 1.5),
+        (1, 2, -2.0, None),
+    ]
+
+
+def test_retrieved_with_a_label_each() -> None:
+    assert long(LISTS.select("shown", "grades"), retrieved="shown", labels="grades") == [
+        (0, "a", -1.0, 0),
+        (0, "b", -2.0, 3),
+        (1, "c", -1.0, None),
+        (2, None, None, None),
+    ]
+
+
+def test_relevant_with_grades_leaves_others_unjudged() -> None:
+    frame = pl.DataFrame(
+        {
+            "shown": [[11, 12], [13]],
+            "judged": [[{"item": 12, "grade": 4}, {"item": 14, "grade": -1}], []],
+        }
+    )
+    assert long(frame, retrieved="shown", relevant="judged") == [
+        (0, 11, -1.0, None),
+        (0, 12, -2.0, 4),
+        (0, 14, None, -1),
+        (1, 13, -1.0, None),
+    ]
+
+
+def test_retrieved_with_scores_may_be_in_any_order() -> None:
+    shown = [[{"item": "a", "s": 0.1}, {"item": "b", "s": 0.9}]]
+    frame = pl.DataFrame({"shown": shown, "bought": [["a", "c"]]})
+    assert long(frame, retrieved="shown", relevant="bought") == [
+        (0, "a", 0.1, 1),
+        (0, "b", 0.9, 0),
+        (0, "c", None, 1),
+    ]
+
+
+def test_null_lists_are_unknown_and_no_query_vanishes() -> None:
+    frame = pl.DataFrame(
+        {
+            "query": ["unjudged", "unretrieved", "empty", "unknown"],
+            "shown": [["a"], None, [], None],
+            "bought": [None, ["b"], [], None],
+        },
+        schema_overrides={"shown": pl.List(pl.String)},
+    )
+    assert long(frame, retrieved="shown", relevant="bought") == [
+        ("unjudged", "a", -1.0, None),
+        ("unretrieved", "b", None, 1),
+        ("empty", None, None, None),
+        ("unknown", None, None, None),
+    ]
+    frame = pl.DataFrame({"shown": [["a"], None], "grades": [None, []]}, schema_overrides={
+        "grades": pl.List(pl.Int64)})  # fmt: skip
+    assert long(frame, retrieved="shown", labels="grades") == [
+        (0, "a", -1.0, None),
+        (1, None, None, None),
+    ]
+
+
+def test_other_columns_are_repeated_and_queries_named() -> None:
+    table = from_lists(
+        LISTS.with_columns(user=pl.Series([7, 7, 8]), day=pl.Series([1, 2, 1])),
+        retrieved="shown",
+        relevant="bought",
+        query=["user", "day"],
+    )
+    assert table.columns == ["user", "day", "doc", "score", "label", "grades", "country"]
+    assert table["country"].to_list() == ["DE", "DE", "DE", "FR", "DE"]
+    assert table.select("user", "day").rows() == [(7, 1), (7, 1), (7, 1), (7, 2), (8, 1)]
+
+
+def test_a_column_query_is_the_query() -> None:
+    frame = pl.DataFrame({"query": ["x", "y"], "labels": [[1], [0]]})
+    assert long(frame, labels="labels") == [("x", 1, -1.0, 1), ("y", 1, -1.0, 0)]
+
+
+def test_duplicates_stay_for_evaluation_to_find() -> None:
+    frame = pl.DataFrame({"shown": [["a", "a"]], "bought": [["a", "a", "b"]]})
+    assert long(frame, retrieved="shown", relevant="bought") == [
+        (0, "a", -1.0, 1),
+        (0, "a", -2.0, 1),
+        (0, "b", None, 1),
+    ]
+
+
+def test_kinds_of_ids_that_match() -> None:
+    frame = pl.DataFrame({"shown": [[1, 2]], "bought": [[2]]})
+    narrow = frame.cast({"shown": pl.Array(pl.Int64, 2), "bought": pl.List(pl.Int8)})
+    assert long(narrow, retrieved="shown", relevant="bought") == [
+        (0, 1, -1.0, 0),
+        (0, 2, -2.0, 1),
+    ]
+    words = LISTS.select("shown", "bought").cast({"shown": pl.List(pl.Categorical)})
+    assert long(words, retrieved="shown", relevant="bought")[1] == (0, "b", -2.0, 1)
+    nothing = frame.with_columns(bought=pl.Series([[]], dtype=pl.List(pl.Null)))
+    assert long(nothing, retrieved="shown", relevant="bought") == [
+        (0, 1, -1.0, 0),
+        (0, 2, -2.0, 0),
+    ]
+
+
+def test_an_empty_frame_gives_an_empty_table() -> None:
+    table = from_lists(LISTS.clear(), retrieved="shown", relevant="bought")
+    full = from_lists(LISTS, retrieved="shown", relevant="bought")
+    assert_frame_equal(table, full.clear())
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.lists(st.integers(0, 9), max_size=6, unique=True),
+            st.lists(st.integers(0, 9), max_size=6, unique=True),
+        ),
+        max_size=5,
+    )
+)
+def test_any_lists_against_plain_python(lists: list[tuple[list[int], list[int]]]) -> None:
+    frame = pl.DataFrame(
+        lists, schema={"shown": pl.List(pl.Int64), "bought": pl.List(pl.Int64)}, orient="row"
+    )
+    expected: list[tuple[int, int | None, float | None, int | None]] = []
+    for query, (shown, bought) in enumerate(lists):
+        expected += [(query, d, -float(i), int(d in bought)) for i, d in enumerate(shown, 1)]
+        expected += [(query, d, None, 1) for d in bought if d not in shown]
+        expected += [] if shown or bought else [(query, None, None, None)]
+    assert long(frame, retrieved="shown", relevant="bought") == expected
+
+
+@pytest.mark.parametrize(
+    ("lists", "message"),
+    [
+        ({}, "give `retrieved` and `relevant`, or `labels`; found none of them"),
+        ({"retrieved": "shown"}, "`retrieved` has no judgments"),
+        ({"relevant": "bought"}, "`relevant` has no ranking"),
+        ({"relevant": "bought", "labels": "grades"}, "`labels` go with ranked documents"),
+        (
+            {"retrieved": "shown", "relevant": "bought", "labels": "grades"},
+            "`labels` and `relevant` are both judgments",
+        ),
+        (
+            {"retrieved": "shown", "relevant": "bought", "query": "shown"},
+            "column 'shown' cannot be both the query and a list of its documents",
+        ),
+    ],
+)
+def test_unclear_combinations(lists: dict[str, str], message: str) -> None:
+    with pytest.raises(ArgumentError, match=re.escape(message)):
+        from_lists(LISTS, **lists)
+
+
+@pytest.mark.parametrize(
+    ("columns", "lists", "message"),
+    [
+        ({}, {"labels": "grade"}, "`frame` has no column 'grade', but 'shown', 'bought'"),
+        ({}, {"labels": "grade"}, "Did you mean 'grades'?"),
+        ({}, {"labels": "grades", "query": "q"}, "`frame` has no column 'q'"),
+        ({"doc": 1}, {"labels": "grades"}, "the frame has a column 'doc' already; rename"),
+        ({}, {"labels": "country"}, "'country' (`labels`) must have lists of numbers; found"),
+        ({}, {"labels": "shown"}, "'shown' (`labels`) must have lists of numbers; found List(Str"),
+        (
+            {"deep": [[[1]]] * 3},
+            {"retrieved": "deep", "labels": "grades"},
+            "'deep' (`retrieved`) must have lists of ids, or of structs with an id and a score",
+        ),
+        (
+            {"deep": [[{"id": "a", "grade": "good"}]] * 3},
+            {"retrieved": "shown", "relevant": "deep"},
+            "'deep' (`relevant`) must have lists of ids, or of structs with an id and a grade",
+        ),
+        (
+            {},
+            {"retrieved": "shown", "relevant": "grades"},
+            "'shown' holds ids of type String and 'grades' of type Int64, so that none would match",
+        ),
+    ],
+)
+def test_columns_that_do_not_fit(
+    columns: dict[str, Any], lists: dict[str, str], message: str
+) -> None:
+    added = [
+        (pl.Series(values) if isinstance(values, list) else pl.lit(values)).alias(name)
+        for name, values in columns.items()
+    ]
+    frame = LISTS.with_columns(added)
+    with pytest.raises(SchemaError, match=re.escape(message)):
+        from_lists(frame, **lists)
+    with pytest.raises(SchemaError, match=re.escape(message)):
+        from_lists(frame.lazy(), **lists)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_rows_that_do_not_fit(engine: Engine) -> None:
+    lengths = pl.LazyFrame({"shown": [["a", "b"], ["c"]], "grades": [[1, 0], [2, 3]]})
+    message = "'grades' is not as long as 'shown' (rows: 1; the first: query = 1, shown = 1, grad"
+    with pytest.raises(DataError, match=re.escape(message)):
+        from_lists(lengths, retrieved="shown", labels="grades").collect(engine=engine)
+    blank = pl.LazyFrame({"shown": [["a"], ["b", None]], "bought": [["a"], ["b"]]})
+    message = "'shown' has lists with a null id (rows: 1; the first: query = 1, place = 2)"
+    with pytest.raises(DataError, match=re.escape(message)):
+        from_lists(blank, retrieved="shown", relevant="bought").collect(engine=engine)
+
+
+# --- join_judgments -------------------------------------------------------------------------
+
+RUN = pl.DataFrame(
+    {
+        "run": ["A", "A", "B"],
+        "query": [1, 1, 1],
+        "doc": ["a", "b", "c"],
+        "score": [0.9, 0.8, 0.7],
+    }
+)
+JUDGMENTS = pl.DataFrame({"query": [1, 1, 2], "doc": ["b", "c", "z"], "label": [2, 0, 1]})
+JOINED = [
+    ("A", 1, "a", 0.9, None),
+    ("A", 1, "b", 0.8, 2),
+    ("A", 1, "c", None, 0),
+    ("A", 2, "z", None, 1),
+    ("B", 1, "b", None, 2),
+    ("B", 1, "c", 0.7, 0),
+    ("B", 2, "z", None, 1),
+]
+
+
+def test_every_run_gets_all_judgments() -> None:
+    assert sorted(join_judgments(RUN, JUDGMENTS).rows()) == JOINED
+    systems, all_judgments = RUN.rename({"run": "system"}), JUDGMENTS
+    assert sorted(join_judgments(systems, all_judgments, by="system").rows()) == JOINED
+
+
+def test_one_run_or_none_named() -> None:
+    expected = [row[1:] for row in JOINED[:4]]
+    one = RUN.filter(col("run") == "A").drop("run")
+    assert sorted(join_judgments(one, JUDGMENTS).rows(), key=str) == sorted(expected, key=str)
+    joined = join_judgments(RUN, JUDGMENTS, by=[])
+    assert joined.filter(col("run").is_null()).rows() == [(None, 2, "z", None, 1)]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_lazy_if_one_is_lazy(engine: Engine) -> None:
+    for run, judgments in [
+        (RUN.lazy(), JUDGMENTS.lazy()),
+        (RUN, JUDGMENTS.lazy()),
+        (RUN.lazy(), JUDGMENTS),
+    ]:
+        joined = join_judgments(run, judgments)
+        assert isinstance(joined, pl.LazyFrame)
+        assert sorted(joined.collect(engine=engine).rows()) == JOINED
+
+
+def test_other_columns_and_names() -> None:
+    run = RUN.rename({"query": "topic", "doc": "docno", "score": "sim"}).with_columns(shard=1)
+    judgments = JUDGMENTS.rename({"query": "topic", "doc": "docno", "label": "rel"})
+    joined = join_judgments(
+        run,
+        judgments.with_columns(assessor=pl.lit("x")),
+        query="topic",
+        doc="docno",
+        score="sim",
+        label="rel",
+    )
+    assert joined.columns == ["run", "topic", "docno", "sim", "shard", "rel", "assessor"]
+    assert sorted(joined.select("run", "topic", "docno", "sim", "rel").rows()) == JOINED
+    assert joined.filter(col("sim").is_null())["shard"].null_count() == 4
+
+
+def test_queries_of_several_columns() -> None:
+    run = RUN.with_columns(day=pl.Series([1, 1, 1]))
+    judgments = JUDGMENTS.with_columns(day=pl.Series([1, 2, 1]))
+    joined = join_judgments(run, judgments, query=["day", "query"])
+    assert sorted(
+        joined.filter(run="B").select("day", "query", "doc", "label").rows(), key=str
+    ) == [
+        (1, 1, "b", 2),
+        (1, 1, "c", None),
+        (1, 2, "z", 1),
+        (2, 1, "c", 0),
+    ]
+
+
+@pytest.mark.parametrize(
+    "types",
+    [
+        {"query": pl.Int16},
+        {"query": pl.UInt64},
+        {"doc": pl.Categorical},
+        {"doc": pl.Enum(["b", "c", "z"])},
+    ],
+)
+def test_kinds_of_keys_that_match(types: Any) -> None:
+    assert sorted(join_judgments(RUN, JUDGMENTS.cast(types)).rows()) == JOINED
+
+
+def test_empty_tables() -> None:
+    joined = join_judgments(RUN, JUDGMENTS.clear())
+    assert sorted(joined.rows()) == [(*row, None) for row in RUN.rows()]
+    assert join_judgments(RUN.clear().drop("run"), JUDGMENTS)["score"].null_count() == 3
+    assert join_judgments(RUN.clear(), JUDGMENTS).is_empty()
+
+
+@pytest.mark.parametrize(
+    ("run", "judgments", "message"),
+    [
+        (RUN.rename({"score": "scores"}), JUDGMENTS, "`run` has no column 'score', but 'run', "),
+        (RUN.rename({"score": "scores"}), JUDGMENTS, "Did you mean 'scores'?"),
+        (RUN, JUDGMENTS.rename({"label": "grade"}), "`judgments` has no column 'label', but"),
+        (RUN, JUDGMENTS.with_columns(score=1), "column 'score' is in `run` and in `judgments`"),
+        (
+            RUN,
+            JUDGMENTS.cast({"query": pl.String}),
+            "column 'query' is Int64 in `run` and String in `judgments`, so that no row would "
+            "match; cast one of them, as in judgments.cast({'query': pl.Int64})",
+        ),
+        (RUN.cast({"query": pl.Float64}), JUDGMENTS, "is Float64 in `run` and Int64 in"),
+    ],
+)
+def test_tables_that_do_not_fit(run: pl.DataFrame, judgments: pl.DataFrame, message: str) -> None:
+    with pytest.raises(SchemaError, match=re.escape(message)):
+        join_judgments(run, judgments)
+    with pytest.raises(SchemaError, match=re.escape(message)):
+        join_judgments(run.lazy(), judgments)
+
+
+def test_tables_of_another_kind() -> None:
+    with pytest.raises(ArgumentError, match="a frame must be a Polars LazyFrame or DataFrame"):
+        join_judgments({"query": [1]}, JUDGMENTS)
+    joined = join_judgments(RUN.to_arrow(), JUDGMENTS)
+    assert sorted(joined.rows()) == JOINED
