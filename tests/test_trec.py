@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
+import lzma
+import random
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
 import polars as pl
+import polars_rank as pr
+import pyarrow as pa
 import pytest
 from polars import col
 from polars.testing import assert_frame_equal
@@ -53,8 +59,8 @@ def test_a_run_is_split_at_spaces_and_tabs(file: Path) -> None:
 
 def test_judgments_with_or_without_subtopics(file: Path) -> None:
     file.write_text("01 1 a 2\n01 2 a 0\n01 2 b -2\n")
-    assert rows(scan_qrels(file)) == [("01", "a", 2), ("01", "a", 0), ("01", "b", -2)]
-    assert rows(scan_qrels(file, subtopics=True)) == [
+    assert rows(scan_qrels(file)) == [("01", "a", 2), ("01", "a", 0), ("01", "b", None)]
+    assert rows(scan_qrels(file, subtopics=True, negative="keep")) == [
         ("01", "1", "a", 2),
         ("01", "2", "a", 0),
         ("01", "2", "b", -2),
@@ -89,7 +95,8 @@ def test_an_empty_file_has_no_documents(file: Path) -> None:
     ("line", "problem"),
     [
         ("1 Q0 b 1 0.5", "with a finite number as the score; found '1 Q0 b 1 0.5'"),
-        ("1 Q0 b 1 0.5 x y", "must be 'query iteration doc rank score run'"),
+        ("1 Q0 b c 1 0.5 x", "must be 'query iteration doc rank score run'"),
+        ("1 Q0 b 1 high x y", "with a finite number as the score"),
         ("1 Q0 b 1 high x", "found '1 Q0 b 1 high x'"),
         ("1 Q0 b 1 nan x", "with a finite number as the score"),
     ],
@@ -104,6 +111,15 @@ def test_malformed_lines_of_a_run(file: Path, line: str, problem: str, engine: E
         assert str(error.value).startswith(f"line 4 of {file} must be ")
 
 
+def test_words_behind_the_tag_of_a_run(file: Path) -> None:
+    file.write_text("1 Q0 a 1 0.5 bm25 k1=0.9 b=0.4\n1 Q0 b 2 0.25 bm25\n1 Q0 c 2.0 0 bm25 #3\n")
+    assert rows(scan_trec_run(file)) == [
+        ("1", "a", 0.5, "bm25"),
+        ("1", "b", 0.25, "bm25"),
+        ("1", "c", 0.0, "bm25"),
+    ]
+
+
 @pytest.mark.parametrize("label", ["0.5", "x", "1 2", ""])
 def test_malformed_lines_of_judgments(file: Path, label: str) -> None:
     file.write_text(f"1 0 a 1\n1 0 b {label}\n")
@@ -116,6 +132,88 @@ def test_a_byte_order_mark_does_not_hide_a_malformed_line(file: Path) -> None:
     file.write_text("\ufeff1 0 a\n", encoding="utf-8")
     with pytest.raises(DataError, match=r"line 1 of .* found '1 0 a'"):
         scan_qrels(file).collect()
+
+
+LONG = "".join(f"{i // 100} Q0 doc{i * 7919 % 100_003} 1 {i} x\n" for i in range(100_000))
+PACKERS: dict[str, Callable[[bytes], bytes]] = {
+    "plain": bytes,
+    "gzip": gzip.compress,
+    "gzip in pieces": lambda text: gzip.compress(text[:5000]) + gzip.compress(text[5000:]),
+    "bz2": bz2.compress,
+    "xz": lambda text: lzma.compress(text, preset=0),
+    "zstd": lambda text: zstd(text),
+    "\\r\\n": lambda text: text.replace(b"\n", b"\r\n"),
+    "no last end": lambda text: text[:-1],
+}
+
+
+def zstd(text: bytes) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.CompressedOutputStream(sink, "zstd") as packed:
+        packed.write(text)
+    return sink.getvalue().to_pybytes()
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("packer", PACKERS)
+def test_long_files_however_packed(file: Path, packer: str, engine: Engine) -> None:
+    file.write_bytes(PACKERS[packer](LONG.encode()))
+    expected = [(f[0], f[2], float(f[4]), f[5]) for f in map(str.split, LONG.splitlines())]
+    run = scan_trec_run([file, file])
+    assert run.collect(engine=engine).rows() == expected * 2
+    assert run.head(3).collect(engine=engine).rows() == expected[:3]
+    assert run.filter(query="7").select("doc").collect(engine=engine)["doc"].to_list() == 2 * [
+        row[1] for row in expected[700:800]
+    ]
+    file.write_bytes(PACKERS[packer](LONG.encode() + b"1 Q0 a 1 x y\n"))
+    with pytest.raises(DataError, match=f"^line 100001 of {file} must be"):
+        scan_trec_run(file).collect(engine=engine)
+
+
+BROKEN: dict[str, tuple[Callable[[bytes], bytes], str]] = {
+    "latin-1": (
+        lambda text: text.replace(b"doc44570 1 99996", b"caf\xe9 1 99996"),
+        "line 99997 of FILE holds the byte 0xe9",
+    ),
+    "UTF-16": (lambda text: text.decode().encode("utf-16"), "FILE is text in UTF-16"),
+    "UTF-16, unmarked": (
+        lambda text: text.decode().encode("utf-16-le"),
+        "line 1 of FILE holds a zero byte, which is in no text",
+    ),
+    "half a gzip": (
+        lambda text: gzip.compress(text)[:-1000],
+        "FILE cannot be read to its end: .*; is it whole?",
+    ),
+    "gzip less 3 bytes": (lambda text: gzip.compress(text)[:-3], "FILE cannot be read to its end"),
+    "half a bz2": (lambda text: bz2.compress(text)[:-1000], "FILE cannot be read to its end"),
+    "half a xz": (lambda text: lzma.compress(text, preset=0)[:-1000], "FILE cannot be read to its end"),
+    "half a zstd": (lambda text: zstd(text)[:-1000], "FILE cannot be read to its end"),
+    "corrupt gzip": (
+        lambda text: gzip.compress(text)[:15] + b"\xff" * 20,
+        "FILE cannot be read to its end",
+    ),
+}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("broken", BROKEN)
+def test_files_that_are_not_whole_or_no_text(file: Path, broken: str, engine: Engine) -> None:
+    breaks, message = BROKEN[broken]
+    file.write_bytes(breaks(LONG.encode()))
+    frame = scan_trec_run(file)
+    with pytest.raises(SourceError, match=message.replace("FILE", str(file))):
+        frame.collect(engine=engine)
+    judgments = pl.LazyFrame({"query": ["1"], "doc": ["a"], "label": [1]})
+    with pytest.raises(SourceError, match=str(file)):
+        pr.evaluate(pr.join_judgments(frame, judgments), "rr", by="run").collect(engine=engine)
+
+
+def test_a_file_that_goes_away(file: Path) -> None:
+    file.write_text("1 0 a 1\n")
+    frame = scan_qrels(file)
+    file.unlink()
+    with pytest.raises(SourceError, match=f"{file} cannot be read"):
+        frame.collect()
 
 
 def test_malformed_lines_reach_a_sink(file: Path) -> None:
@@ -147,6 +245,71 @@ def test_reading_streams(file: Path) -> None:
     )
     assert plan is not None
     assert "in-memory-map" not in plan
+
+
+# --- negative labels ------------------------------------------------------------------------
+
+
+def negative_files(folder: Path, seed: int) -> tuple[Path, Path, dict[str, dict[str, int]]]:
+    """Write a run without ties and judgments, among them -1 and -2, of other documents too."""
+    draw = random.Random(seed)
+    judged = {
+        query: {f"d{i}": draw.choice([-2, -1, -1, 0, 0, 1, 2]) for i in draw.sample(range(30), 20)}
+        for query in "abcdef"
+    }
+    for labels in judged.values():
+        labels["d0"] = 1  # where nothing is relevant, trec_eval says 0
+    lines = [
+        f"{query} Q0 d{i} 0 {score} x\n"
+        for query in judged
+        for score, i in enumerate(draw.sample(range(30), 15))
+    ]
+    (folder / "run").write_text("".join(lines))
+    (folder / "qrels").write_text(
+        "".join(
+            f"{q} 0 {d} {label}\n" for q, labels in judged.items() for d, label in labels.items()
+        )
+    )
+    return folder / "run", folder / "qrels", judged
+
+
+BY_TREC_EVAL = ["ndcg", "ndcg_cut_5", "bpref", "map", "num_nonrel_judged_ret", "num_rel"]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_negative_labels_are_unjudged_as_in_trec_eval(tmp_path: Path, seed: int) -> None:
+    pytrec_eval = pytest.importorskip("pytrec_eval")
+    run, qrels, judged = negative_files(tmp_path, seed)
+    scores: dict[str, dict[str, float]] = {query: {} for query in judged}
+    for query, _, doc, _, score, _ in map(str.split, run.read_text().splitlines()):
+        scores[query][doc] = float(score)
+    names = {"ndcg", "ndcg_cut.5", "bpref", "map", "num_nonrel_judged_ret", "num_rel", "infAP"}
+    theirs = pytrec_eval.RelevanceEvaluator(judged, names).evaluate(scores)
+    log = pr.join_judgments(scan_trec_run(run), scan_qrels(qrels))
+    for row in pr.per_query(log, BY_TREC_EVAL).collect().iter_rows(named=True):
+        for name in BY_TREC_EVAL:
+            assert row[name] == pytest.approx(theirs[row["query"]][name]), name
+    # Inferred AP tells what is in the pool from what is not.
+    kept = pr.join_judgments(scan_trec_run(run), scan_qrels(qrels, negative="keep"))
+    for row in pr.per_query(kept, ["infAP", "ndcg"], conventions=pr.TREC_EVAL).collect().rows():
+        expected = theirs[row[-3]]
+        assert row[-2:] == pytest.approx((expected["infAP"], expected["ndcg"]))
+
+
+def test_judged_documents_leave_out_negative_labels(tmp_path: Path) -> None:
+    """As trec_eval 10 says of `unj`: a label of -1 is not judged."""
+    (tmp_path / "run").write_text("q Q0 a 1 4 x\nq Q0 b 1 3 x\nq Q0 c 1 2 x\nq Q0 d 1 1 x\n")
+    (tmp_path / "qrels").write_text("q 0 a -1\nq 0 b 0\nq 0 c 1\nq 0 e -1\n")
+    log = pr.join_judgments(scan_trec_run(tmp_path / "run"), scan_qrels(tmp_path / "qrels"))
+    found = pr.evaluate(log, ["judged@4", "unj_4", "num_nonrel_judged_ret"]).collect()
+    assert found.row(0)[1:] == (2 / 4, 2 / 4, 1)
+
+
+def test_negative_labels_that_are_fractions_and_other_words(file: Path) -> None:
+    file.write_text("1 0 a -0.5\n1 0 b 0.5\n")
+    assert rows(scan_qrels(file, fractional=True)) == [("1", "a", None), ("1", "b", 0.5)]
+    with pytest.raises(ArgumentError, match="`negative` must be one of 'unjudged', 'keep'"):
+        scan_qrels(file, negative="drop")  # type: ignore[arg-type]
 
 
 # --- writing --------------------------------------------------------------------------------
@@ -206,7 +369,7 @@ def test_write_subtopics_and_fractional_labels(file: Path) -> None:
     )
     write_qrels(log, file, query="q", doc="d", label="grade")
     assert file.read_text().splitlines() == ["x 1 a 1", "x 2 a 0.5", "x 2 b -2"]
-    back = scan_qrels(file, subtopics=True, fractional=True).collect()
+    back = scan_qrels(file, subtopics=True, fractional=True, negative="keep").collect()
     assert back.rows() == [("x", "1", "a", 1.0), ("x", "2", "a", 0.5), ("x", "2", "b", -2.0)]
 
 

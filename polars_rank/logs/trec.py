@@ -5,14 +5,16 @@ from __future__ import annotations
 from functools import partial
 from glob import glob
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 import polars as pl
 from polars import col
 
+from polars_rank.arguments import one_of
 from polars_rank.columns import OWN, lazy, schema_of
 from polars_rank.errors import ArgumentError, DataError, SchemaError, SourceError, hint
 from polars_rank.logs.files import new_file
+from polars_rank.logs.lines import LINE, NUMBER, PATH, scan_lines
 from polars_rank.validation import refuse, require
 
 if TYPE_CHECKING:
@@ -20,23 +22,25 @@ if TYPE_CHECKING:
     from typing import Any
 
 Paths: TypeAlias = "str | Path | Sequence[str | Path]"
+Negative: TypeAlias = Literal["unjudged", "keep"]
 
 _RUN = ("query", "iteration", "doc", "rank", "score", "run")
 _QRELS = ("query", "subtopic", "doc", "label")
-_LINE, _PATH, _FIELDS, _ORDER = (OWN + name for name in ("line", "path", "fields", "order"))
-_BOM = "\N{ZERO WIDTH NO-BREAK SPACE}"  # some editors put it before the first line
+_FIELDS, _ORDER = (OWN + name for name in ("fields", "order"))
 
 
 def scan_trec_run(path: Paths) -> pl.LazyFrame:
     """Scan the retrieved documents of TREC run files, without reading them yet.
 
     A line is ``query iteration doc rank score run``, divided by spaces or tabs. Empty lines and
-    lines that begin with ``#`` are skipped. Iteration and rank are ignored, as trec_eval does.
+    lines that begin with ``#`` are skipped. Iteration and rank are ignored, as trec_eval does,
+    and so are words behind the name of the run.
 
     Parameters
     ----------
     path
-        A file, plain or compressed (gzip, zstd), a pattern such as ``"runs/*.txt"``, or several.
+        A file, plain or compressed (gzip, bzip2, xz, zstd), a pattern such as ``"runs/*.txt"``,
+        or several.
 
     Returns
     -------
@@ -46,9 +50,9 @@ def scan_trec_run(path: Paths) -> pl.LazyFrame:
     Raises
     ------
     SourceError
-        If there is no such file.
+        If there is no such file; when the frame is collected, if one is not whole or not in UTF-8.
     DataError
-        When the frame is collected: if a line has more or fewer fields, or a score that is not a
+        When the frame is collected: if a line has too few fields, or a score that is not a
         finite number. The error tells file, line and content.
 
     Examples
@@ -67,8 +71,14 @@ def scan_trec_run(path: Paths) -> pl.LazyFrame:
     )
 
 
-def scan_qrels(path: Paths, *, subtopics: bool = False, fractional: bool = False) -> pl.LazyFrame:
-    """Scan the judged documents of TREC judgment files ("qrels"), without reading them yet.
+def scan_qrels(
+    path: Paths,
+    *,
+    subtopics: bool = False,
+    fractional: bool = False,
+    negative: Negative = "unjudged",
+) -> pl.LazyFrame:
+    r"""Scan the judged documents of TREC judgment files ("qrels"), without reading them yet.
 
     A line is ``query iteration doc label``, divided by spaces or tabs. Empty lines and lines that
     begin with ``#`` are skipped.
@@ -76,12 +86,16 @@ def scan_qrels(path: Paths, *, subtopics: bool = False, fractional: bool = False
     Parameters
     ----------
     path
-        A file, plain or compressed (gzip, zstd), a pattern such as ``"qrels/*.txt"``, or several.
+        A file, plain or compressed (gzip, bzip2, xz, zstd), a pattern such as ``"qrels/*.txt"``,
+        or several.
     subtopics
         Keep the second field, in which judgments of diversity have the subtopic, as the column
         ``subtopic``. A document then has one row for each subtopic it was judged for.
     fractional
         Read labels as floats. By default they must be whole numbers.
+    negative
+        What a negative label is: "unjudged", which in judgments of TREC is what -1 says of a
+        document of the pool, becomes a null label; "keep" keeps it as a label below all others.
 
     Returns
     -------
@@ -91,10 +105,19 @@ def scan_qrels(path: Paths, *, subtopics: bool = False, fractional: bool = False
     Raises
     ------
     SourceError
-        If there is no such file.
+        If there is no such file; when the frame is collected, if one is not whole or not in UTF-8.
     DataError
         When the frame is collected: if a line has more or fewer fields, or a label that is not a
         number. The error tells file, line and content.
+    ArgumentError
+        For another word as `negative`.
+
+    Notes
+    -----
+    With null for what is not judged, NDCG, bpref, judged and unjudged documents are those of
+    trec_eval. Two measures tell "in the pool, but not judged" from "not in the pool" and need
+    ``negative="keep"``: inferred AP, and ``Judged`` of ir_measures. Then also evaluate with
+    ``conventions=pr.TREC_EVAL``, or negative labels are negative gains.
 
     Examples
     --------
@@ -103,11 +126,14 @@ def scan_qrels(path: Paths, *, subtopics: bool = False, fractional: bool = False
     >>> import polars_rank as pr
     >>> with TemporaryDirectory() as folder:
     ...     file = Path(folder, "qrels")
-    ...     _ = file.write_text("301 0 FT911-3 1")
+    ...     _ = file.write_text("301 0 FT911-3 1\n301 0 FT911-4 -1")
     ...     pr.scan_qrels(file).collect().rows()
-    [('301', 'FT911-3', 1)]
+    [('301', 'FT911-3', 1), ('301', 'FT911-4', None)]
     """
+    one_of("negative", negative, get_args(Negative))
     lines = _scan(path, _QRELS, number="label", dtype=pl.Float64() if fractional else pl.Int64())
+    if negative == "unjudged":
+        lines = lines.with_columns(pl.when(col("label") >= 0).then("label"))
     return lines.select("query", *(["subtopic"] if subtopics else []), "doc", "label")
 
 
@@ -278,16 +304,15 @@ def write_qrels(
 
 def _scan(path: Paths, layout: tuple[str, ...], number: str, dtype: pl.DataType) -> pl.LazyFrame:
     """Scan lines of fields; the one called `number` is a number, all others are strings."""
-    words = col(_LINE).str.replace_all("\t", " ", literal=True).str.split(" ")
+    words = col(LINE).str.replace_all("\t", " ", literal=True).str.split(" ")
     fields = words.list.eval(pl.element().filter(pl.element() != ""))
     field = {name: col(_FIELDS).list.get(i, null_on_oob=True) for i, name in enumerate(layout)}
     value = field.pop(number).cast(dtype, strict=False).alias(number)
-    lines = pl.scan_lines(_files(path), name=_LINE, include_file_paths=_PATH, glob=False)
     return (
-        lines.with_columns(col(_LINE).str.strip_prefix(_BOM))
+        scan_lines(_files(path))
         .with_columns(fields.alias(_FIELDS))
         .filter(~field["query"].str.starts_with("#"))  # null, which is left out, without fields
-        .select(_LINE, _PATH, value, col(_FIELDS).list.len(), **field)
+        .select(LINE, NUMBER, PATH, value, col(_FIELDS).list.len(), **field)
         .map_batches(partial(_refuse_malformed, layout=layout, number=number), streamable=True)
     )
 
@@ -296,17 +321,18 @@ def _refuse_malformed(lines: pl.DataFrame, layout: tuple[str, ...], number: str)
     malformed = lines.filter(
         (col(_FIELDS) != len(layout)) | ~col(number).is_finite().fill_null(value=False)
     )
+    if layout == _RUN and not malformed.is_empty():
+        # Words may follow the tag; but where the rank is no number, an id has a space in it.
+        rank = col("rank").cast(pl.Float64, strict=False)
+        fine = (col(_FIELDS) > len(layout)) & rank.is_not_null() & col(number).is_finite()
+        malformed = malformed.filter(~fine.fill_null(value=False))
     if malformed.is_empty():
         return lines
     row = malformed.row(0, named=True)
-    # Lines are numbered only now: that takes a second look at the file, but only at this one.
-    file = pl.scan_lines(row[_PATH], name=_LINE, row_index_name="n", row_index_offset=1, glob=False)
-    same = file.filter(col(_LINE).str.strip_prefix(_BOM) == row[_LINE])
-    place = same.select("n").first().collect().item()
     whole = lines.schema[number].is_integer()
     msg = (
-        f"line {place} of {row[_PATH]} must be {' '.join(layout)!r}, with a "
-        f"{'whole' if whole else 'finite'} number as the {number}; found {row[_LINE]!r}"
+        f"line {row[NUMBER]} of {row[PATH]} must be {' '.join(layout)!r}, with a "
+        f"{'whole' if whole else 'finite'} number as the {number}; found {row[LINE]!r}"
         f"{'; pass fractional=True for labels such as 0.5' if whole else ''}"
     )
     raise DataError(msg)
