@@ -38,6 +38,10 @@ class SourceError(RankError):
     """A file cannot be read as a log."""
 
 
+class RankWarning(UserWarning):
+    """A result that stands on less than it seems to; what is wrong with it, and what to do."""
+
+
 class MissingExtraError(RankError, ImportError):
     """An optional dependency is not installed."""
 

@@ -1,0 +1,67 @@
+"""Confidence intervals from a mean, its standard error and the number of units."""
+
+from __future__ import annotations
+
+import math
+from statistics import NormalDist
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+import polars as pl
+
+from polars_rank.errors import missing_extra
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+Interval: TypeAlias = Literal["t", "normal", "bootstrap", "studentized", "sequence", "none"]
+Alternative: TypeAlias = Literal["two-sided", "greater", "less"]
+
+#: How many queries the confidence sequence is narrowest at.
+SEQUENCE_AT = 1_000
+
+
+def stats() -> ModuleType:
+    """Return scipy.stats; raise `MissingExtraError` where it is not installed."""
+    try:
+        from scipy import stats as found  # noqa: PLC0415  (an extra, and slow to import)
+    except ImportError as error:
+        raise missing_extra("stats", error) from error
+    return found  # type: ignore[no-any-return]
+
+
+def with_width(
+    table: pl.LazyFrame, units: str, width: str, method: str, share: float
+) -> pl.LazyFrame:
+    """Return the table with how many standard errors a bound is off the mean.
+
+    `share` is that of the distribution below the bound: 0.975 for an interval of 95 %.
+    """
+    if method == "normal":
+        return table.with_columns(pl.lit(NormalDist().inv_cdf(share)).alias(width))
+    if method == "sequence":
+        return table.with_columns(sequence_width(pl.col(units), 2 * (1 - share)).alias(width))
+    if method != "t":
+        return table.with_columns(pl.lit(None, dtype=pl.Float64).alias(width))
+    distribution = stats().t
+    schema = {**table.collect_schema(), width: pl.Float64()}
+
+    def quantiles(rows: pl.DataFrame) -> pl.DataFrame:
+        degrees = (rows.get_column(units) - 1).to_list()
+        bounds = [
+            float(distribution.ppf(share, each)) if each and each > 0 else None for each in degrees
+        ]
+        return rows.with_columns(pl.Series(width, bounds, dtype=pl.Float64))
+
+    return table.map_batches(quantiles, schema=schema, streamable=True)
+
+
+def sequence_width(units: pl.Expr, alpha: float, at: float = SEQUENCE_AT) -> pl.Expr:
+    """Return the half-width, in standard errors, of an asymptotic confidence sequence.
+
+    Theorem 2.2 of Waudby-Smith et al., Time-uniform central limit theory and asymptotic
+    confidence sequences, 2021 (arXiv 2103.06476), with ρ by their equation for the width to be
+    least at a number of units that is fixed beforehand.
+    """
+    rho_squared = (-2 * math.log(alpha) + math.log(1 - 2 * math.log(alpha))) / at
+    ahead = units.cast(pl.Float64) * rho_squared + 1
+    return (2 * ahead / (ahead - 1) * (ahead.sqrt() / alpha).log()).sqrt()

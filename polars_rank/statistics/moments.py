@@ -1,0 +1,502 @@
+"""`moments` and `merge`: per-query values of a day as a few numbers, which add up to a month."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from polars_rank.columns import OWN, Names, lazy, names, same_kind, schema_of
+from polars_rank.conventions import POLARS_RANK, Conventions
+from polars_rank.errors import ArgumentError, DataError, SchemaError, SourceError
+from polars_rank.statistics import sums
+from polars_rank.statistics.keys import query_key
+from polars_rank.statistics.lists import (
+    Variable,
+    agreed_on,
+    bad_weight,
+    check_free,
+    data_error,
+    described,
+    key_columns,
+    not_finite,
+    variables,
+)
+from polars_rank.statistics.pairs import PAIRED, Pairs
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from polars_rank.conventions import Undefined
+    from polars_rank.evaluation import Metrics
+
+#: What tells the rows of moments apart, beside the groups.
+KINDS = ("metric", "aggregate", "counts_as", "conventions")
+COUNTS = ("queries", "undefined")
+OWN_SUMS = (*COUNTS, *sums.PARTS)
+#: Of each run's differences from the baseline.
+PAIR_COUNTS = ("pairs", "pair_undefined", "wins", "ties", "losses")
+PAIR_MEANS = ("baseline_mean", "run_mean")
+DIFFERENCE = "difference_"
+PAIR_SUMS = (*PAIR_COUNTS, *PAIR_MEANS, *(DIFFERENCE + part for part in sums.PARTS))
+
+FIXED = {*KINDS, *OWN_SUMS, "baseline", *PAIR_SUMS}
+
+_METADATA, _FORMAT = "polars_rank.moments", 1
+_BAD_WEIGHTS, _TORN = OWN + "bad weights", OWN + "torn"
+SEPARATOR = " "
+#: All differences of a group, and the key of each one's query, for tests that need them.
+VALUES, QUERY_KEYS = "values", "query_keys"
+
+
+def moments(
+    lists: Any,
+    metrics: Metrics | None = None,
+    *,
+    by: Names | None = None,
+    run: str | None = None,
+    baseline: Any = None,
+    query: Names = "query",
+    weight: str | None = None,
+    undefined: Undefined | Mapping[str, Undefined] | None = None,
+    conventions: Conventions = POLARS_RANK,
+) -> Any:
+    """Moments of per-query values: a small table that adds up over days, files and machines.
+
+    `summarize` and `compare` take it in place of the lists. Counts and sums are of the kind that
+    can be put together again with `merge`, as if all lists had been at hand at once.
+
+    Parameters
+    ----------
+    lists
+        What `per_query` returns: a row per list, a column per metric, null where undefined.
+    metrics
+        The columns to take, or metrics (`pr.ndcg(10)`); None for all columns of floats.
+    by
+        Columns that split the table.
+    run, baseline
+        The column that tells runs apart, and the value of the run that the others are compared
+        with: the same numbers then also of the paired differences, which `compare` needs.
+    query
+        The columns that tell the lists of a run apart; used with `baseline` only.
+    weight
+        A column with the weight of each list, such as its traffic: 0 or more.
+    undefined, conventions
+        As in `evaluate`; `conventions` are those with which the lists were made, too: they are
+        kept in the table, and only moments of the same conventions can be merged.
+
+    Returns
+    -------
+    LazyFrame or DataFrame
+        Like `lists`: a row per group, run and metric, with the `by` columns, `run`, and
+
+        - `metric`, `aggregate`, `counts_as`, `conventions`: what was added up, and how;
+        - `queries`, `undefined`: lists, and those where the metric is undefined;
+        - `counted`, `weight`, `mean`, `squares`: of the lists that count, how many, Σw,
+          m = Σwx / Σw and Σw(x - m)²;
+        - `units`, `weight_squares`, `deviations`, `unit_squares`: how many have weight, Σw²,
+          Σw²(x - m) and Σw²(x - m)², for standard errors;
+        - with `baseline` also its name, `pairs` (lists in both runs) and of these
+          `pair_undefined` (undefined on either side), `wins`, `ties`, `losses`, both means, and
+          all of the above of the differences, as `difference_...`.
+
+    Raises
+    ------
+    SchemaError
+        For a missing or not numeric column, or a log in place of per-query values.
+    DataError
+        For NaN or infinite values, weights that are null or negative, with `baseline` also a
+        query twice in a run; lazily, when the result is collected.
+    ArgumentError
+        For a `baseline` without `run`, or a column with two roles.
+
+    Notes
+    -----
+    A partition must not tear a query's two runs apart: they are a pair only within one table.
+
+    References
+    ----------
+    Chan, Golub & LeVeque, Updating formulae and a pairwise algorithm for computing sample
+    variances, 1979.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> import polars_rank as pr
+    >>> days = [pl.DataFrame({"query": [1, 2], "rr": [1.0, 0.5]}),
+    ...         pl.DataFrame({"query": [3, 4], "rr": [0.0, None]})]
+    >>> month = pr.merge([pr.moments(day) for day in days])
+    >>> month.select("metric", "queries", "undefined", "mean", "squares")
+    shape: (1, 5)
+    ┌────────┬─────────┬───────────┬───────┬─────────┐
+    │ metric ┆ queries ┆ undefined ┆ mean  ┆ squares │
+    │ ---    ┆ ---     ┆ ---       ┆ ---   ┆ ---     │
+    │ str    ┆ i64     ┆ i64       ┆ f64   ┆ f64     │
+    ╞════════╪═════════╪═══════════╪═══════╪═════════╡
+    │ rr     ┆ 4       ┆ 1         ┆ 0.375 ┆ 0.6875  │
+    └────────┴─────────┴───────────┴───────┴─────────┘
+    """
+    agreed = agreed_on(conventions, undefined)
+    if baseline is not None and run is None:
+        message = "`baseline` names a run; say which column tells runs apart with run=..."
+        raise ArgumentError(message)
+
+    def plan(rows: pl.LazyFrame) -> pl.LazyFrame:
+        schema = schema_of(rows)
+        if baseline is None:
+            keys = key_columns(schema, by=by, run=run, weight=weight)
+            kept = names("query", query)
+            taken = [*kept, *(name for found in keys.values() for name in found)]
+            asked = variables(schema, metrics, agreed, taken)
+            return sums_of(rows, asked, [*keys["by"], *keys["run"]], agreed, weight=weight)
+        pairs = Pairs.of(schema, by=by, run=str(run), baseline=baseline, query=query, weight=weight)
+        asked = variables(schema, metrics, agreed, pairs.columns)
+        return paired_sums(rows, asked, pairs, agreed)
+
+    return same_kind(lists, plan)
+
+
+def merge(tables: Any) -> Any:
+    """Merge moments of parts into the moments of the whole.
+
+    Parameters
+    ----------
+    tables
+        Results of `moments`, or one table with the rows of several.
+
+    Returns
+    -------
+    LazyFrame or DataFrame
+        Like the first of the tables: a row per group, run and metric, equal to the `moments` of
+        all lists at once up to rounding, in any order of the tables.
+
+    Raises
+    ------
+    ArgumentError
+        Without any table.
+    SchemaError
+        For tables that are no moments, or of different groups.
+    DataError
+        For moments of different conventions or with different baselines, which are named;
+        lazily, when the result is collected.
+
+    Notes
+    -----
+    Each table counts: to merge a day twice is to count its lists twice.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> import polars_rank as pr
+    >>> lists = pl.DataFrame({"day": [1, 1, 2], "query": [1, 2, 3], "rr": [1.0, 0.5, 0.0]})
+    >>> pr.summarize(pr.merge(pr.moments(lists, by="day")), interval="none")["mean"].item()
+    0.5
+    """
+    single = isinstance(tables, (pl.LazyFrame, pl.DataFrame))
+    parts = [tables] if single or not hasattr(tables, "__iter__") else list(tables)
+    if not parts:
+        message = "there are no moments to merge; give at least one table"
+        raise ArgumentError(message)
+    first = groups_of(schema_of(lazy(parts[0])))
+    for part in parts:
+        schema = schema_of(lazy(part))
+        if groups_of(schema) != first or schema.keys() != schema_of(lazy(parts[0])).keys():
+            message = (
+                f"moments of different columns cannot be merged: groups {first} in the first "
+                f"table, {groups_of(schema)} in another, or one with a baseline and one without"
+            )
+            raise SchemaError(message)
+
+    def plan(table: pl.LazyFrame) -> pl.LazyFrame:
+        others = [lazy(part).select(schema_of(table).names()) for part in parts[1:]]
+        return regrouped(pl.concat([table, *others], how="vertical_relaxed"), first)
+
+    return same_kind(parts[0], plan)
+
+
+def write_moments(table: Any, path: str | Path) -> None:
+    """Write moments as a Parquet file, whose metadata say what they are.
+
+    Parameters
+    ----------
+    table
+        What `moments` or `merge` returns.
+    path
+        The file; one that is there is overwritten.
+
+    Raises
+    ------
+    SchemaError
+        For a table that is no moments.
+
+    See Also
+    --------
+    scan_moments : reads one or many of them, merged.
+    """
+    groups = groups_of(schema_of(lazy(table)))
+    rows: pl.DataFrame = lazy(table).collect()
+    about = {
+        "format": _FORMAT,
+        "groups": groups,
+        **{kind: rows.get_column(kind).unique(maintain_order=True).to_list() for kind in KINDS},
+    }
+    rows.write_parquet(path, metadata={_METADATA: json.dumps(about)})
+
+
+def scan_moments(source: str | Path | Sequence[str | Path]) -> pl.LazyFrame:
+    """Read moments from Parquet files, merged.
+
+    Parameters
+    ----------
+    source
+        A file, a pattern such as "moments/*.parquet", or several of them.
+
+    Returns
+    -------
+    LazyFrame
+        The moments of all the files together; see `merge`.
+
+    Raises
+    ------
+    SourceError
+        For a file that is not there, or was not written by `write_moments`.
+    DataError
+        For files of different conventions, which are named; when the result is collected.
+    """
+    given = [source] if isinstance(source, (str, Path)) else list(source)
+    files = [file for each in given for file in _files(Path(each))]
+    if not files:
+        message = f"there is no file {', '.join(map(str, given))}"
+        raise SourceError(message)
+    for file in files:
+        _check_format(file)
+    return merge([pl.scan_parquet(file) for file in files])  # type: ignore[no-any-return]
+
+
+def _files(path: Path) -> list[Path]:
+    return sorted(path.parent.glob(path.name)) if "*" in path.name else [path]
+
+
+def _check_format(file: Path) -> None:
+    try:
+        found = pl.read_parquet_metadata(file).get(_METADATA)
+    except (OSError, pl.exceptions.PolarsError) as error:
+        message = f"the moments in {str(file)!r} cannot be read: {error}"
+        raise SourceError(message) from error
+    if found is None:
+        message = f"{str(file)!r} holds no moments; write them with pr.write_moments(table, path)"
+        raise SourceError(message)
+    version = json.loads(found)["format"]
+    if version > _FORMAT:
+        message = (
+            f"{str(file)!r} has moments of format {version}, this release of polars_rank reads "
+            f"{_FORMAT}; install a newer one"
+        )
+        raise SourceError(message)
+
+
+def is_moments(schema: pl.Schema) -> bool:
+    """Return whether a table is what `moments` returns."""
+    return {*KINDS, *OWN_SUMS} <= schema.keys()
+
+
+def groups_of(schema: pl.Schema) -> list[str]:
+    """Return the columns of moments that tell groups and runs apart."""
+    if not is_moments(schema):
+        missing = next(name for name in (*KINDS, *OWN_SUMS) if name not in schema)
+        message = f"the table holds no moments, it has no column {missing!r}; see pr.moments"
+        raise SchemaError(message)
+    return [name for name in schema if name not in FIXED]
+
+
+def regrouped(table: pl.LazyFrame, by: Sequence[str]) -> pl.LazyFrame:
+    """Return moments added up within each group."""
+    schema = schema_of(table)
+    paired = "baseline" in schema
+    counts = [*COUNTS, *(PAIR_COUNTS if paired else ())]
+    differences = [
+        *(sums.merged_mean(name, DIFFERENCE + "weight") for name in PAIR_MEANS),
+        *sums.merged(DIFFERENCE),
+    ]
+    kinds = [*KINDS, *(["baseline"] if paired else [])]
+    added = table.group_by([*by, *kinds], maintain_order=True).agg(
+        *(pl.col(name).sum() for name in counts),
+        *sums.merged(""),
+        *(differences if paired else ()),
+    )
+    ordered = added.sort(by, nulls_last=False, maintain_order=True) if by else added
+    columns = [*by, *(name for name in schema if name in FIXED)]
+    chosen = ordered.select(columns)
+    return chosen.map_batches(_one_kind, schema=chosen.collect_schema())
+
+
+def _one_kind(table: pl.DataFrame) -> pl.DataFrame:
+    for kind in ("conventions", "baseline"):
+        if kind in table.columns and table.get_column(kind).n_unique() > 1:
+            found = sorted(map(str, table.get_column(kind).unique()))
+            told = ", ".join(map(repr, found))
+            message = f"moments of different {kind} cannot be merged: {told}; keep them apart"
+            raise DataError(message)
+    return table
+
+
+def sums_of(
+    lists: pl.LazyFrame,
+    asked: Sequence[Variable],
+    by: Sequence[str],
+    conventions: Conventions,
+    *,
+    weight: str | None = None,
+    cluster: Sequence[str] = (),
+    also: Mapping[str, pl.Expr] | None = None,
+) -> pl.LazyFrame:
+    """Return the moments of the values; `also` has further aggregations, by column and part."""
+    check_free(by, FIXED)
+    wide = sums.reduced(
+        lists,
+        by,
+        counts=_counts(asked, weight),
+        means={},
+        spreads={_key(index): variable.value for index, variable in enumerate(asked)},
+        weight=weight,
+        cluster=cluster,
+        also=[value.alias(name) for name, value in (also or {}).items()],
+    )
+    added = tuple(dict.fromkeys(name.split(SEPARATOR, 1)[1] for name in also or ()))
+    long = _long(wide, asked, by, conventions, (*sums.PARTS, *added))
+    return _checked(long, lists, asked, weight)
+
+
+def paired_sums(
+    lists: pl.LazyFrame,
+    asked: Sequence[Variable],
+    pairs: Pairs,
+    conventions: Conventions,
+    *,
+    values: bool = False,
+) -> pl.LazyFrame:
+    """Return the moments of each run, and of its differences from the baseline.
+
+    With `values` also all differences, and the key of each one's query.
+    """
+    by = [*pairs.by, pairs.run]
+    check_free(by, FIXED)
+    counts, spreads = _counts(asked, pairs.weight), {}
+    counts[_TORN] = pairs.torn
+    means: dict[str, pl.Expr] = {}
+    also: list[pl.Expr] = []
+    for index, each in enumerate(asked):
+        key = _key(index)
+        own, base = pl.col(each.name), pairs.baseline_of(each.name)
+        value, opposed = each.of(own), pl.when(PAIRED).then(each.of(base))
+        difference = value - opposed
+        both = difference.is_not_null()
+        counts |= {
+            key + "pairs": PAIRED,
+            key + "pair_undefined": PAIRED & (own.is_null() | base.is_null()),
+            key + "wins": difference > 0,
+            key + "ties": difference == 0,
+            key + "losses": difference < 0,
+        }
+        means |= {
+            key + "baseline_mean": pl.when(both).then(opposed),
+            key + "run_mean": pl.when(both).then(value),
+        }
+        spreads |= {key: value, key + DIFFERENCE: difference}
+        if values:
+            also += [
+                difference.filter(both).alias(key + VALUES),
+                query_key(pairs.query, pairs.query_types).filter(both).alias(key + QUERY_KEYS),
+            ]
+    wide = sums.reduced(
+        pairs.joined(lists, [each.name for each in asked]),
+        by,
+        counts=counts,
+        means=means,
+        spreads=spreads,
+        weight=pairs.weight,
+        cluster=pairs.cluster,
+        also=also,
+    )
+    parts = (*sums.PARTS, *PAIR_SUMS, *((VALUES, QUERY_KEYS) if values else ()))
+    long = _long(wide, asked, by, conventions, parts, pairs.name)
+    return pairs.checked(_checked(long, lists, asked, pairs.weight), lists)
+
+
+def _key(index: int) -> str:
+    return f"{OWN}{index}{SEPARATOR}"
+
+
+def _counts(asked: Sequence[Variable], weight: str | None) -> dict[str, pl.Expr]:
+    counts = {}
+    for index, each in enumerate(asked):
+        counts[_key(index) + "undefined"] = pl.col(each.name).is_null()
+        counts[_key(index) + "defined"] = pl.col(each.name).is_not_null()
+    if weight is not None:
+        counts |= {_BAD_WEIGHTS: fault for fault in bad_weight(weight).values()}
+    return counts
+
+
+def _long(
+    wide: pl.LazyFrame,
+    asked: Sequence[Variable],
+    by: Sequence[str],
+    conventions: Conventions,
+    parts: Sequence[str],
+    baseline: str | None = None,
+) -> pl.LazyFrame:
+    """Return one row per group and metric, from a column per metric and part."""
+    told = described(conventions)
+    faults = [name for name in (_BAD_WEIGHTS, _TORN) if name in schema_of(wide)]
+    rows = []
+    for index, each in enumerate(asked):
+        key = _key(index)
+        undefined = pl.col(key + "undefined").cast(pl.Int64)
+        kinds = (each.name, each.aggregate, each.counts_as, told)
+        named = {
+            **{kind: pl.lit(value) for kind, value in zip(KINDS, kinds, strict=True)},
+            "queries": undefined + pl.col(key + "defined").cast(pl.Int64),
+            "undefined": undefined,
+            **({} if baseline is None else {"baseline": pl.lit(baseline)}),
+            **{part: _whole(part, pl.col(key + part)) for part in parts},
+        }
+        rows.append(pl.struct(value.alias(name) for name, value in named.items()))
+    row = OWN + "row"
+    return wide.select(*by, *faults, pl.concat_list(rows).alias(row)).explode(row).unnest(row)
+
+
+def _whole(part: str, value: pl.Expr) -> pl.Expr:
+    """Return counts as integers wide enough for any sum of them."""
+    return value.cast(pl.Int64) if part.removeprefix(DIFFERENCE) in _WHOLE else value
+
+
+_WHOLE = {*PAIR_COUNTS, "counted", "units"}
+
+
+def _checked(
+    moments: pl.LazyFrame, lists: pl.LazyFrame, asked: Sequence[Variable], weight: str | None
+) -> pl.LazyFrame:
+    """Return the moments, which raise when collected if values or weights are at fault."""
+    faults = [name for name in (_BAD_WEIGHTS, _TORN) if name in schema_of(moments)]
+    kept = [name for name in schema_of(moments) if name not in faults]
+    named = {each.name: each for each in asked}
+
+    def check(table: pl.DataFrame) -> pl.DataFrame:
+        if _BAD_WEIGHTS in faults and table.get_column(_BAD_WEIGHTS).sum():
+            raise data_error(lists, bad_weight(str(weight)))
+        if _TORN in faults and table.get_column(_TORN).sum():
+            message = (
+                f"a query has different weights in two runs, in the column {weight!r}; give each "
+                "query one weight"
+            )
+            raise DataError(message)
+        finite = table.get_column("mean").is_finite()
+        if not finite.fill_null(value=True).all():
+            name = table.get_column("metric").gather((~finite).arg_true())[0]
+            raise data_error(lists, not_finite(named[name]))
+        return table.select(kept)
+
+    schema = {name: schema_of(moments)[name] for name in kept}
+    return moments.map_batches(check, schema=schema, streamable=True)
