@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any, Literal
 
 import polars as pl
+import polars_rank as pr
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -311,10 +313,10 @@ def test_lazy_if_one_is_lazy(engine: Engine) -> None:
 
 
 def test_other_columns_and_names() -> None:
-    run = RUN.rename({"query": "topic", "doc": "docno", "score": "sim"}).with_columns(shard=1)
+    run = RUN.rename({"query": "topic", "doc": "docno", "score": "sim"})
     judgments = JUDGMENTS.rename({"query": "topic", "doc": "docno", "label": "rel"})
     joined = join_judgments(
-        run,
+        run.with_columns(shard=pl.Series([1, 2, 1])),
         judgments.with_columns(assessor=pl.lit("x")),
         query="topic",
         doc="docno",
@@ -324,6 +326,135 @@ def test_other_columns_and_names() -> None:
     assert joined.columns == ["run", "topic", "docno", "sim", "shard", "rel", "assessor"]
     assert sorted(joined.select("run", "topic", "docno", "sim", "rel").rows()) == JOINED
     assert joined.filter(col("sim").is_null())["shard"].null_count() == 4
+
+
+def test_columns_of_the_query_are_known_where_only_judgments_are() -> None:
+    run = pl.DataFrame(
+        {
+            "query": [1, 1, 2, 2],
+            "doc": ["a", "b", "a", "b"],
+            "score": [0.9, 0.8, 0.7, 0.6],
+            "country": ["DE", "DE", "FR", "FR"],
+            "price": [1, 2, 3, 3],
+        }
+    )
+    judgments = pl.DataFrame({"query": [1, 1, 2, 3], "doc": list("azzz"), "label": [1, 1, 1, 1]})
+    joined = join_judgments(run, judgments)
+    assert joined.columns == ["query", "doc", "score", "country", "price", "label"]
+    assert joined.filter(doc="z").sort("query").select("query", "country", "price").rows() == [
+        (1, "DE", None),
+        (2, "FR", None),
+        (3, None, None),  # no run has this query
+    ]
+    by_country = pr.evaluate(joined.filter(col("query") < 3), "recall", by="country")
+    assert by_country.rows() == [("DE", 1, 1 / 2), ("FR", 1, 0.0)]
+    for engine in ENGINES:
+        lazily = join_judgments(run.lazy(), judgments.lazy())
+        assert lazily.collect_schema() == joined.schema
+        assert_frame_equal(lazily.collect(engine=engine), joined, check_row_order=False)
+
+
+def test_columns_of_the_run_and_of_the_list() -> None:
+    run = RUN.with_columns(
+        version=pl.Series([7, 7, 8]),  # of the run
+        session=pl.Series(["x", "x", "y"]),  # of the list
+        market=pl.lit("web"),  # of the query
+        shard=pl.Series([1, 2, 1]),  # of the document
+    )
+    joined = join_judgments(run, JUDGMENTS).filter(col("score").is_null())
+    columns = ["run", "query", "doc", "version", "session", "market", "shard"]
+    assert sorted(joined.select(columns).rows()) == [
+        ("A", 1, "c", 7, "x", "web", None),
+        ("A", 2, "z", 7, "x", "web", None),
+        ("B", 1, "b", 8, "y", "web", None),
+        ("B", 2, "z", 8, "y", "web", None),
+    ]
+
+
+def test_a_value_that_is_missing_in_part_of_a_query_is_not_constant() -> None:
+    run = RUN.with_columns(country=pl.Series(["DE", None, "DE"]))
+    joined = join_judgments(run, JUDGMENTS)
+    assert joined.filter(col("score").is_null())["country"].to_list() == [None] * 4
+    assert joined.filter(doc="b", run="A")["country"].to_list() == [None]
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from("AB"),
+            st.integers(0, 2),
+            st.integers(0, 4),
+            st.sampled_from([0, 1, None]),
+        ),
+        unique_by=lambda row: row[:3],
+    ),
+    st.lists(st.tuples(st.integers(0, 3), st.integers(0, 6)), unique=True),
+)
+def test_joined_against_plain_python(
+    retrieved: list[tuple[str, int, int, int | None]], judged: list[tuple[int, int]]
+) -> None:
+    run = pl.DataFrame(
+        [(*row[:3], 1.0, row[3]) for row in retrieved],
+        schema={"run": pl.String, "query": int, "doc": int, "score": float, "extra": int},
+        orient="row",
+    )
+    judgments = pl.DataFrame(
+        [(*row, 1) for row in judged], schema={"query": int, "doc": int, "label": int}, orient="row"
+    )
+
+    def constant(part: slice, of: tuple[Any, ...]) -> int | None:
+        """The value of these lists, if no lists of their kind have two."""
+        values: dict[Any, set[int | None]] = {}
+        for row in retrieved:
+            values.setdefault(row[part], set()).add(row[3])
+        fits = all(len(each) == 1 for each in values.values())
+        return next(iter(values.get(of, {None}))) if fits else None
+
+    expected = {row[:3]: (1.0, row[3], int(row[1:3] in judged) or None) for row in retrieved}
+    for name in {row[0] for row in retrieved}:
+        for query, doc in judged:
+            levels = [
+                constant(slice(0, 2), (name, query)),
+                constant(slice(1, 2), (query,)),
+                constant(slice(0, 1), (name,)),
+            ]
+            known = next((value for value in levels if value is not None), None)
+            expected.setdefault((name, query, doc), (None, known, 1))
+    joined = join_judgments(run, judgments)
+    assert {row[:3]: row[3:] for row in joined.rows()} == expected
+    assert joined.height == len(expected)
+
+
+@pytest.mark.parametrize("layout", ["sorted", "adjacent", "shuffled"])
+@pytest.mark.parametrize("by", [None, "run"])
+def test_numbers_and_order_of_a_scanned_log_are_forgotten(
+    tmp_path: Path, layout: Any, by: str | None
+) -> None:
+    queries = {"sorted": [1, 1, 3, 3], "adjacent": [3, 3, 1, 1], "shuffled": [3, 1, 3, 1]}[layout]
+    run = pl.DataFrame(
+        {"run": "A", "query": queries, "doc": list("abcd"), "score": [4.0, 3.0, 2.0, 1.0]}
+    )
+    judgments = pl.DataFrame(
+        {"query": [*queries, 0, 0, 2, 2], "doc": list("abcd") * 2, "label": [0, 1] * 4}
+    )
+    run.write_parquet(tmp_path / "run.parquet")
+    scanned = pr.scan_log(tmp_path / "run.parquet", by=by, layout=layout)
+    joined = join_judgments(scanned, judgments)
+    assert joined.collect_schema().names() == ["run", "query", "doc", "score", "label"]
+    expected = pr.evaluate(join_judgments(run, judgments), ["rr", "recall"], by="run")
+    assert expected["queries"].item() == 4
+    for engine in ENGINES:
+        found = pr.evaluate(joined, ["rr", "recall"], by="run").collect(engine=engine)
+        assert_frame_equal(found, expected)
+
+
+def test_joining_streams() -> None:
+    run = RUN.with_columns(country=pl.lit("DE"))
+    plan = join_judgments(run.lazy(), JUDGMENTS.lazy()).show_graph(
+        engine="streaming", plan_stage="physical", raw_output=True, show=False
+    )
+    assert plan is not None
+    assert "in-memory-map" not in plan
 
 
 def test_queries_of_several_columns() -> None:

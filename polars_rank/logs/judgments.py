@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
+from polars import col
 
-from polars_rank.columns import lazy, names, schema_of
+from polars_rank.columns import OWN, lazy, names, schema_of
 from polars_rank.errors import SchemaError
 from polars_rank.logs.ids import common_type
 from polars_rank.validation import require
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from polars_rank.columns import Names
 
 
@@ -56,8 +60,10 @@ def join_judgments(
 
     Notes
     -----
-    Other columns are null in the rows that come only from the other table. Join columns that
-    belong to the query, such as its country, to the result.
+    A column of ``run`` that has one value in each query, such as its country, has that value in
+    the rows of judged documents that were not retrieved, too; so does one that has one value in
+    each list or in each ranking. Where a query is in no run, it is null. All other columns are
+    null in the rows that come only from the other table.
 
     Integer keys of different widths match, and so do strings and categoricals.
 
@@ -70,7 +76,7 @@ def join_judgments(
     >>> sorted(pr.join_judgments(run, judgments).rows())
     [(1, 'a', 0.9, None), (1, 'b', 0.8, 2), (1, 'c', None, 1)]
     """
-    left, right = lazy(run), lazy(judgments)
+    left, right = _without_numbers(lazy(run)), _without_numbers(lazy(judgments))
     left_schema, right_schema = schema_of(left), schema_of(right)
     keys = [*names("query", query), *names("doc", doc)]
     groups = names("by", ["run"] if by is None and "run" in left_schema else by)
@@ -93,6 +99,60 @@ def join_judgments(
     left, right = left.cast(types), right.cast(types)  # type: ignore[arg-type]
     if groups:
         right = left.select(groups).unique().join(right, how="cross")
-    joined = left.join(right, on=[*groups, *keys], how="full", coalesce=True, nulls_equal=True)
+    others = [name for name in left_schema if name not in (*groups, *keys, score)]
+    queries = names("query", query)
+    right = _with_constants(right, left, others, [(*groups, *queries), queries, groups])
+    joined = (
+        left.join(right, on=[*groups, *keys], how="full", coalesce=True, nulls_equal=True)
+        .with_columns(pl.coalesce(name, OWN + name) for name in others)
+        .drop(OWN + name for name in others)
+    )
     eager = not isinstance(run, pl.LazyFrame) and not isinstance(judgments, pl.LazyFrame)
     return joined.collect(engine="streaming") if eager else joined
+
+
+def _without_numbers(table: pl.LazyFrame) -> pl.LazyFrame:
+    """Drop the columns in which `scan_log` numbers lists: the joined rows are in other lists."""
+    schema = schema_of(table)
+    return table.drop(
+        name
+        for name, dtype in schema.items()
+        if name.startswith(OWN)
+        or (
+            (numbered := re.fullmatch(r"list\((.+)\)", name))
+            and dtype == pl.UInt32
+            and all(key in schema for key in numbered[1].split(", "))
+        )
+    )
+
+
+def _with_constants(
+    judgments: pl.LazyFrame,
+    run: pl.LazyFrame,
+    others: Sequence[str],
+    levels: Sequence[Sequence[str]],
+) -> pl.LazyFrame:
+    """Add those columns of the run that never change within its lists, queries or rankings.
+
+    A column that changes within any of them is one of documents, and null.
+    """
+    if not others:
+        return judgments
+    parts = list(dict.fromkeys(tuple(keys) for keys in levels if keys))
+    for index, keys in enumerate(parts):
+        values = run.group_by(keys).agg(
+            *(col(name).first().alias(f"{OWN}{index} {name}") for name in others),
+            *(col(name).n_unique().alias(f"{OWN}count {name}") for name in others),
+        )
+        constants = values.select(
+            *keys,
+            *(
+                pl.when(col(f"{OWN}count {name}").max() <= 1).then(f"{OWN}{index} {name}")
+                for name in others
+            ),
+        )
+        judgments = judgments.join(constants, on=keys, how="left", nulls_equal=True)
+    added = {name: [f"{OWN}{index} {name}" for index in range(len(parts))] for name in others}
+    return judgments.with_columns(
+        pl.coalesce(columns).alias(OWN + name) for name, columns in added.items()
+    ).drop(column for columns in added.values() for column in columns)
