@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from pathlib import Path
 from typing import Any, Literal
@@ -96,6 +97,45 @@ def test_retrieved_with_scores_may_be_in_any_order() -> None:
         (0, "b", 0.9, 0),
         (0, "c", None, 1),
     ]
+
+
+def test_scores_by_place() -> None:
+    frame = pl.DataFrame(
+        {
+            "shown": [["a", "b"], ["c"], None],
+            "bought": [["a", "d"], ["c"], ["e"]],
+            "scores": [[0.1, 0.9], [None], None],
+            "grades": [[2, 0], [1], None],
+        }
+    )
+    assert long(frame.drop("grades"), retrieved="shown", relevant="bought", scores="scores") == [
+        (0, "a", 0.1, 1),
+        (0, "b", 0.9, 0),
+        (0, "d", None, 1),
+        (1, "c", None, 1),
+        (2, "e", None, 1),
+    ]
+    frame = frame.drop("bought")
+    assert long(frame, retrieved="shown", labels="grades", scores="scores") == [
+        (0, "a", 0.1, 2),
+        (0, "b", 0.9, 0),
+        (1, "c", None, 1),
+        (2, None, None, None),
+    ]
+    assert long(frame.drop("shown"), labels="grades", scores="scores")[:2] == [
+        (0, 1, 0.1, 2),
+        (0, 2, 0.9, 0),
+    ]
+
+
+def test_scores_decide_the_order() -> None:
+    frame = pl.DataFrame({"scores": [[0.2, 0.7, 0.1]], "labels": [[2, 0, 1]]})
+    table = from_lists(frame, labels="labels", scores="scores")
+    # By score: labels 0, 2, 1. DCG = 2 / log2(3) + 1 / log2(4); ideal 2 + 1 / log2(3).
+    log3 = math.log2(3)
+    assert pr.evaluate(table, "ndcg")["ndcg"].item() == pytest.approx(
+        (2 / log3 + 1 / 2) / (2 + 1 / log3)
+    )
 
 
 def test_null_lists_are_unknown_and_no_query_vanishes() -> None:
@@ -197,6 +237,11 @@ def test_any_lists_against_plain_python(lists: list[tuple[list[int], list[int]]]
         ({"retrieved": "shown"}, "`retrieved` has no judgments"),
         ({"relevant": "bought"}, "`relevant` has no ranking"),
         ({"relevant": "bought", "labels": "grades"}, "`labels` go with ranked documents"),
+        ({"scores": "grades"}, "found none of them; `scores` are those of the documents in"),
+        (
+            {"retrieved": "structs", "relevant": "bought", "scores": "grades"},
+            "'structs' has structs with a score each; leave out `scores`",
+        ),
         (
             {"retrieved": "shown", "relevant": "bought", "labels": "grades"},
             "`labels` and `relevant` are both judgments",
@@ -208,8 +253,9 @@ def test_any_lists_against_plain_python(lists: list[tuple[list[int], list[int]]]
     ],
 )
 def test_unclear_combinations(lists: dict[str, str], message: str) -> None:
+    structs = LISTS.with_columns(structs=pl.lit([{"id": "a", "score": 1.0}]))
     with pytest.raises(ArgumentError, match=re.escape(message)):
-        from_lists(LISTS, **lists)
+        from_lists(structs, **lists)
 
 
 @pytest.mark.parametrize(
@@ -231,6 +277,19 @@ def test_unclear_combinations(lists: dict[str, str], message: str) -> None:
             {"retrieved": "shown", "relevant": "deep"},
             "'deep' (`relevant`) must have lists of ids, or of structs with an id and a grade",
         ),
+        (
+            {"found": [[0.5, 0.25]] * 3},
+            {"retrieved": "found", "labels": "grades"},
+            "'found' (`retrieved`) must have lists of ids; found List(Float64): are these scores? "
+            "Name the column with scores=",
+        ),
+        (
+            {"found": [[0.5, 1.0]] * 3},
+            {"retrieved": "shown", "relevant": "found"},
+            "'found' (`relevant`) must have lists of ids; found List(Float64): are these labels?",
+        ),
+        ({}, {"labels": "grades", "scores": "shown"}, "'shown' (`scores`) must have lists of num"),
+        ({}, {"labels": "grades", "scores": "score"}, "`frame` has no column 'score'"),
         (
             {},
             {"retrieved": "shown", "relevant": "grades"},
@@ -258,6 +317,9 @@ def test_rows_that_do_not_fit(engine: Engine) -> None:
     message = "'grades' is not as long as 'shown' (rows: 1; the first: query = 1, shown = 1, grad"
     with pytest.raises(DataError, match=re.escape(message)):
         from_lists(lengths, retrieved="shown", labels="grades").collect(engine=engine)
+    lengths = pl.LazyFrame({"scores": [[0.5], [0.5, 0.25]], "grades": [[1, 0], [2, 3]]})
+    with pytest.raises(DataError, match="'scores' is not as long as 'grades' "):
+        from_lists(lengths, labels="grades", scores="scores").collect(engine=engine)
     blank = pl.LazyFrame({"shown": [["a"], ["b", None]], "bought": [["a"], ["b"]]})
     message = "'shown' has lists with a null id (rows: 1; the first: query = 1, place = 2)"
     with pytest.raises(DataError, match=re.escape(message)):

@@ -28,6 +28,7 @@ _ELEMENTS = {
     "retrieved": "ids, or of structs with an id and a score",
     "relevant": "ids, or of structs with an id and a grade",
     "labels": "numbers",
+    "scores": "numbers",
 }
 
 # What is unclear when just these of (retrieved, relevant, labels) are given.
@@ -52,6 +53,7 @@ class _Lists(NamedTuple):
     retrieved: str | None
     relevant: str | None
     labels: str | None
+    scores: str | None
 
     @property
     def given(self) -> list[str]:
@@ -64,6 +66,7 @@ def from_lists(
     retrieved: str | None = None,
     relevant: str | None = None,
     labels: str | None = None,
+    scores: str | None = None,
     query: Names | None = None,
 ) -> AnyFrame:
     """Turn one row per query, with list columns, into the long table.
@@ -77,7 +80,8 @@ def from_lists(
     ``labels`` alone                         as they are; ``doc`` is the place in the list
     =======================================  =================================================
 
-    Documents of ``relevant`` that were not retrieved get rows with a null score.
+    Documents of ``relevant`` that were not retrieved get rows with a null score. With ``scores``,
+    the retrieved documents may be in any order.
 
     Parameters
     ----------
@@ -89,7 +93,10 @@ def from_lists(
     relevant
         Column with the ids of all the relevant documents; or with structs of an id and a grade.
     labels
-        Column with the labels of the retrieved documents, best first.
+        Column with the labels of the retrieved documents, by their place in the list.
+    scores
+        Column with the scores of the retrieved documents, by their place in the list. By default
+        the first document is the best.
     query
         Column or columns that identify the query. By default the column ``query``, or if there
         is none, the number of the row, from 0.
@@ -97,22 +104,25 @@ def from_lists(
     Returns
     -------
     DataFrame or LazyFrame
-        As given: the query columns, ``doc``, ``score`` (the one in the struct, or else minus the
-        place in the list, so that a list has no ties), ``label``, and all other columns.
+        As given: the query columns, ``doc``, ``score`` (the one in ``scores`` or the struct, or
+        else minus the place in the list, so that a list has no ties), ``label``, and all other
+        columns.
 
     Raises
     ------
     ArgumentError
         If the columns given do not say what is retrieved and what is relevant.
     SchemaError
-        If a column is missing, is in the way of a new one, or does not hold such lists.
+        If a column is missing, is in the way of a new one, or does not hold such lists; if ids
+        are floats, which are scores by mistake.
     DataError
-        If a list holds a null id, or ``labels`` is not as long as ``retrieved``.
+        If a list holds a null id, or ``labels`` or ``scores`` are not as long as ``retrieved``.
 
     Notes
     -----
     A null list in ``retrieved`` counts as empty. A null list in ``relevant`` or ``labels`` means
-    that nothing was judged: these labels are null. A query with neither retrieved nor relevant
+    that nothing was judged: these labels are null. A null list in ``scores``, or a null score,
+    means that these documents were not retrieved. A query with neither retrieved nor relevant
     documents keeps one row, in which doc, score and label are null, so that it does not vanish.
     A document that is twice in a list stays twice, for evaluation to find.
 
@@ -124,9 +134,11 @@ def from_lists(
     >>> pr.from_lists(lists, retrieved="shown", relevant="bought").rows()
     [(0, 'a', -1.0, 0), (0, 'b', -2.0, 1), (0, 'd', None, 1), (1, 'c', -1.0, 0)]
     """
-    lists: _Lists = _Lists(retrieved=retrieved, relevant=relevant, labels=labels)
+    lists: _Lists = _Lists(retrieved, relevant, labels, scores)
     problem = _UNCLEAR.get((retrieved is not None, relevant is not None, labels is not None))
     if problem is not None:
+        if scores is not None:
+            problem += "; `scores` are those of the documents in `retrieved` or `labels`"
         raise ArgumentError(problem)
     rows = lazy(frame)
     schema = schema_of(rows)
@@ -135,6 +147,9 @@ def from_lists(
     if query is None and "query" not in schema:
         rows = rows.with_row_index("query").cast({"query": pl.Int64})
     _check_columns(schema, lists, keys)
+    if scores is not None and retrieved is not None and _has_structs(schema[retrieved]):
+        msg = f"{retrieved!r} has structs with a score each; leave out `scores`"
+        raise ArgumentError(msg)
     arrays = [column for column in lists.given if isinstance(schema[column], pl.Array)]
     rows = rows.with_columns(col(arrays).arr.to_list())
 
@@ -151,20 +166,22 @@ def _spread(
 ) -> pl.DataFrame:
     """Return the long table of some rows with lists."""
     rows = rows.with_row_index(_ROW)
+    ranked = lists.given[0]  # `retrieved`, or `labels` alone
+    for column in (lists.labels, lists.scores):
+        if column is not None and column != ranked:
+            _refuse_lengths(rows, ranked, column, keys)
     if lists.retrieved is None:
-        docs = _cells(rows, lists.given[0], "label").with_columns(doc=col(_PLACE).cast(pl.Int64))
+        docs = _cells(rows, ranked, "label").with_columns(doc=col(_PLACE).cast(pl.Int64))
     else:
-        docs = _documents(rows, lists.retrieved, "score", keys, id_type)
-        if lists.labels is not None:
-            _refuse_lengths(rows, lists.retrieved, lists.labels, keys)
-            grades = _cells(rows, lists.labels, "label")
-            docs = docs.join(grades, on=[_ROW, _PLACE], how="left", maintain_order="left")
-        if lists.relevant is not None:
-            judged = _documents(rows, lists.relevant, "label", keys, id_type).drop(_PLACE)
-            known = rows.filter(col(lists.relevant).is_not_null())[_ROW]
-            docs = _with_judged(docs, judged, known)
+        docs = _documents(rows, ranked, "score", keys, id_type)
+        docs = _with_cells(docs, rows, lists.labels, "label")
+    docs = _with_cells(docs, rows, lists.scores, "score")
     if "score" not in docs.columns:
         docs = docs.with_columns(score=-col(_PLACE).cast(pl.Float64))
+    if lists.relevant is not None:
+        judged = _documents(rows, lists.relevant, "label", keys, id_type).drop(_PLACE)
+        known = rows.filter(col(lists.relevant).is_not_null())[_ROW]
+        docs = _with_judged(docs, judged, known)
     table = rows.drop(lists.given).join(docs, on=_ROW, how="left", maintain_order="left_right")
     return table.select(*keys, *_NEW, pl.exclude(*keys, *_NEW, _ROW, _PLACE))
 
@@ -178,6 +195,16 @@ def _cells(rows: pl.DataFrame, column: str, *fields: str) -> pl.DataFrame:
     if isinstance(cells.schema[_CELL], pl.Struct):
         return cells.with_columns(col(_CELL).struct.rename_fields(fields)).unnest(_CELL)
     return cells.rename({_CELL: fields[0]})
+
+
+def _with_cells(
+    docs: pl.DataFrame, rows: pl.DataFrame, column: str | None, name: str
+) -> pl.DataFrame:
+    """Add the elements of a column of lists, if there is one, by the place of the documents."""
+    if column is None:
+        return docs
+    cells = _cells(rows, column, name)
+    return docs.join(cells, on=[_ROW, _PLACE], how="left", maintain_order="left")
 
 
 def _documents(
@@ -196,12 +223,12 @@ def _documents(
     return docs if id_type is None else docs.with_columns(col("doc").cast(id_type))
 
 
-def _refuse_lengths(rows: pl.DataFrame, retrieved: str, labels: str, keys: Sequence[str]) -> None:
+def _refuse_lengths(rows: pl.DataFrame, ranked: str, other: str, keys: Sequence[str]) -> None:
     refuse(
-        rows.select(*keys, col(retrieved, labels).list.len()),
-        col(retrieved).fill_null(0) != col(labels),
-        f"{labels!r} is not as long as {retrieved!r}",
-        "give one label for each retrieved document, null where it is not judged",
+        rows.select(*keys, col(ranked, other).list.len()),
+        col(ranked).fill_null(0) != col(other),
+        f"{other!r} is not as long as {ranked!r}",
+        "give one element for each retrieved document, null where nothing is known",
     )
 
 
@@ -249,11 +276,23 @@ def _element(name: str, column: str, dtype: pl.DataType) -> pl.DataType:
     """Return the type of the ids or labels in a column of lists; raise if they do not fit."""
     inner = dtype.inner if isinstance(dtype, pl.List) else dtype
     fields = [field.dtype for field in inner.fields] if isinstance(inner, pl.Struct) else []
-    element, number = (inner, inner) if name == "labels" else (inner, pl.Null())
-    if len(fields) == _PAIR and name != "labels":
+    ids = name not in ("labels", "scores")
+    element, number = (inner, pl.Null()) if ids else (inner, inner)
+    if len(fields) == _PAIR and ids:
         element, number = fields
     fits = isinstance(dtype, pl.List) and not element.is_nested()
     if not fits or not (number.is_numeric() or number in (pl.Boolean, pl.Null)):
         msg = f"column {column!r} (`{name}`) must have lists of {_ELEMENTS[name]}; found {dtype}"
         raise SchemaError(msg)
+    if ids and element.is_float():
+        msg = f"column {column!r} (`{name}`) must have lists of ids; found {dtype}: are these " + (
+            "scores? Name the column with scores=, beside `retrieved` ids or `labels`"
+            if name == "retrieved"
+            else "labels? Name the column with labels="
+        )
+        raise SchemaError(msg)
     return cast("pl.DataType", element)
+
+
+def _has_structs(dtype: pl.DataType) -> bool:
+    return isinstance(dtype, (pl.List, pl.Array)) and isinstance(dtype.inner, pl.Struct)
