@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 from polars.testing import assert_frame_equal
 from polars_rank.datasets import search_log
-from polars_rank.logs.files import new_file, scan_parquet
+from polars_rank.logs.files import find_files, new_file, scan_files
 
 METRICS = ["ndcg@3", "ap", "rr"]
 UNREADABLE = (pr.SourceError, pl.exceptions.PolarsError, OSError)
@@ -151,7 +151,7 @@ def test_columns_in_another_order_and_some_rows(tmp_path: Path) -> None:
     log.write_parquet(tmp_path / "a.parquet")
     log.select(reversed(log.columns)).write_parquet(tmp_path / "b.parquet")
     options = {"n_rows": log.height + 1, "row_index_name": "row"}
-    scan = scan_parquet([tmp_path / "a.parquet", tmp_path / "b.parquet"], options)
+    scan = scan_files(find_files([tmp_path / "a.parquet", tmp_path / "b.parquet"]), options)
     assert_frame_equal(scan.collect(), pl.concat([log, log.head(1)]).with_row_index("row"))
 
 

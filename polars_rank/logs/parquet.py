@@ -4,25 +4,25 @@ The rows of a list may stand in order (sorted by the keys), together (adjacent) 
 (shuffled). Polars aggregates sorted keys list by list when it is told. For the other two
 this module makes the keys sorted: it reads the log batch by batch, cut where lists end, and
 numbers the lists. A shuffled log is first split by key over files on disk, small enough to
-sort one by one. The number stands in a column named after the keys, such as "list(query)".
+sort one by one. The number stands in a column of our own, beside a hash of the keys that were
+numbered: so an evaluation can tell whether they are still those.
 """
 
 from __future__ import annotations
 
 import os
 import re
-import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import polars as pl
 from polars.io.plugins import register_io_source
 
 from polars_rank.arguments import one_of
-from polars_rank.columns import OWN, Names, check_there, names, schema_of, unreadable
-from polars_rank.errors import ArgumentError, DataError, SourceError
-from polars_rank.logs.files import scan_parquet
-from polars_rank.progress import known_rows, watcher
+from polars_rank.columns import OWN, Names, check_there, names
+from polars_rank.errors import ArgumentError, DataError, SchemaError
+from polars_rank.logs.files import temporary_folder
+from polars_rank.logs.source import Source
+from polars_rank.progress import watcher
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from polars._typing import SchemaDict
 
 Layout: TypeAlias = Literal["sorted", "adjacent", "shuffled"]
-Reading: TypeAlias = "Callable[[pl.LazyFrame], pl.LazyFrame]"
+Watched: TypeAlias = "Callable[[pl.LazyFrame], pl.LazyFrame]"
 Paths: TypeAlias = "str | os.PathLike[str] | Sequence[str | os.PathLike[str]]"
 
 #: Rows read at a time: large enough that Python's part is nothing, small enough for a cache.
@@ -46,6 +46,11 @@ _SORT_BYTES = 64
 def number_column(keys: Sequence[str]) -> str:
     """Return the name of the column that numbers the lists of these keys."""
     return f"list({', '.join(sorted(keys))})"
+
+
+def key_hash(keys: Sequence[str]) -> pl.Expr:
+    """Return the hash of a row's keys that stands beside the number of its list."""
+    return pl.struct(sorted(keys)).hash(seed=0)
 
 
 def scan_log(
@@ -68,16 +73,18 @@ def scan_log(
     ----------
     paths
         A file, a directory (hive partitions become columns), a glob, a URL that Polars can
-        scan, or several of them.
+        scan, or several of them. In directories, what begins with "." or "_" is left out. A
+        name that is there is that file, even if it looks like a glob.
     query, by
         The columns that tell lists apart, as they will be given to `evaluate`.
     layout
         How the rows of a list lie: "sorted" by (by..., query), "adjacent" or "shuffled";
-        "auto" finds out. A claim that is not true is an error.
+        "auto" finds out. A claim that is not true is an error. To be sure of "adjacent" while
+        the log is read, 8 bytes are kept for each list; the others need no such memory.
     memory
         For shuffled logs: how much memory sorting may take, in bytes or as "2GB"; a quarter of
         the machine's by default. Temporary files go where `tempfile.gettempdir()` says, and
-        are removed when the evaluation ends.
+        are removed when the evaluation ends, or the process.
     progress
         Show a progress bar on a terminal when reading takes longer than two seconds (extra
         "cli").
@@ -88,14 +95,18 @@ def scan_log(
     -------
     LazyFrame
         The log. Of a sorted log, Polars is told so; the rows of others come list by list, with
-        one more column, such as "list(query)", that numbers the lists.
+        one more column that numbers the lists.
 
     Raises
     ------
     SourceError
-        For files that are missing, cannot be read, or have different columns.
+        For files that are missing, cannot be read, or have different columns. Also when the
+        log is collected: for a file that is damaged, or has changed since it was scanned. What
+        is read is all rows of the files as they were, or nothing.
     SchemaError
-        For a missing column.
+        For a missing column, or one of lists.
+    ArgumentError
+        For a `memory` that is no size of at least 1 MB.
     DataError
         For a claimed `layout` that is not true.
 
@@ -113,12 +124,12 @@ def scan_log(
     """
     one_of("layout", layout, ("auto", "sorted", "adjacent", "shuffled"))
     budget = _bytes(memory)
-    log = _scan(paths, options)
-    schema = schema_of(log)
-    keys = [*names("by", by), *names("query", query)]
-    for key in keys:
-        check_there("by" if key in names("by", by) else "query", key, schema)
-    found = layout if layout == "shuffled" else find_layout(log, keys)
+    source = Source.scan([paths] if isinstance(paths, (str, os.PathLike)) else paths, options)
+    keys = _keys(source.schema, query, by)
+    found = layout
+    if layout != "shuffled":
+        with source.files.unchanged():
+            found = find_layout(source.log, keys)
     allowed = {
         "auto": ("sorted", "adjacent", "shuffled"),
         "sorted": ("sorted",),
@@ -131,36 +142,30 @@ def scan_log(
             "leave it at 'auto', or sort the log"
         )
         raise DataError(message)
-    reading = watcher(known_rows(log)) if progress else _unwatched
+    watched = watcher(source.rows) if progress else _unwatched
     if found == "sorted":
-        return reading(log).set_sorted(keys)
-    return _numbered(log, schema, keys, None if found == "adjacent" else budget, reading)
+        return _as_it_is(source, keys, watched)
+    return _numbered(source, keys, None if found == "adjacent" else budget, watched)
 
 
 def find_layout(log: pl.LazyFrame, keys: Sequence[str]) -> Layout:
     """Find out by one pass over the key columns how the rows of the lists lie."""
-    try:
-        # A log in no order shows it in its first rows, and need not be read through.
-        if _layout(log.head(_GLIMPSE_ROWS), keys) == "shuffled":
-            return "shuffled"
-        return _layout(log, keys)
-    except (OSError, pl.exceptions.PolarsError) as error:
-        raise unreadable(error) from error
+    # A log in no order shows it in its first rows, and need not be read through.
+    if _layout(log.head(_GLIMPSE_ROWS), keys) == "shuffled":
+        return "shuffled"
+    return _layout(log, keys)
 
 
 def _layout(log: pl.LazyFrame, keys: Sequence[str]) -> Layout:
-    here, before = [pl.col(key) for key in keys], [pl.col(f"{key}:before") for key in keys]
-    pairs = list(zip(here, before, strict=True))
+    here = [pl.col(key) for key in keys]
+    pairs = [(pl.col(key), pl.col(f"{key}:before")) for key in keys]
     # One row per piece: where a key differs from that of the row before.
     shifted = log.select(*here, *(key.shift(1).name.suffix(":before") for key in here))
     pieces = shifted.with_row_index("row:").filter(
         pl.any_horizontal(key.ne_missing(previous) for key, previous in pairs)
         | (pl.col("row:") == 0)
     )
-    # Written from the last key to the first: a key decides where those before it are equal.
-    falls = pl.lit(value=False)
-    for key, previous in reversed(pairs):
-        falls = (key < previous) | (key.eq_missing(previous) & falls)
+    falls = _falls(log.collect_schema(), keys)
     nulls = pl.any_horizontal(key.is_null() for key in here)
     counted = pieces.select(
         pl.len().alias("pieces"),
@@ -173,31 +178,36 @@ def _layout(log: pl.LazyFrame, keys: Sequence[str]) -> Layout:
     return "adjacent" if counted["pieces"].item() == lists else "shuffled"
 
 
-def _scan(paths: Paths, options: dict[str, Any]) -> pl.LazyFrame:
-    given = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
-    if not given:
-        message = "`paths` is empty; name at least one Parquet file, directory or glob"
-        raise ArgumentError(message)
-    for path in given:
-        local = "://" not in str(path) and not re.search(r"[*?\[]", str(path))
-        if local and not Path(path).exists():
-            message = f"there is no file or directory {str(path)!r}"
-            raise SourceError(message)
-        if local and Path(path).is_dir() and not any(Path(path).rglob("*.parquet")):
-            message = f"the directory {str(path)!r} holds no .parquet file"
-            raise SourceError(message)
-    return scan_parquet(given, options)
+def _falls(schema: pl.Schema, keys: Sequence[str]) -> pl.Expr:
+    """Return whether the keys of a row are lower than those of the row before."""
+    if any(isinstance(schema[key], pl.Struct) for key in keys):
+        return pl.lit(value=True)  # structs have no order that may be relied on
+    # Written from the last key to the first: a key decides where those before it are equal.
+    falls = pl.lit(value=False)
+    for name in reversed(keys):
+        key, previous = pl.col(name), pl.col(f"{name}:before")
+        falls = (key < previous) | (key.eq_missing(previous) & falls)
+    return falls
 
 
-def _numbered(
-    log: pl.LazyFrame,
-    schema: pl.Schema,
-    keys: list[str],
-    budget: int | None,
-    reading: Reading,
-) -> pl.LazyFrame:
-    """Return the log list by list with the column that numbers the lists."""
-    number = number_column(keys)
+def _keys(schema: pl.Schema, query: Names, by: Names | None) -> list[str]:
+    """Return the columns that tell lists apart, checked."""
+    keys = []
+    for parameter, given in (("by", by), ("query", query)):
+        for key in names(parameter, given):
+            check_there(parameter, key, schema)
+            if isinstance(schema[key], (pl.List, pl.Array)):
+                message = (
+                    f"column {key!r} (`{parameter}`) must hold one id per row; found "
+                    f"{schema[key]}; name a column of ids, or write the log with one"
+                )
+                raise SchemaError(message)
+            keys.append(key)
+    return keys
+
+
+def _as_it_is(source: Source, keys: list[str], watched: Watched) -> pl.LazyFrame:
+    """Return a sorted log."""
 
     def read(
         with_columns: list[str] | None,
@@ -205,36 +215,71 @@ def _numbered(
         n_rows: int | None,
         batch_size: int | None,  # noqa: ARG001  (Polars' own suggestion; ours is measured)
     ) -> Iterator[pl.DataFrame]:
-        columns = [*schema, number] if with_columns is None else with_columns
-        filtered = [] if predicate is None else predicate.meta.root_names()
-        needed = log.select(name for name in schema if name in {*columns, *filtered, *keys})
-        pieces = (
-            _whole_lists(_batches(reading(needed)), keys)
-            if budget is None
-            else _sorted(needed, keys, budget, reading)
-        )
-        numbered = _number(pieces, keys, number)
-        for batch in (part for piece in numbered for part in piece.iter_slices(BATCH_ROWS)):
-            rows = batch if predicate is None else batch.filter(predicate)
-            if n_rows is not None:
-                rows = rows.head(n_rows)
-                n_rows -= rows.height
+        columns = [*source.schema] if with_columns is None else with_columns
+        needed = _needed(source, columns, predicate, keys)
+        if predicate is None:
+            batches = source.batches(watched(needed), BATCH_ROWS)
+        else:
+            # Parts of files that a filter leaves out need not be read.
+            some = needed.filter(predicate)
+            batches = source.batches(watched(some), BATCH_ROWS, source.count(some))
+        for rows in _first(batches, n_rows):
             yield rows.select(columns)
-            if n_rows == 0:
-                return
 
-    full: SchemaDict = {**schema, number: pl.UInt32}
+    return register_io_source(read, schema=source.schema, explain_name="LOG").set_sorted(keys)
+
+
+def _numbered(
+    source: Source, keys: list[str], budget: int | None, watched: Watched
+) -> pl.LazyFrame:
+    """Return the log list by list with the column that numbers the lists."""
+    number = number_column(keys)
+    full: SchemaDict = {**source.schema, number: pl.UInt32}
+
+    def read(
+        with_columns: list[str] | None,
+        predicate: pl.Expr | None,
+        n_rows: int | None,
+        batch_size: int | None,  # noqa: ARG001  (as above)
+    ) -> Iterator[pl.DataFrame]:
+        columns = [*full] if with_columns is None else with_columns
+        needed = _needed(source, columns, predicate, keys)
+        pieces = (
+            _whole_lists(source.batches(watched(needed), BATCH_ROWS), keys)
+            if budget is None
+            else _sorted(source, needed, keys, budget, watched)
+        )
+        numbered = _number(pieces, keys, number, verify=budget is None)
+        batches = (part for piece in numbered for part in piece.iter_slices(BATCH_ROWS))
+        kept = batches if predicate is None else (batch.filter(predicate) for batch in batches)
+        for rows in _first(kept, n_rows):
+            yield rows.select(columns)
+
     return register_io_source(read, schema=full, explain_name="LOG, LIST BY LIST").set_sorted(
         number
     )
 
 
+def _needed(
+    source: Source, columns: list[str], predicate: pl.Expr | None, keys: list[str]
+) -> pl.LazyFrame:
+    filtered = [] if predicate is None else predicate.meta.root_names()
+    return source.log.select(name for name in source.schema if name in {*columns, *filtered, *keys})
+
+
+def _first(batches: Iterator[pl.DataFrame], n_rows: int | None) -> Iterator[pl.DataFrame]:
+    for batch in batches:
+        if n_rows is None:
+            yield batch
+            continue
+        yield batch.head(n_rows)
+        n_rows -= min(n_rows, batch.height)
+        if n_rows == 0:
+            return
+
+
 def _unwatched(log: pl.LazyFrame) -> pl.LazyFrame:
     return log
-
-
-def _batches(log: pl.LazyFrame) -> Iterator[pl.DataFrame]:
-    yield from log.collect_batches(chunk_size=BATCH_ROWS, maintain_order=True, engine="streaming")
 
 
 def _whole_lists(batches: Iterator[pl.DataFrame], keys: list[str]) -> Iterator[pl.DataFrame]:
@@ -254,7 +299,9 @@ def _whole_lists(batches: Iterator[pl.DataFrame], keys: list[str]) -> Iterator[p
         yield pl.concat(held, rechunk=False)
 
 
-def _number(pieces: Iterator[pl.DataFrame], keys: list[str], number: str) -> Iterator[pl.DataFrame]:
+def _number(
+    pieces: Iterator[pl.DataFrame], keys: list[str], number: str, *, verify: bool
+) -> Iterator[pl.DataFrame]:
     """Number the lists; raise `DataError` at the end if one came in two places."""
     count = 0
     seen: list[pl.Series] = []
@@ -263,7 +310,8 @@ def _number(pieces: Iterator[pl.DataFrame], keys: list[str], number: str) -> Ite
             continue
         runs = _runs(piece, keys)
         starts = piece.filter(runs.ne_missing(runs.shift(1)))
-        seen.append(starts.select(pl.struct(keys).hash()).to_series())
+        if verify:
+            seen.append(starts.select(key_hash(keys)).to_series())
         yield piece.with_columns((runs + count).alias(number))
         count += starts.height
     if seen and pl.concat(seen).n_unique() < count:
@@ -275,25 +323,31 @@ def _number(pieces: Iterator[pl.DataFrame], keys: list[str], number: str) -> Ite
 
 
 def _sorted(
-    log: pl.LazyFrame, keys: list[str], budget: int, reading: Reading
+    source: Source, needed: pl.LazyFrame, keys: list[str], budget: int, watched: Watched
 ) -> Iterator[pl.DataFrame]:
     """Sort a shuffled log, in parts on disk where it is too large for the budget."""
-    width = len(log.collect_schema())
-    rows = log.select(pl.len()).collect(engine="streaming").item()
-    parts = -(-rows * width * _SORT_BYTES // budget)
+    width = len(needed.collect_schema())
+    parts = -(-source.rows * width * _SORT_BYTES // budget)
     if parts <= 1:
-        yield from _whole_lists(_batches(reading(log).sort(keys, maintain_order=True)), keys)
+        in_order = watched(needed).sort(keys, maintain_order=True)
+        yield from _whole_lists(source.batches(in_order, BATCH_ROWS), keys)
         return
-    with tempfile.TemporaryDirectory(prefix="polars_rank-") as folder:
+    with temporary_folder() as folder:
         part = pl.struct(keys).hash() % parts
-        reading(log).sink_parquet(
-            pl.PartitionBy(folder, key=part.alias(OWN + "part"), include_key=False),
-            compression="lz4",
-            statistics=False,
-            maintain_order=True,
-        )
-        for path in sorted(Path(folder).iterdir()):
-            yield reading(pl.scan_parquet(path).sort(keys, maintain_order=True)).collect()
+        with source.files.unchanged():
+            watched(needed).sink_parquet(
+                pl.PartitionBy(folder, key=part.alias(OWN + "part"), include_key=False),
+                compression="lz4",
+                statistics=False,
+                maintain_order=True,
+            )
+        came = 0
+        for path in sorted(folder.iterdir()):
+            rows = pl.scan_parquet(path, glob=False).sort(keys, maintain_order=True)
+            piece = watched(rows).collect()
+            came += piece.height
+            yield piece
+        source.check(came, source.rows)
 
 
 def _runs(batch: pl.DataFrame, keys: list[str]) -> pl.Series:
@@ -311,7 +365,7 @@ def _bytes(memory: str | int | None) -> int:
             return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 4
         except (AttributeError, ValueError, OSError):  # no such figure on this system
             return 2 * 10**9
-    match = re.fullmatch(r"\s*([\d.]+)\s*([KMGT]?)B?\s*", str(memory), re.IGNORECASE)
+    match = re.fullmatch(r"\s*(\d+\.?\d*|\.\d+)\s*([KMGT]?)B?\s*", str(memory), re.IGNORECASE)
     size = float(match[1]) * 1000 ** " KMGT".index(match[2].upper() or " ") if match else 0
     if size < 10**6:
         message = f"`memory` must be a size of at least 1MB, such as '2GB'; found {memory!r}"
