@@ -23,10 +23,12 @@ from polars_rank.errors import (
     DataError,
     MissingExtraError,
     RankError,
+    RankWarning,
     SchemaError,
     SourceError,
 )
 from polars_rank.evaluation import evaluate, per_query
+from polars_rank.logs.arrays import from_arrays
 from polars_rank.logs.judgments import join_judgments
 from polars_rank.logs.lists import from_lists
 from polars_rank.logs.parquet import scan_log
@@ -50,7 +52,9 @@ from polars_rank.reporting.curves import pr_curve, rank_curve
 from polars_rank.reporting.words import explain, explain_difference
 from polars_rank.statistics.bounds import judgment_bounds, tie_bands
 from polars_rank.statistics.grouped import grouped_auc
+from polars_rank.statistics.moments import merge, moments, scan_moments, write_moments
 from polars_rank.statistics.overlap import overlap, rbo
+from polars_rank.statistics.summary import summarize
 
 __version__ = "0.1.0"
 
@@ -70,6 +74,7 @@ __all__ = [
     "DataError",
     "MissingExtraError",
     "RankError",
+    "RankWarning",
     "Ranking",
     "SchemaError",
     "SourceError",
@@ -79,6 +84,7 @@ __all__ = [
     "exp2",
     "explain",
     "explain_difference",
+    "from_arrays",
     "from_lists",
     "grouped_auc",
     "jarvelin",
@@ -88,8 +94,10 @@ __all__ = [
     "log",
     "log2",
     "mapping",
+    "merge",
     "metric",
     "metrics",
+    "moments",
     "overlap",
     "per_query",
     "pr_curve",
@@ -98,9 +106,12 @@ __all__ = [
     "rbo",
     "reciprocal",
     "scan_log",
+    "scan_moments",
     "scan_qrels",
     "scan_trec_run",
+    "summarize",
     "tie_bands",
+    "write_moments",
     "write_qrels",
     "write_trec_run",
 ]

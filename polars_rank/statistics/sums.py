@@ -66,8 +66,8 @@ def reduced(
         *by,
         *cluster,
         *(count.cast(pl.Int64).alias(name) for name, count in counts.items()),
-        *(each for name, value in means.items() for each in _weighed(name, value, weights)[1:3]),
-        *(each for name, value in spreads.items() for each in _weighed(name, value, weights)),
+        *(each for name, value in means.items() for each in weighed(name, value, weights)[1:3]),
+        *(each for name, value in spreads.items() for each in weighed(name, value, weights)),
     )
     if cluster:
         units = units.group_by([*by, *cluster]).agg(pl.all().sum())
@@ -89,7 +89,7 @@ def _plain(name: str, value: pl.Expr) -> list[pl.Expr]:
     return [part.alias(name + key) for key, part in zip(PARTS, parts, strict=True)]
 
 
-def _weighed(name: str, value: pl.Expr, weight: pl.Expr) -> list[pl.Expr]:
+def weighed(name: str, value: pl.Expr, weight: pl.Expr) -> list[pl.Expr]:
     """Return of each list whether it counts, w, wx and wx²."""
     counts = value.is_not_null() & (weight > 0)
     w = pl.when(counts).then(weight).otherwise(0.0)

@@ -1,0 +1,133 @@
+"""Resampling with weights that are a hash of (query, replicate, seed).
+
+A draw does not depend on the order of rows, on batches, files or machines: the same query has
+the same weight in a replicate wherever it is met, so that sums over parts are sums over the whole.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from polars_rank.columns import OWN
+from polars_rank.errors import missing_extra
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import ModuleType
+
+KEY, REPLICATE = OWN + "key", OWN + "replicate"
+_DRAWS, _BITS = 4, 64  # Poisson draws of 16 bits, and signs, in one hash
+_ROWS = 128  # of a block whose weights fit the cache; four times as many take ten times as long
+
+
+def numpy() -> ModuleType:
+    """Return numpy; raise `MissingExtraError` where it is not installed."""
+    try:
+        import numpy as found  # noqa: PLC0415  (an extra, as scipy)
+    except ImportError as error:
+        raise missing_extra("stats", error) from error
+    return found
+
+
+def bootstrap_sums(
+    rows: pl.LazyFrame, by: Sequence[str], columns: Sequence[str], replicates: int, seed: int
+) -> pl.LazyFrame:
+    """Return a row per group and replicate: the sums of columns under Poisson weights.
+
+    Batch by batch, so that memory is that of groups x columns x replicates. `rows` has the
+    columns `by`, `KEY` and `columns`.
+    """
+    np = numpy()
+    given = rows.collect_schema()
+    schema = {
+        **{name: given[name] for name in by},
+        REPLICATE: pl.UInt32(),
+        **{name: pl.Float64() for name in columns},
+    }
+
+    def weighed(batch: pl.DataFrame) -> pl.DataFrame:
+        groups = batch.partition_by(by) if by else [batch]
+        parts = [_replicates(np, group, by, columns, replicates, seed) for group in groups]
+        found = {name: np.concatenate([part[name] for part in parts]) for name in columns}
+        heads = [batch.clear().select(by), *(group.select(by)[:1] for group in groups)]
+        index = [n for n, group in enumerate(groups) if group.height for _ in range(replicates)]
+        keys = pl.concat(heads)[index] if by else pl.DataFrame()
+        number = np.tile(np.arange(replicates, dtype=np.uint32), len(index) // replicates)
+        return pl.DataFrame({**dict(keys.to_dict()), REPLICATE: number, **found}, schema=schema)
+
+    sums = rows.map_batches(weighed, schema=schema, streamable=True)
+    return sums.group_by([*by, REPLICATE]).agg(pl.col(columns).sum())
+
+
+def _replicates(
+    np: Any, group: pl.DataFrame, by: Sequence[str], columns: Sequence[str], replicates: int, seed: int
+) -> dict[str, Any]:
+    if not group.height:
+        return {name: np.empty(0) for name in columns}
+    values = np.column_stack([group.get_column(name).to_numpy() for name in columns])
+    sums = poisson_sums(group.get_column(KEY).to_numpy(), values, replicates, seed)
+    return {name: sums[:, index] for index, name in enumerate(columns)}
+
+
+def poisson_sums(keys: Any, values: Any, replicates: int, seed: int) -> Any:
+    """Return the sums (replicates x columns) of rows under their Poisson(1) weights."""
+    np = numpy()
+    counts = _poisson_counts(np)
+    words = -(-replicates // _DRAWS)
+    sums = np.zeros((values.shape[1], words * _DRAWS))
+    for start in range(0, len(keys), _ROWS):
+        bits = _hashes(np, keys[start : start + _ROWS], words, seed)
+        weights = np.take(counts, bits.view(np.uint16))
+        sums += values[start : start + _ROWS].T @ weights
+    return sums.T[:replicates]
+
+
+def sign_sums(keys: Any, values: Any, replicates: int, seed: int) -> Any:
+    """Return the sums (replicates) of values with random signs."""
+    np = numpy()
+    words = -(-replicates // _BITS)
+    positive = np.zeros(words * _BITS)
+    for start in range(0, len(keys), _ROWS):
+        bits = _hashes(np, keys[start : start + _ROWS], words, seed)
+        signs = np.unpackbits(bits.view(np.uint8), axis=1)
+        positive += values[start : start + _ROWS] @ signs
+    return (2 * positive - values.sum())[:replicates]
+
+
+def all_sign_sums(values: Any) -> Any:
+    """Return the sums of a few values with each choice of signs."""
+    np = numpy()
+    sums = np.zeros(1)
+    for value in values:
+        sums = np.concatenate([sums + value, sums - value])
+    return sums
+
+
+def _poisson_counts(np: Any) -> Any:
+    """Return the Poisson(1) variate of each number of 16 bits."""
+    steps = [sum(math.exp(-1) / math.factorial(j) for j in range(k + 1)) for k in range(9)]
+    numbers = np.arange(2**16)
+    return sum((numbers >= round(2**16 * step)).astype(np.float64) for step in steps)
+
+
+def _hashes(np: Any, keys: Any, words: int, seed: int) -> Any:
+    """Return random words for each key: splitmix64 (Steele, Lea & Flood, 2014) as a hash."""
+    golden = np.uint64(0x9E3779B97F4A7C15)
+    start = _mixed(np, keys.astype(np.uint64) + np.uint64(seed % 2**64) * np.uint64(_ODD))
+    steps = np.arange(1, words + 1, dtype=np.uint64) * golden
+    return _mixed(np, start[:, None] + steps[None, :])
+
+
+_ODD = 0xD6E8FEB86659FD93
+
+
+def _mixed(np: Any, bits: Any) -> Any:
+    bits = bits ^ (bits >> np.uint64(30))
+    bits *= np.uint64(0xBF58476D1CE4E5B9)
+    bits ^= bits >> np.uint64(27)
+    bits *= np.uint64(0x94D049BB133111EB)
+    bits ^= bits >> np.uint64(31)
+    return bits

@@ -1,0 +1,384 @@
+"""`summarize`: means of per-query values, and how far to trust them."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any, get_args
+
+import polars as pl
+
+from polars_rank.aggregation import ratio
+from polars_rank.arguments import one_of, share, whole_number
+from polars_rank.columns import OWN, Names, names, same_kind, schema_of
+from polars_rank.conventions import POLARS_RANK, Conventions
+from polars_rank.errors import ArgumentError, RankWarning
+from polars_rank.statistics import sums
+from polars_rank.statistics.intervals import Interval, with_width
+from polars_rank.statistics.keys import query_key
+from polars_rank.statistics.lists import agreed_on, check_free, key_columns, variables
+from polars_rank.statistics.moments import (
+    SEPARATOR,
+    groups_of,
+    is_moments,
+    regrouped,
+    sums_of,
+)
+from polars_rank.statistics.resampling import KEY, REPLICATE, bootstrap_sums
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from polars_rank.conventions import Undefined
+    from polars_rank.evaluation import Metrics
+    from polars_rank.statistics.lists import Variable
+
+COLUMNS = ("metric", "queries", "undefined", "mean", "std", "std_error", "low", "high")
+_WIDTH, _POINT, _ERROR = OWN + "width", OWN + "point", OWN + "error"
+_RESAMPLED = ("bootstrap", "studentized")
+
+#: Below this number of units, all intervals but that of t are too narrow.
+_FEW = 30
+
+
+def summarize(
+    lists: Any,
+    metrics: Metrics | None = None,
+    *,
+    by: Names | None = None,
+    query: Names = "query",
+    weight: str | None = None,
+    cluster: Names | None = None,
+    undefined: Undefined | Mapping[str, Undefined] | None = None,
+    conventions: Conventions = POLARS_RANK,
+    confidence: float = 0.95,
+    interval: Interval = "t",
+    quantiles: Sequence[float] = (),
+    replicates: int = 1000,
+    seed: int = 0,
+) -> Any:
+    r"""Mean of each metric over the lists, with its standard error and confidence interval.
+
+    $$m = \frac{\sum_q w_q x_q}{\sum_q w_q}, \qquad
+    \mathrm{se}^2 = \frac{n}{n - 1} \cdot \frac{\sum_u w_u^2 (x_u - m)^2}{(\sum_u w_u)^2}$$
+
+    where the units u are the lists, or with `cluster` the clusters, with their weight and mean;
+    s² / n for lists of weight 1.
+
+    Parameters
+    ----------
+    lists
+        What `per_query` returns: a row per list, a column per metric, null where undefined. Or
+        the result of `moments` or `merge`.
+    metrics
+        The columns to take, or metrics (`pr.ndcg(10)`); None for all columns of floats.
+    by
+        Columns that split the table. Moments are added up over the other columns they have.
+    query
+        The columns of the query's id, which the bootstrap draws by.
+    weight
+        A column with the weight of each list, such as its traffic: 0 or more.
+    cluster
+        Columns of what was drawn independently where it is not lists: users, sessions, days.
+    undefined, conventions
+        As in `evaluate`, with the same default: the means are those of `evaluate`.
+    confidence
+        How likely the interval has the true mean in it, between 0 and 1.
+    interval
+        "t" (extra "stats"); "normal"; "bootstrap" (percentiles of a Poisson bootstrap) and
+        "studentized" (bootstrap-t) with numpy (extra "stats"); "sequence", for numbers that are
+        looked at again and again; or "none".
+    quantiles
+        Quantiles of the values to add, from 0 to 1, as columns "q0.5"; not with weights, clusters
+        or moments.
+    replicates, seed
+        Of the bootstrap.
+
+    Returns
+    -------
+    LazyFrame or DataFrame
+        Like `lists`: a row per group and metric, with the `by` columns and
+
+        - `metric`, `queries`, `undefined`: how many lists, and of them undefined;
+        - `mean`: the mean, or the sum or geometric mean where `evaluate` gives that;
+        - `std`: standard deviation of the values; null for fewer than two;
+        - `std_error`: of the mean; null for fewer than two units;
+        - `low`, `high`: the interval;
+        - the quantiles.
+
+        For a geometric mean, `std` and `std_error` are those of the logarithms.
+
+    Raises
+    ------
+    SchemaError
+        For a missing or not numeric column, or a log in place of per-query values.
+    DataError
+        For NaN or infinite values, or weights that are null or negative; lazily, when the
+        result is collected.
+    ArgumentError
+        For a parameter out of its range, or one that moments cannot give.
+    MissingExtraError
+        Without scipy (or numpy), where the interval needs it.
+
+    Warns
+    -----
+    RankWarning
+        For an interval other than "t" of fewer than 30 units; when the result is collected.
+
+    Notes
+    -----
+    An interval of 95 % says nothing about the next look at growing data: checked daily, it will
+    be wrong on some day. "sequence" has the true mean in it at all times at once with that
+    probability, asymptotically, and is wider for it; narrowest at 1,000 units.
+
+    The weights of the bootstrap are a hash of query (or cluster), replicate and seed: the order
+    of rows, their partition and the engine change nothing. Lists are read once more for it, in
+    batches, with memory of groups x metrics x replicates.
+
+    References
+    ----------
+    Chamandy, Muralidharan, Najmi & Naidu, Estimating uncertainty for massive data streams, 2012.
+    Waudby-Smith et al., Time-uniform central limit theory and asymptotic confidence sequences,
+    2021.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> import polars_rank as pr
+    >>> lists = pl.DataFrame({"query": [1, 2, 3, 4], "rr": [1.0, 0.5, 0.5, None]})
+    >>> pr.summarize(lists).drop("metric")
+    shape: (1, 7)
+    ┌─────────┬───────────┬──────┬──────────┬───────────┬───────────┬──────────┐
+    │ queries ┆ undefined ┆ mean ┆ std      ┆ std_error ┆ low       ┆ high     │
+    │ ---     ┆ ---       ┆ ---  ┆ ---      ┆ ---       ┆ ---       ┆ ---      │
+    │ i64     ┆ i64       ┆ f64  ┆ f64      ┆ f64       ┆ f64       ┆ f64      │
+    ╞═════════╪═══════════╪══════╪══════════╪═══════════╪═══════════╪══════════╡
+    │ 4       ┆ 1         ┆ 0.5  ┆ 0.408248 ┆ 0.204124  ┆ -0.149609 ┆ 1.149609 │
+    └─────────┴───────────┴──────┴──────────┴───────────┴───────────┴──────────┘
+    """
+    one_of("interval", interval, get_args(Interval))
+    share("confidence", confidence)
+    whole_number("replicates", replicates)
+    points = {f"q{_quantile(each):g}": float(each) for each in quantiles}
+    agreed = agreed_on(conventions, undefined)
+
+    def plan(rows: pl.LazyFrame) -> pl.LazyFrame:
+        schema = schema_of(rows)
+        if is_moments(schema):
+            given = {"weight": weight, "cluster": cluster, "quantiles": quantiles}
+            _refuse(given, undefined, conventions, interval)
+            found = key_columns(schema, by=by)["by"]
+            unknown = set(found) - set(groups_of(schema))
+            if unknown:
+                message = f"the moments are not split by {unknown.pop()!r}; make them with by=..."
+                raise ArgumentError(message)
+            table = regrouped(_only(rows, metrics), found)
+            return _finished(table, found, confidence, interval, [])
+        keys = key_columns(schema, by=by, weight=weight, cluster=cluster)
+        if points and (weight is not None or keys["cluster"]):
+            message = "`quantiles` are of lists that count alike; leave out `weight` and `cluster`"
+            raise ArgumentError(message)
+        queries = names("query", query)
+        taken = [*queries, *(name for several in keys.values() for name in several)]
+        asked = variables(schema, metrics, agreed, taken)
+        table = sums_of(
+            rows, asked, keys["by"], agreed, weight=weight, cluster=keys["cluster"],
+            also=_quantiles(asked, points),
+        )  # fmt: skip
+        check_free(keys["by"], [*COLUMNS, *points])
+        if interval in _RESAMPLED:
+            drawn = keys["cluster"] or key_columns(schema, query=query)["query"]
+            units = _units(rows, asked, keys, weight, drawn)
+            bounds = _resampled(units, asked, keys["by"], confidence, interval, replicates, seed)
+            table = _with_bounds(table, bounds(table), keys["by"])
+        return _finished(table, keys["by"], confidence, interval, [*points])
+
+    return same_kind(lists, plan)
+
+
+def _quantile(value: float) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:
+        message = f"`quantiles` must be numbers from 0 to 1; found {value!r}"
+        raise ArgumentError(message)
+    return value
+
+
+def _refuse(
+    given: Mapping[str, Any], undefined: Any, conventions: Conventions, interval: str
+) -> None:
+    for name, value in given.items():
+        if value:
+            message = f"moments have no lists left for `{name}`; give summarize the lists"
+            raise ArgumentError(message)
+    if undefined is not None or conventions is not POLARS_RANK:
+        message = "what undefined values count as is settled in moments; say it in pr.moments(...)"
+        raise ArgumentError(message)
+    if interval in _RESAMPLED:
+        message = (
+            f"`interval` {interval!r} draws lists, of which moments have none left; choose 't', "
+            "'normal' or 'sequence', or give summarize the lists"
+        )
+        raise ArgumentError(message)
+
+
+def _only(table: pl.LazyFrame, metrics: Metrics | None) -> pl.LazyFrame:
+    """Return the moments of some metrics; collecting them raises where there are none."""
+    if metrics is None:
+        return table
+    from polars_rank.measures.names import output_name  # noqa: PLC0415
+
+    several = [metrics] if isinstance(metrics, (str, pl.Expr)) else [*metrics]
+    wanted = [each if isinstance(each, str) else output_name(each) for each in several]
+    return table.filter(pl.col("metric").is_in(wanted))
+
+
+def _quantiles(asked: Sequence[Variable], points: Mapping[str, float]) -> dict[str, pl.Expr]:
+    return {
+        f"{OWN}{index}{SEPARATOR}{name}": each.value.quantile(point, "linear")
+        for index, each in enumerate(asked)
+        for name, point in points.items()
+    }
+
+
+def _finished(
+    table: pl.LazyFrame, by: Sequence[str], confidence: float, interval: str, more: Sequence[str]
+) -> pl.LazyFrame:
+    """Return the result from moments, and bounds where the bootstrap has found them."""
+    if interval not in _RESAMPLED:
+        table = with_width(table, "units", _WIDTH, interval, (1 + confidence) / 2)
+        margin = pl.col(_WIDTH) * sums.std_error("")
+        table = table.with_columns(low=pl.col("mean") - margin, high=pl.col("mean") + margin)
+    known = (pl.col("counts_as") != "null") | (pl.col("undefined") == 0)
+    unit = pl.when(pl.col("aggregate") == "sum").then(pl.col("weight")).otherwise(1.0)
+    values = {
+        "mean": scaled(pl.col("mean")),
+        "std": sums.std(""),
+        "std_error": sums.std_error("") * unit,
+        "low": scaled(pl.col("low")),
+        "high": scaled(pl.col("high")),
+    }
+    result = table.select(
+        *by, "metric", "queries", "undefined", pl.col("units").alias(OWN + "units"),
+        *(pl.when(known).then(value).alias(name) for name, value in values.items()), *more,
+    )  # fmt: skip
+    return _warned(result, interval)
+
+
+def scaled(value: pl.Expr, weight: str = "weight") -> pl.Expr:
+    """Return a mean, or a bound of it, as what `evaluate` makes of the metric."""
+    aggregate = pl.col("aggregate")
+    return (
+        pl.when(aggregate == "sum")
+        .then(value * pl.col(weight))
+        .when(aggregate == "geometric")
+        .then(value.exp())
+        .otherwise(value)
+    )
+
+
+def _warned(result: pl.LazyFrame, interval: str) -> pl.LazyFrame:
+    schema = result.collect_schema()
+    schema.pop(OWN + "units")
+
+    def warn(table: pl.DataFrame) -> pl.DataFrame:
+        units = table.get_column(OWN + "units")
+        few = int(((units > 1) & (units < _FEW)).sum())
+        if few and interval not in ("t", "none"):
+            message = (
+                f"{few} intervals ({interval!r}) stand on fewer than {_FEW} lists or clusters and "
+                "are too narrow; use interval='t'"
+            )
+            warnings.warn(message, RankWarning, stacklevel=2)
+        return table.drop(OWN + "units")
+
+    return result.map_batches(warn, schema=schema, streamable=True)
+
+
+def _units(
+    rows: pl.LazyFrame,
+    asked: Sequence[Variable],
+    keys: Mapping[str, Sequence[str]],
+    weight: str | None,
+    drawn: Sequence[str],
+) -> pl.LazyFrame:
+    """Return the weight and the weighed value of each unit, with the key that it is drawn by."""
+    schema = schema_of(rows)
+    weights = pl.lit(1.0) if weight is None else pl.col(weight).cast(pl.Float64)
+    units = rows.select(
+        *keys["by"],
+        query_key(drawn, [schema[name] for name in drawn]).alias(KEY),
+        *(
+            part
+            for index, each in enumerate(asked)
+            for part in sums.weighed(_unit(index), each.value, weights)[1:3]
+        ),
+    )
+    if keys["cluster"]:
+        units = units.group_by([*keys["by"], KEY]).agg(pl.all().sum())
+    return units
+
+
+def _unit(index: int) -> str:
+    return f"{OWN}{index}"
+
+
+def _resampled(
+    units: pl.LazyFrame,
+    asked: Sequence[Variable],
+    by: Sequence[str],
+    confidence: float,
+    interval: str,
+    replicates: int,
+    seed: int,
+) -> Any:
+    """Return what makes the bounds of each group and metric, given the moments."""
+    squares = interval == "studentized"
+    columns = []
+    for index in range(len(asked)):
+        w, y = (pl.col(f"{_unit(index)} {part}") for part in "wy")
+        columns += [f"{_unit(index)} {part}" for part in "wy"]
+        if squares:
+            made = {"ww": w * w, "wy": w * y, "yy": y * y}
+            units = units.with_columns(
+                value.alias(f"{_unit(index)} {name}") for name, value in made.items()
+            )
+            columns += [f"{_unit(index)} {name}" for name in made]
+    drawn = bootstrap_sums(units.select(*by, KEY, *columns), by, columns, replicates, seed)
+    tails = ((1 - confidence) / 2, (1 + confidence) / 2)
+    rows = [
+        pl.struct(
+            pl.lit(each.name).alias("metric"),
+            *(pl.col(f"{_unit(i)} {p}").alias(p) for p in ("w", "y")),
+            *(pl.col(f"{_unit(i)} {p}").alias(p) for p in ("ww", "wy", "yy") if squares),
+        )
+        for i, each in enumerate(asked)
+    ]
+    row = OWN + "row"
+    long = drawn.select(*by, pl.concat_list(rows).alias(row)).explode(row).unnest(row)
+    mean = ratio(pl.col("y"), pl.col("w"))
+
+    def bounds(table: pl.LazyFrame) -> pl.LazyFrame:
+        if not squares:
+            low, high = (mean.quantile(tail, "linear") for tail in tails)
+            return long.group_by([*by, "metric"]).agg(low.alias("low"), high.alias("high"))
+        point = table.select(
+            *by, "metric", pl.col("mean").alias(_POINT), sums.std_error("").alias(_ERROR),
+            (pl.col("units") / (pl.col("units") - 1)).sqrt().alias(_WIDTH),
+        )  # fmt: skip
+        spread = pl.col("yy") - 2 * mean * pl.col("wy") + mean * mean * pl.col("ww")
+        error = ratio(spread.clip(0).sqrt() * pl.col(_WIDTH), pl.col("w"))
+        pivot = pl.when(error > 0).then((mean - pl.col(_POINT)) / error)
+        low, high = (
+            pl.col(_POINT).first() - pivot.quantile(tail, "linear") * pl.col(_ERROR).first()
+            for tail in reversed(tails)
+        )
+        keys = [*by, "metric"]
+        joined = long.join(point, on=keys, how="left", nulls_equal=True)
+        return joined.group_by(keys).agg(low.alias("low"), high.alias("high"))
+
+    return bounds
+
+
+def _with_bounds(table: pl.LazyFrame, bounds: pl.LazyFrame, by: Sequence[str]) -> pl.LazyFrame:
+    return table.join(
+        bounds, on=[*by, "metric"], how="left", nulls_equal=True, maintain_order="left"
+    )
