@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 Interval: TypeAlias = Literal["t", "normal", "bootstrap", "studentized", "sequence", "none"]
 Alternative: TypeAlias = Literal["two-sided", "greater", "less"]
 
+#: What brings scipy and numpy.
+EXTRA = "stats"
 #: How many queries the confidence sequence is narrowest at.
 SEQUENCE_AT = 1_000
 
@@ -25,7 +27,7 @@ def stats() -> ModuleType:
     try:
         from scipy import stats as found  # noqa: PLC0415  (an extra, and slow to import)
     except ImportError as error:
-        raise missing_extra("stats", error) from error
+        raise missing_extra(EXTRA, error) from error
     return found  # type: ignore[no-any-return]
 
 
@@ -50,7 +52,7 @@ def with_width(
         bounds = [
             float(distribution.ppf(share, each)) if each and each > 0 else None for each in degrees
         ]
-        return rows.with_columns(pl.Series(width, bounds, dtype=pl.Float64))
+        return rows.hstack([pl.Series(width, bounds, dtype=pl.Float64)])
 
     return table.map_batches(quantiles, schema=schema, streamable=True)
 

@@ -106,7 +106,7 @@ def _metric(name: str) -> pl.Expr:
 def _check_no_log(schema: pl.Schema) -> None:
     if "score" in schema and "label" in schema:
         message = (
-            "the table has the columns 'score' and 'label', so it is a log with a row per document; "
+            "the table has the columns 'score' and 'label', so it is a log, a row per document; "
             "make per-query values of it first, with pr.per_query(log, [...])"
         )
         raise SchemaError(message)
@@ -189,3 +189,29 @@ def _written(value: Any) -> str:
         items = sorted(value.items())
         return "{" + ", ".join(f"{key!r}: {_written(each)}" for key, each in items) + "}"
     return written(value)
+
+
+def without(table: pl.DataFrame, *names: str) -> pl.DataFrame:
+    """Return a table without some columns; unlike `drop`, not by a query, for callbacks."""
+    return pl.DataFrame([column for column in table.get_columns() if column.name not in names])
+
+
+def only_metrics(
+    table: pl.LazyFrame, metrics: str | pl.Expr | Iterable[str | pl.Expr] | None
+) -> pl.LazyFrame:
+    """Return the moments of some metrics; collecting them raises where one is not there."""
+    if metrics is None:
+        return table
+    several = [metrics] if isinstance(metrics, (str, pl.Expr)) else [*metrics]
+    wanted = [each if isinstance(each, str) else output_name(each) for each in several]
+
+    def check(rows: pl.DataFrame) -> pl.DataFrame:
+        there = rows.get_column("metric").unique(maintain_order=True).to_list()
+        for name in wanted:
+            if rows.height and name not in there:
+                message = f"there are no moments of the metric {name!r}; there are {there}"
+                raise DataError(message)
+        return rows
+
+    checked = table.map_batches(check, schema=table.collect_schema())
+    return checked.filter(pl.col("metric").is_in(wanted))

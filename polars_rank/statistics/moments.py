@@ -23,6 +23,7 @@ from polars_rank.statistics.lists import (
     key_columns,
     not_finite,
     variables,
+    without,
 )
 from polars_rank.statistics.pairs import PAIRED, Pairs
 
@@ -435,7 +436,7 @@ def _counts(asked: Sequence[Variable], weight: str | None) -> dict[str, pl.Expr]
         counts[_key(index) + "undefined"] = pl.col(each.name).is_null()
         counts[_key(index) + "defined"] = pl.col(each.name).is_not_null()
     if weight is not None:
-        counts |= {_BAD_WEIGHTS: fault for fault in bad_weight(weight).values()}
+        (counts[_BAD_WEIGHTS],) = bad_weight(weight).values()
     return counts
 
 
@@ -496,7 +497,7 @@ def _checked(
         if not finite.fill_null(value=True).all():
             name = table.get_column("metric").gather((~finite).arg_true())[0]
             raise data_error(lists, not_finite(named[name]))
-        return table.select(kept)
+        return without(table, *faults)
 
     schema = {name: schema_of(moments)[name] for name in kept}
     return moments.map_batches(check, schema=schema, streamable=True)

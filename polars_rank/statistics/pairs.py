@@ -9,7 +9,7 @@ import polars as pl
 
 from polars_rank.columns import OWN, Names
 from polars_rank.errors import ArgumentError, DataError
-from polars_rank.statistics.lists import data_error, key_columns
+from polars_rank.statistics.lists import data_error, key_columns, without
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -57,9 +57,7 @@ class Pairs:
                 f"found {baseline!r}"
             )
             raise ArgumentError(message)
-        return cls(
-            found["by"], run, found["query"], weight, found["cluster"], baseline, schema
-        )
+        return cls(found["by"], run, found["query"], weight, found["cluster"], baseline, schema)
 
     @property
     def columns(self) -> list[str]:
@@ -113,15 +111,13 @@ class Pairs:
     def checked(self, results: pl.LazyFrame, lists: pl.LazyFrame) -> pl.LazyFrame:
         """Return the results, which raise when a query stands twice in a run."""
         keys = [*self.by, self.run, *self.query]
-        most = (
-            lists.group_by(keys).agg(pl.len().alias(_ROWS)).select(pl.col(_ROWS).max())
-        )
+        most = lists.group_by(keys).agg(pl.len().alias(_ROWS)).select(pl.col(_ROWS).max())
         both = results.join(most, how="cross")
 
         def check(table: pl.DataFrame) -> pl.DataFrame:
             if (table.get_column(_ROWS).max() or 0) > 1:  # type: ignore[operator]
                 raise self._repeated(lists)
-            return table.drop(_ROWS)
+            return without(table, _ROWS)
 
         return both.map_batches(check, schema=results.collect_schema(), streamable=True)
 
@@ -137,7 +133,9 @@ class Pairs:
 
 def is_run(run: str, dtype: pl.DataType, name: Any) -> pl.Expr:
     """Return whether a row is of the run of a name."""
-    column = pl.col(run) if dtype == pl.String or not _is_text(dtype) else pl.col(run).cast(pl.String)
+    column = (
+        pl.col(run) if dtype == pl.String or not _is_text(dtype) else pl.col(run).cast(pl.String)
+    )
     return column.eq_missing(pl.lit(name))
 
 

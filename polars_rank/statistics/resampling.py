@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 KEY, REPLICATE = OWN + "key", OWN + "replicate"
+EXTRA = "stats"
 _DRAWS, _BITS = 4, 64  # Poisson draws of 16 bits, and signs, in one hash
 _ROWS = 128  # of a block whose weights fit the cache; four times as many take ten times as long
 
@@ -26,10 +27,10 @@ _ROWS = 128  # of a block whose weights fit the cache; four times as many take t
 def numpy() -> ModuleType:
     """Return numpy; raise `MissingExtraError` where it is not installed."""
     try:
-        import numpy as found  # noqa: PLC0415  (an extra, as scipy)
+        import numpy as np  # noqa: PLC0415  (an extra, as scipy)
     except ImportError as error:
-        raise missing_extra("stats", error) from error
-    return found
+        raise missing_extra(EXTRA, error) from error
+    return np
 
 
 def bootstrap_sums(
@@ -49,27 +50,33 @@ def bootstrap_sums(
     }
 
     def weighed(batch: pl.DataFrame) -> pl.DataFrame:
-        groups = batch.partition_by(by) if by else [batch]
-        parts = [_replicates(np, group, by, columns, replicates, seed) for group in groups]
-        found = {name: np.concatenate([part[name] for part in parts]) for name in columns}
-        heads = [batch.clear().select(by), *(group.select(by)[:1] for group in groups)]
-        index = [n for n, group in enumerate(groups) if group.height for _ in range(replicates)]
-        keys = pl.concat(heads)[index] if by else pl.DataFrame()
-        number = np.tile(np.arange(replicates, dtype=np.uint32), len(index) // replicates)
-        return pl.DataFrame({**dict(keys.to_dict()), REPLICATE: number, **found}, schema=schema)
+        groups = [group for group in batch.partition_by(by) if group.height] if by else [batch]
+        parts = [_replicates(np, group, columns, replicates, seed) for group in groups]
+        # Made of columns: a callback must not run a query of its own, as `select` would.
+        repeated = np.repeat(np.arange(len(groups)), replicates)
+        made = [
+            pl.Series(name, [group.get_column(name)[0] for group in groups], schema[name])
+            for name in by
+        ]
+        number = np.tile(np.arange(replicates, dtype=np.uint32), len(groups))
+        sums = np.concatenate(parts) if parts else np.empty((0, len(columns)))
+        return pl.DataFrame(
+            [
+                *(key.gather(repeated) for key in made),
+                pl.Series(REPLICATE, number, pl.UInt32),
+                *(pl.Series(name, sums[:, index]) for index, name in enumerate(columns)),
+            ]
+        )
 
     sums = rows.map_batches(weighed, schema=schema, streamable=True)
     return sums.group_by([*by, REPLICATE]).agg(pl.col(columns).sum())
 
 
 def _replicates(
-    np: Any, group: pl.DataFrame, by: Sequence[str], columns: Sequence[str], replicates: int, seed: int
-) -> dict[str, Any]:
-    if not group.height:
-        return {name: np.empty(0) for name in columns}
+    np: Any, group: pl.DataFrame, columns: Sequence[str], replicates: int, seed: int
+) -> Any:
     values = np.column_stack([group.get_column(name).to_numpy() for name in columns])
-    sums = poisson_sums(group.get_column(KEY).to_numpy(), values, replicates, seed)
-    return {name: sums[:, index] for index, name in enumerate(columns)}
+    return poisson_sums(group.get_column(KEY).to_numpy(), values, replicates, seed)
 
 
 def poisson_sums(keys: Any, values: Any, replicates: int, seed: int) -> Any:
@@ -86,15 +93,15 @@ def poisson_sums(keys: Any, values: Any, replicates: int, seed: int) -> Any:
 
 
 def sign_sums(keys: Any, values: Any, replicates: int, seed: int) -> Any:
-    """Return the sums (replicates) of values with random signs."""
+    """Return the sums (replicates x columns) of rows with random signs."""
     np = numpy()
     words = -(-replicates // _BITS)
-    positive = np.zeros(words * _BITS)
+    positive = np.zeros((values.shape[1], words * _BITS))
     for start in range(0, len(keys), _ROWS):
         bits = _hashes(np, keys[start : start + _ROWS], words, seed)
-        signs = np.unpackbits(bits.view(np.uint8), axis=1)
-        positive += values[start : start + _ROWS] @ signs
-    return (2 * positive - values.sum())[:replicates]
+        signs = np.unpackbits(bits.view(np.uint8), axis=1).astype(np.float64)
+        positive += values[start : start + _ROWS].T @ signs
+    return (2 * positive.T - values.sum(axis=0))[:replicates]
 
 
 def all_sign_sums(values: Any) -> Any:

@@ -15,7 +15,14 @@ from polars_rank.errors import ArgumentError, RankWarning
 from polars_rank.statistics import sums
 from polars_rank.statistics.intervals import Interval, with_width
 from polars_rank.statistics.keys import query_key
-from polars_rank.statistics.lists import agreed_on, check_free, key_columns, variables
+from polars_rank.statistics.lists import (
+    agreed_on,
+    check_free,
+    key_columns,
+    only_metrics,
+    variables,
+    without,
+)
 from polars_rank.statistics.moments import (
     SEPARATOR,
     groups_of,
@@ -23,7 +30,7 @@ from polars_rank.statistics.moments import (
     regrouped,
     sums_of,
 )
-from polars_rank.statistics.resampling import KEY, REPLICATE, bootstrap_sums
+from polars_rank.statistics.resampling import KEY, bootstrap_sums
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -171,7 +178,7 @@ def summarize(
             if unknown:
                 message = f"the moments are not split by {unknown.pop()!r}; make them with by=..."
                 raise ArgumentError(message)
-            table = regrouped(_only(rows, metrics), found)
+            table = regrouped(only_metrics(rows, metrics), found)
             return _finished(table, found, confidence, interval, [])
         keys = key_columns(schema, by=by, weight=weight, cluster=cluster)
         if points and (weight is not None or keys["cluster"]):
@@ -218,17 +225,6 @@ def _refuse(
             "'normal' or 'sequence', or give summarize the lists"
         )
         raise ArgumentError(message)
-
-
-def _only(table: pl.LazyFrame, metrics: Metrics | None) -> pl.LazyFrame:
-    """Return the moments of some metrics; collecting them raises where there are none."""
-    if metrics is None:
-        return table
-    from polars_rank.measures.names import output_name  # noqa: PLC0415
-
-    several = [metrics] if isinstance(metrics, (str, pl.Expr)) else [*metrics]
-    wanted = [each if isinstance(each, str) else output_name(each) for each in several]
-    return table.filter(pl.col("metric").is_in(wanted))
 
 
 def _quantiles(asked: Sequence[Variable], points: Mapping[str, float]) -> dict[str, pl.Expr]:
@@ -288,7 +284,7 @@ def _warned(result: pl.LazyFrame, interval: str) -> pl.LazyFrame:
                 "are too narrow; use interval='t'"
             )
             warnings.warn(message, RankWarning, stacklevel=2)
-        return table.drop(OWN + "units")
+        return without(table, OWN + "units")
 
     return result.map_batches(warn, schema=schema, streamable=True)
 
