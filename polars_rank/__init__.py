@@ -51,6 +51,7 @@ from polars_rank.ranking import rank
 from polars_rank.reporting.curves import pr_curve, rank_curve
 from polars_rank.reporting.words import explain, explain_difference
 from polars_rank.statistics.bounds import judgment_bounds, tie_bands
+from polars_rank.statistics.comparison import compare
 from polars_rank.statistics.grouped import grouped_auc
 from polars_rank.statistics.moments import merge, moments, scan_moments, write_moments
 from polars_rank.statistics.overlap import overlap, rbo
@@ -79,6 +80,7 @@ __all__ = [
     "SchemaError",
     "SourceError",
     "at_least",
+    "compare",
     "datasets",
     "evaluate",
     "exp2",
