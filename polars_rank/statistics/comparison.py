@@ -368,17 +368,14 @@ def _samples(rows: pl.DataFrame) -> list[Sample]:
     def column(name: str) -> list[Any]:
         return rows.get_column(name).to_list()
 
-    plain = zip(
-        column(DIFFERENCE + "mean"), column(_ERROR), column(DIFFERENCE + "units"),
-        column("wins"), column("losses"), column(_NULL), strict=True,
-    )  # fmt: skip
+    known = (
+        *(column(DIFFERENCE + "mean"), column(_ERROR), column(DIFFERENCE + "units")),
+        *(column("wins"), column("losses"), column(_NULL)),
+    )
     if VALUES not in rows.columns:
-        return [Sample(*each) for each in plain]
-    values, keys = (rows.get_column(name) for name in _LISTS)
-    return [
-        Sample(*each, values=values[index].to_numpy(), keys=keys[index].to_numpy())
-        for index, each in enumerate(plain)
-    ]
+        return list(map(Sample, *known))
+    values, keys = ([each.to_numpy() for each in rows.get_column(name)] for name in _LISTS)
+    return list(map(Sample, *known, values, keys))
 
 
 def _result(table: pl.LazyFrame, keys: Sequence[str], test: str) -> pl.LazyFrame:

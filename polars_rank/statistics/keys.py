@@ -9,7 +9,7 @@ import polars as pl
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_SEEDS = (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB, 0xD6E8FEB86659FD93)
+_ODD, _TEXT_SEED = 0xD6E8FEB86659FD93, 0x9E3779B97F4A7C15
 
 
 def query_key(names: Sequence[str], dtypes: Sequence[pl.DataType]) -> pl.Expr:
@@ -29,10 +29,10 @@ def _bits(column: pl.Expr, dtype: pl.DataType) -> pl.Expr:
         return column.fill_null(2**64 - 1)
     if dtype.is_integer():
         return column.cast(pl.Int64).reinterpret(signed=False).fill_null(2**64 - 1)
-    return column.cast(pl.String).hash(*_SEEDS)
+    return column.cast(pl.String).hash(_TEXT_SEED)
 
 
 def _mixed(bits: pl.Expr) -> pl.Expr:
     """Return the bits so changed that keys of several columns do not add up to the same."""
-    bits = (bits ^ (bits // 2**32)) * pl.lit(_SEEDS[3], dtype=pl.UInt64)
+    bits = (bits ^ (bits // 2**32)) * pl.lit(_ODD, dtype=pl.UInt64)
     return bits ^ (bits // 2**29)

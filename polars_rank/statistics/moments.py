@@ -384,9 +384,10 @@ def paired_sums(
     """
     by = [*pairs.by, pairs.run]
     check_free(by, FIXED)
-    counts, spreads = _counts(asked, pairs.weight), {}
+    counts = _counts(asked, pairs.weight)
     counts[_TORN] = pairs.torn
     means: dict[str, pl.Expr] = {}
+    spreads: dict[str, pl.Expr] = {}
     also: list[pl.Expr] = []
     for index, each in enumerate(asked):
         key = _key(index)
