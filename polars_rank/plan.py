@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import polars as pl
 
 from polars_rank.aggregation import PRESENCE
+from polars_rank.arguments import one_of
 from polars_rank.columns import OWN
 from polars_rank.errors import ArgumentError, SchemaError, hint
 from polars_rank.logs.parquet import number_column
@@ -22,11 +23,18 @@ from polars_rank.measures.expectation import Expected, expectation
 from polars_rank.measures.metric import Metric, made_of
 from polars_rank.measures.names import metric as read_metric
 from polars_rank.measures.names import output_name
-from polars_rank.measures.shared import Shared, as_list
+from polars_rank.measures.shared import TIED, Shared, as_list
 from polars_rank.measures.terms import RETRIEVED
 from polars_rank.progress import known_rows, watch
-from polars_rank.ranking import RANKED, Duplicates, is_relevant, rank_order
-from polars_rank.validation import fault, faults, raise_for_faults, rules, without_duplicates
+from polars_rank.ranking import (
+    DUPLICATES,
+    RANKED,
+    Duplicates,
+    best_of_each,
+    is_relevant,
+    rank_order,
+)
+from polars_rank.validation import fault, faults, raise_for_faults, rules
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -125,8 +133,11 @@ class _Plan:
     progress: bool = field(kw_only=True)
 
     def __post_init__(self) -> None:
-        self.log = without_duplicates(self.log, self.columns, self.duplicates)
+        one_of("duplicates", self.duplicates, DUPLICATES)
         self.lists = _Lists.of(self.columns)
+        #: The documents whose repetition in a list is an error.
+        unique = self.columns.doc is not None and self.duplicates != "error"
+        self.ids = None if unique or self.columns.doc is None else "doc"
 
     def evaluated(
         self, order: _Order, wanted: Sequence[Wanted], *, presence: bool = False
@@ -139,7 +150,11 @@ class _Plan:
         kept = PRESENCE if presence else ()
         long, columns = self._canonical(order, read, found)
         check = partial(
-            raise_for_faults, log=self.log, columns=self.columns, found=found, keys=self.lists.keys
+            raise_for_faults,
+            log=self.log,
+            columns=self.columns if self.ids else replace(self.columns, doc=None),
+            found=found,
+            keys=self.lists.keys,
         )
         values_of = [
             *self.lists.carried,
@@ -156,7 +171,7 @@ class _Plan:
                 is_relevant(_LABEL, order.relevant).alias("relevant"),
                 pl.when(_SCORE.is_not_null()).then(1).alias("rank"),
             )
-            values_of += [*faults(columns.doc), *_presence(kept)]
+            values_of += [*faults(self.ids), *_presence(kept)]
         gathered = (
             rows.with_columns(shared.rows_of.named())
             .group_by(self.lists.group, maintain_order=True)
@@ -181,9 +196,11 @@ class _Plan:
         if order.unjudged == "removed":
             # The row stays, so that a list which loses all its documents is still counted.
             score = pl.when(label.is_not_null()).then(score)
+        log = self.log.sort(lists.order, maintain_order=True)
+        if columns.doc is not None and self.duplicates != "error":
+            log = self._distinct(log, read)
         long = (
-            self.log.sort(lists.order, maintain_order=True)
-            .select(
+            log.select(
                 *(pl.col(column).alias(name) for column, name in named.items()),
                 *([] if columns.doc is None else [pl.col(columns.doc).alias("doc")]),
                 score.alias("score"),
@@ -199,6 +216,26 @@ class _Plan:
         types = self._types(order)
         inner = replace(columns, score="score", label="label", schema=types)
         return long, inner if columns.doc is None else replace(inner, doc="doc")
+
+    def _distinct(self, log: pl.LazyFrame, read: _Read) -> pl.LazyFrame:
+        """Keep one row of each document in each list: the first, or the one of highest score."""
+        columns, lists = self.columns, self.lists
+        assert columns.doc is not None  # noqa: S101  (for the type checker)
+        used = [*columns.keys, columns.doc, columns.score, columns.label, *read.extras]
+        others = [name for name in dict.fromkeys(used) if name not in lists.order]
+        row = best_of_each(columns, self.duplicates).sort(pl.struct(others))
+        keys = [*lists.order, columns.doc]
+        same = [pl.col(name).eq_missing(pl.col(name).shift(1)) for name in keys]
+        return (
+            log.select(*lists.order, *others)
+            .set_sorted(lists.order)
+            .group_by(lists.order, maintain_order=True)
+            .agg(row.alias(_ROW))
+            .explode(_ROW)
+            .unnest(_ROW)
+            .filter(~pl.all_horizontal(same).fill_null(value=False))
+            .set_sorted(lists.order)
+        )
 
     def _types(self, order: _Order) -> pl.Schema:
         """Return the types of the columns under our own names, as `_canonical` makes them."""
@@ -241,7 +278,7 @@ class _Plan:
         ]
         in_order = long.group_by(self.lists.group, maintain_order=True).agg(
             *self.lists.carried,
-            *faults(columns.doc),
+            *faults(self.ids),
             *parts,
             *_presence(kept),
         )
@@ -275,10 +312,8 @@ class _Read:
     @property
     def carried(self) -> list[str]:
         """The columns of a document that go with it when its list is sorted."""
-        tied = OWN + "tie first" in self.names or OWN + "tie last" in self.names
-        own = [
-            name for name in ("score", "doc") if name in self.names or (tied and name == "score")
-        ]
+        read = self.names | ({"score"} if TIED & self.names else set())
+        own = [name for name in ("score", "doc") if name in read]
         return ["label", *own, *self.extras]
 
 
@@ -323,8 +358,9 @@ def _changes(conventions: Conventions, name: str) -> bool:
 
 def _counted(read: _Read, shared: Shared, order: _Order) -> list[tuple[str, float]]:
     """Return the columns of running hits, each with the lowest label that is one."""
-    hits = [("hits", order.relevant)] if "hits" in read.names else []
-    return [*hits, *((name, lowest) for lowest, name in shared.hits.items())]
+    lowest: dict[str, float | None] = {"hits": None} if "hits" in read.names else {}
+    lowest |= {name: rel for rel, name in shared.hits.items()}
+    return [(name, order.relevant if rel is None else rel) for name, rel in lowest.items()]
 
 
 def _ranked_rows(
@@ -356,17 +392,20 @@ def _ranked_rows(
     )
     if "hits" in read.names:
         rows = rows.with_columns(pl.when(RETRIEVED).then("hits").alias("hits"))
-    ties = {OWN + "tie first", OWN + "tie last"} & read.names
-    if not ties:
-        return rows
-    place, score = pl.col(_PLACE), _SCORE
-    new = OWN + "new"
-    return rows.with_columns(
-        ((place == 1) | score.ne_missing(score.shift(1))).alias(new)
-    ).with_columns(
-        pl.when(new).then(place).forward_fill().alias(OWN + "tie first"),
-        pl.when(pl.col(new).shift(-1, fill_value=True))
-        .then(place)
-        .backward_fill()
-        .alias(OWN + "tie last"),
+    return _with_ties(rows) if TIED & read.names else rows
+
+
+def _with_ties(rows: pl.LazyFrame) -> pl.LazyFrame:
+    """Say where the documents begin and end that are tied with each."""
+    place = pl.col(_PLACE)
+    begins, ends = pl.col(OWN + "tie begins"), pl.col(OWN + "tie ends")
+    return (
+        rows.with_columns(
+            ((place == 1) | _SCORE.ne_missing(_SCORE.shift(1))).alias(OWN + "tie begins")
+        )
+        .with_columns(begins.shift(-1, fill_value=True).alias(OWN + "tie ends"))
+        .with_columns(
+            pl.when(begins).then(place).forward_fill().alias(OWN + "tie first"),
+            pl.when(ends).then(place).backward_fill().alias(OWN + "tie last"),
+        )
     )

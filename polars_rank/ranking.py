@@ -108,6 +108,24 @@ def rank_order(ties: Ties | None, columns: Columns, *, only_label: bool = False)
     return Order(by, descending, nulls_last, ties == "input")
 
 
+def best_of_each(columns: Columns, duplicates: Duplicates) -> Order:
+    """Return an order in which the rows of one document stand together, the one to keep first."""
+    doc, by_score = str(columns.doc), columns.number(columns.score)
+    if duplicates == "first":
+        return Order([pl.col(doc)], [False], [True], maintain_order=True)
+    ids, score = (
+        _id_bits(columns),
+        _float_bits(columns.score, columns.schema[columns.score], -math.inf),
+    )
+    if ids is None or score is None:
+        return Order([pl.col(doc), by_score], [False, True], [True, True], maintain_order=True)
+    narrow = max(ids.width, score.width) == 32  # noqa: PLR2004
+    key_type, shift = (pl.Int64, 32) if narrow else (pl.Int128, 64)
+    packed = ids.number.cast(key_type) * 2**shift - score.number.cast(key_type)
+    known = pl.when(pl.col(doc).is_not_null()).then(packed)
+    return Order([known], [False], [True], maintain_order=True)
+
+
 def _sortable(doc: str, columns: Columns) -> pl.Expr:
     # Within groups, `arg_sort_by` compares the codes of categoricals, which depend on row order.
     text = columns.schema[doc] == pl.Categorical

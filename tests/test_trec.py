@@ -186,7 +186,10 @@ BROKEN: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     ),
     "gzip less 3 bytes": (lambda text: gzip.compress(text)[:-3], "FILE cannot be read to its end"),
     "half a bz2": (lambda text: bz2.compress(text)[:-1000], "FILE cannot be read to its end"),
-    "half a xz": (lambda text: lzma.compress(text, preset=0)[:-1000], "FILE cannot be read to its end"),
+    "half a xz": (
+        lambda text: lzma.compress(text, preset=0)[:-1000],
+        "FILE cannot be read to its end",
+    ),
     "half a zstd": (lambda text: zstd(text)[:-1000], "FILE cannot be read to its end"),
     "corrupt gzip": (
         lambda text: gzip.compress(text)[:15] + b"\xff" * 20,

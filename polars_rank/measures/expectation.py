@@ -19,9 +19,10 @@ import polars as pl
 from polars_rank.errors import ArgumentError
 from polars_rank.measures.cascade import _grade, _power
 from polars_rank.measures.metric import Metric
-from polars_rank.measures.shared import POSITION, TIE_FIRST, TIE_LAST, Shared
+from polars_rank.measures.shared import POSITION, TIE_BEGINS, TIE_ENDS, TIE_FIRST, TIE_LAST, Shared
 from polars_rank.measures.terms import (
     LABEL,
+    RELEVANT,
     RETRIEVED,
     Cutoff,
     How,
@@ -36,6 +37,12 @@ from polars_rank.measures.terms import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from polars_rank.measures.gain import Gain
+
+
+#: How many documents are tied with each, itself included.
+TIES = TIE_LAST - TIE_FIRST + 1
+
 
 class Expected(Shared):
     """Terms whose values are means over all orders of tied documents.
@@ -45,6 +52,7 @@ class Expected(Shared):
 
     def __init__(self, shared: Shared) -> None:
         vars(self).update(vars(shared))
+        self._whole: set[str] = set()
 
     def top(
         self,
@@ -52,32 +60,63 @@ class Expected(Shared):
         k: Cutoff = None,
         weight: Callable[[pl.Expr], pl.Expr] | None = None,
     ) -> Term:
-        """Give each document the mean weight of the ranks that it may have."""
+        """Take at each rank the mean of the documents that may stand there."""
         _any_order(term)
         if (k is None and weight is None) or not term.meta.root_names():
             return super().top(term, k, weight)  # the same in every order
         if isinstance(k, Value):
             message = "a cutoff of its own for each list"
             raise OrderMattersError(message)
-        ties = TIE_LAST - TIE_FIRST + 1
-        if weight is None:
-            assert k is not None  # noqa: S101  (for the type checker)
-            within = (k - TIE_FIRST + 1).clip(0, ties) / ties
-            return _unsettled(self._term(term.cast(pl.Float64) * within, None, RETRIEVED).sum)
-        counted = weight(POSITION)
+
+        def value(how: How) -> Value:
+            if how in ("min", "max"):
+                message = "an extreme over documents"
+                raise OrderMattersError(message)
+            self.cutoffs.append(None)  # a block may go on below the cutoff
+            if how == "count" and term.meta.eq(RELEVANT):
+                tied = self.tied_hits(None)[0]
+            elif how == "count" or str(term) in self._whole:
+                tied = tied_sum(term & RETRIEVED if how == "count" else term)
+            else:
+                return Value(self._weighed(term, k, weight).expr, settled=False)
+            found = super(Expected, self).top(tied / TIES, k, weight).sum()
+            return Value(found.expr, settled=False)
+
+        return Term(value)
+
+    def gain(self, gain: Gain) -> pl.Expr:
+        """Apply the gain to the label; remember whether that gives whole numbers."""
+        worth = super().gain(gain)
+        if self._whole_labels and getattr(gain, "whole", False):
+            self._whole.add(str(worth))
+        return worth
+
+    def tied_hits(self, rel: float | None) -> tuple[pl.Expr, pl.Expr]:
+        """Return how many of the documents tied with each are hits, and the hits above those."""
+        hits = self.hits_column(rel).cast(pl.Int64)
+        good = (self.relevant(rel) & RETRIEVED).cast(pl.Int64)
+        before = pl.when(TIE_BEGINS).then(hits - good).forward_fill()
+        end = pl.when(TIE_ENDS).then(hits).backward_fill()
+        return (end - before).cast(pl.Float64), before.cast(pl.Float64)
+
+    def _weighed(
+        self, term: pl.Expr, k: int | None, weight: Callable[[pl.Expr], pl.Expr] | None
+    ) -> Value:
+        """Give each document the mean weight of the ranks that it may have.
+
+        Sums of fractions must not run on from list to list: rounding errors would add up.
+        """
+        counted = pl.lit(1.0) if weight is None else weight(POSITION)
         if k is not None:
             counted = pl.when(k >= POSITION).then(counted).otherwise(0.0)
 
-        def total() -> Value:
-            return self.blocks(
-                lambda _, first, last, term, weights: (
-                    term * tied_sum(weights, first, last) / (last - first + 1)
-                ).sum(),
-                Listed(term.cast(pl.Float64), "rank"),
-                Listed(counted, "rank"),
-            )
+        def total(first: pl.Expr, last: pl.Expr, term: pl.Expr, weights: pl.Expr) -> pl.Expr:
+            weighed = above(weights, last + 1) - above(weights, first)
+            return (term * weighed / (last - first + 1)).sum()
 
-        return _unsettled(total)
+        blocks = (Listed(place, "any") for place in (TIE_FIRST, TIE_LAST))
+        terms = (Listed(each, "rank") for each in (term.cast(pl.Float64), counted))
+        return self.fold(total, *blocks, *terms)
 
     def at_hits(self, *_: object, **__: object) -> Term:
         """Refuse: which hit stands where depends on the order."""
@@ -107,25 +146,26 @@ class Expected(Shared):
             raise ArgumentError(message)
         return super().own(expression)
 
-    def blocks(self, function: Callable[..., pl.Expr], *terms: Listed) -> Value:
-        """Fold positions, first and last ranks of the blocks, and terms, all in rank order."""
-        places = (Listed(term, "any") for term in (POSITION, TIE_FIRST, TIE_LAST))
-        return self.fold(function, *places, *terms)
-
 
 def expectation(metric: Metric, t: Expected) -> Value:
     """Return the mean of a metric over all orders of tied documents."""
+    name = metric.function.__name__
     try:
+        if metric.parts:
+            made = {
+                key: expectation(part, t) if isinstance(part, Metric) else part
+                for key, part in metric.arguments.items()
+            }
+            return metric.function(t, **made)
         return metric.value(t)
     except OrderMattersError:
-        name = metric.function.__name__
         if metric.parts or name not in EXPECTATIONS:
             message = (
                 f"{metric} has no closed form under ties='expected'; take ties='best' and "
                 "'worst' as its bounds"
             )
             raise ArgumentError(message) from None
-        return EXPECTATIONS[name](t, **metric.arguments)
+        return Value(EXPECTATIONS[name](t, **metric.arguments).expr, settled=False)
 
 
 def has_expectation(metric: pl.Expr) -> bool:
@@ -151,12 +191,10 @@ def _expected(function: Callable[..., Value]) -> Callable[..., Value]:
 def hit_rate(t: Expected, k: int | None = None, *, rel: float | None = None) -> Value:
     """Return how likely a relevant document is among the first k."""
 
-    def found(place: pl.Expr, first: pl.Expr, last: pl.Expr, good: pl.Expr) -> pl.Expr:
-        _, missed = _search(good, place, first, last)
-        return 1 - _first(missed, k).min().fill_null(1.0)
+    def found(likely: pl.Expr) -> pl.Expr:
+        return 1 - _first((1 - likely).cum_prod(), k).min().fill_null(1.0)
 
-    good = Listed(t.relevant(rel), "rank")
-    return where(t.number_relevant(rel) > 0, t.blocks(found, good))
+    return where(t.number_relevant(rel) > 0, t.fold(found, _likely(t, rel)))
 
 
 @_expected
@@ -167,30 +205,32 @@ def top_k_accuracy(t: Expected, k: int, *, rel: float | None = None) -> Value:
         place: pl.Expr, first: pl.Expr, last: pl.Expr, label: pl.Expr, every: pl.Expr
     ) -> pl.Expr:
         best = (label == every.max()).fill_null(value=False)
-        _, missed = _search(best, place, first, last)
-        return 1 - missed.head(k).min().fill_null(1.0)
+        tied = above(best, last + 1) - above(best, first)
+        likely = (tied / (last + 1 - place)).clip(0, 1)
+        return 1 - (1 - likely).cum_prod().head(k).min().fill_null(1.0)
 
+    places = (Listed(place, "any") for place in (POSITION, TIE_FIRST, TIE_LAST))
     labels = Listed(LABEL, "rank"), t.in_any_order(LABEL)
-    return where(t.number_relevant(rel) > 0, t.blocks(found, *labels))
+    return where(t.number_relevant(rel) > 0, t.fold(found, *places, *labels))
 
 
 @_expected
 def reciprocal_rank(t: Expected, k: int | None = None, *, rel: float | None = None) -> Value:
     """Return the sum over ranks of 1 / rank x how likely the first relevant document is there."""
 
-    def first_found(place: pl.Expr, first: pl.Expr, last: pl.Expr, good: pl.Expr) -> pl.Expr:
-        found, missed = _search(good, place, first, last)
-        return _first(found * missed.shift(1, fill_value=1.0) / place, k).sum()
+    def first_found(likely: pl.Expr, place: pl.Expr) -> pl.Expr:
+        missed = (1 - likely).cum_prod().shift(1, fill_value=1.0)
+        return _first(likely * missed / place, k).sum()
 
-    good = Listed(t.relevant(rel), "rank")
-    return where(t.number_relevant(rel) > 0, t.blocks(first_found, good))
+    terms = _likely(t, rel), Listed(POSITION, "any")
+    return where(t.number_relevant(rel) > 0, t.fold(first_found, *terms))
 
 
 @_expected
 def r_precision(t: Expected, *, multiple: float = 1, rel: float | None = None) -> Value:
     """Return the hits to expect among the first R, or a multiple of it, over their number."""
 
-    def hits(_: pl.Expr, first: pl.Expr, last: pl.Expr, good: pl.Expr, every: pl.Expr) -> pl.Expr:
+    def hits(first: pl.Expr, last: pl.Expr, good: pl.Expr, every: pl.Expr) -> pl.Expr:
         cutoff = every.sum().cast(pl.Float64)
         if multiple != 1:
             cutoff = (cutoff * float(multiple) + 0.9).floor()
@@ -198,7 +238,9 @@ def r_precision(t: Expected, *, multiple: float = 1, rel: float | None = None) -
         share = (good * (cutoff - first + 1).clip(0, ties) / ties).sum() / cutoff
         return pl.when(cutoff > 0).then(share)
 
-    return t.blocks(hits, Listed(t.relevant(rel), "rank"), t.in_any_order(t.relevant(rel)))
+    blocks = (Listed(place, "any") for place in (TIE_FIRST, TIE_LAST))
+    good = t.relevant(rel)
+    return t.fold(hits, *blocks, Listed(good, "rank"), t.in_any_order(good))
 
 
 @_expected
@@ -217,19 +259,17 @@ def average_precision(
         )
         raise ArgumentError(message)
 
-    def precisions(place: pl.Expr, first: pl.Expr, last: pl.Expr, good: pl.Expr) -> pl.Expr:
-        hits, ties = tied_sum(good, first, last), last - first + 1
-        # Given a hit at this rank, the other h - 1 are anywhere among the c - 1 others.
-        others = (place - first) * (hits - 1) / (ties - 1).clip(1)
-        return _first(hits / ties * (above(good, first) + 1 + others) / place, k).sum()
-
     wanted = t.number_relevant(rel)
+    hits, hits_above = t.tied_hits(rel)
+    # Given a hit at this rank, the other h - 1 are anywhere among the c - 1 others of the block.
+    others = (POSITION - TIE_FIRST) * (hits - 1) / (TIES - 1).clip(1)
+    precision = hits / TIES * (hits_above + 1 + others) / POSITION
     divisor = wanted
     if norm == "min" and k is not None:
         divisor = wanted.clip(high=k)
     if norm == "hits":
         divisor = t.top(t.relevant(rel)).number().clip(low=1)
-    found = t.blocks(precisions, Listed(t.relevant(rel), "rank"))
+    found = Shared.top(t, precision, k).sum()
     return where(wanted > 0, found / divisor)
 
 
@@ -254,28 +294,31 @@ def pfound(
     return _stopping(t, lambda stop: stop, [grade], k, lambda place: _power(decay, place))
 
 
-def tied_sum(values: pl.Expr, first: pl.Expr, last: pl.Expr) -> pl.Expr:
-    """Return the sum of values in rank order over the documents that are tied with each."""
-    return above(values, last + 1) - above(values, first)
+def tied_sum(values: pl.Expr) -> pl.Expr:
+    """Return the sum of whole numbers, or count, over the documents tied with each.
+
+    It is the difference of two running sums, which are exact, whatever came before the list.
+    """
+    number = values.cast(pl.Int64).fill_null(0)
+    running = number.cum_sum()
+    end = pl.when(TIE_ENDS).then(running).backward_fill()
+    return (end - pl.when(TIE_BEGINS).then(running - number).forward_fill()).cast(pl.Float64)
 
 
 def above(values: pl.Expr, rank: pl.Expr) -> pl.Expr:
-    """Return the sum of values in rank order above a rank."""
+    """Return the sum of values of one list, in rank order, above a rank."""
     running = values.cast(pl.Float64).cum_sum()
     place = (rank - 2).clip(0).cast(pl.UInt32)
     return pl.when(rank > 1).then(running.gather(place)).otherwise(0.0)
 
 
-def _search(
-    good: pl.Expr, place: pl.Expr, first: pl.Expr, last: pl.Expr
-) -> tuple[pl.Expr, pl.Expr]:
-    """Return how likely each rank holds a good one if none is above, and that none is so far.
+def _likely(t: Expected, rel: float | None) -> Listed:
+    """Return how likely each rank holds a good document if none is above.
 
-    Without one above, the h good documents of a block are among those from this rank to the
-    last one of the block.
+    The h good ones of a block are then among those from this rank to the last one of the block.
     """
-    found = (tied_sum(good, first, last) / (last + 1 - place)).clip(0, 1)
-    return found, (1 - found).cum_prod()
+    left = TIE_LAST + 1 - POSITION
+    return Listed((t.tied_hits(rel)[0] / left).clip(0, 1), "rank")
 
 
 def _first(terms: pl.Expr, k: int | None) -> pl.Expr:
@@ -287,16 +330,6 @@ def _any_order(term: pl.Expr) -> pl.Expr:
         message = "a term that reads ranks"
         raise OrderMattersError(message)
     return term
-
-
-def _unsettled(total: Callable[[], Value]) -> Term:
-    def value(how: How) -> Value:
-        if how not in ("sum", "count"):
-            message = "an extreme over documents"
-            raise OrderMattersError(message)
-        return Value(total().expr, settled=False)
-
-    return Term(value)
 
 
 def _stopping(
@@ -328,7 +361,8 @@ def _stopping(
             )
         )
 
-    return t.blocks(stopped, *terms)
+    places = (Listed(place, "any") for place in (POSITION, TIE_FIRST, TIE_LAST))
+    return t.fold(stopped, *places, *terms)
 
 
 def _stopped(lists: pl.Series) -> pl.Series:

@@ -94,6 +94,8 @@ def _exp2_of_whole(label: pl.Expr) -> pl.Expr:
     return (exponent * 2**52).reinterpret(dtype=pl.Float64) - 1
 
 
+#: Whole numbers for whole labels, of few enough digits that sums of many are exact.
+vars(linear)["whole"] = True
 vars(exp2)["of_whole"] = _exp2_of_whole
 vars(exp2)["refuses"] = {
     f"above {LARGEST_EXP2_LABEL}, too large for the gain 'exp2' (2^label - 1); "
@@ -222,6 +224,10 @@ class _AtLeast:
 
     def _at_fault(self, condition: Callable[[pl.Expr], pl.Expr], label: pl.Expr) -> pl.Expr:
         return condition(label) & (label >= self.lowest)
+
+    @property
+    def whole(self) -> bool:
+        return getattr(self.gain, "whole", False)
 
     @property
     def of_whole(self) -> Gain | None:

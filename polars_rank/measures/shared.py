@@ -36,6 +36,10 @@ IDEAL_LABEL = pl.col(OWN + "ideal label")
 #: The first and the last position of the documents that are tied with this one.
 TIE_FIRST = pl.col(OWN + "tie first").cast(pl.Float64)
 TIE_LAST = pl.col(OWN + "tie last").cast(pl.Float64)
+#: Whether the document is the first, or the last, of those that are tied with it.
+TIE_BEGINS, TIE_ENDS = pl.col(OWN + "tie begins"), pl.col(OWN + "tie ends")
+#: What the ranked rows need for these.
+TIED = {OWN + name for name in ("tie first", "tie last", "tie begins", "tie ends")}
 
 
 class Register:
@@ -76,8 +80,8 @@ class Shared(Terms):
         self.sums = Register("sum")
         self.late = Register("late")
         self.gathered: dict[str, None] = {}
-        #: Further thresholds of relevance by which hits are counted, and the names of the columns.
-        self.hits: dict[float, str] = {}
+        #: The thresholds of relevance by which hits are counted, and the names of the columns.
+        self.hits: dict[float | None, str] = {}
         self.refused: dict[str, Callable[[pl.Expr], pl.Expr]] = {}
         self.cutoffs: list[Cutoff] = []
         #: What asks for the documents in order: without any, lists need not be sorted.
@@ -113,12 +117,14 @@ class Shared(Terms):
         rel: float | None = None,
     ) -> Term:
         """Read the running count of hits."""
+        hits = self.hits_column(rel).cast(pl.Float64)
+        return self._term(term(POSITION, hits), k, self.relevant(rel) & RETRIEVED)
+
+    def hits_column(self, rel: float | None) -> pl.Expr:
+        """Return the running count of hits."""
         self.cutoffs.append(None)  # hits are counted through whole lists
         self.ordered.append("hits")
-        name = "hits" if rel is None else self.hits.setdefault(rel, f"{OWN}hits {len(self.hits)}")
-        found = self.relevant(rel)
-        at = term(POSITION, pl.col(name).cast(pl.Float64))
-        return self._term(pl.when(found).then(at), k, RETRIEVED)
+        return pl.col(self.hits.setdefault(rel, f"{OWN}hits {len(self.hits)}"))
 
     def ideal_top(self, gain: Gain, discount: Discount, k: Cutoff = None) -> Term:
         """Take the first k of the ideal list."""
@@ -141,6 +147,10 @@ class Shared(Terms):
         """Take the labels that stand in ideal order."""
         place = pl.when(IDEAL_LABEL.is_not_null()).then(POSITION)
         return Listed(term(IDEAL_LABEL.cast(pl.Float64), place), "ideal_rank")
+
+    def tied(self) -> Value:
+        """Look where the ties begin and end."""
+        return self._term(TIE_LAST > TIE_FIRST, None, RETRIEVED).number()
 
     def fold(self, function: Callable[..., pl.Expr], *terms: Listed) -> Value:
         """Aggregate the rows of each list, which stand in rank order."""

@@ -271,6 +271,13 @@ class Terms(ABC):
         found = self.each(RETRIEVED).number()
         return found if k is None else found.clip(high=k)
 
+    def tied(self) -> Value:
+        """Return how many of the retrieved documents share their score with another one."""
+        return self.fold(
+            lambda score: score.drop_nulls().is_duplicated().sum().cast(pl.Float64),
+            self.in_any_order(SCORE),
+        )
+
     def in_order(self, term: pl.Expr) -> Listed:
         """Return `term` in rank order; null for documents that are not retrieved, at the end."""
         return Listed(term, "rank")

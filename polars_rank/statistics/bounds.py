@@ -15,7 +15,7 @@ from polars_rank.measures.expectation import has_expectation
 from polars_rank.measures.judgments import judged
 from polars_rank.measures.metric import Metric
 from polars_rank.measures.names import output_name, resolve
-from polars_rank.measures.terms import SCORE
+from polars_rank.measures.terms import Terms, Value, where
 from polars_rank.plan import Wanted
 
 if TYPE_CHECKING:
@@ -24,13 +24,22 @@ if TYPE_CHECKING:
     from polars_rank.columns import Columns
 
 _ROW = OWN + "row"
-#: Whether documents of a list share their score, and how many do; they stand in rank order.
-_RUNS = SCORE.drop_nulls().rle().struct.field("len")
-_TIES = {
-    "tied lists": (_RUNS > 1).any().cast(pl.Float64),
-    "tied": _RUNS.filter(_RUNS > 1).sum().cast(pl.Float64),
-    "retrieved": SCORE.count().cast(pl.Float64),
-}
+
+
+def _tied_lists(t: Terms) -> Value:
+    return where(t.tied() > 0, 1, 0)
+
+
+def _tied(t: Terms) -> Value:
+    return t.tied()
+
+
+def _retrieved(t: Terms) -> Value:
+    return t.retrieved()
+
+
+#: Whether documents of a list are tied, how many are, and how many there are.
+_TIES = {"tied lists": _tied_lists, "tied": _tied, "retrieved": _retrieved}
 
 
 def tie_bands(frame: Any, metrics: Metrics, *, by: Names | None = None, **options: Any) -> Any:
@@ -101,7 +110,7 @@ def tie_bands(frame: Any, metrics: Metrics, *, by: Names | None = None, **option
         for ties in ("worst", "best", "expected")
     }
     in_order = agreed.but(ties="worst")
-    shares = [Wanted(value.alias(name), in_order) for name, value in _TIES.items()]
+    shares = [Wanted(Metric(value, {}, name), in_order) for name, value in _TIES.items()]
 
     def plan(log: pl.LazyFrame) -> pl.LazyFrame:
         columns = request.columns(log)
