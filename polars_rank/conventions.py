@@ -79,7 +79,6 @@ class Conventions:
 
     Examples
     --------
-    >>> import polars_rank as pr
     >>> pr.Conventions(parameters={"gain": "exp2"}, undefined="one").undefined
     'one'
     """

@@ -94,8 +94,6 @@ def per_query(
 
     Examples
     --------
-    >>> import polars as pl
-    >>> import polars_rank as pr
     >>> df = pl.DataFrame({
     ...     "query": ["a", "a", "b"], "score": [0.9, 0.1, 0.5], "label": [0, 1, 0]
     ... })
@@ -173,8 +171,6 @@ def evaluate(
 
     Examples
     --------
-    >>> import polars as pl
-    >>> import polars_rank as pr
     >>> df = pl.DataFrame({
     ...     "query": ["a", "a", "b"], "score": [0.9, 0.1, 0.5], "label": [0, 1, 0]
     ... })

@@ -52,7 +52,6 @@ def watch(log: pl.LazyFrame, total: int | None = None) -> pl.LazyFrame:
 
     Examples
     --------
-    >>> import polars as pl
     >>> from polars_rank.progress import watch
     >>> watch(pl.LazyFrame({"query": [1, 2]}), total=2).collect().height
     2
@@ -95,7 +94,6 @@ def known_rows(log: pl.LazyFrame) -> int | None:
 
     Examples
     --------
-    >>> import polars as pl
     >>> from polars_rank.progress import known_rows
     >>> known_rows(pl.LazyFrame({"query": [1, 2]}))
     2

@@ -262,8 +262,6 @@ def rank(
 
     Examples
     --------
-    >>> import polars as pl
-    >>> import polars_rank as pr
     >>> df = pl.DataFrame({"query": 1, "score": [0.1, 0.9, None], "label": [1, 0, 2]})
     >>> pr.rank(df).select("score", "rank", "ideal_rank", "relevant", "hits")
     shape: (3, 5)

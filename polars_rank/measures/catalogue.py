@@ -27,8 +27,6 @@ def metrics() -> pl.DataFrame:
 
     Examples
     --------
-    >>> import polars as pl
-    >>> import polars_rank as pr
     >>> pr.metrics().filter(pl.col("metric") == "hit_rate").row(0)[1:4]
     ('@k, rel=None', 0.0, 1.0)
     """

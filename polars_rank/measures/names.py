@@ -180,7 +180,6 @@ def metric(name: str) -> Metric:
 
     Examples
     --------
-    >>> import polars_rank as pr
     >>> str(pr.metric("nDCG@10"))
     'ndcg@10'
     >>> str(pr.metric("P_5"))

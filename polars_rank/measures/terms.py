@@ -397,7 +397,8 @@ def is_elementwise(expression: pl.Expr) -> bool:
         if meta.is_column() or meta.is_literal():
             continue
         try:
-            if not meta.is_row_separable():
+            whole = meta.is_length_preserving() or not meta.root_names()
+            if not (whole and meta.is_row_separable()):
                 return False
         except pl.exceptions.PolarsError:  # it depends on columns that are not there: a filter
             return False

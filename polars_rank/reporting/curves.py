@@ -68,8 +68,6 @@ def pr_curve(
 
     Examples
     --------
-    >>> import polars as pl
-    >>> import polars_rank as pr
     >>> df = pl.DataFrame({"score": [0.6, 0.5, 0.1, 0.1, 0.1], "label": [1, 1, 0, 0, 1]})
     >>> pr.pr_curve(df).select("threshold", "precision", "recall", "auc", "no_skill")
     shape: (3, 5)
@@ -133,8 +131,6 @@ def rank_curve(frame: Any, metrics: Metrics, ks: Iterable[int], **options: Any) 
 
     Examples
     --------
-    >>> import polars as pl
-    >>> import polars_rank as pr
     >>> df = pl.DataFrame({"query": 1, "score": [3.0, 2.0, 1.0], "label": [1, 0, 1]})
     >>> pr.rank_curve(df, "recall", [1, 2, 3])
     shape: (3, 3)

@@ -95,7 +95,6 @@ def explain(metric: str | Metric, conventions: Conventions = POLARS_RANK) -> str
 
     Examples
     --------
-    >>> import polars_rank as pr
     >>> print(pr.explain("map@10", pr.LIGHTGBM))
     average_precision(norm='min')@10 as LightGBM has it
     - what: Average precision: the mean, over relevant documents, of precision at their rank.
@@ -193,8 +192,6 @@ def explain_difference(
 
     Examples
     --------
-    >>> import polars as pl
-    >>> import polars_rank as pr
     >>> df = pl.DataFrame({
     ...     "query": ["a", "a", "b"], "score": [0.9, 0.1, 0.5], "label": [1, 3, 0]
     ... })

@@ -81,8 +81,6 @@ def tie_bands(frame: Any, metrics: Metrics, *, by: Names | None = None, **option
 
     Examples
     --------
-    >>> import polars as pl
-    >>> import polars_rank as pr
     >>> df = pl.DataFrame({
     ...     "query": ["a", "a", "a", "b"], "score": [2, 2, 1, 1], "label": [0, 1, 0, 1]
     ... })
@@ -185,8 +183,6 @@ def judgment_bounds(
 
     Examples
     --------
-    >>> import polars as pl
-    >>> import polars_rank as pr
     >>> df = pl.DataFrame({
     ...     "query": 1, "score": [4.0, 3.0, 2.0, 1.0], "label": [None, 1, 0, None]
     ... })

@@ -51,8 +51,6 @@ def grouped_auc(frame: Any, *, by: Names | None = None, **options: Any) -> Any:
 
     Examples
     --------
-    >>> import polars as pl
-    >>> import polars_rank as pr
     >>> df = pl.DataFrame(
     ...     {
     ...         "query": ["a", "a", "b", "b", "b"],

@@ -66,8 +66,6 @@ def rbo(
 
     Examples
     --------
-    >>> import polars as pl
-    >>> import polars_rank as pr
     >>> left = pl.DataFrame({"query": 1, "doc": ["a", "b"], "score": [2.0, 1.0]})
     >>> right = pl.DataFrame({"query": 1, "doc": ["a", "b"], "score": [1.0, 2.0]})
     >>> pr.rbo(left, right, p=0.5)["rbo"].item()  # 0 at depth 1, all in common from depth 2 on
@@ -139,8 +137,6 @@ def overlap(
 
     Examples
     --------
-    >>> import polars as pl
-    >>> import polars_rank as pr
     >>> left = pl.DataFrame({"query": 1, "doc": ["a", "b"], "score": [2.0, 1.0]})
     >>> right = pl.DataFrame({"query": 1, "doc": ["a", "c"], "score": [2.0, 1.0]})
     >>> pr.overlap(left, right, 2)["overlap"].item()

@@ -1,0 +1,154 @@
+"""What a metric may be made of: the same value wherever it is evaluated, or an error at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import polars as pl
+import polars_rank as pr
+import pytest
+from hypothesis import given
+from polars_rank.measures.metric import Metric
+from polars_rank.measures.terms import LABEL, RANK, RETRIEVED, SCORE, Terms, Value, where
+from strategies import Lists, assert_close, every_metric, log_of, logs, random_lists, shuffled
+
+LOG = log_of(random_lists(seed=11))
+METRICS = every_metric(3)
+
+
+def evaluated(function: Callable[[Terms], Value], log: pl.DataFrame = LOG) -> pl.DataFrame:
+    """Evaluate a metric of the test's own, in a plan and as a plain expression."""
+    metric = Metric(function, {}, "x")
+    plan = pr.per_query(log, [metric, "ap"]).select("query", "x")
+    plain = pr.rank(shuffled(log)).group_by("query").agg(metric).sort("query")
+    assert_close(plain, plan)
+    return plan
+
+
+def test_a_metric_of_ones_own() -> None:
+    share = evaluated(lambda t: t.top(t.relevant(), 2).number() / t.rows())
+    wanted = pr.per_query(LOG, [pr.num_relevant_retrieved(2), pl.len().alias("n")])
+    assert_close(share, wanted.select("query", x=pl.col("num_relevant_retrieved@2") / pl.col("n")))
+
+
+WRONG: dict[str, tuple[Callable[[Terms], object], str]] = {
+    "rows counted beside terms": (
+        lambda t: t.top(RANK).sum() / pl.len(),
+        "made of the values of its terms",
+    ),
+    "a column beside terms": (lambda t: t.top(RANK).sum() + pl.col("score").max(), "its terms"),
+    "a bare expression": (lambda t: pl.col("rank").max(), "must return a value of its terms"),
+    "a term that is no row's own": (lambda t: t.top(LABEL - LABEL.mean()).sum(), "each document"),
+    "a term that filters": (lambda t: t.each(LABEL.filter(RETRIEVED)).sum(), "each document"),
+    "a term in an order of its own": (lambda t: t.top(SCORE.shift(1)).max(), "each document"),
+    "a fold of what was not handed over": (
+        lambda t: t.fold(lambda label: (label * pl.col("rank")).sum(), t.in_order(LABEL)),
+        r"reads \['rank'\]",
+    ),
+}
+
+
+@pytest.mark.parametrize(("function", "said"), WRONG.values(), ids=WRONG.keys())
+def test_what_would_mean_something_else_in_a_plan_is_an_error(
+    function: Callable[[Terms], Value], said: str
+) -> None:
+    with pytest.raises(pr.ArgumentError, match=said):
+        Metric(function, {}, "x")
+
+
+@pytest.mark.parametrize("method", ["head", "len", "mean", "filter", "cum_sum"])
+def test_a_term_offers_only_what_means_the_same_everywhere(method: str) -> None:
+    with pytest.raises(AttributeError):
+        Metric(lambda t: getattr(t.top(LABEL, 2), method)(), {}, "x")
+
+
+@pytest.mark.parametrize("function", [lambda label: label - label.min(), pl.Expr.cum_sum])
+@pytest.mark.parametrize("parameter", ["gain", "discount"])
+def test_gains_and_discounts_look_at_one_document(parameter: str, function: Callable) -> None:
+    with pytest.raises(pr.ArgumentError, match="depends on that document only"):
+        pr.dcg(3, **{parameter: function})
+
+
+def test_a_value_of_unsettled_order_is_no_part_of_a_product() -> None:
+    def squared(t: Terms) -> Value:
+        hits = t.top(t.relevant(), 2).number()
+        return hits * hits
+
+    def scaled(t: Terms) -> Value:
+        return where(t.rows() > 0, 1 - 3 * t.top(t.relevant(), 2).number() / t.rows())
+
+    one, other = Metric(squared, {}, "x"), Metric(scaled, {}, "x")
+    with pytest.raises(pr.ArgumentError, match="no closed form"):
+        pr.per_query(LOG, one, ties="expected")
+    found = pr.per_query(LOG, other, ties="expected")
+    hits = pr.per_query(LOG, [pr.num_relevant_retrieved(2), pl.len().alias("n")], ties="expected")
+    counted = 1 - 3 * pl.col("num_relevant_retrieved@2") / pl.col("n")
+    assert_close(found, hits.select("query", x=counted))
+
+
+@pytest.mark.parametrize("metric", METRICS, ids=str)
+@given(lists=logs())
+def test_the_same_value_wherever_it_is_evaluated(
+    metric: Metric, tmp_path_factory: pytest.TempPathFactory, lists: Lists
+) -> None:
+    log, name = log_of(lists), metric.output_name
+    alone = pr.per_query(log, metric)
+    plain = pr.rank(log).group_by("query").agg(metric).sort("query")
+    plan = pr.per_query(log.lazy(), metric)
+    others = pr.per_query(log.lazy(), METRICS).select("query", name)
+    assert_close(plain, alone)
+    assert_close(plan.collect(engine="streaming"), alone)
+    assert_close(plan.collect(engine="in-memory"), alone)
+    assert_close(others.collect(engine="streaming"), alone)
+
+
+@pytest.mark.parametrize("layout", ["sorted", "adjacent", "shuffled"])
+def test_the_same_values_through_a_file(layout: str, tmp_path: pytest.TempPathFactory) -> None:
+    log = log_of(random_lists(seed=12))
+    rows = {
+        "sorted": log,
+        "adjacent": log.with_columns(query=-pl.col("query")),
+        "shuffled": shuffled(log),
+    }[layout]
+    rows.write_parquet(tmp_path / "log.parquet")
+    scan = pr.scan_log(tmp_path / "log.parquet", layout=layout)
+    found = pr.per_query(scan, METRICS).collect(engine="streaming").sort("query")
+    assert_close(found, pr.per_query(rows, METRICS))
+
+
+def test_arithmetic_of_metrics() -> None:
+    both = pr.ndcg(3) * 2 - pr.precision(1) / 2 + 1
+    assert isinstance(both, Metric)
+    found = pr.per_query(LOG, [both.alias("x"), pr.ndcg(3), pr.precision(1)])
+    ndcg, precision = pl.col("ndcg@3"), pl.col("precision@1")
+    assert_close(found.select("x"), found.select(x=ndcg * 2 - precision / 2 + 1))
+    assert str(both) == "(((ndcg@3 * 2) - (precision@1 / 2)) + 1)"
+
+
+@pytest.mark.parametrize("conventions", [pr.LIGHTGBM, pr.TREC_EVAL, pr.RANX, pr.SKLEARN])
+def test_metrics_made_of_others_follow_conventions(conventions: pr.Conventions) -> None:
+    metrics = [pr.ndcg(2), (pr.ndcg(2) * 1).alias("x"), (pr.ndcg(2) + pr.ndcg(3)).alias("y")]
+    row = pr.evaluate(LOG, [*metrics, pr.ndcg(3)], conventions=conventions).row(0, named=True)
+    assert row["x"] == pytest.approx(row["ndcg@2"], abs=1e-12)
+    if conventions.undefined != "one":  # the sum of two that are undefined counts as one, too
+        assert row["y"] == pytest.approx(row["ndcg@2"] + row["ndcg@3"], abs=1e-12)
+
+
+def test_a_sum_stays_a_sum() -> None:
+    counted = pr.num_retrieved().cast(pl.Int64).alias("n")
+    assert pr.evaluate(LOG, counted)["n"].item() == LOG["score"].count()
+    with pytest.raises(pr.ArgumentError, match="differently over lists"):
+        pr.num_retrieved() + pr.ndcg()
+
+
+def test_an_expression_made_of_a_metric_does_not_lose_its_conventions_in_silence() -> None:
+    made = pr.ndcg(2).log().alias("x")
+    assert pr.evaluate(LOG, made)["x"].item() is not None
+    with pytest.raises(pr.ArgumentError, match="would not follow the conventions of LightGBM"):
+        pr.evaluate(LOG, made, conventions=pr.LIGHTGBM)
+
+
+def test_division_by_nothing_is_undefined() -> None:
+    log = pl.DataFrame({"query": 1, "score": [1.0, 0.5], "label": [0, 1]})
+    ratio = (pr.recall(2) / pr.precision(1)).alias("x")
+    assert pr.per_query(log, ratio)["x"].to_list() == [None]
