@@ -327,7 +327,7 @@ def _partition_keys(path: Path) -> set[str]:
 
 def _schema(file: str) -> pl.Schema:
     try:
-        return pl.Schema(pl.read_parquet_schema(file))
+        return pl.scan_parquet(file, glob=False, hive_partitioning=False).collect_schema()
     except DAMAGE as error:
         raise damaged(file, error) from error
 

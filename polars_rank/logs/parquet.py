@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import polars as pl
@@ -346,6 +347,7 @@ def _sorted(
             rows = pl.scan_parquet(path, glob=False).sort(keys, maintain_order=True)
             piece = watched(rows).collect()
             came += piece.height
+            shutil.rmtree(path)
             yield piece
         source.check(came, source.rows)
 

@@ -1,0 +1,548 @@
+"""`scan_log`: all rows of the files as they were scanned, in any layout, or an error that says which.
+
+With POLARS_RANK_DEEP=1 in the environment, twenty times as many damaged files are read.
+"""
+
+from __future__ import annotations
+
+import gc
+import math
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+
+import polars as pl
+import polars_rank as pr
+import pyarrow.parquet as pq
+import pytest
+from polars.testing import assert_frame_equal
+from polars_rank.datasets import search_log
+from polars_rank.logs import parquet
+from polars_rank.logs.files import find_files, temporary_folder
+from strategies import log_of, random_lists
+
+METRICS = ["ndcg@3", "ap", "rr", "num_ret"]
+DEEP = 20 if os.environ.get("POLARS_RANK_DEEP") else 1
+ENGINES = ["in-memory", "streaming"]
+
+#: Each layout of a log, as its rows come to lie; and a budget of memory to read it with.
+LAYOUTS: dict[str, tuple[Callable[[pl.DataFrame], pl.DataFrame], str]] = {
+    "sorted": (lambda log: log.sort("query", maintain_order=True), "2GB"),
+    "adjacent": (lambda log: log.sort("query", descending=True, maintain_order=True), "2GB"),
+    "shuffled": (lambda log: log.sample(fraction=1, shuffle=True, seed=1), "2GB"),
+    "spilled": (lambda log: log.sample(fraction=1, shuffle=True, seed=1), "1MB"),
+}
+layouts = pytest.mark.parametrize("layout", LAYOUTS)
+
+
+def a_log(queries: int = 400) -> pl.DataFrame:
+    log = search_log(queries, 10, runs=1).collect()
+    return log.select("query", "doc", "score", "label")
+
+
+def lying(layout: str, log: pl.DataFrame) -> pl.DataFrame:
+    return LAYOUTS[layout][0](log)
+
+
+def scan(path: object, layout: str, **options: object) -> pl.LazyFrame:
+    return pr.scan_log(path, memory=LAYOUTS[layout][1], **options)
+
+
+def by_query(log: pl.LazyFrame | pl.DataFrame, engine: str = "streaming") -> pl.DataFrame:
+    return pr.per_query(log, METRICS).lazy().collect(engine=engine).sort("query")
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small logs are read in many batches, and are too large for 1 MB."""
+    monkeypatch.setattr(parquet, "BATCH_ROWS", 500)
+    monkeypatch.setattr(parquet, "_SORT_BYTES", 2_000)
+
+
+@pytest.fixture
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where temporary files go."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    return folder
+
+
+# Every layout, every batch
+
+
+@layouts
+@pytest.mark.parametrize("rows", [1, 2, 7, 100])
+def test_small_batches(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, layout: str, rows: int
+) -> None:
+    monkeypatch.setattr(parquet, "BATCH_ROWS", rows)
+    monkeypatch.setattr(parquet, "_SORT_BYTES", 10_000)
+    log = log_of(random_lists(rows))
+    lying(layout, log).write_parquet(tmp_path / "log.parquet", row_group_size=40)
+    for engine in ENGINES:
+        assert_frame_equal(by_query(scan(tmp_path / "log.parquet", layout), engine), by_query(log))
+
+
+@layouts
+@pytest.mark.parametrize("length", [100, 99, 250_001])
+def test_lists_that_end_at_a_batch_or_go_on(tmp_path: Path, layout: str, length: int) -> None:
+    rows = 2 * parquet.BATCH_ROWS + 700
+    log = pl.select(row=pl.int_range(rows)).select(
+        query=pl.col("row") // length,
+        doc=pl.col("row") % length,
+        score=pl.col("row") * 7919 % 10_007 / 10_007,
+        label=pl.col("row").hash(seed=1) % 3,
+    )
+    path = tmp_path / "log.parquet"
+    lying(layout, log).write_parquet(path)
+    found = by_query(scan(path, layout))
+    assert found.height == math.ceil(rows / length)
+    assert found["num_ret"].sum() == rows
+    assert_frame_equal(found, by_query(log))
+
+
+@layouts
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.usefixtures("small")
+def test_parts_of_a_log(tmp_path: Path, layout: str, engine: str) -> None:
+    log = a_log()
+    lying(layout, log).write_parquet(tmp_path / "log.parquet", row_group_size=300)
+    found = scan(tmp_path / "log.parquet", layout)
+
+    def height(rows: pl.LazyFrame) -> int:
+        return rows.collect(engine=engine).height
+
+    assert found.select(pl.len()).collect(engine=engine).item() == log.height
+    assert height(found.head(7)) == 7
+    assert height(found.slice(450, 700)) == 700
+    few = pl.col("query") < 100
+    assert height(found.filter(few)) == log.filter(few).height
+    assert height(found.filter(few).select("label")) == log.filter(few).height
+    assert height(found.filter(few).head(600)) == 600
+    assert_frame_equal(by_query(found.filter(few)), by_query(log.filter(few)))
+
+
+@layouts
+@pytest.mark.usefixtures("small")
+def test_options_of_the_scan(tmp_path: Path, layout: str) -> None:
+    log = lying(layout, a_log())
+    log.write_parquet(tmp_path / "log.parquet")
+    found = scan(tmp_path / "log.parquet", layout, n_rows=1_234, row_index_name="row")
+    assert_frame_equal(by_query(found), by_query(log.head(1_234)))
+    assert sorted(found.collect()["row"]) == list(range(1_234))
+
+
+@layouts
+@pytest.mark.usefixtures("small")
+def test_structs_as_queries(tmp_path: Path, layout: str) -> None:
+    log = a_log(200)
+    named = log.with_columns(query=pl.struct(pl.col("query"), day=pl.lit("mon")))
+    path = tmp_path / "log.parquet"
+    lying(layout, log).with_columns(query=pl.struct("query", day=pl.lit("mon"))).write_parquet(path)
+    assert named["query"].n_unique() == 200
+    assert_frame_equal(
+        pr.evaluate(scan(path, layout), METRICS).collect(), pr.evaluate(log, METRICS)
+    )
+
+
+def test_lists_as_queries(tmp_path: Path) -> None:
+    a_log(3).with_columns(query=pl.concat_list("query")).write_parquet(tmp_path / "log.parquet")
+    with pytest.raises(pr.SchemaError, match=r"'query' \(`query`\) must hold one id.*List"):
+        pr.scan_log(tmp_path / "log.parquet")
+
+
+@pytest.mark.parametrize("memory", ["1.5.5GB", ".", "1,5GB", "", "GB", "-1GB", "999KB", 10, True])
+def test_memory_that_is_no_size(tmp_path: Path, memory: object) -> None:
+    a_log(3).write_parquet(tmp_path / "log.parquet")
+    with pytest.raises(pr.ArgumentError, match="`memory` must be a size of at least 1MB"):
+        pr.scan_log(tmp_path / "log.parquet", memory=memory)
+
+
+@pytest.mark.parametrize("memory", ["1.5GB", ".5 gb", "1000KB", "2T", 10**6, "3.MB"])
+def test_memory_that_is_a_size(tmp_path: Path, memory: object) -> None:
+    a_log(3).write_parquet(tmp_path / "log.parquet")
+    assert pr.scan_log(tmp_path / "log.parquet", memory=memory).collect().height == a_log(3).height
+
+
+# Files that change, and files that lose rows
+
+
+@layouts
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda path: a_log(99).write_parquet(path),
+        lambda path: pl.read_parquet(path).reverse().write_parquet(path),
+        lambda path: pl.read_parquet(path).rename({"label": "grade"}).write_parquet(path),
+        lambda path: path.write_bytes(path.read_bytes()[:-100]),
+        lambda path: path.write_bytes(b""),
+        lambda path: path.unlink(),
+    ],
+    ids=["other rows", "other order", "other columns", "cut", "emptied", "gone"],
+)
+@pytest.mark.usefixtures("small")
+def test_a_file_that_changed_after_the_scan(
+    tmp_path: Path, layout: str, engine: str, change: Callable[[Path], None]
+) -> None:
+    log = lying(layout, a_log())
+    for index, name in enumerate("abc"):
+        log.slice(index * 1_311, 1_311).write_parquet(tmp_path / f"{name}.parquet")
+    lists = pr.per_query(scan(tmp_path, layout), METRICS)
+    assert lists.collect(engine=engine).height == 400
+    change(tmp_path / "b.parquet")
+    with pytest.raises(pr.SourceError, match=r"b\.parquet' (has changed|cannot be read: No such)"):
+        lists.collect(engine=engine)
+
+
+@pytest.mark.parametrize("layout", ["sorted", "adjacent"])
+@pytest.mark.usefixtures("small")
+def test_a_file_that_changes_while_it_is_read(tmp_path: Path, layout: str) -> None:
+    path = tmp_path / "log.parquet"
+    lying(layout, a_log()).write_parquet(path)
+    written = path.stat().st_mtime_ns
+
+    def touch(rows: pl.DataFrame) -> pl.DataFrame:
+        os.utime(path, ns=(written, written + 1))
+        return rows
+
+    log = scan(path, layout)
+    log = log.map_batches(touch, schema=log.collect_schema(), streamable=True)
+    with pytest.raises(pr.SourceError, match=r"log\.parquet' has changed since it was scanned"):
+        log.collect(engine="streaming")
+
+
+@pytest.mark.parametrize("layout", ["sorted", "adjacent", "shuffled"])
+@pytest.mark.parametrize("files", [1, 3])
+@pytest.mark.usefixtures("small")
+def test_batches_that_end_early(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, layout: str, files: int
+) -> None:
+    """As they do where Polars panics while it reads."""
+    log = lying(layout, a_log())
+    for index in range(files):
+        log.slice(index * 1_311, log.height if files == 1 else 1_311).write_parquet(
+            tmp_path / f"{index}.parquet"
+        )
+    whole = pl.LazyFrame.collect_batches
+
+    def cut(self: pl.LazyFrame, **options: object) -> Iterator[pl.DataFrame]:
+        yield from list(whole(self, **options))[:-1]
+
+    monkeypatch.setattr(pl.LazyFrame, "collect_batches", cut)
+    others = "" if files == 1 else " or one of 2 other files"
+    rows = rf"0\.parquet'{others} cannot be read whole: 3,\d+ of 3,933 rows were read"
+    with pytest.raises(pr.SourceError, match=rows):
+        by_query(scan(tmp_path, layout))
+    with pytest.raises(pr.SourceError, match="cannot be read whole"):
+        scan(tmp_path, layout).filter(pl.col("query") < 300).collect()
+
+
+# Damaged files
+
+
+def written(log: pl.DataFrame, path: Path, way: str) -> None:
+    """Write a log in one of the ways in which others write them."""
+    if way == "arrow":
+        pq.write_table(log.to_arrow(), path, compression="snappy", row_group_size=1_000)
+        return
+    if way == "strings":
+        log = log.with_columns(pl.col("query", "doc").cast(pl.String))
+    compression = "zstd" if way in ("zstd", "pages") else "uncompressed"
+    size = 2_000 if way == "pages" else None
+    log.write_parquet(path, compression=compression, row_group_size=1_000, data_page_size=size)
+
+
+def damaged(whole: bytes, seed: str) -> bytes:
+    """Damage a file, at random but always in the same way for a seed."""
+    draw = random.Random(seed)
+    file = bytearray(whole)
+    footer = int.from_bytes(file[-8:-4], "little") + 8
+    at, length = draw.randrange(len(file)), draw.randint(1, 64)
+    kind = draw.choice(["bits", "bytes", "cut short", "zeros", "footer", "taken out", "doubled"])
+    if kind in ("bits", "footer"):
+        for _ in range(draw.randint(1, 4)):
+            first = 0 if kind == "bits" else len(file) - footer
+            file[draw.randrange(first, len(file))] ^= 1 << draw.randrange(8)
+    elif kind == "bytes":
+        file[at : at + length] = draw.randbytes(len(file[at : at + length]))
+    elif kind == "cut short":
+        del file[at:]
+    elif kind == "zeros":
+        file[at : at + 16 * length] = bytes(len(file[at : at + 16 * length]))
+    elif kind == "taken out":
+        del file[at : at + length]
+    else:
+        file[at:at] = file[at : at + length]
+    return bytes(file)
+
+
+def numbers(log: pl.DataFrame | pl.LazyFrame) -> tuple[object, ...]:
+    return pr.evaluate(log, METRICS).lazy().collect(engine="streaming").row(0)
+
+
+def read_damaged(source: Path, layout: str, seed: int) -> tuple[str, str]:
+    """Damage a file and read it; return how that ended, and what is wrong with it if anything."""
+    parquet.BATCH_ROWS, parquet._SORT_BYTES = 500, 2_000
+    with temporary_folder() as folder:
+        path = folder / f"{source.stem}-{seed}.parquet"
+        path.write_bytes(damaged(source.read_bytes(), path.name))
+        tempfile.tempdir = str(folder / "temporary")
+        Path(tempfile.tempdir).mkdir()
+        try:
+            ended = compared(path, layout)
+        finally:
+            left = [*Path(tempfile.tempdir).iterdir()]
+            for _ in range(100):  # a generator that Polars gives up is closed a little later
+                if not left:
+                    break
+                time.sleep(0.02)
+                pl.LazyFrame({"a": [1]}).collect(engine="streaming")
+                left = [*Path(tempfile.tempdir).iterdir()]
+            tempfile.tempdir = None
+        return ended if not left else ("left", f"{path.name}: {left}")
+
+
+def compared(path: Path, layout: str) -> tuple[str, str]:
+    """Compare what `scan_log` makes of a file with what Polars makes of it in one piece."""
+    expected: object
+    try:
+        # With its columns read at once, Polars raises for any damage that it notices.
+        expected = pl.read_parquet(path, glob=False)
+    except BaseException as error:
+        expected = error
+    try:
+        found = numbers(scan(path, layout))
+    except pr.SourceError as error:
+        if str(path) not in str(error):
+            return "error", f"{path.name}: no name of the file in {error}"
+        readable = isinstance(expected, pl.DataFrame)
+        return "error", f"{path.name}: is whole, but {error}" if readable else ""
+    except (pr.DataError, pr.SchemaError) as error:  # the file says so, such as by another name
+        with pytest.raises(type(error)):
+            numbers(expected)
+        return "rows", ""
+    except BaseException as error:
+        return "error", f"{path.name}: {type(error)} {error}"
+    if not isinstance(expected, pl.DataFrame):
+        return "numbers", f"{path.name}: {found}, but {expected}"
+    same = found == pytest.approx(numbers(expected), nan_ok=True)
+    return "numbers", "" if same else f"{path.name}: {found} of {expected.height} rows"
+
+
+def test_a_thousand_damaged_files(tmp_path: Path) -> None:
+    """Each is an error that names the file, or the number of all rows that it has now."""
+    seeds = 50 * DEEP
+    jobs = []
+    for way in ("plain", "zstd", "pages", "arrow", "strings"):
+        for layout in LAYOUTS:
+            source = tmp_path / f"{way}-{layout}.parquet"
+            written(lying(layout, a_log()), source, way)
+            jobs += [(source, layout, seed) for seed in range(seeds)]
+    assert len(jobs) >= 1_000
+    # Processes of their own, for Polars might abort.
+    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
+        sources, layouts, seeds_of = zip(*jobs, strict=True)
+        ends = list(pool.map(read_damaged, sources, layouts, seeds_of, chunksize=20, timeout=3_000))
+    assert [problem for _, problem in ends if problem] == []
+    counts = Counter(end for end, _ in ends)
+    assert counts["error"] > len(jobs) / 3  # it is damage
+    assert counts["numbers"] > len(jobs) / 10  # of which not all shows
+
+
+@layouts
+@pytest.mark.usefixtures("small")
+def test_one_of_many_files_is_damaged(tmp_path: Path, layout: str) -> None:
+    log = lying(layout, a_log())
+    for index in range(13):
+        log.slice(index * 303, 303).write_parquet(tmp_path / f"{index:02}.parquet")
+    path = tmp_path / "07.parquet"
+    chunk = pq.ParquetFile(path).metadata.row_group(0).column(3)
+    whole = bytearray(path.read_bytes())
+    start = chunk.dictionary_page_offset or chunk.data_page_offset
+    whole[start : start + chunk.total_compressed_size] = b"\xff" * chunk.total_compressed_size
+    path.write_bytes(whole)
+    with pytest.raises(pr.SourceError, match=r"07\.parquet' cannot be read as Parquet"):
+        by_query(scan(tmp_path, layout))
+
+
+# Names
+
+
+@pytest.mark.parametrize("name", ["a[1].parquet", "what?.parquet", "*.parquet", "[x]/a.parquet"])
+def test_a_name_that_looks_like_a_pattern(tmp_path: Path, name: str) -> None:
+    log = a_log(20)
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    log.write_parquet(tmp_path / name)
+    a_log(30).write_parquet(tmp_path / "a1.parquet")
+    a_log(30).write_parquet(tmp_path / "whats.parquet")
+    for path in (tmp_path / name, str(tmp_path / name), [tmp_path / name]):
+        assert_frame_equal(by_query(pr.scan_log(path)), by_query(log))
+
+
+@pytest.mark.parametrize("files", [1, 3])
+@pytest.mark.parametrize("same", [True, False])
+def test_a_directory_that_looks_like_a_pattern(tmp_path: Path, files: int, same: bool) -> None:
+    log = a_log(30)
+    for index in range(files):
+        folder = tmp_path / "log[1]*" / f"day={index}"
+        folder.mkdir(parents=True)
+        dtype = pl.Int64 if same or not index else pl.Int32
+        log.cast({"query": dtype}).write_parquet(folder / "a[0].parquet")
+    found = pr.per_query(pr.scan_log(tmp_path / "log[1]*", by="day"), METRICS, by="day").collect()
+    assert found["day"].unique(maintain_order=True).to_list() == list(range(files))
+    for _, day in found.group_by("day"):
+        assert_frame_equal(day.drop("day"), by_query(log))
+
+
+def test_patterns_still_match(tmp_path: Path) -> None:
+    log = a_log(30)
+    (tmp_path / "sub").mkdir()
+    for name, part in (("a1", 0), ("a2", 1), ("b1", 2), ("sub/c1", 3)):
+        log.slice(part * 70, 70).write_parquet(tmp_path / f"{name}.parquet")
+    for pattern, rows in (("a[12].parquet", 140), ("?1.parquet", 140), ("**/*.parquet", 280)):
+        assert pr.scan_log(tmp_path / pattern).collect().height == rows
+    assert pr.scan_log(tmp_path / "su*").collect().height == 70  # a directory
+
+
+@pytest.mark.parametrize("files", [1, 2])
+def test_hidden_files_are_no_part_of_a_log(tmp_path: Path, files: int) -> None:
+    log = a_log(40)
+    for index in range(files):
+        part = log.filter(pl.col("query") % files == index)
+        part.write_parquet(tmp_path / f"part-{index}.snappy.parquet")
+    (tmp_path / "_temporary" / "0").mkdir(parents=True)
+    (tmp_path / ".tmp").mkdir()
+    for name in (
+        ".log.parquet.0123abcd.part",
+        ".part-0.snappy.parquet.crc",
+        ".half.parquet",
+        "_half.parquet",
+        "_SUCCESS",
+        "_metadata",
+        "_temporary/0/half.parquet",
+        ".tmp/half.parquet",
+        "notes.txt",
+    ):
+        (tmp_path / name).write_bytes(b"not whole")
+    assert_frame_equal(by_query(pr.scan_log(tmp_path)), by_query(log))
+
+
+def test_a_directory_of_hidden_files_is_empty(tmp_path: Path) -> None:
+    a_log(3).write_parquet(tmp_path / "_half.parquet")
+    with pytest.raises(pr.SourceError, match=r"holds no \.parquet file"):
+        pr.scan_log(tmp_path)
+
+
+def test_an_empty_file_is_no_empty_log(tmp_path: Path) -> None:
+    """Polars leaves it out of a directory without a word."""
+    a_log(3).write_parquet(tmp_path / "a.parquet")
+    (tmp_path / "b.parquet").touch()
+    with pytest.raises(pr.SourceError, match=r"b\.parquet' cannot be read"):
+        pr.scan_log(tmp_path)
+
+
+def test_partitions_are_those_below_the_directory(tmp_path: Path) -> None:
+    folder = tmp_path / "run=3" / "log"
+    for day in (1, 2):
+        (folder / f"day={day}").mkdir(parents=True)
+        a_log(5).with_columns(pl.lit("x").alias("run")).write_parquet(
+            folder / f"day={day}" / "a.parquet"
+        )
+        a_log(5).write_parquet(tmp_path / f"{day}.parquet")
+    names = ["query", "doc", "score", "label"]
+    assert pr.scan_log(folder / "day=1").collect_schema().names() == [*names, "run"]
+    assert pr.scan_log(folder, by="day").collect()["day"].unique().to_list() == [1, 2]
+    for path in folder.rglob("a.parquet"):
+        a_log(5).write_parquet(path)
+    found = pr.scan_log(folder, by="day", hive_schema={"day": pl.String})
+    assert found.drop("^polars_rank:.*$|^list.*$").collect_schema().names() == [*names, "day"]
+    assert found.collect()["day"].unique().sort().to_list() == ["1", "2"]
+
+
+def test_find_files(tmp_path: Path) -> None:
+    (tmp_path / "_day=1").mkdir()
+    (tmp_path / "log.parquet").mkdir()
+    for name in ("_day=1/a.parquet", "log.parquet/a.parquet"):
+        (tmp_path / name).touch()
+    found = find_files([tmp_path]).names
+    assert [str(Path(name).relative_to(tmp_path)) for name in found] == [
+        "_day=1/a.parquet",
+        "log.parquet/a.parquet",
+    ]
+    with pytest.raises(pr.ArgumentError, match="`paths` is empty"):
+        find_files([])
+
+
+# Temporary files
+
+
+@pytest.mark.usefixtures("small")
+def test_nothing_is_left_of_a_sorted_log(tmp_path: Path, temporary: Path) -> None:
+    lying("spilled", a_log()).write_parquet(tmp_path / "log.parquet")
+    log = scan(tmp_path / "log.parquet", "spilled")
+    assert log.collect().height == 3_933
+    assert [*temporary.iterdir()] == []
+    batches = iter(log.collect_batches(chunk_size=10))
+    next(batches)
+    assert len([*temporary.iterdir()]) == 1  # it is there while it is needed
+    del batches
+    assert_gone(temporary)
+
+
+@pytest.mark.usefixtures("small")
+def test_nothing_is_left_after_an_error(tmp_path: Path, temporary: Path) -> None:
+    log = a_log().with_columns(
+        score=pl.when(pl.col("query") != 7).then("score").otherwise(float("nan"))
+    )
+    lying("spilled", log).write_parquet(tmp_path / "log.parquet")
+    with pytest.raises(pr.DataError, match="NaN"):
+        numbers(scan(tmp_path / "log.parquet", "spilled"))
+    assert_gone(temporary)
+
+
+def assert_gone(folder: Path) -> None:
+    # Polars lets go of a generator at one of the next calls.
+    for _ in range(200):
+        gc.collect()
+        pl.LazyFrame({"a": [1]}).collect(engine="streaming")
+        if not [*folder.iterdir()]:
+            return
+        time.sleep(0.02)
+    assert [*folder.iterdir()] == []
+
+
+@pytest.mark.parametrize("end", ["", "raise KeyboardInterrupt", "raise SystemExit(3)"])
+def test_nothing_is_left_when_the_process_ends(tmp_path: Path, end: str) -> None:
+    lying("spilled", a_log()).write_parquet(tmp_path / "log.parquet")
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    script = f"""
+import os
+import polars_rank as pr
+from polars_rank.logs import parquet
+parquet.BATCH_ROWS, parquet._SORT_BYTES = 500, 2_000
+batches = pr.scan_log({str(tmp_path / "log.parquet")!r}, memory="1MB").collect_batches(chunk_size=9)
+next(iter(batches))
+print(len(os.listdir({str(temporary)!r})), flush=True)
+{end}
+"""
+    run = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "TMPDIR": str(temporary)},
+        timeout=120,
+    )
+    assert run.stdout == "1\n"
+    assert [*temporary.iterdir()] == []
