@@ -123,7 +123,7 @@ def _poisson_counts(np: Any) -> Any:
 def _hashes(np: Any, keys: Any, words: int, seed: int) -> Any:
     """Return random words for each key: splitmix64 (Steele, Lea & Flood, 2014) as a hash."""
     golden = np.uint64(0x9E3779B97F4A7C15)
-    start = _mixed(np, keys.astype(np.uint64) + np.uint64(seed % 2**64) * np.uint64(_ODD))
+    start = _mixed(np, keys.astype(np.uint64) + np.uint64(seed * _ODD % 2**64))
     steps = np.arange(1, words + 1, dtype=np.uint64) * golden
     return _mixed(np, start[:, None] + steps[None, :])
 

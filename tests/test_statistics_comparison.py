@@ -1,0 +1,373 @@
+"""compare: against scipy and statsmodels, on random and on real values."""
+
+import math
+import warnings
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import polars_rank as pr
+import pytest
+from polars.testing import assert_frame_equal
+from polars_rank.statistics.significance import corrected
+from scipy import stats
+
+METRICS = ["ndcg@10", "ap", "rr@3", "num_rel", "gm_map"]
+LOG = pr.datasets.search_log(400, runs=["old", "new", "best"], seed=2)
+LISTS = pr.per_query(LOG, METRICS, by=["run"]).collect()
+#: A log of LightGBM models, if there is one beside the project.
+REAL = Path(__file__).parents[2] / "shared" / "data" / "lambdarank_test.parquet"
+
+
+def real():
+    if not REAL.exists():
+        pytest.skip("no real log here")
+    return pr.per_query(pl.read_parquet(REAL), ["ndcg@10", "ap", "rr"], by="run"), "lambdarank-10"
+
+
+def tables():
+    yield LISTS, "old"
+    if REAL.exists():
+        yield real()
+
+
+def values(lists, metric, run, baseline):
+    wide = lists.pivot("run", index="query", values=metric).fill_null(0)
+    return wide[run].to_numpy(), wide[baseline].to_numpy()
+
+
+@pytest.mark.parametrize("alternative", ["two-sided", "greater", "less"])
+@pytest.mark.parametrize(("lists", "baseline"), [*tables()])
+def test_t_wilcoxon_and_sign_are_those_of_scipy(lists, baseline, alternative):
+    metrics = ["ndcg@10", "ap"]
+    for test in ("t", "wilcoxon", "sign"):
+        found = pr.compare(
+            lists, metrics=metrics, baseline=baseline, test=test, alternative=alternative
+        )
+        assert found.height == 2 * (lists["run"].n_unique() - 1)
+        for row in found.iter_rows(named=True):
+            new, old = values(lists, row["metric"], row["run"], baseline)
+            theirs = stats.ttest_rel(new, old, alternative=alternative)
+            if test == "t":
+                expected = theirs.pvalue
+            elif test == "wilcoxon":
+                expected = stats.wilcoxon(new, old, alternative=alternative).pvalue
+            else:
+                wins, losses = int((new > old).sum()), int((new < old).sum())
+                expected = stats.binomtest(wins, wins + losses, alternative=alternative).pvalue
+            assert row["p_value"] == pytest.approx(expected, rel=1e-9)
+            interval = theirs.confidence_interval()
+            assert (row["low"], row["high"]) == pytest.approx(tuple(interval), rel=1e-9)
+            assert row["difference"] == pytest.approx(new.mean() - old.mean(), abs=1e-12)
+            assert row["effect_size"] == pytest.approx(
+                (new - old).mean() / (new - old).std(ddof=1), rel=1e-9
+            )
+            assert row["relative_difference"] == pytest.approx(new.mean() / old.mean() - 1)
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"), [("holm", "holm"), ("bh", "fdr_bh"), ("bonferroni", "bonferroni")]
+)
+def test_corrections_are_those_of_statsmodels(ours, theirs):
+    multitest = pytest.importorskip("statsmodels.stats.multitest")
+    random = np.random.default_rng(1)
+    for n in (1, 2, 7, 40):
+        p = random.random(n) ** 3
+        p[: n // 3] = p[0]
+        expected = multitest.multipletests(p, method=theirs)[1]
+        assert corrected(p.tolist(), ours) == pytest.approx(expected.tolist(), rel=1e-9)
+    found = pr.compare(LISTS, baseline="old", correction=ours)
+    expected = multitest.multipletests(found["p_value"].to_numpy(), method=theirs)[1]
+    assert found["p_corrected"].to_list() == pytest.approx(expected.tolist(), rel=1e-9)
+    assert corrected([None, 0.5, None], ours) == [None, 0.5, None]
+    assert corrected([0.5, 0.2], "none") == [0.5, 0.2]
+
+
+@pytest.mark.parametrize("undefined", ["zero", "skip", "one"])
+def test_differences_are_those_of_evaluates_means(undefined):
+    found = pr.compare(LISTS, baseline="old", undefined=undefined)
+    means = pr.evaluate(LOG, METRICS, by="run", undefined=undefined).collect()
+    for row in found.iter_rows(named=True):
+        of = dict(means.select("run", row["metric"]).iter_rows())
+        assert row["mean"] == pytest.approx(of[row["run"]], rel=1e-12)
+        assert row["baseline_mean"] == pytest.approx(of["old"], rel=1e-12)
+        assert row["difference"] == pytest.approx(of[row["run"]] - of["old"], rel=1e-9, abs=1e-11)
+
+
+def test_one_null_makes_a_null():
+    row = pr.compare(LISTS, metrics=["ap"], baseline="old", undefined="null").row(0, named=True)
+    assert row["undefined"] > 0
+    assert [row[name] for name in ("mean", "difference", "low", "p_value")] == [None] * 4
+
+
+def test_counts_by_hand():
+    lists = pl.DataFrame(
+        {
+            "run": ["a"] * 4 + ["b"] * 4,
+            "query": [1, 2, 3, 4, 1, 2, 3, 5],
+            "rr": [1.0, 0.5, None, 1, 0.5, 0.5, 1, 1],
+        }
+    )
+    row = pr.compare(lists, baseline="a").row(0, named=True)
+    assert (row["wins"], row["ties"], row["losses"]) == (1, 1, 1)  # query 3, 2, 1
+    assert (row["queries"], row["missing"], row["undefined"]) == (3, 2, 1)  # 4 and 5 are alone
+    assert row["difference"] == pytest.approx((-0.5 + 0 + 1) / 3)
+    skipped = pr.compare(lists, baseline="a", undefined="skip").row(0, named=True)
+    assert (skipped["wins"], skipped["ties"], skipped["losses"]) == (0, 1, 1)
+    assert skipped["difference"] == pytest.approx(-0.25)
+    assert list(row) == [
+        *("metric", "run", "baseline_mean", "mean", "difference", "relative_difference", "low"),
+        *("high", "p_value", "p_corrected", "effect_size", "wins", "ties", "losses", "queries"),
+        *("missing", "undefined"),
+    ]
+
+
+def test_groups_with_nulls():
+    lists = LISTS.with_columns(
+        group=pl.when(pl.col("query") % 3 > 0).then(pl.format("g{}", pl.col("query") % 3))
+    )
+    found = pr.compare(lists, metrics=["ap"], baseline="old", by="group")
+    assert found["group"].to_list() == [None, None, "g1", "g1", "g2", "g2"]
+    assert found["run"].to_list() == ["best", "new"] * 3
+    for (group,), part in lists.group_by("group"):
+        alone = pr.compare(part, metrics=["ap"], baseline="old").drop("p_corrected")
+        of = found.filter(pl.col("group").eq_missing(group)).drop("group", "p_corrected")
+        assert_frame_equal(of, alone)
+
+
+def test_randomization_is_exact_for_few_queries():
+    few = LISTS.filter(pl.col("query") < 10)
+    row = pr.compare(few, metrics=["ap"], baseline="old", test="randomization").row(0, named=True)
+    best, old = values(few, "ap", "best", "old")
+    difference = best - old
+    sums = [abs(np.dot(signs, difference)) for signs in product([1, -1], repeat=10)]
+    expected = np.mean([each >= abs(difference.sum()) - 1e-12 for each in sums])
+    assert row["p_value"] == pytest.approx(expected)
+    theirs = stats.permutation_test(
+        (best, old), lambda x, y, axis: (x - y).mean(axis=axis), permutation_type="samples",
+        n_resamples=np.inf, vectorized=True,
+    )  # fmt: skip
+    assert row["p_value"] == pytest.approx(theirs.pvalue)
+
+
+@pytest.mark.parametrize("test", ["randomization", "bootstrap"])
+@pytest.mark.parametrize("alternative", ["two-sided", "greater", "less"])
+def test_draws_give_about_the_p_value_of_t(test, alternative):
+    random = np.random.default_rng(4)
+    n, draws = 300, 10_000
+    base, better = random.random(n), random.random(n) + 0.03
+    lists = pl.DataFrame(
+        {"run": ["a"] * n + ["b"] * n, "query": [*range(n)] * 2, "x": [*base, *better]}
+    )
+    row = pr.compare(lists, baseline="a", test=test, alternative=alternative).row(0, named=True)
+    expected = stats.ttest_rel(better, base, alternative=alternative).pvalue
+    assert 0.01 < expected < 0.99
+    chance = math.sqrt(expected * (1 - expected) / draws)
+    # t itself is an approximation of these, to about a thousandth here.
+    assert row["p_value"] == pytest.approx(expected, abs=3 * chance + 0.004)
+    low, high = stats.ttest_rel(better, base, alternative=alternative).confidence_interval()
+    assert (row["low"], row["high"]) == pytest.approx((low, high), abs=0.003)
+
+
+@pytest.mark.parametrize("test", ["randomization", "bootstrap"])
+def test_draws_never_give_zero_and_do_not_depend_on_order(test):
+    found = pr.compare(LISTS, baseline="old", test=test, replicates=500)
+    assert found["p_value"].min() == pytest.approx(1 / 501)
+    turned = LISTS.sample(fraction=1, shuffle=True, seed=9).lazy()
+    for engine in ("in-memory", "streaming"):
+        again = pr.compare(turned, baseline="old", test=test, replicates=500).collect(engine=engine)
+        assert_frame_equal(again, found, rel_tol=1e-11, abs_tol=1e-12)
+    other = pr.compare(LISTS, metrics=["gm_map"], baseline="old", test=test, seed=1, replicates=500)
+    assert other["p_value"].to_list() != found.filter(metric="gm_map")["p_value"].to_list()
+
+
+@pytest.mark.parametrize("test", ["t", "randomization", "bootstrap", "wilcoxon", "sign"])
+def test_a_run_against_itself(test):
+    twins = pl.concat(
+        [LISTS.filter(run="old"), LISTS.filter(run="old").with_columns(run=pl.lit("x"))]
+    )
+    found = pr.compare(twins, baseline="old", test=test, replicates=100)
+    assert found["p_value"].to_list() == [1.0] * len(METRICS)
+    assert found["effect_size"].to_list() == [None] * len(METRICS)
+    assert found["difference"].abs().max() == 0
+
+
+@pytest.mark.parametrize("test", ["t", "randomization", "bootstrap", "wilcoxon", "sign"])
+def test_margin_is_non_inferiority(test):
+    worse = pl.concat(
+        [
+            LISTS.filter(run="old"),
+            LISTS.filter(run="old").with_columns(
+                pl.col("ap").fill_null(0) - 0.01 * (1 + (pl.col("query") % 7) / 10),
+                run=pl.lit("new"),
+            ),
+        ]
+    )
+    options = {"metrics": ["ap"], "baseline": "old", "test": test, "alternative": "greater"}
+    plain = pr.compare(worse, **options, replicates=500).row(0, named=True)
+    within = pr.compare(worse, **options, replicates=500, margin=0.02).row(0, named=True)
+    assert plain["p_value"] > 0.9
+    assert within["p_value"] < 0.01
+    assert -0.02 < within["low"] < within["difference"]
+    assert within["high"] == math.inf
+    if test == "t":
+        new, old = values(worse, "ap", "new", "old")
+        expected = stats.ttest_rel(new + 0.02, old, alternative="greater").pvalue
+        assert within["p_value"] == pytest.approx(expected, rel=1e-9)
+
+
+def test_margin_of_sums_and_geometric_means_is_in_their_own_scale():
+    for metric in ("num_rel", "gm_map"):
+        lists = LISTS.with_columns(
+            pl.col(metric) + (pl.col("query") % 5 - 2) * (pl.col("run") == "new")
+        )
+        options = {"metrics": [metric], "baseline": "old", "alternative": "greater"}
+        row = pr.compare(lists, **options).filter(run="new").row(0, named=True)
+        # At a margin that equals the lower bound, the test is just at its level.
+        margin = -row["low"]
+        assert margin > 0
+        at = pr.compare(lists, **options, margin=margin).filter(run="new")["p_value"].item()
+        assert at == pytest.approx(0.05, rel=1e-6)
+
+
+def test_moments_give_the_same():
+    lists = LISTS.with_columns(day=pl.col("query") % 4)
+    parts = [
+        pr.moments(part, by="day", run="run", baseline="old")
+        for (_,), part in lists.group_by("day")
+    ]
+    merged = pr.merge(parts)
+    whole = pr.compare(lists, baseline="old")
+    assert_frame_equal(pr.compare(merged, baseline="old"), whole, rel_tol=1e-9)
+    lazily = pr.compare(merged.lazy(), baseline="old", by="day", metrics="ap")
+    expected = pr.compare(lists, baseline="old", by="day", metrics="ap")
+    assert_frame_equal(lazily.collect(engine="streaming"), expected, rel_tol=1e-9)
+    signs = pr.compare(merged, baseline="old", test="sign")
+    assert_frame_equal(signs, pr.compare(lists, baseline="old", test="sign"), rel_tol=1e-9)
+
+
+def test_missing_runs_of_a_part_are_missing():
+    parts = [
+        LISTS.filter(pl.col("query") < 100, pl.col("run") != "new"),
+        LISTS.filter(pl.col("query") >= 100),
+    ]
+    merged = pr.merge([pr.moments(part, run="run", baseline="old") for part in parts])
+    found = pr.compare(merged, baseline="old", metrics="ap")
+    assert found.select("run", "queries", "missing").rows() == [("best", 400, 0), ("new", 300, 100)]
+    assert_frame_equal(
+        found, pr.compare(pl.concat(parts), baseline="old", metrics="ap"), rel_tol=1e-9
+    )
+
+
+def test_weights_and_clusters():
+    lists = LISTS.with_columns(user=pl.col("query") % 40, w=1.0 + pl.col("query") % 3)
+    wide = lists.pivot("run", index=["query", "user", "w"], values="ap").fill_null(0)
+    difference = wide.select("query", "user", "w", d=pl.col("new") - pl.col("old"))
+    for options in ({"weight": "w"}, {"cluster": "user"}, {"weight": "w", "cluster": "user"}):
+        expected = pr.summarize(difference, ["d"], **options).row(0, named=True)
+        found = pr.compare(lists, metrics=["ap"], baseline="old", **options)
+        row = found.filter(run="new").row(0, named=True)
+        assert row["difference"] == pytest.approx(expected["mean"], rel=1e-12)
+        assert (row["low"], row["high"]) == pytest.approx(
+            (expected["low"], expected["high"]), rel=1e-9
+        )
+
+
+@pytest.mark.parametrize("dtype", [pl.Categorical, pl.Enum(["old", "new", "best"])])
+def test_runs_of_other_text_types(dtype):
+    found = pr.compare(LISTS.with_columns(pl.col("run").cast(dtype)), baseline="old")
+    plain = pr.compare(LISTS, baseline="old")
+    keys = ["metric", "run"]
+    assert_frame_equal(
+        found.with_columns(pl.col("run").cast(pl.String)).sort(keys), plain.sort(keys)
+    )
+
+
+def test_runs_of_numbers():
+    lists = LISTS.with_columns(run=pl.col("run").replace_strict({"old": 1, "new": 2, "best": 3}))
+    assert pr.compare(lists, baseline=1, metrics="ap")["run"].to_list() == [2, 3]
+    with pytest.raises(pr.ArgumentError, match="`baseline` must be a value of the column 'run' of"):
+        pr.compare(lists, baseline="1")
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        (
+            {"baseline": "older"},
+            pr.DataError,
+            "no run 'older' in the column 'run'; there are 'best', 'new', 'old'",
+        ),
+        ({"run": "system"}, pr.SchemaError, "no column 'system', which `run` names"),
+        ({"query": "q"}, pr.SchemaError, "no column 'q', which `query` names"),
+        ({"margin": 0.1}, pr.ArgumentError, "`margin` needs a direction"),
+        ({"margin": -0.1, "alternative": "greater"}, pr.ArgumentError, "0 or above"),
+        ({"test": "welch"}, pr.ArgumentError, "`test` must be one of"),
+        ({"correction": "fdr"}, pr.ArgumentError, "`correction` must be one of"),
+        ({"confidence": 1}, pr.ArgumentError, "`confidence` must be"),
+        ({"test": "sign", "cluster": "query"}, pr.ArgumentError, "go with test='t'"),
+    ],
+)
+def test_misuse(options, error, message):
+    with pytest.raises(error, match=message):
+        pr.compare(LISTS, **{"baseline": "old", **options})
+
+
+@pytest.mark.parametrize("engine", ["in-memory", "streaming"])
+def test_a_list_that_stands_twice(engine):
+    twice = pl.concat([LISTS, LISTS.filter(run="new").head(3)])
+    with pytest.raises(pr.DataError, match="6 rows: a list stands more than once.*'run', 'query'"):
+        pr.compare(twice, baseline="old")
+    with pytest.raises(pr.DataError, match="a list stands more than once"):
+        pr.compare(twice.lazy(), baseline="old").collect(engine=engine)
+    of_baseline = pl.concat([LISTS, LISTS.filter(run="old").head(3)])
+    with pytest.raises(pr.DataError, match="a list stands more than once"):
+        pr.compare(of_baseline, baseline="old")
+
+
+def test_only_the_baseline():
+    with pytest.raises(pr.DataError, match="there is only the run 'old'"):
+        pr.compare(LISTS.filter(run="old"), baseline="old")
+
+
+def test_no_query_in_common():
+    apart = LISTS.filter((pl.col("run") == "old") == (pl.col("query") < 200))
+    with pytest.warns(pr.RankWarning, match="no query in common"):
+        found = pr.compare(apart, baseline="old", metrics="ap")
+    assert found.row(0, named=True) | {"missing": 400, "queries": 0, "p_value": None} == found.row(
+        0, named=True
+    )
+
+
+def test_ranks_and_signs_are_warned_of():
+    n = 1200
+    random = np.random.default_rng(0).random(2 * n)
+    lists = pl.DataFrame({"run": ["a"] * n + ["b"] * n, "query": [*range(n)] * 2, "x": random})
+    for test in ("wilcoxon", "sign"):
+        with pytest.warns(pr.RankWarning, match="rejects far too often"):
+            found = pr.compare(lists, baseline="a", test=test)
+        assert "use test='t'" in found["warning"].item()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert "warning" not in pr.compare(lists, baseline="a").columns
+
+
+def test_misuse_with_moments():
+    plain = pr.moments(LISTS, by="run")
+    with pytest.raises(pr.SchemaError, match="the moments have no differences"):
+        pr.compare(plain, baseline="old")
+    paired = pr.moments(LISTS, run="run", baseline="old")
+    with pytest.raises(pr.ArgumentError, match="no lists left for `test='wilcoxon'`"):
+        pr.compare(paired, baseline="old", test="wilcoxon")
+    with pytest.raises(pr.DataError, match="differences from 'old'; found baseline='new'"):
+        pr.compare(paired, baseline="new")
+    with pytest.raises(pr.ArgumentError, match="not split by"):
+        pr.compare(paired, baseline="old", by="metric")
+
+
+def test_does_lambdarank_100_beat_lambdarank_10():
+    lists, baseline = real()
+    found = pr.compare(lists, baseline=baseline, metrics="ndcg@10").filter(run="lambdarank-100")
+    new, old = values(lists, "ndcg@10", "lambdarank-100", baseline)
+    assert found["p_value"].item() == pytest.approx(stats.ttest_rel(new, old).pvalue, rel=1e-9)

@@ -1,0 +1,176 @@
+"""Moments: what they add up, and that parts make the whole."""
+
+import random
+
+import numpy as np
+import polars as pl
+import polars_rank as pr
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from polars.testing import assert_frame_equal
+
+VALUES = st.one_of(st.none(), st.integers(0, 64).map(lambda n: n / 64), st.floats(0, 1))
+
+
+@st.composite
+def tables(draw):
+    """Per-query values of two or three runs in groups, with weights, gaps and missing queries."""
+    rows = []
+    for query in range(draw(st.integers(0, 25))):
+        group = draw(st.sampled_from(["x", "y", None]))
+        weight = draw(st.sampled_from([0.0, 0.5, 1.0, 3.0]))
+        for run in draw(st.sampled_from([["a", "b"], ["a", "b", "c"], ["a"], ["b"]])):
+            values = draw(st.tuples(VALUES, VALUES, st.integers(0, 9)))
+            rows.append((run, query, group, weight, *values))
+    schema = {"run": pl.String, "query": pl.Int64, "group": pl.String, "weight": pl.Float64,
+              "ap": pl.Float64, "own": pl.Float64, "num_rel": pl.Float64}  # fmt: skip
+    return pl.DataFrame(rows, schema, orient="row")
+
+
+def close(left, right):
+    order = [name for name in ("group", "run", "metric") if name in left.columns]
+    assert_frame_equal(left.sort(order), right.sort(order), rel_tol=1e-12, abs_tol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"by": "group"},
+        {"by": ["group", "run"], "weight": "weight"},
+        {"run": "run", "baseline": "a"},
+        {"by": "group", "run": "run", "baseline": "a", "weight": "weight"},
+        {"run": "run", "baseline": "a", "undefined": "skip"},
+    ],
+)
+@settings(max_examples=40)
+@given(lists=tables(), cuts=st.integers(1, 6), seed=st.integers(0, 10**6))
+def test_parts_make_the_whole(options, lists, cuts, seed):
+    place = random.Random(seed)
+    where = {query: place.randrange(cuts) for query in lists["query"].unique()}
+    part = pl.Series([where[query] for query in lists["query"]], dtype=pl.Int64)
+    parts = [pr.moments(lists.filter(part == index), **options) for index in range(cuts)]
+    place.shuffle(parts)
+    whole = pr.moments(lists, **options)
+    merged = pr.merge(parts)
+    close(merged, whole)
+    close(pr.merge(pl.concat([part.lazy() for part in parts])).collect(engine="streaming"), whole)
+
+
+def test_by_hand():
+    lists = pl.DataFrame({"query": [1, 2, 3], "rr": [1.0, 0.5, None], "w": [1.0, 2.0, 1.0]})
+    plain = pr.moments(lists, ["rr"]).row(0, named=True)
+    assert (plain["queries"], plain["undefined"]) == (3, 1)
+    assert plain["mean"] == 0.5  # (1 + 1/2 + 0) / 3
+    assert plain["squares"] == pytest.approx(0.25 + 0 + 0.25)
+    weighed = pr.moments(lists, ["rr"], weight="w", undefined="skip").row(0, named=True)
+    mean = (1 * 1 + 2 * 0.5) / 3
+    assert weighed["counted"] == 2
+    assert weighed["mean"] == pytest.approx(mean)
+    assert weighed["squares"] == pytest.approx((1 - mean) ** 2 + 2 * (0.5 - mean) ** 2)
+    assert weighed["weight_squares"] == 1 + 4
+    assert weighed["deviations"] == pytest.approx((1 - mean) + 4 * (0.5 - mean))
+    assert weighed["unit_squares"] == pytest.approx((1 - mean) ** 2 + 4 * (0.5 - mean) ** 2)
+
+
+def test_nothing_cancels_far_from_zero():
+    values = np.random.default_rng(0).random(1000) + 1e6
+    lists = pl.DataFrame({"query": range(1000), "own": values})
+    merged = pr.merge([pr.moments(part) for part in lists.iter_slices(37)])
+    exact = 1000 * np.var(values - 1e6)
+    assert merged["squares"].item() == pytest.approx(exact, rel=1e-9)
+
+
+def test_constant_values_have_no_spread_whatever_their_weight():
+    lists = pl.DataFrame({"query": range(99), "own": 0.1, "w": np.random.default_rng(0).random(99)})
+    found = pr.summarize(lists, ["own"], weight="w", interval="normal").row(0, named=True)
+    assert (found["std"], found["std_error"]) == (0, 0)
+
+
+def test_files(tmp_path):
+    lists = pl.DataFrame({"query": range(20), "ap": np.random.default_rng(1).random(20)})
+    for index, part in enumerate(lists.iter_slices(7)):
+        pr.write_moments(pr.moments(part), tmp_path / f"{index}.parquet")
+    found = pr.scan_moments(tmp_path / "*.parquet").collect()
+    close(found, pr.moments(lists))
+    metadata = pl.read_parquet_metadata(tmp_path / "0.parquet")["polars_rank.moments"]
+    assert '"metric": ["ap"]' in metadata
+    assert '"format": 1' in metadata
+    # A plain scan of the same files is a table to merge, too.
+    close(pr.merge(pl.read_parquet(tmp_path / "*.parquet")), pr.moments(lists))
+
+
+def test_files_that_are_none(tmp_path):
+    with pytest.raises(pr.SourceError, match="there is no file"):
+        pr.scan_moments(tmp_path / "*.parquet")
+    with pytest.raises(pr.SourceError, match="cannot be read"):
+        pr.scan_moments(tmp_path / "a.parquet")
+    pl.DataFrame({"a": [1]}).write_parquet(tmp_path / "a.parquet")
+    with pytest.raises(pr.SourceError, match="holds no moments"):
+        pr.scan_moments([tmp_path / "a.parquet"])
+    pl.DataFrame({"a": [1]}).write_parquet(
+        tmp_path / "b.parquet", metadata={"polars_rank.moments": '{"format": 99}'}
+    )
+    with pytest.raises(pr.SourceError, match="format 99.*newer"):
+        pr.scan_moments(tmp_path / "b.parquet")
+    with pytest.raises(pr.SchemaError, match="holds no moments"):
+        pr.write_moments(pl.DataFrame({"a": [1]}), tmp_path / "c.parquet")
+
+
+LISTS = pl.DataFrame({"run": ["a", "a", "b", "b"], "query": [1, 2] * 2, "ap": [0.5, 1, 0.25, 1]})
+
+
+def test_other_conventions_are_named():
+    ours, theirs = pr.moments(LISTS), pr.moments(LISTS, conventions=pr.LIGHTGBM)
+    with pytest.raises(pr.DataError, match=r"different conventions.*LightGBM\(.*polars_rank\(\)"):
+        pr.merge([ours, theirs])
+    skipped = pr.moments(LISTS.lazy(), undefined="skip")
+    with pytest.raises(pr.DataError, match=r"polars_rank\(undefined='skip', own='skip'|undefined"):
+        pr.merge([ours.lazy(), skipped]).collect()
+
+
+def test_other_baselines_are_named():
+    of_a, of_b = (pr.moments(LISTS, run="run", baseline=name) for name in "ab")
+    with pytest.raises(pr.DataError, match="different baseline.*'a', 'b'"):
+        pr.merge([of_a, of_b])
+
+
+def test_misuse_of_merge():
+    with pytest.raises(pr.ArgumentError, match="no moments to merge"):
+        pr.merge([])
+    with pytest.raises(pr.SchemaError, match="holds no moments"):
+        pr.merge(LISTS)
+    with pytest.raises(pr.SchemaError, match="different columns"):
+        pr.merge([pr.moments(LISTS), pr.moments(LISTS, by="run")])
+
+
+def test_misuse_of_moments():
+    with pytest.raises(pr.ArgumentError, match="say which column tells runs apart"):
+        pr.moments(LISTS, baseline="a")
+    with pytest.raises(pr.DataError, match="2 rows: NaN or infinite values in the column 'ap'"):
+        pr.moments(LISTS.with_columns(ap=pl.Series([float("nan"), 1, 0, float("inf")])))
+    with pytest.raises(pr.DataError, match="1 rows: weights in the column 'w' are null, negative"):
+        pr.moments(LISTS.with_columns(w=pl.Series([1, -1, 1, 0])), ["ap"], weight="w")
+    with pytest.raises(pr.SchemaError, match="it is a log"):
+        pr.moments(pr.datasets.search_log(3))
+    with pytest.raises(pr.ArgumentError, match="named by `by` and by `run`"):
+        pr.moments(LISTS, by="run", run="run", baseline="a")
+    with pytest.raises(pr.DataError, match="different weights in two runs"):
+        weights = LISTS.with_columns(w=pl.Series([1, 2, 1, 3]))
+        pr.moments(weights, ["ap"], run="run", baseline="a", weight="w")
+
+
+@pytest.mark.parametrize("engine", ["in-memory", "streaming"])
+def test_errors_are_the_same_lazily(engine):
+    broken = LISTS.with_columns(ap=pl.lit(float("nan"))).lazy()
+    with pytest.raises(pr.DataError, match="NaN or infinite values in the column 'ap'"):
+        pr.moments(broken, by="run").collect(engine=engine)
+
+
+def test_streams_in_flat_memory():
+    plan = pr.moments(LISTS.lazy(), by="run").show_graph(
+        engine="streaming", plan_stage="physical", raw_output=True, show=False
+    )
+    assert "group-by" in plan
+    assert "in-memory-map" not in plan

@@ -1,0 +1,260 @@
+"""summarize: the means of evaluate, and intervals that are right."""
+
+import math
+import sys
+
+import numpy as np
+import polars as pl
+import polars_rank as pr
+import pytest
+from polars.testing import assert_frame_equal
+from scipy import stats
+
+METRICS = ["ndcg@10", "ap", "rr@3", "num_rel", "gm_map", "p@5"]
+LOG = pr.datasets.search_log(300, runs=2, seed=5)
+LISTS = pr.per_query(LOG, METRICS, by=["run", "country"]).collect()
+
+
+@pytest.mark.parametrize("undefined", [None, "zero", "skip", "one", "null", {"ap": "one"}])
+@pytest.mark.parametrize("conventions", [pr.POLARS_RANK, pr.LIGHTGBM, pr.CATBOOST])
+def test_means_are_those_of_evaluate(undefined, conventions):
+    lists = pr.per_query(LOG, METRICS, by="run", conventions=conventions)
+    options = {"undefined": undefined, "conventions": conventions}
+    found = pr.summarize(lists, by="run", interval="none", **options).collect()
+    wide = pr.evaluate(LOG, METRICS, by="run", **options).collect()
+    expected = wide.unpivot(METRICS, index="run", variable_name="metric", value_name="mean")
+    assert_frame_equal(
+        found.select("run", "metric", "mean").sort("run", "metric"),
+        expected.sort("run", "metric"),
+        rel_tol=1e-12,
+    )
+    assert found["queries"].unique().to_list() == [300]
+
+
+def test_expressions_of_ones_own_are_skipped():
+    lists = pl.DataFrame({"query": [1, 2], "mine": [0.5, None]})
+    assert pr.summarize(lists)["mean"].to_list() == [0.5]
+    assert pr.summarize(lists, undefined="zero")["mean"].to_list() == [0.25]
+
+
+@pytest.mark.parametrize("engine", ["in-memory", "streaming"])
+def test_t_interval_is_that_of_scipy(engine):
+    found = pr.summarize(LISTS.lazy(), ["ap"], by="country", confidence=0.9).collect(engine=engine)
+    for row in found.iter_rows(named=True):
+        values = LISTS.filter(country=row["country"])["ap"].fill_null(0).to_numpy()
+        assert row["std"] == pytest.approx(values.std(ddof=1), rel=1e-9)
+        assert row["std_error"] == pytest.approx(stats.sem(values), rel=1e-9)
+        expected = stats.ttest_1samp(values, 0).confidence_interval(0.9)
+        assert (row["low"], row["high"]) == pytest.approx(tuple(expected), rel=1e-9)
+
+
+def test_normal_interval():
+    row = pr.summarize(LISTS, ["ap"], interval="normal").row(0, named=True)
+    low, high = stats.norm.interval(0.95, row["mean"], row["std_error"])
+    assert (row["low"], row["high"]) == pytest.approx((low, high), rel=1e-9)
+
+
+def test_sequence_is_the_formula():
+    row = pr.summarize(LISTS, ["ap"], interval="sequence").row(0, named=True)
+    n, alpha = row["queries"], 0.05
+    rho2 = (-2 * math.log(alpha) + math.log(-2 * math.log(alpha) + 1)) / 1000
+    sigma = row["std_error"] * math.sqrt(n)
+    width = sigma * math.sqrt(
+        2 * (n * rho2 + 1) / (n**2 * rho2) * math.log(math.sqrt(n * rho2 + 1) / alpha)
+    )
+    assert row["high"] - row["mean"] == pytest.approx(width, rel=1e-9)
+    assert row["mean"] - row["low"] == pytest.approx(width, rel=1e-9)
+
+
+def test_weights_are_repeated_lists_but_for_the_number_of_units():
+    weighed = LISTS.with_columns(w=(pl.col("p@5") * 5 + 1).cast(pl.Int64))
+    mean = pr.summarize(weighed, ["ap"], weight="w").row(0, named=True)["mean"]
+    repeated = weighed.select(pl.col("ap").repeat_by("w").explode())
+    assert mean == pytest.approx(repeated["ap"].fill_null(0).mean(), rel=1e-12)
+
+
+def test_cluster_robust_error_is_that_of_statsmodels():
+    sm = pytest.importorskip("statsmodels.api")
+    lists = LISTS.with_columns(user=pl.col("query") % 37, w=1.0 + pl.col("query") % 4)
+    y = lists["ap"].fill_null(0).to_numpy()
+    users = lists["user"].to_numpy()
+    for weight in (None, "w"):
+        weights = np.ones(len(y)) if weight is None else lists["w"].to_numpy()
+        model = sm.WLS(y, np.ones((len(y), 1)), weights=weights)
+        fit = model.fit(
+            cov_type="cluster", cov_kwds={"groups": users, "use_correction": False}, use_t=True
+        )
+        found = pr.summarize(lists, ["ap"], weight=weight, cluster="user").row(0, named=True)
+        # statsmodels without its correction divides by the clusters, not by one less.
+        expected = fit.bse[0] * math.sqrt(37 / 36)
+        assert found["std_error"] == pytest.approx(expected, rel=1e-9)
+        assert found["mean"] == pytest.approx(fit.params[0], rel=1e-9)
+        width = stats.t.ppf(0.975, 36) * expected
+        assert found["high"] - found["mean"] == pytest.approx(width, rel=1e-9)
+
+
+def test_sums_and_geometric_means_have_intervals_of_their_own_scale():
+    rows = {row["metric"]: row for row in pr.summarize(LISTS).iter_rows(named=True)}
+    total = LISTS["num_rel"]
+    low, high = stats.ttest_1samp(total, 0).confidence_interval()
+    assert rows["num_rel"]["mean"] == total.sum()
+    assert (rows["num_rel"]["low"], rows["num_rel"]["high"]) == pytest.approx(
+        (low * 600, high * 600), rel=1e-9
+    )
+    logs = LISTS["gm_map"].fill_null(math.log(1e-5))
+    low, high = stats.ttest_1samp(logs, 0).confidence_interval()
+    assert (rows["gm_map"]["low"], rows["gm_map"]["high"]) == pytest.approx(
+        (math.exp(low), math.exp(high)), rel=1e-9
+    )
+
+
+@pytest.mark.parametrize("interval", ["bootstrap", "studentized"])
+@pytest.mark.parametrize("options", [{}, {"cluster": "user"}, {"weight": "w"}])
+def test_bootstrap_depends_on_queries_alone(interval, options):
+    lists = LISTS.with_columns(
+        user=pl.format("u{}", pl.col("query") % 50), w=1.0 + pl.col("query") % 3
+    )
+    options = {"metrics": ["ap", "rr@3"], "by": "run", "interval": interval, **options}
+    options["replicates"] = 200
+    whole = pr.summarize(lists, **options)
+    turned = lists.sample(fraction=1, shuffle=True, seed=3)
+    pieces = pl.concat([part.lazy() for part in turned.iter_slices(77)], rechunk=False)
+    for engine in ("in-memory", "streaming"):
+        again = pr.summarize(pieces, **options).collect(engine=engine)
+        assert_frame_equal(again, whole, rel_tol=1e-11)
+    other = pr.summarize(lists, **options, seed=1)
+    assert other["low"].to_list() != whole["low"].to_list()
+    narrow = pr.summarize(lists.with_columns(pl.col("query").cast(pl.Int32)), **options)
+    assert_frame_equal(narrow, whole, rel_tol=1e-11)
+
+
+def test_bootstrap_is_that_of_scipy_within_chance():
+    values = LISTS.filter(run="run2" if "run2" in LISTS["run"] else LISTS["run"][0])
+    x = values["ap"].fill_null(0).to_numpy()
+    n = 4000
+    found = pr.summarize(values, ["ap"], interval="bootstrap", replicates=n).row(0, named=True)
+    theirs = stats.bootstrap(
+        (x,), np.mean, n_resamples=n, method="percentile", rng=np.random.default_rng(0)
+    ).confidence_interval
+    # The standard error of a quantile of n draws from about a normal distribution, twice.
+    chance = stats.sem(x) * math.sqrt(0.025 * 0.975 / n) / stats.norm.pdf(1.96) * math.sqrt(2)
+    assert abs(found["low"] - theirs.low) < 3 * chance
+    assert abs(found["high"] - theirs.high) < 3 * chance
+
+
+def test_poisson_draws_have_the_right_distribution():
+    from polars_rank.statistics.resampling import _hashes, _poisson_counts
+
+    bits = _hashes(np, np.arange(500, dtype=np.uint64), 500, 7)
+    counts = _poisson_counts(np)[bits.view(np.uint16)]
+    observed = np.bincount(counts.astype(int).ravel(), minlength=6)[:6]
+    expected = stats.poisson.pmf(range(6), 1) * counts.size
+    assert (abs(observed - expected) < 4 * np.sqrt(expected)).all()
+    # Neither neighbouring queries nor neighbouring replicates go together.
+    assert abs(np.corrcoef(counts[:-1].ravel(), counts[1:].ravel())[0, 1]) < 4 / 1000
+    assert abs(np.corrcoef(counts[:, :-1].ravel(), counts[:, 1:].ravel())[0, 1]) < 4 / 1000
+
+
+def test_keys_of_strings_do_not_change():
+    from polars_rank.statistics.keys import query_key
+
+    frame = pl.DataFrame({"a": ["x", "y"], "b": [1, 2]})
+    key = query_key(["a", "b"], [pl.String(), pl.Int64()])
+    assert frame.select(key).to_series().n_unique() == 2
+    categories = frame.with_columns(pl.col("a").cast(pl.Categorical))
+    other = query_key(["a", "b"], [pl.Categorical(), pl.Int64()])
+    assert categories.select(other).to_series().to_list() == frame.select(key).to_series().to_list()
+
+
+def test_quantiles():
+    found = pr.summarize(LISTS, ["ap"], by="run", quantiles=[0.1, 0.5])
+    for row in found.iter_rows(named=True):
+        values = LISTS.filter(run=row["run"])["ap"].fill_null(0)
+        assert row["q0.5"] == pytest.approx(values.median())
+        assert row["q0.1"] == pytest.approx(np.quantile(values, 0.1))
+
+
+def test_moments_give_the_same():
+    whole = pr.summarize(LISTS, by="run")
+    merged = pr.merge([pr.moments(part, by=["run", "country"]) for part in LISTS.iter_slices(50)])
+    found = pr.summarize(merged, by="run")
+    assert_frame_equal(found, whole, rel_tol=1e-11)
+    assert_frame_equal(pr.summarize(merged, "ap"), pr.summarize(LISTS, "ap"), rel_tol=1e-11)
+    paired = pr.moments(LISTS, run="run", baseline=LISTS["run"][0], by="country")
+    assert_frame_equal(pr.summarize(paired, by="run"), whole, rel_tol=1e-11)
+
+
+def test_no_lists():
+    empty = LISTS.clear()
+    assert pr.summarize(empty, ["ap"]).row(0)[:4] == ("ap", 0, 0, None)
+    assert pr.summarize(empty, ["ap"], by="run").is_empty()
+    one = pr.summarize(LISTS.head(1), ["p@5"]).row(0, named=True)
+    assert one["mean"] is not None
+    assert [one[name] for name in ("std", "std_error", "low", "high")] == [None] * 4
+    weightless = LISTS.with_columns(w=pl.lit(0.0))
+    assert pr.summarize(weightless, ["ap"], weight="w")["mean"].to_list() == [None]
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"confidence": 95}, pr.ArgumentError, "`confidence` must be a number between 0 and 1"),
+        ({"interval": "z"}, pr.ArgumentError, "`interval` must be one of 't'"),
+        ({"metrics": "map"}, pr.SchemaError, "no column 'map', which `metrics` names"),
+        ({"metrics": []}, pr.ArgumentError, "`metrics` is empty"),
+        ({"metrics": ["ap", "ap"]}, pr.ArgumentError, "two parts to play"),
+        ({"metrics": ["country"]}, pr.SchemaError, "must be numeric"),
+        ({"by": "ap", "metrics": "ap"}, pr.ArgumentError, "two parts to play"),
+        ({"quantiles": [5]}, pr.ArgumentError, "numbers from 0 to 1; found 5"),
+        ({"quantiles": [0.5], "cluster": "country"}, pr.ArgumentError, "leave out `weight`"),
+        ({"interval": "bootstrap", "query": "user"}, pr.SchemaError, "no column 'user'"),
+        ({"interval": "bootstrap", "replicates": 0}, pr.ArgumentError, "`replicates`"),
+        ({"weight": "traffic"}, pr.SchemaError, "no column 'traffic', which `weight` names"),
+    ],
+)
+def test_misuse(options, error, message):
+    with pytest.raises(error, match=message):
+        pr.summarize(LISTS, **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"weight": "queries"}, "no lists left for `weight`"),
+        ({"cluster": "run"}, "no lists left for `cluster`"),
+        ({"interval": "bootstrap"}, "draws lists"),
+        ({"undefined": "skip"}, "settled in moments"),
+        ({"by": "metric"}, "not split by 'metric'"),
+    ],
+)
+def test_misuse_with_moments(options, message):
+    with pytest.raises(pr.ArgumentError, match=message):
+        pr.summarize(pr.moments(LISTS, by="run"), **options)
+
+
+def test_moments_of_other_metrics():
+    with pytest.raises(pr.DataError, match="no moments of the metric 'rr'; there are .'ndcg@10'"):
+        pr.summarize(pr.moments(LISTS), ["rr"])
+
+
+def test_few_lists_are_warned_of():
+    with pytest.warns(pr.RankWarning, match="1 intervals .'normal'. stand on fewer than 30"):
+        pr.summarize(LISTS.head(20), ["ap"], interval="normal")
+
+
+@pytest.mark.parametrize("missing", ["scipy", "numpy"])
+def test_without_the_extra(missing, monkeypatch):
+    monkeypatch.setitem(sys.modules, missing, None)
+    interval = {"scipy": "t", "numpy": "bootstrap"}[missing]
+    with pytest.raises(pr.MissingExtraError, match=r"polars_rank\[stats\]"):
+        pr.summarize(LISTS, interval=interval)
+    for plain in ("normal", "sequence", "none"):
+        assert pr.summarize(LISTS, interval=plain).height == len(METRICS)
+
+
+def test_streams_in_flat_memory():
+    for interval in ("t", "normal"):
+        plan = pr.summarize(LISTS.lazy(), by="run", interval=interval).show_graph(
+            engine="streaming", plan_stage="physical", raw_output=True, show=False
+        )
+        assert "in-memory-map" not in plan
