@@ -231,8 +231,9 @@ def test_without_the_extra(tmp_path: Path, package: str) -> None:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+@pytest.mark.parametrize("sent", ["SIGINT", "SIGTERM", "SIGHUP"])
 @pytest.mark.parametrize("layout", ["sorted", "shuffled"])
-def test_interrupted(tmp_path: Path, layout: str) -> None:
+def test_ended_by_a_signal(tmp_path: Path, layout: str, sent: str) -> None:
     log, spill, output = tmp_path / "log.parquet", tmp_path / "spill", tmp_path / "lists.parquet"
     spill.mkdir()
     search_log(75_000, 20).sink_parquet(log)  # three million rows
@@ -255,12 +256,27 @@ def test_interrupted(tmp_path: Path, layout: str) -> None:
     parts = [tmp_path, *([spill] if layout == "shuffled" else [])]
     while process.poll() is None and not all(_busy(folder) for folder in parts):
         time.sleep(0.01)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(signal.Signals[sent])
     out, err = process.communicate(timeout=60)
-    assert process.returncode == 130
+    assert process.returncode == {"SIGINT": 130, "SIGTERM": 143, "SIGHUP": 129}[sent]
     assert (out, err) == ("", "Interrupted; nothing was written.\n")
     assert sorted(file.name for file in tmp_path.iterdir()) == ["log.parquet", "spill"]
     assert list(spill.iterdir()) == []
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+def test_a_hangup_that_is_to_be_ignored_is(log: Path, tmp_path: Path) -> None:
+    """As by `nohup`."""
+    process = start(
+        "evaluate", log, "-m", "rr", "--by", "run", "--format", "json",
+        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN),
+    )  # fmt: skip
+    while process.poll() is None:
+        process.send_signal(signal.SIGHUP)
+        time.sleep(0.01)
+    out, err = process.communicate()
+    assert (process.returncode, err) == (0, "")
+    assert len(json.loads(out)) == 2
 
 
 def _busy(folder: Path) -> bool:

@@ -1,9 +1,11 @@
 """The commands of `polars-rank`; each is a few calls of the library."""
 # ruff: noqa: A002, B006, FBT002
-# typer reads the options off the signatures: names, defaults, lists and switches.
+# typer reads the options off the signatures: names, defaults, lists and switches. What it reads
+# as their types must exist when the program runs.
 
 from __future__ import annotations
 
+import re
 import sys
 from contextlib import contextmanager
 from importlib.metadata import version
@@ -18,15 +20,27 @@ from rich.table import Table
 
 from polars_rank import progress as bars
 from polars_rank.cli import INTERRUPTED, MISUSED
+from polars_rank.cli.sources import refuse_to_replace, scan
+from polars_rank.conventions import (
+    POLARS_RANK,
+    PRESETS,
+    SKLEARN,
+    TREC_EVAL,
+    Conventions,
+    Queries,
+    Undefined,
+    Unjudged,
+)
 from polars_rank.datasets import search_log
-from polars_rank.errors import ArgumentError, RankError
+from polars_rank.errors import ArgumentError, RankError, hint
 from polars_rank.evaluation import evaluate as means_of
 from polars_rank.evaluation import per_query as lists_of
 from polars_rank.logs.files import new_file
 from polars_rank.logs.judgments import join_judgments
-from polars_rank.logs.parquet import scan_log
-from polars_rank.logs.trec import scan_qrels, scan_trec_run
+from polars_rank.logs.parquet import Layout
+from polars_rank.logs.trec import Negative, scan_qrels, scan_trec_run
 from polars_rank.measures.catalogue import metrics as catalogue
+from polars_rank.ranking import Duplicates, Ties
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -38,19 +52,42 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-# What typer reads as the type of an option must exist when the program runs.
 Format = Literal["table", "csv", "json", "parquet"]
-Ties = Literal["doc", "doc_ascending", "best", "worst", "input", "expected"]
-Undefined = Literal["zero", "skip", "one", "null"]
-Duplicates = Literal["error", "max", "first"]
-Layout = Literal["auto", "sorted", "adjacent", "shuffled"]
 
-_FORMATS: dict[str, Format] = {".csv": "csv", ".json": "json", ".parquet": "parquet"}
+_FORMATS: dict[str, Format] = {
+    "": "table",
+    ".txt": "table",
+    ".csv": "csv",
+    ".json": "json",
+    ".parquet": "parquet",
+}
 
 Qrels = Annotated[list[Path], typer.Option(help="TREC judgments, instead of a log.")]
 Run = Annotated[list[Path], typer.Option(help="TREC run, instead of a log.")]
 Fractional = Annotated[
     bool, typer.Option("--fractional", help="Labels of --qrels may be fractions.")
+]
+NegativeOption = Annotated[
+    Negative, typer.Option("--negative", help="What labels below 0 in --qrels are.")
+]
+TiesOption = Annotated[Ties | None, typer.Option("--ties", help="The order of tied scores.")]
+UndefinedOption = Annotated[
+    Undefined | None,
+    typer.Option("--undefined", help="What undefined values count as; zero by default."),
+]
+QueriesOption = Annotated[
+    Queries | None, typer.Option("--queries", help="Which queries count; all by default.")
+]
+UnjudgedOption = Annotated[
+    Unjudged | None, typer.Option("--unjudged", help="What documents without a label are.")
+]
+DuplicatesOption = Annotated[
+    Duplicates,
+    typer.Option("--duplicates", help="What to do with documents that repeat in a list."),
+]
+LayoutOption = Annotated[
+    Layout | None,
+    typer.Option("--layout", help="How the rows of a log lie; found out by default."),
 ]
 Force = Annotated[bool, typer.Option("--force", help="Replace the output if it is there already.")]
 Progress = Annotated[bool, typer.Option(help="Show a bar on a terminal when it takes long.")]
@@ -79,7 +116,10 @@ def _options(
 def evaluate(
     logs: Annotated[
         list[str] | None,
-        typer.Argument(metavar="LOG...", help="Parquet files, directories, patterns or URLs."),
+        typer.Argument(
+            metavar="LOG...",
+            help="Parquet files, directories, patterns or URLs; or CSV, NDJSON, Arrow files.",
+        ),
     ] = None,
     metrics: Annotated[
         list[str], typer.Option("--metrics", "-m", help='Names, as in "ndcg@10 ap rr".')
@@ -92,16 +132,20 @@ def evaluate(
     qrels: Qrels = [],
     run: Run = [],
     fractional: Fractional = False,
-    ties: Annotated[Ties | None, typer.Option(help="The order of tied scores.")] = None,
-    relevant: Annotated[float, typer.Option(help="The lowest relevant label.")] = 1,
-    undefined: Annotated[
-        Undefined, typer.Option(help="What undefined values count as in the means.")
-    ] = "zero",
-    duplicates: Annotated[
-        Duplicates, typer.Option(help="What to do with documents that repeat in a list.")
-    ] = "error",
+    negative: NegativeOption = "unjudged",
+    conventions: Annotated[
+        str | None, typer.Option(help='Whose definitions to follow, as "trec_eval", "LightGBM".')
+    ] = None,
+    ties: TiesOption = None,
+    relevant: Annotated[
+        float | None, typer.Option(help="The lowest relevant label; 1 by default.")
+    ] = None,
+    unjudged: UnjudgedOption = None,
+    queries: QueriesOption = None,
+    undefined: UndefinedOption = None,
+    duplicates: DuplicatesOption = "error",
     per_query: Annotated[bool, typer.Option("--per-query", help="One row per query.")] = False,
-    layout: Annotated[Layout, typer.Option(help="How the rows of a log lie.")] = "auto",
+    layout: LayoutOption = None,
     memory: Annotated[
         str | None, typer.Option(help='For shuffled logs: memory to sort in, as "2GB".')
     ] = None,
@@ -111,36 +155,40 @@ def evaluate(
     force: Force = False,
 ) -> None:
     """Evaluate a log: the mean of each metric, or a row for each query."""
-    with _one_message():
-        names, groups, queries = split_names(metrics), split_names(by), split_names(query)
+    with _one_message(*(logs or [])):
+        names, groups, keys = split_names(metrics), split_names(by), split_names(query)
+        for key in keys:
+            if key in groups:
+                _misused(f"--by names {key!r}, which is the query; for a row of each, --per-query")
         shape = _format(format, output)
+        if force:
+            refuse_to_replace(output, [*(logs or []), *qrels, *run])
+        options: dict[str, Any] = {
+            "conventions": preset(conventions),
+            "query": keys,
+            "doc": doc or None,
+            "score": score,
+            "label": label,
+            "ties": ties,
+            "relevant": relevant,
+            "unjudged": unjudged,
+            "queries": queries,
+            "duplicates": duplicates,
+        }
+        if undefined is not None:
+            options["undefined"] = undefined
         if qrels or run:
             if logs or not (qrels and run):
                 _misused("give either a LOG, or both --qrels and --run")
             groups = groups or ["run"]
-            log = join_judgments(scan_trec_run(run), scan_qrels(qrels, fractional=fractional))
+            judgments = scan_qrels(qrels, fractional=fractional, negative=negative)
+            log = join_judgments(scan_trec_run(run), judgments)
         elif not logs:
             _misused("give a LOG, or --qrels and --run")
         else:
-            log = scan_log(
-                logs, query=queries, by=groups, layout=layout, memory=memory, progress=progress
-            )
-        options: dict[str, Any] = {
-            "query": queries,
-            "doc": doc or None,
-            "score": score,
-            "label": label,
-            "by": groups,
-            "ties": ties,
-            "relevant": relevant,
-            "duplicates": duplicates,
-        }
-        result = (
-            lists_of(log, names, **options)
-            if per_query
-            else means_of(log, names, undefined=undefined, **options)
-        )
-        _put(result, shape, output, force=force)
+            log = scan(logs, query=keys, by=groups, layout=layout, memory=memory, progress=progress)
+        evaluated = lists_of if per_query else means_of
+        _put(evaluated(log, names, by=groups, **options), shape, output, force=force)
 
 
 @app.command()
@@ -167,15 +215,19 @@ def convert(
     qrels: Qrels = [],
     run: Run = [],
     fractional: Fractional = False,
+    negative: NegativeOption = "unjudged",
     force: Force = False,
 ) -> None:
     """Turn TREC files into Parquet: a run, judgments, or both joined into one long table."""
     with _one_message():
         if not (qrels or run):
             _misused("give --qrels, --run, or both")
+        _refuse_other_formats(output)
+        if force:
+            refuse_to_replace(output, [*qrels, *run])
         frames = [
             *([scan_trec_run(run)] if run else []),
-            *([scan_qrels(qrels, fractional=fractional)] if qrels else []),
+            *([scan_qrels(qrels, fractional=fractional, negative=negative)] if qrels else []),
         ]
         table = frames[0] if len(frames) == 1 else join_judgments(*frames)
         keys = [name for name in ("run", "query") if name in table.collect_schema()]
@@ -194,6 +246,7 @@ def generate(
 ) -> None:
     """Generate a realistic search log, to try the other commands on."""
     with _one_message():
+        _refuse_other_formats(output)
         log = search_log(queries, docs_per_query, runs=runs, seed=seed)
         _put(bars.watch(log) if progress else log, "parquet", output, force=force)
 
@@ -216,15 +269,42 @@ def split_names(texts: Iterable[str]) -> list[str]:
     return [name for name in names if name]
 
 
+def preset(name: str | None) -> Conventions:
+    """Return the conventions of that name, as they or their tool are called, in any case.
+
+    Examples
+    --------
+    >>> [preset(name).name for name in ("sklearn", "trec_eval_9", "LightGBM", "ir-measures")]
+    ['scikit-learn', 'trec_eval 9', 'LightGBM', 'ir_measures']
+    """
+    if name is None:
+        return POLARS_RANK
+    known = {_letters(one.name): one for one in (POLARS_RANK, *PRESETS)}
+    known |= {"treceval": TREC_EVAL, "sklearn": SKLEARN}
+    if _letters(name) not in known:
+        names = [one.name for one in known.values()]
+        choices = ", ".join(map(repr, dict.fromkeys(names)))
+        _misused(f"--conventions must be one of {choices}; found {name!r}.{hint(name, names)}")
+    return known[_letters(name)]
+
+
+def _letters(name: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", name.lower())
+
+
 @contextmanager
-def _one_message() -> Iterator[None]:
-    """End the program with one clear message where something goes wrong."""
+def _one_message(*files: str) -> Iterator[None]:
+    """End the program with one clear message where something goes wrong; of Polars, with files."""
     try:
         yield
     except BrokenPipeError:  # whoever reads our output has had enough
         raise
-    except (RankError, pl.exceptions.PolarsError, OSError) as error:
-        _end(str(error).partition("\n\nThis error occurred")[0])
+    except RankError as error:
+        _end(str(error))
+    except (pl.exceptions.PolarsError, OSError) as error:
+        message = str(error).partition("\n\nThis error occurred")[0]
+        read = [file for file in files if file not in message]
+        _end(f"{message}; reading {', '.join(read)}" if read else message)
     except pl.exceptions.PanicException as error:  # not an Exception
         _end(f"Polars failed ({error}); are the files whole?")
     except KeyboardInterrupt:
@@ -248,7 +328,16 @@ def _format(format: Format | None, output: Path | None) -> Format:
         _misused("the format parquet needs a file; name it with --output")
     if format is not None or output is None:
         return format or "table"
-    return _FORMATS.get(output.suffix, "table")
+    ending = output.suffix.lower()
+    if ending not in _FORMATS:
+        known = ", ".join(filter(None, _FORMATS))
+        _misused(f"the name of --output must end in {known}, or give --format; found '{output}'")
+    return _FORMATS[ending]
+
+
+def _refuse_other_formats(output: Path) -> None:
+    if output.suffix.lower() not in ("", ".parquet", ".pq"):
+        _misused(f"the name of OUT must end in .parquet, as that is written; found '{output}'")
 
 
 def _put(result: pl.LazyFrame, shape: Format, output: Path | None, *, force: bool) -> None:

@@ -9,6 +9,7 @@ import socket
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 from threading import Lock, Thread
 from typing import Any, NoReturn
@@ -18,24 +19,31 @@ from polars_rank.cli import INTERRUPTED, MISUSED
 from polars_rank.errors import missing_extra
 from polars_rank.logs.files import discard_parts
 
-#: Seconds after Ctrl-C until the process ends even if Polars is deep in one long operation.
+#: Seconds after a signal until the process ends even if Polars is deep in one long operation.
 PATIENCE = 1.0
+
+#: What ends the process from outside: Ctrl-C, `kill`, and a terminal that is closed.
+_SIGNALS = [
+    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
+]
 
 _ENDING = Lock()
 
 
 def main() -> NoReturn:
-    """Run the command line; temporary files are gone when it ends, also by Ctrl-C.
+    """Run the command line; temporary files are gone when it ends, also by a signal.
 
-    Exit codes: 0 when all went well, 2 for wrong usage or input, 130 for Ctrl-C.
+    Exit codes: 0 when all went well, 2 for wrong usage or input, 128 and the number of the signal
+    for one of those that end it: 130 for Ctrl-C, 143 for SIGTERM, 129 for SIGHUP.
     """
     folder = Path(tempfile.mkdtemp(prefix="polars_rank-"))
     tempfile.tempdir = str(folder)
-    _heed_interrupts(folder)
+    received: list[int] = []
+    _heed_signals(folder, received)
     try:
         code = _run()
         if code == INTERRUPTED:
-            _end_now(folder)
+            _end_now(folder, received)
     finally:
         _clear(folder)
     sys.exit(code)
@@ -56,40 +64,48 @@ def _run() -> int | str | None:
     return 0
 
 
-def _heed_interrupts(folder: Path) -> None:
-    """End the process soon after Ctrl-C, whatever it is doing."""
-    signal.signal(signal.SIGINT, _interrupt_once)
+def _heed_signals(folder: Path, received: list[int]) -> None:
+    """End the process soon after a signal, whatever it is doing."""
+
+    def interrupt(number: int, _frame: Any) -> None:
+        received.append(number)
+        for each in _SIGNALS:  # another one would cut short the clean-up
+            signal.signal(each, signal.SIG_IGN)
+        # For one Ctrl-C, Polars raises a KeyboardInterrupt as Python does here.
+        if not isinstance(sys.exc_info()[1], KeyboardInterrupt):
+            raise KeyboardInterrupt
+
+    for number in _SIGNALS:
+        # `nohup` has a process ignore that its terminal is closed.
+        if number == signal.SIGINT or signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, interrupt)
     hears, tells = socket.socketpair()
     tells.setblocking(False)  # noqa: FBT003  (the name says it)
     signal.set_wakeup_fd(tells.detach())
 
     def wait() -> None:
-        hears.recv(1)
+        while (number := hears.recv(1)[0]) not in _SIGNALS:
+            pass
+        received.append(number)
         time.sleep(PATIENCE)
-        _end_now(folder)
+        _end_now(folder, received)
 
     Thread(target=wait, daemon=True).start()
 
 
-def _interrupt_once(_signal: int, _frame: Any) -> None:
-    # For one Ctrl-C, Polars raises a KeyboardInterrupt as Python does here: the second one
-    # would cut short the clean-up after the first.
-    if not isinstance(sys.exc_info()[1], KeyboardInterrupt):
-        raise KeyboardInterrupt
-
-
-def _end_now(folder: Path) -> NoReturn:
+def _end_now(folder: Path, received: list[int]) -> NoReturn:
     """Clean up, say so, and end without waiting for the threads of Polars."""
     with _ENDING:
         progress.close()
         discard_parts()
         _clear(folder)
-        print("Interrupted; nothing was written.", file=sys.stderr, flush=True)  # noqa: T201
-        os._exit(INTERRUPTED)
+        with suppress(OSError):  # the terminal may be closed
+            print("Interrupted; nothing was written.", file=sys.stderr, flush=True)  # noqa: T201
+        os._exit(128 + received[0] if received else INTERRUPTED)
 
 
 def _clear(folder: Path) -> None:
-    # After Ctrl-C, a thread may go on writing for a moment.
+    # After a signal, a thread may go on writing for a moment.
     for _ in range(20):
         shutil.rmtree(folder, ignore_errors=True)
         if not folder.exists():

@@ -1,4 +1,4 @@
-"""Lines of text files, plain or compressed: each with its number and its file.
+"""Text files: which there are, and their lines, each with its number and its file.
 
 Files are read here and not by Polars, so that what is wrong with one is an error that names it,
 and so that a line at fault is known by its number.
@@ -10,17 +10,20 @@ import bz2
 import gzip
 import lzma
 import zlib
+from glob import glob
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
 import polars as pl
 from polars.io.plugins import register_io_source
 
 from polars_rank.columns import OWN
-from polars_rank.errors import SourceError
+from polars_rank.errors import ArgumentError, SourceError, hint
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+
+Paths: TypeAlias = "str | Path | Sequence[str | Path]"
 
 #: The line, its number from 1, and the file that it stands in.
 LINE, NUMBER, PATH = (OWN + name for name in ("line", "number", "path"))
@@ -48,6 +51,44 @@ _OPENERS: dict[bytes, Callable[[str], Any]] = {
     b"\xfd7zXZ\x00": lzma.open,
     b"\x28\xb5\x2f\xfd": _open_zstd,
 }
+
+
+def text_files(paths: Paths) -> list[str]:
+    """Return the files that paths and patterns stand for, in order.
+
+    Parameters
+    ----------
+    paths
+        A file, a pattern such as "runs/*.txt", a URL, or several. A name that is there is that
+        file, also if it looks like a pattern.
+
+    Raises
+    ------
+    ArgumentError
+        If there are no paths.
+    SourceError
+        If there is no such file, or it is a directory.
+    """
+    given = [paths] if isinstance(paths, (str, Path)) else list(paths)
+    if not given:
+        message = "`path` must name at least one file; found none"
+        raise ArgumentError(message)
+    return [file for name in given for file in _matches(str(name))]
+
+
+def _matches(name: str) -> list[str]:
+    if "://" in name:
+        return [name]  # on object storage, which Polars looks into
+    path = Path(name).expanduser()
+    if path.is_dir():
+        message = f"{name!r} is a directory; name the files in it, as in {str(path / '*')!r}"
+        raise SourceError(message)
+    files = [str(path)] if path.exists() else sorted(glob(str(path), recursive=True))  # noqa: PTH207
+    if not files:
+        beside = [file.name for file in path.parent.iterdir()] if path.parent.is_dir() else []
+        message = f"there is no file {name!r}.{hint(path.name, beside)}"
+        raise SourceError(message)
+    return files
 
 
 def scan_lines(files: Sequence[str]) -> pl.LazyFrame:

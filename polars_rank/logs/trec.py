@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from glob import glob
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
@@ -12,16 +11,14 @@ from polars import col
 
 from polars_rank.arguments import one_of
 from polars_rank.columns import OWN, lazy, schema_of
-from polars_rank.errors import ArgumentError, DataError, SchemaError, SourceError, hint
+from polars_rank.errors import DataError, SchemaError
 from polars_rank.logs.files import new_file
-from polars_rank.logs.lines import LINE, NUMBER, PATH, scan_lines
+from polars_rank.logs.lines import LINE, NUMBER, PATH, Paths, scan_lines, text_files
 from polars_rank.validation import refuse, require
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from typing import Any
 
-Paths: TypeAlias = "str | Path | Sequence[str | Path]"
 Negative: TypeAlias = Literal["unjudged", "keep"]
 
 _RUN = ("query", "iteration", "doc", "rank", "score", "run")
@@ -309,7 +306,7 @@ def _scan(path: Paths, layout: tuple[str, ...], number: str, dtype: pl.DataType)
     field = {name: col(_FIELDS).list.get(i, null_on_oob=True) for i, name in enumerate(layout)}
     value = field.pop(number).cast(dtype, strict=False).alias(number)
     return (
-        scan_lines(_files(path))
+        scan_lines(text_files(path))
         .with_columns(fields.alias(_FIELDS))
         .filter(~field["query"].str.starts_with("#"))  # null, which is left out, without fields
         .select(LINE, NUMBER, PATH, value, col(_FIELDS).list.len(), **field)
@@ -336,30 +333,6 @@ def _refuse_malformed(lines: pl.DataFrame, layout: tuple[str, ...], number: str)
         f"{'; pass fractional=True for labels such as 0.5' if whole else ''}"
     )
     raise DataError(msg)
-
-
-def _files(path: Paths) -> list[str]:
-    """Return the files that paths and patterns stand for."""
-    given = [path] if isinstance(path, (str, Path)) else list(path)
-    if not given:
-        msg = "`path` must name at least one file; found none"
-        raise ArgumentError(msg)
-    return [file for name in given for file in _matches(str(name))]
-
-
-def _matches(name: str) -> list[str]:
-    if "://" in name:
-        return [name]  # on object storage, which Polars looks into
-    path = Path(name).expanduser()
-    if path.is_dir():
-        msg = f"{name!r} is a directory; name the files in it, as in {str(path / '*')!r}"
-        raise SourceError(msg)
-    files = [str(path)] if path.exists() else sorted(glob(str(path), recursive=True))  # noqa: PTH207
-    if not files:
-        beside = [file.name for file in path.parent.iterdir()] if path.parent.is_dir() else []
-        msg = f"there is no file {name!r}.{hint(path.name, beside)}"
-        raise SourceError(msg)
-    return files
 
 
 def _check(schema: pl.Schema, query: str, doc: str, number: str) -> None:
