@@ -52,9 +52,11 @@ from polars_rank.reporting.curves import pr_curve, rank_curve
 from polars_rank.reporting.words import explain, explain_difference
 from polars_rank.statistics.bounds import judgment_bounds, tie_bands
 from polars_rank.statistics.comparison import compare
+from polars_rank.statistics.gates import GateFailed, check, write_junit, write_markdown
 from polars_rank.statistics.grouped import grouped_auc
 from polars_rank.statistics.moments import merge, moments, scan_moments, write_moments
 from polars_rank.statistics.overlap import overlap, rbo
+from polars_rank.statistics.slicing import slices
 from polars_rank.statistics.summary import summarize
 
 __version__ = "0.1.0"
@@ -73,6 +75,7 @@ __all__ = [
     "ArgumentError",
     "Conventions",
     "DataError",
+    "GateFailed",
     "MissingExtraError",
     "RankError",
     "RankWarning",
@@ -80,6 +83,7 @@ __all__ = [
     "SchemaError",
     "SourceError",
     "at_least",
+    "check",
     "compare",
     "datasets",
     "evaluate",
@@ -111,8 +115,11 @@ __all__ = [
     "scan_moments",
     "scan_qrels",
     "scan_trec_run",
+    "slices",
     "summarize",
     "tie_bands",
+    "write_junit",
+    "write_markdown",
     "write_moments",
     "write_qrels",
     "write_trec_run",

@@ -225,8 +225,8 @@ def compare(
             asked = variables(schema, metrics, agreed, pairs.columns)
             table = paired_sums(rows, asked, pairs, agreed, values=needs_values)
         chosen = against_baseline(table, groups, run, baseline)
-        tested = _tested(chosen, testing, correction, margin)
-        result = _result(tested, [*groups, "metric", run], test)
+        known = tested(chosen, testing, correction, margin)
+        result = result_of(known, [*groups, "metric", run], test)
         return _warned(result, run, test)
 
     return same_kind(lists, plan)
@@ -319,7 +319,7 @@ def _check_runs(rows: pl.DataFrame, run: str, baseline: Any) -> None:
         raise DataError(message)
 
 
-def _tested(
+def tested(
     table: pl.LazyFrame, testing: Testing, correction: Correction, margin: float
 ) -> pl.LazyFrame:
     """Return the moments with p-values and bounds of the mean difference."""
@@ -378,7 +378,10 @@ def _samples(rows: pl.DataFrame) -> list[Sample]:
     return list(map(Sample, *known, values, keys))
 
 
-def _result(table: pl.LazyFrame, keys: Sequence[str], test: str) -> pl.LazyFrame:
+def result_of(
+    table: pl.LazyFrame, keys: Sequence[str], test: str, also: Sequence[str] = ()
+) -> pl.LazyFrame:
+    """Return what `compare` returns, from tested moments; and `also` some of their columns."""
     aggregate, mean = pl.col("aggregate"), pl.col("run_mean")
     base, weight = pl.col("baseline_mean"), pl.col(DIFFERENCE + "weight")
     known = (pl.col("counts_as") != "null") | (pl.col("pair_undefined") == 0)
@@ -408,6 +411,7 @@ def _result(table: pl.LazyFrame, keys: Sequence[str], test: str) -> pl.LazyFrame
         pl.col("pairs").alias("queries"),
         (pl.col("queries") + pl.col(_OF_BASELINE) - 2 * pl.col("pairs")).alias("missing"),
         pl.col("pair_undefined").alias("undefined"),
+        *also,
     ).with_columns(
         relative_difference=pl.when(pl.col("baseline_mean") != 0).then(
             pl.col("difference") / pl.col("baseline_mean")
@@ -419,7 +423,7 @@ def _result(table: pl.LazyFrame, keys: Sequence[str], test: str) -> pl.LazyFrame
             warning=pl.when(pl.col("queries") > MANY).then(pl.lit(many)).otherwise(None)
         )
     order = [name for name in COLUMNS if name in schema_of(result) and name not in keys]
-    return result.select(*keys, *order)
+    return result.select(*keys, *order, *also)
 
 
 _RANKS = ("wilcoxon", "sign")

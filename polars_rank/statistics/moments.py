@@ -377,12 +377,18 @@ def paired_sums(
     conventions: Conventions,
     *,
     values: bool = False,
+    slices: str | None = None,
 ) -> pl.LazyFrame:
     """Return the moments of each run, and of its differences from the baseline.
 
-    With `values` also all differences, and the key of each one's query.
+    With `values` also all differences, and the key of each one's query; with `slices`, the name
+    of a column of lists of structs, a row for each of these instead of each group.
     """
+    rows = pairs.joined(lists, [each.name for each in asked])
     by = [*pairs.by, pairs.run]
+    if slices is not None:
+        rows = rows.explode(slices).unnest(slices)
+        by = ["column", "value", pairs.run]
     check_free(by, FIXED)
     counts = _counts(asked, pairs.weight)
     counts[_TORN] = pairs.torn
@@ -413,7 +419,7 @@ def paired_sums(
                 query_key(pairs.query, pairs.query_types).filter(both).alias(key + QUERY_KEYS),
             ]
     wide = sums.reduced(
-        pairs.joined(lists, [each.name for each in asked]),
+        rows,
         by,
         counts=counts,
         means=means,

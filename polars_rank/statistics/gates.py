@@ -1,0 +1,371 @@
+"""`check`: rules over tables of statistics, and a verdict on each."""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from xml.etree import ElementTree as ET
+
+import polars as pl
+
+from polars_rank.arguments import is_number, one_of
+from polars_rank.columns import lazy
+from polars_rank.errors import ArgumentError, RankError, SchemaError, SourceError, hint
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+Verdict: TypeAlias = Literal["pass", "fail", "undecided"]
+
+_COMPARED: dict[str, Callable[[float, float], bool]] = {
+    ">=": operator.ge,
+    "<=": operator.le,
+    ">": operator.gt,
+    "<": operator.lt,
+}
+_RULE = re.compile(
+    r"\s*(?:(?P<column>\w+)\s*\()?\s*(?P<name>[^\s<>].*?)\s*\)?\s*(?P<sign>>=|<=|>|<)\s*(?P<bound>\S+)\s*"
+)
+_NUMBERS = (
+    *("mean", "difference", "relative_difference", "low", "high", "std", "std_error", "p_value"),
+    *("p_corrected", "effect_size", "baseline_mean", "queries", "missing", "undefined", "wins"),
+    *("ties", "losses", "contribution"),
+)
+_SCHEMA = {
+    "rule": pl.String,
+    "where": pl.String,
+    "value": pl.Float64,
+    "low": pl.Float64,
+    "high": pl.Float64,
+    "queries": pl.Int64,
+    "verdict": pl.String,
+}
+
+
+class GateFailed(RankError):  # noqa: N818  (what happened, not an error of the program)
+    """Rules are broken; `verdicts` is the table of all of them."""
+
+    def __init__(self, message: str, verdicts: pl.DataFrame) -> None:
+        super().__init__(message)
+        self.verdicts = verdicts
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One rule: a number of a metric's rows, a sign and a bound."""
+
+    text: str
+    column: str | None
+    metric: str | None
+    sign: str
+    bound: float
+    where: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, given: str | Mapping[str, Any]) -> Rule:
+        """Read a rule as it is written in Python or TOML."""
+        if isinstance(given, str):
+            given = {"rule": given}
+        unknown = set(given) - {"rule", "where"} if isinstance(given, Mapping) else {str(given)}
+        if unknown or not isinstance(given.get("rule"), str):
+            message = f"a rule must be text, or have `rule` and perhaps `where`; found {given!r}"
+            raise ArgumentError(message)
+        text, where = given["rule"].strip(), given.get("where", {})
+        match = _RULE.fullmatch(text)
+        if match is None or not _is_float(match["bound"]):
+            message = (
+                f"cannot read the rule {text!r}; write it like 'ndcg@10 >= 0.4', "
+                "'low(ndcg@10) >= 0.38', 'difference(ndcg@10) >= -0.01' or 'queries >= 1000'"
+            )
+            raise ArgumentError(message)
+        if not isinstance(where, Mapping):
+            message = f"`where` of a rule must be columns and their values; found {where!r}"
+            raise ArgumentError(message)
+        column, name = match["column"], match["name"]
+        bound = float(match["bound"])
+        if column is not None and column not in _NUMBERS:
+            # A metric with parameters, as in "ndcg(gain='exp2')@10".
+            column, name = None, text[: match.start("sign")].strip()
+        if column is None and name in _NUMBERS:
+            return cls(text, name, None, match["sign"], bound, where)
+        return cls(text, column, name, match["sign"], bound, where)
+
+
+def check(
+    result: Any,
+    rules: str | Path | Sequence[str | Mapping[str, Any]],
+    *,
+    undecided: Literal["pass", "fail"] | None = None,
+    on_fail: Literal["raise", "return"] = "raise",
+) -> pl.DataFrame:
+    """Check rules over tables of statistics; a gate for pipelines.
+
+    Parameters
+    ----------
+    result
+        What `summarize`, `compare` or `slices` returns, or several such tables.
+    rules
+        Rules, or the path of a TOML file with them. A rule is text:
+
+        - "ndcg@10 >= 0.4": of the metric's `mean`;
+        - "low(ndcg@10) >= 0.38": of another column of the table; "difference(ndcg@10) >= -0.01"
+          in a table of comparisons is non-inferiority by 0.01;
+        - "queries >= 1000": of all rows.
+
+        With `{"rule": "ndcg@10 >= 0.4", "where": {"country": "DE"}}` it holds for these rows,
+        otherwise for every row: each group, run or slice. In TOML, `[[rules]]` with `rule` and
+        `where`; `undecided` may stand at the top.
+    undecided
+        Whether a rule that the interval straddles passes or fails: "fail" unless given here or
+        in the file.
+    on_fail
+        "raise" `GateFailed`, or "return" the table.
+
+    Returns
+    -------
+    DataFrame
+        A row per rule and row of the result that it is about: `rule`, `where` (which row),
+        `value`, `low`, `high`, `queries` and `verdict`: "pass", "fail" or "undecided".
+        For a mean or difference with an interval, a rule passes where the whole interval keeps
+        it, fails where none of it does, and is undecided between. A null value fails.
+
+    Raises
+    ------
+    GateFailed
+        If a rule fails; it lists all that do, and has the table as `verdicts`.
+    ArgumentError
+        For a rule that cannot be read, or that is about a metric or column of no table.
+    SourceError
+        For a file that cannot be read.
+
+    Notes
+    -----
+    A rule with `where` whose rows are not there fails: a gate must not open because a slice is
+    gone. Lazy tables are collected.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> import polars_rank as pr
+    >>> lists = pl.DataFrame({"query": [1, 2, 3, 4], "rr": [1.0, 0.5, 0.5, 1.0]})
+    >>> table = pr.summarize(lists)
+    >>> found = pr.check(table, ["rr >= 0.2", "rr >= 0.7", "queries >= 3"], undecided="pass")
+    >>> found.select("rule", "value", "low", "verdict")
+    shape: (3, 4)
+    ┌──────────────┬───────┬──────────┬───────────┐
+    │ rule         ┆ value ┆ low      ┆ verdict   │
+    │ ---          ┆ ---   ┆ ---      ┆ ---       │
+    │ str          ┆ f64   ┆ f64      ┆ str       │
+    ╞══════════════╪═══════╪══════════╪═══════════╡
+    │ rr >= 0.2    ┆ 0.75  ┆ 0.290653 ┆ pass      │
+    │ rr >= 0.7    ┆ 0.75  ┆ 0.290653 ┆ undecided │
+    │ queries >= 3 ┆ 4.0   ┆ null     ┆ pass      │
+    └──────────────┴───────┴──────────┴───────────┘
+    """
+    one_of("on_fail", on_fail, ("raise", "return"))
+    if isinstance(rules, (str, Path)):
+        rules, in_file = _from_file(Path(rules))
+        undecided = undecided or in_file
+    undecided = undecided or "fail"
+    one_of("undecided", undecided, ("pass", "fail"))
+    read = [Rule.read(each) for each in rules]
+    if not read:
+        message = "`rules` is empty; a gate without rules is always open"
+        raise ArgumentError(message)
+    tables = [_table(each) for each in (result if _several(result) else [result])]
+    rows = [row for rule in read for row in _verdicts(rule, tables)]
+    verdicts = pl.DataFrame(rows, schema=_SCHEMA, orient="row")
+    failed = verdicts.filter(pl.col("verdict").is_in(failing(undecided)))
+    if on_fail == "raise" and failed.height:
+        told = "\n".join(map(_told, failed.iter_rows(named=True)))
+        message = f"{failed.height} of {verdicts.height} checks failed:\n{told}"
+        raise GateFailed(message, verdicts)
+    return verdicts
+
+
+def failing(undecided: str) -> list[str]:
+    """Return the verdicts that fail a gate."""
+    return ["fail", "undecided"] if undecided == "fail" else ["fail"]
+
+
+def write_junit(verdicts: pl.DataFrame, path: str | Path, *, undecided: str = "fail") -> None:
+    """Write verdicts as JUnit XML, which build servers show.
+
+    Parameters
+    ----------
+    verdicts
+        What `check` returns, or `GateFailed.verdicts`.
+    path
+        The file.
+    undecided
+        Whether undecided checks "fail" or "pass"; those that pass are marked as skipped.
+    """
+    one_of("undecided", undecided, ("pass", "fail"))
+    failed = failing(undecided)
+    rows = [*verdicts.iter_rows(named=True)]
+    counts = {
+        "tests": len(rows),
+        "failures": sum(row["verdict"] in failed for row in rows),
+        "skipped": sum(row["verdict"] == "undecided" for row in rows),
+    }
+    if "undecided" in failed:
+        counts["skipped"] = 0
+    root = ET.Element("testsuites")
+    attributes = {name: str(count) for name, count in counts.items()}
+    suite = ET.SubElement(root, "testsuite", {"name": "polars_rank", **attributes})
+    for row in rows:
+        case = ET.SubElement(suite, "testcase", classname=row["where"] or "all", name=row["rule"])
+        if row["verdict"] in failed:
+            ET.SubElement(case, "failure", message=_told(row), type=row["verdict"])
+        elif row["verdict"] == "undecided":
+            ET.SubElement(case, "skipped", message=_told(row))
+    ET.indent(root)
+    ET.ElementTree(root).write(path, encoding="utf-8", xml_declaration=True)
+
+
+def write_markdown(verdicts: pl.DataFrame, path: str | Path) -> None:
+    """Write verdicts as a Markdown table, for a pull request or a job's summary.
+
+    Parameters
+    ----------
+    verdicts
+        What `check` returns, or `GateFailed.verdicts`.
+    path
+        The file.
+    """
+    lines = [
+        "| verdict | rule | where | value | interval | queries |",
+        "| --- | --- | --- | ---: | :---: | ---: |",
+    ]
+    for row in verdicts.iter_rows(named=True):
+        interval = "" if row["low"] is None else f"{row['low']:.4g} … {row['high']:.4g}"
+        cells = [row["verdict"], row["rule"], row["where"], _number(row["value"]), interval]
+        cells.append("" if row["queries"] is None else f"{row['queries']:,}")
+        lines.append("| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |")
+    Path(path).write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _told(row: Mapping[str, Any]) -> str:
+    where = f" ({row['where']})" if row["where"] else ""
+    if row["value"] is None:
+        return f"{row['rule']}{where}: {row['verdict']}, there is no value"
+    interval = "" if row["low"] is None else f", interval {row['low']:.4g} to {row['high']:.4g}"
+    return f"{row['rule']}{where}: {row['verdict']}, found {_number(row['value'])}{interval}"
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.6g}"
+
+
+def _several(result: Any) -> bool:
+    return isinstance(result, (list, tuple))
+
+
+def _table(given: Any) -> pl.DataFrame:
+    table: pl.DataFrame = lazy(given).collect()
+    if "queries" not in table.columns or "metric" not in table.columns:
+        message = (
+            "the table has no columns 'metric' and 'queries'; give check what pr.summarize, "
+            "pr.compare or pr.slices returns"
+        )
+        raise SchemaError(message)
+    return table
+
+
+def _is_float(text: str) -> bool:
+    try:
+        return is_number(float(text))
+    except ValueError:
+        return False
+
+
+def _from_file(path: Path) -> tuple[list[Any], Any]:
+    try:
+        import tomllib  # noqa: PLC0415  (of Python 3.11 and later)
+    except ImportError as error:
+        message = f"{str(path)!r} needs Python 3.11 to be read; give check the rules as a list"
+        raise SourceError(message) from error
+    try:
+        found = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        message = f"the rules in {str(path)!r} cannot be read: {error}"
+        raise SourceError(message) from error
+    unknown = set(found) - {"rules", "undecided"}
+    if unknown or not isinstance(found.get("rules"), list):
+        message = (
+            f"{str(path)!r} must have [[rules]] and perhaps `undecided`; found {sorted(found)}"
+        )
+        raise ArgumentError(message)
+    return found["rules"], found.get("undecided")
+
+
+def _verdicts(rule: Rule, tables: Iterable[pl.DataFrame]) -> Iterator[tuple[Any, ...]]:
+    """Return the rows of verdicts on one rule."""
+    about = [(table, column) for table in tables if (column := _column(rule, table)) is not None]
+    if not about:
+        raise _about_nothing(rule, tables)
+    found = False
+    for table, column in about:
+        rows = table.filter(pl.col("metric") == rule.metric) if rule.metric else table
+        for name, value in rule.where.items():
+            rows = rows.filter(pl.col(name).cast(pl.String) == str(value))
+        for row in rows.iter_rows(named=True):
+            found = True
+            yield _verdict(rule, column, row)
+    if not found:
+        where = ", ".join(f"{name}={value}" for name, value in rule.where.items())
+        yield rule.text, where, None, None, None, None, "fail"
+
+
+def _column(rule: Rule, table: pl.DataFrame) -> str | None:
+    """Return which column of a table a rule is about; none if it is about another table."""
+    if rule.metric is not None and rule.metric not in table.get_column("metric"):
+        return None
+    if not set(rule.where) <= set(table.columns):
+        return None
+    if rule.column is not None:
+        return rule.column if rule.column in table.columns else None
+    # In a comparison, a rule on the metric is about the run's own mean.
+    return "mean"
+
+
+def _about_nothing(rule: Rule, tables: Iterable[pl.DataFrame]) -> ArgumentError:
+    metrics = sorted({name for table in tables for name in table.get_column("metric").unique()})
+    columns = sorted({name for table in tables for name in table.columns})
+    close = hint(rule.metric or "", metrics)
+    return ArgumentError(
+        f"the rule {rule.text!r} is about no table: there are the metrics {metrics} and the "
+        f"columns {columns}.{close}"
+    )
+
+
+def _verdict(rule: Rule, column: str, row: Mapping[str, Any]) -> tuple[Any, ...]:
+    value, low, high = row[column], None, None
+    # The interval of a comparison is that of the difference.
+    estimated = "difference" if "difference" in row else "mean"
+    if column == estimated:
+        low, high = row.get("low"), row.get("high")
+    keeps = _COMPARED[rule.sign]
+    if value is None:
+        verdict = "fail"
+    elif low is None or high is None:
+        verdict = "pass" if keeps(value, rule.bound) else "fail"
+    else:
+        kept = [keeps(bound, rule.bound) for bound in (low, high)]
+        verdict = "pass" if all(kept) else "undecided" if any(kept) else "fail"
+    known = {"metric", *_NUMBERS, *_OTHERS}
+    where = ", ".join(
+        f"{name}={each}"
+        for name, each in row.items()
+        if name not in known and not isinstance(each, float)
+    )
+    number = None if value is None else float(value)
+    return rule.text, where, number, low, high, row["queries"], verdict
+
+
+#: Columns of the tables that do not say which row it is.
+_OTHERS = ("warning", "small")

@@ -1,0 +1,200 @@
+"""check: verdicts, the error that lists them, and the files."""
+
+from xml.etree import ElementTree
+
+import polars as pl
+import polars_rank as pr
+import pytest
+
+SUMMARY = pl.DataFrame(
+    {
+        "country": ["DE", "FR"],
+        "metric": ["ndcg@10", "ndcg@10"],
+        "queries": [1000, 50],
+        "undefined": [10, 0],
+        "mean": [0.5, 0.4],
+        "std": [0.1, 0.1],
+        "low": [0.48, 0.3],
+        "high": [0.52, 0.5],
+    }
+)
+COMPARISON = pl.DataFrame(
+    {
+        "metric": ["ndcg@10"],
+        "run": ["new"],
+        "baseline_mean": [0.5],
+        "mean": [0.51],
+        "difference": [0.01],
+        "low": [-0.005],
+        "high": [0.025],
+        "queries": [1050],
+    }
+)
+
+
+def verdicts(result, *rules, **options):
+    return pr.check(result, rules, on_fail="return", **options)["verdict"].to_list()
+
+
+@pytest.mark.parametrize(
+    ("rule", "expected"),
+    [
+        ("ndcg@10 >= 0.45", ["pass", "undecided"]),
+        ("ndcg@10 >= 0.48", ["pass", "undecided"]),
+        ("ndcg@10 >= 0.53", ["fail", "fail"]),
+        ("ndcg@10 <= 0.51", ["undecided", "pass"]),
+        ("ndcg@10 > 0.5", ["undecided", "fail"]),
+        ("ndcg@10 < 0.3", ["fail", "fail"]),
+        ("low(ndcg@10) >= 0.45", ["pass", "fail"]),
+        ("  std( ndcg@10 ) <= 0.2 ", ["pass", "pass"]),
+        ("queries >= 100", ["pass", "fail"]),
+        ("queries(ndcg@10)>=50", ["pass", "pass"]),
+    ],
+)
+def test_verdicts(rule, expected):
+    assert verdicts(SUMMARY, rule) == expected
+
+
+def test_comparisons():
+    assert verdicts(COMPARISON, "difference(ndcg@10) >= -0.01") == ["pass"]
+    assert verdicts(COMPARISON, "difference(ndcg@10) >= 0") == ["undecided"]
+    assert verdicts(COMPARISON, "difference(ndcg@10) >= 0.03") == ["fail"]
+    # The interval is that of the difference, not of the mean.
+    assert verdicts(COMPARISON, "ndcg@10 >= 0.5") == ["pass"]
+
+
+def test_where():
+    rule = {"rule": "ndcg@10 >= 0.45", "where": {"country": "DE"}}
+    found = pr.check(SUMMARY, [rule])
+    assert found.row(0) == ("ndcg@10 >= 0.45", "country=DE", 0.5, 0.48, 0.52, 1000, "pass")
+    gone = {"rule": "ndcg@10 >= 0.45", "where": {"country": "IT"}}
+    assert verdicts(SUMMARY, gone) == ["fail"]
+
+
+def test_several_tables():
+    rules = ["queries >= 1000", "difference(ndcg@10) >= -0.01"]
+    found = pr.check([SUMMARY.lazy(), COMPARISON], rules, on_fail="return")
+    assert found["where"].to_list() == ["country=DE", "country=FR", "run=new", "run=new"]
+    assert found["verdict"].to_list() == ["pass", "fail", "pass", "pass"]
+
+
+def test_the_error_lists_all_that_fail():
+    with pytest.raises(pr.GateFailed, match="3 of 4 checks failed") as caught:
+        pr.check(SUMMARY, ["ndcg@10 >= 0.45", "ndcg@10 >= 0.53"])
+    message = str(caught.value)
+    assert "ndcg@10 >= 0.45 (country=FR): undecided, found 0.4, interval 0.3 to 0.5" in message
+    assert message.count("ndcg@10 >= 0.53") == 2
+    assert caught.value.verdicts.height == 4
+    assert pr.check(SUMMARY, ["ndcg@10 >= 0.45"], undecided="pass").height == 2
+
+
+def test_a_value_that_is_not_there_fails():
+    unknown = SUMMARY.with_columns(mean=pl.lit(None, dtype=pl.Float64))
+    with pytest.raises(pr.GateFailed, match="fail, there is no value"):
+        pr.check(unknown, ["ndcg@10 >= 0"])
+
+
+def test_metrics_with_parameters():
+    named = SUMMARY.with_columns(metric=pl.lit("ndcg(gain='exp2')@10"))
+    assert verdicts(named, "ndcg(gain='exp2')@10 >= 0.3") == ["pass", "pass"]
+    assert verdicts(named, "low(ndcg(gain='exp2')@10) >= 0.3") == ["pass", "pass"]
+
+
+def test_rules_in_a_file(tmp_path):
+    path = tmp_path / "rules.toml"
+    path.write_text(
+        'undecided = "pass"\n'
+        '[[rules]]\nrule = "ndcg@10 >= 0.45"\n'
+        '[[rules]]\nrule = "queries >= 500"\nwhere = { country = "DE" }\n'
+    )
+    assert pr.check(SUMMARY, path)["verdict"].to_list() == ["pass", "undecided", "pass"]
+    with pytest.raises(pr.GateFailed):
+        pr.check(SUMMARY, str(path), undecided="fail")
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "message"),
+    [
+        ("rules = 1", pr.ArgumentError, r"must have \[\[rules\]\]"),
+        ("= 1", pr.SourceError, "cannot be read"),
+        ('[[rules]]\nrule = "x"\nwhen = 1', pr.ArgumentError, "a rule must be text"),
+        ('undecided = "maybe"\n[[rules]]\nrule = "queries > 1"', pr.ArgumentError, "`undecided`"),
+        ('[[rule]]\nrule = "queries > 1"', pr.ArgumentError, r"must have \[\[rules\]\]"),
+    ],
+)
+def test_files_that_are_wrong(tmp_path, text, error, message):
+    path = tmp_path / "rules.toml"
+    path.write_text(text)
+    with pytest.raises(error, match=message):
+        pr.check(SUMMARY, path)
+    with pytest.raises(pr.SourceError, match="cannot be read"):
+        pr.check(SUMMARY, tmp_path / "none.toml")
+
+
+@pytest.mark.parametrize(
+    ("rule", "message"),
+    [
+        ("ndcg@10", "cannot read the rule 'ndcg@10'"),
+        ("ndcg@10 >= high", "cannot read the rule"),
+        ("ndcg@10 >= nan", "cannot read the rule"),
+        ("ndcg@5 >= 0.4", "is about no table.*Did you mean 'ndcg@10'"),
+        ("difference(ndcg@10) >= 0", "is about no table"),
+        ({"rule": "ndcg@10 >= 0", "where": {"browser": "x"}}, "is about no table"),
+        ({"rule": "ndcg@10 >= 0", "where": "DE"}, "`where` of a rule must be"),
+        (3, "a rule must be text"),
+    ],
+)
+def test_rules_that_are_wrong(rule, message):
+    with pytest.raises(pr.ArgumentError, match=message):
+        pr.check(SUMMARY, [rule])
+
+
+def test_misuse():
+    with pytest.raises(pr.ArgumentError, match="without rules is always open"):
+        pr.check(SUMMARY, [])
+    with pytest.raises(pr.SchemaError, match="no columns 'metric' and 'queries'"):
+        pr.check(pl.DataFrame({"a": [1]}), ["queries >= 1"])
+    with pytest.raises(pr.ArgumentError, match="`on_fail` must be one of"):
+        pr.check(SUMMARY, ["queries >= 1"], on_fail="ignore")
+
+
+def test_junit(tmp_path):
+    found = pr.check(SUMMARY, ["ndcg@10 >= 0.45", "queries >= 100"], on_fail="return")
+    pr.write_junit(found, tmp_path / "a.xml")
+    suite = ElementTree.parse(tmp_path / "a.xml").getroot()[0]
+    assert (suite.get("tests"), suite.get("failures"), suite.get("skipped")) == ("4", "2", "0")
+    assert [case.get("name") for case in suite if len(case)] == [
+        "ndcg@10 >= 0.45",
+        "queries >= 100",
+    ]
+    assert "interval 0.3 to 0.5" in suite[1][0].get("message")
+    pr.write_junit(found, tmp_path / "b.xml", undecided="pass")
+    suite = ElementTree.parse(tmp_path / "b.xml").getroot()[0]
+    assert (suite.get("failures"), suite.get("skipped")) == ("1", "1")
+
+
+def test_markdown(tmp_path):
+    found = pr.check(SUMMARY, ["ndcg@10 >= 0.45", "queries >= 100"], on_fail="return")
+    pr.write_markdown(found, tmp_path / "a.md")
+    lines = (tmp_path / "a.md").read_text().splitlines()
+    assert len(lines) == 6
+    assert lines[3] == "| undecided | ndcg@10 >= 0.45 | country=FR | 0.4 | 0.3 … 0.5 | 50 |"
+    assert lines[5] == "| fail | queries >= 100 | country=FR | 50 |  | 50 |"
+
+
+def test_of_real_tables():
+    log = pr.datasets.search_log(200, runs=["old", "new"])
+    lists = pr.per_query(log, ["ndcg@10", "ap"], by=["run", "country"])
+    tables = [
+        pr.summarize(lists, by="run"),
+        pr.compare(lists, baseline="old", query=["query"]),
+        pr.slices(lists, "ap", columns="country", baseline="old"),
+    ]
+    rules = [
+        {"rule": "ap >= 0.1", "where": {"run": "new", "value": "US"}},
+        "difference(ndcg@10) >= -0.05",
+        "contribution(ap) >= -0.5",
+    ]
+    found = pr.check(tables, rules)
+    assert set(found["verdict"]) == {"pass"}
+    assert found["where"][0] == "run=new, column=country, value=US"

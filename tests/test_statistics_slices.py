@@ -1,0 +1,75 @@
+"""slices: contributions add up, and each slice is a comparison of its own."""
+
+import polars as pl
+import polars_rank as pr
+import pytest
+from polars.testing import assert_frame_equal
+
+LOG = pr.datasets.search_log(600, runs=["old", "new", "best"], seed=2)
+LISTS = pr.per_query(LOG, ["ap", "num_rel"], by=["run", "country"]).collect()
+LISTS = LISTS.with_columns(
+    device=pl.when(pl.col("query") % 4 > 0).then(pl.format("d{}", pl.col("query") % 4))
+)
+
+
+@pytest.mark.parametrize("undefined", ["zero", "skip"])
+@pytest.mark.parametrize("engine", ["in-memory", "streaming"])
+def test_contributions_add_up(undefined, engine):
+    found = pr.slices(
+        LISTS.lazy(), "ap", columns=["country", "device"], baseline="old", pairs=True,
+        undefined=undefined,
+    ).collect(engine=engine)  # fmt: skip
+    whole = pr.compare(LISTS, metrics="ap", baseline="old", undefined=undefined)
+    for run, column in found.select("run", "column").unique().rows():
+        total = found.filter(run=run, column=column)["contribution"].sum()
+        assert total == pytest.approx(whole.filter(run=run)["difference"].item(), rel=1e-9)
+    assert sorted(found["column"].unique()) == ["country", "country & device", "device"]
+    for (_,), rows in found.group_by("run"):
+        assert rows["contribution"].is_sorted()
+
+
+def test_each_slice_is_a_comparison():
+    found = pr.slices(LISTS, "ap", columns=["country", "device"], baseline="old", least=2)
+    for row in found.iter_rows(named=True):
+        value = pl.col(row["column"]).cast(pl.String).fill_null("null")
+        part = LISTS.filter(value == row["value"])
+        alone = pr.compare(part, metrics="ap", baseline="old", correction="none")
+        expected = alone.filter(run=row["run"]).row(0, named=True)
+        for name in ("queries", "baseline_mean", "mean", "difference", "low", "high", "p_value"):
+            assert row[name] == pytest.approx(expected[name], rel=1e-9)
+
+
+def test_small_slices_are_no_tests():
+    multitest = pytest.importorskip("statsmodels.stats.multitest")
+    found = pr.slices(
+        LISTS, "ap", columns=["country", "device"], baseline="old", pairs=True, least=30
+    )
+    assert set(found.filter("small")["queries"] < 30) == {True}
+    assert found.filter("small")["p_value"].null_count() == found["small"].sum() > 0
+    tests = found.filter(~pl.col("small"))
+    expected = multitest.multipletests(tests["p_value"].to_numpy(), method="fdr_bh")[1]
+    assert tests["p_corrected"].to_list() == pytest.approx(expected.tolist(), rel=1e-9)
+
+
+def test_order_of_rows_does_not_matter():
+    options = {"columns": "country", "baseline": "old"}
+    turned = LISTS.sample(fraction=1, shuffle=True, seed=1)
+    assert_frame_equal(
+        pr.slices(turned, "ap", **options), pr.slices(LISTS, "ap", **options), rel_tol=1e-9
+    )
+
+
+@pytest.mark.parametrize(
+    ("metric", "options", "error", "message"),
+    [
+        ("ap", {"columns": "browser"}, pr.SchemaError, "no column 'browser', which `columns`"),
+        ("ap", {"columns": []}, pr.ArgumentError, "`columns` must name at least one"),
+        ("num_rel", {}, pr.ArgumentError, "no mean over queries"),
+        ("ap", {"least": 0}, pr.ArgumentError, "`least` must be"),
+        ("ap", {"baseline": "older"}, pr.DataError, "there is no run 'older'"),
+        ("country", {}, pr.SchemaError, "must be numeric"),
+    ],
+)
+def test_misuse(metric, options, error, message):
+    with pytest.raises(error, match=message):
+        pr.slices(LISTS, metric, **{"columns": "country", "baseline": "old", **options})
