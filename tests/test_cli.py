@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import math
 import os
 import signal
 import subprocess
 import sys
 import time
+from inspect import signature
 from io import StringIO
 from pathlib import Path
+from typing import get_args
 
 import polars as pl
 import polars_rank as pr
 import pytest
 from polars.testing import assert_frame_equal
-from polars_rank.measures import catalogue
+from polars_rank.conventions import Queries, Undefined, Unjudged
 from polars_rank.datasets import search_log
+from polars_rank.logs.parquet import Layout
+from polars_rank.logs.trec import Negative
+from polars_rank.measures import catalogue
 from polars_rank.measures.metric import REGISTER
 from polars_rank.measures.names import ALIASES
+from polars_rank.ranking import Duplicates, Ties
 
 CliRunner = pytest.importorskip("typer.testing", reason="needs the extra cli").CliRunner
 
@@ -138,6 +146,26 @@ def test_names_of_metrics_are_split_outside_brackets(texts: list[str], names: li
         (["convert", "out.parquet"], "give --qrels, --run, or both"),
         (["generate", "out.parquet", "--queries", "-1"], "`queries` must be"),
         (["frobnicate"], "frobnicate"),
+        (
+            ["evaluate", "LOG", "-m", "ap", "--by", "run query"],
+            "--by names 'query', which is the query; for a row of each, --per-query",
+        ),
+        (
+            ["evaluate", "LOG", "-m", "ap", "--by", "run", "-o", "out.xlsx"],
+            "must end in .txt, .csv, .json, .parquet, or give --format; found 'out.xlsx'",
+        ),
+        (["generate", "out.csv"], "the name of OUT must end in .parquet, as that is written"),
+        (["convert", "out.csv", "--qrels", "q"], "the name of OUT must end in .parquet"),
+        (
+            ["evaluate", "LOG", "-m", "ap", "--by", "run", "--conventions", "lightgmb"],
+            "'CatBoost'; found 'lightgmb'. Did you mean 'LightGBM'?",
+        ),
+        (["evaluate", "LOG", "-m", "ap", "--queries", "some"], "--queries"),
+        (["evaluate", "LOG", "-m", "ap", "--unjudged", "kept"], "--unjudged"),
+        (["evaluate", "LOG", "no.csv", "-m", "ap"], "the files of a log must be of one format"),
+        (["evaluate", "no.csv", "-m", "ap"], "there is no file 'no.csv'"),
+        (["evaluate", "no.csv", "-m", "ap", "--layout", "sorted"], "--layout is for Parquet logs"),
+        (["evaluate", "no.csv", "-m", "ap", "--memory", "1GB"], "--memory is for Parquet logs"),
     ],
 )
 def test_mistakes_get_one_message_and_exit_code_2(
@@ -161,6 +189,199 @@ def test_an_output_is_not_overwritten_unasked(log: Path, tmp_path: Path) -> None
     assert pl.read_csv(output).columns == ["run", "queries", "rr"]
 
 
+@pytest.mark.parametrize("kind", ["file", "link", "directory", "pattern", "csv"])
+def test_the_log_that_is_read_is_not_replaced(log: Path, tmp_path: Path, kind: str) -> None:
+    source = tmp_path / "a.parquet"
+    source.write_bytes(log.read_bytes())
+    output, given = source, {"directory": tmp_path, "pattern": tmp_path / "*.parquet"}.get(
+        kind, source
+    )  # fmt: skip
+    if kind == "link":
+        given = tmp_path / "link.parquet"
+        given.symlink_to(source)
+    if kind == "csv":
+        output = given = tmp_path / "a.csv"
+        pl.read_parquet(log).write_csv(output)
+    before = output.read_bytes()
+    arguments = ["evaluate", given, "-m", "rr", "--by", "run", "--force", "-o"]
+    code, out, err = run(*arguments, output)
+    assert (code, out, output.read_bytes()) == (2, "", before)
+    assert f"{output} is read by this command, and would be replaced" in err
+    assert run(*arguments, tmp_path / "other.json")[0] == 0
+
+
+def test_trec_files_that_are_read_are_not_replaced(tmp_path: Path) -> None:
+    (tmp_path / "q").write_text("q1 0 a 1\n")
+    (tmp_path / "r").write_text("q1 Q0 b 1 2.0 bm25\n")
+    sources = ["--qrels", tmp_path / "q", "--run", tmp_path / "r", "--force"]
+    for name in "qr":
+        for arguments in (
+            ["convert", tmp_path / name, *sources],
+            ["evaluate", *sources, "-m", "rr", "-o", tmp_path / name],
+        ):
+            code, _, err = run(*arguments)
+            assert (code, "is read by this command" in err) == (2, True)
+    assert (tmp_path / "q").read_text() == "q1 0 a 1\n"
+
+
+def test_endings_of_the_output_in_any_case(log: Path, tmp_path: Path) -> None:
+    arguments = ["evaluate", log, "-m", "rr", "--by", "run", "-o"]
+    expected = pr.evaluate(pl.read_parquet(log), "rr", by="run")
+    assert run(*arguments, tmp_path / "A.CSV")[0] == 0
+    assert_frame_equal(pl.read_csv(tmp_path / "A.CSV"), expected, check_dtypes=False)
+    assert run(*arguments, tmp_path / "a.txt")[0] == 0
+    assert run(*arguments, tmp_path / "a")[0] == 0
+    assert (tmp_path / "a").read_text() == (tmp_path / "a.txt").read_text()
+    assert (tmp_path / "a").read_text().split()[:3] == ["run", "queries", "rr"]
+    assert run(*arguments, tmp_path / "a.dat", "--format", "csv")[0] == 0
+    assert (tmp_path / "a.dat").read_text() == (tmp_path / "A.CSV").read_text()
+
+
+WRITERS = {
+    "log.csv": lambda frame, path: frame.write_csv(path),
+    "LOG.CSV": lambda frame, path: frame.write_csv(path),
+    "log.tsv": lambda frame, path: frame.write_csv(path, separator="\t"),
+    "log.csv.gz": lambda frame, path: path.write_bytes(gzip.compress(frame.write_csv().encode())),
+    "log.ndjson": lambda frame, path: frame.write_ndjson(path),
+    "log.jsonl": lambda frame, path: frame.write_ndjson(path),
+    "log.arrow": lambda frame, path: frame.write_ipc(path),
+    "log.feather": lambda frame, path: frame.write_ipc(path),
+    "log.ipc": lambda frame, path: frame.write_ipc(path),
+    "log[1].csv": lambda frame, path: frame.write_csv(path),
+    "log[1].arrow": lambda frame, path: frame.write_ipc(path),
+    "log[1].ndjson": lambda frame, path: frame.write_ndjson(path),
+    "log[1].parquet": lambda frame, path: frame.write_parquet(path),
+}
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_logs_in_other_formats(log: Path, tmp_path: Path, name: str) -> None:
+    frame = pl.read_parquet(log)
+    WRITERS[name](frame, tmp_path / name)
+    code, out, err = run(
+        "evaluate", tmp_path / name, "-m", "ndcg@10 ap rr", "--by", "run", "--format", "json"
+    )
+    assert (code, err) == (0, "")
+    expected = pr.evaluate(frame, METRICS, by="run").to_dicts()
+    assert json.loads(out) == [pytest.approx(row) for row in expected]
+
+
+def test_several_csv_files_whose_types_show_late(tmp_path: Path) -> None:
+    """A label of 0.5 and a document "x" after a thousand whole numbers."""
+    frame = pl.DataFrame({"query": range(1200)}).with_columns(
+        doc=pl.format("{}", pl.when(pl.col("query") < 1100).then("query").otherwise(pl.lit("x"))),
+        score=pl.lit(1.0),
+        label=pl.when(pl.col("query") < 1150).then(1.0).otherwise(0.5),
+    )
+    text = frame.write_csv().replace(",1.0\n", ",1\n")
+    (tmp_path / "a.csv").write_text(text)
+    code, out, err = run("evaluate", tmp_path / "*.csv", "-m", "cg", "--format", "json")
+    assert (code, err) == (0, "")
+    assert json.loads(out) == [{"queries": 1200, "cg": pytest.approx((1150 + 50 / 2) / 1200)}]
+
+
+@pytest.mark.parametrize("ending", ["parquet", "csv"])
+def test_rows_at_fault_are_counted(tmp_path: Path, ending: str) -> None:
+    frame = pl.DataFrame(
+        {"query": [1, 2, 1, 2], "doc": 1, "score": [float("nan")] * 2 + [1.0] * 2, "label": 1}
+    )
+    getattr(frame, f"write_{ending}")(tmp_path / f"log.{ending}")
+    code, out, err = run("evaluate", tmp_path / f"log.{ending}", "-m", "rr")
+    assert (code, out) == (2, "")
+    assert "2 of 4 rows: NaN or infinite score in the column 'score'" in err
+    assert "2 documents more than once in a list" in err
+
+
+def test_what_is_no_parquet_is_told_where_to_go(tmp_path: Path) -> None:
+    path = tmp_path / "bm25.run"
+    path.write_text("q1 Q0 b 1 2.0 bm25\n")
+    code, _, err = run("evaluate", path, "-m", "rr")
+    assert code == 2
+    assert f"{path} is no Parquet file; give TREC files with --run and --qrels" in err
+
+
+def test_a_broken_csv_file_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_bytes(b"query,doc,score,label\n1,caf\xe9,0.5,1\n")
+    code, out, err = run("evaluate", path, "-m", "rr")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert str(path) in err
+
+
+def test_conventions_by_name(log: Path) -> None:
+    frame = pl.read_parquet(log)
+    arguments = ["evaluate", log, "-m", "ndcg@3 ap", "--by", "run", "--format", "json"]
+    for name, conventions in {
+        "trec_eval": pr.TREC_EVAL, "trec_eval_9": pr.TREC_EVAL_9, "IR_Measures": pr.IR_MEASURES,
+        "ranx": pr.RANX, "sklearn": pr.SKLEARN, "scikit-learn": pr.SKLEARN,
+        "torchmetrics": pr.TORCHMETRICS, "lightgbm": pr.LIGHTGBM, "XGBoost": pr.XGBOOST,
+        "CATBOOST": pr.CATBOOST, "polars_rank": pr.Conventions(),
+    }.items():  # fmt: skip
+        metrics = ["ndcg@3"] if conventions.ties == "expected" else ["ndcg@3", "ap"]
+        arguments[3] = " ".join(metrics)
+        code, out, err = run(*arguments, "--conventions", name)
+        assert (code, err) == (0, "")
+        expected = pr.evaluate(frame, metrics, by="run", conventions=conventions)
+        assert json.loads(out) == [pytest.approx(row) for row in expected.to_dicts()], name
+
+
+def test_options_come_before_conventions(tmp_path: Path) -> None:
+    frame = pl.DataFrame(
+        {
+            "query": [1, 1, 2, 2, 3, 4],
+            "doc": [1, 2, 1, 2, 1, 1],
+            "score": [2.0, 1.0, 2.0, 1.0, 1.0, None],
+            "label": [None, 1, 0, 0, None, 1],
+        }
+    )
+    frame.write_parquet(tmp_path / "log.parquet")
+
+    def found(*options: object) -> dict[str, float]:
+        code, out, err = run(
+            "evaluate", tmp_path / "log.parquet", "-m", "rr", "--format", "json", *options
+        )
+        assert (code, err) == (0, "")
+        return json.loads(out)[0]
+
+    # RR of the queries: 1/2, undefined, undefined, 0.
+    assert found()["rr"] == (1 / 2) / 4
+    assert found("--queries", "judged")["rr"] == pytest.approx((1 / 2) / 3)
+    assert found("--queries", "both")["queries"] == 2
+    assert found("--unjudged", "removed")["rr"] == 1 / 4
+    assert found("--undefined", "one")["rr"] == (1 / 2 + 1 + 1) / 4
+    assert found("--conventions", "lightgbm")["rr"] == (1 / 2 + 1 + 1) / 4
+    assert found("--conventions", "lightgbm", "--undefined", "skip")["rr"] == (1 / 2) / 2
+    assert found("--conventions", "trec_eval", "--queries", "all")["rr"] == (1 / 2) / 4
+    assert found("--conventions", "trec_eval")["rr"] == pytest.approx((1 / 2) / 3)
+
+
+@pytest.mark.skipif(
+    "undefined" not in signature(pr.per_query).parameters, reason="per_query has no `undefined`"
+)
+def test_undefined_values_of_each_query(tmp_path: Path) -> None:
+    frame = pl.DataFrame({"query": [1, 2], "doc": [1, 1], "score": [1.0, 1.0], "label": [0, 1]})
+    frame.write_parquet(tmp_path / "log.parquet")
+    arguments = [
+        "evaluate",
+        tmp_path / "log.parquet",
+        "-m",
+        "rr",
+        "--per-query",
+        "--format",
+        "json",
+    ]
+    assert [row["rr"] for row in json.loads(run(*arguments)[1])] == [None, 1]
+    one = run(*arguments, "--undefined", "zero")
+    assert [row["rr"] for row in json.loads(one[1])] == [0, 1]
+
+
+def test_choices_are_those_of_the_library() -> None:
+    process = start("evaluate", "--help", env={**os.environ, "COLUMNS": "300"})
+    shown, _ = process.communicate()
+    for choices in (Ties, Duplicates, Undefined, Queries, Unjudged, Layout, Negative):
+        assert "|".join(get_args(choices)) in shown
+
+
 def test_trec_files(tmp_path: Path) -> None:
     qrels, trec_run = tmp_path / "qrels", tmp_path / "bm25.run"
     qrels.write_text("q1 0 a 1\nq1 0 b 0\nq2 0 a 2\n")
@@ -171,6 +392,21 @@ def test_trec_files(tmp_path: Path) -> None:
     long = tmp_path / "long.parquet"
     assert run("convert", long, "--qrels", qrels, "--run", trec_run)[0] == 0
     assert pr.evaluate(pl.read_parquet(long), "rr", by="run").to_dicts() == [expected]
+    qrels.write_text("q1 0 a 1\nq1 0 b -1\nq2 0 a 2\n")
+    sources = ["--qrels", qrels, "--run", trec_run]
+    arguments = ["evaluate", *sources, "-m", "ndcg", "--format", "json"]
+    found = {
+        word: json.loads(run(*arguments, "--negative", word)[1])[0]["ndcg"]
+        for word in ("unjudged", "keep")
+    }
+    gain = 1 / math.log2(3)  # of a, at rank 2 of q1
+    # Kept, the gain of b is -1, at rank 1 and in the ideal list at rank 2.
+    kept = (gain - 1) / (1 - gain)
+    assert found == pytest.approx({"unjudged": (gain + 1) / 2, "keep": (kept + 1) / 2})
+    assert json.loads(run(*arguments)[1])[0]["ndcg"] == found["unjudged"]  # as of trec_eval
+    for word, label in (("unjudged", None), ("keep", -1)):
+        run("convert", long, *sources, "--negative", word, "--force")
+        assert pl.read_parquet(long).filter(query="q1", doc="b")["label"].item() == label
     alone = tmp_path / "judgments.parquet"
     assert run("convert", alone, "--qrels", qrels)[0] == 0
     assert pl.read_parquet(alone).columns == ["query", "doc", "label"]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
@@ -32,7 +32,7 @@ from polars_rank.conventions import (
     Unjudged,
 )
 from polars_rank.datasets import search_log
-from polars_rank.errors import ArgumentError, RankError, hint
+from polars_rank.errors import ArgumentError, DataError, RankError, hint
 from polars_rank.evaluation import evaluate as means_of
 from polars_rank.evaluation import per_query as lists_of
 from polars_rank.logs.files import new_file
@@ -299,6 +299,8 @@ def _one_message(*files: str) -> Iterator[None]:
         yield
     except BrokenPipeError:  # whoever reads our output has had enough
         raise
+    except DataError as error:
+        _end(str(_explained(error)))
     except RankError as error:
         _end(str(error))
     except (pl.exceptions.PolarsError, OSError) as error:
@@ -311,6 +313,13 @@ def _one_message(*files: str) -> Iterator[None]:
         raise typer.Exit(INTERRUPTED) from None
     finally:
         bars.close()
+
+
+def _explained(error: DataError) -> DataError:
+    """Return the error with counts and a row, if what was read can be read again."""
+    with suppress(RankError, pl.exceptions.PolarsError, OSError):
+        return error.explained()
+    return error
 
 
 def _end(message: str) -> NoReturn:

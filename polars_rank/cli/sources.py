@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from glob import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +29,9 @@ def _tsv(files: list[str]) -> pl.LazyFrame:
 
 
 def _ndjson(files: list[str]) -> pl.LazyFrame:
-    return pl.scan_ndjson(files, infer_schema_length=None)
+    # Unlike the others, it takes every name as a pattern.
+    names = [file if "://" in file else escape(file) for file in files]
+    return pl.scan_ndjson(names, infer_schema_length=None)
 
 
 def _ipc(files: list[str]) -> pl.LazyFrame:
@@ -64,6 +67,8 @@ def scan(
         raise ArgumentError(message)
     (reader,) = readers
     if reader is None:
+        for path in paths:
+            _check_parquet(path)
         return scan_log(
             paths, query=query, by=by, layout=layout or "auto", memory=memory, progress=progress
         )
@@ -72,6 +77,20 @@ def scan(
             message = f"{option} is for Parquet logs only; found {', '.join(paths)}"
             raise ArgumentError(message)
     return reader(text_files(paths))
+
+
+def _check_parquet(path: str) -> None:
+    """Raise `ArgumentError` for a file that never was Parquet."""
+    if "://" in path or not Path(path).is_file():
+        return
+    with Path(path).open("rb") as file:
+        start = file.read(4)
+    if start[:3] != b"PAR":
+        message = (
+            f"{path} is no Parquet file; give TREC files with --run and --qrels, and other "
+            f"formats with names that end in {', '.join(_READERS)}"
+        )
+        raise ArgumentError(message)
 
 
 def refuse_to_replace(output: Path | None, inputs: Iterable[str | Path]) -> None:
