@@ -19,7 +19,7 @@ import polars as pl
 from polars.io.plugins import register_io_source
 
 from polars_rank.arguments import one_of
-from polars_rank.columns import OWN, Names, check_there, names
+from polars_rank.columns import OWN, Names, check_there, names, unreadable
 from polars_rank.errors import ArgumentError, DataError, SchemaError
 from polars_rank.logs.files import temporary_folder
 from polars_rank.logs.source import Source
@@ -125,12 +125,13 @@ def scan_log(
     """
     one_of("layout", layout, ("auto", "sorted", "adjacent", "shuffled"))
     budget = _bytes(memory)
-    source = Source.scan([paths] if isinstance(paths, (str, os.PathLike)) else paths, options)
-    keys = _keys(source.schema, query, by)
-    found = layout
-    if layout != "shuffled":
+    try:
+        source = Source.scan([paths] if isinstance(paths, (str, os.PathLike)) else paths, options)
+        keys = _keys(source.schema, query, by)
         with source.files.unchanged():
-            found = find_layout(source.log, keys)
+            found = layout if layout == "shuffled" else find_layout(source.log, keys)
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise unreadable(error) from error
     allowed = {
         "auto": ("sorted", "adjacent", "shuffled"),
         "sorted": ("sorted",),

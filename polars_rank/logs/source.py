@@ -83,8 +83,9 @@ class Source:
     def check(self, came: int, expected: int) -> None:
         """Raise `SourceError` unless as many rows came as there are."""
         if came != expected:
-            problem = f"{came:,} of {expected:,} rows were read"
-            raise self.files.fault(problem)
+            raise self.files.fault() or self.files.not_whole(
+                f"{came:,} of {expected:,} rows were read"
+            )
 
     def count(self, plan: pl.LazyFrame) -> int:
         """Return how many rows a plan over the log has."""
@@ -113,7 +114,10 @@ class _Known:
         try:
             yield
         except DAMAGE as error:
-            raise self.fault(str(error), error) from error
+            fault = self.fault()
+            if fault is None and isinstance(error, Exception):
+                raise  # of something else, such as a full disk or a filter
+            raise fault or self.not_whole(str(error)) from error
         self.check()
 
     def check(self) -> None:
@@ -122,21 +126,23 @@ class _Known:
                 message = f"'{file}' has changed since it was scanned; scan it again"
                 raise SourceError(message)
 
-    def fault(self, problem: str, error: BaseException | None = None) -> BaseException:
-        """Read the files one by one, and return the error for the first that cannot be read."""
+    def fault(self) -> SourceError | None:
+        """Return the error for the first file that has changed or cannot be read, if there is one.
+
+        Files are read one by one: of several at once, Polars does not say which it was.
+        """
         self.check()
-        for file in self.found.names:
-            damage = self.damage(file)
-            if damage is not None:
-                return damaged(file, damage)
-        if isinstance(error, Exception):  # of something else, such as a full disk
-            return error
+        found = ((file, self.damage(file)) for file in self.found.names)
+        return next((damaged(file, error) for file, error in found if error is not None), None)
+
+    def not_whole(self, problem: str) -> SourceError:
+        """Return the error for rows that did not come, though each file can be read."""
         first, *others = self.found.names
         one_of = f"'{first}' or one of {len(others):,} other files" if others else f"'{first}'"
         return SourceError(f"{one_of} cannot be read whole: {problem}; write it anew")
 
     def damage(self, file: str) -> BaseException | None:
-        """Return what Polars says when it reads the columns of one file; None if it can."""
+        """Return what Polars raises when it reads all columns of one file; None if it can."""
         try:
             scan = pl.scan_parquet(file, glob=self.found.remote, **self.options)
             scan.select(cs.all().count()).collect(engine="streaming")
