@@ -292,6 +292,24 @@ def test_rows_at_fault_are_counted(tmp_path: Path, ending: str) -> None:
     assert "2 documents more than once in a list" in err
 
 
+def test_a_warning_is_one_line(log: Path, tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(
+        "import warnings, polars_rank as pr, polars_rank.evaluation as module\n"
+        "true = module.evaluate\n"
+        "def evaluate(*arguments, **options):\n"
+        "    warnings.warn('part of it', pr.RankWarning)\n"
+        "    return true(*arguments, **options)\n"
+        "module.evaluate = evaluate\n"
+    )
+    path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+    process = start(
+        "evaluate", log, "-m", "rr", "--by", "run", env={**os.environ, "PYTHONPATH": path}
+    )
+    out, err = process.communicate()
+    assert (process.returncode, err) == (0, "Warning: part of it\n")
+    assert out.startswith("run ")
+
+
 def test_what_is_no_parquet_is_told_where_to_go(tmp_path: Path) -> None:
     path = tmp_path / "bm25.run"
     path.write_text("q1 Q0 b 1 2.0 bm25\n")

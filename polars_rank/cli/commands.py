@@ -6,20 +6,18 @@
 from __future__ import annotations
 
 import re
-import sys
+import warnings
 from contextlib import contextmanager, suppress
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import polars as pl
 import typer
-from rich import box
-from rich.console import Console
-from rich.table import Table
 
 from polars_rank import progress as bars
 from polars_rank.cli import INTERRUPTED, MISUSED
+from polars_rank.cli.formats import Format, choose, put, require_parquet
 from polars_rank.cli.sources import refuse_to_replace, scan
 from polars_rank.conventions import (
     POLARS_RANK,
@@ -32,10 +30,9 @@ from polars_rank.conventions import (
     Unjudged,
 )
 from polars_rank.datasets import search_log
-from polars_rank.errors import ArgumentError, DataError, RankError, hint
+from polars_rank.errors import ArgumentError, DataError, RankError, RankWarning, hint
 from polars_rank.evaluation import evaluate as means_of
 from polars_rank.evaluation import per_query as lists_of
-from polars_rank.logs.files import new_file
 from polars_rank.logs.judgments import join_judgments
 from polars_rank.logs.parquet import Layout
 from polars_rank.logs.trec import Negative, scan_qrels, scan_trec_run
@@ -51,16 +48,6 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-
-Format = Literal["table", "csv", "json", "parquet"]
-
-_FORMATS: dict[str, Format] = {
-    "": "table",
-    ".txt": "table",
-    ".csv": "csv",
-    ".json": "json",
-    ".parquet": "parquet",
-}
 
 Qrels = Annotated[list[Path], typer.Option(help="TREC judgments, instead of a log.")]
 Run = Annotated[list[Path], typer.Option(help="TREC run, instead of a log.")]
@@ -160,7 +147,7 @@ def evaluate(
         for key in keys:
             if key in groups:
                 _misused(f"--by names {key!r}, which is the query; for a row of each, --per-query")
-        shape = _format(format, output)
+        shape = choose(format, output)
         if force:
             refuse_to_replace(output, [*(logs or []), *qrels, *run])
         options: dict[str, Any] = {
@@ -188,14 +175,14 @@ def evaluate(
         else:
             log = scan(logs, query=keys, by=groups, layout=layout, memory=memory, progress=progress)
         evaluated = lists_of if per_query else means_of
-        _put(evaluated(log, names, by=groups, **options), shape, output, force=force)
+        put(evaluated(log, names, by=groups, **options), shape, output, force=force)
 
 
 @app.command()
 def metrics(format: FormatOption = None, output: Output = None, force: Force = False) -> None:
     """List every metric: parameters, range, definition and other names."""
     with _one_message():
-        shape = _format(format, output)
+        shape = choose(format, output)
         table = catalogue().lazy()
         if shape in ("table", "csv"):
             low, high = (
@@ -206,7 +193,7 @@ def metrics(format: FormatOption = None, output: Output = None, force: Force = F
             table = table.select(
                 "metric", "parameters", values.alias("range"), "definition", others
             )
-        _put(table, shape, output, force=force)
+        put(table, shape, output, force=force)
 
 
 @app.command(no_args_is_help=True)
@@ -222,7 +209,7 @@ def convert(
     with _one_message():
         if not (qrels or run):
             _misused("give --qrels, --run, or both")
-        _refuse_other_formats(output)
+        require_parquet(output)
         if force:
             refuse_to_replace(output, [*qrels, *run])
         frames = [
@@ -231,7 +218,7 @@ def convert(
         ]
         table = frames[0] if len(frames) == 1 else join_judgments(*frames)
         keys = [name for name in ("run", "query") if name in table.collect_schema()]
-        _put(table.sort(keys), "parquet", output, force=force)
+        put(table.sort(keys), "parquet", output, force=force)
 
 
 @app.command(no_args_is_help=True)
@@ -246,9 +233,9 @@ def generate(
 ) -> None:
     """Generate a realistic search log, to try the other commands on."""
     with _one_message():
-        _refuse_other_formats(output)
+        require_parquet(output)
         log = search_log(queries, docs_per_query, runs=runs, seed=seed)
-        _put(bars.watch(log) if progress else log, "parquet", output, force=force)
+        put(bars.watch(log) if progress else log, "parquet", output, force=force)
 
 
 def split_names(texts: Iterable[str]) -> list[str]:
@@ -296,7 +283,9 @@ def _letters(name: str) -> str:
 def _one_message(*files: str) -> Iterator[None]:
     """End the program with one clear message where something goes wrong; of Polars, with files."""
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.showwarning = _warn
+            yield
     except BrokenPipeError:  # whoever reads our output has had enough
         raise
     except DataError as error:
@@ -315,6 +304,12 @@ def _one_message(*files: str) -> Iterator[None]:
         bars.close()
 
 
+def _warn(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
+    bars.close()
+    kind = "Warning" if issubclass(category, RankWarning) else category.__name__
+    typer.echo(f"{kind}: {message}", err=True)
+
+
 def _explained(error: DataError) -> DataError:
     """Return the error with counts and a row, if what was read can be read again."""
     with suppress(RankError, pl.exceptions.PolarsError, OSError):
@@ -330,82 +325,3 @@ def _end(message: str) -> NoReturn:
 
 def _misused(message: str) -> NoReturn:
     raise ArgumentError(message)
-
-
-def _format(format: Format | None, output: Path | None) -> Format:
-    if format == "parquet" and output is None:
-        _misused("the format parquet needs a file; name it with --output")
-    if format is not None or output is None:
-        return format or "table"
-    ending = output.suffix.lower()
-    if ending not in _FORMATS:
-        known = ", ".join(filter(None, _FORMATS))
-        _misused(f"the name of --output must end in {known}, or give --format; found '{output}'")
-    return _FORMATS[ending]
-
-
-def _refuse_other_formats(output: Path) -> None:
-    if output.suffix.lower() not in ("", ".parquet", ".pq"):
-        _misused(f"the name of OUT must end in .parquet, as that is written; found '{output}'")
-
-
-def _put(result: pl.LazyFrame, shape: Format, output: Path | None, *, force: bool) -> None:
-    """Write a result to a file, or show it."""
-    if output is None:
-        _show(result.collect(engine="streaming"), shape)
-        return
-    with new_file(output, overwrite=force) as part:
-        if shape == "parquet":
-            result.sink_parquet(part, engine="streaming")
-        elif shape == "csv":
-            result.sink_csv(part, engine="streaming")
-        else:
-            rows = result.collect(engine="streaming")
-            part.write_text(_json(rows) if shape == "json" else _plain(rows), "utf-8")
-    bars.close()
-    typer.echo(f"Wrote {output}", err=True)
-
-
-def _show(rows: pl.DataFrame, shape: Format) -> None:
-    bars.close()
-    if shape == "table" and sys.stdout.isatty():
-        table = Table(box=box.SIMPLE_HEAD)
-        for name, dtype in rows.schema.items():
-            table.add_column(name, justify="right" if dtype.is_numeric() else "left")
-        for row in _cells(rows):
-            table.add_row(*row)
-        Console().print(table)
-        return
-    text = {"table": _plain, "csv": _csv, "json": _json}[shape](rows)
-    typer.echo(text, nl=not text.endswith("\n"))
-
-
-def _csv(rows: pl.DataFrame) -> str:
-    return rows.write_csv()
-
-
-def _json(rows: pl.DataFrame) -> str:
-    return rows.write_json()
-
-
-def _cells(rows: pl.DataFrame) -> Iterator[list[str]]:
-    for row in rows.iter_rows():
-        yield [
-            "" if value is None else f"{value:.6f}" if isinstance(value, float) else str(value)
-            for value in row
-        ]
-
-
-def _plain(rows: pl.DataFrame) -> str:
-    """Return a table of aligned columns, numbers to the right."""
-    lines = [rows.columns, *_cells(rows)]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    numeric = [dtype.is_numeric() for dtype in rows.dtypes]
-    return "".join(
-        "  ".join(
-            cell.rjust(width) if right else cell.ljust(width)
-            for cell, width, right in zip(line, widths, numeric, strict=True)
-        ).rstrip()
-        + "\n"
-        for line in lines
-    )
