@@ -7,21 +7,27 @@ cluster.
 from __future__ import annotations
 
 import math
+import warnings
+from functools import partial
 from typing import TYPE_CHECKING
 
 import polars as pl
 
 from polars_rank.columns import OWN
+from polars_rank.errors import RankWarning
 from polars_rank.measures.metric import Metric
 from polars_rank.measures.names import output_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from polars_rank.columns import Columns
     from polars_rank.conventions import Conventions, Undefined
 
 #: Columns that say whether a list has judged documents, and retrieved ones.
 PRESENCE = (OWN + "judged", OWN + "found")
+
+_HAVING, _RUNS, _QUERIES = OWN + "having", OWN + "runs", OWN + "queries"
 
 _JUDGED, _FOUND = map(pl.col, PRESENCE)
 
@@ -30,11 +36,19 @@ COUNTED = {"judged": _JUDGED, "retrieved": _FOUND, "both": _JUDGED & _FOUND}
 
 
 def aggregated(
-    lists: pl.LazyFrame, metrics: Sequence[pl.Expr], by: Sequence[str], conventions: Conventions
+    lists: pl.LazyFrame,
+    metrics: Sequence[pl.Expr],
+    by: Sequence[str],
+    conventions: Conventions,
+    *,
+    weight: str | None = None,
+    runs: Sequence[str] = (),
+    query: Sequence[str] = (),
 ) -> pl.LazyFrame:
     """Return one row per group: how many lists there are, and what they add up to.
 
-    Where not all lists count, `lists` has the columns `PRESENCE`.
+    Where not all lists count, `lists` has the columns `PRESENCE`. With `runs`, of which `query` is
+    the other keys, it is said where means stand side by side that are over different queries.
     """
     counts = [pl.len().alias("queries")]
     if conventions.queries != "all":
@@ -44,7 +58,17 @@ def aggregated(
             "queries_retrieved": _FOUND,
         }
         counts = [kind.sum().alias(name) for name, kind in kinds.items()]
-    return grouped(lists, by, [*counts, *(total(metric, conventions) for metric in metrics)])
+    totals = [total(metric, conventions, weight) for metric in metrics]
+    found = grouped(lists, by, [*counts, *totals])
+    if not runs:
+        return found
+    hashes = pl.struct(query).hash(0)
+    if conventions.queries != "all":
+        hashes = hashes.filter(COUNTED[conventions.queries])
+    seen = grouped(lists, by, [*counts, *totals, *_sketch(hashes)])
+    others = [name for name in by if name not in runs]
+    compared = partial(_compared, runs, others)
+    return seen.map_batches(compared, schema=found.collect_schema(), streamable=True)
 
 
 def grouped(lists: pl.LazyFrame, by: Sequence[str], values: Sequence[pl.Expr]) -> pl.LazyFrame:
@@ -52,19 +76,77 @@ def grouped(lists: pl.LazyFrame, by: Sequence[str], values: Sequence[pl.Expr]) -
     return lists.group_by(by).agg(values).sort(by) if by else lists.select(values)
 
 
-def total(metric: pl.Expr, conventions: Conventions) -> pl.Expr:
+def aligned(
+    lists: pl.LazyFrame, columns: Columns, runs: Sequence[str], align: str | None
+) -> pl.LazyFrame:
+    """Return the lists of runs over the same queries; or warn, when they are collected.
+
+    A query is told by all keys but the runs.
+    """
+    if align is None:
+        return lists
+    query = [name for name in columns.keys if name not in runs]
+    if align == "common":
+        having = lists.group_by(query).agg(pl.len().alias(_HAVING))
+        every = lists.select(pl.struct(runs).n_unique().alias(_RUNS))
+        common = having.join(every, how="cross").filter(pl.col(_HAVING) == pl.col(_RUNS))
+        return lists.join(common.select(query), on=query, how="semi", nulls_equal=True)
+    everything = lists.select(runs).unique().join(lists.select(query).unique(), how="cross")
+    return everything.join(
+        lists, on=[*runs, *query], how="left", nulls_equal=True, maintain_order="left"
+    )
+
+
+def _sketch(hashes: pl.Expr) -> list[pl.Expr]:
+    """Return what tells of two sets of queries whether they are the same, and whether they meet.
+
+    The same queries in any order have the same sum of hashes. Those of which a good part is
+    the same likely have one of several least numbers in common (Broder, On the resemblance and
+    containment of documents, 1997).
+    """
+    factors = [(0x9E3779B97F4A7C15 * (2 * index + 1)) % 2**64 for index in range(16)]
+    least = [(hashes * pl.lit(factor, dtype=pl.UInt64)).min() for factor in factors]
+    return [
+        hashes.sum().alias(_QUERIES),
+        *(value.alias(f"{_QUERIES} {index}") for index, value in enumerate(least)),
+    ]
+
+
+def _compared(runs: Sequence[str], others: Sequence[str], groups: pl.DataFrame) -> pl.DataFrame:
+    """Warn if runs that have queries in common have means over different ones."""
+    sketch = [name for name in groups.columns if name.startswith(_QUERIES)]
+    for part in groups.partition_by(others) if others else [groups]:
+        shared = any(part.get_column(name).is_duplicated().any() for name in sketch)
+        if shared and part.get_column(_QUERIES).n_unique() > 1:
+            of = ", ".join(
+                f"{row[:-1]}: {row[-1]:,}" for row in part.select(*runs, "queries").iter_rows()
+            )
+            message = (
+                f"the means of the runs are over different queries (queries by {', '.join(runs)}: "
+                f"{of}); align='common' takes those that all runs have, align='all' counts "
+                "those that a run lacks as undefined"
+            )
+            warnings.warn(message, RankWarning, stacklevel=2)
+            break
+    return groups.drop(sketch)
+
+
+def total(metric: pl.Expr, conventions: Conventions, weight: str | None = None) -> pl.Expr:
     """Return what the values of all lists add up to, as a column of the metric's name."""
     name = output_name(metric)
-    value = pl.col(name)
+    value, weights = pl.col(name), None if weight is None else pl.col(weight).cast(pl.Float64)
     if conventions.queries != "all":
-        value = value.filter(COUNTED[conventions.queries])
+        counted = COUNTED[conventions.queries]
+        value = value.filter(counted)
+        weights = None if weights is None else weights.filter(counted)
     undefined = counted_as(metric, conventions)
     if isinstance(undefined, float):
         value = value.fill_null(undefined)
-    found = AGGREGATES[metric.aggregate if isinstance(metric, Metric) else "mean"](value)
+    kind = metric.aggregate if isinstance(metric, Metric) else "mean"
+    found = AGGREGATES[kind](value) if weights is None else WEIGHTED[kind](value, weights)
     if undefined == "null":
-        return pl.when(value.null_count() == 0).then(found).alias(name)
-    return found
+        found = pl.when(value.null_count() == 0).then(found)
+    return found.alias(name)
 
 
 def ratio(part: pl.Expr, whole: pl.Expr) -> pl.Expr:
@@ -76,6 +158,17 @@ AGGREGATES: dict[str, Callable[[pl.Expr], pl.Expr]] = {
     "mean": pl.Expr.mean,
     "sum": pl.Expr.sum,
     "geometric": lambda value: value.mean().exp(),
+}
+
+
+def _weighted_mean(value: pl.Expr, weight: pl.Expr) -> pl.Expr:
+    return ratio((value * weight).sum(), weight.filter(value.is_not_null()).sum())
+
+
+WEIGHTED: dict[str, Callable[[pl.Expr, pl.Expr], pl.Expr]] = {
+    "mean": _weighted_mean,
+    "sum": lambda value, weight: (value * weight).sum(),
+    "geometric": lambda value, weight: _weighted_mean(value, weight).exp(),
 }
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeAlias, cast, overload
 
 import polars as pl
 
@@ -13,9 +14,21 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 Names: TypeAlias = "str | Sequence[str]"
+Score: TypeAlias = "str | pl.Expr"
+P = ParamSpec("P")
 
 #: What the names of our own columns begin with; no column of a user's may.
 OWN = "polars_rank:"
+
+
+class _Unsaid(str):
+    """A default that can be told from the same text given by the caller."""
+
+    __slots__ = ()
+
+
+#: The column of documents, if there is one.
+DOC: str = _Unsaid("doc")
 
 #: Rows of a frame that the in-memory engine collects faster than the streaming one.
 _FEW_ROWS = 50_000
@@ -40,8 +53,15 @@ class Columns:
     def number(self, name: str) -> pl.Expr:
         """Return a score or label column as integers or floats."""
         dtype = self.schema[name]
-        plain = dtype.is_integer() or dtype.is_float()
+        # Scores that Float64 cannot tell apart must not become ties.
+        exact = dtype.is_decimal() and name == self.score
+        plain = dtype.is_integer() or dtype.is_float() or exact
         return pl.col(name) if plain else pl.col(name).cast(pl.Float64)
+
+    def check_numeric(self, parameter: str, name: str) -> None:
+        """Raise `SchemaError` unless there is such a column of numbers."""
+        check_there(parameter, name, self.schema)
+        _check_number(parameter, name, self.schema[name])
 
     @classmethod
     def find(
@@ -59,7 +79,7 @@ class Columns:
         if query is not None and not queries:
             message = "`query` must name at least one column"
             raise ArgumentError(message)
-        if doc == "doc" and doc not in schema:
+        if doc is DOC and doc not in schema:
             doc = None
         wanted = {
             "query": queries,
@@ -103,6 +123,31 @@ def names(parameter: str, value: Names | None) -> tuple[str, ...]:
     return given
 
 
+def scored(log: pl.LazyFrame, score: Score, position: str | None) -> tuple[pl.LazyFrame, str]:
+    """Return the log with a column of scores, higher being better, and its name."""
+    if position is not None:
+        if score != "score":
+            message = "`score` and `position` both say how documents are ranked; give one of them"
+            raise ArgumentError(message)
+        score = f"-{position}"
+    schema = schema_of(log)
+    if isinstance(score, str) and score not in schema and score.startswith("-"):
+        name = score[1:]
+        check_there("score" if position is None else "position", name, schema)
+        _check_number("score", name, schema[name])
+        whole = schema[name].is_integer()
+        score = -pl.col(name).cast(pl.Int64 if whole else pl.Float64)
+    if isinstance(score, str):
+        return log, score
+    if not isinstance(score, pl.Expr):
+        message = (
+            "`score` must be the name of a column, '-' and the name of one in which lower is "
+            f"better, or an expression; found {score!r}; for several, use scores=[...]"
+        )
+        raise ArgumentError(message)
+    return log.with_columns(score.alias(OWN + "score")), OWN + "score"
+
+
 def lazy(frame: Any) -> pl.LazyFrame:
     """Return any kind of table as a LazyFrame."""
     if isinstance(frame, pl.LazyFrame):
@@ -110,6 +155,34 @@ def lazy(frame: Any) -> pl.LazyFrame:
     if isinstance(frame, pl.DataFrame):
         return frame.lazy()
     return _from_arrow(frame).lazy()
+
+
+class Table(Protocol):
+    """Any table that gives its rows by Arrow's C stream: pyarrow, pandas, DuckDB, Polars."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Return the stream."""
+
+
+class Framed(Protocol[P]):
+    """A function of any table: a LazyFrame gives a LazyFrame, any other table a DataFrame."""
+
+    @overload
+    def __call__(
+        self, frame: pl.LazyFrame, /, *args: P.args, **kwargs: P.kwargs
+    ) -> pl.LazyFrame: ...
+    @overload
+    def __call__(self, frame: Table, /, *args: P.args, **kwargs: P.kwargs) -> pl.DataFrame: ...
+
+
+def framed(plan: Callable[Concatenate[pl.LazyFrame, P], pl.LazyFrame]) -> Framed[P]:
+    """Make a function of any table from a lazy plan."""
+
+    @wraps(plan)
+    def function(frame: Any, *args: P.args, **kwargs: P.kwargs) -> Any:
+        return same_kind(frame, lambda log: plan(log, *args, **kwargs))
+
+    return cast("Framed[P]", function)
 
 
 def same_kind(frame: Any, plan: Callable[[pl.LazyFrame], pl.LazyFrame]) -> Any:
@@ -147,20 +220,26 @@ def unreadable(error: Exception) -> SourceError:
 
 
 def _from_arrow(table: Any) -> pl.DataFrame | pl.LazyFrame:
-    import pyarrow as pa  # noqa: PLC0415  (slow to import, seldom needed)
-    from pyarrow import dataset  # noqa: PLC0415
-
-    if isinstance(table, dataset.Dataset):
+    module = type(table).__module__.partition(".")[0]
+    if module == "pyarrow" and hasattr(table, "scanner"):  # a dataset
         return pl.scan_pyarrow_dataset(table)
-    if isinstance(table, pa.RecordBatchReader):
-        table = table.read_all()
-    if isinstance(table, (pa.Table, pa.RecordBatch)):
+    if hasattr(table, "__arrow_c_stream__") and not isinstance(table, pl.Series):
+        return pl.DataFrame(table)
+    if module == "pyarrow" and hasattr(table, "__arrow_c_array__"):  # a record batch
         return pl.DataFrame(table)
     message = (
-        "a frame must be a Polars LazyFrame or DataFrame, or a pyarrow Table, Dataset or "
-        f"RecordBatchReader; found {type(table).__name__}"
+        "a frame must be a Polars LazyFrame or DataFrame, or a table with Arrow's C stream, such "
+        f"as a pyarrow Table, a pandas DataFrame or a DuckDB relation; found {type(table).__name__}"
     )
     raise ArgumentError(message)
+
+
+def free(by: Sequence[str], added: Sequence[str]) -> None:
+    """Raise `ArgumentError` if a column of `by` has the name of one that the result adds."""
+    for name in added:
+        if name in by:
+            message = f"`by` names the column {name!r}, which the result adds; rename it"
+            raise ArgumentError(message)
 
 
 def check_there(parameter: str, column: str, schema: pl.Schema) -> None:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 from polars_rank.arguments import one_of, threshold
 from polars_rank.errors import ArgumentError, hint
 from polars_rank.measures.gain import at_least
-from polars_rank.measures.metric import Metric, parameters_of
-from polars_rank.measures.names import output_name
+from polars_rank.measures.metric import REGISTER, Definition, Metric, parameters_of
+from polars_rank.measures.names import find, output_name
 from polars_rank.ranking import TIES, Ties
 
 if TYPE_CHECKING:
@@ -101,6 +101,21 @@ class Conventions:
             for each in value.values() if isinstance(value, Mapping) else (value,):
                 one_of(choice, each, allowed)
         threshold("relevant", self.relevant)
+        if isinstance(self.undefined, Mapping):
+            undefined = {_known(name): value for name, value in self.undefined.items()}
+            object.__setattr__(self, "undefined", undefined)
+        taken = {name for build in REGISTER.values() for name in parameters_of(build)}
+        for key in self.parameters:
+            metric, _, parameter = key.rpartition(".")
+            accepted = taken if not metric else set(parameters_of(_build(metric, key)))
+            if parameter not in accepted:
+                message = (
+                    f"`parameters` names {key!r}, but no metric takes {parameter!r}"
+                    f"{f' in {metric}' * bool(metric)}.{hint(parameter, accepted)}"
+                )
+                raise ArgumentError(message)
+        for name in self.exceptions:
+            _build(name.removesuffix("@k"), name)
         excepted = [choice.name for choice in fields(self) if choice.name not in _COMMON]
         for choices in self.exceptions.values():
             for choice in choices:
@@ -114,8 +129,12 @@ class Conventions:
 
     def but(self, **choices: Any) -> Conventions:
         """Return the same conventions, for all metrics, with those choices that are not None."""
-        known = {choice.name for choice in fields(self)}
-        given = {key: value for key, value in choices.items() if value is not None and key in known}
+        known = [choice.name for choice in fields(self)]
+        for key in choices:
+            if key not in known:
+                message = f"conventions have no choice {key!r}.{hint(key, known)}"
+                raise ArgumentError(message)
+        given = {key: value for key, value in choices.items() if value is not None}
         if not given:
             return self
         exceptions = {
@@ -179,6 +198,44 @@ class Conventions:
             )
             raise ArgumentError(message)
         return found.pop()
+
+
+def _known(name: str) -> str:
+    """Return the name of a metric by any of its names; others are those of own expressions."""
+    function, parameters = find(name)
+    return name if function is None or parameters else function
+
+
+def _build(name: str, key: str) -> Definition[...]:
+    if name not in REGISTER:
+        message = f"there is no metric {name!r}, which {key!r} names.{hint(name, REGISTER)}"
+        raise ArgumentError(message)
+    return REGISTER[name]
+
+
+def named(conventions: Conventions | str) -> Conventions:
+    """Return conventions, or the preset of a name such as "lightgbm"."""
+    if isinstance(conventions, Conventions):
+        return conventions
+    presets = {
+        spelling: preset
+        for preset in (POLARS_RANK, *PRESETS)
+        for spelling in {_plain(preset.name), _plain(preset.name.removesuffix(" 10"))}
+    }
+    presets["sklearn"] = SKLEARN
+    found = presets.get(_plain(conventions)) if isinstance(conventions, str) else None
+    if found is None:
+        known = ", ".join(sorted({preset.name for preset in (POLARS_RANK, *PRESETS)}))
+        message = (
+            f"`conventions` must be pr.Conventions or the name of a preset ({known}); found "
+            f"{conventions!r}.{hint(str(conventions), presets)}"
+        )
+        raise ArgumentError(message)
+    return found
+
+
+def _plain(name: str) -> str:
+    return "".join(letter for letter in name.lower() if letter.isalnum())
 
 
 #: What is decided for all metrics at once.

@@ -3,12 +3,33 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from polars_rank.aggregation import COUNTED, PRESENCE, aggregated
-from polars_rank.columns import Columns, Names, same_kind, schema_of
-from polars_rank.conventions import POLARS_RANK, Conventions, Queries, Undefined, Unjudged
-from polars_rank.errors import ArgumentError
+import polars as pl
+
+from polars_rank.aggregation import COUNTED, PRESENCE, aggregated, aligned, counted_as
+from polars_rank.arguments import one_of
+from polars_rank.columns import (
+    DOC,
+    OWN,
+    Columns,
+    Names,
+    Score,
+    framed,
+    free,
+    names,
+    schema_of,
+    scored,
+)
+from polars_rank.conventions import (
+    POLARS_RANK,
+    Conventions,
+    Queries,
+    Undefined,
+    Unjudged,
+    named,
+)
+from polars_rank.errors import ArgumentError, SchemaError
 from polars_rank.measures.metric import Metric
 from polars_rank.measures.names import output_name, resolve
 from polars_rank.plan import Wanted, per_list
@@ -16,37 +37,41 @@ from polars_rank.plan import Wanted, per_list
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    import polars as pl
-
     from polars_rank.ranking import Duplicates, Ties
 
 Metrics: TypeAlias = "str | pl.Expr | Iterable[str | pl.Expr]"
+Align: TypeAlias = Literal["common", "all"]
 
 
+@framed
 def per_query(
-    frame: Any,
+    frame: pl.LazyFrame,
     metrics: Metrics,
     *,
     query: Names = "query",
-    doc: str | None = "doc",
-    score: str = "score",
+    doc: str | None = DOC,
+    score: Score = "score",
     label: str = "label",
+    position: str | None = None,
+    scores: Sequence[str] | None = None,
     by: Names | None = None,
     ties: Ties | None = None,
     relevant: float | None = None,
     unjudged: Unjudged | None = None,
     queries: Queries | None = None,
     duplicates: Duplicates = "error",
-    conventions: Conventions = POLARS_RANK,
+    undefined: Undefined | Mapping[str, Undefined] | None = None,
+    keep: Names | None = None,
+    conventions: Conventions | str = POLARS_RANK,
     progress: bool = False,
-) -> Any:
+) -> pl.LazyFrame:
     """Evaluate every list: one row per query, one column per metric.
 
     Parameters
     ----------
     frame
-        The long table: a LazyFrame, a DataFrame or a pyarrow table, one row per document of
-        a list.
+        The long table, one row per document of a list: a LazyFrame, or a DataFrame or any other
+        table with Arrow's C stream, such as one of pyarrow, pandas or DuckDB.
     metrics
         A name ("ndcg@10", "ap", "P_5", "ndcg(gain='exp2')@10"), a metric (`pr.ndcg(10)`), any
         expression over the ranked table, or several of them.
@@ -70,16 +95,23 @@ def per_query(
         `trec_eval -c`), with a "retrieved" one, or with "both".
     duplicates
         What to do with a document that stands twice in a list: "error", "max" or "first".
+    undefined
+        What stands where a metric is undefined for a list: "null" (the default), or what
+        `evaluate` would count it as: "zero", "one", or a mapping from metrics to these. Polars'
+        own mean skips the nulls, where `evaluate` by default counts them as 0.
+    keep
+        Columns of the log that are the same in all rows of a list, to be kept in its row.
     conventions
-        Whose definitions to follow where nothing else is said, such as `pr.TREC_EVAL`.
+        Whose definitions to follow where nothing else is said, such as `pr.TREC_EVAL` or
+        "trec_eval".
     progress
         Show a progress bar on a terminal when it takes longer than two seconds (extra "cli").
 
     Returns
     -------
     LazyFrame or DataFrame
-        Like `frame`: the `by` and `query` columns and a column per metric; null where a metric
-        is undefined for the list. Rows are in the order of those keys, or in the log's own
+        Like `frame`: the `by`, `query` and `keep` columns and a column per metric; null where a
+        metric is undefined for the list. Rows are in the order of those keys, or in the log's own
         order where `scan_log` found that the rows of a list stand together.
 
     Raises
@@ -108,29 +140,47 @@ def per_query(
     │ b     ┆ null ┆ 0.0 │
     └───────┴──────┴─────┘
     """
-    agreed = conventions.but(ties=ties, relevant=relevant, unjudged=unjudged, queries=queries)
-    request = Request(query, doc, score, label, by, agreed, duplicates, progress)
+    request = Request(
+        query=query,
+        doc=doc,
+        score=score,
+        label=label,
+        position=position,
+        scores=scores,
+        by=by,
+        conventions=named(conventions).but(
+            ties=ties, relevant=relevant, unjudged=unjudged, queries=queries, undefined=undefined
+        ),
+        duplicates=duplicates,
+        progress=progress,
+    )
     asked = resolve(metrics)
+    log, columns = request.columns(frame)
+    kept = names("keep", keep)
+    check_names(asked, [*columns.keys, *kept])
+    agreed = request.conventions
+    lists = request.lists(log, columns, wanted(asked, agreed), keep=columns.keys, constant=kept)
+    if agreed.queries != "all":
+        lists = lists.filter(COUNTED[agreed.queries]).drop(PRESENCE)
+    if undefined is None:
+        return lists
+    filled = {output_name(metric): counted_as(metric, agreed) for metric in asked}
+    return lists.with_columns(
+        pl.col(name).fill_null(value) for name, value in filled.items() if isinstance(value, float)
+    )
 
-    def plan(log: pl.LazyFrame) -> pl.LazyFrame:
-        columns = request.columns(log)
-        check_names(asked, columns.keys)
-        lists = request.lists(log, columns, wanted(asked, agreed), keep=columns.keys)
-        if agreed.queries == "all":
-            return lists
-        return lists.filter(COUNTED[agreed.queries]).drop(PRESENCE)
 
-    return same_kind(frame, plan)
-
-
+@framed
 def evaluate(
-    frame: Any,
+    frame: pl.LazyFrame,
     metrics: Metrics,
     *,
     query: Names = "query",
-    doc: str | None = "doc",
-    score: str = "score",
+    doc: str | None = DOC,
+    score: Score = "score",
     label: str = "label",
+    position: str | None = None,
+    scores: Sequence[str] | None = None,
     by: Names | None = None,
     ties: Ties | None = None,
     relevant: float | None = None,
@@ -138,15 +188,19 @@ def evaluate(
     queries: Queries | None = None,
     duplicates: Duplicates = "error",
     undefined: Undefined | Mapping[str, Undefined] | None = None,
-    conventions: Conventions = POLARS_RANK,
+    weight: str | None = None,
+    align: Align | None = None,
+    conventions: Conventions | str = POLARS_RANK,
     progress: bool = False,
-) -> Any:
+) -> pl.LazyFrame:
     """Evaluate a log: the mean of each metric over the queries, per group.
 
     Parameters
     ----------
-    frame, metrics, query, doc, score, label, by, ties, relevant, unjudged, queries, duplicates
+    frame, metrics, query, doc, score, label, position, scores, by
         As for `per_query`; the `by` columns are the groups.
+    ties, relevant, unjudged, queries, duplicates
+        As for `per_query`.
     conventions, progress
         As for `per_query`.
     undefined
@@ -155,6 +209,15 @@ def evaluate(
         "null" to make the mean null; or a mapping from metrics to these. "zero" unless the
         conventions say otherwise; but an expression of your own that is null for a list is
         skipped, unless `undefined` is given.
+
+    weight
+        The column of each query's weight, such as its traffic, the same in all rows of a list:
+        finite, not negative. Means are weighted by it; sums are sums of weighted values.
+    align
+        Of runs with different queries (`by` has a column "run", "model" or the like): average
+        over the queries that all of them have ("common"), or over all that any of them has
+        ("all"), those that a run lacks counting as undefined. Without it, a `RankWarning` says
+        where means stand side by side that are over different queries.
 
     Returns
     -------
@@ -184,60 +247,110 @@ def evaluate(
     │ 2       ┆ 0.5 ┆ 0.0 │
     └─────────┴─────┴─────┘
     """
-    agreed = conventions.but(
-        ties=ties, relevant=relevant, unjudged=unjudged, queries=queries, undefined=undefined
+    request = Request.of(
+        query=query,
+        doc=doc,
+        score=score,
+        label=label,
+        position=position,
+        scores=scores,
+        by=by,
+        ties=ties,
+        relevant=relevant,
+        unjudged=unjudged,
+        queries=queries,
+        duplicates=duplicates,
+        undefined=undefined,
+        conventions=conventions,
+        progress=progress,
     )
-    if isinstance(undefined, str):
-        agreed = agreed.but(own=undefined)
-    request = Request(query, doc, score, label, by, agreed, duplicates, progress)
     asked = resolve(metrics)
+    log, columns = request.columns(frame)
+    one_of("align", align, (None, "common", "all"))
+    free(columns.by, ["queries"])
+    check_names(asked, [*columns.keys, "queries"])
+    runs = [name for name in columns.by if name.lower() in RUNS]
+    if align is not None and not runs:
+        message = f"`align` needs a column of runs in `by`, such as 'run'; found {columns.by}"
+        raise ArgumentError(message)
+    keep = columns.keys if runs else columns.by
+    weights = names("weight", weight)
+    forbidden = {}
+    for name in weights:
+        columns.check_numeric("weight", name)
+        forbidden[f"the column {name!r} (weight) must hold finite numbers of 0 or more"] = ~(
+            (pl.col(name).cast(pl.Float64) >= 0) & pl.col(name).cast(pl.Float64).is_finite()
+        ).fill_null(value=False)
+    lists = request.lists(
+        log,
+        columns,
+        wanted(asked, request.conventions),
+        keep=keep,
+        constant=weights,
+        forbidden=forbidden,
+    )
+    lists = aligned(lists, columns, runs, align) if runs else lists
+    return aggregated(
+        lists,
+        asked,
+        columns.by,
+        request.conventions,
+        weight=weight,
+        runs=runs if align is None else (),
+        query=[name for name in columns.keys if name not in runs],
+    )
 
-    def plan(log: pl.LazyFrame) -> pl.LazyFrame:
-        columns = request.columns(log)
-        check_names(asked, [*columns.keys, "queries"])
-        lists = request.lists(log, columns, wanted(asked, agreed))
-        return aggregated(lists, asked, columns.by, agreed)
 
-    return same_kind(frame, plan)
+#: Names of columns, in small letters, that tell the rankings of several systems apart.
+RUNS = frozenset({"run", "run_id", "runid", "model", "system", "variant", "ranker", "experiment"})
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Request:
     """What an evaluation is asked beside its metrics."""
 
     query: Names = "query"
-    doc: str | None = "doc"
-    score: str = "score"
+    doc: str | None = DOC
+    score: Score = "score"
     label: str = "label"
+    position: str | None = None
+    scores: Sequence[str] | None = None
     by: Names | None = None
     conventions: Conventions = POLARS_RANK
     duplicates: Duplicates = "error"
     progress: bool = False
 
     @classmethod
-    def of(cls, *, conventions: Conventions = POLARS_RANK, **options: Any) -> Request:
+    def of(cls, *, conventions: Conventions | str = POLARS_RANK, **options: Any) -> Request:
         """Return what the options of `evaluate` ask for."""
         choices = ("ties", "relevant", "unjudged", "queries", "undefined")
         made = {name: options.pop(name, None) for name in choices}
-        return cls(conventions=conventions.but(**made), **options)
+        if isinstance(made["undefined"], str):  # said aloud, it is for own expressions as well
+            made["own"] = made["undefined"]
+        return cls(conventions=named(conventions).but(**made), **options)
 
-    def columns(self, log: pl.LazyFrame) -> Columns:
-        """Return the columns of the log, checked."""
-        return Columns.find(
-            schema_of(log),
-            query=self.query,
-            doc=self.doc,
-            score=self.score,
-            label=self.label,
-            by=self.by,
+    def columns(self, log: pl.LazyFrame) -> tuple[pl.LazyFrame, Columns]:
+        """Return the log, with a column of scores, and its columns, checked."""
+        by = self.by
+        if self.scores is None:
+            log, score = scored(log, self.score, self.position)
+        else:
+            log, by = _runs(log, self.scores, names("by", by))
+            score = OWN + "score"
+        columns = Columns.find(
+            schema_of(log), query=self.query, doc=self.doc, score=score, label=self.label, by=by
         )
+        return log, columns
 
     def lists(
         self,
         log: pl.LazyFrame,
         columns: Columns,
         metrics: Sequence[Wanted],
+        *,
         keep: Sequence[str] | None = None,
+        constant: Sequence[str] = (),
+        forbidden: Mapping[str, pl.Expr] | None = None,
     ) -> pl.LazyFrame:
         """Return a row for each list; with `PRESENCE` where not all of them count."""
         return per_list(
@@ -245,10 +358,30 @@ class Request:
             metrics,
             columns,
             columns.by if keep is None else keep,
+            constant=constant,
+            forbidden=forbidden or {},
             duplicates=self.duplicates,
             presence=self.conventions.queries != "all",
             progress=self.progress,
         )
+
+
+def _runs(
+    log: pl.LazyFrame, scores: Sequence[str], by: tuple[str, ...]
+) -> tuple[pl.LazyFrame, list[str]]:
+    """Return the log once for each column of scores, which names the run."""
+    columns = names("scores", scores)
+    if not columns:
+        message = "`scores` is empty; name at least one column of scores"
+        raise ArgumentError(message)
+    if "run" in schema_of(log):
+        message = "the frame already has a column 'run', which `scores` would add; rename it"
+        raise SchemaError(message)
+    parts = []
+    for name in columns:
+        made, score = scored(log, name, None)
+        parts.append(made.with_columns(pl.col(score).alias(OWN + "score"), run=pl.lit(name)))
+    return pl.concat(parts, how="vertical_relaxed"), ["run", *by]
 
 
 def wanted(metrics: Sequence[pl.Expr], conventions: Conventions) -> list[Wanted]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, cast
 
 import polars as pl
 
@@ -10,53 +11,71 @@ from polars_rank.errors import hint
 from polars_rank.evaluation import evaluate, per_query
 from polars_rank.measures.metric import REGISTER
 from polars_rank.ranking import rank
+from polars_rank.reporting.curves import pr_curve, rank_curve
+from polars_rank.statistics.bounds import judgment_bounds, tie_bands
+from polars_rank.statistics.grouped import grouped_auc
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from polars_rank.evaluation import Metrics
+    from polars_rank.columns import Framed
+
+P = ParamSpec("P")
+Frame = TypeVar("Frame", pl.DataFrame, pl.LazyFrame)
 
 #: Parameters of `evaluate`; a metric's method takes them beside the metric's own.
-_OPTIONS = frozenset(evaluate.__kwdefaults__ or {})
+_OPTIONS = frozenset(evaluate.__kwdefaults__ or {})  # type: ignore[attr-defined]
 
 
-class Ranking:
-    """Ranking evaluation of one frame; see `pr.rank`, `pr.per_query` and `pr.evaluate`."""
+def _method(function: Framed[P]) -> Callable[Concatenate[Ranking[Frame], P], Frame]:
+    """Make a method of a function of any table."""
 
-    def __init__(self, frame: pl.DataFrame | pl.LazyFrame) -> None:
-        self._frame = frame
+    @wraps(function)
+    def method(self: Ranking[Any], *args: P.args, **kwargs: P.kwargs) -> Any:
+        return function(self._frame, *args, **kwargs)
 
-    def rank(self, **options: Any) -> Any:
-        """Return the ranked table; see `pr.rank`."""
-        return rank(self._frame, **options)
+    return cast("Callable[Concatenate[Ranking[Frame], P], Frame]", method)
 
-    def per_query(self, metrics: Metrics, **options: Any) -> Any:
-        """Evaluate every list; see `pr.per_query`."""
-        return per_query(self._frame, metrics, **options)
 
-    def evaluate(self, metrics: Metrics, **options: Any) -> Any:
-        """Return the means over queries; see `pr.evaluate`."""
-        return evaluate(self._frame, metrics, **options)
+class Ranking(Generic[Frame]):
+    """Ranking evaluation of one frame: the functions of polars_rank as methods of it.
+
+    A DataFrame gives DataFrames, a LazyFrame LazyFrames. Every metric is a method, too.
+    """
+
+    def __init__(self, frame: Frame) -> None:
+        self._frame: Frame = frame
+
+    rank = _method(rank)
+    per_query = _method(per_query)
+    evaluate = _method(evaluate)
+    tie_bands = _method(tie_bands)
+    judgment_bounds = _method(judgment_bounds)
+    grouped_auc = _method(grouped_auc)
+    pr_curve = _method(pr_curve)
+    rank_curve = _method(rank_curve)
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         """Return a metric as a method: `df.ranking.ndcg(10)`.
 
         The method takes the parameters of the metric and those of `evaluate`. On a DataFrame it
-        returns the mean as a float (with `by`, a DataFrame), on a LazyFrame a LazyFrame.
+        returns the mean as a float (with groups, a DataFrame), on a LazyFrame a LazyFrame.
         """
         if name not in REGISTER:
             message = f"there is no metric {name!r}.{hint(name, REGISTER)}"
             raise AttributeError(message)
+        definition = REGISTER[name]
 
+        @wraps(cast("Callable[..., Any]", definition))
         def mean(*args: Any, **parameters: Any) -> Any:
             options = {key: parameters.pop(key) for key in _OPTIONS & parameters.keys()}
-            metric = REGISTER[name](*args, **parameters)
+            metric = definition(*args, **parameters)
             result = evaluate(self._frame, metric, **options)
-            single = isinstance(result, pl.DataFrame) and not options.get("by")
-            return result.get_column(metric.output_name).item() if single else result
+            single = not (options.get("by") or options.get("scores"))
+            if isinstance(result, pl.DataFrame) and single:
+                return result.get_column(metric.output_name).item()
+            return result
 
-        mean.__name__ = name
-        mean.__doc__ = REGISTER[name].__doc__
         return mean
 
     def __dir__(self) -> list[str]:

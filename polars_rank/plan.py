@@ -16,7 +16,7 @@ import polars as pl
 
 from polars_rank.aggregation import PRESENCE
 from polars_rank.arguments import one_of
-from polars_rank.columns import OWN
+from polars_rank.columns import OWN, check_there
 from polars_rank.errors import ArgumentError, SchemaError, hint
 from polars_rank.logs.parquet import number_column
 from polars_rank.measures.expectation import Expected, expectation
@@ -34,7 +34,7 @@ from polars_rank.ranking import (
     is_relevant,
     rank_order,
 )
-from polars_rank.validation import fault, faults, raise_for_faults, rules
+from polars_rank.validation import VARIES, fault, faults, raise_for_faults, rules
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -62,15 +62,24 @@ def per_list(
     columns: Columns,
     keep: Sequence[str],
     *,
+    constant: Sequence[str] = (),
+    forbidden: Mapping[str, pl.Expr] | None = None,
     duplicates: Duplicates,
     presence: bool,
     progress: bool,
 ) -> pl.LazyFrame:
-    """Evaluate all lists, once for each order of documents that is asked for."""
+    """Evaluate all lists, once for each order of documents that is asked for.
+
+    The result has the key columns in `keep`, those in `constant`, which must be the same in all
+    rows of a list, and a column per metric. Rows for which an expression in `forbidden` holds
+    are at fault for the reason that it stands under.
+    """
     orders: dict[_Order, list[Wanted]] = {}
     for each in wanted:
         orders.setdefault(_Order.of(each), []).append(each)
-    plan = _Plan(log, columns, keep, duplicates, progress=progress)
+    for name in constant:
+        check_there("keep", name, columns.schema)
+    plan = _Plan(log, columns, keep, duplicates, constant, forbidden or {}, progress=progress)
     (first, metrics), *others = orders.items()
     lists = plan.evaluated(first, metrics, presence=presence)
     if not others:
@@ -80,7 +89,7 @@ def per_list(
         plan.evaluated(order, part).select(output_name(each.metric) for each in part)
         for order, part in others
     ]
-    names = [*(PRESENCE if presence else ()), *keep]
+    names = [*(PRESENCE if presence else ()), *keep, *constant]
     together = pl.concat([lists, *more], how="horizontal")
     return together.select(*names, *(output_name(each.metric) for each in wanted))
 
@@ -130,11 +139,15 @@ class _Plan:
     columns: Columns
     keep: Sequence[str]
     duplicates: Duplicates
+    constant: Sequence[str]
+    forbidden: Mapping[str, pl.Expr]
     progress: bool = field(kw_only=True)
 
     def __post_init__(self) -> None:
         one_of("duplicates", self.duplicates, DUPLICATES)
         self.lists = _Lists.of(self.columns)
+        #: The columns that are kept, by our own names.
+        self.kept = {f"{OWN}kept {index}": name for index, name in enumerate(self.constant)}
         #: The documents whose repetition in a list is an error.
         unique = self.columns.doc is not None and self.duplicates != "error"
         self.ids = None if unique or self.columns.doc is None else "doc"
@@ -146,7 +159,7 @@ class _Plan:
         shared = Shared(whole_labels=self.columns.schema[self.columns.label].is_integer())
         values = [_value(each, shared) for each in wanted]
         read = _Read.of(shared, self.columns)
-        found = rules(self.columns, shared.refused)
+        found = {**rules(self.columns, shared.refused), **self.forbidden}
         kept = PRESENCE if presence else ()
         long, columns = self._canonical(order, read, found)
         check = partial(
@@ -155,6 +168,7 @@ class _Plan:
             columns=self.columns if self.ids else replace(self.columns, doc=None),
             found=found,
             keys=self.lists.keys,
+            constant=self.constant,
         )
         values_of = [
             *self.lists.carried,
@@ -164,14 +178,14 @@ class _Plan:
         if shared.ordered:
             lists = self._in_rank_order(long, columns, order, read, shared, kept)
             rows = _ranked_rows(check(lists), order, self.lists, read, shared)
-            values_of += [pl.col(name).first() for name in kept]
+            values_of += [pl.col(name).first() for name in (*kept, *self.kept)]
         else:
             # Nothing asks in which order documents stand: lists are aggregated as they come.
             rows = long.with_columns(
                 is_relevant(_LABEL, order.relevant).alias("relevant"),
                 pl.when(_SCORE.is_not_null()).then(1).alias("rank"),
             )
-            values_of += [*faults(self.ids), *_presence(kept)]
+            values_of += [*faults(self.ids), *_presence(kept), *self._kept()]
         gathered = (
             rows.with_columns(shared.rows_of.named())
             .group_by(self.lists.group, maintain_order=True)
@@ -181,8 +195,22 @@ class _Plan:
         for sums in (shared.sums, shared.late):
             gathered = gathered.with_columns(sums.named()) if sums.columns else gathered
         return gathered.select(
-            *kept, *(pl.col(self.lists.keys[name]).alias(name) for name in self.keep), *values
+            *kept,
+            *(pl.col(self.lists.keys[name]).alias(name) for name in self.keep),
+            *(pl.col(own).alias(name) for own, name in self.kept.items()),
+            *values,
         )
+
+    def _kept(self) -> list[pl.Expr]:
+        """Return the columns that are the same in all rows of a list, and which of them is not."""
+        if not self.kept:
+            return []
+        firsts = [pl.col(own).first() for own in self.kept]
+        number = pl.lit(0, dtype=pl.UInt8)
+        for index, own in enumerate(self.kept, start=1):
+            several = pl.col(own).n_unique() > 1
+            number = pl.when(several).then(pl.lit(index, dtype=pl.UInt8)).otherwise(number)
+        return [*firsts, number.alias(VARIES)]
 
     def _canonical(
         self, order: _Order, read: _Read, found: Mapping[str, pl.Expr]
@@ -205,6 +233,7 @@ class _Plan:
                 *([] if columns.doc is None else [pl.col(columns.doc).alias("doc")]),
                 score.alias("score"),
                 label.alias("label"),
+                *(pl.col(name).alias(own) for own, name in self.kept.items()),
                 *read.extras,
                 fault(found),
             )
@@ -222,6 +251,7 @@ class _Plan:
         columns, lists = self.columns, self.lists
         assert columns.doc is not None  # noqa: S101  (for the type checker)
         used = [*columns.keys, columns.doc, columns.score, columns.label, *read.extras]
+        used += self.constant
         others = [name for name in dict.fromkeys(used) if name not in lists.order]
         row = best_of_each(columns, self.duplicates).sort(pl.struct(others))
         keys = [*lists.order, columns.doc]
@@ -281,6 +311,7 @@ class _Plan:
             *faults(self.ids),
             *parts,
             *_presence(kept),
+            *self._kept(),
         )
         if "ideal_rank" not in read.names:
             return in_order

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, get_args
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, get_args
 
 import polars as pl
 
 from polars_rank.arguments import one_of, threshold
-from polars_rank.columns import Columns, Names, same_kind, schema_of
+from polars_rank.columns import DOC, OWN, Columns, Names, Score, framed, schema_of, scored
 from polars_rank.errors import ArgumentError, SchemaError
 from polars_rank.validation import (
     fault,
@@ -200,29 +200,34 @@ def is_relevant(label: pl.Expr, threshold: float) -> pl.Expr:
     return (label >= threshold).fill_null(value=False)
 
 
+@framed
 def rank(
-    frame: Any,
+    frame: pl.LazyFrame,
     *,
     query: Names = "query",
-    doc: str | None = "doc",
-    score: str = "score",
+    doc: str | None = DOC,
+    score: Score = "score",
     label: str = "label",
+    position: str | None = None,
     by: Names | None = None,
     ties: Ties | None = None,
     relevant: float = 1,
     duplicates: Duplicates = "error",
-) -> Any:
+) -> pl.LazyFrame:
     """Return the ranked table: the same rows with `rank`, `ideal_rank`, `relevant`, `hits`.
 
     Parameters
     ----------
     frame
-        The long table: a LazyFrame, a DataFrame or a pyarrow table, one row per document of
-        a list.
+        The long table, one row per document of a list: a LazyFrame, or a DataFrame or any other
+        table with Arrow's C stream.
     query, doc, score, label
         Names of its columns; `query` may be several. Without a column "doc", or with
         `doc=None`, documents have no ids. A null score means judged but not retrieved, a null
-        label retrieved but not judged.
+        label retrieved but not judged. `score` may be an expression, and "-name" is that of a
+        column in which lower is better.
+    position
+        In place of `score`: the column of the position at which a document was shown, 1 first.
     by
         Columns that split the table: a list is the rows that share (by..., query).
     ties
@@ -277,20 +282,25 @@ def rank(
     """
     threshold("relevant", relevant)
 
-    def plan(log: pl.LazyFrame) -> pl.LazyFrame:
-        columns = Columns.find(
-            schema_of(log), query=query, doc=doc, score=score, label=label, by=by
-        )
-        there = [name for name in RANKED if name in columns.schema]
-        if there:
+    log, by_score = scored(frame, score, position)
+    columns = Columns.find(schema_of(log), query=query, doc=doc, score=by_score, label=label, by=by)
+    for role, name in (("score", by_score), ("label", label)):
+        if name != role and role in columns.schema:
+            other = "another expression" if name.startswith(OWN) else repr(name)
             message = (
-                f"the frame already has the columns {there}, which the ranked table adds; "
-                "drop or rename them"
+                f"`{role}` names {other}, but the frame also has a column {role!r}, which metrics "
+                "would read on the ranked table; drop it or rename it"
             )
             raise SchemaError(message)
-        return _ranked(log, columns, rank_order(ties, columns), relevant, duplicates)
-
-    return same_kind(frame, plan)
+    there = [name for name in RANKED if name in columns.schema]
+    if there:
+        message = (
+            f"the frame already has the columns {there}, which the ranked table adds; "
+            "drop or rename them"
+        )
+        raise SchemaError(message)
+    ranked = _ranked(log, columns, rank_order(ties, columns), relevant, duplicates)
+    return ranked.rename({OWN + "score": "score"}) if by_score == OWN + "score" else ranked
 
 
 def _ranked(

@@ -19,7 +19,7 @@ from polars_rank.columns import OWN
 from polars_rank.errors import DataError, SchemaError, hint
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from polars_rank.columns import Columns
 
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 FAULT = OWN + "fault"
 #: By list, how many rows repeat a document of the list.
 REPEATS = OWN + "repeats"
+#: By list, the number of a column to be kept that has several values in it, 0 for none.
+VARIES = OWN + "varies"
 
 _REMEDY = (
     "pass duplicates='max' or 'first', name the columns that tell lists apart with by=, or drop "
@@ -81,13 +83,19 @@ def raise_for_faults(
     columns: Columns,
     found: Mapping[str, pl.Expr],
     keys: Mapping[str, str] | None = None,
+    constant: Sequence[str] = (),
 ) -> pl.LazyFrame:
     """Drop the columns of faults from the results; collecting them raises if one is not 0.
 
-    `keys` says which columns of the results tell lists apart, by their names in the log.
+    `keys` says which columns of the results tell lists apart, by their names in the log;
+    `constant`, which columns must have one value in a list.
     """
+    varying = [
+        f"the column {name!r} must be the same in all rows of a list; add it to `by`, or leave it"
+        for name in constant
+    ]
     schema = results.collect_schema()
-    checked = [name for name in (FAULT, REPEATS) if name in schema]
+    checked = [name for name in (FAULT, REPEATS, VARIES) if name in schema]
 
     def check(batch: pl.DataFrame) -> pl.DataFrame:
         for name in checked:
@@ -98,11 +106,12 @@ def raise_for_faults(
                 problem = (
                     f"duplicates in the column {columns.doc!r} (doc): a document stands more "
                     f"than once in a list; {_REMEDY}"
-                    if name == REPEATS
-                    else [*found][int(worst) - 1]
                 )
+                if name != REPEATS:
+                    problem = ([*found] if name == FAULT else varying)[worst - 1]
                 message = f"{problem}{f'; in the list {where}' if where else ''}"
-                raise DataError(message, partial(explanation, log, columns, found))
+                details = partial(explanation, log, columns, found)
+                raise DataError(message, None if name == VARIES else details)
         return batch.drop(checked)
 
     kept = {name: dtype for name, dtype in schema.items() if name not in checked}
@@ -120,7 +129,7 @@ def explanation(log: pl.LazyFrame, columns: Columns, found: Mapping[str, pl.Expr
     for problem, condition in found.items():
         count = counts.get_column(problem).item()
         if count:
-            row = log.filter(condition).head(1).collect(engine="streaming").row(0, named=True)
+            row = _shown(log.filter(condition).head(1))
             problems.append(f"{count:,} of {rows:,} rows: {problem}; e.g. {row}")
     if columns.doc is not None:
         pairs = [*columns.keys, columns.doc]
@@ -137,6 +146,12 @@ def explanation(log: pl.LazyFrame, columns: Columns, found: Mapping[str, pl.Expr
                 f"list; e.g. {row}; {_REMEDY}"
             )
     return "\n".join(problems)
+
+
+def _shown(log: pl.LazyFrame) -> dict[str, Any]:
+    """Return the first row, without columns of our own."""
+    row = log.collect(engine="streaming").row(0, named=True)
+    return {name: value for name, value in row.items() if not name.startswith(OWN)}
 
 
 def without_duplicates(log: pl.LazyFrame, columns: Columns, keep: str) -> pl.LazyFrame:

@@ -248,6 +248,9 @@ def metric(
             aggregate=aggregate,
             undefined=undefined,
         )
+        if function.__name__ in REGISTER:
+            message = f"there are two metrics {function.__name__!r}; give one of them another name"
+            raise ArgumentError(message)
         REGISTER[function.__name__] = cast("Definition[...]", build)
         return cast("Definition[P]", build)
 
@@ -262,7 +265,7 @@ def written(value: Any) -> str:
     return getattr(value, "__name__", None) or repr(value)
 
 
-def parameters_of(metric: Metric) -> dict[str, Any]:
+def parameters_of(metric: Metric | Definition[...]) -> dict[str, Any]:
     """Return the parameters that a metric of the catalogue takes, with their defaults."""
     return {key: each.default for key, each in _signature(metric.function).parameters.items()}
 

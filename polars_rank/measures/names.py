@@ -190,11 +190,11 @@ def metric(name: str) -> Metric:
         message = f"cannot read {name!r} as a metric; write it like \"ndcg(gain='exp2')@10\""
         raise ArgumentError(message)
     called, at, level = match["name"], match["at"], match["level"]
-    function, parameters = _find(called)
+    function, parameters = find(called)
     numbered = _NUMBERED.fullmatch(called)
     if function is None and at is None and numbered is not None:
         called = numbered["name"]
-        function, parameters = _find(called)
+        function, parameters = find(called)
         key, read = _NUMBER.get(str(function), ("k", int))
         parameters = {**parameters, key: read(numbered["number"])}
     if function is None:
@@ -266,7 +266,8 @@ def output_name(expression: pl.Expr) -> str:
         raise ArgumentError(message) from None
 
 
-def _find(name: str) -> tuple[str | None, dict[str, Any]]:
+def find(name: str) -> tuple[str | None, dict[str, Any]]:
+    """Return the metric that a name without parameters stands for, and those it brings along."""
     lower = name.lower()
     for known in (lower, re.sub("^retrieval_?", "", lower)):
         if known in REGISTER:

@@ -8,7 +8,7 @@ import polars as pl
 
 from polars_rank.aggregation import ratio
 from polars_rank.arguments import threshold, whole_number
-from polars_rank.columns import OWN, Columns, Names, same_kind, schema_of
+from polars_rank.columns import OWN, Columns, Names, framed, free, names, schema_of
 from polars_rank.errors import ArgumentError
 from polars_rank.evaluation import Metrics, evaluate
 from polars_rank.measures.metric import Metric
@@ -20,17 +20,23 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
+#: The columns of a precision-recall curve.
+_POINTS = (
+    *("threshold", "found", "hits", "precision", "recall", "f1"),
+    *("auc", "average_precision", "best_f1", "no_skill"),
+)
 _ROW, _RELEVANT = OWN + "row", OWN + "relevant"
 
 
+@framed
 def pr_curve(
-    frame: Any,
+    frame: pl.LazyFrame,
     *,
     by: Names | None = None,
     score: str = "score",
     label: str = "label",
     relevant: float = 1,
-) -> Any:
+) -> pl.LazyFrame:
     r"""Precision and recall at every score threshold, over all rows or per group.
 
     At threshold t, documents with score >= t count as found; tied scores are one point.
@@ -83,28 +89,27 @@ def pr_curve(
     """
     threshold("relevant", relevant)
 
-    def plan(log: pl.LazyFrame) -> pl.LazyFrame:
-        columns = Columns.find(
-            schema_of(log), query=None, doc=None, score=score, label=label, by=by
+    columns = Columns.find(schema_of(frame), query=None, doc=None, score=score, label=label, by=by)
+    groups = list(columns.by)
+    free(groups, _POINTS)
+    found = rules(columns, {})
+    rows = frame.select(*groups, score, label, fault(found))
+    log = raise_for_faults(rows, frame, columns, found)
+    points = (
+        log.group_by(*groups, columns.number(score).alias("threshold"))
+        .agg(
+            pl.len().alias("found"),
+            is_relevant(columns.number(label), relevant).sum().alias("hits"),
         )
-        groups = list(columns.by)
-        found = rules(columns, {})
-        rows = log.select(*groups, score, label, fault(found))
-        log = raise_for_faults(rows, log, columns, found)
-        points = (
-            log.group_by(*groups, columns.number(score).alias("threshold"))
-            .agg(
-                pl.len().alias("found"),
-                is_relevant(columns.number(label), relevant).sum().alias("hits"),
-            )
-            .sort(*groups, "threshold", descending=[False] * len(groups) + [True], nulls_last=True)
-        )
-        return _curve(points, groups)
-
-    return same_kind(frame, plan)
+        .sort(*groups, "threshold", descending=[False] * len(groups) + [True], nulls_last=True)
+    )
+    return _curve(points, groups)
 
 
-def rank_curve(frame: Any, metrics: Metrics, ks: Iterable[int], **options: Any) -> Any:
+@framed
+def rank_curve(
+    frame: pl.LazyFrame, /, metrics: Metrics, ks: Iterable[int], **options: Any
+) -> pl.LazyFrame:
     """Means of metrics at every cutoff: one row per k.
 
     Parameters
@@ -150,21 +155,19 @@ def rank_curve(frame: Any, metrics: Metrics, ks: Iterable[int], **options: Any) 
         raise ArgumentError(message)
     curves = [_curve_of(expression) for expression in resolve(metrics)]
     at = [curve.at(k).alias(f"{curve.output_name}:{k}") for k in cutoffs for curve in curves]
-    by = [options["by"]] if isinstance(options.get("by"), str) else list(options.get("by") or ())
+    by = [*(["run"] if options.get("scores") else []), *names("by", options.get("by"))]
+    free(by, ["k", "queries"])
 
-    def plan(log: pl.LazyFrame) -> pl.LazyFrame:
-        wide: pl.LazyFrame = evaluate(log, at, **options)
-        rows = pl.concat_list(
-            pl.struct(
-                pl.lit(k).cast(pl.Int64).alias("k"),
-                "queries",
-                *(pl.col(f"{curve.output_name}:{k}").alias(curve.output_name) for curve in curves),
-            )
-            for k in cutoffs
-        ).alias(_ROW)
-        return wide.select(*by, rows).explode(_ROW).unnest(_ROW)
-
-    return same_kind(frame, plan)
+    wide = evaluate(frame, at, **options)
+    rows = pl.concat_list(
+        pl.struct(
+            pl.lit(k).cast(pl.Int64).alias("k"),
+            "queries",
+            *(pl.col(f"{curve.output_name}:{k}").alias(curve.output_name) for curve in curves),
+        )
+        for k in cutoffs
+    ).alias(_ROW)
+    return wide.select(*by, rows).explode(_ROW).unnest(_ROW)
 
 
 def _curve(points: pl.LazyFrame, groups: list[str]) -> pl.LazyFrame:
@@ -200,14 +203,7 @@ def _curve(points: pl.LazyFrame, groups: list[str]) -> pl.LazyFrame:
         )
         .select(
             *groups,
-            "threshold",
-            "found",
-            "hits",
-            "precision",
-            "recall",
-            "f1",
-            *whole_curve,
-            "no_skill",
+            *_POINTS,
         )
     )
 

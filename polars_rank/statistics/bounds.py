@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from polars_rank.aggregation import aggregated, ratio
 from polars_rank.arguments import number
-from polars_rank.columns import OWN, Names, names, same_kind
+from polars_rank.columns import OWN, Names, framed, free
 from polars_rank.errors import ArgumentError
 from polars_rank.evaluation import Metrics, Request, wanted
 from polars_rank.measures.expectation import has_expectation
@@ -42,7 +43,10 @@ def _retrieved(t: Terms) -> Value:
 _TIES = {"tied lists": _tied_lists, "tied": _tied, "retrieved": _retrieved}
 
 
-def tie_bands(frame: Any, metrics: Metrics, *, by: Names | None = None, **options: Any) -> Any:
+@framed
+def tie_bands(
+    frame: pl.LazyFrame, /, metrics: Metrics, *, by: Names | None = None, **options: Any
+) -> pl.LazyFrame:
     """Best, expected and worst mean of each metric over the orders of tied documents.
 
     Parameters
@@ -95,7 +99,7 @@ def tie_bands(frame: Any, metrics: Metrics, *, by: Names | None = None, **option
     │ p@1    ┆ 1.0  ┆ 0.75     ┆ 0.5   ┆ 0.5        ┆ 0.5            │
     └────────┴──────┴──────────┴───────┴────────────┴────────────────┘
     """
-    asked, groups = resolve(metrics), names("by", by)
+    asked = resolve(metrics)
     _without(options, "ties", "every order of tied documents is looked at")
     request = Request.of(by=by, **options)
     agreed = request.conventions
@@ -110,35 +114,34 @@ def tie_bands(frame: Any, metrics: Metrics, *, by: Names | None = None, **option
     in_order = agreed.but(ties="worst")
     shares = [Wanted(Metric(value, {}, name), in_order) for name, value in _TIES.items()]
 
-    def plan(log: pl.LazyFrame) -> pl.LazyFrame:
-        columns = request.columns(log)
-        every = [each for several in metrics_of.values() for each in several]
-        lists = request.lists(log, columns, [*every, *shares])
-        wide = aggregated(lists, [each.metric for each in [*every, *shares]], columns.by, agreed)
-        known = {output_name(each.metric) for each in metrics_of["expected"]}
-        rows = {
-            output_name(metric): {
-                "best": pl.col(f"best {index}"),
-                "expected": pl.col(name) if (name := f"expected {index}") in known else _NOTHING,
-                "worst": pl.col(f"worst {index}"),
-                "tied_lists": pl.col("tied lists"),
-                "tied_documents": ratio(pl.col("tied"), pl.col("retrieved")),
-            }
-            for index, metric in enumerate(asked)
+    log, columns = request.columns(frame)
+    every = [each for several in metrics_of.values() for each in several]
+    lists = request.lists(log, columns, [*every, *shares])
+    wide = aggregated(lists, [each.metric for each in [*every, *shares]], columns.by, agreed)
+    known = {output_name(each.metric) for each in metrics_of["expected"]}
+    rows = {
+        output_name(metric): {
+            "best": pl.col(f"best {index}"),
+            "expected": pl.col(name) if (name := f"expected {index}") in known else _NOTHING,
+            "worst": pl.col(f"worst {index}"),
+            "tied_lists": pl.col("tied lists"),
+            "tied_documents": ratio(pl.col("tied"), pl.col("retrieved")),
         }
-        return _long(wide, groups, rows)
+        for index, metric in enumerate(asked)
+    }
+    return _long(wide, columns.by, rows)
 
-    return same_kind(frame, plan)
 
-
+@framed
 def judgment_bounds(
-    frame: Any,
+    frame: pl.LazyFrame,
+    /,
     metrics: Metrics,
     *,
     by: Names | None = None,
     grade: float | None = None,
     **options: Any,
-) -> Any:
+) -> pl.LazyFrame:
     """Mean of each metric with unjudged documents as not relevant, and as relevant.
 
     Parameters
@@ -197,7 +200,7 @@ def judgment_bounds(
     │ recall@2 ┆ 1.0   ┆ 1.0   ┆ 0.5    │
     └──────────┴───────┴───────┴────────┘
     """
-    asked, groups = resolve(metrics), names("by", by)
+    asked = resolve(metrics)
     _without(options, "unjudged", "it is looked at both ways")
     request = Request.of(by=by, unjudged="nonrelevant", **options)
     agreed = request.conventions
@@ -209,33 +212,30 @@ def judgment_bounds(
         for index, metric in enumerate(asked)
     ]
 
-    def plan(log: pl.LazyFrame) -> pl.LazyFrame:
-        columns = request.columns(log)
-        filled = log.with_columns(_filled(columns, lowest))
-        values = [each.metric for each in [*lower, *upper, *shares]]
-        # The lists are the same, and in the same order.
-        both = pl.concat(
-            [
-                request.lists(log, columns, [*lower, *shares]),
-                request.lists(filled, request.columns(filled), upper).select(
-                    output_name(each.metric) for each in upper
-                ),
-            ],
-            how="horizontal",
-        ).with_columns(
-            pl.max_horizontal(f"lower {index}", f"upper {index}").alias(f"upper {index}")
-            for index in range(len(asked))
-        )
-        wide = aggregated(both, values, columns.by, agreed)
-        rows = {
-            output_name(metric): {
-                name: pl.col(f"{name} {index}") for name in ("lower", "upper", "judged")
-            }
-            for index, metric in enumerate(asked)
+    log, columns = request.columns(frame)
+    filled = log.with_columns(_filled(columns, lowest))
+    values = [each.metric for each in [*lower, *upper, *shares]]
+    # The lists are the same, and in the same order.
+    both = pl.concat(
+        [
+            request.lists(log, columns, [*lower, *shares]),
+            request.lists(filled, replace(columns, schema=filled.collect_schema()), upper).select(
+                output_name(each.metric) for each in upper
+            ),
+        ],
+        how="horizontal",
+    ).with_columns(
+        pl.max_horizontal(f"lower {index}", f"upper {index}").alias(f"upper {index}")
+        for index in range(len(asked))
+    )
+    wide = aggregated(both, values, columns.by, agreed)
+    rows = {
+        output_name(metric): {
+            name: pl.col(f"{name} {index}") for name in ("lower", "upper", "judged")
         }
-        return _long(wide, groups, rows)
-
-    return same_kind(frame, plan)
+        for index, metric in enumerate(asked)
+    }
+    return _long(wide, columns.by, rows)
 
 
 _NOTHING = pl.lit(None, dtype=pl.Float64)
@@ -249,10 +249,7 @@ def _long(
     wide: pl.LazyFrame, groups: Sequence[str], rows: Mapping[str, Mapping[str, pl.Expr]]
 ) -> pl.LazyFrame:
     """Return one row per group and metric."""
-    columns = ["metric", *next(iter(rows.values()))]
-    for taken in set(columns) & set(groups):
-        message = f"`by` names the column {taken!r}, which the result adds; rename it"
-        raise ArgumentError(message)
+    free(groups, ["metric", *next(iter(rows.values()))])
     structs = [
         pl.struct(pl.lit(name).alias("metric"), *(v.alias(key) for key, v in values.items()))
         for name, values in rows.items()

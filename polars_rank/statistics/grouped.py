@@ -6,14 +6,16 @@ from typing import Any
 
 import polars as pl
 
-from polars_rank.columns import OWN, Names, names, same_kind
+from polars_rank.aggregation import grouped, ratio
+from polars_rank.columns import OWN, Names, framed, free, names
 from polars_rank.evaluation import per_query
 from polars_rank.measures import num_retrieved, roc_auc
 
 _AUC, _SHOWN = OWN + "auc", OWN + "shown"
 
 
-def grouped_auc(frame: Any, *, by: Names | None = None, **options: Any) -> Any:
+@framed
+def grouped_auc(frame: pl.LazyFrame, /, *, by: Names | None = None, **options: Any) -> pl.LazyFrame:
     r"""Grouped AUC (GAUC): the mean AUC of the lists, weighted by their impressions.
 
     $$\mathrm{GAUC} = \frac{\sum_q n_q \cdot \mathrm{AUC}_q}{\sum_q n_q}$$
@@ -61,21 +63,16 @@ def grouped_auc(frame: Any, *, by: Names | None = None, **options: Any) -> Any:
     >>> pr.grouped_auc(df)["gauc"].item()  # (2 x 1 + 3 x 1/2) / 5
     0.7
     """
-    groups = names("by", by)
-
-    def plan(log: pl.LazyFrame) -> pl.LazyFrame:
-        wanted = [roc_auc().alias(_AUC), num_retrieved().alias(_SHOWN)]
-        lists: pl.LazyFrame = per_query(log, wanted, by=by, **options)
-        auc, shown = pl.col(_AUC), pl.col(_SHOWN)
-        counted = shown.filter(auc.is_not_null())
-        total = counted.sum()
-        means = [
-            counted.len().alias("queries"),
-            total.cast(pl.Int64).alias("impressions"),
-            pl.when(total > 0).then((auc * shown).sum() / total).alias("gauc"),
-        ]
-        if not groups:
-            return lists.select(means)
-        return lists.group_by(groups).agg(means).sort(groups)
-
-    return same_kind(frame, plan)
+    shown = num_retrieved().alias(_SHOWN)
+    lists = per_query(frame, [roc_auc().alias(_AUC), shown], by=by, **options)
+    auc, size = pl.col(_AUC), pl.col(_SHOWN)
+    counted = size.filter(auc.is_not_null())
+    means = [
+        counted.len().alias("queries"),
+        counted.sum().cast(pl.Int64).alias("impressions"),
+        ratio((auc * size).sum(), counted.sum()).alias("gauc"),
+    ]
+    added = ["queries", "impressions", "gauc"]
+    groups = [*(["run"] if options.get("scores") else []), *names("by", by)]
+    free(groups, added)
+    return grouped(lists, groups, means)

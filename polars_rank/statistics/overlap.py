@@ -8,7 +8,7 @@ import polars as pl
 
 from polars_rank.aggregation import ratio
 from polars_rank.arguments import share, whole_number
-from polars_rank.columns import OWN, lazy, names, same_kind
+from polars_rank.columns import OWN, check_there, framed, lazy, names, schema_of
 from polars_rank.ranking import rank
 
 if TYPE_CHECKING:
@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 _LEFT, _RIGHT, _LABEL = OWN + "left", OWN + "right", OWN + "label"
 
 
+@framed
 def rbo(
-    left: Any,
+    left: pl.LazyFrame,
     right: Any,
     *,
     p: float = 0.9,
@@ -27,7 +28,7 @@ def rbo(
     doc: str = "doc",
     score: str = "score",
     ties: Ties = "doc",
-) -> Any:
+) -> pl.LazyFrame:
     r"""Rank-biased overlap of two runs, extrapolated beyond their last documents.
 
     $$\mathrm{RBO} = (1 - p) \sum_{d=1}^{\infty} p^{d-1} \frac{|left_{1..d} \cap right_{1..d}|}{d}$$
@@ -92,8 +93,9 @@ def rbo(
     return _compared(left, right, known, query, doc, score, ties)
 
 
+@framed
 def overlap(
-    left: Any,
+    left: pl.LazyFrame,
     right: Any,
     k: int | None = None,
     *,
@@ -101,7 +103,7 @@ def overlap(
     doc: str = "doc",
     score: str = "score",
     ties: Ties = "doc",
-) -> Any:
+) -> pl.LazyFrame:
     r"""Overlap of two runs: the share of the first k documents that both have.
 
     $$\frac{1}{k} |left_{1..k} \cap right_{1..k}|$$
@@ -152,22 +154,21 @@ def overlap(
 
 
 def _compared(
-    left: Any, right: Any, value: pl.Expr, query: Names, doc: str, score: str, ties: Ties
-) -> Any:
+    left: pl.LazyFrame, right: Any, value: pl.Expr, query: Names, doc: str, score: str, ties: Ties
+) -> pl.LazyFrame:
     """Return a value per query over the ranks that each document has in the two runs."""
     keys = [*names("query", query)]
 
     def ranks(run: pl.LazyFrame, column: str) -> pl.LazyFrame:
-        unlabelled = run.with_columns(pl.lit(None, dtype=pl.Float64).alias(_LABEL))
-        ranked: pl.LazyFrame = rank(
-            unlabelled, query=query, doc=doc, score=score, label=_LABEL, ties=ties
+        for name in (*keys, doc, score):
+            check_there("query" if name in keys else "doc or score", name, schema_of(run))
+        unlabelled = run.select(
+            *dict.fromkeys([*keys, doc, score]), pl.lit(None, dtype=pl.Float64).alias(_LABEL)
         )
+        ranked = rank(unlabelled, query=query, doc=doc, score=score, label=_LABEL, ties=ties)
         return ranked.select(*keys, doc, pl.col("rank").alias(column))
 
-    def plan(run: pl.LazyFrame) -> pl.LazyFrame:
-        pair = ranks(run, _LEFT).join(
-            ranks(lazy(right), _RIGHT), on=[*keys, doc], how="full", coalesce=True
-        )
-        return pair.group_by(keys).agg(value).sort(keys)
-
-    return same_kind(left, plan)
+    pair = ranks(left, _LEFT).join(
+        ranks(lazy(right), _RIGHT), on=[*keys, doc], how="full", coalesce=True
+    )
+    return pair.group_by(keys).agg(value).sort(keys)
