@@ -50,12 +50,15 @@ from polars_rank.namespace import Ranking
 from polars_rank.ranking import rank
 from polars_rank.reporting.curves import pr_curve, rank_curve
 from polars_rank.reporting.words import explain, explain_difference
+from polars_rank.statistics.all_pairs import compare_all
 from polars_rank.statistics.bounds import judgment_bounds, tie_bands
 from polars_rank.statistics.comparison import compare
+from polars_rank.statistics.documents import churn, headroom, movers
 from polars_rank.statistics.gates import GateFailed, check, write_junit, write_markdown
 from polars_rank.statistics.grouped import grouped_auc
 from polars_rank.statistics.moments import merge, moments, scan_moments, write_moments
 from polars_rank.statistics.overlap import overlap, rbo
+from polars_rank.statistics.planning import power
 from polars_rank.statistics.slicing import slices
 from polars_rank.statistics.summary import summarize
 
@@ -84,7 +87,9 @@ __all__ = [
     "SourceError",
     "at_least",
     "check",
+    "churn",
     "compare",
+    "compare_all",
     "datasets",
     "evaluate",
     "exp2",
@@ -93,6 +98,7 @@ __all__ = [
     "from_arrays",
     "from_lists",
     "grouped_auc",
+    "headroom",
     "jarvelin",
     "join_judgments",
     "judgment_bounds",
@@ -104,8 +110,10 @@ __all__ = [
     "metric",
     "metrics",
     "moments",
+    "movers",
     "overlap",
     "per_query",
+    "power",
     "pr_curve",
     "rank",
     "rank_curve",

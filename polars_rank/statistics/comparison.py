@@ -213,7 +213,7 @@ def compare(
         if is_moments(schema):
             given = {"weight": weight, "cluster": cluster, "undefined": undefined}
             _refuse({**given, f"test={test!r}": needs_values})
-            groups = _groups_of_moments(schema, by, run, baseline)
+            groups = groups_of_moments(schema, by, run, baseline)
             table = regrouped(only_metrics(rows, metrics), [*groups, run])
         else:
             pairs = Pairs.of(
@@ -253,7 +253,8 @@ def _refuse(given: Mapping[str, Any]) -> None:
             raise ArgumentError(message)
 
 
-def _groups_of_moments(schema: pl.Schema, by: Names | None, run: str, baseline: Any) -> list[str]:
+def groups_of_moments(schema: pl.Schema, by: Names | None, run: str, baseline: Any) -> list[str]:
+    """Return the groups that are asked of moments of differences."""
     if "baseline" not in schema:
         message = (
             "the moments have no differences; make them with "

@@ -1,0 +1,146 @@
+"""movers, churn and headroom: what changed in the lists themselves, and what could."""
+
+import polars as pl
+import polars_rank as pr
+import pytest
+from polars.testing import assert_frame_equal
+
+LOG = pr.datasets.search_log(80, runs=["old", "new", "best"], seed=4).collect()
+
+
+@pytest.mark.parametrize("engine", ["in-memory", "streaming"])
+def test_movers_are_the_greatest_differences(engine):
+    found = pr.movers(LOG.lazy(), "ndcg@5", baseline="old", n=4, k=3).collect(engine=engine)
+    wide = (
+        pr.per_query(LOG, "ndcg@5", by="run")
+        .pivot("run", index="query", values="ndcg@5")
+        .fill_null(0)
+    )
+    for run in ("new", "best"):
+        difference = wide.select("query", d=pl.col(run) - pl.col("old")).sort("d", "query")
+        lost = difference.filter(pl.col("d") < 0).head(4)
+        gained = difference.sort("d", "query", descending=[True, False]).head(4)
+        for moved, expected in (("gained", gained), ("lost", lost)):
+            lists = found.filter(run=run, moved=moved)
+            assert (
+                lists["query"].unique(maintain_order=True).to_list() == expected["query"].to_list()
+            )
+            shown = lists.unique("query", maintain_order=True)["difference"]
+            assert shown.to_list() == pytest.approx(expected["d"].to_list())
+
+
+def test_movers_show_the_ranked_lists():
+    found = pr.movers(LOG, "ap", baseline="old", n=2, k=4)
+    ranked = pr.rank(LOG, by="run").filter(pl.col("rank") <= 4)
+    for row in found.iter_rows(named=True):
+        for run, side in ((row["run"], ""), ("old", "baseline_")):
+            there = ranked.filter(run=run, query=row["query"], rank=row["rank"])
+            expected = there.select("doc", "label").row(0) if there.height else (None, None)
+            assert (row[side + "doc"], row[side + "label"]) == expected
+    assert found.columns == [
+        *("run", "moved", "query", "baseline_value", "value", "difference", "rank"),
+        *("baseline_doc", "baseline_label", "doc", "label"),
+    ]
+
+
+def test_movers_of_a_run_that_is_the_same():
+    twins = pl.concat([LOG.filter(run="old"), LOG.filter(run="old").with_columns(run=pl.lit("x"))])
+    assert pr.movers(twins, "ap", baseline="old").is_empty()
+
+
+def test_misuse_of_movers():
+    with pytest.raises(pr.SchemaError, match="no column 'system', which `run` names"):
+        pr.movers(LOG, "ap", baseline="old", run="system")
+    with pytest.raises(pr.ArgumentError, match="`n` must be"):
+        pr.movers(LOG, "ap", baseline="old", n=0)
+    with pytest.raises(pr.ArgumentError, match="there is no metric 'mapp'"):
+        pr.movers(LOG, "mapp", baseline="old")
+    with pytest.raises(pr.SchemaError, match="no column 'doc'"):
+        pr.movers(LOG.drop("doc"), "ap", baseline="old")
+
+
+@pytest.mark.parametrize("by", [None, "country"])
+def test_churn_is_the_mean_of_overlap_and_rbo(by):
+    found = pr.churn(LOG, baseline="old", k=5, by=by)
+    for row in found.iter_rows(named=True):
+        log = LOG if by is None else LOG.filter(country=row["country"])
+        left, right = log.filter(run=row["run"]), log.filter(run="old")
+        assert row["overlap@5"] == pytest.approx(pr.overlap(left, right, 5)["overlap"].mean())
+        assert row["rbo"] == pytest.approx(pr.rbo(left, right)["rbo"].mean())
+        tops = [
+            pr.rank(side).filter(pl.col("rank") <= 5).sort("query", "rank")
+            .group_by("query", maintain_order=True).agg("doc")
+            for side in (left, right)
+        ]  # fmt: skip
+        both = tops[0].join(tops[1], on="query")
+        assert row["changed"] == pytest.approx((both["doc"] != both["doc_right"]).mean())
+        assert (row["queries"], row["missing"]) == (left["query"].n_unique(), 0)
+
+
+def test_churn_by_hand():
+    log = pl.DataFrame(
+        {
+            "run": ["a"] * 5 + ["b"] * 5,
+            "query": [1, 1, 2, 2, 3, 1, 1, 2, 2, 4],
+            "doc": ["x", "y", "x", "y", "x", "x", "y", "y", "x", "x"],
+            "score": [2.0, 1, 2, 1, 1, 2, 1, 2, 1, 1],
+        }
+    )
+    row = pr.churn(log, baseline="a", k=2).row(0, named=True)
+    # Query 1 is as it was, of query 2 the order changed, 3 and 4 are on one side only.
+    assert (row["queries"], row["missing"]) == (2, 2)
+    assert row["overlap@2"] == 1
+    assert row["changed"] == 0.5
+    assert pr.churn(log, baseline="b", k=2)["run"].to_list() == ["a"]
+    lazily = pr.churn(log.lazy(), baseline="a", k=2).collect(engine="streaming")
+    assert_frame_equal(lazily, pr.churn(log, baseline="a", k=2))
+
+
+def test_misuse_of_churn():
+    with pytest.raises(pr.ArgumentError, match="`k` must be"):
+        pr.churn(LOG, baseline="old", k=0)
+    with pytest.raises(pr.SchemaError, match="no column 'lang', which `by` names"):
+        pr.churn(LOG, baseline="old", by="lang")
+    with pytest.raises(pr.ArgumentError, match="`p` must be"):
+        pr.churn(LOG, baseline="old", p=1)
+
+
+METRICS = ["ndcg@5", "ap", "rr", "recall@5", "p@5"]
+
+
+@pytest.mark.parametrize("engine", ["in-memory", "streaming"])
+def test_headroom(engine):
+    found = pr.headroom(LOG.lazy(), METRICS, by="run").collect(engine=engine)
+    means = pr.evaluate(LOG, METRICS, by="run")
+    for row in found.iter_rows(named=True):
+        value = means.filter(run=row["run"])[row["metric"]].item()
+        assert row["value"] == pytest.approx(value)
+        assert row["value"] <= row["reordered"] <= row["complete"]
+        assert row["lost_by_order"] == pytest.approx(row["reordered"] - row["value"])
+        assert row["lost_by_retrieval"] == pytest.approx(row["complete"] - row["reordered"])
+    # All that is judged, in the order of the labels: the ideal list.
+    solvable = pr.evaluate(LOG, "ndcg@5", by="run", undefined="skip")["ndcg@5"].len()
+    ideal = pr.headroom(LOG, "ndcg@5", by="run", undefined="skip")["complete"]
+    assert ideal.to_list() == pytest.approx([1.0] * solvable)
+    # What all runs could be is the same.
+    assert found.filter(metric="ap")["complete"].n_unique() == 1
+
+
+def test_headroom_by_hand():
+    log = pl.DataFrame(
+        {"query": 1, "doc": [1, 2, 3, 4], "score": [3.0, 2, 1, None], "label": [None, 0, 1, 1]}
+    )
+    row = pr.headroom(log, "ap").row(0, named=True)
+    # As it is (1/3)/2; reordered 1/2; complete 1.
+    assert [row[name] for name in ("value", "reordered", "complete")] == pytest.approx(
+        [1 / 6, 0.5, 1]
+    )
+
+
+def test_misuse_of_headroom():
+    with pytest.raises(pr.SchemaError, match="no column 'score'"):
+        pr.headroom(LOG.drop("score"), "ap")
+    with pytest.raises(pr.ArgumentError, match="the result adds; rename it"):
+        pr.headroom(LOG.rename({"run": "metric"}), "ap", by="metric")
+    with pytest.raises(pr.ArgumentError, match="`metrics` is empty"):
+        pr.headroom(LOG, [])

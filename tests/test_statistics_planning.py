@@ -1,0 +1,162 @@
+"""power and compare_all, against statsmodels, scipy and the analysis of variance by hand."""
+
+import math
+
+import numpy as np
+import polars as pl
+import polars_rank as pr
+import pytest
+from polars.testing import assert_frame_equal
+from scipy import stats
+
+LOG = pr.datasets.search_log(300, runs=["old", "new", "best"], seed=2)
+LISTS = pr.per_query(LOG, ["ap", "num_rel", "rr"], by="run").collect()
+
+
+@pytest.mark.parametrize("alternative", ["two-sided", "greater", "less"])
+@pytest.mark.parametrize("difference", [None, 0.01, 0.3])
+def test_power_is_that_of_statsmodels(alternative, difference):
+    theirs = pytest.importorskip("statsmodels.stats.power").TTestPower()
+    found = pr.power(
+        LISTS, baseline="old", metrics=["ap"], difference=difference, alternative=alternative
+    )
+    side = "two-sided" if alternative == "two-sided" else "larger"
+    for row in found.iter_rows(named=True):
+        wide = LISTS.pivot("run", index="query", values="ap").fill_null(0)
+        differences = (wide[row["run"]] - wide["old"]).to_numpy()
+        assert row["std"] == pytest.approx(differences.std(ddof=1), rel=1e-9)
+        target = abs(differences.mean()) if difference is None else difference
+        effect = target / row["std"]
+        expected = theirs.power(effect, 300, 0.05, alternative=side)
+        if math.isnan(expected):  # what statsmodels gives for a power of almost 1
+            assert row["power"] > 0.999
+        else:
+            assert row["power"] == pytest.approx(expected, rel=1e-9)
+        needed = theirs.solve_power(effect, None, 0.05, 0.8, alternative=side)
+        assert row["needed"] == math.ceil(needed)
+        smallest = theirs.solve_power(None, 300, 0.05, 0.8, alternative=side)
+        assert row["smallest"] / row["std"] == pytest.approx(smallest, rel=1e-6)
+        at_smallest = theirs.power(row["smallest"] / row["std"], 300, 0.05, alternative=side)
+        assert at_smallest == pytest.approx(0.8, abs=1e-9)
+
+
+def test_power_of_moments_and_of_many_queries():
+    moments = pr.moments(LISTS, run="run", baseline="old")
+    options = {"baseline": "old", "metrics": ["ap", "rr"], "difference": 0.001}
+    assert_frame_equal(pr.power(moments, **options), pr.power(LISTS, **options), rel_tol=1e-9)
+    lazily = pr.power(LISTS.lazy(), **options).collect(engine="streaming")
+    assert_frame_equal(lazily, pr.power(LISTS, **options), rel_tol=1e-9)
+    row = lazily.row(0, named=True)
+    # From the normal distribution, which is right for so many.
+    z = stats.norm.isf(0.025) + stats.norm.isf(0.2)
+    assert row["needed"] == pytest.approx((z * row["std"] / 0.001) ** 2, rel=1e-4)
+
+
+def test_nothing_to_show():
+    twins = pl.concat(
+        [LISTS.filter(run="old"), LISTS.filter(run="old").with_columns(run=pl.lit("x"))]
+    )
+    row = pr.power(twins, baseline="old", metrics="ap").row(0, named=True)
+    assert (row["power"], row["needed"], row["smallest"]) == (None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"power": 80}, pr.ArgumentError, "`power` must be a number between 0 and 1"),
+        ({"alpha": 0}, pr.ArgumentError, "`alpha` must be"),
+        ({"difference": -0.1}, pr.ArgumentError, "`difference` must be a number above 0"),
+        ({"metrics": "num_rel"}, pr.DataError, "'num_rel' is no mean over queries, but a sum"),
+        ({"baseline": "older"}, pr.DataError, "there is no run 'older'"),
+    ],
+)
+def test_misuse_of_power(options, error, message):
+    with pytest.raises(error, match=message):
+        pr.power(LISTS, **{"baseline": "old", "metrics": "ap", **options})
+
+
+def by_hand(matrix, confidence=0.95):
+    """Return Tukey's differences of a matrix of queries x runs, from the sums of squares."""
+    n, m = matrix.shape
+    grand = matrix.mean()
+    total = ((matrix - grand) ** 2).sum()
+    of_runs = n * ((matrix.mean(axis=0) - grand) ** 2).sum()
+    of_queries = m * ((matrix.mean(axis=1) - grand) ** 2).sum()
+    degrees = (n - 1) * (m - 1)
+    unit = math.sqrt((total - of_runs - of_queries) / degrees / n)
+    width = stats.studentized_range.ppf(confidence, m, degrees) * unit
+    means = matrix.mean(axis=0)
+    for i in range(m):
+        for j in range(i):
+            d = means[i] - means[j]
+            yield (
+                i,
+                j,
+                d,
+                d - width,
+                d + width,
+                stats.studentized_range.sf(abs(d) / unit, m, degrees),
+            )
+
+
+@pytest.mark.parametrize("engine", ["in-memory", "streaming"])
+def test_tukey_is_the_analysis_of_variance(engine):
+    found = pr.compare_all(LISTS.lazy(), metrics="ap").collect(engine=engine)
+    runs = ["best", "new", "old"]
+    wide = LISTS.pivot("run", index="query", values="ap").fill_null(0).select(runs).to_numpy()
+    expected = [(runs[i], runs[j], *rest) for i, j, *rest in by_hand(wide)]
+    assert found.height == len(expected) == 3
+    for first, second, *numbers in expected:
+        row = found.filter(run=first, other=second).row(0, named=True)
+        assert [row[name] for name in ("difference", "low", "high", "p_value")] == pytest.approx(
+            numbers, rel=1e-6, abs=1e-12
+        )
+        assert (row["queries"], row["missing"]) == (300, 0)
+
+
+def test_two_runs_are_the_paired_t_test():
+    two = LISTS.filter(pl.col("run") != "best")
+    few = two.filter(pl.col("query") < 25)
+    for lists in (two, few):
+        row = pr.compare_all(lists, metrics="ap").row(0, named=True)
+        expected = pr.compare(lists, metrics="ap", baseline="new").row(0, named=True)
+        assert row["p_value"] == pytest.approx(expected["p_value"], rel=1e-6)
+        assert (row["low"], row["high"]) == pytest.approx(
+            (-expected["high"], -expected["low"]), rel=1e-6
+        ) or (row["low"], row["high"]) == pytest.approx(
+            (expected["low"], expected["high"]), rel=1e-6
+        )
+
+
+def test_only_queries_of_all_runs_count():
+    without = LISTS.filter((pl.col("run") != "new") | (pl.col("query") >= 40))
+    found = pr.compare_all(without, metrics="ap")
+    complete = pr.compare_all(LISTS.filter(pl.col("query") >= 40), metrics="ap")
+    assert_frame_equal(found.drop("missing"), complete.drop("missing"), rel_tol=1e-9)
+    assert found["missing"].to_list() == [40] * 3
+    skipped = pr.compare_all(LISTS, metrics="ap", undefined="skip")
+    assert skipped["queries"][0] == LISTS.filter(run="old")["ap"].count()
+
+
+def test_groups_are_apart():
+    lists = LISTS.with_columns(half=pl.when(pl.col("query") < 100).then(1))
+    found = pr.compare_all(lists, metrics=["ap", "rr"], by="half")
+    for (half,), part in lists.group_by("half"):
+        alone = pr.compare_all(part, metrics=["ap", "rr"])
+        of = found.filter(pl.col("half").eq_missing(half)).drop("half")
+        assert_frame_equal(of, alone.drop("half", strict=False), rel_tol=1e-9)
+
+
+def test_misuse_of_compare_all():
+    with pytest.raises(pr.DataError, match="there is only one run"):
+        pr.compare_all(LISTS.filter(run="old"), metrics="ap")
+    with pytest.raises(pr.DataError, match="a query stands more than once"):
+        pr.compare_all(pl.concat([LISTS, LISTS.head(2)]), metrics="ap")
+    with pytest.raises(pr.ArgumentError, match="'num_rel' is no mean over queries"):
+        pr.compare_all(LISTS)
+    with pytest.raises(pr.DataError, match="NaN or infinite values in the column 'ap'"):
+        pr.compare_all(LISTS.with_columns(ap=pl.lit(float("nan"))), metrics="ap")
+    with pytest.raises(pr.ArgumentError, match="`confidence`"):
+        pr.compare_all(LISTS, metrics="ap", confidence=95)
+    one = pr.compare_all(LISTS.filter(query=3), metrics="rr")
+    assert one["p_value"].to_list() == [None] * 3
