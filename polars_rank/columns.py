@@ -92,7 +92,8 @@ class Columns:
             for column in columns:
                 check_there(parameter, column, schema)
         asked = {column for columns in wanted.values() for column in columns}
-        taken = [name for name in schema if name.startswith(OWN) and name not in asked]
+        own = {OWN + "score", *(name for name in schema if name.startswith(OWN + "list("))}
+        taken = [name for name in schema if name.startswith(OWN) and name not in asked | own]
         if taken:
             message = f"column {taken[0]!r} begins with {OWN!r}, as our own do; rename it"
             raise SchemaError(message)

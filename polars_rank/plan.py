@@ -34,7 +34,7 @@ from polars_rank.ranking import (
     is_relevant,
     rank_order,
 )
-from polars_rank.validation import VARIES, fault, faults, raise_for_faults, rules
+from polars_rank.validation import VARIES, disordered, fault, faults, raise_for_faults, rules
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
 _LABEL, _SCORE = pl.col("label"), pl.col("score")
 _ROW, _ROWS, _PLACE = OWN + "row", OWN + "rows", OWN + "position"
+_KEYS = OWN + "keys"
 _IDEAL, _RETRIEVED, _LIST = OWN + "ideal label", OWN + "retrieved", OWN + "list"
 
 
@@ -117,14 +118,40 @@ class _Lists:
     order: list[str]  # columns of the log that stand in order
     group: list[str]  # the same under our names
     keys: dict[str, str]  # columns of the result and our names for them
+    number: str | None = None  # the column of the log that says which list a row belongs to
 
     @classmethod
     def of(cls, columns: Columns) -> _Lists:
         number = number_column(columns.keys)
         keys = {key: f"{OWN}key {index}" for index, key in enumerate(columns.keys)}
         if number in columns.schema:
-            return cls([number], [_LIST], keys)
+            return cls([_LIST], [_LIST], keys, number)
         return cls(columns.keys, list(keys.values()), keys)
+
+    def in_order(self, log: pl.LazyFrame) -> pl.LazyFrame:
+        """Return the log list by list: sorted by keys, or as it was numbered."""
+        if self.number is None:
+            return log.sort(self.order, maintain_order=True)
+        number = pl.col(self.number).struct.field("number")
+        return log.with_columns(number.alias(_LIST)).set_sorted(_LIST)
+
+    def disorder(self) -> pl.Expr:
+        """Return whether a row, under our names, stands where its list cannot be.
+
+        Hints of Polars and numbers of lists outlive what users do to a log.
+        """
+        if self.number is None:
+            falls = pl.lit(value=False)
+            for name in reversed(self.group):
+                here, before = pl.col(name), pl.col(name).shift(1)
+                falls = (here < before) | (here.eq_missing(before) & falls)
+            return falls.fill_null(value=False)
+        number, keys = pl.col(_LIST), pl.col(_KEYS)
+        same = number == number.shift(1)
+        strayed = (number < number.shift(1)) | (same & (keys != keys.shift(1)))
+        named = dict(sorted(self.keys.items()))
+        own = pl.struct(pl.col(inner).alias(name) for name, inner in named.items()).hash(seed=0)
+        return strayed.fill_null(value=False) | (keys != own).fill_null(value=True)
 
     @property
     def carried(self) -> list[pl.Expr]:
@@ -224,7 +251,7 @@ class _Plan:
         if order.unjudged == "removed":
             # The row stays, so that a list which loses all its documents is still counted.
             score = pl.when(label.is_not_null()).then(score)
-        log = self.log.sort(lists.order, maintain_order=True)
+        log = lists.in_order(self.log)
         if columns.doc is not None and self.duplicates != "error":
             log = self._distinct(log, read)
         long = (
@@ -236,7 +263,13 @@ class _Plan:
                 *(pl.col(name).alias(own) for own, name in self.kept.items()),
                 *read.extras,
                 fault(found),
+                *(
+                    []
+                    if lists.number is None
+                    else [pl.col(lists.number).struct.field("keys").alias(_KEYS)]
+                ),
             )
+            .with_columns(disordered(lists.disorder()))
             # Polars loses the hint on renamed keys and would gather all rows without it.
             .set_sorted(lists.group)
         )
@@ -251,7 +284,7 @@ class _Plan:
         columns, lists = self.columns, self.lists
         assert columns.doc is not None  # noqa: S101  (for the type checker)
         used = [*columns.keys, columns.doc, columns.score, columns.label, *read.extras]
-        used += self.constant
+        used += [*self.constant, *([] if lists.number is None else [lists.number])]
         others = [name for name in dict.fromkeys(used) if name not in lists.order]
         row = best_of_each(columns, self.duplicates).sort(pl.struct(others))
         keys = [*lists.order, columns.doc]

@@ -30,6 +30,9 @@ REPEATS = OWN + "repeats"
 #: By list, the number of a column to be kept that has several values in it, 0 for none.
 VARIES = OWN + "varies"
 
+#: The number of no rule: rows are not in the order in which they were said to be.
+_DISORDER = 255
+
 _REMEDY = (
     "pass duplicates='max' or 'first', name the columns that tell lists apart with by=, or drop "
     "them with .unique()"
@@ -71,6 +74,12 @@ def fault(found: Mapping[str, pl.Expr]) -> pl.Expr:
     return number.alias(FAULT)
 
 
+def disordered(condition: pl.Expr) -> pl.Expr:
+    """Return the number of a row's rule, or that it stands where its list cannot be."""
+    number = pl.lit(_DISORDER, dtype=pl.UInt8)
+    return pl.when(condition).then(number).otherwise(pl.col(FAULT)).alias(FAULT)
+
+
 def faults(doc: str | None) -> list[pl.Expr]:
     """Return what is wrong with one list: a rule that is broken, and repeated documents."""
     repeats = [] if doc is None else [(pl.len() - pl.col(doc).n_unique()).alias(REPEATS)]
@@ -107,11 +116,18 @@ def raise_for_faults(
                     f"duplicates in the column {columns.doc!r} (doc): a document stands more "
                     f"than once in a list; {_REMEDY}"
                 )
-                if name != REPEATS:
+                if name == FAULT and worst == _DISORDER:
+                    problem = (
+                        "rows do not stand list by list any more, as scan_log numbered them or as "
+                        "set_sorted said; scan all files in one scan_log, or drop the columns "
+                        f"that begin with {OWN!r} and sort by the keys"
+                    )
+                elif name != REPEATS:
                     problem = ([*found] if name == FAULT else varying)[worst - 1]
                 message = f"{problem}{f'; in the list {where}' if where else ''}"
-                details = partial(explanation, log, columns, found)
-                raise DataError(message, None if name == VARIES else details)
+                told = name == VARIES or (name == FAULT and worst == _DISORDER)
+                details = None if told else partial(explanation, log, columns, found)
+                raise DataError(message, details)
         return batch.drop(checked)
 
     kept = {name: dtype for name, dtype in schema.items() if name not in checked}

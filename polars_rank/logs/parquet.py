@@ -45,8 +45,12 @@ _SORT_BYTES = 64
 
 
 def number_column(keys: Sequence[str]) -> str:
-    """Return the name of the column that numbers the lists of these keys."""
-    return f"list({', '.join(sorted(keys))})"
+    """Return the name of the column that numbers the lists of these keys.
+
+    It holds the number of the row's list and the hash of its keys, by which a plan finds out
+    while it reads whether the rows still stand as they were numbered.
+    """
+    return f"{OWN}list({', '.join(sorted(keys))})"
 
 
 def key_hash(keys: Sequence[str]) -> pl.Expr:
@@ -236,7 +240,8 @@ def _numbered(
 ) -> pl.LazyFrame:
     """Return the log list by list with the column that numbers the lists."""
     number = number_column(keys)
-    full: SchemaDict = {**source.schema, number: pl.UInt32}
+    numbered_as = pl.Struct({"number": pl.UInt32, "keys": pl.UInt64})
+    full: SchemaDict = {**source.schema, number: numbered_as}
 
     def read(
         with_columns: list[str] | None,
@@ -257,9 +262,7 @@ def _numbered(
         for rows in _first(kept, n_rows):
             yield rows.select(columns)
 
-    return register_io_source(read, schema=full, explain_name="LOG, LIST BY LIST").set_sorted(
-        number
-    )
+    return register_io_source(read, schema=full, explain_name="LOG, LIST BY LIST")
 
 
 def _needed(
@@ -314,7 +317,8 @@ def _number(
         starts = piece.filter(runs.ne_missing(runs.shift(1)))
         if verify:
             seen.append(starts.select(key_hash(keys)).to_series())
-        yield piece.with_columns((runs + count).alias(number))
+        numbers = pl.lit(runs + count).cast(pl.UInt32).alias("number")
+        yield piece.with_columns(pl.struct(numbers, key_hash(keys).alias("keys")).alias(number))
         count += starts.height
     if seen and pl.concat(seen).n_unique() < count:
         message = (
