@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from polars import col
+from polars.io.plugins import register_io_source
 from polars.testing import assert_frame_equal
 
 from polars_rank.errors import ArgumentError, DataError, SchemaError
@@ -517,6 +519,21 @@ def test_joining_streams() -> None:
     )
     assert plan is not None
     assert "in-memory-map" not in plan
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_the_run_is_read_once(engine: Engine) -> None:
+    reads = 0
+
+    def read(columns: Any, *_: Any) -> Iterator[pl.DataFrame]:
+        nonlocal reads
+        reads += 1
+        yield run if columns is None else run.select(columns)
+
+    run = RUN.with_columns(country=pl.lit("DE"))
+    source = register_io_source(read, schema=run.schema)  # as scan_trec_run and scan_log make
+    join_judgments(source, JUDGMENTS).collect(engine=engine)
+    assert reads == 1
 
 
 def test_queries_of_several_columns() -> None:

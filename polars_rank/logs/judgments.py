@@ -97,9 +97,11 @@ def join_judgments(
             raise SchemaError(msg)
 
     left, right = left.cast(types), right.cast(types)  # type: ignore[arg-type]
+    others = [name for name in left_schema if name not in (*groups, *keys, score)]
+    if groups or others:
+        left = left.cache()  # it is read once, though several parts of the plan look at it
     if groups:
         right = left.select(groups).unique().join(right, how="cross")
-    others = [name for name in left_schema if name not in (*groups, *keys, score)]
     queries = names("query", query)
     right = _with_constants(right, left, others, [(*groups, *queries), queries, groups])
     joined = (
