@@ -26,6 +26,7 @@ import pytest
 from polars.testing import assert_frame_equal
 from polars_rank.datasets import search_log
 from polars_rank.logs import parquet
+from polars_rank.logs.parquet import key_hash, number_column
 from polars_rank.logs.files import find_files, temporary_folder
 from strategies import log_of, random_lists
 
@@ -171,6 +172,40 @@ def test_memory_that_is_no_size(tmp_path: Path, memory: object) -> None:
 def test_memory_that_is_a_size(tmp_path: Path, memory: object) -> None:
     a_log(3).write_parquet(tmp_path / "log.parquet")
     assert pr.scan_log(tmp_path / "log.parquet", memory=memory).collect().height == a_log(3).height
+
+
+# The number of a list
+
+
+@pytest.mark.parametrize("layout", ["adjacent", "shuffled", "spilled"])
+@pytest.mark.parametrize("keys", [["query"], ["run", "query"]])
+@pytest.mark.usefixtures("small")
+def test_lists_are_numbered(tmp_path: Path, layout: str, keys: list[str]) -> None:
+    log = a_log().with_columns(run=pl.lit("a"))
+    lying(layout, log).write_parquet(tmp_path / "log.parquet")
+    found = scan(tmp_path / "log.parquet", layout, query=keys)
+    name = f"polars_rank:list({', '.join(sorted(keys))})"
+    assert number_column(keys) == number_column(keys[::-1]) == name
+    assert found.collect_schema()[name] == pl.Struct({"number": pl.UInt32, "keys": pl.UInt64})
+    rows = found.collect()
+    number = rows[name].struct.field("number")
+    assert number.unique(maintain_order=True).to_list() == list(range(400))
+    assert number.is_sorted()
+    # The hash is that of the row, in any engine and piece, and of the lists no two have the same.
+    assert rows.select(pl.col(name).struct.field("keys").eq(key_hash(keys)).all()).item()
+    same = found.select(pl.col(name).struct.field("keys").eq(key_hash(keys[::-1])).all())
+    assert same.collect(engine="streaming").item()
+    assert rows.select(key_hash(keys).n_unique()).item() == 400
+    assert_frame_equal(
+        rows.drop(name).sort(pl.all()), log.select(rows.drop(name).columns).sort(pl.all())
+    )
+
+
+@pytest.mark.usefixtures("small")
+def test_sorted_logs_need_no_numbers(tmp_path: Path) -> None:
+    log = lying("sorted", a_log())
+    log.write_parquet(tmp_path / "log.parquet")
+    assert_frame_equal(scan(tmp_path / "log.parquet", "sorted").collect(), log)
 
 
 # Files that change, and files that lose rows
@@ -476,7 +511,7 @@ def test_partitions_are_those_below_the_directory(tmp_path: Path) -> None:
     for path in folder.rglob("a.parquet"):
         a_log(5).write_parquet(path)
     found = pr.scan_log(folder, by="day", hive_schema={"day": pl.String})
-    assert found.drop("^polars_rank:.*$|^list.*$").collect_schema().names() == [*names, "day"]
+    assert found.drop("^polars_rank:.*$").collect_schema().names() == [*names, "day"]
     assert found.collect()["day"].unique().sort().to_list() == ["1", "2"]
 
 

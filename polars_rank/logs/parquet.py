@@ -314,12 +314,13 @@ def _number(
         if piece.is_empty():
             continue
         runs = _runs(piece, keys)
-        starts = piece.filter(runs.ne_missing(runs.shift(1)))
+        starts = piece.filter(runs.ne_missing(runs.shift(1))).select(key_hash(keys)).to_series()
         if verify:
-            seen.append(starts.select(key_hash(keys)).to_series())
-        numbers = pl.lit(runs + count).cast(pl.UInt32).alias("number")
-        yield piece.with_columns(pl.struct(numbers, key_hash(keys).alias("keys")).alias(number))
-        count += starts.height
+            seen.append(starts)
+        numbers = (runs + count).cast(pl.UInt32).alias("number")
+        hashes = starts.gather(runs).alias("keys")
+        yield piece.with_columns(pl.struct(numbers, hashes).alias(number))
+        count += starts.len()
     if seen and pl.concat(seen).n_unique() < count:
         message = (
             f"the rows of some lists stand in two places, though the log was found or said to be "
