@@ -44,9 +44,12 @@ if TYPE_CHECKING:
     from polars_rank.ranking import Ties
 
 
+#: The largest number of 32-bit floats.
+_LARGEST_32 = (2 - 2**-23) * 2.0**127
+
 _LABEL, _SCORE = pl.col("label"), pl.col("score")
 _ROW, _ROWS, _PLACE = OWN + "row", OWN + "rows", OWN + "position"
-_KEYS = OWN + "keys"
+_KEYS, _DOCUMENT = OWN + "keys", OWN + "document"
 _IDEAL, _RETRIEVED, _LIST = OWN + "ideal label", OWN + "retrieved", OWN + "list"
 
 
@@ -221,11 +224,25 @@ class _Plan:
         gathered = gathered if shared.ordered else check(gathered)
         for sums in (shared.sums, shared.late):
             gathered = gathered.with_columns(sums.named()) if sums.columns else gathered
+        if shared.required:
+            gathered = self._requiring(gathered, shared.required)
         return gathered.select(
             *kept,
             *(pl.col(self.lists.keys[name]).alias(name) for name in self.keep),
             *(pl.col(own).alias(name) for own, name in self.kept.items()),
             *values,
+        )
+
+    def _requiring(self, lists: pl.LazyFrame, required: Mapping[str, pl.Expr]) -> pl.LazyFrame:
+        """Let the lists be checked for what metrics require of each."""
+        broken = {problem: ~condition for problem, condition in required.items()}
+        return raise_for_faults(
+            lists.with_columns(fault(broken)),
+            self.log,
+            self.columns,
+            broken,
+            self.lists.keys,
+            told=True,
         )
 
     def _kept(self) -> list[pl.Expr]:
@@ -247,7 +264,8 @@ class _Plan:
         named = {**lists.keys, **dict(zip(lists.order, lists.group, strict=True))}
         score, label = columns.number(columns.score), columns.number(columns.label)
         if order.float32_scores:
-            score = score.cast(pl.Float32)
+            # What is beyond them must not become infinite, and tie with what is not retrieved.
+            score = score.cast(pl.Float64).clip(-_LARGEST_32, _LARGEST_32).cast(pl.Float32)
         if order.unjudged == "removed":
             # The row stays, so that a list which loses all its documents is still counted.
             score = pl.when(label.is_not_null()).then(score)
@@ -262,6 +280,7 @@ class _Plan:
                 label.alias("label"),
                 *(pl.col(name).alias(own) for own, name in self.kept.items()),
                 *read.extras,
+                *read.document(columns),
                 fault(found),
                 *(
                     []
@@ -377,8 +396,16 @@ class _Read:
     def carried(self) -> list[str]:
         """The columns of a document that go with it when its list is sorted."""
         read = self.names | ({"score"} if TIED & self.names else set())
-        own = [name for name in ("score", "doc") if name in read]
+        own: list[str] = [name for name in ("score", "doc") if name in read]
+        own += [_DOCUMENT] if _DOCUMENT in self.names else []
         return ["label", *own, *self.extras]
+
+    def document(self, columns: Columns) -> list[pl.Expr]:
+        """Return whether a row is a document's, if that is read."""
+        if _DOCUMENT not in self.names:
+            return []
+        known = pl.lit(value=True) if columns.doc is None else pl.col(columns.doc).is_not_null()
+        return [known.alias(_DOCUMENT)]
 
 
 def _presence(kept: Sequence[str]) -> list[pl.Expr]:

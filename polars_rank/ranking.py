@@ -248,7 +248,8 @@ def rank(
         - `rank`: 1, 2, ... by score descending; null where the score is null;
         - `ideal_rank`: 1, 2, ... by label descending, equal labels by rank; null where the
           label is null;
-        - `relevant`: label >= threshold; false where the label is null;
+        - `relevant`: label >= threshold; false where the label is null, null in the row of an
+          empty list, which has no document;
         - `hits`: relevant documents at this rank or above; null where the rank is null.
 
     Raises
@@ -303,6 +304,11 @@ def rank(
     return ranked.rename({OWN + "score": "score"}) if by_score == OWN + "score" else ranked
 
 
+def _is_document(columns: Columns) -> pl.Expr:
+    """Return whether a row is a document's; with ids, one without an id is of an empty list."""
+    return pl.lit(value=True) if columns.doc is None else pl.col(columns.doc).is_not_null()
+
+
 def _ranked(
     log: pl.LazyFrame, columns: Columns, order: Order, lowest: float, duplicates: Duplicates
 ) -> pl.LazyFrame:
@@ -317,7 +323,7 @@ def _ranked(
         log.with_columns(fault(found))
         .with_columns(
             order.position().over(columns.keys).alias("rank"),
-            is_relevant(label, lowest).alias("relevant"),
+            pl.when(_is_document(columns)).then(is_relevant(label, lowest)).alias("relevant"),
             *(check.over(columns.keys) for check in checks),
         )
         .with_columns(

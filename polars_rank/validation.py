@@ -93,11 +93,14 @@ def raise_for_faults(
     found: Mapping[str, pl.Expr],
     keys: Mapping[str, str] | None = None,
     constant: Sequence[str] = (),
+    *,
+    told: bool = False,
 ) -> pl.LazyFrame:
     """Drop the columns of faults from the results; collecting them raises if one is not 0.
 
     `keys` says which columns of the results tell lists apart, by their names in the log;
-    `constant`, which columns must have one value in a list.
+    `constant`, which columns must have one value in a list; `told`, that the rules are about
+    lists, of which the log's rows say nothing more.
     """
     varying = [
         f"the column {name!r} must be the same in all rows of a list; add it to `by`, or leave it"
@@ -125,8 +128,8 @@ def raise_for_faults(
                 elif name != REPEATS:
                     problem = ([*found] if name == FAULT else varying)[worst - 1]
                 message = f"{problem}{f'; in the list {where}' if where else ''}"
-                told = name == VARIES or (name == FAULT and worst == _DISORDER)
-                details = None if told else partial(explanation, log, columns, found)
+                final = told or name == VARIES or (name == FAULT and worst == _DISORDER)
+                details = None if final else partial(explanation, log, columns, found)
                 raise DataError(message, details)
         return batch.drop(checked)
 

@@ -21,6 +21,9 @@ from polars_rank.measures.terms import LABEL, RANK, Terms, Value
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+#: The powers of two of labels up to here are floats.
+_LARGEST_LABEL = 1000
+
 __all__ = [
     "bpm",
     "err",
@@ -70,13 +73,10 @@ def err(t: Terms, k: int | None = None, *, max_grade: float | None = None) -> Va
     def by_highest(worth: pl.Expr, rank: pl.Expr, of_all: pl.Expr) -> pl.Expr:
         return stopped((worth - 1) / of_all.max(), rank)
 
-    label = LABEL.clip(0).fill_null(0.0)
     if max_grade is None:
-        worth = pl.lit(2.0).pow(label)
+        worth = t.gain(power_of_two).fill_null(1.0)
         return t.fold(by_highest, t.in_order(worth), t.in_order(RANK), t.in_any_order(worth))
-    positive("max_grade", max_grade)
-    stops = (pl.lit(2.0).pow(label.clip(0, max_grade)) - 1) / 2.0**max_grade
-    return t.fold(stopped, t.in_order(stops), t.in_order(RANK))
+    return t.fold(stopped, t.in_order(stop_probability(max_grade)), t.in_order(RANK))
 
 
 @metric()
@@ -423,6 +423,29 @@ def bpm(
         return gained.head(stop).max().fill_null(0.0) / stop
 
     return t.fold(per_document, t.in_order(_grade(max_grade, min_grade)))
+
+
+def power_of_two(label: pl.Expr) -> pl.Expr:
+    """Return 2^label, 1 for labels below 0."""
+    return pl.lit(2.0).pow(label.clip(0))
+
+
+vars(power_of_two)["refuses"] = {
+    f"above {_LARGEST_LABEL}, of which 2^label is too large for ERR; say max_grade=...": (
+        lambda label: label > _LARGEST_LABEL
+    )
+}
+
+
+def stop_probability(max_grade: float) -> pl.Expr:
+    """Return (2^label - 1) / 2^max_grade; 0 for an unjudged document."""
+    positive("max_grade", max_grade)
+    if max_grade > _LARGEST_LABEL:
+        message = f"`max_grade` must be at most {_LARGEST_LABEL}; found {max_grade!r}"
+        raise ArgumentError(message)
+    label = LABEL.clip(0, max_grade).fill_null(0.0)
+    stops: pl.Expr = (pl.lit(2.0).pow(label) - 1) / 2.0 ** float(max_grade)
+    return stops
 
 
 def _grade(max_grade: float, min_grade: float) -> pl.Expr:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Literal
 import polars as pl
 
 from polars_rank.errors import ArgumentError
-from polars_rank.measures.cascade import _grade, _power
+from polars_rank.measures.cascade import _grade, _power, power_of_two, stop_probability
 from polars_rank.measures.metric import Metric
 from polars_rank.measures.shared import POSITION, TIE_BEGINS, TIE_ENDS, TIE_FIRST, TIE_LAST, Shared
 from polars_rank.measures.terms import (
@@ -276,13 +276,14 @@ def average_precision(
 @_expected
 def err(t: Expected, k: int | None = None, *, max_grade: float | None = None) -> Value:
     """Return the sum over ranks of 1 / rank x how likely the user stops there."""
-    worth = pl.lit(2.0).pow(LABEL.clip(0, max_grade).fill_null(0.0))
+    if max_grade is not None:
+        stops = Listed(stop_probability(max_grade), "rank")
+        return _stopping(t, lambda stop: stop, [stops], k, lambda place: 1 / place)
+    worth = t.gain(power_of_two).fill_null(1.0)
     terms = [Listed(worth, "rank"), t.in_any_order(worth)]
-
-    def stop(worth: pl.Expr, of_all: pl.Expr) -> pl.Expr:
-        return (worth - 1) / (of_all.max() if max_grade is None else 2.0**max_grade)
-
-    return _stopping(t, stop, terms, k, lambda place: 1 / place)
+    return _stopping(
+        t, lambda worth, of_all: (worth - 1) / of_all.max(), terms, k, lambda place: 1 / place
+    )
 
 
 @_expected

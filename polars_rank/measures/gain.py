@@ -168,6 +168,30 @@ class _Mapped:
         return {problem: lambda label: ~label.is_in(grades)}
 
 
+@dataclass(frozen=True)
+class Levels:
+    """Gain of some grades as trec_eval takes it: others are worth themselves, none below 0."""
+
+    gains: tuple[tuple[float, float], ...]
+
+    def __call__(self, label: pl.Expr) -> pl.Expr:
+        """Return the gain of the label."""
+        label = _expression(label).cast(pl.Float64)
+        grades, values = (
+            pl.Series(each, dtype=pl.Float64) for each in zip(*self.gains, strict=True)
+        )
+        return label.replace_strict(grades, values, default=label.clip(0), return_dtype=pl.Float64)
+
+    @property
+    def __name__(self) -> str:
+        return f"Levels({self.gains})"
+
+    @property
+    def falls(self) -> bool:
+        """Whether a higher grade may be worth less: the ideal order is then by gain."""
+        return True
+
+
 def at_least(lowest: float, gain: Gain = linear) -> Gain:
     """Gain 0 for labels below the lowest that is worth anything, another gain for the others.
 

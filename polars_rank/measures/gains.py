@@ -9,7 +9,7 @@ import polars as pl
 from polars_rank.arguments import one_of
 from polars_rank.measures.gain import Discount, Gain, linear, log2
 from polars_rank.measures.metric import metric
-from polars_rank.measures.terms import JUDGED, LABEL, RETRIEVED, Terms, Value, ratio
+from polars_rank.measures.terms import JUDGED, RETRIEVED, Terms, Value, ratio
 
 __all__ = ["cg", "dcg", "ideal_dcg", "ndcg"]
 
@@ -105,18 +105,19 @@ def ideal_dcg(
     """
     one_of("ideal", ideal, ("judged", "retrieved"))
     one_of("depth", depth, (None, "retrieved"))
-    if ideal == "judged":
+    if ideal == "judged" and not getattr(gain, "falls", False):
         cut = t.retrieved() if k is None and depth == "retrieved" else k
         return t.ideal_top(gain, discount, cut).sum()
 
-    # All that is retrieved is within the number of retrieved documents: `depth` cuts nothing.
-    def total(worth: pl.Expr, label: pl.Expr, listed: pl.Expr) -> pl.Expr:
-        best = worth.filter(listed).sort_by(label.filter(listed), descending=True)
+    def total(worth: pl.Expr, listed: pl.Expr, retrieved: pl.Expr) -> pl.Expr:
+        best = worth.filter(listed).sort(descending=True)
         terms = best * discount(best.cum_count().cast(pl.Float64))
+        if k is None and depth == "retrieved":
+            terms = terms.head(retrieved.sum())
         return (terms if k is None else terms.head(k)).sum()
 
-    listed = (t.gain(gain), LABEL, RETRIEVED & JUDGED)
-    return t.fold(total, *map(t.in_any_order, listed))
+    listed = JUDGED if ideal == "judged" else JUDGED & RETRIEVED
+    return t.fold(total, *map(t.in_any_order, (t.gain(gain), listed, RETRIEVED)))
 
 
 @metric(perfect=1, undefined="no document has a gain: the ideal DCG is not above 0")

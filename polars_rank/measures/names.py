@@ -7,8 +7,9 @@ import inspect
 import math
 import re
 from collections import Counter
+from collections.abc import Iterable
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import polars as pl
 
@@ -18,7 +19,7 @@ from polars_rank.measures import gain
 from polars_rank.measures.metric import REGISTER, Metric
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
 #: Other names for a metric, lower case: those of other tools and of everyday speech.
 ALIASES: dict[str, tuple[str, dict[str, Any]]] = {
@@ -42,6 +43,7 @@ ALIASES: dict[str, tuple[str, dict[str, Any]]] = {
     "idcg": ("ideal_dcg", {}),
     "auc": ("roc_auc", {}),
     "auroc": ("roc_auc", {}),
+    "hr": ("hit_rate", {}),
     "set_p": ("set_precision", {}),
     "setp": ("set_precision", {}),
     "setr": ("set_recall", {}),
@@ -95,7 +97,14 @@ _NAME = re.compile(
     r"(?P<name>[\w.-]+?)(?:\((?P<arguments>.*)\))?(?:@(?P<at>[^@()]*?))?(?:-l(?P<level>\d+))?"
 )
 _NUMBERED = re.compile(r"(?P<name>.+?)[_.](?P<number>\d+(?:\.\d+)?)")
-_NUMBERS = re.compile(r"(?P<name>.+?[_.])(?P<numbers>\d[\d.]*(?:,\d[\d.]*)+)")
+_NUMBERS = re.compile(r"(?P<name>.+?[_.])(?P<numbers>-?[\d.]+(?:,-?[\d.]+)+)")
+#: Names of trec_eval whose numbers are parameters of one metric, not several metrics.
+_TABLES = ("11pt_avg", "eleven_point", "utility")
+#: What goes on with a list of numbers behind a name.
+_LISTED = re.compile(r"-?[\d.]+(=[\d.]+)?(?=[,\s]|$)")
+
+#: Several cutoffs of one metric: "ndcg@[5,10]".
+_CUTOFFS = re.compile(r"(?P<name>[^\[\]]+@)\[(?P<cutoffs>\s*\d+(?:\s*,\s*\d+)*\s*)\]")
 
 #: What the number at the end of a name stands for where that is no cutoff, and how it is read:
 #: "iprec_at_recall_0.10", "Rprec_mult_0.20", "set_F_4" (beta squared), "rbp.95" (without "0.").
@@ -185,20 +194,15 @@ def metric(name: str) -> Metric:
     >>> str(pr.metric("P_5"))
     'precision@5'
     """
+    tabled = _tabled(name.strip())
+    if tabled is not None:
+        return tabled.alias(name)
     match = _NAME.fullmatch(name.strip())
     if match is None:
         message = f"cannot read {name!r} as a metric; write it like \"ndcg(gain='exp2')@10\""
         raise ArgumentError(message)
-    called, at, level = match["name"], match["at"], match["level"]
-    function, parameters = find(called)
-    numbered = _NUMBERED.fullmatch(called)
-    if function is None and at is None and numbered is not None:
-        called = numbered["name"]
-        function, parameters = find(called)
-        key, read = _NUMBER.get(str(function), ("k", int))
-        parameters = {**parameters, key: read(numbered["number"])}
-    if function is None:
-        raise _unknown(called)
+    at, level = match["at"], match["level"]
+    called, function, parameters = _called(match["name"], numbered=at is None)
     for key, value in _arguments(name, match["arguments"]).items():
         if value is not False:
             function = _VARIANTS.get((function, key), function)
@@ -218,27 +222,68 @@ def metric(name: str) -> Metric:
         raise ArgumentError(message) from None
 
 
+def _called(name: str, *, numbered: bool) -> tuple[str, str, dict[str, Any]]:
+    """Return a name without the number at its end, the metric, and what parameters both say."""
+    function, parameters = find(name)
+    match = _NUMBERED.fullmatch(name)
+    if function is None and numbered and match is not None:
+        name = match["name"]
+        function, parameters = find(name)
+        key, read = _NUMBER.get(str(function), ("k", int))
+        parameters = {**parameters, key: read(match["number"])}
+    if function is None:
+        raise _unknown(name)
+    return name, function, parameters
+
+
+def _tabled(name: str) -> Metric | None:
+    """Read names of trec_eval that end in a list of parameters."""
+    levels = re.fullmatch(r"ndcg[_.](\d+=[\d.]+(?:,\d+=[\d.]+)*)", name, re.IGNORECASE)
+    if levels is not None:
+        pairs = (pair.partition("=") for pair in levels[1].split(","))
+        gains = gain.Levels(tuple((float(grade), float(worth)) for grade, _, worth in pairs))
+        return REGISTER["ndcg"](gain=gains)
+    several = _NUMBERS.fullmatch(name)
+    if several is None or (called := several["name"][:-1].lower()) not in _TABLES:
+        return None
+    numbers = [float(number) for number in several["numbers"].split(",")]
+    if called != "utility":
+        return REGISTER["eleven_point"](recalls=tuple(numbers))
+    if len(numbers) != len("abcd"):
+        message = f"{name!r} must have four numbers, the worth of tp, fp, fn and tn"
+        raise ArgumentError(message)
+    return REGISTER["utility"](**dict(zip("abcd", numbers, strict=True)))
+
+
 def expand(name: str) -> list[str]:
     """Return the names that a name stands for: "official", "P_5,10", or itself alone."""
     if name.lower() in SETS:
         return SETS[name.lower()]
+    listed = _CUTOFFS.fullmatch(name)
+    if listed is not None:
+        return [listed["name"] + cutoff.strip() for cutoff in listed["cutoffs"].split(",")]
     several = _NUMBERS.fullmatch(name)
-    if several is None:
+    if several is None or several["name"][:-1].lower() in _TABLES:
         return [name]
     return [several["name"] + number for number in several["numbers"].split(",")]
 
 
 def resolve(metrics: str | pl.Expr | Iterable[str | pl.Expr]) -> list[pl.Expr]:
     """Read names and expressions into expressions with distinct output names."""
-    given = [metrics] if isinstance(metrics, (str, pl.Expr)) else list(metrics)
+    several = not isinstance(metrics, (str, pl.Expr)) and isinstance(metrics, Iterable)
+    given: list[Any] = []
+    for item in cast("Iterable[Any]", metrics) if several else [metrics]:
+        parts = split(item) if isinstance(item, str) else []
+        given += parts if len(parts) > 1 else [item]
     if not given:
         message = "`metrics` is empty; name at least one, such as 'ndcg@10'"
         raise ArgumentError(message)
     for item in given:
         if not isinstance(item, (str, pl.Expr)):
+            called = callable(item) and f"; call it, as in pr.{getattr(item, '__name__', item)}()"
             message = (
                 f"`metrics` must be names or Polars expressions; found {item!r} "
-                f"of type {type(item).__name__}"
+                f"of type {type(item).__name__}{called or ''}"
             )
             raise ArgumentError(message)
     resolved = [
@@ -251,6 +296,27 @@ def resolve(metrics: str | pl.Expr | Iterable[str | pl.Expr]) -> list[pl.Expr]:
         message = f"`metrics` has the name {twice[0]!r} twice; use .alias() to tell them apart"
         raise ArgumentError(message)
     return resolved
+
+
+def split(text: str) -> list[str]:
+    """Split names at spaces and commas, but not inside brackets.
+
+    Examples
+    --------
+    >>> from polars_rank.measures.names import split
+    >>> split("ndcg(gain='exp2', depth='retrieved')@10, ap rr P_5,10 ndcg@[5, 10]")
+    ["ndcg(gain='exp2', depth='retrieved')@10", 'ap', 'rr', 'P_5,10', 'ndcg@[5, 10]']
+    """
+    names, depth = [""], 0
+    for place, character in enumerate(text):
+        depth += (character in "([") - (character in ")]")
+        # A comma between numbers goes on with a name of trec_eval: "P_5,10".
+        listed = character == "," and _LISTED.match(text, place + 1)
+        if depth <= 0 and (character.isspace() or (character == "," and not listed)):
+            names.append("")
+        else:
+            names[-1] += character
+    return [name for name in names if name]
 
 
 def output_name(expression: pl.Expr) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import polars as pl
 
@@ -11,6 +11,9 @@ from polars_rank.errors import ArgumentError
 from polars_rank.measures.metric import metric
 from polars_rank.measures.relevance import average_precision
 from polars_rank.measures.terms import RANK, Listed, Terms, Value, ratio, where
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 __all__ = [
     "binary_g",
@@ -71,13 +74,21 @@ def interpolated_precision(
 
 
 @metric(perfect=1, undefined="no document is relevant")
-def eleven_point(t: Terms, *, rounding: Rounding = "up", rel: float | None = None) -> Value:
+def eleven_point(
+    t: Terms,
+    *,
+    recalls: Sequence[float] | None = None,
+    rounding: Rounding = "up",
+    rel: float | None = None,
+) -> Value:
     r"""Eleven-point average: mean interpolated precision at recall 0, 0.1, ..., 1.
 
     $$\frac{1}{11} \sum_{i=0}^{10} \mathrm{IPrec}(i / 10)$$
 
     Parameters
     ----------
+    recalls
+        Other points of recall, each from 0 to 1, than the eleven.
     rounding
         How many hits make up a recall: "up" or "nearest"; see `interpolated_precision`.
 
@@ -98,16 +109,20 @@ def eleven_point(t: Terms, *, rounding: Rounding = "up", rel: float | None = Non
     0.8485
     """
     one_of("rounding", rounding, ("up", "nearest"))
+    points = [tenth / 10 for tenth in range(11)] if recalls is None else list(recalls)
+    if not points or not all(is_number(point) and 0 <= point <= 1 for point in points):
+        message = f"`recalls` must be numbers from 0 to 1; found {recalls!r}"
+        raise ArgumentError(message)
 
     def total(found: pl.Expr, rank: pl.Expr, relevant: pl.Expr) -> pl.Expr:
         ranks = rank.filter(found)
         interpolated = (ranks.cum_count() / ranks).cum_max(reverse=True).implode()
         # The hits that make up each recall, from 0; a list with fewer hits has no such element.
-        least = [_least(i / 10, relevant, rounding).clip(1) - 1 for i in range(11)]
+        least = [_least(point, relevant, rounding).clip(1) - 1 for point in points]
         needed = pl.concat_list(hits.cast(pl.Int64) for hits in least)
         return interpolated.list.gather(needed, null_on_oob=True).list.sum()
 
-    return where(t.number_relevant(rel) > 0, t.fold(total, *_hits(t, rel)) / 11)
+    return where(t.number_relevant(rel) > 0, t.fold(total, *_hits(t, rel)) / len(points))
 
 
 @metric(low=None, high=0, perfect=0, aggregate="geometric", undefined="no document is relevant")

@@ -361,7 +361,8 @@ def accuracy(
     0.75
     """
     tp, listed, wanted, rows = _margins(t, k, size, rel)
-    return (rows - listed - wanted + 2 * tp) / rows
+    right = rows - listed - wanted + 2 * tp
+    return right / rows if isinstance(rows, int) else ratio(right, rows)
 
 
 @metric(
@@ -393,7 +394,7 @@ def mcc(
     """
     tp, listed, wanted, rows = _margins(t, k, size, rel)
     product = listed * wanted * (rows - wanted) * (rows - listed)
-    return ratio(rows * tp - listed * wanted, product.sqrt())
+    return ratio(rows * tp - listed * wanted, product.clip(low=0).sqrt())
 
 
 def _margins(
@@ -401,5 +402,8 @@ def _margins(
 ) -> tuple[Value, Value, Value, Value | int]:
     """Return tp, tp + fp, tp + fn and all four: of the margins, no order changes any."""
     rows = t.rows() if size is None else whole_number("size", size)
+    if size is not None:
+        problem = f"`size` of the collection is {size}, but a list has more documents than that"
+        t.require(t.rows() <= size, problem)
     tp = t.top(t.relevant(rel), k).number()
     return tp, t.retrieved(k), t.number_relevant(rel), rows

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 POSITION = pl.col(OWN + "position").cast(pl.Float64)
 #: The label that stands at this position of the ideal list.
 IDEAL_LABEL = pl.col(OWN + "ideal label")
+#: Whether the row is a document's: an empty list has one that is not.
+DOCUMENT = pl.col(OWN + "document")
 #: The first and the last position of the documents that are tied with this one.
 TIE_FIRST = pl.col(OWN + "tie first").cast(pl.Float64)
 TIE_LAST = pl.col(OWN + "tie last").cast(pl.Float64)
@@ -83,6 +85,8 @@ class Shared(Terms):
         #: The thresholds of relevance by which hits are counted, and the names of the columns.
         self.hits: dict[float | None, str] = {}
         self.refused: dict[str, Callable[[pl.Expr], pl.Expr]] = {}
+        #: What must hold for every list, and what is wrong where it does not.
+        self.required: dict[str, pl.Expr] = {}
         self.cutoffs: list[Cutoff] = []
         #: What asks for the documents in order: without any, lists need not be sorted.
         self.ordered: list[str] = []
@@ -136,8 +140,8 @@ class Shared(Terms):
         return self._term(term, None)
 
     def rows(self) -> Value:
-        """Count the rows of the list."""
-        return self._folded(pl.len().cast(pl.Float64))
+        """Count the rows of the list but that of an empty one."""
+        return self._term(DOCUMENT, None).number()
 
     def gain(self, gain: Gain) -> pl.Expr:
         """Apply the gain to the label, and let the rows be checked for labels that it refuses."""
@@ -147,6 +151,10 @@ class Shared(Terms):
         """Take the labels that stand in ideal order."""
         place = pl.when(IDEAL_LABEL.is_not_null()).then(POSITION)
         return Listed(term(IDEAL_LABEL.cast(pl.Float64), place), "ideal_rank")
+
+    def require(self, condition: Value, problem: str) -> None:
+        """Remember the condition."""
+        self.required[problem] = condition.expr
 
     def tied(self) -> Value:
         """Look where the ties begin and end."""

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 import polars as pl
 
 from polars_rank.errors import ArgumentError
+from polars_rank.measures.gain import refusals
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -258,6 +259,10 @@ class Terms(ABC):
     def fold(self, function: Callable[..., pl.Expr], *terms: Listed) -> Value:
         """Return any function of whole lists: of the terms, as long as the list, to one value."""
 
+    @abstractmethod
+    def require(self, condition: Value, problem: str) -> None:
+        """Let an evaluation raise `DataError` for a list for which a condition does not hold."""
+
     def relevant(self, rel: float | None = None) -> pl.Expr:
         """Return whether a document is relevant: by the threshold of the call, or label >= rel."""
         return RELEVANT if rel is None else (rel <= LABEL).fill_null(value=False)
@@ -320,7 +325,7 @@ class Plain(Terms):
 
     def ideal_top(self, gain: Gain, discount: Discount, k: Cutoff = None) -> Term:
         """Filter the ideal ranks."""
-        term = _checked(self.gain(gain) * discount(IDEAL_RANK))
+        term = _checked(gain(LABEL) * discount(IDEAL_RANK))
         return _reducible(term.filter(JUDGED if k is None else _within(IDEAL_RANK, k)))
 
     def each(self, term: pl.Expr) -> Term:
@@ -328,12 +333,15 @@ class Plain(Terms):
         return _reducible(_checked(term))
 
     def rows(self) -> Value:
-        """Count all rows."""
-        return Value(pl.len().cast(pl.Float64))
+        """Count all rows but that of an empty list, which is neither relevant nor not."""
+        return Value(RELEVANT.count().cast(pl.Float64))
+
+    def require(self, condition: Value, problem: str) -> None:
+        """Do nothing: an expression cannot know in which list it is."""
 
     def gain(self, gain: Gain) -> pl.Expr:
-        """Apply the gain to the label."""
-        return gain(LABEL)
+        """Apply the gain to the label; a label that it refuses is an error of Polars."""
+        return sum((_refusing(*refusal) for refusal in refusals(gain).items()), gain(LABEL))
 
     def fold(self, function: Callable[..., pl.Expr], *terms: Listed) -> Value:
         """Sort each term as it asks for."""
@@ -361,6 +369,12 @@ def folded_once(function: Callable[..., pl.Expr], count: int) -> None:
     if others:
         message = f"a fold reads {sorted(others)}, which are not among its terms; hand them over"
         raise ArgumentError(message)
+
+
+def _refusing(problem: str, condition: Callable[[pl.Expr], pl.Expr]) -> pl.Expr:
+    """Return 0 for each document; fail where a label is refused, with what is wrong with it."""
+    said = pl.format("the label {} is " + problem.replace("{", "(").replace("}", ")"), LABEL)
+    return pl.when(condition(LABEL)).then(said).cast(pl.Float64).fill_null(0.0)
 
 
 def _sorted(term: Listed) -> pl.Expr:

@@ -11,7 +11,7 @@ import polars as pl
 
 from polars_rank.aggregation import counted_as
 from polars_rank.columns import OWN, lazy, names
-from polars_rank.conventions import POLARS_RANK, Conventions
+from polars_rank.conventions import POLARS_RANK, Conventions, named
 from polars_rank.errors import ArgumentError
 from polars_rank.evaluation import evaluate, per_query
 from polars_rank.measures.metric import REGISTER, Metric, parameters_of, written
@@ -72,7 +72,7 @@ _WORDS: dict[tuple[str, str], str] = {
 _TITLES = {"norm": "divisor", "depth": "divisor", "ideal": "ideal list", "rounding": "recall"}
 
 
-def explain(metric: str | Metric, conventions: Conventions = POLARS_RANK) -> str:
+def explain(metric: str | Metric, conventions: Conventions | str = POLARS_RANK) -> str:
     """Say in words what will be computed.
 
     Parameters
@@ -108,6 +108,13 @@ def explain(metric: str | Metric, conventions: Conventions = POLARS_RANK) -> str
     - over lists: the mean over lists
     """
     asked = read(metric) if isinstance(metric, str) else metric
+    if not isinstance(asked, Metric) or asked.parts:
+        message = (
+            "`metric` must be a name or a metric of the catalogue, of which there is something to "
+            f"explain; found {metric if isinstance(metric, (pl.Expr, str)) else repr(metric)}"
+        )
+        raise ArgumentError(message)
+    conventions = named(conventions)
     agreed = conventions.of(asked)
     applied = replace(agreed, gain_from=None).apply(asked)
     name = str(applied)
@@ -137,7 +144,11 @@ def _lines(metric: Metric, agreed: Conventions) -> Iterator[tuple[str, str]]:
         yield "scores", "compared as 32-bit floats"
     yield "unjudged documents", _UNJUDGED[agreed.unjudged]
     if definition.undefined:
-        yield f"undefined where {definition.undefined}", _UNDEFINED[agreed.counts_as(metric)]
+        counted = _UNDEFINED[agreed.counts_as(metric)]
+        value = counted_as(metric, agreed)
+        if metric.aggregate == "geometric" and isinstance(value, float):
+            counted = f"counts as {math.exp(value):g}"
+        yield f"undefined where {definition.undefined}", counted
     yield "lists that count", _QUERIES[agreed.queries]
     yield "over lists", _AGGREGATES[metric.aggregate]
 
@@ -145,8 +156,8 @@ def _lines(metric: Metric, agreed: Conventions) -> Iterator[tuple[str, str]]:
 def explain_difference(
     frame: Any,
     metric: str | Metric,
-    a: Conventions,
-    b: Conventions,
+    a: Conventions | str,
+    b: Conventions | str,
     *,
     worst: int = 3,
     **columns: Any,
@@ -213,6 +224,7 @@ def explain_difference(
         message = f"`metric` must be a name or a metric of this package; found {metric!r}"
         raise ArgumentError(message)
     keys = [*names("by", columns.pop("by", None)), *names("query", columns.pop("query", "query"))]
+    a, b = named(a), named(b)
     options = {**columns, "query": keys}
     log, doc = lazy(frame), options.get("doc", "doc")
     documents = doc is not None and doc in log.collect_schema()
