@@ -10,10 +10,9 @@ import signal
 import subprocess
 import sys
 import time
-from inspect import signature
 from io import StringIO
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import polars as pl
 import polars_rank as pr
@@ -21,6 +20,7 @@ import pytest
 from polars.testing import assert_frame_equal
 from polars_rank.conventions import Queries, Undefined, Unjudged
 from polars_rank.datasets import search_log
+from polars_rank.evaluation import Align
 from polars_rank.logs.parquet import Layout
 from polars_rank.logs.trec import Negative
 from polars_rank.measures import catalogue
@@ -146,6 +146,12 @@ def test_names_of_metrics_are_split_outside_brackets(texts: list[str], names: li
         (["convert", "out.parquet"], "give --qrels, --run, or both"),
         (["generate", "out.parquet", "--queries", "-1"], "`queries` must be"),
         (["frobnicate"], "frobnicate"),
+        (["evaluate", "LOG", "-m", "ap", "--doc", "docs"], "Did you mean 'doc'"),
+        (["evaluate", "LOG", "-m", "ap", "--keep", "country"], "add --per-query"),
+        (
+            ["evaluate", "LOG", "-m", "ap", "--per-query", "--align", "all"],
+            "--weight and --align are for means; leave them or --per-query out",
+        ),
         (
             ["evaluate", "LOG", "-m", "ap", "--by", "run query"],
             "--by names 'query', which is the query; for a row of each, --per-query",
@@ -158,7 +164,7 @@ def test_names_of_metrics_are_split_outside_brackets(texts: list[str], names: li
         (["convert", "out.csv", "--qrels", "q"], "the name of OUT must end in .parquet"),
         (
             ["evaluate", "LOG", "-m", "ap", "--by", "run", "--conventions", "lightgmb"],
-            "'CatBoost'; found 'lightgmb'. Did you mean 'LightGBM'?",
+            "found 'lightgmb'. Did you mean 'lightgbm'",
         ),
         (["evaluate", "LOG", "-m", "ap", "--queries", "some"], "--queries"),
         (["evaluate", "LOG", "-m", "ap", "--unjudged", "kept"], "--unjudged"),
@@ -326,8 +332,10 @@ def test_a_broken_csv_file_is_named(tmp_path: Path) -> None:
     assert str(path) in err
 
 
-def test_conventions_by_name(log: Path) -> None:
-    frame = pl.read_parquet(log)
+def test_conventions_by_name(log: Path, tmp_path: Path) -> None:
+    frame = pl.read_parquet(log).filter(run="bm25")
+    log = tmp_path / "log.parquet"
+    frame.write_parquet(log)
     arguments = ["evaluate", log, "-m", "ndcg@3 ap", "--by", "run", "--format", "json"]
     for name, conventions in {
         "trec_eval": pr.TREC_EVAL, "trec_eval_9": pr.TREC_EVAL_9, "IR_Measures": pr.IR_MEASURES,
@@ -373,9 +381,6 @@ def test_options_come_before_conventions(tmp_path: Path) -> None:
     assert found("--conventions", "trec_eval")["rr"] == pytest.approx((1 / 2) / 3)
 
 
-@pytest.mark.skipif(
-    "undefined" not in signature(pr.per_query).parameters, reason="per_query has no `undefined`"
-)
 def test_undefined_values_of_each_query(tmp_path: Path) -> None:
     frame = pl.DataFrame({"query": [1, 2], "doc": [1, 1], "score": [1.0, 1.0], "label": [0, 1]})
     frame.write_parquet(tmp_path / "log.parquet")
@@ -393,10 +398,48 @@ def test_undefined_values_of_each_query(tmp_path: Path) -> None:
     assert [row["rr"] for row in json.loads(one[1])] == [0, 1]
 
 
+def test_positions_scores_weights_and_runs_of_other_queries(tmp_path: Path) -> None:
+    frame = pl.DataFrame(
+        {
+            "run": ["A", "A", "A", "B", "B"],
+            "query": [1, 1, 2, 1, 1],
+            "place": [1, 2, 1, 1, 2],
+            "score": [0.5, 0.9, 0.1, 0.9, 0.5],
+            "other": [0.9, 0.5, 0.1, 0.2, 0.1],
+            "label": [0, 1, 1, 0, 1],
+            "traffic": [3, 3, 1, 3, 3],
+        }
+    )
+    frame.write_parquet(tmp_path / "log.parquet")
+
+    def found(*options: object) -> list[Any]:
+        code, out, err = run(
+            "evaluate", tmp_path / "log.parquet", "-m", "rr", "--format", "json", *options
+        )
+        assert (code, "Traceback" in err) == (0, False)
+        return [row["rr"] for row in json.loads(out)]
+
+    by_run = ["--by", "run", "--align"]
+    assert found(*by_run, "common") == [1, 1 / 2]
+    assert found(*by_run, "all") == [1, (1 / 2 + 0) / 2]
+    assert found(*by_run, "common", "--position", "place") == [1 / 2, 1 / 2]
+    assert found(*by_run, "common", "--score=-score") == [1 / 2, 1]
+    assert found("--by", "run", "--weight", "traffic", "--position", "place") == [
+        (3 / 2 + 1) / 4,
+        1 / 2,
+    ]
+    frame.filter(run="A").drop("run").write_parquet(tmp_path / "log.parquet")
+    assert found("--scores", "score other") == [(1 / 2 + 1) / 2, 1]  # other, score
+    assert found("--per-query", "--keep", "traffic") == [1, 1]
+    _, out, _ = run("evaluate", tmp_path / "log.parquet", "-m", "rr", "--per-query", "--keep",
+                    "traffic", "--format", "csv")  # fmt: skip
+    assert out.splitlines() == ["query,traffic,rr", "1,3,1.0", "2,1,1.0"]
+
+
 def test_choices_are_those_of_the_library() -> None:
     process = start("evaluate", "--help", env={**os.environ, "COLUMNS": "300"})
     shown, _ = process.communicate()
-    for choices in (Ties, Duplicates, Undefined, Queries, Unjudged, Layout, Negative):
+    for choices in (Ties, Duplicates, Undefined, Queries, Unjudged, Layout, Negative, Align):
         assert "|".join(get_args(choices)) in shown
 
 

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import re
 import warnings
 from contextlib import contextmanager, suppress
 from importlib.metadata import version
@@ -19,18 +18,11 @@ from polars_rank import progress as bars
 from polars_rank.cli import INTERRUPTED, MISUSED
 from polars_rank.cli.formats import Format, choose, put, require_parquet
 from polars_rank.cli.sources import refuse_to_replace, scan
-from polars_rank.conventions import (
-    POLARS_RANK,
-    PRESETS,
-    SKLEARN,
-    TREC_EVAL,
-    Conventions,
-    Queries,
-    Undefined,
-    Unjudged,
-)
+from polars_rank.columns import DOC
+from polars_rank.conventions import POLARS_RANK, Queries, Undefined, Unjudged
 from polars_rank.datasets import search_log
-from polars_rank.errors import ArgumentError, DataError, RankError, RankWarning, hint
+from polars_rank.errors import ArgumentError, DataError, RankError, RankWarning
+from polars_rank.evaluation import Align
 from polars_rank.evaluation import evaluate as means_of
 from polars_rank.evaluation import per_query as lists_of
 from polars_rank.logs.judgments import join_judgments
@@ -71,6 +63,10 @@ UnjudgedOption = Annotated[
 DuplicatesOption = Annotated[
     Duplicates,
     typer.Option("--duplicates", help="What to do with documents that repeat in a list."),
+]
+AlignOption = Annotated[
+    Align | None,
+    typer.Option("--align", help="Of runs with different queries: average over these."),
 ]
 LayoutOption = Annotated[
     Layout | None,
@@ -113,8 +109,18 @@ def evaluate(
     ] = [],
     by: Annotated[list[str], typer.Option(help="Columns to group by.")] = [],
     query: Annotated[list[str], typer.Option(help="Columns of the query.")] = ["query"],
-    doc: Annotated[str, typer.Option(help='Column of the document; "" for none.')] = "doc",
-    score: Annotated[str, typer.Option(help="Column of the score.")] = "score",
+    doc: Annotated[
+        str | None, typer.Option(help='Column of the document; "" for none; doc by default.')
+    ] = None,
+    score: Annotated[
+        str, typer.Option(help='Column of the score; "-price" where lower is better.')
+    ] = "score",
+    scores: Annotated[
+        list[str], typer.Option(help="Columns of scores, each of which is a run.")
+    ] = [],
+    position: Annotated[
+        str | None, typer.Option(help="Column of the position, instead of a score; 1 is first.")
+    ] = None,
     label: Annotated[str, typer.Option(help="Column of the label.")] = "label",
     qrels: Qrels = [],
     run: Run = [],
@@ -131,7 +137,12 @@ def evaluate(
     queries: QueriesOption = None,
     undefined: UndefinedOption = None,
     duplicates: DuplicatesOption = "error",
+    weight: Annotated[str | None, typer.Option(help="Column of each query's weight.")] = None,
+    align: AlignOption = None,
     per_query: Annotated[bool, typer.Option("--per-query", help="One row per query.")] = False,
+    keep: Annotated[
+        list[str], typer.Option(help="With --per-query: columns of the query to keep.")
+    ] = [],
     layout: LayoutOption = None,
     memory: Annotated[
         str | None, typer.Option(help='For shuffled logs: memory to sort in, as "2GB".')
@@ -151,19 +162,28 @@ def evaluate(
         if force:
             refuse_to_replace(output, [*(logs or []), *qrels, *run])
         options: dict[str, Any] = {
-            "conventions": preset(conventions),
             "query": keys,
-            "doc": doc or None,
+            "doc": DOC if doc is None else doc or None,
             "score": score,
+            "scores": split_names(scores) or None,
+            "position": position,
             "label": label,
+            "conventions": conventions or POLARS_RANK,
             "ties": ties,
             "relevant": relevant,
             "unjudged": unjudged,
             "queries": queries,
+            "undefined": undefined,
             "duplicates": duplicates,
         }
-        if undefined is not None:
-            options["undefined"] = undefined
+        if per_query:
+            if weight or align:
+                _misused("--weight and --align are for means; leave them or --per-query out")
+            options["keep"] = split_names(keep)
+        else:
+            if keep:
+                _misused("--keep is for rows of queries; add --per-query")
+            options |= {"weight": weight, "align": align}
         if qrels or run:
             if logs or not (qrels and run):
                 _misused("give either a LOG, or both --qrels and --run")
@@ -254,29 +274,6 @@ def split_names(texts: Iterable[str]) -> list[str]:
         else:
             names[-1] += character
     return [name for name in names if name]
-
-
-def preset(name: str | None) -> Conventions:
-    """Return the conventions of that name, as they or their tool are called, in any case.
-
-    Examples
-    --------
-    >>> [preset(name).name for name in ("sklearn", "trec_eval_9", "LightGBM", "ir-measures")]
-    ['scikit-learn', 'trec_eval 9', 'LightGBM', 'ir_measures']
-    """
-    if name is None:
-        return POLARS_RANK
-    known = {_letters(one.name): one for one in (POLARS_RANK, *PRESETS)}
-    known |= {"treceval": TREC_EVAL, "sklearn": SKLEARN}
-    if _letters(name) not in known:
-        names = [one.name for one in known.values()]
-        choices = ", ".join(map(repr, dict.fromkeys(names)))
-        _misused(f"--conventions must be one of {choices}; found {name!r}.{hint(name, names)}")
-    return known[_letters(name)]
-
-
-def _letters(name: str) -> str:
-    return re.sub(r"[^a-z0-9]", "", name.lower())
 
 
 @contextmanager

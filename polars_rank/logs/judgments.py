@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -115,17 +114,7 @@ def join_judgments(
 
 def _without_numbers(table: pl.LazyFrame) -> pl.LazyFrame:
     """Drop the columns in which `scan_log` numbers lists: the joined rows are in other lists."""
-    schema = schema_of(table)
-    return table.drop(
-        name
-        for name, dtype in schema.items()
-        if name.startswith(OWN)
-        or (
-            (numbered := re.fullmatch(r"list\((.+)\)", name))
-            and dtype == pl.UInt32
-            and all(key in schema for key in numbered[1].split(", "))
-        )
-    )
+    return table.drop(name for name in schema_of(table) if name.startswith(OWN))
 
 
 def _with_constants(
