@@ -11,6 +11,7 @@ import polars as pl
 from polars_rank.errors import missing_extra
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import ModuleType
 
 Interval: TypeAlias = Literal["t", "normal", "bootstrap", "studentized", "sequence", "none"]
@@ -31,6 +32,18 @@ def stats() -> ModuleType:
     return found  # type: ignore[no-any-return]
 
 
+def t_quantile() -> Callable[[float, float], float]:
+    """Return the quantile function of t, of degrees of freedom and share below.
+
+    As scipy.stats has it, which takes three times as long to import.
+    """
+    try:
+        from scipy import special  # noqa: PLC0415  (an extra, and slow to import)
+    except ImportError as error:
+        raise missing_extra(EXTRA, error) from error
+    return lambda degrees, share: float(special.stdtrit(degrees, share))
+
+
 def with_width(
     table: pl.LazyFrame, units: str, width: str, method: str, share: float
 ) -> pl.LazyFrame:
@@ -44,14 +57,12 @@ def with_width(
         return table.with_columns(sequence_width(pl.col(units), 2 * (1 - share)).alias(width))
     if method != "t":
         return table.with_columns(pl.lit(None, dtype=pl.Float64).alias(width))
-    distribution = stats().t
+    quantile = t_quantile()
     schema = {**table.collect_schema(), width: pl.Float64()}
 
     def quantiles(rows: pl.DataFrame) -> pl.DataFrame:
         degrees = (rows.get_column(units) - 1).to_list()
-        bounds = [
-            float(distribution.ppf(share, each)) if each and each > 0 else None for each in degrees
-        ]
+        bounds = [quantile(each, share) if each and each > 0 else None for each in degrees]
         return rows.hstack([pl.Series(width, bounds, dtype=pl.Float64)])
 
     return table.map_batches(quantiles, schema=schema, streamable=True)

@@ -23,6 +23,9 @@ EXTRA = "stats"
 _DRAWS, _BITS = 4, 64  # Poisson draws of 16 bits, and signs, in one hash
 _ROWS = 128  # of a block whose weights fit the cache; four times as many take ten times as long
 
+#: Products of matrices up to this size (rows x columns x inner) are left to one thread.
+_ONE_THREAD = 2**18
+
 
 def numpy() -> ModuleType:
     """Return numpy; raise `MissingExtraError` where it is not installed."""
@@ -88,7 +91,7 @@ def poisson_sums(keys: Any, values: Any, replicates: int, seed: int) -> Any:
     for start in range(0, len(keys), _ROWS):
         bits = _hashes(np, keys[start : start + _ROWS], words, seed)
         weights = np.take(counts, bits.view(np.uint16))
-        sums += values[start : start + _ROWS].T @ weights
+        _add_product(sums, values[start : start + _ROWS], weights)
     return sums.T[:replicates]
 
 
@@ -100,8 +103,19 @@ def sign_sums(keys: Any, values: Any, replicates: int, seed: int) -> Any:
     for start in range(0, len(keys), _ROWS):
         bits = _hashes(np, keys[start : start + _ROWS], words, seed)
         signs = np.unpackbits(bits.view(np.uint8), axis=1).astype(np.float64)
-        positive += values[start : start + _ROWS].T @ signs
+        _add_product(positive, values[start : start + _ROWS], signs)
     return (2 * positive.T - values.sum(axis=0))[:replicates]
+
+
+def _add_product(sums: Any, values: Any, weights: Any) -> None:
+    """Add valuesᵀ · weights to the sums, in pieces that BLAS does not split among threads.
+
+    Its threads wait for each other in a loop: beside those of Polars, twenty times as long.
+    """
+    step = max(1, _ONE_THREAD // values.size)
+    for start in range(0, weights.shape[1], step):
+        stop = start + step
+        sums[:, start:stop] += values.T @ weights[:, start:stop]
 
 
 def all_sign_sums(values: Any) -> Any:
