@@ -5,13 +5,13 @@ import polars as pl
 import polars_rank as pr
 from polars_rank.datasets import search_log
 
-log = search_log(queries=1_000, runs=["bm25", "neural"], seed=3)
+log = search_log(queries=1_000, runs=["bm25", "neural"], seed=4)
 bm25, neural = (log.filter(pl.col("run") == name) for name in ("bm25", "neural"))
 
 # The candidate uses the new model for every fourth query, and has a bug in one country, where
 # it loses the scores of some others.
 routed = pl.col("query") % 4 == 0
-lost = (pl.col("country") == "GB") & (pl.col("query") % 4 == 1)
+lost = (pl.col("country") == "GB") & (pl.col("query") % 2 == 1)
 broken = pl.when(lost).then(pl.col("doc") % 97).otherwise(pl.col("score"))
 candidate = pl.concat([neural.filter(routed), bm25.filter(~routed)]).with_columns(
     run=pl.lit("candidate"), score=broken.cast(pl.Float64)
@@ -41,10 +41,7 @@ print(worst.filter(pl.col("moved") == "lost").collect())
 
 # The gate: no less than the baseline by 0.01, overall and in each country.
 try:
-    pr.check(
-        [comparison, segments],
-        ["queries(ndcg@10) >= 50", "difference(ndcg@10) >= -0.01", "difference(rr) >= -0.01"],
-        undecided="pass",
-    )
+    rules = ["queries >= 50", "difference(ndcg@10) >= -0.01"]
+    pr.check([comparison, segments], rules, undecided="pass")
 except pr.GateFailed as stop:
     print(stop)

@@ -305,6 +305,7 @@ def test_runs_of_numbers():
         ({"margin": -0.1, "alternative": "greater"}, pr.ArgumentError, "0 or above"),
         ({"test": "welch"}, pr.ArgumentError, "`test` must be one of"),
         ({"correction": "fdr"}, pr.ArgumentError, "`correction` must be one of"),
+        ({"seed": "x"}, pr.ArgumentError, "`seed` must be a whole number"),
         ({"confidence": 1}, pr.ArgumentError, "`confidence` must be"),
         ({"test": "sign", "cluster": "query"}, pr.ArgumentError, "go with test='t'"),
     ],
@@ -371,3 +372,24 @@ def test_does_lambdarank_100_beat_lambdarank_10():
     found = pr.compare(lists, baseline=baseline, metrics="ndcg@10").filter(run="lambdarank-100")
     new, old = values(lists, "ndcg@10", "lambdarank-100", baseline)
     assert found["p_value"].item() == pytest.approx(stats.ttest_rel(new, old).pvalue, rel=1e-9)
+
+
+@pytest.mark.parametrize("test", ["t", "randomization", "bootstrap", "wilcoxon", "sign"])
+def test_few_lists_and_none(test):
+    assert pr.compare(LISTS.clear(), baseline="old", test=test).is_empty()
+    one = pr.compare(LISTS.filter(query=3), metrics="rr@3", baseline="old", test=test)
+    assert one["queries"].to_list() == [1, 1]
+    assert one["p_value"].to_list() == one["low"].to_list() == [None, None]
+    unknown = LISTS.with_columns(own=pl.lit(None, dtype=pl.Float64))
+    none = pr.compare(unknown, metrics="own", baseline="old", test=test)
+    assert none.select("queries", "undefined", "difference", "p_value").row(0) == (
+        400,
+        400,
+        None,
+        None,
+    )
+
+
+def test_arrow_tables():
+    found = pr.compare(LISTS.to_arrow(), baseline="old")
+    assert_frame_equal(found, pr.compare(LISTS, baseline="old"))

@@ -158,5 +158,6 @@ def test_misuse_of_compare_all():
         pr.compare_all(LISTS.with_columns(ap=pl.lit(float("nan"))), metrics="ap")
     with pytest.raises(pr.ArgumentError, match="`confidence`"):
         pr.compare_all(LISTS, metrics="ap", confidence=95)
+    assert pr.compare_all(LISTS.clear(), metrics="rr").is_empty()
     one = pr.compare_all(LISTS.filter(query=3), metrics="rr")
     assert one["p_value"].to_list() == [None] * 3

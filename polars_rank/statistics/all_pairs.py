@@ -195,10 +195,10 @@ def _all_pairs(
     )
 
     def pairs(table: pl.DataFrame) -> pl.DataFrame:
-        found = []
+        found: list[tuple[Any, ...]] = []
         for part in table.partition_by(groups, maintain_order=True) if groups else [table]:
             _check(part, rows, asked, run)
-            head = [part.get_column(name)[0] for name in groups] if part.height else []
+            head = part.row(0)[: len(groups)] if part.height else ()
             for index, each in enumerate(asked):
                 found += [
                     (*head, each.name, *pair) for pair in _tukey(part, _key(index), run, confidence)
@@ -225,9 +225,11 @@ def _check(part: pl.DataFrame, rows: pl.LazyFrame, asked: Sequence[Variable], ru
 
 def _tukey(part: pl.DataFrame, key: str, run: str, confidence: float) -> list[tuple[Any, ...]]:
     names, means = part.get_column(run).to_list(), part.get_column(key + "mean").to_list()
-    queries = min(part.get_column(key + "queries").to_list(), default=0)
-    missing = round(part.get_column(_SHARE).sum()) - queries
     runs = len(names)
+    if not runs:
+        return []
+    queries = min(part.get_column(key + "queries").to_list())
+    missing = round(part.get_column(_SHARE).sum()) - queries
     degrees = (queries - 1) * (runs - 1)
     squares = float(part.get_column(key + "squares").sum())
     unit = math.sqrt(squares / degrees / queries) if degrees > 0 else 0.0

@@ -31,6 +31,7 @@ from polars_rank.statistics.moments import (
     regrouped,
 )
 from polars_rank.statistics.pairs import Pairs, is_run
+from polars_rank.statistics.resampling import check_seed
 from polars_rank.statistics.significance import (
     Correction,
     Found,
@@ -200,6 +201,7 @@ def compare(
     check_direction(alternative, margin)
     share("confidence", confidence)
     whole_number("replicates", replicates)
+    check_seed(seed)
     stats()
     if test != "t" and (weight is not None or cluster is not None):
         message = f"`weight` and `cluster` go with test='t'; found {test!r}"

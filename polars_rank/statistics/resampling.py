@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from polars_rank.columns import OWN
-from polars_rank.errors import missing_extra
+from polars_rank.errors import ArgumentError, missing_extra
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,6 +34,13 @@ def numpy() -> ModuleType:
     except ImportError as error:
         raise missing_extra(EXTRA, error) from error
     return np
+
+
+def check_seed(seed: object) -> None:
+    """Raise `ArgumentError` unless a seed is a whole number."""
+    if isinstance(seed, bool) or not isinstance(seed, int):
+        message = f"`seed` must be a whole number; found {seed!r}"
+        raise ArgumentError(message)
 
 
 def bootstrap_sums(

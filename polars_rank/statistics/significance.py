@@ -158,6 +158,8 @@ class Testing:
             errors = np.sqrt(spread / counts)
             pivots = (means - (mean - sample.null)) / errors
         pivots = pivots[np.isfinite(pivots)]
+        if not len(pivots):
+            return Found(None, None, None)
         statistic = _studentized(sample)
         if self.alternative == "two-sided":
             extreme, width = (

@@ -30,7 +30,7 @@ from polars_rank.statistics.moments import (
     regrouped,
     sums_of,
 )
-from polars_rank.statistics.resampling import KEY, bootstrap_sums
+from polars_rank.statistics.resampling import KEY, bootstrap_sums, check_seed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -165,6 +165,7 @@ def summarize(
     one_of("interval", interval, get_args(Interval))
     share("confidence", confidence)
     whole_number("replicates", replicates)
+    check_seed(seed)
     points = {f"q{_quantile(each):g}": float(each) for each in quantiles}
     agreed = agreed_on(conventions, undefined)
 
