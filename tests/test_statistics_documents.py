@@ -48,6 +48,16 @@ def test_movers_of_a_run_that_is_the_same():
     assert pr.movers(twins, "ap", baseline="old").is_empty()
 
 
+@pytest.mark.parametrize("engine", ["in-memory", "streaming"])
+def test_an_unknown_baseline(engine):
+    for plan in (
+        pr.movers(LOG.lazy(), "ap", baseline="older"),
+        pr.churn(LOG.lazy(), baseline="older"),
+    ):
+        with pytest.raises(pr.DataError, match="no run 'older' in the column 'run'; there are 'b"):
+            plan.collect(engine=engine)
+
+
 def test_misuse_of_movers():
     with pytest.raises(pr.SchemaError, match="no column 'system', which `run` names"):
         pr.movers(LOG, "ap", baseline="old", run="system")
@@ -94,6 +104,12 @@ def test_churn_by_hand():
     assert pr.churn(log, baseline="b", k=2)["run"].to_list() == ["a"]
     lazily = pr.churn(log.lazy(), baseline="a", k=2).collect(engine="streaming")
     assert_frame_equal(lazily, pr.churn(log, baseline="a", k=2))
+
+
+def test_no_log():
+    assert pr.churn(LOG.clear(), baseline="old").is_empty()
+    assert pr.movers(LOG.clear(), "ap", baseline="old").is_empty()
+    assert pr.headroom(LOG.clear(), "ap")["queries"].to_list() == [0]
 
 
 def test_misuse_of_churn():

@@ -16,7 +16,7 @@ from polars_rank.measures.names import output_name, resolve
 from polars_rank.ranking import rank
 from polars_rank.statistics.lists import agreed_on, variables
 from polars_rank.statistics.overlap import overlap, rbo
-from polars_rank.statistics.pairs import is_run
+from polars_rank.statistics.pairs import is_run, with_known_baseline
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -75,7 +75,7 @@ def movers(
     Raises
     ------
     SchemaError, DataError, ArgumentError
-        As for `per_query`.
+        As for `per_query`; also where no row is of the baseline.
 
     Examples
     --------
@@ -140,7 +140,8 @@ def movers(
             .sort(run, "moved", _PLACE, "rank")
         )
         shown = ["baseline_doc", "baseline_label", "doc", "label"]
-        return side_by_side.select(run, "moved", *keys, *_MOVED, *shown)
+        found = side_by_side.select(run, "moved", *keys, *_MOVED, *shown)
+        return with_known_baseline(found, log, run, schema[run], baseline)
 
     return same_kind(frame, plan)
 
@@ -206,7 +207,7 @@ def churn(
     Raises
     ------
     SchemaError, DataError, ArgumentError
-        As for `rbo` and `overlap`.
+        As for `rbo` and `overlap`; also where no row is of the baseline.
 
     Examples
     --------
@@ -256,7 +257,8 @@ def churn(
             pl.col("rbo").filter(counted).mean(),
             ratio(pl.col("changed").filter(counted).sum(), counted.sum()).alias("changed"),
         ]
-        return grouped(both, [*groups, run], values)
+        found = grouped(both, [*groups, run], values)
+        return with_known_baseline(found, log, run, schema[run], baseline)
 
     return same_kind(frame, plan)
 

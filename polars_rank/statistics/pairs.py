@@ -9,14 +9,14 @@ import polars as pl
 
 from polars_rank.columns import OWN, Names
 from polars_rank.errors import ArgumentError, DataError
-from polars_rank.statistics.lists import data_error, key_columns, without
+from polars_rank.statistics.lists import data_error, key_columns
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 _BASELINE = OWN + "baseline "
 _IN_BOTH = OWN + "in both"
-_ROWS = OWN + "rows"
+_ROWS, _THERE = OWN + "rows", OWN + "there"
 #: Whether the query has a list in the baseline too.
 PAIRED = pl.col(_IN_BOTH).fill_null(value=False)
 
@@ -112,14 +112,12 @@ class Pairs:
         """Return the results, which raise when a query stands twice in a run."""
         keys = [*self.by, self.run, *self.query]
         most = lists.group_by(keys).agg(pl.len().alias(_ROWS)).select(pl.col(_ROWS).max())
-        both = results.join(most, how="cross")
 
-        def check(table: pl.DataFrame) -> pl.DataFrame:
-            if (table.get_column(_ROWS).max() or 0) > 1:  # type: ignore[operator]
+        def check(found: pl.DataFrame) -> None:
+            if (found.get_column(_ROWS).max() or 0) > 1:  # type: ignore[operator]
                 raise self._repeated(lists)
-            return without(table, _ROWS)
 
-        return both.map_batches(check, schema=results.collect_schema(), streamable=True)
+        return provided(results, most, check)
 
     def _repeated(self, lists: pl.LazyFrame) -> DataError:
         keys = [*self.by, self.run, *self.query]
@@ -137,6 +135,42 @@ def is_run(run: str, dtype: pl.DataType, name: Any) -> pl.Expr:
         pl.col(run) if dtype == pl.String or not _is_text(dtype) else pl.col(run).cast(pl.String)
     )
     return column.eq_missing(pl.lit(name))
+
+
+def with_known_baseline(
+    results: pl.LazyFrame, log: pl.LazyFrame, run: str, dtype: pl.DataType, baseline: Any
+) -> pl.LazyFrame:
+    """Return the results, which raise when collected if no row of the log is of the baseline."""
+    runs = log.select(
+        is_run(run, dtype, baseline).any().alias(_THERE),
+        pl.col(run).unique().sort().head(10).implode().alias(_ROWS),
+    )
+
+    def check(found: pl.DataFrame) -> None:
+        told = ", ".join(repr(name) for row in found.get_column(_ROWS) for name in row)
+        if told and not found.get_column(_THERE).all():
+            message = f"there is no run {baseline!r} in the column {run!r}; there are {told}"
+            raise DataError(message)
+
+    return provided(results, runs, check)
+
+
+def provided(
+    results: pl.LazyFrame, facts: pl.LazyFrame, check: Callable[[pl.DataFrame], None]
+) -> pl.LazyFrame:
+    """Return the results, which raise when collected if the check of other rows does.
+
+    The check is a table of no rows behind them: a join might not look at it where there are no
+    results, nor keep their order.
+    """
+    schema = results.collect_schema()
+
+    def checked(batch: pl.DataFrame) -> pl.DataFrame:
+        check(batch)
+        return pl.DataFrame(schema=schema)
+
+    nothing = facts.map_batches(checked, schema=schema, streamable=True)
+    return pl.concat([results, nothing])
 
 
 def _is_text(dtype: pl.DataType) -> bool:
