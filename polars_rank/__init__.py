@@ -133,3 +133,7 @@ __all__ = [
     "write_trec_run",
 ]
 __all__ += measures.__all__
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -67,8 +67,11 @@ def aggregated(
         hashes = hashes.filter(COUNTED[conventions.queries])
     seen = grouped(lists, by, [*counts, *totals, *_sketch(hashes)])
     others = [name for name in by if name not in runs]
-    compared = partial(_compared, runs, others)
-    return seen.map_batches(compared, schema=found.collect_schema(), streamable=True)
+    # All groups in one row, for a plan that streams hands them over in any parts.
+    row = seen.select(pl.all().implode())
+    schema = {name: pl.List(dtype) for name, dtype in found.collect_schema().items()}
+    compared = row.map_batches(partial(_compared, runs, others), schema=schema, streamable=True)
+    return compared.explode(pl.all(), empty_as_null=False)
 
 
 def grouped(lists: pl.LazyFrame, by: Sequence[str], values: Sequence[pl.Expr]) -> pl.LazyFrame:
@@ -112,8 +115,9 @@ def _sketch(hashes: pl.Expr) -> list[pl.Expr]:
     ]
 
 
-def _compared(runs: Sequence[str], others: Sequence[str], groups: pl.DataFrame) -> pl.DataFrame:
+def _compared(runs: Sequence[str], others: Sequence[str], row: pl.DataFrame) -> pl.DataFrame:
     """Warn if runs that have queries in common have means over different ones."""
+    groups = row.explode(pl.all(), empty_as_null=False)
     sketch = [name for name in groups.columns if name.startswith(_QUERIES)]
     for part in groups.partition_by(others) if others else [groups]:
         shared = any(part.get_column(name).is_duplicated().any() for name in sketch)
@@ -128,7 +132,7 @@ def _compared(runs: Sequence[str], others: Sequence[str], groups: pl.DataFrame) 
             )
             warnings.warn(message, RankWarning, stacklevel=2)
             break
-    return groups.drop(sketch)
+    return row.drop(sketch)
 
 
 def total(metric: pl.Expr, conventions: Conventions, weight: str | None = None) -> pl.Expr:

@@ -21,6 +21,15 @@ P = ParamSpec("P")
 OWN = "polars_rank:"
 
 
+#: Names of columns, in small letters, that tell the rankings of several systems apart.
+RUNS = frozenset({"run", "run_id", "runid", "model", "system", "variant", "ranker", "experiment"})
+#: Names of columns, in small letters, that hold ids of documents.
+_IDS = frozenset({
+    *("docid", "doc_id", "docno", "document", "document_id", "documentid", "passage_id", "pid"),
+    *("item", "item_id", "itemid", "product", "product_id", "sku", "asin", "url", "object_id"),
+})  # fmt: skip
+
+
 class _Unsaid(str):
     """A default that can be told from the same text given by the caller."""
 
@@ -44,6 +53,8 @@ class Columns:
     score: str
     label: str
     schema: pl.Schema
+    #: Columns that nobody named, and that look like ids of documents, or like names of runs.
+    unnamed: tuple[str, ...] = ()
 
     @property
     def keys(self) -> list[str]:
@@ -52,11 +63,14 @@ class Columns:
 
     def number(self, name: str) -> pl.Expr:
         """Return a score or label column as integers or floats."""
+        return pl.col(name) if self.is_plain(name) else pl.col(name).cast(pl.Float64)
+
+    def is_plain(self, name: str) -> bool:
+        """Return whether a score or label column holds numbers as they are needed."""
         dtype = self.schema[name]
         # Scores that Float64 cannot tell apart must not become ties.
         exact = dtype.is_decimal() and name == self.score
-        plain = dtype.is_integer() or dtype.is_float() or exact
-        return pl.col(name) if plain else pl.col(name).cast(pl.Float64)
+        return dtype.is_integer() or dtype.is_float() or exact
 
     def check_numeric(self, parameter: str, name: str) -> None:
         """Raise `SchemaError` unless there is such a column of numbers."""
@@ -79,8 +93,9 @@ class Columns:
         if query is not None and not queries:
             message = "`query` must name at least one column"
             raise ArgumentError(message)
+        looks = RUNS
         if doc is DOC and doc not in schema:
-            doc = None
+            doc, looks = None, RUNS | _IDS
         wanted = {
             "query": queries,
             "by": groups,
@@ -92,11 +107,7 @@ class Columns:
             for column in columns:
                 check_there(parameter, column, schema)
         asked = {column for columns in wanted.values() for column in columns}
-        own = {OWN + "score", *(name for name in schema if name.startswith(OWN + "list("))}
-        taken = [name for name in schema if name.startswith(OWN) and name not in asked | own]
-        if taken:
-            message = f"column {taken[0]!r} begins with {OWN!r}, as our own do; rename it"
-            raise SchemaError(message)
+        _check_names(asked, schema)
         both = set(queries) & set(groups)
         if both:
             message = f"column {both.pop()!r} is in `by` and in `query`; leave it in one of them"
@@ -106,7 +117,21 @@ class Columns:
         for parameter in ("query", "by", "doc"):
             for column in wanted[parameter]:
                 _check_id(parameter, column, schema[column])
-        return cls(queries, groups, doc, score, label, schema)
+        unnamed = tuple(name for name in schema if name not in asked and name.lower() in looks)
+        return cls(queries, groups, doc, score, label, schema, () if doc else unnamed)
+
+
+def _check_names(asked: set[str], schema: pl.Schema) -> None:
+    """Raise `SchemaError` for names that mean something else, to Polars or to us."""
+    own = {OWN + "score", *(name for name in schema if name.startswith(OWN + "list("))}
+    for name in schema:
+        if name.startswith(OWN) and name not in asked | own:
+            message = f"column {name!r} begins with {OWN!r}, as our own do; rename it"
+            raise SchemaError(message)
+    for name in asked:
+        if name == "*" or (name[:1], name[-1:]) == ("^", "$"):
+            message = f"the column {name!r} has a name that Polars reads as a pattern; rename it"
+            raise SchemaError(message)
 
 
 def names(parameter: str, value: Names | None) -> tuple[str, ...]:
@@ -247,7 +272,7 @@ def check_there(parameter: str, column: str, schema: pl.Schema) -> None:
     """Raise `SchemaError` unless the column that a parameter names exists."""
     if column in schema:
         return
-    columns = ", ".join(map(repr, schema))
+    columns = ", ".join(repr(name) for name in schema if not name.startswith(OWN))
     message = (
         f"there is no column {column!r}, which `{parameter}` names; the frame has {columns}."
         f"{hint(column, schema)} Name the right one with {parameter}=..."

@@ -12,6 +12,7 @@ from polars_rank.arguments import one_of
 from polars_rank.columns import (
     DOC,
     OWN,
+    RUNS,
     Columns,
     Names,
     Score,
@@ -299,10 +300,6 @@ def evaluate(
         runs=runs if align is None else (),
         query=[name for name in columns.keys if name not in runs],
     )
-
-
-#: Names of columns, in small letters, that tell the rankings of several systems apart.
-RUNS = frozenset({"run", "run_id", "runid", "model", "system", "variant", "ranker", "experiment"})
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -34,7 +34,16 @@ from polars_rank.ranking import (
     is_relevant,
     rank_order,
 )
-from polars_rank.validation import VARIES, disordered, fault, faults, raise_for_faults, rules
+from polars_rank.validation import (
+    VARIES,
+    disordered,
+    doubts,
+    fault,
+    faults,
+    raise_for_faults,
+    rules,
+    stray,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -138,13 +147,15 @@ class _Lists:
         number = pl.col(self.number).struct.field("number")
         return log.with_columns(number.alias(_LIST)).set_sorted(_LIST)
 
-    def disorder(self) -> pl.Expr:
+    def disorder(self, schema: pl.Schema) -> pl.Expr:
         """Return whether a row, under our names, stands where its list cannot be.
 
         Hints of Polars and numbers of lists outlive what users do to a log.
         """
         if self.number is None:
             falls = pl.lit(value=False)
+            if any(schema[key] == pl.Struct for key in self.keys):
+                return falls  # they have an order to sort by, but none to compare by
             for name in reversed(self.group):
                 here, before = pl.col(name), pl.col(name).shift(1)
                 falls = (here < before) | (here.eq_missing(before) & falls)
@@ -176,6 +187,8 @@ class _Plan:
     def __post_init__(self) -> None:
         one_of("duplicates", self.duplicates, DUPLICATES)
         self.lists = _Lists.of(self.columns)
+        #: The columns of groups, by our own names.
+        self.groups = [self.lists.keys[name] for name in self.columns.by]
         #: The columns that are kept, by our own names.
         self.kept = {f"{OWN}kept {index}": name for index, name in enumerate(self.constant)}
         #: The documents whose repetition in a list is an error.
@@ -215,7 +228,8 @@ class _Plan:
                 is_relevant(_LABEL, order.relevant).alias("relevant"),
                 pl.when(_SCORE.is_not_null()).then(1).alias("rank"),
             )
-            values_of += [*faults(self.ids), *_presence(kept), *self._kept()]
+            values_of += [*faults(self.ids), *_presence(kept), *self._kept(), *doubts(columns)]
+            values_of += stray(self.groups)
         gathered = (
             rows.with_columns(shared.rows_of.named())
             .group_by(self.lists.group, maintain_order=True)
@@ -279,6 +293,7 @@ class _Plan:
                 score.alias("score"),
                 label.alias("label"),
                 *(pl.col(name).alias(own) for own, name in self.kept.items()),
+                *(pl.col(name).alias(OWN + name) for name in columns.unnamed),
                 *read.extras,
                 *read.document(columns),
                 fault(found),
@@ -288,7 +303,7 @@ class _Plan:
                     else [pl.col(lists.number).struct.field("keys").alias(_KEYS)]
                 ),
             )
-            .with_columns(disordered(lists.disorder()))
+            .with_columns(disordered(lists.disorder(columns.schema)))
             # Polars loses the hint on renamed keys and would gather all rows without it.
             .set_sorted(lists.group)
         )
@@ -324,8 +339,7 @@ class _Plan:
         schema, columns = self.columns.schema, self.columns
 
         def number(name: str) -> pl.DataType:
-            dtype = schema[name]
-            return dtype if dtype.is_integer() or dtype.is_float() else pl.Float64()
+            return schema[name] if columns.is_plain(name) else pl.Float64()
 
         score = pl.Float32() if order.float32_scores else number(columns.score)
         doc = {} if columns.doc is None else {"doc": schema[columns.doc]}
@@ -364,6 +378,8 @@ class _Plan:
             *parts,
             *_presence(kept),
             *self._kept(),
+            *doubts(columns),
+            *stray(self.groups),
         )
         if "ideal_rank" not in read.names:
             return in_order
@@ -429,11 +445,21 @@ def _value(wanted: Wanted, shared: Shared) -> pl.Expr:
                 "work on its column of the result"
             )
             raise ArgumentError(message)
+    if not _is_scalar(metric):
+        message = f"{name!r} must give one value for each list, such as a sum; found {metric}"
+        raise ArgumentError(message)
     reads = metric.meta.root_names()
     if any(read.startswith(OWN) for read in reads):
         message = f"{name!r} reads a column of our own, {reads}; take those of the ranked table"
         raise ArgumentError(message)
     return t.own(metric).expr.alias(name)
+
+
+def _is_scalar(expression: pl.Expr) -> bool:
+    try:
+        return expression.meta.is_scalar()
+    except pl.exceptions.PolarsError:  # it depends on types that are not known yet
+        return True
 
 
 def _changes(conventions: Conventions, name: str) -> bool:

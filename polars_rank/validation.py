@@ -9,14 +9,15 @@ broken and to show a row: never from within a plan that is running.
 from __future__ import annotations
 
 import reprlib
+import warnings
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from polars_rank.arguments import one_of
-from polars_rank.columns import OWN
-from polars_rank.errors import DataError, SchemaError, hint
+from polars_rank.columns import OWN, RUNS
+from polars_rank.errors import DataError, RankWarning, SchemaError, hint
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -29,6 +30,10 @@ FAULT = OWN + "fault"
 REPEATS = OWN + "repeats"
 #: By list, the number of a column to be kept that has several values in it, 0 for none.
 VARIES = OWN + "varies"
+#: By list, the number of a column that nobody named, though it tells its rows apart, or does not.
+DOUBTS = OWN + "doubts"
+#: By list, whether it is judged documents without the group that those retrieved have.
+STRAY = OWN + "stray"
 
 #: The number of no rule: rows are not in the order in which they were said to be.
 _DISORDER = 255
@@ -86,6 +91,39 @@ def faults(doc: str | None) -> list[pl.Expr]:
     return [pl.col(FAULT).max(), *repeats]
 
 
+def stray(by: Sequence[str]) -> list[pl.Expr]:
+    """Return whether a group that nobody knows has judged documents of a list, and no others."""
+    if not by:
+        return []
+    unknown = pl.any_horizontal(pl.col(name).is_null().first() for name in by)
+    alone = (pl.col("score").count() == 0) & (pl.col("label").count() > 0)
+    return [(unknown & alone).alias(STRAY)]
+
+
+def doubts(columns: Columns) -> list[pl.Expr]:
+    """Return whether a list repeats what looks like an id, or mixes what looks like runs."""
+    number = pl.lit(0, dtype=pl.UInt8)
+    for index, name in enumerate(columns.unnamed, start=1):
+        values = pl.col(OWN + name).n_unique()
+        doubtful = values > 1 if name.lower() in RUNS else values < pl.len()
+        number = pl.when(doubtful).then(pl.lit(index, dtype=pl.UInt8)).otherwise(number)
+    return [number.alias(DOUBTS)] if columns.unnamed else []
+
+
+def _warn(name: str, where: str) -> None:
+    if name.lower() in RUNS:
+        said = (
+            f"lists have rows of several values of the column {name!r}, which is not used: if it "
+            f"tells rankings apart, say by={name!r}"
+        )
+    else:
+        said = (
+            f"lists have rows with the same value of the column {name!r}, which looks like an id "
+            f"of documents: say doc={name!r} to have repeated documents found, or doc=None"
+        )
+    warnings.warn(f"{said}{where}", RankWarning, stacklevel=2)
+
+
 def raise_for_faults(
     results: pl.LazyFrame,
     log: pl.LazyFrame,
@@ -107,7 +145,7 @@ def raise_for_faults(
         for name in constant
     ]
     schema = results.collect_schema()
-    checked = [name for name in (FAULT, REPEATS, VARIES) if name in schema]
+    checked = [name for name in (FAULT, REPEATS, VARIES, STRAY, DOUBTS) if name in schema]
 
     def check(batch: pl.DataFrame) -> pl.DataFrame:
         for name in checked:
@@ -115,11 +153,20 @@ def raise_for_faults(
             if worst:
                 row = batch.row(batch.get_column(name).arg_max() or 0, named=True)
                 where = {key: row[inner] for key, inner in (keys or {}).items() if inner in row}
+                if name == DOUBTS:
+                    _warn(columns.unnamed[worst - 1], f"; as in {where}" * bool(where))
+                    continue
                 problem = (
                     f"duplicates in the column {columns.doc!r} (doc): a document stands more "
                     f"than once in a list; {_REMEDY}"
                 )
-                if name == FAULT and worst == _DISORDER:
+                if name == STRAY:
+                    problem = (
+                        f"null in {', '.join(map(repr, columns.by))} (by) for judged documents "
+                        "that were not retrieved, so that they count for no group; fill it in for "
+                        "all rows of a query, as pr.join_judgments does"
+                    )
+                elif name == FAULT and worst == _DISORDER:
                     problem = (
                         "rows do not stand list by list any more, as scan_log numbered them or as "
                         "set_sorted said; scan all files in one scan_log, or drop the columns "
@@ -128,7 +175,7 @@ def raise_for_faults(
                 elif name != REPEATS:
                     problem = ([*found] if name == FAULT else varying)[worst - 1]
                 message = f"{problem}{f'; in the list {where}' if where else ''}"
-                final = told or name == VARIES or (name == FAULT and worst == _DISORDER)
+                final = told or name in (VARIES, STRAY) or (name == FAULT and worst == _DISORDER)
                 details = None if final else partial(explanation, log, columns, found)
                 raise DataError(message, details)
         return batch.drop(checked)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import Any
 
 import polars as pl
 
@@ -15,10 +16,6 @@ from polars_rank.measures.metric import Metric
 from polars_rank.measures.names import resolve
 from polars_rank.ranking import is_relevant
 from polars_rank.validation import fault, raise_for_faults, rules
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
 
 #: The columns of a precision-recall curve.
 _POINTS = (
@@ -149,6 +146,9 @@ def rank_curve(
     │ 3   ┆ 1       ┆ 1.0    │
     └─────┴─────────┴────────┘
     """
+    if not isinstance(ks, Iterable):
+        message = f"`ks` must be several cutoffs, such as range(1, 21); found {ks!r}"
+        raise ArgumentError(message)
     cutoffs = [whole_number("ks", k) for k in ks]
     if not cutoffs:
         message = "`ks` is empty; give at least one cutoff"

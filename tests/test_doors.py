@@ -1,0 +1,513 @@
+"""What users get wrong, and what nobody may change in silence: each was once a wrong number."""
+
+from __future__ import annotations
+
+import copy
+import importlib
+import pickle
+import pkgutil
+import threading
+import warnings
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import polars_rank as pr
+import pytest
+from polars_rank.columns import OWN
+from polars_rank.measures.metric import REGISTER
+from strategies import assert_close, every_metric, log_of, random_lists, shuffled
+
+BAD = pl.DataFrame(
+    {
+        "query": [q for q in range(300) for _ in range(10)],
+        "doc": list(range(10)) * 300,
+        "score": [float(i % 7) for i in range(2999)] + [float("nan")],
+        "label": [i % 3 for i in range(3000)],
+    }
+)
+CALLS: dict[str, Any] = {
+    "tie_bands": lambda: pr.tie_bands(BAD, ["ndcg@3", "rr"]),
+    "judgment_bounds": lambda: pr.judgment_bounds(BAD, ["ndcg@3", "rr"]),
+    "explain_difference": lambda: pr.explain_difference(BAD, "ndcg@3", "polars_rank", "lightgbm"),
+    "several orders": lambda: pr.evaluate(BAD, ["rr@10", "rr", "err"], conventions="ir_measures"),
+    "lazy": lambda: pr.tie_bands(BAD.lazy(), "rr").collect(engine="streaming"),
+}
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS.keys())
+def test_rows_at_fault_are_an_error_and_never_a_hang(call: Any) -> None:
+    found = []
+
+    def many() -> None:
+        for _ in range(200):
+            try:
+                call()
+            except pr.DataError as error:
+                found.append(str(error))
+
+    thread = threading.Thread(target=many, daemon=True)
+    thread.start()
+    thread.join(timeout=300)
+    assert not thread.is_alive(), f"hangs after {len(found)} calls"
+    assert len(found) == 200
+    assert all("NaN or infinite score" in text for text in found)
+
+
+@pytest.mark.parametrize("metric", every_metric(3), ids=str)
+def test_metrics_are_copied_and_pickled(metric: pr.Metric) -> None:
+    log = log_of(random_lists(seed=21, queries=5))
+    for again in (pickle.loads(pickle.dumps(metric)), copy.copy(metric), copy.deepcopy(metric)):
+        assert isinstance(again, pr.Metric)
+        assert str(again) == str(metric)
+        assert again.output_name == metric.output_name
+        assert_close(pr.per_query(log, again), pr.per_query(log, metric))
+
+
+@pytest.mark.parametrize(
+    "metric",
+    [pr.ndcg(3, gain={0: 0, 1: 3}), pr.dcg(discount=pr.jarvelin(3)), pr.ndcg(gain=pr.at_least(1))],
+    ids=str,
+)
+def test_gains_and_conventions_are_pickled(metric: pr.Metric) -> None:
+    again = pickle.loads(pickle.dumps(metric))
+    assert again.arguments == metric.arguments
+    assert pickle.loads(pickle.dumps(pr.IR_MEASURES)) == pr.IR_MEASURES
+
+
+def test_ranked_table_under_other_names_does_not_read_the_wrong_column() -> None:
+    log = pl.DataFrame({"query": 1, "score": [2.0, 1.0], "label": [5, 0], "grade": [0, 1]})
+    with pytest.raises(pr.SchemaError, match="also has a column 'label'"):
+        pr.rank(log, label="grade")
+    renamed = log.drop("label").rename({"score": "s"}).with_columns(score=pl.lit(0.0))
+    with pytest.raises(pr.SchemaError, match="also has a column 'score'"):
+        pr.rank(renamed, score="s", label="grade")
+
+
+def test_columns_of_our_own_are_out_of_reach() -> None:
+    log = log_of(random_lists(seed=22))
+    with pytest.raises(pr.ArgumentError, match="column of our own"):
+        pr.evaluate(log, pl.col(OWN + "position").max().alias("x"))
+    with pytest.raises(pr.SchemaError, match="begins with 'polars_rank:'"):
+        pr.evaluate(log.with_columns(pl.lit(1).alias(OWN + "rows")), "rr")
+    plain = log.with_columns(__rows=1, __position=2, __term_0=3)
+    assert_close(pr.evaluate(plain, "ndcg"), pr.evaluate(log, "ndcg"))
+
+
+@pytest.mark.parametrize("dtype", [pl.Int8, pl.Int64, pl.Float32])
+def test_a_gain_of_ones_own_gets_labels_that_do_not_wrap(dtype: pl.DataType) -> None:
+    log = pl.DataFrame({"query": 1, "score": [2.0, 1.0], "label": [1, 3]}).cast({"label": dtype})
+    found = pr.evaluate(log, pr.ndcg(gain=lambda label: label * 100))["ndcg(gain=<lambda>)"]
+    assert found.item() == pytest.approx(pr.evaluate(log, "ndcg")["ndcg"].item(), abs=1e-12)
+
+
+def test_scores_beyond_32_bits_stay_above_what_was_not_retrieved() -> None:
+    log = pl.DataFrame(
+        {"query": 1, "doc": ["a", "b"], "score": [-1e39, None], "label": [1, 0]},
+        schema_overrides={"score": pl.Float64},
+    )
+    assert pr.evaluate(log, "rr", conventions=pr.TREC_EVAL_9)["rr"].item() == 1.0
+
+
+def test_decimals_that_floats_cannot_tell_apart_are_no_ties() -> None:
+    scores = pl.Series(["1.00000000000000000001", "1.00000000000000000002"]).cast(
+        pl.Decimal(38, 20)
+    )
+    log = pl.DataFrame({"query": 1, "doc": [2, 1], "score": scores, "label": [0, 1]})
+    assert pr.evaluate(log, "rr")["rr"].item() == 1.0
+    assert pr.tie_bands(log, "rr")["tied_lists"].item() == 0
+    assert pr.rank(log)["rank"].to_list() == [2, 1]
+
+
+def test_large_labels_and_small_collections_are_refused() -> None:
+    log = pl.DataFrame({"query": 1, "score": [2.0, 1.0], "label": [0, 1024]})
+    with pytest.raises(pr.DataError, match="too large for ERR"):
+        pr.evaluate(log, "err")
+    assert pr.evaluate(log, "err(max_grade=4)")[0, 1] == pytest.approx((2**4 - 1) / 2**4 / 2)
+    for metric in (pr.mcc(1, size=1), pr.fall_out(size=1), pr.accuracy(size=1)):
+        with pytest.raises(pr.DataError, match="`size` of the collection is 1"):
+            pr.evaluate(log, metric)
+        assert not pr.rank(log).select(metric).to_series().is_nan().any()
+
+
+def test_the_row_of_an_empty_list_is_no_document() -> None:
+    log = pl.DataFrame(
+        {"query": ["a", "b", "b"], "doc": [None, "x", "y"], "score": [None, 2.0, 1.0],
+         "label": [None, 1, 0]}
+    )  # fmt: skip
+    found = pr.per_query(log, ["accuracy", "utility(d=1)"])
+    assert found["accuracy"].to_list() == [None, 0.5]
+    assert found["utility(d=1)"].to_list() == [0, 0]
+    plain = pr.rank(log).group_by("query").agg(pr.accuracy(), pr.utility(d=1)).sort("query")
+    assert_close(plain, found)
+
+
+@pytest.mark.parametrize("ids", [pl.Int32, pl.Int64, pl.String])
+def test_a_row_without_a_document_is_last(ids: pl.DataType) -> None:
+    log = pl.DataFrame({"query": 1, "doc": [None, 1, 2], "score": [None, -5.0, -6.0],
+                        "label": [None, 1, 0]}).cast({"doc": ids})  # fmt: skip
+    assert pr.evaluate(log, "rr")["rr"].item() == 1.0
+
+
+def test_gains_outside_an_evaluation_refuse_labels_as_well() -> None:
+    ranked = pr.rank(pl.DataFrame({"query": 1, "score": [2.0, 1.0], "label": [60, 1]}))
+    with pytest.raises(pl.exceptions.PolarsError, match="label 60.0 is above 50"):
+        ranked.select(pr.ndcg(gain="exp2"))
+    with pytest.raises(pl.exceptions.PolarsError, match="60.0 is not in the gain mapping"):
+        ranked.select(pr.dcg(gain={0: 0, 1: 1}))
+    fine = ranked.with_columns(label=pl.Series([2, None]))
+    assert fine.select(pr.dcg(gain="exp2")).item() == 3.0
+
+
+WRONG_CHOICES = {
+    "unknown parameter": lambda: pr.Conventions(parameters={"gian": "exp2"}),
+    "parameter that a metric lacks": lambda: pr.Conventions(parameters={"ndcg.norm": "min"}),
+    "metric that there is not": lambda: pr.Conventions(exceptions={"ndgc": {"ties": "input"}}),
+    "choice that there is not": lambda: pr.TREC_EVAL.but(tie="doc"),
+    "preset that there is not": lambda: pr.evaluate(BAD[:10], "rr", conventions="lightgmb"),
+}
+
+
+@pytest.mark.parametrize("call", WRONG_CHOICES.values(), ids=WRONG_CHOICES.keys())
+def test_misspelt_choices_are_refused(call: Any) -> None:
+    with pytest.raises(pr.ArgumentError):
+        call()
+
+
+def test_undefined_by_another_name_of_the_metric() -> None:
+    log = pl.DataFrame({"query": [1, 2], "score": [1.0, 1.0], "label": [1, 0]})
+    assert pr.evaluate(log, "rr", undefined={"rr": "skip"})["rr"].item() == 1.0
+
+
+@pytest.mark.parametrize("name", ["queries"])
+def test_groups_named_as_columns_of_the_result(name: str) -> None:
+    log = log_of(random_lists(seed=23)).with_columns(pl.lit(1).alias(name))
+    with pytest.raises(pr.ArgumentError, match="`by` names the column 'queries'"):
+        pr.evaluate(log, "rr", by=name)
+    with pytest.raises(pr.ArgumentError, match="`by` names the column 'hits'"):
+        pr.pr_curve(log.with_columns(hits=1), by="hits")
+
+
+def test_no_public_name_hides_a_module() -> None:
+    for module in pkgutil.walk_packages(pr.__path__, "polars_rank."):
+        if module.name.endswith((".conftest", "__main__")):
+            continue
+        found = importlib.import_module(module.name)
+        parent, _, name = module.name.rpartition(".")
+        assert getattr(importlib.import_module(parent), name) is found, module.name
+
+
+def test_names_of_metrics_are_registered_once() -> None:
+    from polars_rank.measures.metric import metric
+
+    def ndcg(t: Any) -> Any:
+        return t.rows()
+
+    with pytest.raises(pr.ArgumentError, match="two metrics 'ndcg'"):
+        metric()(ndcg)
+    assert REGISTER["ndcg"].__module__ == "polars_rank.measures.gains"
+
+
+def test_values_per_query_may_count_as_they_do_in_the_mean() -> None:
+    log = log_of(random_lists(seed=24))
+    lists = pr.per_query(log, ["rr", "gm_map"], undefined="zero")
+    means = pr.evaluate(log, ["rr", "gm_map"])
+    assert lists["rr"].mean() == pytest.approx(means["rr"].item(), abs=1e-12)
+    assert lists["gm_map"].mean() == pytest.approx(
+        pl.Series([means["gm_map"].item()]).log().item(), abs=1e-12
+    )
+    assert pr.per_query(log, "rr")["rr"].null_count() > 0
+
+
+def test_an_expression_of_ones_own_that_is_null_is_skipped() -> None:
+    log = pl.DataFrame({"query": [1, 1, 2], "score": [2.0, 1.0, 1.0], "click": [False, True, False],
+                        "label": 0})  # fmt: skip
+    first = pl.col("rank").filter("click").min().alias("first")
+    assert pr.evaluate(log, first)["first"].item() == 2.0
+    assert pr.evaluate(log, first, undefined="zero")["first"].item() == 1.0
+
+
+@pytest.mark.parametrize("dtype", [pl.UInt8, pl.Int32, pl.Float64])
+def test_positions_are_better_the_lower_they_are(dtype: pl.DataType) -> None:
+    log = pl.DataFrame({"query": 1, "position": [1, 2, 3], "label": [0, 1, 0]})
+    log = log.cast({"position": dtype})
+    calls = [{"position": "position"}, {"score": "-position"},
+             {"score": -pl.col("position").cast(pl.Int64)}]  # fmt: skip
+    for options in calls:
+        assert pr.evaluate(log, "rr", **options)["rr"].item() == 0.5
+        ranked = pr.rank(log, **options)
+        assert ranked["rank"].to_list() == [1, 2, 3]
+        assert ranked.columns[:3] == ["query", "position", "label"]
+    with pytest.raises(pr.ArgumentError, match="`score` and `position` both"):
+        pr.evaluate(log, "rr", score="s", position="position")
+    with pytest.raises(pr.ArgumentError, match="use scores="):
+        pr.evaluate(log, "rr", score=["a", "b"])
+
+
+def test_several_scores_are_several_runs() -> None:
+    log = log_of(random_lists(seed=25)).rename({"score": "bm25"})
+    log = log.with_columns(neural=-pl.col("bm25"))
+    found = pr.evaluate(log, ["rr", "ndcg@3"], scores=["neural", "bm25"])
+    for run in ("bm25", "neural"):
+        alone = pr.evaluate(log, ["rr", "ndcg@3"], score=run)
+        assert_close(found.filter(run=run).drop("run"), alone)
+    assert pr.per_query(log, "rr", scores=["bm25", "-bm25"])["run"].unique().sort().to_list() == [
+        "-bm25",
+        "bm25",
+    ]
+
+
+def test_judged_documents_are_not_lost_to_a_group_that_nobody_knows() -> None:
+    log = pl.DataFrame({"query": [1, 1], "doc": [1, 2], "score": [1.0, None], "label": [1, 1],
+                        "country": ["DE", None]})  # fmt: skip
+    with pytest.raises(pr.DataError, match="count for no group"):
+        pr.evaluate(log, "recall", by="country")
+    run = pl.DataFrame({"query": [1], "doc": [1], "score": [1.0], "country": ["DE"]})
+    judged = pl.DataFrame({"query": [1, 1], "doc": [1, 2], "label": [1, 1]})
+    joined = pr.join_judgments(run, judged)
+    assert pr.evaluate(joined, "recall", by="country")["recall"].item() == 0.5
+
+
+def test_what_looks_like_an_id_or_a_run_is_not_passed_over() -> None:
+    rows = {"query": [1, 1, 2, 2], "docid": [1, 1, 2, 3], "score": 1.0, "label": 0}
+    log = pl.DataFrame(rows)
+    with pytest.warns(pr.RankWarning, match="say doc='docid'"):
+        pr.evaluate(log, "rr")
+    with pytest.warns(pr.RankWarning, match="say by='model'"):
+        pr.evaluate(log.rename({"docid": "model"}), "rr")
+    with pytest.raises(pr.SchemaError, match="no column 'doc'"):
+        pr.evaluate(log, "rr", doc="doc")
+    pr.evaluate(log, "rr", doc=None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", pr.RankWarning)
+        pr.evaluate(log, "rr")
+
+
+def runs(first: int, second: int) -> pl.DataFrame:
+    """A log of two runs over the first so many queries."""
+    log = log_of(random_lists(seed=26, queries=60))
+    return pl.concat(
+        log.filter(pl.col("query") < count).with_columns(run=pl.lit(run))
+        for run, count in (("a", first), ("b", second))
+    )
+
+
+@pytest.mark.parametrize("engine", ["in-memory", "streaming"])
+def test_means_over_different_queries_do_not_stand_side_by_side_in_silence(engine: str) -> None:
+    log = runs(60, 40).lazy()
+    with pytest.warns(pr.RankWarning, match="60.*40.*align='common'"):
+        pr.evaluate(log, "rr", by="run").collect(engine=engine)
+    common = pr.evaluate(log, "rr", by="run", align="common").collect(engine=engine)
+    assert_close(common, pr.evaluate(runs(40, 40), "rr", by="run"))
+    every = pr.evaluate(log, "rr", by="run", align="all").collect(engine=engine)
+    assert every["queries"].to_list() == [60, 60]
+    b = pr.evaluate(runs(40, 40).filter(run="b").drop("run"), "rr")["rr"].item()
+    assert every.filter(run="b")["rr"].item() == pytest.approx(b * 40 / 60, abs=1e-12)
+
+
+def test_the_same_queries_are_no_news() -> None:
+    pr.evaluate(shuffled(runs(60, 60)), "rr", by="run")
+
+
+def test_weights() -> None:
+    log = pl.DataFrame({"query": [1, 1, 2], "score": [2.0, 1.0, 1.0], "label": [0, 1, 1],
+                        "traffic": [3, 3, 1]})  # fmt: skip
+    found = pr.evaluate(log, ["rr", "num_rel"], weight="traffic")
+    assert found.row(0) == (2, (3 * 0.5 + 1 * 1) / 4, 3 * 1 + 1 * 1)
+    with pytest.raises(pr.DataError, match="must be the same in all rows"):
+        pr.evaluate(log.with_columns(traffic=pl.Series([3, 2, 1])), "rr", weight="traffic")
+    with pytest.raises(pr.DataError, match="finite numbers of 0 or more"):
+        pr.evaluate(log.with_columns(traffic=-pl.col("traffic")), "rr", weight="traffic")
+
+
+def test_columns_that_are_kept() -> None:
+    log = log_of(random_lists(seed=27)).with_columns(country=pl.col("query") % 3)
+    for metrics in (["rr"], ["roc_auc"]):
+        found = pr.per_query(log, metrics, keep="country")
+        assert found.columns == ["query", "country", *metrics]
+        assert (found["country"] == found["query"] % 3).all()
+    with pytest.raises(pr.DataError, match="'doc' must be the same in all rows of a list"):
+        pr.per_query(log, "rr", keep="doc")
+
+
+@pytest.mark.parametrize("layout", ["adjacent", "shuffled"])
+def test_numbers_of_lists_do_not_outlive_their_meaning(layout: str, tmp_path: Path) -> None:
+    log = log_of(random_lists(seed=28)).with_columns(query=-pl.col("query"))
+    log = shuffled(log) if layout == "shuffled" else log
+    log.write_parquet(tmp_path / "log.parquet")
+    scan = pr.scan_log(tmp_path / "log.parquet", layout=layout)
+    alone = pr.evaluate(log, ["rr", "ndcg"])
+    assert_close(pr.evaluate(scan, ["rr", "ndcg"]).collect(), alone)
+    halves = [scan.filter(pl.col("query") % 2 == part) for part in (0, 1)]
+    changed = {
+        "concatenated": pl.concat(halves),
+        "other keys": scan.with_columns(query=pl.col("query") // 2),
+        "in another order": scan.reverse(),
+    }
+    for what, frame in changed.items():
+        with pytest.raises(pr.DataError, match="list by list any more"):
+            pr.evaluate(frame, "rr").collect(), what
+    column = next(name for name in scan.collect_schema() if name.startswith(OWN))
+    again = pl.concat(halves).drop(column)
+    assert_close(pr.evaluate(again, ["rr", "ndcg"]).collect(), alone)
+    stored = scan.collect()
+    both = pl.concat([stored, stored.with_columns(query=pl.col("query") - 1000)])
+    with pytest.raises(pr.DataError, match="list by list any more"):
+        pr.evaluate(both, "rr")
+
+
+def test_a_hint_of_sorted_keys_is_verified() -> None:
+    log = shuffled(log_of(random_lists(seed=29))).lazy().set_sorted("query")
+    with pytest.raises(pr.DataError, match="list by list any more"):
+        pr.evaluate(log, "rr").collect(engine="streaming")
+
+
+def test_two_empty_rows_of_one_list_are_a_message() -> None:
+    log = pl.DataFrame({"query": [1, 1], "doc": [None, None], "score": [None, None],
+                        "label": [None, None]})  # fmt: skip
+    with pytest.raises(pr.DataError, match="more than once in a list"):
+        pr.evaluate(log, "rr")
+    twice = pl.DataFrame({"query": [1, 1], "doc": [1, 1], "score": [1.0, 2.0], "label": 1,
+                          "by": [None, None]})  # fmt: skip
+    with pytest.raises(pr.DataError, match="more than once in a list"):
+        pr.evaluate(twice, "rr", by="by")
+
+
+@pytest.mark.parametrize("length", [66_000, 140_000])
+def test_long_lists(length: int) -> None:
+    """Sums of 32-bit ranks and hits wrap in lists of this length."""
+    worst_first = pl.DataFrame(
+        {"query": 1, "score": [-float(i) for i in range(length)],
+         "label": [int(i >= length // 2) for i in range(length)]}
+    )  # fmt: skip
+    perfect = worst_first.with_columns(score=-pl.col("score"))
+    metrics = [pr.ordered_pair_accuracy(), pr.kendall_tau_b(), pr.pair_accuracy(), pr.roc_auc()]
+    names = [metric.output_name for metric in metrics]
+    for frame, value in ((worst_first, 0.0), (perfect, 1.0)):
+        expected = [value, -1.0, value, value] if not value else [1.0] * 4
+        tau = (
+            (2 * value - 1)
+            * (0.5 * length * length / 2)
+            / ((length * (length - 1) / 2 * (length // 2) ** 2) ** 0.5)
+        )
+        expected[1] = pytest.approx(tau, rel=1e-3, abs=0.3)
+        found = pr.evaluate(frame, metrics).select(names).row(0)
+        plain = pr.rank(frame).select(metrics).row(0)
+        assert found == pytest.approx(plain, abs=1e-9)
+        assert [found[0], *found[2:]] == [expected[0], *expected[2:]]
+        assert found[1] == expected[1]
+
+
+def test_every_metric_of_a_list_of_a_million() -> None:
+    length = 1_000_000
+    log = pl.select(
+        query=pl.lit(1),
+        score=pl.int_range(length, 0, -1).cast(pl.Float64),
+        label=(pl.int_range(length) < length // 4).cast(pl.Int8),
+    )
+    values = pr.per_query(log, every_metric())
+    for metric in every_metric():
+        definition = REGISTER[metric.function.__name__]
+        value = values[metric.output_name].item()
+        assert value is not None or definition.undefined, metric
+        if value is None:
+            continue
+        if definition.perfect is not None and metric.function.__name__ != "inf_ap":
+            assert value == pytest.approx(definition.perfect, abs=1e-6), metric
+        assert definition.low is None or value >= definition.low - 1e-9, metric
+        assert definition.high is None or value <= definition.high + 1e-9, metric
+
+
+NAMES = {
+    "ndcg@10 mrr": ["ndcg@10", "mrr"],
+    "hr@10": ["hr@10"],
+    "ndcg@[5, 10]": ["ndcg@5", "ndcg@10"],
+    "P_5,10 11pt_avg": ["P_5", "P_10", "11pt_avg"],
+    "11pt_avg_.25,.5,.75": ["11pt_avg_.25,.5,.75"],
+    "utility_2,-1,0,0": ["utility_2,-1,0,0"],
+    "ndcg_1=3,2=9,4=4.5": ["ndcg_1=3,2=9,4=4.5"],
+}
+
+
+@pytest.mark.parametrize(("given", "columns"), NAMES.items(), ids=NAMES.keys())
+def test_names_that_are_read(given: str, columns: list[str]) -> None:
+    log = log_of(random_lists(seed=30))
+    assert pr.evaluate(log, given).columns == ["queries", *columns]
+
+
+def test_names_with_lists_of_parameters() -> None:
+    log = pl.DataFrame({"query": 1, "score": [4.0, 3.0, 2.0, 1.0], "label": [1, 4, 0, 2]})
+    row = pr.evaluate(log, ["utility_2,-1,0,0", "ndcg_1=3,2=9,4=4.5", "11pt_avg_.25,.5"]).row(0)
+    log2 = [1 / pl.select(pl.lit(i + 1).log(2)).item() for i in range(1, 5)]
+    dcg = 3 * log2[0] + 4.5 * log2[1] + 9 * log2[3]
+    ideal = 9 * log2[0] + 4.5 * log2[1] + 3 * log2[2]
+    assert row[1:] == pytest.approx((2 * 3 - 1, dcg / ideal, 1.0), abs=1e-12)
+
+
+UNCLEAR = {
+    "a function in place of its call": (lambda: pr.evaluate(BAD[:9], pr.ndcg), r"pr.ndcg\(\)"),
+    "one cutoff for several": (lambda: pr.rank_curve(BAD[:9], "ndcg", 20), "ks"),
+    "explanations of several": (lambda: pr.explain(["ndcg", "ap"]), "a name or a metric"),
+    "an expression explained": (lambda: pr.explain(pl.len()), "a name or a metric"),
+    "a metric that is a list": (
+        lambda: pr.evaluate(BAD[:9], pl.col("score").alias("x")),
+        "one value for each list",
+    ),
+    "a huge threshold": (lambda: pr.evaluate(BAD[:9], "rr", relevant=10**400), "relevant"),
+    "a gain of text": (lambda: pr.ndcg(gain={"a": 1}), "finite grades"),
+    "a huge cutoff": (lambda: pr.ndcg(2**32), "`k` must be"),
+}
+
+
+@pytest.mark.parametrize(("call", "said"), UNCLEAR.values(), ids=UNCLEAR.keys())
+def test_errors_are_ours_and_say_what_to_write(call: Any, said: str) -> None:
+    with pytest.raises(pr.ArgumentError, match=said):
+        call()
+
+
+def test_geometric_means_are_explained_by_their_floor() -> None:
+    assert "counts as 1e-05" in pr.explain("gm_map", "trec_eval")
+
+
+@pytest.mark.parametrize("name", ["*", "^x$", "a b", "é"])
+def test_columns_of_any_name(name: str) -> None:
+    log = pl.DataFrame({name: ["a", "a", "b"], "score": [0.9, 0.1, 0.5], "label": [0, 1, 1]})
+    if name in ("*", "^x$"):
+        with pytest.raises(pr.SchemaError, match="pattern"):
+            pr.evaluate(log, "rr", query=name)
+    else:
+        assert pr.evaluate(log, "rr", query=name)["rr"].item() == 0.75
+
+
+@pytest.mark.parametrize("label", [pl.Boolean, pl.Int8, pl.Float32, pl.Decimal(10, 2)])
+@pytest.mark.parametrize("score", [pl.Decimal(10, 2), pl.Float32, pl.UInt8])
+def test_free_standing_metrics_of_any_type(score: pl.DataType, label: pl.DataType) -> None:
+    log = pl.DataFrame({"query": 1, "score": [3, 2, 1], "label": [0, 1, 1]})
+    log = log.cast({"score": score, "label": label})
+    metrics = [pr.spearman(), pr.kendall_tau_b(), pr.ndcg(), pr.roc_auc(), pr.err()]
+    plain = pr.rank(log).group_by("query").agg(metrics)
+    assert_close(plain, pr.per_query(log, metrics))
+
+
+def test_any_table_with_arrows_stream() -> None:
+    log = log_of(random_lists(seed=31))
+    wanted = pr.evaluate(log, ["rr", "ndcg"])
+    assert_close(pr.evaluate(log.to_arrow(), ["rr", "ndcg"]), wanted)
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed")
+    duckdb = pytest.importorskip("duckdb", reason="duckdb is not installed")
+    frame = pandas.DataFrame(log.to_dict(as_series=False)).astype({"score": "float64"})
+    frame["score"] = frame["score"].astype("Float64")
+    frame["label"] = frame["label"].astype("Int64")
+    assert_close(pr.evaluate(frame, ["rr", "ndcg"]), wanted)
+    arrow = log.to_arrow()
+    assert_close(pr.evaluate(duckdb.from_arrow(arrow), ["rr", "ndcg"]), wanted)
+
+
+def test_methods_are_those_of_the_package() -> None:
+    log = log_of(random_lists(seed=32))
+    assert_close(log.ranking.tie_bands("rr"), pr.tie_bands(log, "rr"))
+    assert_close(log.ranking.rank_curve("rr", [1, 2]), pr.rank_curve(log, "rr", [1, 2]))
+    assert "Parameters" in (log.ranking.evaluate.__doc__ or "")
+    assert {"ndcg", "evaluate", "judgment_bounds"} <= set(dir(log.ranking))
+    assert "datasets" in dir(pr)
+    assert "measures" not in dir(pr)
