@@ -65,13 +65,21 @@ def aggregated(
     hashes = pl.struct(query).hash(0)
     if conventions.queries != "all":
         hashes = hashes.filter(COUNTED[conventions.queries])
-    seen = grouped(lists, by, [*counts, *totals, *_sketch(hashes)])
+    sketch = _sketch(hashes)
+    several = [pl.col(f"{_QUERIES} {index}") for index in range(len(sketch))]
     others = [name for name in by if name not in runs]
-    # All groups in one row, for a plan that streams hands them over in any parts.
-    row = seen.select(pl.all().implode())
-    schema = {name: pl.List(dtype) for name, dtype in found.collect_schema().items()}
-    compared = row.map_batches(partial(_compared, runs, others), schema=schema, streamable=True)
-    return compared.explode(pl.all(), empty_as_null=False)
+    # Groups of the same other keys, of which the first part of the sketch tells queries apart.
+    beside = [*others, pl.col("queries").is_null()]
+    shared = pl.any_horizontal(
+        part.n_unique().over(beside) < pl.len().over(beside) for part in several
+    )
+    differ = several[0].n_unique().over(beside) > 1
+    seen = grouped(
+        lists,
+        by,
+        [*counts, *totals, *(part.alias(f"{_QUERIES} {i}") for i, part in enumerate(sketch))],
+    ).select(*found.collect_schema(), (shared & differ).alias(_QUERIES))
+    return seen.map_batches(partial(_warn, by), schema=found.collect_schema(), streamable=True)
 
 
 def grouped(lists: pl.LazyFrame, by: Sequence[str], values: Sequence[pl.Expr]) -> pl.LazyFrame:
@@ -108,31 +116,21 @@ def _sketch(hashes: pl.Expr) -> list[pl.Expr]:
     containment of documents, 1997).
     """
     factors = [(0x9E3779B97F4A7C15 * (2 * index + 1)) % 2**64 for index in range(16)]
-    least = [(hashes * pl.lit(factor, dtype=pl.UInt64)).min() for factor in factors]
-    return [
-        hashes.sum().alias(_QUERIES),
-        *(value.alias(f"{_QUERIES} {index}") for index, value in enumerate(least)),
-    ]
+    return [hashes.sum(), *((hashes * pl.lit(each, dtype=pl.UInt64)).min() for each in factors)]
 
 
-def _compared(runs: Sequence[str], others: Sequence[str], row: pl.DataFrame) -> pl.DataFrame:
+def _warn(by: Sequence[str], groups: pl.DataFrame) -> pl.DataFrame:
     """Warn if runs that have queries in common have means over different ones."""
-    groups = row.explode(pl.all(), empty_as_null=False)
-    sketch = [name for name in groups.columns if name.startswith(_QUERIES)]
-    for part in groups.partition_by(others) if others else [groups]:
-        shared = any(part.get_column(name).is_duplicated().any() for name in sketch)
-        if shared and part.get_column(_QUERIES).n_unique() > 1:
-            of = ", ".join(
-                f"{row[:-1]}: {row[-1]:,}" for row in part.select(*runs, "queries").iter_rows()
-            )
-            message = (
-                f"the means of the runs are over different queries (queries by {', '.join(runs)}: "
-                f"{of}); align='common' takes those that all runs have, align='all' counts "
-                "those that a run lacks as undefined"
-            )
-            warnings.warn(message, RankWarning, stacklevel=2)
-            break
-    return row.drop(sketch)
+    doubtful = groups.filter(pl.col(_QUERIES).fill_null(value=False))
+    if not doubtful.is_empty():
+        rows = doubtful.head(5).select(*by, "queries").to_dicts()
+        message = (
+            f"means of runs stand side by side that are over different queries, as in {rows}; "
+            "align='common' takes the queries that all runs have, align='all' counts those that "
+            "a run lacks as undefined"
+        )
+        warnings.warn(message, RankWarning, stacklevel=2)
+    return groups.drop(_QUERIES)
 
 
 def total(metric: pl.Expr, conventions: Conventions, weight: str | None = None) -> pl.Expr:

@@ -267,6 +267,13 @@ def evaluate(
     )
     asked = resolve(metrics)
     log, columns = request.columns(frame)
+    for metric in asked:
+        if not _is_scalar(metric):
+            message = (
+                f"{output_name(metric)!r} must give one value for each list, such as a sum; "
+                f"found {metric}"
+            )
+            raise ArgumentError(message)
     one_of("align", align, (None, "common", "all"))
     free(columns.by, ["queries"])
     check_names(asked, [*columns.keys, "queries"])
@@ -361,6 +368,13 @@ class Request:
             presence=self.conventions.queries != "all",
             progress=self.progress,
         )
+
+
+def _is_scalar(expression: pl.Expr) -> bool:
+    try:
+        return expression.meta.is_scalar()
+    except pl.exceptions.PolarsError:  # it depends on types that are not known yet
+        return True
 
 
 def _runs(

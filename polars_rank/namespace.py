@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import wraps
+from inspect import signature
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, cast
 
 import polars as pl
@@ -12,8 +13,16 @@ from polars_rank.evaluation import evaluate, per_query
 from polars_rank.measures.metric import REGISTER
 from polars_rank.ranking import rank
 from polars_rank.reporting.curves import pr_curve, rank_curve
+from polars_rank.statistics.all_pairs import compare_all
 from polars_rank.statistics.bounds import judgment_bounds, tie_bands
+from polars_rank.statistics.comparison import compare
+from polars_rank.statistics.documents import churn, headroom, movers
+from polars_rank.statistics.gates import check
 from polars_rank.statistics.grouped import grouped_auc
+from polars_rank.statistics.moments import moments
+from polars_rank.statistics.planning import power
+from polars_rank.statistics.slicing import slices
+from polars_rank.statistics.summary import summarize
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,7 +33,7 @@ P = ParamSpec("P")
 Frame = TypeVar("Frame", pl.DataFrame, pl.LazyFrame)
 
 #: Parameters of `evaluate`; a metric's method takes them beside the metric's own.
-_OPTIONS = frozenset(evaluate.__kwdefaults__ or {})  # type: ignore[attr-defined]
+_OPTIONS = frozenset([*signature(evaluate).parameters][2:])
 
 
 def _method(function: Framed[P]) -> Callable[Concatenate[Ranking[Frame], P], Frame]:
@@ -54,6 +63,19 @@ class Ranking(Generic[Frame]):
     grouped_auc = _method(grouped_auc)
     pr_curve = _method(pr_curve)
     rank_curve = _method(rank_curve)
+    churn = _method(churn)
+    compare = _method(compare)
+    compare_all = _method(compare_all)
+    headroom = _method(headroom)
+    moments = _method(moments)
+    movers = _method(movers)
+    power = _method(power)
+    slices = _method(slices)
+    summarize = _method(summarize)
+
+    def check(self, rules: Any, **options: Any) -> pl.DataFrame:
+        """Check rules over a table of statistics; see `pr.check`."""
+        return check(self._frame, rules, **options)
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         """Return a metric as a method: `df.ranking.ndcg(10)`.

@@ -445,21 +445,11 @@ def _value(wanted: Wanted, shared: Shared) -> pl.Expr:
                 "work on its column of the result"
             )
             raise ArgumentError(message)
-    if not _is_scalar(metric):
-        message = f"{name!r} must give one value for each list, such as a sum; found {metric}"
-        raise ArgumentError(message)
     reads = metric.meta.root_names()
     if any(read.startswith(OWN) for read in reads):
         message = f"{name!r} reads a column of our own, {reads}; take those of the ranked table"
         raise ArgumentError(message)
     return t.own(metric).expr.alias(name)
-
-
-def _is_scalar(expression: pl.Expr) -> bool:
-    try:
-        return expression.meta.is_scalar()
-    except pl.exceptions.PolarsError:  # it depends on types that are not known yet
-        return True
 
 
 def _changes(conventions: Conventions, name: str) -> bool:

@@ -408,6 +408,7 @@ def test_positions_scores_weights_and_runs_of_other_queries(tmp_path: Path) -> N
             "other": [0.9, 0.5, 0.1, 0.2, 0.1],
             "label": [0, 1, 1, 0, 1],
             "traffic": [3, 3, 1, 3, 3],
+            "country": ["A", "A", "A", "B", "B"],
         }
     )
     frame.write_parquet(tmp_path / "log.parquet")
@@ -424,7 +425,9 @@ def test_positions_scores_weights_and_runs_of_other_queries(tmp_path: Path) -> N
     assert found(*by_run, "all") == [1, (1 / 2 + 0) / 2]
     assert found(*by_run, "common", "--position", "place") == [1 / 2, 1 / 2]
     assert found(*by_run, "common", "--score=-score") == [1 / 2, 1]
-    assert found("--by", "run", "--weight", "traffic", "--position", "place") == [
+    by_run = ["--by", "run", "--align", "all"]
+    assert found(*by_run, "--position", "place") == [(1 / 2 + 1) / 2, (1 / 2 + 0) / 2]
+    assert found("--weight", "traffic", "--position", "place", "--by", "country") == [
         (3 / 2 + 1) / 4,
         1 / 2,
     ]
