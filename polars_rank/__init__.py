@@ -33,8 +33,10 @@ from polars_rank.logs.judgments import join_judgments
 from polars_rank.logs.lists import from_lists
 from polars_rank.logs.parquet import scan_log
 from polars_rank.logs.trec import scan_qrels, scan_trec_run, write_qrels, write_trec_run
-from polars_rank.measures import *
+from polars_rank.measures.agreement import *
+from polars_rank.measures.cascade import *
 from polars_rank.measures.catalogue import metrics
+from polars_rank.measures.cumulated import *
 from polars_rank.measures.gain import (
     at_least,
     exp2,
@@ -45,7 +47,15 @@ from polars_rank.measures.gain import (
     mapping,
     reciprocal,
 )
+from polars_rank.measures.gains import *
+from polars_rank.measures.judgments import *
+from polars_rank.measures.metric import Metric
 from polars_rank.measures.names import metric
+from polars_rank.measures.pairs import *
+from polars_rank.measures.points import *
+from polars_rank.measures.relevance import *
+from polars_rank.measures.sets import *
+from polars_rank.measures.users import *
 from polars_rank.namespace import Ranking
 from polars_rank.ranking import rank
 from polars_rank.reporting.curves import pr_curve, rank_curve
@@ -79,6 +89,7 @@ __all__ = [
     "Conventions",
     "DataError",
     "GateFailed",
+    "Metric",
     "MissingExtraError",
     "RankError",
     "RankWarning",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import random
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -18,7 +19,9 @@ from polars_rank.measures.metric import REGISTER, Metric
 settings.register_profile(
     "quick", max_examples=5, deadline=None, derandomize=True, phases=[Phase.generate]
 )
-settings.load_profile("quick")
+# With POLARS_RANK_DEEP=1: hundreds of examples, other ones each time, made small where one fails.
+settings.register_profile("deep", max_examples=300, deadline=None, print_blob=True)
+settings.load_profile("deep" if os.environ.get("POLARS_RANK_DEEP") else "quick")
 
 #: The lists of a log by query, the documents of a list in the order of its rows.
 Lists = Mapping[int, list[Doc]]

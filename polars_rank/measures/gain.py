@@ -10,15 +10,16 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import polars as pl
 
 from polars_rank.arguments import is_number, number
 from polars_rank.errors import ArgumentError
 
-Gain: TypeAlias = Callable[[pl.Expr], pl.Expr]
-Discount: TypeAlias = Callable[[pl.Expr], pl.Expr]
+#: A function, or what becomes one before a metric sees it: a name, or a mapping of grades.
+Gain: TypeAlias = "Callable[[pl.Expr], pl.Expr] | Any"
+Discount: TypeAlias = "Callable[[pl.Expr], pl.Expr] | Any"
 #: What is wrong with a label → whether it is, for labels as Float64.
 Refusals: TypeAlias = Mapping[str, Callable[[pl.Expr], pl.Expr]]
 

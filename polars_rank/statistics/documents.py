@@ -28,6 +28,7 @@ _OTHER, _PLACE = OWN + "other", OWN + "place"
 
 def movers(
     frame: Any,
+    /,
     metric: str | pl.Expr,
     *,
     baseline: Any,
@@ -288,6 +289,7 @@ def _same_top(
 
 def headroom(
     frame: Any,
+    /,
     metrics: Metrics,
     *,
     by: Names | None = None,

@@ -1,0 +1,28 @@
+"""Where POLARS_RANK_SKIPS names a file of patterns, a test that skips for another reason fails."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+#: For type checkers only.
+collect_ignore = ["typing"]
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_sessionfinish(session: pytest.Session) -> object:
+    yield
+    allowed = os.environ.get("POLARS_RANK_SKIPS")
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if not allowed or reporter is None:
+        return
+    lines = Path(allowed).read_text(encoding="utf-8").splitlines()
+    patterns = [line for line in lines if line and not line.startswith("#")]
+    for report in reporter.stats.get("skipped", []):
+        reason = str(report.longrepr)
+        if not any(re.search(pattern, reason) for pattern in patterns):
+            reporter.write_line(f"A skip that is not listed: {report.nodeid}: {reason}", red=True)
+            session.exitstatus = 1

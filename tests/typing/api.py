@@ -1,0 +1,37 @@
+"""What type checkers know of the results: read by mypy and pyright, and run by nobody."""
+
+from __future__ import annotations
+
+from typing import assert_type
+
+import polars as pl
+import polars_rank as pr
+
+
+class Stream:
+    """Any table with Arrow's C stream."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        return pl.DataFrame().__arrow_c_stream__(requested_schema)
+
+
+eager = pl.DataFrame()
+lazy = pl.LazyFrame()
+
+assert_type(pr.evaluate(lazy, "ndcg@10"), pl.LazyFrame)
+assert_type(pr.evaluate(eager, ["ndcg@10", pr.ndcg(5)]), pl.DataFrame)
+assert_type(pr.evaluate(Stream(), "ndcg@10", by="run"), pl.DataFrame)
+assert_type(pr.per_query(lazy, [pr.ndcg(10, gain="exp2")], ties="best"), pl.LazyFrame)
+assert_type(pr.per_query(eager, "ap", keep=["country"]), pl.DataFrame)
+assert_type(pr.rank(lazy, position="position"), pl.LazyFrame)
+assert_type(pr.rank(eager), pl.DataFrame)
+assert_type(pr.tie_bands(lazy, "rr"), pl.LazyFrame)
+assert_type(pr.judgment_bounds(eager, "rr"), pl.DataFrame)
+assert_type(pr.pr_curve(eager), pl.DataFrame)
+assert_type(pr.rank_curve(lazy, "recall", range(1, 4)), pl.LazyFrame)
+assert_type(pr.rbo(lazy, eager), pl.LazyFrame)
+assert_type(pr.overlap(eager, eager, 3), pl.DataFrame)
+assert_type(pr.scan_log("log.parquet"), pl.LazyFrame)
+assert_type(pr.ndcg(10), pr.Metric)
+assert_type(pr.metric("ndcg@10"), pr.Metric)
+assert_type(pr.explain("ap", pr.LIGHTGBM), str)
