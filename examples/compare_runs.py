@@ -9,9 +9,11 @@ log = search_log(queries=2_000, runs=["bm25", "neural"])
 
 print(pr.evaluate(log, ["ndcg@10", "ap", "rr"], by="run").collect())
 
-# A table per query is a frame like any other: comparing runs is a pivot.
-lists = pr.per_query(log, "ndcg@10", by="run").collect()
-gain = pl.col("neural") - pl.col("bm25")
-runs = lists.pivot("run", index="query", values="ndcg@10").with_columns(gain.alias("gain"))
-print(runs.select((gain > 0).sum().alias("won"), (gain < 0).sum().alias("lost"), gain.mean()))
-print(runs.sort("gain", nulls_last=True).head(3))
+# A list without a relevant document counts as 0, here as in the means above.
+lists = pr.per_query(log, "ndcg@10", by="run", undefined="zero").collect()
+print(pr.compare(lists, baseline="bm25").drop("baseline_mean", "effect_size"))
+
+# A table per query is a frame like any other.
+gain = (pl.col("neural") - pl.col("bm25")).alias("gain")
+runs = lists.pivot("run", index="query", values="ndcg@10").with_columns(gain)
+print(runs.sort("gain").head(3))

@@ -13,7 +13,9 @@ with TemporaryDirectory() as folder:
     search_log(queries=20_000, docs_per_query=10).sink_parquet(path)
 
     log = pr.scan_log(path, by="run", progress=True)  # a bar, if it takes longer than 2 seconds
-    pr.per_query(log, ["ndcg@10", "ap", "rr"], by="run").sink_parquet(output)
+    # A metric that is undefined for a list counts as 0, as it does in `evaluate`.
+    lists = pr.per_query(log, ["ndcg@10", "ap", "rr"], by="run", undefined="zero")
+    lists.sink_parquet(output)
 
     worst = pl.scan_parquet(output).sort("ndcg@10", nulls_last=True).head(5)
     print(worst.collect())
