@@ -1,38 +1,49 @@
 """The commands of `polars-rank`; each is a few calls of the library."""
-# ruff: noqa: A002, B006, FBT002
+# ruff: noqa: A002, B006, FBT002, TC003
 # typer reads the options off the signatures: names, defaults, lists and switches. What it reads
 # as their types must exist when the program runs.
 
 from __future__ import annotations
 
-import warnings
-from contextlib import contextmanager, suppress
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import Annotated, Any
 
 import polars as pl
 import typer
 
 from polars_rank import progress as bars
-from polars_rank.cli import INTERRUPTED, MISUSED
-from polars_rank.cli.formats import Format, choose, put, require_parquet
+from polars_rank.cli import statistics
+from polars_rank.cli.formats import choose, put, require_parquet
+from polars_rank.cli.messages import misused, one_message
+from polars_rank.cli.options import (
+    AlignOption,
+    DuplicatesOption,
+    Force,
+    FormatOption,
+    Fractional,
+    LayoutOption,
+    NegativeOption,
+    Output,
+    Progress,
+    Qrels,
+    QueriesOption,
+    Run,
+    TiesOption,
+    UndefinedOption,
+    UnjudgedOption,
+    grouped,
+    split_names,
+)
 from polars_rank.cli.sources import refuse_to_replace, scan
 from polars_rank.columns import DOC
-from polars_rank.conventions import POLARS_RANK, Queries, Undefined, Unjudged
+from polars_rank.conventions import POLARS_RANK
 from polars_rank.datasets import search_log
-from polars_rank.errors import ArgumentError, DataError, RankError, RankWarning
-from polars_rank.evaluation import Align
 from polars_rank.evaluation import evaluate as means_of
 from polars_rank.evaluation import per_query as lists_of
 from polars_rank.logs.judgments import join_judgments
-from polars_rank.logs.parquet import Layout
-from polars_rank.logs.trec import Negative, scan_qrels, scan_trec_run
+from polars_rank.logs.trec import scan_qrels, scan_trec_run
 from polars_rank.measures.catalogue import metrics as catalogue
-from polars_rank.ranking import Duplicates, Ties
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 app = typer.Typer(
     help="Ranking metrics of search and recommendation logs.",
@@ -40,44 +51,6 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-
-Qrels = Annotated[list[Path], typer.Option(help="TREC judgments, instead of a log.")]
-Run = Annotated[list[Path], typer.Option(help="TREC run, instead of a log.")]
-Fractional = Annotated[
-    bool, typer.Option("--fractional", help="Labels of --qrels may be fractions.")
-]
-NegativeOption = Annotated[
-    Negative, typer.Option("--negative", help="What labels below 0 in --qrels are.")
-]
-TiesOption = Annotated[Ties | None, typer.Option("--ties", help="The order of tied scores.")]
-UndefinedOption = Annotated[
-    Undefined | None,
-    typer.Option("--undefined", help="What undefined values count as; zero by default."),
-]
-QueriesOption = Annotated[
-    Queries | None, typer.Option("--queries", help="Which queries count; all by default.")
-]
-UnjudgedOption = Annotated[
-    Unjudged | None, typer.Option("--unjudged", help="What documents without a label are.")
-]
-DuplicatesOption = Annotated[
-    Duplicates,
-    typer.Option("--duplicates", help="What to do with documents that repeat in a list."),
-]
-AlignOption = Annotated[
-    Align | None,
-    typer.Option("--align", help="Of runs with different queries: average over these."),
-]
-LayoutOption = Annotated[
-    Layout | None,
-    typer.Option("--layout", help="How the rows of a log lie; found out by default."),
-]
-Force = Annotated[bool, typer.Option("--force", help="Replace the output if it is there already.")]
-Progress = Annotated[bool, typer.Option(help="Show a bar on a terminal when it takes long.")]
-FormatOption = Annotated[
-    Format | None, typer.Option("--format", help="By default, what --output ends in, or table.")
-]
-Output = Annotated[Path | None, typer.Option("--output", "-o", help="Write to a file.")]
 
 
 def _version(wanted: bool) -> None:  # noqa: FBT001  (typer calls it)
@@ -95,7 +68,10 @@ def _options(
     pass
 
 
-@app.command(no_args_is_help=True)
+@app.command(
+    no_args_is_help=True,
+    epilog='Example: polars-rank evaluate log.parquet --metrics "ndcg@10 ap rr" --by run',
+)
 def evaluate(
     logs: Annotated[
         list[str] | None,
@@ -153,11 +129,11 @@ def evaluate(
     force: Force = False,
 ) -> None:
     """Evaluate a log: the mean of each metric, or a row for each query."""
-    with _one_message(*(logs or [])):
+    with one_message(*(logs or [])):
         names, groups, keys = split_names(metrics), split_names(by), split_names(query)
         for key in keys:
             if key in groups:
-                _misused(f"--by names {key!r}, which is the query; for a row of each, --per-query")
+                misused(f"--by names {key!r}, which is the query; for a row of each, --per-query")
         shape = choose(format, output)
         if force:
             refuse_to_replace(output, [*(logs or []), *qrels, *run])
@@ -178,30 +154,30 @@ def evaluate(
         }
         if per_query:
             if weight or align:
-                _misused("--weight and --align are for means; leave them or --per-query out")
+                misused("--weight and --align are for means; leave them or --per-query out")
             options["keep"] = split_names(keep)
         else:
             if keep:
-                _misused("--keep is for rows of queries; add --per-query")
+                misused("--keep is for rows of queries; add --per-query")
             options |= {"weight": weight, "align": align}
         if qrels or run:
             if logs or not (qrels and run):
-                _misused("give either a LOG, or both --qrels and --run")
+                misused("give either a LOG, or both --qrels and --run")
             groups = groups or ["run"]
             judgments = scan_qrels(qrels, fractional=fractional, negative=negative)
             log = join_judgments(scan_trec_run(run), judgments)
         elif not logs:
-            _misused("give a LOG, or --qrels and --run")
+            misused("give a LOG, or --qrels and --run")
         else:
             log = scan(logs, query=keys, by=groups, layout=layout, memory=memory, progress=progress)
         evaluated = lists_of if per_query else means_of
         put(evaluated(log, names, by=groups, **options), shape, output, force=force)
 
 
-@app.command()
+@app.command(epilog="Example: polars-rank metrics --format csv")
 def metrics(format: FormatOption = None, output: Output = None, force: Force = False) -> None:
     """List every metric: parameters, range, definition and other names."""
-    with _one_message():
+    with one_message():
         shape = choose(format, output)
         table = catalogue().lazy()
         if shape in ("table", "csv"):
@@ -216,7 +192,10 @@ def metrics(format: FormatOption = None, output: Output = None, force: Force = F
         put(table, shape, output, force=force)
 
 
-@app.command(no_args_is_help=True)
+@app.command(
+    no_args_is_help=True,
+    epilog="Example: polars-rank convert both.parquet --qrels qrels.txt --run bm25.txt",
+)
 def convert(
     output: Annotated[Path, typer.Argument(metavar="OUT", help="The Parquet file to write.")],
     qrels: Qrels = [],
@@ -226,9 +205,9 @@ def convert(
     force: Force = False,
 ) -> None:
     """Turn TREC files into Parquet: a run, judgments, or both joined into one long table."""
-    with _one_message():
+    with one_message():
         if not (qrels or run):
-            _misused("give --qrels, --run, or both")
+            misused("give --qrels, --run, or both")
         require_parquet(output)
         if force:
             refuse_to_replace(output, [*qrels, *run])
@@ -241,7 +220,7 @@ def convert(
         put(table.sort(keys), "parquet", output, force=force)
 
 
-@app.command(no_args_is_help=True)
+@app.command(no_args_is_help=True, epilog="Example: polars-rank generate log.parquet --queries 500")
 def generate(
     output: Annotated[Path, typer.Argument(metavar="OUT", help="The Parquet file to write.")],
     queries: Annotated[int, typer.Option(help="Number of queries.")] = 1_000,
@@ -252,73 +231,11 @@ def generate(
     force: Force = False,
 ) -> None:
     """Generate a realistic search log, to try the other commands on."""
-    with _one_message():
+    with one_message():
         require_parquet(output)
         log = search_log(queries, docs_per_query, runs=runs, seed=seed)
         put(bars.watch(log) if progress else log, "parquet", output, force=force)
 
 
-def split_names(texts: Iterable[str]) -> list[str]:
-    """Split names at spaces and commas, but not inside brackets.
-
-    Examples
-    --------
-    >>> split_names(["ndcg(gain='exp2', depth='retrieved')@10, ap", "rr"])
-    ["ndcg(gain='exp2', depth='retrieved')@10", 'ap', 'rr']
-    """
-    names, depth = [""], 0
-    for character in " ".join(texts):
-        depth += (character == "(") - (character == ")")
-        if depth <= 0 and (character.isspace() or character == ","):
-            names.append("")
-        else:
-            names[-1] += character
-    return [name for name in names if name]
-
-
-@contextmanager
-def _one_message(*files: str) -> Iterator[None]:
-    """End the program with one clear message where something goes wrong; of Polars, with files."""
-    try:
-        with warnings.catch_warnings():
-            warnings.showwarning = _warn
-            yield
-    except BrokenPipeError:  # whoever reads our output has had enough
-        raise
-    except DataError as error:
-        _end(str(_explained(error)))
-    except RankError as error:
-        _end(str(error))
-    except (pl.exceptions.PolarsError, OSError) as error:
-        message = str(error).partition("\n\nThis error occurred")[0]
-        read = [file for file in files if file not in message]
-        _end(f"{message}; reading {', '.join(read)}" if read else message)
-    except pl.exceptions.PanicException as error:  # not an Exception
-        _end(f"Polars failed ({error}); are the files whole?")
-    except KeyboardInterrupt:
-        raise typer.Exit(INTERRUPTED) from None
-    finally:
-        bars.close()
-
-
-def _warn(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
-    bars.close()
-    kind = "Warning" if issubclass(category, RankWarning) else category.__name__
-    typer.echo(f"{kind}: {message}", err=True)
-
-
-def _explained(error: DataError) -> DataError:
-    """Return the error with counts and a row, if what was read can be read again."""
-    with suppress(RankError, pl.exceptions.PolarsError, OSError):
-        return error.explained()
-    return error
-
-
-def _end(message: str) -> NoReturn:
-    bars.close()
-    typer.echo(f"Error: {message}", err=True)
-    raise typer.Exit(MISUSED)
-
-
-def _misused(message: str) -> NoReturn:
-    raise ArgumentError(message)
+for command, example in statistics.COMMANDS.items():
+    app.command(no_args_is_help=True, epilog=f"Example: {example}")(grouped(command))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from polars_rank.errors import ArgumentError
+from polars_rank.logs.files import find_files, scan_files
 from polars_rank.logs.lines import text_files
 from polars_rank.logs.parquet import scan_log
 
@@ -61,14 +62,8 @@ def scan(
     progress: bool,
 ) -> pl.LazyFrame:
     """Scan a log in any format; options as of `scan_log`, for Parquet only."""
-    readers = {_READERS.get(_ending(path)) for path in paths}
-    if len(readers) > 1:
-        message = f"the files of a log must be of one format; found {', '.join(paths)}"
-        raise ArgumentError(message)
-    (reader,) = readers
+    reader = _reader(paths)
     if reader is None:
-        for path in paths:
-            _check_parquet(path)
         return scan_log(
             paths, query=query, by=by, layout=layout or "auto", memory=memory, progress=progress
         )
@@ -77,6 +72,25 @@ def scan(
             message = f"{option} is for Parquet logs only; found {', '.join(paths)}"
             raise ArgumentError(message)
     return reader(text_files(paths))
+
+
+def scan_table(paths: Sequence[str]) -> pl.LazyFrame:
+    """Scan a table in any format, whose rows may stand in any order."""
+    reader = _reader(paths)
+    return scan_files(find_files(paths), {}) if reader is None else reader(text_files(paths))
+
+
+def _reader(paths: Sequence[str]) -> Callable[[list[str]], pl.LazyFrame] | None:
+    """Return what reads the files; None for Parquet."""
+    readers = {_READERS.get(_ending(path)) for path in paths}
+    if len(readers) > 1:
+        message = f"the files of a log must be of one format; found {', '.join(paths)}"
+        raise ArgumentError(message)
+    (reader,) = readers
+    if reader is None:
+        for path in paths:
+            _check_parquet(path)
+    return reader
 
 
 def _check_parquet(path: str) -> None:

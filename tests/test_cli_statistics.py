@@ -1,0 +1,410 @@
+"""The commands on per-query values: what they read, print, refuse, and how gates end."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import polars as pl
+import polars_rank as pr
+import pytest
+from polars.testing import assert_frame_equal
+from polars_rank.datasets import search_log
+
+CliRunner = pytest.importorskip("typer.testing", reason="needs the extra cli").CliRunner
+
+from polars_rank.cli.commands import app  # noqa: E402
+
+METRICS = ["ndcg@10", "ap"]
+ASKED = ["-m", "ndcg@10 ap"]
+COMMANDS = {
+    "summarize": [],
+    "compare": ["--baseline", "old"],
+    "slices": ["--baseline", "old", "--columns", "country"],
+    "check": ["--rule", "ndcg@10 >= 0.1"],
+}
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("log") / "log.parquet"
+    user = (pl.col("query") % 40).alias("user")
+    traffic = (pl.col("query") % 3 + 1).alias("traffic")
+    search_log(80, 10, seed=1, runs=["old", "new"]).with_columns(user, traffic).sink_parquet(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def lists(log: Path) -> pl.DataFrame:
+    keep = ["country", "user", "traffic"]
+    return pr.per_query(pl.read_parquet(log), METRICS, by="run", keep=keep)
+
+
+def run(*arguments: object) -> tuple[int, str, str]:
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result.exit_code, result.stdout, result.stderr
+
+
+def found(*arguments: object) -> pl.DataFrame:
+    """Return the table that a command prints."""
+    code, out, err = run(*arguments, "--format", "json")
+    assert (code, err) == (0, "")
+    return pl.DataFrame(json.loads(out), infer_schema_length=None)
+
+
+def same(table: pl.DataFrame, expected: pl.DataFrame) -> None:
+    assert_frame_equal(
+        table.cast({c: t for c, t in expected.schema.items() if c in table.columns}),
+        expected,
+        abs_tol=1e-12,
+    )
+
+
+@pytest.fixture(params=["log", "csv log", "parquet", "csv", "option"])
+def given(request: Any, log: Path, lists: pl.DataFrame, tmp_path: Path) -> list[object]:
+    """The same values, as a log, as a table, and as a table told to be one."""
+    path = tmp_path / ("table." + ("csv" if "csv" in request.param else "parquet"))
+    table = (
+        pl.read_parquet(log) if "log" in request.param else lists.sample(fraction=1, shuffle=True)
+    )
+    getattr(table, f"write_{path.suffix[1:]}")(path)
+    return ["--lists", path] if request.param == "option" else [path]
+
+
+def test_summarize(given: list[object], lists: pl.DataFrame) -> None:
+    same(found("summarize", *given, *ASKED), pr.summarize(lists, METRICS, by="run"))
+    same(
+        found("summarize", *given, *ASKED, "--weight", "traffic", "--cluster", "user",
+              "--interval", "normal", "--confidence", 0.9),
+        pr.summarize(lists, METRICS, by="run", weight="traffic", cluster="user",
+                     interval="normal", confidence=0.9),
+    )  # fmt: skip
+    same(
+        found("summarize", *given, *ASKED, "--interval", "bootstrap", "--replicates", 50,
+              "--seed", 3, "--quantiles", "0.1 0.5", "--undefined", "skip"),
+        pr.summarize(lists, METRICS, by="run", interval="bootstrap", replicates=50, seed=3,
+                     quantiles=[0.1, 0.5], undefined="skip"),
+    )  # fmt: skip
+
+
+def test_compare(given: list[object], lists: pl.DataFrame, tmp_path: Path) -> None:
+    same(
+        found("compare", *given, *ASKED, "--baseline", "old"),
+        pr.compare(lists, metrics=METRICS, baseline="old"),
+    )
+    # One side of the interval is infinite, which JSON cannot write.
+    output = tmp_path / "out.parquet"
+    code, _, _ = run(
+        "compare", *given, *ASKED, "--baseline", "new", "--test", "randomization", "--replicates",
+        99, "--seed", 2, "--alternative", "less", "--margin", 0.01, "--correction", "bh",
+        "--undefined", "one", "-o", output,
+    )  # fmt: skip
+    assert code == 0
+    expected = pr.compare(
+        lists, metrics=METRICS, baseline="new", test="randomization", replicates=99, seed=2,
+        alternative="less", margin=0.01, correction="bh", undefined="one",
+    )  # fmt: skip
+    assert_frame_equal(pl.read_parquet(output), expected, abs_tol=1e-12)
+
+
+def test_slices(given: list[object], lists: pl.DataFrame) -> None:
+    expected = [
+        pr.slices(lists, metric, columns=["country", "user"], baseline="old", pairs=True, least=2)
+        for metric in METRICS
+    ]
+    columns = ["--columns", "country user", "--pairs", "--least", 2]
+    same(found("slices", *given, *ASKED, "--baseline", "old", *columns), pl.concat(expected))
+
+
+def test_check(given: list[object], lists: pl.DataFrame) -> None:
+    """Of a mean, the new run's alone; of a difference, all and each country's."""
+    rules = ["ndcg@10 >= 0.01", "difference(ndcg@10) >= -0.9", "queries >= 2"]
+    new = lists.filter(run="new")
+    both = [
+        pr.compare(lists, metrics=["ndcg@10"], baseline="old"),
+        pr.slices(lists, "ndcg@10", columns="country", baseline="old"),
+    ]
+    summary = pr.summarize(new, ["ndcg@10"], by="run")
+    expected = pl.concat(
+        pr.check(tables, [rule], on_fail="return")
+        for rule, tables in zip(rules, ([summary], both, [summary, *both]), strict=True)
+    )
+    assert expected.height == 1 + (1 + 6) + (1 + 1 + 6)  # six countries
+    options = [part for rule in rules for part in ("--rule", rule)]
+    gate = ["check", *given, "--baseline", "old", "--slices", "country", *options]
+    same(found(*gate), expected)
+
+
+def test_groups_and_conventions_of_a_log(log: Path) -> None:
+    frame = pl.read_parquet(log)
+    conventions = pr.LIGHTGBM
+    asked = ["-m", "ndcg@3", "--conventions", "lightgbm", "--by", "country"]
+    lists = pr.per_query(frame, "ndcg@3", by=["run", "country"], conventions=conventions)
+    groups = {"by": ["run", "country"], "conventions": conventions}
+    same(found("summarize", log, *asked), pr.summarize(lists, **groups))
+    means = pr.evaluate(frame, "ndcg@3", **groups)
+    assert_frame_equal(
+        found("summarize", log, *asked).select("run", "country", "mean"),
+        means.select("run", "country", pl.col("ndcg@3").alias("mean")),
+        abs_tol=1e-12,
+    )
+    same(
+        found("compare", log, *asked, "--baseline", "old"),
+        pr.compare(lists, by="country", baseline="old", conventions=conventions),
+    )
+
+
+def test_other_columns(log: Path, tmp_path: Path) -> None:
+    names = {"run": "day", "query": "q", "doc": "d", "score": "s", "label": "grade"}
+    frame = pl.read_parquet(log).with_columns(run=(pl.col("run") == "new").cast(pl.Int64) + 1)
+    frame.rename(names).write_parquet(tmp_path / "log.parquet")
+    options = [part for name, column in names.items() if name != "run"
+               for part in (f"--{name}", column)]  # fmt: skip
+    options += ["--run-column", "day", "--relevant", 2, "--ties", "best"]
+    lists = pr.per_query(frame, "ap", by="run", relevant=2, ties="best")
+    same(
+        found("compare", tmp_path / "log.parquet", "-m", "ap", *options, "--baseline", 1),
+        pr.compare(lists, baseline=1).rename({"run": "day"}),
+    )
+    code, _, err = run("compare", tmp_path / "log.parquet", "-m", "ap", *options, "--baseline", "x")
+    assert (code, err) == (
+        2, "Error: --baseline must be a value of the column 'day', of type Int64\n"
+    )  # fmt: skip
+
+
+def test_without_runs(tmp_path: Path) -> None:
+    table = pl.DataFrame({"query": [1, 2, 3], "run": ["a", "b", "b"], "rr": [1.0, 0.5, 0.0]})
+    table.write_parquet(tmp_path / "table.parquet")
+    by_run = found("summarize", tmp_path / "table.parquet", "--interval", "none")
+    assert by_run.select("run", "mean").rows() == [("a", 1.0), ("b", 0.25)]
+    whole = found("summarize", tmp_path / "table.parquet", "--interval", "none", "--run-column", "")
+    assert whole["mean"].to_list() == [0.5]
+    table.drop("run").write_parquet(tmp_path / "table.parquet")
+    assert found("summarize", tmp_path / "table.parquet", "--interval", "none").equals(whole)
+
+
+def test_trec_files(tmp_path: Path) -> None:
+    qrels, bm25, new = (tmp_path / name for name in ("qrels", "bm25.run", "new.run"))
+    qrels.write_text("q1 0 a 1\nq1 0 b 0\nq2 0 a 2\nq2 0 b 0\n")
+    bm25.write_text("q1 Q0 b 1 2.0 bm25\nq1 Q0 a 2 1.0 bm25\nq2 Q0 a 1 1.0 bm25\n")
+    new.write_text("q1 Q0 a 1 2.0 new\nq2 Q0 a 2 1.0 new\n")
+    table = found("compare", "--qrels", qrels, "--run", bm25, "--run", new, "-m", "rr",
+                  "--baseline", "bm25")  # fmt: skip
+    row = table.select("run", "baseline_mean", "mean", "wins", "ties", "losses").row(0)
+    assert row == ("new", (1 / 2 + 1) / 2, 1.0, 1, 1, 0)
+
+
+def test_moments_of_days(lists: pl.DataFrame, tmp_path: Path) -> None:
+    for day in range(3):
+        part = lists.filter(pl.col("query") % 3 == day)
+        pr.write_moments(
+            pr.moments(part, METRICS, run="run", baseline="old"), tmp_path / f"{day}.parquet"
+        )
+    days = tmp_path / "*.parquet"
+    same(found("summarize", days), pr.summarize(lists, METRICS, by="run"))
+    same(
+        found("compare", days, "-m", "ap", "--baseline", "old"),
+        pr.compare(lists, metrics="ap", baseline="old"),
+    )
+    assert run("check", days, "--baseline", "old", "--rule", "difference(ap) >= -1")[0] == 0
+
+
+GATES = {
+    # RR of a: 1, 1/2, 1/2, 1; its interval is 0.75 ± 0.46.
+    "rr >= 0.2": (["pass"], 0, 0),
+    "rr >= 0.7": (["undecided"], 1, 0),
+    "rr >= 1.3": (["fail"], 1, 1),
+}
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    path = tmp_path / "table.csv"
+    pl.DataFrame({"query": [1, 2, 3, 4], "rr": [1.0, 0.5, 0.5, 1.0]}).write_csv(path)
+    return path
+
+
+@pytest.mark.parametrize("rule", GATES)
+def test_how_a_gate_ends(table: Path, rule: str) -> None:
+    verdicts, strict, lenient = GATES[rule]
+    for options, expected in (
+        ([], strict), (["--undecided", "fail"], strict), (["--undecided", "pass"], lenient),
+    ):  # fmt: skip
+        code, out, err = run("check", table, "--rule", rule, "--format", "json", *options)
+        assert [row["verdict"] for row in json.loads(out)] == verdicts
+        assert (code, err) == (expected, "1 of 1 checks failed\n" if expected else "")
+
+
+def test_rules_of_a_file(table: Path, tmp_path: Path) -> None:
+    pytest.importorskip("tomllib")
+    file = tmp_path / "gate.toml"
+    text = '[[rules]]\nrule = "rr >= 0.7"\n[[rules]]\nrule = "rr > 0"\nwhere = {run = "a"}\n'
+    pl.read_csv(table).with_columns(run=pl.lit("a")).write_csv(table)
+    file.write_text('undecided = "pass"\n' + text)
+    code, out, _ = run("check", table, "--rules", file, "--rule", "queries >= 4", "--format", "csv")
+    assert (code, [line.split(",")[0] for line in out.splitlines()]) == (
+        0, ["rule", "rr >= 0.7", "rr > 0", "queries >= 4"]
+    )  # fmt: skip
+    assert run("check", table, "--rules", file, "--undecided", "fail")[0] == 1
+    file.write_text(text)
+    assert run("check", table, "--rules", file)[0] == 1
+    file.write_text(text.replace('"a"', '"gone"'))
+    assert run("check", table, "--rules", file, "--undecided", "pass")[0] == 1
+    file.write_text('undecided = "perhaps"\n' + text)
+    code, _, err = run("check", table, "--rules", file)
+    assert (code, "perhaps" in err) == (2, True)
+
+
+def test_reports(table: Path, tmp_path: Path) -> None:
+    junit, markdown = tmp_path / "gate.xml", tmp_path / "gate.md"
+    markdown.touch()  # as the summary of a job on a build server
+    arguments = ["check", table, "--rule", "rr >= 0.2", "--rule", "rr >= 0.7", "--rule", "rr > 2",
+                 "--junit", junit, "--markdown", markdown]  # fmt: skip
+    assert run(*arguments)[0] == 1
+    (suite,) = ElementTree.parse(junit).getroot()
+    assert {name: suite.get(name) for name in ("tests", "failures", "skipped")} == {
+        "tests": "3", "failures": "2", "skipped": "0"
+    }  # fmt: skip
+    assert [line.split(" | ")[0] for line in markdown.read_text().splitlines()[2:]] == [
+        "| pass", "| undecided", "| fail"
+    ]  # fmt: skip
+    before = junit.read_bytes(), markdown.read_bytes()
+    code, out, err = run(*arguments, "--undecided", "pass")
+    assert (code, out, "is there already" in err) == (2, "", True)
+    assert (junit.read_bytes(), markdown.read_bytes()) == before
+    assert run(*arguments, "--undecided", "pass", "--force")[0] == 1
+    (suite,) = ElementTree.parse(junit).getroot()
+    assert (suite.get("failures"), suite.get("skipped")) == ("1", "1")
+    code, _, err = run("check", table, "--rule", "rr > 0", "--junit", table, "--force")
+    assert (code, "is read by this command" in err) == (2, True)
+    assert {file.name for file in tmp_path.iterdir()} == {"table.csv", "gate.xml", "gate.md"}
+
+
+def test_verdicts_to_a_file(table: Path, tmp_path: Path) -> None:
+    output = tmp_path / "verdicts.parquet"
+    code, out, err = run("check", table, "--rule", "rr > 2", "-o", output)
+    assert (code, out) == (1, "")
+    assert err == f"Wrote {output}\n1 of 1 checks failed\n"
+    assert pl.read_parquet(output)["verdict"].to_list() == ["fail"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["summarize", "LOG"], "name the metrics of the log"),
+        (["summarize", "LOG", "-m", "ndgc@10"], "Did you mean 'ndcg'"),
+        (["summarize", "-m", "ap"], "give one of a LOG, --lists, or both --qrels and --run"),
+        (["summarize", "LOG", "--lists", "LOG"], "give one of a LOG, --lists"),
+        (["summarize", "--qrels", "LOG"], "give one of a LOG, --lists"),
+        (["summarize", "--lists", "LOG"], "so it is a log, a row per document"),
+        (["summarize", "no.parquet", "-m", "ap"], "there is no file"),
+        (["summarize", "LOG", "-m", "ap", "--keep", "doc"], "'doc'"),
+        (["summarize", "LOG", "-m", "ap", "--weight", "wieght"], "there is no column 'wieght'"),
+        (["summarize", "LOG", "-m", "ap", "--run-column", "runs"], "name it with --run-column"),
+        (["summarize", "LOG", "-m", "ap", "--label", "grade"], "there is no column 'grade'"),
+        (["summarize", "TABLE", "--quantiles", "half"], "--quantiles must be numbers"),
+        (["summarize", "TABLE", "--ties", "best"], "--ties is for logs"),
+        (["summarize", "TABLE", "--keep", "rr"], "--keep is for logs"),
+        (["summarize", "TABLE", "-m", "ap"], "nor per-query values with a column 'ap'"),
+        (["summarize", "TABLE", "--interval", "z"], "--interval"),
+        (["summarize", "TABLE", "-o", "out.xlsx"], "must end in .txt, .csv"),
+        (["compare", "LOG", "-m", "ap"], "Missing option '--baseline'"),
+        (["compare", "LOG", "-m", "ap", "--baseline", "odl"], "there are 'new', 'old'"),
+        (["compare", "TABLE", "--baseline", "old"], "there is no column 'run'"),
+        (["compare", "LOG", "-m", "ap", "--baseline", "old", "--margin", "1"], "`margin`"),
+        (["slices", "LOG", "-m", "ap", "--baseline", "old"], "Missing option '--columns'"),
+        (
+            ["slices", "LOG", "-m", "ap", "--baseline", "old", "--columns", "county"],
+            "Did you mean 'country'",
+        ),
+        (["check", "LOG"], "give a rule, as in"),
+        (["check", "LOG", "--rule", "ap is good"], "cannot read the rule"),
+        (["check", "LOG", "--rule", "queries > 1"], "name the metrics of the log"),
+        (["check", "LOG", "--rule", "difference(ap) > 0"], "name it with --baseline"),
+        (
+            ["check", "LOG", "--rule", "contribution(ap) > 0", "--baseline", "old"],
+            "name their columns with --slices",
+        ),
+        (["check", "LOG", "--rule", "ap > 0", "--slices", "country"], "name it with --baseline"),
+        (["check", "LOG", "-m", "ap", "--rule", "rr > 0"], "is about no table"),
+        (["check", "LOG", "--rules", "no.toml"], "'no.toml' cannot be read"),
+        (["check", "LOG", "--rule", "ap > 0", "--junit", "no/gate.xml"], "no directory"),
+    ],
+)
+def test_mistakes_get_one_message_and_exit_code_2(
+    log: Path, table: Path, arguments: list[str], message: str
+) -> None:
+    paths = {"LOG": log, "TABLE": table}
+    code, out, err = run(*[paths.get(argument, argument) for argument in arguments])
+    plain = " ".join(err.replace("│", " ").split())
+    assert message in plain
+    assert (code, out, "Traceback" in err) == (2, "", False)
+
+
+def test_rows_at_fault_are_shown(tmp_path: Path) -> None:
+    table = pl.DataFrame({"query": [1, 1, 2], "run": ["a", "a", "b"], "rr": [1.0, 0.5, 0.0]})
+    table.write_parquet(tmp_path / "table.parquet")
+    code, out, err = run("compare", tmp_path / "table.parquet", "--baseline", "a")
+    assert (code, out) == (2, "")
+    assert "2 rows: a list stands more than once" in err
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_what_is_read_is_not_replaced(log: Path, tmp_path: Path, command: str) -> None:
+    copy = tmp_path / "log.parquet"
+    copy.write_bytes(log.read_bytes())
+    arguments = [command, copy, "-m", "ndcg@10", *COMMANDS[command], "--force", "-o"]
+    code, out, err = run(*arguments, copy)
+    assert (code, out, copy.read_bytes()) == (2, "", log.read_bytes())
+    assert "is read by this command, and would be replaced" in err
+    assert run(*arguments, tmp_path / "out.csv")[0] == 0
+    assert pl.read_csv(tmp_path / "out.csv").height > 0
+
+
+@pytest.mark.parametrize(
+    ("command", "function"),
+    [("summarize", pr.summarize), ("compare", pr.compare), ("slices", pr.slices)],
+)
+def test_defaults_are_those_of_the_library(command: str, function: Any) -> None:
+    (found,) = [each for each in app.registered_commands if each.callback.__name__ == command]
+    options = inspect.signature(found.callback).parameters
+    shared = [
+        name
+        for name in ("interval", "confidence", "replicates", "seed", "test", "correction",
+                     "alternative", "margin", "pairs", "least", "undefined", "weight")
+        if name in options and name in inspect.signature(function).parameters
+    ]  # fmt: skip
+    assert len(shared) > 4
+    for name in shared:
+        assert options[name].default == inspect.signature(function).parameters[name].default
+
+
+def test_the_example_of_every_command_works(tmp_path: Path) -> None:
+    def process(arguments: list[str]) -> str:
+        done = subprocess.run(
+            [sys.executable, "-m", "polars_rank.cli", *arguments], cwd=tmp_path, text=True,
+            capture_output=True, env={**os.environ, "COLUMNS": "300"}, check=False,
+        )  # fmt: skip
+        assert (done.returncode, "Error" in done.stderr) == (0, False), (arguments, done.stderr)
+        return done.stdout
+
+    (tmp_path / "qrels.txt").write_text("q1 0 a 1\n")
+    (tmp_path / "bm25.txt").write_text("q1 Q0 a 1 2.0 bm25\n")
+    names = [each.name or each.callback.__name__ for each in app.registered_commands]
+    assert {*COMMANDS, "evaluate", "metrics", "convert", "generate"} == {*names}
+    for name in sorted(names, key=lambda name: name != "generate"):  # it makes the log
+        lines = [line.strip() for line in process([name, "--help"]).splitlines()]
+        (example,) = [line for line in lines if line.startswith("Example: polars-rank ")]
+        program, *arguments = shlex.split(example.removeprefix("Example: "))
+        assert (program, arguments[0]) == ("polars-rank", name)
+        assert process(arguments).strip() or name in ("generate", "convert")
+    assert {"log.parquet", "both.parquet"} < {file.name for file in tmp_path.iterdir()}
