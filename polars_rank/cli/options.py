@@ -75,16 +75,18 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
         }
         command(**made, **options)
 
-    parameters: list[inspect.Parameter] = []
-    for parameter in inspect.signature(command).parameters.values():
-        kind = given[parameter.name]
-        if parameter.name in groups:
-            parameters += [
-                _parameter(field.name, _hints(kind)[field.name], _default(field))
-                for field in fields(groups[parameter.name])
-            ]
-        else:
-            parameters.append(_parameter(parameter.name, kind, parameter.default))
+    own = [
+        _parameter(name, given[name], parameter.default)
+        for name, parameter in inspect.signature(command).parameters.items()
+        if name not in groups
+    ]
+    shared = [
+        _parameter(each.name, _hints(kind)[each.name], _default(each))
+        for kind in groups.values()
+        for each in fields(kind)
+    ]
+    # The help shows first what only this command has.
+    parameters = [*own, *shared]
     run.__name__, run.__doc__ = command.__name__, command.__doc__
     run.__annotations__ = {each.name: each.annotation for each in parameters}
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
