@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from polars_rank.columns import OWN
-from polars_rank.errors import RankWarning
+from polars_rank.errors import DataError, RankWarning
 from polars_rank.measures.metric import Metric
 from polars_rank.measures.names import output_name
 
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 #: Columns that say whether a list has judged documents, and retrieved ones.
 PRESENCE = (OWN + "judged", OWN + "found")
+
+#: Columns that say whether a list of no known group has but judged documents, or others as well.
+STRAY, UNKNOWN = OWN + "stray", OWN + "unknown"
 
 _HAVING, _RUNS, _QUERIES = OWN + "having", OWN + "runs", OWN + "queries"
 
@@ -44,11 +47,14 @@ def aggregated(
     weight: str | None = None,
     runs: Sequence[str] = (),
     query: Sequence[str] = (),
+    strays: bool = False,
 ) -> pl.LazyFrame:
     """Return one row per group: how many lists there are, and what they add up to.
 
     Where not all lists count, `lists` has the columns `PRESENCE`. With `runs`, of which `query` is
-    the other keys, it is said where means stand side by side that are over different queries.
+    the other keys, it is said where means stand side by side that are over different queries. With
+    `strays`, `lists` has the columns `STRAY` and `UNKNOWN`, and judged documents that count for no
+    group are an error.
     """
     counts = [pl.len().alias("queries")]
     if conventions.queries != "all":
@@ -58,28 +64,27 @@ def aggregated(
             "queries_retrieved": _FOUND,
         }
         counts = [kind.sum().alias(name) for name, kind in kinds.items()]
-    totals = [total(metric, conventions, weight) for metric in metrics]
-    found = grouped(lists, by, [*counts, *totals])
-    if not runs:
-        return found
-    hashes = pl.struct(query).hash(0)
-    if conventions.queries != "all":
-        hashes = hashes.filter(COUNTED[conventions.queries])
-    sketch = _sketch(hashes)
-    several = [pl.col(f"{_QUERIES} {index}") for index in range(len(sketch))]
-    others = [name for name in by if name not in runs]
-    # Groups of the same other keys, of which the first part of the sketch tells queries apart.
-    beside = [*others, pl.col("queries").is_null()]
-    shared = pl.any_horizontal(
-        part.n_unique().over(beside) < pl.len().over(beside) for part in several
-    )
-    differ = several[0].n_unique().over(beside) > 1
-    seen = grouped(
-        lists,
-        by,
-        [*counts, *totals, *(part.alias(f"{_QUERIES} {i}") for i, part in enumerate(sketch))],
-    ).select(*found.collect_schema(), (shared & differ).alias(_QUERIES))
-    return seen.map_batches(partial(_warn, by), schema=found.collect_schema(), streamable=True)
+    values = [*counts, *(total(metric, conventions, weight) for metric in metrics)]
+    if not (runs or strays):
+        return grouped(lists, by, values)
+    more: dict[str, pl.Expr] = {}
+    doubts: dict[str, pl.Expr] = {}
+    if strays:
+        # A group that nobody knows is one of its own if somebody found a document in it.
+        more[STRAY] = pl.col(STRAY).any() & ~pl.col(UNKNOWN).any()
+        doubts[STRAY] = pl.col(STRAY)
+    if runs:
+        hashes = pl.struct(query).hash(0)
+        if conventions.queries != "all":
+            hashes = hashes.filter(COUNTED[conventions.queries])
+        sketch = {f"{_QUERIES} {index}": part for index, part in enumerate(_sketch(hashes))}
+        more |= sketch
+        others = [name for name in by if name not in runs]
+        doubts[_QUERIES] = _overlapping([*map(pl.col, sketch)], others)
+    seen = grouped(lists, by, [*values, *(part.alias(name) for name, part in more.items())])
+    schema = {name: dtype for name, dtype in seen.collect_schema().items() if name not in more}
+    flagged = seen.select(*schema, *(flag.alias(name) for name, flag in doubts.items()))
+    return flagged.map_batches(partial(_doubted, by), schema=schema, streamable=True)
 
 
 def grouped(lists: pl.LazyFrame, by: Sequence[str], values: Sequence[pl.Expr]) -> pl.LazyFrame:
@@ -119,18 +124,37 @@ def _sketch(hashes: pl.Expr) -> list[pl.Expr]:
     return [hashes.sum(), *((hashes * pl.lit(each, dtype=pl.UInt64)).min() for each in factors)]
 
 
-def _warn(by: Sequence[str], groups: pl.DataFrame) -> pl.DataFrame:
-    """Warn if runs that have queries in common have means over different ones."""
-    doubtful = groups.filter(pl.col(_QUERIES).fill_null(value=False))
-    if not doubtful.is_empty():
-        rows = doubtful.head(5).select(*by, "queries").to_dicts()
+def _overlapping(sketch: Sequence[pl.Expr], others: Sequence[str]) -> pl.Expr:
+    """Return whether the runs of the same other keys share queries, but not all of them."""
+    beside = [*others, pl.col("queries").is_null()]
+    shared = (part.n_unique().over(beside) < pl.len().over(beside) for part in sketch)
+    return pl.any_horizontal(shared) & (sketch[0].n_unique().over(beside) > 1)
+
+
+def _doubted(by: Sequence[str], groups: pl.DataFrame) -> pl.DataFrame:
+    """Raise for judged documents that count for no group; warn for runs over other queries."""
+
+    def rows(flag: str) -> list[dict[str, object]]:
+        if flag not in groups.columns:
+            return []
+        doubtful = groups.filter(pl.col(flag).fill_null(value=False))
+        return doubtful.head(5).select(*by, "queries").to_dicts()
+
+    if found := rows(STRAY):
         message = (
-            f"means of runs stand side by side that are over different queries, as in {rows}; "
+            f"null in {', '.join(map(repr, by))} (by) for judged documents that were not "
+            f"retrieved, so that they count for no group: {found}; fill it in for all rows of a "
+            "query, as pr.join_judgments does"
+        )
+        raise DataError(message)
+    if found := rows(_QUERIES):
+        message = (
+            f"means of runs stand side by side that are over different queries, as in {found}; "
             "align='common' takes the queries that all runs have, align='all' counts those that "
             "a run lacks as undefined"
         )
         warnings.warn(message, RankWarning, stacklevel=2)
-    return groups.drop(_QUERIES)
+    return groups.drop([name for name in (STRAY, _QUERIES) if name in groups.columns])
 
 
 def total(metric: pl.Expr, conventions: Conventions, weight: str | None = None) -> pl.Expr:

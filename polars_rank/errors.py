@@ -59,7 +59,8 @@ def hint(found: str, candidates: Iterable[str]) -> str:
     """Return " Did you mean ...?" for candidates that look like `found`, or nothing."""
     names = sorted(set(candidates))
     folded = {name.lower(): name for name in reversed(names)}
-    close = get_close_matches(found.lower(), folded, n=3, cutoff=0.5)
+    close = get_close_matches(found.lower(), folded, n=3, cutoff=0.65)
+    close = close or [name for name in folded if sorted(name) == sorted(found.lower())]
     if not close:
         return ""
     return f" Did you mean {' or '.join(repr(folded[name]) for name in close)}?"

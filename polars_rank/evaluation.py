@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import polars as pl
 
-from polars_rank.aggregation import COUNTED, PRESENCE, aggregated, aligned, counted_as
+from polars_rank.aggregation import (
+    COUNTED,
+    PRESENCE,
+    STRAY,
+    UNKNOWN,
+    aggregated,
+    aligned,
+    counted_as,
+)
 from polars_rank.arguments import one_of
 from polars_rank.columns import (
     DOC,
@@ -296,6 +304,7 @@ def evaluate(
         keep=keep,
         constant=weights,
         forbidden=forbidden,
+        strays=bool(columns.by),
     )
     lists = aligned(lists, columns, runs, align) if runs else lists
     return aggregated(
@@ -306,6 +315,7 @@ def evaluate(
         weight=weight,
         runs=runs if align is None else (),
         query=[name for name in columns.keys if name not in runs],
+        strays=bool(columns.by),
     )
 
 
@@ -355,8 +365,12 @@ class Request:
         keep: Sequence[str] | None = None,
         constant: Sequence[str] = (),
         forbidden: Mapping[str, pl.Expr] | None = None,
+        strays: bool = False,
     ) -> pl.LazyFrame:
-        """Return a row for each list; with `PRESENCE` where not all of them count."""
+        """Return a row for each list; with `PRESENCE` where not all of them count.
+
+        With `strays`, also with what `aggregated` needs to find groups that nobody knows.
+        """
         return per_list(
             log,
             metrics,
@@ -365,7 +379,10 @@ class Request:
             constant=constant,
             forbidden=forbidden or {},
             duplicates=self.duplicates,
-            presence=self.conventions.queries != "all",
+            told=[
+                *(PRESENCE if self.conventions.queries != "all" else ()),
+                *((STRAY, UNKNOWN) if strays else ()),
+            ],
             progress=self.progress,
         )
 

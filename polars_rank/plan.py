@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import polars as pl
 
-from polars_rank.aggregation import PRESENCE
+from polars_rank.aggregation import PRESENCE, STRAY, UNKNOWN
 from polars_rank.arguments import one_of
 from polars_rank.columns import OWN, check_there
 from polars_rank.errors import ArgumentError, SchemaError, hint
@@ -42,7 +42,6 @@ from polars_rank.validation import (
     faults,
     raise_for_faults,
     rules,
-    stray,
 )
 
 if TYPE_CHECKING:
@@ -78,14 +77,14 @@ def per_list(
     constant: Sequence[str] = (),
     forbidden: Mapping[str, pl.Expr] | None = None,
     duplicates: Duplicates,
-    presence: bool,
+    told: Sequence[str] = (),
     progress: bool,
 ) -> pl.LazyFrame:
     """Evaluate all lists, once for each order of documents that is asked for.
 
-    The result has the key columns in `keep`, those in `constant`, which must be the same in all
-    rows of a list, and a column per metric. Rows for which an expression in `forbidden` holds
-    are at fault for the reason that it stands under.
+    The result has the columns `told`, such as `PRESENCE`, the key columns in `keep`, those in
+    `constant`, which must be the same in all rows of a list, and a column per metric. Rows for
+    which an expression in `forbidden` holds are at fault for the reason that it stands under.
     """
     orders: dict[_Order, list[Wanted]] = {}
     for each in wanted:
@@ -94,7 +93,7 @@ def per_list(
         check_there("keep", name, columns.schema)
     plan = _Plan(log, columns, keep, duplicates, constant, forbidden or {}, progress=progress)
     (first, metrics), *others = orders.items()
-    lists = plan.evaluated(first, metrics, presence=presence)
+    lists = plan.evaluated(first, metrics, told)
     if not others:
         return lists
     # The lists are the same, and in the same order.
@@ -102,7 +101,7 @@ def per_list(
         plan.evaluated(order, part).select(output_name(each.metric) for each in part)
         for order, part in others
     ]
-    names = [*(PRESENCE if presence else ()), *keep, *constant]
+    names = [*told, *keep, *constant]
     together = pl.concat([lists, *more], how="horizontal")
     return together.select(*names, *(output_name(each.metric) for each in wanted))
 
@@ -196,14 +195,13 @@ class _Plan:
         self.ids = None if unique or self.columns.doc is None else "doc"
 
     def evaluated(
-        self, order: _Order, wanted: Sequence[Wanted], *, presence: bool = False
+        self, order: _Order, wanted: Sequence[Wanted], told: Sequence[str] = ()
     ) -> pl.LazyFrame:
         """Sort each list once, compute the terms that metrics share once, aggregate once."""
         shared = Shared(whole_labels=self.columns.schema[self.columns.label].is_integer())
         values = [_value(each, shared) for each in wanted]
         read = _Read.of(shared, self.columns)
         found = {**rules(self.columns, shared.refused), **self.forbidden}
-        kept = PRESENCE if presence else ()
         long, columns = self._canonical(order, read, found)
         check = partial(
             raise_for_faults,
@@ -219,17 +217,16 @@ class _Plan:
             *shared.folds.named(),
         ]
         if shared.ordered:
-            lists = self._in_rank_order(long, columns, order, read, shared, kept)
+            lists = self._in_rank_order(long, columns, order, read, shared, told)
             rows = _ranked_rows(check(lists), order, self.lists, read, shared)
-            values_of += [pl.col(name).first() for name in (*kept, *self.kept)]
+            values_of += [pl.col(name).first() for name in (*told, *self.kept)]
         else:
             # Nothing asks in which order documents stand: lists are aggregated as they come.
             rows = long.with_columns(
                 is_relevant(_LABEL, order.relevant).alias("relevant"),
                 pl.when(_SCORE.is_not_null()).then(1).alias("rank"),
             )
-            values_of += [*faults(self.ids), *_presence(kept), *self._kept(), *doubts(columns)]
-            values_of += stray(self.groups)
+            values_of += [*faults(self.ids), *self._told(told), *self._kept(), *doubts(columns)]
         gathered = (
             rows.with_columns(shared.rows_of.named())
             .group_by(self.lists.group, maintain_order=True)
@@ -241,7 +238,7 @@ class _Plan:
         if shared.required:
             gathered = self._requiring(gathered, shared.required)
         return gathered.select(
-            *kept,
+            *told,
             *(pl.col(self.lists.keys[name]).alias(name) for name in self.keep),
             *(pl.col(own).alias(name) for own, name in self.kept.items()),
             *values,
@@ -258,6 +255,16 @@ class _Plan:
             self.lists.keys,
             told=True,
         )
+
+    def _told(self, names: Sequence[str]) -> list[pl.Expr]:
+        """Return what is to be told of each list beside its metrics."""
+        judged, found = _LABEL.count() > 0, _SCORE.count() > 0
+        nobody = pl.any_horizontal(
+            pl.lit(value=False), *(pl.col(name).is_null().first() for name in self.groups)
+        )
+        known = dict(zip(PRESENCE, (judged, found), strict=True))
+        known |= {STRAY: nobody & judged & ~found, UNKNOWN: nobody & found}
+        return [known[name].alias(name) for name in names]
 
     def _kept(self) -> list[pl.Expr]:
         """Return the columns that are the same in all rows of a list, and which of them is not."""
@@ -352,7 +359,7 @@ class _Plan:
         order: _Order,
         read: _Read,
         shared: Shared,
-        kept: Sequence[str],
+        told: Sequence[str],
     ) -> pl.LazyFrame:
         """Return each list in rank order, down to a depth, with what only a whole list can tell."""
         depth = shared.depth
@@ -376,10 +383,9 @@ class _Plan:
             *self.lists.carried,
             *faults(self.ids),
             *parts,
-            *_presence(kept),
+            *self._told(told),
             *self._kept(),
             *doubts(columns),
-            *stray(self.groups),
         )
         if "ideal_rank" not in read.names:
             return in_order
@@ -422,11 +428,6 @@ class _Read:
             return []
         known = pl.lit(value=True) if columns.doc is None else pl.col(columns.doc).is_not_null()
         return [known.alias(_DOCUMENT)]
-
-
-def _presence(kept: Sequence[str]) -> list[pl.Expr]:
-    known = dict(zip(PRESENCE, (_LABEL.count() > 0, _SCORE.count() > 0), strict=True))
-    return [known[name].alias(name) for name in kept]
 
 
 def _value(wanted: Wanted, shared: Shared) -> pl.Expr:

@@ -32,8 +32,6 @@ REPEATS = OWN + "repeats"
 VARIES = OWN + "varies"
 #: By list, the number of a column that nobody named, though it tells its rows apart, or does not.
 DOUBTS = OWN + "doubts"
-#: By list, whether it is judged documents without the group that those retrieved have.
-STRAY = OWN + "stray"
 
 #: The number of no rule: rows are not in the order in which they were said to be.
 _DISORDER = 255
@@ -91,15 +89,6 @@ def faults(doc: str | None) -> list[pl.Expr]:
     return [pl.col(FAULT).max(), *repeats]
 
 
-def stray(by: Sequence[str]) -> list[pl.Expr]:
-    """Return whether a group that nobody knows has judged documents of a list, and no others."""
-    if not by:
-        return []
-    unknown = pl.any_horizontal(pl.col(name).is_null().first() for name in by)
-    alone = (pl.col("score").count() == 0) & (pl.col("label").count() > 0)
-    return [(unknown & alone).alias(STRAY)]
-
-
 def doubts(columns: Columns) -> list[pl.Expr]:
     """Return whether a list repeats what looks like an id, or mixes what looks like runs."""
     number = pl.lit(0, dtype=pl.UInt8)
@@ -145,7 +134,7 @@ def raise_for_faults(
         for name in constant
     ]
     schema = results.collect_schema()
-    checked = [name for name in (FAULT, REPEATS, VARIES, STRAY, DOUBTS) if name in schema]
+    checked = [name for name in (FAULT, REPEATS, VARIES, DOUBTS) if name in schema]
 
     def check(batch: pl.DataFrame) -> pl.DataFrame:
         for name in checked:
@@ -160,13 +149,7 @@ def raise_for_faults(
                     f"duplicates in the column {columns.doc!r} (doc): a document stands more "
                     f"than once in a list; {_REMEDY}"
                 )
-                if name == STRAY:
-                    problem = (
-                        f"null in {', '.join(map(repr, columns.by))} (by) for judged documents "
-                        "that were not retrieved, so that they count for no group; fill it in for "
-                        "all rows of a query, as pr.join_judgments does"
-                    )
-                elif name == FAULT and worst == _DISORDER:
+                if name == FAULT and worst == _DISORDER:
                     problem = (
                         "rows do not stand list by list any more, as scan_log numbered them or as "
                         "set_sorted said; scan all files in one scan_log, or drop the columns "
@@ -175,7 +158,7 @@ def raise_for_faults(
                 elif name != REPEATS:
                     problem = ([*found] if name == FAULT else varying)[worst - 1]
                 message = f"{problem}{f'; in the list {where}' if where else ''}"
-                final = told or name in (VARIES, STRAY) or (name == FAULT and worst == _DISORDER)
+                final = told or name == VARIES or (name == FAULT and worst == _DISORDER)
                 details = None if final else partial(explanation, log, columns, found)
                 raise DataError(message, details)
         return batch.drop(checked)

@@ -511,3 +511,20 @@ def test_methods_are_those_of_the_package() -> None:
     assert {"ndcg", "evaluate", "judgment_bounds"} <= set(dir(log.ranking))
     assert "datasets" in dir(pr)
     assert "measures" not in dir(pr)
+
+
+def test_a_metric_in_a_notebook_is_its_name_and_formula() -> None:
+    shown = pr.ndcg(10)._repr_markdown_()
+    assert shown.startswith("`ndcg@10`: Normalised discounted cumulative gain")
+    assert "$$" in shown
+    assert pr.ndcg(10)._repr_html_() is None
+    assert repr(pr.ndcg(10) * 2) == "<Metric (ndcg@10 * 2)>"
+
+
+def test_hints_are_near_or_absent() -> None:
+    for name in ("novelty", "diversity"):
+        with pytest.raises(pr.ArgumentError) as caught:
+            pr.metric(name)
+        assert "Did you mean" not in str(caught.value)
+    with pytest.raises(pr.ArgumentError, match="Did you mean 'ndcg'"):
+        pr.metric("ndgc")

@@ -152,6 +152,16 @@ class Metric(pl.Expr):
     def __repr__(self) -> str:
         return f"<Metric {self}>"
 
+    def _repr_html_(self) -> None:  # type: ignore[override]
+        """Leave it to Markdown: the expression itself is a wall of text."""
+
+    def _repr_markdown_(self) -> str:
+        """Return name, definition and formula, for a notebook."""
+        text = inspect.getdoc(self.function) or ""
+        formula = re.search(r"\$\$.*?\$\$", text, re.DOTALL)
+        what = " ".join(text.partition("\n\n")[0].split())
+        return f"`{self}`: {what}" + (f"\n\n{formula[0]}" if formula and not self.parts else "")
+
     def __format__(self, specification: str) -> str:
         return format(str(self), specification)
 
