@@ -528,3 +528,14 @@ def test_hints_are_near_or_absent() -> None:
         assert "Did you mean" not in str(caught.value)
     with pytest.raises(pr.ArgumentError, match="Did you mean 'ndcg'"):
         pr.metric("ndgc")
+
+
+def test_weighted_means_are_those_of_the_statistics() -> None:
+    log = log_of(random_lists(seed=33)).with_columns(traffic=1.0 + pl.col("query") % 4)
+    metrics = ["rr", "num_rel", "gm_map"]
+    lists = pr.per_query(log, metrics, keep="traffic")
+    means = pr.evaluate(log, metrics, weight="traffic")
+    found = pr.summarize(lists, metrics, weight="traffic", interval="none")
+    for name in metrics:
+        mean = found.filter(metric=name)["mean"].item()
+        assert means[name].item() == pytest.approx(mean, rel=1e-12), name

@@ -23,8 +23,7 @@ from polars_rank.cli.sources import refuse_to_replace
 from polars_rank.logs.files import new_file
 from polars_rank.statistics.comparison import COLUMNS as COMPARED
 from polars_rank.statistics.comparison import compare as compared
-from polars_rank.statistics.gates import Rule, failing, write_junit, write_markdown
-from polars_rank.statistics.gates import _from_file as rules_in
+from polars_rank.statistics.gates import Rule, failing, rules_in, write_junit, write_markdown
 from polars_rank.statistics.gates import check as verdicts_on
 from polars_rank.statistics.intervals import Alternative, Interval
 from polars_rank.statistics.pairs import is_run

@@ -168,7 +168,7 @@ def check(
     """
     one_of("on_fail", on_fail, ("raise", "return"))
     if isinstance(rules, (str, Path)):
-        rules, in_file = _from_file(Path(rules))
+        rules, in_file = rules_in(Path(rules))
         undecided = undecided or in_file
     undecided = undecided or "fail"
     one_of("undecided", undecided, ("pass", "fail"))
@@ -283,7 +283,8 @@ def _is_float(text: str) -> bool:
         return False
 
 
-def _from_file(path: Path) -> tuple[list[Any], Any]:
+def rules_in(path: Path) -> tuple[list[Any], Any]:
+    """Return the rules of a TOML file, and what it says of undecided ones."""
     try:
         import tomllib  # noqa: PLC0415  (of Python 3.11 and later)
     except ImportError as error:
