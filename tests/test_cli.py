@@ -552,6 +552,8 @@ def test_ended_by_a_signal(tmp_path: Path, layout: str, sent: str) -> None:
         "--memory",
         "100MB",
         env={**os.environ, "TMPDIR": str(spill)},
+        # A machine may run its tests with signals ignored, which children inherit.
+        preexec_fn=lambda: signal.signal(signal.Signals[sent], signal.SIG_DFL),
     )
     parts = [tmp_path, *([spill] if layout == "shuffled" else [])]
     while process.poll() is None and not all(_busy(folder) for folder in parts):
