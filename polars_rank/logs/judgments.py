@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, overload
 
 import polars as pl
 from polars import col
@@ -15,19 +15,52 @@ from polars_rank.validation import require
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from polars_rank.columns import Names
+    from polars_rank.columns import Names, Table
 
 
+@overload
 def join_judgments(
-    run: Any,
-    judgments: Any,
+    run: pl.LazyFrame,
+    judgments: pl.LazyFrame | Table,
     *,
     by: Names | None = None,
     query: Names = "query",
     doc: str = "doc",
     score: str = "score",
     label: str = "label",
-) -> Any:
+) -> pl.LazyFrame: ...
+@overload
+def join_judgments(
+    run: Table,
+    judgments: pl.LazyFrame,
+    *,
+    by: Names | None = None,
+    query: Names = "query",
+    doc: str = "doc",
+    score: str = "score",
+    label: str = "label",
+) -> pl.LazyFrame: ...
+@overload
+def join_judgments(
+    run: Table,
+    judgments: Table,
+    *,
+    by: Names | None = None,
+    query: Names = "query",
+    doc: str = "doc",
+    score: str = "score",
+    label: str = "label",
+) -> pl.DataFrame: ...
+def join_judgments(
+    run: pl.LazyFrame | Table,
+    judgments: pl.LazyFrame | Table,
+    *,
+    by: Names | None = None,
+    query: Names = "query",
+    doc: str = "doc",
+    score: str = "score",
+    label: str = "label",
+) -> pl.LazyFrame | pl.DataFrame:
     """Join retrieved documents and judged documents into the long table.
 
     No row is lost: a document that was retrieved but not judged gets a null label, one that was
