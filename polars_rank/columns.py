@@ -260,11 +260,11 @@ def _from_arrow(table: Any) -> pl.DataFrame | pl.LazyFrame:
     raise ArgumentError(message)
 
 
-def free(by: Sequence[str], added: Sequence[str]) -> None:
-    """Raise `ArgumentError` if a column of `by` has the name of one that the result adds."""
+def free(columns: Sequence[str], added: Sequence[str], parameter: str = "by") -> None:
+    """Raise `ArgumentError` if a column that a parameter names is one that the result has too."""
     for name in added:
-        if name in by:
-            message = f"`by` names the column {name!r}, which the result adds; rename it"
+        if name in columns:
+            message = f"`{parameter}` names the column {name!r}, which the result adds; rename it"
             raise ArgumentError(message)
 
 

@@ -166,6 +166,7 @@ def per_query(
     asked = resolve(metrics)
     log, columns = request.columns(frame)
     kept = names("keep", keep)
+    free(kept, columns.keys, "keep")
     check_names(asked, [*columns.keys, *kept])
     agreed = request.conventions
     lists = request.lists(log, columns, wanted(asked, agreed), keep=columns.keys, constant=kept)
@@ -291,6 +292,7 @@ def evaluate(
         raise ArgumentError(message)
     keep = columns.keys if runs else columns.by
     weights = names("weight", weight)
+    free(weights, [*columns.keys, *map(output_name, asked)], "weight")
     forbidden = {}
     for name in weights:
         columns.check_numeric("weight", name)

@@ -586,3 +586,13 @@ def _busy(folder: Path) -> bool:
     return any(file.name.endswith(".part") for file in folder.iterdir()) or any(
         folder.glob("polars_rank-*/polars_rank-*/*")
     )
+
+
+def test_metrics_are_split_as_in_python(log: Path) -> None:
+    code, out, _ = run(
+        "evaluate", log, "--metrics", "P_5,10 ndcg@[5, 10], utility_2,-1,0,0", "--format", "csv",
+        "--by", "run",
+    )  # fmt: skip
+    assert code == 0
+    header = out.splitlines()[0]
+    assert header == 'run,queries,P_5,P_10,ndcg@5,ndcg@10,"utility_2,-1,0,0"'

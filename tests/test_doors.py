@@ -539,3 +539,18 @@ def test_weighted_means_are_those_of_the_statistics() -> None:
     for name in metrics:
         mean = found.filter(metric=name)["mean"].item()
         assert means[name].item() == pytest.approx(mean, rel=1e-12), name
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda log: pr.per_query(log, "rr", keep="query"),
+        lambda log: pr.evaluate(log, "rr", by="w", weight="w"),
+        lambda log: pr.evaluate(log.rename({"w": "rr"}), "rr", weight="rr"),
+    ],
+    ids=["a key kept", "a group as weight", "a weight called like a metric"],
+)
+def test_kept_columns_and_weights_have_names_of_their_own(call: Any) -> None:
+    log = log_of(random_lists(seed=34)).with_columns(w=1)
+    with pytest.raises(pr.ArgumentError, match="which the result adds"):
+        call(log)

@@ -44,6 +44,7 @@ from polars_rank.evaluation import per_query as lists_of
 from polars_rank.logs.judgments import join_judgments
 from polars_rank.logs.trec import scan_qrels, scan_trec_run
 from polars_rank.measures.catalogue import metrics as catalogue
+from polars_rank.measures.names import split
 
 app = typer.Typer(
     help="Ranking metrics of search and recommendation logs.",
@@ -130,7 +131,7 @@ def evaluate(
 ) -> None:
     """Evaluate a log: the mean of each metric, or a row for each query."""
     with one_message(*(logs or [])):
-        names, groups, keys = split_names(metrics), split_names(by), split_names(query)
+        names, groups, keys = split(" ".join(metrics)), split_names(by), split_names(query)
         for key in keys:
             if key in groups:
                 misused(f"--by names {key!r}, which is the query; for a row of each, --per-query")

@@ -31,6 +31,7 @@ from polars_rank.conventions import POLARS_RANK, Conventions, Undefined, named
 from polars_rank.evaluation import per_query
 from polars_rank.logs.judgments import join_judgments
 from polars_rank.logs.trec import scan_qrels, scan_trec_run
+from polars_rank.measures.names import split
 from polars_rank.statistics.moments import is_moments, merge
 
 #: Options that say how a log is evaluated, which in per-query values has been done.
@@ -150,7 +151,7 @@ class Source:
         """
         table = self._table()
         schema = schema_of(table)
-        asked = split_names(self.metrics) or [*metrics] or None
+        asked = split(" ".join(self.metrics)) or [*metrics] or None
         lists = Lists(
             table,
             self._run(schema, paired=paired),
