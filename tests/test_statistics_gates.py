@@ -78,6 +78,24 @@ def test_several_tables():
     assert found["verdict"].to_list() == ["pass", "fail", "pass", "pass"]
 
 
+def test_small_slices_are_undecided_but_for_counts():
+    """They have no interval: a handful of queries must neither open a gate nor shut it."""
+    log = pr.datasets.search_log(60, runs=["old", "new"])
+    lists = pr.per_query(log, "ap", by="run", keep="country")
+    table = pr.slices(lists, "ap", columns="country", baseline="old", least=10).collect()
+    assert 0 < table["small"].sum() < table.height
+    sure, mean, contribution, p_value, queries = (
+        pr.check(table, [rule], on_fail="return")["verdict"]
+        for rule in ("difference(ap) >= -9", "ap >= 2", "contribution(ap) >= -9",
+                     "p_value(ap) <= 1", "queries(ap) >= 1")
+    )  # fmt: skip
+    for found, large in ((sure, "pass"), (mean, "fail"), (contribution, "pass"), (p_value, "pass")):
+        assert found.to_list() == ["undecided" if small else large for small in table["small"]]
+    assert set(queries) == {"pass"}
+    with pytest.raises(pr.GateFailed, match="undecided, found .*, too few queries to tell"):
+        pr.check(table, ["difference(ap) >= -9"])
+
+
 def test_the_error_lists_all_that_fail():
     with pytest.raises(pr.GateFailed, match="3 of 4 checks failed") as caught:
         pr.check(SUMMARY, ["ndcg@10 >= 0.45", "ndcg@10 >= 0.53"])
@@ -188,7 +206,8 @@ def test_of_real_tables():
     tables = [
         pr.summarize(lists, by="run"),
         pr.compare(lists, baseline="old", query=["query"]),
-        pr.slices(lists, "ap", columns="country", baseline="old"),
+        # Six countries share 200 queries: with the default, some would be too small to decide.
+        pr.slices(lists, "ap", columns="country", baseline="old", least=2),
     ]
     rules = [
         {"rule": "ap >= 0.1", "where": {"run": "new", "value": "US"}},

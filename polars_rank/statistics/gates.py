@@ -35,6 +35,8 @@ _NUMBERS = (
     *("p_corrected", "effect_size", "baseline_mean", "queries", "missing", "undefined", "wins"),
     *("ties", "losses", "contribution"),
 )
+#: What is known exactly, of however few queries.
+_COUNTS = ("queries", "missing", "undefined", "wins", "ties", "losses")
 _SCHEMA = {
     "rule": pl.String,
     "where": pl.String,
@@ -131,7 +133,9 @@ def check(
         A row per rule and row of the result that it is about: `rule`, `where` (which row),
         `value`, `low`, `high`, `queries` and `verdict`: "pass", "fail" or "undecided".
         For a mean or difference with an interval, a rule passes where the whole interval keeps
-        it, fails where none of it does, and is undecided between. A null value fails.
+        it, fails where none of it does, and is undecided between. A slice that is `small` has no
+        interval: rules on it are undecided but for those on counts, such as "queries >= 100".
+        Any other null value fails.
 
     Raises
     ------
@@ -254,6 +258,8 @@ def _told(row: Mapping[str, Any]) -> str:
     if row["value"] is None:
         return f"{row['rule']}{where}: {row['verdict']}, there is no value"
     interval = "" if row["low"] is None else f", interval {row['low']:.4g} to {row['high']:.4g}"
+    if row["verdict"] == "undecided" and not interval:
+        interval = f", too few queries to tell ({row['queries']:,})"
     return f"{row['rule']}{where}: {row['verdict']}, found {_number(row['value'])}{interval}"
 
 
@@ -351,14 +357,16 @@ def _verdict(rule: Rule, column: str, row: Mapping[str, Any]) -> tuple[Any, ...]
     if column == estimated:
         low, high = row.get("low"), row.get("high")
     keeps = _COMPARED[rule.sign]
-    if value is None:
+    if row.get("small") and column not in _COUNTS:
+        verdict = "undecided"
+    elif value is None:
         verdict = "fail"
     elif low is None or high is None:
         verdict = "pass" if keeps(value, rule.bound) else "fail"
     else:
         kept = [keeps(bound, rule.bound) for bound in (low, high)]
         verdict = "pass" if all(kept) else "undecided" if any(kept) else "fail"
-    known = {"metric", *_NUMBERS, *_OTHERS}
+    known = {"metric", *_NUMBERS, "warning", "small"}
     where = ", ".join(
         f"{name}={each}"
         for name, each in row.items()
@@ -366,7 +374,3 @@ def _verdict(rule: Rule, column: str, row: Mapping[str, Any]) -> tuple[Any, ...]
     )
     number = None if value is None else float(value)
     return rule.text, where, number, low, high, row["queries"], verdict
-
-
-#: Columns of the tables that do not say which row it is.
-_OTHERS = ("warning", "small")
