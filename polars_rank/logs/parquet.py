@@ -232,7 +232,7 @@ def _as_it_is(source: Source, keys: list[str], watched: Watched) -> pl.LazyFrame
         for rows in _first(batches, n_rows):
             yield rows.select(columns)
 
-    return register_io_source(read, schema=source.schema, explain_name="LOG").set_sorted(keys)
+    return register_io_source(read, schema=source.schema, explain_name=f"LOG {source}").set_sorted(keys)
 
 
 def _numbered(
@@ -262,7 +262,7 @@ def _numbered(
         for rows in _first(kept, n_rows):
             yield rows.select(columns)
 
-    return register_io_source(read, schema=full, explain_name="LOG, LIST BY LIST")
+    return register_io_source(read, schema=full, explain_name=f"LOG, LIST BY LIST {source}")
 
 
 def _needed(

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 #: Size in bytes and time of the last change in nanoseconds; None of a URL.
 _Stamp: TypeAlias = "tuple[int, int] | None"
 
+#: How many files a plan names.
+_SHOWN = 5
+
 #: These options of `scan_parquet` are about the log as a whole, not about one of its files.
 _OF_THE_WHOLE = {
     *("n_rows", "row_index_name", "row_index_offset", "include_file_paths"),
@@ -35,6 +38,11 @@ class Source:
     schema: pl.Schema
     rows: int
     files: _Known
+
+    def __str__(self) -> str:
+        """Return the names of the files, as plans show them; of many, the first."""
+        first, others = self.files.found.names[:_SHOWN], self.files.found.names[_SHOWN:]
+        return ", ".join([*first, *([f"{len(others):,} others"] if others else [])])
 
     @classmethod
     def scan(cls, paths: Iterable[str | os.PathLike[str]], options: dict[str, Any]) -> Source:
