@@ -38,7 +38,8 @@ _MOST_ROWS = 2**32
 def compat(t: Terms, *, p: float = 0.95, normalize: bool = True, rel: float | None = None) -> Value:
     r"""Compatibility: rank-biased overlap of the list with the ideal list.
 
-    $$\mathrm{RBO} \propto \sum_{d=1}^{D} p^{d-1} \frac{|list_{1..d} \cap ideal_{1..d}|}{d}$$
+    $$\mathrm{RBO} \propto \sum_{d=1}^{D} p^{d-1}
+    \frac{|\mathrm{list}_{1..d} \cap \mathrm{ideal}_{1..d}|}{d}$$
 
     The ideal list has the relevant documents by label descending, equal labels in the order
     retrieved, those not retrieved last; D is the length of the longer list.
@@ -94,10 +95,10 @@ def compat(t: Terms, *, p: float = 0.95, normalize: bool = True, rel: float | No
 def kendall_tau_b(t: Terms) -> Value:
     r"""Kendall's tau-b: pairs in the order of their labels less those against it.
 
-    $$\tau_b = \frac{C - D}{\sqrt{(n_0 - n_{score})(n_0 - n_{label})}}$$
+    $$\tau_b = \frac{C - D}{\sqrt{(n_0 - n_{\mathrm{score}})(n_0 - n_{\mathrm{label}})}}$$
 
-    over the n documents that are retrieved and judged: C pairs agree, D disagree, n_0 =
-    n (n - 1) / 2 in all, n_score and n_label tied in score and in label.
+    over the n documents that are retrieved and judged: C pairs agree, D disagree, $n_0 = n (n - 1)
+    / 2$ in all, $n_{\mathrm{score}}$ and $n_{\mathrm{label}}$ tied in score and in label.
 
     Returns
     -------
@@ -122,7 +123,9 @@ def kendall_tau_b(t: Terms) -> Value:
 def ordered_pair_accuracy(t: Terms) -> Value:
     r"""Ordered pair accuracy: the share of pairs of different label in the right order.
 
-    $$\frac{|\{label_a > label_b, score_a > score_b\}|}{|\{label_a > label_b\}|}$$
+    $$\frac{|\lbrace (a, b) : \mathrm{label}_a \gt \mathrm{label}_b,
+    \mathrm{score}_a \gt \mathrm{score}_b \rbrace|}
+    {|\lbrace (a, b) : \mathrm{label}_a \gt \mathrm{label}_b \rbrace|}$$
 
     over the documents that are retrieved and judged; tied scores are not in the right order.
 
@@ -149,7 +152,7 @@ def ordered_pair_accuracy(t: Terms) -> Value:
 def spearman(t: Terms) -> Value:
     r"""Spearman's rho: the correlation of the ranks by score and by label.
 
-    $$\rho = \mathrm{corr}(rank_{score}, rank_{label})$$
+    $$\rho = \mathrm{corr}(\mathrm{rank}_{\mathrm{score}}, \mathrm{rank}_{\mathrm{label}})$$
 
     over the documents that are retrieved and judged; equal values share their mean rank.
 

@@ -42,8 +42,8 @@ __all__ = [
 def err(t: Terms, k: int | None = None, *, max_grade: float | None = None) -> Value:
     r"""Expected reciprocal rank: 1 / rank where a user who stops at a good document stops.
 
-    $$\mathrm{ERR@k} = \sum_{r=1}^{k} \frac{s_r}{r} \prod_{j<r} (1 - s_j)
-    \qquad s = (2^{label} - 1) / 2^{max}$$
+    $$\mathrm{ERR@k} = \sum_{r=1}^{k} \frac{s_r}{r} \prod_{j \lt r} (1 - s_j)
+    \qquad s_r = \frac{2^{\mathrm{label}_r} - 1}{2^{\mathrm{max}}}$$
 
     Parameters
     ----------
@@ -83,7 +83,8 @@ def err(t: Terms, k: int | None = None, *, max_grade: float | None = None) -> Va
 def pfound(t: Terms, k: int | None = None, *, decay: float = 0.85, max_grade: float = 1) -> Value:
     r"""PFound: how likely a user who may also give up finds what they look for.
 
-    $$\sum_{r=1}^{k} t_r \cdot decay^{r-1} \prod_{j<r} (1 - t_j) \qquad t = label / max$$
+    $$\mathrm{pFound@k} = \sum_{r=1}^{k} t_r \cdot \mathrm{decay}^{r-1} \prod_{j \lt r} (1 - t_j)
+    \qquad t_r = \frac{\mathrm{label}_r}{\mathrm{max}}$$
 
     Parameters
     ----------
@@ -119,7 +120,11 @@ def pfound(t: Terms, k: int | None = None, *, decay: float = 0.85, max_grade: fl
 def sdcg(t: Terms, k: int, *, max_grade: float, min_grade: float = 0) -> Value:
     r"""Scaled DCG: DCG over that of k documents of the highest grade.
 
-    $$\frac{\sum_{r=1}^{k} g_r / \log_2(r + 1)}{\sum_{r=1}^{k} 1 / \log_2(r + 1)}$$
+    $$\mathrm{SDCG@k}
+    = \frac{\sum_{r=1}^{k} g_r / \log_2(r + 1)}{\sum_{r=1}^{k} 1 / \log_2(r + 1)}$$
+
+    with g the share of the scale, from `min_grade` to `max_grade`, that the label reaches; 0 past
+    the end of the list.
 
     Parameters
     ----------
@@ -149,7 +154,11 @@ def sdcg(t: Terms, k: int, *, max_grade: float, min_grade: float = 0) -> Value:
 def nerr8(t: Terms, k: int, *, max_grade: float, min_grade: float = 0) -> Value:
     r"""NERR8: gain per document of a user who stops with probability g, at k at the latest.
 
-    $$C_i = 1 - g_i, \quad i < k$$
+    $$\frac{\sum_{i=1}^{k} V_i \cdot g_i}{\sum_{i=1}^{k} V_i}
+    \qquad V_i = \prod_{j \lt i} C_j \qquad C_i = 1 - g_i$$
+
+    with g the share of the scale, from `min_grade` to `max_grade`, that the label reaches; 0 past
+    the end of the list.
 
     Parameters
     ----------
@@ -178,7 +187,11 @@ def nerr8(t: Terms, k: int, *, max_grade: float, min_grade: float = 0) -> Value:
 def nerr9(t: Terms, k: int, *, max_grade: float, min_grade: float = 0) -> Value:
     r"""NERR9: as NERR8, and the user tires in proportion to the rank.
 
-    $$C_i = \frac{i}{i + 1} (1 - g_i), \quad i < k$$
+    $$\frac{\sum_{i=1}^{k} V_i \cdot g_i}{\sum_{i=1}^{k} V_i}
+    \qquad V_i = \prod_{j \lt i} C_j \qquad C_i = \frac{i}{i + 1} (1 - g_i)$$
+
+    with g the share of the scale, from `min_grade` to `max_grade`, that the label reaches; 0 past
+    the end of the list.
 
     Parameters
     ----------
@@ -209,7 +222,11 @@ def nerr10(
 ) -> Value:
     r"""NERR10: as NERR8, and the user goes on with probability p as in RBP.
 
-    $$C_i = p (1 - g_i)$$
+    $$\frac{\sum_{i=1}^{D} V_i \cdot g_i}{\sum_{i=1}^{D} V_i}
+    \qquad V_i = \prod_{j \lt i} C_j \qquad C_i = p (1 - g_i)$$
+
+    with g the share of the scale, from `min_grade` to `max_grade`, that the label reaches; 0 past
+    the end of the list, which goes on to rank D, the `depth`.
 
     Parameters
     ----------
@@ -249,7 +266,12 @@ def nerr11(
 ) -> Value:
     r"""NERR11: as NERR8, and the user goes on as in INSQ.
 
-    $$C_i = \left( \frac{i + 2T - 1}{i + 2T} \right)^2 (1 - g_i)$$
+    $$\frac{\sum_{i=1}^{D} V_i \cdot g_i}{\sum_{i=1}^{D} V_i}
+    \qquad V_i = \prod_{j \lt i} C_j
+    \qquad C_i = \left( \frac{i + 2T - 1}{i + 2T} \right)^2 (1 - g_i)$$
+
+    with g the share of the scale, from `min_grade` to `max_grade`, that the label reaches; 0 past
+    the end of the list, which goes on to rank D, the `depth`.
 
     Parameters
     ----------
@@ -289,7 +311,11 @@ def insq(
 ) -> Value:
     r"""INSQ: gain per document of a user the surer to go on the further down they are.
 
-    $$C_i = \left( \frac{i + 2T - 1}{i + 2T} \right)^2$$
+    $$\frac{\sum_{i=1}^{D} V_i \cdot g_i}{\sum_{i=1}^{D} V_i}
+    \qquad V_i = \prod_{j \lt i} C_j \qquad C_i = \left( \frac{i + 2T - 1}{i + 2T} \right)^2$$
+
+    with g the share of the scale, from `min_grade` to `max_grade`, that the label reaches; 0 past
+    the end of the list, which goes on to rank D, the `depth`.
 
     Parameters
     ----------
@@ -331,8 +357,13 @@ def inst(
 ) -> Value:
     r"""INST: as INSQ, and what the user has already gained lowers what they still hope for.
 
-    $$C_i = \left( \frac{i + T + t_i - 1}{i + T + t_i} \right)^2
+    $$\frac{\sum_{i=1}^{D} V_i \cdot g_i}{\sum_{i=1}^{D} V_i}
+    \qquad V_i = \prod_{j \lt i} C_j
+    \qquad C_i = \left( \frac{i + T + t_i - 1}{i + T + t_i} \right)^2
     \qquad t_i = T - \sum_{j \le i} g_j$$
+
+    with g the share of the scale, from `min_grade` to `max_grade`, that the label reaches; 0 past
+    the end of the list, which goes on to rank D, the `depth`.
 
     Parameters
     ----------
@@ -387,8 +418,11 @@ def bpm(
 ) -> Value:
     r"""Bejeweled player model: mean gain of a user who stops with enough gain, or at k.
 
-    $$\frac{1}{s} \sum_{i \le s} g_i
-    \qquad s = \min(k, \min \{ i : \textstyle\sum_{j \le i} g_j \ge T \})$$
+    $$\mathrm{BPM@k} = \frac{1}{s} \sum_{i \le s} g_i
+    \qquad s = \min \left( k, \min \lbrace i : \textstyle\sum_{j \le i} g_j \ge T \rbrace \right)$$
+
+    with g the share of the scale, from `min_grade` to `max_grade`, that the label reaches; 0 past
+    the end of the list.
 
     Parameters
     ----------

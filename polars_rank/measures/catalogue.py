@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any
 
 import polars as pl
 
-from polars_rank.measures.metric import REGISTER
+from polars_rank.measures.documented import described
+from polars_rank.measures.metric import REGISTER, Definition
 from polars_rank.measures.names import ALIASES
+
+SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
+    "metric": pl.String,
+    "parameters": pl.String,
+    "low": pl.Float64,
+    "high": pl.Float64,
+    "definition": pl.String,
+    "aliases": pl.List(pl.String),
+    "family": pl.String,
+    "formula": pl.String,
+    "undefined": pl.String,
+    "source": pl.String,
+}
 
 
 def metrics() -> pl.DataFrame:
@@ -22,8 +35,12 @@ def metrics() -> pl.DataFrame:
         - `metric`: its name, that of the function and of `evaluate`;
         - `parameters`: with their defaults, "@k" first for a cutoff;
         - `low`, `high`: the range of its values, null where it has no bound;
-        - `definition`: in one line;
-        - `aliases`: other names that `evaluate` understands.
+        - `definition`: in one sentence;
+        - `aliases`: other names that `evaluate` understands;
+        - `family`: what it is about, the module of the functions next to it;
+        - `formula`: in LaTeX;
+        - `undefined`: for which lists it is null, in words that follow "where"; null if for none;
+        - `source`: where it was published, or the tool that it comes from.
 
     Examples
     --------
@@ -33,31 +50,29 @@ def metrics() -> pl.DataFrame:
     aliases: dict[str, list[str]] = {name: [] for name in REGISTER}
     for alias, (name, fixed) in ALIASES.items():
         aliases[name].append(f"{alias} = {REGISTER[name](**fixed)}" if fixed else alias)
-    return pl.DataFrame(
-        [
-            {
-                "metric": name,
-                "parameters": ", ".join(map(_written, _parameters(build))),
-                "low": build.low,
-                "high": build.high,
-                "definition": inspect.getdoc(build).partition("\n")[0],  # type: ignore[union-attr]
-                "aliases": aliases[name],
-            }
-            for name, build in sorted(REGISTER.items())
-        ],
-        schema={
-            "metric": pl.String,
-            "parameters": pl.String,
-            "low": pl.Float64,
-            "high": pl.Float64,
-            "definition": pl.String,
-            "aliases": pl.List(pl.String),
-        },
-    )
+    rows = []
+    for name, build in sorted(REGISTER.items()):
+        said = described(build)
+        rows.append(
+            (
+                name,
+                ", ".join(map(_written, inspect.signature(build).parameters.values())),
+                build.low,
+                build.high,
+                said.definition,
+                aliases[name],
+                family(build),
+                said.formula or None,
+                build.undefined,
+                said.source or None,
+            )
+        )
+    return pl.DataFrame(rows, SCHEMA, orient="row")
 
 
-def _parameters(build: Any) -> list[inspect.Parameter]:
-    return list(inspect.signature(build).parameters.values())
+def family(build: Definition[...]) -> str:
+    """Return the name of the module that a metric is defined in."""
+    return build.function.__module__.rpartition(".")[2]
 
 
 def _written(parameter: inspect.Parameter) -> str:

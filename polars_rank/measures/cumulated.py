@@ -16,8 +16,9 @@ __all__ = ["g_measure", "ndcg_rel", "rndcg"]
 def g_measure(t: Terms, *, gain: Gain = linear) -> Value:
     r"""G: gains discounted by how far the gain so far lags behind the ideal list.
 
-    $$\frac{\sum_i g_i / \log_2 (2 + cost_i - \sum_{j \le i} g_j)}{\sum_{judged} g}
-    \qquad cost_i = \sum_{j \le i} \max(g_{(j)}, 1)$$
+    $$\mathrm{G} = \frac{\sum_i g_i / \log_2 (2 + \mathrm{cost}_i - \sum_{j \le i} g_j)}
+    {\sum_{\mathrm{judged}} g}
+    \qquad \mathrm{cost}_i = \sum_{j \le i} \max(g_{(j)}, 1)$$
 
     with $g_{(j)}$ the gains in ideal order, 0 past their end.
 
@@ -55,7 +56,9 @@ def g_measure(t: Terms, *, gain: Gain = linear) -> Value:
 def rndcg(t: Terms, *, gain: Gain = linear) -> Value:
     r"""R-based NDCG: mean NDCG at the cutoffs where the ideal list changes its grade.
 
-    The cutoffs: for each gain above 0 that was judged, how many judged documents have it or a
+    $$\mathrm{Rndcg} = \frac{1}{|C|} \sum_{c \in C} \mathrm{NDCG@}c$$
+
+    The cutoffs C: for each gain above 0 that was judged, how many judged documents have it or a
     higher one; and n, the number of retrieved documents, where it is more than one above the
     last of them, as in trec_eval.
 
@@ -94,7 +97,8 @@ def rndcg(t: Terms, *, gain: Gain = linear) -> Value:
 def ndcg_rel(t: Terms, *, gain: Gain = linear) -> Value:
     r"""NDCG averaged over the ranks of the documents with a gain, as AP averages precision.
 
-    $$\frac{1}{R} \left( \sum_{hits} \mathrm{NDCG@}rank + (R - hits) \cdot \mathrm{NDCG} \right)$$
+    $$\frac{1}{R} \left( \sum_{\mathrm{hits}} \mathrm{NDCG@rank}
+    + (R - \mathrm{hits}) \cdot \mathrm{NDCG} \right)$$
 
     with a hit a retrieved document with a gain above 0, and R all that were judged.
 

@@ -18,7 +18,7 @@ __all__ = ["cg", "dcg", "ideal_dcg", "ndcg"]
 def cg(t: Terms, k: int | None = None, *, gain: Gain = linear) -> Value:
     r"""Cumulative gain: what the first k documents are worth, wherever they stand.
 
-    $$\mathrm{CG@k} = \sum_{r=1}^{k} gain(label_r)$$
+    $$\mathrm{CG@k} = \sum_{r=1}^{k} \mathrm{gain}(\mathrm{label}_r)$$
 
     Returns
     -------
@@ -43,7 +43,7 @@ def cg(t: Terms, k: int | None = None, *, gain: Gain = linear) -> Value:
 def dcg(t: Terms, k: int | None = None, *, gain: Gain = linear, discount: Discount = log2) -> Value:
     r"""Discounted cumulative gain: gains weighted by how far down they stand.
 
-    $$\mathrm{DCG@k} = \sum_{r=1}^{k} gain(label_r) \cdot discount(r)$$
+    $$\mathrm{DCG@k} = \sum_{r=1}^{k} \mathrm{gain}(\mathrm{label}_r) \cdot \mathrm{discount}(r)$$
 
     Returns
     -------
@@ -77,7 +77,10 @@ def ideal_dcg(
 ) -> Value:
     r"""DCG of the ideal list: the documents by label, best first.
 
-    $$\mathrm{IDCG@k} = \sum_{i=1}^{k} gain(label_{(i)}) \cdot discount(i)$$
+    $$\mathrm{IDCG@k} = \sum_{i=1}^{k} \mathrm{gain}(\mathrm{label}_{(i)})
+    \cdot \mathrm{discount}(i)$$
+
+    with $(i)$ the i-th judged document by label, best first.
 
     Parameters
     ----------
@@ -132,7 +135,11 @@ def ndcg(
 ) -> Value:
     r"""Normalised discounted cumulative gain: DCG over the DCG of the ideal list.
 
-    $$\mathrm{NDCG@k} = \mathrm{DCG@k} / \mathrm{IDCG@k}$$
+    $$\mathrm{NDCG@k} = \frac{\mathrm{DCG@k}}{\mathrm{IDCG@k}}
+    = \frac{\sum_{r=1}^{k} \mathrm{gain}(\mathrm{label}_r) \cdot \mathrm{discount}(r)}
+    {\sum_{i=1}^{k} \mathrm{gain}(\mathrm{label}_{(i)}) \cdot \mathrm{discount}(i)}$$
+
+    with $(i)$ the i-th document of the ideal list: by label, best first.
 
     Parameters
     ----------

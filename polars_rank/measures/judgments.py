@@ -20,7 +20,7 @@ _EPSILON = 1e-5
 def judged(t: Terms, k: int | None = None, *, depth: Literal["k", "retrieved"] = "k") -> Value:
     r"""Judged: the share of the first k documents that has a label.
 
-    $$\mathrm{Judged@k} = \frac{1}{k} \sum_{r=1}^{k} judged_r$$
+    $$\mathrm{Judged@k} = \frac{1}{k} \sum_{r=1}^{k} \mathrm{judged}_r$$
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ def judged(t: Terms, k: int | None = None, *, depth: Literal["k", "retrieved"] =
 def unjudged(t: Terms, k: int | None = None) -> Value:
     r"""Unjudged: the share of the first k ranks that holds a document without a label.
 
-    $$\mathrm{Unjudged@k} = \frac{1}{k} \sum_{r=1}^{k} (1 - judged_r)$$
+    $$\mathrm{Unjudged@k} = \frac{1}{k} \sum_{r=1}^{k} (1 - \mathrm{judged}_r)$$
 
     Returns
     -------
@@ -77,7 +77,8 @@ def unjudged(t: Terms, k: int | None = None) -> Value:
 def bpref(t: Terms, *, form: Literal["min", "R"] = "min", rel: float | None = None) -> Value:
     r"""Bpref: how seldom documents judged not relevant stand above relevant ones.
 
-    $$\mathrm{bpref} = \frac{1}{R} \sum_{hits} 1 - \frac{\min(m, R)}{\min(N, R)}$$
+    $$\mathrm{bpref} = \frac{1}{R} \sum_{\mathrm{hits}}
+    \left( 1 - \frac{\min(m, R)}{\min(N, R)} \right)$$
 
     with m of the N documents judged not relevant above the hit.
 
@@ -123,7 +124,7 @@ def bpref(t: Terms, *, form: Literal["min", "R"] = "min", rel: float | None = No
 def log_bpref(t: Terms, *, floor: float = 1e-5, rel: float | None = None) -> Value:
     r"""Logarithm of bpref for each list; over lists, its geometric mean.
 
-    $$\ln \max(\mathrm{bpref}, floor)$$
+    $$\ln \max(\mathrm{bpref}, \mathrm{floor})$$
 
     Parameters
     ----------
@@ -156,8 +157,8 @@ def log_bpref(t: Terms, *, floor: float = 1e-5, rel: float | None = None) -> Val
 def inf_ap(t: Terms, *, rel: float | None = None) -> Value:
     r"""Inferred average precision: AP estimated where only a sample of the pool is judged.
 
-    $$\mathrm{infAP} = \frac{1}{R} \sum_{hits} \frac{1}{i} +
-    \frac{pool}{i} \cdot \frac{r + \epsilon}{r + m + 2 \epsilon}$$
+    $$\mathrm{infAP} = \frac{1}{R} \sum_{\mathrm{hits}} \left( \frac{1}{i} +
+    \frac{\mathrm{pool}}{i} \cdot \frac{r + \epsilon}{r + m + 2 \epsilon} \right)$$
 
     At the hit at rank i, of the documents above: r are relevant, m are judged not relevant,
     and `pool` have any label; epsilon is 0.00001.

@@ -12,6 +12,7 @@ import polars as pl
 
 from polars_rank.arguments import is_number, threshold, whole_number
 from polars_rank.errors import ArgumentError, hint
+from polars_rank.measures.documented import completed, described, displayed
 from polars_rank.measures.gain import DISCOUNTS, GAINS, mapping
 from polars_rank.measures.terms import Plain, Terms, Value, as_value, each_of, where
 
@@ -23,16 +24,10 @@ Aggregate: TypeAlias = Literal["mean", "sum", "geometric"]
 #: What begins the name of an expression inside one that was made of a metric.
 MADE_OF, SEPARATOR = "polars_rank:metric ", " & "
 
-#: Parameters that mean the same wherever they stand.
-COMMON = {
-    "k": "Cutoff, at least 1; None for the whole list.",
-    "rel": "The lowest relevant label; None for the threshold of the call.",
-    "gain": "`linear`, `exp2`, a mapping `{grade: gain}`, or a function Expr -> Expr.",
-    "discount": "`log2`, `log(base)`, `jarvelin(base)`, `reciprocal`, or a function Expr -> Expr.",
-    "max_grade": "The label that is worth 1; one above it counts as it.",
-    "min_grade": "The label that is worth 0; one below it counts as it, one between as its share.",
-    "size": "How many documents the collection has; None for the rows of the list.",
-}
+_CONVENTIONS = (
+    "The conventions of the call decide about ties, unjudged documents and undefined lists: "
+    "`pr.explain` puts them into words."
+)
 
 
 class Definition(Protocol[P]):
@@ -156,11 +151,10 @@ class Metric(pl.Expr):
         """Leave it to Markdown: the expression itself is a wall of text."""
 
     def _repr_markdown_(self) -> str:
-        """Return name, definition and formula, for a notebook."""
-        text = inspect.getdoc(self.function) or ""
-        formula = re.search(r"\$\$.*?\$\$", text, re.DOTALL)
-        what = " ".join(text.partition("\n\n")[0].split())
-        return f"`{self}`: {what}" + (f"\n\n{formula[0]}" if formula and not self.parts else "")
+        """Return name, definition, formula and parameters, for a notebook."""
+        leaves = {str(leaf): leaf for leaf in self.leaves}.values()
+        whole = [f"`{self}` is made of"] if self.parts else []
+        return "\n\n".join([*whole, *map(_shown, leaves), _CONVENTIONS])
 
     def __format__(self, specification: str) -> str:
         return format(str(self), specification)
@@ -247,7 +241,7 @@ def metric(
         def on(t: Terms, *args: P.args, **kwargs: P.kwargs) -> Value:
             return function(t, *args, **kwargs)
 
-        build.__doc__ = _documented(inspect.getdoc(function) or "", signature)
+        build.__doc__ = completed(inspect.getdoc(function) or "", signature)
         build.__signature__ = signature.replace(return_annotation=Metric)  # type: ignore[attr-defined]
         vars(build).update(
             function=function,
@@ -298,21 +292,23 @@ def _signature(function: Callable[..., Any]) -> inspect.Signature:
     return signature.replace(parameters=list(signature.parameters.values())[1:])
 
 
-def _documented(text: str, signature: inspect.Signature) -> str:
-    """Return a docstring with all parameters, those that many metrics share among them."""
-    before, heading, after = text.partition("Returns\n-------")
-    before, _, own = before.partition("Parameters\n----------\n")
-    said = dict(re.findall(r"^(\w[\w, ]*)\n((?:    .*\n|\n(?=    ))+)", own, re.MULTILINE))
-    told = {name for names in said for name in names.split(", ")}
-    entries = {name: f"    {COMMON[name]}\n" for name in signature.parameters if name not in told}
-    order = [*signature.parameters]
-    both = sorted(
-        {**said, **entries}.items(), key=lambda item: order.index(item[0].partition(",")[0])
-    )
-    if not both:
-        return text
-    section = "".join(f"{name}\n{said}" for name, said in both)
-    return f"{before}Parameters\n----------\n{section}\n{heading}{after}"
+def _shown(metric: Metric) -> str:
+    """Write down in Markdown what a metric of the catalogue is."""
+    alias = "" if metric.output_name == str(metric) else f" as `{metric.output_name}`"
+    name = f"`{metric}`{alias}"
+    if metric.definition is None:
+        return name
+    said = described(metric.definition)
+    values = {**parameters_of(metric), **metric.arguments}
+    parts = [
+        f"{name}: {said.definition}",
+        displayed(said.formula) if said.formula else "",
+        said.letters,
+        said.values,
+        "\n".join(f"- `{key} = {written(values[key])}`: {said.parameters[key]}" for key in values),
+        f"Source: {said.source}" if said.source else "",
+    ]
+    return "\n\n".join(part for part in parts if part)
 
 
 def _checked(key: str, value: Any) -> Any:

@@ -29,10 +29,12 @@ __all__ = [
 def roc_auc(t: Terms, *, rel: float | None = None) -> Value:
     r"""Area under the ROC curve of one list: how often a relevant document scores higher.
 
-    $$\mathrm{AUC} = \frac{\sum_{relevant} rank^{up} - P (P + 1) / 2}{P \cdot N}$$
+    $$\mathrm{AUC} = \frac{\sum_{\mathrm{relevant}} \mathrm{rank}^{\mathrm{up}}
+    - P (P + 1) / 2}{P \cdot N}$$
 
-    over the retrieved documents, P of them relevant and N not; rank^up counts from the lowest
-    score, tied scores sharing their mean rank, so that a tied pair counts one half.
+    over the retrieved documents, P of them relevant and N not; $\mathrm{rank}^{\mathrm{up}}$
+    counts from the lowest score, tied scores sharing their mean rank, so that a tied pair counts
+    one half.
 
     Returns
     -------
@@ -64,8 +66,11 @@ def roc_auc(t: Terms, *, rel: float | None = None) -> Value:
 def pr_auc(t: Terms, *, rel: float | None = None) -> Value:
     r"""Area under the precision-recall curve of one list, by trapezoids.
 
-    Over the retrieved documents; one point for each distinct score, from precision 1 at
-    recall 0. For the step-wise area see `average_precision`.
+    $$\sum_{b} (\rho_b - \rho_{b-1}) \cdot \frac{\pi_b + \pi_{b-1}}{2}$$
+
+    with $\rho_b$ and $\pi_b$ recall and precision, over the retrieved documents, down to the end of
+    each block b of tied scores; $\rho_0$ is 0 and $\pi_0$ is 1. For the step-wise area see
+    `average_precision`.
 
     Returns
     -------
@@ -146,7 +151,7 @@ def partial_auc(t: Terms, *, max_fpr: float = 1, rel: float | None = None) -> Va
 def pair_accuracy(t: Terms, k: int | None = None, *, rel: float | None = None) -> Value:
     r"""Pair accuracy: pairs of a relevant and another document that stand in the right order.
 
-    $$1 - \frac{\sum_{hits} (rank - hits)}{h \cdot o}$$
+    $$1 - \frac{\sum_{\mathrm{hits}} (\mathrm{rank} - \mathrm{hits})}{h \cdot o}$$
 
     over the first k documents, h of them relevant and o not.
 
@@ -176,7 +181,11 @@ def pair_accuracy(t: Terms, k: int | None = None, *, rel: float | None = None) -
 def label_ranking_average_precision(t: Terms, *, rel: float | None = None) -> Value:
     r"""Label ranking average precision: the mean precision at the score of each hit.
 
-    $$\frac{1}{h} \sum_{hits} \frac{|\{relevant: score \ge s\}|}{|\{retrieved: score \ge s\}|}$$
+    $$\mathrm{LRAP} = \frac{1}{h} \sum_{\mathrm{hits}}
+    \frac{|\lbrace \mathrm{relevant} : \mathrm{score} \ge s \rbrace|}
+    {|\lbrace \mathrm{retrieved} : \mathrm{score} \ge s \rbrace|}$$
+
+    over the h relevant documents retrieved, s the score of each.
 
     Returns
     -------
@@ -206,7 +215,8 @@ def label_ranking_average_precision(t: Terms, *, rel: float | None = None) -> Va
 def label_ranking_loss(t: Terms, *, rel: float | None = None) -> Value:
     r"""Label ranking loss: the share of pairs where the relevant document is not above.
 
-    $$\frac{|\{(hit, other): score_{hit} \le score_{other}\}|}{h \cdot o}$$
+    $$\frac{|\lbrace (\mathrm{hit}, \mathrm{other}) : \mathrm{score}_{\mathrm{hit}} \le
+    \mathrm{score}_{\mathrm{other}} \rbrace|}{h \cdot o}$$
 
     over the retrieved documents, h of them relevant and o not.
 
@@ -239,7 +249,8 @@ def label_ranking_loss(t: Terms, *, rel: float | None = None) -> Value:
 def coverage_error(t: Terms, *, rel: float | None = None) -> Value:
     r"""Coverage error: how far down the list the last hit is.
 
-    $$\max_{hits} |\{retrieved: score \ge score_{hit}\}|$$
+    $$\max_{\mathrm{hits}} |\lbrace \mathrm{retrieved}
+    : \mathrm{score} \ge \mathrm{score}_{\mathrm{hit}} \rbrace|$$
 
     Returns
     -------
@@ -263,6 +274,10 @@ def coverage_error(t: Terms, *, rel: float | None = None) -> Value:
 @metric(perfect=1, undefined="no document is relevant")
 def top_k_accuracy(t: Terms, k: int, *, rel: float | None = None) -> Value:
     r"""Top-k accuracy: 1 where a document of the highest label is among the first k.
+
+    $$\left[ \max_{r \le k} \mathrm{label}_r = \max_{\mathrm{judged}} \mathrm{label} \right]$$
+
+    which is 1 where it holds, and else 0.
 
     Parameters
     ----------

@@ -32,7 +32,8 @@ def interpolated_precision(
 ) -> Value:
     r"""Interpolated precision: the best precision at this recall or a higher one.
 
-    $$\mathrm{IPrec}(\rho) = \max \{ hits_i / i : hits_i \ge \lfloor \rho R + 0.9 \rfloor \}$$
+    $$\mathrm{IPrec}(\rho) = \max \lbrace \mathrm{hits}_i / i :
+    \mathrm{hits}_i \ge \lfloor \rho R + 0.9 \rfloor \rbrace$$
 
     Parameters
     ----------
@@ -131,7 +132,7 @@ def log_average_precision(
 ) -> Value:
     r"""Logarithm of AP for each list; over lists, the geometric mean of AP, GMAP.
 
-    $$\ln \max(\mathrm{AP}, floor)$$
+    $$\ln \max(\mathrm{AP}, \mathrm{floor})$$
 
     Parameters
     ----------
@@ -164,7 +165,7 @@ def log_average_precision(
 def yaap(t: Terms, *, rel: float | None = None) -> Value:
     r"""Yet another average precision: AP stretched to the whole line, as a logit does.
 
-    $$\ln \frac{1 + R \cdot \mathrm{AP}}{1 + R - R \cdot \mathrm{AP}}$$
+    $$\mathrm{yaap} = \ln \frac{1 + R \cdot \mathrm{AP}}{1 + R - R \cdot \mathrm{AP}}$$
 
     Returns
     -------
@@ -190,7 +191,10 @@ def yaap(t: Terms, *, rel: float | None = None) -> Value:
 def binary_g(t: Terms, *, rel: float | None = None) -> Value:
     r"""Binary G: hits discounted by the documents above them that are not relevant.
 
-    $$\frac{1}{R} \sum_{hits} \frac{1}{\log_2 (2 + rank - hits)}$$
+    $$\mathrm{binG} = \frac{1}{R} \sum_{\mathrm{hits}}
+    \frac{1}{\log_2 (2 + \mathrm{rank} - \mathrm{hits})}$$
+
+    with the rank of each relevant document retrieved, and the hits down to it.
 
     Returns
     -------

@@ -32,7 +32,7 @@ def precision(
 ) -> Value:
     r"""Precision: the share of the first k documents that is relevant.
 
-    $$\mathrm{P@k} = \frac{1}{k} \sum_{r=1}^{k} relevant_r$$
+    $$\mathrm{P@k} = \frac{1}{k} \sum_{r=1}^{k} \mathrm{relevant}_r$$
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ def precision(
 def recall(t: Terms, k: int | None = None, *, rel: float | None = None) -> Value:
     r"""Recall: the share of the relevant documents that the first k hold.
 
-    $$\mathrm{R@k} = \frac{1}{R} \sum_{r=1}^{k} relevant_r$$
+    $$\mathrm{R@k} = \frac{1}{R} \sum_{r=1}^{k} \mathrm{relevant}_r$$
 
     Returns
     -------
@@ -99,7 +99,7 @@ def recall(t: Terms, k: int | None = None, *, rel: float | None = None) -> Value
 def recall_capped(t: Terms, k: int | None = None, *, rel: float | None = None) -> Value:
     r"""Capped recall: relevant documents among the first k, of as many as k could hold.
 
-    $$\frac{1}{\min(k, R)} \sum_{r=1}^{k} relevant_r$$
+    $$\mathrm{Rcap@k} = \frac{1}{\min(k, R)} \sum_{r=1}^{k} \mathrm{relevant}_r$$
 
     Returns
     -------
@@ -124,7 +124,7 @@ def recall_capped(t: Terms, k: int | None = None, *, rel: float | None = None) -
 def relative_precision(t: Terms, k: int | None = None, *, rel: float | None = None) -> Value:
     r"""Relative precision: precision at k over the highest that R allows.
 
-    $$\frac{1}{\min(k, R)} \sum_{r=1}^{k} relevant_r$$
+    $$\frac{1}{\min(k, R)} \sum_{r=1}^{k} \mathrm{relevant}_r$$
 
     Parameters
     ----------
@@ -157,7 +157,7 @@ def relative_precision(t: Terms, k: int | None = None, *, rel: float | None = No
 def fbeta(t: Terms, k: int | None = None, *, beta: float = 1, rel: float | None = None) -> Value:
     r"""F-measure: the weighted harmonic mean of precision and recall at k.
 
-    $$F_\beta = \frac{(1 + \beta^2) \cdot hits}{\beta^2 R + k}$$
+    $$F_\beta = \frac{(1 + \beta^2) \cdot \mathrm{hits}}{\beta^2 R + k}$$
 
     Parameters
     ----------
@@ -192,7 +192,7 @@ def fbeta(t: Terms, k: int | None = None, *, beta: float = 1, rel: float | None 
 def f1(t: Terms, k: int | None = None, *, rel: float | None = None) -> Value:
     r"""F1: the harmonic mean of precision and recall at k.
 
-    $$F_1 = \frac{2 \cdot hits}{R + k}$$
+    $$F_1 = \frac{2 \cdot \mathrm{hits}}{R + k}$$
 
     Returns
     -------
@@ -215,6 +215,8 @@ def f1(t: Terms, k: int | None = None, *, rel: float | None = None) -> Value:
 @metric(perfect=1, undefined="no document is relevant")
 def hit_rate(t: Terms, k: int | None = None, *, rel: float | None = None) -> Value:
     r"""Hit rate (success): 1 where at least one of the first k documents is relevant.
+
+    $$\mathrm{Hit@k} = \max_{r \le k} \mathrm{relevant}_r$$
 
     Returns
     -------
@@ -241,8 +243,8 @@ def hit_rate(t: Terms, k: int | None = None, *, rel: float | None = None) -> Val
 def r_precision(t: Terms, *, multiple: float = 1, rel: float | None = None) -> Value:
     r"""R-precision: precision at R, the number of relevant documents, or at a multiple of it.
 
-    $$\mathrm{Rprec} = \frac{1}{c} \sum_{r=1}^{c} relevant_r
-    \qquad c = \lfloor multiple \cdot R + 0.9 \rfloor$$
+    $$\mathrm{Rprec} = \frac{1}{c} \sum_{r=1}^{c} \mathrm{relevant}_r
+    \qquad c = \lfloor \mathrm{multiple} \cdot R + 0.9 \rfloor$$
 
     Parameters
     ----------
@@ -282,7 +284,8 @@ def average_precision(
 ) -> Value:
     r"""Average precision: the mean, over relevant documents, of precision at their rank.
 
-    $$\mathrm{AP@k} = \frac{1}{R} \sum_{r=1}^{k} relevant_r \cdot \frac{hits_r}{r}$$
+    $$\mathrm{AP@k} = \frac{1}{R} \sum_{r=1}^{k} \mathrm{relevant}_r
+    \cdot \frac{\mathrm{hits}_r}{r}$$
 
     Parameters
     ----------

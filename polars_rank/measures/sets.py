@@ -29,6 +29,8 @@ __all__ = [
 def num_queries(t: Terms) -> Value:
     r"""How many lists there are: 1 for each.
 
+    $$1$$
+
     Returns
     -------
     Metric
@@ -52,6 +54,8 @@ def num_queries(t: Terms) -> Value:
 def num_retrieved(t: Terms) -> Value:
     r"""How many documents were retrieved: those with a score.
 
+    $$n = |\lbrace d : \mathrm{score}_d \ne \mathrm{null} \rbrace|$$
+
     Returns
     -------
     Metric
@@ -73,6 +77,8 @@ def num_retrieved(t: Terms) -> Value:
 @metric(high=None, aggregate="sum")
 def num_relevant(t: Terms, *, rel: float | None = None) -> Value:
     r"""How many documents are relevant, retrieved or not: R.
+
+    $$R = |\lbrace d : \mathrm{label}_d \ge \mathrm{rel} \rbrace|$$
 
     Returns
     -------
@@ -96,6 +102,8 @@ def num_relevant(t: Terms, *, rel: float | None = None) -> Value:
 def num_relevant_retrieved(t: Terms, k: int | None = None, *, rel: float | None = None) -> Value:
     r"""How many of the first k documents are relevant.
 
+    $$\mathrm{hits@k} = \sum_{r=1}^{k} \mathrm{relevant}_r$$
+
     Returns
     -------
     Metric
@@ -117,6 +125,8 @@ def num_relevant_retrieved(t: Terms, k: int | None = None, *, rel: float | None 
 @metric(high=None, aggregate="sum")
 def num_nonrelevant_judged_retrieved(t: Terms, *, rel: float | None = None) -> Value:
     r"""How many of the retrieved documents are judged not relevant: 0 <= label < threshold.
+
+    $$|\lbrace r : 0 \le \mathrm{label}_r \lt \mathrm{rel} \rbrace|$$
 
     Returns
     -------
@@ -142,7 +152,7 @@ def num_nonrelevant_judged_retrieved(t: Terms, *, rel: float | None = None) -> V
 def set_precision(t: Terms, *, rel: float | None = None) -> Value:
     r"""Set precision: the share of the retrieved documents that is relevant.
 
-    $$P = hits / n$$
+    $$\mathrm{hits} / n$$
 
     Returns
     -------
@@ -166,7 +176,7 @@ def set_precision(t: Terms, *, rel: float | None = None) -> Value:
 def set_recall(t: Terms, *, rel: float | None = None) -> Value:
     r"""Set recall: the share of the relevant documents that was retrieved.
 
-    $$R = hits / R$$
+    $$\mathrm{hits} / R$$
 
     Returns
     -------
@@ -190,7 +200,7 @@ def set_recall(t: Terms, *, rel: float | None = None) -> Value:
 def set_f(t: Terms, *, beta: float = 1, rel: float | None = None) -> Value:
     r"""Set F-measure: the weighted harmonic mean of set precision and set recall.
 
-    $$F_\beta = \frac{(1 + \beta^2) \cdot hits}{\beta^2 R + n}$$
+    $$F_\beta = \frac{(1 + \beta^2) \cdot \mathrm{hits}}{\beta^2 R + n}$$
 
     Parameters
     ----------
@@ -220,7 +230,7 @@ def set_f(t: Terms, *, beta: float = 1, rel: float | None = None) -> Value:
 def set_ap(t: Terms, *, rel: float | None = None) -> Value:
     r"""Set average precision: AP where every retrieved document stands at the last rank.
 
-    $$\mathrm{set\,AP} = hits^2 / (n R)$$
+    $$\frac{\mathrm{hits}^2}{n \cdot R}$$
 
     Returns
     -------
@@ -246,7 +256,7 @@ def set_ap(t: Terms, *, rel: float | None = None) -> Value:
 def set_relative_precision(t: Terms, *, rel: float | None = None) -> Value:
     r"""Set relative precision: relevant documents retrieved, of as many as there could be.
 
-    $$hits / \min(n, R)$$
+    $$\frac{\mathrm{hits}}{\min(n, R)}$$
 
     Returns
     -------
@@ -281,7 +291,7 @@ def utility(
 ) -> Value:
     r"""Utility: what the retrieved set is worth, a price on every right and wrong decision.
 
-    $$a \cdot tp + b \cdot fp + c \cdot fn + d \cdot tn$$
+    $$a \cdot \mathrm{tp} + b \cdot \mathrm{fp} + c \cdot \mathrm{fn} + d \cdot \mathrm{tn}$$
 
     Parameters
     ----------
@@ -314,7 +324,7 @@ def fall_out(
 ) -> Value:
     r"""Fall-out: the share of the documents that are not relevant that the first k hold.
 
-    $$fp / (fp + tn)$$
+    $$\frac{\mathrm{fp}}{\mathrm{fp} + \mathrm{tn}}$$
 
     Returns
     -------
@@ -342,7 +352,7 @@ def accuracy(
 ) -> Value:
     r"""Accuracy: the share of the documents that stand on the right side of the cutoff.
 
-    $$(tp + tn) / (tp + fp + fn + tn)$$
+    $$\frac{\mathrm{tp} + \mathrm{tn}}{\mathrm{tp} + \mathrm{fp} + \mathrm{fn} + \mathrm{tn}}$$
 
     Returns
     -------
@@ -374,7 +384,9 @@ def mcc(
 ) -> Value:
     r"""Matthews correlation of being relevant and being among the first k.
 
-    $$\frac{tp \cdot tn - fp \cdot fn}{\sqrt{(tp + fp)(tp + fn)(tn + fp)(tn + fn)}}$$
+    $$\frac{\mathrm{tp} \cdot \mathrm{tn} - \mathrm{fp} \cdot \mathrm{fn}}
+    {\sqrt{(\mathrm{tp} + \mathrm{fp})(\mathrm{tp} + \mathrm{fn})
+    (\mathrm{tn} + \mathrm{fp})(\mathrm{tn} + \mathrm{fn})}}$$
 
     Returns
     -------

@@ -21,6 +21,8 @@ __all__ = ["average_relevance_position", "pwa", "rbp", "rbp_residual", "reciproc
 def reciprocal_rank(t: Terms, k: int | None = None, *, rel: float | None = None) -> Value:
     r"""Reciprocal rank: 1 / rank of the first relevant document. Its mean is MRR.
 
+    $$\mathrm{RR@k} = \max_{r \le k} \frac{\mathrm{relevant}_r}{r}$$
+
     Returns
     -------
     Metric
@@ -52,7 +54,7 @@ def rbp(
 ) -> Value:
     r"""Rank-biased precision: a user goes on to the next document with probability p.
 
-    $$\mathrm{RBP} = (1 - p) \sum_r relevant_r \cdot p^{r - 1}$$
+    $$\mathrm{RBP} = (1 - p) \sum_{r=1}^{k} \mathrm{relevant}_r \cdot p^{r - 1}$$
 
     Parameters
     ----------
@@ -86,7 +88,7 @@ def rbp(
 def rbp_residual(t: Terms, k: int | None = None, *, p: float = 0.8) -> Value:
     r"""RBP residual: how much RBP could still grow if all that is unknown were relevant.
 
-    $$p^{\min(k, n)} + (1 - p) \sum_{r=1}^{k} unjudged_r \cdot p^{r-1}$$
+    $$p^{\min(k, n)} + (1 - p) \sum_{r=1}^{k} \mathrm{unjudged}_r \cdot p^{r-1}$$
 
     Parameters
     ----------
@@ -122,7 +124,7 @@ def rbp_residual(t: Terms, k: int | None = None, *, p: float = 0.8) -> Value:
 def average_relevance_position(t: Terms) -> Value:
     r"""Average relevance position: the mean rank of the documents, weighted by label.
 
-    $$\mathrm{ARP} = \frac{\sum_r label_r \cdot r}{\sum_r label_r}$$
+    $$\mathrm{ARP} = \frac{\sum_r \mathrm{label}_r \cdot r}{\sum_r \mathrm{label}_r}$$
 
     Returns
     -------
@@ -147,7 +149,7 @@ def average_relevance_position(t: Terms) -> Value:
 def pwa(t: Terms, k: int) -> Value:
     r"""Position-weighted average of the labels: the first rank weighs 1, the second 1/2.
 
-    $$\mathrm{PWA@k} = \frac{\sum_r label_r / r}{\sum_r 1 / r} \qquad r \le \min(k, n)$$
+    $$\mathrm{PWA@k} = \frac{\sum_r \mathrm{label}_r / r}{\sum_r 1 / r} \qquad r \le \min(k, n)$$
 
     Parameters
     ----------
