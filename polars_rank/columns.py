@@ -38,6 +38,8 @@ class _Unsaid(str):
 
 #: The column of documents, if there is one.
 DOC: str = _Unsaid("doc")
+#: The column that tells the rankings of several systems apart, if there is one.
+RUN: str = _Unsaid("run")
 
 #: Rows of a frame that the in-memory engine collects faster than the streaming one.
 _FEW_ROWS = 50_000
