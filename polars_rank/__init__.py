@@ -58,6 +58,7 @@ from polars_rank.measures.sets import *
 from polars_rank.measures.users import *
 from polars_rank.namespace import Ranking
 from polars_rank.ranking import rank
+from polars_rank.reporting import plot
 from polars_rank.reporting.curves import pr_curve, rank_curve
 from polars_rank.reporting.words import explain, explain_difference
 from polars_rank.statistics.all_pairs import compare_all
@@ -124,6 +125,7 @@ __all__ = [
     "movers",
     "overlap",
     "per_query",
+    "plot",
     "power",
     "pr_curve",
     "rank",

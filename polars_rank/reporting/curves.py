@@ -153,7 +153,7 @@ def rank_curve(
     if not cutoffs:
         message = "`ks` is empty; give at least one cutoff"
         raise ArgumentError(message)
-    curves = [_curve_of(expression) for expression in resolve(metrics)]
+    curves = [curve_of(expression) for expression in resolve(metrics)]
     at = [curve.at(k).alias(f"{curve.output_name}:{k}") for k in cutoffs for curve in curves]
     by = [*(["run"] if options.get("scores") else []), *names("by", options.get("by"))]
     free(by, ["k", "queries"])
@@ -208,7 +208,7 @@ def _curve(points: pl.LazyFrame, groups: list[str]) -> pl.LazyFrame:
     )
 
 
-def _curve_of(expression: pl.Expr) -> Metric:
+def curve_of(expression: pl.Expr) -> Metric:
     if isinstance(expression, Metric) and "k" not in expression.arguments:
         return expression
     message = (
