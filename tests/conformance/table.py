@@ -12,7 +12,7 @@ from pathlib import Path
 from polars_rank.measures.metric import REGISTER
 
 from . import test_differences
-from .pairs import PEERS
+from .pairs import PEERS, Peer
 
 PAGE = Path(__file__).parents[2] / "examples" / "peers.md"
 
@@ -61,16 +61,26 @@ PRESETS = {
 }
 
 
-def page() -> str:
-    """Return the page."""
-    tools = list(dict.fromkeys(peer.name.partition(" (")[0] for peer in PEERS))
-    cells: dict[str, dict[str, dict[str, None]]] = {name: {} for name in sorted(REGISTER)}
+def tool(peer: Peer) -> str:
+    """Return what a peer is called, whichever part of it."""
+    return peer.name.partition(" (")[0]
+
+
+def names() -> dict[str, dict[str, dict[str, None]]]:
+    """Return the names of every metric in every tool that has it."""
+    found: dict[str, dict[str, dict[str, None]]] = {name: {} for name in sorted(REGISTER)}
     for peer in PEERS:
-        tool = peer.name.partition(" (")[0]
         digits = "" if peer.tolerance == 1e-9 else f" ({peer.tolerance:.0e})".replace("e-0", "e-")
         for name in peer.pairs:
-            row = cells[peer.ours(name).function.__name__].setdefault(tool, {})
+            row = found[peer.ours(name).function.__name__].setdefault(tool(peer), {})
             row[f"`{_general(name)}`{digits}"] = None
+    return found
+
+
+def page() -> str:
+    """Return the page."""
+    tools = list(dict.fromkeys(map(tool, PEERS)))
+    cells = names()
     rows = [
         ["metric", *tools],
         ["---"] * (len(tools) + 1),

@@ -1,0 +1,126 @@
+"""Every pair in examples/coming_from.md: their code and ours are run, and give the same numbers."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import shutil
+import warnings
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+PAGE = Path(__file__).parents[1] / "examples" / "coming_from.md"
+HEAD, *SECTIONS = re.split(r"^## ", PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE)
+
+CELL = r"<td>\n\n```python\n(.*?)```\n\n</td>"
+PAIR = re.compile(CELL + CELL, re.DOTALL)
+LONGEST = 64
+
+#: What each section needs, and how many pairs have a value at the least. The heavy ones come with
+#: the extra "conformance"; without it they are left out.
+NEEDED = {
+    "ranx": "ranx",
+    "ir_measures": "ir_measures",
+    "pytrec_eval": "pytrec_eval",
+    "scikit-learn": "sklearn",
+    "torchmetrics": "torchmetrics",
+    "pandas and SciPy": "pandas",
+    "Spark's RankingMetrics": "pyspark",
+}
+#: What the page says where it is not 1e-9: computed in 32 bits.
+TOLERANCE = {"torchmetrics": 1e-6}
+#: Columns of ours that say which row it is, or count.
+KEYS = ("query", "query_id", "run", "country")
+COUNTS = ("queries", "queries_judged", "queries_retrieved")
+
+
+def blocks(text: str) -> list[str]:
+    return re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+
+
+def run(code: str, names: dict[str, Any]) -> Any:
+    """Run code as a notebook does: return the value of an expression in the last line."""
+    body = ast.parse(code).body
+    last = body.pop() if isinstance(body[-1], ast.Expr) else None
+    exec(compile(ast.Module(body, []), str(PAGE), "exec"), names)
+    return last and eval(compile(ast.Expression(last.value), str(PAGE), "eval"), names)
+
+
+def cells(value: Any, *path: str) -> Iterator[tuple[tuple[str, ...], float]]:
+    """Return all numbers of a result, each with what it is called, where it is."""
+    if isinstance(value, pl.DataFrame):
+        keys = [name for name in value.columns if name in KEYS]
+        for row in value.drop(COUNTS, strict=False).sort(keys).iter_rows(named=True):
+            called = [str(row.pop(key)) for key in keys]
+            yield from cells(row, *called)
+    elif isinstance(value, Mapping):
+        for key, each in value.items():
+            yield from cells(each, *path, str(key))
+    elif hasattr(value, "items"):  # a Series of pandas
+        yield from cells(dict(value.items()), *path)
+    elif isinstance(value, (list, tuple)):
+        for each in value:
+            yield from cells(each, *path)
+    else:
+        yield path, float(value)
+
+
+@pytest.mark.parametrize("section", SECTIONS, ids=lambda text: text.partition("\n")[0])
+def test_theirs_and_ours_are_equal(
+    section: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    title = section.partition("\n")[0]
+    tolerance = TOLERANCE.get(title, 1e-9)
+    pytest.importorskip(NEEDED[title], reason=f"{title} comes with the extra 'conformance'")
+    if title.startswith("Spark") and not (shutil.which("java") or os.environ.get("JAVA_HOME")):
+        pytest.skip("Spark runs on Java, which is not there")
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    run(blocks(HEAD)[0], names)
+    compared = 0
+    try:
+        for left, right in PAIR.findall(section):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # the peers' own
+                theirs = run(left, names)
+            ours = run(right, names)
+            if theirs is None:
+                continue
+            compared += 1
+            expected, found = list(cells(theirs)), list(cells(ours))
+            assert expected and len(expected) == len(found), left
+            if {path for path, _ in expected} == {path for path, _ in found} != {()}:
+                expected, found = sorted(expected), sorted(found)
+            for (path, value), (_, own) in zip(expected, found, strict=True):
+                assert own == pytest.approx(value, rel=tolerance, abs=1e-12), (path, left)
+    finally:
+        if "spark" in names:
+            names["spark"].stop()
+    assert compared >= 3
+
+
+def test_every_tool_has_a_section_of_pairs() -> None:
+    assert [section.partition("\n")[0] for section in SECTIONS] == [*NEEDED]
+    for section in SECTIONS:
+        pairs = PAIR.findall(section)
+        assert len(pairs) >= 4
+        assert blocks(section) == [code for pair in pairs for code in pair]
+        assert section.count("<tr><td>") == section.count("</td></tr>") - len(pairs) == len(pairs)
+        wide = [line for pair in pairs for code in pair for line in code.splitlines()]
+        assert max(map(len, wide)) <= LONGEST
+
+
+def test_only_one_tool_is_less_precise() -> None:
+    assert [*TOLERANCE] == ["torchmetrics"]
+    assert "to a relative 1e-9 (torchmetrics" in " ".join(HEAD.split())
+
+
+def test_links_are_there() -> None:
+    links = re.findall(r"\]\(([^)]+)\)", PAGE.read_text(encoding="utf-8"))
+    assert len(links) >= 3
+    assert all((PAGE.parent / link).is_file() for link in links)
