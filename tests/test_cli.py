@@ -30,7 +30,8 @@ from polars_rank.ranking import Duplicates, Ties
 
 CliRunner = pytest.importorskip("typer.testing", reason="needs the extra cli").CliRunner
 
-from polars_rank.cli.commands import app, split_names  # noqa: E402
+from polars_rank.cli.commands import app  # noqa: E402
+from polars_rank.cli.options import split_names  # noqa: E402
 
 METRICS = ["ndcg@10", "ap", "rr"]
 
@@ -133,18 +134,31 @@ def test_names_of_metrics_are_split_outside_brackets(texts: list[str], names: li
     ("arguments", "message"),
     [
         (["evaluate", "LOG", "--metrics", "ndgc@10"], "Did you mean 'ndcg'"),
-        (["evaluate", "LOG"], "`metrics` is empty"),
+        (["evaluate", "LOG"], "`--metrics` is empty"),
         (["evaluate", "LOG", "--metrics", "ap"], "more than once in a list"),
         (["evaluate", "LOG", "--metrics", "ap", "--by", "runs"], "Did you mean 'run'"),
         (["evaluate", "LOG", "--metrics", "ap", "--label", "country"], "must be numeric"),
         (["evaluate", "no.parquet", "--metrics", "ap"], "there is no file"),
         (["evaluate", "--metrics", "ap"], "give a LOG, or --qrels and --run"),
-        (["evaluate", "LOG", "--metrics", "ap", "--qrels", "q"], "give either a LOG"),
+        (["evaluate", "LOG", "--metrics", "ap", "--qrels", "q"], "there is no file 'q'"),
+        (["evaluate", "LOG", "-m", "ap", "--run", "r"], "give either a LOG or --run"),
+        (["evaluate", "--run", "r", "-m", "ap"], "--run has no judgments"),
+        (["evaluate", "--qrels", "q", "-m", "ap"], "--qrels has judgments only"),
+        (["evaluate", "LOG", "-m", "ap", "--relevant", "nan"], "`--relevant` must be"),
+        (["evaluate", "LOG", "-m", "ap", "--undefined", "two"], "`--undefined` must be one of"),
+        (["evaluate", "LOG", "-m", "ap", "--undefined", "ndgc=one"], "Did you mean"),
+        (["evaluate", "LOG", "-m", "ap", "--lable", "x"], "No such option: --lable"),
+        (["curve", "LOG", "-m", "ndcg@10"], "`--metrics` of a curve must be metrics without"),
+        (["curve", "LOG", "-m", "ndcg", "--ks", "ten"], "--ks must be whole numbers"),
+        (["curve", "LOG", "-m", "ndcg", "--kind", "pr"], "--metrics is for --kind rank"),
+        (["explain", "ndgc"], "Did you mean 'ndcg'"),
+        (["explain", "ndcg", "LOG"], "name other conventions with --versus"),
+        (["explain", "ndcg", "--format", "json"], "--format is for tables"),
+        (["explain", "ndcg", "--conventions", "no.toml"], "'no.toml' cannot be read"),
         (["evaluate", "LOG", "--metrics", "ap", "--ties", "never"], "--ties"),
-        (["evaluate", "LOG", "--metrics", "ap", "--by", "run", "--format", "parquet"], "--output"),
         (["evaluate", "LOG", "--metrics", "ap", "--by", "run", "-o", "no/a.csv"], "no directory"),
         (["convert", "out.parquet"], "give --qrels, --run, or both"),
-        (["generate", "out.parquet", "--queries", "-1"], "`queries` must be"),
+        (["generate", "out.parquet", "--queries", "-1"], "`--queries` must be"),
         (["frobnicate"], "frobnicate"),
         (["evaluate", "LOG", "-m", "ap", "--doc", "docs"], "Did you mean 'doc'"),
         (["evaluate", "LOG", "-m", "ap", "--keep", "country"], "add --per-query"),
@@ -158,7 +172,8 @@ def test_names_of_metrics_are_split_outside_brackets(texts: list[str], names: li
         ),
         (
             ["evaluate", "LOG", "-m", "ap", "--by", "run", "-o", "out.xlsx"],
-            "must end in .txt, .csv, .json, .parquet, or give --format; found 'out.xlsx'",
+            "must end in .txt, .csv, .json, .ndjson, .jsonl, .parquet, .md, .tex, or give --format; "
+            "found 'out.xlsx'",
         ),
         (["generate", "out.csv"], "the name of OUT must end in .parquet, as that is written"),
         (["convert", "out.csv", "--qrels", "q"], "the name of OUT must end in .parquet"),
@@ -319,9 +334,17 @@ def test_a_warning_is_one_line(log: Path, tmp_path: Path) -> None:
 def test_what_is_no_parquet_is_told_where_to_go(tmp_path: Path) -> None:
     path = tmp_path / "bm25.run"
     path.write_text("q1 Q0 b 1 2.0 bm25\n")
-    code, _, err = run("evaluate", path, "-m", "rr")
+    arguments = ["evaluate", path, "-m", "rr"]
+    code, _, err = run(*arguments)
     assert code == 2
-    assert f"{path} is no Parquet file; give TREC files with --run and --qrels" in err
+    assert f"{path} is a TREC run, without judgments; give them with --qrels" in err
+    path.write_text("q1 0 b 1\n")
+    assert f"{path} looks like TREC judgments; give them with --qrels" in run(*arguments)[2]
+    path.write_text("a story\n")
+    assert (
+        "is of no format that is known; say which one it is with --input-format"
+        in (run(*arguments)[2])
+    )
 
 
 def test_a_broken_csv_file_is_named(tmp_path: Path) -> None:

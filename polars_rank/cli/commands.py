@@ -1,55 +1,65 @@
-"""The commands of `polars-rank`; each is a few calls of the library."""
-# ruff: noqa: A002, B006, FBT002, TC003
-# typer reads the options off the signatures: names, defaults, lists and switches. What it reads
-# as their types must exist when the program runs.
+"""`polars-rank`: its commands, each of which is a few calls of the library."""
+# ruff: noqa: FBT002  (typer reads switches off signatures)
 
 from __future__ import annotations
 
+import sys
 from importlib.metadata import version
-from pathlib import Path
 from typing import Annotated, Any
 
-import polars as pl
 import typer
+from typer.core import TyperGroup
 
-from polars_rank import progress as bars
-from polars_rank.cli import statistics
-from polars_rank.cli.formats import choose, put, require_parquet
-from polars_rank.cli.messages import misused, one_message
-from polars_rank.cli.options import (
-    AlignOption,
-    DuplicatesOption,
-    Force,
-    FormatOption,
-    Fractional,
-    LayoutOption,
-    NegativeOption,
-    Output,
-    Progress,
-    Qrels,
-    QueriesOption,
-    Run,
-    TiesOption,
-    UndefinedOption,
-    UnjudgedOption,
-    grouped,
-    split_names,
+from polars_rank.cli import MISUSED, evaluating, making, statistics
+from polars_rank.cli.messages import say
+from polars_rank.cli.options import Debug, add
+from polars_rank.errors import RankError
+
+#: What ends the help of the program.
+_CODES = (
+    "Exit codes: 0 when all went well; 1 where a rule of check fails; 2 for wrong usage or input, "
+    "which one message on standard error explains; 70 for a fault of the program; 130 for Ctrl-C, "
+    "141 for a closed pipe, 143 for SIGTERM."
 )
-from polars_rank.cli.sources import refuse_to_replace, scan
-from polars_rank.columns import DOC
-from polars_rank.conventions import POLARS_RANK
-from polars_rank.datasets import search_log
-from polars_rank.evaluation import evaluate as means_of
-from polars_rank.evaluation import per_query as lists_of
-from polars_rank.logs.judgments import join_judgments
-from polars_rank.logs.trec import scan_qrels, scan_trec_run
-from polars_rank.measures.catalogue import metrics as catalogue
-from polars_rank.measures.names import split
+
+
+class Program(TyperGroup):
+    """The program, which ends with one message also where options cannot be read."""
+
+    def main(self, *args: Any, **options: Any) -> Any:
+        """Run a command and end the process; or return, with `standalone_mode=False`."""
+        ends = options.pop("standalone_mode", True)
+        options["standalone_mode"] = False
+        if not ends:
+            return super().main(*args, **options)
+        try:
+            code = super().main(*args, **options)
+        except RankError as error:  # of a file of options
+            say(f"Error: {error}")
+            code = MISUSED
+        except Exception as error:
+            if not hasattr(error, "format_message"):
+                raise
+            code = _explained(error)
+        sys.exit(code)
+
+
+def _explained(error: Any) -> int:
+    """Say what cannot be read of the command line; or give the help, where nothing is said."""
+    if type(error).__name__ == "NoArgsIsHelpError":
+        error.show()
+    else:
+        path = "polars-rank" if error.ctx is None else error.ctx.command_path
+        message = error.format_message().replace("Value error, ", "").rstrip(".")
+        say(f"Error: {message}. Try: {path} --help")
+    return MISUSED
+
 
 app = typer.Typer(
+    cls=Program,
     help="Ranking metrics of search and recommendation logs.",
+    epilog=_CODES,
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
 
@@ -65,178 +75,11 @@ def _options(
     _version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
     ] = False,
+    _debug: Debug = False,
 ) -> None:
     pass
 
 
-@app.command(
-    no_args_is_help=True,
-    epilog='Example: polars-rank evaluate log.parquet --metrics "ndcg@10 ap rr" --by run',
-)
-def evaluate(
-    logs: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="LOG...",
-            help="Parquet files, directories, patterns or URLs; or CSV, NDJSON, Arrow files.",
-        ),
-    ] = None,
-    metrics: Annotated[
-        list[str], typer.Option("--metrics", "-m", help='Names, as in "ndcg@10 ap rr".')
-    ] = [],
-    by: Annotated[list[str], typer.Option(help="Columns to group by.")] = [],
-    query: Annotated[list[str], typer.Option(help="Columns of the query.")] = ["query"],
-    doc: Annotated[
-        str | None, typer.Option(help='Column of the document; "" for none; doc by default.')
-    ] = None,
-    score: Annotated[
-        str, typer.Option(help='Column of the score; "-price" where lower is better.')
-    ] = "score",
-    scores: Annotated[
-        list[str], typer.Option(help="Columns of scores, each of which is a run.")
-    ] = [],
-    position: Annotated[
-        str | None, typer.Option(help="Column of the position, instead of a score; 1 is first.")
-    ] = None,
-    label: Annotated[str, typer.Option(help="Column of the label.")] = "label",
-    qrels: Qrels = [],
-    run: Run = [],
-    fractional: Fractional = False,
-    negative: NegativeOption = "unjudged",
-    conventions: Annotated[
-        str | None, typer.Option(help='Whose definitions to follow, as "trec_eval", "LightGBM".')
-    ] = None,
-    ties: TiesOption = None,
-    relevant: Annotated[
-        float | None, typer.Option(help="The lowest relevant label; 1 by default.")
-    ] = None,
-    unjudged: UnjudgedOption = None,
-    queries: QueriesOption = None,
-    undefined: UndefinedOption = None,
-    duplicates: DuplicatesOption = "error",
-    weight: Annotated[str | None, typer.Option(help="Column of each query's weight.")] = None,
-    align: AlignOption = None,
-    per_query: Annotated[bool, typer.Option("--per-query", help="One row per query.")] = False,
-    keep: Annotated[
-        list[str], typer.Option(help="With --per-query: columns of the query to keep.")
-    ] = [],
-    layout: LayoutOption = None,
-    memory: Annotated[
-        str | None, typer.Option(help='For shuffled logs: memory to sort in, as "2GB".')
-    ] = None,
-    progress: Progress = True,
-    format: FormatOption = None,
-    output: Output = None,
-    force: Force = False,
-) -> None:
-    """Evaluate a log: the mean of each metric, or a row for each query."""
-    with one_message(*(logs or [])):
-        names, groups, keys = split(" ".join(metrics)), split_names(by), split_names(query)
-        for key in keys:
-            if key in groups:
-                misused(f"--by names {key!r}, which is the query; for a row of each, --per-query")
-        shape = choose(format, output)
-        if force:
-            refuse_to_replace(output, [*(logs or []), *qrels, *run])
-        options: dict[str, Any] = {
-            "query": keys,
-            "doc": DOC if doc is None else doc or None,
-            "score": score,
-            "scores": split_names(scores) or None,
-            "position": position,
-            "label": label,
-            "conventions": conventions or POLARS_RANK,
-            "ties": ties,
-            "relevant": relevant,
-            "unjudged": unjudged,
-            "queries": queries,
-            "undefined": undefined,
-            "duplicates": duplicates,
-        }
-        if per_query:
-            if weight or align:
-                misused("--weight and --align are for means; leave them or --per-query out")
-            options["keep"] = split_names(keep)
-        else:
-            if keep:
-                misused("--keep is for rows of queries; add --per-query")
-            options |= {"weight": weight, "align": align}
-        if qrels or run:
-            if logs or not (qrels and run):
-                misused("give either a LOG, or both --qrels and --run")
-            groups = groups or ["run"]
-            judgments = scan_qrels(qrels, fractional=fractional, negative=negative)
-            log = join_judgments(scan_trec_run(run), judgments)
-        elif not logs:
-            misused("give a LOG, or --qrels and --run")
-        else:
-            log = scan(logs, query=keys, by=groups, layout=layout, memory=memory, progress=progress)
-        evaluated = lists_of if per_query else means_of
-        put(evaluated(log, names, by=groups, **options), shape, output, force=force)
-
-
-@app.command(epilog="Example: polars-rank metrics --format csv")
-def metrics(format: FormatOption = None, output: Output = None, force: Force = False) -> None:
-    """List every metric: parameters, range, definition and other names."""
-    with one_message():
-        shape = choose(format, output)
-        table = catalogue().lazy()
-        if shape in ("table", "csv"):
-            low, high = (
-                pl.col(bound).cast(pl.String).str.strip_suffix(".0") for bound in ("low", "high")
-            )
-            values = pl.format("[{}, {}]", low.fill_null("-inf"), high.fill_null("inf"))
-            others = pl.col("aliases").list.join("; ")
-            table = table.select(
-                "metric", "parameters", values.alias("range"), "definition", others
-            )
-        put(table, shape, output, force=force)
-
-
-@app.command(
-    no_args_is_help=True,
-    epilog="Example: polars-rank convert both.parquet --qrels qrels.txt --run bm25.txt",
-)
-def convert(
-    output: Annotated[Path, typer.Argument(metavar="OUT", help="The Parquet file to write.")],
-    qrels: Qrels = [],
-    run: Run = [],
-    fractional: Fractional = False,
-    negative: NegativeOption = "unjudged",
-    force: Force = False,
-) -> None:
-    """Turn TREC files into Parquet: a run, judgments, or both joined into one long table."""
-    with one_message():
-        if not (qrels or run):
-            misused("give --qrels, --run, or both")
-        require_parquet(output)
-        if force:
-            refuse_to_replace(output, [*qrels, *run])
-        frames = [
-            *([scan_trec_run(run)] if run else []),
-            *([scan_qrels(qrels, fractional=fractional, negative=negative)] if qrels else []),
-        ]
-        table = frames[0] if len(frames) == 1 else join_judgments(*frames)
-        keys = [name for name in ("run", "query") if name in table.collect_schema()]
-        put(table.sort(keys), "parquet", output, force=force)
-
-
-@app.command(no_args_is_help=True, epilog="Example: polars-rank generate log.parquet --queries 500")
-def generate(
-    output: Annotated[Path, typer.Argument(metavar="OUT", help="The Parquet file to write.")],
-    queries: Annotated[int, typer.Option(help="Number of queries.")] = 1_000,
-    docs_per_query: Annotated[int, typer.Option(help="Documents per list, in the mean.")] = 20,
-    runs: Annotated[int, typer.Option(help="Number of runs, each better than the last.")] = 2,
-    seed: Annotated[int, typer.Option(help="Another seed gives another log.")] = 0,
-    progress: Progress = True,
-    force: Force = False,
-) -> None:
-    """Generate a realistic search log, to try the other commands on."""
-    with one_message():
-        require_parquet(output)
-        log = search_log(queries, docs_per_query, runs=runs, seed=seed)
-        put(bars.watch(log) if progress else log, "parquet", output, force=force)
-
-
-for command, example in statistics.COMMANDS.items():
-    app.command(no_args_is_help=True, epilog=f"Example: {example}")(grouped(command))
+add(app, "Logs", evaluating.COMMANDS)
+add(app, "Statistics", statistics.COMMANDS)
+add(app, "Files", making.COMMANDS)

@@ -1,49 +1,55 @@
-"""What the command writes: tables for eyes, CSV, JSON and Parquet, on the screen or to a file."""
+"""What the command writes: tables to be read, and data, to pipes and files."""
 
 from __future__ import annotations
 
+import json
+import shutil
 import sys
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
-import typer
-from rich import box
-from rich.console import Console
-from rich.table import Table
+import polars as pl
+import polars.selectors as cs
 
-from polars_rank import progress as bars
+from polars_rank.cli.messages import say
+from polars_rank.cli.tables import latex, markdown, on_terminal, plain
+from polars_rank.columns import collected
 from polars_rank.errors import ArgumentError
-from polars_rank.logs.files import new_file
+from polars_rank.logs.files import new_file, temporary_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
-    import polars as pl
+Format: TypeAlias = Literal["table", "csv", "json", "ndjson", "parquet", "markdown", "latex"]
 
-Format = Literal["table", "csv", "json", "parquet"]
-
-_FORMATS: dict[str, Format] = {
+_ENDINGS: dict[str, Format] = {
     "": "table",
     ".txt": "table",
     ".csv": "csv",
     ".json": "json",
+    ".ndjson": "ndjson",
+    ".jsonl": "ndjson",
     ".parquet": "parquet",
+    ".md": "markdown",
+    ".tex": "latex",
 }
+#: JSON has no infinite numbers; JavaScript and Python read these texts as such.
+_INFINITE = {float("inf"): "Infinity", float("-inf"): "-Infinity"}
 
 
 def choose(form: Format | None, output: Path | None) -> Format:
     """Return the format that was asked for, or that the name of the output says."""
-    if form == "parquet" and output is None:
-        message = "the format parquet needs a file; name it with --output"
+    if form == "parquet" and output is None and sys.stdout.isatty():
+        message = "parquet is not for terminals; pipe it, or name a file with --output"
         raise ArgumentError(message)
     if form is not None or output is None:
         return form or "table"
     ending = output.suffix.lower()
-    if ending not in _FORMATS:
-        known = ", ".join(filter(None, _FORMATS))
+    if ending not in _ENDINGS:
+        known = ", ".join(filter(None, _ENDINGS))
         message = f"the name of --output must end in {known}, or give --format; found '{output}'"
         raise ArgumentError(message)
-    return _FORMATS[ending]
+    return _ENDINGS[ending]
 
 
 def require_parquet(output: Path) -> None:
@@ -53,63 +59,60 @@ def require_parquet(output: Path) -> None:
         raise ArgumentError(message)
 
 
-def put(result: pl.LazyFrame, shape: Format, output: Path | None, *, force: bool) -> None:
+def put(
+    result: pl.LazyFrame, form: Format | None, output: Path | None, *, force: bool = False
+) -> None:
     """Write a result to a file, or show it."""
-    if output is None:
-        _show(result.collect(engine="streaming"), shape)
-        return
-    with new_file(output, overwrite=force) as part:
-        if shape == "parquet":
-            result.sink_parquet(part, engine="streaming")
-        elif shape == "csv":
-            result.sink_csv(part, engine="streaming")
-        else:
-            rows = result.collect(engine="streaming")
-            part.write_text(_json(rows) if shape == "json" else _plain(rows), "utf-8")
-    bars.close()
-    typer.echo(f"Wrote {output}", err=True)
+    shape = choose(form, output)
+    if output is not None:
+        with new_file(output, overwrite=force) as part:
+            _write(result, shape, part)
+        say(f"Wrote {output}")
+    elif shape == "table" and sys.stdout.isatty():
+        on_terminal(collected(result))
+    else:
+        # What is written is whole, or nothing: an error comes before the first byte.
+        with temporary_folder() as folder:
+            _write(result, shape, folder / "out")
+            with (folder / "out").open("rb") as file:
+                shutil.copyfileobj(file, sys.stdout.buffer)
+        sys.stdout.buffer.flush()
 
 
-def _show(rows: pl.DataFrame, shape: Format) -> None:
-    bars.close()
-    if shape == "table" and sys.stdout.isatty():
-        table = Table(box=box.SIMPLE_HEAD)
-        for name, dtype in rows.schema.items():
-            table.add_column(name, justify="right" if dtype.is_numeric() else "left")
-        for row in _cells(rows):
-            table.add_row(*row)
-        Console().print(table)
-        return
-    text = {"table": _plain, "csv": _csv, "json": _json}[shape](rows)
-    typer.echo(text, nl=not text.endswith("\n"))
+def _write(result: pl.LazyFrame, shape: Format, path: Path) -> None:
+    if shape == "parquet":
+        result.sink_parquet(path, engine="streaming")
+    elif shape == "csv":
+        result.sink_csv(path, engine="streaming", check_extension=False)
+    elif shape == "ndjson":
+        lines = result.map_batches(_lines, schema={"line": pl.String}, streamable=True)
+        lines.sink_csv(
+            path, engine="streaming", include_header=False, quote_style="never",
+            check_extension=False,
+        )  # fmt: skip
+    else:
+        path.write_text(_TEXTS[shape](collected(result)), "utf-8")
 
 
-def _csv(rows: pl.DataFrame) -> str:
-    return rows.write_csv()
+def _json(table: pl.DataFrame) -> str:
+    return "[" + ",\n".join(_lines(table).get_column("line")) + "]\n"
 
 
-def _json(rows: pl.DataFrame) -> str:
-    return rows.write_json()
+def _lines(table: pl.DataFrame) -> pl.DataFrame:
+    """Return each row as a JSON object; of infinite numbers, Polars writes null."""
+    lines = table.write_ndjson().split("\n")[:-1]
+    infinite = table.select(cs.float().is_infinite())
+    for name in infinite.columns:
+        for index in infinite.get_column(name).arg_true():
+            row = json.loads(lines[index])
+            row[name] = _INFINITE[table.get_column(name)[index]]
+            lines[index] = json.dumps(row, ensure_ascii=False)
+    return pl.DataFrame({"line": lines}, {"line": pl.String})
 
 
-def _cells(rows: pl.DataFrame) -> Iterator[list[str]]:
-    for row in rows.iter_rows():
-        yield [
-            "" if value is None else f"{value:.6f}" if isinstance(value, float) else str(value)
-            for value in row
-        ]
-
-
-def _plain(rows: pl.DataFrame) -> str:
-    """Return a table of aligned columns, numbers to the right."""
-    lines = [rows.columns, *_cells(rows)]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    numeric = [dtype.is_numeric() for dtype in rows.dtypes]
-    return "".join(
-        "  ".join(
-            cell.rjust(width) if right else cell.ljust(width)
-            for cell, width, right in zip(line, widths, numeric, strict=True)
-        ).rstrip()
-        + "\n"
-        for line in lines
-    )
+_TEXTS: dict[Format, Callable[[pl.DataFrame], str]] = {
+    "table": plain,
+    "json": _json,
+    "markdown": markdown,
+    "latex": latex,
+}

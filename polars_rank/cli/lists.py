@@ -1,36 +1,22 @@
 """Per-query values: of a log, which is evaluated first, of a table, or moments of either."""
-# ruff: noqa: TC003  (typer reads the options off the fields, whose types must exist then)
+# ruff: noqa: TC001, TC003  (typer reads the options off the fields, whose types must exist then)
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
 
 import polars as pl
 import typer
 
+from polars_rank.cli import options as o
+from polars_rank.cli.logs import Definitions, Log, conventions_of
 from polars_rank.cli.messages import misused
-from polars_rank.cli.options import (
-    DuplicatesOption,
-    Fractional,
-    LayoutOption,
-    NegativeOption,
-    Progress,
-    Qrels,
-    QueriesOption,
-    Run,
-    TiesOption,
-    UndefinedOption,
-    UnjudgedOption,
-    split_names,
-)
-from polars_rank.cli.sources import scan, scan_table
-from polars_rank.columns import DOC, collected, schema_of
-from polars_rank.conventions import POLARS_RANK, Conventions, Undefined, named
+from polars_rank.cli.sources import scan_table
+from polars_rank.columns import collected, schema_of
+from polars_rank.conventions import Conventions
 from polars_rank.evaluation import per_query
-from polars_rank.logs.judgments import join_judgments
-from polars_rank.logs.trec import scan_qrels, scan_trec_run
 from polars_rank.measures.names import split
 from polars_rank.statistics.moments import is_moments, merge
 
@@ -48,7 +34,7 @@ class Lists:
     query: list[str]
     metrics: list[str] | None
     conventions: Conventions
-    undefined: Undefined | None
+    undefined: str | Mapping[str, str] | None
 
     @property
     def counted(self) -> dict[str, Any]:
@@ -72,69 +58,34 @@ class Lists:
 
     def held(self) -> Lists:
         """Return the lists in memory, for what reads them more than once."""
-        return Lists(**{**vars(self), "table": collected(self.table).lazy()})
+        return replace(self, table=collected(self.table).lazy())
 
 
 @dataclass(frozen=True, kw_only=True)
-class Source:
+class Source(Log, Definitions):
     """What is read: a log, which is evaluated, or per-query values; and how."""
 
     logs: Annotated[
         list[str],
         typer.Argument(
-            metavar="LOG...",
+            metavar="LOG",
             help="A log as of evaluate; or per-query values or moments of such a one.",
         ),
     ] = field(default_factory=list)
     lists: Annotated[
         list[str],
-        typer.Option(help="Per-query values, instead of a log; told by their columns, too."),
+        typer.Option(
+            help="Per-query values, instead of a log; told by their columns, too.",
+            rich_help_panel=o.INPUT,
+        ),
     ] = field(default_factory=list)
-    metrics: Annotated[
-        list[str],
-        typer.Option("--metrics", "-m", help='Names, as in "ndcg@10 ap rr".'),
-    ] = field(default_factory=list)
-    run_column: Annotated[
-        str | None, typer.Option(help='Column that tells runs apart; "" for none; run by default.')
-    ] = None
-    query: Annotated[list[str], typer.Option(help="Columns of the query; query by default.")] = (
-        field(default_factory=list)
-    )
-    doc: Annotated[
-        str | None, typer.Option(help='Column of the document; "" for none; doc by default.')
-    ] = None
-    score: Annotated[
-        str, typer.Option(help='Column of the score; "-price" where lower is better.')
-    ] = "score"
-    position: Annotated[
-        str | None, typer.Option(help="Column of the position, instead of a score; 1 is first.")
-    ] = None
-    label: Annotated[str, typer.Option(help="Column of the label.")] = "label"
-    qrels: Qrels = field(default_factory=list)
-    run: Run = field(default_factory=list)
-    fractional: Fractional = False
-    negative: NegativeOption = "unjudged"
-    conventions: Annotated[
-        str | None, typer.Option(help='Whose definitions to follow, as "trec_eval", "LightGBM".')
-    ] = None
-    ties: TiesOption = None
-    relevant: Annotated[
-        float | None, typer.Option(help="The lowest relevant label; 1 by default.")
-    ] = None
-    unjudged: UnjudgedOption = None
-    queries: QueriesOption = None
-    undefined: UndefinedOption = None
-    duplicates: DuplicatesOption = "error"
-    layout: LayoutOption = None
-    memory: Annotated[
-        str | None, typer.Option(help='For shuffled logs: memory to sort in, as "2GB".')
-    ] = None
-    progress: Progress = True
+    metrics: o.Metrics = field(default_factory=list)
+    run_column: o.RunColumn = None
 
     @property
     def files(self) -> list[str]:
         """All files that are read."""
-        return [*self.logs, *self.lists, *map(str, [*self.qrels, *self.run])]
+        return [*super().files, *self.lists]
 
     def read(
         self,
@@ -149,36 +100,32 @@ class Source:
         `kept` are columns of the query that a command needs, `metrics` those that it has reason
         to think of where none are named; `paired` is whether it compares runs.
         """
-        table = self._table()
+        source = self.opened
+        table = source._table()
         schema = schema_of(table)
-        asked = split(" ".join(self.metrics)) or [*metrics] or None
+        asked = distinct([*split(" ".join(self.metrics)), *metrics]) or None
         lists = Lists(
             table,
             self._run(schema, paired=paired),
-            split_names(by or []),
-            split_names(self.query) or ["query"],
+            o.split_names(by or []),
+            self.keys,
             asked,
-            named(self.conventions or POLARS_RANK),
-            self.undefined,
+            conventions_of(self.conventions),
+            o.undefined_of(self.undefined or []),
         )
         if not self._is_log(schema):
             self._check_evaluated(schema, asked)
-            return Lists(**{**vars(lists), "table": merge(table)}) if is_moments(schema) else lists
+            return replace(lists, table=merge(table)) if is_moments(schema) else lists
         if asked is None:
             misused('name the metrics of the log, as in --metrics "ndcg@10 ap"')
-        return Lists(**{**vars(lists), "table": self._evaluated(lists, kept)})
+        return replace(lists, table=source._evaluated(lists, kept))
 
     def _table(self) -> pl.LazyFrame:
-        trec = bool(self.qrels or self.run)
-        if [bool(self.logs), bool(self.lists), trec].count(True) != 1 or (
-            trec and not (self.qrels and self.run)
-        ):
-            misused("give one of a LOG, --lists, or both --qrels and --run")
-        if not trec:
-            return scan_table(self.lists or self.logs)
-        judgments = scan_qrels(self.qrels, fractional=self.fractional, negative=self.negative)
-        log: pl.LazyFrame = join_judgments(scan_trec_run(self.run), judgments)
-        return log
+        if self.lists and (self.logs or self.run or self.qrels):
+            misused("--lists are per-query values, instead of a log; give one of the two")
+        if self.lists or (self.logs and not self.qrels and not self.run):
+            return scan_table(self.lists or self.logs, self.input_format)
+        return self.scan()
 
     def _is_log(self, schema: pl.Schema) -> bool:
         """Return whether the rows are documents; a log may lack some column, but not all."""
@@ -189,7 +136,7 @@ class Source:
 
     def _check_evaluated(self, schema: pl.Schema, metrics: Sequence[str] | None) -> None:
         for name in _OF_LOGS:
-            if getattr(self, name) is not None:
+            if getattr(self, name) is not None and o.is_said(name):
                 misused(f"--{name} is for logs; these are per-query values")
         missing = [name for name in metrics or [] if name not in schema]
         if missing and not self.lists and not is_moments(schema):
@@ -212,29 +159,13 @@ class Source:
 
     def _evaluated(self, lists: Lists, kept: Iterable[str | None]) -> pl.LazyFrame:
         """Return the per-query values of a log."""
-        log, keys = lists.table, [*lists.groups, *lists.query]
-        if self.logs:
-            log = scan(
-                self.logs, query=lists.query, by=lists.groups, layout=self.layout,
-                memory=self.memory, progress=self.progress,
-            )  # fmt: skip
+        keys = [*lists.groups, *lists.query]
+        kept = distinct(name for name in kept if name and name not in keys)
+        choices = {**self.choices, "undefined": None}
         return per_query(
-            log,
-            lists.metrics or [],
-            by=lists.groups,
-            query=lists.query,
-            doc=DOC if self.doc is None else self.doc or None,
-            score=self.score,
-            position=self.position,
-            label=self.label,
-            ties=self.ties,
-            relevant=self.relevant,
-            unjudged=self.unjudged,
-            queries=self.queries,
-            duplicates=self.duplicates,
-            keep=distinct(name for name in kept if name and name not in keys),
-            conventions=lists.conventions,
-        )
+            self.scan(lists.groups), lists.metrics or [], by=lists.groups, keep=kept,
+            **self.columns, **choices,
+        )  # fmt: skip
 
 
 def distinct(names: Iterable[str]) -> list[str]:

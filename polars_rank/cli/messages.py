@@ -2,50 +2,120 @@
 
 from __future__ import annotations
 
+import os
+import re
+import sys
+import traceback
 import warnings
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import polars as pl
 import typer
 
 from polars_rank import progress as bars
-from polars_rank.cli import INTERRUPTED, MISUSED
+from polars_rank.cli import BROKEN_PIPE, BUG, INTERRUPTED, MISUSED
 from polars_rank.errors import ArgumentError, DataError, RankError, RankWarning
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
+
+#: Where the context of the program says whether errors are to show where they come from.
+DEBUG = "polars_rank.debug"
+
+#: A parameter as messages of the library name it: `doc`, doc=..., doc=None, doc='id', by=
+_PARAMETER = re.compile(
+    r"`(?P<name>\w+)`|\b(?P<said>\w+)="
+    r"(?P<value>\.\.\.|\[\.\.\.\]|True|None|\d+(?=\W|$)|'[^']*'|(?=[,; ]))"
+)
+#: Parameters that options are called otherwise for.
+_RENAMED = {
+    "run": ("run_column",),
+    "by": ("by", "run_column"),
+    "overwrite": ("force",),
+    "metric": ("metrics",),
+    "columns": ("columns", "slices"),
+    "a": ("conventions",),
+    "b": ("versus",),
+}
 
 
 @contextmanager
-def one_message(*files: str) -> Iterator[None]:
+def one_message(ctx: typer.Context, *files: str) -> Iterator[None]:
     """End the program with one clear message where something goes wrong; of Polars, with files."""
     try:
         with warnings.catch_warnings():
-            warnings.showwarning = _warn
+            warnings.showwarning = lambda message, category, *_, **__: _warn(ctx, message, category)
             yield
+            sys.stdout.flush()
     except BrokenPipeError:  # whoever reads our output has had enough
-        raise
-    except DataError as error:
-        _end(str(_explained(error)))
-    except RankError as error:
-        _end(str(error))
-    except (pl.exceptions.PolarsError, OSError) as error:
-        message = str(error).partition("\n\nThis error occurred")[0]
-        read = [file for file in files if file not in message]
-        _end(f"{message}; reading {', '.join(read)}" if read else message)
-    except pl.exceptions.PanicException as error:  # not an Exception
-        _end(f"Polars failed ({error}); are the files whole?")
+        _let_go_of_output()
+        raise typer.Exit(BROKEN_PIPE) from None
     except KeyboardInterrupt:
         raise typer.Exit(INTERRUPTED) from None
+    except (typer.Exit, typer.BadParameter):
+        raise
+    except (Exception, pl.exceptions.PanicException) as error:  # noqa: BLE001  (all there may be)
+        if ctx.meta.get(DEBUG):
+            bars.close()
+            traceback.print_exc()
+        message, code = _told(error, files)
+        say(f"Error: {as_options(message, ctx)}")
+        raise typer.Exit(code) from None
     finally:
         bars.close()
 
 
-def _warn(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
+def _told(error: BaseException, files: Iterable[str]) -> tuple[str, int]:
+    """Return what to say of an error, and the exit code."""
+    if isinstance(error, DataError):
+        return str(_explained(error)), MISUSED
+    if isinstance(error, RankError):
+        return str(error), MISUSED
+    if isinstance(error, (pl.exceptions.PolarsError, OSError)):
+        message = str(error).partition("\n\nThis error occurred")[0]
+        read = ", ".join(file for file in files if file not in message)
+        return f"{message}; reading {read}" if read else message, MISUSED
+    if isinstance(error, pl.exceptions.PanicException):  # not an Exception
+        return f"Polars failed ({error}); are the files whole?", MISUSED
+    fault = f"{type(error).__name__}: {error}"
+    return f"a fault of polars-rank itself, {fault}; add --debug to see where, and report it", BUG
+
+
+def as_options(message: str, ctx: typer.Context) -> str:
+    """Return a message of the library in the words of the command's options."""
+    options = {
+        each.name: max(each.opts, key=len) for each in ctx.command.params if each.name in ctx.params
+    }
+
+    def option(found: re.Match[str]) -> str:
+        name, value = found["name"] or found["said"], found["value"]
+        known = (each for each in _RENAMED.get(name, (name,)) if each in options)
+        flag = options.get(next(known, ""), "")
+        if not flag.startswith("--"):
+            return found[0]
+        if value in (None, "", "True"):
+            return f"`{flag}`" if value is None else flag
+        return f'{flag} ""' if value == "None" else f"{flag} {value.strip(chr(39) + '[]')}"
+
+    return _PARAMETER.sub(option, message)
+
+
+def say(message: str) -> None:
+    """Write a message where it is no data."""
     bars.close()
+    with suppress(OSError):  # the terminal may be closed
+        typer.echo(message, err=True)
+
+
+def misused(message: str) -> NoReturn:
+    """End the program for options that do not go together."""
+    raise ArgumentError(message)
+
+
+def _warn(ctx: typer.Context, message: Warning | str, category: type[Warning]) -> None:
     kind = "Warning" if issubclass(category, RankWarning) else category.__name__
-    typer.echo(f"{kind}: {message}", err=True)
+    say(f"{kind}: {as_options(str(message), ctx)}")
 
 
 def _explained(error: DataError) -> DataError:
@@ -55,12 +125,7 @@ def _explained(error: DataError) -> DataError:
     return error
 
 
-def _end(message: str) -> NoReturn:
-    bars.close()
-    typer.echo(f"Error: {message}", err=True)
-    raise typer.Exit(MISUSED)
-
-
-def misused(message: str) -> NoReturn:
-    """End the program for options that do not go together."""
-    raise ArgumentError(message)
+def _let_go_of_output() -> None:
+    """Let what is still to be written go nowhere, so that the end of the process is quiet."""
+    with suppress(OSError, ValueError):
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115

@@ -1,23 +1,51 @@
-"""What the command reads: Parquet logs, and tables in other formats, told by their ending."""
+"""What the command reads: tables in any format, told by their ending or their first bytes."""
 
 from __future__ import annotations
 
+import shutil
+import sys
 from glob import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import polars as pl
 
 from polars_rank.errors import ArgumentError
 from polars_rank.logs.files import find_files, scan_files
-from polars_rank.logs.lines import text_files
+from polars_rank.logs.lines import reading, text_files
 from polars_rank.logs.parquet import scan_log
+from polars_rank.logs.trec import scan_trec_run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from polars_rank.columns import Names
     from polars_rank.logs.parquet import Layout
+
+Kind: TypeAlias = Literal["parquet", "csv", "tsv", "ndjson", "ipc", "trec"]
+
+#: What stands for standard input among names of files.
+STANDARD_INPUT = "-"
+
+_ENDINGS: dict[str, Kind] = {
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".ndjson": "ndjson",
+    ".jsonl": "ndjson",
+    ".arrow": "ipc",
+    ".arrows": "ipc",
+    ".feather": "ipc",
+    ".ipc": "ipc",
+}
+_PACKED = {".gz", ".zst"}
+
+_STREAM = b"\xff\xff\xff\xff"
+_MAGIC: dict[bytes, Kind] = {b"PAR1": "parquet", b"ARROW1": "ipc", _STREAM: "ipc"}
+
+#: Bytes of a file from which its format is told.
+_GLIMPSE = 1 << 16
 
 
 def _csv(files: list[str], separator: str = ",") -> pl.LazyFrame:
@@ -36,24 +64,23 @@ def _ndjson(files: list[str]) -> pl.LazyFrame:
 
 
 def _ipc(files: list[str]) -> pl.LazyFrame:
+    if all("://" not in file and _begins(file, _STREAM) for file in files):
+        return pl.concat(pl.read_ipc_stream(file).lazy() for file in files)
     return pl.scan_ipc(files, glob=False)
 
 
-#: Readers of what is no Parquet, by the ending of a name, without the one of its compression.
-_READERS: dict[str, Callable[[list[str]], pl.LazyFrame]] = {
-    ".csv": _csv,
-    ".tsv": _tsv,
-    ".ndjson": _ndjson,
-    ".jsonl": _ndjson,
-    ".arrow": _ipc,
-    ".feather": _ipc,
-    ".ipc": _ipc,
+_READERS: dict[Kind, Callable[[list[str]], pl.LazyFrame]] = {
+    "csv": _csv,
+    "tsv": _tsv,
+    "ndjson": _ndjson,
+    "ipc": _ipc,
+    "trec": scan_trec_run,
 }
-_PACKED = {".gz", ".zst"}
 
 
 def scan(
     paths: Sequence[str],
+    kind: Kind | None = None,
     *,
     query: Names,
     by: Names,
@@ -62,8 +89,8 @@ def scan(
     progress: bool,
 ) -> pl.LazyFrame:
     """Scan a log in any format; options as of `scan_log`, for Parquet only."""
-    reader = _reader(paths)
-    if reader is None:
+    kind = kind or kind_of(paths)
+    if kind == "parquet":
         return scan_log(
             paths, query=query, by=by, layout=layout or "auto", memory=memory, progress=progress
         )
@@ -71,40 +98,38 @@ def scan(
         if value is not None:
             message = f"{option} is for Parquet logs only; found {', '.join(paths)}"
             raise ArgumentError(message)
-    return reader(text_files(paths))
+    return _READERS[kind](text_files(paths))
 
 
-def scan_table(paths: Sequence[str]) -> pl.LazyFrame:
+def scan_table(paths: Sequence[str], kind: Kind | None = None) -> pl.LazyFrame:
     """Scan a table in any format, whose rows may stand in any order."""
-    reader = _reader(paths)
-    return scan_files(find_files(paths), {}) if reader is None else reader(text_files(paths))
+    kind = kind or kind_of(paths)
+    if kind == "parquet":
+        return scan_files(find_files(paths), {})
+    return _READERS[kind](text_files(paths))
 
 
-def _reader(paths: Sequence[str]) -> Callable[[list[str]], pl.LazyFrame] | None:
-    """Return what reads the files; None for Parquet."""
-    readers = {_READERS.get(_ending(path)) for path in paths}
-    if len(readers) > 1:
+def kind_of(paths: Sequence[str]) -> Kind:
+    """Return the format of files, which must be the same for all of them."""
+    kinds = {_kind(path) for path in paths}
+    if len(kinds) > 1:
         message = f"the files of a log must be of one format; found {', '.join(paths)}"
         raise ArgumentError(message)
-    (reader,) = readers
-    if reader is None:
-        for path in paths:
-            _check_parquet(path)
-    return reader
+    return kinds.pop() if kinds else "parquet"
 
 
-def _check_parquet(path: str) -> None:
-    """Raise `ArgumentError` for a file that never was Parquet."""
-    if "://" in path or not Path(path).is_file():
-        return
-    with Path(path).open("rb") as file:
-        start = file.read(4)
-    if start[:3] != b"PAR":
-        message = (
-            f"{path} is no Parquet file; give TREC files with --run and --qrels, and other "
-            f"formats with names that end in {', '.join(_READERS)}"
-        )
+def keep_standard_input(folder: Path) -> str:
+    """Write standard input to a file in the folder, so that it can be read more than once."""
+    if sys.stdin.isatty():
+        message = "- is standard input, which is this terminal; pipe a file into the command"
         raise ArgumentError(message)
+    file = folder / "standard-input"
+    with file.open("wb") as copy:
+        shutil.copyfileobj(sys.stdin.buffer, copy)
+    if not file.stat().st_size:
+        message = "standard input is empty; pipe a file into the command"
+        raise ArgumentError(message)
+    return str(file)
 
 
 def refuse_to_replace(output: Path | None, inputs: Iterable[str | Path]) -> None:
@@ -118,11 +143,64 @@ def refuse_to_replace(output: Path | None, inputs: Iterable[str | Path]) -> None
 
 
 def _files(path: str) -> Iterable[Any]:
-    if "://" in path:
+    if "://" in path or path == STANDARD_INPUT:
         return []
     if Path(path).is_dir():
         return (file for file in Path(path).rglob("*") if file.is_file())
     return text_files(path)
+
+
+def _kind(path: str) -> Kind:
+    """Return the format of a file, a directory, a pattern or a URL."""
+    known = _ENDINGS.get(_ending(path))
+    if known is not None:
+        return known
+    if "://" in path or Path(path).is_dir():
+        return "parquet"
+    (first, *_) = text_files(path)
+    return _ENDINGS.get(_ending(first)) or _told_by_bytes(first)
+
+
+def _told_by_bytes(file: str) -> Kind:
+    with reading(file) as stream:
+        start = stream.read(_GLIMPSE)
+    for magic, kind in _MAGIC.items():
+        if start.startswith(magic):
+            return kind
+    text = start.decode("utf-8", "replace").removeprefix("\ufeff").lstrip()
+    line = text.partition("\n")[0]
+    fields = line.split()
+    if line.startswith("{"):
+        return "ndjson"
+    if len(fields) >= len(_RUN) and _is_number(fields[3]) and _is_number(fields[4]):
+        return "trec"
+    for separator, kind in (("\t", "tsv"), (",", "csv")):
+        # The last field of judgments is a number, the last name of a header is not.
+        if separator in line and not (len(fields) == len(_QRELS) and _is_number(fields[3])):
+            return kind
+    what = "looks like TREC judgments; give them with --qrels" if len(fields) == len(_QRELS) else (
+        "is of no format that is known; say which one it is with --input-format"
+    )  # fmt: skip
+    message = f"{file} {what}"
+    raise ArgumentError(message)
+
+
+#: Fields of a line of a TREC run and of judgments.
+_RUN = ("query", "iteration", "doc", "rank", "score", "run")
+_QRELS = ("query", "subtopic", "doc", "label")
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _begins(file: str, magic: bytes) -> bool:
+    with Path(file).open("rb") as stream:
+        return stream.read(len(magic)) == magic
 
 
 def _ending(path: str) -> str:

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -15,10 +14,9 @@ import typer
 
 from polars_rank.arguments import one_of
 from polars_rank.cli import FAILED
-from polars_rank.cli.formats import choose, put
+from polars_rank.cli import options as o
 from polars_rank.cli.lists import Lists, Source, distinct
-from polars_rank.cli.messages import misused, one_message
-from polars_rank.cli.options import Force, FormatOption, Output, split_names
+from polars_rank.cli.messages import misused, say
 from polars_rank.cli.sources import refuse_to_replace
 from polars_rank.logs.files import new_file
 from polars_rank.statistics.comparison import COLUMNS as COMPARED
@@ -33,15 +31,11 @@ from polars_rank.statistics.summary import COLUMNS as SUMMARIZED
 from polars_rank.statistics.summary import summarize as summarized
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
-By = Annotated[list[str] | None, typer.Option(help="Columns to group by, beside the run.")]
-Baseline = Annotated[str, typer.Option(help="The run that the others are compared with.")]
-Weight = Annotated[str | None, typer.Option(help="Column of each query's weight.")]
 Cluster = Annotated[
     list[str] | None, typer.Option(help="Columns of what was drawn instead of queries, as users.")
 ]
-Confidence = Annotated[float, typer.Option(help="How likely the interval has the true mean.")]
 IntervalOption = Annotated[Interval, typer.Option("--interval", help="The kind of interval.")]
 TestOption = Annotated[Test, typer.Option("--test", help="The test of the differences.")]
 CorrectionOption = Annotated[
@@ -52,30 +46,14 @@ Seed = Annotated[int, typer.Option(help="Another seed gives other draws.")]
 Least = Annotated[int, typer.Option(help="Slices of fewer queries are too small to tell.")]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Written:
-    """Where the result goes."""
-
-    format: FormatOption = None
-    output: Output = None
-    force: Force = False
-
-    def put(self, result: pl.LazyFrame, inputs: Iterable[str]) -> None:
-        """Write the result, or show it."""
-        shape = choose(self.format, self.output)
-        if self.force:
-            refuse_to_replace(self.output, inputs)
-        put(result, shape, self.output, force=self.force)
-
-
 def summarize(
     source: Source,
-    written: Written,
-    by: By = None,
-    weight: Weight = None,
+    written: o.Written,
+    by: o.By = None,
+    weight: o.Weight = None,
     cluster: Cluster = None,
     interval: IntervalOption = "t",
-    confidence: Confidence = 0.95,
+    confidence: o.Confidence = 0.95,
     quantiles: Annotated[
         list[str] | None, typer.Option(help='Quantiles of the values, as in "0.1 0.5".')
     ] = None,
@@ -83,26 +61,25 @@ def summarize(
     seed: Seed = 0,
 ) -> None:
     """Give the mean of each metric with its standard error and confidence interval."""
-    with one_message(*source.files):
-        clusters = split_names(cluster or [])
-        lists = source.read(by=by, kept=[weight, *clusters])
-        if interval in ("bootstrap", "studentized"):
-            lists = lists.held()
-        result = summarized(
-            lists.table, lists.metrics, by=lists.groups, query=lists.query, weight=weight,
-            cluster=clusters or None, interval=interval, confidence=confidence,
-            quantiles=[_quantile(each) for each in split_names(quantiles or [])],
-            replicates=replicates, seed=seed, **lists.counted,
-        )  # fmt: skip
-        written.put(result, source.files)
+    clusters = o.split_names(cluster or [])
+    lists = source.read(by=by, kept=[weight, *clusters])
+    if interval in ("bootstrap", "studentized"):
+        lists = lists.held()
+    result = summarized(
+        lists.table, lists.metrics, by=lists.groups, query=lists.query, weight=weight,
+        cluster=clusters or None, interval=interval, confidence=confidence,
+        quantiles=[_quantile(each) for each in o.split_names(quantiles or [])],
+        replicates=replicates, seed=seed, **lists.counted,
+    )  # fmt: skip
+    written.put(result, source.files)
 
 
 def compare(
     source: Source,
-    written: Written,
-    baseline: Baseline,
-    by: By = None,
-    weight: Weight = None,
+    written: o.Written,
+    baseline: o.Baseline,
+    by: o.By = None,
+    weight: o.Weight = None,
     cluster: Cluster = None,
     test: TestOption = "t",
     correction: CorrectionOption = "holm",
@@ -112,50 +89,48 @@ def compare(
     margin: Annotated[
         float, typer.Option(help="With a direction: to show that it is not worse by this much.")
     ] = 0.0,
-    confidence: Confidence = 0.95,
+    confidence: o.Confidence = 0.95,
     replicates: Replicates = 10_000,
     seed: Seed = 0,
 ) -> None:
     """Compare runs with a baseline, query by query: differences, intervals and p-values."""
-    with one_message(*source.files):
-        clusters = split_names(cluster or [])
-        lists = source.read(by=by, kept=[weight, *clusters], paired=True)
-        result = compared(
-            lists.table, run=str(lists.run), baseline=lists.value(baseline),
-            metrics=lists.metrics, by=_without(lists.by, [lists.run]), query=lists.query,
-            weight=weight, cluster=clusters or None, test=test, correction=correction,
-            alternative=alternative, margin=margin, confidence=confidence,
-            replicates=replicates, seed=seed, **lists.counted,
-        )  # fmt: skip
-        written.put(result, source.files)
+    clusters = o.split_names(cluster or [])
+    lists = source.read(by=by, kept=[weight, *clusters], paired=True)
+    result = compared(
+        lists.table, run=str(lists.run), baseline=lists.value(baseline),
+        metrics=lists.metrics, by=_without(lists.by, [lists.run]), query=lists.query,
+        weight=weight, cluster=clusters or None, test=test, correction=correction,
+        alternative=alternative, margin=margin, confidence=confidence,
+        replicates=replicates, seed=seed, **lists.counted,
+    )  # fmt: skip
+    written.put(result, source.files)
 
 
 def slices(
     source: Source,
-    written: Written,
-    baseline: Baseline,
+    written: o.Written,
+    baseline: o.Baseline,
     columns: Annotated[list[str], typer.Option(help="Columns whose values are slices.")],
     pairs: Annotated[
         bool, typer.Option("--pairs", help="Also pairs of values of two columns.")
     ] = False,
     least: Least = 30,
     correction: CorrectionOption = "bh",
-    confidence: Confidence = 0.95,
+    confidence: o.Confidence = 0.95,
 ) -> None:
     """Compare runs in every slice: where a difference comes from, and where it turns."""
-    with one_message(*source.files):
-        asked = split_names(columns)
-        lists = source.read(kept=asked, paired=True)
-        result = _in_slices(
-            lists, asked, baseline, pairs=pairs, least=least, correction=correction,
-            confidence=confidence,
-        )  # fmt: skip
-        written.put(result, source.files)
+    asked = o.split_names(columns)
+    lists = source.read(kept=asked, paired=True)
+    result = _in_slices(
+        lists, asked, baseline, pairs=pairs, least=least, correction=correction,
+        confidence=confidence,
+    )  # fmt: skip
+    written.put(result, source.files)
 
 
 def check(
     source: Source,
-    written: Written,
+    written: o.Written,
     rule: Annotated[
         list[str] | None, typer.Option(help='A rule, as in "ndcg@10 >= 0.4"; may repeat.')
     ] = None,
@@ -170,12 +145,12 @@ def check(
     slices: Annotated[
         list[str] | None, typer.Option(help="Columns whose values are slices.")
     ] = None,
-    by: By = None,
-    weight: Weight = None,
+    by: o.By = None,
+    weight: o.Weight = None,
     cluster: Cluster = None,
     interval: IntervalOption = "t",
     test: TestOption = "t",
-    confidence: Confidence = 0.95,
+    confidence: o.Confidence = 0.95,
     least: Least = 30,
     seed: Seed = 0,
     junit: Annotated[Path | None, typer.Option(help="Write JUnit XML to a file.")] = None,
@@ -186,7 +161,7 @@ def check(
     With --baseline, rules on a mean are about the other runs; those on difference, p_value and
     the like about the comparison; those on low, high and queries about both, and slices.
     """
-    with one_message(*source.files), ExitStack() as files:
+    with ExitStack() as files:
         given, undecided = _rules(rule or [], rules, undecided)
         read = [Rule.read(each) for each in given]
         _check_paired(read, baseline, slices)
@@ -197,7 +172,7 @@ def check(
             for path in (junit, markdown)
             if path is not None
         }
-        clusters, columns = split_names(cluster or []), split_names(slices or [])
+        clusters, columns = o.split_names(cluster or []), o.split_names(slices or [])
         lists = source.read(
             by=by, kept=[weight, *clusters, *columns], paired=baseline is not None,
             metrics=distinct(each.metric for each in read if each.metric),
@@ -233,16 +208,16 @@ def check(
             write_markdown(verdicts, reports[markdown])
     failed = verdicts.get_column("verdict").is_in(failing(undecided)).sum()
     if failed:
-        typer.echo(f"{failed} of {verdicts.height} checks failed", err=True)
+        say(f"{failed} of {verdicts.height} checks failed")
         raise typer.Exit(FAILED)
 
 
 #: The commands, with the example that their help shows.
-COMMANDS: Mapping[Callable[..., None], str] = {
-    summarize: 'polars-rank summarize log.parquet --metrics "ndcg@10 ap" --by country',
-    compare: 'polars-rank compare log.parquet --metrics "ndcg@10 rr" --baseline run1',
-    slices: "polars-rank slices log.parquet --metrics ndcg@10 --baseline run1 --columns country",
-    check: 'polars-rank check log.parquet --baseline run1 --rule "difference(ndcg@10) >= -0.01"',
+COMMANDS: o.Commands = {
+    summarize: ['polars-rank summarize log.parquet --metrics "ndcg@10 ap" --by country'],
+    compare: ['polars-rank compare log.parquet --metrics "ndcg@10 rr" --baseline run1'],
+    slices: ["polars-rank slices log.parquet --metrics ndcg@10 --baseline run1 --columns country"],
+    check: ['polars-rank check log.parquet --baseline run1 --rule "difference(ndcg@10) >= -0.01"'],
 }
 
 

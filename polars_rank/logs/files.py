@@ -71,7 +71,7 @@ def new_file(path: str | os.PathLike[str], *, overwrite: bool = False) -> Iterat
     target = Path(path)
     there = SourceError(
         f"'{target}' is there already; choose another name, or say that it may be replaced "
-        "(overwrite=True, --force)"
+        "(overwrite=True)"
     )
     if target.is_dir():
         message = f"'{target}' is a directory; name a file in it"

@@ -157,7 +157,7 @@ def _lines(file: str) -> Iterator[pl.DataFrame]:
 def _chunks(file: str) -> Iterator[bytes]:
     """Read the bytes of a file, cut where lines end, without the end of the last of them."""
     held: list[bytes] = []
-    with _reading(file) as stream:
+    with reading(file) as stream:
         while chunk := _some(stream, file):
             whole, end, rest = chunk.rpartition(b"\n")
             if end:
@@ -168,7 +168,8 @@ def _chunks(file: str) -> Iterator[bytes]:
         yield b"".join(held)
 
 
-def _reading(file: str) -> IO[bytes]:
+def reading(file: str) -> IO[bytes]:
+    """Open a local file, plain or compressed, for the bytes that were compressed."""
     try:
         with Path(file).open("rb") as plain:
             start = plain.read(8)

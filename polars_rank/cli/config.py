@@ -1,0 +1,92 @@
+"""Options from a file: [tool.polars-rank] of a pyproject.toml, or a TOML file that is named."""
+# ruff: noqa: TC002  (typer reads types off signatures, which must exist then)
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from polars_rank.cli.messages import say
+from polars_rank.errors import ArgumentError, SourceError, hint
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+#: Options that a file may hold: what a log is, and how it is to be read, whatever the command.
+KEYS = (
+    *("query", "doc", "score", "position", "label", "run_column", "weight", "cluster"),
+    *("metrics", "by", "baseline", "confidence"),
+    *("conventions", "ties", "relevant", "unjudged", "queries", "undefined", "duplicates"),
+    *("fractional", "negative", "layout", "memory", "progress"),
+)
+_TABLE = "[tool.polars-rank]"
+
+
+def from_file(ctx: typer.Context, path: Path | None) -> Path | None:
+    """Let a file say what options are that are not on the command line."""
+    if ctx.resilient_parsing:  # the shell completes
+        return path
+    file = path or _nearest()
+    if file is None:
+        return path
+    found = _checked(_table(file, named=path is not None), file)
+    own = {each.name: each for each in ctx.command.params}
+    ctx.default_map = {
+        name: _value(value, name, file, several=own[name].multiple)
+        for name, value in found.items()
+        if name in own
+    }
+    if path is None and ctx.default_map:
+        names = ", ".join(f"--{name.replace('_', '-')}" for name in ctx.default_map)
+        say(f"Options from {_TABLE} of {file}: {names}")
+    return path
+
+
+def _nearest() -> Path | None:
+    """Return the first pyproject.toml, from the working directory upwards, that has our table."""
+    here = Path.cwd()
+    files = (folder / "pyproject.toml" for folder in (here, *here.parents))
+    return next((file for file in files if file.is_file() and _table(file, named=False)), None)
+
+
+def _table(file: Path, *, named: bool) -> dict[str, Any]:
+    try:
+        found = tomllib.loads(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        message = f"the options in {str(file)!r} cannot be read: {error}"
+        raise SourceError(message) from error
+    own = found.get("tool", {}).get("polars-rank")
+    if own is None:
+        return found if named and file.name != "pyproject.toml" else {}
+    if not isinstance(own, dict):
+        message = f"{_TABLE} of {str(file)!r} must be a table of options; found {own!r}"
+        raise ArgumentError(message)
+    return own
+
+
+def _checked(table: Mapping[str, Any], file: Path) -> dict[str, Any]:
+    named = {key.replace("-", "_"): value for key, value in table.items()}
+    unknown = [key for key in named if key not in KEYS]
+    if unknown:
+        known = [key.replace("_", "-") for key in KEYS]
+        close = hint(unknown[0].replace("_", "-"), known)
+        message = (
+            f"{str(file)!r} has unknown options: {', '.join(map(repr, unknown))}.{close} There "
+            f"may be {', '.join(known)}"
+        )
+        raise ArgumentError(message)
+    return named
+
+
+def _value(value: Any, name: str, file: Path, *, several: bool) -> Any:
+    """Return a value as the command line would give it."""
+    values = value if isinstance(value, list) and several else [value]
+    if not all(isinstance(each, (str, int, float, bool)) for each in values):
+        what = "text, a number or a list of them" if several else "text or a number"
+        message = f"{name.replace('_', '-')} in {str(file)!r} must be {what}; found {value!r}"
+        raise ArgumentError(message)
+    given = [each if isinstance(each, bool) else str(each) for each in values]
+    return given if several else given[0]

@@ -1,0 +1,172 @@
+"""A log as the command reads it: files in any format, names of columns, and definitions."""
+# ruff: noqa: TC002, TC003  (typer reads the options off the fields, whose types must exist then)
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Self
+
+import polars as pl
+
+from polars_rank.cli import options as o
+from polars_rank.cli.messages import misused
+from polars_rank.cli.sources import STANDARD_INPUT, keep_standard_input, kind_of, scan, scan_table
+from polars_rank.columns import DOC, RUNS, schema_of
+from polars_rank.conventions import POLARS_RANK, Conventions, named
+from polars_rank.errors import SourceError
+from polars_rank.logs.files import temporary_folder
+from polars_rank.logs.judgments import join_judgments
+from polars_rank.logs.trec import scan_qrels
+
+
+@dataclass(frozen=True, kw_only=True)
+class Log:
+    """The files of a log and the names of its columns."""
+
+    logs: o.Logs = field(default_factory=list)
+    qrels: o.Qrels = field(default_factory=list)
+    run: o.Run = field(default_factory=list)
+    fractional: o.Fractional = False
+    negative: o.NegativeOption = "unjudged"
+    input_format: o.KindOption = None
+    config: o.Config = None
+    layout: o.LayoutOption = None
+    memory: o.Memory = None
+    query: o.Query = field(default_factory=list)
+    doc: o.Doc = None
+    score: o.Score = "score"
+    position: o.Position = None
+    label: o.Label = "label"
+    progress: o.Progress = True
+
+    @property
+    def files(self) -> list[str]:
+        """All files that are read."""
+        return [*self.logs, *map(str, [*self.qrels, *self.run])]
+
+    @property
+    def keys(self) -> list[str]:
+        """The columns of the query."""
+        return o.split_names(self.query) or ["query"]
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        """The names of the columns, for the functions of the library."""
+        return {
+            "query": self.keys,
+            "doc": DOC if self.doc is None else self.doc or None,
+            "score": self.score,
+            "position": self.position,
+            "label": self.label,
+        }
+
+    @cached_property
+    def opened(self) -> Self:
+        """The same, with a file that holds what comes from standard input, if that is read."""
+        times = self.files.count(STANDARD_INPUT)
+        if times == 0:
+            return self
+        if times > 1:
+            misused("standard input can be read only once; give - only once")
+        file = keep_standard_input(o.until_the_end(temporary_folder()))
+
+        def named(path: Any) -> Any:
+            return type(path)(file) if str(path) == STANDARD_INPUT else path
+
+        return replace(
+            self, logs=[*map(named, self.logs)], qrels=[*map(named, self.qrels)],
+            run=[*map(named, self.run)],
+        )  # fmt: skip
+
+    @property
+    def is_trec(self) -> bool:
+        """Whether runs are TREC files, which have a column of runs."""
+        if not self.logs:
+            return True
+        return bool(self.qrels) and (self.input_format or kind_of(self.logs)) == "trec"
+
+    def groups(self, by: Iterable[str] | None) -> list[str]:
+        """Return the columns to group by; of TREC files, the run if nothing is said."""
+        return o.split_names(by or []) or (["run"] if self.is_trec else [])
+
+    def scan(self, by: Iterable[str] = ()) -> pl.LazyFrame:
+        """Return the log, which will be evaluated in these groups."""
+        if not (self.logs or self.qrels or self.run):
+            misused("give a LOG, or --qrels and --run")
+        if self.logs and self.run:
+            misused("give either a LOG or --run; --qrels goes with each of them")
+        if self.run and not self.qrels:
+            misused("--run has no judgments; give them with --qrels")
+        if not (self.logs or self.run):
+            misused("--qrels has judgments only; give what was retrieved as a LOG, or with --run")
+        kind = "trec" if self.run else self.input_format or kind_of(self.logs)
+        if kind == "trec" and not self.qrels:
+            misused(f"{self.logs[0]} is a TREC run, without judgments; give them with --qrels")
+        if self.qrels:
+            return self._judged(scan_table(self.logs or [*map(str, self.run)], kind), by)
+        return scan(
+            self.logs, kind, query=self.keys, by=[*by], layout=self.layout, memory=self.memory,
+            progress=self.progress,
+        )  # fmt: skip
+
+    def _judged(self, log: pl.LazyFrame, by: Iterable[str]) -> pl.LazyFrame:
+        """Join judgments, whose columns are called and typed as those of the log."""
+        if len(self.keys) > 1:
+            misused("--qrels has one column of the query; name one with --query")
+        names = {"query": self.keys[0], "doc": self.doc or "doc", "label": self.label}
+        schema = schema_of(log)
+        ids = [names["query"], names["doc"]]
+        types: dict[Any, Any] = {name: schema[name] for name in ids if name in schema}
+        judgments = scan_qrels(self.qrels, fractional=self.fractional, negative=self.negative)
+        runs = [name for name in by if name.lower() in RUNS]
+        joined: pl.LazyFrame = join_judgments(
+            log, judgments.rename(names).cast(types), by=runs or None, query=names["query"],
+            doc=names["doc"], score=self.position or self.score.removeprefix("-"),
+            label=names["label"],
+        )  # fmt: skip
+        return joined
+
+
+@dataclass(frozen=True, kw_only=True)
+class Definitions:
+    """Whose definitions are followed, and what is said otherwise."""
+
+    conventions: o.ConventionsOption = None
+    ties: o.TiesOption = None
+    relevant: o.Relevant = None
+    unjudged: o.UnjudgedOption = None
+    queries: o.QueriesOption = None
+    undefined: o.UndefinedOption = None
+    duplicates: o.DuplicatesOption = "error"
+
+    @property
+    def choices(self) -> dict[str, Any]:
+        """The definitions, for the functions of the library."""
+        return {
+            "conventions": conventions_of(self.conventions),
+            "ties": self.ties,
+            "relevant": self.relevant,
+            "unjudged": self.unjudged,
+            "queries": self.queries,
+            "undefined": o.undefined_of(self.undefined or []),
+            "duplicates": self.duplicates,
+        }
+
+
+def conventions_of(text: str | None) -> Conventions:
+    """Return conventions by the name of a preset, or those of a TOML file.
+
+    A file has the fields of `Conventions`, and may have `base`, a preset that they change.
+    """
+    if text is None or not text.lower().endswith(".toml"):
+        return named(text or POLARS_RANK)
+    try:
+        found = tomllib.loads(Path(text).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        message = f"the conventions in {text!r} cannot be read: {error}"
+        raise SourceError(message) from error
+    return named(found.pop("base", POLARS_RANK)).but(**{"name": Path(text).stem, **found})
