@@ -84,7 +84,7 @@ def page() -> str:
         ])
         for name, title in FAMILIES.items()
     ]  # fmt: skip
-    return "\n\n".join([HEAD + "\n" + index, *sections]) + "\n"
+    return "\n\n".join([HEAD.strip(), "## Index", index, *sections]) + "\n"
 
 
 def ties(name: str) -> str:
