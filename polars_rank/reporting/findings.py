@@ -87,12 +87,14 @@ def findings(
         query=query, doc=doc, score=score, label=label, position=position, scores=scores, by=by
     )
     log, columns = request.columns(frame)
-    return found_in(log, columns, relevant)
+    return found_in(log, columns, relevant, columns.by)
 
 
-def found_in(log: pl.LazyFrame, columns: Columns, relevant: float) -> pl.LazyFrame:
-    """Return the findings on a log whose columns are known."""
-    lists = _by_list(log, columns, relevant)
+def found_in(
+    log: pl.LazyFrame, columns: Columns, relevant: float, groups: Sequence[str]
+) -> pl.LazyFrame:
+    """Return the findings on a log whose columns are known, by some of its key columns."""
+    lists = _by_list(log, columns, relevant, groups)
     sums = [name for name in _SUMS if name in lists.collect_schema()]
     found = [
         *(pl.col(name).cast(pl.Int64).sum() for name in sums),
@@ -105,7 +107,6 @@ def found_in(log: pl.LazyFrame, columns: Columns, relevant: float) -> pl.LazyFra
         (pl.col("hits") == 0).sum().cast(pl.Int64).alias("barren_lists"),
         (pl.col("retrieved") == 0).sum().cast(pl.Int64).alias("unretrieved_lists"),
     ]
-    groups = [*columns.by]
     table = lists.group_by(groups).agg(found).sort(groups) if groups else lists.select(found)
     retrieved = pl.when(pl.col("retrieved") > 0).then("retrieved")
     return table.with_columns(
@@ -114,10 +115,9 @@ def found_in(log: pl.LazyFrame, columns: Columns, relevant: float) -> pl.LazyFra
     ).select(*groups, *(name for name in _ORDER if name in {*sums, *_DERIVED}))
 
 
-def label_counts(log: pl.LazyFrame, columns: Columns) -> pl.LazyFrame:
+def label_counts(log: pl.LazyFrame, columns: Columns, groups: Sequence[str]) -> pl.LazyFrame:
     """Return how often each label stands in the log, by group: `label` and `rows`."""
     label = pl.col(columns.label).alias(OWN + "label")
-    groups = [*columns.by]
     counted = log.select(*groups, label).group_by([*groups, OWN + "label"]).agg(pl.len())
     return counted.sort([*groups, OWN + "label"], nulls_last=True).select(
         *groups, label=pl.col(OWN + "label"), rows=pl.col("len").cast(pl.Int64)
@@ -141,7 +141,9 @@ _ORDER = (
 )
 
 
-def _by_list(log: pl.LazyFrame, columns: Columns, relevant: float) -> pl.LazyFrame:
+def _by_list(
+    log: pl.LazyFrame, columns: Columns, relevant: float, groups: Sequence[str]
+) -> pl.LazyFrame:
     """Return a row for each list with its counts."""
     score, label = columns.number(columns.score), columns.number(columns.label)
     number, keys = number_column(columns.keys), columns.keys
@@ -169,7 +171,7 @@ def _by_list(log: pl.LazyFrame, columns: Columns, relevant: float) -> pl.LazyFra
     for doc in known:
         counts["null_doc"] = row & doc.is_null()
     return log.group_by(keys, maintain_order=True).agg(
-        *(pl.col(name).first() for name in columns.by if name not in keys),
+        *(pl.col(name).first() for name in groups if name not in keys),
         *(count.sum().alias(name) for name, count in counts.items()),
         *((doc.count() - doc.drop_nulls().n_unique()).alias("repeated") for doc in known),
     )
