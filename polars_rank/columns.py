@@ -213,6 +213,11 @@ def framed(plan: Callable[Concatenate[pl.LazyFrame, P], pl.LazyFrame]) -> Framed
     return cast("Framed[P]", function)
 
 
+def any_table(function: Callable[Concatenate[Any, P], Any]) -> Framed[P]:
+    """Tell type checkers what comes out of a function of any table that ends in `same_kind`."""
+    return cast("Framed[P]", function)
+
+
 def same_kind(frame: Any, plan: Callable[[pl.LazyFrame], pl.LazyFrame]) -> Any:
     """Run a lazy plan on any table: LazyFrame in, LazyFrame out; otherwise a DataFrame."""
     if isinstance(frame, pl.LazyFrame):

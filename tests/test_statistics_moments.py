@@ -174,3 +174,11 @@ def test_streams_in_flat_memory():
     )
     assert "group-by" in plan
     assert "in-memory-map" not in plan
+
+
+def test_one_table_of_any_kind_is_merged() -> None:
+    lists = pl.DataFrame({"day": [1, 1, 2], "query": [1, 2, 3], "rr": [1.0, 0.5, 0.0]})
+    parts = pr.moments(lists, by="day")
+    expected = pr.merge([parts])
+    for table in (parts, parts.to_arrow(), parts.to_pandas(use_pyarrow_extension_array=True)):
+        assert_frame_equal(pr.merge(table), expected, check_dtypes=False)

@@ -10,7 +10,7 @@ import polars as pl
 
 from polars_rank.aggregation import grouped
 from polars_rank.arguments import share
-from polars_rank.columns import OWN, Names, same_kind, schema_of
+from polars_rank.columns import OWN, Names, any_table, same_kind, schema_of
 from polars_rank.conventions import POLARS_RANK, Conventions
 from polars_rank.errors import ArgumentError, DataError
 from polars_rank.statistics.intervals import stats
@@ -37,6 +37,7 @@ COLUMNS = (
 _RUNS, _LISTS, _SHARE, _REPEATS = (OWN + name for name in ("runs", "lists", "share", "repeats"))
 
 
+@any_table
 def compare_all(
     lists: Any,
     *,

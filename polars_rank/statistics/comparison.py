@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import polars as pl
 
 from polars_rank.arguments import number, one_of, share, whole_number
-from polars_rank.columns import OWN, Names, same_kind, schema_of
+from polars_rank.columns import OWN, Names, any_table, same_kind, schema_of
 from polars_rank.conventions import POLARS_RANK, Conventions
 from polars_rank.errors import ArgumentError, DataError, RankWarning, SchemaError
 from polars_rank.statistics import sums
@@ -59,6 +59,7 @@ _ERROR, _NULL, _OF_BASELINE = OWN + "error", OWN + "null", OWN + "of baseline"
 _IS_BASELINE, _PLACE = OWN + "is baseline", OWN + "place"
 
 
+@any_table
 def compare(
     lists: Any,
     *,

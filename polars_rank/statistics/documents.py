@@ -8,7 +8,7 @@ import polars as pl
 
 from polars_rank.aggregation import grouped, ratio
 from polars_rank.arguments import whole_number
-from polars_rank.columns import OWN, Names, check_there, names, same_kind, schema_of
+from polars_rank.columns import OWN, Names, any_table, check_there, names, same_kind, schema_of
 from polars_rank.conventions import POLARS_RANK
 from polars_rank.errors import ArgumentError
 from polars_rank.evaluation import evaluate, per_query
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _OTHER, _PLACE = OWN + "other", OWN + "place"
 
 
+@any_table
 def movers(
     frame: Any,
     /,
@@ -164,6 +165,7 @@ def _most(
     )
 
 
+@any_table
 def churn(
     frame: Any,
     *,
@@ -287,6 +289,7 @@ def _same_top(
     )
 
 
+@any_table
 def headroom(
     frame: Any,
     /,

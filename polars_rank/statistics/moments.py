@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import polars as pl
 
-from polars_rank.columns import OWN, Names, lazy, names, same_kind, schema_of
+from polars_rank.columns import OWN, Names, any_table, lazy, names, same_kind, schema_of
 from polars_rank.conventions import POLARS_RANK, Conventions
 from polars_rank.errors import ArgumentError, DataError, SchemaError, SourceError
 from polars_rank.statistics import sums
@@ -28,8 +28,9 @@ from polars_rank.statistics.lists import (
 from polars_rank.statistics.pairs import PAIRED, Pairs
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
+    from polars_rank.columns import Table
     from polars_rank.conventions import Undefined
     from polars_rank.evaluation import Metrics
 
@@ -52,6 +53,7 @@ SEPARATOR = " "
 VALUES, QUERY_KEYS = "values", "query_keys"
 
 
+@any_table
 def moments(
     lists: Any,
     metrics: Metrics | None = None,
@@ -159,6 +161,12 @@ def moments(
     return same_kind(lists, plan)
 
 
+@overload
+def merge(tables: pl.LazyFrame | Iterable[pl.LazyFrame]) -> pl.LazyFrame: ...
+@overload
+def merge(tables: Table | Iterable[Table]) -> pl.DataFrame: ...
+@overload
+def merge(tables: Iterable[pl.LazyFrame | Table]) -> pl.LazyFrame | pl.DataFrame: ...
 def merge(tables: Any) -> Any:
     """Merge moments of parts into the moments of the whole.
 
@@ -195,7 +203,7 @@ def merge(tables: Any) -> Any:
     >>> pr.summarize(pr.merge(pr.moments(lists, by="day")), interval="none")["mean"].item()
     0.5
     """
-    single = isinstance(tables, (pl.LazyFrame, pl.DataFrame))
+    single = isinstance(tables, pl.LazyFrame) or hasattr(tables, "__arrow_c_stream__")
     parts = [tables] if single or not hasattr(tables, "__iter__") else list(tables)
     if not parts:
         message = "there are no moments to merge; give at least one table"
@@ -273,7 +281,7 @@ def scan_moments(source: str | Path | Sequence[str | Path]) -> pl.LazyFrame:
         raise SourceError(message)
     for file in files:
         _check_format(file)
-    return merge([pl.scan_parquet(file) for file in files])  # type: ignore[no-any-return]
+    return merge([pl.scan_parquet(file) for file in files])
 
 
 def _files(path: Path) -> list[Path]:

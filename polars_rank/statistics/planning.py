@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import polars as pl
 
 from polars_rank.arguments import one_of, positive, share
-from polars_rank.columns import OWN, Names, same_kind, schema_of
+from polars_rank.columns import OWN, Names, any_table, same_kind, schema_of
 from polars_rank.conventions import POLARS_RANK, Conventions
 from polars_rank.errors import DataError
 from polars_rank.statistics import sums
@@ -28,6 +28,7 @@ COLUMNS = ("metric", "queries", "difference", "std", "target", "power", "needed"
 _AGGREGATE = OWN + "aggregate"
 
 
+@any_table
 def power(
     lists: Any,
     *,

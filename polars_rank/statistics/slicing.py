@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from polars_rank.arguments import share, whole_number
-from polars_rank.columns import OWN, Names, check_there, names, same_kind, schema_of
+from polars_rank.columns import OWN, Names, any_table, check_there, names, same_kind, schema_of
 from polars_rank.conventions import POLARS_RANK, Conventions
 from polars_rank.errors import ArgumentError
 from polars_rank.statistics.comparison import against_baseline, result_of, tested
@@ -28,6 +28,7 @@ _SLICE, _COUNTED = OWN + "slice", DIFFERENCE + "counted"
 _BETWEEN = " & "
 
 
+@any_table
 def slices(
     lists: Any,
     metric: str | pl.Expr,

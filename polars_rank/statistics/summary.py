@@ -9,7 +9,7 @@ import polars as pl
 
 from polars_rank.aggregation import ratio
 from polars_rank.arguments import one_of, share, whole_number
-from polars_rank.columns import OWN, Names, names, same_kind, schema_of
+from polars_rank.columns import OWN, Names, any_table, names, same_kind, schema_of
 from polars_rank.conventions import POLARS_RANK, Conventions
 from polars_rank.errors import ArgumentError, RankWarning
 from polars_rank.statistics import sums
@@ -47,6 +47,7 @@ _RESAMPLED = ("bootstrap", "studentized")
 _FEW = 30
 
 
+@any_table
 def summarize(
     lists: Any,
     metrics: Metrics | None = None,
