@@ -24,7 +24,7 @@ OWN = "polars_rank:"
 #: Names of columns, in small letters, that tell the rankings of several systems apart.
 RUNS = frozenset({"run", "run_id", "runid", "model", "system", "variant", "ranker", "experiment"})
 #: Names of columns, in small letters, that hold ids of documents.
-_IDS = frozenset({
+IDS = frozenset({
     *("docid", "doc_id", "docno", "document", "document_id", "documentid", "passage_id", "pid"),
     *("item", "item_id", "itemid", "product", "product_id", "sku", "asin", "url", "object_id"),
 })  # fmt: skip
@@ -97,7 +97,7 @@ class Columns:
             raise ArgumentError(message)
         looks = RUNS
         if doc is DOC and doc not in schema:
-            doc, looks = None, RUNS | _IDS
+            doc, looks = None, RUNS | IDS
         wanted = {
             "query": queries,
             "by": groups,

@@ -83,11 +83,9 @@ def curve(
     written.spare(log.files)
     if kind == "pr":
         _check_of_points(metrics, scores)
-        agreed = conventions_of(definitions.conventions).but(relevant=definitions.relevant)
+        relevant = definitions.agreed.relevant
         rows = log.scan(groups)
-        found = pr_curve(
-            rows, by=groups, score=log.score, label=log.label, relevant=agreed.relevant
-        )
+        found = pr_curve(rows, by=groups, score=log.score, label=log.label, relevant=relevant)
     else:
         found = rank_curve(
             log.scan(groups), split(" ".join(metrics)), [*map(_whole, o.split_names(ks))]

@@ -101,12 +101,12 @@ class Source(Log, Definitions):
         to think of where none are named; `paired` is whether it compares runs.
         """
         source = self.opened
-        table = source._table()
+        table = source.table()
         schema = schema_of(table)
         asked = distinct([*split(" ".join(self.metrics)), *metrics]) or None
         lists = Lists(
             table,
-            self._run(schema, paired=paired),
+            self.run_of(schema, paired=paired),
             o.split_names(by or []),
             self.keys,
             asked,
@@ -120,12 +120,13 @@ class Source(Log, Definitions):
             misused('name the metrics of the log, as in --metrics "ndcg@10 ap"')
         return replace(lists, table=source._evaluated(lists, kept))
 
-    def _table(self) -> pl.LazyFrame:
+    def table(self) -> pl.LazyFrame:
+        """Return what was given as it stands, whose rows may be in any order."""
         if self.lists and (self.logs or self.run or self.qrels):
             misused("--lists are per-query values, instead of a log; give one of the two")
-        if self.lists or (self.logs and not self.qrels and not self.run):
-            return scan_table(self.lists or self.logs, self.input_format)
-        return self.scan()
+        if self.lists:
+            return scan_table(self.lists, self.input_format)
+        return self.scan_as_is()
 
     def _is_log(self, schema: pl.Schema) -> bool:
         """Return whether the rows are documents; a log may lack some column, but not all."""
@@ -146,7 +147,8 @@ class Source(Log, Definitions):
                 "the columns of a log with --score and --label, those of values with --metrics"
             )
 
-    def _run(self, schema: pl.Schema, *, paired: bool) -> str | None:
+    def run_of(self, schema: pl.Schema, *, paired: bool = False) -> str | None:
+        """Return the column of runs; where runs are compared, there must be one."""
         column = "run" if self.run_column is None else self.run_column
         if column in schema:
             return column

@@ -14,7 +14,14 @@ import polars as pl
 
 from polars_rank.cli import options as o
 from polars_rank.cli.messages import misused
-from polars_rank.cli.sources import STANDARD_INPUT, keep_standard_input, kind_of, scan, scan_table
+from polars_rank.cli.sources import (
+    STANDARD_INPUT,
+    Kind,
+    keep_standard_input,
+    kind_of,
+    scan,
+    scan_table,
+)
 from polars_rank.columns import DOC, RUNS, schema_of
 from polars_rank.conventions import POLARS_RANK, Conventions, named
 from polars_rank.errors import SourceError
@@ -95,6 +102,21 @@ class Log:
 
     def scan(self, by: Iterable[str] = ()) -> pl.LazyFrame:
         """Return the log, which will be evaluated in these groups."""
+        kind = self._checked()
+        if self.qrels:
+            return self._judged(scan_table(self.logs or [*map(str, self.run)], kind), by)
+        return scan(
+            self.logs, kind, query=self.keys, by=[*by], layout=self.layout, memory=self.memory,
+            progress=self.progress,
+        )  # fmt: skip
+
+    def scan_as_is(self) -> pl.LazyFrame:
+        """Return the log with its rows in the order in which they stand."""
+        kind = self._checked()
+        return self.scan() if self.qrels else scan_table(self.logs, kind)
+
+    def _checked(self) -> Kind:
+        """Return the format of the files, of which there must be those that belong together."""
         if not (self.logs or self.qrels or self.run):
             misused("give a LOG, or --qrels and --run")
         if self.logs and self.run:
@@ -106,12 +128,7 @@ class Log:
         kind = "trec" if self.run else self.input_format or kind_of(self.logs)
         if kind == "trec" and not self.qrels:
             misused(f"{self.logs[0]} is a TREC run, without judgments; give them with --qrels")
-        if self.qrels:
-            return self._judged(scan_table(self.logs or [*map(str, self.run)], kind), by)
-        return scan(
-            self.logs, kind, query=self.keys, by=[*by], layout=self.layout, memory=self.memory,
-            progress=self.progress,
-        )  # fmt: skip
+        return kind
 
     def _judged(self, log: pl.LazyFrame, by: Iterable[str]) -> pl.LazyFrame:
         """Join judgments, whose columns are called and typed as those of the log."""
@@ -142,6 +159,13 @@ class Definitions:
     queries: o.QueriesOption = None
     undefined: o.UndefinedOption = None
     duplicates: o.DuplicatesOption = "error"
+
+    @property
+    def agreed(self) -> Conventions:
+        """The conventions with what is said otherwise."""
+        rest = ("conventions", "duplicates")
+        choices = {name: value for name, value in self.choices.items() if name not in rest}
+        return conventions_of(self.conventions).but(**choices)
 
     @property
     def choices(self) -> dict[str, Any]:

@@ -14,7 +14,7 @@ import typer
 
 from polars_rank.cli.config import from_file
 from polars_rank.cli.formats import Format, choose, put
-from polars_rank.cli.messages import DEBUG, one_message, say
+from polars_rank.cli.messages import DEBUG, as_options, one_message, say
 from polars_rank.cli.sources import Kind, refuse_to_replace
 from polars_rank.conventions import PRESETS, Queries, Unjudged
 from polars_rank.errors import ArgumentError, hint
@@ -314,6 +314,11 @@ def grouped(function: Callable[..., None]) -> Callable[..., None]:
 def until_the_end(resource: AbstractContextManager[Any]) -> Any:
     """Enter a context that is left when the command ends."""
     return _RUNNING.get().with_resource(resource)
+
+
+def in_options(message: str) -> str:
+    """Return a message of the library in the words of the options of this command."""
+    return as_options(message, _RUNNING.get())
 
 
 def is_said(name: str) -> bool:

@@ -1,0 +1,260 @@
+"""The command that looks at a log before any long run: what it holds, and what would be an error.
+
+Rows at fault are counted, not raised. Lists are aggregated as they come, in flat memory.
+"""
+# ruff: noqa: TC001  (typer reads the options off the signatures)
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import polars as pl
+
+from polars_rank.cli import options as o
+from polars_rank.cli.logs import Log
+from polars_rank.columns import IDS, RUNS, schema_of
+from polars_rank.errors import RankError, hint
+from polars_rank.evaluation import Request
+from polars_rank.logs.parquet import find_layout
+from polars_rank.reporting.findings import found_in, label_counts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+#: Names of columns, in small letters, that often have a part in a log.
+_ALIKE = {
+    "query": {"qid", "query_id", "queryid", "topic", "topic_id", "user", "user_id", "session_id"},
+    "doc": IDS,
+    "score": {"prediction", "pred", "y_pred", "similarity", "sim", "relevance_score", "logit"},
+    "position": {"rank", "pos", "place"},
+    "label": {"relevance", "rel", "grade", "judgment", "target", "y_true", "click", "clicked"},
+    "run_column": RUNS,
+}
+#: Labels of more values than this are told by their range, and of more runs only the first.
+_LABELS = _RUNS = 12
+#: Rows at fault, and what can be done.
+_FAULTS = {
+    "null_query": "drop them, or give them an id",
+    "null_doc": 'drop them, or say --doc ""',
+    "bad_score": "NaN or infinite; use null for a document that was not retrieved",
+    "bad_label": "NaN or infinite; use null for a document that nobody judged",
+    "repeated": "documents that a list has already; say --duplicates max or first",
+}
+_LAYOUTS = {
+    "sorted": "streams in flat memory",
+    "adjacent": "streams in flat memory, but for 8 bytes a list",
+    "shuffled": "is sorted on disk first, in as much memory as --memory says",
+}
+
+
+class Row(NamedTuple):
+    """One thing that is known of a log."""
+
+    part: str
+    what: str
+    value: int | float | str | None = None
+    state: str = ""
+    note: str = ""
+
+
+def inspect(
+    log: Log, written: o.Written, run_column: o.RunColumn = None, relevant: o.Relevant = None
+) -> None:
+    """Look at a log before any long run: what it holds, and what would be an error.
+
+    Rows at fault are counted, whatever is wrong with them. The last row is the command to run next.
+    """
+    given, log = log, log.opened
+    schema = schema_of(log.scan_as_is())
+    columns = _Columns.of(log, schema, run_column)
+    rows = [*columns.rows()]
+    if not any(row.state == "error" for row in rows):
+        try:
+            rows += _contents(columns, 1 if relevant is None else relevant)
+        except RankError as error:
+            rows.append(Row("columns", "types", None, "error", o.in_options(str(error))))
+    rows.append(_next(columns, given, rows))
+    human = written.shape in ("table", "markdown", "latex")
+    shown = [row._replace(value=_shown(row, human=human)) for row in rows]
+    table = pl.DataFrame(shown, dict.fromkeys(Row._fields, pl.String), orient="row")
+    written.put(table.lazy(), log.files)
+
+
+COMMANDS: o.Commands = {inspect: ["polars-rank inspect log.parquet"]}
+
+
+class _Columns(NamedTuple):
+    """Which column has which part in a log; `assumed` are those that nobody named."""
+
+    log: Log
+    schema: pl.Schema
+    run: str | None
+    assumed: Mapping[str, str]
+
+    @classmethod
+    def of(cls, log: Log, schema: pl.Schema, run: str | None) -> _Columns:
+        """Look for columns of other names where those of the default are not there."""
+        wanted = {"query": log.keys, "doc": [log.doc or "doc"], "label": [log.label]}
+        wanted["run_column"] = [run or "run"]
+        if log.position is None:
+            wanted["score"] = [log.score.removeprefix("-")]
+        missing = [
+            part for part, names in wanted.items()
+            if not {*names} <= {*schema} and not o.is_said(part)
+        ]  # fmt: skip
+        found = {part: _alike(part, schema) for part in missing}
+        if found.get("score", "") is None and not o.is_said("position"):
+            found["position"] = "position" if "position" in schema else _alike("position", schema)
+        assumed = {part: name for part, name in found.items() if name is not None}
+        named = "run" if run is None else run
+        column = assumed.pop("run_column", None) or (named if named in schema else None)
+        used = {part: [name] if part == "query" else name for part, name in assumed.items()}
+        if run is None and column is not None and column != "run":
+            assumed["run_column"] = column
+        return cls(replace(log, **used), schema, column, assumed)  # type: ignore[arg-type]
+
+    @property
+    def parts(self) -> dict[str, list[str]]:
+        """The columns of each part, whether they are there or not."""
+        log = self.log
+        scored = {"position": [log.position]} if log.position else {
+            "score": [log.score if log.score in self.schema else log.score.removeprefix("-")]
+        }  # fmt: skip
+        parts = {"query": log.keys, "doc": [log.doc or "doc"], **scored, "label": [log.label]}
+        return {"run": [self.run or ""], **parts}
+
+    def rows(self) -> Iterator[Row]:
+        """Say which columns there are, and which are missing."""
+        for part, names in self.parts.items():
+            option = {"run": "run_column"}.get(part, part)
+            for name in names:
+                if name in self.schema:
+                    guess = f"assumed; say --{option.replace('_', '-')} {shlex.quote(name)}"
+                    note = guess if option in self.assumed else ""
+                    yield Row("columns", part, f"{name}: {self.schema[name]}", "", note)
+                elif part not in ("run", "doc") or o.is_said(option):
+                    close = hint(name, self.schema)
+                    note = f"there is no column {name!r}; name it with --{part}.{close}"
+                    yield Row("columns", part, None, "error", note)
+        used = {name for names in self.parts.values() for name in names}
+        others = {name: dtype for name, dtype in self.schema.items() if name not in used}
+        if others:
+            text = ", ".join(f"{name}: {dtype}" for name, dtype in others.items())
+            yield Row("columns", "others", text)
+
+
+def _alike(part: str, schema: pl.Schema) -> str | None:
+    """Return the one column that looks as if it had this part."""
+    found = [name for name in schema if name.lower() in _ALIKE[part]]
+    return found[0] if len(found) == 1 else None
+
+
+def _contents(columns: _Columns, relevant: float) -> list[Row]:
+    """Count what the log holds."""
+    log, runs = columns.log, [] if columns.run is None else [columns.run]
+    request = Request.of(by=runs, **log.columns)
+    frame, known = request.columns(log.scan(runs))
+    layout = find_layout(log.scan_as_is(), [*runs, *log.keys])
+    labels, all_of_it, by_run = pl.collect_all(
+        [
+            label_counts(frame, known, []),
+            found_in(frame, known, relevant, []),
+            found_in(frame, known, relevant, known.by),
+        ],
+        engine="streaming",
+    )
+    found = all_of_it.row(0, named=True)
+    return [
+        Row("size", "rows", found["rows"]),
+        *_lists(found, by_run, columns.run),
+        Row("lists", "layout", layout, "", f"rows of a list: {layout}; {_LAYOUTS[layout]}"),
+        *_labels(labels, found, relevant),
+        *_ties(found),
+        *(
+            Row("faults", name.replace("_", " "), found[name], "error", remedy)
+            for name, remedy in _FAULTS.items()
+            if found.get(name)
+        ),
+    ]
+
+
+def _lists(found: Mapping[str, Any], by_run: pl.DataFrame, run: str | None) -> Iterator[Row]:
+    if run is not None:
+        several = by_run.get_column("lists").n_unique() > 1
+        note = "runs have different numbers of queries; say --align where they are averaged"
+        yield Row("size", "runs", by_run.height, "note" if several else "", note if several else "")
+        for name, lists in by_run.select(run, "lists").head(_RUNS).iter_rows():
+            yield Row("size", f"queries of {name}", lists)
+    else:
+        yield Row("size", "queries", found["lists"])
+    for name in ("shortest", "median_length", "mean_length", "longest"):
+        what = name.removesuffix("_length")
+        yield Row("lists", f"{what} length", found[name])
+
+
+def _labels(labels: pl.DataFrame, found: Mapping[str, Any], relevant: float) -> Iterator[Row]:
+    known = labels.filter(pl.col("label").is_not_null())
+    if known.height > _LABELS:
+        low, high = known.get_column("label").min(), known.get_column("label").max()
+        yield Row(
+            "labels", "range", f"{low!s} to {high!s}", "", f"{known.height:,} different labels"
+        )
+    else:
+        for label, rows in known.iter_rows():
+            note = "relevant" if label >= relevant else ""
+            yield Row("labels", f"share of {label}", rows / found["rows"], "", note)
+    if not known.is_empty() and not known.filter(pl.col("label") >= relevant).height:
+        yield Row("labels", "relevant", 0, "note", "no label is as high as --relevant says")
+    retrieved = found["rows"] - found["not_retrieved"]
+    judged = None if found["unjudged_share"] is None else 1 - found["unjudged_share"]
+    yield Row("labels", "judged share", judged, "", f"of {retrieved:,} retrieved documents")
+    for name, note in {
+        "not_retrieved": "judged documents without a score, which count as missed",
+        "barren_lists": "lists without a relevant document; --undefined says what they count as",
+        "unretrieved_lists": "lists in which nothing is retrieved",
+    }.items():
+        if found[name]:
+            yield Row("labels", name.replace("_", " "), found[name], "note", note)
+
+
+def _ties(found: Mapping[str, Any]) -> Iterator[Row]:
+    note = "--ties says their order; polars-rank plot bounds, how much it matters"
+    for name in ("tied_lists", "tied_documents"):
+        share = found[name]
+        told = ("note", note) if share and name == "tied_lists" else ("", "")
+        yield Row("ties", f"share of {name.replace('_', ' ')}", share, *told)
+
+
+def _next(columns: _Columns, given: Log, rows: list[Row]) -> Row:
+    """Return the command to run next."""
+    errors = [row for row in rows if row.state == "error"]
+    options = {name: getattr(given, name) for name in
+               ("qrels", "run", "input_format", "query", "doc", "score", "position", "label")
+               if o.is_said(name)}  # fmt: skip
+    options |= columns.assumed
+    repeated = any(row.part == "faults" and row.what == "repeated" for row in errors)
+    options |= {"duplicates": "max"} if repeated else {}
+    runs = next((row.value for row in rows if row.what == "runs"), 0)
+    first = next((row.what for row in rows if row.what.startswith("queries of ")), "")
+    command = "compare" if isinstance(runs, int) and runs > 1 else "evaluate"
+    if command == "evaluate" and "run_column" in options:
+        del options["run_column"]
+    words = ["polars-rank", command, *given.logs, "--metrics", "ndcg@10 ap rr"]
+    words += ["--baseline", first.removeprefix("queries of ")] if command == "compare" else []
+    for name, value in options.items():
+        for each in value if isinstance(value, list) else [value]:
+            words += [f"--{name.replace('_', '-')}", str(each)]
+    broken = [row for row in errors if not (repeated and row.what == "repeated")]
+    note = "when what is wrong above is mended" if broken else ""
+    return Row("next", "command", shlex.join(words), "", note)
+
+
+def _shown(row: Row, *, human: bool) -> str | None:
+    value = row.value
+    if value is None or not human or isinstance(value, str):
+        return None if value is None else str(value)
+    if isinstance(value, float):
+        return f"{value:.2%}" if "share" in row.what else f"{value:,.4g}"
+    return f"{value:,}"
