@@ -10,11 +10,14 @@ is grey and first. `colors={"bm25": "#0072B2"}` chooses others.
 """
 
 from polars_rank.reporting.plot.clicks import click_through
-from polars_rank.reporting.plot.curves import at_k, gain, interpolated, pr_curve
+from polars_rank.reporting.plot.curves import at_k, gain, interpolated
+from polars_rank.reporting.plot.distributions import distribution
 from polars_rank.reporting.plot.drawing import style
-from polars_rank.reporting.plot.estimates import bounds, intervals, over_time, slices
-from polars_rank.reporting.plot.queries import differences, distribution, scatter
+from polars_rank.reporting.plot.forest import bounds, intervals, slices
+from polars_rank.reporting.plot.pairs import differences, scatter
+from polars_rank.reporting.plot.precision import pr_curve
 from polars_rank.reporting.plot.runs import run_colors
+from polars_rank.reporting.plot.times import over_time
 
 __all__ = [
     "at_k",

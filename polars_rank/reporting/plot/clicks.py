@@ -8,18 +8,19 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from polars_rank.arguments import share, whole_number
-from polars_rank.columns import check_there, collected, lazy, schema_of
+from polars_rank.columns import RUN, check_there, collected, lazy, schema_of
 from polars_rank.errors import DataError, SchemaError
 from polars_rank.reporting.plot.drawing import (
     altair,
     axis,
     counted,
+    cutoffs,
     layered,
     lines,
     something,
     tooltip,
 )
-from polars_rank.reporting.plot.runs import RUN, labelled, run_column
+from polars_rank.reporting.plot.runs import groups, labelled, run_columns
 
 if TYPE_CHECKING:
     import altair as alt
@@ -88,10 +89,10 @@ def click_through(
         if not (schema[name].is_numeric() or schema[name] in (pl.Boolean, pl.Null)):
             message = f"column {name!r} (`{parameter}`) must be numeric; found {schema[name]}"
             raise SchemaError(message)
-    columns = [name for name in [run_column(schema, run, position, click)] if name]
+    columns = run_columns(schema, run, position, click)
     place, clicks = pl.col(position).cast(pl.Float64), pl.col(click).cast(pl.Float64)
     shown = log.filter(place.is_not_null() & clicks.is_not_null() & ~(place > k))
-    counts = shown.group_by(*columns, place.alias("x")).agg(
+    counts = shown.group_by(*groups(columns), place.alias("x")).agg(
         pl.len().alias("shown"), (clicks > 0).sum().alias("clicks"),
         (~(clicks >= 0) | clicks.is_nan()).sum().alias("bad"),
     )  # fmt: skip
@@ -100,23 +101,16 @@ def click_through(
     low, high = _wilson(pl.col("clicks"), pl.col("shown"), confidence)
     table, runs = labelled(
         table.with_columns(y=pl.col("clicks") / pl.col("shown"), low=low, high=high),
-        columns, baseline=baseline, colors=colors, needed=True,
+        baseline=baseline, colors=colors, needed=True,
     )  # fmt: skip
     rows = table.select("run", pl.col("x").cast(pl.Int64), "y", "low", "high", "shown", "clicks")
     rows = rows.sort("run", "x")
     tips = tooltip(
-        *([("run", "run")] if columns else []), ("x", "position", "d"),
+        ("x", "position", "d"),
         ("y", "click-through rate", ".2%"), ("low", "low", ".2%"), ("high", "high", ".2%"),
-        ("clicks", "clicked", ",d"), ("shown", "shown", ",d"),
+        ("clicks", "clicked", ",d"), ("shown", "shown", ",d"), of=runs,
     )  # fmt: skip
-    x = axis(
-        "X",
-        "x",
-        "position",
-        format="d",
-        tickMinStep=1,
-        scale={"zero": False, "nice": False, "padding": 8},
-    )
+    x = cutoffs("x", "position", max(rows.get_column("x").to_list()))
     y = axis("Y", "y", "click-through rate", format="%", scale={"zero": True})
     number = counted([int(rows.get_column("shown").sum())], "documents shown")
     return layered(

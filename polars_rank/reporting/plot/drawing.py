@@ -7,23 +7,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import polars as pl
-
 from polars_rank.errors import DataError, missing_extra
-from polars_rank.reporting.plot.runs import NEUTRAL
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     import altair as alt
+    import polars as pl
 
     from polars_rank.reporting.plot.runs import Runs
 
+#: What brings altair.
+EXTRA = "plot"
 #: The most rows that a chart carries, all its layers together.
 ROWS = 3_000
 WIDTH, HEIGHT = 460, 280
 #: Points of a line that are shown one by one.
 _FEW = 40
+
+#: How many ticks an axis of ranks has at most, and how far apart they may be.
+_TICKS = 14
+_STEPS = [1, 5, *(number * 10**power for power in range(1, 10) for number in (1, 2, 5))]
 
 _FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif'
 
@@ -33,7 +37,7 @@ def altair() -> Any:
     try:
         import altair  # noqa: ICN001, PLC0415  (an extra, and slow to import)
     except ImportError as error:
-        raise missing_extra("plot", error) from error
+        raise missing_extra(EXTRA, error) from error
     return altair
 
 
@@ -84,19 +88,18 @@ def layered(
 ) -> alt.LayerChart:
     """Return the layers as one chart, with a title and what is to be known in smaller letters."""
     alt = altair()
-    lines = [line for line in told if line]
+    shown = [line for line in told if line]
     heading = alt.TitleParams(
-        title, subtitle=lines, anchor="start", frame="group", fontSize=14, fontWeight=600,
+        title, subtitle=shown, anchor="start", frame="group", fontSize=14, fontWeight=600,
         subtitleFontSize=11, subtitlePadding=4, offset=12, limit=width + 120,
     )  # fmt: skip
-    chart: alt.LayerChart = alt.layer(*layers, data=data).properties(
+    return alt.layer(*layers, data=data).properties(  # type: ignore[no-any-return]
         title=heading,
         width=width,
         height=height,
         view=alt.ViewBackground(stroke=None),
-        description=". ".join([title, *lines]),
+        description=". ".join([title, *shown]),
     )
-    return chart
 
 
 def axis(
@@ -125,41 +128,49 @@ def axis(
     )  # fmt: skip
 
 
-def tooltip(*fields: tuple[str, str] | tuple[str, str, str]) -> list[Any]:
-    """Return what is shown under the pointer: column, title, and format of numbers."""
+def tooltip(*fields: tuple[str, str] | tuple[str, str, str], of: Runs | None = None) -> list[Any]:
+    """Return what is shown under the pointer: column, title, and format of numbers.
+
+    Before them stands the name of the run, where runs have names.
+    """
     alt = altair()
-    made = []
+    made = [alt.Tooltip(field="run", type="nominal", title="run")] if of and of.named else []
     for field, title, *form in fields:
         known = {"type": "quantitative", "format": form[0]} if form else {"type": "nominal"}
         made.append(alt.Tooltip(field=field, title=title, **known))
     return made
 
 
-def by_run(runs: Runs, *, title: str | None = None, legend: bool | None = None) -> dict[str, Any]:
-    """Return the channels of colour, dash and shape; their legends are one."""
+def by_run(runs: Runs, *, points: bool = False, legend: bool | None = None) -> dict[str, Any]:
+    """Return the channels of colour, dash and shape; the legend shows points or lines."""
     alt = altair()
     shown = runs.several if legend is None else legend
     look = None
     if shown:
         longest = max(map(len, runs.labels))
         look = alt.Legend(
-            orient="top", direction="horizontal", title=title, symbolStrokeWidth=2, symbolSize=90,
+            orient="top", direction="horizontal", title=None, symbolSize=90,
+            symbolStrokeWidth=0 if points else 2,
             labelFontSize=11, labelLimit=WIDTH - 60, columnPadding=14, offset=8,
-            columns=max(1, min(len(runs.labels), WIDTH // (30 + 7 * min(longest, 60)))),
+            columns=max(1, min(len(runs.labels), WIDTH // (34 + 6 * min(longest, 60)))),
             symbolLimit=len(runs.labels), symbolOpacity=1,
         )  # fmt: skip
     domain = [*runs.labels]
 
-    def channel(kind: str, values: Sequence[Any]) -> Any:
+    def channel(kind: str, values: Sequence[Any], *, shown: bool = True) -> Any:
         return getattr(alt, kind)(
-            field="run", type="nominal", title=title, sort=None, legend=look,
+            field="run",
+            type="nominal",
+            title=None,
+            sort=None,
+            legend=look if shown else None,
             scale=alt.Scale(domain=domain, range=[*values]),
-        )  # fmt: skip
+        )
 
     return {
         "color": channel("Color", runs.colors),
-        "dash": channel("StrokeDash", runs.dashes),
-        "shape": channel("Shape", runs.shapes),
+        "dash": channel("StrokeDash", runs.dashes, shown=not points),
+        "shape": channel("Shape", runs.shapes, shown=points),
     }
 
 
@@ -171,7 +182,9 @@ def lines(
     The columns are "run", "x", "y", "low" and "high".
     """
     alt = altair()
-    channels = by_run(runs)
+    most = table.group_by("run").len().get_column("len").max()
+    few = isinstance(most, int) and most <= _FEW
+    channels = by_run(runs, points=few)
     layers = []
     if bands and table.get_column("low").is_not_null().any():
         band = alt.Chart().transform_filter("isValid(datum.low) && isValid(datum.high)")
@@ -185,14 +198,21 @@ def lines(
         .mark_line(strokeWidth=2, strokeJoin="round")
         .encode(x=x, y=y, color=channels["color"], strokeDash=channels["dash"])
     )
-    few = table.group_by("run").len().get_column("len").max() or 0
-    shown = {"opacity": 1, "size": 34} if few <= _FEW else {"opacity": 0, "size": 60}  # type: ignore[operator]
+    shown = {"opacity": 1, "size": 34} if few else {"opacity": 0, "size": 60}
     layers.append(
         alt.Chart()
         .mark_point(filled=True, **shown)
         .encode(x=x, y=y, color=channels["color"], shape=channels["shape"], tooltip=list(tips))
     )
     return layers
+
+
+def cutoffs(field: str, title: str, last: int, first: int = 1) -> Any:
+    """Return the axis of ranks: with ticks at the first, and at all, fives, tens, ...."""
+    step = next(step for step in _STEPS if last - first < _TICKS * step)
+    values = sorted({first, *range(step * (first // step + 1), last + 1, step)})
+    scale = {"domain": [first, max(last, first + 1)], "nice": False, "zero": False}
+    return axis("X", field, title, format=",d", values=values, scale=scale)
 
 
 def with_field(channel: Any, field: str) -> Any:
@@ -228,5 +248,5 @@ def counted(numbers: Iterable[int | None], what: str = "queries") -> str:
 
 def told_undefined(number: int, rule: str) -> str:
     """Say as what undefined values count, where there are any."""
-    words = {"zero": "count as 0", "one": "count as 1", "skip": "left out", "null": "make it null"}
-    return f" · {number:,} undefined {words[rule]}" if number else ""
+    words = {"zero": "count as 0", "one": "count as 1"}
+    return f" · {number:,} undefined, {words.get(rule, 'left out')}" if number else ""

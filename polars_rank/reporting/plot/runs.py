@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import polars as pl
 
-from polars_rank.columns import check_there
+from polars_rank.columns import OWN, RUN, check_there
 from polars_rank.errors import ArgumentError, DataError, SchemaError
 
 if TYPE_CHECKING:
@@ -16,15 +16,6 @@ if TYPE_CHECKING:
 
 Colors: TypeAlias = Mapping[Any, str]
 
-
-class _Unsaid(str):
-    """A default that can be told from the same text given by the caller."""
-
-    __slots__ = ()
-
-
-#: The column of runs, if there is one.
-RUN: str = _Unsaid("run")
 
 #: Of Okabe & Ito, Color universal design, 2008, without black and yellow, of which each is not to
 #: be seen on one kind of page; those that stand out most from both first.
@@ -37,7 +28,7 @@ SHAPES = ("circle", "square", "triangle-up", "diamond", "cross")
 #: How many runs a chart can tell apart, beside a baseline.
 MOST = len(PALETTE) * len(DASHES)
 
-_NULL = "null"
+_NULL, _GROUP = "null", OWN + "run "
 
 
 @dataclass(frozen=True)
@@ -72,13 +63,14 @@ class Runs:
         )
 
     @property
+    def named(self) -> bool:
+        """Whether the runs have names: not where nothing tells them apart."""
+        return self.labels != ("",)
+
+    @property
     def several(self) -> bool:
         """Whether there is something to tell apart."""
         return len(self.labels) > 1
-
-    def color_of(self, label: str) -> str:
-        """Return the colour of a run."""
-        return self.colors[self.labels.index(label)]
 
     def called(self, rename: Callable[[str], str]) -> Runs:
         """Return the same runs under other names."""
@@ -132,26 +124,43 @@ def label_of(run: Any) -> str:
     return run if isinstance(run, str) else str(run)
 
 
-def run_column(schema: pl.Schema, run: str | None, *others: str) -> str | None:
-    """Return the column of runs: None where nobody named one and there is none."""
+def run_columns(schema: pl.Schema, run: str | None, *others: str) -> list[str]:
+    """Return the column of runs; none where nobody named one and there is none."""
     if run is None or (run is RUN and run not in schema):
-        return None
+        return []
     if not isinstance(run, str):
         message = f"`run` must be the name of a column; found {run!r}"
         raise ArgumentError(message)
-    check_there("run", run, schema)
-    if schema[run].is_nested():
-        message = f"column {run!r} (`run`) must hold one name per row; found {schema[run]}"
-        raise SchemaError(message)
     if run in others:
         message = f"the column {run!r} is named by `run` and by another parameter; leave one"
         raise ArgumentError(message)
-    return run
+    return columns_of_runs("run", [run], schema)
+
+
+def columns_of_runs(parameter: str, columns: Sequence[str], schema: pl.Schema) -> list[str]:
+    """Return the columns that tell runs apart; raise where they cannot."""
+    for name in columns:
+        check_there(parameter, name, schema)
+        if schema[name].is_nested():
+            message = (
+                f"column {name!r} (`{parameter}`) must hold one name per row; found {schema[name]}"
+            )
+            raise SchemaError(message)
+    return [*columns]
+
+
+def groups(columns: Sequence[str]) -> list[pl.Expr]:
+    """Return the columns of runs under names of our own, for `labelled`."""
+    return [pl.col(name).alias(f"{_GROUP}{place}") for place, name in enumerate(columns)]
+
+
+def grouped(names: Iterable[str]) -> list[str]:
+    """Return those columns that `groups` has made."""
+    return [name for name in names if name.startswith(_GROUP)]
 
 
 def labelled(
     table: pl.DataFrame,
-    columns: Sequence[str],
     *,
     baseline: Any = None,
     colors: Colors | None = None,
@@ -159,22 +168,22 @@ def labelled(
 ) -> tuple[pl.DataFrame, Runs]:
     """Return a table with the names of its runs in the column "run", and the runs.
 
-    Runs are told by `columns`; none of them means one run without a name. With `needed`, a baseline
-    that is not there is an error.
+    Runs are told apart by what `groups` has made; without it, there is one without a name. With
+    `needed`, a baseline that is not there is an error.
     """
+    columns = grouped(table.columns)
     if not columns:
         named = table.with_columns(pl.lit("").alias("run"))
-        return named, Runs.of([""], None, {"": (colors or {}).get("", PALETTE[0])})
-    parts = [_text(table.get_column(name)) for name in columns]
-    label = pl.concat_str(parts, separator=" · ")  # noqa: RUF001
-    order = table.select(columns).with_columns(label.alias("run")).unique()
-    order = order.sort(columns if len(columns) > 1 else columns[0], nulls_last=True)
+        return named, Runs.of([""], None, {"": PALETTE[0]})
+    label = pl.concat_str([_text(table.get_column(name)) for name in columns], separator=" · ")
+    order = table.select(*columns, label.alias("run")).unique()
+    order = order.sort(columns, nulls_last=True)
     runs = Runs.of(order.get_column("run"), baseline, colors)
     if needed and baseline is not None and label_of(baseline) not in runs.labels:
         there = ", ".join(map(repr, runs.labels[:10])) or "no rows at all"
-        message = f"there is no run {baseline!r} in the column {columns[0]!r}; there are {there}"
+        message = f"there is no run {baseline!r}, which `baseline` names; there are {there}"
         raise DataError(message)
-    return table.with_columns(label.alias("run")), runs
+    return table.with_columns(label.alias("run")).drop(columns), runs
 
 
 def _text(names: pl.Series) -> pl.Series:

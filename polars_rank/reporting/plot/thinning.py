@@ -26,9 +26,9 @@ def thinned(
     """Return at most 2 + 2 x (number of `ys`) points of each curve in each of equal steps of x.
 
     `x` is from 0 to 1. Kept are the first and the last point of a step, in the order of a column,
-    and those where each of `ys` is least and greatest: a line through them covers the same pixels, where a step is a pixel
-    (Jugel, Jerzak, Hackenbroich & Markl, M4: a visualization-oriented time series data
-    aggregation, 2014). They stand in no order.
+    and those where each of `ys` is least and greatest: a line through them covers the same pixels,
+    where a step is a pixel (Jugel, Jerzak, Hackenbroich & Markl, M4: a visualization-oriented time
+    series data aggregation, 2014). They stand in no order.
     """
     columns = [name for name in points.collect_schema().names() if name not in groups]
     point = pl.struct(columns)
