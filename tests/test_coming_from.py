@@ -6,6 +6,7 @@ import ast
 import os
 import re
 import shutil
+import sys
 import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -81,6 +82,9 @@ def test_theirs_and_ours_are_equal(
     if title.startswith("Spark") and not (shutil.which("java") or os.environ.get("JAVA_HOME")):
         pytest.skip("Spark runs on Java, which is not there")
     monkeypatch.chdir(tmp_path)
+    # Spark's workers run on this Python, and its driver needs no network.
+    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
+    monkeypatch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
     names: dict[str, Any] = {}
     run(blocks(HEAD)[0], names)
     compared = 0
