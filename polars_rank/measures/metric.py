@@ -57,7 +57,8 @@ class Metric(pl.Expr):
 
     It can stand wherever an expression can. `str(metric)` is the name that `evaluate` reads
     back into the same metric, as long as its parameters can be written down. Metrics and numbers
-    added, subtracted, multiplied and divided are metrics again.
+    added, subtracted, multiplied and divided are metrics again. Alone in a cell of a notebook it
+    shows its formula, parameters and source.
     """
 
     def __init__(

@@ -293,11 +293,18 @@ def utility(
 
     $$a \cdot \mathrm{tp} + b \cdot \mathrm{fp} + c \cdot \mathrm{fn} + d \cdot \mathrm{tn}$$
 
+    with tp relevant and fp other documents retrieved, fn relevant and tn other ones not.
+
     Parameters
     ----------
-    a, b, c, d
-        Worth of a relevant document retrieved, another document retrieved, a relevant
-        document missed, and another document left out.
+    a
+        Worth of a relevant document retrieved.
+    b
+        Worth of another document retrieved.
+    c
+        Worth of a relevant document missed.
+    d
+        Worth of another document left out.
 
     Returns
     -------
@@ -326,6 +333,8 @@ def fall_out(
 
     $$\frac{\mathrm{fp}}{\mathrm{fp} + \mathrm{tn}}$$
 
+    with tp relevant and fp other documents among the first k, fn relevant and tn other ones not.
+
     Returns
     -------
     Metric
@@ -353,6 +362,8 @@ def accuracy(
     r"""Accuracy: the share of the documents that stand on the right side of the cutoff.
 
     $$\frac{\mathrm{tp} + \mathrm{tn}}{\mathrm{tp} + \mathrm{fp} + \mathrm{fn} + \mathrm{tn}}$$
+
+    with tp relevant and fp other documents among the first k, fn relevant and tn other ones not.
 
     Returns
     -------
@@ -387,6 +398,8 @@ def mcc(
     $$\frac{\mathrm{tp} \cdot \mathrm{tn} - \mathrm{fp} \cdot \mathrm{fn}}
     {\sqrt{(\mathrm{tp} + \mathrm{fp})(\mathrm{tp} + \mathrm{fn})
     (\mathrm{tn} + \mathrm{fp})(\mathrm{tn} + \mathrm{fn})}}$$
+
+    with tp relevant and fp other documents among the first k, fn relevant and tn other ones not.
 
     Returns
     -------

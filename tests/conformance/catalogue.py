@@ -52,7 +52,8 @@ is undefined for a list is null in `per_query`; `undefined=` says what it counts
 `evaluate`, 0 unless told otherwise.
 
 **Ties.** The `ties` rule of a call is one for all its metrics: `"doc"`, `"doc_ascending"`,
-`"best"`, `"worst"`, `"input"`, or `"expected"`, the mean over all orders of tied documents.
+`"best"`, `"worst"`, `"input"`, or `"expected"`, the mean over all orders of tied documents. Unless
+told otherwise it is `"doc"`, by document id descending, and without ids `"worst"`.
 
 - *no part*: no order of tied documents changes the metric.
 - *every rule*: the metric follows all of them; `"expected"` is exact, in closed form.
