@@ -60,6 +60,7 @@ from polars_rank.namespace import Ranking
 from polars_rank.ranking import rank
 from polars_rank.reporting import plot
 from polars_rank.reporting.curves import pr_curve, rank_curve
+from polars_rank.reporting.page import report
 from polars_rank.reporting.words import explain, explain_difference
 from polars_rank.statistics.all_pairs import compare_all
 from polars_rank.statistics.bounds import judgment_bounds, tie_bands
@@ -132,6 +133,7 @@ __all__ = [
     "rank_curve",
     "rbo",
     "reciprocal",
+    "report",
     "scan_log",
     "scan_moments",
     "scan_qrels",

@@ -1,0 +1,105 @@
+"""Numbers and values as a page shows them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+#: What stands where there is no number.
+NOTHING = "\N{EN DASH}"
+_MINUS = "\N{MINUS SIGN}"
+#: From here on, numbers are written with fewer decimals.
+_LARGE = 100
+
+
+def number(value: float | None, digits: int = 4) -> str:
+    """Write a value of a metric.
+
+    Examples
+    --------
+    >>> from polars_rank.reporting.formats import number
+    >>> number(0.41236), number(-1234.5), number(0.0000123), number(None)
+    ('0.4124', '−1,234.50', '0.0000123', '–')
+    """
+    if value is None or math.isnan(value):
+        return NOTHING
+    if value and abs(value) < 10**-digits:
+        text = f"{value:.3g}" if abs(value) < 10 ** -(digits + 4) else f"{value:.{digits + 3}f}"
+    else:
+        text = f"{value:,.{digits if abs(value) < _LARGE else 2}f}"
+    return text.replace("-", _MINUS)
+
+
+def signed(value: float | None) -> str:
+    """Write a difference with its sign.
+
+    Examples
+    --------
+    >>> from polars_rank.reporting.formats import signed
+    >>> signed(0.05), signed(-0.05), signed(0.0)
+    ('+0.0500', '−0.0500', '0.0000')
+    """
+    text = number(value)
+    return f"+{text}" if value is not None and value > 0 else text
+
+
+def percent(value: float | None, *, sign: bool = False) -> str:
+    """Write a share in percent.
+
+    Examples
+    --------
+    >>> from polars_rank.reporting.formats import percent
+    >>> percent(0.123), percent(-0.1, sign=True), percent(0.0004), percent(None)
+    ('12.3 %', '−10.0 %', '0.04 %', '–')
+    """
+    if value is None or math.isnan(value):
+        return NOTHING
+    digits = 1 if abs(value) >= 0.01 or not value else 2  # noqa: PLR2004
+    text = f"{value:+,.{digits}%}" if sign and value else f"{value:,.{digits}%}"
+    return text.replace("-", _MINUS).replace("%", "\N{NO-BREAK SPACE}%")
+
+
+def count(value: float | None) -> str:
+    """Write a whole number, with commas."""
+    return NOTHING if value is None else f"{value:,.0f}".replace("-", _MINUS)
+
+
+def p_value(value: float | None) -> str:
+    """Write a p-value; below 0.001 as that.
+
+    Examples
+    --------
+    >>> from polars_rank.reporting.formats import p_value
+    >>> p_value(0.0123), p_value(1e-9), p_value(None)
+    ('0.012', '< 0.001', '–')
+    """
+    if value is None or math.isnan(value):
+        return NOTHING
+    return "< 0.001" if value < 0.001 else f"{value:.3f}"  # noqa: PLR2004
+
+
+def text(value: Any) -> str:
+    """Write an id, a label or another value of a column.
+
+    Examples
+    --------
+    >>> from polars_rank.reporting.formats import text
+    >>> text(None), text(b"ab"), text(2.0), text({"a": 1})
+    ('null', "b'ab'", '2', 'a=1')
+    """
+    if value is None:
+        return "null"
+    if isinstance(value, dict):
+        return ", ".join(f"{name}={text(each)}" for name, each in value.items())
+    if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:  # noqa: PLR2004
+        return f"{value:.0f}"
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return str(value)
+
+
+#: As templates know them.
+FILTERS = {
+    "number": number, "signed": signed, "percent": percent, "count": count, "p_value": p_value,
+    "text": text,
+}  # fmt: skip

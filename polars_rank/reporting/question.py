@@ -1,0 +1,186 @@
+"""What a report is asked: of which log, by which metrics, against which run."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from polars_rank.columns import RUN, check_there, names, schema_of
+from polars_rank.conventions import Conventions, named
+from polars_rank.errors import ArgumentError
+from polars_rank.evaluation import Request
+from polars_rank.measures.metric import Metric
+from polars_rank.measures.names import output_name, resolve
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    import polars as pl
+
+    from polars_rank.columns import Columns, Names
+    from polars_rank.evaluation import Metrics
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """What is asked of a log, its columns checked."""
+
+    log: pl.LazyFrame
+    columns: Columns
+    metrics: Sequence[pl.Expr]
+    by: Sequence[str]
+    run: str | None
+    baseline: Any
+    slices: Sequence[str]
+    keep: Sequence[str]
+    show: Sequence[str]
+    rules: str | Path | Sequence[str | Mapping[str, Any]] | None
+    undecided: Any
+    confidence: float
+    worst: int
+    k: int
+    #: Of `per_query`, beside `by` and `keep`; and as what undefined values count.
+    options: Mapping[str, Any] = field(default_factory=dict)
+    undefined: Any = None
+
+    @classmethod
+    def of(
+        cls,
+        log: pl.LazyFrame,
+        metrics: Metrics,
+        *,
+        by: Names | None,
+        run: str | None,
+        baseline: Any,
+        slices: Names | None,
+        keep: Names | None,
+        show: Names | None,
+        options: Mapping[str, Any],
+        **others: Any,
+    ) -> Question:
+        """Return the question; raise where a column is not there, or has two parts to play."""
+        schema = schema_of(log)
+        groups, run = _run_of(schema, names("by", by), run, baseline, options)
+        request = Request.of(
+            by=[*([] if run is None or options.get("scores") else [run]), *groups],
+            **{key: value for key, value in options.items() if key in _OF_REQUEST},
+        )
+        long, columns = request.columns(log)
+        extra = {"slices": names("slices", slices), "keep": names("keep", keep)}
+        shown = names("show", show)
+        for parameter, asked in {**extra, "show": shown}.items():
+            for name in asked:
+                check_there(parameter, name, columns.schema)
+        if run in extra["slices"]:
+            message = f"`slices` names the column of runs, {run!r}; leave it out"
+            raise ArgumentError(message)
+        return cls(
+            log=long, columns=columns, metrics=resolve(metrics), by=groups, run=run,
+            baseline=baseline, slices=extra["slices"], keep=extra["keep"], show=shown,
+            options=options, **others,
+        )  # fmt: skip
+
+    @property
+    def conventions(self) -> Conventions:
+        """The conventions by which undefined values count."""
+        return named(self.options.get("conventions", "polars_rank"))
+
+    @property
+    def agreed(self) -> Conventions:
+        """The conventions with what was said beside them."""
+        choices = ("ties", "relevant", "unjudged", "queries")
+        given = {name: self.options.get(name) for name in choices}
+        return self.conventions.but(**given, undefined=self.undefined)
+
+    @property
+    def splits(self) -> list[str]:
+        """The columns of runs and groups."""
+        return [*([] if self.run is None else [self.run]), *self.by]
+
+    @property
+    def queries(self) -> list[str]:
+        """The columns that tell the lists of a run apart."""
+        return [*self.by, *self.columns.query]
+
+    @property
+    def kept(self) -> list[str]:
+        """The columns that per-query values must have beside their keys."""
+        asked = dict.fromkeys([*self.slices, *self.keep])
+        return [name for name in asked if name not in self.columns.keys]
+
+    @property
+    def first(self) -> pl.Expr:
+        """The metric that decides."""
+        return self.metrics[0]
+
+    def named(self, name: str) -> pl.Expr:
+        """Return the metric of a name."""
+        return next(each for each in self.metrics if output_name(each) == name)
+
+    @property
+    def means(self) -> list[pl.Expr]:
+        """The metrics that are means over lists, which differences add up to."""
+        return [
+            each
+            for each in self.metrics
+            if not isinstance(each, Metric) or each.aggregate == "mean"
+        ]
+
+    @property
+    def counted(self) -> dict[str, Any]:
+        """What the statistics are told of undefined values."""
+        return {"undefined": self.undefined, "conventions": self.conventions}
+
+
+def lower_is_better(metric: pl.Expr) -> bool:
+    """Return whether a lower value is better, as the metric's own description says."""
+    if not isinstance(metric, Metric) or metric.parts:
+        return False
+    return "lower is better" in " ".join((inspect.getdoc(metric.function) or "").split())
+
+
+def names_of(metrics: Sequence[pl.Expr]) -> list[str]:
+    """Return the names of metrics."""
+    return [output_name(each) for each in metrics]
+
+
+_OF_REQUEST = {
+    *("query", "doc", "score", "label", "position", "scores", "ties", "relevant", "unjudged"),
+    *("queries", "duplicates", "conventions", "progress"),
+}
+
+
+def _run_of(
+    schema: pl.Schema,
+    groups: tuple[str, ...],
+    run: str | None,
+    baseline: Any,
+    options: Mapping[str, Any],
+) -> tuple[list[str], str | None]:
+    """Return the groups, and the column of runs."""
+    unsaid = run is RUN
+    if options.get("scores") is not None:
+        if not unsaid and run != RUN:
+            message = f"`scores` are the runs, in a column 'run'; leave out `run`; found {run!r}"
+            raise ArgumentError(message)
+        return [*groups], str(RUN)
+    if unsaid:
+        keys = names("query", options.get("query", "query"))
+        there = run in schema and run not in keys
+        run = str(run) if there or baseline is not None else None
+        groups = tuple(name for name in groups if name != run)
+    if run is None:
+        if baseline is not None:
+            message = "`baseline` is one of the runs; say with `run` which column they are in"
+            raise ArgumentError(message)
+        return [*groups], None
+    if not isinstance(run, str):
+        message = f"`run` must be the name of a column; found {run!r}"
+        raise ArgumentError(message)
+    check_there("run", run, schema)
+    if run in groups:
+        message = f"column {run!r} is in `by` and in `run`; leave it in one of them"
+        raise ArgumentError(message)
+    return [*groups], run

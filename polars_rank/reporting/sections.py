@@ -1,0 +1,219 @@
+"""What the templates of a report are given: rows of tables in the order in which they stand."""
+
+from __future__ import annotations
+
+import platform
+from dataclasses import dataclass
+from importlib.metadata import version
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from polars_rank.columns import OWN
+from polars_rank.measures.metric import Metric
+from polars_rank.measures.names import output_name
+from polars_rank.reporting.bars import Scale
+from polars_rank.reporting.cautions import cautions
+from polars_rank.reporting.formats import percent
+from polars_rank.reporting.headline import headline, standing
+from polars_rank.reporting.question import lower_is_better, names_of
+from polars_rank.reporting.words import explain
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from polars_rank.reporting.documents import Moved
+    from polars_rank.reporting.evidence import Evidence
+    from polars_rank.reporting.question import Question
+
+#: The most rows of slices, groups and verdicts, and columns of labels, that a page shows.
+_SLICES, _GROUPS, _VERDICTS, _LABELS = 2_000, 1_000, 300, 12
+_ORDER = {"better": 0, "open": 1, "unknown": 2, "worse": 3}
+_PACKAGES = ("polars", "altair", "scipy")
+
+Row = dict[str, Any]
+
+
+def context(evidence: Evidence, question: Question) -> dict[str, Any]:
+    """Return what the templates show of the evidence."""
+    counts = evidence.found.select("rows", "lists").sum().row(0, named=True)
+    return {
+        "q": question,
+        "headline": headline(evidence, question),
+        "level": percent(question.confidence).replace(".0", ""),
+        **counts,
+        "metric_names": names_of(question.metrics),
+        "means": _rows(evidence.summary, question, "mean"),
+        "comparison": _compared(evidence.comparison, question),
+        "pairs": _compared(evidence.pairs, question),
+        **_groups(evidence, question),
+        **_slices(evidence, question),
+        **_verdicts(evidence.verdicts),
+        **_moved(evidence.moved, evidence, question),
+        **_data(evidence, question),
+        **_method(question),
+    }
+
+
+def _rows(table: pl.DataFrame | None, question: Question, value: str) -> list[Row]:
+    """Return the rows of a table by metric in the order asked for, with what is drawn of them.
+
+    The runs of a metric stand as in the table, the baseline first.
+    """
+    if table is None:
+        return []
+    found = [_row(row, question) for row in table.iter_rows(named=True)]
+    order = names_of(question.metrics)
+    found.sort(key=lambda row: (order.index(row["metric"]), not row["is_baseline"]))
+    for _, several in groupby(found, key=lambda row: row["metric"]):
+        rows = [*several]
+        scale = Scale.of(rows, value, zero=value == "difference")
+        for index, row in enumerate(rows):
+            row.update(place=scale.place(row, value), first=not index)
+    return found
+
+
+def _row(row: Mapping[str, Any], question: Question) -> Row:
+    """Return a row with its run under one name, and how that stands beside another."""
+    run = None if question.run is None else row.get(question.run)
+    made = {**row, "run": run, "group": {name: row.get(name) for name in question.by}}
+    made["is_baseline"] = question.baseline is not None and run == question.baseline
+    if "difference" in row:
+        lower = lower_is_better(question.named(row["metric"]))
+        made["standing"] = standing(row, question.confidence, lower=lower)
+        made["order"] = _ORDER[made["standing"]]
+    return made
+
+
+def _compared(table: pl.DataFrame | None, question: Question) -> list[Row]:
+    return _rows(table, question, "difference")
+
+
+def _groups(evidence: Evidence, question: Question) -> dict[str, Any]:
+    table = evidence.groups
+    if table is None:
+        return {"groups": [], "groups_hidden": 0}
+    rows = _rows(table.head(_GROUPS), question, "mean")
+    return {"groups": rows, "groups_hidden": table.height - len(rows)}
+
+
+def _slices(evidence: Evidence, question: Question) -> dict[str, Any]:
+    """Return those slices that weigh most, where there are too many."""
+    table = evidence.slices
+    if table is None:
+        return {"slices": [], "slices_hidden": 0, "slice_metrics": [], "slice_runs": []}
+    compared = "contribution" in table.columns
+    weight = pl.col("contribution").abs() if compared else pl.col("queries")
+    place = OWN + "place"
+    shown = table.with_row_index(place).sort(weight, descending=True, nulls_last=True)
+    shown = shown.head(_SLICES).sort(place).drop(place)
+    rows = _rows(shown, question, "difference" if compared else "mean")
+    return {
+        "slices": rows,
+        "slices_hidden": table.height - len(rows),
+        "slice_metrics": [*dict.fromkeys(row["metric"] for row in rows)],
+        "slice_runs": [*dict.fromkeys(row["run"] for row in rows)],
+    }
+
+
+def _verdicts(table: pl.DataFrame | None) -> dict[str, Any]:
+    """Return the verdicts, and how many there are of each."""
+    if table is None:
+        return {"verdicts": [], "gates": {}}
+    rank = {"fail": 0, "undecided": 1, "pass": 2}
+    rows = sorted(table.iter_rows(named=True), key=lambda row: rank[row["verdict"]])
+    several = table.get_column("verdict").to_list()
+    gates = {verdict: several.count(verdict) for verdict in rank}
+    hidden = max(0, len(rows) - _VERDICTS)
+    return {"verdicts": rows[:_VERDICTS], "gates": {**gates, "all": len(rows), "hidden": hidden}}
+
+
+@dataclass(frozen=True)
+class _Part:
+    """The lists of a run that moved the same way."""
+
+    number: int
+    run: Any
+    kind: str
+    open: bool
+    lists: Sequence[Moved]
+
+
+def _moved(moved: Sequence[Moved], evidence: Evidence, question: Question) -> dict[str, Any]:
+    kinds = ("lost", "gained") if question.baseline is not None else ("worst", "best")
+    several = groupby(moved, key=lambda each: (each.run, each.good))
+    parts = [
+        _Part(number, run, kinds[good], not number, [*lists])
+        for number, ((run, good), lists) in enumerate(several)
+    ]
+    compared = len(evidence.runs) - (question.baseline is not None)
+    left = compared - len({part.run for part in parts})
+    return {"moved_parts": parts, "moved_hidden": left if parts else 0}
+
+
+def _data(evidence: Evidence, question: Question) -> dict[str, Any]:
+    """Return what the log holds, by run, and the share of each label."""
+    found = [_row(row, question) for row in evidence.found.iter_rows(named=True)]
+    labels = evidence.labels.get_column("label").unique().sort(nulls_last=True).to_list()
+    known = [label for label in labels if label is not None]
+    shares = []
+    for row in found if len(labels) <= _LABELS else []:
+        of_run = _of_run(evidence.labels, question, row["run"])
+        counts = dict(of_run.select("label", "rows").iter_rows())
+        whole = sum(counts.values()) or 1
+        shares.append((row["run"], [counts.get(label, 0) / whole for label in labels]))
+    return {
+        "found": found,
+        "cautions": cautions(evidence, question),
+        "label_names": labels,
+        "label_range": (min(known), max(known)) if known else (None, None),
+        "labels": shares if labels else [],
+    }
+
+
+def _of_run(table: pl.DataFrame, question: Question, run: Any) -> pl.DataFrame:
+    if question.run is None:
+        return table
+    return table.filter(pl.col(question.run).eq_missing(pl.lit(run)))
+
+
+def _method(question: Question) -> dict[str, Any]:
+    columns = question.columns
+    roles = [
+        ("query", ", ".join(columns.query)),
+        ("document", columns.doc),
+        ("score", _plain(columns.score)),
+        ("label", columns.label),
+        ("run", question.run),
+        ("groups", ", ".join(question.by)),
+    ]
+    versions = {"polars_rank": _own_version(), **{name: version(name) for name in _PACKAGES}}
+    return {
+        "roles": [(part, column) for part, column in roles if column],
+        "conventions": f"those of {question.conventions.name}",
+        "explained": [*_explained(question)],
+        "versions": {**versions, "Python": platform.python_version()},
+    }
+
+
+def _own_version() -> str:
+    from polars_rank import __version__  # noqa: PLC0415  (the package imports this module)
+
+    return __version__
+
+
+def _plain(column: str) -> str:
+    """Return the name of a column, or what stands for an expression."""
+    return "as was said in the call" if column.startswith(OWN) else column
+
+
+def _explained(question: Question) -> Iterator[Row]:
+    """Return what each metric is in words; of expressions, how they are written."""
+    for metric in question.metrics:
+        if not isinstance(metric, Metric) or metric.parts or metric.definition is None:
+            yield {"name": output_name(metric), "lines": [], "expression": str(metric)}
+            continue
+        lines = explain(metric, question.agreed).splitlines()[1:]
+        told = [line.removeprefix("- ").partition(": ") for line in lines]
+        yield {"name": output_name(metric), "lines": [(title, text) for title, _, text in told]}

@@ -1,0 +1,133 @@
+// What the page does beyond being read: theme, sorting, filtering, charts. It loads nothing.
+(() => {
+  "use strict";
+  const all = (selector, root = document) => [...root.querySelectorAll(selector)];
+  const say = (text) => { document.getElementById("said").textContent = text; };
+
+  // Theme: the system's, until the reader chooses.
+  const root = document.documentElement;
+  const theme = document.getElementById("theme");
+  const system = matchMedia("(prefers-color-scheme: dark)");
+  const isDark = () => (root.dataset.theme ? root.dataset.theme === "dark" : system.matches);
+  const shown = () => theme.setAttribute("aria-pressed", String(isDark()));
+  try {
+    const kept = localStorage.getItem("polars_rank-theme");
+    if (kept === "dark" || kept === "light") root.dataset.theme = kept;
+  } catch { /* a browser that keeps nothing for files */ }
+  theme.addEventListener("click", () => {
+    root.dataset.theme = isDark() ? "light" : "dark";
+    try { localStorage.setItem("polars_rank-theme", root.dataset.theme); } catch { /* as above */ }
+    shown();
+  });
+  system.addEventListener("change", shown);
+  theme.hidden = false;
+  shown();
+
+  // Sorting: by a button in each heading; cells say by what they are sorted, or by their text.
+  const collator = new Intl.Collator(undefined, { numeric: true });
+  const keyOf = (cell) => cell.dataset.sort ?? cell.textContent.trim();
+  const compare = (a, b) => {
+    if (a === "" || b === "") return (a === "") - (b === "");
+    return collator.compare(a, b);
+  };
+  const numeric = (a, b) => {
+    if (a === "" || b === "") return (a === "") - (b === "");
+    return Number(a) - Number(b);
+  };
+  const sort = (table, column, heading) => {
+    const up = heading.getAttribute("aria-sort") === "descending"
+      || (heading.getAttribute("aria-sort") === null && !heading.classList.contains("num"));
+    const direction = up ? 1 : -1;
+    const body = table.tBodies[0];
+    const rows = [...body.rows].map((row) => [keyOf(row.cells[column]), row]);
+    const byNumber = rows.every(([key]) => key === "" || !Number.isNaN(Number(key)));
+    const order = byNumber ? numeric : compare;
+    rows.sort(([a], [b]) => (a === "" || b === "" ? order(a, b) : direction * order(a, b)));
+    rows.forEach(([, row]) => row.classList.remove("first"));
+    body.append(...rows.map(([, row]) => row));
+    all("th[aria-sort]", table.tHead).forEach((other) => other.removeAttribute("aria-sort"));
+    heading.setAttribute("aria-sort", up ? "ascending" : "descending");
+    say(`Sorted by ${heading.textContent}, ${up ? "ascending" : "descending"}`);
+  };
+  for (const table of all("table[data-sortable]")) {
+    [...table.tHead.rows[0].cells].forEach((heading, column) => {
+      if (heading.classList.contains("picture") || table.tBodies[0].rows.length < 2) return;
+      const button = document.createElement("button");
+      button.type = "button";
+      button.textContent = heading.textContent;
+      heading.replaceChildren(button);
+      button.addEventListener("click", () => sort(table, column, heading));
+    });
+  }
+
+  // Filters: rows stay that have the chosen metric, run and column, and the text somewhere.
+  for (const form of all("form[data-filter]")) {
+    const table = document.getElementById(form.dataset.filter);
+    const rows = [...table.tBodies[0].rows];
+    const texts = new Map(rows.map((row) => [row, row.textContent.toLowerCase()]));
+    const output = form.querySelector("output");
+    const apply = () => {
+      const words = form.elements.text.value.toLowerCase().split(/\s+/).filter(Boolean);
+      const chosen = all("select", form).filter((each) => each.value !== "");
+      let count = 0;
+      for (const row of rows) {
+        const keep = chosen.every((each) => row.dataset[each.name] === each.value)
+          && (!form.elements.sure?.checked || "sure" in row.dataset)
+          && words.every((word) => texts.get(row).includes(word));
+        row.hidden = !keep;
+        count += keep;
+      }
+      if (output) output.textContent = `${count} of ${rows.length} rows`;
+    };
+    form.addEventListener("input", apply);
+    form.addEventListener("submit", (event) => event.preventDefault());
+    form.hidden = false;
+    apply();
+  }
+
+  // Charts: those of the metric and run that are chosen. Nothing in them is read as code.
+  const source = document.getElementById("charts-data");
+  if (source) {
+    const { config, kinds } = JSON.parse(source.textContent);
+    const form = document.querySelector("form[data-for=charts]");
+    const figures = all("figure[data-kind]");
+    const options = {
+      mode: "vega-lite", renderer: "svg", actions: false, ast: true, defaultStyle: false, config,
+      tooltip: { disableDefaultStyle: true },
+      loader: { load: () => Promise.reject(new Error("nothing is loaded")) },
+    };
+    const views = new Map();
+    const draw = async (figure) => {
+      const metric = form.elements.metric.value;
+      const run = form.elements.run?.value ?? "";
+      const made = kinds[figure.dataset.kind]?.[metric];
+      const chart = made && (made[run] ?? made[""]);
+      const place = figure.querySelector(".chart");
+      views.get(figure)?.finalize();
+      views.delete(figure);
+      figure.hidden = !chart;
+      if (!chart) return;
+      const caption = figure.querySelector("figcaption");
+      const title = document.createElement("strong");
+      title.textContent = chart.title;
+      caption.replaceChildren(title, chart.told.join(" · "));
+      const found = await window.vegaEmbed(place, chart.spec, options);
+      views.set(figure, found);
+      place.querySelector("svg")?.setAttribute("aria-label", [chart.title, ...chart.told].join(". "));
+      root.dataset.drawn = String(Number(root.dataset.drawn ?? 0) + 1);
+    };
+    const drawAll = () => Promise.all(figures.map(draw)).catch((error) => console.error(error));
+    form.addEventListener("change", drawAll);
+    form.addEventListener("submit", (event) => event.preventDefault());
+    form.hidden = all("select", form).every((each) => each.options.length < 2);
+    drawAll();
+  }
+
+  // On paper everything is open.
+  let closed = [];
+  addEventListener("beforeprint", () => {
+    closed = all("details:not([open])");
+    closed.forEach((each) => { each.open = true; });
+  });
+  addEventListener("afterprint", () => closed.forEach((each) => { each.open = false; }));
+})();
