@@ -23,14 +23,14 @@ from polars_rank.reporting.findings import found_in, label_counts
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-#: Names of columns, in small letters, that often have a part in a log.
+#: Names of columns, in small letters, that often have a part in a log; the likeliest first.
 _ALIKE = {
-    "query": {"qid", "query_id", "queryid", "topic", "topic_id", "user", "user_id", "session_id"},
-    "doc": IDS,
-    "score": {"prediction", "pred", "y_pred", "similarity", "sim", "relevance_score", "logit"},
-    "position": {"rank", "pos", "place"},
-    "label": {"relevance", "rel", "grade", "judgment", "target", "y_true", "click", "clicked"},
-    "run_column": RUNS,
+    "query": ("qid", "query_id", "queryid", "topic", "topic_id", "session_id", "user_id", "user"),
+    "doc": sorted(IDS),
+    "score": ("prediction", "pred", "y_pred", "relevance_score", "similarity", "sim", "logit"),
+    "position": ("rank", "pos", "place"),
+    "label": ("relevance", "rel", "grade", "judgment", "target", "y_true", "clicked", "click"),
+    "run_column": sorted(RUNS),
 }
 #: Labels of more values than this are told by their range, and of more runs only the first.
 _LABELS = _RUNS = 12
@@ -97,23 +97,19 @@ class _Columns(NamedTuple):
     def of(cls, log: Log, schema: pl.Schema, run: str | None) -> _Columns:
         """Look for columns of other names where those of the default are not there."""
         wanted = {"query": log.keys, "doc": [log.doc or "doc"], "label": [log.label]}
-        wanted["run_column"] = [run or "run"]
-        if log.position is None:
-            wanted["score"] = [log.score.removeprefix("-")]
+        wanted |= {} if log.position else {"score": [log.score.removeprefix("-")]}
+        wanted |= {"run_column": ["run"]} if run is None else {}
         missing = [
             part for part, names in wanted.items()
             if not {*names} <= {*schema} and not o.is_said(part)
         ]  # fmt: skip
         found = {part: _alike(part, schema) for part in missing}
-        if found.get("score", "") is None and not o.is_said("position"):
+        if "score" in found and found["score"] is None:
             found["position"] = "position" if "position" in schema else _alike("position", schema)
         assumed = {part: name for part, name in found.items() if name is not None}
-        named = "run" if run is None else run
-        column = assumed.pop("run_column", None) or (named if named in schema else None)
         used = {part: [name] if part == "query" else name for part, name in assumed.items()}
-        if run is None and column is not None and column != "run":
-            assumed["run_column"] = column
-        return cls(replace(log, **used), schema, column, assumed)  # type: ignore[arg-type]
+        column = used.pop("run_column", "run" if run is None and "run" in schema else run)
+        return cls(replace(log, **used), schema, column or None, assumed)  # type: ignore[arg-type]
 
     @property
     def parts(self) -> dict[str, list[str]]:
@@ -123,7 +119,7 @@ class _Columns(NamedTuple):
             "score": [log.score if log.score in self.schema else log.score.removeprefix("-")]
         }  # fmt: skip
         parts = {"query": log.keys, "doc": [log.doc or "doc"], **scored, "label": [log.label]}
-        return {"run": [self.run or ""], **parts}
+        return {"run": [self.run] if self.run else [], **parts}
 
     def rows(self) -> Iterator[Row]:
         """Say which columns there are, and which are missing."""
@@ -134,9 +130,9 @@ class _Columns(NamedTuple):
                     guess = f"assumed; say --{option.replace('_', '-')} {shlex.quote(name)}"
                     note = guess if option in self.assumed else ""
                     yield Row("columns", part, f"{name}: {self.schema[name]}", "", note)
-                elif part not in ("run", "doc") or o.is_said(option):
-                    close = hint(name, self.schema)
-                    note = f"there is no column {name!r}; name it with --{part}.{close}"
+                elif part != "doc" or o.is_said(part):
+                    flag, close = option.replace("_", "-"), hint(name, self.schema)
+                    note = f"there is no column {name!r}; name it with --{flag}.{close}"
                     yield Row("columns", part, None, "error", note)
         used = {name for names in self.parts.values() for name in names}
         others = {name: dtype for name, dtype in self.schema.items() if name not in used}
@@ -146,9 +142,9 @@ class _Columns(NamedTuple):
 
 
 def _alike(part: str, schema: pl.Schema) -> str | None:
-    """Return the one column that looks as if it had this part."""
-    found = [name for name in schema if name.lower() in _ALIKE[part]]
-    return found[0] if len(found) == 1 else None
+    """Return the column that looks most as if it had this part."""
+    there = {name.lower(): name for name in schema}
+    return next((there[name] for name in _ALIKE[part] if name in there), None)
 
 
 def _contents(columns: _Columns, relevant: float) -> list[Row]:
@@ -169,7 +165,7 @@ def _contents(columns: _Columns, relevant: float) -> list[Row]:
     return [
         Row("size", "rows", found["rows"]),
         *_lists(found, by_run, columns.run),
-        Row("lists", "layout", layout, "", f"rows of a list: {layout}; {_LAYOUTS[layout]}"),
+        Row("lists", "layout", layout, "", _LAYOUTS[layout]),
         *_labels(labels, found, relevant),
         *_ties(found),
         *(

@@ -17,7 +17,8 @@ from polars_rank.cli.messages import misused
 from polars_rank.cli.sources import (
     STANDARD_INPUT,
     Kind,
-    keep_standard_input,
+    is_pipe,
+    keep_pipe,
     kind_of,
     scan,
     scan_table,
@@ -73,21 +74,20 @@ class Log:
 
     @cached_property
     def opened(self) -> Self:
-        """The same, with a file that holds what comes from standard input, if that is read."""
-        times = self.files.count(STANDARD_INPUT)
-        if times == 0:
-            return self
-        if times > 1:
+        """The same, with files that hold what comes from pipes, which can be read only once."""
+        if self.files.count(STANDARD_INPUT) > 1:
             misused("standard input can be read only once; give - only once")
-        file = keep_standard_input(o.until_the_end(temporary_folder()))
 
-        def named(path: Any) -> Any:
-            return type(path)(file) if str(path) == STANDARD_INPUT else path
+        def kept(paths: list[Any]) -> list[Any]:
+            return [
+                type(path)(keep_pipe(path, o.until_the_end(temporary_folder())))
+                if is_pipe(path) else path
+                for path in paths
+            ]  # fmt: skip
 
-        return replace(
-            self, logs=[*map(named, self.logs)], qrels=[*map(named, self.qrels)],
-            run=[*map(named, self.run)],
-        )  # fmt: skip
+        if not any(map(is_pipe, self.files)):
+            return self
+        return replace(self, logs=kept(self.logs), qrels=kept(self.qrels), run=kept(self.run))
 
     @property
     def is_trec(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+from contextlib import nullcontext
 from glob import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -118,16 +119,26 @@ def kind_of(paths: Sequence[str]) -> Kind:
     return kinds.pop() if kinds else "parquet"
 
 
-def keep_standard_input(folder: Path) -> str:
-    """Write standard input to a file in the folder, so that it can be read more than once."""
-    if sys.stdin.isatty():
+def is_pipe(path: str | Path) -> bool:
+    """Return whether a path is standard input, or a pipe such as those of <(...) in a shell."""
+    return str(path) == STANDARD_INPUT or ("://" not in str(path) and Path(path).is_fifo())
+
+
+def keep_pipe(path: str | Path, folder: Path) -> str:
+    """Write what comes from a pipe to a file in the folder, so that it can be read again."""
+    standard = str(path) == STANDARD_INPUT
+    if standard and sys.stdin.isatty():
         message = "- is standard input, which is this terminal; pipe a file into the command"
         raise ArgumentError(message)
-    file = folder / "standard-input"
-    with file.open("wb") as copy:
-        shutil.copyfileobj(sys.stdin.buffer, copy)
+    file = folder / ("standard-input" if standard else Path(path).name)
+    with (
+        file.open("wb") as copy,
+        nullcontext(sys.stdin.buffer) if standard else Path(path).open("rb") as pipe,
+    ):
+        shutil.copyfileobj(pipe, copy)
     if not file.stat().st_size:
-        message = "standard input is empty; pipe a file into the command"
+        name = "standard input" if standard else str(path)
+        message = f"{name} is empty; pipe a file into the command"
         raise ArgumentError(message)
     return str(file)
 
@@ -143,7 +154,7 @@ def refuse_to_replace(output: Path | None, inputs: Iterable[str | Path]) -> None
 
 
 def _files(path: str) -> Iterable[Any]:
-    if "://" in path or path == STANDARD_INPUT:
+    if "://" in path or is_pipe(path):
         return []
     if Path(path).is_dir():
         return (file for file in Path(path).rglob("*") if file.is_file())
@@ -174,14 +185,16 @@ def _told_by_bytes(file: str) -> Kind:
         return "ndjson"
     if len(fields) >= len(_RUN) and _is_number(fields[3]) and _is_number(fields[4]):
         return "trec"
-    for separator, kind in (("\t", "tsv"), (",", "csv")):
-        # The last field of judgments is a number, the last name of a header is not.
-        if separator in line and not (len(fields) == len(_QRELS) and _is_number(fields[3])):
-            return kind
-    what = "looks like TREC judgments; give them with --qrels" if len(fields) == len(_QRELS) else (
-        "is of no format that is known; say which one it is with --input-format"
-    )  # fmt: skip
-    message = f"{file} {what}"
+    # The last field of judgments is a number, the last name of a header is not.
+    if len(fields) == len(_QRELS) and _is_number(fields[3]):
+        told = "looks like TREC judgments; give them with --qrels"
+    elif line.startswith("["):
+        told = "is one JSON array; write a row per line instead, as NDJSON"
+    elif "\t" in line or "," in line:
+        return "tsv" if "\t" in line else "csv"
+    else:
+        told = "is of no format that is known; say which one it is with --input-format"
+    message = f"{file} {told}"
     raise ArgumentError(message)
 
 
