@@ -110,7 +110,7 @@ def click_through(
         ("y", "click-through rate", ".2%"), ("low", "low", ".2%"), ("high", "high", ".2%"),
         ("clicks", "clicked", ",d"), ("shown", "shown", ",d"), of=runs,
     )  # fmt: skip
-    x = cutoffs("x", "position", max(rows.get_column("x").to_list()))
+    x = cutoffs("position", rows.get_column("x"))
     y = axis("Y", "y", "click-through rate", format="%", scale={"zero": True})
     number = counted([int(rows.get_column("shown").sum())], "documents shown")
     return layered(

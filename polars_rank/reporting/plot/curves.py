@@ -25,6 +25,7 @@ from polars_rank.reporting.plot.drawing import (
     cutoffs,
     layered,
     lines,
+    means,
     something,
     told_undefined,
     tooltip,
@@ -130,8 +131,8 @@ def at_k(
     table, runs = labelled(
         something(table, "y", name), baseline=baseline, colors=colors, needed=True
     )
-    x = cutoffs("x", "cutoff k", *_ends(table))
-    y = axis("Y", "y", f"mean {name}@k", scale={"zero": False})
+    x = cutoffs("cutoff k", table.get_column("x"))
+    y = means(f"mean {name}@k", table)
     return _lines(table, runs, x, y, f"{name} at every cutoff", told, ("k", "d"))
 
 
@@ -199,7 +200,7 @@ def gain(
     table = something(collected(rows), "y", name)
     table, runs = labelled(table, baseline=baseline, colors=colors, needed=True)
     _check_rows(table)
-    x = cutoffs("x", "rank k", k)
+    x = cutoffs("rank k", range(1, k + 1))
     y = axis("Y", "y", f"mean {name}", scale={"zero": True})
     tips = tooltip(("x", "rank", "d"), ("y", name, ".4f"), ("ideal", "ideal", ".4f"), of=runs)
     what = "discounted cumulated gain" if discount else "cumulated gain"
@@ -356,12 +357,6 @@ def _estimated(
     if interval != "none":
         said.append(f"band: {100 * confidence:g} % interval of the mean ({_INTERVALS[interval]})")
     return found, said
-
-
-def _ends(table: pl.DataFrame) -> tuple[int, int]:
-    """Return the last and the first cutoff."""
-    ks = table.get_column("x").to_list()
-    return max(ks), min(ks)
 
 
 def _columns(log: pl.LazyFrame, run: str | None, options: Mapping[str, Any]) -> list[str]:

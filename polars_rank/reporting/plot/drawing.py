@@ -25,6 +25,10 @@ WIDTH, HEIGHT = 460, 280
 #: Points of a line that are shown one by one.
 _FEW = 40
 
+#: Runs whose bands may lie over each other.
+_BANDS = 4
+#: Ranks are far apart when there are more than this many to a cutoff.
+_SPARSE = 5
 #: How many ticks an axis of ranks has at most, and how far apart they may be.
 _TICKS = 14
 _STEPS = [1, 5, *(number * 10**power for power in range(1, 10) for number in (1, 2, 5))]
@@ -151,6 +155,7 @@ def by_run(runs: Runs, *, points: bool = False, legend: bool | None = None) -> d
         look = alt.Legend(
             orient="top", direction="horizontal", title=None, symbolSize=90,
             symbolStrokeWidth=0 if points else 2,
+            symbolType=alt.Undefined if points else "stroke",
             labelFontSize=11, labelLimit=WIDTH - 60, columnPadding=14, offset=8,
             columns=max(1, min(len(runs.labels), WIDTH // (34 + 6 * min(longest, 60)))),
             symbolLimit=len(runs.labels), symbolOpacity=1,
@@ -174,45 +179,65 @@ def by_run(runs: Runs, *, points: bool = False, legend: bool | None = None) -> d
     }
 
 
-def lines(
-    table: pl.DataFrame, runs: Runs, x: Any, y: Any, tips: Sequence[Any], *, bands: bool = True
-) -> list[Any]:
+def lines(table: pl.DataFrame, runs: Runs, x: Any, y: Any, tips: Sequence[Any]) -> list[Any]:
     """Return a line for each run, with points, over a band from "low" to "high" where known.
 
     The columns are "run", "x", "y", "low" and "high".
     """
     alt = altair()
-    most = table.group_by("run").len().get_column("len").max()
-    few = isinstance(most, int) and most <= _FEW
+    most = max(table.get_column("run").value_counts(name="points").get_column("points"))
+    few = most <= _FEW
     channels = by_run(runs, points=few)
+    color = channels["color"]
     layers = []
-    if bands and table.get_column("low").is_not_null().any():
-        band = alt.Chart().transform_filter("isValid(datum.low) && isValid(datum.high)")
-        layers.append(
-            band.mark_area(opacity=0.16, strokeWidth=0).encode(
-                x=x, y=with_field(y, "low"), y2="high", color=channels["color"]
-            )
-        )
-    layers.append(
-        alt.Chart()
-        .mark_line(strokeWidth=2, strokeJoin="round")
-        .encode(x=x, y=y, color=channels["color"], strokeDash=channels["dash"])
-    )
-    shown = {"opacity": 1, "size": 34} if few else {"opacity": 0, "size": 60}
-    layers.append(
-        alt.Chart()
-        .mark_point(filled=True, **shown)
-        .encode(x=x, y=y, color=channels["color"], shape=channels["shape"], tooltip=list(tips))
-    )
-    return layers
+    if table.get_column("low").is_not_null().any():
+        known = alt.Chart().transform_filter("isValid(datum.low) && isValid(datum.high)")
+        opacity = 0.16 if len(runs.labels) <= _BANDS else 0.07
+        band = known.mark_area(opacity=opacity, strokeWidth=0)
+        if most == 1:  # a band has two ends
+            band = known.mark_rule(opacity=0.6, strokeWidth=2)
+        layers.append(band.encode(x=x, y=with_field(y, "low"), y2="high", color=color))
+    line = alt.Chart().mark_line(strokeWidth=2, strokeJoin="round")
+    points = alt.Chart().encode(x=x, y=y, color=color, tooltip=[*tips])
+    if few:
+        points = points.mark_point(filled=True, opacity=1, size=34).encode(shape=channels["shape"])
+    else:
+        points = points.mark_point(opacity=0, size=60)
+    return [
+        *layers,
+        line.encode(x=x, y=y, color=color, strokeDash=channels["dash"]),
+        points,
+    ]
 
 
-def cutoffs(field: str, title: str, last: int, first: int = 1) -> Any:
-    """Return the axis of ranks: with ticks at the first, and at all, fives, tens, ...."""
+def cutoffs(title: str, ks: Iterable[int]) -> Any:
+    """Return the axis of ranks "x": logarithmic where there are but a few, far apart."""
+    found = sorted(set(ks))
+    first, last = found[0], found[-1]
+    if first == last:
+        return axis("X", "x", title, format=",d", values=found, scale={"zero": False})
+    if last - first > _SPARSE * len(found) and len(found) <= _TICKS:
+        scale = {"type": "log", "domain": [first, last], "nice": False}
+        return axis("X", "x", title, format=",d", values=found, scale=scale)
     step = next(step for step in _STEPS if last - first < _TICKS * step)
     values = sorted({first, *range(step * (first // step + 1), last + 1, step)})
-    scale = {"domain": [first, max(last, first + 1)], "nice": False, "zero": False}
-    return axis("X", field, title, format=",d", values=values, scale=scale)
+    scale = {"domain": [first, last], "nice": False, "zero": False}
+    return axis("X", "x", title, format=",d", values=values, scale=scale)
+
+
+def means(title: str, table: pl.DataFrame) -> Any:
+    """Return the axis of means "y", as far as they and their bands go."""
+    ends = [
+        value
+        for name in ("low", "y", "high")
+        for value in (table.get_column(name).min(), table.get_column(name).max())
+        if isinstance(value, (int, float))
+    ]
+    scale: dict[str, Any] = {"zero": False}
+    if ends and min(ends) == max(ends):  # which Vega would write as one tick
+        pad = abs(ends[0]) / 10 or 0.1
+        scale["domain"] = [ends[0] - pad, ends[0] + pad]
+    return axis("Y", "y", title, scale=scale)
 
 
 def with_field(channel: Any, field: str) -> Any:
@@ -224,11 +249,9 @@ def with_field(channel: Any, field: str) -> Any:
 
 def something(table: pl.DataFrame, column: str, what: str) -> pl.DataFrame:
     """Return the table; raise `DataError` where there is nothing to draw."""
-    if not table.height:
-        message = f"there is nothing to draw: the table of {what} has no rows"
-        raise DataError(message)
     if not table.get_column(column).is_not_null().any():
-        message = f"there is nothing to draw: every {what} is null"
+        why = f"there are no rows of {what}" if not table.height else f"every {what} is null"
+        message = f"there is nothing to draw: {why}"
         raise DataError(message)
     return table
 
@@ -239,14 +262,12 @@ def counted(numbers: Iterable[int | None], what: str = "queries") -> str:
     if not known:
         return ""
     low, high = min(known), max(known)
-    if low == high:
-        return (
-            f"{low:,} {what.removesuffix('ies') + 'y' if low == 1 and what == 'queries' else what}"
-        )
-    return f"{low:,} to {high:,} {what}"
+    if low == high == 1:
+        what = what.replace("queries", "query").replace("documents", "document")
+    return f"{low:,} {what}" if low == high else f"{low:,} to {high:,} {what}"
 
 
 def told_undefined(number: int, rule: str) -> str:
     """Say as what undefined values count, where there are any."""
-    words = {"zero": "count as 0", "one": "count as 1"}
-    return f" · {number:,} undefined, {words.get(rule, 'left out')}" if number else ""
+    words = {"zero": " undefined count as 0", "one": " undefined count as 1"}
+    return f" · {number:,}{words.get(rule, ' undefined, left out')}" if number else ""

@@ -89,9 +89,10 @@ def intervals(
     rows = chosen(rows, metrics).rename({value: "x"})
     found, runs = _rows(rows, schema, run, ["x", "low", "high", "queries", *more], baseline, colors)
     only = found.get_column("metric").unique().to_list()
-    what = only[0] if len(only) == 1 else "metrics"
     from_ = "" if baseline is None or not differ else f" from {label_of(baseline)}"
-    title = f"Difference of {what}{from_}" if differ else f"Mean {what}"
+    title = ("Differences" if differ else "Means") + from_
+    if len(only) == 1:
+        title = f"Difference of {only[0]}{from_}" if differ else f"Mean {only[0]}"
     tips = tooltip(
         *_of_row(found),
         ("x", value, "+.4f" if differ else ".4f"),
@@ -310,14 +311,14 @@ def _forest(
     both, channels, height = _places(found, runs)
     both["tooltip"] = tips
     known = alt.Chart().transform_filter("isValid(datum.low) && isValid(datum.high)")
-    points = alt.Chart().mark_point(filled=True, size=64, opacity=1)
+    layers = [known.mark_rule(strokeWidth=2).encode(x=with_field(x, "low"), x2="high", **both)]
+    both["shape"] = channels["shape"]
+    points = alt.Chart().encode(x=x, **both)
     if "small" in found.columns:
-        hollow = alt.condition("datum.small", alt.value(0), alt.value(1))
-        points = points.encode(fillOpacity=hollow)
-    layers = [
-        known.mark_rule(strokeWidth=2).encode(x=with_field(x, "low"), x2="high", **both),
-        points.encode(x=x, shape=channels["shape"], **both),
-    ]
+        hollow = points.transform_filter("datum.small")
+        layers.append(hollow.mark_point(filled=False, size=64, opacity=1, strokeWidth=1.5))
+        points = points.transform_filter("!datum.small")
+    layers.append(points.mark_point(filled=True, size=64, opacity=1))
     if zero:
         none = alt.Chart(pl.DataFrame({"x": [0.0]}))
         layers.insert(0, none.mark_rule(strokeDash=[4, 3], color=NEUTRAL).encode(x=x))

@@ -166,16 +166,17 @@ def _waterfall(runs: Runs, x: Any, y: Any, tips: list[Any]) -> list[Any]:
 
 
 def _outcomes(spread: pl.DataFrame, rule: str) -> list[str]:
-    """Say for each run, of a few, on how many queries it is higher."""
+    """Say for each run, of a few, on how many queries it is higher; and how many there are."""
     rows = spread.sort("run").iter_rows(named=True)
     told = [
-        f"{row['run']}: higher on {row['wins']:,}, the same on {row['ties']:,}, lower on "
-        f"{row['losses']:,} of {counted([row['counted']])}{told_undefined(row['undefined'], rule)}"
+        f"{row['run']}: {row['wins']:,} higher, {row['ties']:,} the same, {row['losses']:,} lower"
         f" · mean {row['mean']:+.4f}"
         for row in rows
     ]
     few = 4
-    return told[:few] + ([f"and {len(told) - few} more runs"] if len(told) > few else [])
+    more = [f"and {len(told) - few} more runs"] if len(told) > few else []
+    undefined = told_undefined(max(spread.get_column("undefined")), rule)
+    return [*told[:few], *more, counted(spread.get_column("queries")) + undefined]
 
 
 def scatter(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from polars_rank.columns import RUN, collected, lazy, names, schema_of
+from polars_rank.errors import DataError
 from polars_rank.reporting import curves
 from polars_rank.reporting.plot.drawing import (
     ROWS,
@@ -15,7 +16,6 @@ from polars_rank.reporting.plot.drawing import (
     by_run,
     counted,
     layered,
-    something,
     tooltip,
     with_field,
 )
@@ -100,9 +100,10 @@ def pr_curve(
         log = curves.pr_curve(log, by=columns or None, score=score, label=label, relevant=relevant)
         told = f" · relevant: label ≥ {relevant:g}"
     points = log.select(*groups(columns), *_POINTS).filter(pl.col("recall").is_not_null())
-    table = something(
-        collected(_few_points(points, _STEPS)), "recall", "precision, for no document is relevant"
-    )
+    table = collected(_few_points(points, _STEPS))
+    if not table.height:
+        message = "there is nothing to draw: no document is relevant; choose relevant=..."
+        raise DataError(message)
     table, runs = labelled(table, baseline=baseline, colors=colors, needed=True)
     if table.height > ROWS // 2:
         steps = max(1, ROWS // (2 * _KEPT * len(runs.labels)))
@@ -149,7 +150,7 @@ def _layers(table: pl.DataFrame, runs: Runs) -> list[Any]:
     best = best.unique("run", keep="first", maintain_order=True)
     chance = table.select("run", "no_skill").unique("run").sort("run")
     alike = chance.get_column("no_skill").n_unique() == 1
-    channels = by_run(runs)
+    channels = by_run(runs, points=True)
     color = channels["color"]
     x = axis("X", "recall", "recall", scale={"domain": [0, 1]}, grid=True)
     y = axis("Y", "precision", "precision", scale={"domain": [0, 1]})

@@ -16,6 +16,7 @@ from polars_rank.reporting.plot.drawing import (
     counted,
     layered,
     lines,
+    means,
     something,
     tooltip,
 )
@@ -29,8 +30,8 @@ if TYPE_CHECKING:
     from polars_rank.measures.metric import Metric
     from polars_rank.reporting.plot.runs import Colors, Runs
 
-#: Days of which each has its tick, and those whose ticks say no year.
-_DAYS, _YEAR = 10, 366
+#: Days whose ticks say the hour, those of which each has a tick, and those that say no year.
+_FEW, _DAYS, _YEAR = 3, 10, 366
 #: Points of a step that are kept at most.
 _KEPT = 4
 
@@ -118,7 +119,7 @@ def over_time(
         ),
     ]  # fmt: skip
     x = axis("X", "x", time, type=kind, **_ticks(found, kind))
-    y = axis("Y", "y", f"mean {name}", scale={"zero": False})
+    y = means(f"mean {name}", found)
     told = f"{counted(found.get_column('queries'))} per point"
     return layered(
         found,
@@ -167,11 +168,13 @@ def _ticks(found: pl.DataFrame, kind: str) -> dict[str, Any]:
     times = found.get_column("x")
     if times.dtype.is_integer():
         return {"format": "d", "tickMinStep": 1}
-    if kind != "temporal" or (times.dt.time() != clock(0)).any():
+    if kind != "temporal":
         return {}
     days = (max(times) - min(times)).days
     if days > _YEAR:
         return {}
+    if days <= _FEW and (times.dt.time() != clock(0)).any():
+        return {"format": "%b %d %H:%M", "tickCount": 6}
     return {"format": "%b %d", **({"tickCount": "day"} if days <= _DAYS else {})}
 
 
