@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from polars_rank.cli import MISUSED, evaluating, inspecting, making, pictures, statistics
+from polars_rank.cli import MISUSED, evaluating, inspecting, making, pictures, reports, statistics
 from polars_rank.cli.messages import say
 from polars_rank.cli.options import Debug, add
 from polars_rank.errors import RankError
@@ -83,5 +83,5 @@ def _options(
 add(app, "Logs", evaluating.COMMANDS)
 add(app, "Logs", inspecting.COMMANDS)
 add(app, "Statistics", statistics.COMMANDS)
-add(app, "Pictures", pictures.COMMANDS)
+add(app, "Pictures and reports", {**pictures.COMMANDS, **reports.COMMANDS})
 add(app, "Files", making.COMMANDS)

@@ -71,6 +71,7 @@ def put(
     elif shape == "table" and sys.stdout.isatty():
         on_terminal(collected(result))
     else:
+        sys.stdout.flush()  # what was said before comes before
         # What is written is whole, or nothing: an error comes before the first byte.
         with temporary_folder() as folder:
             _write(result, shape, folder / "out")

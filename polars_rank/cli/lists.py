@@ -48,13 +48,7 @@ class Lists:
 
     def value(self, baseline: str) -> Any:
         """Return the name of the baseline as a value of the column of runs."""
-        dtype = schema_of(self.table)[str(self.run)]
-        if dtype in (pl.String, pl.Categorical) or isinstance(dtype, pl.Enum):
-            return baseline
-        try:
-            return pl.Series([baseline]).cast(dtype).item()
-        except pl.exceptions.PolarsError:
-            misused(f"--baseline must be a value of the column {self.run!r}, of type {dtype}")
+        return run_of(baseline, str(self.run), schema_of(self.table)[str(self.run)])
 
     def held(self) -> Lists:
         """Return the lists in memory, for what reads them more than once."""
@@ -106,7 +100,7 @@ class Source(Log, Definitions):
         asked = distinct([*split(" ".join(self.metrics)), *metrics]) or None
         lists = Lists(
             table,
-            self.run_of(schema, paired=paired),
+            self.run_column_of(schema, paired=paired),
             o.split_names(by or []),
             self.keys,
             asked,
@@ -147,7 +141,7 @@ class Source(Log, Definitions):
                 "the columns of a log with --score and --label, those of values with --metrics"
             )
 
-    def run_of(self, schema: pl.Schema, *, paired: bool = False) -> str | None:
+    def run_column_of(self, schema: pl.Schema, *, paired: bool = False) -> str | None:
         """Return the column of runs; where runs are compared, there must be one."""
         column = "run" if self.run_column is None else self.run_column
         if column in schema:
@@ -168,6 +162,16 @@ class Source(Log, Definitions):
             self.scan(lists.groups), lists.metrics or [], by=lists.groups, keep=kept,
             **self.columns, **choices,
         )  # fmt: skip
+
+
+def run_of(name: str, column: str, dtype: pl.DataType) -> Any:
+    """Return the name of a run as a value of the column of runs."""
+    if dtype in (pl.String, pl.Categorical) or isinstance(dtype, pl.Enum):
+        return name
+    try:
+        return pl.Series([name]).cast(dtype).item()
+    except pl.exceptions.PolarsError:
+        misused(f"--baseline must be a value of the column {column!r}, of type {dtype}")
 
 
 def distinct(names: Iterable[str]) -> list[str]:

@@ -1,5 +1,5 @@
 """The commands that make files: Parquet of TREC files, and generated logs."""
-# ruff: noqa: B006, FBT002, TC001  (as in `evaluating`)
+# ruff: noqa: B006, FBT002  (as in `evaluating`)
 
 from __future__ import annotations
 
@@ -47,14 +47,17 @@ def generate(
     output: Out,
     queries: Annotated[int, typer.Option(help="Number of queries.")] = 1_000,
     docs_per_query: Annotated[int, typer.Option(help="Documents per list, in the mean.")] = 20,
-    runs: Annotated[int, typer.Option(help="Number of runs, each better than the last.")] = 2,
+    runs: Annotated[
+        str, typer.Option(help="Number of runs, or their names, each better than the last.")
+    ] = "2",
     seed: Annotated[int, typer.Option(help="Another seed gives another log.")] = 0,
     progress: o.Progress = True,
     force: o.Force = False,
 ) -> None:
     """Generate a realistic search log, to try the other commands on."""
     require_parquet(output)
-    log = search_log(queries, docs_per_query, runs=runs, seed=seed)
+    named = int(runs) if runs.isdecimal() else o.split_names([runs])
+    log = search_log(queries, docs_per_query, runs=named, seed=seed)
     put(bars.watch(log) if progress else log, "parquet", output, force=force)
 
 

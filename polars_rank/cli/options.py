@@ -284,9 +284,12 @@ def grouped(function: Callable[..., None]) -> Callable[..., None]:
             for name, kind in groups.items()
         }
         files = [file for each in made.values() for file in getattr(each, "files", ())]
-        _RUNNING.set(ctx)
-        with one_message(ctx, *files):
-            function(**made, **options)
+        token = _RUNNING.set(ctx)
+        try:
+            with one_message(ctx, *files):
+                function(**made, **options)
+        finally:
+            _RUNNING.reset(token)
 
     own = [
         _parameter(name, given[name], parameter.default)
@@ -309,6 +312,14 @@ def grouped(function: Callable[..., None]) -> Callable[..., None]:
     run.__annotations__ = {each.name: each.annotation for each in parameters}
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     return run
+
+
+def run(words: Sequence[str]) -> None:
+    """Run another command of the program; end this one if that fails."""
+    program = _RUNNING.get().find_root().command
+    code = program.main(words, prog_name="polars-rank", standalone_mode=False)
+    if code:
+        raise typer.Exit(code)
 
 
 def until_the_end(resource: AbstractContextManager[Any]) -> Any:

@@ -133,7 +133,7 @@ COMMANDS: o.Commands = {
 def _chart(kind: Kind, source: Source, picture: Picture) -> Any:
     """Return the chart of what was given."""
     schema = schema_of(source.table())
-    run = source.run_of(schema)
+    run = source.run_column_of(schema)
     if kind in _OF_TABLES and {*_OF_TABLES[kind][0]} <= {*schema}:
         options = {"by" if kind == "pr-curve" else "run": run}
         if kind == "over-time":

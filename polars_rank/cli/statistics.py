@@ -1,5 +1,5 @@
 """The commands on per-query values: how far to trust a mean, which run is better, and gates."""
-# ruff: noqa: FBT002, TC003
+# ruff: noqa: FBT002
 # typer reads the options off the signatures, as in `commands`; what it reads as their types must
 # exist when the program runs.
 
@@ -44,6 +44,16 @@ CorrectionOption = Annotated[
 Replicates = Annotated[int, typer.Option(help="How often is drawn, where it is drawn.")]
 Seed = Annotated[int, typer.Option(help="Another seed gives other draws.")]
 Least = Annotated[int, typer.Option(help="Slices of fewer queries are too small to tell.")]
+
+
+RuleOption = Annotated[
+    list[str] | None, typer.Option(help='A rule, as in "ndcg@10 >= 0.4"; may repeat.')
+]
+Rules = Annotated[Path | None, typer.Option(help="A TOML file of rules.")]
+Undecided = Annotated[
+    Literal["pass", "fail"] | None,
+    typer.Option("--undecided", help="What a straddled rule does; fail by default."),
+]
 
 
 def summarize(
@@ -131,14 +141,9 @@ def slices(
 def check(
     source: Source,
     written: o.Written,
-    rule: Annotated[
-        list[str] | None, typer.Option(help='A rule, as in "ndcg@10 >= 0.4"; may repeat.')
-    ] = None,
-    rules: Annotated[Path | None, typer.Option(help="A TOML file of rules.")] = None,
-    undecided: Annotated[
-        Literal["pass", "fail"] | None,
-        typer.Option("--undecided", help="What a straddled rule does; fail by default."),
-    ] = None,
+    rule: RuleOption = None,
+    rules: Rules = None,
+    undecided: Undecided = None,
     baseline: Annotated[
         str | None, typer.Option(help="The run that the others are compared with.")
     ] = None,
@@ -162,7 +167,7 @@ def check(
     the like about the comparison; those on low, high and queries about both, and slices.
     """
     with ExitStack() as files:
-        given, undecided = _rules(rule or [], rules, undecided)
+        given, undecided = rules_of(rule or [], rules, undecided)
         read = [Rule.read(each) for each in given]
         _check_paired(read, baseline, slices)
         inputs = [*source.files, *([] if rules is None else [str(rules)])]
@@ -237,7 +242,7 @@ def _in_slices(lists: Lists, columns: Sequence[str], baseline: str, **options: A
     return found
 
 
-def _rules(
+def rules_of(
     texts: Sequence[str], file: Path | None, undecided: Literal["pass", "fail"] | None
 ) -> tuple[list[Any], Any]:
     """Return all rules, and what undecided ones do."""
