@@ -1,0 +1,263 @@
+"""What the command reads: every format, also from pipes, judgments for any log, options of files."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import polars_rank as pr
+import pytest
+
+CliRunner = pytest.importorskip("typer.testing", reason="needs the extra cli").CliRunner
+
+from polars_rank.cli.commands import app  # noqa: E402
+from polars_rank.cli.config import KEYS  # noqa: E402
+
+LOG = pl.DataFrame(
+    {
+        "query": [1, 1, 2, 2, 3],
+        "doc": ["a", "b", "a", "ü", "a"],
+        "score": [0.5, 0.9, 0.75, 0.25, 0.5],
+        "label": [1, 0, 0, 2, 1],
+    }
+)
+# RR of the queries: 1/2, 1/2, 1.
+RR = (1 / 2 + 1 / 2 + 1) / 3
+QRELS = "1 0 a 1\n1 0 b 0\n2 0 a 0\n2 0 ü 2\n3 0 a 1\n"
+RUN = "".join(f"{q} Q0 {d} 1 {s} mine\n" for q, d, s in LOG.select("query", "doc", "score").rows())
+
+
+def run(*arguments: object, stdin: bytes | None = None) -> tuple[int, str, str]:
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments], input=stdin)
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result.exit_code, result.stdout, result.stderr
+
+
+def rr(*arguments: object, stdin: bytes | None = None) -> float:
+    code, out, err = run("evaluate", *arguments, "-m", "rr", "--format", "json", stdin=stdin)
+    assert (code, err) == (0, "")
+    (row,) = json.loads(out)
+    return row["rr"]
+
+
+def written(write: Any, path: Path) -> bytes:
+    write(path)
+    return path.read_bytes()
+
+
+FORMATS = {
+    "parquet": LOG.write_parquet,
+    "ipc": LOG.write_ipc,
+    "ipc stream": LOG.write_ipc_stream,
+    "csv": LOG.write_csv,
+    "tsv": lambda path: LOG.write_csv(path, separator="\t"),
+    "ndjson": LOG.write_ndjson,
+    "packed csv": lambda path: path.write_bytes(gzip.compress(LOG.write_csv().encode())),
+    "packed ndjson": lambda path: path.write_bytes(gzip.compress(LOG.write_ndjson().encode())),
+    "csv with a mark": lambda path: path.write_bytes(b"\xef\xbb\xbf" + LOG.write_csv().encode()),
+}
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_formats_are_told_by_their_first_bytes(tmp_path: Path, form: str) -> None:
+    data = written(FORMATS[form], tmp_path / "log")
+    assert rr(tmp_path / "log") == RR
+    assert rr("-", stdin=data) == RR
+    code, out, _ = run("summarize", "-", "-m", "rr", "--format", "json", stdin=data)
+    assert (code, json.loads(out)[0]["mean"]) == (0, RR)
+    code, out, _ = run("inspect", "-", "--format", "csv", stdin=data)
+    assert (code, "size,rows,5" in out) == (0, True)
+    assert not [*tmp_path.glob("*.part")]
+
+
+def test_formats_by_option(tmp_path: Path) -> None:
+    """A header of one column has no separator."""
+    (tmp_path / "log.txt").write_text(LOG.write_csv())
+    assert rr(tmp_path / "log.txt", "--input-format", "csv") == RR
+    (tmp_path / "one").write_text("query\n1\n")
+    assert "--input-format" in run("evaluate", tmp_path / "one", "-m", "rr")[2]
+    code, _, err = run("evaluate", tmp_path / "one", "-m", "rr", "--input-format", "csv")
+    assert (code, "there is no column 'score', which `--score` names" in err) == (2, True)
+
+
+def test_judgments_go_with_any_log(tmp_path: Path) -> None:
+    qrels, trec, table = tmp_path / "qrels", tmp_path / "run", tmp_path / "run.parquet"
+    qrels.write_text(QRELS)
+    trec.write_text(RUN)
+    LOG.drop("label").write_parquet(table)
+    with_qrels = ["--qrels", qrels]
+    assert rr("--run", trec, *with_qrels) == RR
+    assert rr(trec, *with_qrels) == RR
+    assert rr(table, *with_qrels) == RR  # whose queries are whole numbers
+    assert rr("-", *with_qrels, stdin=RUN.encode()) == RR
+    assert rr("--run", "-", *with_qrels, stdin=RUN.encode()) == RR
+    assert rr(trec, "--qrels", "-", stdin=QRELS.encode()) == RR
+    renamed = LOG.drop("label").rename({"query": "q", "doc": "d", "score": "s"})
+    renamed.write_csv(tmp_path / "other.csv")
+    names = ["--query", "q", "--doc", "d", "--score", "s", "--label", "grade"]
+    assert rr(tmp_path / "other.csv", *with_qrels, *names) == RR
+    both = pl.concat([LOG.with_columns(model=pl.lit(name)) for name in "AB"]).drop("label")
+    both.write_csv(tmp_path / "both.csv")
+    _, out, _ = run("evaluate", tmp_path / "both.csv", *with_qrels, "-m", "rr", "--by", "model",
+                    "--format", "json")  # fmt: skip
+    assert [(row["model"], row["rr"]) for row in json.loads(out)] == [("A", RR), ("B", RR)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "stdin", "message"),
+    [
+        (["evaluate", "-", "-m", "rr"], b"", "standard input is empty"),
+        (["evaluate", "-", "-", "-m", "rr"], b"x", "give - only once"),
+        (["evaluate", "-", "-m", "rr"], RUN.encode(), "is a TREC run, without judgments"),
+        (["evaluate", "-", "-m", "rr"], QRELS.encode(), "looks like TREC judgments"),
+        (["evaluate", "-", "-m", "rr"], b'[{"query": 1}]', "write a row per line instead"),
+        (["evaluate", "-", "-m", "rr"], b"%PDF-1.4", "is of no format that is known"),
+        (["evaluate", "-", "-m", "rr"], b"PAR1 and no more", "standard-input"),
+        (["summarize", "-", "--lists", "x", "-m", "rr"], b"x", "give one of the two"),
+    ],
+)
+def test_pipes_that_hold_something_else(arguments: list[str], stdin: bytes, message: str) -> None:
+    code, out, err = run(*arguments, stdin=stdin)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert message in err
+
+
+@pytest.mark.skipif(os.name != "posix", reason="pipes of POSIX")
+def test_pipes_of_processes(tmp_path: Path) -> None:
+    """A pipe of standard input, and those that a shell gives for <(...)."""
+    LOG.write_csv(tmp_path / "log.csv")
+    (tmp_path / "qrels").write_text(QRELS)
+    (tmp_path / "run").write_text(RUN)
+    command = f"{sys.executable} -m polars_rank.cli evaluate -m rr --format json"
+    for script in (
+        f"cat log.csv | {command} -",
+        f"{command} --qrels <(cat qrels) --run <(cat run)",
+        f"cat run | {command} - --qrels <(cat qrels)",
+    ):
+        done = subprocess.run(
+            ["bash", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True
+        )
+        assert json.loads(done.stdout)[0]["rr"] == RR
+
+
+def test_a_terminal_is_not_read(tmp_path: Path) -> None:
+    pty = pytest.importorskip("pty", reason="terminals of POSIX")
+    here, there = pty.openpty()
+    done = subprocess.run(
+        [sys.executable, "-m", "polars_rank.cli", "evaluate", "-", "-m", "rr"], stdin=there,
+        capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    os.close(here)
+    os.close(there)
+    assert (done.returncode, "which is this terminal" in done.stderr) == (2, True)
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory of a project, whose columns have names of their own."""
+    (tmp_path / "logs").mkdir()
+    monkeypatch.chdir(tmp_path / "logs")
+    LOG.rename({"query": "qid", "label": "grade"}).write_parquet("log.parquet")
+    return tmp_path
+
+
+CONFIG = 'query = "qid"\nlabel = "grade"\nrelevant = 2\nmetrics = ["rr", "p@1"]\n'
+
+
+def test_options_of_a_project(here: Path) -> None:
+    (here / "pyproject.toml").write_text("[tool.polars-rank]\n" + CONFIG)
+    code, out, err = run("evaluate", "log.parquet", "--format", "json")
+    assert (code, json.loads(out)) == (0, [{"queries": 3, "rr": (1 / 2) / 3, "p@1": 0.0}])
+    said = f"{here / 'pyproject.toml'}: --query, --label, --relevant, --metrics\n"
+    assert err == f"Options from [tool.polars-rank] of {said}"
+    # The command line wins.
+    _, out, _ = run("evaluate", "log.parquet", "--relevant", 1, "-m", "rr", "--format", "json")
+    assert json.loads(out) == [{"queries": 3, "rr": RR}]
+    # A nearer file without the table is not it; one with it is.
+    (here / "logs" / "pyproject.toml").write_text("[project]\nname = 'x'\n")
+    assert run("evaluate", "log.parquet")[0] == 0
+    (here / "logs" / "pyproject.toml").write_text("[tool.polars-rank]\nlabel = 'grades'\n")
+    assert "there is no column" in run("evaluate", "log.parquet", "-m", "rr", "--query", "qid")[2]
+
+
+def test_options_of_a_named_file(here: Path) -> None:
+    (here / "options.toml").write_text(CONFIG)
+    arguments = ["evaluate", "log.parquet", "--config", here / "options.toml", "--format", "json"]
+    code, out, err = run(*arguments)
+    assert (code, err, json.loads(out)[0]["rr"]) == (0, "", (1 / 2) / 3)
+    # Of the file, what the command has no option for is not for it.
+    code, _, err = run("summarize", "log.parquet", "--config", here / "options.toml")
+    assert (code, err) == (0, "")
+    # What is for logs does not keep per-query values from being read.
+    lists = pr.per_query(LOG, "rr")
+    lists.rename({"query": "qid"}).write_parquet("lists.parquet")
+    arguments = ["summarize", "lists.parquet", "--config", here / "options.toml", "-m", "rr"]
+    assert run(*arguments)[0] == 0
+    assert "--relevant is for logs" in run(*arguments, "--relevant", 1)[2]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('lable = "x"', "unknown options: 'lable'. Did you mean 'label'?"),
+        ("metrics = {}", "metrics in"),
+        ('label = ["a"]', "must be text or a number; found ['a']"),
+        ("relevant = 'much'", "Invalid value for '--relevant'"),
+        ("ties = 'never'", "Invalid value for '--ties'"),
+        ("label =", "cannot be read"),
+        ("[tool]\npolars-rank = 1", "must be a table of options"),
+    ],
+)
+def test_files_of_options_that_are_wrong(here: Path, text: str, message: str) -> None:
+    (here / "options.toml").write_text(text)
+    code, out, err = run("evaluate", "log.parquet", "--config", here / "options.toml")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert message in err
+    assert "cannot be read" in run("evaluate", "log.parquet", "--config", here / "gone.toml")[2]
+
+
+def test_options_of_files_are_those_of_some_command() -> None:
+    known = {name for each in app.registered_commands for name in _options(each.callback)}
+    assert {*KEYS} <= known
+
+
+def _options(callback: Any) -> list[str]:
+    import inspect
+
+    return [*inspect.signature(callback).parameters]
+
+
+def test_conventions_of_a_file(here: Path) -> None:
+    Path("ours.toml").write_text(
+        'base = "lightgbm"\nundefined = "skip"\n[parameters]\ngain = "linear"\n'
+    )
+    log = ["log.parquet", "--query", "qid", "--label", "grade", "-m", "ndcg@1 ap"]
+    code, out, err = run("evaluate", *log, "--conventions", "ours.toml", "--format", "json")
+    assert (code, err) == (0, "")
+    ours = pr.LIGHTGBM.but(undefined="skip", parameters={"gain": "linear"})
+    assert json.loads(out) == [
+        pytest.approx(row)
+        for row in pr.evaluate(LOG, ["ndcg@1", "ap"], conventions=ours).to_dicts()
+    ]
+    Path("ours.toml").write_text('tie = "best"')
+    assert (
+        "no choice 'tie'. Did you mean 'ties'?"
+        in (run("evaluate", *log, "--conventions", "ours.toml")[2])
+    )
+
+
+def test_undefined_values_of_one_metric(tmp_path: Path) -> None:
+    frame = pl.DataFrame({"query": [1, 2], "doc": 1, "score": 1.0, "label": [0, 1]})
+    frame.write_parquet(tmp_path / "log.parquet")
+    arguments = ["evaluate", tmp_path / "log.parquet", "-m", "rr ap", "--format", "json"]
+    _, out, _ = run(*arguments, "--undefined", "one", "--undefined", "ap=skip")
+    assert json.loads(out) == [{"queries": 2, "rr": 1.0, "ap": 1.0}]
+    _, out, _ = run(*arguments, "--undefined", "ap=one")
+    assert json.loads(out) == [{"queries": 2, "rr": 0.5, "ap": 1.0}]
