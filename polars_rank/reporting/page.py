@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+import warnings
+from contextlib import contextmanager
 from datetime import datetime
 from functools import cache
 from importlib.resources import files as resources
@@ -14,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from polars_rank.arguments import share, whole_number
 from polars_rank.columns import DOC, RUN, lazy
 from polars_rank.conventions import POLARS_RANK
-from polars_rank.errors import missing_extra
+from polars_rank.errors import RankWarning, missing_extra
 from polars_rank.logs.files import new_file, temporary_folder
 from polars_rank.reporting.evidence import gathered
 from polars_rank.reporting.formats import FILTERS
@@ -24,7 +26,7 @@ from polars_rank.reporting.sections import context
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     import polars as pl
 
@@ -178,14 +180,32 @@ def report(
         confidence=confidence, worst=worst, k=k,
     )  # fmt: skip
     with new_file(output, overwrite=overwrite) as part, temporary_folder() as folder:
-        evidence = gathered(log, question, folder / "lists.parquet")
-        found = {**context(evidence, question), **shown(pictures(evidence, question))}
+        with _heard() as warned:
+            evidence = gathered(log, question, folder / "lists.parquet")
+            found = {**context(evidence, question), **shown(pictures(evidence, question))}
+        for warning in warned:
+            warnings.warn(warning, RankWarning, stacklevel=2)
+        found["cautions"] = [*warned, *found["cautions"]]
         found["files"] = _named(source) or sources(log)
         found["title"] = title or _title(question)
         found["made"] = datetime.now().astimezone()
         found.update(_parts(drawn=bool(found["kinds"])))
         part.write_text(environment.get_template("report.html").render(found), encoding="utf-8")
     return Path(output)
+
+
+@contextmanager
+def _heard() -> Iterator[list[str]]:
+    """Give what is warned of while the block runs, each once, when it has ended."""
+    said: list[str] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", RankWarning)
+        yield said
+    for each in caught:
+        if not issubclass(each.category, RankWarning):
+            warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
+        elif str(each.message) not in said:
+            said.append(str(each.message))
 
 
 def sources(log: pl.LazyFrame) -> list[str]:

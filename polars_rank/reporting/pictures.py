@@ -52,7 +52,7 @@ def pictures(evidence: Evidence, question: Question) -> Pictures:
     """Draw the charts of all metrics, until they are too many for a page."""
     runs = [run for run in evidence.runs if run is not None or question.run is None]
     shown = runs[:_MANY_RUNS]
-    made = Pictures(plot.style(), [], shown[1:] if len(shown) > 1 else [])
+    made = Pictures(_config(), [], shown[1:] if len(shown) > 1 else [])
     made.other_runs = len(runs) - len(shown)
     lists = _of(evidence.lists, question, shown)
     size = 0
@@ -68,6 +68,12 @@ def pictures(evidence: Evidence, question: Question) -> Pictures:
         made.metrics.append(output_name(metric))
     made.other_metrics = len(question.metrics) - len(made.metrics)
     return made
+
+
+def _config() -> dict[str, Any]:
+    """Return the style of all charts; the page's own style sheet has the colours of both themes."""
+    config = plot.style()
+    return {**config, "axis": {**config["axis"], "labelOverlap": True, "labelSeparation": 8}}
 
 
 def _of(lists: pl.LazyFrame, question: Question, runs: list[Any]) -> pl.LazyFrame:
@@ -88,8 +94,9 @@ def _charts(
     colors = plot.run_colors(runs, baseline=question.baseline) if several else None
     named: dict[str, Any] = {"run": question.run, "baseline": question.baseline, "colors": colors}
     common: dict[str, Any] = {"undefined": question.undefined, "conventions": question.conventions}
-    for kind, shape in (("distribution", "histogram"), ("cumulative", "ecdf")):
-        yield kind, "", partial(plot.distribution, lists, metric, kind=shape, **named, **common)
+    yield "distribution", "", partial(plot.distribution, lists, metric, **named, **common)
+    cumulative = partial(plot.distribution, kind="ecdf")
+    yield "cumulative", "", partial(cumulative, lists, metric, **named, **common)
     for number, run in enumerate(runs[1:]):
         pair = _of(lists, question, [runs[0], run])
         options = {"query": question.queries, **common}

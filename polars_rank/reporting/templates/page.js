@@ -79,7 +79,7 @@
       }
       if (output) output.textContent = `${count} of ${rows.length} rows`;
     };
-    form.addEventListener("input", apply);
+    for (const event of ["input", "change"]) form.addEventListener(event, apply);
     form.addEventListener("submit", (event) => event.preventDefault());
     form.hidden = false;
     apply();
@@ -93,6 +93,7 @@
     const figures = all("figure[data-kind]");
     const options = {
       mode: "vega-lite", renderer: "svg", actions: false, ast: true, defaultStyle: false, config,
+      logLevel: 1,
       tooltip: { disableDefaultStyle: true },
       loader: { load: () => Promise.reject(new Error("nothing is loaded")) },
     };
@@ -113,7 +114,11 @@
       caption.replaceChildren(title, chart.told.join(" · "));
       const found = await window.vegaEmbed(place, chart.spec, options);
       views.set(figure, found);
-      place.querySelector("svg")?.setAttribute("aria-label", [chart.title, ...chart.told].join(". "));
+      // One picture with one name; the numbers stand in the tables.
+      place.setAttribute("role", "img");
+      place.removeAttribute("aria-roledescription");
+      place.setAttribute("aria-label", [chart.title, ...chart.told].join(". "));
+      place.querySelector("svg")?.setAttribute("aria-hidden", "true");
       root.dataset.drawn = String(Number(root.dataset.drawn ?? 0) + 1);
     };
     const drawAll = () => Promise.all(figures.map(draw)).catch((error) => console.error(error));

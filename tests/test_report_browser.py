@@ -1,0 +1,321 @@
+"""The report in a real browser without a network: what a reader sees, clicks and types."""
+
+import base64
+import json
+import shutil
+from importlib.resources import files
+from pathlib import Path
+
+import polars as pl
+import polars_rank as pr
+import pytest
+from selenium import webdriver
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.ui import Select, WebDriverWait
+
+EVIL = "</script><script>window.hacked = 1</script>"
+RTL = "שאילתה 🙂 " + "x" * 300
+RUNS = ["bm25", EVIL, "neural.b[0]:'\""]
+
+
+def found(*names):
+    """The path of a program; a machine without it fails, for these tests must not be left out."""
+    for name in names:
+        if path := shutil.which(name):
+            return path
+    pytest.fail(
+        f"there is no {names[0]} on this machine: run apt-get install chromium chromium-driver"
+    )
+
+
+@pytest.fixture(scope="module")
+def log():
+    rows = pr.datasets.search_log(240, runs=RUNS, string_ids=True).collect()
+    odd = pl.col("query") == "q0000000003"
+    return rows.with_columns(
+        query=pl.when(odd).then(pl.lit(RTL)).otherwise("query"),
+        doc=pl.when(odd & (pl.col("score").rank("ordinal").over("run", "query") == 1))
+        .then(pl.lit(EVIL))
+        .otherwise("doc"),
+        device=pl.format("{}", pl.col("query").hash() % 40),
+    )
+
+
+@pytest.fixture(scope="module")
+def page(log, tmp_path_factory):
+    path = tmp_path_factory.mktemp("report") / "report.html"
+    return pr.report(
+        log,
+        ["ndcg@10", "ap"],
+        baseline="bm25",
+        slices=["country", "device"],
+        rules=["ndcg@10 >= 0.2", "ndcg@10 >= 0.99"],
+        keep="country",
+        show="click",
+        output=path,
+        title="Title <b>not bold</b>",
+    )
+
+
+@pytest.fixture(scope="module")
+def driver():
+    options = webdriver.ChromeOptions()
+    options.binary_location = found("chromium", "chromium-browser", "google-chrome")
+    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    service = webdriver.ChromeService(found("chromedriver", "chromium.chromedriver"))
+    made = webdriver.Chrome(options=options, service=service)
+    made.execute_cdp_cmd("Network.enable", {})
+    nothing = {"latency": 0, "downloadThroughput": 0, "uploadThroughput": 0}
+    made.execute_cdp_cmd("Network.emulateNetworkConditions", {"offline": True, **nothing})
+    yield made
+    made.quit()
+
+
+def opened(driver, page, *, width=1440, theme="light"):
+    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    feature = {"name": "prefers-color-scheme", "value": theme}
+    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": [feature]})
+    driver.get(page.as_uri())
+    drawn(driver, lambda count: count >= driver.execute_script(FIGURES))
+    return driver
+
+
+FIGURES = "return document.querySelectorAll('figure:not([hidden])').length"
+
+
+def drawn(driver, enough):
+    """Wait until charts are drawn; return how many have been since the page was opened."""
+
+    def count(_):
+        return int(driver.execute_script("return document.documentElement.dataset.drawn ?? 0"))
+
+    WebDriverWait(driver, 60).until(lambda _: enough(count(_)))
+    return count(driver)
+
+
+def column(driver, table, index):
+    cells = driver.execute_script(
+        "return [...document.getElementById(arguments[0]).tBodies[0].rows]"
+        ".filter((row) => !row.hidden).map((row) => row.cells[arguments[1]].innerText)",
+        table,
+        index,
+    )
+    return [cell.strip() for cell in cells]
+
+
+def headings(driver, table):
+    cells = driver.find_elements(By.CSS_SELECTOR, f"#{table} thead th")
+    return [cell.text.replace("\n", " ") for cell in cells]
+
+
+def numbers(cells):
+    return [float(cell.replace("\N{MINUS SIGN}", "-").replace(",", "")) for cell in cells]
+
+
+def test_opens_without_a_network_and_without_an_error(driver, page):
+    driver.get_log("browser"), driver.get_log("performance")
+    opened(driver, page)
+    assert driver.get_log("browser") == []
+    events = [json.loads(entry["message"])["message"] for entry in driver.get_log("performance")]
+    asked = {
+        event["params"]["request"]["url"]
+        for event in events
+        if event["method"] == "Network.requestWillBeSent"
+    }
+    assert {url for url in asked if not url.startswith("data:")} == {page.as_uri()}
+
+
+def test_text_from_the_log_stays_text(driver, page):
+    opened(driver, page)
+    assert driver.execute_script("return window.hacked") is None
+    assert driver.title == "Title <b>not bold</b>"
+    assert driver.find_element(By.TAG_NAME, "h1").text == "Title <b>not bold</b>"
+    assert EVIL in column(driver, "compared", 1)
+    assert not driver.find_elements(By.CSS_SELECTOR, "h1 b")
+    chosen = Select(driver.find_element(By.NAME, "run"))
+    assert EVIL in [option.text for option in chosen.options]
+
+
+def test_charts_show_the_metric_and_the_run_that_are_chosen(driver, page):
+    opened(driver, page)
+    before = drawn(driver, bool)
+    form = driver.find_element(By.CSS_SELECTOR, "form[data-for=charts]")
+    titles = "return [...document.querySelectorAll('figure:not([hidden]) strong')].map((e) => e.innerText)"
+    assert all("ndcg@10" in title for title in driver.execute_script(titles))
+    Select(form.find_element(By.NAME, "metric")).select_by_visible_text("ap")
+    drawn(driver, lambda count: count >= before + 5)
+    shown = driver.execute_script(titles)
+    assert len(shown) == 5 and all(title.startswith(("ap", "D", "C")) for title in shown)
+    assert not any("ndcg" in title for title in shown)
+    second = drawn(driver, bool)
+    Select(form.find_element(By.NAME, "run")).select_by_index(1)
+    drawn(driver, lambda count: count >= second + 5)
+    assert any(RUNS[2] in title for title in driver.execute_script(titles))
+    svgs = driver.find_elements(By.CSS_SELECTOR, "figure:not([hidden]) .chart svg")
+    assert len(svgs) == 5 and all(svg.size["width"] > 200 for svg in svgs)
+
+
+def test_a_chart_tells_its_numbers_under_the_pointer(driver, page):
+    opened(driver, page)
+    bars = driver.find_elements(By.CSS_SELECTOR, "figure[data-kind=slices] .mark-symbol path")
+    driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", bars[0])
+    webdriver.ActionChains(driver).move_to_element(bars[0]).perform()
+    tip = WebDriverWait(driver, 10).until(
+        lambda d: d.find_element(By.CSS_SELECTOR, "#vg-tooltip-element.visible")
+    )
+    assert "queries" in tip.text
+
+
+def test_tables_sort_by_their_headings(driver, page):
+    opened(driver, page)
+    index = headings(driver, "slices-table").index("Difference")
+    button = driver.find_elements(By.CSS_SELECTOR, "#slices-table thead th")[index]
+    button.find_element(By.TAG_NAME, "button").click()
+    assert button.get_attribute("aria-sort") == "descending"
+    values = numbers(column(driver, "slices-table", index))
+    assert len(values) > 40 and values == sorted(values, reverse=True)
+    button.find_element(By.TAG_NAME, "button").click()
+    assert button.get_attribute("aria-sort") == "ascending"
+    assert numbers(column(driver, "slices-table", index)) == sorted(values)
+    assert "ascending" in driver.find_element(By.ID, "said").get_attribute("textContent")
+    # Values that are not known are last, whichever way.
+    index = headings(driver, "slices-table").index("p")
+    for _ in range(2):
+        heading = driver.find_elements(By.CSS_SELECTOR, "#slices-table thead th")[index]
+        heading.find_element(By.TAG_NAME, "button").click()
+        cells = column(driver, "slices-table", index)
+        assert "–" in cells and set(cells[cells.index("–") :]) == {"–"}
+
+
+def test_slices_are_filtered_by_text_metric_run_column_and_sureness(driver, page):
+    opened(driver, page)
+    form = driver.find_element(By.CSS_SELECTOR, "form[data-filter=slices-table]")
+    whole = len(driver.find_elements(By.CSS_SELECTOR, "#slices-table tbody tr"))
+    metric = headings(driver, "slices-table").index("Metric")
+    assert set(column(driver, "slices-table", metric)) == {"ndcg@10"}
+    Select(form.find_element(By.NAME, "metric")).select_by_visible_text("all")
+    assert len(column(driver, "slices-table", 0)) == whole
+    Select(form.find_element(By.NAME, "column")).select_by_visible_text("country")
+    countries = {"BR", "DE", "FR", "GB", "IN", "US"}
+    assert set(column(driver, "slices-table", 0)) == countries
+    Select(form.find_element(By.NAME, "run")).select_by_visible_text(EVIL)
+    assert len(column(driver, "slices-table", 0)) == 2 * len(countries)
+    form.find_element(By.NAME, "text").send_keys("ap US")
+    assert column(driver, "slices-table", 0) == ["US"]
+    assert form.find_element(By.TAG_NAME, "output").text == f"1 of {whole} rows"
+    form.find_element(By.NAME, "text").clear()
+    form.find_element(By.NAME, "text").send_keys("nothing of this kind")
+    assert column(driver, "slices-table", 0) == []
+    opened(driver, page)
+    form = driver.find_element(By.CSS_SELECTOR, "form[data-filter=slices-table]")
+    form.find_element(By.NAME, "sure").click()
+    verdict = headings(driver, "slices-table").index("Verdict")
+    assert {v.split()[-1] for v in column(driver, "slices-table", verdict)} <= {"better", "worse"}
+
+
+def test_everything_can_be_done_by_keyboard(driver, page):
+    opened(driver, page)
+    active = "return document.activeElement"
+    body = driver.find_element(By.TAG_NAME, "body")
+    body.send_keys(Keys.TAB)
+    skip = driver.execute_script(active)
+    assert skip.text == "Skip to the results" and skip.rect["y"] >= 0
+    skip.send_keys(Keys.ENTER)
+    assert driver.execute_script(active).get_attribute("id") == "main"
+    reached = set()
+    for _ in range(60):
+        driver.execute_script(active).send_keys(Keys.TAB)
+        element = driver.execute_script(active)
+        reached.add((element.tag_name, element.get_attribute("name") or ""))
+        outline = driver.execute_script(
+            "return getComputedStyle(document.activeElement).outlineStyle"
+        )
+        assert outline != "none"
+    assert {("a", ""), ("button", ""), ("div", ""), ("select", "metric")} <= reached
+    heading = driver.find_element(By.CSS_SELECTOR, "#means thead button")
+    heading.send_keys(Keys.ENTER)
+    parent = driver.find_element(By.CSS_SELECTOR, "#means thead th")
+    assert parent.get_attribute("aria-sort") == "ascending"
+    summary = driver.find_elements(By.CSS_SELECTOR, "details:not([open]) summary")[0]
+    summary.send_keys(Keys.ENTER)
+    assert summary.find_element(By.XPATH, "..").get_attribute("open") is not None
+    theme = driver.find_element(By.ID, "theme")
+    theme.send_keys(Keys.SPACE)
+    assert theme.get_attribute("aria-pressed") == "true"
+    driver.execute_script("localStorage.clear()")
+
+
+def background(driver):
+    return driver.execute_script("return getComputedStyle(document.documentElement).backgroundColor")
+
+
+def test_the_theme_is_that_of_the_system_until_it_is_switched(driver, page):
+    opened(driver, page, theme="light")
+    light = background(driver)
+    opened(driver, page, theme="dark")
+    dark = background(driver)
+    assert light != dark
+    driver.find_element(By.ID, "theme").click()
+    assert background(driver) == light
+    driver.refresh()
+    assert background(driver) == light
+    driver.execute_script("localStorage.clear()")
+
+
+@pytest.mark.parametrize("width", [390, 1440])
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_axe_finds_no_violation(driver, page, theme, width):
+    opened(driver, page, theme=theme, width=width)
+    driver.execute_script((files("axe_core_python") / "axe.min.js").read_text(encoding="utf-8"))
+    result = driver.execute_async_script(
+        "const done = arguments[arguments.length - 1];"
+        "document.querySelectorAll('details').forEach((each) => { each.open = true; });"
+        "axe.run(document, {resultTypes: ['violations']}).then(done);"
+    )
+    told = [(v["id"], [node["html"] for node in v["nodes"][:3]]) for v in result["violations"]]
+    assert told == []
+    assert len(result["passes"]) > 30
+
+
+def test_a_phone_scrolls_in_tables_only(driver, page):
+    opened(driver, page, width=390)
+    assert driver.execute_script("return document.documentElement.scrollWidth") <= 390
+    wide = "return [...document.querySelectorAll('.chart svg')].map((e) => e.clientWidth)"
+    assert max(driver.execute_script(wide)) <= 390
+
+
+def test_on_paper_everything_is_open_and_light_and_there_are_no_controls(driver, page):
+    opened(driver, page, theme="dark")
+    printed = driver.execute_cdp_cmd("Page.printToPDF", {"printBackground": True})
+    assert base64.b64decode(printed["data"]).startswith(b"%PDF")
+    closed = driver.find_elements(By.CSS_SELECTOR, "details:not([open])")
+    assert closed  # as the reader had them
+    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print", "features": []})
+    driver.execute_script("dispatchEvent(new Event('beforeprint'))")
+    assert background(driver) == "rgb(255, 255, 255)"
+    for selector in ("form.tools", "#theme", "nav"):
+        shown = [each.is_displayed() for each in driver.find_elements(By.CSS_SELECTOR, selector)]
+        assert shown and not any(shown)
+    assert driver.find_elements(By.CSS_SELECTOR, "details:not([open])") == []
+    hidden = driver.find_elements(By.CSS_SELECTOR, "#slices-table tbody tr[hidden]")
+    assert hidden and all(row.is_displayed() for row in hidden)
+    driver.execute_script("dispatchEvent(new Event('afterprint'))")
+    assert len(driver.find_elements(By.CSS_SELECTOR, "details:not([open])")) == len(closed)
+
+
+def test_without_scripts_all_tables_are_there(driver, page):
+    driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
+    try:
+        driver.get(Path(page).as_uri())
+        rows = driver.find_elements(By.CSS_SELECTOR, "#compared tbody tr")
+        assert len(rows) == 4 and all(row.is_displayed() for row in rows)
+        assert not any(
+            each.is_displayed() for each in driver.find_elements(By.CSS_SELECTOR, "form, #theme")
+        )
+        assert driver.find_element(By.CSS_SELECTOR, "noscript p").is_displayed()
+    finally:
+        driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
