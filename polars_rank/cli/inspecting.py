@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import polars as pl
+import typer
 
 from polars_rank.cli import options as o
 from polars_rank.cli.logs import Log
@@ -64,7 +65,7 @@ def inspect(
 ) -> None:
     """Look at a log before any long run: what it holds, and what would be an error.
 
-    Rows at fault are counted, whatever is wrong with them. The last row is the command to run next.
+    Rows at fault are counted, whatever is wrong with them; the end is the command to run next.
     """
     given, log = log, log.opened
     schema = schema_of(log.scan_as_is())
@@ -75,11 +76,15 @@ def inspect(
             rows += _contents(columns, 1 if relevant is None else relevant)
         except RankError as error:
             rows.append(Row("columns", "types", None, "error", o.in_options(str(error))))
-    rows.append(_next(columns, given, rows))
+    command = _next(columns, given, rows)
+    apart = written.shape == "table" and written.output is None  # to be copied, from one line
+    rows += [] if apart else [command]
     human = written.shape in ("table", "markdown", "latex")
     shown = [row._replace(value=_shown(row, human=human)) for row in rows]
     table = pl.DataFrame(shown, dict.fromkeys(Row._fields, pl.String), orient="row")
     written.put(table.lazy(), log.files)
+    if apart:
+        typer.echo(f"\nNext{command.note and ', '}{command.note}: {command.value}")
 
 
 COMMANDS: o.Commands = {inspect: ["polars-rank inspect log.parquet"]}

@@ -18,8 +18,10 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-#: Cells that are texts may be broken, but not into narrower pieces.
+#: Names of columns and cells of text may be broken, but not into narrower pieces.
 _LEAST_WIDTH = 12
+#: Wider than any terminal.
+_WIDE = 10_000
 #: More rows than this are not looked at one by one; to draw them takes long.
 _MANY_ROWS = 2_000
 #: Floats outside of these have an exponent.
@@ -57,12 +59,15 @@ def on_terminal(table: pl.DataFrame) -> None:
             Text(_shown(name)),
             justify="right" if right else "left",
             # A number is never broken.
-            min_width=widest if right else min(widest, _LEAST_WIDTH),
+            min_width=max(
+                widest if right else min(widest, _LEAST_WIDTH), min(cell_len(name), _LEAST_WIDTH)
+            ),
             overflow="fold",
         )
     for row in _cells(table):
         drawn.add_row(*map(Text, row))
-    if Measurement.get(console, console.options, drawn).minimum <= console.width:
+    options = console.options.update(max_width=_WIDE)
+    if Measurement.get(console, options, drawn).minimum <= console.width:
         console.print(drawn)
         return
     for index, row in enumerate(_cells(table), start=1):

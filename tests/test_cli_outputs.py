@@ -1,0 +1,320 @@
+"""What the command writes: every format, on terminals of any width and in pipes; and how it ends."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import polars as pl
+import polars_rank as pr
+import pytest
+from polars.testing import assert_frame_equal
+
+CliRunner = pytest.importorskip("typer.testing", reason="needs the extra cli").CliRunner
+
+from polars_rank.cli import messages, tables  # noqa: E402
+from polars_rank.cli.commands import app  # noqa: E402
+
+LONG = "https://example.org/" + "path/" * 30 + "end"
+IDS = ["a|b", "x\ty\x1b[31m", "文書", LONG, "[bold]id[/bold]", "\\sum_{i}^2 & 5%"]
+LOG = pl.DataFrame(
+    {"query": IDS, "doc": 1, "score": 1.0, "label": [1, 0, 1, 1, 1, 1]}
+).with_columns(run=pl.lit("bm25"))
+LISTS = ["evaluate", "log.parquet", "-m", "rr p@1", "--per-query"]
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    LOG.write_parquet("log.parquet")
+    return tmp_path
+
+
+def run(*arguments: object) -> tuple[int, str, str]:
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result.exit_code, result.stdout, result.stderr
+
+
+def process(*arguments: object, **options: object) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        [sys.executable, "-m", "polars_rank.cli", *map(str, arguments)],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False, timeout=120, **options,
+    )  # fmt: skip
+
+
+READERS = {
+    "csv": pl.read_csv,
+    "json": pl.read_json,
+    "ndjson": pl.read_ndjson,
+    "parquet": pl.read_parquet,
+}
+
+
+@pytest.mark.parametrize("form", READERS)
+def test_data_is_the_same_in_pipes_and_files(here: Path, form: str) -> None:
+    expected = pr.per_query(LOG, ["rr", "p@1"]).sort("query")
+    done = process(*LISTS, "--format", form)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert_frame_equal(READERS[form](io.BytesIO(done.stdout)).sort("query"), expected)
+    assert run(*LISTS, "-o", f"out.{form}")[0] == 0
+    assert Path(f"out.{form}").read_bytes() == done.stdout
+
+
+def test_infinite_numbers_are_no_nulls(here: Path) -> None:
+    rows = pl.concat([LOG, LOG.with_columns(run=pl.lit("new"), label=pl.lit(0, pl.Int64))])
+    rows.write_parquet("runs.parquet")
+    one_sided = [
+        "compare",
+        "runs.parquet",
+        "-m",
+        "rr",
+        "--baseline",
+        "bm25",
+        "--alternative",
+        "less",
+    ]
+    _, out, _ = run(*one_sided, "--format", "json")
+    (row,) = json.loads(out)
+    assert (row["low"], row["run"]) == ("-Infinity", "new")
+    assert math.isfinite(row["high"])
+    assert float(row["low"]) == -math.inf
+    _, lines, _ = run(*one_sided, "--format", "ndjson")
+    assert json.loads(lines) == row
+    _, out, _ = run(*one_sided, "--format", "csv")
+    assert pl.read_csv(out.encode())["low"].item() == -math.inf
+    lists = ["evaluate", "log.parquet", "-m", "rr", "--per-query", "--format", "json"]
+    assert [row["rr"] for row in json.loads(run(*lists)[1])].count(None) == 1
+
+
+def test_text_of_ids_stays_text(here: Path) -> None:
+    """Nothing in an id moves a cursor, opens a tag, or ends a cell."""
+    _, out, _ = run(*LISTS)
+    lines = out.splitlines()
+    assert len(lines) == 1 + len(IDS)
+    assert "\x1b" not in out
+    assert r"x\ty\x1b[31m" in out
+    assert "[bold]id[/bold]" in out
+    assert LONG in out
+    # Numbers stand below each other, whatever the width of the letters before them.
+    from rich.cells import cell_len
+
+    assert len({cell_len(line) for line in lines if not line.endswith("rr  p@1")}) <= 2
+    assert len({cell_len(line[: line.rindex("  ")]) for line in lines[1:]}) == 1
+
+
+def test_markdown(here: Path) -> None:
+    _, out, _ = run(*LISTS, "--format", "markdown")
+    head, rule, *rows = out.splitlines()
+    assert (head, rule) == ("| query | rr | p@1 |", "| --- | ---: | ---: |")
+    assert r"| a\|b | 1.000000 | 1.000000 |" in rows
+    assert all(row.replace(r"\|", "").count("|") == 4 for row in rows)
+    assert run(*LISTS, "-o", "t.md")[0] == 0
+    assert Path("t.md").read_text("utf-8") == out
+
+
+def test_latex(here: Path) -> None:
+    _, out, _ = run(*LISTS, "--format", "latex")
+    lines = out.splitlines()
+    assert lines[:4] == [
+        "% \\usepackage{booktabs}", "\\begin{tabular}{lrr}", "\\toprule", "query & rr & p@1 \\\\"
+    ]  # fmt: skip
+    assert r"\textbackslash{}sum\_\{i\}\textasciicircum{}2 \& 5\% & 1.000000 & 1.000000 \\" in lines
+    assert lines[-2:] == ["\\bottomrule", "\\end{tabular}"]
+    assert run(*LISTS, "-o", "t.tex")[0] == 0
+    assert Path("t.tex").read_text("utf-8") == out
+
+
+def test_numbers_of_any_size() -> None:
+    table = pl.DataFrame({"p": [0.0, 1.23e-9, 0.5, 1e12, None], "n": [1, 2, 3, 4, 5]})
+    rows = [line.split() for line in tables.plain(table).splitlines()[1:]]
+    assert [row[0] for row in rows] == ["0.000000", "1.23e-09", "0.500000", "1e+12", "5"]
+
+
+def on_terminal(columns: int, *arguments: object) -> str:
+    """Return what a command shows on a terminal as wide as that."""
+    pty = pytest.importorskip("pty", reason="terminals of POSIX")
+    import fcntl
+    import struct
+    import termios
+
+    here, there = pty.openpty()
+    fcntl.ioctl(there, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
+    env = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
+    started = subprocess.Popen(
+        [sys.executable, "-m", "polars_rank.cli", *map(str, arguments)], stdout=there,
+        stderr=subprocess.DEVNULL, stdin=there, env={**env, "TERM": "xterm", "NO_COLOR": "1"},
+    )  # fmt: skip
+    os.close(there)
+    parts = []
+    while True:
+        try:
+            part = os.read(here, 1 << 16)
+        except OSError:  # the other end is closed
+            break
+        if not part:
+            break
+        parts.append(part)
+    os.close(here)
+    assert started.wait(timeout=60) == 0
+    return re.sub(r"\x1b\[[0-9;]*m", "", b"".join(parts).decode()).replace("\r\n", "\n")
+
+
+def test_a_wide_terminal_shows_a_table(here: Path) -> None:
+    from rich.cells import cell_len
+
+    shown = on_terminal(260, *LISTS)
+    lines = [line.rstrip() for line in shown.splitlines() if line.strip()]
+    assert lines[0].split() == ["query", "rr", "p@1"]
+    assert any(LONG in line and line.endswith("1.000000   1.000000") for line in lines)
+    assert any("[bold]id[/bold]" in line for line in lines)
+    assert all(cell_len(line) <= 260 for line in lines)
+
+
+def test_a_narrow_terminal_breaks_ids_but_no_numbers(here: Path) -> None:
+    from rich.cells import cell_len
+
+    shown = on_terminal(60, *LISTS)
+    lines = shown.splitlines()
+    assert all(cell_len(line) <= 60 for line in lines)
+    assert shown.count("1.000000") == 2 * 5
+    words = "".join(line.split("1.000000")[0].strip() for line in lines)
+    assert LONG in words
+
+
+def test_a_terminal_too_narrow_for_a_table_shows_rows_below_each_other(here: Path) -> None:
+    rows = pl.concat([LOG, LOG.with_columns(run=pl.lit("new"), label=pl.lit(0, pl.Int64))])
+    rows.write_parquet("runs.parquet")
+    shown = on_terminal(60, "compare", "runs.parquet", "-m", "rr p@1", "--baseline", "bm25")
+    lines = [line.rstrip() for line in shown.splitlines()]
+    assert lines[0].startswith("1 of 2 ───")
+    assert ["metric", "rr"] in [line.split() for line in lines]
+    assert ["baseline_mean", "0.833333"] in [line.split() for line in lines]
+    assert all(len(line) <= 60 for line in lines)
+
+
+def test_parquet_is_not_for_terminals(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdout", type("", (io.StringIO,), {"isatty": lambda self: True})())
+    from polars_rank.cli.formats import choose
+
+    with pytest.raises(pr.ArgumentError, match="pipe it, or name a file with --output"):
+        choose("parquet", None)
+
+
+def test_without_a_terminal_at_all(here: Path) -> None:
+    """As a scheduler runs it: no input, a plain locale, nothing in the environment."""
+    kept = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}
+    done = process(*LISTS, env={**kept, "LC_ALL": "C"}, stdin=subprocess.DEVNULL)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert "文書" in done.stdout.decode("utf-8")
+    # Text that is written for a terminal of another encoding is whole.
+    done = process(*LISTS, env={**kept, "PYTHONIOENCODING": "ascii"}, stdin=subprocess.DEVNULL)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert "文書" in done.stdout.decode("utf-8")
+    done = process(
+        "evaluate", "文書.parquet", "-m", "rr", env={**kept, "PYTHONIOENCODING": "ascii"}
+    )
+    assert (done.returncode, b"Traceback" in done.stderr) == (2, False)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="pipes of POSIX")
+@pytest.mark.parametrize("form", ["table", "csv", "json", "ndjson", "parquet"])
+def test_a_pipe_that_is_closed_early(here: Path, form: str) -> None:
+    """As by `| head -1`: quietly, and not as if a check had failed."""
+    pr.datasets.search_log(200_000, 1, runs=1).sink_parquet("many.parquet")
+    started = subprocess.Popen(
+        [sys.executable, "-m", "polars_rank.cli", "evaluate", "many.parquet", "-m", "rr",
+         "--per-query", "--format", form],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        preexec_fn=lambda: signal.signal(signal.SIGPIPE, signal.SIG_DFL),
+    )  # fmt: skip
+    assert started.stdout is not None
+    assert started.stderr is not None
+    assert started.stdout.read(1)
+    started.stdout.close()
+    with started.stderr as told:
+        assert (told.read(), started.wait(timeout=60)) == (b"", 141)
+
+
+def test_debug_shows_where_an_error_comes_from(here: Path) -> None:
+    wrong = ["evaluate", "log.parquet", "-m", "ndgc"]
+    code, out, err = run(*wrong)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    for arguments in ([*wrong, "--debug"], ["--debug", *wrong]):
+        code, out, debugged = run(*arguments)
+        assert (code, out) == (2, "")
+        assert debugged.startswith("Traceback")
+        assert debugged.endswith(err)
+
+
+def test_faults_of_the_program_are_told_as_such(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("division by zero")
+
+    monkeypatch.setattr("polars_rank.cli.evaluating.means_of", fail)
+    code, out, err = run("evaluate", "log.parquet", "-m", "rr")
+    assert (code, out) == (70, "")
+    assert err == (
+        "Error: a fault of polars-rank itself, ZeroDivisionError: division by zero; add --debug "
+        "to see where, and report it\n"
+    )
+
+
+def test_messages_speak_of_options(here: Path) -> None:
+    evaluate = ["evaluate", "log.parquet", "-m", "rr"]
+    for arguments, message in {
+        (*evaluate, "--label", "run"): "(`--label`) must be numeric",
+        (*evaluate, "--doc", "dok"): "which `--doc` names; the frame has 'query', 'doc', 'score', "
+        "'label', 'run'. Did you mean 'doc'? Name the right one with --doc ...",
+        (*evaluate, "--relevant", "inf"): "`--relevant` must be",
+        (*evaluate, "--align", "all"): "`--align` needs a column of runs in `--by`",
+        ("summarize", "log.parquet", "-m", "rr", "--confidence", "2"): "`--confidence` must be",
+        (*evaluate, "-o", "log.parquet", "--format", "csv"): "may be replaced (--force)",
+    }.items():
+        code, _, err = run(*arguments)
+        assert (code, message in err) == (2, True), err
+
+
+def test_a_number_in_a_message_that_looks_like_a_parameter(here: Path) -> None:
+    """Values of the log are none of ours."""
+    rows = LOG.head(1).with_columns(query=pl.lit("label=None, `score`"), label=pl.lit(math.nan))
+    rows.write_parquet("log.parquet")
+    code, _, err = run("evaluate", "log.parquet", "-m", "rr")
+    assert code == 2
+    assert "1 of 1 rows: NaN or infinite label in the column 'label'" in err
+
+
+def test_completion() -> None:
+    """Of typer, for four shells; what is completed is from the library."""
+    for shell in ("bash", "zsh", "fish", "powershell"):
+        env = {**os.environ, "_POLARS_RANK_COMPLETE": f"source_{shell}"}
+        shown = process(env=env).stdout.decode()
+        assert "polars-rank" in shown
+    line = {"_POLARS_RANK_COMPLETE": "complete_bash", "COMP_CWORD": "3"}
+    for words, found in {
+        "polars-rank evaluate --metrics ndc": "ndcg",
+        "polars-rank evaluate --conventions light": "lightgbm",
+        "polars-rank evaluate --ties wor": "worst",
+    }.items():
+        shown = process(env={**os.environ, **line, "COMP_WORDS": words}).stdout.decode().split()
+        assert found in shown
+
+
+def test_exit_codes_are_those_of_the_help() -> None:
+    from polars_rank import cli
+
+    _, shown, _ = run("--help")
+    text = " ".join(shown.split())
+    for code in (cli.FAILED, cli.MISUSED, cli.BUG, cli.INTERRUPTED, cli.BROKEN_PIPE, 143):
+        assert f" {code} " in text
+    assert messages.BUG == 70
