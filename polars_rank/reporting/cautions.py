@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import polars as pl
-
 from polars_rank.reporting.formats import count, percent
 
 if TYPE_CHECKING:
@@ -79,7 +77,8 @@ def _of_rows(evidence: Evidence, question: Question) -> Iterator[str]:
         )
     if found["unretrieved_lists"]:
         yield f"{count(found['unretrieved_lists'])} lists have no retrieved document."
-    repeated: Any = evidence.found.select(pl.col("^repeated$").sum()).sum_horizontal().sum()
+    known = "repeated" in evidence.found.columns
+    repeated: Any = evidence.found.get_column("repeated").sum() if known else 0
     if repeated:
         kept = {"max": "of the highest score", "first": "that came first"}
         choice = str(question.options.get("duplicates"))

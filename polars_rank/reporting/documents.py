@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
@@ -24,9 +24,7 @@ _MANY_RUNS = 6
 _MISSED = 5
 _VALUE, _BASE = OWN + "value", OWN + "baseline"
 _RUN, _PLACE, _GOOD = OWN + "run", OWN + "place", OWN + "good"
-
-#: The ranked documents of each list, by its keys and the run.
-Lists: TypeAlias = "dict[tuple[Any, ...], pl.DataFrame]"
+_LIST = OWN + "list"
 
 
 @dataclass(frozen=True)
@@ -78,7 +76,10 @@ def chosen_lists(lists: pl.LazyFrame, question: Question, runs: Sequence[Any]) -
     if chosen.is_empty():
         return []
     documents = _documents(chosen, question)
-    return [_moved(row, question, documents) for row in chosen.iter_rows(named=True)]
+    return [
+        _moved(number, row, question, documents, chosen.height)
+        for number, row in enumerate(chosen.iter_rows(named=True))
+    ]
 
 
 def _valued(lists: pl.LazyFrame, question: Question, runs: Sequence[Any]) -> pl.LazyFrame:
@@ -96,7 +97,9 @@ def _valued(lists: pl.LazyFrame, question: Question, runs: Sequence[Any]) -> pl.
         return valued.with_columns(pl.lit(None, pl.Float64).alias(_BASE))
     dtype = schema[question.run]
     some = [run for run in runs if run != question.baseline or question.baseline is None]
-    of_some = pl.any_horizontal(is_run(_RUN, dtype, each) for each in some[:_MANY_RUNS])
+    of_some = pl.any_horizontal(
+        pl.lit(value=False), *(is_run(_RUN, dtype, each) for each in some[:_MANY_RUNS])
+    )
     if question.baseline is None:
         return valued.filter(of_some).with_columns(pl.lit(None, pl.Float64).alias(_BASE))
     base = valued.filter(is_run(_RUN, dtype, question.baseline))
@@ -124,29 +127,28 @@ def _most(valued: pl.LazyFrame, question: Question) -> pl.LazyFrame:
     return pl.concat(ends).sort(_RUN, _GOOD, _PLACE)
 
 
-def _documents(chosen: pl.DataFrame, question: Question) -> Lists:
-    """Return the ranked documents of the lists that are shown, and of the baseline's."""
+def _documents(chosen: pl.DataFrame, question: Question) -> dict[int, pl.DataFrame]:
+    """Return the ranked documents of the lists that are shown, by their number.
+
+    The list of a row has the number of the row, that of the baseline as much more as rows are.
+    """
     columns, keys = question.columns, question.queries
-    named = {name: f"q{index}" for index, name in enumerate(keys)}
-    wanted = chosen.select(_RUN, *keys)
+    wanted = chosen.select(keys)
     if question.run is not None:
-        named[question.run] = "run"
         dtype = columns.schema[question.run]
-        wanted = wanted.select(pl.col(_RUN).cast(dtype).alias(question.run), *keys)
-        if question.baseline is not None:
-            base = wanted.with_columns(
-                pl.lit(question.baseline).cast(dtype).alias(question.run)
-            ).unique()
-            wanted = pl.concat([wanted, base])
-    else:
-        wanted = wanted.select(keys)
-    on = [*named]
-    rows = question.log.join(wanted.select(on).lazy(), on=on, how="semi", nulls_equal=True).select(
-        *(pl.col(name).alias(own) for name, own in named.items()),
+        runs = [pl.col(_RUN), *([] if question.baseline is None else [pl.lit(question.baseline)])]
+        wanted = pl.concat(
+            chosen.select(run.cast(dtype).alias(question.run), *keys) for run in runs
+        )
+    on = wanted.columns
+    rows = question.log.join(
+        wanted.with_row_index(_LIST).lazy(), on=on, how="inner", nulls_equal=True
+    ).select(
+        pl.col(_LIST).alias("query"),
         *([] if columns.doc is None else [pl.col(columns.doc).alias("doc")]),
         pl.col(columns.score).alias("score"),
         pl.col(columns.label).alias("label"),
-        *(pl.col(name).alias(f"s{index}") for index, name in enumerate(question.show)),
+        *(pl.col(name).alias(f"shown {index}") for index, name in enumerate(question.show)),
     )
     agreed = question.agreed.of(question.first)
     if agreed.unjudged == "removed":
@@ -155,27 +157,30 @@ def _documents(chosen: pl.DataFrame, question: Question) -> Lists:
         rows = rows.with_columns(pl.col("score").cast(pl.Float32))
     ranked = rank(
         collected(rows),
-        query=[*named.values()],
         doc=None if columns.doc is None else "doc",
         ties=None if agreed.ties == "expected" else agreed.ties,
         relevant=agreed.relevant,
         duplicates=question.options.get("duplicates", "error"),
     ).sort("rank", nulls_last=True)
-    return ranked.partition_by([named[name] for name in on], as_dict=True, include_key=False)
+    return {int(rows.item(0, "query")): rows for rows in ranked.partition_by("query")}
 
 
-def _moved(row: dict[str, Any], question: Question, documents: Lists) -> Moved:
+def _moved(
+    number: int,
+    row: dict[str, Any],
+    question: Question,
+    documents: dict[int, pl.DataFrame],
+    total: int,
+) -> Moved:
     query = {name: row[name] for name in question.queries}
-    runs = [row[_RUN]]
+    lists = {number: row[_RUN]}
     if question.baseline is not None:
-        runs.insert(0, question.baseline)
-    on = [] if question.run is None else [None]
-    tables = [documents.get((*query.values(), *(run for _ in on))) for run in runs]
-    places = [_places(table) for table in tables]
+        lists = {number + total: question.baseline, **lists}
+    places = [_places(documents.get(each)) for each in lists]
     sides = [
-        _side(run, table, places[1 - index] if len(runs) > 1 else None, question)
-        for index, (run, table) in enumerate(zip(runs, tables, strict=True))
-        if table is not None
+        _side(run, documents[each], places[1 - index] if len(lists) > 1 else None, question)
+        for index, (each, run) in enumerate(lists.items())
+        if each in documents
     ]
     return Moved(
         run=row[_RUN], good=row[_GOOD], query=query,
@@ -206,7 +211,7 @@ def _side(
                 doc=row.get("doc"),
                 label=row["label"],
                 score=row["score"],
-                shown=tuple(row[f"s{index}"] for index, _ in enumerate(question.show)),
+                shown=tuple(row[f"shown {index}"] for index, _ in enumerate(question.show)),
                 relevant=bool(row["relevant"]),
                 elsewhere=places.get(row["doc"]) if places and "doc" in row else 0,
             )

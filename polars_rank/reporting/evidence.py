@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 MANY_RUNS = 10
 
 
+_NO_VALUE = dict.fromkeys(("value", "low", "high"), pl.lit(None, pl.Float64))
+
+
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
     """The tables of a report; None where there is nothing to say."""
@@ -180,6 +183,10 @@ def _verdicts(
         undecided = undecided or said
     if comparison is not None:
         summary = summary.filter(~_is_baseline(summary.get_column(str(question.run)), question))
+    if summary.is_empty():  # a gate must not open because nothing was measured
+        return pl.DataFrame({"rule": [Rule.read(each).text for each in given]}).with_columns(
+            where=pl.lit(""), queries=pl.lit(0), verdict=pl.lit("fail"), **_NO_VALUE
+        )
     tables = [summary, *([] if comparison is None else [comparison]), *sliced]
     return pl.concat(
         check(_about(Rule.read(each), tables), [each], undecided=undecided, on_fail="return")
