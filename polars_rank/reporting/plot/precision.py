@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from polars_rank.columns import RUN, collected, lazy, names, schema_of
+from polars_rank.arguments import threshold
+from polars_rank.columns import OWN, RUN, Columns, collected, lazy, names, schema_of
 from polars_rank.errors import DataError
 from polars_rank.reporting import curves
 from polars_rank.reporting.plot.drawing import (
@@ -29,6 +30,8 @@ from polars_rank.reporting.plot.runs import (
 from polars_rank.reporting.plot.thinning import thinned
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import altair as alt
 
     from polars_rank.columns import Names
@@ -38,6 +41,10 @@ if TYPE_CHECKING:
 _STEPS = 400
 #: How many points of a step are kept at most.
 _KEPT = 6
+#: Rows of a log whose scores are all told apart, and into how many cells the standard deviation of
+#: more is cut.
+_EXACT, _CELLS = 200_000, 10_000
+_ROWS, _MEAN, _STD = OWN + "rows", OWN + "mean", OWN + "std"
 _POINTS = ("threshold", "found", "precision", "recall", "f1", "auc", "best_f1", "no_skill")
 
 
@@ -72,7 +79,8 @@ def pr_curve(
     altair.LayerChart
         Of a curve of more points, those are kept that are first, last, highest and lowest, and of
         the best F1, in each of equal steps of recall: at most a few hundred, between which nothing
-        is to be seen. Area and F1 are those of all points.
+        is to be seen. Area and F1 are those of all points; of a log of more than 200,000 rows,
+        scores that differ by less than a ten-thousandth of their standard deviation are one point.
 
     Raises
     ------
@@ -97,6 +105,9 @@ def pr_curve(
     columns_of_runs("by", columns, schema)
     told = ""
     if not {*_POINTS} <= set(schema):
+        threshold("relevant", relevant)
+        Columns.find(schema, query=None, doc=None, score=score, label=label, by=columns)
+        log = _few_scores(log, columns, score)
         log = curves.pr_curve(log, by=columns or None, score=score, label=label, relevant=relevant)
         told = f" · relevant: label ≥ {relevant:g}"
     points = log.select(*groups(columns), *_POINTS).filter(pl.col("recall").is_not_null())
@@ -124,6 +135,30 @@ def pr_curve(
         told=[found + told, "point: best F1 · dashed: no skill, a random order"],
         height=320,
     )
+
+
+def _few_scores(log: pl.LazyFrame, columns: Sequence[str], score: str) -> pl.LazyFrame:
+    """Return the log with scores rounded down, finest around their mean, if there are many rows.
+
+    To the points of a curve, this is to leave out some of the thresholds.
+    """
+    value = pl.col(score).cast(pl.Float64)
+    known = value.filter(value.is_finite())
+    facts = {_ROWS: pl.len(), _MEAN: known.mean(), _STD: known.std()}
+    rows = log.group_by(columns).agg(**facts) if columns else log.select(**facts)
+    found = collected(rows)
+    if found.get_column(_ROWS).sum() <= _EXACT:
+        return log
+    of_run = found.lazy().drop(_ROWS)
+    if columns:
+        joined = log.join(of_run, on=columns, how="left", nulls_equal=True)
+    else:
+        joined = log.join(of_run, how="cross")
+    std = pl.col(_STD)
+    cell = (((value - pl.col(_MEAN)) / std).arcsinh() * _CELLS).floor()
+    rounded = (cell / _CELLS).sinh() * std + pl.col(_MEAN)
+    kept = pl.when(value.is_finite() & (std > 0)).then(rounded).otherwise(value)
+    return joined.with_columns(kept.alias(score)).drop(_MEAN, _STD)
 
 
 def _few_points(
