@@ -36,9 +36,23 @@ def helps() -> dict[str, str]:
 
 
 def normalised(text: str) -> str:
-    """Return the words of a help page: not how a version of rich draws or breaks them."""
-    lines = (re.sub(r"[─━│┃╭╮╰╯┏┓┗┛┡┩└┘├┤|]+", " ", line) for line in text.splitlines())
-    return "\n".join(" ".join(line.split()) for line in lines if line.strip())
+    """Return the words of a help page: not how a version of typer draws it or names types."""
+    text = re.sub(r"<[\w\[\]|]+>|\[METRIC=\]\S+|\b(TEXT|INTEGER|FLOAT|PATH)\b", " ", text)
+    lines = (re.sub(r"[─━│┃╭╮╰╯]+", " ", line) for line in text.splitlines())
+    return "".join(" ".join(line.split()) + "\n" for line in lines if line.strip())
+
+
+@pytest.mark.parametrize("name", ["", *COMMANDS])
+def test_help_is_as_it_was(helps: dict[str, str], name: str) -> None:
+    """With POLARS_RANK_SNAPSHOTS=1, the pages are written anew, to be looked at in the diff."""
+    path = SNAPSHOTS / f"{name or 'polars-rank'}.txt"
+    if os.environ.get("POLARS_RANK_SNAPSHOTS"):
+        path.write_text(normalised(helps[name]), "utf-8")
+    assert path.read_text("utf-8") == normalised(helps[name])
+
+
+def test_every_page_of_help_is_of_a_command() -> None:
+    assert {file.stem for file in SNAPSHOTS.iterdir()} == {"polars-rank", *COMMANDS}
 
 
 def test_every_command_has_an_example(helps: dict[str, str]) -> None:

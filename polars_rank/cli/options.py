@@ -345,7 +345,9 @@ def _hints(thing: Any) -> dict[str, Any]:
 
 
 def _default(field: Field[Any]) -> Any:
-    return field.default if field.default_factory is MISSING else field.default_factory()
+    if field.default_factory is not MISSING:
+        return field.default_factory()
+    return inspect.Parameter.empty if field.default is MISSING else field.default
 
 
 def _parameter(name: str, kind: Any, default: Any) -> inspect.Parameter:

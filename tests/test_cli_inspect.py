@@ -1,0 +1,215 @@
+"""inspect: what a log holds, by hand; whatever is wrong with it is told, not raised."""
+
+from __future__ import annotations
+
+import json
+import math
+import shlex
+from pathlib import Path
+
+import polars as pl
+import polars_rank as pr
+import pytest
+
+CliRunner = pytest.importorskip("typer.testing", reason="needs the extra cli").CliRunner
+
+from polars_rank.cli.commands import app  # noqa: E402
+
+
+def run(*arguments: object) -> tuple[int, str, str]:
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result.exit_code, result.stdout, result.stderr
+
+
+def inspected(*arguments: object) -> dict[tuple[str, str], tuple[str, str, str]]:
+    """Return value, state and note of each part and what of it."""
+    code, out, err = run("inspect", *arguments, "--format", "json")
+    assert (code, err) == (0, "")
+    return {(r["part"], r["what"]): (r["value"], r["state"], r["note"]) for r in json.loads(out)}
+
+
+def values(found: dict[tuple[str, str], tuple[str, str, str]], part: str) -> dict[str, str]:
+    return {what: value for (each, what), (value, _, _) in found.items() if each == part}
+
+
+def errors(found: dict[tuple[str, str], tuple[str, str, str]]) -> dict[str, str]:
+    return {what: note for (_, what), (_, state, note) in found.items() if state == "error"}
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+FINE = pl.DataFrame(
+    {
+        "run": ["A"] * 5 + ["B"] * 3,
+        "query": [1, 1, 1, 2, 2, 1, 1, 1],
+        "doc": [1, 2, 3, 1, 2, 1, 2, 3],
+        "score": [0.9, 0.9, None, 0.5, 0.1, 0.3, 0.2, 0.1],
+        "label": [0, 1, 2, 0, None, 0, 1, 2],
+    }
+)
+
+
+def test_a_log_by_hand(here: Path) -> None:
+    FINE.write_parquet("log.parquet")
+    found = inspected("log.parquet")
+    assert values(found, "columns") == {
+        "run": "run: String", "query": "query: Int64", "doc": "doc: Int64",
+        "score": "score: Float64", "label": "label: Int64",
+    }  # fmt: skip
+    assert values(found, "size") == {"rows": "8", "runs": "2", "queries of A": "2",
+                                     "queries of B": "1"}  # fmt: skip
+    assert found["size", "runs"][1] == "note"  # different numbers of queries
+    lengths = {name.split()[0]: float(value) for name, value in values(found, "lists").items()
+               if name.endswith("length")}  # fmt: skip
+    assert lengths == {"shortest": 2, "median": 3, "mean": pytest.approx(8 / 3), "longest": 3}
+    assert values(found, "lists")["layout"] == "sorted"
+    labels = {name: float(value) for name, value in values(found, "labels").items()}
+    assert labels == pytest.approx(
+        {
+            "share of 0": 3 / 8, "share of 1": 2 / 8, "share of 2": 2 / 8,
+            "judged share": 6 / 7, "not retrieved": 1, "barren lists": 1,
+        }
+    )  # fmt: skip
+    ties = {name: float(value) for name, value in values(found, "ties").items()}
+    assert ties == pytest.approx({"share of tied lists": 1 / 3, "share of tied documents": 2 / 7})
+    assert errors(found) == {}
+    assert found["next", "command"] == (
+        "polars-rank compare log.parquet --metrics 'ndcg@10 ap rr' --baseline A", "", ""
+    )  # fmt: skip
+
+
+def test_the_layout(here: Path) -> None:
+    adjacent = pl.concat([FINE.slice(5), FINE.head(5)])
+    shuffled = FINE.sample(fraction=1, shuffle=True, seed=1)
+    for frame, layout in ((FINE, "sorted"), (adjacent, "adjacent"), (shuffled, "shuffled")):
+        frame.write_parquet("log.parquet")
+        frame.write_csv("log.csv")
+        for name in ("log.parquet", "log.csv"):
+            found = inspected(name)
+            assert values(found, "lists")["layout"] == layout
+            assert values(found, "size")["rows"] == "8"
+
+
+BAD = pl.DataFrame(
+    {
+        "query": [1, 1, 1, 1, None, 2, 2, 2],
+        "doc": [1, 1, 2, None, 5, 1, 2, 3],
+        "score": [0.1, 0.2, math.nan, 0.3, 0.4, math.inf, 0.5, 0.6],
+        "label": [1.0, 1.0, 0.0, 1.0, 0.0, 1.0, math.nan, 1.0],
+    }
+)
+
+
+def test_rows_at_fault_are_counted(here: Path) -> None:
+    BAD.write_parquet("log.parquet")
+    found = inspected("log.parquet")
+    assert values(found, "faults") == {"null query": "1", "null doc": "1", "bad score": "2",
+                                       "bad label": "1", "repeated": "1"}  # fmt: skip
+    assert {*errors(found)} == {"null query", "null doc", "bad score", "bad label", "repeated"}
+    command, _, note = found["next", "command"]
+    assert note == "when what is wrong above is mended"
+    assert shlex.split(command)[-2:] == ["--duplicates", "max"]
+    # And evaluate says so, too.
+    code, _, err = run("evaluate", "log.parquet", "-m", "rr")
+    assert (code, "NaN or infinite score" in err) == (2, True)
+
+
+def test_what_is_mended_by_an_option_is_in_the_command(here: Path) -> None:
+    FINE.filter(run="A").vstack(FINE.filter(run="A").head(1)).drop("run").write_csv("log.csv")
+    found = inspected("log.csv")
+    assert {*errors(found)} == {"repeated"}
+    command, _, note = found["next", "command"]
+    program, *words = shlex.split(command)
+    assert (program, note) == ("polars-rank", "")
+    assert run(*words)[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("names", "options"),
+    [
+        ({"run": "model", "query": "qid", "doc": "docno", "score": "pred", "label": "rel"}, []),
+        ({"score": "s", "label": "g"}, ["--score", "s", "--label", "g"]),
+        ({"score": "rank"}, []),
+        ({"score": "cost"}, ["--score=-cost"]),
+    ],
+)
+def test_columns_of_other_names(here: Path, names: dict[str, str], options: list[str]) -> None:
+    """Those that are looked for are named in the command, which runs."""
+    frame = FINE.filter(pl.col("score").is_not_null())
+    if "rank" in names.values():
+        frame = frame.with_columns(score=pl.col("score").rank("ordinal", descending=True))
+    frame.rename(names).write_parquet("log.parquet")
+    found = inspected("log.parquet", *options)
+    assert values(found, "size")["rows"] == "7"
+    program, *words = shlex.split(found["next", "command"][0])
+    assert program == "polars-rank"
+    code, _, err = run(*words)
+    assert (code, "Error" in err) == (0, False)
+    if not options:
+        assumed = [note for _, _, note in found.values() if note.startswith("assumed; say --")]
+        assert len(assumed) == len(names)
+
+
+@pytest.mark.parametrize(
+    ("frame", "option", "note"),
+    [
+        (FINE.rename({"score": "scroe"}), [], "name it with --score. Did you mean 'scroe'?"),
+        (FINE, ["--label", "grade"], "there is no column 'grade'; name it with --label."),
+        (FINE, ["--run-column", "model"], "there is no column 'model'; name it with --run-column."),
+        (FINE.cast({"score": pl.String}), [], "(`--score`) must be numeric; found String"),
+        (FINE.with_columns(query=pl.concat_list("query")), [], "must hold one id per row"),
+    ],
+)
+def test_columns_that_would_be_an_error(
+    here: Path, frame: pl.DataFrame, option: list[str], note: str
+) -> None:
+    frame.write_parquet("log.parquet")
+    found = inspected("log.parquet", *option)
+    (told,) = errors(found).values()
+    assert note in told
+    assert found["next", "command"][2] == "when what is wrong above is mended"
+
+
+def test_logs_of_little(here: Path) -> None:
+    FINE.clear().write_parquet("log.parquet")
+    assert values(inspected("log.parquet"), "size") == {"rows": "0", "runs": "0"}
+    FINE.head(1).with_columns(score=None, label=None).write_parquet("log.parquet")
+    found = inspected("log.parquet")
+    assert found["labels", "judged share"][0] is None
+    assert errors(found) == {}
+    many = pl.DataFrame({"query": range(40), "doc": 1, "score": 1.0}).with_columns(
+        label=pl.col("query") / 7
+    )
+    many.write_parquet("log.parquet")
+    found = inspected("log.parquet", "--relevant", 9)
+    assert found["labels", "range"][::2] == (f"0.0 to {39 / 7}", "40 different labels")
+    assert found["labels", "relevant"][:2] == ("0", "note")
+
+
+def test_trec_files(here: Path) -> None:
+    Path("qrels").write_text("1 0 a 1\n1 0 b 0\n")
+    Path("run").write_text("1 Q0 a 1 2.0 bm25\n1 Q0 c 2 1.0 bm25\n")
+    found = inspected("--qrels", "qrels", "--run", "run")
+    assert values(found, "size") == {"rows": "3", "runs": "1", "queries of bm25": "1"}
+    program, *words = shlex.split(found["next", "command"][0])
+    assert (program, run(*words)[0]) == ("polars-rank", 0)
+
+
+def test_for_eyes(here: Path) -> None:
+    pr.datasets.search_log(300, runs=["a", "b"]).sink_parquet("log.parquet")
+    code, out, _ = run("inspect", "log.parquet")
+    last = out.splitlines()[-1]
+    assert (code, last) == (
+        0, "Next: polars-rank compare log.parquet --metrics 'ndcg@10 ap rr' --baseline a"
+    )  # fmt: skip
+    rows = pl.read_parquet("log.parquet").height
+    assert f"{rows:,}" in out
+    assert "%" in out
+    assert run("inspect", "log.parquet", "-o", "log.txt")[0] == 0
+    assert "next" in Path("log.txt").read_text()

@@ -1,0 +1,233 @@
+"""curve, explain, plot, report and demo: what they write is what the library gives."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import polars as pl
+import polars_rank as pr
+import pytest
+from polars.testing import assert_frame_equal
+
+CliRunner = pytest.importorskip("typer.testing", reason="needs the extra cli").CliRunner
+pytest.importorskip("altair", reason="needs the extra plot")
+
+from polars_rank.cli.commands import app  # noqa: E402
+from polars_rank.cli.pictures import Kind  # noqa: E402
+
+
+def run(*arguments: object) -> tuple[int, str, str]:
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result.exit_code, result.stdout, result.stderr
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("log") / "log.parquet"
+    day = pl.date(2026, 1, 1).dt.offset_by(pl.format("{}d", pl.col("query") % 5)).alias("day")
+    pr.datasets.search_log(60, runs=["new", "old"]).with_columns(day).sink_parquet(path)
+    return path
+
+
+def test_curves(log: Path) -> None:
+    frame = pl.read_parquet(log)
+    _, out, _ = run("curve", log, "-m", "ndcg recall", "--to", 4, "--by", "run", "--format", "csv")
+    expected = pr.rank_curve(frame, ["ndcg", "recall"], range(1, 5), by="run")
+    assert_frame_equal(pl.read_csv(out.encode()), expected, check_dtypes=False)
+    _, out, _ = run("curve", log, "-m", "ndcg", "--ks", "1, 10", "--by", "run", "--ties", "best",
+                    "--format", "csv")  # fmt: skip
+    expected = pr.rank_curve(frame, "ndcg", [1, 10], by="run", ties="best")
+    assert_frame_equal(pl.read_csv(out.encode()), expected, check_dtypes=False)
+    _, out, _ = run("curve", log, "--kind", "pr", "--by", "run", "--relevant", 2, "--format", "csv")
+    expected = pr.pr_curve(frame, by="run", relevant=2)
+    assert_frame_equal(pl.read_csv(out.encode()), expected, check_dtypes=False)
+
+
+def test_explain(log: Path, tmp_path: Path) -> None:
+    code, out, _ = run("explain", "ndcg@10", "--conventions", "lightgbm")
+    assert (code, out) == (0, pr.explain("ndcg@10", "lightgbm") + "\n")
+    _, out, _ = run("explain", "map", "--versus", "trec_eval")
+    assert out == f"{pr.explain('map')}\n\n{pr.explain('map', 'trec_eval')}\n"
+    assert run("explain", "rr", "-o", tmp_path / "rr.txt")[0] == 0
+    assert (tmp_path / "rr.txt").read_text() == pr.explain("rr") + "\n"
+    code, out, _ = run("explain", "ndcg@10", log, "--by", "run", "--versus", "lightgbm",
+                       "--format", "json")  # fmt: skip
+    expected = pr.explain_difference(
+        pl.read_parquet(log), "ndcg@10", pr.POLARS_RANK, pr.LIGHTGBM, by="run"
+    )
+    found = json.loads(out)
+    assert [row["choice"] for row in found] == expected["choice"].to_list()
+    assert [row["mean"] for row in found] == pytest.approx(expected["mean"].to_list())
+    code, _, err = run("explain", "ndcg", log, "--versus", "lightgbm", "--position", "position")
+    assert (code, "--score=-position" in err) == (2, True)
+
+
+ASKED = {
+    "at-k": ["-m", "ndcg", "--to", 5],
+    "gain": ["--to", 5, "--discounted"],
+    "pr-curve": [],
+    "interpolated": [],
+    "click-through": ["--to", 5],
+    "bounds": ["-m", "ndcg@5"],
+    "distribution": ["-m", "ap", "--ecdf"],
+    "differences": ["-m", "ap", "--baseline", "old"],
+    "scatter": ["-m", "ap", "--baseline", "old"],
+    "intervals": ["-m", "ap rr", "--baseline", "old"],
+    "slices": ["-m", "ap", "--baseline", "old", "--columns", "country"],
+    "over-time": ["-m", "ap"],
+}
+
+
+def drawn(*arguments: object, output: Path) -> dict[str, object]:
+    code, out, err = run("plot", *arguments, "-o", output, "--force")
+    assert (code, out, err) == (0, "", f"Wrote {output}\n")
+    return json.loads(output.read_text("utf-8"))
+
+
+def rows_of(chart: dict[str, object]) -> list[dict[str, object]]:
+    return [row for rows in chart["datasets"].values() for row in rows]
+
+
+def test_every_kind_is_asked() -> None:
+    assert {*ASKED} == {*Kind.__args__}
+
+
+@pytest.mark.parametrize("kind", ASKED)
+def test_every_kind_of_picture(log: Path, tmp_path: Path, kind: str) -> None:
+    chart = drawn(kind, log, *ASKED[kind], output=tmp_path / "chart.json")
+    assert rows_of(chart)
+    assert chart["config"]["background"] == "white"
+
+
+def test_pictures_have_the_numbers_of_the_library(log: Path, tmp_path: Path) -> None:
+    frame = pl.read_parquet(log)
+    chart = drawn("at-k", log, *ASKED["at-k"], output=tmp_path / "chart.json")
+    expected = pr.rank_curve(frame, "ndcg", range(1, 6), by="run")
+    found = {(row["run"], row["x"]): row["y"] for row in rows_of(chart)}
+    assert found == pytest.approx(
+        {(name, k): value for name, k, value in expected.select("run", "k", "ndcg").rows()}
+    )
+    assert (
+        "#16181d"
+        == drawn("gain", log, "--dark", output=tmp_path / "chart.json")["config"]["background"]
+    )
+
+
+def test_pictures_of_values_and_of_tables(log: Path, tmp_path: Path) -> None:
+    output = tmp_path / "chart.json"
+    run("evaluate", log, "-m", "ap", "--by", "run", "--per-query", "--keep", "country", "-o",
+        tmp_path / "lists.parquet")  # fmt: skip
+    of_log = drawn("differences", log, *ASKED["differences"], output=output)
+    of_lists = drawn("differences", tmp_path / "lists.parquet", "--baseline", "old", output=output)
+    assert rows_of(of_lists) == rows_of(of_log)
+    tables = {
+        "at-k": ["curve", log, "-m", "ndcg", "--by", "run"],
+        "pr-curve": ["curve", log, "--kind", "pr", "--by", "run"],
+        "intervals": ["summarize", log, "-m", "ap"],
+        "slices": ["slices", log, *ASKED["slices"]],
+    }
+    for kind, command in tables.items():
+        run(*command, "-o", tmp_path / "table.csv", "--force")
+        assert rows_of(drawn(kind, tmp_path / "table.csv", output=output))
+
+
+@pytest.mark.parametrize("ending", ["png", "svg", "html"])
+def test_files_of_pictures(log: Path, tmp_path: Path, ending: str) -> None:
+    output = tmp_path / f"chart.{ending}"
+    arguments = ["plot", "gain", log, "-o", output]
+    assert run(*arguments)[0] == 0
+    begin = {"png": b"\x89PNG", "svg": b"<svg", "html": b"<!DOCTYPE html>"}[ending]
+    data = output.read_bytes()
+    assert data.startswith(begin)
+    assert b'src="http' not in data  # it opens offline
+    code, _, err = run(*arguments)
+    assert (code, "(--force)" in err, output.read_bytes()) == (2, True, data)
+    assert [file.name for file in tmp_path.iterdir()] == [output.name]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["gain", "LOG", "-o", "x.pdf"], "must end in .png, .svg, .html, .json"),
+        (["gain", "LOG"], "Missing option '--output'"),
+        (["pie", "LOG", "-o", "x.png"], "'pie' is not one of"),
+        (["at-k", "LOG", "-o", "x.png"], "name the metric"),
+        (["at-k", "LOG", "-m", "ndcg ap", "-o", "x.png"], "the chart is of one metric"),
+        (["at-k", "LOG", "-m", "ndcg@5", "-o", "x.png"], "cutoff"),
+        (["differences", "LOG", "-m", "ap", "-o", "x.png"], "with --baseline"),
+        (["slices", "LOG", "-m", "ap", "--baseline", "old", "-o", "x.png"], "with --columns"),
+        (["over-time", "LOG", "-m", "ap", "--time", "week", "-o", "x.png"], "name it with --time"),
+        (["click-through", "LOG", "--click", "buy", "-o", "x.png"], "`--click` names"),
+    ],
+)
+def test_pictures_that_cannot_be(
+    log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, out, err = run("plot", *[log if each == "LOG" else each for each in arguments])
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert message in err
+    assert not [*tmp_path.iterdir()]
+
+
+def test_a_picture_does_not_replace_its_log(log: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "log.json"
+    copy.write_bytes(log.read_bytes())
+    code, _, err = run("plot", "gain", copy, "-o", copy, "--force")
+    assert (code, "is read by this command" in err) == (2, True)
+
+
+def test_report(log: Path, tmp_path: Path) -> None:
+    pytest.importorskip("jinja2", reason="needs the extra report")
+    page = tmp_path / "page.html"
+    (tmp_path / "gate.toml").write_text('undecided = "pass"\n[[rules]]\nrule = "queries >= 7"\n')
+    arguments = [
+        "report", log, "--metrics", "ndcg@10 ap", "--run-column", "run", "--baseline", "old",
+        "--slices", "country", "--rule", "ap >= 0.123", "--rules", tmp_path / "gate.toml",
+        "--title", "Ours & theirs", "--conventions", "lightgbm", "--output", page,
+    ]  # fmt: skip
+    code, out, err = run(*arguments)
+    assert (code, out) == (0, "")
+    assert err.endswith(f"Wrote {page}\n")
+    text = page.read_text("utf-8")
+    for part in ("Ours &amp; theirs", "ap &gt;= 0.123", "queries &gt;= 7", "LightGBM", str(log)):
+        assert part in text
+    code, _, err = run(*arguments)
+    assert (code, "(--force)" in err) == (2, True)
+    for wrong, message in {
+        ("--output", tmp_path / "page.pdf"): "must end in .html",
+        ("--baseline", "older"): "'older'",
+        ("--run-column", "model"): "there is no column 'model'",
+        ("--slices", "county"): "which `--slices` names",
+    }.items():
+        code, _, err = run(*arguments, *wrong, "--force")
+        assert (code, message in err) == (2, True), err
+    assert page.read_text("utf-8") == text
+
+
+def test_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every command that it shows is one that runs, and gives what it showed."""
+    pytest.importorskip("jinja2", reason="needs the extra report")
+    import shlex
+
+    monkeypatch.chdir(tmp_path)
+    code, out, _ = run("demo", "my demo", "--queries", 50)
+    assert code == 0
+    assert sorted(file.name for file in Path("my demo").iterdir()) == ["log.parquet", "report.html"]
+    blocks = [block for block in out.split("\n\n") if block.startswith("$ ")]
+    assert [shlex.split(block)[2] for block in blocks] == [
+        "generate", "evaluate", "compare", "report"
+    ]  # fmt: skip
+    for block in blocks:
+        line, _, shown = block.partition("\n")
+        program, *words = shlex.split(line.removeprefix("$ "))
+        force = ["--force"] * (words[0] in ("generate", "report"))
+        code, again, _ = run(*words, *force)
+        assert (program, code, again.rstrip("\n")) == ("polars-rank", 0, shown)
+    assert Path("my demo/report.html").resolve().as_uri() in out
+    code, _, err = run("demo", "my demo")
+    assert (code, "(--force)" in err) == (2, True)
+    assert run("demo", "my demo", "--queries", 50, "--force")[0] == 0
