@@ -147,7 +147,7 @@ def test_names_of_metrics_are_split_outside_brackets(texts: list[str], names: li
         (["evaluate", "LOG", "-m", "ap", "--relevant", "nan"], "`--relevant` must be"),
         (["evaluate", "LOG", "-m", "ap", "--undefined", "two"], "`--undefined` must be one of"),
         (["evaluate", "LOG", "-m", "ap", "--undefined", "ndgc=one"], "Did you mean"),
-        (["evaluate", "LOG", "-m", "ap", "--lable", "x"], "No such option: --lable"),
+        (["evaluate", "LOG", "-m", "ap", "--lable", "x"], "--label"),
         (["curve", "LOG", "-m", "ndcg@10"], "`--metrics` of a curve must be metrics without"),
         (["curve", "LOG", "-m", "ndcg", "--ks", "ten"], "--ks must be whole numbers"),
         (["curve", "LOG", "-m", "ndcg", "--kind", "pr"], "--metrics is for --kind rank"),

@@ -261,3 +261,17 @@ def test_undefined_values_of_one_metric(tmp_path: Path) -> None:
     assert json.loads(out) == [{"queries": 2, "rr": 1.0, "ap": 1.0}]
     _, out, _ = run(*arguments, "--undefined", "ap=one")
     assert json.loads(out) == [{"queries": 2, "rr": 0.5, "ap": 1.0}]
+
+
+def test_files_with_other_columns(tmp_path: Path) -> None:
+    LOG.head(2).write_parquet(tmp_path / "1.parquet")
+    LOG.slice(2).drop("doc").with_columns(day=1).write_parquet(tmp_path / "2.parquet")
+    code, _, err = run("evaluate", tmp_path, "-m", "rr", "--doc", "")
+    assert (code, "pass --missing-columns insert or --extra-columns ignore" in err) == (2, True)
+    options = ["--missing-columns", "insert", "--extra-columns", "ignore"]
+    assert rr(tmp_path, "--doc", "", *options) == RR
+    LOG.write_csv(tmp_path / "log.csv")
+    assert (
+        "--extra-columns is for Parquet only"
+        in (run("evaluate", tmp_path / "log.csv", "-m", "rr", "--extra-columns", "ignore")[2])
+    )

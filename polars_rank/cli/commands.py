@@ -50,8 +50,9 @@ def _explained(error: Any) -> int:
         error.show()
     else:
         path = "polars-rank" if error.ctx is None else error.ctx.command_path
-        message = error.format_message().replace("Value error, ", "").rstrip(".")
-        say(f"Error: {message}. Try: {path} --help")
+        message = error.format_message().replace("Value error, ", "")
+        stop = "" if message.endswith((".", "?")) else "."
+        say(f"Error: {message}{stop} Try: {path} --help")
     return MISUSED
 
 

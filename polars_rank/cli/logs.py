@@ -44,6 +44,8 @@ class Log:
     config: o.Config = None
     layout: o.LayoutOption = None
     memory: o.Memory = None
+    missing_columns: o.MissingColumns = "raise"
+    extra_columns: o.ExtraColumns = "raise"
     query: o.Query = field(default_factory=list)
     doc: o.Doc = None
     score: o.Score = "score"
@@ -96,6 +98,12 @@ class Log:
             return True
         return bool(self.qrels) and (self.input_format or kind_of(self.logs)) == "trec"
 
+    @property
+    def differing(self) -> dict[str, str]:
+        """How files may differ in their columns, for Polars."""
+        given = {"missing_columns": self.missing_columns, "extra_columns": self.extra_columns}
+        return {name: value for name, value in given.items() if value != "raise"}
+
     def groups(self, by: Iterable[str] | None) -> list[str]:
         """Return the columns to group by; of TREC files, the run if nothing is said."""
         return o.split_names(by or []) or (["run"] if self.is_trec else [])
@@ -104,16 +112,17 @@ class Log:
         """Return the log, which will be evaluated in these groups."""
         kind = self._checked()
         if self.qrels:
-            return self._judged(scan_table(self.logs or [*map(str, self.run)], kind), by)
+            files = self.logs or [*map(str, self.run)]
+            return self._judged(scan_table(files, kind, self.differing), by)
         return scan(
-            self.logs, kind, query=self.keys, by=[*by], layout=self.layout, memory=self.memory,
-            progress=self.progress,
+            self.logs, kind, self.differing, query=self.keys, by=[*by], layout=self.layout,
+            memory=self.memory, progress=self.progress,
         )  # fmt: skip
 
     def scan_as_is(self) -> pl.LazyFrame:
         """Return the log with its rows in the order in which they stand."""
         kind = self._checked()
-        return self.scan() if self.qrels else scan_table(self.logs, kind)
+        return self.scan() if self.qrels else scan_table(self.logs, kind, self.differing)
 
     def _checked(self) -> Kind:
         """Return the format of the files, of which there must be those that belong together."""

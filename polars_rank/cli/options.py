@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextvars import ContextVar
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, get_type_hints
 
 import typer
 
@@ -132,6 +132,22 @@ LayoutOption = Annotated[
 Memory = Annotated[
     str | None,
     typer.Option(help='For shuffled logs: memory to sort in, as "2GB".', rich_help_panel=INPUT),
+]
+MissingColumns = Annotated[
+    Literal["raise", "insert"],
+    typer.Option(
+        "--missing-columns",
+        help="Where a Parquet file lacks columns of the first: nulls instead.",
+        rich_help_panel=INPUT,
+    ),
+]
+ExtraColumns = Annotated[
+    Literal["raise", "ignore"],
+    typer.Option(
+        "--extra-columns",
+        help="Where a Parquet file has columns that the first has not.",
+        rich_help_panel=INPUT,
+    ),
 ]
 Query = Annotated[
     list[str],

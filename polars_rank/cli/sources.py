@@ -18,7 +18,7 @@ from polars_rank.logs.parquet import scan_log
 from polars_rank.logs.trec import scan_trec_run
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from polars_rank.columns import Names
     from polars_rank.logs.parquet import Layout
@@ -81,7 +81,8 @@ _READERS: dict[Kind, Callable[[list[str]], pl.LazyFrame]] = {
 
 def scan(
     paths: Sequence[str],
-    kind: Kind | None = None,
+    kind: Kind,
+    differing: Mapping[str, str],
     *,
     query: Names,
     by: Names,
@@ -90,23 +91,28 @@ def scan(
     progress: bool,
 ) -> pl.LazyFrame:
     """Scan a log in any format; options as of `scan_log`, for Parquet only."""
-    kind = kind or kind_of(paths)
     if kind == "parquet":
         return scan_log(
-            paths, query=query, by=by, layout=layout or "auto", memory=memory, progress=progress
-        )
+            paths, query=query, by=by, layout=layout or "auto", memory=memory, progress=progress,
+            **differing,
+        )  # fmt: skip
     for option, value in (("--layout", layout), ("--memory", memory)):
         if value is not None:
             message = f"{option} is for Parquet logs only; found {', '.join(paths)}"
             raise ArgumentError(message)
-    return _READERS[kind](text_files(paths))
+    return scan_table(paths, kind, differing)
 
 
-def scan_table(paths: Sequence[str], kind: Kind | None = None) -> pl.LazyFrame:
+def scan_table(
+    paths: Sequence[str], kind: Kind | None, differing: Mapping[str, str]
+) -> pl.LazyFrame:
     """Scan a table in any format, whose rows may stand in any order."""
     kind = kind or kind_of(paths)
     if kind == "parquet":
-        return scan_files(find_files(paths), {})
+        return scan_files(find_files(paths), {**differing})
+    for name in differing:
+        message = f"--{name.replace('_', '-')} is for Parquet only; found {', '.join(paths)}"
+        raise ArgumentError(message)
     return _READERS[kind](text_files(paths))
 
 
