@@ -93,6 +93,8 @@ def layered(
     """Return the layers as one chart, with a title and what is to be known in smaller letters."""
     alt = altair()
     shown = [line for line in told if line]
+    for layer in layers:  # a screen reader has the description; thousands of points would bury it
+        layer.mark["aria"] = False
     heading = alt.TitleParams(
         title, subtitle=shown, anchor="start", frame="group", fontSize=14, fontWeight=600,
         subtitleFontSize=11, subtitlePadding=4, offset=12, limit=width + 120,
@@ -141,8 +143,13 @@ def tooltip(*fields: tuple[str, str] | tuple[str, str, str], of: Runs | None = N
     made = [alt.Tooltip(field="run", type="nominal", title="run")] if of and of.named else []
     for field, title, *form in fields:
         known = {"type": "quantitative", "format": form[0]} if form else {"type": "nominal"}
-        made.append(alt.Tooltip(field=field, title=title, **known))
+        made.append(alt.Tooltip(field=field, title=escaped(title), **known))
     return made
+
+
+def escaped(title: str) -> str:
+    """Return the title of a tooltip, which Vega-Lite puts into a formula as it is."""
+    return title.replace("\\", "\\\\")
 
 
 def by_run(runs: Runs, *, points: bool = False, legend: bool | None = None) -> dict[str, Any]:

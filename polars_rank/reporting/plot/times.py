@@ -14,6 +14,7 @@ from polars_rank.reporting.plot.drawing import (
     altair,
     axis,
     counted,
+    escaped,
     layered,
     lines,
     means,
@@ -181,4 +182,4 @@ def _ticks(found: pl.DataFrame, kind: str) -> dict[str, Any]:
 def _moment(kind: str, title: str) -> Any:
     alt = altair()
     known = {"format": "%Y-%m-%d %H:%M"} if kind == "temporal" else {}
-    return alt.Tooltip(field="x", type=kind, title=title, **known)
+    return alt.Tooltip(field="x", type=kind, title=escaped(title), **known)

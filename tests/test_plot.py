@@ -1,0 +1,790 @@
+"""Charts: their data against the library's tables and by hand, limits, names, colours, pictures."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+from datetime import date, datetime, timezone
+from math import log2, sqrt
+from statistics import mean
+
+import altair
+import polars as pl
+import polars_rank as pr
+import pytest
+from polars.testing import assert_frame_equal
+from polars_rank.reporting.plot import drawing, pairs, precision, runs
+
+
+#: Text that would be a path, a formula or markup, if anything read it as more than a name.
+ODD = "a.b[0]:'\"\\"
+MARKUP = "</script><b>ü"
+
+
+@pytest.fixture(scope="module")
+def log() -> pl.DataFrame:
+    return pr.datasets.search_log(80, runs=["bm25", "mixed", "neural"], seed=1).collect()
+
+
+@pytest.fixture(scope="module")
+def lists(log: pl.DataFrame) -> pl.DataFrame:
+    return pr.per_query(log, ["ndcg@10", "rr"], by=["run", "country"])
+
+
+def datasets(chart: altair.LayerChart) -> list[list[dict[str, object]]]:
+    return list(chart.to_dict()["datasets"].values())
+
+
+def rows_of(chart: altair.LayerChart, *columns: str) -> pl.DataFrame:
+    """The rows of the layer that has these columns."""
+    for rows in datasets(chart):
+        if set(columns) <= set(rows[0]):
+            return pl.DataFrame(rows, infer_schema_length=None).select(columns)
+    raise AssertionError(columns)
+
+
+def size(chart: altair.LayerChart) -> int:
+    return sum(map(len, datasets(chart)))
+
+
+def subtitle(chart: altair.LayerChart) -> str:
+    return " | ".join(chart.to_dict()["title"].get("subtitle", []))
+
+
+def title(chart: altair.LayerChart) -> str:
+    return chart.to_dict()["title"]["text"]
+
+
+def scales(chart: altair.LayerChart, channel: str = "color") -> dict[str, object]:
+    """From run to colour (dash, shape), as the first scale of the chart has it."""
+    for layer in chart.to_dict()["layer"]:
+        scale = layer.get("encoding", {}).get(channel, {}).get("scale", {})
+        if "domain" in scale:
+            return dict(zip(scale["domain"], scale["range"], strict=True))
+    raise AssertionError(channel)
+
+
+def every_chart(
+    log: pl.DataFrame, lists: pl.DataFrame, run: str = "run", query: str = "query"
+) -> dict[str, altair.LayerChart]:
+    """A chart of each kind, of a log and lists with runs of any names."""
+    base = lists[run].drop_nulls().min()
+    one = lists.drop("rr")
+    by = {"by": run, "query": query}
+    daily = log.with_columns(
+        day=pl.lit(date(2026, 1, 1)).dt.offset_by(pl.format("{}d", pl.col(query).rank("dense") % 9))
+    )
+    daily = pr.per_query(daily, "ndcg@10", by=[run, "day"], query=query)
+    named = {"run": run, "baseline": base}
+    sliced = pr.slices(one, "ndcg@10", columns="country", least=5, query=query, **named)
+    unjudged = pr.judgment_bounds(log, ["ndcg@10", "ap"], **by)
+    return {
+        "at_k": pr.plot.at_k(log, query=query, **named),
+        "gain": pr.plot.gain(log, query=query, **named),
+        "dcg": pr.plot.gain(log, discount=True, query=query, **named),
+        "interpolated": pr.plot.interpolated(log, query=query, **named),
+        "pr_curve": pr.plot.pr_curve(log, by=run, baseline=base),
+        "histogram": pr.plot.distribution(one, **named),
+        "ecdf": pr.plot.distribution(one, kind="ecdf", **named),
+        "differences": pr.plot.differences(one, query=query, **named),
+        "scatter": pr.plot.scatter(one, query=query, run=run, x=base, y=lists[run].max()),
+        "means": pr.plot.intervals(pr.summarize(lists, by=run, query=query), **named),
+        "comparison": pr.plot.intervals(pr.compare(lists, query=query, **named), **named),
+        "slices": pr.plot.slices(sliced, **named),
+        "over_time": pr.plot.over_time(
+            pr.summarize(daily, by=[run, "day"], query=query), **named
+        ),
+        "ties": pr.plot.bounds(pr.tie_bands(log, ["ndcg@10", "ap"], **by), **named),
+        "judgments": pr.plot.bounds(unjudged, **named),
+        "click_through": pr.plot.click_through(log, **named),
+    }  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def charts(log: pl.DataFrame, lists: pl.DataFrame) -> dict[str, altair.LayerChart]:
+    return every_chart(log, lists)
+
+
+class TestValues:
+    def test_at_k_is_the_rank_curve_with_intervals_of_summarize(self, log: pl.DataFrame) -> None:
+        chart = pr.plot.at_k(log, "ndcg", ks=[1, 3, 10], confidence=0.9)
+        found = rows_of(chart, "run", "x", "y", "low", "high", "queries")
+
+        curve = pr.rank_curve(log, "ndcg", [1, 3, 10], by="run").rename({"k": "x", "ndcg": "y"})
+        assert_frame_equal(
+            found.select("run", "x", "queries", "y"), curve.select("run", "x", "queries", "y"),
+            check_row_order=False, check_dtypes=False, rel_tol=1e-12,
+        )  # fmt: skip
+        lists = pr.per_query(log, "ndcg@3", by="run")
+        intervals = pr.summarize(lists, by="run", confidence=0.9).select("run", "low", "high")
+        assert_frame_equal(
+            found.filter(x=3).select("run", "low", "high"), intervals, check_row_order=False
+        )
+
+    def test_at_k_of_a_table_has_its_values_and_no_band(self, log: pl.DataFrame) -> None:
+        table = pr.rank_curve(log, ["recall", "p"], range(1, 6), by="run")
+        chart = pr.plot.at_k(table, "recall", ks=[2, 4])
+        found = rows_of(chart, "run", "x", "y", "low")
+        expected = table.filter(pl.col("k").is_in([2, 4])).sort("run", "k")
+        assert found["y"].to_list() == expected["recall"].to_list()
+        assert found["low"].null_count() == 6
+        assert not [layer for layer in chart.to_dict()["layer"] if layer["mark"]["type"] == "area"]
+
+    def test_gain_by_hand(self) -> None:
+        log = pl.DataFrame({
+            "query": [1, 1, 1, 2, 2], "score": [3.0, 2.0, 1.0, 2.0, 1.0], "label": [0, 2, 1, 3, 0],
+        })  # fmt: skip
+        found = rows_of(pr.plot.gain(log, k=3), "x", "y", "ideal")
+        # Query 1: gains 0, 2, 1 (ideal 2, 1, 0); query 2: 3, 0 (ideal 3, 0).
+        assert found["y"].to_list() == [(0 + 3) / 2, (2 + 3) / 2, (3 + 3) / 2]
+        assert found["ideal"].to_list() == [(2 + 3) / 2, (3 + 3) / 2, (3 + 3) / 2]
+
+        found = rows_of(pr.plot.gain(log, k=3, discount=True), "y", "ideal")
+        assert found["y"].to_list() == pytest.approx(
+            [1.5, (2 / log2(3) + 3) / 2, (2 / log2(3) + 1 / 2 + 3) / 2]
+        )
+        assert found["ideal"].to_list() == pytest.approx(
+            [2.5, (2 + 1 / log2(3) + 3) / 2, (2 + 1 / log2(3) + 3) / 2]
+        )
+
+    def test_gain_follows_conventions_and_says_so(self, log: pl.DataFrame) -> None:
+        chart = pr.plot.gain(log, k=5, discount=True, conventions="lightgbm")
+        expected = pr.evaluate(log, "dcg(gain='exp2')@5", by="run", conventions=pr.LIGHTGBM)
+        found = rows_of(chart, "run", "x", "y").filter(x=5)
+        assert found["y"].to_list() == pytest.approx(expected[expected.columns[-1]].to_list())
+        assert "dcg(gain='exp2') as LightGBM has it" in subtitle(chart)
+
+    def test_runs_with_other_judgments_have_ideal_lines_of_their_own(self) -> None:
+        log = pl.DataFrame({"run": ["a", "b"], "query": 1, "score": 1.0, "label": [1, 2]})
+        dashed = [rows for rows in datasets(pr.plot.gain(log, k=2)) if set(rows[0]) == IDEAL]
+        assert sorted(len(rows) for rows in dashed) == [1, 4]
+        alike = log.with_columns(label=1)
+        dashed = [rows for rows in datasets(pr.plot.gain(alike, k=2)) if set(rows[0]) == IDEAL]
+        assert sorted(len(rows) for rows in dashed) == [1, 2]
+
+    def test_interpolated_precision_is_that_of_trec_eval(self, log: pl.DataFrame) -> None:
+        chart = pr.plot.interpolated(log, conventions="trec_eval", ties="doc", interval="none")
+        names = [f"iprec_at_recall_{tenth / 10:.2f}" for tenth in range(11)]
+        expected = pr.evaluate(log, names, by="run", conventions="trec_eval", ties="doc")
+        found = rows_of(chart, "run", "x", "y").filter(run="neural")
+        assert found["x"].to_list() == [tenth / 10 for tenth in range(11)]
+        assert found["y"].to_list() == pytest.approx(
+            list(expected.filter(run="neural").select(names).row(0))
+        )
+
+    def test_pr_curve_has_points_area_and_best_f1_of_the_table(self, log: pl.DataFrame) -> None:
+        chart = pr.plot.pr_curve(log)
+        table = pr.pr_curve(log, by="run")
+        area = table.group_by("run").agg(pl.col("auc").first()).sort("run")
+        names = [f"{run} (area {auc:.3f})" for run, auc in area.iter_rows()]
+        assert [*scales(chart)] == names
+
+        drawn = rows_of(chart, "run", "found", "precision", "recall", "f1").filter(run=names[0])
+        assert drawn.row(0)[1:4] == (0, 1.0, 0.0)
+        theirs = table.filter(run="bm25").select("found", "precision", "recall", "f1")
+        both = drawn.drop("run")[1:].join(theirs, on="found", suffix=" there")
+        assert both.height == drawn.height - 1
+        for name in ("precision", "recall", "f1"):
+            assert (both[name] - both[name + " there"]).abs().max() == pytest.approx(0, abs=1e-12)
+        best = [r for r in datasets(chart) if len(r) == 3 and "best_f1" in r[0]][0]
+        assert {row["run"]: row["f1"] for row in best} == {
+            f"{run} (area {auc:.3f})": f1
+            for run, auc, f1 in table.group_by("run").agg(pl.col("auc", "best_f1").first()).rows()
+        }
+        assert datasets(pr.plot.pr_curve(table)) == datasets(chart)
+
+    def test_pr_curve_by_hand(self) -> None:
+        log = pl.DataFrame({"score": [0.6, 0.5, 0.1, 0.1, 0.1], "label": [1, 1, 0, 0, 1]})
+        chart = pr.plot.pr_curve(log)
+        found = rows_of(chart, "found", "precision", "recall")
+        assert found.rows() == [(0, 1, 0), (1, 1, 1 / 3), (2, 1, 2 / 3), (5, 0.6, 1)]
+        assert rows_of(chart, "no_skill")["no_skill"].to_list() == [0.6]
+        assert "area 0.933" in subtitle(chart)
+
+    def test_thinned_curves_keep_ends_extremes_and_best_f1(self) -> None:
+        log = pr.datasets.search_log(1500, 40, runs=1).with_columns(
+            score=pl.col("score") + (pl.col("doc").hash() % 10_000) / 1e7
+        ).collect()  # fmt: skip
+        table = pr.pr_curve(log, by="run")
+        assert table.height > 20_000
+        chart = pr.plot.pr_curve(log, by=None)
+        found = rows_of(chart, "found", "precision", "recall", "f1")
+        assert size(chart) <= drawing.ROWS
+        assert found["found"].max() == table["found"].max()
+        assert found["f1"].max() == table["best_f1"][0]
+        assert found["precision"].min() == table["precision"].min()
+        # The line through the points left is that through all, to a pixel.
+        line = found.sort("recall", "found")
+        near = table.select("recall", "precision").sort("recall").join_asof(
+            line.select("recall", nearest="precision"), on="recall", strategy="nearest"
+        ).filter(pl.col("recall") > 0.02)  # fmt: skip
+        assert (near["precision"] - near["nearest"]).abs().max() < 0.01
+
+    def test_many_scores_are_rounded_within_a_ten_thousandth(
+        self, log: pl.DataFrame, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        finer = log.with_columns(score=pl.col("score") * 1000 + pl.col("doc") % 97 / 97)
+        exact = pr.pr_curve(finer, by="run").group_by("run").agg(pl.col("auc", "no_skill").first())
+        monkeypatch.setattr(precision, "_EXACT", 0)
+        few = precision._few_scores(finer.lazy(), ["run"], "score")
+        rounded = pr.pr_curve(few, by="run").collect()
+        assert_frame_equal(
+            rounded.group_by("run").agg(pl.col("auc", "no_skill").first()), exact,
+            check_row_order=False, abs_tol=2e-4,
+        )  # fmt: skip
+        moved = finer.lazy().join(few, on=["run", "query", "doc"], how="inner").collect()
+        assert (moved["score"] - moved["score_right"]).drop_nulls().is_between(-1e-6, 1).all()
+        drawn = rows_of(pr.plot.pr_curve(finer), "run", "found")
+        assert drawn.filter(pl.col("run").str.starts_with("bm25"))["found"].max() == (
+            finer.filter(run="bm25")["score"].count()
+        )
+
+    def test_histogram_by_hand(self) -> None:
+        lists = pl.DataFrame({"rr": [0.0, 0.5, 0.5, 1.0, None]})
+        chart = pr.plot.distribution(lists, bins=4)
+        found = rows_of(chart, "x", "end", "number", "y")
+        # 1.0 is in the last bin, the undefined one counts as 0; the last row ends the line.
+        assert found.rows() == [
+            (0.0, 0.25, 2, 0.4), (0.25, 0.5, 0, 0.0), (0.5, 0.75, 2, 0.4), (0.75, 1.0, 1, 0.2),
+            (1.0, 1.0, 1, 0.2),
+        ]  # fmt: skip
+        means = [rows for rows in datasets(chart) if len(rows) == 1][0]
+        assert means[0]["x"] == mean([0, 0.5, 0.5, 1, 0])
+        assert "5 queries · 1 undefined count as 0" in subtitle(chart)
+        skipped = pr.plot.distribution(lists, bins=4, undefined="skip")
+        assert rows_of(skipped, "number")["number"].to_list() == [1, 0, 2, 1, 1]
+        assert "1 undefined, left out" in subtitle(skipped)
+
+    def test_values_on_the_edge_of_a_bin_are_in_the_upper_one(self) -> None:
+        values = [step / 100 for step in range(100)]
+        chart = pr.plot.distribution(pl.DataFrame({"p@5": values}), bins=100)
+        assert rows_of(chart, "number")["number"].to_list() == [1] * 101
+
+    def test_ecdf_is_exact(self, lists: pl.DataFrame) -> None:
+        chart = pr.plot.distribution(lists, "rr", kind="ecdf")
+        values = lists.filter(run="bm25")["rr"].fill_null(0).to_list()
+        for x, y in rows_of(chart, "run", "x", "y").filter(run="bm25").drop("run")[1:].rows():
+            assert y == pytest.approx(sum(value <= x for value in values) / len(values))
+
+    def test_differences_by_hand(self) -> None:
+        lists = pl.DataFrame({
+            "run": ["a"] * 5 + ["b"] * 5, "query": [1, 2, 3, 4, 5, 5, 4, 3, 2, 6],
+            "rr": [0.5, 0.5, 1.0, None, 0.2, 0.1, 0.5, 0.25, 1.0, 1.0],
+        })  # fmt: skip
+        chart = pr.plot.differences(lists, baseline="a")
+        found = rows_of(chart, "query", "start", "end", "y")
+        # Query 2: 1 - 0.5; 4: 0.5 - 0 (undefined); 5: 0.1 - 0.2; 3: 0.25 - 1; 1 and 6: in one only.
+        assert found.rows() == [
+            ("2", 0, 1, 0.5), ("4", 1, 2, 0.5), ("5", 2, 3, -0.1), ("3", 3, 4, -0.75),
+            ("3", 4, 4, -0.75),
+        ]  # fmt: skip
+        assert subtitle(chart) == (
+            "b: 2 higher, 0 the same, 2 lower · mean +0.0375 | 4 queries · 1 undefined count as 0"
+        )
+        table = pr.compare(lists, baseline="a")
+        assert table["difference"].item() == pytest.approx(0.0375)
+
+    def test_many_differences_keep_sum_outcomes_and_order(
+        self, monkeypatch: pytest.MonkeyPatch, lists: pl.DataFrame
+    ) -> None:
+        one = lists.select("run", "query", "rr")
+        exact = pr.compare(one, baseline="bm25")
+        monkeypatch.setattr(pairs, "SINGLE", 10)
+        chart = pr.plot.differences(one, baseline="bm25")
+        found = rows_of(chart, "run", "start", "end", "number", "y").filter(
+            pl.col("start") < pl.col("end")
+        )
+        for run, difference, wins, ties, losses in exact.select(
+            "run", "difference", "wins", "ties", "losses"
+        ).rows():
+            bars = found.filter(run=run)
+            assert (bars["y"] * bars["number"]).sum() / 80 == pytest.approx(difference)
+            assert bars.filter(pl.col("y") > 0)["number"].sum() == wins
+            assert bars.filter(pl.col("y") == 0)["number"].sum() == ties
+            assert bars.filter(pl.col("y") < 0)["number"].sum() == losses
+            assert bars["y"].is_sorted(descending=True)
+            assert bars["end"].to_list()[:-1] == bars["start"].to_list()[1:]
+
+    def test_scatter_has_the_pairs(self, lists: pl.DataFrame) -> None:
+        chart = pr.plot.scatter(lists, "rr", x="neural", y="bm25")
+        found = rows_of(chart, "query", "x", "y")
+        wide = lists.with_columns(pl.col("rr").fill_null(0)).pivot(
+            "run", index="query", values="rr"
+        )
+        assert_frame_equal(
+            found, wide.select(pl.col("query").cast(pl.String), x="neural", y="bm25"),
+            check_row_order=False,
+        )  # fmt: skip
+
+    def test_scatter_of_many_counts_cells(
+        self, lists: pl.DataFrame, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(pairs, "SINGLE", 10)
+        found = rows_of(
+            pr.plot.scatter(lists, "rr", x="bm25", y="neural"), "number", "x", "x2", "y", "y2"
+        )
+        wide = lists.with_columns(pl.col("rr").fill_null(0)).pivot(
+            "run", index="query", values="rr"
+        )
+        assert found["number"].sum() == 80
+        for number, x, x2, y, y2 in found.rows():
+            inside = wide.filter(
+                pl.col("bm25").is_between(x - 1e-9, x2, closed="both" if x2 > 0.999 else "left"),
+                pl.col("neural").is_between(y - 1e-9, y2, closed="both" if y2 > 0.999 else "left"),
+            )
+            assert inside.height == number
+
+    def test_forest_plots_have_the_tables_rows(self, lists: pl.DataFrame) -> None:
+        summary = pr.summarize(lists, by="run")
+        found = rows_of(pr.plot.intervals(summary), "run", "metric", "x", "low", "high")
+        assert_frame_equal(found, summary.select("run", "metric", "mean", "low", "high").rename(
+            {"mean": "x"}), check_row_order=False)  # fmt: skip
+        table = pr.compare(lists, baseline="bm25")
+        chart = pr.plot.intervals(table, metrics=pr.reciprocal_rank().alias("rr"))
+        assert rows_of(chart, "label", "x")["x"].to_list() == (
+            table.filter(metric="rr")["difference"].to_list()
+        )
+        assert title(chart) == "Difference of rr, with intervals"
+
+    def test_groups_are_rows_of_a_forest_plot(self, lists: pl.DataFrame) -> None:
+        summary = pr.summarize(lists, "rr", by=["country", "run"])
+        labels = rows_of(pr.plot.intervals(summary), "label")["label"]
+        assert labels.unique().sort().to_list() == ["BR", "DE", "FR", "GB", "IN", "US"]
+        summary = pr.summarize(lists, by="country", quantiles=[0.5])
+        labels = rows_of(pr.plot.intervals(summary), "label")["label"]
+        assert "ndcg@10 · DE" in labels
+
+    def test_slices_in_the_order_of_contributions(self, lists: pl.DataFrame) -> None:
+        one = lists.filter(pl.col("run") != "mixed")
+        table = pr.slices(one, "rr", columns="country", baseline="bm25", least=12)
+        found = rows_of(pr.plot.slices(table), "label", "x", "low", "contribution", "small")
+        assert found["label"].to_list() == table["value"].to_list()
+        assert found["x"].to_list() == table["difference"].to_list()
+        assert found["small"].any()
+        largest = table.sort(pl.col("contribution").abs(), descending=True).head(2)["value"]
+        few = pr.plot.slices(table, most=2)
+        assert set(rows_of(few, "label")["label"]) == set(largest)
+        assert "2 of 6 slices" in subtitle(few)
+        assert datasets(pr.plot.intervals(table)) == datasets(pr.plot.slices(table))
+
+    def test_bounds(self, log: pl.DataFrame) -> None:
+        bands = pr.tie_bands(log, ["rr", "ndcg@5"], by="run")
+        found = rows_of(pr.plot.bounds(bands), "run", "metric", "low", "x", "high")
+        expected = bands.select("run", "metric", low="worst", x="expected", high="best")
+        assert_frame_equal(found, expected, check_row_order=False)
+        judged = pr.judgment_bounds(log, ["rr", "ndcg@5"], by="run")
+        found = rows_of(pr.plot.bounds(judged), "run", "metric", "low", "high", "share")
+        expected = judged.select("run", "metric", low="lower", high="upper", share="judged")
+        assert_frame_equal(found, expected, check_row_order=False)
+
+    def test_click_through_by_hand(self) -> None:
+        log = pl.DataFrame({
+            "position": [1, 1, 1, 1, 2, 2, None, 9], "click": [3, 1, 0, None, 0, 0, 1, 1],
+        })  # fmt: skip
+        found = rows_of(pr.plot.click_through(log, k=3), "x", "y", "shown", "clicks", "low", "high")
+        assert found.select("x", "y", "shown", "clicks").rows() == [
+            (1, 2 / 3, 3, 2), (2, 0.0, 2, 0),
+        ]  # fmt: skip
+        z, n, p = 1.959963984540054, 3, 2 / 3
+        middle = (p + z * z / (2 * n)) / (1 + z * z / n)
+        margin = z / (1 + z * z / n) * sqrt(p * (1 - p) / n + z * z / (4 * n * n))
+        assert found.row(0)[4:] == pytest.approx((middle - margin, middle + margin))
+        assert found.row(1)[4] == 0
+
+    def test_over_time_has_the_rows_of_summarize(self, charts: dict, log: pl.DataFrame) -> None:
+        found = rows_of(charts["over_time"], "run", "x", "y", "low", "high")
+        assert found.height == 27
+        table = pl.DataFrame({
+            "day": [date(2026, 1, 2), date(2026, 1, 1)], "queries": 5, "ap": [0.5, 0.25],
+        })  # fmt: skip
+        found = rows_of(pr.plot.over_time(table), "x", "y")
+        assert found.rows() == [("2026-01-01T00:00:00", 0.25), ("2026-01-02T00:00:00", 0.5)]
+
+
+IDEAL = {"run", "x", "ideal"}
+
+
+class TestTimes:
+    @pytest.mark.parametrize(
+        ("times", "kind"),
+        [
+            ([date(2026, 1, 1), date(2026, 1, 2)], "temporal"),
+            ([datetime(2026, 1, 1, 5, tzinfo=timezone.utc), datetime(2026, 1, 1, 9, tzinfo=timezone.utc)], "temporal"),
+            (["2026-01-01", "2026-01-02"], "temporal"),
+            ([1, 2], "quantitative"),
+            (["first", "second"], "ordinal"),
+        ],
+    )  # fmt: skip
+    def test_kinds_of_time(self, times: list, kind: str) -> None:
+        table = pl.DataFrame({"when": times, "queries": 3, "rr": [0.1, 0.2]})
+        chart = pr.plot.over_time(table, time="when")
+        assert chart.to_dict()["layer"][0]["encoding"]["x"]["type"] == kind
+        png(chart)
+
+    def test_sequence_and_one_day(self, lists: pl.DataFrame) -> None:
+        table = pr.summarize(lists, "rr", by="run", interval="sequence").with_columns(day=1)
+        chart = pr.plot.over_time(table)
+        assert rows_of(chart, "low")["low"].null_count() == 0
+        png(chart)  # a rule where a band would have no width
+        assert chart.to_dict()["layer"][0]["mark"]["type"] == "rule"
+
+    def test_several_rows_of_a_day_are_an_error(self, lists: pl.DataFrame) -> None:
+        table = pr.summarize(lists, "rr", by=["run", "country"]).with_columns(day=1)
+        with pytest.raises(pr.ArgumentError, match=r"several rows for one 'day'.*\['country'\]"):
+            pr.plot.over_time(table)
+
+
+class TestLimits:
+    def test_no_chart_has_more_rows_than_it_may(self) -> None:
+        big = pr.datasets.search_log(4000, 10, runs=8)
+        lists = pr.per_query(big, "ndcg@10", by="run").collect()
+        noisy = lists.with_columns(pl.col("ndcg@10") + (pl.col("query").hash() % 1000) / 1e6)
+        for chart in (
+            pr.plot.pr_curve(big),
+            pr.plot.distribution(noisy),
+            pr.plot.distribution(noisy, kind="ecdf"),
+            pr.plot.differences(noisy, baseline="run1"),
+            pr.plot.scatter(noisy, x="run1", y="run2"),
+            pr.plot.at_k(big, ks=range(1, 41), interval="none"),
+        ):
+            assert 0 < size(chart) <= drawing.ROWS
+
+    def test_long_series_are_thinned_to_their_shape(self) -> None:
+        series = pl.DataFrame({"minute": range(50_000)}).with_columns(
+            queries=9, rr=pl.when(pl.col("minute") == 31_234).then(1.0).otherwise(0.5)
+        )
+        chart = pr.plot.over_time(series, time="minute")
+        found = rows_of(chart, "x", "y")
+        assert found.height <= drawing.ROWS
+        assert found.filter(y=1.0)["x"].to_list() == [31_234]
+        assert (found["x"].min(), found["x"].max()) == (0, 49_999)
+
+    def test_more_than_fits_is_an_error_that_says_what_to_do(self, log: pl.DataFrame) -> None:
+        wide = pl.DataFrame({"k": range(1, 5000), "queries": 1, "ndcg": 0.5})
+        with pytest.raises(pr.ArgumentError, match="4,999 points.*give fewer cutoffs"):
+            pr.plot.at_k(wide)
+        many = pl.DataFrame({"rr": range(60), "run": range(60)}).cast({"rr": pl.Float64})
+        with pytest.raises(pr.ArgumentError, match="there are 60 runs.*at most 30"):
+            pr.plot.distribution(many)
+        with pytest.raises(pr.ArgumentError, match="`bins` must be at most"):
+            pr.plot.distribution(many.head(2), bins=5000)
+        table = pl.DataFrame({
+            "group": range(80), "metric": "rr", "queries": 3, "mean": 0.5, "low": 0.4, "high": 0.6,
+        })  # fmt: skip
+        with pytest.raises(pr.ArgumentError, match="80 rows, more than 60"):
+            pr.plot.intervals(table)
+
+
+class TestColors:
+    def test_a_run_has_one_colour_dash_and_shape_in_every_chart(self, charts: dict) -> None:
+        for channel in ("color", "strokeDash", "shape"):
+            found: dict[str, set[str]] = {}
+            for name in charts:
+                for layer in charts[name].to_dict()["layer"]:
+                    scale = layer.get("encoding", {}).get(channel, {}).get("scale", {})
+                    for run, look in zip(
+                        scale.get("domain", []), scale.get("range", []), strict=True
+                    ):
+                        found.setdefault(run.partition(" (area")[0], set()).add(str(look))
+            assert set(found) == {"bm25", "mixed", "neural"}
+            assert [len(looks) for looks in found.values()] == [1, 1, 1]
+
+    def test_the_baseline_is_first_and_grey_the_others_sorted(self, log: pl.DataFrame) -> None:
+        found = scales(pr.plot.at_k(log, ks=[1, 2], baseline="neural"))
+        assert [*found.items()] == [
+            ("neural", runs.NEUTRAL), ("bm25", runs.PALETTE[0]), ("mixed", runs.PALETTE[1]),
+        ]  # fmt: skip
+        assert pr.plot.run_colors(["mixed", "neural", "bm25"], baseline="neural") == found
+
+    def test_chosen_colours(self, log: pl.DataFrame) -> None:
+        chosen = {"mixed": "#123456", "not there": "red"}
+        found = scales(pr.plot.at_k(log, ks=[1, 2], colors=chosen))
+        assert found == {
+            "bm25": runs.PALETTE[0], "mixed": "#123456", "neural": runs.PALETTE[2]
+        }  # fmt: skip
+        with pytest.raises(pr.ArgumentError, match="`colors` must be a mapping"):
+            pr.plot.at_k(log, colors=["red"])
+        with pytest.raises(pr.ArgumentError, match="`colors` must name a colour"):
+            pr.plot.at_k(log, colors={"bm25": 3})
+
+    def test_colours_with_dashes_and_shapes_tell_thirty_runs_apart(self) -> None:
+        found = runs.Runs.of([f"{number:02}" for number in range(30)])
+        looks = set(zip(found.colors, map(str, found.dashes), found.shapes, strict=True))
+        assert len(looks) == 30
+        assert len(set(zip(found.colors, map(str, found.dashes), strict=True))) == 30
+
+    def test_colours_differ_for_those_who_see_two(self) -> None:
+        # Viénot, Brettel & Mollon, 1999, of linear RGB; without one kind of cones.
+        protan = [[0.11238, 0.88762, 0.0], [0.11238, 0.88762, 0.0], [0.00401, -0.00401, 1.0]]
+        deutan = [[0.29275, 0.70725, 0.0], [0.29275, 0.70725, 0.0], [-0.02234, 0.02234, 1.0]]
+        plain = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
+        for seen in (plain, protan, deutan):
+            colors = [lab(color, seen) for color in (*runs.PALETTE, runs.NEUTRAL)]
+            for index, one in enumerate(colors):
+                for other in colors[:index]:
+                    assert sqrt(sum((a - b) ** 2 for a, b in zip(one, other, strict=True))) > 10
+
+    def test_lines_stand_out_from_light_and_dark_pages(self) -> None:
+        for color in (*runs.PALETTE[:4], runs.NEUTRAL):
+            for page in ("#ffffff", "#16191d"):
+                a, b = sorted([luminance(color), luminance(page)])
+                assert (b + 0.05) / (a + 0.05) >= 3
+
+    def test_text_of_the_style_is_readable(self) -> None:
+        for dark, page in ((False, "#ffffff"), (True, "#16191d")):
+            style = pr.plot.style(dark=dark)
+            for color in (style["axis"]["labelColor"], style["title"]["color"]):
+                a, b = sorted([luminance(color), luminance(page)])
+                assert (b + 0.05) / (a + 0.05) >= 4.5
+
+
+def linear(color: str) -> list[float]:
+    parts = [int(color[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    return [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+
+
+def luminance(color: str) -> float:
+    return sum(a * b for a, b in zip((0.2126, 0.7152, 0.0722), linear(color), strict=True))
+
+
+def lab(color: str, seen: list[list[float]]) -> tuple[float, float, float]:
+    rgb = [sum(a * b for a, b in zip(row, linear(color), strict=True)) for row in seen]
+    xyz_of = [[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]]
+    white = (0.9505, 1.0, 1.089)
+    x, y, z = (
+        max(0.0, sum(a * b for a, b in zip(row, rgb, strict=True)) / w) ** (1 / 3)
+        for row, w in zip(xyz_of, white, strict=True)
+    )
+    return 116 * y - 16, 500 * (x - y), 200 * (y - z)
+
+
+class TestNames:
+    def test_any_names_of_runs_and_columns(self, log: pl.DataFrame, lists: pl.DataFrame) -> None:
+        names = {"bm25": ODD, "mixed": None, "neural": MARKUP}
+        odd = {"run": "x.y[0]'\"", "query": "que.ry"}
+
+        def renamed(table: pl.DataFrame) -> pl.DataFrame:
+            run = pl.col("run").replace_strict(names, return_dtype=pl.String)
+            return table.with_columns(run).rename(odd)
+
+        made = every_chart(renamed(log), renamed(lists), odd["run"], odd["query"])
+        plain = every_chart(log, lists)
+        for name, chart in made.items():
+            assert size(chart) > 0
+            assert png(chart)
+            fields = {field for rows in datasets(chart) for row in rows for field in row}
+            assert fields <= {
+                field for rows in datasets(plain[name]) for row in rows for field in row
+            }
+        found = rows_of(made["at_k"], "run", "x", "y").sort("x", "y")
+        there = rows_of(plain["at_k"], "run", "x", "y").sort("x", "y")
+        assert found["y"].to_list() == pytest.approx(there["y"].to_list())
+        assert set(found["run"]) == {ODD, "null", MARKUP}
+
+    @pytest.mark.parametrize("name", ["x", "y", "k", "label", "metric", "number", "value", "found"])
+    def test_columns_with_names_of_ours(self, lists: pl.DataFrame, name: str) -> None:
+        one = lists.select("run", "query", "rr").rename({"run": name})
+        assert size(pr.plot.distribution(one, run=name)) > 0
+        assert size(pr.plot.differences(one, run=name, baseline="bm25")) > 0
+        other = lists.select("run", "query", "rr").rename({"query": name})
+        assert size(pr.plot.scatter(other, query=name, x="bm25", y="neural")) > 0
+
+    def test_a_run_called_null_is_not_the_run_without_a_name(self) -> None:
+        lists = pl.DataFrame({"run": ["null", None], "rr": [0.5, 1.0]})
+        assert [*scales(pr.plot.distribution(lists))] == ["null", "(null)"]
+
+    @pytest.mark.parametrize("dtype", [pl.Int8, pl.Categorical, pl.Float64, pl.Boolean])
+    def test_runs_of_any_type(self, dtype: pl.DataType) -> None:
+        values = {pl.Boolean: [False, True], pl.Categorical: ["a", "b"]}.get(dtype, [2, 10])
+        lists = pl.DataFrame({
+            "run": [values[0]] * 3 + [values[1]] * 3, "query": [1, 2, 3] * 2, "rr": [0.5, 1.0, 0.2] * 2
+        }).cast({"run": dtype})  # fmt: skip
+        base = lists["run"][0]
+        chart = pr.plot.distribution(lists, baseline=base)
+        assert [*scales(chart).values()] == [runs.NEUTRAL, runs.PALETTE[0]]
+        assert size(pr.plot.differences(lists, baseline=base)) > 0
+        assert scales(pr.plot.distribution(lists, colors={base: "red"})).popitem()
+        assert "red" in scales(pr.plot.distribution(lists, colors={base: "red"})).values()
+
+
+class TestDegenerate:
+    def test_one_query_one_run_no_run(self, log: pl.DataFrame, lists: pl.DataFrame) -> None:
+        single = log.filter(pl.col("query") == pl.col("query").min(), run="bm25")
+        for table in (single, single.drop("run")):
+            for chart in (
+                pr.plot.at_k(table),
+                pr.plot.gain(table),
+                pr.plot.interpolated(table),
+                pr.plot.click_through(table),
+                pr.plot.distribution(pr.per_query(table, "rr")),
+            ):
+                png(chart)
+                assert "1 query" in subtitle(chart) or "shown" in subtitle(chart)
+        two = lists.filter(pl.col("query") == pl.col("query").min())
+        assert size(pr.plot.differences(two, "rr", baseline="bm25")) > 0
+
+    def test_constant_and_boolean_metrics(self, lists: pl.DataFrame) -> None:
+        constant = lists.select("run", "query", other=pl.lit(3.5))
+        assert rows_of(pr.plot.distribution(constant), "x")["x"].min() == 3.0
+        png(pr.plot.distribution(constant, kind="ecdf"))
+        png(pr.plot.differences(constant, baseline="bm25"))
+        png(pr.plot.scatter(constant, x="bm25", y="neural"))
+        hit = lists.select("run", hit=pl.col("rr") == 1)
+        assert size(pr.plot.distribution(hit, "hit")) > 0
+
+    def test_nothing_to_draw_is_an_error(self, log: pl.DataFrame, lists: pl.DataFrame) -> None:
+        rr = lists.select("run", "query", "rr")
+        null = rr.with_columns(rr=pl.lit(None, dtype=pl.Float64))
+        nothing = pytest.raises(pr.DataError, match="nothing to draw")
+        with nothing:
+            pr.plot.at_k(log.clear())
+        with nothing:
+            pr.plot.gain(log.clear())
+        with nothing:
+            pr.plot.interpolated(log.clear())
+        with nothing:
+            pr.plot.pr_curve(log.with_columns(label=0))
+        with nothing:
+            pr.plot.distribution(rr.clear())
+        with nothing:
+            pr.plot.distribution(null, undefined="skip")
+        with nothing:
+            pr.plot.differences(rr, baseline="BM25")
+        with nothing:
+            pr.plot.scatter(rr, x="bm25", y="other")
+        with nothing:
+            pr.plot.intervals(pr.summarize(rr, by="run").clear())
+        with nothing:
+            pr.plot.over_time(pr.summarize(rr, by="run").clear(), time="run", run=None)
+        with nothing:
+            pr.plot.bounds(pr.tie_bands(log, "rr", by="run").clear())
+        with nothing:
+            pr.plot.click_through(log.filter(pl.col("position") < 0))
+        assert size(pr.plot.distribution(null)) > 0  # they count as 0
+
+    def test_errors(self, log: pl.DataFrame, lists: pl.DataFrame) -> None:
+        rr = lists.select("run", "query", "rr")
+        with pytest.raises(
+            pr.DataError, match="no run 'x', which `baseline` names; there are 'bm25'"
+        ):
+            pr.plot.at_k(log, baseline="x")
+        with pytest.raises(pr.ArgumentError, match="one metric.*'ndcg@10', 'rr'"):
+            pr.plot.distribution(lists)
+        with pytest.raises(pr.ArgumentError, match="without a cutoff"):
+            pr.plot.at_k(log, "ndcg@10")
+        with pytest.raises(pr.ArgumentError, match="`by` does not go with a chart"):
+            pr.plot.at_k(log, by="country")
+        with pytest.raises(pr.ArgumentError, match="`ties` goes with a log"):
+            pr.plot.at_k(pr.rank_curve(log, "rr", [1], by="run"), ties="best")
+        with pytest.raises(pr.SchemaError, match="so it is a log"):
+            pr.plot.distribution(log)
+        with pytest.raises(pr.SchemaError, match="no column 'low'|no column 'metric'"):
+            pr.plot.intervals(rr)
+        with pytest.raises(pr.SchemaError, match="no column 'column'"):
+            pr.plot.slices(pr.compare(rr, baseline="bm25"))
+        with pytest.raises(pr.SchemaError, match="no column 'runs'"):
+            pr.plot.distribution(rr, run="runs")
+        with pytest.raises(pr.DataError, match="several lists in one run"):
+            pr.plot.differences(pl.concat([rr, rr]), baseline="bm25")
+        with pytest.raises(pr.DataError, match="240 rows: NaN"):
+            pr.plot.distribution(rr.with_columns(rr=float("nan")))
+        with pytest.raises(pr.DataError, match="whole numbers from 1"):
+            pr.plot.click_through(log.with_columns(position=pl.col("position") - 1))
+        with pytest.raises(pr.DataError, match="negative or NaN"):
+            pr.plot.click_through(log.with_columns(click=-1))
+        with pytest.raises(pr.ArgumentError, match=r"name the runs with x=.* and y="):
+            pr.plot.scatter(rr)
+        with pytest.raises(pr.ArgumentError, match="`kind` must be one of"):
+            pr.plot.distribution(rr, kind="pie")
+        with pytest.raises(pr.ArgumentError, match="has no metric 'ap'; it has"):
+            pr.plot.intervals(pr.summarize(rr, by="run"), metrics="ap")
+
+
+class TestCharts:
+    def test_every_function_has_a_chart_here(self, charts: dict) -> None:
+        named = {"distribution": "histogram", "bounds": "ties", "intervals": "means"}
+        functions = {*pr.plot.__all__} - {"run_colors", "style"}
+        assert {named.get(each, each) for each in functions} <= set(charts)
+
+    def test_every_chart_is_a_picture(self, charts: dict) -> None:
+        for name, chart in charts.items():
+            assert png(chart), name
+            text = io.StringIO()
+            chart.save(text, format="svg")
+            assert title(chart).split()[0] in text.getvalue()
+            page = io.StringIO()
+            chart.save(page, format="html")
+            assert "vega" in page.getvalue()
+
+    def test_charts_say_metric_and_number(self, charts: dict) -> None:
+        for name, chart in charts.items():
+            if name not in ("ties", "judgments"):
+                assert any(letter.isdigit() for letter in subtitle(chart)), name
+            assert chart.to_dict()["description"].startswith(title(chart))
+        assert "80 queries" in subtitle(charts["at_k"])
+        assert "95 % interval of the mean (Student's t)" in subtitle(charts["at_k"])
+        assert "ndcg(gain=at_least(0)) as trec_eval 10 has it" in subtitle(
+            pr.plot.at_k(pr.datasets.search_log(40), ks=[1, 2], conventions="trec_eval", ties="doc")
+        )
+
+    def test_charts_compose(self, charts: dict) -> None:
+        both = (charts["at_k"] | charts["histogram"]) & (charts["slices"] | charts["pr_curve"])
+        assert png(both)
+        assert png(charts["at_k"] + charts["at_k"])
+        assert png(charts["gain"].properties(width=200, height=100))
+
+    def test_no_chart_fixes_a_colour_of_text_or_background(self, charts: dict) -> None:
+        for chart in charts.values():
+            assert '"background"' not in chart.to_json()
+            assert "labelColor" not in chart.to_json()
+        dark = charts["at_k"].configure(**pr.plot.style(dark=True))
+        assert dark.to_dict()["config"]["background"] == "transparent"
+        assert png(dark)
+
+    def test_lazy_is_eager_and_streaming(self, log: pl.DataFrame, lists: pl.DataFrame) -> None:
+        for function, table, options in (
+            (pr.plot.at_k, log, {"ks": [1, 5]}),
+            (pr.plot.gain, log, {"k": 4}),
+            (pr.plot.pr_curve, log, {}),
+            (pr.plot.click_through, log, {}),
+            (pr.plot.distribution, lists, {"metric": "rr"}),
+            (pr.plot.differences, lists, {"metric": "rr", "baseline": "bm25"}),
+        ):
+            eager, lazy = (datasets(function(t, **options)) for t in (table, table.lazy()))
+            assert len(eager) == len(lazy)
+            for one, other in zip(eager, lazy, strict=True):
+                assert_frame_equal(
+                    pl.DataFrame(one, infer_schema_length=None),
+                    pl.DataFrame(other, infer_schema_length=None),
+                    rel_tol=1e-9,
+                )
+        assert size(pr.plot.at_k(log.to_arrow(), ks=[1]))
+
+    def test_scores_are_runs(self, log: pl.DataFrame) -> None:
+        one = log.filter(run="bm25").drop("run").with_columns(worse=-pl.col("score"))
+        chart = pr.plot.at_k(one, ks=[1, 5], scores=["score", "worse"], baseline="score")
+        assert [*scales(chart)] == ["score", "worse"]
+
+
+def test_altair_is_imported_when_a_chart_is_made_only() -> None:
+    code = "import sys, polars_rank as pr; pr.plot.at_k; sys.exit('altair' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_without_altair_the_error_names_the_extra(
+    monkeypatch: pytest.MonkeyPatch, log: pl.DataFrame
+) -> None:
+    monkeypatch.setitem(sys.modules, "altair", None)
+    with pytest.raises(pr.MissingExtraError, match=r"polars_rank\[plot\]"):
+        pr.plot.at_k(log)
+
+
+def png(chart: altair.LayerChart) -> bytes:
+    """The chart as a picture that is not empty."""
+    buffer = io.BytesIO()
+    chart.save(buffer, format="png")
+    picture = buffer.getvalue()
+    assert picture.startswith(b"\x89PNG")
+    assert len(picture) > 3000
+    return picture
