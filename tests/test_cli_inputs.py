@@ -7,7 +7,10 @@ import json
 import os
 import subprocess
 import sys
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import polars as pl
@@ -261,6 +264,50 @@ def test_undefined_values_of_one_metric(tmp_path: Path) -> None:
     assert json.loads(out) == [{"queries": 2, "rr": 1.0, "ap": 1.0}]
     _, out, _ = run(*arguments, "--undefined", "ap=one")
     assert json.loads(out) == [{"queries": 2, "rr": 0.5, "ap": 1.0}]
+
+
+class Ranges(SimpleHTTPRequestHandler):
+    """A server of files that, as those of object stores, answers for parts of them."""
+
+    def do_GET(self) -> None:
+        path = Path(self.directory) / self.path.lstrip("/")
+        if not path.is_file():
+            return self.send_error(404)
+        data, asked = path.read_bytes(), self.headers.get("Range")
+        first, last = 0, len(data) - 1
+        if asked:
+            begin, _, end = asked.removeprefix("bytes=").partition("-")
+            first = int(begin) if begin else max(0, len(data) - int(end))
+            last = min(int(end), last) if begin and end else last
+        self.send_response(206 if asked else 200)
+        self.send_header("Content-Range", f"bytes {first}-{last}/{len(data)}")
+        self.send_header("Content-Length", str(last - first + 1))
+        self.end_headers()
+        self.wfile.write(data[first : last + 1])
+        return None
+
+    do_HEAD = SimpleHTTPRequestHandler.do_HEAD
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def test_urls(tmp_path: Path) -> None:
+    LOG.write_parquet(tmp_path / "log.parquet")
+    LOG.write_csv(tmp_path / "log.csv")
+    LOG.write_ndjson(tmp_path / "log.ndjson")
+    LOG.write_ipc(tmp_path / "log.arrow")
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Ranges, directory=str(tmp_path)))
+    Thread(target=server.serve_forever, daemon=True).start()
+    root = f"http://127.0.0.1:{server.server_port}"
+    try:
+        for ending in ("parquet", "csv", "ndjson", "arrow"):
+            assert rr(f"{root}/log.{ending}") == RR
+        code, _, err = run("evaluate", f"{root}/gone.parquet", "-m", "rr")
+        assert (code, err.count("\n"), "404" in err) == (2, 1, True)
+    finally:
+        server.shutdown()
+        server.server_close()
 
 
 def test_files_with_other_columns(tmp_path: Path) -> None:

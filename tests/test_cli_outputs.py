@@ -285,6 +285,15 @@ def test_messages_speak_of_options(here: Path) -> None:
         assert (code, message in err) == (2, True), err
 
 
+def test_the_same_warning_is_given_once(here: Path) -> None:
+    """Polars runs a plan in parts, each of which may find the same."""
+    log = pr.datasets.search_log(3_000).rename({"run": "model"}).drop("doc")
+    log.sink_parquet("log.parquet")
+    code, out, err = run("summarize", "log.parquet", "-m", "rr")
+    assert (code, err.count("\n")) == (0, 1)
+    assert "if it tells rankings apart, say --run-column model; as in" in err
+
+
 def test_a_number_in_a_message_that_looks_like_a_parameter(here: Path) -> None:
     """Values of the log are none of ours."""
     rows = LOG.head(1).with_columns(query=pl.lit("label=None, `score`"), label=pl.lit(math.nan))

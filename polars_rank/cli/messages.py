@@ -15,13 +15,15 @@ import typer
 
 from polars_rank import progress as bars
 from polars_rank.cli import BROKEN_PIPE, BUG, INTERRUPTED, MISUSED
-from polars_rank.errors import ArgumentError, DataError, RankError, RankWarning
+from polars_rank.errors import ArgumentError, DataError, RankError, RankWarning, SourceError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 #: Where the context of the program says whether errors are to show where they come from.
 DEBUG = "polars_rank.debug"
+#: Where it says of what it has warned.
+_SAID = "polars_rank.said"
 
 #: A parameter as messages of the library name it: `doc`, doc=..., doc=None, doc='id', by=
 _PARAMETER = re.compile(
@@ -31,7 +33,8 @@ _PARAMETER = re.compile(
 #: Parameters that options are called otherwise for.
 _RENAMED = {
     "run": ("run_column",),
-    "by": ("by", "run_column"),
+    "ks": ("ks", "to"),
+    "by=": ("run_column", "by"),  # the remedy for a column that tells runs apart
     "overwrite": ("force",),
     "metric": ("metrics",),
     "columns": ("columns", "slices"),
@@ -70,10 +73,12 @@ def _told(error: BaseException, files: Iterable[str]) -> tuple[str, int]:
     """Return what to say of an error, and the exit code."""
     if isinstance(error, DataError):
         return str(_explained(error)), MISUSED
+    if isinstance(error, SourceError):  # a server may have answered with a page
+        return " ".join(str(error).split()), MISUSED
     if isinstance(error, RankError):
         return str(error), MISUSED
     if isinstance(error, (pl.exceptions.PolarsError, OSError)):
-        message = str(error).partition("\n\nThis error occurred")[0]
+        message = " ".join(str(error).partition("\n\nThis error occurred")[0].split())
         read = ", ".join(file for file in files if file not in message)
         return f"{message}; reading {read}" if read else message, MISUSED
     if isinstance(error, pl.exceptions.PanicException):  # not an Exception
@@ -90,7 +95,8 @@ def as_options(message: str, ctx: typer.Context) -> str:
 
     def option(found: re.Match[str]) -> str:
         name, value = found["name"] or found["said"], found["value"]
-        known = (each for each in _RENAMED.get(name, (name,)) if each in options)
+        names = _RENAMED.get(f"{name}=" if found["said"] else name) or _RENAMED.get(name, (name,))
+        known = (each for each in names if each in options)
         flag = options.get(next(known, ""), "")
         if not flag.startswith("--"):
             return found[0]
@@ -115,7 +121,11 @@ def misused(message: str) -> NoReturn:
 
 def _warn(ctx: typer.Context, message: Warning | str, category: type[Warning]) -> None:
     kind = "Warning" if issubclass(category, RankWarning) else category.__name__
-    say(f"{kind}: {as_options(str(message), ctx)}")
+    what, _, _ = str(message).partition("; as in ")
+    said = ctx.meta.setdefault(_SAID, set())
+    if what not in said:  # of every part of a log, there may be the same with another example
+        said.add(what)
+        say(f"{kind}: {as_options(str(message), ctx)}")
 
 
 def _explained(error: DataError) -> DataError:
