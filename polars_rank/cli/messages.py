@@ -48,6 +48,7 @@ def one_message(ctx: typer.Context, *files: str) -> Iterator[None]:
     """End the program with one clear message where something goes wrong; of Polars, with files."""
     try:
         with warnings.catch_warnings():
+            warnings.simplefilter("always", RankWarning)
             warnings.showwarning = lambda message, category, *_, **__: _warn(ctx, message, category)
             yield
             sys.stdout.flush()
