@@ -231,3 +231,8 @@ def test_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     code, _, err = run("demo", "my demo")
     assert (code, "(--force)" in err) == (2, True)
     assert run("demo", "my demo", "--queries", 50, "--force")[0] == 0
+    # Its own folder is written anew.
+    for queries in (20, 30):
+        assert run("demo", "--queries", queries)[0] == 0
+        log = pl.read_parquet("polars-rank-demo/log.parquet")
+        assert log["query"].n_unique() == queries

@@ -83,25 +83,32 @@ _STEPS = (
     "compare {log} --metrics 'ndcg@10 ap rr' --baseline bm25",
     "report {log} --metrics 'ndcg@10 ap rr' --baseline bm25 --slices country --output {page}",
 )
+#: The folder of the demonstration, in which it may replace what it made before.
+_OWN = "polars-rank-demo"
 
 
 def demo(
     folder: Annotated[
-        Path, typer.Argument(metavar="FOLDER", help="Where the log and the report go.")
-    ] = Path("polars-rank-demo"),
+        Path | None,
+        typer.Argument(
+            metavar="FOLDER",
+            help=f"Where the log and the report go; {_OWN}, written anew, by default.",
+        ),
+    ] = None,
     queries: Annotated[int, typer.Option(help="Number of queries of the log.")] = 1_000,
     force: o.Force = False,
 ) -> None:
     """Make a log of two runs, evaluate and compare them, and report: each by a command shown."""
+    folder, force = (Path(_OWN), True) if folder is None else (folder, force)
     folder.mkdir(parents=True, exist_ok=True)
     page = folder / "report.html"
     names = {"log": folder / "log.parquet", "page": page, "queries": queries}
     quoted = {name: shlex.quote(str(value)) for name, value in names.items()}
     for step in _STEPS:
         writes = step.startswith(("generate", "report"))
-        words = shlex.split(step.format(**quoted)) + ["--force"] * (force and writes)
+        words = shlex.split(step.format(**quoted))
         typer.echo(f"$ polars-rank {shlex.join(words)}")
-        o.run(words)
+        o.run(words + ["--force"] * (force and writes))
         typer.echo()
     typer.echo(f"Open the report in a browser: {page.resolve().as_uri()}")
 
