@@ -732,6 +732,16 @@ class TestCharts:
         both = (charts["at_k"] | charts["histogram"]) & (charts["slices"] | charts["pr_curve"])
         assert png(both)
         assert png(charts["at_k"] + charts["at_k"])
+        for chart in charts.values():  # scales that charts share would mix up their colours
+            resolved = chart.to_dict()["resolve"]["scale"]
+            assert {"color", "strokeDash", "shape", "opacity"} <= set(resolved)
+            assert set(resolved.values()) == {"independent"}
+            legends = [
+                layer["encoding"]["color"].get("legend")
+                for layer in chart.to_dict()["layer"]
+                if "scale" in layer["encoding"].get("color", {})
+            ]
+            assert sum(legend is not None for legend in legends) <= 1
         assert png(charts["gain"].properties(width=200, height=100))
 
     def test_no_chart_fixes_a_colour_of_text_or_background(self, charts: dict) -> None:

@@ -20,11 +20,11 @@ from polars_rank.reporting.plot.drawing import (
     ROWS,
     altair,
     axis,
-    by_run,
     counted,
     cutoffs,
     layered,
     lines,
+    looks,
     means,
     something,
     told_undefined,
@@ -297,12 +297,12 @@ def _ideal(table: pl.DataFrame, runs: Runs, x: Any, y: Any) -> list[Any]:
     alike = not (spread.get_column("ideal") > _ALIKE).any()
     best = table.filter(pl.col("run") == runs.labels[0]) if alike else table
     best = best.select("run", "x", "ideal")
-    color = alt.value(NEUTRAL) if alike else by_run(runs)["color"]
+    color = {"color": alt.value(NEUTRAL)} if alike else looks(runs, "color")
     line = alt.Chart(best).mark_line(strokeWidth=1.5, strokeDash=[4, 3])
     end = best.sort("ideal").tail(1)
     word = alt.Chart(end).mark_text(align="right", dy=-9, fontSize=11, color=NEUTRAL)
     return [
-        line.encode(x=x, y=y, detail="run:N", color=color),
+        line.encode(x=x, y=y, detail="run:N", **color),
         word.encode(x=x, y=y, text=alt.value("ideal")),
     ]
 

@@ -10,7 +10,7 @@ from polars_rank.arguments import one_of, whole_number
 from polars_rank.columns import RUN, collected
 from polars_rank.conventions import POLARS_RANK
 from polars_rank.errors import ArgumentError
-from polars_rank.reporting.plot.drawing import ROWS, altair, axis, by_run, layered, tooltip
+from polars_rank.reporting.plot.drawing import ROWS, altair, axis, layered, looks, tooltip
 from polars_rank.reporting.plot.runs import grouped, labelled
 from polars_rank.reporting.plot.values import TINY, VALUE, Values, extent
 
@@ -130,8 +130,7 @@ def _histogram(
     last = table.filter(pl.col("x") == pl.col("x").max()).with_columns(x="end")
     table = pl.concat([table, last]).sort("run", "x")  # a line of steps has an end
 
-    channels = by_run(runs)
-    color = channels["color"]
+    color = looks(runs, "color")
     x = axis("X", "x", name, scale={"domain": [*ends], "nice": False})
     y = axis("Y", "y", "share of queries", format="%", scale={"domainMin": 0, "nice": True})
     tips = tooltip(
@@ -140,20 +139,20 @@ def _histogram(
     )  # fmt: skip
     bar = {"x": x, "x2": "end", "y": y, "y2": alt.datum(0)}
     layers = [
-        alt.Chart().mark_rect(opacity=0.75, strokeWidth=0).encode(**bar, color=color, tooltip=tips)
+        alt.Chart().mark_rect(opacity=0.75, strokeWidth=0).encode(**bar, **color, tooltip=tips)
     ]
     if runs.several:
-        steps = alt.Chart().encode(x=x, y=y, color=color)
+        steps = alt.Chart().encode(x=x, y=y)
         layers = [
             steps.mark_area(interpolate="step-after", opacity=0.12, strokeWidth=0).encode(
-                y2=alt.datum(0)
+                y2=alt.datum(0), **color
             ),
             steps.mark_line(interpolate="step-after", strokeWidth=2).encode(
-                strokeDash=channels["dash"]
+                **looks(runs, "color", "strokeDash", legend=True)
             ),
             alt.Chart().mark_rect(opacity=0).encode(**bar, tooltip=tips),
         ]
-    return table, [*layers, _means(spread, runs, name, x, channels)]
+    return table, [*layers, _means(spread, runs, name, x)]
 
 
 def _ecdf(
@@ -172,25 +171,20 @@ def _ecdf(
         for at, share in zip(ends, (0.0, 1.0), strict=True)
     )
     table = pl.concat([first, risen, last]).sort("run", "x", "y")
-    channels = by_run(runs)
     x = axis("X", "x", name, scale={"domain": [*ends], "nice": False}, grid=True)
     y = axis("Y", "y", "share of queries with at most this", format="%", scale={"domain": [0, 1]})
     tips = tooltip(("x", name, ".4f"), ("y", "share at most", ".2%"), of=runs)
     line = alt.Chart().mark_line(interpolate="step-after", strokeWidth=2)
     return table, [
-        line.encode(x=x, y=y, color=channels["color"], strokeDash=channels["dash"]),
+        line.encode(x=x, y=y, **looks(runs, "color", "strokeDash", legend=True)),
         alt.Chart().mark_point(opacity=0, size=60).encode(x=x, y=y, tooltip=tips),
-        _means(spread, runs, name, x, channels),
+        _means(spread, runs, name, x),
     ]
 
 
-def _means(
-    spread: pl.DataFrame, runs: Runs, name: str, x: Any, channels: Mapping[str, Any]
-) -> Any:  # fmt: skip
+def _means(spread: pl.DataFrame, runs: Runs, name: str, x: Any) -> Any:
     alt = altair()
     means = spread.select("run", "counted", x="mean").filter(pl.col("x").is_not_null())
     tips = tooltip(("x", f"mean {name}", ".4f"), ("counted", "queries", ",d"), of=runs)
     rule = alt.Chart(means).mark_rule(strokeWidth=1.5)
-    return rule.encode(
-        x=x, color=channels["color"], strokeDash=channels["dash"], tooltip=tips
-    )  # fmt: skip
+    return rule.encode(x=x, tooltip=tips, **looks(runs, "color", "strokeDash"))

@@ -5,7 +5,7 @@ Charts have columns of our own names only, so that no name of a user's is read a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from polars_rank.errors import DataError, missing_extra
 
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     import polars as pl
 
     from polars_rank.reporting.plot.runs import Runs
+
+Channel: TypeAlias = Literal["color", "strokeDash", "shape"]
 
 #: What brings altair.
 EXTRA = "plot"
@@ -99,13 +101,16 @@ def layered(
         title, subtitle=shown, anchor="start", frame="group", fontSize=14, fontWeight=600,
         subtitleFontSize=11, subtitlePadding=4, offset=12, limit=width + 120,
     )  # fmt: skip
-    return alt.layer(*layers, data=data).properties(  # type: ignore[no-any-return]
+    chart = alt.layer(*layers, data=data).properties(
         title=heading,
         width=width,
         height=height,
         view=alt.ViewBackground(stroke=None),
         description=". ".join([title, *shown]),
     )
+    # Beside other charts, a chart keeps its own colours and legend.
+    own = dict.fromkeys(("color", "strokeDash", "shape", "opacity"), "independent")
+    return chart.resolve_scale(**own)  # type: ignore[no-any-return]
 
 
 def axis(
@@ -152,38 +157,36 @@ def escaped(title: str) -> str:
     return title.replace("\\", "\\\\")
 
 
-def by_run(runs: Runs, *, points: bool = False, legend: bool | None = None) -> dict[str, Any]:
-    """Return the channels of colour, dash and shape; the legend shows points or lines."""
+def looks(runs: Runs, *channels: Channel, legend: bool = False) -> dict[str, Any]:
+    """Return the channels that tell runs apart, with a legend in one layer of a chart."""
     alt = altair()
-    shown = runs.several if legend is None else legend
-    look = None
-    if shown:
-        longest = max(map(len, runs.labels))
-        look = alt.Legend(
-            orient="top", direction="horizontal", title=None, symbolSize=90,
-            symbolStrokeWidth=0 if points else 2,
-            symbolType=alt.Undefined if points else "stroke",
-            labelFontSize=11, labelLimit=WIDTH - 60, columnPadding=14, offset=8,
-            columns=max(1, min(len(runs.labels), WIDTH // (34 + 6 * min(longest, 60)))),
-            symbolLimit=len(runs.labels), symbolOpacity=1,
-        )  # fmt: skip
-    domain = [*runs.labels]
-
-    def channel(kind: str, values: Sequence[Any], *, shown: bool = True) -> Any:
-        return getattr(alt, kind)(
+    longest = max(map(len, runs.labels))
+    points = "shape" in channels
+    shown = alt.Legend(
+        orient="top", direction="horizontal", title=None, symbolSize=90, symbolOpacity=1,
+        symbolStrokeWidth=0 if points else 2,
+        symbolType=alt.Undefined if points else "stroke",
+        labelFontSize=11, labelLimit=WIDTH - 60, columnPadding=14, offset=8,
+        columns=max(1, min(len(runs.labels), WIDTH // (34 + 6 * min(longest, 60)))),
+        symbolLimit=len(runs.labels),
+    )  # fmt: skip
+    kinds: dict[str, tuple[Any, Sequence[Any]]] = {
+        "color": (alt.Color, runs.colors),
+        "strokeDash": (alt.StrokeDash, runs.dashes),
+        "shape": (alt.Shape, runs.shapes),
+    }
+    made: dict[str, Any] = {}
+    for channel in channels:
+        kind, values = kinds[channel]
+        made[channel] = kind(
             field="run",
             type="nominal",
             title=None,
             sort=None,
-            legend=look if shown else None,
-            scale=alt.Scale(domain=domain, range=[*values]),
+            legend=shown if legend and runs.several else None,
+            scale=alt.Scale(domain=[*runs.labels], range=[*values]),
         )
-
-    return {
-        "color": channel("Color", runs.colors),
-        "dash": channel("StrokeDash", runs.dashes, shown=not points),
-        "shape": channel("Shape", runs.shapes, shown=points),
-    }
+    return made
 
 
 def lines(table: pl.DataFrame, runs: Runs, x: Any, y: Any, tips: Sequence[Any]) -> list[Any]:
@@ -194,8 +197,6 @@ def lines(table: pl.DataFrame, runs: Runs, x: Any, y: Any, tips: Sequence[Any]) 
     alt = altair()
     most = max(table.get_column("run").value_counts(name="points").get_column("points"))
     few = most <= _FEW
-    channels = by_run(runs, points=few)
-    color = channels["color"]
     layers = []
     if table.get_column("low").is_not_null().any():
         known = alt.Chart().transform_filter("isValid(datum.low) && isValid(datum.high)")
@@ -203,18 +204,17 @@ def lines(table: pl.DataFrame, runs: Runs, x: Any, y: Any, tips: Sequence[Any]) 
         band = known.mark_area(opacity=opacity, strokeWidth=0)
         if most == 1:  # a band has two ends
             band = known.mark_rule(opacity=0.6, strokeWidth=2)
-        layers.append(band.encode(x=x, y=with_field(y, "low"), y2="high", color=color))
+        ends = {"x": x, "y": with_field(y, "low"), "y2": "high"}
+        layers.append(band.encode(**ends, **looks(runs, "color")))
     line = alt.Chart().mark_line(strokeWidth=2, strokeJoin="round")
-    points = alt.Chart().encode(x=x, y=y, color=color, tooltip=[*tips])
+    points = alt.Chart().encode(x=x, y=y, tooltip=[*tips])
     if few:
-        points = points.mark_point(filled=True, opacity=1, size=34).encode(shape=channels["shape"])
+        points = points.mark_point(filled=True, opacity=1, size=34)
+        points = points.encode(**looks(runs, "color", "shape", legend=True))
     else:
         points = points.mark_point(opacity=0, size=60)
-    return [
-        *layers,
-        line.encode(x=x, y=y, color=color, strokeDash=channels["dash"]),
-        points,
-    ]
+    of_lines = looks(runs, "color", "strokeDash", legend=not few)
+    return [*layers, line.encode(x=x, y=y, **of_lines), points]
 
 
 def cutoffs(title: str, ks: Iterable[int]) -> Any:

@@ -12,9 +12,9 @@ from polars_rank.errors import ArgumentError
 from polars_rank.reporting.plot.drawing import (
     altair,
     axis,
-    by_run,
     counted,
     layered,
+    looks,
     something,
     tooltip,
     with_field,
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 #: Rows of a chart that can be read.
 _MOST = 60
+#: Pixels between runs in a row.
+_STEP = 16
 _KEY = OWN + "key "
 
 
@@ -237,8 +239,9 @@ def bounds(
     )
     found, runs = _rows(rows, schema, run, ["low", "high", "x", "share"], baseline, colors, "high")
     x = axis("X", "low", "mean", grid=True, scale={"zero": False})
-    both, channels, height = _places(found, runs)
-    both["tooltip"] = tooltip(
+    found = _placed(found, runs)
+    y, height = _rows_axis(found, runs)
+    tips = tooltip(
         *_of_row(found),
         ("low", low, ".4f"),
         *([("x", "expected", ".4f")] if of_ties else []),
@@ -246,14 +249,18 @@ def bounds(
         ("share", "tied documents" if of_ties else "judged", ".1%"),
         of=runs,
     )
-    tick = alt.Chart().mark_tick(thickness=2, size=15, opacity=1)
+    both = {"y": y, "tooltip": tips}
+    color = looks(runs, "color")
+    of_points = looks(runs, "color", "shape", legend=_within(found, runs))
+    bar = alt.Chart().mark_rule(strokeWidth=9, opacity=0.4, **_below())
+    tick = alt.Chart().mark_tick(thickness=2, size=15, opacity=1, **_below())
     known = alt.Chart().transform_filter("isValid(datum.x)")
     layers = [
-        alt.Chart().mark_rule(strokeWidth=9, opacity=0.4).encode(x=x, x2="high", **both),
-        tick.encode(x=x, **both),
-        tick.encode(x=with_field(x, "high"), **both),
-        known.mark_point(filled=True, size=46, opacity=1).encode(
-            x=with_field(x, "x"), shape=channels["shape"], **both
+        bar.encode(x=x, x2="high", **both, **color),
+        tick.encode(x=x, **both, **color),
+        tick.encode(x=with_field(x, "high"), **both, **color),
+        known.mark_point(filled=True, size=46, opacity=1, **_below()).encode(
+            x=with_field(x, "x"), **both, **of_points
         ),
     ]
     title = "Means over the orders of tied documents" if of_ties else "Bounds by judgments"
@@ -297,8 +304,8 @@ def _of_row(found: pl.DataFrame) -> list[tuple[str, str]]:
     """Return what a row is, for a tooltip: where it is no metric, the metric as well."""
     if found.get_column("label").equals(found.get_column("metric")):
         return [("metric", "metric")]
-    by_run = found.get_column("label").equals(found.get_column("run"))
-    return [("metric", "metric"), *([] if by_run else [("label", "row")])]
+    is_run = found.get_column("label").equals(found.get_column("run"))
+    return [("metric", "metric"), *([] if is_run else [("label", "row")])]
 
 
 def _forest(
@@ -308,36 +315,51 @@ def _forest(
     """Return a row for each label: a point with its interval for each run."""
     alt = altair()
     x = axis("X", "x", of_x, grid=True, scale={"zero": zero})
-    both, channels, height = _places(found, runs)
-    both["tooltip"] = tips
+    found = _placed(found, runs)
+    y, height = _rows_axis(found, runs)
+    both = {"y": y, "tooltip": tips}
+    of_points = looks(runs, "color", "shape", legend=_within(found, runs))
     known = alt.Chart().transform_filter("isValid(datum.low) && isValid(datum.high)")
-    layers = [known.mark_rule(strokeWidth=2).encode(x=with_field(x, "low"), x2="high", **both)]
-    both["shape"] = channels["shape"]
-    points = alt.Chart().encode(x=x, **both)
+    line = known.mark_rule(strokeWidth=2, **_below()).encode(**both, **looks(runs, "color"))
+    layers = [line.encode(x=with_field(x, "low"), x2="high")]
+    points = alt.Chart().mark_point(filled=True, size=64, opacity=1, **_below())
+    points = points.encode(x=x, **both, **of_points)
     if "small" in found.columns:
-        hollow = points.transform_filter("datum.small")
-        layers.append(hollow.mark_point(filled=False, size=64, opacity=1, strokeWidth=1.5))
+        look = {"filled": False, "size": 64, "opacity": 1, "strokeWidth": 1.5}
+        hollow = alt.Chart().mark_point(**look, **_below())
+        hollow = hollow.encode(x=x, **both, **looks(runs, "color", "shape"))
+        layers.append(hollow.transform_filter("datum.small"))
         points = points.transform_filter("!datum.small")
-    layers.append(points.mark_point(filled=True, size=64, opacity=1))
+    layers.append(points)
     if zero:
         none = alt.Chart(pl.DataFrame({"x": [0.0]}))
         layers.insert(0, none.mark_rule(strokeDash=[4, 3], color=NEUTRAL).encode(x=x))
     return layered(found, layers, title=title, told=told, height=height)
 
 
-def _places(
-    found: pl.DataFrame, runs: Runs
-) -> tuple[dict[str, Any], dict[str, Any], float]:  # fmt: skip
-    """Return the channels of the place and colour of rows, those of runs, and the height."""
-    alt = altair()
+def _within(found: pl.DataFrame, runs: Runs) -> bool:
+    """Return whether runs stand within a row: not where each of them is one."""
+    return runs.several and not found.get_column("label").equals(found.get_column("run"))
+
+
+def _placed(found: pl.DataFrame, runs: Runs) -> pl.DataFrame:
+    """Return the table with how far each run stands below the middle of its row, in pixels."""
+    middle = (len(runs.labels) - 1) / 2
+    below = {
+        run: _STEP * (place - middle) if _within(found, runs) else 0.0
+        for place, run in enumerate(runs.labels)
+    }
+    return found.with_columns(place=pl.col("run").replace_strict(below, return_dtype=pl.Float64))
+
+
+def _rows_axis(found: pl.DataFrame, runs: Runs) -> tuple[Any, float]:
+    """Return the axis of rows, and the height of all."""
     labels = found.get_column("label").unique(maintain_order=True).to_list()
-    # Where each row is a run, its colour needs no legend, and it needs no place within.
-    within = runs.several and not found.get_column("label").equals(found.get_column("run"))
-    channels = by_run(runs, points=True, legend=within)
     look: dict[str, Any] = {"grid": False, "sort": labels, "labelPadding": 8}
-    place = {"y": axis("Y", "label", None, type="nominal", **look), "color": channels["color"]}
-    if within:
-        scale = alt.Scale(domain=[*runs.labels], paddingOuter=0.4)
-        place["yOffset"] = alt.YOffset(field="run", type="nominal", scale=scale, sort=None)
-    each = 16 * len(runs.labels) + 14 if within else 26
-    return place, channels, max(56, each * len(labels))
+    each = _STEP * len(runs.labels) + 14 if _within(found, runs) else 26
+    return axis("Y", "label", None, type="nominal", **look), max(56, each * len(labels))
+
+
+def _below() -> dict[str, Any]:
+    """Return what puts a mark beside the middle of its row: no scale, which charts would share."""
+    return {"yOffset": altair().ExprRef(expr="datum.place")}

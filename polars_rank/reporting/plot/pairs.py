@@ -12,9 +12,9 @@ from polars_rank.reporting.plot.drawing import (
     ROWS,
     altair,
     axis,
-    by_run,
     counted,
     layered,
+    looks,
     told_undefined,
     tooltip,
 )
@@ -147,13 +147,11 @@ def _in_a_row(bars: pl.DataFrame) -> pl.DataFrame:
 
 def _waterfall(runs: Runs, x: Any, y: Any, tips: list[Any]) -> list[Any]:
     alt = altair()
-    channels = by_run(runs)
     if runs.several:
         line = alt.Chart().mark_line(interpolate="step-after", strokeWidth=2)
-        color, dash = channels["color"], channels["dash"]
         points = alt.Chart().mark_point(opacity=0, size=60)
         return [
-            line.encode(x=x, y=y, color=color, strokeDash=dash),
+            line.encode(x=x, y=y, **looks(runs, "color", "strokeDash", legend=True)),
             points.encode(x=x, y=y, tooltip=tips),
         ]
     bar = {"x": x, "y": y, "y2": alt.datum(0)}

@@ -14,9 +14,9 @@ from polars_rank.reporting.plot.drawing import (
     ROWS,
     altair,
     axis,
-    by_run,
     counted,
     layered,
+    looks,
     tooltip,
     with_field,
 )
@@ -185,8 +185,7 @@ def _layers(table: pl.DataFrame, runs: Runs) -> list[Any]:
     best = best.unique("run", keep="first", maintain_order=True)
     chance = table.select("run", "no_skill").unique("run").sort("run")
     alike = chance.get_column("no_skill").n_unique() == 1
-    channels = by_run(runs, points=True)
-    color = channels["color"]
+    color = looks(runs, "color")
     x = axis("X", "recall", "recall", scale={"domain": [0, 1]}, grid=True)
     y = axis("Y", "precision", "precision", scale={"domain": [0, 1]})
     no_skill = tooltip(("no_skill", "no skill", ".4f"), of=None if alike else runs)
@@ -203,14 +202,14 @@ def _layers(table: pl.DataFrame, runs: Runs) -> list[Any]:
         .mark_rule(strokeDash=[4, 3], strokeWidth=1.5)
         .encode(
             y=with_field(y, "no_skill"),
-            color=alt.value(NEUTRAL) if alike else color,
             tooltip=no_skill,
+            **({"color": alt.value(NEUTRAL)} if alike else color),
         ),
-        line.encode(x=x, y=y, order=order, color=color, strokeDash=channels["dash"]),
+        line.encode(x=x, y=y, order=order, **looks(runs, "color", "strokeDash")),
         alt.Chart()
         .mark_point(filled=True, size=60, opacity=0)
-        .encode(x=x, y=y, color=color, tooltip=tips),
+        .encode(x=x, y=y, tooltip=tips, **color),
         alt.Chart(best)
         .mark_point(**mark)
-        .encode(x=x, y=y, color=color, shape=channels["shape"], tooltip=tips),
+        .encode(x=x, y=y, tooltip=tips, **looks(runs, "color", "shape", legend=True)),
     ]

@@ -1,0 +1,22 @@
+"""The pictures of the README: `python examples/pictures.py examples` makes them anew."""
+
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import polars_rank as pr
+from polars_rank.datasets import search_log
+
+log = search_log(queries=1_000, runs=["bm25", "hybrid", "neural"], seed=3)
+
+# The mean at every cutoff with its interval, beside the differences of single queries behind it.
+lists = pr.per_query(log, "ndcg@10", by="run").collect()
+curve = pr.plot.at_k(log, "ndcg", baseline="bm25")
+spread = pr.plot.differences(lists, "ndcg@10", baseline="bm25")
+chart = (curve | spread).configure_concat(spacing=40)
+
+with TemporaryDirectory() as nowhere:
+    folder = Path(sys.argv[1] if len(sys.argv) > 1 else nowhere)
+    picture = folder / "chart.png"
+    chart.save(picture, scale_factor=1)
+    print(f"{picture.name}: {picture.stat().st_size / 1000:.0f} kB")
