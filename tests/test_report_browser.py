@@ -250,7 +250,9 @@ def test_everything_can_be_done_by_keyboard(driver, page):
 
 
 def background(driver):
-    return driver.execute_script("return getComputedStyle(document.documentElement).backgroundColor")
+    return driver.execute_script(
+        "return getComputedStyle(document.documentElement).backgroundColor"
+    )
 
 
 def test_the_theme_is_that_of_the_system_until_it_is_switched(driver, page):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from polars_rank.aggregation import ratio
 from polars_rank.columns import DOC, OWN, Names, framed
 from polars_rank.evaluation import Request
 from polars_rank.logs.parquet import number_column
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from polars_rank.columns import Columns, Score
 
-_LIST = OWN + "list"
+_LIST, _LENGTH = OWN + "list", OWN + "length"
 
 
 @framed
@@ -94,25 +95,54 @@ def found_in(
     log: pl.LazyFrame, columns: Columns, relevant: float, groups: Sequence[str]
 ) -> pl.LazyFrame:
     """Return the findings on a log whose columns are known, by some of its key columns."""
-    lists = _by_list(log, columns, relevant, groups)
-    sums = [name for name in _SUMS if name in lists.collect_schema()]
+    rows = by_length(log, columns, relevant, groups)
+    length, lists, retrieved = (pl.col(name) for name in (_LENGTH, "lists", "retrieved"))
     found = [
-        *(pl.col(name).cast(pl.Int64).sum() for name in sums),
-        pl.len().cast(pl.Int64).alias("lists"),
-        pl.col("rows").min().cast(pl.Int64).alias("shortest"),
-        pl.col("rows").median().alias("median_length"),
-        pl.col("rows").mean().alias("mean_length"),
-        pl.col("rows").max().cast(pl.Int64).alias("longest"),
-        (pl.col("tied") > 0).mean().alias("tied_lists"),
-        (pl.col("hits") == 0).sum().cast(pl.Int64).alias("barren_lists"),
-        (pl.col("retrieved") == 0).sum().cast(pl.Int64).alias("unretrieved_lists"),
+        pl.exclude(*groups, _LENGTH).sum(),
+        length.min().alias("shortest"),
+        length.max().alias("longest"),
+        _median(length, lists).alias("median_length"),
     ]
-    table = lists.group_by(groups).agg(found).sort(groups) if groups else lists.select(found)
-    retrieved = pl.when(pl.col("retrieved") > 0).then("retrieved")
-    return table.with_columns(
-        unjudged_share=pl.col("unjudged") / retrieved,
-        tied_documents=pl.col("tied") / retrieved,
-    ).select(*groups, *(name for name in _ORDER if name in {*sums, *_DERIVED}))
+    table = rows.group_by(groups).agg(found).sort(groups) if groups else rows.select(found)
+    whole = table.with_columns(
+        mean_length=ratio(pl.col("rows"), lists),
+        tied_lists=ratio(pl.col("tied_lists"), lists),
+        tied_documents=ratio(pl.col("tied"), retrieved),
+        unjudged_share=ratio(pl.col("unjudged"), retrieved),
+    )
+    known = whole.collect_schema()
+    return whole.select(*groups, *(name for name in _ORDER if name in known))
+
+
+def by_length(
+    log: pl.LazyFrame, columns: Columns, relevant: float, groups: Sequence[str]
+) -> pl.LazyFrame:
+    """Return what lists of the same length add up to: few rows, whatever the log."""
+    lists = _by_list(log, columns, relevant, groups)
+    sums = [name for name in lists.collect_schema() if name not in {*groups, _LIST, "hits"}]
+    counts = {
+        "lists": pl.len(),
+        "tied_lists": (pl.col("tied") > 0).sum(),
+        "barren_lists": (pl.col("hits") == 0).sum(),
+        "unretrieved_lists": (pl.col("retrieved") == 0).sum(),
+    }
+    keys = [*groups, _LENGTH]
+    return (
+        lists.with_columns(pl.col("rows").cast(pl.Int64).alias(_LENGTH))
+        .group_by(keys)
+        .agg(
+            *(pl.col(name).cast(pl.Int64).sum() for name in sums if name not in columns.keys),
+            *(count.cast(pl.Int64).alias(name) for name, count in counts.items()),
+        )
+        .sort(keys)
+    )
+
+
+def _median(length: pl.Expr, lists: pl.Expr) -> pl.Expr:
+    """Return the median of lengths in ascending order, of each of which there are some lists."""
+    so_far, whole = lists.cum_sum(), lists.sum()
+    middle = [length.filter(so_far >= place).min() for place in ((whole + 1) // 2, whole // 2 + 1)]
+    return (middle[0] + middle[1]) / 2
 
 
 def label_counts(log: pl.LazyFrame, columns: Columns, groups: Sequence[str]) -> pl.LazyFrame:
@@ -124,15 +154,7 @@ def label_counts(log: pl.LazyFrame, columns: Columns, groups: Sequence[str]) -> 
     )
 
 
-#: What lists add up to, in the order in which it is told.
-_SUMS = (
-    *("rows", "retrieved", "not_retrieved", "unlabelled", "unjudged", "tied", "repeated"),
-    *("null_query", "null_doc", "bad_score", "bad_label"),
-)
-_DERIVED = (
-    *("lists", "shortest", "median_length", "mean_length", "longest", "unjudged_share"),
-    *("tied_lists", "tied_documents", "barren_lists", "unretrieved_lists"),
-)
+#: The columns in the order in which they stand.
 _ORDER = (
     *("rows", "lists", "shortest", "median_length", "mean_length", "longest"),
     *("not_retrieved", "unlabelled", "unjudged", "unjudged_share", "tied_lists", "tied_documents"),

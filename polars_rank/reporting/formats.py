@@ -44,13 +44,13 @@ def signed(value: float | None) -> str:
 
 
 def percent(value: float | None, *, sign: bool = False) -> str:
-    """Write a share in percent.
+    r"""Write a share in percent.
 
     Examples
     --------
     >>> from polars_rank.reporting.formats import percent
     >>> percent(0.123), percent(-0.1, sign=True), percent(0.0004), percent(None)
-    ('12.3 %', '−10.0 %', '0.04 %', '–')
+    ('12.3\xa0%', '−10.0\xa0%', '0.04\xa0%', '–')
     """
     if value is None or math.isnan(value):
         return NOTHING

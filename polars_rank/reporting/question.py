@@ -6,18 +6,19 @@ import inspect
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from polars_rank.columns import RUN, check_there, names, schema_of
+import polars as pl
+
+from polars_rank.columns import OWN, RUN, check_there, names, schema_of
 from polars_rank.conventions import Conventions, named
 from polars_rank.errors import ArgumentError
 from polars_rank.evaluation import Request
 from polars_rank.measures.metric import Metric
 from polars_rank.measures.names import output_name, resolve
+from polars_rank.statistics.pairs import Pairs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
-
-    import polars as pl
 
     from polars_rank.columns import Columns, Names
     from polars_rank.evaluation import Metrics
@@ -73,6 +74,10 @@ class Question:
         for parameter, asked in {**extra, "show": shown}.items():
             for name in asked:
                 check_there(parameter, name, columns.schema)
+        if baseline is not None:  # so that one of another type is an error before the long work
+            theirs = {n: dtype for n, dtype in columns.schema.items() if not n.startswith(OWN)}
+            query = columns.query
+            Pairs.of(pl.Schema(theirs), by=groups, run=str(run), query=query, baseline=baseline)
         if run in extra["slices"]:
             message = f"`slices` names the column of runs, {run!r}; leave it out"
             raise ArgumentError(message)

@@ -1,0 +1,470 @@
+"""`report`: what the page says, that it says nothing it was not told, and that it is whole."""
+
+import json
+import re
+import sys
+import warnings
+from html.parser import HTMLParser
+
+import polars as pl
+import polars_rank as pr
+import pytest
+from polars_rank.columns import Columns
+from polars_rank.reporting.findings import by_length, findings
+from polars_rank.reporting.formats import number, percent, signed
+from polars_rank.reporting.question import lower_is_better
+
+EVIL = "</script><script>alert(1)</script>"
+RUNS = ["bm25", "neural"]
+
+
+@pytest.fixture(scope="module")
+def log():
+    return pr.datasets.search_log(120, runs=RUNS).collect()
+
+
+@pytest.fixture(scope="module")
+def lists(log):
+    return pr.per_query(log, ["ndcg@10", "ap"], by="run", keep="country")
+
+
+class Read(HTMLParser):
+    """A page: its text, its tables by id, its elements, and its scripts."""
+
+    def __init__(self, path):
+        super().__init__()
+        self.elements, self.scripts, self.tables = [], [], {}
+        self.stack, self.row, self.words = [], None, []
+        self.feed(path.read_text(encoding="utf-8"))
+        self.text = " ".join("".join(self.words).split())
+
+    def handle_starttag(self, tag, attributes):
+        attributes = dict(attributes)
+        self.elements.append((tag, attributes))
+        self.stack.append((tag, attributes))
+        if tag not in ("a", "b", "bdi", "code", "span", "strong"):
+            self.words.append(" ")
+        if tag == "table":
+            self.rows = self.tables.setdefault(attributes.get("id", "no id"), [])
+        elif tag == "tr":
+            self.row = []
+            self.rows.append(self.row)
+        elif tag in ("td", "th"):
+            self.row.append("")
+        if tag in ("meta", "input", "link", "br"):
+            self.stack.pop()
+
+    def handle_endtag(self, tag):
+        assert self.stack.pop()[0] == tag
+        if tag in ("td", "th"):
+            self.row[-1] = " ".join(self.row[-1].split())
+
+    def handle_data(self, data):
+        tag = self.stack[-1][0] if self.stack else ""
+        if tag == "script":
+            self.scripts.append(data)
+        elif tag != "style":
+            self.words.append(data)
+            if any(each in ("td", "th") for each, _ in self.stack):
+                self.row[-1] += data
+
+
+def read(log, tmp_path, metrics=("ndcg@10", "ap"), **options):
+    path = pr.report(log, metrics, output=tmp_path / "report.html", overwrite=True, **options)
+    return Read(path)
+
+
+def column(page, table, name):
+    head, *rows = page.tables[table]
+    return [row[head.index(name)] for row in rows]
+
+
+def test_numbers_are_those_of_the_library(log, lists, tmp_path):
+    page = read(log, tmp_path, baseline="bm25", slices="country")
+    summary = pr.summarize(lists, by="run").sort("metric", "run", descending=[True, False])
+    assert column(page, "means", "Mean") == [*map(number, summary["mean"])]
+    assert column(page, "means", "Queries") == ["120"] * 4
+    assert column(page, "means", "Interval") == [
+        f"{number(low)} to {number(high)}" for low, high in summary.select("low", "high").rows()
+    ]
+    compared = pr.compare(lists, baseline="bm25")
+    assert column(page, "compared", "Difference") == [*map(signed, compared["difference"])]
+    assert column(page, "compared", "Relative") == [
+        percent(each, sign=True).replace("\N{NO-BREAK SPACE}", " ")
+        for each in compared["relative_difference"]
+    ]
+    sliced = [
+        pr.slices(lists, name, columns="country", baseline="bm25") for name in ("ndcg@10", "ap")
+    ]
+    assert column(page, "slices-table", "Difference") == [
+        *map(signed, pl.concat(sliced)["difference"])
+    ]
+
+
+def test_the_headline_names_the_better_run_and_how_sure_that_is(tmp_path):
+    # Per query 1 and 0, 30 times: the difference is 1 in each, and has no spread.
+    best = pl.DataFrame({"query": range(30), "doc": 1, "score": 1.0, "label": 1, "run": "new"})
+    worse = pl.concat([best, best.with_columns(doc=2, score=2.0, label=0)])
+    log = pl.concat([best, worse.with_columns(run=pl.lit("old"))])
+    page = read(log, tmp_path, ["p@1"], baseline="old")
+    assert "new is better than old" in page.text
+    assert "p@1 rises from 0.0000 to 1.0000: +1.0000." in page.text
+    page = read(log, tmp_path, ["p@1"], baseline="new")
+    assert "old is worse than new" in page.text
+    assert "p@1 falls from 1.0000 to 0.0000: −1.0000 (−100.0 %)." in page.text
+    # One half of the queries each way: no difference.
+    half = log.with_columns(run=pl.when(pl.col("query") % 2 == 0).then("run").otherwise(
+        pl.when(pl.col("run") == "new").then(pl.lit("old")).otherwise(pl.lit("new"))
+    ))  # fmt: skip
+    assert (
+        "No sure difference between new and old" in read(half, tmp_path, "p@1", baseline="old").text
+    )
+    few = log.filter(pl.col("query") == 0)
+    page = read(few, tmp_path, "p@1", baseline="old")
+    assert "Too few queries to compare new with old" in page.text
+
+
+def test_without_a_baseline_the_best_run_stands_beside_the_next(tmp_path):
+    log = pr.datasets.search_log(300, runs=["a", "b", "c"]).collect()
+    page = read(log, tmp_path)
+    pairs = pr.compare_all(pr.per_query(log, ["ndcg@10", "ap"], by="run"))
+    assert column(page, "compared", "Difference") == [*map(signed, pairs["difference"])]
+    assert re.search(r"c is better than b|No sure difference between c and b", page.text)
+
+
+def test_lower_is_better_where_the_metric_says_so(log, tmp_path):
+    assert lower_is_better(pr.fall_out(5)) and not lower_is_better(pr.ndcg(10))
+    assert not lower_is_better(pl.col("x").sum())
+    lists = pr.per_query(log, "label_ranking_loss", by="run")
+    row = pr.compare(lists, baseline="bm25").row(0, named=True)
+    assert row["difference"] < 0 and row["p_value"] < 0.05
+    page = read(log, tmp_path, "label_ranking_loss", baseline="bm25")
+    assert "neural is better than bm25" in page.text and "(lower is better)" in page.text
+
+
+def test_lists_that_moved_are_those_of_movers(log, tmp_path):
+    page = read(log, tmp_path, "ndcg@10", baseline="bm25", worst=3, k=4)
+    moved = pr.movers(log, "ndcg@10", baseline="bm25", n=3, k=4)
+    found = re.findall(r"query (\d+) ", page.text.partition("Lists that moved most")[2])
+    order = moved.unique(["moved", "query"], maintain_order=True)
+    lost, gained = (order.filter(moved=each)["query"].to_list() for each in ("lost", "gained"))
+    assert [*dict.fromkeys(map(int, found))][:6] == [*lost, *gained]
+    first = moved.filter(moved="lost", query=lost[0])
+    tables = page.tables["no id"]
+    ranked = [row for row in tables if row[0].isdigit()]
+    documents = [row[1].split()[0] for row in ranked[: first["baseline_doc"].count()]]
+    assert documents == first["baseline_doc"].drop_nulls().cast(pl.String).to_list()
+
+
+def test_gates_are_shown_and_do_not_raise(log, lists, tmp_path):
+    rules = ["ndcg@10 >= 0.99", "queries >= 100", {"rule": "ap >= 0", "where": {"run": "neural"}}]
+    page = read(log, tmp_path, baseline="bm25", rules=rules)
+    verdicts = column(page, "verdicts", "Verdict")
+    assert [each.split()[1] for each in verdicts] == ["fail", *["pass"] * 5]
+    assert "5 of 6 gate checks pass" in page.text and "1 fail" in page.text
+    with pytest.raises(pr.ArgumentError, match="about no table"):
+        read(log, tmp_path, rules=["rr >= 0.1"])
+    (tmp_path / "rules.toml").write_text('[[rules]]\nrule = "ap >= 0.01"\n', encoding="utf-8")
+    page = read(log, tmp_path, rules=tmp_path / "rules.toml")
+    assert len(page.tables["verdicts"]) == 1 + len(RUNS)
+
+
+def test_text_from_the_log_is_escaped_everywhere(log, tmp_path):
+    odd = log.with_columns(
+        pl.lit(EVIL).alias("<i>note"),
+        run=pl.when(pl.col("run") == "neural").then(pl.lit(EVIL)).otherwise("run"),
+        doc=pl.format("{} " + EVIL, "doc"),
+        country=pl.when(pl.col("country") == "US").then(pl.lit(EVIL)).otherwise("country"),
+    ).rename({"country": "<i>country", "query": "<i>query"})
+    page = read(
+        odd, tmp_path, [pr.ndcg(10).alias("x<i>x</i>")], baseline="bm25", slices="<i>country",
+        query="<i>query", keep="<i>country", show="<i>note", title=EVIL, source=EVIL,
+        rules=["difference(x<i>x</i>) >= -1"],
+    )  # fmt: skip
+    kinds = {tag for tag, _ in page.elements}
+    assert "i" not in kinds
+    assert sum(tag == "script" for tag, _ in page.elements) == 3
+    data, *code = page.scripts
+    assert not any("alert(1)" in each for each in code)
+    assert EVIL in json.dumps(json.loads(data))
+    assert page.text.count("alert(1)") > 10
+
+
+def test_the_page_asks_for_nothing(log, tmp_path):
+    page = read(log, tmp_path, baseline="bm25", slices="country")
+    assert not {"link", "img", "iframe", "base", "object"} & {tag for tag, _ in page.elements}
+    for _, attributes in page.elements:
+        assert "src" not in attributes
+        assert attributes.get("href", "#").startswith("#")
+    style = (tmp_path / "report.html").read_text(encoding="utf-8").partition("<style>")[2]
+    assert not re.search(r"url\(|@import", style.partition("</style>")[0])
+    policy = dict(page.elements)["meta"] and next(
+        attributes["content"] for tag, attributes in page.elements
+        if attributes.get("http-equiv") == "Content-Security-Policy"
+    )  # fmt: skip
+    assert policy.startswith("default-src 'none'; script-src 'sha256-")
+    assert "unsafe-eval" not in policy and "http" not in policy
+
+
+def test_pages_are_small_whatever_the_log(tmp_path):
+    log = pr.datasets.search_log(3000, 5, runs=["a", "b"]).with_columns(slice=pl.col("query"))
+    read(log, tmp_path, ["ndcg@10", "ap", "rr"], baseline="a", slices=["slice", "country"])
+    assert (tmp_path / "report.html").stat().st_size < 5_000_000
+    many = pr.datasets.search_log(40, 5, runs=30)
+    metrics = [f"{name}@{k}" for name in ("ndcg", "p", "recall") for k in range(1, 9)]
+    page = read(many, tmp_path, metrics, baseline="run01")
+    assert (tmp_path / "report.html").stat().st_size < 5_000_000
+    assert len(page.tables["means"]) == 1 + 30 * 24
+    assert "Without charts: " in page.text and "22 more runs" in page.text
+
+
+def test_what_was_evaluated_and_how(log, tmp_path):
+    path = tmp_path / "a log.parquet"
+    log.write_parquet(path)
+    for scanned in (pr.scan_log(path, by="run"), pl.scan_parquet(path)):
+        page = read(scanned, tmp_path, baseline="bm25", conventions="trec_eval")
+        assert page.text.count(str(path)) == 2
+        assert f"{log.height:,} rows · 240 lists" in page.text
+        assert "those of trec_eval" in page.text
+        assert "the label in log2" not in page.text
+        for line in pr.explain("ndcg@10", "trec_eval").splitlines()[1:]:
+            title, _, said = line.removeprefix("- ").partition(": ")
+            assert title in page.text and said in page.text
+        for name in ("polars_rank", "polars", "Python"):
+            assert re.search(rf"\b{name} \d+\.\d+", page.text)
+    assert "a table in memory" in read(log, tmp_path).text
+    assert "from the moon" in read(log, tmp_path, source=["from the moon"]).text
+
+
+def test_findings_by_hand():
+    log = pl.DataFrame(
+        {
+            "query": ["a", "a", "a", "b", "b", "c", None],
+            "doc": [1, 2, 2, 1, None, None, 9],
+            "score": [2.0, 2.0, 1.0, None, 0.5, None, float("nan")],
+            "label": [1.0, None, 0.0, 2.0, 0.0, None, float("inf")],
+        }
+    )
+    row = findings(log).row(0, named=True)
+    assert row == {
+        "rows": 6,  # that of "c" is of an empty list
+        "lists": 4,
+        "shortest": 0,
+        "median_length": (1 + 2) / 2,
+        "mean_length": (3 + 2 + 0 + 1) / 4,
+        "longest": 3,
+        "not_retrieved": 1,
+        "unlabelled": 1,
+        "unjudged": 1,
+        "unjudged_share": 1 / 5,
+        "tied_lists": 1 / 4,
+        "tied_documents": 2 / 5,
+        "barren_lists": 1,
+        "unretrieved_lists": 1,
+        "repeated": 1,
+        "null_query": 1,
+        "null_doc": 1,
+        "bad_score": 1,
+        "bad_label": 1,
+    }
+
+
+@pytest.mark.parametrize("layout", ["sorted", "adjacent", "shuffled"])
+def test_findings_are_the_same_for_every_layout_and_engine(log, tmp_path, layout):
+    order = {
+        "sorted": log.sort("run", "query"),
+        "adjacent": log.sort("run", "query", descending=[False, True]),
+        "shuffled": log.sample(fraction=1, shuffle=True, seed=1),
+    }
+    order[layout].write_parquet(tmp_path / "log.parquet")
+    scanned = findings(pr.scan_log(tmp_path / "log.parquet", by="run"), by="run")
+    expected = findings(log, by="run")
+    assert scanned.collect(engine="streaming").equals(expected)
+    assert scanned.collect(engine="in-memory").equals(expected)
+
+
+def test_findings_stream(log, tmp_path):
+    log.sort("run", "query").write_parquet(tmp_path / "log.parquet")
+    scanned = pr.scan_log(tmp_path / "log.parquet", by="run")
+    schema = scanned.collect_schema()
+    names = dict(query="query", doc="doc", score="score", label="label", by="run")
+    plan = by_length(scanned, Columns.find(schema, **names), 1, ["run"])
+    graph = plan.show_graph(engine="streaming", plan_stage="physical", raw_output=True, show=False)
+    assert "sorted-group-by" in graph and "in-memory-map" not in graph
+
+
+def test_cautions_say_what_matters(log, tmp_path):
+    page = read(log, tmp_path, baseline="bm25")
+    found = findings(log, by="run").sum()
+    share = found["unjudged"].item() / (found["rows"] - found["not_retrieved"]).item()
+    assert f"{100 * share:.1f} % of the retrieved documents are unjudged" in page.text
+    assert "tied documents were ordered by document id, descending" in page.text
+    twice = pl.concat([log, log.head(7)])
+    page = read(twice, tmp_path, duplicates="max")
+    assert "7 rows repeat a document" in page.text and "highest score" in page.text
+    some = log.filter((pl.col("run") == "bm25") | (pl.col("query") > 20))
+    page = read(some, tmp_path, baseline="bm25")
+    assert "up to 21 are missing on one side" in page.text
+
+
+def test_warnings_are_on_the_page_and_raised(log, tmp_path):
+    mixed = log.drop("doc").rename({"run": "system"})
+    with pytest.warns(pr.RankWarning, match="system") as caught:
+        page = read(mixed, tmp_path)
+    assert str(caught[0].message) in page.text
+
+
+BASE = pr.datasets.search_log(40, runs=["a", "b"]).collect()
+ONE = BASE.filter(pl.col("run") == "a").drop("run")
+ODD = ["𝔘nicode 🙂", "עברית " + "x" * 3000]
+CASES = {
+    "a single run": (ONE, {"metrics": "ndcg@10"}, "ndcg@10 is 0."),
+    "run in by": (BASE, {"by": "run"}, "b is better than a|between b and a"),
+    "run is none": (ONE, {"run": None, "slices": "country"}, "ndcg@10 is 0."),
+    "groups": (BASE, {"by": "country", "baseline": "a"}, "By country"),
+    "groups of one run": (ONE, {"by": "country"}, "By country"),
+    "null groups": (
+        BASE.with_columns(country=pl.when(pl.col("country") != "US").then("country")),
+        {"by": "country", "baseline": "a", "slices": "country"},
+        "By country",
+    ),
+    "no documents": (BASE.drop("doc"), {"baseline": "a"}, "between|better"),
+    "no rows": (
+        BASE.clear(), {"baseline": "a", "slices": "country", "rules": ["ap > 0"]},
+        "Nothing to measure: the log has no lists.*0 of 1 gate checks pass",
+    ),
+    "no rows of one run": (ONE.clear(), {}, "Nothing to measure"),
+    "one query": (BASE.filter(query=1), {"baseline": "a", "slices": "country"}, "Too few"),
+    "one query of one run": (ONE.filter(query=1), {}, "1 query: too few for an interval"),
+    "nothing relevant": (BASE.with_columns(label=0), {"baseline": "a"}, "No sure difference"),
+    "all undefined": (
+        BASE.with_columns(label=0), {"undefined": "skip", "slices": "country"}, "is not defined|No answer|Too few",
+    ),
+    "null where undefined": (BASE, {"undefined": "null", "baseline": "a"}, "No answer"),
+    "no scores and no labels": (
+        BASE.with_columns(score=pl.lit(None, pl.Float64), label=pl.lit(None, pl.Int8)), {}, "No sure",
+    ),
+    "sums and geometric means": (
+        BASE, {"metrics": ["gm_map", "ndcg@10"], "baseline": "a", "slices": "country"}, "gm_map",
+    ),
+    "geometric means alone": (BASE, {"metrics": "gm_map", "slices": "country"}, "highest gm_map"),
+    "expressions": (
+        BASE, {"metrics": [pl.col("click").sum().alias("clicks"), pr.ndcg(10) - pr.precision(1)]},
+        "clicks",
+    ),
+    "several scores": (
+        ONE.with_columns(old=-pl.col("score")).rename({"score": "new"}),
+        {"scores": ["old", "new"], "baseline": "old"}, "new is better than old",
+    ),
+    "positions": (ONE.drop("score"), {"position": "position"}, "ndcg@10 is 0."),
+    "runs that are numbers": (
+        BASE.with_columns(run=pl.col("run").replace_strict({"a": 1, "b": 2})), {"baseline": 1},
+        "between 2 and 1|2 is better than 1",
+    ),
+    "runs that are categories": (
+        BASE.with_columns(pl.col("run").cast(pl.Categorical)), {"baseline": "a"}, "b",
+    ),
+    "a null run": (
+        BASE.with_columns(run=pl.when(pl.col("run") == "a").then("run")), {"baseline": "a"}, "null",
+    ),
+    "many runs": (pr.datasets.search_log(20, runs=14), {}, "run.. has the highest ndcg@10"),
+    "odd ids": (
+        BASE.with_columns(
+            query=pl.format(ODD[1] + "{}", "query"), doc=pl.format(ODD[0] + "{}", "doc")
+        ),
+        {"baseline": "a"}, ODD[0],
+    ),
+    "several query columns": (
+        BASE.with_columns(part=pl.col("query") % 3), {"query": ["query", "part"], "baseline": "a"},
+        "part",
+    ),
+    "structs and bytes": (
+        BASE.with_columns(
+            query=pl.struct("query", "country"), doc=pl.col("doc").cast(pl.String).cast(pl.Binary)
+        ),
+        {"baseline": "a"}, "b'",
+    ),
+    "dates": (
+        BASE.with_columns(day=pl.date(2026, 1, 1) + pl.duration(days=pl.col("query") % 3)),
+        {"by": "day"}, "2026-01-03",
+    ),
+    "condensed lists": (BASE, {"unjudged": "removed", "queries": "both"}, "were removed before"),
+    "expected ties": (BASE, {"ties": "expected"}, "the mean over all their orders"),
+    "labels of all sizes": (
+        BASE.with_columns(label=pl.col("label") + pl.col("query") / 100), {}, "different labels, from",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_any_log_has_a_report(case, tmp_path):
+    log, options, expected = CASES[case]
+    options = {"metrics": ["ndcg@10", "ap"], **options}
+    page = read(log, tmp_path, **options)
+    assert re.search(expected, page.text), page.text[:1500]
+    assert page.stack == []  # every element is closed
+    for head, *rows in (table for name, table in page.tables.items() if name != "no id"):
+        assert {len(row) for row in rows} <= {len(head)}
+
+
+def test_lazy_and_eager_logs_have_the_same_page(log, tmp_path):
+    made = [
+        Read(pr.report(each, "ndcg@10", output=tmp_path / name, baseline="bm25"))
+        for name, each in {"a.html": log, "b.html": log.lazy(), "c.html": log.to_arrow()}.items()
+    ]
+    first, *others = ([page.tables, page.scripts] for page in made)
+    assert all(each == first for each in others)
+
+
+def test_an_error_leaves_nothing_behind_and_what_was_there(log, tmp_path):
+    path = tmp_path / "report.html"
+    with pytest.raises(pr.DataError, match="there is no run 'nobody'"):
+        pr.report(log, "ap", baseline="nobody", output=path)
+    assert [*tmp_path.iterdir()] == []
+    path.write_text("mine", encoding="utf-8")
+    with pytest.raises(pr.SourceError, match="is there already"):
+        pr.report(log, "ap", output=path)
+    twice = pl.concat([log, log.head(1)])
+    with pytest.raises(pr.DataError, match="duplicates in the column 'doc'.*more than once"):
+        pr.report(twice, "ap", output=path, overwrite=True)
+    assert path.read_text(encoding="utf-8") == "mine"
+    assert [*tmp_path.iterdir()] == [path]
+    assert pr.report(log, "ap", output=str(path), overwrite=True) == path
+    with pytest.raises(pr.SourceError, match="no directory"):
+        pr.report(log, "ap", output=tmp_path / "no" / "report.html")
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "match"),
+    [
+        ({"run": "system"}, pr.SchemaError, "no column 'system', which `run` names"),
+        ({"run": None, "baseline": "a"}, pr.ArgumentError, "`baseline` is one of the runs"),
+        ({"run": "run", "by": "run"}, pr.ArgumentError, "in `by` and in `run`"),
+        ({"slices": "land"}, pr.SchemaError, "no column 'land', which `slices` names"),
+        ({"slices": "run"}, pr.ArgumentError, "`slices` names the column of runs"),
+        ({"show": "titel"}, pr.SchemaError, "no column 'titel', which `show` names"),
+        ({"slices": "click"}, pr.DataError, "must be the same in all rows of a list"),
+        ({"metrics": "ndgc"}, pr.ArgumentError, "Did you mean"),
+        ({"confidence": 95}, pr.ArgumentError, "`confidence` must be"),
+        ({"worst": 0}, pr.ArgumentError, "`worst` must be a positive whole number"),
+        ({"k": "ten"}, pr.ArgumentError, "`k` must be a positive whole number"),
+        ({"rules": ["what"]}, pr.ArgumentError, "cannot read the rule"),
+        ({"baseline": 1}, pr.ArgumentError, "`baseline` must be a value of the column 'run'"),
+        ({"scores": ["score"]}, pr.SchemaError, "already has a column 'run'"),
+    ],
+)
+def test_errors_are_ours(log, tmp_path, options, error, match):
+    with pytest.raises(error, match=match):
+        read(log, tmp_path, **options)
+    assert [*tmp_path.iterdir()] == []
+
+
+@pytest.mark.parametrize("package", ["jinja2", "altair", "vl_convert"])
+def test_without_the_extra_the_error_names_it(log, tmp_path, monkeypatch, package):
+    monkeypatch.setitem(sys.modules, package, None)
+    from polars_rank.reporting import page
+
+    page._vega.cache_clear()
+    with pytest.raises(pr.MissingExtraError, match=r"polars_rank\[(report|plot)\]"):
+        read(log, tmp_path, "ndcg@10")
+    assert [*tmp_path.iterdir()] == []
