@@ -32,9 +32,12 @@ _IDS = frozenset({
 
 
 class _Unsaid(str):
-    """A default that can be told from the same text given by the caller."""
+    """A default that can be told from the same text given by the caller, in any process."""
 
     __slots__ = ()
+
+    def __reduce__(self) -> str:
+        return "DOC"
 
 
 #: The column of documents, if there is one.
