@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeAlias, cast, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Concatenate,
+    ParamSpec,
+    Protocol,
+    TypeAlias,
+    TypeVar,
+    cast,
+    overload,
+)
 
 import polars as pl
 
@@ -17,6 +27,7 @@ if TYPE_CHECKING:
 Names: TypeAlias = "str | Sequence[str]"
 Score: TypeAlias = "str | pl.Expr"
 P = ParamSpec("P")
+F = TypeVar("F", bound="Callable[..., Any]")
 
 #: What the names of our own columns begin with; no column of a user's may.
 OWN = "polars_rank:"
@@ -219,6 +230,7 @@ class Framed(Protocol[P]):
 def framed(plan: Callable[Concatenate[pl.LazyFrame, P], pl.LazyFrame]) -> Framed[P]:
     """Make a function of any table from a lazy plan, of which `by` and `query` name the lists."""
 
+    @on_clusters
     @wraps(plan)
     def function(frame: Any, *args: P.args, **kwargs: P.kwargs) -> Any:
         given: dict[str, Any] = {"query": "query", "by": None, **kwargs}
@@ -226,6 +238,31 @@ def framed(plan: Callable[Concatenate[pl.LazyFrame, P], pl.LazyFrame]) -> Framed
         return same_kind(frame, lambda log: plan(log, *args, **kwargs), keys)
 
     return cast("Framed[P]", function)
+
+
+def on_clusters(function: F) -> F:
+    """Let Spark run a function where its table is one of Spark's."""
+
+    @wraps(function)
+    def door(*args: Any, **kwargs: Any) -> Any:
+        if not is_spark(args[0] if args else next(iter(kwargs.values()), None)):
+            return function(*args, **kwargs)
+        from polars_rank.runners import spark  # noqa: PLC0415  (it runs what is made here)
+
+        return spark.run(function, *args, **kwargs)
+
+    return cast("F", door)
+
+
+def is_spark(frame: Any) -> bool:
+    """Return whether something is a Spark DataFrame, classic or Connect, or several of them."""
+    if isinstance(frame, (list, tuple)) and frame:
+        return is_spark(frame[0])
+    kinds = type(frame).__mro__
+    return any(
+        kind.__name__ == "DataFrame" and kind.__module__.startswith("pyspark.sql.")
+        for kind in kinds
+    )
 
 
 def same_kind(
@@ -302,6 +339,13 @@ def _table(frame: Any) -> pl.LazyFrame | pl.DataFrame | Stream:
     """Return any kind of table as one of ours: the one place that decides what a table is."""
     if isinstance(frame, (pl.LazyFrame, pl.DataFrame)):
         return frame
+    if is_spark(frame):
+        message = (
+            "this function takes no Spark DataFrame, which may be larger than this machine; make a "
+            "small table of it with pr.evaluate, pr.per_query or pr.moments, and give the "
+            ".toArrow() of that"
+        )
+        raise ArgumentError(message)
     if not _has_rows(frame):
         message = (
             "a frame must be a Polars LazyFrame or DataFrame, or a table with Arrow's C stream, "

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from polars_rank.columns import OWN, Names, lazy, names, same_kind, schema_of
+from polars_rank.columns import OWN, Names, lazy, names, on_clusters, same_kind, schema_of
 from polars_rank.conventions import POLARS_RANK, Conventions
 from polars_rank.errors import ArgumentError, DataError, SchemaError, SourceError
 from polars_rank.statistics import sums
@@ -52,6 +52,7 @@ SEPARATOR = " "
 VALUES, QUERY_KEYS = "values", "query_keys"
 
 
+@on_clusters
 def moments(
     lists: Any,
     metrics: Metrics | None = None,
@@ -159,6 +160,7 @@ def moments(
     return same_kind(lists, plan)
 
 
+@on_clusters
 def merge(tables: Any) -> Any:
     """Merge moments of parts into the moments of the whole.
 
