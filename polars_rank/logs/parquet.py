@@ -61,9 +61,9 @@ def scan_log(
     Parameters
     ----------
     paths
-        A file, a directory (hive partitions become columns), a glob, a URL that Polars can
-        scan, or several of them. In directories, what begins with "." or "_" is left out. A
-        name that is there is that file, even if it looks like a glob.
+        A file, a directory (hive partitions become columns), a glob, or several of them; or
+        URLs that Polars can scan, such as "s3://logs/june/". In directories, what begins with
+        "." or "_" is left out. A name that is there is that file, even if it looks like a glob.
     query, by
         The columns that tell lists apart, as they will be given to `evaluate`.
     layout
@@ -78,7 +78,9 @@ def scan_log(
         Show a progress bar on a terminal when reading takes longer than two seconds (extra
         "cli").
     **options
-        Options of `polars.scan_parquet`, such as `storage_options` or `n_rows`.
+        Options of `polars.scan_parquet`, such as `n_rows`; or `storage_options`, for an object
+        store: keys, region, and how long to try ("max_retries", "retry_timeout_ms", and
+        "read_timeout", after which a store that is silent has hung up: "30s" by default).
 
     Returns
     -------
@@ -91,7 +93,9 @@ def scan_log(
     SourceError
         For files that are missing, cannot be read, or have different columns. Also when the
         log is collected: for a file that is damaged, or has changed since it was scanned. What
-        is read is all rows of the files as they were, or nothing.
+        is read is all rows of the files as they were, or nothing. Of files in an object store,
+        only how many rows there are is looked at again. There, also for a bucket or an object
+        that there is not, a key that is denied, and a connection that breaks off for good.
     SchemaError
         For a missing column, or one of lists.
     ArgumentError
