@@ -26,6 +26,7 @@ from polars_rank.evaluation import evaluate, per_query, planned
 from polars_rank.measures.names import resolve
 from polars_rank.ranking import rank
 from polars_rank.runners import tables
+from polars_rank.runners.joins import joined
 from polars_rank.runners.tables import quoted
 from polars_rank.runners.tasks import ORDER, ROW, OfAll, OfLists, OfParts, packed
 from polars_rank.statistics.moments import merge, moments
@@ -332,4 +333,5 @@ _RUNS: dict[str, Callable[..., Any]] = {
     "rank": _rank,
     "moments": _moments,
     "merge": _merge,
+    "join_judgments": joined,
 }
