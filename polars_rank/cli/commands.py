@@ -14,6 +14,7 @@ import typer
 
 from polars_rank import progress as bars
 from polars_rank.cli import statistics
+from polars_rank.cli.engines import EngineOption, Master, Remote, Where
 from polars_rank.cli.formats import choose, put, require_parquet
 from polars_rank.cli.messages import misused, one_message
 from polars_rank.cli.options import (
@@ -73,7 +74,7 @@ def _options(
     no_args_is_help=True,
     epilog='Example: polars-rank evaluate log.parquet --metrics "ndcg@10 ap rr" --by run',
 )
-def evaluate(
+def evaluate(  # noqa: C901  (options that do not go together, each with its message)
     logs: Annotated[
         list[str] | None,
         typer.Argument(
@@ -125,6 +126,9 @@ def evaluate(
         str | None, typer.Option(help='For shuffled logs: memory to sort in, as "2GB".')
     ] = None,
     progress: Progress = True,
+    engine: EngineOption = "polars",
+    master: Master = None,
+    remote: Remote = None,
     format: FormatOption = None,
     output: Output = None,
     force: Force = False,
@@ -161,6 +165,14 @@ def evaluate(
             if keep:
                 misused("--keep is for rows of queries; add --per-query")
             options |= {"weight": weight, "align": align}
+        evaluated = lists_of if per_query else means_of
+        where = Where(engine=engine, master=master, remote=remote)
+        if where.on_spark:
+            found = where.evaluated(
+                logs or [], lambda rows: evaluated(rows, names, by=groups, **options)
+            )
+            put(found, shape, output, force=force)
+            return
         if qrels or run:
             if logs or not (qrels and run):
                 misused("give either a LOG, or both --qrels and --run")
@@ -171,7 +183,6 @@ def evaluate(
             misused("give a LOG, or --qrels and --run")
         else:
             log = scan(logs, query=keys, by=groups, layout=layout, memory=memory, progress=progress)
-        evaluated = lists_of if per_query else means_of
         put(evaluated(log, names, by=groups, **options), shape, output, force=force)
 
 
