@@ -8,10 +8,20 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from polars_rank.columns import OWN, Names, lazy, names, on_clusters, same_kind, schema_of
+from polars_rank.columns import (
+    OWN,
+    Names,
+    collected,
+    is_table,
+    lazy,
+    names,
+    on_clusters,
+    same_kind,
+    schema_of,
+)
 from polars_rank.conventions import POLARS_RANK, Conventions
 from polars_rank.errors import ArgumentError, DataError, SchemaError, SourceError
-from polars_rank.statistics import sums
+from polars_rank.statistics import sums, witnesses
 from polars_rank.statistics.keys import query_key
 from polars_rank.statistics.lists import (
     Variable,
@@ -43,9 +53,9 @@ PAIR_MEANS = ("baseline_mean", "run_mean")
 DIFFERENCE = "difference_"
 PAIR_SUMS = (*PAIR_COUNTS, *PAIR_MEANS, *(DIFFERENCE + part for part in sums.PARTS))
 
-FIXED = {*KINDS, *OWN_SUMS, "baseline", *PAIR_SUMS}
+FIXED = {*KINDS, *OWN_SUMS, "baseline", *PAIR_SUMS, *witnesses.COLUMNS}
 
-_METADATA, _FORMAT = "polars_rank.moments", 1
+_METADATA, _FORMAT = "polars_rank.moments", 2
 _BAD_WEIGHTS, _TORN = OWN + "bad weights", OWN + "torn"
 SEPARATOR = " "
 #: All differences of a group, and the key of each one's query, for tests that need them.
@@ -152,10 +162,11 @@ def moments(
             kept = names("query", query)
             taken = [*kept, *(name for found in keys.values() for name in found)]
             asked = variables(schema, metrics, agreed, taken)
-            return sums_of(rows, asked, [*keys["by"], *keys["run"]], agreed, weight=weight)
+            groups = [*keys["by"], *keys["run"]]
+            return sums_of(rows, asked, groups, agreed, weight=weight, query=kept)
         pairs = Pairs.of(schema, by=by, run=str(run), baseline=baseline, query=query, weight=weight)
         asked = variables(schema, metrics, agreed, pairs.columns)
-        return paired_sums(rows, asked, pairs, agreed)
+        return paired_sums(rows, asked, pairs, agreed, query=pairs.query)
 
     return same_kind(lists, plan)
 
@@ -197,26 +208,39 @@ def merge(tables: Any) -> Any:
     >>> pr.summarize(pr.merge(pr.moments(lists, by="day")), interval="none")["mean"].item()
     0.5
     """
-    single = isinstance(tables, (pl.LazyFrame, pl.DataFrame))
-    parts = [tables] if single or not hasattr(tables, "__iter__") else list(tables)
+    several = not is_table(tables) and hasattr(tables, "__iter__")
+    parts = [*tables] if several else [tables]
     if not parts:
         message = "there are no moments to merge; give at least one table"
         raise ArgumentError(message)
-    first = groups_of(schema_of(lazy(parts[0])))
-    for part in parts:
-        schema = schema_of(lazy(part))
-        if groups_of(schema) != first or schema.keys() != schema_of(lazy(parts[0])).keys():
+    scans = [part if isinstance(part, pl.LazyFrame) else lazy(part) for part in parts]
+    labels = [f"table {index}" for index in range(1, len(parts) + 1)] if several else None
+    result = merged(scans, labels)
+    return result if isinstance(parts[0], pl.LazyFrame) else collected(result)
+
+
+def merged(parts: Sequence[pl.LazyFrame], labels: Sequence[str] | None) -> pl.LazyFrame:
+    """Return the moments of parts merged; without labels, each row is a part of its own."""
+    schemas = [schema_of(part) for part in parts]
+    first = groups_of(schemas[0])
+    own = {name for name in schemas[0] if name not in witnesses.COLUMNS}
+    for schema in schemas:
+        if groups_of(schema) != first or {*schema} - {*witnesses.COLUMNS} != own:
             message = (
                 f"moments of different columns cannot be merged: groups {first} in the first "
                 f"table, {groups_of(schema)} in another, or one with a baseline and one without"
             )
             raise SchemaError(message)
-
-    def plan(table: pl.LazyFrame) -> pl.LazyFrame:
-        others = [lazy(part).select(schema_of(table).names()) for part in parts[1:]]
-        return regrouped(pl.concat([table, *others], how="vertical_relaxed"), first)
-
-    return same_kind(parts[0], plan)
+    order = [*(name for name in schemas[0] if name in own), *witnesses.COLUMNS]
+    tables = []
+    for index, (part, schema) in enumerate(zip(parts, schemas, strict=True)):
+        label = pl.format("row {}", pl.int_range(1, pl.len() + 1))
+        label = label if labels is None else pl.lit(labels[index])
+        missing = [
+            each for each in witnesses.kept(pl.Schema()) if each.meta.output_name() not in schema
+        ]
+        tables.append(part.with_columns(*missing).select(*order, label.alias(witnesses.PART)))
+    return regrouped(pl.concat(tables, how="vertical_relaxed"), first)
 
 
 def write_moments(table: Any, path: str | Path) -> None:
@@ -315,7 +339,7 @@ def groups_of(schema: pl.Schema) -> list[str]:
 
 
 def regrouped(table: pl.LazyFrame, by: Sequence[str]) -> pl.LazyFrame:
-    """Return moments added up within each group."""
+    """Return moments added up within each group; of parts, if no list is in two of them."""
     schema = schema_of(table)
     paired = "baseline" in schema
     counts = [*COUNTS, *(PAIR_COUNTS if paired else ())]
@@ -324,15 +348,24 @@ def regrouped(table: pl.LazyFrame, by: Sequence[str]) -> pl.LazyFrame:
         *sums.merged(DIFFERENCE),
     ]
     kinds = [*KINDS, *(["baseline"] if paired else [])]
+    of_parts = witnesses.PART in schema
+    table, kept = witnesses.of_parts(table) if of_parts else (table, [])
     added = table.group_by([*by, *kinds], maintain_order=True).agg(
         *(pl.col(name).sum() for name in counts),
         *sums.merged(""),
         *(differences if paired else ()),
+        *kept,
     )
     ordered = added.sort(by, nulls_last=False, maintain_order=True) if by else added
-    columns = [*by, *(name for name in schema if name in FIXED)]
-    chosen = ordered.select(columns)
-    return chosen.map_batches(_one_kind, schema=chosen.collect_schema())
+    fixed = [name for name in schema if name in FIXED and name not in witnesses.COLUMNS]
+    if not of_parts:
+        chosen = ordered.select(*by, *fixed)
+        return chosen.map_batches(_one_kind, schema=schema_of(chosen))
+    told = {name: dtype for name, dtype in schema_of(ordered).items() if name in {*by, *FIXED}}
+    checked = ordered.map_batches(
+        lambda rows: _one_kind(witnesses.check(rows, by)), schema=pl.Schema(told)
+    )
+    return witnesses.sampled(checked).select(*by, *fixed, *witnesses.COLUMNS)
 
 
 def _one_kind(table: pl.DataFrame) -> pl.DataFrame:
@@ -354,21 +387,28 @@ def sums_of(
     weight: str | None = None,
     cluster: Sequence[str] = (),
     also: Mapping[str, pl.Expr] | None = None,
+    query: Sequence[str] | None = None,
 ) -> pl.LazyFrame:
-    """Return the moments of the values; `also` has further aggregations, by column and part."""
+    """Return the moments of the values; `also` has further aggregations, by column and part.
+
+    With `query`, the columns that tell lists apart, also which lists the part has.
+    """
     check_free(by, FIXED)
+    rows = lists if query is None else witnesses.with_names(lists, query, schema_of(lists))
+    seen = witnesses.of_lists(schema_of(rows))
     wide = sums.reduced(
-        lists,
+        rows,
         by,
         counts=_counts(asked, weight),
         means={},
         spreads={_key(index): variable.value for index, variable in enumerate(asked)},
         weight=weight,
         cluster=cluster,
-        also=[value.alias(name) for name, value in (also or {}).items()],
+        also=[*(value.alias(name) for name, value in (also or {}).items()), *seen],
     )
     added = tuple(dict.fromkeys(name.split(SEPARATOR, 1)[1] for name in also or ()))
-    long = _long(wide, asked, by, conventions, (*sums.PARTS, *added))
+    kept = [] if query is None else witnesses.kept(schema_of(wide))
+    long = _long(wide, asked, by, conventions, (*sums.PARTS, *added), kept=kept)
     return _checked(long, lists, asked, weight)
 
 
@@ -380,13 +420,16 @@ def paired_sums(
     *,
     values: bool = False,
     slices: str | None = None,
+    query: Sequence[str] | None = None,
 ) -> pl.LazyFrame:
     """Return the moments of each run, and of its differences from the baseline.
 
-    With `values` also all differences, and the key of each one's query; with `slices`, the name
-    of a column of lists of structs, a row for each of these instead of each group.
+    With `query` also which lists the part has; with `values` also all differences, and the key
+    of each one's query; with `slices`, the name of a column of lists of structs, a row for each
+    of these instead of each group.
     """
-    rows = pairs.joined(lists, [each.name for each in asked])
+    named = lists if query is None else witnesses.with_names(lists, query, schema_of(lists))
+    rows = pairs.joined(named, [each.name for each in asked])
     by = [*pairs.by, pairs.run]
     if slices is not None:
         rows = rows.explode(slices).unnest(slices)
@@ -428,10 +471,11 @@ def paired_sums(
         spreads=spreads,
         weight=pairs.weight,
         cluster=pairs.cluster,
-        also=also,
+        also=[*also, *witnesses.of_lists(schema_of(rows))],
     )
     parts = (*sums.PARTS, *PAIR_SUMS, *((VALUES, QUERY_KEYS) if values else ()))
-    long = _long(wide, asked, by, conventions, parts, pairs.name)
+    kept = [] if query is None else witnesses.kept(schema_of(wide))
+    long = _long(wide, asked, by, conventions, parts, baseline=pairs.name, kept=kept)
     return pairs.checked(_checked(long, lists, asked, pairs.weight), lists)
 
 
@@ -455,9 +499,11 @@ def _long(
     by: Sequence[str],
     conventions: Conventions,
     parts: Sequence[str],
+    *,
+    kept: Sequence[pl.Expr],
     baseline: str | None = None,
 ) -> pl.LazyFrame:
-    """Return one row per group and metric, from a column per metric and part."""
+    """Return one row per group and metric, from a column per metric and part, and `kept`."""
     told = described(conventions)
     faults = [name for name in (_BAD_WEIGHTS, _TORN) if name in schema_of(wide)]
     rows = []
@@ -474,7 +520,9 @@ def _long(
         }
         rows.append(pl.struct(value.alias(name) for name, value in named.items()))
     row = OWN + "row"
-    return wide.select(*by, *faults, pl.concat_list(rows).alias(row)).explode(row).unnest(row)
+    long = wide.select(*by, *faults, pl.concat_list(rows).alias(row), *kept).explode(row)
+    last = [name for name in witnesses.COLUMNS if kept]
+    return long.unnest(row).select(pl.exclude(last), *last) if last else long.unnest(row)
 
 
 def _whole(part: str, value: pl.Expr) -> pl.Expr:
