@@ -327,3 +327,21 @@ def test_silence_is_not_waited_out_for_ever() -> None:
     assert patient("s3://logs/a.parquet", None) == {"read_timeout": "30s"}
     assert patient("s3://logs/a.parquet", {"read_timeout": "5s"}) == {"read_timeout": "5s"}
     assert patient("file:///a.parquet", None) is None
+
+
+def test_moments_in_the_store(store: Store) -> None:
+    lists = pr.per_query(LOG, METRICS)
+    options = {"storage_options": store.options()}
+    for index, part in enumerate((lists[:100], lists[100:])):
+        pr.write_moments(pr.moments(part), f"s3://logs/moments/{index}.parquet", **options)
+    found = pr.scan_moments("s3://logs/moments/*.parquet", **options).collect()
+    assert_frame_equal(found, pr.moments(lists), rel_tol=1e-12)
+    pr.write_moments(pr.moments(lists[20:80]), "s3://logs/moments/2.parquet", **options)
+    with pytest.raises(pr.DataError, match="s3://logs/moments/0.parquet' and 's3://logs/moments/2"):
+        pr.scan_moments("s3://logs/moments/*.parquet", **options).collect()
+    with pytest.raises(pr.SourceError, match="no file matches"):
+        pr.scan_moments("s3://logs/none/*.parquet", **options)
+    with pytest.raises(pr.SourceError, match="cannot be read: there is no object"):
+        pr.scan_moments("s3://logs/none.parquet", **options)
+    with pytest.raises(pr.SourceError, match="cannot be written: there is no such bucket"):
+        pr.write_moments(pr.moments(lists), "s3://nobody/a.parquet", **options)

@@ -10,7 +10,7 @@ import polars as pl
 from polars_rank.errors import SourceError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 #: Polars waits for ever for a store that falls silent, and tries again where one hangs up.
 _PATIENCE = {"read_timeout": "30s"}
@@ -39,9 +39,10 @@ def scan_store(urls: Sequence[str], options: dict[str, Any]) -> pl.LazyFrame:
     return pl.scan_parquet(patterns, **given)
 
 
-def patient(url: str, options: dict[str, Any] | None) -> dict[str, Any] | None:
+def patient(url: str, options: Mapping[str, Any] | None) -> dict[str, Any] | None:
     """Return options for a store that may fall silent: it is waited for, but not for ever."""
-    return {**_PATIENCE, **(options or {})} if url.partition("://")[0] in _STORES else options
+    waits = _PATIENCE if url.partition("://")[0] in _STORES else {}
+    return {**waits, **(options or {})} or None
 
 
 def _is_folder(url: str, options: dict[str, Any]) -> bool:
@@ -62,7 +63,9 @@ def _is_folder(url: str, options: dict[str, Any]) -> bool:
     return False
 
 
-def store_error(error: BaseException, urls: Sequence[str]) -> SourceError | None:
+def store_error(
+    error: BaseException, urls: Sequence[str], done: str = "read"
+) -> SourceError | None:
     """Return what an error means that an object store gave; None for any other error."""
     text = str(error)
     named = ", ".join(map(repr, urls[:3])) + (f" and {len(urls) - 3} more" if urls[3:] else "")
@@ -90,9 +93,9 @@ def store_error(error: BaseException, urls: Sequence[str]) -> SourceError | None
     elif _BROKEN.search(text):
         problem = "the connection to the store cannot be made, or broke off and was tried again"
         remedy = (
-            "nothing was read; try again, or allow for more with storage_options="
+            "try again, or allow for more with storage_options="
             "{'max_retries': ..., 'retry_timeout_ms': ..., 'read_timeout': '60s'}"
         )
     else:
         problem, remedy = "the store gave an error", "see what it says"
-    return SourceError(f"{named} cannot be read: {problem}; {remedy}. It says: {said}")
+    return SourceError(f"{named} cannot be {done}: {problem}; {remedy}. It says: {said}")

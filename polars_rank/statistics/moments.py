@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -20,7 +18,7 @@ from polars_rank.columns import (
     schema_of,
 )
 from polars_rank.conventions import POLARS_RANK, Conventions
-from polars_rank.errors import ArgumentError, DataError, SchemaError, SourceError
+from polars_rank.errors import ArgumentError, DataError, SchemaError
 from polars_rank.statistics import sums, witnesses
 from polars_rank.statistics.keys import query_key
 from polars_rank.statistics.lists import (
@@ -55,7 +53,6 @@ PAIR_SUMS = (*PAIR_COUNTS, *PAIR_MEANS, *(DIFFERENCE + part for part in sums.PAR
 
 FIXED = {*KINDS, *OWN_SUMS, "baseline", *PAIR_SUMS, *witnesses.COLUMNS}
 
-_METADATA, _FORMAT = "polars_rank.moments", 2
 _BAD_WEIGHTS, _TORN = OWN + "bad weights", OWN + "torn"
 SEPARATOR = " "
 #: All differences of a group, and the key of each one's query, for tests that need them.
@@ -92,7 +89,8 @@ def moments(
         The column that tells runs apart, and the value of the run that the others are compared
         with: the same numbers then also of the paired differences, which `compare` needs.
     query
-        The columns that tell the lists of a run apart; used with `baseline` only.
+        The columns that tell the lists of a run apart. With `baseline` they make the pairs; and
+        where the table has them, `merge` can tell that two parts have a list in common.
     weight
         A column with the weight of each list, such as its traffic: 0 or more.
     undefined, conventions
@@ -112,7 +110,9 @@ def moments(
           Σw²(x - m) and Σw²(x - m)², for standard errors;
         - with `baseline` also its name, `pairs` (lists in both runs) and of these
           `pair_undefined` (undefined on either side), `wins`, `ties`, `losses`, both means, and
-          all of the above of the differences, as `difference_...`.
+          all of the above of the differences, as `difference_...`;
+        - `first_list`, `last_list`, `sampled_lists`: the keys of a few lists, by which `merge`
+          finds out that a list is in two parts; null without the columns of `query`.
 
     Raises
     ------
@@ -178,7 +178,8 @@ def merge(tables: Any) -> Any:
     Parameters
     ----------
     tables
-        Results of `moments`, or one table with the rows of several.
+        Results of `moments`, each of them a part; or one table with the rows of several, each
+        row a part of its group.
 
     Returns
     -------
@@ -193,12 +194,22 @@ def merge(tables: Any) -> Any:
     SchemaError
         For tables that are no moments, or of different groups.
     DataError
-        For moments of different conventions or with different baselines, which are named;
-        lazily, when the result is collected.
+        For moments of different conventions or with different baselines, and for a list that is
+        in two parts, with its key and theirs; lazily, when the result is collected.
 
     Notes
     -----
-    Each table counts: to merge a day twice is to count its lists twice.
+    A list is in two parts if it was cut in two, or if a part is given twice. That is found
+
+    - for certain, where a part is given twice, and where a log that is sorted by its queries was
+      cut through a list: it is the last of one part and the first of another, where queries
+      are integers, text, or dates and times;
+    - with a probability of about 1 - (1 - j)^32 otherwise, where a share j of the lists that
+      two parts have together is in both. An unsorted log that was cut anywhere has most of its
+      lists in all parts. A few that two large parts share can go unfound.
+
+    Lists of the same query in two parts are different ones only if a `by` column of the moments
+    tells them apart, such as the day; by fewer columns, `summarize` adds them up.
 
     Examples
     --------
@@ -241,87 +252,6 @@ def merged(parts: Sequence[pl.LazyFrame], labels: Sequence[str] | None) -> pl.La
         ]
         tables.append(part.with_columns(*missing).select(*order, label.alias(witnesses.PART)))
     return regrouped(pl.concat(tables, how="vertical_relaxed"), first)
-
-
-def write_moments(table: Any, path: str | Path) -> None:
-    """Write moments as a Parquet file, whose metadata say what they are.
-
-    Parameters
-    ----------
-    table
-        What `moments` or `merge` returns.
-    path
-        The file; one that is there is overwritten.
-
-    Raises
-    ------
-    SchemaError
-        For a table that is no moments.
-
-    See Also
-    --------
-    scan_moments : reads one or many of them, merged.
-    """
-    groups = groups_of(schema_of(lazy(table)))
-    rows: pl.DataFrame = lazy(table).collect()
-    about = {
-        "format": _FORMAT,
-        "groups": groups,
-        **{kind: rows.get_column(kind).unique(maintain_order=True).to_list() for kind in KINDS},
-    }
-    rows.write_parquet(path, metadata={_METADATA: json.dumps(about)})
-
-
-def scan_moments(source: str | Path | Sequence[str | Path]) -> pl.LazyFrame:
-    """Read moments from Parquet files, merged.
-
-    Parameters
-    ----------
-    source
-        A file, a pattern such as "moments/*.parquet", or several of them.
-
-    Returns
-    -------
-    LazyFrame
-        The moments of all the files together; see `merge`.
-
-    Raises
-    ------
-    SourceError
-        For a file that is not there, or was not written by `write_moments`.
-    DataError
-        For files of different conventions, which are named; when the result is collected.
-    """
-    given = [source] if isinstance(source, (str, Path)) else list(source)
-    files = [file for each in given for file in _files(Path(each))]
-    if not files:
-        message = f"there is no file {', '.join(map(str, given))}"
-        raise SourceError(message)
-    for file in files:
-        _check_format(file)
-    return merge([pl.scan_parquet(file) for file in files])  # type: ignore[no-any-return]
-
-
-def _files(path: Path) -> list[Path]:
-    return sorted(path.parent.glob(path.name)) if "*" in path.name else [path]
-
-
-def _check_format(file: Path) -> None:
-    try:
-        found = pl.read_parquet_metadata(file).get(_METADATA)
-    except (OSError, pl.exceptions.PolarsError) as error:
-        message = f"the moments in {str(file)!r} cannot be read: {error}"
-        raise SourceError(message) from error
-    if found is None:
-        message = f"{str(file)!r} holds no moments; write them with pr.write_moments(table, path)"
-        raise SourceError(message)
-    version = json.loads(found)["format"]
-    if version > _FORMAT:
-        message = (
-            f"{str(file)!r} has moments of format {version}, this release of polars_rank reads "
-            f"{_FORMAT}; install a newer one"
-        )
-        raise SourceError(message)
 
 
 def is_moments(schema: pl.Schema) -> bool:

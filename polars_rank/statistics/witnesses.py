@@ -35,13 +35,14 @@ COLUMNS = {
 PART = OWN + "part"
 
 _FIRST, _LAST, _SAMPLE = map(pl.col, COLUMNS)
-_NAME, _HASH, _NAMES, _TWICE = OWN + "name", OWN + "hash", OWN + "names", OWN + "twice"
-_FACTORS = [(0x9E3779B97F4A7C15 * (2 * index + 1)) % 2**64 for index in range(32)]
-_LEAST = [f"{OWN}least {index}" for index in range(len(_FACTORS))]
+_KEY, _NAME, _HASH = OWN + "key", OWN + "name", OWN + "hash"
+_NAMES, _TWICE = OWN + "names", OWN + "twice"
+_SEEDS = range(32)
+_LEAST = [f"{OWN}least {seed}" for seed in _SEEDS]
 
-#: Digits of integers, so that their texts are in their order; what stands between the columns of
-#: a key; characters that are kept of a longer one.
-_DIGITS, _BETWEEN, _LONGEST = 20, "\x1f", 64
+#: What is added to integers, so that their texts have so many digits and are in their order; what
+#: stands between the columns of a key; characters that a sample keeps of a longer one.
+_ABOVE, _DIGITS, _BETWEEN, _LONGEST = 2 * 10**19, 20, "\x1f", 64
 
 
 def with_names(lists: pl.LazyFrame, query: Sequence[str], schema: pl.Schema) -> pl.LazyFrame:
@@ -49,15 +50,20 @@ def with_names(lists: pl.LazyFrame, query: Sequence[str], schema: pl.Schema) -> 
     if not query or any(name not in schema for name in query):
         return lists
     key = pl.concat_str([_text(name, schema[name]) for name in query], separator=_BETWEEN)
+    named = lists.with_columns(key.alias(_KEY)).with_columns(_short(pl.col(_KEY)).alias(_NAME))
+    return named.with_columns(pl.col(_NAME).hash(0).alias(_HASH))
+
+
+def _short(key: pl.Expr) -> pl.Expr:
+    """Return text of bounded length, other text for another key."""
     short = pl.concat_str(key.str.head(_LONGEST), pl.lit("... #"), key.hash(0).cast(pl.String))
-    name = pl.when(key.str.len_bytes() > _LONGEST).then(short).otherwise(key)
-    return lists.with_columns(name.alias(_NAME)).with_columns(pl.col(_NAME).hash(0).alias(_HASH))
+    return pl.when(key.str.len_bytes() > _LONGEST).then(short).otherwise(key)
 
 
 def _text(name: str, dtype: pl.DataType) -> pl.Expr:
     column = pl.col(name)
     if dtype.is_integer():
-        text = column.cast(pl.String).str.zfill(_DIGITS)
+        text = (column.cast(pl.Int128) + pl.lit(_ABOVE, dtype=pl.Int128)).cast(pl.String)
     elif dtype == pl.Binary:
         text = column.bin.encode("hex")
     else:
@@ -70,10 +76,10 @@ def of_lists(schema: pl.Schema) -> list[pl.Expr]:
     if _NAME not in schema:
         return []
     name = pl.col(_NAME)
-    least = (name.min_by(_mixed(pl.col(_HASH), factor)) for factor in _FACTORS)
+    least = (name.min_by(pl.col(_HASH).hash(seed)) for seed in _SEEDS)
     return [
-        name.min().alias("first_list"),
-        name.max().alias("last_list"),
+        pl.col(_KEY).min().alias("first_list"),
+        pl.col(_KEY).max().alias("last_list"),
         *(each.alias(column) for column, each in zip(_LEAST, least, strict=True)),
     ]
 
@@ -93,7 +99,8 @@ def unknown(*there: str) -> list[pl.Expr]:
 
 def of_parts(tables: pl.LazyFrame) -> tuple[pl.LazyFrame, list[pl.Expr]]:
     """Return moments of parts, and what is to be kept of them while they are added up."""
-    names = pl.concat_list(_SAMPLE.fill_null([]), _FIRST, _LAST).list.drop_nulls().list.unique()
+    edges = (_short(edge) for edge in (_FIRST, _LAST))
+    names = pl.concat_list(_SAMPLE.fill_null([]), *edges).list.drop_nulls().list.unique()
     every = pl.col(_NAMES).explode()
     kept = [
         _FIRST.min(),
@@ -110,8 +117,7 @@ def sampled(merged: pl.LazyFrame) -> pl.LazyFrame:
     """Keep of the samples of parts what would be kept of one."""
     name = pl.element()
     least = (
-        _SAMPLE.list.eval(name.min_by(_mixed(name.hash(0), factor)).drop_nulls())
-        for factor in _FACTORS
+        _SAMPLE.list.eval(name.min_by(name.hash(0).hash(seed)).drop_nulls()) for seed in _SEEDS
     )
     return merged.with_columns(_set(pl.concat_list(*least)))
 
@@ -141,14 +147,10 @@ def _shown(name: str) -> str:
     """Return the values of a key's columns as they were."""
     values = name.split(_BETWEEN)
     return ", ".join(
-        str(int(value)) if value.isdecimal() and len(value) == _DIGITS else repr(value)
+        str(int(value) - _ABOVE) if value.isdecimal() and len(value) == _DIGITS else repr(value)
         for value in values
     )
 
 
 def _set(names: pl.Expr) -> pl.Expr:
     return names.list.drop_nulls().list.unique().list.sort().alias("sampled_lists")
-
-
-def _mixed(hashes: pl.Expr, factor: int) -> pl.Expr:
-    return hashes * pl.lit(factor, dtype=pl.UInt64)
