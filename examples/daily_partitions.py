@@ -1,5 +1,11 @@
-"""Thirty days of logs, each looked at once: a monthly table and yesterday against last week."""
+"""A job for each night: evaluates the days that are new, and keeps a manifest of what it has done.
 
+A rerun repeats nothing and counts nothing twice, whenever the last run was stopped: each day has
+one file of moments, which gets its name when it is whole, and only days in the manifest count. A
+day is done again if its files, the metrics, the conventions or the version have changed.
+"""
+
+import json
 from datetime import date, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -9,35 +15,108 @@ import polars as pl
 import polars_rank as pr
 from polars_rank.datasets import search_log
 
-DAYS = [date(2024, 6, 1) + timedelta(days=number) for number in range(30)]
+METRICS = ["ndcg@10", "rr"]
+CONVENTIONS = pr.TREC_EVAL
 
-with TemporaryDirectory() as folder:
-    # What a job does each night: the day's moments, a few rows, in a file of their own.
-    for number, day in enumerate(DAYS):
-        # On the last day, the engine answers with its old model.
-        run = "bm25" if day == DAYS[-1] else "neural"
-        log = search_log(queries=200, runs=["bm25", "neural"], seed=number).filter(
-            pl.col("run") == run
-        )
-        lists = pr.per_query(log, ["ndcg@10", "rr"], by="country").with_columns(day=pl.lit(day))
-        pr.write_moments(pr.moments(lists, by=["day", "country"]), Path(folder, f"{day}.parquet"))
 
-    month = pr.scan_moments(Path(folder, "*.parquet")).collect()
+def update(logs: Path, moments: Path) -> list[str]:
+    """Evaluate the days that are not done yet, and say which they were."""
+    manifest = Manifest(moments / "manifest.json")
+    done = []
+    for folder in sorted(logs.glob("day=*")):
+        files = described(folder)
+        if manifest.days.get(folder.name) == files:
+            continue
+        log = pr.scan_log(folder, by="country")
+        lists = pr.per_query(log, METRICS, by="country", conventions=CONVENTIONS)
+        lists = lists.with_columns(day=pl.lit(folder.name.removeprefix("day=")).str.to_date())
+        day = pr.moments(lists, by=["day", "country"], conventions=CONVENTIONS)
+        pr.write_moments(day, moments / f"{folder.name}.parquet")
+        manifest.add(folder.name, files)
+        done.append(folder.name)
+    manifest.keep({folder.name for folder in logs.glob("day=*")})
+    return done
 
-# All of June, as if its 6,000 lists had been read at once.
-print(pr.summarize(month).select("metric", "queries", "mean", "std_error", "low", "high"))
-print(pr.summarize(month, "ndcg@10", by="country"))
 
-# A number that is looked at every day: an interval that is right on all days at once.
-so_far = [
-    pr.summarize(month.filter(pl.col("day") <= day), "rr", interval="sequence")
-    for day in DAYS[6::7]
-]
-print(pl.concat(so_far).select("queries", "mean", "low", "high"))
+def together(moments: Path) -> pl.DataFrame:
+    """Merge the days of the manifest, of which no two may have a list in common."""
+    days = Manifest(moments / "manifest.json").days
+    return pr.scan_moments([moments / f"{day}.parquet" for day in days]).collect()
 
-# Yesterday against the week before: other queries, so two intervals and no pairs.
-yesterday = pl.col("day") == DAYS[-1]
-last_week = pl.col("day").is_in(DAYS[-8:-1])
-for name, days in {"last week": last_week, "yesterday": yesterday}.items():
-    row = pr.summarize(month.filter(days), "ndcg@10").row(0, named=True)
-    print(f"{name}: {row['mean']:.3f}, from {row['low']:.3f} to {row['high']:.3f}")
+
+def described(folder: Path) -> list[list[object]]:
+    """Return of each file its name, size and time: what shows that it was written anew."""
+    status = {file.name: file.stat() for file in sorted(folder.glob("*.parquet"))}
+    return [[name, found.st_size, found.st_mtime_ns] for name, found in status.items()]
+
+
+class Manifest:
+    """Which days are done, from which files, by which metrics, conventions and version."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        asked = [METRICS, repr(CONVENTIONS), pr.__version__]
+        found = json.loads(path.read_text()) if path.exists() else {}
+        days = found.get("days", {}) if found.get("asked") == asked else {}
+        self.asked, self.days = asked, days
+
+    def add(self, day: str, files: list[list[object]]) -> None:
+        """Enter a day whose moments are written."""
+        self.days[day] = files
+        self._write()
+
+    def keep(self, days: set[str]) -> None:
+        """Strike out the days whose logs are gone."""
+        if self.days.keys() - days:
+            self.days = {day: files for day, files in self.days.items() if day in days}
+            self._write()
+
+    def _write(self) -> None:
+        part = self.path.with_suffix(".part")
+        part.write_text(json.dumps({"asked": self.asked, "days": self.days}, indent=1))
+        part.replace(self.path)  # the manifest is the old one or the new one, never half of it
+
+
+def write_log(logs: Path, day: date, run: str) -> None:
+    """Write what the engine answered on a day."""
+    folder = logs / f"day={day}"
+    folder.mkdir()
+    log = search_log(queries=200, runs=["bm25", "neural"], seed=day.toordinal())
+    log.filter(pl.col("run") == run).sink_parquet(folder / "0.parquet")
+
+
+def main() -> None:
+    """Run the job on two nights, and look at June."""
+    days = [date(2024, 6, 1) + timedelta(days=number) for number in range(30)]
+    with TemporaryDirectory() as folder:
+        logs, moments = Path(folder, "logs"), Path(folder, "moments")
+        logs.mkdir()
+        moments.mkdir()
+        for day in days[:-1]:
+            write_log(logs, day, "neural")
+        print(f"first night: {len(update(logs, moments))} days")
+        write_log(logs, days[-1], "bm25")  # on the last day, the engine answers as it used to
+        print(f"second night: {update(logs, moments)}")
+        print(f"once more: {update(logs, moments)}")
+        month = together(moments)
+
+    # All of June, as if its lists had been read at once.
+    print(pr.summarize(month).select("metric", "queries", "mean", "std_error", "low", "high"))
+    print(pr.summarize(month, "ndcg@10", by="country"))
+
+    # A number that is looked at every day: an interval that is right on all days at once.
+    so_far = [
+        pr.summarize(month.filter(pl.col("day") <= day), "rr", interval="sequence")
+        for day in days[6::7]
+    ]
+    print(pl.concat(so_far).select("queries", "mean", "low", "high"))
+
+    # Yesterday against the week before: other queries, so two intervals and no pairs.
+    yesterday, last_week = pl.col("day") == days[-1], pl.col("day").is_in(days[-8:-1])
+    for name, chosen in {"last week": last_week, "yesterday": yesterday}.items():
+        row = pr.summarize(month.filter(chosen), "ndcg@10").row(0, named=True)
+        print(f"{name}: {row['mean']:.3f}, from {row['low']:.3f} to {row['high']:.3f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -68,10 +68,11 @@ from polars_rank.statistics.comparison import compare
 from polars_rank.statistics.documents import churn, headroom, movers
 from polars_rank.statistics.gates import GateFailed, check, write_junit, write_markdown
 from polars_rank.statistics.grouped import grouped_auc
-from polars_rank.statistics.moments import merge, moments, scan_moments, write_moments
+from polars_rank.statistics.moments import merge, moments
 from polars_rank.statistics.overlap import overlap, rbo
 from polars_rank.statistics.planning import power
 from polars_rank.statistics.slicing import slices
+from polars_rank.statistics.stored import scan_moments, write_moments
 from polars_rank.statistics.summary import summarize
 
 __version__ = "0.1.0"

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 import warnings
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import polars as pl
 
@@ -19,10 +20,13 @@ from polars_rank.measures.metric import Metric
 from polars_rank.measures.names import output_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Mapping, Sequence
 
-    from polars_rank.columns import Columns
     from polars_rank.conventions import Conventions, Undefined
+    from polars_rank.measures.metric import Aggregate
+
+#: Names of columns → what they are of lists, and by which aggregation they are merged.
+_Known: TypeAlias = "Mapping[str, tuple[pl.Expr, str]]"
 
 #: Columns that say whether a list has judged documents, and retrieved ones.
 PRESENCE = (OWN + "judged", OWN + "found")
@@ -30,7 +34,9 @@ PRESENCE = (OWN + "judged", OWN + "found")
 #: Columns that say whether a list of no known group has but judged documents, or others as well.
 STRAY, UNKNOWN = OWN + "stray", OWN + "unknown"
 
-_HAVING, _RUNS, _QUERIES = OWN + "having", OWN + "runs", OWN + "queries"
+#: Of a query, how many runs have it; of a list, whether it is the first of its query; lists.
+_HAVING, _FIRST, _LISTS = OWN + "having", OWN + "first", OWN + "lists"
+_QUERIES = OWN + "queries"
 
 _JUDGED, _FOUND = map(pl.col, PRESENCE)
 
@@ -38,53 +44,132 @@ _JUDGED, _FOUND = map(pl.col, PRESENCE)
 COUNTED = {"judged": _JUDGED, "retrieved": _FOUND, "both": _JUDGED & _FOUND}
 
 
-def aggregated(
-    lists: pl.LazyFrame,
-    metrics: Sequence[pl.Expr],
-    by: Sequence[str],
-    conventions: Conventions,
-    *,
-    weight: str | None = None,
-    runs: Sequence[str] = (),
-    query: Sequence[str] = (),
-    strays: bool = False,
-) -> pl.LazyFrame:
-    """Return one row per group: how many lists there are, and what they add up to.
+@dataclass(frozen=True)
+class Totals:
+    """What the values of lists add up to in each group: of all at once, or part by part.
 
-    Where not all lists count, `lists` has the columns `PRESENCE`. With `runs`, of which `query` is
-    the other keys, it is said where means stand side by side that are over different queries. With
-    `strays`, `lists` has the columns `STRAY` and `UNKNOWN`, and judged documents that count for no
-    group are an error.
+    Where not all lists count, they have the columns `PRESENCE`. With `runs`, of which `query` is
+    the other keys, means of runs that are over different queries are aligned, or else it is said
+    that they stand side by side; all lists of a query are then in one part. With `strays`, lists
+    have the columns `STRAY` and `UNKNOWN`, and judged documents that count for no group are an
+    error.
     """
-    counts = [pl.len().alias("queries")]
-    if conventions.queries != "all":
+
+    metrics: Sequence[pl.Expr]
+    by: Sequence[str]
+    conventions: Conventions
+    weight: str | None = None
+    runs: Sequence[str] = ()
+    query: Sequence[str] = ()
+    align: str | None = None
+    strays: bool = False
+
+    def of(self, lists: pl.LazyFrame) -> pl.LazyFrame:
+        """Return one row per group: how many lists there are, and what they add up to."""
+        return self.finished(self.parts(lists))
+
+    def parts(self, lists: pl.LazyFrame) -> pl.LazyFrame:
+        """Return for each group numbers of some lists, to be merged with those of others."""
+        if self.align == "common":
+            lists = lists.with_columns(pl.len().over(self.query).alias(_HAVING))
+        elif self.align == "all":
+            first = pl.int_range(pl.len()).over(self.query) == 0
+            lists = lists.with_columns(first.alias(_FIRST))
+        values = [
+            *(value.alias(name) for name, (value, _) in {**self._counts, **self._told}.items()),
+            *(each for total in self._totals for each in total.parts()),
+        ]
+        return grouped(lists, self._keys, values)
+
+    def merged(self, parts: pl.LazyFrame) -> pl.LazyFrame:
+        """Return the numbers of several sets of lists as those of one."""
+        values = [
+            *(getattr(pl.col(n), how)() for n, (_, how) in {**self._counts, **self._told}.items()),
+            *(each for total in self._totals for each in total.merged()),
+        ]
+        return grouped(parts, self._keys, values)
+
+    def finished(self, parts: pl.LazyFrame) -> pl.LazyFrame:
+        """Return the result, in sorted order of groups, from the numbers of all lists."""
+        if self.align == "common":
+            parts = parts.filter(pl.col(_HAVING) == pl.struct(self.runs).n_unique())
+        elif self.align == "all":
+            parts = self.merged(pl.concat([parts, self._lacking(parts)], how="diagonal_relaxed"))
+        flags: dict[str, pl.Expr] = {}
+        if self.strays:
+            # A group that nobody knows is one of its own if somebody found a document in it.
+            flags[STRAY] = pl.col(STRAY) & ~pl.col(UNKNOWN)
+        if self._compared:
+            sketch = [pl.col(name) for name in self._told if name.startswith(_QUERIES)]
+            flags[_QUERIES] = _overlapping(sketch, self._others)
+        result = parts.select(
+            *self.by,
+            *self._counts,
+            *(total.finished() for total in self._totals),
+            *(flag.alias(name) for name, flag in flags.items()),
+        )
+        if not flags:
+            return result
+        schema = {n: dtype for n, dtype in result.collect_schema().items() if n not in flags}
+        return result.map_batches(partial(_doubted, self.by), schema=schema, streamable=True)
+
+    @property
+    def _keys(self) -> list[str]:
+        return [*self.by, *([_HAVING] if self.align == "common" else [])]
+
+    @property
+    def _others(self) -> list[str]:
+        return [name for name in self.by if name not in self.runs]
+
+    @property
+    def _compared(self) -> bool:
+        """Whether it is to be said which runs are over different queries."""
+        return bool(self.runs) and self.align is None
+
+    @property
+    def _counts(self) -> _Known:
+        if self.conventions.queries == "all":
+            return {"queries": (pl.len(), "sum")}
         kinds = {
-            "queries": COUNTED[conventions.queries],
+            "queries": COUNTED[self.conventions.queries],
             "queries_judged": _JUDGED,
             "queries_retrieved": _FOUND,
         }
-        counts = [kind.sum().alias(name) for name, kind in kinds.items()]
-    values = [*counts, *(total(metric, conventions, weight) for metric in metrics)]
-    if not (runs or strays):
-        return grouped(lists, by, values)
-    more: dict[str, pl.Expr] = {}
-    doubts: dict[str, pl.Expr] = {}
-    if strays:
-        # A group that nobody knows is one of its own if somebody found a document in it.
-        more[STRAY] = pl.col(STRAY).any() & ~pl.col(UNKNOWN).any()
-        doubts[STRAY] = pl.col(STRAY)
-    if runs:
-        hashes = pl.struct(query).hash(0)
-        if conventions.queries != "all":
-            hashes = hashes.filter(COUNTED[conventions.queries])
-        sketch = {f"{_QUERIES} {index}": part for index, part in enumerate(_sketch(hashes))}
-        more |= sketch
-        others = [name for name in by if name not in runs]
-        doubts[_QUERIES] = _overlapping([*map(pl.col, sketch)], others)
-    seen = grouped(lists, by, [*values, *(part.alias(name) for name, part in more.items())])
-    schema = {name: dtype for name, dtype in seen.collect_schema().items() if name not in more}
-    flagged = seen.select(*schema, *(flag.alias(name) for name, flag in doubts.items()))
-    return flagged.map_batches(partial(_doubted, by), schema=schema, streamable=True)
+        return {name: (kind.sum(), "sum") for name, kind in kinds.items()}
+
+    @property
+    def _told(self) -> _Known:
+        """Return what else is to be known of a group."""
+        told = {name: (pl.col(name).any(), "any") for name in (STRAY, UNKNOWN) if self.strays}
+        if self._compared:
+            hashes = pl.struct(self.query).hash(0)
+            if self.conventions.queries != "all":
+                hashes = hashes.filter(COUNTED[self.conventions.queries])
+            told |= _sketch(hashes)
+        if self.align == "all":
+            told |= {_FIRST: (pl.col(_FIRST).sum(), "sum"), _LISTS: (pl.len(), "sum")}
+        return told
+
+    @property
+    def _totals(self) -> list[_Total]:
+        return [
+            _Total.of(f"{OWN}{index} ", metric, self.conventions, self.weight)
+            for index, metric in enumerate(self.metrics)
+        ]
+
+    def _lacking(self, parts: pl.LazyFrame) -> pl.LazyFrame:
+        """Return the numbers of the lists that runs lack, which count as undefined."""
+        every = grouped(parts, self._others, [pl.col(_FIRST).sum()])
+        number = pl.col(_FIRST) - pl.col(_LISTS).fill_null(0)
+        values = [number.alias("queries")]
+        values += [each for total in self._totals for each in total.undefined(number)]
+        return (
+            parts.select(self.runs)
+            .unique()
+            .join(every, how="cross")
+            .join(parts.select(*self.by, _LISTS), on=self.by, how="left", nulls_equal=True)
+            .select(*self.by, *(values if self.conventions.queries == "all" else ()))
+        )
 
 
 def grouped(lists: pl.LazyFrame, by: Sequence[str], values: Sequence[pl.Expr]) -> pl.LazyFrame:
@@ -92,28 +177,7 @@ def grouped(lists: pl.LazyFrame, by: Sequence[str], values: Sequence[pl.Expr]) -
     return lists.group_by(by).agg(values).sort(by) if by else lists.select(values)
 
 
-def aligned(
-    lists: pl.LazyFrame, columns: Columns, runs: Sequence[str], align: str | None
-) -> pl.LazyFrame:
-    """Return the lists of runs over the same queries; or warn, when they are collected.
-
-    A query is told by all keys but the runs.
-    """
-    if align is None:
-        return lists
-    query = [name for name in columns.keys if name not in runs]
-    if align == "common":
-        having = lists.group_by(query).agg(pl.len().alias(_HAVING))
-        every = lists.select(pl.struct(runs).n_unique().alias(_RUNS))
-        common = having.join(every, how="cross").filter(pl.col(_HAVING) == pl.col(_RUNS))
-        return lists.join(common.select(query), on=query, how="semi", nulls_equal=True)
-    everything = lists.select(runs).unique().join(lists.select(query).unique(), how="cross")
-    return everything.join(
-        lists, on=[*runs, *query], how="left", nulls_equal=True, maintain_order="left"
-    )
-
-
-def _sketch(hashes: pl.Expr) -> list[pl.Expr]:
+def _sketch(hashes: pl.Expr) -> _Known:
     """Return what tells of two sets of queries whether they are the same, and whether they meet.
 
     The same queries in any order have the same sum of hashes. Those of which a good part is
@@ -121,7 +185,9 @@ def _sketch(hashes: pl.Expr) -> list[pl.Expr]:
     containment of documents, 1997).
     """
     factors = [(0x9E3779B97F4A7C15 * (2 * index + 1)) % 2**64 for index in range(16)]
-    return [hashes.sum(), *((hashes * pl.lit(each, dtype=pl.UInt64)).min() for each in factors)]
+    least = [(hashes * pl.lit(each, dtype=pl.UInt64)).min() for each in factors]
+    known = [(hashes.sum(), "sum"), *((each, "min") for each in least)]
+    return {f"{_QUERIES} {index}": each for index, each in enumerate(known)}
 
 
 def _overlapping(sketch: Sequence[pl.Expr], others: Sequence[str]) -> pl.Expr:
@@ -157,45 +223,77 @@ def _doubted(by: Sequence[str], groups: pl.DataFrame) -> pl.DataFrame:
     return groups.drop([name for name in (STRAY, _QUERIES) if name in groups.columns])
 
 
-def total(metric: pl.Expr, conventions: Conventions, weight: str | None = None) -> pl.Expr:
-    """Return what the values of all lists add up to, as a column of the metric's name."""
-    name = output_name(metric)
-    value, weights = pl.col(name), None if weight is None else pl.col(weight).cast(pl.Float64)
-    if conventions.queries != "all":
-        counted = COUNTED[conventions.queries]
-        value = value.filter(counted)
-        weights = None if weights is None else weights.filter(counted)
-    undefined = counted_as(metric, conventions)
-    if isinstance(undefined, float):
-        value = value.fill_null(undefined)
-    kind = metric.aggregate if isinstance(metric, Metric) else "mean"
-    found = AGGREGATES[kind](value) if weights is None else WEIGHTED[kind](value, weights)
-    if undefined == "null":
-        found = pl.when(value.null_count() == 0).then(found)
-    return found.alias(name)
+@dataclass(frozen=True)
+class _Total:
+    """What the values of one metric add up to, in columns that begin with a key."""
+
+    key: str
+    name: str
+    kind: Aggregate
+    value: pl.Expr
+    weights: pl.Expr | None
+    #: What an undefined value counts as, or "skip" or "null".
+    counts_as: float | Undefined
+
+    @classmethod
+    def of(cls, key: str, metric: pl.Expr, conventions: Conventions, weight: str | None) -> _Total:
+        name = output_name(metric)
+        value, weights = pl.col(name), None if weight is None else pl.col(weight).cast(pl.Float64)
+        if conventions.queries != "all":
+            counted = COUNTED[conventions.queries]
+            value = value.filter(counted)
+            weights = None if weights is None else weights.filter(counted)
+        undefined = counted_as(metric, conventions)
+        if isinstance(undefined, float):
+            value = value.fill_null(undefined)
+        kind = metric.aggregate if isinstance(metric, Metric) else "mean"
+        return cls(key, name, kind, value, weights, undefined)
+
+    def parts(self) -> list[pl.Expr]:
+        value, weights = self.value, self.weights
+        if weights is None:
+            found = value.sum() if self.kind == "sum" else value.mean()
+            weight = value.count()
+        else:
+            found, weight = (value * weights).sum(), weights.filter(value.is_not_null()).sum()
+            found = found if self.kind == "sum" else ratio(found, weight)
+        return self._columns(found, weight, value.null_count())
+
+    def merged(self) -> list[pl.Expr]:
+        value, weight, nulls = (pl.col(self.key + part) for part in _PARTS)
+        found = value.sum() if self.kind == "sum" else weighted_mean(value, weight)
+        return self._columns(found, weight.sum(), nulls.sum())
+
+    def undefined(self, number: pl.Expr) -> list[pl.Expr]:
+        """Return the parts of so many lists for which there are neither values nor weights."""
+        if not isinstance(self.counts_as, float) or self.weights is not None:
+            return self._columns(pl.lit(None, pl.Float64), number * 0, number)
+        value = pl.lit(self.counts_as)
+        return self._columns(value * number if self.kind == "sum" else value, number, number * 0)
+
+    def finished(self) -> pl.Expr:
+        value, _, nulls = (pl.col(self.key + part) for part in _PARTS)
+        value = value.exp() if self.kind == "geometric" else value
+        if self.counts_as == "null":
+            value = pl.when(nulls == 0).then(value)
+        return value.alias(self.name)
+
+    def _columns(self, *parts: pl.Expr) -> list[pl.Expr]:
+        return [part.alias(self.key + name) for name, part in zip(_PARTS, parts, strict=True)]
+
+
+#: Of a metric: the mean of its values, or their sum; their weight; how many are undefined.
+_PARTS = ("value", "weight", "nulls")
+
+
+def weighted_mean(value: pl.Expr, weight: pl.Expr) -> pl.Expr:
+    """Return Σwx / Σw; null, not NaN, without weight."""
+    return ratio((value * weight).sum(), weight.sum())
 
 
 def ratio(part: pl.Expr, whole: pl.Expr) -> pl.Expr:
     """Return part / whole; null, not NaN, where the whole is not above 0."""
     return pl.when(whole > 0).then(part / whole)
-
-
-AGGREGATES: dict[str, Callable[[pl.Expr], pl.Expr]] = {
-    "mean": pl.Expr.mean,
-    "sum": pl.Expr.sum,
-    "geometric": lambda value: value.mean().exp(),
-}
-
-
-def _weighted_mean(value: pl.Expr, weight: pl.Expr) -> pl.Expr:
-    return ratio((value * weight).sum(), weight.filter(value.is_not_null()).sum())
-
-
-WEIGHTED: dict[str, Callable[[pl.Expr, pl.Expr], pl.Expr]] = {
-    "mean": _weighted_mean,
-    "sum": lambda value, weight: (value * weight).sum(),
-    "geometric": lambda value, weight: _weighted_mean(value, weight).exp(),
-}
 
 
 def counted_as(metric: pl.Expr, conventions: Conventions) -> float | Undefined:

@@ -4,11 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeAlias, cast, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Concatenate,
+    ParamSpec,
+    Protocol,
+    TypeAlias,
+    TypeVar,
+    cast,
+    overload,
+)
 
 import polars as pl
 
 from polars_rank.errors import ArgumentError, DataError, SchemaError, SourceError, hint
+from polars_rank.logs.streams import GLIMPSE_ROWS, Stream, TornError, is_scanned_once
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -16,6 +27,7 @@ if TYPE_CHECKING:
 Names: TypeAlias = "str | Sequence[str]"
 Score: TypeAlias = "str | pl.Expr"
 P = ParamSpec("P")
+F = TypeVar("F", bound="Callable[..., Any]")
 
 #: What the names of our own columns begin with; no column of a user's may.
 OWN = "polars_rank:"
@@ -31,9 +43,12 @@ IDS = frozenset({
 
 
 class _Unsaid(str):
-    """A default that can be told from the same text given by the caller."""
+    """A default that can be told from the same text given by the caller, in any process."""
 
     __slots__ = ()
+
+    def __reduce__(self) -> str:
+        return "DOC"
 
 
 #: The column of documents, if there is one.
@@ -43,6 +58,15 @@ RUN: str = _Unsaid("run")
 
 #: Rows of a frame that the in-memory engine collects faster than the streaming one.
 _FEW_ROWS = 50_000
+
+
+def number_column(keys: Sequence[str]) -> str:
+    """Return the name of the column that numbers the lists of these keys.
+
+    It holds the number of the row's list and the hash of its keys, by which a plan finds out
+    while it reads whether the rows still stand as they were numbered.
+    """
+    return f"{OWN}list({', '.join(sorted(keys))})"
 
 
 @dataclass(frozen=True)
@@ -177,12 +201,14 @@ def scored(log: pl.LazyFrame, score: Score, position: str | None) -> tuple[pl.La
 
 
 def lazy(frame: Any) -> pl.LazyFrame:
-    """Return any kind of table as a LazyFrame."""
-    if isinstance(frame, pl.LazyFrame):
-        return frame
-    if isinstance(frame, pl.DataFrame):
-        return frame.lazy()
-    return _from_arrow(frame).lazy()
+    """Return any kind of table as a LazyFrame; a stream, as what it holds."""
+    table = _table(frame)
+    return table.whole().lazy() if isinstance(table, Stream) else table.lazy()
+
+
+def is_table(frame: Any) -> bool:
+    """Return whether something is one table of any kind, rather than several of them."""
+    return isinstance(frame, (pl.LazyFrame, pl.DataFrame)) or _has_rows(frame)
 
 
 class Table(Protocol):
@@ -204,11 +230,14 @@ class Framed(Protocol[P]):
 
 
 def framed(plan: Callable[Concatenate[pl.LazyFrame, P], pl.LazyFrame]) -> Framed[P]:
-    """Make a function of any table from a lazy plan."""
+    """Make a function of any table from a lazy plan, of which `by` and `query` name the lists."""
 
+    @on_clusters
     @wraps(plan)
     def function(frame: Any, *args: P.args, **kwargs: P.kwargs) -> Any:
-        return same_kind(frame, lambda log: plan(log, *args, **kwargs))
+        given: dict[str, Any] = {"query": "query", "by": None, **kwargs}
+        keys = [key for parameter in ("by", "query") for key in names(parameter, given[parameter])]
+        return same_kind(frame, lambda log: plan(log, *args, **kwargs), keys)
 
     return cast("Framed[P]", function)
 
@@ -218,23 +247,84 @@ def any_table(function: Callable[Concatenate[Any, P], Any]) -> Framed[P]:
     return cast("Framed[P]", function)
 
 
-def same_kind(frame: Any, plan: Callable[[pl.LazyFrame], pl.LazyFrame]) -> Any:
-    """Run a lazy plan on any table: LazyFrame in, LazyFrame out; otherwise a DataFrame."""
-    if isinstance(frame, pl.LazyFrame):
-        return plan(frame)
-    table = frame if isinstance(frame, pl.DataFrame) else _from_arrow(frame)
-    few = isinstance(table, pl.DataFrame) and table.height < _FEW_ROWS
-    return collected(plan(table.lazy()), few=few)
+def on_clusters(function: F) -> F:
+    """Let Spark run a function where its table is one of Spark's."""
+
+    @wraps(function)
+    def door(*args: Any, **kwargs: Any) -> Any:
+        if not is_spark(args[0] if args else next(iter(kwargs.values()), None)):
+            return function(*args, **kwargs)
+        from polars_rank.runners import spark  # noqa: PLC0415  (it runs what is made here)
+
+        return spark.run(function, *args, **kwargs)
+
+    return cast("F", door)
 
 
-def collected(plan: pl.LazyFrame, *, few: bool = False) -> pl.DataFrame:
-    """Collect a plan; an error in rows says how many are at fault, and shows one."""
+def is_spark(frame: Any) -> bool:
+    """Return whether something is a Spark DataFrame, classic or Connect, or several of them."""
+    if isinstance(frame, (list, tuple)) and frame:
+        return is_spark(frame[0])
+    kinds = type(frame).__mro__
+    return any(
+        kind.__name__ == "DataFrame" and kind.__module__.startswith("pyspark.sql.")
+        for kind in kinds
+    )
+
+
+def same_kind(
+    frame: Any, plan: Callable[[pl.LazyFrame], pl.LazyFrame], keys: Sequence[str] = ()
+) -> Any:
+    """Run a lazy plan on any table: LazyFrame in, LazyFrame out; otherwise a DataFrame.
+
+    The plan is told that lists, of which there may be `keys`, come one after the other where a
+    stream of another engine has them so.
+    """
+    table = _table(frame)
+    if isinstance(table, pl.LazyFrame):
+        return plan(table)
+    if isinstance(table, Stream):
+        return _streamed(table, plan, keys)
+    return _held(table, plan)
+
+
+def _held(table: pl.DataFrame, plan: Callable[[pl.LazyFrame], pl.LazyFrame]) -> pl.DataFrame:
+    return collected(plan(table.lazy()), few=table.height < _FEW_ROWS)
+
+
+def _streamed(
+    stream: Stream, plan: Callable[[pl.LazyFrame], pl.LazyFrame], keys: Sequence[str]
+) -> pl.DataFrame:
+    """Run a plan on a stream in flat memory where it can be, otherwise on all of its rows."""
+    number = number_column(keys)
+    try:
+        if sum(batch.height for batch in stream.begun()) < GLIMPSE_ROWS:
+            return _held(stream.whole(), plan)
+        if keys and not stream.in_pieces(keys):
+            return _held(stream.whole(), plan)
+        result = plan(stream.scan(keys, number))
+        if not is_scanned_once(result) or number in result.collect_schema():
+            return _held(stream.whole(), plan)
+        try:
+            found = collected(result, again=not stream.once)
+        except TornError:
+            if stream.once:
+                raise
+            stream.close()
+            return _held(stream.whole(), plan)
+        return found.sort(keys) if keys and {*keys} <= {*found.columns} else found
+    finally:
+        stream.close()
+
+
+def collected(plan: pl.LazyFrame, *, few: bool = False, again: bool = True) -> pl.DataFrame:
+    """Collect a plan; an error in rows says how many are at fault, if they can be read again."""
     try:
         if few:  # to make the plan better takes longer than to run it
             return plan.collect(engine="in-memory", optimizations=pl.QueryOptFlags.none())
         return plan.collect(engine="streaming")
     except DataError as error:
-        raise error.explained() from None
+        raise (error.explained() if again else error) from None
 
 
 def schema_of(frame: pl.LazyFrame) -> pl.Schema:
@@ -252,19 +342,36 @@ def unreadable(error: Exception) -> SourceError:
     )
 
 
-def _from_arrow(table: Any) -> pl.DataFrame | pl.LazyFrame:
-    module = type(table).__module__.partition(".")[0]
-    if module == "pyarrow" and hasattr(table, "scanner"):  # a dataset
-        return pl.scan_pyarrow_dataset(table)
-    if hasattr(table, "__arrow_c_stream__") and not isinstance(table, pl.Series):
-        return pl.DataFrame(table)
-    if module == "pyarrow" and hasattr(table, "__arrow_c_array__"):  # a record batch
-        return pl.DataFrame(table)
-    message = (
-        "a frame must be a Polars LazyFrame or DataFrame, or a table with Arrow's C stream, such "
-        f"as a pyarrow Table, a pandas DataFrame or a DuckDB relation; found {type(table).__name__}"
-    )
-    raise ArgumentError(message)
+def _table(frame: Any) -> pl.LazyFrame | pl.DataFrame | Stream:
+    """Return any kind of table as one of ours: the one place that decides what a table is."""
+    if isinstance(frame, (pl.LazyFrame, pl.DataFrame)):
+        return frame
+    if is_spark(frame):
+        message = (
+            "this function takes no Spark DataFrame, which may be larger than this machine; make a "
+            "small table of it with pr.evaluate, pr.per_query or pr.moments, and give the "
+            ".toArrow() of that"
+        )
+        raise ArgumentError(message)
+    if not _has_rows(frame):
+        message = (
+            "a frame must be a Polars LazyFrame or DataFrame, or a table with Arrow's C stream, "
+            "such as a pyarrow Table, a pandas DataFrame or a DuckDB relation; found "
+            f"{type(frame).__name__}"
+        )
+        raise ArgumentError(message)
+    # What can be cut by rows is in memory, as the tables of pandas and pyarrow are.
+    held = any(hasattr(frame, name) for name in ("iloc", "slice"))
+    return pl.DataFrame(frame) if held else Stream(frame)
+
+
+def _has_rows(frame: Any) -> bool:
+    """Return whether something gives rows of several columns as Arrow does, or as a dataset."""
+    if type(frame).__name__ in ("Series", "Index", "ChunkedArray"):
+        return False
+    of_pyarrow = type(frame).__module__.startswith("pyarrow") and hasattr(frame, "schema")
+    other = any(hasattr(frame, name) for name in ("__arrow_c_array__", "scanner"))
+    return hasattr(frame, "__arrow_c_stream__") or (of_pyarrow and other)
 
 
 def free(columns: Sequence[str], added: Sequence[str], parameter: str = "by") -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
 
 class RankError(ValueError):
@@ -21,17 +22,43 @@ class SchemaError(RankError):
     """A column is missing, is there twice, or has a type that does not fit."""
 
 
+@dataclass(frozen=True)
+class Finding:
+    """What is wrong with how many rows, and one of them; of parts of a table they add up."""
+
+    problem: str
+    count: int
+    example: Mapping[str, object]
+    #: How many rows there are, where that is said.
+    rows: int | None = None
+
+    def __str__(self) -> str:
+        of = "" if self.rows is None else f" of {self.rows:,}"
+        return f"{self.count:,}{of} rows: {self.problem}; e.g. {self.example}"
+
+
 class DataError(RankError):
     """Rows hold values that cannot be evaluated: NaN, null queries, duplicates."""
 
-    def __init__(self, message: str, details: Callable[[], str] | None = None) -> None:
+    def __init__(
+        self, message: str, details: Callable[[], Sequence[Finding]] | None = None
+    ) -> None:
         super().__init__(message)
         self._details = details
+        #: What was found, once the error is explained.
+        self.findings: Sequence[Finding] = ()
 
     def explained(self) -> DataError:
         """Return the error with counts and a row, for which the log is read again."""
-        details = None if self._details is None else self._details()
-        return DataError(details) if details else self
+        findings = [] if self._details is None else self._details()
+        return DataError.of(findings) if findings else self
+
+    @classmethod
+    def of(cls, findings: Sequence[Finding]) -> DataError:
+        """Return the error that tells all findings."""
+        error = cls("\n".join(map(str, findings)))
+        error.findings = findings
+        return error
 
 
 class SourceError(RankError):

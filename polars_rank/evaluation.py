@@ -12,8 +12,7 @@ from polars_rank.aggregation import (
     PRESENCE,
     STRAY,
     UNKNOWN,
-    aggregated,
-    aligned,
+    Totals,
     counted_as,
 )
 from polars_rank.arguments import one_of
@@ -257,7 +256,9 @@ def evaluate(
     │ 2       ┆ 0.5 ┆ 0.0 │
     └─────────┴─────┴─────┘
     """
-    request = Request.of(
+    lists, totals = planned(
+        frame,
+        metrics,
         query=query,
         doc=doc,
         score=score,
@@ -271,9 +272,24 @@ def evaluate(
         queries=queries,
         duplicates=duplicates,
         undefined=undefined,
+        weight=weight,
+        align=align,
         conventions=conventions,
         progress=progress,
     )
+    return totals.of(lists)
+
+
+def planned(
+    frame: pl.LazyFrame,
+    metrics: Metrics,
+    *,
+    weight: str | None = None,
+    align: Align | None = None,
+    **options: Any,
+) -> tuple[pl.LazyFrame, Totals]:
+    """Return the lists of an evaluation, and what they are to add up to."""
+    request = Request.of(**options)
     asked = resolve(metrics)
     log, columns = request.columns(frame)
     for metric in asked:
@@ -290,7 +306,6 @@ def evaluate(
     if align is not None and not runs:
         message = f"`align` needs a column of runs in `by`, such as 'run'; found {columns.by}"
         raise ArgumentError(message)
-    keep = columns.keys if runs else columns.by
     weights = names("weight", weight)
     free(weights, [*columns.keys, *map(output_name, asked)], "weight")
     forbidden = {}
@@ -299,26 +314,19 @@ def evaluate(
         forbidden[f"the column {name!r} (weight) must hold finite numbers of 0 or more"] = ~(
             (pl.col(name).cast(pl.Float64) >= 0) & pl.col(name).cast(pl.Float64).is_finite()
         ).fill_null(value=False)
+    strays = bool(columns.by)
     lists = request.lists(
         log,
         columns,
         wanted(asked, request.conventions),
-        keep=keep,
+        keep=columns.keys if runs else columns.by,
         constant=weights,
         forbidden=forbidden,
-        strays=bool(columns.by),
+        strays=strays,
     )
-    lists = aligned(lists, columns, runs, align) if runs else lists
-    return aggregated(
-        lists,
-        asked,
-        columns.by,
-        request.conventions,
-        weight=weight,
-        runs=runs if align is None else (),
-        query=[name for name in columns.keys if name not in runs],
-        strays=bool(columns.by),
-    )
+    query = [name for name in columns.keys if name not in runs]
+    agreed = request.conventions
+    return lists, Totals(asked, columns.by, agreed, weight, runs, query, align, strays)
 
 
 @dataclass(frozen=True, kw_only=True)

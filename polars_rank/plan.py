@@ -16,9 +16,8 @@ import polars as pl
 
 from polars_rank.aggregation import PRESENCE, STRAY, UNKNOWN
 from polars_rank.arguments import one_of
-from polars_rank.columns import OWN, check_there
+from polars_rank.columns import OWN, check_there, number_column
 from polars_rank.errors import ArgumentError, SchemaError, hint
-from polars_rank.logs.parquet import number_column
 from polars_rank.measures.expectation import Expected, expectation
 from polars_rank.measures.metric import Metric, made_of
 from polars_rank.measures.names import metric as read_metric

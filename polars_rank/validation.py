@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import reprlib
 import warnings
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ import polars as pl
 
 from polars_rank.arguments import one_of
 from polars_rank.columns import OWN, RUNS
-from polars_rank.errors import DataError, RankWarning, SchemaError, hint
+from polars_rank.errors import DataError, Finding, RankWarning, SchemaError, hint
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -167,9 +168,18 @@ def raise_for_faults(
     return results.map_batches(check, schema=kept, streamable=True)
 
 
-def explanation(log: pl.LazyFrame, columns: Columns, found: Mapping[str, pl.Expr]) -> str:
-    """Read the log again and say what is wrong, how often and where."""
-    problems = []
+@dataclass(frozen=True)
+class Repeats(Finding):
+    """Documents that stand in a list more than once."""
+
+    def __str__(self) -> str:
+        count = f"{self.count:,} document{'s' if self.count > 1 else ''}"
+        return f"{self.problem}: {count} more than once in a list; e.g. {self.example}; {_REMEDY}"
+
+
+def explanation(log: pl.LazyFrame, columns: Columns, found: Mapping[str, pl.Expr]) -> list[Finding]:
+    """Read the log again and find what is wrong, how often and where."""
+    findings = []
     counts = log.select(
         pl.len().alias(OWN + "rows"),
         *(condition.sum().alias(problem) for problem, condition in found.items()),
@@ -179,7 +189,7 @@ def explanation(log: pl.LazyFrame, columns: Columns, found: Mapping[str, pl.Expr
         count = counts.get_column(problem).item()
         if count:
             row = _shown(log.filter(condition).head(1))
-            problems.append(f"{count:,} of {rows:,} rows: {problem}; e.g. {row}")
+            findings.append(Finding(problem, count, row, rows))
     if columns.doc is not None:
         pairs = [*columns.keys, columns.doc]
         times = OWN + "rows"
@@ -189,12 +199,9 @@ def explanation(log: pl.LazyFrame, columns: Columns, found: Mapping[str, pl.Expr
         if not twice.is_empty():
             row = twice.sort(times, descending=True).row(0, named=True)
             row["rows"] = row.pop(times)
-            count = f"{twice.height:,} document{'s' if twice.height > 1 else ''}"
-            problems.append(
-                f"duplicates in the column {columns.doc!r} (doc): {count} more than once in a "
-                f"list; e.g. {row}; {_REMEDY}"
-            )
-    return "\n".join(problems)
+            problem = f"duplicates in the column {columns.doc!r} (doc)"
+            findings.append(Repeats(problem, twice.height, row))
+    return findings
 
 
 def _shown(log: pl.LazyFrame) -> dict[str, Any]:

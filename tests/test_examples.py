@@ -9,7 +9,14 @@ from pathlib import Path
 
 import pytest
 
-EXAMPLES = sorted(Path(__file__).parent.parent.joinpath("examples").glob("*.py"))
+#: Those that need another engine, and the tests that run them.
+ELSEWHERE = {"on_spark": "tests/spark", "ray_data": "tests/conformance"}
+
+EXAMPLES = sorted(
+    path
+    for path in Path(__file__).parent.parent.joinpath("examples").glob("*.py")
+    if path.stem not in ELSEWHERE
+)
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)

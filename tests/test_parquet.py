@@ -26,7 +26,8 @@ import pytest
 from polars.testing import assert_frame_equal
 from polars_rank.datasets import search_log
 from polars_rank.logs import parquet
-from polars_rank.logs.parquet import key_hash, number_column
+from polars_rank.columns import number_column
+from polars_rank.logs.pieces import key_hash
 from polars_rank.logs.files import find_files, temporary_folder
 from strategies import log_of, random_lists
 

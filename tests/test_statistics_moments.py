@@ -96,7 +96,7 @@ def test_files(tmp_path):
     close(found, pr.moments(lists))
     metadata = pl.read_parquet_metadata(tmp_path / "0.parquet")["polars_rank.moments"]
     assert '"metric": ["ap"]' in metadata
-    assert '"format": 1' in metadata
+    assert '"format": 2' in metadata
     # A plain scan of the same files is a table to merge, too.
     close(pr.merge(pl.read_parquet(tmp_path / "*.parquet")), pr.moments(lists))
 

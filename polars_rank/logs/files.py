@@ -19,6 +19,7 @@ import polars as pl
 
 from polars_rank.errors import ArgumentError, SourceError
 from polars_rank.logs.ids import common_value_type
+from polars_rank.logs.stores import scan_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -244,7 +245,7 @@ def scan_files(files: Files, options: dict[str, Any]) -> pl.LazyFrame:
         nothing in common, such as numbers and strings.
     """
     if files.remote:
-        return pl.scan_parquet(files.names, **options)
+        return scan_store(files.names, options)
     if len(files.names) == 1 or _SAYS_HOW & options.keys():
         return _scan(files, files.names, options)
     schemas = map(_schema, files.names)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, overload
 import polars as pl
 from polars import col
 
-from polars_rank.columns import OWN, lazy, names, schema_of
+from polars_rank.columns import OWN, lazy, names, on_clusters, schema_of
 from polars_rank.errors import SchemaError
 from polars_rank.logs.ids import common_type
 from polars_rank.validation import require
@@ -51,6 +51,7 @@ def join_judgments(
     score: str = "score",
     label: str = "label",
 ) -> pl.DataFrame: ...
+@on_clusters
 def join_judgments(
     run: pl.LazyFrame | Table,
     judgments: pl.LazyFrame | Table,

@@ -19,9 +19,10 @@ import polars as pl
 from polars.io.plugins import register_io_source
 
 from polars_rank.arguments import one_of
-from polars_rank.columns import OWN, Names, check_there, names, unreadable
+from polars_rank.columns import OWN, Names, check_there, names, number_column, unreadable
 from polars_rank.errors import ArgumentError, DataError, SchemaError
 from polars_rank.logs.files import temporary_folder
+from polars_rank.logs.pieces import BATCH_ROWS, NUMBERED, first, numbered, whole_lists
 from polars_rank.logs.source import Source
 from polars_rank.progress import watcher
 
@@ -34,28 +35,11 @@ Layout: TypeAlias = Literal["sorted", "adjacent", "shuffled"]
 Watched: TypeAlias = "Callable[[pl.LazyFrame], pl.LazyFrame]"
 Paths: TypeAlias = "str | os.PathLike[str] | Sequence[str | os.PathLike[str]]"
 
-#: Rows read at a time: large enough that Python's part is nothing, small enough for a cache.
-BATCH_ROWS = 250_000
-
 #: How many rows are looked at first.
 _GLIMPSE_ROWS = 100_000
 
 #: In memory, a row of a log while its partition is sorted takes about this many bytes a column.
 _SORT_BYTES = 64
-
-
-def number_column(keys: Sequence[str]) -> str:
-    """Return the name of the column that numbers the lists of these keys.
-
-    It holds the number of the row's list and the hash of its keys, by which a plan finds out
-    while it reads whether the rows still stand as they were numbered.
-    """
-    return f"{OWN}list({', '.join(sorted(keys))})"
-
-
-def key_hash(keys: Sequence[str]) -> pl.Expr:
-    """Return the hash of a row's keys that stands beside the number of its list."""
-    return pl.struct(sorted(keys)).hash(seed=0)
 
 
 def scan_log(
@@ -77,9 +61,9 @@ def scan_log(
     Parameters
     ----------
     paths
-        A file, a directory (hive partitions become columns), a glob, a URL that Polars can
-        scan, or several of them. In directories, what begins with "." or "_" is left out. A
-        name that is there is that file, even if it looks like a glob.
+        A file, a directory (hive partitions become columns), a glob, or several of them; or
+        URLs that Polars can scan, such as "s3://logs/june/". In directories, what begins with
+        "." or "_" is left out. A name that is there is that file, even if it looks like a glob.
     query, by
         The columns that tell lists apart, as they will be given to `evaluate`.
     layout
@@ -94,7 +78,9 @@ def scan_log(
         Show a progress bar on a terminal when reading takes longer than two seconds (extra
         "cli").
     **options
-        Options of `polars.scan_parquet`, such as `storage_options` or `n_rows`.
+        Options of `polars.scan_parquet`, such as `n_rows`; or `storage_options`, for an object
+        store: keys, region, and how long to try ("max_retries", "retry_timeout_ms", and
+        "read_timeout", after which a store that is silent has hung up: "30s" by default).
 
     Returns
     -------
@@ -107,7 +93,9 @@ def scan_log(
     SourceError
         For files that are missing, cannot be read, or have different columns. Also when the
         log is collected: for a file that is damaged, or has changed since it was scanned. What
-        is read is all rows of the files as they were, or nothing.
+        is read is all rows of the files as they were, or nothing. Of files in an object store,
+        only how many rows there are is looked at again. There, also for a bucket or an object
+        that there is not, a key that is denied, and a connection that breaks off for good.
     SchemaError
         For a missing column, or one of lists.
     ArgumentError
@@ -229,7 +217,7 @@ def _as_it_is(source: Source, keys: list[str], watched: Watched) -> pl.LazyFrame
             # Parts of files that a filter leaves out need not be read.
             some = needed.filter(predicate)
             batches = source.batches(watched(some), BATCH_ROWS, source.count(some))
-        for rows in _first(batches, n_rows):
+        for rows in first(batches, n_rows):
             yield rows.select(columns)
 
     return register_io_source(read, schema=source.schema, explain_name=f"LOG {source}").set_sorted(keys)
@@ -240,8 +228,12 @@ def _numbered(
 ) -> pl.LazyFrame:
     """Return the log list by list with the column that numbers the lists."""
     number = number_column(keys)
-    numbered_as = pl.Struct({"number": pl.UInt32, "keys": pl.UInt64})
-    full: SchemaDict = {**source.schema, number: numbered_as}
+    full: SchemaDict = {**source.schema, number: NUMBERED}
+    message = (
+        f"the rows of some lists stand in two places, though the log was found or said to be "
+        f"adjacent by {keys}: did a file change? Scan it again, or say layout='shuffled'"
+    )
+    torn = DataError(message) if budget is None else None
 
     def read(
         with_columns: list[str] | None,
@@ -252,14 +244,14 @@ def _numbered(
         columns = [*full] if with_columns is None else with_columns
         needed = _needed(source, columns, predicate, keys)
         pieces = (
-            _whole_lists(source.batches(watched(needed), BATCH_ROWS), keys)
+            whole_lists(source.batches(watched(needed), BATCH_ROWS), keys)
             if budget is None
             else _sorted(source, needed, keys, budget, watched)
         )
-        numbered = _number(pieces, keys, number, verify=budget is None)
-        batches = (part for piece in numbered for part in piece.iter_slices(BATCH_ROWS))
+        lists = numbered(pieces, keys, number, torn)
+        batches = (part for piece in lists for part in piece.iter_slices(BATCH_ROWS))
         kept = batches if predicate is None else (batch.filter(predicate) for batch in batches)
-        for rows in _first(kept, n_rows):
+        for rows in first(kept, n_rows):
             yield rows.select(columns)
 
     return register_io_source(read, schema=full, explain_name=f"LOG, LIST BY LIST {source}")
@@ -272,61 +264,8 @@ def _needed(
     return source.log.select(name for name in source.schema if name in {*columns, *filtered, *keys})
 
 
-def _first(batches: Iterator[pl.DataFrame], n_rows: int | None) -> Iterator[pl.DataFrame]:
-    for batch in batches:
-        if n_rows is None:
-            yield batch
-            continue
-        yield batch.head(n_rows)
-        n_rows -= min(n_rows, batch.height)
-        if n_rows == 0:
-            return
-
-
 def _unwatched(log: pl.LazyFrame) -> pl.LazyFrame:
     return log
-
-
-def _whole_lists(batches: Iterator[pl.DataFrame], keys: list[str]) -> Iterator[pl.DataFrame]:
-    """Cut batches where lists end; the list that a batch breaks off goes with the next one."""
-    held: list[pl.DataFrame] = []
-    for batch in batches:
-        if batch.is_empty():
-            continue
-        runs = _runs(batch, keys)
-        last_starts = int(runs.search_sorted(runs[-1], side="left"))
-        if last_starts == 0 and held and _same_list(held[-1], batch, keys):
-            held.append(batch)
-            continue
-        yield pl.concat([*held, batch.head(last_starts)], rechunk=False)
-        held = [batch.slice(last_starts)]
-    if held:
-        yield pl.concat(held, rechunk=False)
-
-
-def _number(
-    pieces: Iterator[pl.DataFrame], keys: list[str], number: str, *, verify: bool
-) -> Iterator[pl.DataFrame]:
-    """Number the lists; raise `DataError` at the end if one came in two places."""
-    count = 0
-    seen: list[pl.Series] = []
-    for piece in pieces:
-        if piece.is_empty():
-            continue
-        runs = _runs(piece, keys)
-        starts = piece.filter(runs.ne_missing(runs.shift(1))).select(key_hash(keys)).to_series()
-        if verify:
-            seen.append(starts)
-        numbers = (runs + count).cast(pl.UInt32).alias("number")
-        hashes = starts.gather(runs).alias("keys")
-        yield piece.with_columns(pl.struct(numbers, hashes).alias(number))
-        count += starts.len()
-    if seen and pl.concat(seen).n_unique() < count:
-        message = (
-            f"the rows of some lists stand in two places, though the log was found or said to be "
-            f"adjacent by {keys}: did a file change? Scan it again, or say layout='shuffled'"
-        )
-        raise DataError(message)
 
 
 def _sorted(
@@ -337,7 +276,7 @@ def _sorted(
     parts = -(-source.rows * width * _SORT_BYTES // budget)
     if parts <= 1:
         in_order = watched(needed).sort(keys, maintain_order=True)
-        yield from _whole_lists(source.batches(in_order, BATCH_ROWS), keys)
+        yield from whole_lists(source.batches(in_order, BATCH_ROWS), keys)
         return
     with temporary_folder() as folder:
         part = pl.struct(keys).hash() % parts
@@ -356,15 +295,6 @@ def _sorted(
             shutil.rmtree(path)
             yield piece
         source.check(came, source.rows)
-
-
-def _runs(batch: pl.DataFrame, keys: list[str]) -> pl.Series:
-    key = pl.col(keys[0]) if len(keys) == 1 else pl.struct(keys)
-    return batch.select(key.rle_id()).to_series()
-
-
-def _same_list(before: pl.DataFrame, after: pl.DataFrame, keys: list[str]) -> bool:
-    return before.select(keys).row(-1) == after.select(keys).row(0)
 
 
 def _bytes(memory: str | int | None) -> int:

@@ -12,6 +12,7 @@ import polars.selectors as cs
 
 from polars_rank.errors import SourceError
 from polars_rank.logs.files import DAMAGE, Files, damaged, find_files, scan_files
+from polars_rank.logs.stores import scan_store, store_error
 
 if TYPE_CHECKING:
     import os
@@ -122,6 +123,9 @@ class _Known:
         try:
             yield
         except DAMAGE as error:
+            store = store_error(error, self.found.names) if self.found.remote else None
+            if store is not None:
+                raise store from error
             fault = self.fault()
             if fault is None and isinstance(error, Exception):
                 raise  # of something else, such as a full disk or a filter
@@ -152,7 +156,11 @@ class _Known:
     def damage(self, file: str) -> BaseException | None:
         """Return what Polars raises when it reads all columns of one file; None if it can."""
         try:
-            scan = pl.scan_parquet(file, glob=self.found.remote, **self.options)
+            scan = (
+                scan_store([file], self.options)
+                if self.found.remote
+                else pl.scan_parquet(file, glob=False, **self.options)
+            )
             scan.select(cs.all().count()).collect(engine="streaming")
         except DAMAGE as error:
             return error

@@ -83,10 +83,11 @@ class Metric(pl.Expr):
         return as_value(self.function(t, **made))
 
     def __reduce__(self) -> tuple[Any, ...]:
+        # A user's own definition registers itself where its module is imported, or else here.
         definition = REGISTER.get(self.function.__name__)
         registered = definition is not None and definition.function is self.function
-        function = self.function.__name__ if registered else self.function
-        return _rebuilt, (function, self.arguments, self.output_name)
+        made_by = definition if registered else self.function
+        return _rebuilt, (made_by, self.arguments, self.output_name)
 
     @property
     def definition(self) -> Definition[...] | None:
@@ -281,9 +282,12 @@ def made_of(expression: pl.Expr) -> list[str]:
     return [name for names in found for name in names.split(SEPARATOR)]
 
 
-def _rebuilt(function: Any, arguments: Mapping[str, Any], name: str) -> Metric:
-    known = REGISTER[function].function if isinstance(function, str) else function
-    return Metric(known, arguments, name)
+def _rebuilt(made_by: Any, arguments: Mapping[str, Any], name: str) -> Metric:
+    """Return a metric as it was, from its definition or, if it is made of others, its function."""
+    if not hasattr(made_by, "function"):
+        return Metric(made_by, arguments, name)
+    REGISTER[made_by.__name__] = made_by
+    return Metric(made_by.function, arguments, name)
 
 
 @cache

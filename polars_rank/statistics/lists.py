@@ -11,7 +11,7 @@ import polars as pl
 from polars_rank.aggregation import counted_as
 from polars_rank.columns import OWN, check_there, names
 from polars_rank.conventions import Conventions
-from polars_rank.errors import ArgumentError, DataError, SchemaError
+from polars_rank.errors import ArgumentError, DataError, Finding, SchemaError
 from polars_rank.measures.metric import Metric, written
 from polars_rank.measures.names import metric as read_metric
 from polars_rank.measures.names import output_name
@@ -146,15 +146,15 @@ def data_error(lists: pl.LazyFrame, problems: Mapping[str, pl.Expr], where: str 
     return DataError(message, partial(_explained, lists, dict(problems)))
 
 
-def _explained(lists: pl.LazyFrame, problems: Mapping[str, pl.Expr]) -> str:
-    told = []
+def _explained(lists: pl.LazyFrame, problems: Mapping[str, pl.Expr]) -> list[Finding]:
+    found = []
     for problem, fault in problems.items():
         rows = lists.filter(fault)
         count = rows.select(pl.len()).collect(engine="streaming").item()
         if count:
             row = rows.head(1).collect(engine="streaming").row(0, named=True)
-            told.append(f"{count:,} rows: {problem}; e.g. {row}")
-    return "\n".join(told)
+            found.append(Finding(problem, count, row))
+    return found
 
 
 def not_finite(variable: Variable) -> dict[str, pl.Expr]:

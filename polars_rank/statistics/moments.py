@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 import polars as pl
 
-from polars_rank.columns import OWN, Names, any_table, lazy, names, same_kind, schema_of
+from polars_rank.columns import (
+    OWN,
+    Names,
+    any_table,
+    collected,
+    is_table,
+    lazy,
+    names,
+    on_clusters,
+    same_kind,
+    schema_of,
+)
 from polars_rank.conventions import POLARS_RANK, Conventions
-from polars_rank.errors import ArgumentError, DataError, SchemaError, SourceError
-from polars_rank.statistics import sums
+from polars_rank.errors import ArgumentError, DataError, SchemaError
+from polars_rank.statistics import sums, witnesses
 from polars_rank.statistics.keys import query_key
 from polars_rank.statistics.lists import (
     Variable,
@@ -44,9 +53,8 @@ PAIR_MEANS = ("baseline_mean", "run_mean")
 DIFFERENCE = "difference_"
 PAIR_SUMS = (*PAIR_COUNTS, *PAIR_MEANS, *(DIFFERENCE + part for part in sums.PARTS))
 
-FIXED = {*KINDS, *OWN_SUMS, "baseline", *PAIR_SUMS}
+FIXED = {*KINDS, *OWN_SUMS, "baseline", *PAIR_SUMS, *witnesses.COLUMNS}
 
-_METADATA, _FORMAT = "polars_rank.moments", 1
 _BAD_WEIGHTS, _TORN = OWN + "bad weights", OWN + "torn"
 SEPARATOR = " "
 #: All differences of a group, and the key of each one's query, for tests that need them.
@@ -54,6 +62,7 @@ VALUES, QUERY_KEYS = "values", "query_keys"
 
 
 @any_table
+@on_clusters
 def moments(
     lists: Any,
     metrics: Metrics | None = None,
@@ -83,7 +92,8 @@ def moments(
         The column that tells runs apart, and the value of the run that the others are compared
         with: the same numbers then also of the paired differences, which `compare` needs.
     query
-        The columns that tell the lists of a run apart; used with `baseline` only.
+        The columns that tell the lists of a run apart. With `baseline` they make the pairs; and
+        where the table has them, `merge` can tell that two parts have a list in common.
     weight
         A column with the weight of each list, such as its traffic: 0 or more.
     undefined, conventions
@@ -103,7 +113,9 @@ def moments(
           Σw²(x - m) and Σw²(x - m)², for standard errors;
         - with `baseline` also its name, `pairs` (lists in both runs) and of these
           `pair_undefined` (undefined on either side), `wins`, `ties`, `losses`, both means, and
-          all of the above of the differences, as `difference_...`.
+          all of the above of the differences, as `difference_...`;
+        - `first_list`, `last_list`, `sampled_lists`: the keys of a few lists, by which `merge`
+          finds out that a list is in two parts; null without the columns of `query`.
 
     Raises
     ------
@@ -153,10 +165,11 @@ def moments(
             kept = names("query", query)
             taken = [*kept, *(name for found in keys.values() for name in found)]
             asked = variables(schema, metrics, agreed, taken)
-            return sums_of(rows, asked, [*keys["by"], *keys["run"]], agreed, weight=weight)
+            groups = [*keys["by"], *keys["run"]]
+            return sums_of(rows, asked, groups, agreed, weight=weight, query=kept)
         pairs = Pairs.of(schema, by=by, run=str(run), baseline=baseline, query=query, weight=weight)
         asked = variables(schema, metrics, agreed, pairs.columns)
-        return paired_sums(rows, asked, pairs, agreed)
+        return paired_sums(rows, asked, pairs, agreed, query=pairs.query)
 
     return same_kind(lists, plan)
 
@@ -167,13 +180,15 @@ def merge(tables: pl.LazyFrame | Iterable[pl.LazyFrame]) -> pl.LazyFrame: ...
 def merge(tables: Table | Iterable[Table]) -> pl.DataFrame: ...
 @overload
 def merge(tables: Iterable[pl.LazyFrame | Table]) -> pl.LazyFrame | pl.DataFrame: ...
+@on_clusters
 def merge(tables: Any) -> Any:
     """Merge moments of parts into the moments of the whole.
 
     Parameters
     ----------
     tables
-        Results of `moments`, or one table with the rows of several.
+        Results of `moments`, each of them a part; or one table with the rows of several, each
+        row a part of its group.
 
     Returns
     -------
@@ -188,12 +203,22 @@ def merge(tables: Any) -> Any:
     SchemaError
         For tables that are no moments, or of different groups.
     DataError
-        For moments of different conventions or with different baselines, which are named;
-        lazily, when the result is collected.
+        For moments of different conventions or with different baselines, and for a list that is
+        in two parts, with its key and theirs; lazily, when the result is collected.
 
     Notes
     -----
-    Each table counts: to merge a day twice is to count its lists twice.
+    A list is in two parts if it was cut in two, or if a part is given twice. That is found
+
+    - for certain, where a part is given twice, and where a log that is sorted by its queries was
+      cut through a list: it is the last of one part and the first of another, where queries
+      are integers, text, or dates and times;
+    - with a probability of about 1 - (1 - j)^32 otherwise, where a share j of the lists that
+      two parts have together is in both. An unsorted log that was cut anywhere has most of its
+      lists in all parts. A few that two large parts share can go unfound.
+
+    Lists of the same query in two parts are different ones only if a `by` column of the moments
+    tells them apart, such as the day; by fewer columns, `summarize` adds them up.
 
     Examples
     --------
@@ -203,107 +228,39 @@ def merge(tables: Any) -> Any:
     >>> pr.summarize(pr.merge(pr.moments(lists, by="day")), interval="none")["mean"].item()
     0.5
     """
-    single = isinstance(tables, pl.LazyFrame) or hasattr(tables, "__arrow_c_stream__")
-    parts = [tables] if single or not hasattr(tables, "__iter__") else list(tables)
+    several = not is_table(tables) and hasattr(tables, "__iter__")
+    parts = [*tables] if several else [tables]
     if not parts:
         message = "there are no moments to merge; give at least one table"
         raise ArgumentError(message)
-    first = groups_of(schema_of(lazy(parts[0])))
-    for part in parts:
-        schema = schema_of(lazy(part))
-        if groups_of(schema) != first or schema.keys() != schema_of(lazy(parts[0])).keys():
+    scans = [part if isinstance(part, pl.LazyFrame) else lazy(part) for part in parts]
+    labels = [f"table {index}" for index in range(1, len(parts) + 1)] if several else None
+    result = merged(scans, labels)
+    return result if isinstance(parts[0], pl.LazyFrame) else collected(result)
+
+
+def merged(parts: Sequence[pl.LazyFrame], labels: Sequence[str] | None) -> pl.LazyFrame:
+    """Return the moments of parts merged; without labels, each row is a part of its own."""
+    schemas = [schema_of(part) for part in parts]
+    first = groups_of(schemas[0])
+    own = {name for name in schemas[0] if name not in witnesses.COLUMNS}
+    for schema in schemas:
+        if groups_of(schema) != first or {*schema} - {*witnesses.COLUMNS} != own:
             message = (
                 f"moments of different columns cannot be merged: groups {first} in the first "
                 f"table, {groups_of(schema)} in another, or one with a baseline and one without"
             )
             raise SchemaError(message)
-
-    def plan(table: pl.LazyFrame) -> pl.LazyFrame:
-        others = [lazy(part).select(schema_of(table).names()) for part in parts[1:]]
-        return regrouped(pl.concat([table, *others], how="vertical_relaxed"), first)
-
-    return same_kind(parts[0], plan)
-
-
-def write_moments(table: Any, path: str | Path) -> None:
-    """Write moments as a Parquet file, whose metadata say what they are.
-
-    Parameters
-    ----------
-    table
-        What `moments` or `merge` returns.
-    path
-        The file; one that is there is overwritten.
-
-    Raises
-    ------
-    SchemaError
-        For a table that is no moments.
-
-    See Also
-    --------
-    scan_moments : reads one or many of them, merged.
-    """
-    groups = groups_of(schema_of(lazy(table)))
-    rows: pl.DataFrame = lazy(table).collect()
-    about = {
-        "format": _FORMAT,
-        "groups": groups,
-        **{kind: rows.get_column(kind).unique(maintain_order=True).to_list() for kind in KINDS},
-    }
-    rows.write_parquet(path, metadata={_METADATA: json.dumps(about)})
-
-
-def scan_moments(source: str | Path | Sequence[str | Path]) -> pl.LazyFrame:
-    """Read moments from Parquet files, merged.
-
-    Parameters
-    ----------
-    source
-        A file, a pattern such as "moments/*.parquet", or several of them.
-
-    Returns
-    -------
-    LazyFrame
-        The moments of all the files together; see `merge`.
-
-    Raises
-    ------
-    SourceError
-        For a file that is not there, or was not written by `write_moments`.
-    DataError
-        For files of different conventions, which are named; when the result is collected.
-    """
-    given = [source] if isinstance(source, (str, Path)) else list(source)
-    files = [file for each in given for file in _files(Path(each))]
-    if not files:
-        message = f"there is no file {', '.join(map(str, given))}"
-        raise SourceError(message)
-    for file in files:
-        _check_format(file)
-    return merge([pl.scan_parquet(file) for file in files])
-
-
-def _files(path: Path) -> list[Path]:
-    return sorted(path.parent.glob(path.name)) if "*" in path.name else [path]
-
-
-def _check_format(file: Path) -> None:
-    try:
-        found = pl.read_parquet_metadata(file).get(_METADATA)
-    except (OSError, pl.exceptions.PolarsError) as error:
-        message = f"the moments in {str(file)!r} cannot be read: {error}"
-        raise SourceError(message) from error
-    if found is None:
-        message = f"{str(file)!r} holds no moments; write them with pr.write_moments(table, path)"
-        raise SourceError(message)
-    version = json.loads(found)["format"]
-    if version > _FORMAT:
-        message = (
-            f"{str(file)!r} has moments of format {version}, this release of polars_rank reads "
-            f"{_FORMAT}; install a newer one"
-        )
-        raise SourceError(message)
+    order = [*(name for name in schemas[0] if name in own), *witnesses.COLUMNS]
+    tables = []
+    for index, (part, schema) in enumerate(zip(parts, schemas, strict=True)):
+        label = pl.format("row {}", pl.int_range(1, pl.len() + 1))
+        label = label if labels is None else pl.lit(labels[index])
+        missing = [
+            each for each in witnesses.kept(pl.Schema()) if each.meta.output_name() not in schema
+        ]
+        tables.append(part.with_columns(*missing).select(*order, label.alias(witnesses.PART)))
+    return regrouped(pl.concat(tables, how="vertical_relaxed"), first)
 
 
 def is_moments(schema: pl.Schema) -> bool:
@@ -321,7 +278,7 @@ def groups_of(schema: pl.Schema) -> list[str]:
 
 
 def regrouped(table: pl.LazyFrame, by: Sequence[str]) -> pl.LazyFrame:
-    """Return moments added up within each group."""
+    """Return moments added up within each group; of parts, if no list is in two of them."""
     schema = schema_of(table)
     paired = "baseline" in schema
     counts = [*COUNTS, *(PAIR_COUNTS if paired else ())]
@@ -330,15 +287,24 @@ def regrouped(table: pl.LazyFrame, by: Sequence[str]) -> pl.LazyFrame:
         *sums.merged(DIFFERENCE),
     ]
     kinds = [*KINDS, *(["baseline"] if paired else [])]
+    of_parts = witnesses.PART in schema
+    table, kept = witnesses.of_parts(table) if of_parts else (table, [])
     added = table.group_by([*by, *kinds], maintain_order=True).agg(
         *(pl.col(name).sum() for name in counts),
         *sums.merged(""),
         *(differences if paired else ()),
+        *kept,
     )
     ordered = added.sort(by, nulls_last=False, maintain_order=True) if by else added
-    columns = [*by, *(name for name in schema if name in FIXED)]
-    chosen = ordered.select(columns)
-    return chosen.map_batches(_one_kind, schema=chosen.collect_schema())
+    fixed = [name for name in schema if name in FIXED and name not in witnesses.COLUMNS]
+    if not of_parts:
+        chosen = ordered.select(*by, *fixed)
+        return chosen.map_batches(_one_kind, schema=schema_of(chosen))
+    told = {name: dtype for name, dtype in schema_of(ordered).items() if name in {*by, *FIXED}}
+    checked = ordered.map_batches(
+        lambda rows: _one_kind(witnesses.check(rows, by)), schema=pl.Schema(told)
+    )
+    return witnesses.sampled(checked).select(*by, *fixed, *witnesses.COLUMNS)
 
 
 def _one_kind(table: pl.DataFrame) -> pl.DataFrame:
@@ -360,21 +326,28 @@ def sums_of(
     weight: str | None = None,
     cluster: Sequence[str] = (),
     also: Mapping[str, pl.Expr] | None = None,
+    query: Sequence[str] | None = None,
 ) -> pl.LazyFrame:
-    """Return the moments of the values; `also` has further aggregations, by column and part."""
+    """Return the moments of the values; `also` has further aggregations, by column and part.
+
+    With `query`, the columns that tell lists apart, also which lists the part has.
+    """
     check_free(by, FIXED)
+    rows = lists if query is None else witnesses.with_names(lists, query, schema_of(lists))
+    seen = witnesses.of_lists(schema_of(rows))
     wide = sums.reduced(
-        lists,
+        rows,
         by,
         counts=_counts(asked, weight),
         means={},
         spreads={_key(index): variable.value for index, variable in enumerate(asked)},
         weight=weight,
         cluster=cluster,
-        also=[value.alias(name) for name, value in (also or {}).items()],
+        also=[*(value.alias(name) for name, value in (also or {}).items()), *seen],
     )
     added = tuple(dict.fromkeys(name.split(SEPARATOR, 1)[1] for name in also or ()))
-    long = _long(wide, asked, by, conventions, (*sums.PARTS, *added))
+    kept = [] if query is None else witnesses.kept(schema_of(wide))
+    long = _long(wide, asked, by, conventions, (*sums.PARTS, *added), kept=kept)
     return _checked(long, lists, asked, weight)
 
 
@@ -386,13 +359,16 @@ def paired_sums(
     *,
     values: bool = False,
     slices: str | None = None,
+    query: Sequence[str] | None = None,
 ) -> pl.LazyFrame:
     """Return the moments of each run, and of its differences from the baseline.
 
-    With `values` also all differences, and the key of each one's query; with `slices`, the name
-    of a column of lists of structs, a row for each of these instead of each group.
+    With `query` also which lists the part has; with `values` also all differences, and the key
+    of each one's query; with `slices`, the name of a column of lists of structs, a row for each
+    of these instead of each group.
     """
-    rows = pairs.joined(lists, [each.name for each in asked])
+    named = lists if query is None else witnesses.with_names(lists, query, schema_of(lists))
+    rows = pairs.joined(named, [each.name for each in asked])
     by = [*pairs.by, pairs.run]
     if slices is not None:
         rows = rows.explode(slices).unnest(slices)
@@ -434,10 +410,11 @@ def paired_sums(
         spreads=spreads,
         weight=pairs.weight,
         cluster=pairs.cluster,
-        also=also,
+        also=[*also, *witnesses.of_lists(schema_of(rows))],
     )
     parts = (*sums.PARTS, *PAIR_SUMS, *((VALUES, QUERY_KEYS) if values else ()))
-    long = _long(wide, asked, by, conventions, parts, pairs.name)
+    kept = [] if query is None else witnesses.kept(schema_of(wide))
+    long = _long(wide, asked, by, conventions, parts, baseline=pairs.name, kept=kept)
     return pairs.checked(_checked(long, lists, asked, pairs.weight), lists)
 
 
@@ -461,9 +438,11 @@ def _long(
     by: Sequence[str],
     conventions: Conventions,
     parts: Sequence[str],
+    *,
+    kept: Sequence[pl.Expr],
     baseline: str | None = None,
 ) -> pl.LazyFrame:
-    """Return one row per group and metric, from a column per metric and part."""
+    """Return one row per group and metric, from a column per metric and part, and `kept`."""
     told = described(conventions)
     faults = [name for name in (_BAD_WEIGHTS, _TORN) if name in schema_of(wide)]
     rows = []
@@ -480,7 +459,9 @@ def _long(
         }
         rows.append(pl.struct(value.alias(name) for name, value in named.items()))
     row = OWN + "row"
-    return wide.select(*by, *faults, pl.concat_list(rows).alias(row)).explode(row).unnest(row)
+    long = wide.select(*by, *faults, pl.concat_list(rows).alias(row), *kept).explode(row)
+    last = [name for name in witnesses.COLUMNS if kept]
+    return long.unnest(row).select(pl.exclude(last), *last) if last else long.unnest(row)
 
 
 def _whole(part: str, value: pl.Expr) -> pl.Expr:

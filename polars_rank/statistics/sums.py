@@ -51,7 +51,7 @@ def reduced(
 ) -> pl.LazyFrame:
     """Return a row per group: sums of counts, means, and all `PARTS` of spreads by name + part.
 
-    Without weights and clusters, what else is asked for is there `also`.
+    Without clusters, what else is asked for is there `also`.
     """
     if weight is None and not cluster:
         values = [
@@ -62,15 +62,16 @@ def reduced(
         ]
         return grouped(rows, by, values)
     weights = pl.lit(1.0) if weight is None else pl.col(weight).cast(pl.Float64)
-    units = rows.select(
-        *by,
-        *cluster,
+    of_each = [
         *(count.cast(pl.Int64).alias(name) for name, count in counts.items()),
         *(each for name, value in means.items() for each in weighed(name, value, weights)[1:3]),
         *(each for name, value in spreads.items() for each in weighed(name, value, weights)),
-    )
+    ]
     if cluster:
-        units = units.group_by([*by, *cluster]).agg(pl.all().sum())
+        lists = rows.select(*by, *cluster, *of_each)
+        units, also = lists.group_by([*by, *cluster]).agg(pl.all().sum()), ()
+    else:
+        units = rows.with_columns(of_each)
     values = [
         *(pl.col(name).sum() for name in counts),
         *(
@@ -78,6 +79,7 @@ def reduced(
             for name in means
         ),
         *(each for name in spreads for each in of_units(name)),
+        *also,
     ]
     return grouped(units, by, values)
 

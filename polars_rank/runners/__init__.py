@@ -1,0 +1,1 @@
+"""Where evaluations run that are past one machine: the same functions, on every part of a table."""

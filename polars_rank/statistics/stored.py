@@ -1,0 +1,143 @@
+"""Moments in Parquet files, on disk or in an object store, which say what they are."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from polars_rank.columns import OWN, lazy
+from polars_rank.errors import SourceError
+from polars_rank.logs.files import DAMAGE, new_file
+from polars_rank.logs.stores import patient, store_error
+from polars_rank.statistics.moments import KINDS, groups_of, merged
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+_METADATA, _FORMAT = "polars_rank.moments", 2
+
+
+def write_moments(
+    table: Any, path: str | Path, *, storage_options: Mapping[str, Any] | None = None
+) -> None:
+    """Write moments as a Parquet file, whose metadata say what they are.
+
+    The file gets its name when it is whole: who is interrupted leaves the one that was there, or
+    none.
+
+    Parameters
+    ----------
+    table
+        What `moments` or `merge` returns.
+    path
+        The file, or the URL of an object; one that is there is overwritten.
+    storage_options
+        Of the object store, as for `scan_log`.
+
+    Raises
+    ------
+    SchemaError
+        For a table that is no moments.
+    SourceError
+        Where the file cannot be written.
+
+    See Also
+    --------
+    scan_moments : reads one or many of them, merged.
+    """
+    rows: pl.DataFrame = lazy(table).collect()
+    about = {
+        "format": _FORMAT,
+        "groups": groups_of(rows.schema),
+        **{kind: rows.get_column(kind).unique(maintain_order=True).to_list() for kind in KINDS},
+    }
+    metadata = {_METADATA: json.dumps(about)}
+    if not _is_url(path):
+        with new_file(path, overwrite=True) as part:
+            rows.write_parquet(part, metadata=metadata)
+        return
+    options = patient(str(path), storage_options)
+    try:
+        rows.write_parquet(path, metadata=metadata, storage_options=options)
+    except DAMAGE as error:
+        raise store_error(error, [str(path)], "written") or error from error
+
+
+def scan_moments(
+    source: str | Path | Sequence[str | Path],
+    *,
+    storage_options: Mapping[str, Any] | None = None,
+) -> pl.LazyFrame:
+    """Read moments from Parquet files, merged.
+
+    Parameters
+    ----------
+    source
+        A file, a pattern such as "moments/*.parquet", or several of them; also URLs.
+    storage_options
+        Of the object store, as for `scan_log`.
+
+    Returns
+    -------
+    LazyFrame
+        The moments of all the files together; see `merge`.
+
+    Raises
+    ------
+    SourceError
+        For a file that is not there, or was not written by `write_moments`.
+    DataError
+        For files of different conventions, which are named, and for a list that is in two of
+        them; when the result is collected.
+    """
+    given = [source] if isinstance(source, (str, Path)) else list(source)
+    options = patient(str(given[0]), storage_options) if given else None
+    files = [file for each in given for file in _files(each, options)]
+    if not files:
+        message = f"there is no file {', '.join(map(str, given))}"
+        raise SourceError(message)
+    for file in files:
+        _check_format(file, options)
+    parts = [pl.scan_parquet(file, glob=False, storage_options=options) for file in files]
+    return merged(parts, [repr(file) for file in files])
+
+
+def _is_url(path: str | Path) -> bool:
+    return "://" in os.fspath(path)
+
+
+def _files(given: str | Path, options: dict[str, Any] | None) -> Iterator[str]:
+    path = os.fspath(given)
+    if "*" not in path:
+        yield path
+    elif _is_url(path):
+        name = OWN + "file"
+        found = pl.scan_parquet(path, include_file_paths=name, storage_options=options)
+        try:
+            yield from found.select(pl.col(name).unique().sort()).collect().to_series()
+        except DAMAGE as error:
+            raise store_error(error, [path]) or error from error
+    else:
+        yield from map(str, sorted(Path(path).parent.glob(Path(path).name)))
+
+
+def _check_format(file: str, options: dict[str, Any] | None) -> None:
+    try:
+        found = pl.read_parquet_metadata(file, storage_options=options).get(_METADATA)
+    except (OSError, pl.exceptions.PolarsError) as error:
+        message = f"the moments in {file!r} cannot be read: {error}"
+        raise store_error(error, [file]) or SourceError(message) from error
+    if found is None:
+        message = f"{file!r} holds no moments; write them with pr.write_moments(table, path)"
+        raise SourceError(message)
+    version = json.loads(found)["format"]
+    if version > _FORMAT:
+        message = (
+            f"{file!r} has moments of format {version}, this release of polars_rank reads "
+            f"{_FORMAT}; install a newer one"
+        )
+        raise SourceError(message)

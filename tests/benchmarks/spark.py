@@ -1,0 +1,264 @@
+"""Measure Spark: this library, windows in Spark SQL and RankingMetrics on one log, to a table.
+
+    python -m tests.benchmarks.spark [--rows 10_000_000,100_000_000] [--output FILE]
+
+The log is shuffled: 100 documents in a list, 20 metrics. Each number is of a process of its own,
+of `local[2]`, without the start of Spark: a small log is evaluated first. The memory is the
+peak of the largest Python worker, or of the process where there is none. It needs Java, and
+`pip install '.[spark,bench]'`. The table is in spark.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.benchmarks.contenders import CUTOFFS, METRICS, own_names
+from tests.benchmarks.logs import Log, write
+
+#: What RankingMetrics has of the metrics, each of them a job of its own.
+PEER = [name for name in METRICS if name != "rr"]
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.spark")
+    parser.add_argument("--rows", default="10_000_000,100_000_000")
+    parser.add_argument("--data", default=str(Path(tempfile.gettempdir(), "pr_benchmarks")))
+    parser.add_argument("--only", help="one contender, in this process; prints JSON")
+    parser.add_argument("--contenders", default=",".join(CONTENDERS))
+    parser.add_argument("--output", type=Path, help="Markdown; default: print")
+    return parser.parse_args()
+
+
+def log_of(rows: int, folder: str) -> Log:
+    return Log(folder, rows, 100, "shuffled", "int", 0)
+
+
+def session(partitions: int = 32) -> object:
+    from pyspark.sql import SparkSession
+
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    options = {
+        "spark.ui.enabled": "false",
+        "spark.driver.memory": "6g",
+        "spark.sql.shuffle.partitions": str(partitions),
+        "spark.ui.showConsoleProgress": "false",
+    }
+    builder = SparkSession.builder.master("local[2]")
+    for name, value in options.items():
+        builder = builder.config(name, value)
+    made = builder.getOrCreate()
+    made.sparkContext.setLogLevel("ERROR")
+    return made
+
+
+def one_machine(path: Path) -> dict[str, float]:
+    import polars as pl
+
+    import polars_rank as pr
+
+    means = pr.evaluate(pl.scan_parquet(path), own_names(METRICS)).collect(engine="streaming")
+    return dict(zip(METRICS, means.row(0)[1:], strict=True))
+
+
+def on_spark(path: Path) -> dict[str, float]:
+    import polars_rank as pr
+
+    row = pr.evaluate(session().read.parquet(str(path)), own_names(METRICS)).collect()[0]
+    return dict(zip(METRICS, row[1:], strict=True))
+
+
+def without_evaluation(path: Path) -> dict[str, float]:
+    """Read, shuffle, sort, and hand over to Python as we do; there, count."""
+
+    def count(batches):  # noqa: ANN001, ANN202
+        import pyarrow as pa
+
+        yield pa.RecordBatch.from_pydict({"rows": [sum(batch.num_rows for batch in batches)]})
+
+    rows = session().read.parquet(str(path)).select("query", "doc", "score", "label")
+    together = rows.repartition("query").sortWithinPartitions("query")
+    together.mapInArrow(count, "rows bigint").groupBy().sum("rows").collect()
+    return {}
+
+
+def sql_windows(path: Path) -> dict[str, float]:
+    gain, hit = "power(2, label) - 1", "cast(label >= 1 as int)"
+    cut = {k: f"case when rank <= {k} then" for k in CUTOFFS}
+    per_query = [
+        *(
+            f"coalesce(sum({cut[k]} ({gain}) / log2(rank + 1) end)"
+            f" / sum(case when ideal <= {k} then ({gain}) / log2(ideal + 1) end), 0) as `ndcg@{k}`"
+            for k in CUTOFFS
+        ),
+        *(f"sum({cut[k]} {hit} end) / {k} as `p@{k}`" for k in CUTOFFS),
+        *(f"coalesce(sum({cut[k]} {hit} end) / sum({hit}), 0) as `recall@{k}`" for k in CUTOFFS),
+        f"coalesce(sum({hit} * hits / rank) / sum({hit}), 0) as `ap`",
+        "coalesce(1 / min(case when label >= 1 then rank end), 0) as `rr`",
+    ]
+    means = ", ".join(f"avg(`{name}`) as `{name}`" for name in METRICS)
+    query = f"""
+        with ranked as (
+            select query, label,
+                row_number() over (partition by query order by score desc, doc desc) as rank,
+                row_number() over (partition by query order by label desc) as ideal
+            from log),
+        counted as (
+            select *, sum({hit}) over (partition by query order by rank) as hits from ranked),
+        lists as (select query, {", ".join(per_query)} from counted group by query)
+        select {means} from lists"""
+    spark = session()
+    spark.read.parquet(str(path)).createOrReplaceTempView("log")
+    return spark.sql(query).collect()[0].asDict()
+
+
+def ranking_metrics(path: Path) -> dict[str, float]:
+    """Lists by Spark SQL, then RankingMetrics; its NDCG has gain 2^label - 1, too."""
+    from pyspark.mllib.evaluation import RankingMetrics
+
+    spark = session()
+    spark.read.parquet(str(path)).createOrReplaceTempView("log")
+    lists = spark.sql("""
+        select
+            transform(sort_array(collect_list(struct(score, doc)), false), x -> x.doc) as ranked,
+            transform(filter(sort_array(collect_list(struct(label, doc)), false), x -> x.label > 0),
+                x -> x.doc) as relevant
+        from log group by query""")
+    rows = lists.rdd.map(lambda row: (row[0], row[1]))
+    found = RankingMetrics(rows)
+    found._df.cache()
+    of = {"p": found.precisionAt, "recall": found.recallAt, "ndcg": found.ndcgAt}
+    values = {}
+    for name in PEER:
+        family, _, k = name.partition("@")
+        values[name] = of[family](int(k)) if k else found.meanAveragePrecision
+    return values
+
+
+CONTENDERS: dict[str, Callable[[Path], dict[str, float]]] = {
+    "one machine": one_machine,
+    "polars_rank on Spark": on_spark,
+    "the same without evaluation": without_evaluation,
+    "window functions in Spark SQL": sql_windows,
+    "RankingMetrics (19 of the metrics)": ranking_metrics,
+}
+
+
+class Peak(threading.Thread):
+    """The most memory that a Python worker of this process has had, in MB."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self.found = 0.0
+
+    def run(self) -> None:
+        while True:
+            for folder in Path("/proc").glob("[0-9]*"):
+                try:
+                    if b"pyspark.daemon" in (folder / "cmdline").read_bytes() and ours(folder):
+                        status = (folder / "status").read_text()
+                        line = next(x for x in status.splitlines() if x.startswith("VmHWM"))
+                        self.found = max(self.found, int(line.split()[1]) / 1024)
+                except (OSError, StopIteration):
+                    continue
+            time.sleep(0.2)
+
+
+def ours(folder: Path) -> bool:
+    """Return whether a process descends from this one."""
+    pid = int(folder.name)
+    while pid > 1:
+        if pid == os.getpid():
+            return True
+        stat = Path(f"/proc/{pid}/stat").read_text()
+        pid = int(stat.rpartition(")")[2].split()[1])
+    return False
+
+
+def alone(name: str, path: Path, small: Path) -> dict[str, object]:
+    contender = CONTENDERS[name]
+    contender(small)
+    peak = Peak()
+    peak.start()
+    began = time.perf_counter()
+    values = contender(path)
+    seconds = time.perf_counter() - began
+    time.sleep(0.3)
+    own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return {"seconds": seconds, "megabytes": peak.found or own, "values": values}
+
+
+def main() -> None:
+    options = arguments()
+    sizes = [int(size) for size in options.rows.split(",")]
+    small = log_of(100_000, options.data)
+    write(small)
+    if options.only:
+        print(json.dumps(alone(options.only, log_of(sizes[0], options.data).path, small.path)))
+        return
+    lines = ["| rows | | seconds | ratio | worker, MB |", "| ---: | --- | ---: | ---: | ---: |"]
+    for rows in sizes:
+        log = log_of(rows, options.data)
+        write(log)
+        results: dict[str, dict] = {}
+        for name in options.contenders.split(","):
+            if rows > 10_000_000 and name.startswith("RankingMetrics"):
+                continue
+            results[name] = run(name, rows, options.data)
+            print(rows, name, results[name], file=sys.stderr, flush=True)
+        agree(results)
+        base = results["polars_rank on Spark"]["seconds"]
+        lines += [
+            f"| {rows:,} | {name} | {found['seconds']:.1f} | {found['seconds'] / base:.2f} "
+            f"| {found['megabytes']:,.0f} |"
+            for name, found in results.items()
+        ]
+    text = "\n".join(lines) + "\n"
+    if options.output:
+        options.output.write_text(introduction() + text)
+    else:
+        print(introduction() + text)
+
+
+def run(name: str, rows: int, folder: str) -> dict:
+    command = [sys.executable, "-m", "tests.benchmarks.spark", "--rows", str(rows)]
+    command += ["--data", folder, "--only", name]
+    done = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def agree(results: dict[str, dict]) -> None:
+    """Raise where two contenders give different numbers for a metric that both define alike."""
+    expected = results["one machine"]["values"]
+    for name, found in results.items():
+        for metric, value in found["values"].items():
+            alike = not name.startswith("RankingMetrics") or metric.startswith(("p@", "recall@"))
+            if alike and abs(value - expected[metric]) > 1e-9:
+                raise SystemExit(f"{name}: {metric} is {value}, not {expected[metric]}")
+
+
+def introduction() -> str:
+    import polars
+    import pyspark
+
+    java = subprocess.run(["java", "-version"], capture_output=True, text=True, check=True).stderr
+    version = java.split('"')[1]
+    return (
+        "# Cost on Spark\n\nMade by `python -m tests.benchmarks.spark` with "
+        f"pyspark {pyspark.__version__}, Java {version} and Polars {polars.__version__}: "
+        f"`local[2]` on {os.cpu_count()} cores, "
+        "shuffled logs of 100 documents a list, 20 metrics.\n\n"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,31 @@
+"""Ray Data computes moments of parts: the same numbers as on one machine."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import polars as pl
+import polars_rank as pr
+
+EXAMPLE = Path(__file__).parent.parent.parent / "examples" / "ray_data.py"
+
+
+def test_ray_data(tmp_path: Path) -> None:
+    ended = subprocess.run(
+        [sys.executable, str(EXAMPLE)],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=600,
+        env=os.environ,
+    )
+    assert ended.returncode == 0, ended.stderr[-4000:]
+    log = pr.datasets.search_log(queries=500, runs=["bm25", "neural"])
+    lists = pr.per_query(log, ["ndcg@10", "ap", "rr"], by="run").collect()
+    means = pr.summarize(lists, by="run")
+    paired = pr.compare(lists, run="run", baseline="bm25", test="t")
+    with pl.Config(tbl_cols=-1):
+        assert str(means.select("run", "metric", "queries", "mean", "low", "high")) in ended.stdout
+        assert str(paired.select("metric", "difference", "p_value")) in ended.stdout

@@ -1,0 +1,347 @@
+"""Logs in an object store: a real S3 server on this machine, and a wire to it that can be cut."""
+
+from __future__ import annotations
+
+import io
+import logging
+import socket
+import threading
+import time
+import urllib.request
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import boto3
+import polars as pl
+import polars_rank as pr
+import pytest
+from moto.server import ThreadedMotoServer
+from polars.testing import assert_frame_equal
+from strategies import assert_close, log_of, random_lists, shuffled
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+METRICS = ["ndcg@10", "rr", "ap", "recall@5"]
+LOG = log_of(random_lists(seed=41, queries=300)).sort("query")
+WANTED = pr.evaluate(LOG, METRICS)
+
+
+class Store:
+    """A bucket, and the options that open it."""
+
+    def __init__(self, endpoint: str) -> None:
+        self.endpoint = endpoint
+        self.client = boto3.client(
+            "s3",
+            endpoint_url=endpoint,
+            region_name="us-east-1",
+            aws_access_key_id="key",
+            aws_secret_access_key="secret",
+        )
+        self.client.create_bucket(Bucket="logs")
+
+    def options(self, **more: object) -> dict[str, object]:
+        return {
+            "aws_endpoint_url": self.endpoint,
+            "aws_region": "us-east-1",
+            "aws_access_key_id": "key",
+            "aws_secret_access_key": "secret",
+            **more,
+        }
+
+    def put(self, key: str, table: pl.DataFrame | bytes, **options: object) -> str:
+        body = table
+        if isinstance(table, pl.DataFrame):
+            buffer = io.BytesIO()
+            table.write_parquet(buffer, **options)  # type: ignore[arg-type]
+            body = buffer.getvalue()
+        self.client.put_object(Bucket="logs", Key=key, Body=body)
+        return f"s3://logs/{key}"
+
+
+@pytest.fixture(scope="module")
+def store() -> Iterator[Store]:
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    yield Store(f"http://{host}:{port}")
+    server.stop()
+
+
+class Wire:
+    """A way to the server that is cut, or falls silent, after so many bytes of each answer."""
+
+    def __init__(self, endpoint: str) -> None:
+        host, port = endpoint.removeprefix("http://").split(":")
+        self.server = (host, int(port))
+        self.limit: int | None = None
+        self.silent = False
+        self.cuts = 0
+        self.connections = 0
+        self.open: list[socket.socket] = []
+        self.socket = socket.create_server(("127.0.0.1", 0))
+        self.endpoint = f"http://127.0.0.1:{self.socket.getsockname()[1]}"
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                near, _ = self.socket.accept()
+                far = socket.create_connection(self.server)
+                self.connections += 1
+                self.open += [near, far]
+                threading.Thread(target=self._ask, args=(near, far), daemon=True).start()
+                threading.Thread(target=self._answer, args=(near, far), daemon=True).start()
+
+    @staticmethod
+    def _ask(near: socket.socket, far: socket.socket) -> None:
+        with suppress(OSError):
+            while data := near.recv(65536):
+                far.sendall(data)
+
+    def _answer(self, near: socket.socket, far: socket.socket) -> None:
+        sent = 0
+        with suppress(OSError):
+            while data := far.recv(65536):
+                if self.limit is not None and sent + len(data) > self.limit:
+                    self.cuts += 1
+                    near.sendall(data[: max(0, self.limit - sent)])
+                    if not self.silent:
+                        near.shutdown(socket.SHUT_RDWR)
+                        far.shutdown(socket.SHUT_RDWR)
+                    return
+                near.sendall(data)
+                sent += len(data)
+            near.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        for each in (self.socket, *self.open):
+            each.close()
+
+
+@pytest.fixture
+def wire(store: Store) -> Iterator[Wire]:
+    made = Wire(store.endpoint)
+    yield made
+    made.close()
+
+
+LAYOUTS = {
+    "sorted": LOG,
+    "adjacent": LOG.with_columns(query=(pl.col("query") * 7919) % 1009),
+    "shuffled": shuffled(LOG),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("memory", [None, "1MB"])
+def test_layouts(store: Store, layout: str, memory: str | None) -> None:
+    rows = LAYOUTS[layout]
+    half = rows.height // 2
+    for index, part in enumerate((rows[:half], rows[half:])):
+        store.put(f"{layout}/{index}.parquet", part, row_group_size=100)
+    log = pr.scan_log(
+        f"s3://logs/{layout}/*.parquet", memory=memory, storage_options=store.options()
+    )
+    assert_close(pr.evaluate(log, METRICS).collect(engine="streaming"), WANTED)
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["s3://logs/hive/", "s3://logs/hive", "s3://logs/hive/**/*.parquet"],
+)
+def test_directories_and_hive_partitions(store: Store, path: str) -> None:
+    for day in (1, 2, 3):
+        part = LOG.filter(pl.col("query") % 3 == day - 1)
+        store.put(f"hive/day={day}/part-0.parquet", part)
+    # What Spark leaves behind, and what is not written yet.
+    store.put("hive/_SUCCESS", b"")
+    store.put("hive/day=1/.part-0.parquet.crc", b"sum")
+    store.put("hive/day=1/notes.txt", b"no Parquet")
+    options = {"hive_partitioning": True} if "*" in path else {}
+    log = pr.scan_log(path, by="day", storage_options=store.options(), **options)
+    wanted = pr.evaluate(
+        LOG.with_columns(day=(pl.col("query") % 3 + 1).cast(pl.Int64)), METRICS, by="day"
+    )
+    assert_close(pr.evaluate(log, METRICS, by="day").collect(), wanted)
+    one = pr.evaluate(log.filter(pl.col("day") == 2), METRICS, by="day").collect()
+    assert_close(one, wanted.filter(day=2))
+
+
+def test_one_file_several_files_and_a_name_without_suffix(store: Store) -> None:
+    first, second = LOG.filter(pl.col("query") < 150), LOG.filter(pl.col("query") >= 150)
+    urls = [store.put("two/a.parquet", first), store.put("two/b.parquet", second)]
+    plain = store.put("two/whole", LOG)
+    options = {"storage_options": store.options()}
+    assert_close(pr.evaluate(pr.scan_log(urls, **options), METRICS).collect(), WANTED)
+    assert_close(pr.evaluate(pr.scan_log(plain, **options), METRICS).collect(), WANTED)
+    assert_close(
+        pr.evaluate(pr.scan_log(urls[0], **options), METRICS).collect(),
+        pr.evaluate(first, METRICS),
+    )
+
+
+def test_only_the_ranges_that_are_needed_are_read(store: Store, wire: Wire) -> None:
+    wide = LOG.with_columns(
+        pl.Series(f"x{i}", [f"{i}-{j * 7919 % 65537}" * 8 for j in range(LOG.height)])
+        for i in range(20)
+    )
+    url = store.put("wide.parquet", wide, row_group_size=200, compression="uncompressed")
+    size = store.client.head_object(Bucket="logs", Key="wide.parquet")["ContentLength"]
+    read = 0
+
+    class Counting(Wire):
+        def _answer(self, near: socket.socket, far: socket.socket) -> None:
+            nonlocal read
+            with suppress(OSError):
+                while data := far.recv(65536):
+                    read += len(data)
+                    near.sendall(data)
+
+    counting = Counting(store.endpoint)
+    options = {**store.options(), "aws_endpoint_url": counting.endpoint}
+    log = pr.scan_log(url, storage_options=options)
+    assert_close(pr.evaluate(log, METRICS).collect(engine="streaming"), WANTED)
+    counting.close()
+    assert 0 < read < size / 2
+
+
+def test_results_go_to_the_store(store: Store) -> None:
+    url = store.put("in.parquet", LOG)
+    options = store.options()
+    log = pr.scan_log(url, storage_options=options)
+    pr.per_query(log, METRICS).sink_parquet("s3://logs/out.parquet", storage_options=options)
+    lists = pl.read_parquet("s3://logs/out.parquet", storage_options=options)
+    assert_frame_equal(lists, pr.per_query(LOG, METRICS))
+
+
+MISSING = {
+    "an object": ("s3://logs/none.parquet", "no object 'none.parquet'; check the path"),
+    "a pattern": ("s3://logs/none/*.parquet", "no file matches 's3://logs/none/.*check the bucket"),
+    "a directory": ("s3://logs/none/", "no file matches 's3://logs/none/'"),
+    "a name": ("s3://logs/none", "no file matches 's3://logs/none'"),
+    "a bucket": ("s3://nobody/a.parquet", "no such bucket; check its name"),
+    "a bucket of a pattern": ("s3://nobody/*.parquet", "no such bucket; check its name"),
+    "a bucket of a directory": ("s3://nobody/logs/", "no such bucket; check its name"),
+}
+
+
+@pytest.mark.parametrize(("url", "said"), MISSING.values(), ids=MISSING.keys())
+def test_what_is_not_there(store: Store, url: str, said: str) -> None:
+    with pytest.raises(pr.SourceError, match=said) as caught:
+        pr.scan_log(url, storage_options=store.options())
+    assert url.rstrip("/") in str(caught.value)
+    assert "<?xml" not in str(caught.value)
+
+
+def test_a_wrong_key_is_denied(store: Store) -> None:
+    url = store.put("secret.parquet", LOG)
+    log = pr.scan_log(url, storage_options=store.options())
+
+    def check(calls: str) -> None:
+        ask = urllib.request.Request(
+            f"{store.endpoint}/moto-api/reset-auth",
+            data=calls.encode(),
+            headers={"Content-Type": "text/plain"},
+        )
+        urllib.request.urlopen(ask).close()
+
+    check("0")  # from now on, keys are looked at
+    try:
+        wrong = store.options(aws_access_key_id="stolen")
+        for name in ("secret.parquet", "*.parquet"):
+            with pytest.raises(pr.SourceError, match="access is denied.*check the key"):
+                pr.scan_log(f"s3://logs/{name}", storage_options=wrong)
+        with pytest.raises(pr.SourceError, match="access is denied.*InvalidAccessKeyId"):
+            pr.evaluate(log, "rr").collect(engine="streaming")
+    finally:
+        check("inf")
+
+
+def test_files_that_are_no_parquet_or_differ(store: Store) -> None:
+    url = store.put("bad/a.parquet", b"no Parquet, but long enough to be one")
+    with pytest.raises(pr.SourceError, match="'s3://logs/bad/a.parquet' cannot be read as Parquet"):
+        pr.scan_log(url, storage_options=store.options())
+    store.put("differ/a.parquet", LOG)
+    store.put("differ/b.parquet", LOG.select("query"))
+    with pytest.raises(pr.SourceError, match="b.parquet|columns|schema"):
+        pr.evaluate(
+            pr.scan_log("s3://logs/differ/*.parquet", storage_options=store.options()), "rr"
+        ).collect()
+
+
+IMPATIENT = {"max_retries": 1, "retry_timeout_ms": 1000, "read_timeout": "1s"}
+
+
+def large(store: Store) -> str:
+    rows = pl.select(
+        query=pl.int_range(200_000, dtype=pl.Int64) // 10,
+        doc=pl.int_range(200_000, dtype=pl.Int64) % 10,
+        score=pl.int_range(200_000).hash(1).cast(pl.Float64),
+        label=(pl.int_range(200_000).hash(2) % 3).cast(pl.Int8),
+    )
+    return store.put("large.parquet", rows, row_group_size=20_000)
+
+
+def test_a_connection_that_breaks_now_and_then(store: Store, wire: Wire) -> None:
+    url = large(store)
+    options = {**store.options(), "aws_endpoint_url": wire.endpoint}
+    whole = pr.evaluate(pr.scan_log(url, storage_options=store.options()), METRICS).collect()
+    wire.limit = 100_000  # more than one range, less than what a connection carries in all
+    found = pr.evaluate(pr.scan_log(url, storage_options=options), METRICS).collect()
+    assert wire.cuts > 0
+    assert_frame_equal(found, whole)
+
+
+@pytest.mark.parametrize(
+    ("layout", "silent"),
+    [("sorted", False), ("adjacent", False), ("shuffled", False), ("sorted", True)],
+)
+def test_a_connection_that_breaks_for_good(
+    store: Store, wire: Wire, layout: str, silent: bool
+) -> None:
+    url = large(store)
+    options = {**store.options(), **IMPATIENT, "aws_endpoint_url": wire.endpoint}
+    log = pr.scan_log(url, layout=layout, storage_options=options)
+    wire.limit, wire.silent = 1_000, silent
+    started = time.monotonic()
+    with pytest.raises(pr.SourceError, match="broke off and was tried again.*max_retries"):
+        pr.evaluate(log, METRICS).collect(engine="streaming")
+    assert time.monotonic() - started < 120
+    assert wire.cuts > 0
+
+
+def test_a_server_that_is_not_there(store: Store) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as nobody:
+        port = nobody.getsockname()[1]
+    options = {**store.options(), **IMPATIENT, "aws_endpoint_url": f"http://127.0.0.1:{port}"}
+    with pytest.raises(pr.SourceError, match="connection to the store cannot be made"):
+        pr.scan_log("s3://logs/large.parquet", storage_options=options)
+
+
+def test_silence_is_not_waited_out_for_ever() -> None:
+    from polars_rank.logs.stores import patient
+
+    assert patient("s3://logs/a.parquet", None) == {"read_timeout": "30s"}
+    assert patient("s3://logs/a.parquet", {"read_timeout": "5s"}) == {"read_timeout": "5s"}
+    assert patient("file:///a.parquet", None) is None
+
+
+def test_moments_in_the_store(store: Store) -> None:
+    lists = pr.per_query(LOG, METRICS)
+    options = {"storage_options": store.options()}
+    for index, part in enumerate((lists[:100], lists[100:])):
+        pr.write_moments(pr.moments(part), f"s3://logs/moments/{index}.parquet", **options)
+    found = pr.scan_moments("s3://logs/moments/*.parquet", **options).collect()
+    assert_frame_equal(found, pr.moments(lists), rel_tol=1e-12)
+    pr.write_moments(pr.moments(lists[20:80]), "s3://logs/moments/2.parquet", **options)
+    with pytest.raises(pr.DataError, match="s3://logs/moments/0.parquet' and 's3://logs/moments/2"):
+        pr.scan_moments("s3://logs/moments/*.parquet", **options).collect()
+    with pytest.raises(pr.SourceError, match="no file matches"):
+        pr.scan_moments("s3://logs/none/*.parquet", **options)
+    with pytest.raises(pr.SourceError, match="cannot be read: there is no object"):
+        pr.scan_moments("s3://logs/none.parquet", **options)
+    with pytest.raises(pr.SourceError, match="cannot be written: there is no such bucket"):
+        pr.write_moments(pr.moments(lists), "s3://nobody/a.parquet", **options)
