@@ -123,7 +123,7 @@ class _Order(NamedTuple):
 
 
 @dataclass(frozen=True)
-class _Lists:
+class Lists:
     """How lists are told apart: by their keys, or by the number that `scan_log` gave them."""
 
     order: list[str]  # columns of the log that stand in order
@@ -132,7 +132,7 @@ class _Lists:
     number: str | None = None  # the column of the log that says which list a row belongs to
 
     @classmethod
-    def of(cls, columns: Columns) -> _Lists:
+    def of(cls, columns: Columns) -> Lists:
         number = number_column(columns.keys)
         keys = {key: f"{OWN}key {index}" for index, key in enumerate(columns.keys)}
         if number in columns.schema:
@@ -185,7 +185,7 @@ class _Plan:
 
     def __post_init__(self) -> None:
         one_of("duplicates", self.duplicates, DUPLICATES)
-        self.lists = _Lists.of(self.columns)
+        self.lists = Lists.of(self.columns)
         #: The columns of groups, by our own names.
         self.groups = [self.lists.keys[name] for name in self.columns.by]
         #: The columns that are kept, by our own names.
@@ -472,7 +472,7 @@ def _counted(read: _Read, shared: Shared, order: _Order) -> list[tuple[str, floa
 
 
 def _ranked_rows(
-    in_order: pl.LazyFrame, order: _Order, lists: _Lists, read: _Read, shared: Shared
+    in_order: pl.LazyFrame, order: _Order, lists: Lists, read: _Read, shared: Shared
 ) -> pl.LazyFrame:
     """Return the rows of lists in rank order as the ranked table.
 
