@@ -55,6 +55,7 @@ from polars_rank.measures.pairs import *
 from polars_rank.measures.points import *
 from polars_rank.measures.relevance import *
 from polars_rank.measures.sets import *
+from polars_rank.measures.shown import *
 from polars_rank.measures.users import *
 from polars_rank.namespace import Ranking
 from polars_rank.ranking import rank

@@ -51,6 +51,9 @@ if TYPE_CHECKING:
 Metrics: TypeAlias = "str | pl.Expr | Iterable[str | pl.Expr]"
 Align: TypeAlias = Literal["common", "all"]
 
+#: Columns of the ranked table that are made of labels.
+_OF_LABELS = ("label", "ideal_rank", "relevant", "hits")
+
 
 @framed
 def per_query(
@@ -87,7 +90,8 @@ def per_query(
     query, doc, score, label
         Names of the columns; `query` may be several. Without a column "doc", or with
         `doc=None`, documents have no ids. A null score means judged but not retrieved, a null
-        label retrieved but not judged.
+        label retrieved but not judged. Where no metric reads labels, as those of clicks do not,
+        there need be no column "label".
     by
         Columns that split the table: a list is the rows that share (by..., query).
     ties
@@ -149,7 +153,7 @@ def per_query(
     │ b     ┆ null ┆ 0.0 │
     └───────┴──────┴─────┘
     """
-    request = Request(
+    request = Request.of(
         query=query,
         doc=doc,
         score=score,
@@ -157,14 +161,17 @@ def per_query(
         position=position,
         scores=scores,
         by=by,
-        conventions=named(conventions).but(
-            ties=ties, relevant=relevant, unjudged=unjudged, queries=queries, undefined=undefined
-        ),
+        ties=ties,
+        relevant=relevant,
+        unjudged=unjudged,
+        queries=queries,
+        undefined=undefined,
         duplicates=duplicates,
+        conventions=conventions,
         progress=progress,
     )
     asked = resolve(metrics)
-    log, columns = request.columns(frame)
+    log, columns = request.columns(frame, asked)
     kept = names("keep", keep)
     free(kept, columns.keys, "keep")
     check_names(asked, [*columns.keys, *kept])
@@ -218,7 +225,8 @@ def evaluate(
         scikit-learn), "one" (as in LightGBM), "skip" to leave the list out of that mean,
         "null" to make the mean null; or a mapping from metrics to these. "zero" unless the
         conventions say otherwise; but an expression of your own that is null for a list is
-        skipped, unless `undefined` is given.
+        skipped, and so is a metric of clicks where nothing was clicked, unless `undefined` is
+        given.
 
     weight
         The column of each query's weight, such as its traffic, the same in all rows of a list:
@@ -275,7 +283,7 @@ def evaluate(
         progress=progress,
     )
     asked = resolve(metrics)
-    log, columns = request.columns(frame)
+    log, columns = request.columns(frame, asked)
     for metric in asked:
         if not _is_scalar(metric):
             message = (
@@ -345,18 +353,36 @@ class Request:
             made["own"] = made["undefined"]
         return cls(conventions=named(conventions).but(**made), **options)
 
-    def columns(self, log: pl.LazyFrame) -> tuple[pl.LazyFrame, Columns]:
-        """Return the log, with a column of scores, and its columns, checked."""
-        by = self.by
+    def columns(
+        self, log: pl.LazyFrame, metrics: Sequence[pl.Expr] | None = None
+    ) -> tuple[pl.LazyFrame, Columns]:
+        """Return the log, with a column of scores, and its columns, checked.
+
+        Where no metric reads labels, such as those of clicks, there need be none.
+        """
+        by, label = self.by, self.label
+        unlabelled = label == "label" and label not in schema_of(log)
+        if metrics and unlabelled and self._can_do_without(metrics):
+            label = OWN + "label"
+            log = log.with_columns(pl.lit(None, dtype=pl.Int8).alias(label))
         if self.scores is None:
             log, score = scored(log, self.score, self.position)
         else:
             log, by = _runs(log, self.scores, names("by", by))
             score = OWN + "score"
         columns = Columns.find(
-            schema_of(log), query=self.query, doc=self.doc, score=score, label=self.label, by=by
+            schema_of(log), query=self.query, doc=self.doc, score=score, label=label, by=by
         )
         return log, columns
+
+    def _can_do_without(self, metrics: Sequence[pl.Expr]) -> bool:
+        """Return whether no metric and no convention asks for a label."""
+        agreed = [self.conventions.of(metric) for metric in metrics]
+        read = {name for metric in metrics for name in metric.meta.root_names()}
+        return read.isdisjoint(_OF_LABELS) and all(
+            each.unjudged == "nonrelevant" and each.queries in ("all", "retrieved")
+            for each in agreed
+        )
 
     def lists(
         self,

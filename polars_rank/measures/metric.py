@@ -31,6 +31,9 @@ COMMON = {
     "discount": "`log2`, `log(base)`, `jarvelin(base)`, `reciprocal`, or a function Expr -> Expr.",
     "max_grade": "The label that is worth 1; one above it counts as it.",
     "min_grade": "The label that is worth 0; one below it counts as it, one between as its share.",
+    "click": "The column that says whether a document was clicked: a condition, or a count.",
+    "dwell": "The column of seconds that the user stayed with a document; null without a click.",
+    "time": "The column of seconds from the query to the click on a document, a number.",
     "size": "How many documents the collection has; None for the rows of the list.",
 }
 
@@ -45,6 +48,7 @@ class Definition(Protocol[P]):
     perfect: float | None
     aggregate: Aggregate
     undefined: str | None
+    skipped: bool
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Metric:
         """Return the metric with these parameters."""
@@ -218,6 +222,7 @@ def metric(
     perfect: float | None = None,
     aggregate: Aggregate = "mean",
     undefined: str | None = None,
+    skipped: bool = False,
 ) -> Callable[[Callable[Concatenate[Terms, P], Value]], Definition[P]]:
     """Make a metric of a function of the terms of a list.
 
@@ -231,6 +236,8 @@ def metric(
         What `evaluate` makes of the values of all lists.
     undefined
         For which lists it is null, in words that follow "where"; None if for none.
+    skipped
+        Whether those lists are left out of the mean unless the call says otherwise.
     """
 
     def decorate(function: Callable[Concatenate[Terms, P], Value]) -> Definition[P]:
@@ -257,6 +264,7 @@ def metric(
             perfect=perfect,
             aggregate=aggregate,
             undefined=undefined,
+            skipped=skipped,
         )
         if function.__name__ in REGISTER:
             message = f"there are two metrics {function.__name__!r}; give one of them another name"
