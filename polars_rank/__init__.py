@@ -5,6 +5,7 @@ of any size. Importing the package adds the namespace `.ranking` to DataFrame an
 """
 
 from polars_rank import datasets, measures
+from polars_rank.clicks.labels import clicked, graded, graded_dwell, satisfied
 from polars_rank.conventions import (
     CATBOOST,
     IR_MEASURES,
@@ -100,6 +101,7 @@ __all__ = [
     "at_least",
     "check",
     "churn",
+    "clicked",
     "compare",
     "compare_all",
     "datasets",
@@ -109,6 +111,8 @@ __all__ = [
     "explain_difference",
     "from_arrays",
     "from_lists",
+    "graded",
+    "graded_dwell",
     "grouped_auc",
     "headroom",
     "jarvelin",
@@ -131,6 +135,7 @@ __all__ = [
     "rank_curve",
     "rbo",
     "reciprocal",
+    "satisfied",
     "scan_log",
     "scan_moments",
     "scan_qrels",

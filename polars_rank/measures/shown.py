@@ -409,10 +409,11 @@ def _holds(parameter: str, column: str) -> pl.Expr:
 
 
 def _numbers(parameter: str, column: str) -> pl.Expr:
+    """Return a column as numbers; what other tools write as NaN is null."""
     if not isinstance(column, str):
         message = f"`{parameter}` must be the name of a column; found {column!r}"
         raise ArgumentError(message)
-    return pl.col(column).cast(pl.Float64)
+    return pl.col(column).cast(pl.Float64).fill_nan(None)
 
 
 def _clicks(t: Terms, click: str, k: int | None = None) -> Value:
