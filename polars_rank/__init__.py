@@ -6,6 +6,7 @@ of any size. Importing the package adds the namespace `.ranking` to DataFrame an
 
 from polars_rank import datasets, measures
 from polars_rank.clicks.labels import clicked, graded, graded_dwell, satisfied
+from polars_rank.clicks.rates import click_through_rates, coec
 from polars_rank.conventions import (
     CATBOOST,
     IR_MEASURES,
@@ -101,7 +102,9 @@ __all__ = [
     "at_least",
     "check",
     "churn",
+    "click_through_rates",
     "clicked",
+    "coec",
     "compare",
     "compare_all",
     "datasets",

@@ -133,6 +133,7 @@ class Lists:
 
     @classmethod
     def of(cls, columns: Columns) -> Lists:
+        """Return how the lists of a log with these columns are told apart."""
         number = number_column(columns.keys)
         keys = {key: f"{OWN}key {index}" for index, key in enumerate(columns.keys)}
         if number in columns.schema:
@@ -167,7 +168,15 @@ class Lists:
         return strayed.fill_null(value=False) | (keys != own).fill_null(value=True)
 
     @property
+    def hashed(self) -> list[pl.Expr]:
+        """The hash of a row's keys as they were numbered, which `disorder` reads."""
+        if self.number is None:
+            return []
+        return [pl.col(self.number).struct.field("keys").alias(_KEYS)]
+
+    @property
     def carried(self) -> list[pl.Expr]:
+        """The keys of a list that are not those by which rows are grouped."""
         return [pl.col(name).first() for name in self.keys.values() if name not in self.group]
 
 
@@ -304,11 +313,7 @@ class _Plan:
                 *read.extras,
                 *read.document(columns),
                 fault(found),
-                *(
-                    []
-                    if lists.number is None
-                    else [pl.col(lists.number).struct.field("keys").alias(_KEYS)]
-                ),
+                *lists.hashed,
             )
             .with_columns(disordered(lists.disorder(columns.schema)))
             # Polars loses the hint on renamed keys and would gather all rows without it.
