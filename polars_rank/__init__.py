@@ -6,6 +6,7 @@ of any size. Importing the package adds the namespace `.ranking` to DataFrame an
 
 from polars_rank import datasets, measures
 from polars_rank.clicks.labels import clicked, graded, graded_dwell, satisfied
+from polars_rank.clicks.preferences import last_click, skip_above
 from polars_rank.clicks.rates import click_through_rates, coec
 from polars_rank.conventions import (
     CATBOOST,
@@ -121,6 +122,7 @@ __all__ = [
     "jarvelin",
     "join_judgments",
     "judgment_bounds",
+    "last_click",
     "linear",
     "log",
     "log2",
@@ -143,6 +145,7 @@ __all__ = [
     "scan_moments",
     "scan_qrels",
     "scan_trec_run",
+    "skip_above",
     "slices",
     "summarize",
     "tie_bands",
