@@ -5,6 +5,7 @@ of any size. Importing the package adds the namespace `.ranking` to DataFrame an
 """
 
 from polars_rank import datasets, measures
+from polars_rank.clicks.bias import position_bias
 from polars_rank.clicks.labels import clicked, graded, graded_dwell, satisfied
 from polars_rank.clicks.preferences import last_click, skip_above
 from polars_rank.clicks.rates import click_through_rates, coec
@@ -134,6 +135,7 @@ __all__ = [
     "movers",
     "overlap",
     "per_query",
+    "position_bias",
     "power",
     "pr_curve",
     "rank",
