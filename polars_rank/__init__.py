@@ -6,6 +6,7 @@ of any size. Importing the package adds the namespace `.ranking` to DataFrame an
 
 from polars_rank import datasets, measures
 from polars_rank.clicks.bias import position_bias
+from polars_rank.clicks.interleaving import balanced_interleaving, team_draft
 from polars_rank.clicks.labels import clicked, graded, graded_dwell, satisfied
 from polars_rank.clicks.preferences import last_click, skip_above
 from polars_rank.clicks.rates import click_through_rates, coec
@@ -71,6 +72,7 @@ from polars_rank.statistics.comparison import compare
 from polars_rank.statistics.documents import churn, headroom, movers
 from polars_rank.statistics.gates import GateFailed, check, write_junit, write_markdown
 from polars_rank.statistics.grouped import grouped_auc
+from polars_rank.statistics.interleaving import interleaving_result
 from polars_rank.statistics.moments import merge, moments, scan_moments, write_moments
 from polars_rank.statistics.overlap import overlap, rbo
 from polars_rank.statistics.planning import power
@@ -102,6 +104,7 @@ __all__ = [
     "SchemaError",
     "SourceError",
     "at_least",
+    "balanced_interleaving",
     "check",
     "churn",
     "click_through_rates",
@@ -120,6 +123,7 @@ __all__ = [
     "graded_dwell",
     "grouped_auc",
     "headroom",
+    "interleaving_result",
     "jarvelin",
     "join_judgments",
     "judgment_bounds",
@@ -150,6 +154,7 @@ __all__ = [
     "skip_above",
     "slices",
     "summarize",
+    "team_draft",
     "tie_bands",
     "write_junit",
     "write_markdown",
