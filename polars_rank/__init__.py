@@ -10,6 +10,8 @@ from polars_rank.clicks.interleaving import balanced_interleaving, team_draft
 from polars_rank.clicks.labels import clicked, graded, graded_dwell, satisfied
 from polars_rank.clicks.preferences import last_click, skip_above
 from polars_rank.clicks.rates import click_through_rates, coec
+from polars_rank.clicks.sweeps import propensity_sweep
+from polars_rank.clicks.weights import inverse_propensity
 from polars_rank.conventions import (
     CATBOOST,
     IR_MEASURES,
@@ -124,6 +126,7 @@ __all__ = [
     "grouped_auc",
     "headroom",
     "interleaving_result",
+    "inverse_propensity",
     "jarvelin",
     "join_judgments",
     "judgment_bounds",
@@ -142,6 +145,7 @@ __all__ = [
     "position_bias",
     "power",
     "pr_curve",
+    "propensity_sweep",
     "rank",
     "rank_curve",
     "rbo",

@@ -40,16 +40,15 @@ COUNTED = {"judged": _JUDGED, "retrieved": _FOUND, "both": _JUDGED & _FOUND}
 
 def aggregated(
     lists: pl.LazyFrame,
-    metrics: Sequence[pl.Expr],
+    totals: Sequence[pl.Expr],
     by: Sequence[str],
     conventions: Conventions,
     *,
-    weight: str | None = None,
     runs: Sequence[str] = (),
     query: Sequence[str] = (),
     strays: bool = False,
 ) -> pl.LazyFrame:
-    """Return one row per group: how many lists there are, and what they add up to.
+    """Return one row per group: how many lists there are, and what they add up to: the totals.
 
     Where not all lists count, `lists` has the columns `PRESENCE`. With `runs`, of which `query` is
     the other keys, it is said where means stand side by side that are over different queries. With
@@ -64,7 +63,7 @@ def aggregated(
             "queries_retrieved": _FOUND,
         }
         counts = [kind.sum().alias(name) for name, kind in kinds.items()]
-    values = [*counts, *(total(metric, conventions, weight) for metric in metrics)]
+    values = [*counts, *totals]
     if not (runs or strays):
         return grouped(lists, by, values)
     more: dict[str, pl.Expr] = {}

@@ -15,8 +15,10 @@ from polars_rank.aggregation import (
     aggregated,
     aligned,
     counted_as,
+    total,
 )
 from polars_rank.arguments import one_of
+from polars_rank.clicks.counterfactual import Estimates, Normalize, check_shown
 from polars_rank.columns import (
     DOC,
     OWN,
@@ -207,6 +209,8 @@ def evaluate(
     undefined: Undefined | Mapping[str, Undefined] | None = None,
     weight: str | None = None,
     align: Align | None = None,
+    normalize: Normalize | None = None,
+    max_unshown: float = 0.1,
     conventions: Conventions | str = POLARS_RANK,
     progress: bool = False,
 ) -> pl.LazyFrame:
@@ -236,6 +240,15 @@ def evaluate(
         over the queries that all of them have ("common"), or over all that any of them has
         ("all"), those that a run lacks counting as undefined. Without it, a `RankWarning` says
         where means stand side by side that are over different queries.
+    normalize
+        For labels that are weights of clicks, as `inverse_propensity` makes them: estimate what
+        the lists are worth by "ips", the weighted sums over the number of lists, or by "snips",
+        over the sum of the weights (Swaminathan & Joachims, 2015): per relevant document, less
+        varying. For metrics that are sums over documents: CG, DCG, precision, RBP, ARP, with
+        "snips" also recall.
+    max_unshown
+        With `normalize`: the share of the documents down to the deepest k that may have no label,
+        as the log never showed them; above it, a `DataError`.
 
     Returns
     -------
@@ -243,7 +256,11 @@ def evaluate(
         Like `frame`: one row per group in sorted order, with the `by` columns, `queries` (how
         many lists) and a column per metric. With `queries` other than "all" also
         `queries_judged` and `queries_retrieved`, how many there are of each. Without `by` one
-        row, also for an empty log: `queries` = 0 and null means.
+        row, also for an empty log: `queries` = 0 and null means. With `normalize`, each metric has
+        `_variance`, `_low` and `_high` columns beside it: the variance of the estimate over lists
+        and the normal interval of 95 %; and there are `mean_weight` (of a list; "snips" times it
+        is "ips"), `effective_sample_size` (how many equal weights would say as much, Kish 1965),
+        `max_weight_share` (of the greatest weight) and `unshown`.
 
     Raises
     ------
@@ -283,7 +300,10 @@ def evaluate(
         progress=progress,
     )
     asked = resolve(metrics)
-    log, columns = request.columns(frame, asked)
+    agreed = request.conventions
+    estimates = None if normalize is None else Estimates.of(asked, normalize, agreed)
+    evaluated = asked if estimates is None else estimates.of_lists
+    log, columns = request.columns(frame, evaluated)
     for metric in asked:
         if not _is_scalar(metric):
             message = (
@@ -292,8 +312,9 @@ def evaluate(
             )
             raise ArgumentError(message)
     one_of("align", align, (None, "common", "all"))
-    free(columns.by, ["queries"])
-    check_names(asked, [*columns.keys, "queries"])
+    added = ["queries", *([] if estimates is None else estimates.added)]
+    free(columns.by, added)
+    check_names(asked, [*columns.keys, *added])
     runs = [name for name in columns.by if name.lower() in RUNS]
     if align is not None and not runs:
         message = f"`align` needs a column of runs in `by`, such as 'run'; found {columns.by}"
@@ -310,23 +331,28 @@ def evaluate(
     lists = request.lists(
         log,
         columns,
-        wanted(asked, request.conventions),
+        wanted(evaluated, agreed),
         keep=keep,
         constant=weights,
         forbidden=forbidden,
         strays=bool(columns.by),
     )
     lists = aligned(lists, columns, runs, align) if runs else lists
-    return aggregated(
+    totals = (
+        [total(metric, agreed, weight) for metric in asked]
+        if estimates is None
+        else estimates.totals(weight)
+    )
+    means = aggregated(
         lists,
-        asked,
+        totals,
         columns.by,
-        request.conventions,
-        weight=weight,
+        agreed,
         runs=runs if align is None else (),
         query=[name for name in columns.keys if name not in runs],
         strays=bool(columns.by),
     )
+    return means if estimates is None else check_shown(means, columns.by, max_unshown)
 
 
 @dataclass(frozen=True, kw_only=True)
