@@ -40,6 +40,7 @@ from polars_rank.logs.judgments import join_judgments
 from polars_rank.logs.lists import from_lists
 from polars_rank.logs.parquet import scan_log
 from polars_rank.logs.trec import scan_qrels, scan_trec_run, write_qrels, write_trec_run
+from polars_rank.logs.ubi import scan_ubi
 from polars_rank.measures.agreement import *
 from polars_rank.measures.cascade import *
 from polars_rank.measures.catalogue import metrics
@@ -155,6 +156,7 @@ __all__ = [
     "scan_moments",
     "scan_qrels",
     "scan_trec_run",
+    "scan_ubi",
     "skip_above",
     "slices",
     "summarize",

@@ -256,10 +256,12 @@ def _interleaved(
     tables = [lazy(table) for table in rankers.values()]
     for name, table in zip(rankers, tables, strict=True):
         columns.check(name, schema_of(table))
-    lists = [columns.lists(table, number) for number, table in enumerate(tables)]
-    dtype = schema_of(lists[0])[_DOCS].inner
+    lists = pl.concat(
+        [columns.lists(table, number) for number, table in enumerate(tables)],
+        how="vertical_relaxed",
+    )
     made = {
-        columns.doc: pl.List(dtype),
+        columns.doc: schema_of(lists)[_DOCS],
         "team": pl.List(pl.UInt32),
         **{f"rank_{name}": pl.List(pl.UInt32) for name in rankers if ranks},
     }
@@ -269,9 +271,8 @@ def _interleaved(
         is_elementwise=True,
     )
     length = pl.col(columns.doc).list.len() + 1
-    together = (
-        pl.concat(lists, how="vertical_relaxed")
-        .group_by(columns.query)
+    plan = (
+        lists.group_by(columns.query)
         .agg(pl.col(_TEAM, _DOCS).sort_by(_TEAM))
         .sort(columns.query)
         .select(*columns.query, shown.struct.unnest())
@@ -280,10 +281,8 @@ def _interleaved(
         .with_columns(team=pl.lit(pl.Series([*rankers])).gather("team"))
         .select(*columns.query, "position", *made)
     )
-    given = [*rankers.values()]
-    return (
-        together if any(isinstance(each, pl.LazyFrame) for each in given) else collected(together)
-    )
+    waits = any(isinstance(table, pl.LazyFrame) for table in rankers.values())
+    return plan if waits else collected(plan)
 
 
 class _Columns(NamedTuple):

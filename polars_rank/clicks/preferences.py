@@ -168,7 +168,7 @@ def _preferences(log: pl.LazyFrame, columns: Columns, wins: pl.Expr, time: str) 
     losers = DOC.filter(skipped).sort_by(PLACE.filter(skipped)).alias(_OVER)
     lists, told = per_list(log, columns, rows, [*winners, losers])
     return (
-        lists.explode(DOC, _ABOVE)
+        lists.explode(OWN + "doc", _ABOVE)
         .with_columns(pl.col(_OVER).list.head(_ABOVE))
         .filter(pl.col(_OVER).list.len() > 0)
         .explode(_OVER)
