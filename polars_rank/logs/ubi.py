@@ -254,10 +254,11 @@ def _found(schema: pl.Schema, paths: Sequence[tuple[str, ...]]) -> pl.Expr:
     """Return the first field there is, of each row, as a String; null where there is none."""
     fields = []
     for column, *inner in paths:
-        dtype, field = schema.get(column), pl.col(column)
+        known: Mapping[str, Any] = schema
+        field, dtype = pl.col(column), known.get(column)
         for name in inner:
-            parts = dict(dtype) if isinstance(dtype, pl.Struct) else {}
-            dtype, field = parts.get(name), field.struct.field(name)
+            known = dict(dtype) if isinstance(dtype, pl.Struct) else {}
+            field, dtype = field.struct.field(name), known.get(name)
         if dtype is not None:
             fields.append(field.cast(pl.String))
     return pl.coalesce(fields) if fields else pl.lit(None, dtype=pl.String)
