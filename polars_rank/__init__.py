@@ -10,6 +10,7 @@ from polars_rank.clicks.interleaving import balanced_interleaving, team_draft
 from polars_rank.clicks.labels import clicked, graded, graded_dwell, satisfied
 from polars_rank.clicks.preferences import last_click, skip_above
 from polars_rank.clicks.rates import click_through_rates, coec
+from polars_rank.clicks.slates import cascade_dr, iips, rips, sips
 from polars_rank.clicks.sweeps import propensity_sweep
 from polars_rank.clicks.weights import inverse_propensity
 from polars_rank.conventions import (
@@ -108,6 +109,7 @@ __all__ = [
     "SourceError",
     "at_least",
     "balanced_interleaving",
+    "cascade_dr",
     "check",
     "churn",
     "click_through_rates",
@@ -126,6 +128,7 @@ __all__ = [
     "graded_dwell",
     "grouped_auc",
     "headroom",
+    "iips",
     "interleaving_result",
     "inverse_propensity",
     "jarvelin",
@@ -151,12 +154,14 @@ __all__ = [
     "rank_curve",
     "rbo",
     "reciprocal",
+    "rips",
     "satisfied",
     "scan_log",
     "scan_moments",
     "scan_qrels",
     "scan_trec_run",
     "scan_ubi",
+    "sips",
     "skip_above",
     "slices",
     "summarize",

@@ -39,12 +39,14 @@ def per_list(
     columns: Columns,
     rows: Mapping[str, pl.Expr],
     values: Sequence[pl.Expr],
+    forbidden: Mapping[str, pl.Expr] | None = None,
 ) -> tuple[pl.LazyFrame, Lists]:
     """Return values of each list, made of expressions over its rows, and how lists are told apart.
 
-    The lists stand in order, under our own names for their keys.
+    The lists stand in order, under our own names for their keys. Rows for which an expression in
+    `forbidden` holds are at fault; those of any log by default.
     """
-    lists, found = Lists.of(columns), rules(columns, {})
+    lists, found = Lists.of(columns), rules(columns, {}) if forbidden is None else forbidden
     named = {**lists.keys, **dict(zip(lists.order, lists.group, strict=True))}
     long = (
         lists.in_order(log)
