@@ -11,6 +11,8 @@ from math import comb
 import polars as pl
 import polars_rank as pr
 import pytest
+from benchmarks.clicks import clicked as clicked_by
+from benchmarks.clicks import five_rankers, interleaved_pairs, rankers_of
 from hypothesis import given
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
@@ -317,3 +319,28 @@ def test_errors_of_results() -> None:
         pr.interleaving_result(log, confidence=95)
     with pytest.raises(pr.ArgumentError, match="'wins', which the result adds"):
         pr.interleaving_result(log.with_columns(wins=1), by="wins")
+
+
+# -- With known truth -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_recovers_the_order_of_five_rankers(seed: int) -> None:
+    rankers = five_rankers(2000, seed)
+    for name in ("ndcg@10", "delta"):
+        assert rankers[name].is_sorted()
+    pairs = interleaved_pairs(2000, seed)
+    assert (pairs["high"] < 0).all()
+    assert (pairs["p_value"] < 0.01).all()
+
+
+@pytest.mark.parametrize("interleave", FUNCTIONS)
+def test_clicks_on_positions_alone_prefer_nobody(interleave: Callable[..., pl.DataFrame]) -> None:
+    rankers, documents = rankers_of(3000, 5)
+    alike = documents.with_columns(label=0.5)
+    lists = interleave(rankers["r1"], rankers["r5"], 10, 5)
+    ranks = {"a": "rank_a", "b": "rank_b"} if "rank_a" in lists.columns else None
+    row = pr.interleaving_result(clicked_by(lists, alike, 5), ranks=ranks).row(0, named=True)
+    # Of as many coins as lists are not tied, 3 standard deviations.
+    decided = row["wins"] + row["losses"]
+    assert abs(row["wins"] - decided / 2) < 3 * (decided / 4) ** 0.5
