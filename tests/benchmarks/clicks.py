@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import random
 import resource
@@ -105,6 +106,56 @@ def interleaved_pairs(queries: int, seed: int = 0) -> pl.DataFrame:
     return pl.concat(found)
 
 
+def propensities(log: pl.DataFrame) -> list[str]:
+    """Return the table of propensities recovered, with how many standard errors they are off."""
+    methods = ("pivot", "adjacent", "em")
+    tables = [pr.position_bias(log, method) for method in methods]
+    shares = pr.position_bias(log, "randomized").get_column("propensity")
+    lines = [
+        f"| position | true | {' | '.join(methods)} | share of clicks alone |",
+        "| ---: | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    for place, share in enumerate(shares):
+        true = 1 / (place + 1)
+        cells = []
+        for table in tables:
+            found, error = table.select("propensity", "standard_error").row(place)
+            off = f" ({(found - true) / error:+.1f})" if error else ""
+            cells.append(f"{found:.4f}{off}")
+        lines.append(f"| {place + 1} | {true:.4f} | {' | '.join(cells)} | {share:.4f} |")
+    return lines
+
+
+def estimates(log: pl.DataFrame) -> list[str]:
+    """Return the table of what a new ranker is worth: the truth, and by clicks on the old one."""
+    metrics = ["dcg@5", "dcg@10", "p@3", "rbp@10", "arp"]
+    adjacent = pr.position_bias(log, "adjacent")
+    ways = {
+        "clicks alone": pl.col("click").cast(pl.Float64),
+        "propensities known": pr.inverse_propensity(),
+        "propensities estimated": pr.inverse_propensity("click", adjacent),
+    }
+    lines = [
+        f"| | estimate | true | {' | '.join(ways)} |",
+        "| --- | --- | ---: | ---: | ---: | ---: |",
+    ]
+    for normalize in ("ips", "snips"):
+        options = {"query": "session", "score": "new", "normalize": normalize}
+        truth = pr.evaluate(log, metrics, label="relevance", **options)
+        tables = [
+            pr.evaluate(log.with_columns(label=label), metrics, **options)
+            for label in ways.values()
+        ]
+        for metric in metrics:
+            true = truth.get_column(metric).item()
+            cells = []
+            for table in tables:
+                found, variance = table.select(metric, f"{metric}_variance").row(0)
+                cells.append(f"{found:.4f} ({(found - true) / math.sqrt(variance):+.1f})")
+            lines.append(f"| {metric} | {normalize} | {true:.4f} | {' | '.join(cells)} |")
+    return lines
+
+
 # -- What it costs --------------------------------------------------------------------------------
 
 
@@ -128,6 +179,19 @@ def tasks(options: argparse.Namespace) -> dict[str, Callable[[], object]]:
         label = pr.graded_dwell({1: 0, 2: 10, 3: 30, 4: 120})
         return log().with_columns(label=label).select("query", "doc", "label").sink_parquet(out)
 
+    def biased(method: str) -> Callable[[], object]:
+        return lambda: pr.position_bias(log(), method).collect(engine="streaming")
+
+    def counterfactual(metric: str, **normalize: str) -> Callable[[], object]:
+        label = pr.inverse_propensity("click", 1 / pl.col("position"))
+        return lambda: pr.evaluate(
+            log(sessions).with_columns(label=label),
+            metric,
+            query=sessions,
+            score="new",
+            **normalize,
+        ).collect(engine="streaming")
+
     return {
         "labels: `graded_dwell`, to Parquet": labels,
         "`click_through_rates`, to Parquet": lambda: pr.click_through_rates(log()).sink_parquet(
@@ -143,6 +207,14 @@ def tasks(options: argparse.Namespace) -> dict[str, Callable[[], object]]:
             query=sessions,
             position="position",
         ).collect(engine="streaming"),
+        "`position_bias`: pivot": biased("pivot"),
+        "`position_bias`: adjacent": biased("adjacent"),
+        "`evaluate`: NDCG@10 of a new ranker, labels by inverse propensity": counterfactual(
+            "ndcg@10"
+        ),
+        "`evaluate`: the same, DCG@10 by SNIPS with its interval": counterfactual(
+            "dcg@10", normalize="snips"
+        ),
     }
 
 
@@ -174,6 +246,8 @@ def table(frame: pl.DataFrame) -> list[str]:
 
 def page(options: argparse.Namespace) -> str:
     impressions = f"{options.queries * SESSIONS * DOCS:,}"
+    cost = measured(options)  # first: a process begins with the peak of the one that started it
+    log = pr.datasets.click_log(2_000, DOCS, sessions=100, seed=1).collect()
     parts = [
         "# Clicks: what is recovered, and what it costs",
         f"Made by `python -m tests.benchmarks.clicks` with Polars {pl.__version__} on "
@@ -186,9 +260,17 @@ def page(options: argparse.Namespace) -> str:
         "\n".join(table(five_rankers(5_000))),
         "Two at a time, each beside the next better one, 5,000 lists:",
         "\n".join(table(interleaved_pairs(5_000))),
+        "## Position bias",
+        f"Of {log.height:,} impressions by a position-based model, of a ranker whose scores vary "
+        "from session to session. In brackets: by how many standard errors an estimate is off.",
+        "\n".join(propensities(log)),
+        "## A new ranker, from clicks on the old one",
+        "Of the same log: what the lists of the new ranker are worth. The errors are those of lists, "
+        "without that of estimated propensities.",
+        "\n".join(estimates(log)),
         f"## {impressions} impressions",
         "From a sorted Parquet log. CPU seconds and memory are of the whole process.",
-        "\n".join(measured(options)),
+        "\n".join(cost),
     ]
     return "\n\n".join(parts) + "\n"
 
