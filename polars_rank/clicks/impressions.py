@@ -12,7 +12,7 @@ from polars_rank.plan import Lists
 from polars_rank.validation import FAULT, disordered, fault, raise_for_faults, rules
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 
 def columns_of(
@@ -40,16 +40,18 @@ def per_list(
     rows: Mapping[str, pl.Expr],
     values: Sequence[pl.Expr],
     forbidden: Mapping[str, pl.Expr] | None = None,
+    beside: Callable[[pl.LazyFrame], pl.LazyFrame] = lambda log: log,
 ) -> tuple[pl.LazyFrame, Lists]:
     """Return values of each list, made of expressions over its rows, and how lists are told apart.
 
     The lists stand in order, under our own names for their keys. Rows for which an expression in
-    `forbidden` holds are at fault; those of any log by default.
+    `forbidden` holds are at fault; those of any log by default. `beside` may add columns to the
+    log that the expressions read, and must keep the order of its rows.
     """
     lists, found = Lists.of(columns), rules(columns, {}) if forbidden is None else forbidden
     named = {**lists.keys, **dict(zip(lists.order, lists.group, strict=True))}
     long = (
-        lists.in_order(log)
+        beside(lists.in_order(log))
         .select(
             *(pl.col(column).alias(name) for column, name in named.items()),
             *(row.alias(name) for name, row in rows.items()),

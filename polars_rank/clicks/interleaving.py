@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import partial
 from hashlib import shake_256
 from string import ascii_lowercase
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, cast, overload
 
 import polars as pl
 
@@ -18,6 +18,8 @@ from polars_rank.validation import require
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
+
+    from polars_rank.columns import Table
 
 __all__ = ["balanced_interleaving", "team_draft"]
 
@@ -31,6 +33,29 @@ _TEAM, _DOCS, _KEY = OWN + "team", OWN + "docs", OWN + "key"
 _SPARE = 64
 
 
+class _Interleave(Protocol):
+    """Make lists of those of rankers: LazyFrames give a LazyFrame, other tables a DataFrame."""
+
+    @overload
+    def __call__(
+        self, a: pl.LazyFrame, b: Any, /, k: int = 10, seed: int = 0, **columns: Any
+    ) -> pl.LazyFrame: ...
+    @overload
+    def __call__(
+        self, a: Table, b: Table, /, k: int = 10, seed: int = 0, **columns: Any
+    ) -> pl.DataFrame: ...
+    @overload
+    def __call__(
+        self, a: Any, b: Any = None, k: int = 10, seed: int = 0, **columns: Any
+    ) -> Any: ...
+
+
+def _interleave(function: Callable[..., Any]) -> _Interleave:
+    """Say what types the result has."""
+    return cast("_Interleave", function)
+
+
+@_interleave
 def team_draft(
     a: Any,
     b: Any = None,
@@ -108,6 +133,7 @@ def team_draft(
     return _interleaved(rankers, partial(_drafted, k=k), bits, columns)
 
 
+@_interleave
 def balanced_interleaving(
     a: Any,
     b: Any = None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -10,7 +11,6 @@ from polars_rank.arguments import is_number, whole_number
 from polars_rank.clicks.impressions import (
     CLICK,
     DOC,
-    PLACE,
     columns_of,
     is_click,
     per_list,
@@ -20,7 +20,7 @@ from polars_rank.columns import OWN, Names, framed, free, schema_of
 from polars_rank.errors import ArgumentError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from polars_rank.columns import Columns
 
@@ -105,7 +105,7 @@ def click_through_rates(
     columns = columns_of(schema, query, doc, click, place, by)
     pairs, keys = _pairs(frame, columns, {})
     if isinstance(weights, float):
-        pairs = _beside(pairs, frame, columns, columns.by, columns.by)
+        pairs = _beside(pairs, frame, columns, columns.by)
         alpha, beta = weights * pl.col(_RATE), weights * (1 - pl.col(_RATE))
     else:
         alpha, beta = map(pl.lit, weights)
@@ -189,7 +189,8 @@ def coec(
     [('x', 2, 1.5, 1.3333333333333333), ('y', 1, 1.5, 0.6666666666666666)]
     """
     columns = columns_of(schema_of(frame), query, doc, click, position, by)
-    pairs, keys = _pairs(frame, columns, {"expected": pl.col(_RATE).sum()}, [*columns.by, position])
+    keyed = partial(_beside, log=frame, columns=columns, keys=[*columns.by, position])
+    pairs, keys = _pairs(frame, columns, {"expected": pl.col(_RATE).sum()}, keyed)
     clicks, expected = pl.col("clicks"), pl.col("expected")
     known = pairs.with_columns(coec=pl.when(expected > 0).then(clicks / expected))
     share = pl.when(expected > 0).then(clicks / (clicks + expected))
@@ -201,58 +202,48 @@ def _pairs(
     log: pl.LazyFrame,
     columns: Columns,
     sums: Mapping[str, pl.Expr],
-    rate_of: Sequence[str] | None = None,
+    beside: Callable[[pl.LazyFrame], pl.LazyFrame] = lambda log: log,
 ) -> tuple[pl.LazyFrame, list[str]]:
-    """Return the sums of the impressions of each pair of a query and a document, and its keys.
+    """Return sums over the impressions of each pair of a query and a document, and its keys.
 
-    With `rate_of`, each impression has beside it the rate of all that share these columns with it.
+    `beside` may add the column of rates to the log.
     """
     assert columns.doc is not None  # noqa: S101  (for the type checker)
     keys = [*columns.keys, columns.doc]
     free(keys, ["impressions", "clicks", "ctr", "expected", "coec", "label"], "doc")
-    rows = {
-        OWN + "doc": pl.col(columns.doc),
-        OWN + "place": pl.col(columns.score),
-        OWN + "click": is_click(columns.label).cast(pl.UInt32),
-    }
-    shown = PLACE.is_not_null() & CLICK.is_not_null()
-    by_doc = pl.struct(DOC, PLACE, CLICK).filter(shown).sort_by(DOC.filter(shown))
-    made, lists = per_list(log, columns, rows, [by_doc.alias(_ROW)])
+    read = {OWN + "doc": pl.col(columns.doc), OWN + "click": _known_click(columns)}
+    read |= {_RATE: pl.col(_RATE)} if sums else {}
+    shown = CLICK.is_not_null()
+    by_doc = pl.struct(*read).filter(shown).sort_by(DOC.filter(shown))
+    made, lists = per_list(log, columns, read, [by_doc.alias(_ROW)], beside=beside)
     # The rows of a pair come together, so that they add up in flat memory.
     order = [*lists.group, OWN + "doc"]
-    impressions = made.filter(pl.col(_ROW).list.len() > 0).explode(_ROW).unnest(_ROW)
-    if rate_of is not None:
-        own = {**lists.keys, columns.score: OWN + "place"}
-        impressions = _beside(impressions, log, columns, rate_of, [own[name] for name in rate_of])
     pairs = (
-        impressions.set_sorted(order)
+        made.filter(pl.col(_ROW).list.len() > 0)
+        .explode(_ROW)
+        .unnest(_ROW)
+        .set_sorted(order)
         .group_by(order, maintain_order=True)
         .agg(*lists.carried, impressions=pl.len(), clicks=CLICK.sum(), **sums)
     )
     return pairs.with_columns(*renamed(lists), DOC.alias(columns.doc)), keys
 
 
+def _known_click(columns: Columns) -> pl.Expr:
+    """Return whether an impression was clicked, 1 or 0; null where it is none."""
+    shown = pl.col(columns.score).is_not_null()
+    return pl.when(shown).then(is_click(columns.label).cast(pl.UInt32))
+
+
 def _beside(
-    rows: pl.LazyFrame,
-    log: pl.LazyFrame,
-    columns: Columns,
-    keys: Sequence[str],
-    named: Sequence[str],
+    rows: pl.LazyFrame, log: pl.LazyFrame, columns: Columns, keys: Sequence[str]
 ) -> pl.LazyFrame:
     """Return rows, in their order, with the clicks per impression of all that share some keys."""
-    click = is_click(columns.label).cast(pl.Float64)
-    known = log.filter(click.is_not_null() & pl.col(columns.score).is_not_null())
-    rate = click.mean().alias(_RATE)
+    rate = _known_click(columns).mean().alias(_RATE)
     if not keys:
-        return rows.join(known.select(rate), how="cross", maintain_order="left")
-    return rows.join(
-        known.group_by(keys).agg(rate),
-        left_on=named,
-        right_on=keys,
-        how="left",
-        nulls_equal=True,
-        maintain_order="left",
-    )
+        return rows.join(log.select(rate), how="cross", maintain_order="left")
+    rates = log.group_by(keys).agg(rate)
+    return rows.join(rates, on=keys, how="left", nulls_equal=True, maintain_order="left")
 
 
 def _labelled(
