@@ -5,6 +5,14 @@ of any size. Importing the package adds the namespace `.ranking` to DataFrame an
 """
 
 from polars_rank import datasets, measures
+from polars_rank.clicks.bias import position_bias
+from polars_rank.clicks.interleaving import balanced_interleaving, team_draft
+from polars_rank.clicks.labels import clicked, graded, graded_dwell, satisfied
+from polars_rank.clicks.preferences import last_click, skip_above
+from polars_rank.clicks.rates import click_through_rates, coec
+from polars_rank.clicks.slates import cascade_dr, iips, rips, sips
+from polars_rank.clicks.sweeps import propensity_sweep
+from polars_rank.clicks.weights import inverse_propensity
 from polars_rank.conventions import (
     CATBOOST,
     IR_MEASURES,
@@ -33,6 +41,7 @@ from polars_rank.logs.judgments import join_judgments
 from polars_rank.logs.lists import from_lists
 from polars_rank.logs.parquet import scan_log
 from polars_rank.logs.trec import scan_qrels, scan_trec_run, write_qrels, write_trec_run
+from polars_rank.logs.ubi import scan_ubi
 from polars_rank.measures.agreement import *
 from polars_rank.measures.cascade import *
 from polars_rank.measures.catalogue import metrics
@@ -55,6 +64,7 @@ from polars_rank.measures.pairs import *
 from polars_rank.measures.points import *
 from polars_rank.measures.relevance import *
 from polars_rank.measures.sets import *
+from polars_rank.measures.shown import *
 from polars_rank.measures.users import *
 from polars_rank.namespace import Ranking
 from polars_rank.ranking import rank
@@ -68,6 +78,7 @@ from polars_rank.statistics.comparison import compare
 from polars_rank.statistics.documents import churn, headroom, movers
 from polars_rank.statistics.gates import GateFailed, check, write_junit, write_markdown
 from polars_rank.statistics.grouped import grouped_auc
+from polars_rank.statistics.interleaving import interleaving_result
 from polars_rank.statistics.moments import merge, moments
 from polars_rank.statistics.overlap import overlap, rbo
 from polars_rank.statistics.planning import power
@@ -100,8 +111,13 @@ __all__ = [
     "SchemaError",
     "SourceError",
     "at_least",
+    "balanced_interleaving",
+    "cascade_dr",
     "check",
     "churn",
+    "click_through_rates",
+    "clicked",
+    "coec",
     "compare",
     "compare_all",
     "datasets",
@@ -111,11 +127,17 @@ __all__ = [
     "explain_difference",
     "from_arrays",
     "from_lists",
+    "graded",
+    "graded_dwell",
     "grouped_auc",
     "headroom",
+    "iips",
+    "interleaving_result",
+    "inverse_propensity",
     "jarvelin",
     "join_judgments",
     "judgment_bounds",
+    "last_click",
     "linear",
     "log",
     "log2",
@@ -128,19 +150,27 @@ __all__ = [
     "overlap",
     "per_query",
     "plot",
+    "position_bias",
     "power",
     "pr_curve",
+    "propensity_sweep",
     "rank",
     "rank_curve",
     "rbo",
     "reciprocal",
     "report",
+    "rips",
+    "satisfied",
     "scan_log",
     "scan_moments",
     "scan_qrels",
     "scan_trec_run",
+    "scan_ubi",
+    "sips",
+    "skip_above",
     "slices",
     "summarize",
+    "team_draft",
     "tie_bands",
     "write_junit",
     "write_markdown",

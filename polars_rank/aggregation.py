@@ -10,7 +10,7 @@ import math
 import warnings
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import polars as pl
 
@@ -20,7 +20,7 @@ from polars_rank.measures.metric import Metric
 from polars_rank.measures.names import output_name
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from polars_rank.conventions import Conventions, Undefined
     from polars_rank.measures.metric import Aggregate
@@ -44,6 +44,22 @@ _JUDGED, _FOUND = map(pl.col, PRESENCE)
 COUNTED = {"judged": _JUDGED, "retrieved": _FOUND, "both": _JUDGED & _FOUND}
 
 
+class Total(Protocol):
+    """What the values of lists add up to; `parts` and `merged` have columns of the same names."""
+
+    def parts(self) -> list[pl.Expr]:
+        """Return numbers of some lists."""
+
+    def merged(self) -> list[pl.Expr]:
+        """Return the numbers of several sets of lists as those of one."""
+
+    def undefined(self, number: pl.Expr) -> list[pl.Expr]:
+        """Return the parts of so many lists that a run lacks."""
+
+    def finished(self) -> list[pl.Expr]:
+        """Return columns of the result."""
+
+
 @dataclass(frozen=True)
 class Totals:
     """What the values of lists add up to in each group: of all at once, or part by part.
@@ -55,14 +71,15 @@ class Totals:
     error.
     """
 
-    metrics: Sequence[pl.Expr]
+    totals: Sequence[Total]
     by: Sequence[str]
     conventions: Conventions
-    weight: str | None = None
     runs: Sequence[str] = ()
     query: Sequence[str] = ()
     align: str | None = None
     strays: bool = False
+    #: What makes sure that the result can be believed.
+    check: Callable[[pl.LazyFrame], pl.LazyFrame] | None = None
 
     def of(self, lists: pl.LazyFrame) -> pl.LazyFrame:
         """Return one row per group: how many lists there are, and what they add up to."""
@@ -77,7 +94,7 @@ class Totals:
             lists = lists.with_columns(first.alias(_FIRST))
         values = [
             *(value.alias(name) for name, (value, _) in {**self._counts, **self._told}.items()),
-            *(each for total in self._totals for each in total.parts()),
+            *(each for total in self.totals for each in total.parts()),
         ]
         return grouped(lists, self._keys, values)
 
@@ -85,7 +102,7 @@ class Totals:
         """Return the numbers of several sets of lists as those of one."""
         values = [
             *(getattr(pl.col(n), how)() for n, (_, how) in {**self._counts, **self._told}.items()),
-            *(each for total in self._totals for each in total.merged()),
+            *(each for total in self.totals for each in total.merged()),
         ]
         return grouped(parts, self._keys, values)
 
@@ -105,13 +122,13 @@ class Totals:
         result = parts.select(
             *self.by,
             *self._counts,
-            *(total.finished() for total in self._totals),
+            *(each for total in self.totals for each in total.finished()),
             *(flag.alias(name) for name, flag in flags.items()),
         )
-        if not flags:
-            return result
-        schema = {n: dtype for n, dtype in result.collect_schema().items() if n not in flags}
-        return result.map_batches(partial(_doubted, self.by), schema=schema, streamable=True)
+        if flags:
+            schema = {n: dtype for n, dtype in result.collect_schema().items() if n not in flags}
+            result = result.map_batches(partial(_doubted, self.by), schema=schema, streamable=True)
+        return result if self.check is None else self.check(result)
 
     @property
     def _keys(self) -> list[str]:
@@ -150,19 +167,12 @@ class Totals:
             told |= {_FIRST: (pl.col(_FIRST).sum(), "sum"), _LISTS: (pl.len(), "sum")}
         return told
 
-    @property
-    def _totals(self) -> list[_Total]:
-        return [
-            _Total.of(f"{OWN}{index} ", metric, self.conventions, self.weight)
-            for index, metric in enumerate(self.metrics)
-        ]
-
     def _lacking(self, parts: pl.LazyFrame) -> pl.LazyFrame:
         """Return the numbers of the lists that runs lack, which count as undefined."""
         every = grouped(parts, self._others, [pl.col(_FIRST).sum()])
         number = pl.col(_FIRST) - pl.col(_LISTS).fill_null(0)
         values = [number.alias("queries")]
-        values += [each for total in self._totals for each in total.undefined(number)]
+        values += [each for total in self.totals for each in total.undefined(number)]
         return (
             parts.select(self.runs)
             .unique()
@@ -223,11 +233,15 @@ def _doubted(by: Sequence[str], groups: pl.DataFrame) -> pl.DataFrame:
     return groups.drop([name for name in (STRAY, _QUERIES) if name in groups.columns])
 
 
-@dataclass(frozen=True)
-class _Total:
-    """What the values of one metric add up to, in columns that begin with a key."""
+def total(metric: pl.Expr, conventions: Conventions, weight: str | None = None) -> Total:
+    """Return what the values of a metric add up to, in a column of its name."""
+    return _Mean.of(metric, conventions, weight)
 
-    key: str
+
+@dataclass(frozen=True)
+class _Mean:
+    """What the values of one metric add up to, be it their mean or their sum."""
+
     name: str
     kind: Aggregate
     value: pl.Expr
@@ -236,7 +250,7 @@ class _Total:
     counts_as: float | Undefined
 
     @classmethod
-    def of(cls, key: str, metric: pl.Expr, conventions: Conventions, weight: str | None) -> _Total:
+    def of(cls, metric: pl.Expr, conventions: Conventions, weight: str | None) -> _Mean:
         name = output_name(metric)
         value, weights = pl.col(name), None if weight is None else pl.col(weight).cast(pl.Float64)
         if conventions.queries != "all":
@@ -247,7 +261,7 @@ class _Total:
         if isinstance(undefined, float):
             value = value.fill_null(undefined)
         kind = metric.aggregate if isinstance(metric, Metric) else "mean"
-        return cls(key, name, kind, value, weights, undefined)
+        return cls(name, kind, value, weights, undefined)
 
     def parts(self) -> list[pl.Expr]:
         value, weights = self.value, self.weights
@@ -260,30 +274,30 @@ class _Total:
         return self._columns(found, weight, value.null_count())
 
     def merged(self) -> list[pl.Expr]:
-        value, weight, nulls = (pl.col(self.key + part) for part in _PARTS)
+        value, weight, nulls = map(pl.col, self._names)
         found = value.sum() if self.kind == "sum" else weighted_mean(value, weight)
         return self._columns(found, weight.sum(), nulls.sum())
 
     def undefined(self, number: pl.Expr) -> list[pl.Expr]:
-        """Return the parts of so many lists for which there are neither values nor weights."""
         if not isinstance(self.counts_as, float) or self.weights is not None:
             return self._columns(pl.lit(None, pl.Float64), number * 0, number)
         value = pl.lit(self.counts_as)
         return self._columns(value * number if self.kind == "sum" else value, number, number * 0)
 
-    def finished(self) -> pl.Expr:
-        value, _, nulls = (pl.col(self.key + part) for part in _PARTS)
+    def finished(self) -> list[pl.Expr]:
+        value, _, nulls = map(pl.col, self._names)
         value = value.exp() if self.kind == "geometric" else value
         if self.counts_as == "null":
             value = pl.when(nulls == 0).then(value)
-        return value.alias(self.name)
+        return [value.alias(self.name)]
 
     def _columns(self, *parts: pl.Expr) -> list[pl.Expr]:
-        return [part.alias(self.key + name) for name, part in zip(_PARTS, parts, strict=True)]
+        return [part.alias(name) for name, part in zip(self._names, parts, strict=True)]
 
-
-#: Of a metric: the mean of its values, or their sum; their weight; how many are undefined.
-_PARTS = ("value", "weight", "nulls")
+    @property
+    def _names(self) -> list[str]:
+        """Of the mean of the values, or their sum; their weight; how many are undefined."""
+        return [f"{OWN}{part} {self.name}" for part in ("value", "weight", "nulls")]
 
 
 def weighted_mean(value: pl.Expr, weight: pl.Expr) -> pl.Expr:

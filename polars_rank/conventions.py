@@ -47,7 +47,8 @@ class Conventions:
         What a metric counts as in the mean where it is undefined for a list: "zero", "one",
         "skip" or "null"; or a mapping from names of metrics to these, with "*" for the rest.
     own
-        What an expression of the user's own counts as where it is null, likewise.
+        What an expression of the user's own counts as where it is null, likewise; and a metric of
+        clicks where nothing was clicked.
     queries
         Which lists are averaged: "all", those with a "judged" document, those with a
         "retrieved" one, or those with "both".
@@ -189,8 +190,7 @@ class Conventions:
         rules = self.undefined if isinstance(self.undefined, Mapping) else {"*": self.undefined}
         if not isinstance(metric, Metric):
             return rules.get(output_name(metric), self.own)
-        rest = rules.get("*", "zero")
-        found = {rules.get(leaf.function.__name__, rest) for leaf in metric.leaves}
+        found = {self._rule(leaf, rules) for leaf in metric.leaves}
         if len(found) > 1:
             message = (
                 f"{metric} is made of metrics that count as different values where they are "
@@ -198,6 +198,11 @@ class Conventions:
             )
             raise ArgumentError(message)
         return found.pop()
+
+    def _rule(self, metric: Metric, rules: Mapping[str, Undefined]) -> Undefined:
+        skipped = metric.definition is not None and metric.definition.skipped
+        rest = self.own if skipped else rules.get("*", "zero")
+        return rules.get(metric.function.__name__, rest)
 
 
 def _known(name: str) -> str:

@@ -12,6 +12,7 @@ import polars as pl
 from polars import col
 from polars.io.plugins import register_io_source
 
+from polars_rank.arguments import is_number
 from polars_rank.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -27,6 +28,18 @@ _SCHEMA = {
     "position": pl.Int32,
     "click": pl.Boolean,
     "dwell": pl.Float64,
+}
+_CLICK_SCHEMA = {
+    "query": pl.Int64,
+    "session": pl.Int64,
+    "doc": pl.Int64,
+    "position": pl.Int32,
+    "click": pl.Boolean,
+    "dwell": pl.Float64,
+    "score": pl.Float64,
+    "new": pl.Float64,
+    "relevance": pl.Float64,
+    "propensity": pl.Float64,
 }
 _BATCH_ROWS = 250_000  # little memory, yet enough rows to keep Polars busy
 
@@ -122,6 +135,146 @@ def search_log(
                     return
 
     return register_io_source(batches, schema=schema, is_pure=True, explain_name="search_log")
+
+
+def click_log(
+    queries: int = 1_000,
+    docs_per_query: int = 10,
+    *,
+    sessions: int = 20,
+    shown: int = 10,
+    propensities: Sequence[float] | None = None,
+    seed: int = 0,
+) -> pl.LazyFrame:
+    r"""Generate what users did with lists, by a position-based click model with known truth.
+
+    $$P(click) = propensity_{position} \cdot relevance_{query, doc}$$
+
+    Every query is asked in several sessions, by a ranker whose scores vary from one to the next,
+    so that a document is seen at several positions. Beside it stand the scores of a new ranker,
+    better and always the same. The same arguments give the same rows, made in batches as they
+    are read.
+
+    Parameters
+    ----------
+    queries
+        Number of queries, 0 or more.
+    docs_per_query
+        Documents of a query, the same in all of its sessions.
+    sessions
+        How often each query is asked.
+    shown
+        Positions that are shown; documents ranked below them are in the log, but nobody saw
+        them.
+    propensities
+        How likely a user looks at each position, from the top, above 0 and at most 1; by default
+        1 / position.
+    seed
+        Any whole number; another seed gives another log.
+
+    Returns
+    -------
+    LazyFrame
+        Sorted by query and session; one row per session and document, with the columns
+
+        - ``query``, ``session``, ``doc``: the ids; a session belongs to one query;
+        - ``position``: the place where the document was shown, 1 = top; null = not shown;
+        - ``click``; null = not shown;
+        - ``dwell``: seconds spent on the document; null = not clicked;
+        - ``score``: by which it was ranked;
+        - ``new``: the new ranker's;
+        - ``relevance``: the true probability of a click on the document by who looks at it;
+        - ``propensity``: the true probability that somebody looks; null = not shown.
+
+    Raises
+    ------
+    ArgumentError
+        If a number is out of range.
+
+    References
+    ----------
+    Chuklin, Markov & de Rijke, Click Models for Web Search, 2015: the position-based model.
+
+    Examples
+    --------
+    >>> log = pr.datasets.click_log(50, sessions=4, seed=7)
+    >>> log.select("session").unique().collect().height
+    200
+    """
+    _check_whole("queries", queries, least=0)
+    for name, value in (("docs_per_query", docs_per_query), ("sessions", sessions)):
+        _check_whole(name, value, least=1)
+    _check_whole("shown", shown, least=1)
+    _check_whole("seed", seed)
+    looked = [1 / (place + 1) for place in range(shown)] if propensities is None else propensities
+    if len(looked) < shown or not all(is_number(each) and 0 < each <= 1 for each in looked):
+        msg = f"`propensities` must be {shown} numbers above 0, at most 1; found {propensities!r}"
+        raise ArgumentError(msg)
+    rows = sessions * docs_per_query
+
+    def batches(
+        columns: list[str] | None,
+        predicate: pl.Expr | None,
+        n_rows: int | None,
+        _batch_size: int | None,
+    ) -> Iterator[pl.DataFrame]:
+        left = n_rows if n_rows is not None else queries * rows
+        step = max(1, min(left, _BATCH_ROWS) // rows)
+        for start in range(0, queries, step):
+            stop = min(start + step, queries)
+            log = _clicks(start, stop, docs_per_query, sessions, list(looked[:shown]), seed)
+            batch = log.cast(pl.Schema(_CLICK_SCHEMA)).select(columns or list(_CLICK_SCHEMA))
+            made = batch.head(left).collect()
+            yield made if predicate is None else made.filter(predicate)
+            left -= made.height
+            if left == 0:
+                return
+
+    schema = pl.Schema(_CLICK_SCHEMA)
+    return register_io_source(batches, schema=schema, is_pure=True, explain_name="click_log")
+
+
+def _clicks(
+    start: int, stop: int, docs: int, sessions: int, propensities: list[float], seed: int
+) -> pl.LazyFrame:
+    """Return the sessions of each query from `start` to before `stop`."""
+    query, doc, seen = col("_query"), col("_doc"), col("_seen")  # random bits of each
+    u_relevance, u_tie, _ = _uniforms(doc)
+    u_click, u_dwell, u_score = _uniforms(seen)
+    place = pl.lit(pl.Series(propensities, dtype=pl.Float64))
+    documents = (
+        pl.LazyFrame()
+        .select(query=pl.int_range(start, stop, dtype=pl.UInt64))
+        .with_columns(_query=_hash(_hash(_uint64(seed), "clicks"), col("query")))
+        .with_columns(
+            session=pl.int_ranges(
+                col("query") * sessions, col("query") * sessions + sessions, dtype=pl.UInt64
+            ),
+            _first=_hash(query, "first") % _CATALOGUES[0],
+            _stride=_hash(query, "stride") % (_CATALOGUES[0] - 1) + 1,
+        )
+        .explode("session")
+        .with_columns(_index=pl.int_ranges(0, pl.lit(docs), dtype=pl.UInt64))
+        .explode("_index")
+        .with_columns(_doc=_hash(query, col("_index")))
+        .with_columns(_seen=_hash(doc, col("session")), relevance=0.05 + 0.85 * u_relevance**2)
+    )
+    ranked = documents.with_columns(
+        doc=(col("_first") + col("_index") * col("_stride")) % _CATALOGUES[0],
+        score=0.5 * col("relevance") + u_score,
+        new=col("relevance") + 0.3 * u_tie,
+    ).with_columns(_rank=col("score").rank("ordinal", descending=True).over("session"))
+    return (
+        ranked.with_columns(position=pl.when(col("_rank") <= len(propensities)).then("_rank"))
+        .with_columns(propensity=place.gather(col("position") - 1))
+        .with_columns(click=u_click < col("propensity") * col("relevance"))
+        .with_columns(
+            dwell=pl.when("click").then(
+                (8 * (1 + 4 * col("relevance")) * u_dwell / (1.02 - u_dwell)).clip(0.5, 1800)
+            )
+        )
+        .select(_CLICK_SCHEMA.keys())
+    )
 
 
 def _log(start: int, stop: int, low: int, high: int, order: int, seed: int) -> pl.LazyFrame:

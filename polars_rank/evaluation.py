@@ -14,8 +14,10 @@ from polars_rank.aggregation import (
     UNKNOWN,
     Totals,
     counted_as,
+    total,
 )
 from polars_rank.arguments import one_of
+from polars_rank.clicks.counterfactual import MAX_UNSHOWN, Estimates, Normalize
 from polars_rank.columns import (
     DOC,
     OWN,
@@ -49,6 +51,9 @@ if TYPE_CHECKING:
 
 Metrics: TypeAlias = "str | pl.Expr | Iterable[str | pl.Expr]"
 Align: TypeAlias = Literal["common", "all"]
+
+#: Columns of the ranked table that are made of labels.
+_OF_LABELS = ("label", "ideal_rank", "relevant", "hits")
 
 
 @framed
@@ -86,7 +91,8 @@ def per_query(
     query, doc, score, label
         Names of the columns; `query` may be several. Without a column "doc", or with
         `doc=None`, documents have no ids. A null score means judged but not retrieved, a null
-        label retrieved but not judged.
+        label retrieved but not judged. Where no metric reads labels, as those of clicks do not,
+        there need be no column "label".
     by
         Columns that split the table: a list is the rows that share (by..., query).
     ties
@@ -148,7 +154,7 @@ def per_query(
     │ b     ┆ null ┆ 0.0 │
     └───────┴──────┴─────┘
     """
-    request = Request(
+    request = Request.of(
         query=query,
         doc=doc,
         score=score,
@@ -156,14 +162,17 @@ def per_query(
         position=position,
         scores=scores,
         by=by,
-        conventions=named(conventions).but(
-            ties=ties, relevant=relevant, unjudged=unjudged, queries=queries, undefined=undefined
-        ),
+        ties=ties,
+        relevant=relevant,
+        unjudged=unjudged,
+        queries=queries,
+        undefined=undefined,
         duplicates=duplicates,
+        conventions=conventions,
         progress=progress,
     )
     asked = resolve(metrics)
-    log, columns = request.columns(frame)
+    log, columns = request.columns(frame, asked)
     kept = names("keep", keep)
     free(kept, columns.keys, "keep")
     check_names(asked, [*columns.keys, *kept])
@@ -199,6 +208,8 @@ def evaluate(
     undefined: Undefined | Mapping[str, Undefined] | None = None,
     weight: str | None = None,
     align: Align | None = None,
+    normalize: Normalize | None = None,
+    max_unshown: float = MAX_UNSHOWN,
     conventions: Conventions | str = POLARS_RANK,
     progress: bool = False,
 ) -> pl.LazyFrame:
@@ -217,7 +228,8 @@ def evaluate(
         scikit-learn), "one" (as in LightGBM), "skip" to leave the list out of that mean,
         "null" to make the mean null; or a mapping from metrics to these. "zero" unless the
         conventions say otherwise; but an expression of your own that is null for a list is
-        skipped, unless `undefined` is given.
+        skipped, and so is a metric of clicks where nothing was clicked, unless `undefined` is
+        given.
 
     weight
         The column of each query's weight, such as its traffic, the same in all rows of a list:
@@ -227,6 +239,15 @@ def evaluate(
         over the queries that all of them have ("common"), or over all that any of them has
         ("all"), those that a run lacks counting as undefined. Without it, a `RankWarning` says
         where means stand side by side that are over different queries.
+    normalize
+        For labels that are weights of clicks, as `inverse_propensity` makes them: estimate what
+        the lists are worth by "ips", the weighted sums over the number of lists, or by "snips",
+        over the sum of the weights (Swaminathan & Joachims, 2015): per relevant document, less
+        varying. For metrics that are sums over documents: CG, DCG, precision, RBP, ARP, with
+        "snips" also recall.
+    max_unshown
+        With `normalize`: the share of the documents down to the deepest k that may have no label,
+        as the log never showed them; above it, a `DataError`.
 
     Returns
     -------
@@ -234,7 +255,11 @@ def evaluate(
         Like `frame`: one row per group in sorted order, with the `by` columns, `queries` (how
         many lists) and a column per metric. With `queries` other than "all" also
         `queries_judged` and `queries_retrieved`, how many there are of each. Without `by` one
-        row, also for an empty log: `queries` = 0 and null means.
+        row, also for an empty log: `queries` = 0 and null means. With `normalize`, each metric has
+        `_variance`, `_low` and `_high` columns beside it: the variance of the estimate over lists
+        and the normal interval of 95 %; and there are `mean_weight` (of a list; "snips" times it
+        is "ips"), `effective_sample_size` (how many equal weights would say as much, Kish 1965),
+        `max_weight_share` (of the greatest weight) and `unshown`.
 
     Raises
     ------
@@ -274,6 +299,8 @@ def evaluate(
         undefined=undefined,
         weight=weight,
         align=align,
+        normalize=normalize,
+        max_unshown=max_unshown,
         conventions=conventions,
         progress=progress,
     )
@@ -286,12 +313,17 @@ def planned(
     *,
     weight: str | None = None,
     align: Align | None = None,
+    normalize: Normalize | None = None,
+    max_unshown: float = MAX_UNSHOWN,
     **options: Any,
 ) -> tuple[pl.LazyFrame, Totals]:
     """Return the lists of an evaluation, and what they are to add up to."""
     request = Request.of(**options)
     asked = resolve(metrics)
-    log, columns = request.columns(frame)
+    agreed = request.conventions
+    estimates = None if normalize is None else Estimates.of(asked, normalize, agreed)
+    evaluated = asked if estimates is None else estimates.of_lists
+    log, columns = request.columns(frame, evaluated)
     for metric in asked:
         if not _is_scalar(metric):
             message = (
@@ -300,8 +332,9 @@ def planned(
             )
             raise ArgumentError(message)
     one_of("align", align, (None, "common", "all"))
-    free(columns.by, ["queries"])
-    check_names(asked, [*columns.keys, "queries"])
+    added = ["queries", *([] if estimates is None else estimates.added)]
+    free(columns.by, added)
+    check_names(asked, [*columns.keys, *added])
     runs = [name for name in columns.by if name.lower() in RUNS]
     if align is not None and not runs:
         message = f"`align` needs a column of runs in `by`, such as 'run'; found {columns.by}"
@@ -318,15 +351,20 @@ def planned(
     lists = request.lists(
         log,
         columns,
-        wanted(asked, request.conventions),
+        wanted(evaluated, agreed),
         keep=columns.keys if runs else columns.by,
         constant=weights,
         forbidden=forbidden,
         strays=strays,
     )
     query = [name for name in columns.keys if name not in runs]
-    agreed = request.conventions
-    return lists, Totals(asked, columns.by, agreed, weight, runs, query, align, strays)
+    totals = (
+        [total(metric, agreed, weight) for metric in asked]
+        if estimates is None
+        else estimates.totals(weight)
+    )
+    check = None if estimates is None else estimates.check(columns.by, max_unshown)
+    return lists, Totals(totals, columns.by, agreed, runs, query, align, strays, check)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -353,18 +391,36 @@ class Request:
             made["own"] = made["undefined"]
         return cls(conventions=named(conventions).but(**made), **options)
 
-    def columns(self, log: pl.LazyFrame) -> tuple[pl.LazyFrame, Columns]:
-        """Return the log, with a column of scores, and its columns, checked."""
-        by = self.by
+    def columns(
+        self, log: pl.LazyFrame, metrics: Sequence[pl.Expr] | None = None
+    ) -> tuple[pl.LazyFrame, Columns]:
+        """Return the log, with a column of scores, and its columns, checked.
+
+        Where no metric reads labels, such as those of clicks, there need be none.
+        """
+        by, label = self.by, self.label
+        unlabelled = label == "label" and label not in schema_of(log)
+        if metrics and unlabelled and self._can_do_without(metrics):
+            label = OWN + "label"
+            log = log.with_columns(pl.lit(None, dtype=pl.Int8).alias(label))
         if self.scores is None:
             log, score = scored(log, self.score, self.position)
         else:
             log, by = _runs(log, self.scores, names("by", by))
             score = OWN + "score"
         columns = Columns.find(
-            schema_of(log), query=self.query, doc=self.doc, score=score, label=self.label, by=by
+            schema_of(log), query=self.query, doc=self.doc, score=score, label=label, by=by
         )
         return log, columns
+
+    def _can_do_without(self, metrics: Sequence[pl.Expr]) -> bool:
+        """Return whether no metric and no convention asks for a label."""
+        agreed = [self.conventions.of(metric) for metric in metrics]
+        read = {name for metric in metrics for name in metric.meta.root_names()}
+        return read.isdisjoint(_OF_LABELS) and all(
+            each.unjudged == "nonrelevant" and each.queries in ("all", "retrieved")
+            for each in agreed
+        )
 
     def lists(
         self,
@@ -379,7 +435,7 @@ class Request:
     ) -> pl.LazyFrame:
         """Return a row for each list; with `PRESENCE` where not all of them count.
 
-        With `strays`, also with what `aggregated` needs to find groups that nobody knows.
+        With `strays`, also with what `Totals` needs to find groups that nobody knows.
         """
         return per_list(
             log,

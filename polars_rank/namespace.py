@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar,
 
 import polars as pl
 
+from polars_rank.clicks.preferences import last_click, skip_above
+from polars_rank.clicks.rates import click_through_rates, coec
 from polars_rank.errors import hint
 from polars_rank.evaluation import evaluate, per_query
 from polars_rank.measures.metric import REGISTER
@@ -19,6 +21,7 @@ from polars_rank.statistics.comparison import compare
 from polars_rank.statistics.documents import churn, headroom, movers
 from polars_rank.statistics.gates import check
 from polars_rank.statistics.grouped import grouped_auc
+from polars_rank.statistics.interleaving import interleaving_result
 from polars_rank.statistics.moments import moments
 from polars_rank.statistics.planning import power
 from polars_rank.statistics.slicing import slices
@@ -56,6 +59,11 @@ class Ranking(Generic[Frame]):
         self._frame: Frame = frame
 
     rank = _method(rank)
+    click_through_rates = _method(click_through_rates)
+    coec = _method(coec)
+    interleaving_result = _method(interleaving_result)
+    last_click = _method(last_click)
+    skip_above = _method(skip_above)
     per_query = _method(per_query)
     evaluate = _method(evaluate)
     tie_bands = _method(tie_bands)

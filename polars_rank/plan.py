@@ -122,7 +122,7 @@ class _Order(NamedTuple):
 
 
 @dataclass(frozen=True)
-class _Lists:
+class Lists:
     """How lists are told apart: by their keys, or by the number that `scan_log` gave them."""
 
     order: list[str]  # columns of the log that stand in order
@@ -131,7 +131,8 @@ class _Lists:
     number: str | None = None  # the column of the log that says which list a row belongs to
 
     @classmethod
-    def of(cls, columns: Columns) -> _Lists:
+    def of(cls, columns: Columns) -> Lists:
+        """Return how the lists of a log with these columns are told apart."""
         number = number_column(columns.keys)
         keys = {key: f"{OWN}key {index}" for index, key in enumerate(columns.keys)}
         if number in columns.schema:
@@ -166,7 +167,15 @@ class _Lists:
         return strayed.fill_null(value=False) | (keys != own).fill_null(value=True)
 
     @property
+    def hashed(self) -> list[pl.Expr]:
+        """The hash of a row's keys as they were numbered, which `disorder` reads."""
+        if self.number is None:
+            return []
+        return [pl.col(self.number).struct.field("keys").alias(_KEYS)]
+
+    @property
     def carried(self) -> list[pl.Expr]:
+        """The keys of a list that are not those by which rows are grouped."""
         return [pl.col(name).first() for name in self.keys.values() if name not in self.group]
 
 
@@ -184,7 +193,7 @@ class _Plan:
 
     def __post_init__(self) -> None:
         one_of("duplicates", self.duplicates, DUPLICATES)
-        self.lists = _Lists.of(self.columns)
+        self.lists = Lists.of(self.columns)
         #: The columns of groups, by our own names.
         self.groups = [self.lists.keys[name] for name in self.columns.by]
         #: The columns that are kept, by our own names.
@@ -303,11 +312,7 @@ class _Plan:
                 *read.extras,
                 *read.document(columns),
                 fault(found),
-                *(
-                    []
-                    if lists.number is None
-                    else [pl.col(lists.number).struct.field("keys").alias(_KEYS)]
-                ),
+                *lists.hashed,
             )
             .with_columns(disordered(lists.disorder(columns.schema)))
             # Polars loses the hint on renamed keys and would gather all rows without it.
@@ -471,7 +476,7 @@ def _counted(read: _Read, shared: Shared, order: _Order) -> list[tuple[str, floa
 
 
 def _ranked_rows(
-    in_order: pl.LazyFrame, order: _Order, lists: _Lists, read: _Read, shared: Shared
+    in_order: pl.LazyFrame, order: _Order, lists: Lists, read: _Read, shared: Shared
 ) -> pl.LazyFrame:
     """Return the rows of lists in rank order as the ranked table.
 

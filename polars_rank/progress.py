@@ -61,16 +61,12 @@ def watch(log: pl.LazyFrame, total: int | None = None) -> pl.LazyFrame:
 
 def watcher(total: int | None = None) -> Callable[[pl.LazyFrame], pl.LazyFrame]:
     """Return a `watch` with one bar for all that it is given, as for the parts of a log."""
-    try:
-        import rich.progress  # noqa: F401, PLC0415  (an extra)
-    except ImportError as error:
-        raise missing_extra(extra="cli", cause=error) from error
-    if sys.stderr is None or not sys.stderr.isatty():
+    add = counter(total)
+    if add is None:
         return lambda log: log
-    bar = _Bar(total)
 
     def count(rows: pl.DataFrame) -> pl.DataFrame:
-        bar.add(rows.height)
+        add(rows.height)
         return rows
 
     return lambda log: log.map_batches(
@@ -81,6 +77,17 @@ def watcher(total: int | None = None) -> Callable[[pl.LazyFrame], pl.LazyFrame]:
         validate_output_schema=False,
         streamable=True,
     )
+
+
+def counter(total: int | None = None) -> Callable[[int], None] | None:
+    """Return what draws a bar of the rows that it is told of; None where there is no terminal."""
+    try:
+        import rich.progress  # noqa: F401, PLC0415  (an extra)
+    except ImportError as error:
+        raise missing_extra(extra="cli", cause=error) from error
+    if sys.stderr is None or not sys.stderr.isatty():
+        return None
+    return _Bar(total).add
 
 
 def close() -> None:

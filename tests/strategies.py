@@ -29,15 +29,27 @@ Lists = Mapping[int, list[Doc]]
 SCORES = (None, -1.0, 0.0, 0.25, 0.5, 0.5, 2.0)
 LABELS = (None, 0, 0, 1, 1, 2, 3, 4)
 SCHEMA = {"query": pl.Int64, "doc": pl.Int64, "score": pl.Float64, "label": pl.Int64}
+#: Columns that metrics of clicks read, made of the label.
+DID = {
+    "click": oracles.clicked,
+    "dwell": oracles.dwell,
+    "time": oracles.clicked_at,
+    "good": oracles.is_good,
+}
+DID_SCHEMA = {"click": pl.Boolean, "dwell": pl.Float64, "time": pl.Float64, "good": pl.Boolean}
 
 #: What to call a metric with that cannot do without an argument.
 NEEDED = {"k": 4, "max_grade": 4, "recall": 0.5, "T": 1.0, "p": 0.7}
 
 
 def log_of(lists: Lists, label: type[pl.DataType] = pl.Int64) -> pl.DataFrame:
-    """Return the long table of some lists."""
-    rows = [(query, *doc) for query, docs in lists.items() for doc in docs]
-    return pl.DataFrame(rows, {**SCHEMA, "label": label}, orient="row")
+    """Return the long table of some lists, with what users did with them."""
+    rows = [
+        (query, *doc, *(did(doc) for did in DID.values()))
+        for query, docs in lists.items()
+        for doc in docs
+    ]
+    return pl.DataFrame(rows, {**SCHEMA, "label": label, **DID_SCHEMA}, orient="row")
 
 
 def logs(scores: tuple = SCORES, labels: tuple = LABELS) -> st.SearchStrategy[Lists]:

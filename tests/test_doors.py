@@ -404,6 +404,10 @@ def test_every_metric_of_a_list_of_a_million() -> None:
         query=pl.lit(1),
         score=pl.int_range(length, 0, -1).cast(pl.Float64),
         label=(pl.int_range(length) < length // 4).cast(pl.Int8),
+        click=pl.int_range(length) % 3 == 0,
+        dwell=40.0,
+        time=pl.int_range(length),
+        good=False,
     )
     values = pr.per_query(log, every_metric())
     for metric in every_metric():

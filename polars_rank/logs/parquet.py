@@ -220,7 +220,9 @@ def _as_it_is(source: Source, keys: list[str], watched: Watched) -> pl.LazyFrame
         for rows in first(batches, n_rows):
             yield rows.select(columns)
 
-    return register_io_source(read, schema=source.schema, explain_name=f"LOG {source}").set_sorted(keys)
+    return register_io_source(read, schema=source.schema, explain_name=f"LOG {source}").set_sorted(
+        keys
+    )
 
 
 def _numbered(

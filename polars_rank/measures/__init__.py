@@ -10,6 +10,7 @@ from polars_rank.measures import (
     points,
     relevance,
     sets,
+    shown,
     users,
 )
 from polars_rank.measures.agreement import *
@@ -22,6 +23,7 @@ from polars_rank.measures.pairs import *
 from polars_rank.measures.points import *
 from polars_rank.measures.relevance import *
 from polars_rank.measures.sets import *
+from polars_rank.measures.shown import *
 from polars_rank.measures.users import *
 
 __all__ = ["Metric"]
@@ -34,4 +36,5 @@ __all__ += pairs.__all__
 __all__ += points.__all__
 __all__ += relevance.__all__
 __all__ += sets.__all__
+__all__ += shown.__all__
 __all__ += users.__all__

@@ -40,6 +40,7 @@ class Definition(Protocol[P]):
     perfect: float | None
     aggregate: Aggregate
     undefined: str | None
+    skipped: bool
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Metric:
         """Return the metric with these parameters."""
@@ -214,6 +215,7 @@ def metric(
     perfect: float | None = None,
     aggregate: Aggregate = "mean",
     undefined: str | None = None,
+    skipped: bool = False,
 ) -> Callable[[Callable[Concatenate[Terms, P], Value]], Definition[P]]:
     """Make a metric of a function of the terms of a list.
 
@@ -227,6 +229,8 @@ def metric(
         What `evaluate` makes of the values of all lists.
     undefined
         For which lists it is null, in words that follow "where"; None if for none.
+    skipped
+        Whether those lists are left out of the mean unless the call says otherwise.
     """
 
     def decorate(function: Callable[Concatenate[Terms, P], Value]) -> Definition[P]:
@@ -253,6 +257,7 @@ def metric(
             perfect=perfect,
             aggregate=aggregate,
             undefined=undefined,
+            skipped=skipped,
         )
         if function.__name__ in REGISTER:
             message = f"there are two metrics {function.__name__!r}; give one of them another name"

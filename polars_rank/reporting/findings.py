@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from polars_rank.aggregation import ratio
-from polars_rank.columns import DOC, OWN, Names, framed
+from polars_rank.columns import DOC, OWN, Names, framed, number_column
 from polars_rank.evaluation import Request
-from polars_rank.logs.parquet import number_column
 from polars_rank.ranking import is_relevant
 
 if TYPE_CHECKING:

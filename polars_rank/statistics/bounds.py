@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from polars_rank.aggregation import Totals, ratio
+from polars_rank.aggregation import Totals, ratio, total
 from polars_rank.arguments import number
 from polars_rank.columns import OWN, Names, framed, free
 from polars_rank.errors import ArgumentError
@@ -117,7 +117,8 @@ def tie_bands(
     log, columns = request.columns(frame)
     every = [each for several in metrics_of.values() for each in several]
     lists = request.lists(log, columns, [*every, *shares])
-    wide = Totals([each.metric for each in [*every, *shares]], columns.by, agreed).of(lists)
+    totals = [total(each.metric, agreed) for each in [*every, *shares]]
+    wide = Totals(totals, columns.by, agreed).of(lists)
     known = {output_name(each.metric) for each in metrics_of["expected"]}
     rows = {
         output_name(metric): {
@@ -228,7 +229,7 @@ def judgment_bounds(
         pl.max_horizontal(f"lower {index}", f"upper {index}").alias(f"upper {index}")
         for index in range(len(asked))
     )
-    wide = Totals(values, columns.by, agreed).of(both)
+    wide = Totals([total(value, agreed) for value in values], columns.by, agreed).of(both)
     rows = {
         output_name(metric): {
             name: pl.col(f"{name} {index}") for name in ("lower", "upper", "judged")

@@ -1,0 +1,437 @@
+"""Metrics of what users did with the list that they were shown.
+
+They read a column of clicks, not the label, so that both can be asked of one log. None of them
+says by itself which ranking is better: of eight such metrics, several of them here, Radlinski,
+Kurup & Joachims (How does clickthrough data reflect retrieval quality?, 2008) found none that
+followed the known quality of rankings reliably, where interleaving did (`pr.team_draft`).
+"""
+
+from __future__ import annotations
+
+import polars as pl
+
+from polars_rank.arguments import number
+from polars_rank.errors import ArgumentError
+from polars_rank.measures.gain import reciprocal
+from polars_rank.measures.metric import metric
+from polars_rank.measures.terms import RANK, Term, Terms, Value, ratio, where
+
+__all__ = [
+    "abandonment",
+    "clicks",
+    "ctr",
+    "good_abandonment",
+    "max_rr",
+    "mean_rr",
+    "min_rr",
+    "pskip",
+    "satisfied_rate",
+    "successful_sessions",
+    "time_to_first_click",
+    "time_to_last_click",
+]
+
+_NO_CLICK = "nothing was clicked"
+
+
+@metric(undefined="nothing was shown")
+def ctr(t: Terms, k: int | None = None, *, click: str = "click") -> Value:
+    r"""Click-through rate: the share of the first k documents shown that were clicked.
+
+    $$\mathrm{CTR@k} = \frac{clicks}{\min(k, n)}$$
+
+    with n the documents that were shown.
+
+    Returns
+    -------
+    Metric
+        One Float64 in [0, 1] per list; null where nothing was shown. A null click is none.
+
+    Notes
+    -----
+    It rewards whatever stood on top, and clicks of eight absolute metrics together did not follow
+    the quality of rankings reliably: prefer interleaving, `pr.team_draft`, to compare rankings.
+
+    References
+    ----------
+    Radlinski, Kurup & Joachims, How does clickthrough data reflect retrieval quality?, 2008.
+
+    Examples
+    --------
+    >>> log = pl.DataFrame({"query": 1, "position": [1, 2, 3, 4], "click": [0, 1, 0, 1]})
+    >>> log.ranking.ctr(2, position="position"), log.ranking.ctr(position="position")
+    (0.5, 0.5)
+    """
+    return ratio(_clicks(t, click, k), t.retrieved(k))
+
+
+@metric(high=None)
+def clicks(t: Terms, k: int | None = None, *, click: str = "click") -> Value:
+    r"""Clicks: how many of the first k documents were clicked.
+
+    Returns
+    -------
+    Metric
+        One Float64 per list, never null: a whole number, 0 or more; `evaluate` gives their mean,
+        the clicks per query. A document counts once, however often it was clicked.
+
+    Notes
+    -----
+    More clicks may be more that was good or a longer search for it: one of the eight absolute
+    metrics that did not follow the quality of rankings reliably (Radlinski et al., 2008).
+
+    References
+    ----------
+    Radlinski, Kurup & Joachims, How does clickthrough data reflect retrieval quality?, 2008.
+
+    Examples
+    --------
+    >>> log = pl.DataFrame({"query": 1, "position": [1, 2, 3, 4], "click": [0, 1, 0, 1]})
+    >>> log.ranking.clicks(3, position="position")
+    1.0
+    """
+    return _clicks(t, click, k)
+
+
+@metric()
+def abandonment(t: Terms, *, click: str = "click") -> Value:
+    r"""Abandonment: 1 where nothing was clicked. Its mean is the abandonment rate.
+
+    Returns
+    -------
+    Metric
+        0.0 or 1.0 per list, never null.
+
+    Notes
+    -----
+    A list may be left because it was bad, or because it was itself the answer
+    (`good_abandonment`). One of the eight absolute metrics that did not follow the quality of
+    rankings reliably (Radlinski et al., 2008).
+
+    References
+    ----------
+    Radlinski, Kurup & Joachims, How does clickthrough data reflect retrieval quality?, 2008.
+
+    Examples
+    --------
+    >>> log = pl.DataFrame({"query": [1, 1, 2], "position": [1, 2, 1], "click": [0, 1, 0]})
+    >>> log.ranking.abandonment(position="position")
+    0.5
+    """
+    return where(_clicks(t, click) > 0, 0.0, 1.0)
+
+
+@metric()
+def good_abandonment(t: Terms, *, good: str = "good", click: str = "click") -> Value:
+    r"""Good abandonment: 1 where nothing was clicked because the list itself was the answer.
+
+    Parameters
+    ----------
+    good
+        The column that says so: true, or above 0, in any row of the list.
+
+    Returns
+    -------
+    Metric
+        0.0 or 1.0 per list, never null; `abandonment` less this is the bad kind.
+
+    References
+    ----------
+    Li, Huffman & Tokuda, Good abandonment in mobile and PC internet search, 2009.
+
+    Examples
+    --------
+    >>> log = pl.DataFrame({
+    ...     "query": [1, 2, 3], "position": 1, "click": [0, 0, 1], "good": [True, False, False]
+    ... })
+    >>> log.ranking.good_abandonment(position="position")  # one of three
+    0.3333333333333333
+    """
+    answered = t.each(_holds("good", good)).number()
+    return where(_clicks(t, click) > 0, 0.0, where(answered > 0, 1.0, 0.0))
+
+
+@metric(undefined=_NO_CLICK, skipped=True)
+def max_rr(t: Terms, *, click: str = "click") -> Value:
+    r"""Greatest reciprocal rank of a click: 1 / rank of the highest document clicked.
+
+    Returns
+    -------
+    Metric
+        One Float64 in (0, 1] per list; null where nothing was clicked, and then left out of the
+        mean.
+
+    Notes
+    -----
+    One of the eight absolute metrics that did not follow the quality of rankings reliably
+    (Radlinski et al., 2008), for users click high up whatever stands there.
+
+    References
+    ----------
+    Radlinski, Kurup & Joachims, How does clickthrough data reflect retrieval quality?, 2008.
+
+    Examples
+    --------
+    >>> log = pl.DataFrame({"query": 1, "position": [1, 2, 3, 4], "click": [0, 1, 0, 1]})
+    >>> log.ranking.max_rr(position="position")
+    0.5
+    """
+    return 1 / _ranks(t, click).min()
+
+
+@metric(undefined=_NO_CLICK, skipped=True)
+def mean_rr(t: Terms, *, click: str = "click") -> Value:
+    r"""Mean reciprocal rank of the clicks: the mean of 1 / rank over the documents clicked.
+
+    Returns
+    -------
+    Metric
+        One Float64 in (0, 1] per list; null where nothing was clicked, and then left out of the
+        mean.
+
+    Notes
+    -----
+    Reciprocal ranks of clicks are among the eight absolute metrics that did not follow the quality
+    of rankings reliably (Radlinski et al., 2008).
+
+    References
+    ----------
+    Radlinski, Kurup & Joachims, How does clickthrough data reflect retrieval quality?, 2008;
+    Chuklin, Serdyukov & de Rijke, Click model-based information retrieval metrics, 2013.
+
+    Examples
+    --------
+    >>> log = pl.DataFrame({"query": 1, "position": [1, 2, 3, 4], "click": [0, 1, 0, 1]})
+    >>> log.ranking.mean_rr(position="position")  # (1 / 2 + 1 / 4) / 2
+    0.375
+    """
+    worth = pl.when(_holds("click", click)).then(1.0)
+    return ratio(t.top(worth, weight=reciprocal).sum(), _clicks(t, click))
+
+
+@metric(undefined=_NO_CLICK, skipped=True)
+def min_rr(t: Terms, *, click: str = "click") -> Value:
+    r"""Least reciprocal rank of a click: 1 / rank of the lowest document clicked.
+
+    Returns
+    -------
+    Metric
+        One Float64 in (0, 1] per list; null where nothing was clicked, and then left out of the
+        mean.
+
+    References
+    ----------
+    Chuklin, Serdyukov & de Rijke, Click model-based information retrieval metrics, 2013.
+
+    Examples
+    --------
+    >>> log = pl.DataFrame({"query": 1, "position": [1, 2, 3, 4], "click": [0, 1, 0, 1]})
+    >>> log.ranking.min_rr(position="position")
+    0.25
+    """
+    return 1 / _ranks(t, click).max()
+
+
+@metric(undefined=_NO_CLICK, skipped=True)
+def pskip(t: Terms, *, click: str = "click") -> Value:
+    r"""pSkip: the share of the documents down to the lowest click that were passed over.
+
+    $$\mathrm{pSkip} = \frac{r_{last} - clicks}{r_{last}}$$
+
+    with r_last the rank of the lowest document clicked.
+
+    Returns
+    -------
+    Metric
+        One Float64 in [0, 1) per list, lower is better; null where nothing was clicked, and
+        then left out of the mean.
+
+    Notes
+    -----
+    Users are taken to read from the top down to their lowest click.
+
+    References
+    ----------
+    Wang, Walker & Zheng, PSkip: estimating relevance ranking quality from web search clickthrough
+    data, 2009.
+
+    Examples
+    --------
+    >>> log = pl.DataFrame({"query": 1, "position": [1, 2, 3, 4], "click": [0, 1, 0, 1]})
+    >>> log.ranking.pskip(position="position")  # 2 of 4
+    0.5
+    """
+    return 1 - _clicks(t, click) / _ranks(t, click).max()
+
+
+@metric(high=None, undefined=_NO_CLICK, skipped=True)
+def time_to_first_click(t: Terms, *, time: str = "time", click: str = "click") -> Value:
+    r"""Time to the first click: seconds from the query to the earliest click.
+
+    Returns
+    -------
+    Metric
+        One Float64 per list, in the unit of the column; null where nothing was clicked, and then
+        left out of the mean.
+
+    Notes
+    -----
+    One of the eight absolute metrics that did not follow the quality of rankings reliably
+    (Radlinski et al., 2008).
+
+    References
+    ----------
+    Radlinski, Kurup & Joachims, How does clickthrough data reflect retrieval quality?, 2008.
+
+    Examples
+    --------
+    >>> log = pl.DataFrame({
+    ...     "query": 1, "position": [1, 2, 3], "click": [1, 0, 1], "time": [31.0, None, 8.5]
+    ... })
+    >>> log.ranking.time_to_first_click(position="position")
+    8.5
+    """
+    return t.top(_time(time, click)).min()
+
+
+@metric(high=None, undefined=_NO_CLICK, skipped=True)
+def time_to_last_click(t: Terms, *, time: str = "time", click: str = "click") -> Value:
+    r"""Time to the last click: seconds from the query to the latest click.
+
+    Returns
+    -------
+    Metric
+        One Float64 per list, in the unit of the column; null where nothing was clicked, and then
+        left out of the mean.
+
+    Notes
+    -----
+    One of the eight absolute metrics that did not follow the quality of rankings reliably
+    (Radlinski et al., 2008).
+
+    References
+    ----------
+    Radlinski, Kurup & Joachims, How does clickthrough data reflect retrieval quality?, 2008.
+
+    Examples
+    --------
+    >>> log = pl.DataFrame({
+    ...     "query": 1, "position": [1, 2, 3], "click": [1, 0, 1], "time": [31.0, None, 8.5]
+    ... })
+    >>> log.ranking.time_to_last_click(position="position")
+    31.0
+    """
+    return t.top(_time(time, click)).max()
+
+
+@metric(undefined=_NO_CLICK, skipped=True)
+def satisfied_rate(
+    t: Terms,
+    k: int | None = None,
+    *,
+    seconds: float = 30,
+    dwell: str = "dwell",
+    click: str = "click",
+) -> Value:
+    r"""Satisfied rate: the share of the clicks on the first k documents that satisfied.
+
+    A click satisfies if the user stayed with the document for `seconds` at least.
+
+    Parameters
+    ----------
+    seconds
+        The least time, 0 or more.
+
+    Returns
+    -------
+    Metric
+        One Float64 in [0, 1] per list; null where none of them was clicked, and then left out of
+        the mean.
+
+    References
+    ----------
+    Fox et al., Evaluating implicit measures to improve web search, 2005; Kim et al., Modeling
+    dwell time to predict click-level satisfaction, 2014.
+
+    Examples
+    --------
+    >>> log = pl.DataFrame({
+    ...     "query": 1, "position": [1, 2, 3], "click": [1, 0, 1], "dwell": [4.0, None, 95.0]
+    ... })
+    >>> log.ranking.satisfied_rate(position="position")
+    0.5
+    """
+    return ratio(_satisfied(t, k, seconds, dwell, click), _clicks(t, click, k))
+
+
+@metric()
+def successful_sessions(
+    t: Terms,
+    k: int | None = None,
+    *,
+    seconds: float = 30,
+    dwell: str = "dwell",
+    click: str = "click",
+) -> Value:
+    r"""Successful sessions: 1 where a click on the first k documents satisfied.
+
+    Its mean is the share of lists, or sessions, that were a success.
+
+    Parameters
+    ----------
+    seconds
+        How long the user stayed at least with a document that satisfied, 0 or more.
+
+    Returns
+    -------
+    Metric
+        0.0 or 1.0 per list, never null: 0 where nothing was clicked.
+
+    References
+    ----------
+    Fox et al., Evaluating implicit measures to improve web search, 2005; Kim et al., Modeling
+    dwell time to predict click-level satisfaction, 2014.
+
+    Examples
+    --------
+    >>> log = pl.DataFrame({
+    ...     "query": 1, "position": [1, 2, 3], "click": [1, 0, 1], "dwell": [4.0, None, 95.0]
+    ... })
+    >>> [log.ranking.successful_sessions(k, position="position") for k in (2, 3)]
+    [0.0, 1.0]
+    """
+    return where(_satisfied(t, k, seconds, dwell, click) > 0, 1.0, 0.0)
+
+
+def _holds(parameter: str, column: str) -> pl.Expr:
+    """Return whether a column of conditions or counts says so of a document."""
+    return _numbers(parameter, column) > 0
+
+
+def _numbers(parameter: str, column: str) -> pl.Expr:
+    """Return a column as numbers; what other tools write as NaN is null."""
+    if not isinstance(column, str):
+        message = f"`{parameter}` must be the name of a column; found {column!r}"
+        raise ArgumentError(message)
+    return pl.col(column).cast(pl.Float64).fill_nan(None)
+
+
+def _clicks(t: Terms, click: str, k: int | None = None) -> Value:
+    return t.top(_holds("click", click), k).number()
+
+
+def _ranks(t: Terms, click: str) -> Term:
+    """Return the ranks of the documents that were clicked."""
+    return t.top(pl.when(_holds("click", click)).then(RANK))
+
+
+def _time(time: str, click: str) -> pl.Expr:
+    return pl.when(_holds("click", click)).then(_numbers("time", time))
+
+
+def _satisfied(t: Terms, k: int | None, seconds: float, dwell: str, click: str) -> Value:
+    if number("seconds", seconds) < 0:
+        message = f"`seconds` must be 0 or more; found {seconds!r}"
+        raise ArgumentError(message)
+    stayed = _numbers("dwell", dwell) >= seconds
+    return t.top(_holds("click", click) & stayed, k).number()

@@ -1,0 +1,207 @@
+"""`interleaving_result`: which ranker users preferred, where lists were made of several."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from polars_rank.aggregation import grouped
+from polars_rank.arguments import share
+from polars_rank.columns import OWN, Names, check_there, framed, free, names, schema_of
+from polars_rank.errors import ArgumentError
+from polars_rank.statistics.intervals import stats
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from types import ModuleType
+
+_CLICKED, _PREFERRED = OWN + "clicked", OWN + "preferred"
+_COUNTS = ("queries", "wins", "ties", "losses")
+_FOUND = {name: pl.Float64() for name in ("delta", "low", "high", "p_value")}
+
+
+@framed
+def interleaving_result(
+    frame: pl.LazyFrame,
+    *,
+    team: str = "team",
+    click: str = "click",
+    query: Names = "query",
+    by: Names | None = None,
+    ranks: Mapping[str, str] | None = None,
+    position: str = "position",
+    confidence: float = 0.95,
+) -> pl.LazyFrame:
+    r"""Say which ranker users preferred: on more of whose documents they clicked, list by list.
+
+    $$\Delta_{AB} = \frac{wins + ties / 2}{wins + ties + losses} - \frac{1}{2}$$
+
+    Parameters
+    ----------
+    frame
+        The log of lists as `team_draft` or `balanced_interleaving` made them, with the clicks; one
+        row per document shown.
+    team, click, query
+        Names of the columns; `query` may be several, and must tell the lists apart that users
+        saw, such as sessions. A click is a condition, or a count above 0. A document without a
+        team, such as an advertisement, is nobody's.
+    by
+        Columns that split the log; rankers are compared within each group.
+    ranks
+        For balanced interleaving, each ranker's name with the column of ranks in its own list:
+        `{"a": "rank_a", "b": "rank_b"}`. Then who has more of the documents clicked among its
+        first n wins the list, where n is the least rank that the lowest click has with any
+        of the two (Joachims, 2003); teams are not read.
+    position
+        With `ranks`: the column of the position where a document was shown.
+    confidence
+        Of the intervals.
+
+    Returns
+    -------
+    LazyFrame or DataFrame
+        Like `frame`: one row per group and pair of rankers, in sorted order, with the `by` columns,
+        `team` and `other`, and
+
+        - `queries`: lists;
+        - `wins`, `ties`, `losses`: of `team`; a list without a click is a tie;
+        - `delta`: Δ, in [-1/2, 1/2], above 0 where `team` is preferred;
+        - `low`, `high`: its confidence interval; null where all lists are tied;
+        - `p_value`: of the sign test: that wins and losses are equally likely.
+
+    Raises
+    ------
+    SchemaError
+        For a missing column.
+    ArgumentError
+        For a parameter out of its range.
+    MissingExtraError
+        Without the extra "stats".
+
+    Notes
+    -----
+    The test is the exact binomial one, of two sides, over the lists that are not tied; the
+    interval is that of Clopper and Pearson for the same, times the share of lists that are not
+    tied: it leaves out 0 where the p-value is below 1 - `confidence`, and else does not. Of several
+    pairs or groups, some differ by chance: correct for it, or look at fewer.
+
+    References
+    ----------
+    Radlinski, Kurup & Joachims, How does clickthrough data reflect retrieval quality?, 2008;
+    Chapelle, Joachims, Radlinski & Yue, Large-scale validation and analysis of interleaved search
+    evaluation, 2012; Joachims, Evaluating retrieval performance using clickthrough data, 2003.
+
+    Examples
+    --------
+    >>> log = pl.DataFrame({
+    ...     "query": [1, 1, 2, 2, 3, 3, 4, 4],
+    ...     "team": ["a", "b"] * 4,
+    ...     "click": [0, 1, 0, 1, 1, 0, 0, 0],
+    ... })
+    >>> row = pr.interleaving_result(log).row(0, named=True)
+    >>> row["wins"], row["ties"], row["losses"]
+    (1, 1, 2)
+    >>> row["delta"], row["p_value"]  # (1 + 1 / 2) / 4 - 1 / 2; all of 3 lists may come so
+    (-0.125, 1.0)
+    """
+    share("confidence", confidence)
+    keys, groups, schema = names("query", query), names("by", by), schema_of(frame)
+    wanted = {"query": keys, "by": groups, "click": [click]}
+    if ranks is None:
+        wanted["team"] = [team]
+    else:
+        wanted |= {"ranks": [*ranks.values()], "position": [position]}
+    for parameter, columns in wanted.items():
+        for column in columns:
+            check_there(parameter, column, schema)
+    free(groups, ["team", "other", *_COUNTS, *_FOUND])
+    free(keys, ["team", "other"], "query")
+    clicked = (pl.col(click).cast(pl.Float64) > 0).fill_null(value=False)
+    if ranks is None:
+        text = schema[team] == pl.Categorical or isinstance(schema[team], pl.Enum)
+        name = pl.col(team).cast(pl.String) if text else pl.col(team)
+        lists = _by_team(frame, clicked, name, keys, groups)
+    elif len(ranks) == len(("team", "other")):
+        lists = _by_rank(frame, clicked, ranks, position, keys, groups)
+    else:
+        message = f"`ranks` must have the columns of two rankers; found {[*ranks]}"
+        raise ArgumentError(message)
+    preferred = pl.col(_PREFERRED)
+    counts = [
+        pl.len().alias("queries"),
+        (preferred > 0).sum().alias("wins"),
+        (preferred == 0).sum().alias("ties"),
+        (preferred < 0).sum().alias("losses"),
+    ]
+    pairs = grouped(lists, [*groups, "team", "other"], counts)
+    made = pl.Schema({**pairs.collect_schema(), **_FOUND})
+    tested = partial(_tested, confidence=confidence, distribution=stats())
+    return pairs.map_batches(tested, schema=made, streamable=True)
+
+
+def _by_team(
+    log: pl.LazyFrame, clicked: pl.Expr, team: pl.Expr, keys: Sequence[str], groups: Sequence[str]
+) -> pl.LazyFrame:
+    """Return for each list and pair of rankers how many more clicks the first one has."""
+    teams = log.select(*groups, team.alias("team")).drop_nulls("team").unique()
+    pairs = _beside(teams, teams.rename({"team": "other"}), groups)
+    pairs = pairs.filter(pl.col("team") < pl.col("other"))
+    first, second = (
+        (pl.col(_CLICKED) == pl.col(name)).sum().cast(pl.Int64) for name in ("team", "other")
+    )
+    lists = log.select(*groups, *keys, pl.when(clicked).then(team).alias(_CLICKED))
+    return (
+        _beside(lists, pairs, groups)
+        .group_by([*groups, *keys, "team", "other"])
+        .agg((first - second).alias(_PREFERRED))
+    )
+
+
+def _beside(left: pl.LazyFrame, right: pl.LazyFrame, groups: Sequence[str]) -> pl.LazyFrame:
+    """Return each row beside all others of its group."""
+    if not groups:
+        return left.join(right, how="cross")
+    return left.join(right, on=groups, nulls_equal=True)
+
+
+def _by_rank(
+    log: pl.LazyFrame,
+    clicked: pl.Expr,
+    ranks: Mapping[str, str],
+    position: str,
+    keys: Sequence[str],
+    groups: Sequence[str],
+) -> pl.LazyFrame:
+    """Return for each list how many more of its first documents were clicked of one ranker."""
+    first, second = sorted(ranks)
+    lowest = pl.col(position).filter(clicked).max() == pl.col(position)
+    depth = pl.min_horizontal(ranks.values()).filter(clicked & lowest).first()
+    hits = [(clicked & (pl.col(ranks[name]) <= depth)).sum() for name in (first, second)]
+    lists = log.group_by([*groups, *keys]).agg(
+        (hits[0].cast(pl.Int64) - hits[1].cast(pl.Int64)).alias(_PREFERRED)
+    )
+    return lists.select(
+        *groups, pl.lit(first).alias("team"), pl.lit(second).alias("other"), _PREFERRED
+    )
+
+
+def _tested(pairs: pl.DataFrame, confidence: float, distribution: ModuleType) -> pl.DataFrame:
+    """Return the pairs with the sign test of each."""
+    found: dict[str, list[float | None]] = {name: [] for name in _FOUND}
+    for lists, wins, ties, losses in pairs.select(_COUNTS).iter_rows():
+        low = high = None
+        p_value = 1.0
+        if wins + losses:
+            test = distribution.binomtest(wins, wins + losses)
+            p_value = float(test.pvalue)
+            decided = (wins + losses) / lists
+            bounds = test.proportion_ci(confidence)
+            low, high = ((float(bound) - 0.5) * decided for bound in bounds)
+        row = {"delta": (wins + ties / 2) / lists - 0.5, "low": low, "high": high}
+        for name, value in {**row, "p_value": p_value}.items():
+            found[name].append(value)
+    return pairs.hstack(
+        [pl.Series(name, values, dtype=_FOUND[name]) for name, values in found.items()]
+    )

@@ -1,0 +1,96 @@
+"""Labels from clicks, dwell and events, row by row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import polars as pl
+import polars_rank as pr
+import pytest
+
+DWELL = [None, 0.0, 9.9, 10.0, 29.9, 30.0, 120.0, float("nan")]
+GRADES = {1: 0, 2: 10, 3: 30, 4: 120}
+
+LABELS: list[tuple[pl.Expr, dict[str, list[object]], list[float | None]]] = [
+    (pr.clicked(), {"click": [True, False, None]}, [1, 0, None]),
+    (pr.clicked(), {"click": [3, 0, None]}, [1, 0, None]),
+    (pr.clicked("bought"), {"bought": [1.0, 0.0, float("nan")]}, [1, 0, None]),
+    (pr.clicked(), {"click": [True, False, True], "position": [1, 2, None]}, [1, 0, None]),
+    (pr.clicked(position="place"), {"click": [1, 1], "place": [None, 2]}, [None, 1]),
+    (pr.satisfied(), {"dwell": DWELL}, [0, 0, 0, 0, 0, 1, 1, 0]),
+    (pr.satisfied(seconds=10), {"dwell": DWELL}, [0, 0, 0, 1, 1, 1, 1, 0]),
+    (pr.satisfied("stay"), {"stay": [31, 29]}, [1, 0]),
+    (pr.satisfied(), {"dwell": [40.0, None, None], "position": [1, 2, None]}, [1, 0, None]),
+    (pr.graded_dwell(GRADES), {"dwell": DWELL}, [0, 1, 1, 2, 2, 3, 4, 0]),
+    (pr.graded_dwell({2: 30, 1: 10}), {"dwell": [9, 10, 30]}, [0, 1, 2]),
+    (pr.graded_dwell({0.5: 5}), {"dwell": [4.9, 5.0]}, [0.0, 0.5]),
+    (pr.graded_dwell(GRADES), {"dwell": [40.0, None], "position": [None, 1]}, [None, 0]),
+    (
+        pr.graded({"click": 1, "cart": 2, "purchase": 4}),
+        {"click": [1, 1, 0, 0], "cart": [0, 3, 0, None], "purchase": [False, False, False, True]},
+        [1, 2, 0, 4],
+    ),
+    (  # no view, nothing else: not shown
+        pr.graded({"view": 0, "click": 1}),
+        {"view": [True, True, False, False], "click": [False, True, False, True]},
+        [0, 1, None, 1],
+    ),
+    (
+        pr.graded({"hide": -1, "click": 1}),
+        {"hide": [1, 1, 0], "click": [0, 1, 1]},
+        [-1, 1, 1],
+    ),
+    (
+        pr.graded({"view": 0, "buy": 4}, event="action"),
+        {"action": ["view", "buy", "hover", None]},
+        [0, 4, None, None],
+    ),
+    (pr.graded({"click": 0.5}), {"click": [True, False]}, [0.5, 0.0]),
+]
+
+
+@pytest.mark.parametrize(("label", "columns", "expected"), LABELS)
+@pytest.mark.parametrize("engine", ["in-memory", "streaming"])
+def test_labels(
+    label: pl.Expr, columns: dict[str, list[object]], expected: list[float | None], engine: str
+) -> None:
+    frame = pl.LazyFrame(columns).with_columns(label=label).collect(engine=engine)
+    assert frame["label"].to_list() == expected
+    fractional = any(isinstance(value, float) for value in expected)
+    assert frame.schema["label"] == (pl.Float64 if fractional else pl.Int8)
+
+
+def test_grades_are_labels_of_any_metric() -> None:
+    log = pl.DataFrame(
+        {"query": 1, "position": [1, 2, 3], "click": [0, 1, 1], "dwell": [None, 5.0, 60.0]}
+    )
+    means = {
+        name: pr.evaluate(log.with_columns(label=label), "dcg", position="position").item(0, "dcg")
+        for name, label in {
+            "clicked": pr.clicked(),
+            "satisfied": pr.satisfied(),
+            "graded": pr.graded_dwell({1: 0, 3: 30}),
+        }.items()
+    }
+    second, third = 1 / 1.584962500721156, 1 / 2  # 1 / log2(3), 1 / log2(4)
+    assert means == pytest.approx(
+        {"clicked": second + third, "satisfied": third, "graded": second + 3 * third}
+    )
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: pr.clicked(3), "`click` must name columns; found 3"),
+        (lambda: pr.satisfied(seconds=-1), "`seconds` must be 0 or more seconds; found -1"),
+        (lambda: pr.satisfied(seconds="30"), "`seconds` must be a number"),
+        (lambda: pr.graded_dwell({}), "`grades` must have a number for each grade"),
+        (lambda: pr.graded_dwell({1: 10, 2: 10}), "more seconds the higher the grade; found 10"),
+        (lambda: pr.graded_dwell({1: -3}), r"`grades\[1\]` must be 0 or more seconds"),
+        (lambda: pr.graded({"click": "1"}), "`grades` must have a number for each grade"),
+        (lambda: pr.graded({1: 1}), "`grades` must name columns; found 1"),
+    ],
+)
+def test_errors(make: Callable[[], pl.Expr], message: str) -> None:
+    with pytest.raises(pr.ArgumentError, match=message):
+        make()

@@ -1,0 +1,175 @@
+"""Click-through rates and COEC, by hand, against plain Python, and in every layout."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+
+import polars as pl
+import polars_rank as pr
+import pytest
+from polars.testing import assert_frame_equal
+
+#: CTR is 2/3 at the first position, 1/3 at the second; y was in the list but not shown once.
+LOG = pl.DataFrame(
+    {
+        "query": ["a"] * 8,
+        "session": [1, 1, 2, 2, 3, 3, 4, 4],
+        "doc": ["x", "y", "x", "y", "y", "x", "x", "y"],
+        "position": [1, 2, 1, 2, 1, 2, None, None],
+        "click": [True, False, True, False, False, True, None, False],
+    }
+)
+
+
+def test_rates_by_hand() -> None:
+    found = pr.click_through_rates(LOG, prior=(1, 3))
+    assert found.rows() == [
+        ("a", "x", 3, 3, (3 + 1) / (3 + 1 + 3), (3 + 1) / (3 + 1 + 3)),
+        ("a", "y", 3, 0, (0 + 1) / (3 + 1 + 3), (0 + 1) / (3 + 1 + 3)),
+    ]
+    mean = 3 / 6  # of the log: 10 impressions at this rate
+    found = pr.click_through_rates(LOG)
+    assert found["ctr"].to_list() == [(3 + 10 * mean) / (3 + 10), (0 + 10 * mean) / (3 + 10)]
+    assert pr.click_through_rates(LOG, prior=0)["label"].to_list() == [1.0, 0.0]
+
+
+def test_coec_by_hand() -> None:
+    found = pr.coec(LOG)
+    expected = [2 / 3 + 2 / 3 + 1 / 3, 1 / 3 + 1 / 3 + 2 / 3]
+    assert found["expected"].to_list() == pytest.approx(expected, rel=1e-15)
+    assert found["coec"].to_list() == pytest.approx([3 / expected[0], 0], rel=1e-15)
+    assert found["label"].to_list() == pytest.approx([3 / (3 + expected[0]), 0], rel=1e-15)
+    assert found.select("impressions", "clicks").rows() == [(3, 3), (3, 0)]
+
+
+def test_nothing_expected() -> None:
+    found = pr.coec(LOG.with_columns(click=False))
+    assert found.select("expected", "coec", "label").rows() == [(0.0, None, None)] * 2
+    assert pr.click_through_rates(LOG.with_columns(click=False))["ctr"].to_list() == [0.0, 0.0]
+
+
+def test_grades_are_shares_of_lower_values() -> None:
+    log = pl.DataFrame({"query": 1, "doc": range(5), "position": 1, "click": [0, 0, 0, 1, 1]})
+    more = pl.concat([log, log.with_columns(click=(pl.col("doc") == 4).cast(pl.Int64))])
+    found = pr.click_through_rates(more, prior=0, grades=5)
+    assert found["ctr"].to_list() == [0, 0, 0, 1 / 2, 1]
+    assert found["label"].to_list() == [0, 0, 0, 3, 4]  # 3 of 5, 4 of 5 are lower
+    assert pr.coec(more, grades=5)["label"].to_list() == [0, 0, 0, 3, 4]
+
+
+def test_groups_have_rates_of_their_own() -> None:
+    other = LOG.with_columns(click=~pl.col("click") & (pl.col("position") == 1))
+    both = pl.concat(
+        [LOG.with_columns(country=pl.lit("BR")), other.with_columns(country=pl.lit(None))]
+    )
+    for function in (pr.coec, pr.click_through_rates):
+        found = function(both, by="country", grades=3)
+        alone = [function(log, grades=3).drop("query") for log in (other, LOG)]
+        assert_frame_equal(found.drop("country", "query"), pl.concat(alone))
+        assert found["country"].to_list() == [None, None, "BR", "BR"]
+
+
+def _coec(log: pl.DataFrame) -> dict[tuple[int, int], tuple[int, int, float]]:
+    shown = [row for row in log.to_dicts() if row["position"] is not None]
+    at: dict[int, list[bool]] = defaultdict(list)
+    for row in shown:
+        at[row["position"]].append(row["click"])
+    found: dict[tuple[int, int], tuple[int, int, float]] = defaultdict(lambda: (0, 0, 0.0))
+    for row in shown:
+        seen, clicks, expected = found[row["query"], row["doc"]]
+        rate = sum(at[row["position"]]) / len(at[row["position"]])
+        found[row["query"], row["doc"]] = (seen + 1, clicks + row["click"], expected + rate)
+    return found
+
+
+@pytest.fixture(scope="module")
+def clicks() -> pl.DataFrame:
+    return pr.datasets.click_log(40, 7, sessions=5, shown=5, seed=3).collect()
+
+
+def test_against_plain_python(clicks: pl.DataFrame) -> None:
+    found = pr.coec(clicks)
+    truth = _coec(clicks)
+    assert found.height == len(truth)
+    for row in found.to_dicts():
+        impressions, number, expected = truth[row["query"], row["doc"]]
+        assert (row["impressions"], row["clicks"]) == (impressions, number)
+        assert row["expected"] == pytest.approx(expected, rel=1e-12)
+    rates = pr.click_through_rates(clicks, prior=(2, 5))
+    assert_frame_equal(rates.select("impressions", "clicks"), found.select("impressions", "clicks"))
+    smoothed = [(row["clicks"] + 2) / (row["impressions"] + 7) for row in found.to_dicts()]
+    assert rates["ctr"].to_list() == pytest.approx(smoothed, rel=1e-15)
+
+
+FUNCTIONS: list[Callable[..., pl.LazyFrame]] = [
+    pr.coec,
+    pr.click_through_rates,
+    lambda log: pr.coec(log, grades=4),
+    lambda log: pr.click_through_rates(log, prior=(1, 1), by="half"),
+]
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+@pytest.mark.parametrize("layout", ["sorted", "adjacent", "shuffled"])
+def test_layouts_and_engines(
+    function: Callable[..., pl.LazyFrame], layout: str, clicks: pl.DataFrame, tmp_path: Path
+) -> None:
+    log = clicks.with_columns(half=pl.col("query") % 2)
+    eager = function(log)
+    log = {
+        "sorted": log,
+        "adjacent": log.sort(-pl.col("query"), maintain_order=True),
+        "shuffled": log.sample(fraction=1, shuffle=True, seed=1),
+    }[layout]
+    log.write_parquet(tmp_path / "log.parquet")
+    by = "half" if "half" in eager.columns else None
+    plan = function(pr.scan_log(tmp_path / "log.parquet", by=by))
+    assert isinstance(plan, pl.LazyFrame)
+    keys = [name for name in ("half", "query", "doc") if name in eager.columns]
+    for engine in ("in-memory", "streaming"):
+        assert_frame_equal(plan.collect(engine=engine).sort(keys), eager, rel_tol=1e-12)
+    assert_frame_equal(function(log), eager, rel_tol=1e-12)
+
+
+def test_streams_without_falling_back_to_memory(clicks: pl.DataFrame, tmp_path: Path) -> None:
+    clicks.write_parquet(tmp_path / "log.parquet")
+    for function in FUNCTIONS[:2]:
+        nodes = function(pr.scan_log(tmp_path / "log.parquet")).show_graph(
+            engine="streaming", plan_stage="physical", raw_output=True, show=False
+        )
+        assert "sorted-group-by" in nodes
+        assert "in-memory-map" not in nodes
+
+
+def test_a_false_hint_is_an_error(clicks: pl.DataFrame) -> None:
+    log = clicks.sample(fraction=1, shuffle=True, seed=1).lazy().set_sorted("query")
+    with pytest.raises(pr.DataError, match="rows do not stand list by list"):
+        pr.coec(log).collect()
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: pr.coec(LOG, click="klick"), pr.SchemaError, "no column 'klick', which `click`"),
+        (lambda: pr.coec(LOG.drop("position")), pr.SchemaError, "'position', which `position`"),
+        (lambda: pr.click_through_rates(LOG, doc="id"), pr.SchemaError, "'id', which `doc` names"),
+        (lambda: pr.click_through_rates(LOG, prior=-1), pr.ArgumentError, "`prior` must be how"),
+        (lambda: pr.click_through_rates(LOG, prior=(1,)), pr.ArgumentError, "`prior` must be"),
+        (lambda: pr.coec(LOG, grades=0), pr.ArgumentError, "`grades` must be a positive whole"),
+        (
+            lambda: pr.coec(LOG.rename({"doc": "coec"}), doc="coec"),
+            pr.ArgumentError,
+            "'coec', which the result adds",
+        ),
+        (
+            lambda: pr.coec(LOG.with_columns(query=pl.lit(None, dtype=pl.String))),
+            pr.DataError,
+            r"null in the column 'query' \(query\)",
+        ),
+    ],
+)
+def test_errors(call: Callable[[], object], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        call()

@@ -1,0 +1,396 @@
+"""Counterfactual evaluation: weights by hand, estimates by the peer, truth by simulation."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from polars.testing import assert_frame_equal
+
+import polars_rank as pr
+from polars_rank.clicks.counterfactual import TOLD
+from polars_rank.datasets import click_log
+
+PEERS = json.loads((Path(__file__).parent / "fixtures" / "clicks.json").read_text())
+
+#: Two lists of an older ranker; the new one turns each of them round.
+LOG = pl.DataFrame({
+    "query": ["a", "a", "a", "b", "b", "b"],
+    "doc": [1, 2, 3, 1, 2, 3],
+    "position": [1, 2, 3, 1, 2, 3],
+    "propensity": [1.0, 0.5, 0.25] * 2,
+    "click": [True, False, True, False, True, False],
+    "score": [1, 2, 3] * 2,
+})  # fmt: skip
+WEIGHTED = LOG.with_columns(label=pr.inverse_propensity())
+
+
+def one(table: pl.DataFrame, column: str) -> Any:
+    return table.get_column(column).item()
+
+
+def labels(log: pl.DataFrame, *arguments: Any, **options: Any) -> list[float | None]:
+    return log.select(pr.inverse_propensity(*arguments, **options)).to_series().to_list()
+
+
+class TestLabel:
+    def test_a_click_weighs_the_inverse_of_its_propensity(self) -> None:
+        assert labels(LOG) == [1, 0, 4, 0, 2, 0]
+
+    def test_a_clip_is_a_highest_weight_or_a_lowest_propensity(self) -> None:
+        assert labels(LOG, clip=3) == labels(LOG, clip=1 / 3) == [1, 0, 3, 0, 2, 0]
+        assert labels(LOG, clip=1) == [1, 0, 1, 0, 1, 0]
+
+    def test_what_was_not_shown_has_no_label(self) -> None:
+        log = LOG.with_columns(click=pl.when(pl.col("doc") != 2).then("click"))
+        assert labels(log) == [1, None, 4, 0, None, 0]
+
+    def test_a_reward_is_weighted_like_a_click(self) -> None:
+        assert labels(LOG, 2.5 * pl.col("click").cast(pl.Float64))[2] == 10
+
+    def test_propensities_of_a_table(self) -> None:
+        table = LOG.select("position", "propensity").head(3)
+        renamed = LOG.drop("propensity").rename({"position": "place"})
+        assert labels(renamed, "click", table, position="place") == labels(LOG)
+        assert labels(LOG, "click", pl.col("propensity") ** 2)[2] == 16
+
+    def test_lazy_is_eager(self) -> None:
+        lazy = LOG.lazy().with_columns(label=pr.inverse_propensity())
+        assert_frame_equal(lazy.collect(engine="streaming"), WEIGHTED)
+        assert lazy.collect_schema() == WEIGHTED.schema
+
+    @pytest.mark.parametrize(("column", "value", "said"), [
+        ("propensity", 0.0, "not above 0 .1 of . rows .*nobody looks at"),
+        ("propensity", -0.5, "not above 0"),
+        ("propensity", 1.2, r"above 1 or NaN .*1\.2.*clip\(upper_bound=1\)"),
+        ("propensity", math.nan, "above 1"),
+        ("propensity", None, "a click has no propensity .*was shown"),
+        ("click", -1.0, "below 0"),
+        ("click", math.nan, "below 0 or not finite"),
+    ])  # fmt: skip
+    def test_refusals_teach(self, column: str, value: Any, said: str) -> None:
+        third = pl.int_range(pl.len()) == 2
+        log = LOG.with_columns(pl.col("click").cast(pl.Float64)).with_columns(
+            pl.when(third).then(pl.lit(value)).otherwise(column).alias(column)
+        )
+        for make in (
+            lambda: labels(log),
+            lambda: log.lazy().select(pr.inverse_propensity()).collect(),
+            lambda: log.lazy().select(pr.inverse_propensity()).collect(engine="streaming"),
+        ):
+            with pytest.raises(pr.DataError, match=said):
+                make()
+
+    def test_a_position_that_no_table_has(self) -> None:
+        table = LOG.select("position", "propensity").head(2)
+        with pytest.raises(pr.DataError, match="a click has no propensity"):
+            labels(LOG, "click", table)
+        unclicked = LOG.with_columns(click=pl.col("click") & (pl.col("position") < 3))
+        assert labels(unclicked, "click", table) == [1, 0, 0, 0, 2, 0]
+
+    def test_bad_parameters(self) -> None:
+        table = LOG.select("position", "propensity")
+        with pytest.raises(pr.ArgumentError, match="several for one position"):
+            pr.inverse_propensity("click", table)
+        with pytest.raises(pr.ArgumentError, match="`propensity` must be the name"):
+            pr.inverse_propensity("click", table.lazy())  # type: ignore[arg-type]
+        with pytest.raises(pr.ArgumentError, match="`propensity` must be the name"):
+            pr.inverse_propensity("click", table.drop("position"))
+        with pytest.raises(pr.ArgumentError, match="`clip` must be a number above 0"):
+            pr.inverse_propensity(clip=0)
+
+
+class TestByHand:
+    """The lists, by the new ranker: weights 4, 0, 1 and 0, 2, 0."""
+
+    A, B = [4, 0, 1], [0, 2, 0]
+
+    def test_dcg(self) -> None:
+        a, b = 4 / 1 + 1 / 2, 2 / math.log2(3)
+        found = pr.evaluate(WEIGHTED, "dcg", normalize="ips")
+        assert one(found, "dcg") == pytest.approx((a + b) / 2)
+        assert one(found, "dcg") == one(pr.evaluate(WEIGHTED, "dcg"), "dcg")
+        assert one(found, "mean_weight") == (5 + 2) / 2
+        assert one(found, "effective_sample_size") == pytest.approx(7**2 / (16 + 1 + 4))
+        assert one(found, "max_weight_share") == 4 / 7
+        assert one(found, "unshown") == 0
+        mean = (a + b) / 2
+        variance = ((a - mean) ** 2 + (b - mean) ** 2) / (2 * 1)
+        assert one(found, "dcg_variance") == pytest.approx(variance)
+        assert one(found, "dcg_low") == pytest.approx(mean - 1.959963984540054 * variance**0.5)
+        assert one(found, "dcg_high") == pytest.approx(mean + 1.959963984540054 * variance**0.5)
+
+    def test_dcg_self_normalised(self) -> None:
+        a, b = 4 / 1 + 1 / 2, 2 / math.log2(3)
+        found = pr.evaluate(WEIGHTED, "dcg", normalize="snips")
+        snips = (a + b) / (5 + 2)
+        variance = 2 / 1 * ((a - snips * 5) ** 2 + (b - snips * 2) ** 2) / 7**2
+        assert one(found, "dcg") == pytest.approx(snips)
+        assert one(found, "dcg_variance") == pytest.approx(variance)
+
+    @pytest.mark.parametrize(("metric", "a", "b"), [
+        ("cg@2", 4, 2),
+        ("p@2", 4 / 2, 2 / 2),
+        ("hits@1", 4, 0),
+        ("arp", 4 * 1 + 1 * 3, 2 * 2),
+        ("rbp(p=0.5)@3", 0.5 * (4 + 1 / 4), 0.5 * (2 / 2)),
+        (pl.col("label").filter(pl.col("rank") > 1).sum().alias("below"), 1, 2),
+    ])  # fmt: skip
+    def test_others(self, metric: Any, a: float, b: float) -> None:
+        ips = pr.evaluate(WEIGHTED, metric, normalize="ips")
+        snips = pr.evaluate(WEIGHTED, metric, normalize="snips")
+        assert ips.row(0)[1] == pytest.approx((a + b) / 2)
+        assert snips.row(0)[1] == pytest.approx((a + b) / 7)
+
+    def test_recall_is_a_share_of_the_weights(self) -> None:
+        assert one(pr.evaluate(WEIGHTED, "recall@1", normalize="snips"), "recall@1") == 4 / 7
+
+    def test_lists_have_weights_of_their_own(self) -> None:
+        log = WEIGHTED.with_columns(traffic=pl.when(pl.col("query") == "a").then(3).otherwise(1))
+        a, b = 4, 0
+        ips = pr.evaluate(log, "cg@1", normalize="ips", weight="traffic")
+        snips = pr.evaluate(log, "cg@1", normalize="snips", weight="traffic")
+        assert one(ips, "cg@1") == pytest.approx((3 * a + b) / 4)
+        assert one(snips, "cg@1") == pytest.approx((3 * a + b) / (3 * 5 + 2))
+        assert one(ips, "mean_weight") == pytest.approx((3 * 5 + 2) / 4)
+
+    def test_groups(self) -> None:
+        log = WEIGHTED.with_columns(country=pl.col("query"))
+        found = pr.evaluate(log, "cg@1", by="country", normalize="snips")
+        assert found.get_column("cg@1").to_list() == [4 / 5, 0]
+        assert found.get_column("cg@1_variance").to_list() == [None, None]  # of one list each
+        assert found.get_column("effective_sample_size").to_list() == [25 / 17, 1]
+
+    def test_no_click_at_all(self) -> None:
+        log = WEIGHTED.with_columns(label=0.0)
+        found = pr.evaluate(log, "cg@1", normalize="snips")
+        assert one(found, "cg@1") is None
+        assert one(found, "effective_sample_size") is None
+        assert one(pr.evaluate(log, "cg@1", normalize="ips"), "cg@1") == 0
+
+    def test_an_empty_log(self) -> None:
+        found = pr.evaluate(WEIGHTED.clear(), "cg@1", normalize="snips")
+        assert found.row(0)[:2] == (0, None)
+
+
+@pytest.mark.parametrize(
+    "expected", PEERS["counterfactual"], ids=lambda e: f"{e['weight']} {e['clip']}"
+)
+def test_agrees_with_the_peer(expected: dict[str, Any]) -> None:
+    log = pl.DataFrame(PEERS["log"]).with_columns(propensity=1 / pl.col("position"))
+    log = log.with_columns(label=pr.inverse_propensity(clip=expected["clip"] or None))
+    metric, sums = {"dcg": ("dcg", "dcg"), "recall": ("recall@3", "cg@3")}[expected["weight"]]
+    options: dict[str, Any] = {"query": "session", "score": "new"}
+    ips = pr.evaluate(log, sums, normalize="ips", **options)
+    snips = pr.evaluate(log, metric, normalize="snips", **options)
+    naive = pr.evaluate(log, sums, label="click", normalize="ips", **options)
+    found = {
+        "naive": one(naive, sums),
+        "ips": one(ips, sums),
+        "snips": one(snips, metric),
+        **{name: one(snips, name) for name in TOLD if name != "unshown"},
+    }
+    assert found == pytest.approx({name: expected[name] for name in found}, rel=1e-9)
+
+
+@st.composite
+def weighted_logs(draw: Any) -> pl.DataFrame:
+    rows = draw(st.lists(
+        st.tuples(st.integers(0, 4), st.booleans(), st.floats(0.05, 1), st.integers(0, 9)),
+        min_size=1, max_size=40,
+    ))  # fmt: skip
+    return pl.DataFrame(
+        rows, schema=["query", "click", "propensity", "score"], orient="row"
+    ).with_columns(label=pr.inverse_propensity())
+
+
+class TestProperties:
+    @settings(max_examples=40, deadline=None)
+    @given(weighted_logs(), st.sampled_from(["dcg", "dcg@2", "p@3", "arp", "rbp"]))
+    def test_snips_times_the_mean_weight_is_ips(self, log: pl.DataFrame, metric: str) -> None:
+        ips = pr.evaluate(log, metric, normalize="ips")
+        snips = pr.evaluate(log, metric, normalize="snips")
+        if one(snips, "mean_weight") == 0:
+            assert one(ips, metric) == 0
+        else:
+            product = one(snips, metric) * one(snips, "mean_weight")
+            assert product == pytest.approx(one(ips, metric))
+
+    @settings(max_examples=40, deadline=None)
+    @given(weighted_logs())
+    def test_weights_are_shares_of_a_sample(self, log: pl.DataFrame) -> None:
+        found = pr.evaluate(log, "dcg", normalize="snips")
+        clicks = log.get_column("click").sum()
+        if clicks:
+            assert 1 - 1e-9 <= one(found, "effective_sample_size") <= clicks + 1e-9
+            assert 1 / clicks - 1e-9 <= one(found, "max_weight_share") <= 1
+            assert 0 <= one(found, "dcg") <= 1 + 1e-9
+
+    @settings(max_examples=20, deadline=None)
+    @given(weighted_logs())
+    def test_equal_weights_are_the_naive_estimate(self, log: pl.DataFrame) -> None:
+        swept = pr.propensity_sweep(log, "cg@2", clips=[1])
+        naive = pr.evaluate(log.with_columns(label=pl.col("click")), "cg@2", normalize="snips")
+        assert_frame_equal(swept.drop("clip"), naive)
+
+    def test_the_variance_is_that_of_summarize(self) -> None:
+        log = click_log(20, sessions=10, seed=2).collect()
+        log = log.with_columns(label=pr.inverse_propensity())
+        options: dict[str, Any] = {"query": "session", "score": "new"}
+        lists = pr.per_query(log, "dcg@5", **options)
+        expected = pr.summarize(lists, query="session", interval="normal")
+        found = pr.evaluate(log, "dcg@5", normalize="ips", **options)
+        assert one(found, "dcg@5") == pytest.approx(one(expected, "mean"))
+        assert math.sqrt(one(found, "dcg@5_variance")) == pytest.approx(one(expected, "std_error"))
+        assert one(found, "dcg@5_low") == pytest.approx(one(expected, "low"))
+
+    @pytest.mark.parametrize("normalize", ["ips", "snips"])
+    def test_lazy_is_eager_and_streaming_is_in_memory(self, normalize: Any) -> None:
+        log = click_log(30, sessions=5, seed=2).with_columns(
+            label=pr.inverse_propensity(), device=pl.col("query") % 2
+        )
+        options: dict[str, Any] = {"query": "session", "score": "new", "by": "device"}
+        lazy = pr.evaluate(log, ["dcg@3", "p@5"], normalize=normalize, **options)
+        found = pr.evaluate(log.collect(), ["dcg@3", "p@5"], normalize=normalize, **options)
+        assert lazy.collect_schema() == found.schema
+        assert_frame_equal(lazy.collect(engine="streaming"), found)
+        assert_frame_equal(lazy.collect(engine="in-memory"), found)
+
+
+class TestRecovery:
+    """What is estimated of a new ranker, from clicks on the lists of another one."""
+
+    LOG = click_log(400, sessions=100, seed=11)
+    OPTIONS: dict[str, Any] = {"query": "session", "score": "new"}
+    METRICS = ("dcg@5", "p@3", "rbp@5", "arp")
+
+    @pytest.mark.parametrize("known", [True, False], ids=["propensities known", "estimated"])
+    def test_ips_is_unbiased_and_clicks_alone_are_not(self, known: bool) -> None:
+        log = self.LOG.collect()
+        bias = pr.position_bias(log, "adjacent")
+        weighted = log.with_columns(
+            label=pr.inverse_propensity("click", "propensity" if known else bias)
+        )
+        truth = pr.evaluate(log, self.METRICS, label="relevance", normalize="ips", **self.OPTIONS)
+        found = pr.evaluate(weighted, self.METRICS, normalize="ips", **self.OPTIONS)
+        naive = pr.evaluate(log, self.METRICS, label="click", normalize="ips", **self.OPTIONS)
+        for metric in self.METRICS:
+            error = math.sqrt(one(found, f"{metric}_variance"))
+            assert abs(one(found, metric) - one(truth, metric)) <= 3 * error, metric
+            error = math.sqrt(one(naive, f"{metric}_variance"))
+            assert abs(one(naive, metric) - one(truth, metric)) > 10 * error, metric
+
+    def test_snips_is_that_of_the_truth(self) -> None:
+        weighted = self.LOG.with_columns(label=pr.inverse_propensity())
+        found = pr.evaluate(weighted, "dcg@5", normalize="snips", **self.OPTIONS).collect()
+        truth = pr.evaluate(
+            self.LOG, "dcg@5", label="relevance", normalize="snips", **self.OPTIONS
+        ).collect()
+        error = math.sqrt(one(found, "dcg@5_variance"))
+        assert abs(one(found, "dcg@5") - one(truth, "dcg@5")) <= 3 * error
+
+    def test_errors_are_as_large_as_estimates_vary(self) -> None:
+        off = {"ips": [], "snips": []}  # type: dict[Any, list[float]]
+        for seed in range(40):
+            log = click_log(40, 5, sessions=20, seed=seed).collect()
+            weighted = log.with_columns(label=pr.inverse_propensity())
+            for normalize, values in off.items():
+                options = {**self.OPTIONS, "normalize": normalize}
+                found = pr.evaluate(weighted, "dcg@3", **options)
+                truth = pr.evaluate(log, "dcg@3", label="relevance", **options)
+                away = one(found, "dcg@3") - one(truth, "dcg@3")
+                values.append(away / math.sqrt(one(found, "dcg@3_variance")))
+        for values in off.values():
+            assert 0.7 < math.sqrt(sum(each**2 for each in values) / len(values)) < 1.35
+
+
+class TestRefusals:
+    @pytest.mark.parametrize(("metric", "normalize", "said"), [
+        ("ndcg@10", "snips", "ndcg@10 is no sum over documents"),
+        ("ap", "ips", "average_precision is no sum"),
+        ("rr", "snips", "reciprocal_rank is no sum"),
+        ("recall@5", "ips", "recall@5 is no sum"),
+        ("dcg(gain='exp2')@5", "ips", "with gain=.* it is no sum"),
+        ("precision", "ips", "with k=None it is no sum"),
+        ("precision(depth='retrieved')@5", "ips", "with depth='retrieved' it is no sum"),
+        (pr.dcg(5) - pr.cg(5), "ips", "is no sum"),
+    ])  # fmt: skip
+    def test_metrics_that_are_no_sums(self, metric: Any, normalize: Any, said: str) -> None:
+        with pytest.raises(pr.ArgumentError, match=said):
+            pr.evaluate(WEIGHTED, metric, normalize=normalize)
+
+    def test_conventions(self) -> None:
+        with pytest.raises(pr.ArgumentError, match="counts every list"):
+            pr.evaluate(WEIGHTED, "dcg", normalize="snips", conventions="trec_eval")
+        with pytest.raises(pr.ArgumentError, match="with gain="):
+            pr.evaluate(WEIGHTED, "dcg", normalize="snips", conventions="lightgbm")
+        with pytest.raises(pr.ArgumentError, match="`normalize` must be one of"):
+            pr.evaluate(WEIGHTED, "dcg", normalize="SNIPS")  # type: ignore[arg-type]
+        with pytest.raises(pr.ArgumentError, match="which the result adds"):
+            pr.evaluate(WEIGHTED.with_columns(unshown=1), "dcg", normalize="ips", by="unshown")
+
+    def test_what_was_never_shown(self) -> None:
+        # The new ranker's first of each list was not shown by the old one: half of the first two.
+        unseen = WEIGHTED.with_columns(label=pl.when(pl.col("score") < 3).then("label"))
+        for make in (
+            lambda: pr.evaluate(unseen, "dcg@2", normalize="ips"),
+            lambda: pr.evaluate(unseen.lazy(), "dcg@2", normalize="ips").collect(),
+        ):
+            with pytest.raises(
+                pr.DataError, match=r"50\.0% of what the new ranker would show .*max_unshown"
+            ):
+                make()
+        found = pr.evaluate(unseen, "dcg@2", normalize="ips", max_unshown=0.5)
+        assert one(found, "unshown") == 0.5
+        # At most at the deepest cutoff that is asked for; of the whole list without one.
+        assert (
+            one(pr.evaluate(unseen, ["cg@1", "cg@2"], normalize="ips", max_unshown=1), "unshown")
+            == 1 / 2
+        )
+        assert (
+            one(pr.evaluate(unseen, ["cg@1", "arp"], normalize="ips", max_unshown=1), "unshown")
+            == 1 / 3
+        )
+        with pytest.raises(pr.DataError, match=r"as in .'country': 'x'"):
+            pr.evaluate(
+                unseen.with_columns(country=pl.lit("x")), "cg@1", by="country", normalize="ips"
+            )
+        with pytest.raises(pr.ArgumentError, match="`max_unshown`"):
+            pr.evaluate(unseen, "dcg@2", normalize="ips", max_unshown=2)
+
+    def test_without_normalize_nothing_changes(self) -> None:
+        assert pr.evaluate(WEIGHTED, ["dcg", "ndcg"]).columns == ["queries", "dcg", "ndcg"]
+
+
+class TestSweep:
+    def test_is_evaluate_at_each_clip(self) -> None:
+        swept = pr.propensity_sweep(LOG, ["dcg", "p@1"], clips=[1, 0.5, None], normalize="ips")
+        assert swept.get_column("clip").to_list() == [1, 2, None]
+        for clip, row in zip([1, 2, None], swept.drop("clip").iter_slices(1), strict=True):
+            labelled = LOG.with_columns(label=pr.inverse_propensity(clip=clip))
+            assert_frame_equal(row, pr.evaluate(labelled, ["dcg", "p@1"], normalize="ips"))
+
+    def test_groups_and_laziness(self) -> None:
+        log = LOG.with_columns(country=pl.col("query"))
+        swept = pr.propensity_sweep(log, "dcg", clips=[1, None], by="country")
+        assert swept.columns[:3] == ["clip", "country", "queries"]
+        assert swept.height == 4
+        lazy = pr.propensity_sweep(log.lazy(), "dcg", clips=[1, None], by="country")
+        assert_frame_equal(lazy.collect(engine="streaming"), swept)
+
+    def test_refusals(self) -> None:
+        with pytest.raises(pr.ArgumentError, match="`clips` is empty"):
+            pr.propensity_sweep(LOG, "dcg", clips=[])
+        with pytest.raises(pr.ArgumentError, match="'clip', which the result adds"):
+            pr.propensity_sweep(LOG.with_columns(clip=1), "dcg", by="clip")
+
+
+def test_a_ranking_method_gives_the_estimate() -> None:
+    expected = one(pr.evaluate(WEIGHTED, "dcg@2", normalize="snips"), "dcg@2")
+    assert WEIGHTED.ranking.dcg(2, normalize="snips") == expected

@@ -1,0 +1,346 @@
+"""Interleaving: the lists by their definitions, the draws, and what clicks on them say."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable
+from itertools import permutations
+from math import comb
+
+import polars as pl
+import polars_rank as pr
+import pytest
+from benchmarks.clicks import clicked as clicked_by
+from benchmarks.clicks import five_rankers, interleaved_pairs, rankers_of
+from hypothesis import given
+from hypothesis import strategies as st
+from polars.testing import assert_frame_equal
+
+Docs = list[list[int]]
+
+
+def tables(queries: list[Docs]) -> list[pl.DataFrame]:
+    """Return the tables of rankers: for each query the list of each of them."""
+    return [
+        pl.DataFrame(
+            [
+                (query, doc, -float(rank))
+                for query, lists in enumerate(queries)
+                for rank, doc in enumerate(lists[ranker])
+            ],
+            {"query": pl.Int64, "doc": pl.Int64, "score": pl.Float64},
+            orient="row",
+        )
+        for ranker in range(len(queries[0]))
+    ]
+
+
+def some_lists(count: int, rankers: int, seed: int = 0, docs: int = 12) -> list[Docs]:
+    draw = random.Random(seed)
+    return [
+        [draw.sample(range(docs), draw.randint(1, docs)) for _ in range(rankers)]
+        for _ in range(count)
+    ]
+
+
+def drafts(docs: Docs, k: int) -> set[tuple[tuple[int, str], ...]]:
+    """Return all lists that team draft may give: every order in every round."""
+    found = set()
+
+    def go_on(shown: tuple[tuple[int, str], ...]) -> None:
+        rest = [[d for d in each if d not in dict(shown)] for each in docs]
+        if len(shown) >= k or not any(rest):
+            found.add(shown[:k])
+            return
+        for order in permutations(range(len(docs))):
+            after = dict(shown)
+            for team in order:
+                best = next((d for d in docs[team] if d not in after), None)
+                if best is not None:
+                    after[best] = "abc"[team]
+            go_on(tuple(after.items()))
+
+    go_on(())
+    return found
+
+
+@pytest.mark.parametrize("rankers", [2, 3])
+def test_team_draft_gives_what_rounds_may_give(rankers: int) -> None:
+    queries = some_lists(60, rankers, docs=5)
+    lists = pr.team_draft(tables(queries), k=4, seed=3)
+    for query, docs in enumerate(queries):
+        rows = lists.filter(pl.col("query") == query).sort("position")
+        assert rows["position"].to_list() == [*range(1, rows.height + 1)]
+        assert tuple(rows.select("doc", "team").rows()) in drafts(docs, 4)
+
+
+def test_team_draft_draws_every_order_alike() -> None:
+    # Nothing in common: the order of teams is that of the draws.
+    queries = [[[1, 2], [3, 4], [5, 6]]] * 6000
+    lists = pr.team_draft(tables(queries), k=6, seed=1)
+    orders = lists.group_by("query").agg(pl.col("team").sort_by("position"))["team"].to_list()
+    first, second = (Counter(tuple(order[at : at + 3]) for order in orders) for at in (0, 3))
+    both = Counter(map(tuple, orders))
+    assert len(first) == len(second) == 6
+    assert len(both) == 36
+    # 1000 of each are expected: 5 standard deviations of a binomial are 144.
+    assert all(abs(count - 1000) < 144 for count in [*first.values(), *second.values()])
+
+
+def balanced(docs: Docs, k: int, first: int) -> list[int]:
+    """Return the list of Joachims (2003), pointer by pointer."""
+    shown: list[int] = []
+    at = [0, 0]
+    while len(shown) < k and (at[0] < len(docs[0]) or at[1] < len(docs[1])):
+        ahead = at[0] < at[1] or (at[0] == at[1] and first == 0)
+        team = 0 if (ahead and at[0] < len(docs[0])) or at[1] >= len(docs[1]) else 1
+        if docs[team][at[team]] not in shown:
+            shown.append(docs[team][at[team]])
+        at[team] += 1
+    return shown
+
+
+def test_balanced_interleaving_is_one_of_two_lists() -> None:
+    queries = some_lists(200, 2, seed=1)
+    lists = pr.balanced_interleaving(*tables(queries), 7, seed=2)
+    who = set()
+    for query, docs in enumerate(queries):
+        rows = lists.filter(pl.col("query") == query).sort("position")
+        possible = [balanced(docs, 7, first) for first in (0, 1)]
+        assert rows["doc"].to_list() in possible
+        who |= {possible.index(rows["doc"].to_list())} if possible[0] != possible[1] else set()
+        for ranker, name in enumerate(("rank_a", "rank_b")):
+            places = {doc: rank for rank, doc in enumerate(docs[ranker][:7], 1)}
+            assert rows[name].to_list() == [places.get(doc) for doc in rows["doc"]]
+    assert who == {0, 1}
+
+
+FUNCTIONS = [pr.team_draft, pr.balanced_interleaving]
+
+
+@pytest.mark.parametrize("interleave", FUNCTIONS)
+def test_draws_are_of_seed_and_query_alone(interleave: Callable[..., pl.DataFrame]) -> None:
+    a, b = tables(some_lists(300, 2, seed=4))
+    lists = interleave(a, b, 5, 1)
+    assert_frame_equal(interleave(a, b, 5, 1), lists)
+    assert not interleave(a, b, 5, 2).equals(lists)
+    odd = pl.col("query") % 2 == 1
+    some = interleave(a.filter(odd), b.filter(odd).sample(fraction=1, shuffle=True, seed=1), 5, 1)
+    assert_frame_equal(some, lists.filter(odd))
+
+
+def test_the_draws_stay_what_they_are() -> None:
+    a, b = (pl.DataFrame({"query": range(12), "doc": doc, "score": 1.0}) for doc in "xy")
+    first = pr.team_draft(a, b, 1, 0)["team"].to_list()
+    assert "".join(first) == "bbbbababbbab"
+    named = pr.team_draft({"old": a, "new": b}, k=1, seed=0)["team"].to_list()
+    assert named == [{"a": "old", "b": "new"}[team] for team in first]
+
+
+@pytest.mark.parametrize("interleave", FUNCTIONS)
+@pytest.mark.parametrize("engine", ["in-memory", "streaming"])
+def test_lazy_ranked_and_several_keys(interleave: Callable[..., pl.DataFrame], engine: str) -> None:
+    a, b = tables(some_lists(50, 2, seed=5))
+    lists = interleave(a, b, 6)
+    lazy = interleave(a.lazy(), b, 6)
+    assert isinstance(lazy, pl.LazyFrame)
+    assert lazy.collect_schema() == lists.schema
+    assert_frame_equal(lazy.collect(engine=engine), lists)
+    assert_frame_equal(interleave([a, b], k=6), lists)
+    ranked = [pr.rank(each.with_columns(label=0)).drop("score") for each in (a, b)]
+    assert_frame_equal(interleave(*ranked, 6), lists)
+    keyed = [
+        each.rename({"query": "text"}).with_columns(country=pl.lit("BR"), extra=1)
+        for each in (a, b)
+    ]
+    names = interleave(*keyed, 6, query=["country", "text"])
+    assert names.columns[:2] == ["country", "text"]
+    assert names.height == lists.height
+
+
+def test_what_is_not_retrieved_and_queries_of_one_ranker() -> None:
+    a = pl.DataFrame({"query": [1, 1, 2], "doc": ["x", "y", "z"], "score": [1.0, None, 1.0]})
+    b = pl.DataFrame({"query": [1], "doc": ["x"], "score": [1.0]})
+    lists = pr.team_draft(a, b)
+    assert lists.select("query", "doc").rows() == [(1, "x"), (2, "z")]
+    assert lists["team"][1] == "a"
+    empty = pr.team_draft(a.clear(), b.clear())
+    assert empty.is_empty()
+    assert empty.schema == lists.schema
+
+
+def test_tied_scores_as_rank_orders_them() -> None:
+    a = pl.DataFrame({"query": 1, "doc": [3, 9, 5], "score": 1.0, "label": 0})
+    lists = pr.team_draft(a, a)
+    assert lists["doc"].to_list() == pr.rank(a).sort("rank")["doc"].to_list() == [9, 5, 3]
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda a: pr.team_draft(a), pr.ArgumentError, "two rankers or more: .* found 1"),
+        (lambda a: pr.team_draft([a]), pr.ArgumentError, "two rankers or more"),
+        (lambda a: pr.team_draft([a] * 27), pr.ArgumentError, "as many as 27 rankers, give names"),
+        (lambda a: pr.balanced_interleaving([a] * 3), pr.ArgumentError, "two rankers; found 3"),
+        (lambda a: pr.team_draft(a, a, 0), pr.ArgumentError, "`k` must be a positive whole number"),
+        (lambda a: pr.team_draft(a, a, 3, "x"), pr.ArgumentError, "`seed` must be a whole number"),
+        (lambda a: pr.team_draft(a, a.drop("doc")), pr.SchemaError, "ranker 'b'` has no column"),
+        (lambda a: pr.team_draft(a, a.drop("score")), pr.SchemaError, "no column 'score'"),
+        (
+            lambda a: pr.team_draft(a.rename({"query": "team"}), a, query="team"),
+            pr.ArgumentError,
+            "'team', which the result adds",
+        ),
+    ],
+)
+def test_errors_of_lists(
+    call: Callable[[pl.DataFrame], object], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        call(pl.DataFrame({"query": [1], "doc": [1], "score": [1.0]}))
+
+
+# -- What clicks say ------------------------------------------------------------------------------
+
+
+def clicked(lists: list[str]) -> pl.DataFrame:
+    """Return the log of lists of three documents of each team: "aab" has three clicks."""
+    return pl.DataFrame(
+        [
+            (query, position, team, number < clicks.count(team))
+            for query, clicks in enumerate(lists)
+            for position, (team, number) in enumerate(
+                ((team, number) for number in range(3) for team in "abc"), 1
+            )
+        ],
+        ["query", "position", "team", "click"],
+        orient="row",
+    )
+
+
+def test_result_by_hand() -> None:
+    #  a over b in 5 of 8 lists, b over a in 1; of two lists one is tied and one has no click
+    log = clicked(["a", "a", "aab", "a", "aa", "b", "ab", ""]).filter(pl.col("team") != "c")
+    row = pr.interleaving_result(log).row(0, named=True)
+    assert (row["team"], row["other"]) == ("a", "b")
+    assert [row[name] for name in ("queries", "wins", "ties", "losses")] == [8, 5, 2, 1]
+    assert row["delta"] == (5 + 2 / 2) / 8 - 1 / 2
+    assert row["p_value"] == pytest.approx(2 * (comb(6, 5) + comb(6, 6)) / 2**6)
+    assert row["low"] < 0 < row["high"]
+
+
+def test_interval_and_test_agree() -> None:
+    for wins in range(11):
+        log = clicked(["a"] * wins + ["b"] * (10 - wins) + [""] * 5)
+        row = pr.interleaving_result(log.filter(pl.col("team") != "c")).row(0, named=True)
+        significant = not row["low"] <= 0 <= row["high"]
+        assert significant == (row["p_value"] < 0.05)
+        low, delta, high = (row[name] for name in ("low", "delta", "high"))
+        assert -0.5 <= low <= delta + 1e-15 <= high + 2e-15 <= 0.5 + 2e-15
+
+
+def test_several_rankers_groups_and_advertisements() -> None:
+    log = clicked(["a", "ab", "c", "cc", "b", ""]).with_columns(half=pl.col("query") % 2)
+    found = pr.interleaving_result(log, by="half")
+    assert found.select("half", "team", "other", "wins", "ties", "losses").rows() == [
+        (0, "a", "b", 1, 1, 1),  # "a", "c", "b"
+        (0, "a", "c", 1, 1, 1),
+        (0, "b", "c", 1, 1, 1),
+        (1, "a", "b", 0, 3, 0),  # "ab", "cc", ""
+        (1, "a", "c", 1, 1, 1),
+        (1, "b", "c", 1, 1, 1),
+    ]
+    nobody = pl.when(pl.col("team") != "c").then("team").alias("team")
+    alone = pr.interleaving_result(log.with_columns(nobody))
+    assert alone.select("team", "other", "wins", "ties", "losses").rows() == [("a", "b", 1, 4, 1)]
+    enum = log.with_columns(pl.col("team").cast(pl.Enum(["c", "b", "a"])))
+    assert_frame_equal(pr.interleaving_result(enum, by="half"), found)
+
+
+@pytest.mark.parametrize("engine", ["in-memory", "streaming"])
+def test_lazy_result(engine: str) -> None:
+    log = clicked(["a", "ab", "c", "cc", "b", ""])
+    lazy = pr.interleaving_result(log.lazy())
+    eager = pr.interleaving_result(log)
+    assert isinstance(lazy, pl.LazyFrame)
+    assert lazy.collect_schema() == eager.schema
+    assert_frame_equal(lazy.collect(engine=engine), eager)
+
+
+def test_nobody_wins() -> None:
+    row = pr.interleaving_result(clicked(["", ""])).row(0, named=True)
+    assert (row["delta"], row["low"], row["high"], row["p_value"]) == (0.0, None, None, 1.0)
+
+
+def test_balanced_credit_by_hand() -> None:
+    # Lists a: x y z, b: y w x; shown x y w. The lowest click, w, is at rank 2 of b: of x and w,
+    # a has x among its first two, b has w.
+    ranks = {"a": "rank_a", "b": "rank_b"}
+    log = pl.DataFrame(
+        {
+            "query": [1, 1, 1, 2, 2, 2, 3, 3, 3],
+            "position": [1, 2, 3] * 3,
+            "rank_a": [1, 2, None] * 3,
+            "rank_b": [3, 1, 2] * 3,
+            "click": [1, 0, 1, 1, 0, 0, 0, 1, 1],
+        }
+    )
+    found = pr.interleaving_result(log, ranks=ranks)
+    # 1: a has x, b has w, a tie; 2: x is at rank 1 of a, which wins; 3: y is at rank 1 of b, but
+    # the lowest click is w, at rank 2: a has y, b has y and w.
+    assert found.select("team", "other", "wins", "ties", "losses").rows() == [("a", "b", 1, 1, 1)]
+
+
+@given(seed=st.integers(0, 9999))
+def test_swapping_rankers_turns_the_result_round(seed: int) -> None:
+    a, b = tables(some_lists(20, 2, seed=seed))
+    lists = pr.team_draft(a, b, 5, seed).with_columns(click=pl.col("doc") % 3 == 0)
+    swap = {"a": "b", "b": "a"}
+    one = pr.interleaving_result(lists).row(0, named=True)
+    other = pr.interleaving_result(lists.with_columns(pl.col("team").replace_strict(swap))).row(
+        0, named=True
+    )
+    assert (one["wins"], one["losses"], one["p_value"]) == (
+        other["losses"],
+        other["wins"],
+        other["p_value"],
+    )
+    assert one["delta"] == pytest.approx(-other["delta"])
+
+
+def test_errors_of_results() -> None:
+    log = clicked(["a"])
+    with pytest.raises(pr.SchemaError, match="no column 'who', which `team` names"):
+        pr.interleaving_result(log, team="who")
+    with pytest.raises(pr.ArgumentError, match="`ranks` must have the columns of two rankers"):
+        pr.interleaving_result(log, ranks={"a": "position"})
+    with pytest.raises(pr.ArgumentError, match="`confidence` must be a number between 0 and 1"):
+        pr.interleaving_result(log, confidence=95)
+    with pytest.raises(pr.ArgumentError, match="'wins', which the result adds"):
+        pr.interleaving_result(log.with_columns(wins=1), by="wins")
+
+
+# -- With known truth -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_recovers_the_order_of_five_rankers(seed: int) -> None:
+    rankers = five_rankers(2000, seed)
+    for name in ("ndcg@10", "delta"):
+        assert rankers[name].is_sorted()
+    pairs = interleaved_pairs(2000, seed)
+    assert (pairs["high"] < 0).all()
+    assert (pairs["p_value"] < 0.01).all()
+
+
+@pytest.mark.parametrize("interleave", FUNCTIONS)
+def test_clicks_on_positions_alone_prefer_nobody(interleave: Callable[..., pl.DataFrame]) -> None:
+    rankers, documents = rankers_of(3000, 5)
+    alike = documents.with_columns(label=0.5)
+    lists = interleave(rankers["r1"], rankers["r5"], 10, 5)
+    ranks = {"a": "rank_a", "b": "rank_b"} if "rank_a" in lists.columns else None
+    row = pr.interleaving_result(clicked_by(lists, alike, 5), ranks=ranks).row(0, named=True)
+    # Of as many coins as lists are not tied, 3 standard deviations.
+    decided = row["wins"] + row["losses"]
+    assert abs(row["wins"] - decided / 2) < 3 * (decided / 4) ** 0.5

@@ -1,0 +1,348 @@
+"""Position bias: by hand, by the peer, and recovered where the truth is known."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from polars.testing import assert_frame_equal
+
+import polars_rank as pr
+from polars_rank.datasets import click_log
+
+PEERS = json.loads((Path(__file__).parent / "fixtures" / "clicks.json").read_text())
+METHODS = ("pivot", "adjacent", "randomized", "em")
+
+
+def impressions(*cells: tuple[str, int, int, int, int]) -> pl.DataFrame:
+    """Return impressions of (query, doc, position, clicks, times shown)."""
+    rows = [
+        (query, doc, position, number < clicks)
+        for query, doc, position, clicks, times in cells
+        for number in range(times)
+    ]
+    return pl.DataFrame(rows, schema=["query", "doc", "position", "click"], orient="row")
+
+
+#: Click rates at positions 1, 2, 3: of one document 4/4, 2/4, 1/4; of another 2/4, 1/4, never
+#: shown; of a third never shown, 2/2, 1/2.
+SMALL = impressions(
+    ("a", 1, 1, 4, 4), ("a", 1, 2, 2, 4), ("a", 1, 3, 1, 4),
+    ("a", 2, 1, 2, 4), ("a", 2, 2, 1, 4),
+    ("b", 2, 2, 2, 2), ("b", 2, 3, 1, 2),
+)  # fmt: skip
+
+
+def of(table: pl.DataFrame, name: str) -> list[Any]:
+    return table.get_column(name).to_list()
+
+
+class TestByHand:
+    def test_pivot(self) -> None:
+        found = pr.position_bias(SMALL)
+        assert of(found, "propensity") == pytest.approx([1, (1 / 2 + 1 / 4) / (1 + 1 / 2), 1 / 4])
+        assert of(found, "pairs") == [2, 2, 1]
+        assert of(found, "impressions") == [8, 10, 6]
+        assert of(found, "clicks") == [6, 5, 2]
+
+    def test_the_error_of_pivot_is_that_of_a_ratio_over_pairs(self) -> None:
+        found = pr.position_bias(impressions(
+            ("a", 1, 1, 3, 4), ("a", 1, 2, 2, 4), ("a", 2, 1, 2, 4), ("a", 2, 2, 1, 4)
+        ))  # fmt: skip
+        ratio = (2 / 4 + 1 / 4) / (3 / 4 + 2 / 4)
+        left = [2 / 4 - ratio * 3 / 4, 1 / 4 - ratio * 2 / 4]  # of two pairs, one degree is free
+        error = math.sqrt(2 * sum(each**2 for each in left)) / (3 / 4 + 2 / 4)
+        assert of(found, "propensity") == pytest.approx([1, ratio])
+        assert of(found, "standard_error") == pytest.approx([0, error])
+
+    def test_one_pair_tells_no_error(self) -> None:
+        assert of(pr.position_bias(SMALL), "standard_error")[2] is None
+
+    def test_adjacent_multiplies_down_the_list(self) -> None:
+        found = pr.position_bias(SMALL, "adjacent")
+        second = (1 / 2 + 1 / 4) / (1 + 1 / 2)
+        third = second * (1 / 4 + 1 / 2) / (1 / 2 + 1)
+        assert of(found, "propensity") == pytest.approx([1, second, third])
+        assert of(found, "pairs") == [0, 2, 2]
+
+    def test_the_error_of_adjacent_is_that_of_the_product(self) -> None:
+        rates = [[0.9, 0.5, 0.3], [0.6, 0.5, 0.1], [0.8, 0.2, 0.4]]
+        log = impressions(
+            *(
+                ("a", doc, position, round(10 * rate), 10)
+                for doc, all_three in enumerate(rates)
+                for position, rate in enumerate(all_three, start=1)
+            )
+        )
+        one, two, three = (sum(column) for column in zip(*rates, strict=True))
+        # All pairs are at all positions: the product is three / one, the ratio of the ends.
+        parts = [(c / three - b / two) + (b / two - a / one) for a, b, c in rates]
+        error = three / one * math.sqrt(3 / 2 * sum(part**2 for part in parts))
+        found = pr.position_bias(log, "adjacent")
+        assert of(found, "propensity")[2] == pytest.approx(three / one)
+        assert of(found, "standard_error")[2] == pytest.approx(error)
+
+    def test_a_gap_breaks_the_chain(self) -> None:
+        gap = SMALL.with_columns(
+            position=pl.when(pl.col("position") == 3).then(4).otherwise("position")
+        )
+        assert of(pr.position_bias(gap, "adjacent"), "propensity") == [1, 0.5, None]
+        assert of(pr.position_bias(gap), "propensity") == [1, 0.5, 0.25]
+
+    def test_positions_that_no_pair_links_have_no_propensity(self) -> None:
+        apart = impressions(("a", 1, 1, 1, 2), ("a", 1, 2, 1, 2), ("b", 1, 3, 1, 2))
+        for method in ("pivot", "adjacent", "em"):
+            found = pr.position_bias(apart, method)
+            assert of(found, "propensity")[0] == 1
+            assert of(found, "propensity")[2] is None, method
+            assert of(found, "standard_error")[2] is None, method
+            assert of(found, "pairs")[2] == 0
+
+    def test_another_pivot_is_divided_by_the_top(self) -> None:
+        found = pr.position_bias(SMALL, pivot=2)
+        up, down = (1 + 1 / 2) / (1 / 2 + 1 / 4), (1 / 4 + 1 / 2) / (1 / 2 + 1)
+        assert of(found, "propensity") == pytest.approx([1, 1 / up, down / up])
+
+    def test_randomized_compares_shares_of_clicks(self) -> None:
+        found = pr.position_bias(SMALL, "randomized")
+        shares = [6 / 8, 5 / 10, 2 / 6]
+        assert of(found, "propensity") == pytest.approx([share / shares[0] for share in shares])
+        error = math.sqrt((1 - 1 / 2) / 5 + (1 - 3 / 4) / 6) * 2 / 3
+        assert of(found, "standard_error")[1] == pytest.approx(error)
+        assert of(found, "pairs") == [None] * 3
+
+    def test_swaps_count_the_two_positions_that_changed_places(self) -> None:
+        swaps = pl.concat(
+            [
+                impressions(("a", 1, 1, 3, 4), ("a", 2, 2, 1, 4), ("a", 3, 3, 4, 4)).with_columns(
+                    swap=2
+                ),
+                impressions(("a", 1, 1, 2, 4), ("a", 2, 2, 4, 4), ("a", 3, 3, 1, 4)).with_columns(
+                    swap=3
+                ),
+                impressions(("a", 1, 1, 4, 4)).with_columns(swap=pl.lit(None, dtype=pl.Int32)),
+            ]
+        )
+        found = pr.position_bias(swaps, "randomized", swap="swap")
+        assert of(found, "position") == [1, 2, 3]
+        assert of(found, "propensity") == pytest.approx([1, (1 / 4) / (3 / 4), (1 / 4) / (2 / 4)])
+        assert of(found, "impressions") == [8, 4, 4]
+        error = math.sqrt((1 - 1 / 4) / 1 + (1 - 2 / 4) / 2) * 1 / 2
+        assert of(found, "standard_error")[2] == pytest.approx(error)
+
+    def test_em_finds_the_likeliest(self) -> None:
+        # Rates that the model can meet: 0.8 and 0.4 times 1, 0.5, 0.25.
+        log = impressions(
+            *(
+                ("a", doc, position, round(80 * attractive / 2 ** (position - 1)), 80)
+                for doc, attractive in enumerate((0.8, 0.4))
+                for position in (1, 2, 3)
+            )
+        )
+        found = pr.position_bias(log, "em", tolerance=1e-9, iterations=20_000)
+        assert of(found, "propensity") == pytest.approx([1, 0.5, 0.25], abs=1e-5)
+        assert of(found, "pairs") == [2, 2, 2]
+
+    def test_the_error_of_em_is_that_of_two_binomials_where_there_is_one_pair(self) -> None:
+        log = impressions(("a", 1, 1, 40, 80), ("a", 1, 2, 10, 80))
+        found = pr.position_bias(log, "em", tolerance=1e-10, iterations=50_000)
+        error = 1 / 4 * math.sqrt((1 - 1 / 2) / 40 + (1 - 1 / 8) / 10)
+        assert of(found, "propensity")[1] == pytest.approx(1 / 4, rel=1e-5)
+        assert of(found, "standard_error")[1] == pytest.approx(error, rel=1e-4)
+
+
+@pytest.mark.parametrize(("name", "options"), [
+    ("pivot", {}), ("pivot 3", {"pivot": 3}), ("adjacent", {"method": "adjacent"})
+])  # fmt: skip
+def test_agrees_with_the_peer(name: str, options: dict[str, Any]) -> None:
+    found = of(pr.position_bias(pl.DataFrame(PEERS["log"]), **options), "propensity")
+    assert found == pytest.approx(PEERS["position_bias"][name], rel=1e-9)
+
+
+class TestRecovery:
+    """Of clicks by known propensities, those come out within 3 standard errors."""
+
+    @pytest.mark.parametrize("method", ["pivot", "adjacent", "em"])
+    @pytest.mark.parametrize("truth", [
+        [1, 1 / 2, 1 / 3, 1 / 4, 1 / 5, 1 / 6], [1, 0.9, 0.5, 0.5, 0.2, 0.3]
+    ])  # fmt: skip
+    def test_from_rankers_that_vary(self, method: Any, truth: list[float]) -> None:
+        log = click_log(400, 6, sessions=200, shown=6, propensities=truth, seed=1)
+        found = pr.position_bias(log, method).collect(engine="streaming")
+        for row, true in zip(found.iter_rows(named=True), truth, strict=True):
+            assert abs(row["propensity"] - true) <= 3 * row["standard_error"], row
+            assert row["standard_error"] < 0.02
+
+    def test_the_share_of_clicks_alone_is_far_off(self) -> None:
+        log = click_log(400, 6, sessions=200, shown=6, seed=1).collect()
+        found = pr.position_bias(log, "randomized")
+        off = (found["propensity"] - 1 / found["position"]) / found["standard_error"]
+        assert (off[1:].abs() > 10).all()
+
+    def test_from_an_order_drawn_by_lot(self) -> None:
+        log = click_log(400, 6, sessions=50, shown=6, seed=2).collect()
+        draw = random.Random(4)
+        chance = pl.Series([draw.random() for _ in range(log.height)])
+        lot = pl.Series([draw.random() for _ in range(log.height)])
+        log = log.with_columns(lot=lot).with_columns(
+            position=pl.col("lot").rank("ordinal").over("session")
+        )
+        log = log.with_columns(click=chance < pl.col("relevance") / pl.col("position"))
+        found = pr.position_bias(log, "randomized")
+        off = (found["propensity"] - 1 / found["position"])[1:] / found["standard_error"][1:]
+        assert (off.abs() <= 3).all()
+
+    @pytest.mark.parametrize("method", ["pivot", "adjacent", "em"])
+    def test_errors_are_as_large_as_estimates_vary(self, method: Any) -> None:
+        off: list[float] = []
+        for seed in range(30):
+            log = click_log(60, 4, sessions=100, shown=4, seed=seed)
+            found = pr.position_bias(log.collect(), method)[1:]
+            off += (
+                (found["propensity"] - 1 / found["position"]) / found["standard_error"]
+            ).to_list()
+        spread = math.sqrt(sum(each**2 for each in off) / len(off))
+        assert 0.75 < spread < 1.3
+
+
+@pytest.mark.parametrize("method", METHODS)
+class TestEvery:
+    def test_lazy_is_eager_and_streaming_is_in_memory(self, method: Any) -> None:
+        log = click_log(20, 5, sessions=10, shown=4, seed=3)
+        found = pr.position_bias(log.collect(), method)
+        lazy = pr.position_bias(log, method)
+        assert isinstance(lazy, pl.LazyFrame)
+        assert lazy.collect_schema() == found.schema
+        assert_frame_equal(lazy.collect(engine="streaming"), found)
+        assert_frame_equal(lazy.collect(engine="in-memory"), found)
+
+    def test_the_order_of_rows_changes_nothing(self, method: Any, tmp_path: Path) -> None:
+        log = click_log(20, 5, sessions=10, shown=4, seed=3).collect()
+        expected = pr.position_bias(log, method)
+        for number, rows in enumerate((log, log.sort("session", descending=True),
+                                       log.sample(fraction=1, shuffle=True, seed=1))):  # fmt: skip
+            assert_frame_equal(pr.position_bias(rows, method), expected)
+            rows.write_parquet(tmp_path / f"{number}.parquet")
+            scanned = pr.scan_log(tmp_path / f"{number}.parquet")
+            assert_frame_equal(pr.position_bias(scanned, method).collect(), expected)
+
+    def test_groups_are_alone(self, method: Any) -> None:
+        log = click_log(20, 5, sessions=10, shown=4, seed=3).collect()
+        log = log.with_columns(device=pl.when(pl.col("query") % 3 == 0).then(pl.lit("phone")))
+        found = pr.position_bias(log, method, by="device", tolerance=1e-9, iterations=5000)
+        assert found.columns == ["device", *pr.position_bias(log, method).columns]
+        for (device,), part in log.group_by("device"):
+            alone = pr.position_bias(part, method, tolerance=1e-9, iterations=5000)
+            rows = found.filter(pl.col("device").eq_missing(device)).drop("device")
+            assert_frame_equal(rows, alone, rel_tol=1e-5, abs_tol=1e-7)
+
+    def test_names_are_the_users(self, method: Any) -> None:
+        log = click_log(20, 5, sessions=10, shown=4, seed=3).collect()
+        names = {"query": "text", "doc": "clicks", "position": "pairs", "click": "propensity"}
+        renamed = log.select(*names).rename(names)
+        assert_frame_equal(
+            pr.position_bias(renamed, method, **names), pr.position_bias(log, method)
+        )
+
+    def test_an_empty_log_has_no_positions(self, method: Any) -> None:
+        assert pr.position_bias(SMALL.clear(), method).is_empty()
+
+    def test_what_was_not_shown_does_not_count(self, method: Any) -> None:
+        unseen = SMALL.with_columns(position=pl.lit(None, pl.Int64), click=None)
+        both = pl.concat([SMALL, unseen], how="vertical_relaxed")
+        assert_frame_equal(pr.position_bias(both, method), pr.position_bias(SMALL, method))
+
+    @pytest.mark.parametrize(("column", "value", "said"), [
+        ("position", 0, "whole number, 1 for the top"),
+        ("position", 1.5, "whole number, 1 for the top"),
+        ("position", float("nan"), "whole number, 1 for the top"),
+        ("click", 2, "true or false"),
+        ("click", 0.5, "true or false"),
+        ("doc", None, "null in the column 'doc'"),
+        ("query", None, "null in the column 'query'"),
+    ])  # fmt: skip
+    def test_rows_at_fault(self, method: Any, column: str, value: Any, said: str) -> None:
+        fault = pl.int_range(pl.len()) == 3
+        broken = SMALL.with_columns(
+            pl.when(fault).then(pl.lit(value)).otherwise(column).alias(column)
+        )
+        with pytest.raises(pr.DataError, match=f"1 of 24 rows: .*{said}"):
+            pr.position_bias(broken, method)
+        with pytest.raises(pr.DataError, match=said):
+            pr.position_bias(broken.lazy(), method).collect()
+
+
+def test_bad_parameters() -> None:
+    with pytest.raises(pr.ArgumentError, match="`method` must be one of"):
+        pr.position_bias(SMALL, "pivots")  # type: ignore[arg-type]
+    with pytest.raises(pr.ArgumentError, match="`pivot`"):
+        pr.position_bias(SMALL, pivot=0)
+    with pytest.raises(pr.ArgumentError, match="`tolerance`"):
+        pr.position_bias(SMALL, "em", tolerance=0)
+    with pytest.raises(pr.ArgumentError, match="`swap` is for the method 'randomized'"):
+        pr.position_bias(SMALL, swap="position")
+    with pytest.raises(pr.SchemaError, match="no column 'clicked', which `click` names"):
+        pr.position_bias(SMALL, click="clicked")
+    with pytest.raises(pr.SchemaError, match="must be numeric"):
+        pr.position_bias(SMALL, click="query")
+    with pytest.raises(pr.ArgumentError, match="which the result adds"):
+        pr.position_bias(SMALL.with_columns(clicks=1), by="clicks")
+    with pytest.raises(pr.ArgumentError, match="not in `by`"):
+        pr.position_bias(SMALL, by="query")
+
+
+def test_em_says_when_it_has_not_converged() -> None:
+    with pytest.warns(pr.RankWarning, match="no convergence in 2 iterations: .* raise one"):
+        pr.position_bias(SMALL, "em", iterations=2)
+
+
+def test_a_log_in_order_is_counted_list_by_list(tmp_path: Path) -> None:
+    log = click_log(20, 5, sessions=10, shown=4, seed=3).collect()
+    for name, rows in {"sorted": log, "shuffled": log.sample(fraction=1, shuffle=True)}.items():
+        rows.write_parquet(tmp_path / f"{name}.parquet")
+        scanned = pr.scan_log(tmp_path / f"{name}.parquet")
+        for method in ("pivot", "adjacent"):
+            plan = pr.position_bias(scanned, method).show_graph(  # type: ignore[call-overload]
+                engine="streaming", plan_stage="physical", raw_output=True, show=False
+            )
+            before = plan[plan.index("group-by", plan.index("group-by") + 1) :]
+            assert "sorted-group-by" in before
+            assert "in-memory-map" not in before
+
+
+def test_hints_that_are_not_true_are_found_out() -> None:
+    false = pl.concat([SMALL, SMALL]).lazy().set_sorted("query")
+    with pytest.raises(pr.DataError, match="rows do not stand list by list"):
+        pr.position_bias(false).collect()
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(
+    st.tuples(st.sampled_from("ab"), st.integers(1, 3), st.integers(1, 4), st.integers(0, 1)),
+    min_size=1, max_size=60,
+))  # fmt: skip
+def test_pivot_is_its_formula(rows: list[tuple[str, int, int, int]]) -> None:
+    log = pl.DataFrame(rows, schema=["query", "doc", "position", "click"], orient="row")
+    rates: dict[tuple[str, int], dict[int, list[int]]] = {}
+    for query, doc, position, click in rows:
+        rates.setdefault((query, doc), {}).setdefault(position, []).append(click)
+
+    def rate(clicks: list[int]) -> float:
+        return sum(clicks) / len(clicks)
+
+    found = dict(pr.position_bias(log).select("position", "propensity").rows())
+    if 1 in found:
+        for position in found:
+            both = [each for each in rates.values() if position in each and 1 in each]
+            base = sum(rate(each[1]) for each in both)
+            here = sum(rate(each[position]) for each in both)
+            if position == 1:
+                continue
+            assert found[position] == (pytest.approx(here / base) if base else None)

@@ -1,0 +1,86 @@
+"""Preferences from clicks: by hand, against plain Python, as lists of pairs."""
+
+from __future__ import annotations
+
+from itertools import groupby
+
+import polars as pl
+import polars_rank as pr
+import pytest
+from polars.testing import assert_frame_equal
+
+KEYS = ["query", "session"]
+
+
+@pytest.fixture(scope="module")
+def clicks() -> pl.DataFrame:
+    log = pr.datasets.click_log(30, 7, sessions=4, shown=5, seed=5)
+    return log.with_columns(time=pl.when("click").then((pl.col("doc") * 7) % 60)).collect()
+
+
+def _pairs(rows: list[dict], winners: list[dict]) -> list[tuple[int, int]]:
+    return [
+        (winner["doc"], other["doc"])
+        for winner in sorted(winners, key=lambda row: row["position"])
+        for other in sorted(rows, key=lambda row: row["position"])
+        if other["position"] < winner["position"] and not other["click"]
+    ]
+
+
+def _truth(log: pl.DataFrame, last: str | None = None) -> list[tuple[int, int]]:
+    found = []
+    for _, rows in groupby(log.to_dicts(), key=lambda row: [row[key] for key in KEYS]):
+        shown = [row for row in rows if row["position"] is not None]
+        winners = [row for row in shown if row["click"]]
+        if last and winners:
+            winners = [max(winners, key=lambda row: (row[last], row["position"]))]
+        found += _pairs(shown, winners)
+    return found
+
+
+def _as_pairs(found: pl.DataFrame) -> list[tuple[int, int]]:
+    assert found["label"].to_list() == [1, 0] * (found.height // 2)
+    assert found["pair"].to_list() == [number // 2 for number in range(found.height)]
+    docs = found["doc"].to_list()
+    return list(zip(docs[::2], docs[1::2], strict=True))
+
+
+def test_against_plain_python(clicks: pl.DataFrame) -> None:
+    assert _as_pairs(pr.skip_above(clicks, query=KEYS)) == _truth(clicks) != []
+    assert _as_pairs(pr.last_click(clicks, query=KEYS)) == _truth(clicks, "position") != []
+    found = pr.last_click(clicks, query=KEYS, time="time")
+    assert _as_pairs(found) == _truth(clicks, "time") != _truth(clicks, "position")
+
+
+@pytest.mark.parametrize("engine", ["in-memory", "streaming"])
+def test_lazy_and_rows_in_any_order(clicks: pl.DataFrame, engine: str) -> None:
+    mixed = clicks.sample(fraction=1, shuffle=True, seed=1).lazy()
+    plan = pr.skip_above(mixed, query=KEYS)
+    assert isinstance(plan, pl.LazyFrame)
+    assert_frame_equal(plan.collect(engine=engine), pr.skip_above(clicks, query=KEYS))
+
+
+def test_share_of_preferences_that_a_ranker_agrees_with(clicks: pl.DataFrame) -> None:
+    pairs = pr.skip_above(clicks, query=KEYS)
+    ranker = clicks.select(*KEYS, "doc", score="new")
+    lists = pairs.join(ranker, on=[*KEYS, "doc"], maintain_order="left")
+    scores = lists["score"].to_list()
+    agreed = sum(a > b for a, b in zip(scores[::2], scores[1::2], strict=True))
+    mean = pr.evaluate(lists, "pair_accuracy", query="pair")
+    assert mean.row(0) == (len(scores) // 2, pytest.approx(2 * agreed / len(scores)))
+    shown = clicks.select(*KEYS, "doc", score=-pl.col("position").cast(pl.Float64))
+    against = pairs.join(shown, on=[*KEYS, "doc"])
+    assert pr.evaluate(against, "pair_accuracy", query="pair").item(0, 1) == 0.0
+
+
+def test_nothing_was_clicked(clicks: pl.DataFrame) -> None:
+    found = pr.skip_above(clicks.with_columns(click=False), query=KEYS)
+    assert found.is_empty()
+    assert found.columns == [*KEYS, "pair", "doc", "label"]
+
+
+def test_errors(clicks: pl.DataFrame) -> None:
+    with pytest.raises(pr.SchemaError, match="no column 'when', which `time` names"):
+        pr.last_click(clicks, time="when")
+    with pytest.raises(pr.ArgumentError, match="'pair', which the result adds"):
+        pr.skip_above(clicks.rename({"session": "pair"}), query=["query", "pair"])

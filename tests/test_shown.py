@@ -1,0 +1,112 @@
+"""Metrics of clicks: worked examples, the columns that they read, and what undefined means."""
+
+from __future__ import annotations
+
+import polars as pl
+import polars_rank as pr
+import pytest
+
+#: One list clicked at 2 and 4, after 31 s and 8.5 s, for 4 s and 95 s; one that nobody clicked.
+LOG = pl.DataFrame(
+    {
+        "query": [1, 1, 1, 1, 2, 2],
+        "position": [1, 2, 3, 4, 1, 2],
+        "click": [False, True, False, True, False, False],
+        "dwell": [None, 4.0, None, 95.0, None, None],
+        "time": [None, 31.0, None, 8.5, None, None],
+        "good": [False, False, False, False, True, True],
+    }
+)
+
+VALUES = {
+    "ctr@3": (1 / 3, 0 / 2),
+    "ctr": (2 / 4, 0.0),
+    "clicks@3": (1.0, 0.0),
+    "clicks": (2.0, 0.0),
+    "abandonment": (0.0, 1.0),
+    "good_abandonment": (0.0, 1.0),
+    "max_rr": (1 / 2, None),
+    "mean_rr": ((1 / 2 + 1 / 4) / 2, None),
+    "min_rr": (1 / 4, None),
+    "pskip": (2 / 4, None),
+    "time_to_first_click": (8.5, None),
+    "time_to_last_click": (31.0, None),
+    "satisfied_rate": (1 / 2, None),
+    "satisfied_rate@3": (0 / 1, None),
+    "satisfied_rate(seconds=100)": (0 / 2, None),
+    "successful_sessions@3": (0.0, 0.0),
+    "successful_sessions@4": (1.0, 0.0),
+}
+
+
+@pytest.mark.parametrize("engine", ["in-memory", "streaming"])
+def test_worked_examples(engine: str) -> None:
+    lists = pr.per_query(LOG.lazy(), list(VALUES), position="position").collect(engine=engine)
+    for name, expected in VALUES.items():
+        assert lists[name].to_list() == pytest.approx(list(expected), abs=1e-12), name
+
+
+@pytest.mark.parametrize("name", [name for name, values in VALUES.items() if values[1] is None])
+def test_lists_without_a_click_are_left_out_of_the_mean(name: str) -> None:
+    first = VALUES[name][0]
+    assert pr.evaluate(LOG, name, position="position")[name].item() == pytest.approx(first)
+    said = pr.evaluate(LOG, name, position="position", undefined="zero")[name].item()
+    assert said == pytest.approx(first / 2)
+    rule = {name.partition("@")[0].partition("(")[0]: "one"}
+    named = pr.evaluate(LOG, name, position="position", undefined=rule)[name].item()
+    assert named == pytest.approx((first + 1) / 2)
+
+
+def test_stored_values_have_the_mean_of_evaluate() -> None:
+    names = list(VALUES)
+    means = pr.evaluate(LOG, names, position="position").select(names).row(0)
+    lists = pr.per_query(LOG, names, position="position")
+    stored = {row["metric"]: row["mean"] for row in pr.summarize(lists).to_dicts()}
+    assert [stored[name] for name in names] == pytest.approx(means)
+    filled = pr.per_query(LOG, "pskip", position="position", undefined="zero")
+    assert filled["pskip"].to_list() == [0.5, 0.0]
+
+
+def test_clicks_beside_labels() -> None:
+    log = LOG.with_columns(label=pl.lit(1))
+    both = pr.evaluate(log, ["ctr", "precision"], position="position")
+    assert both.row(0, named=True) == {"queries": 2, "ctr": 0.25, "precision": 1.0}
+
+
+def test_other_columns() -> None:
+    log = LOG.rename({"click": "bought", "dwell": "stay"})
+    metric = pr.satisfied_rate(2, seconds=4, dwell="stay", click="bought")
+    assert str(metric) == "satisfied_rate(seconds=4, dwell='stay', click='bought')@2"
+    assert pr.evaluate(log, str(metric), position="position").item(0, 1) == 1.0
+    labelled = LOG.select("query", "position", label=pl.col("click").cast(pl.Int8))
+    assert pr.evaluate(labelled, "ctr(click='label')", position="position").item(0, 1) == 0.25
+    with pytest.raises(pr.SchemaError, match="reads the column 'click'"):
+        pr.evaluate(log, "ctr", position="position")
+
+
+def test_counts_and_nulls_of_clicks() -> None:
+    log = pl.DataFrame({"query": 1, "position": [1, 2, 3, None], "click": [3, None, 0, 1]})
+    values = pr.per_query(log, ["clicks", "ctr", "pskip"], position="position").row(0)[1:]
+    assert values == (1.0, 1 / 3, 0.0)  # a null is no click, what was not shown plays no part
+
+
+def test_labels_are_asked_for_where_they_are_read() -> None:
+    with pytest.raises(pr.SchemaError, match="there is no column 'label'"):
+        pr.evaluate(LOG, ["ctr", "ndcg"], position="position")
+    with pytest.raises(pr.SchemaError, match="there is no column 'label'"):
+        pr.evaluate(LOG, "ctr", position="position", queries="judged")
+    with pytest.raises(pr.SchemaError, match="there is no column 'grade'"):
+        pr.evaluate(LOG, "ctr", position="position", label="grade")
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: pr.ctr(click=3), "`click` must be the name of a column; found 3"),
+        (lambda: pr.satisfied_rate(seconds=-1), "`seconds` must be 0 or more; found -1"),
+        (lambda: pr.ctr(0), "`k` must be a positive whole number; found 0"),
+    ],
+)
+def test_errors(make: object, message: str) -> None:
+    with pytest.raises(pr.ArgumentError, match=message):
+        make()

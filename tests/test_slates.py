@@ -1,0 +1,251 @@
+"""Policies of slates: by the peer, and exact where every slate is drawn as often as it should."""
+
+from __future__ import annotations
+
+import json
+import math
+from itertools import permutations
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from polars.testing import assert_frame_equal
+
+import polars_rank as pr
+
+PEERS = json.loads((Path(__file__).parent / "fixtures" / "clicks.json").read_text())
+SLATES = pl.DataFrame(PEERS["slates"])
+MODEL = {"estimate": pl.lit(0.5), "expected": pl.lit(0.25)}
+ESTIMATORS = {
+    "sips": pr.sips,
+    "iips": pr.iips,
+    "rips": pr.rips,
+    "cascade_dr": pr.cascade_dr,
+}
+
+
+def value(table: pl.DataFrame) -> float:
+    return float(table.get_column("value").item())
+
+
+@pytest.mark.parametrize("name", PEERS["values"])
+def test_agrees_with_the_peer(name: str) -> None:
+    assert value(ESTIMATORS[name](SLATES)) == pytest.approx(PEERS["values"][name], rel=1e-9)
+
+
+@pytest.mark.parametrize("name", ["sips", "rips", "cascade_dr"])
+def test_joint_probabilities_say_the_same(name: str) -> None:
+    log = SLATES.with_columns(**MODEL)
+    joint = ESTIMATORS[name](log, logged="logged_together", new="new_together", joint=True)
+    assert_frame_equal(joint, ESTIMATORS[name](log))
+
+
+def test_without_a_model_doubly_robust_is_rips() -> None:
+    log = SLATES.with_columns(estimate=0.0, expected=0.0)
+    assert_frame_equal(pr.cascade_dr(log), pr.rips(log))
+
+
+def test_weights_by_hand() -> None:
+    log = pl.DataFrame({
+        "slate": [1, 1, 2, 2],
+        "position": [2, 1, 1, 2],
+        "reward": [2.0, 1.0, 3.0, 0.0],
+        "logged_probability": [0.5, 0.25, 0.5, 0.5],
+        "new_probability": [0.25, 0.5, 0.25, 1.0],
+    })  # fmt: skip
+    # Ratios from the top: 2, 1/2 and 1/2, 2.
+    found = pr.rips(log).row(0, named=True)
+    first, second = 2 * 1 + 2 / 2 * 2, 1 / 2 * 3 + 0
+    assert found["slates"] == 2
+    assert found["value"] == (first + second) / 2
+    assert found["variance"] == pytest.approx((first - second) ** 2 / 2 / 2)
+    width = 1.959963984540054 * math.sqrt(found["variance"])
+    assert found["low"] == pytest.approx(found["value"] - width)
+    assert found["high"] == pytest.approx(found["value"] + width)
+    weights = [2, 1, 1 / 2, 1]
+    total = sum(weights)
+    assert found["mean_weight"] == total / 4
+    assert found["effective_sample_size"] == total**2 / sum(weight**2 for weight in weights)
+    assert found["max_weight_share"] == 2 / total
+    slates = pr.sips(log).row(0, named=True)
+    assert slates["value"] == (1 * 3 + 1 * 3) / 2
+    assert slates["effective_sample_size"] == 2
+    alone = pr.iips(log).row(0, named=True)
+    assert alone["value"] == (2 * 1 + 1 / 2 * 2 + 1 / 2 * 3 + 2 * 0) / 2
+
+
+class TestExact:
+    """Every slate of two of three documents once, as often as an even lot draws it."""
+
+    DOCS = "abc"
+
+    def slates(self, reward: Any, new: dict[str, float], below: Any) -> tuple[pl.DataFrame, float]:
+        """Return the slates, and what the new policy is worth by their probabilities."""
+        rows, worth = [], 0.0
+        for number, (one, two) in enumerate(permutations(self.DOCS, 2)):
+            first, second = new[one], below(one, two)
+            rewards = reward(one, two)
+            worth += first * second * sum(rewards)
+            rows += [
+                (number, 1, one, rewards[0], 1 / 3, first),
+                (number, 2, two, rewards[1], 1 / 2, second),
+            ]
+        names = ["slate", "position", "doc", "reward", "logged_probability", "new_probability"]
+        return pl.DataFrame(rows, schema=names, orient="row"), worth
+
+    POLICY = {"a": 0.5, "b": 0.3, "c": 0.2}
+
+    def below(self, one: str, two: str) -> float:
+        """Return the probability of a second document given the first."""
+        left = sum(share for doc, share in self.POLICY.items() if doc != one)
+        return self.POLICY[two] / left
+
+    def test_sips_whatever_rewards_depend_on(self) -> None:
+        rewards = {pair: (n + 1, (n * 7) % 5) for n, pair in enumerate(permutations(self.DOCS, 2))}
+        log, worth = self.slates(lambda *pair: rewards[pair], self.POLICY, self.below)
+        assert value(pr.sips(log)) == pytest.approx(worth)
+        assert value(pr.rips(log)) != pytest.approx(worth)
+
+    @pytest.mark.parametrize("model", [0.0, 1.0, -3.0])
+    def test_rips_and_doubly_robust_where_users_read_from_the_top(self, model: float) -> None:
+        log, worth = self.slates(
+            lambda one, two: (ord(one) % 5, ord(one) * ord(two) % 7), self.POLICY, self.below
+        )
+        assert value(pr.rips(log)) == pytest.approx(worth)
+        assert value(pr.iips(log)) != pytest.approx(worth)
+        # Any model, as long as its mean is that of the new policy.
+        guess = {"a": model, "b": 2 * model, "c": -model}
+        first = sum(share * guess[doc] for doc, share in self.POLICY.items())
+        estimates, means = [], []
+        for one, two in permutations(self.DOCS, 2):
+            others = [doc for doc in self.DOCS if doc != one]
+            estimates += [guess[one], guess[two]]
+            means += [first, sum(self.below(one, doc) * guess[doc] for doc in others)]
+        modelled = log.with_columns(
+            estimate=pl.Series(estimates, dtype=pl.Float64),
+            expected=pl.Series(means, dtype=pl.Float64),
+        )
+        assert value(pr.cascade_dr(modelled)) == pytest.approx(worth)
+
+    def test_a_perfect_model_leaves_no_variance(self) -> None:
+        log, worth = self.slates(lambda one, two: (3.0, 4.0), self.POLICY, self.below)
+        known = log.with_columns(
+            estimate=pl.when(pl.col("position") == 1).then(7.0).otherwise(4.0),
+            expected=pl.when(pl.col("position") == 1).then(7.0).otherwise(4.0),
+        )
+        found = pr.cascade_dr(known).row(0, named=True)
+        assert found["value"] == pytest.approx(worth) == 7
+        assert found["variance"] == pytest.approx(0, abs=1e-20)
+        assert pr.rips(log).get_column("variance").item() > 0.1
+
+    def test_iips_where_documents_do_not_matter_to_each_other(self) -> None:
+        log, worth = self.slates(
+            lambda one, two: (ord(one) % 5, ord(two) % 3), self.POLICY, self.below
+        )
+        marginal = {
+            (2, two): sum(
+                self.POLICY[one] * self.below(one, two) for one in self.DOCS if one != two
+            )
+            for two in self.DOCS
+        } | {(1, one): share for one, share in self.POLICY.items()}
+        shares = [marginal[key] for key in log.select("position", "doc").rows()]
+        alone = log.with_columns(logged_probability=1 / 3, new_probability=pl.Series(shares))
+        assert value(pr.iips(alone)) == pytest.approx(worth)
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+class TestEvery:
+    def test_the_same_policy_is_worth_what_was_logged(self, name: str) -> None:
+        log = SLATES.with_columns(new_probability="logged_probability", estimate=0.3, expected=0.3)
+        found = ESTIMATORS[name](log).row(0, named=True)
+        assert found["value"] == pytest.approx(log.get_column("reward").sum() / 40)
+        assert found["mean_weight"] == pytest.approx(1)
+        weights = 40 if name == "sips" else 120
+        assert found["effective_sample_size"] == pytest.approx(weights)
+
+    def test_lazy_streaming_order_and_files(self, name: str, tmp_path: Path) -> None:
+        log = SLATES.with_columns(**MODEL, device=pl.col("slate") % 3)
+        estimator = ESTIMATORS[name]
+        found = estimator(log, by="device")
+        assert found.columns[0] == "device"
+        assert found.get_column("slates").to_list() == [14, 13, 13]
+        lazy = estimator(log.lazy(), by="device")
+        assert lazy.collect_schema() == found.schema
+        assert_frame_equal(lazy.collect(engine="streaming"), found)
+        assert_frame_equal(lazy.collect(engine="in-memory"), found)
+        shuffled = log.sample(fraction=1, shuffle=True, seed=2)
+        assert_frame_equal(estimator(shuffled, by="device"), found)
+        shuffled.write_parquet(tmp_path / "log.parquet")
+        scanned = pr.scan_log(tmp_path / "log.parquet", query="slate", by="device")
+        assert_frame_equal(estimator(scanned, by="device").collect(), found)
+        for (device,), part in log.group_by("device"):
+            alone = estimator(part)
+            rows = found.filter(pl.col("device") == device).drop("device")
+            assert_frame_equal(rows, alone)
+
+    def test_an_empty_table(self, name: str) -> None:
+        found = ESTIMATORS[name](SLATES.with_columns(**MODEL).clear())
+        assert found.select("slates", "value").row(0) == (0, None)
+
+    @pytest.mark.parametrize(("column", "bad", "said"), [
+        ("logged_probability", 0.0, "above 0 and at most 1: what the logging policy never draws"),
+        ("logged_probability", 1.5, "above 0 and at most 1"),
+        ("new_probability", -0.1, "must be from 0 to 1"),
+        ("new_probability", 1.1, "must be from 0 to 1"),
+        ("new_probability", None, "null, NaN or infinite in the column 'new_probability'"),
+        ("reward", math.nan, "null, NaN or infinite in the column 'reward'"),
+        ("slate", None, "null in the column 'slate'"),
+        ("position", 1, "a position comes twice"),
+    ])  # fmt: skip
+    def test_refusals(self, name: str, column: str, bad: Any, said: str) -> None:
+        second = pl.int_range(pl.len()) == 1
+        log = SLATES.with_columns(**MODEL).with_columns(
+            pl.when(second).then(pl.lit(bad)).otherwise(column).alias(column)
+        )
+        with pytest.raises(pr.DataError, match=said):
+            ESTIMATORS[name](log)
+        with pytest.raises(pr.DataError, match=said):
+            ESTIMATORS[name](log.lazy()).collect()
+
+    def test_columns(self, name: str) -> None:
+        log = SLATES.with_columns(**MODEL)
+        with pytest.raises(pr.SchemaError, match="no column 'gain', which `reward` names"):
+            ESTIMATORS[name](log, reward="gain")
+        with pytest.raises(pr.SchemaError, match="must be numeric"):
+            ESTIMATORS[name](log.with_columns(reward=pl.lit("x")))
+        with pytest.raises(pr.ArgumentError, match="not in `by`"):
+            ESTIMATORS[name](log, by="slate")
+        with pytest.raises(pr.ArgumentError, match="which the result adds"):
+            ESTIMATORS[name](log.with_columns(value=1), by="value")
+
+
+def test_joint_probabilities_do_not_rise() -> None:
+    with pytest.raises(pr.DataError, match="joint probabilities rise down a slate"):
+        pr.rips(SLATES, joint=True)
+
+
+def test_streams_slate_by_slate(tmp_path: Path) -> None:
+    SLATES.write_parquet(tmp_path / "log.parquet")
+    plan = pr.rips(pr.scan_log(tmp_path / "log.parquet", query="slate")).show_graph(  # type: ignore[call-overload]
+        engine="streaming", plan_stage="physical", raw_output=True, show=False
+    )
+    assert "sorted-group-by" in plan
+    assert "in-memory-map" not in plan
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(
+    st.tuples(st.floats(0.1, 1), st.floats(0, 1), st.floats(0, 3)), min_size=1, max_size=12
+))  # fmt: skip
+def test_rips_is_its_formula(rows: list[tuple[float, float, float]]) -> None:
+    made = [(n // 3, n % 3 + 1, *row) for n, row in enumerate(rows)]
+    names = ["slate", "position", "logged_probability", "new_probability", "reward"]
+    log = pl.DataFrame(made, schema=names, orient="row")
+    total, weight = 0.0, 1.0
+    for _, position, logged, new, reward in made:
+        weight = (1.0 if position == 1 else weight) * new / logged
+        total += weight * reward
+    assert value(pr.rips(log)) == pytest.approx(total / -(-len(rows) // 3), abs=1e-12)
