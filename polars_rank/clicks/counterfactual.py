@@ -143,13 +143,7 @@ class Estimates(NamedTuple):
         if not is_number(allowed) or not 0 <= allowed <= 1:
             message = f"`max_unshown` must be a share from 0 to 1; found {allowed!r}"
             raise ArgumentError(message)
-
-        def checked(results: pl.LazyFrame) -> pl.LazyFrame:
-            schema = results.collect_schema()
-            check = partial(_checked, list(by), allowed)
-            return results.map_batches(check, schema=schema, streamable=True)
-
-        return checked
+        return partial(_with_check, list(by), allowed)
 
 
 class _Sums:
@@ -290,6 +284,11 @@ def _depth(metrics: Iterable[pl.Expr]) -> int | None:
     leaves = (leaf for each in metrics if isinstance(each, Metric) for leaf in each.leaves)
     depths: list[Any] = [leaf.arguments.get("k") for leaf in leaves]
     return max(depths) if depths and None not in depths else None
+
+
+def _with_check(by: list[str], allowed: float, results: pl.LazyFrame) -> pl.LazyFrame:
+    schema = results.collect_schema()
+    return results.map_batches(partial(_checked, by, allowed), schema=schema, streamable=True)
 
 
 def _checked(by: list[str], allowed: float, groups: pl.DataFrame) -> pl.DataFrame:
