@@ -218,13 +218,32 @@ class Table(Protocol):
         """Return the stream."""
 
 
+class SparkTable(Protocol):
+    """A DataFrame of Spark, classic or Connect."""
+
+    @property
+    def sparkSession(self) -> Any:  # noqa: N802  (Spark's name)
+        """Return the session that it belongs to."""
+
+    def toArrow(self) -> Any:  # noqa: N802
+        """Return the rows."""
+
+
+S = TypeVar("S", bound=SparkTable)
+
+
 class Framed(Protocol[P]):
-    """A function of any table: a LazyFrame gives a LazyFrame, any other table a DataFrame."""
+    """A function of any table: a LazyFrame gives a LazyFrame, any other table a DataFrame.
+
+    Those that run on clusters give a Spark DataFrame for one.
+    """
 
     @overload
     def __call__(
         self, frame: pl.LazyFrame, /, *args: P.args, **kwargs: P.kwargs
     ) -> pl.LazyFrame: ...
+    @overload
+    def __call__(self, frame: S, /, *args: P.args, **kwargs: P.kwargs) -> S: ...
     @overload
     def __call__(self, frame: Table, /, *args: P.args, **kwargs: P.kwargs) -> pl.DataFrame: ...
 

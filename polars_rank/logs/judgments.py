@@ -15,7 +15,7 @@ from polars_rank.validation import require
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from polars_rank.columns import Names, Table
+    from polars_rank.columns import Names, S, SparkTable, Table
 
 
 @overload
@@ -29,6 +29,17 @@ def join_judgments(
     score: str = "score",
     label: str = "label",
 ) -> pl.LazyFrame: ...
+@overload
+def join_judgments(
+    run: S,
+    judgments: S | pl.LazyFrame | Table,
+    *,
+    by: Names | None = None,
+    query: Names = "query",
+    doc: str = "doc",
+    score: str = "score",
+    label: str = "label",
+) -> S: ...
 @overload
 def join_judgments(
     run: Table,
@@ -53,15 +64,15 @@ def join_judgments(
 ) -> pl.DataFrame: ...
 @on_clusters
 def join_judgments(
-    run: pl.LazyFrame | Table,
-    judgments: pl.LazyFrame | Table,
+    run: pl.LazyFrame | Table | SparkTable,
+    judgments: pl.LazyFrame | Table | SparkTable,
     *,
     by: Names | None = None,
     query: Names = "query",
     doc: str = "doc",
     score: str = "score",
     label: str = "label",
-) -> pl.LazyFrame | pl.DataFrame:
+) -> pl.LazyFrame | pl.DataFrame | SparkTable:
     """Join retrieved documents and judged documents into the long table.
 
     No row is lost: a document that was retrieved but not judged gets a null label, one that was

@@ -39,7 +39,7 @@ from polars_rank.statistics.pairs import PAIRED, Pairs
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from polars_rank.columns import Table
+    from polars_rank.columns import S, Table
     from polars_rank.conventions import Undefined
     from polars_rank.evaluation import Metrics
 
@@ -176,6 +176,8 @@ def moments(
 
 @overload
 def merge(tables: pl.LazyFrame | Iterable[pl.LazyFrame]) -> pl.LazyFrame: ...
+@overload
+def merge(tables: S | Iterable[S]) -> S: ...
 @overload
 def merge(tables: Table | Iterable[Table]) -> pl.DataFrame: ...
 @overload

@@ -15,7 +15,19 @@ class Stream:
         return pl.DataFrame().__arrow_c_stream__(requested_schema)
 
 
+class OnSpark:
+    """What a Spark DataFrame has."""
+
+    @property
+    def sparkSession(self) -> object:
+        raise NotImplementedError
+
+    def toArrow(self) -> object:
+        raise NotImplementedError
+
+
 eager = pl.DataFrame()
+on_spark = OnSpark()
 lazy = pl.LazyFrame()
 
 assert_type(pr.evaluate(lazy, "ndcg@10"), pl.LazyFrame)
@@ -68,3 +80,8 @@ assert_type(pr.movers(lazy, "ndcg@10", baseline="bm25"), pl.LazyFrame)
 assert_type(pr.churn(eager, baseline="bm25"), pl.DataFrame)
 assert_type(pr.headroom(lazy, ["ndcg@10"]), pl.LazyFrame)
 assert_type(pr.metrics(), pl.DataFrame)
+
+assert_type(pr.evaluate(on_spark, "ndcg@10", by="run"), OnSpark)
+assert_type(pr.per_query(on_spark, "ndcg@10"), OnSpark)
+assert_type(pr.merge([pr.moments(on_spark)]), OnSpark)
+assert_type(pr.join_judgments(on_spark, on_spark), OnSpark)
