@@ -669,6 +669,10 @@ class TestDegenerate:
             pr.DataError, match="no run 'x', which `baseline` names; there are 'bm25'"
         ):
             pr.plot.at_k(log, baseline="x")
+        with pytest.raises(pr.DataError, match="no run 'x'"):
+            pr.plot.intervals(pr.summarize(rr, by="run"), baseline="x")
+        with pytest.raises(pr.ArgumentError, match="nothing tells runs apart"):
+            pr.plot.distribution(rr, run=None, baseline="bm25")
         with pytest.raises(pr.ArgumentError, match="one metric.*'ndcg@10', 'rr'"):
             pr.plot.distribution(lists)
         with pytest.raises(pr.ArgumentError, match="without a cutoff"):
@@ -727,6 +731,13 @@ class TestCharts:
         assert "ndcg(gain=at_least(0)) as trec_eval 10 has it" in subtitle(
             pr.plot.at_k(pr.datasets.search_log(40), ks=[1, 2], conventions="trec_eval", ties="doc")
         )
+
+    def test_charts_say_what_was_chosen_and_left_out(self, log: pl.DataFrame) -> None:
+        chart = pr.plot.interpolated(log, relevant=2, ties="best")
+        assert "interpolated_precision · relevant=2 · ties=best · mean of 80" in subtitle(chart)
+        table = pl.DataFrame({"day": [1, 2, None], "queries": 4, "rr": [0.1, 0.2, 0.3]})
+        assert "1 row without a day left out" in subtitle(pr.plot.over_time(table))
+        assert "at positions 1 to 3" in subtitle(pr.plot.click_through(log, k=3))
 
     def test_charts_compose(self, charts: dict) -> None:
         both = (charts["at_k"] | charts["histogram"]) & (charts["slices"] | charts["pr_curve"])

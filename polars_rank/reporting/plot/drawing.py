@@ -270,7 +270,8 @@ def counted(numbers: Iterable[int | None], what: str = "queries") -> str:
         return ""
     low, high = min(known), max(known)
     if low == high == 1:
-        what = what.replace("queries", "query").replace("documents", "document")
+        words = {"queries": "query", "documents": "document", "rows": "row"}
+        what = " ".join(words.get(word, word) for word in what.split(" "))
     return f"{low:,} {what}" if low == high else f"{low:,} to {high:,} {what}"
 
 

@@ -173,6 +173,9 @@ def labelled(
     """
     columns = grouped(table.columns)
     if not columns:
+        if needed and baseline is not None:
+            message = f"`baseline` is {baseline!r}, but nothing tells runs apart; say run=..."
+            raise ArgumentError(message)
         named = table.with_columns(pl.lit("").alias("run"))
         return named, Runs.of([""], None, {"": PALETTE[0]})
     label = pl.concat_str([_text(table.get_column(name)) for name in columns], separator=" · ")
