@@ -15,6 +15,7 @@ import typer
 
 from polars_rank.cli import options as o
 from polars_rank.cli.logs import Log
+from polars_rank.cli.running import Commands, in_options, is_said
 from polars_rank.columns import IDS, RUNS, schema_of
 from polars_rank.errors import RankError, hint
 from polars_rank.evaluation import Request
@@ -75,7 +76,7 @@ def inspect(
         try:
             rows += _contents(columns, 1 if relevant is None else relevant)
         except RankError as error:
-            rows.append(Row("columns", "types", None, "error", o.in_options(str(error))))
+            rows.append(Row("columns", "types", None, "error", in_options(str(error))))
     command = _next(columns, given, rows)
     apart = written.shape == "table" and written.output is None  # to be copied, from one line
     rows += [] if apart else [command]
@@ -87,7 +88,7 @@ def inspect(
         typer.echo(f"\nNext{command.note and ', '}{command.note}: {command.value}")
 
 
-COMMANDS: o.Commands = {inspect: ["polars-rank inspect log.parquet"]}
+COMMANDS: Commands = {inspect: ["polars-rank inspect log.parquet"]}
 
 
 class _Columns(NamedTuple):
@@ -106,7 +107,7 @@ class _Columns(NamedTuple):
         wanted |= {"run_column": ["run"]} if run is None else {}
         missing = [
             part for part, names in wanted.items()
-            if not {*names} <= {*schema} and not o.is_said(part)
+            if not {*names} <= {*schema} and not is_said(part)
         ]  # fmt: skip
         found = {part: _alike(part, schema) for part in missing}
         if "score" in found and found["score"] is None:
@@ -135,7 +136,7 @@ class _Columns(NamedTuple):
                     guess = f"assumed; say --{option.replace('_', '-')} {shlex.quote(name)}"
                     note = guess if option in self.assumed else ""
                     yield Row("columns", part, f"{name}: {self.schema[name]}", "", note)
-                elif part != "doc" or o.is_said(part):
+                elif part != "doc" or is_said(part):
                     flag, close = option.replace("_", "-"), hint(name, self.schema)
                     note = f"there is no column {name!r}; name it with --{flag}.{close}"
                     yield Row("columns", part, None, "error", note)
@@ -233,7 +234,7 @@ def _next(columns: _Columns, given: Log, rows: list[Row]) -> Row:
     errors = [row for row in rows if row.state == "error"]
     options = {name: getattr(given, name) for name in
                ("qrels", "run", "input_format", "query", "doc", "score", "position", "label")
-               if o.is_said(name)}  # fmt: skip
+               if is_said(name)}  # fmt: skip
     options |= columns.assumed
     repeated = any(row.part == "faults" and row.what == "repeated" for row in errors)
     options |= {"duplicates": "max"} if repeated else {}

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
     import polars as pl
 
+    from polars_rank.cli.running import Commands
+
 Kind: TypeAlias = Literal[
     "at-k", "gain", "pr-curve", "interpolated", "click-through", "bounds",
     "distribution", "differences", "scatter", "intervals", "slices", "over-time",
@@ -122,7 +124,7 @@ def plot(
     say(f"Wrote {file.output}")
 
 
-COMMANDS: o.Commands = {
+COMMANDS: Commands = {
     plot: [
         "polars-rank plot at-k log.parquet --metrics ndcg -o ndcg.png",
         "polars-rank plot differences log.parquet -m ap --baseline run1 -o ap.svg",
