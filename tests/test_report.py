@@ -301,7 +301,7 @@ def test_cautions_say_what_matters(log, tmp_path):
     assert "tied documents were ordered by document id, descending" in page.text
     twice = pl.concat([log, log.head(7)])
     page = read(twice, tmp_path, duplicates="max")
-    assert "7 rows repeat a document" in page.text and "highest score" in page.text
+    assert "rows repeat a document of their list: duplicates were removed" in page.text and "highest score" in page.text
     some = log.filter((pl.col("run") == "bm25") | (pl.col("query") > 20))
     page = read(some, tmp_path, baseline="bm25")
     assert "up to 21 are missing on one side" in page.text
