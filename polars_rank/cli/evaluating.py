@@ -119,14 +119,11 @@ def explain(
     if others is None:
         misused("name other conventions with --versus, to be told why they differ on this log")
     log = log.opened
-    if log.position is not None:
-        misused("--position is not for differences; name a score, as in --score=-position")
     written.spare(log.files)
-    columns = {name: value for name, value in log.columns.items() if name != "position"}
     groups = log.groups(by)
     found = words.explain_difference(
         log.scan(groups), metric, conventions, others, by=groups,
-        duplicates=definitions.duplicates, **columns,
+        duplicates=definitions.duplicates, **log.columns,
     )  # fmt: skip
     written.put(found.lazy())
 
