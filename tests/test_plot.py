@@ -573,6 +573,9 @@ class TestNames:
         for name, chart in made.items():
             assert size(chart) > 0
             assert png(chart)
+            page = io.StringIO()
+            chart.save(page, format="html")
+            assert "</script><b>" not in page.getvalue(), name
             fields = {field for rows in datasets(chart) for row in rows for field in row}
             assert fields <= {
                 field for rows in datasets(plain[name]) for row in rows for field in row
@@ -580,7 +583,34 @@ class TestNames:
         found = rows_of(made["at_k"], "run", "x", "y").sort("x", "y")
         there = rows_of(plain["at_k"], "run", "x", "y").sort("x", "y")
         assert found["y"].to_list() == pytest.approx(there["y"].to_list())
-        assert set(found["run"]) == {ODD, "null", MARKUP}
+        assert set(found["run"]) == {ODD, "null", runs.label_of(MARKUP)}
+
+    def test_no_text_of_data_ends_the_script_of_a_page(self, log: pl.DataFrame) -> None:
+        evil = "<!--<script></script><img src=x onerror=alert(1)>"
+        lists = pr.per_query(log, "rr", by=["run", "country"]).with_columns(
+            pl.col("query").cast(pl.String) + evil, pl.col("country") + evil,
+            pl.col("run") + evil,
+        ).rename({"rr": evil})  # fmt: skip
+        base, other = "bm25" + evil, "neural" + evil
+        summary = pr.summarize(lists, by=["run", "country"])
+        sliced = pr.slices(lists, evil, columns="country", baseline=base)
+        table = pl.DataFrame({evil: ["a" + evil, "b"], "queries": 3, "rr": [0.5, 0.6]})
+        for chart in (
+            pr.plot.differences(lists, baseline=base),
+            pr.plot.scatter(lists, x=base, y=other),
+            pr.plot.distribution(lists, baseline=base, colors={other: "red"}),
+            pr.plot.intervals(summary),
+            pr.plot.slices(sliced, baseline=base),
+            pr.plot.over_time(table, time=evil),
+        ):
+            page = io.StringIO()
+            chart.save(page, format="html")
+            assert "<!--" not in page.getvalue().replace("<!-- ", "")
+            assert "</script><img" not in page.getvalue()
+            png(chart)
+        drawn = scales(pr.plot.distribution(lists, baseline=base, colors={other: "red"}))
+        assert drawn[runs.label_of(base)] == runs.NEUTRAL
+        assert drawn[runs.label_of(other)] == "red"
 
     @pytest.mark.parametrize("name", ["x", "y", "k", "label", "metric", "number", "value", "found"])
     def test_columns_with_names_of_ours(self, lists: pl.DataFrame, name: str) -> None:

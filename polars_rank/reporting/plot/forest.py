@@ -19,7 +19,14 @@ from polars_rank.reporting.plot.drawing import (
     tooltip,
     with_field,
 )
-from polars_rank.reporting.plot.runs import NEUTRAL, groups, label_of, labelled, run_columns
+from polars_rank.reporting.plot.runs import (
+    NEUTRAL,
+    groups,
+    harmless_texts,
+    label_of,
+    labelled,
+    run_columns,
+)
 from polars_rank.reporting.plot.tables import check_columns, chosen, keys_of
 
 if TYPE_CHECKING:
@@ -161,7 +168,7 @@ def slices(
     found = collected(
         rows.select(*groups(columns), *wanted, "queries", "p_corrected").rename({"difference": "x"})
     )
-    found = something(found, "x", "difference")
+    found = harmless_texts(something(found, "x", "difference"))
     several = found.get_column("column").n_unique() > 1
     name = pl.format("{}: {}", "column", "value") if several else pl.col("value")
     found, runs = labelled(
@@ -285,7 +292,7 @@ def _rows(
         *columns,
     )
     found, runs = labelled(
-        something(collected(picked), columns[0], "mean"),
+        harmless_texts(something(collected(picked), columns[0], "mean")),
         baseline=baseline,
         colors=colors,
         needed=there,

@@ -21,7 +21,7 @@ from polars_rank.reporting.plot.drawing import (
     something,
     tooltip,
 )
-from polars_rank.reporting.plot.runs import groups, labelled, run_columns
+from polars_rank.reporting.plot.runs import groups, harmless_texts, labelled, run_columns
 from polars_rank.reporting.plot.tables import check_columns, column_of, keys_of, only_metric
 from polars_rank.reporting.plot.thinning import thinned
 
@@ -101,7 +101,7 @@ def over_time(
     )
     found = picked.filter(pl.col("x").is_not_null())
     found, runs = labelled(
-        something(found, "y", name), baseline=baseline, colors=colors, needed=True
+        harmless_texts(something(found, "y", name)), baseline=baseline, colors=colors, needed=True
     )
     if found.select(pl.struct("x", "run").is_duplicated().any()).item():
         message = f"there are several rows for one {time!r}; split the chart with run=..." + (
