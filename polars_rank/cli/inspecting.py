@@ -62,7 +62,11 @@ class Row(NamedTuple):
 
 
 def inspect(
-    log: Log, written: o.Written, run_column: o.RunColumn = None, relevant: o.Relevant = None
+    log: Log,
+    written: o.Written,
+    run_column: o.RunColumn = None,
+    by: o.By = None,
+    relevant: o.Relevant = None,
 ) -> None:
     """Look at a log before any long run: what it holds, and what would be an error.
 
@@ -70,7 +74,7 @@ def inspect(
     """
     given, log = log, log.opened
     schema = schema_of(log.scan_as_is())
-    columns = _Columns.of(log, schema, run_column)
+    columns = _Columns.of(log, schema, run_column, o.split_names(by or []))
     rows = [*columns.rows()]
     if not any(row.state == "error" for row in rows):
         try:
@@ -97,10 +101,11 @@ class _Columns(NamedTuple):
     log: Log
     schema: pl.Schema
     run: str | None
+    by: list[str]
     assumed: Mapping[str, str]
 
     @classmethod
-    def of(cls, log: Log, schema: pl.Schema, run: str | None) -> _Columns:
+    def of(cls, log: Log, schema: pl.Schema, run: str | None, by: list[str]) -> _Columns:
         """Look for columns of other names where those of the default are not there."""
         wanted = {"query": log.keys, "doc": [log.doc or "doc"], "label": [log.label]}
         wanted |= {} if log.position else {"score": [log.score.removeprefix("-")]}
@@ -115,7 +120,7 @@ class _Columns(NamedTuple):
         assumed = {part: name for part, name in found.items() if name is not None}
         used = {part: [name] if part == "query" else name for part, name in assumed.items()}
         column = used.pop("run_column", "run" if run is None and "run" in schema else run)
-        return cls(replace(log, **used), schema, column or None, assumed)  # type: ignore[arg-type]
+        return cls(replace(log, **used), schema, column or None, by, assumed)  # type: ignore[arg-type]
 
     @property
     def parts(self) -> dict[str, list[str]]:
@@ -125,7 +130,7 @@ class _Columns(NamedTuple):
             "score": [log.score if log.score in self.schema else log.score.removeprefix("-")]
         }  # fmt: skip
         parts = {"query": log.keys, "doc": [log.doc or "doc"], **scored, "label": [log.label]}
-        return {"run": [self.run] if self.run else [], **parts}
+        return {"run": [self.run] if self.run else [], "by": self.by, **parts}
 
     def rows(self) -> Iterator[Row]:
         """Say which columns there are, and which are missing."""
@@ -156,14 +161,15 @@ def _alike(part: str, schema: pl.Schema) -> str | None:
 def _contents(columns: _Columns, relevant: float) -> list[Row]:
     """Count what the log holds."""
     log, runs = columns.log, [] if columns.run is None else [columns.run]
-    request = Request.of(by=runs, **log.columns)
-    frame, known = request.columns(log.scan(runs))
-    layout = find_layout(log.scan_as_is(), [*runs, *log.keys])
+    groups = [*runs, *columns.by]
+    request = Request.of(by=groups, **log.columns)
+    frame, known = request.columns(log.scan(groups))
+    layout = find_layout(log.scan_as_is(), [*groups, *log.keys])
     labels, all_of_it, by_run = pl.collect_all(
         [
             label_counts(frame, known, []),
             found_in(frame, known, relevant, []),
-            found_in(frame, known, relevant, known.by),
+            found_in(frame, known, relevant, runs),
         ],
         engine="streaming",
     )
@@ -236,6 +242,7 @@ def _next(columns: _Columns, given: Log, rows: list[Row]) -> Row:
                ("qrels", "run", "input_format", "query", "doc", "score", "position", "label")
                if is_said(name)}  # fmt: skip
     options |= columns.assumed
+    options |= {"by": columns.by} if columns.by else {}
     repeated = any(row.part == "faults" and row.what == "repeated" for row in errors)
     options |= {"duplicates": "max"} if repeated else {}
     runs = next((row.value for row in rows if row.what == "runs"), 0)

@@ -98,9 +98,7 @@ class File:
 
 
 def plot(
-    kind: Annotated[
-        Kind, typer.Argument(metavar="KIND", help=f"One of {', '.join(Kind.__args__)}.")
-    ],
+    kind: Annotated[Kind, typer.Argument(metavar="KIND", help="What is drawn.")],
     source: Source,
     picture: Picture,
     file: File,
