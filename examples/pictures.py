@@ -1,5 +1,10 @@
-"""The pictures of the README: `python examples/pictures.py examples` makes them anew."""
+"""The pictures of the README: `python examples/pictures.py examples` makes them anew.
 
+That of the report needs Chromium; without it, it is left out.
+"""
+
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,3 +25,19 @@ with TemporaryDirectory() as nowhere:
     picture = folder / "chart.png"
     chart.save(picture, scale_factor=1)
     print(f"{picture.name}: {picture.stat().st_size / 1000:.0f} kB")
+
+    page = pr.report(
+        log, ["ndcg@10", "ap"], baseline="bm25", slices="country", output=f"{nowhere}/report.html"
+    )
+    print(f"{page.name}: {page.stat().st_size / 1000:.0f} kB")
+    browser = shutil.which("chromium") or shutil.which("google-chrome")
+    if browser is not None:
+        picture = folder / "report.png"
+        options = ["--headless=new", "--no-sandbox", "--hide-scrollbars", "--window-size=1340,1500"]
+        waiting = "--virtual-time-budget=5000"  # milliseconds of the page's own time, for charts
+        subprocess.run(  # noqa: S603
+            [browser, *options, waiting, f"--screenshot={picture.resolve()}", page.as_uri()],
+            check=True,
+            capture_output=True,
+        )
+        print(f"{picture.name}: {picture.stat().st_size / 1000:.0f} kB")

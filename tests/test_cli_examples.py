@@ -21,7 +21,7 @@ SNAPSHOTS = Path(__file__).parent / "help"
 
 def ended(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
     """Run the command as a process, on a wide screen without colours."""
-    env = {**os.environ, "COLUMNS": "200", "NO_COLOR": "1", "TERM": "dumb"}
+    env = {**os.environ, "COLUMNS": "400", "NO_COLOR": "1", "TERM": "dumb"}
     return subprocess.run(
         [sys.executable, "-m", "polars_rank.cli", *arguments],
         cwd=cwd, text=True, capture_output=True, env=env, check=False, stdin=subprocess.DEVNULL,

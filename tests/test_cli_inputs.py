@@ -216,6 +216,7 @@ def test_options_of_a_named_file(here: Path) -> None:
         ("ties = 'never'", "Invalid value for '--ties'"),
         ("label =", "cannot be read"),
         ("[tool]\npolars-rank = 1", "must be a table of options"),
+        ("[tool.ruff]\nline-length = 1", "has no [tool.polars-rank]"),
     ],
 )
 def test_files_of_options_that_are_wrong(here: Path, text: str, message: str) -> None:

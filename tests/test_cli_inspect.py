@@ -176,6 +176,20 @@ def test_columns_that_would_be_an_error(
     assert found["next", "command"][2] == "when what is wrong above is mended"
 
 
+def test_groups(here: Path) -> None:
+    """A list is what shares the columns of groups, too."""
+    days = pl.concat([FINE.with_columns(day=pl.lit(day)) for day in (1, 2)])
+    days.write_parquet("log.parquet")
+    assert {*errors(inspected("log.parquet"))} == {"repeated"}
+    found = inspected("log.parquet", "--by", "day")
+    assert errors(found) == {}
+    program, *words = shlex.split(found["next", "command"][0])
+    assert words[-2:] == ["--by", "day"]
+    assert run(*words)[0] == 0
+    (told,) = errors(inspected("log.parquet", "--by", "dya")).values()
+    assert told == "there is no column 'dya'; name it with --by. Did you mean 'day'?"
+
+
 def test_logs_of_little(here: Path) -> None:
     FINE.clear().write_parquet("log.parquet")
     assert values(inspected("log.parquet"), "size") == {"rows": "0", "runs": "0"}

@@ -285,6 +285,17 @@ def test_messages_speak_of_options(here: Path) -> None:
         assert (code, message in err) == (2, True), err
 
 
+def test_options_and_choices_may_be_spelled_as_in_python(here: Path) -> None:
+    dashed, underscored = (run(*LISTS, f"--input{sign}format", "parquet") for sign in "-_")
+    assert dashed[0] == 0
+    assert dashed == underscored
+    ties = [
+        run("evaluate", "log.parquet", "-m", "rr", "--ties", f"doc{sign}ascending") for sign in "_-"
+    ]
+    assert ties[0][0] == 0
+    assert ties[0] == ties[1]
+
+
 def test_the_same_warning_is_given_once(here: Path) -> None:
     """Polars runs a plan in parts, each of which may find the same."""
     log = pr.datasets.search_log(3_000).rename({"run": "model"}).drop("doc")
@@ -294,13 +305,27 @@ def test_the_same_warning_is_given_once(here: Path) -> None:
     assert "if it tells rankings apart, say --run-column model; as in" in err
 
 
-def test_a_number_in_a_message_that_looks_like_a_parameter(here: Path) -> None:
-    """Values of the log are none of ours."""
-    rows = LOG.head(1).with_columns(query=pl.lit("label=None, `score`"), label=pl.lit(math.nan))
-    rows.write_parquet("log.parquet")
+def test_rows_in_messages_are_as_they_are(here: Path) -> None:
+    """Values of the log are no parameters."""
+    row = LOG.head(1).with_columns(query=pl.lit("say label=None or `score`"))
+    row.with_columns(label=pl.lit(math.nan)).write_parquet("log.parquet")
     code, _, err = run("evaluate", "log.parquet", "-m", "rr")
     assert code == 2
     assert "1 of 1 rows: NaN or infinite label in the column 'label'" in err
+    assert "say label=None or `score`" in err
+
+
+@pytest.mark.skipif(os.name != "posix", reason="pipes of POSIX")
+def test_output_to_what_is_no_file(here: Path) -> None:
+    """Standard output by its name, and a pipe, as those that a shell gives for >(...)."""
+    done = process(*LISTS, "--format", "csv", "-o", "-")
+    assert (done.returncode, done.stdout) == (0, process(*LISTS, "--format", "csv").stdout)
+    assert not Path("-").exists()
+    os.mkfifo("pipe")
+    reader = subprocess.Popen(["cat", "pipe"], stdout=subprocess.PIPE)
+    assert process(*LISTS, "--format", "csv", "-o", "pipe").returncode == 0
+    assert reader.communicate()[0] == done.stdout
+    assert Path("pipe").is_fifo()
 
 
 def test_completion() -> None:

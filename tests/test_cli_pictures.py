@@ -61,8 +61,12 @@ def test_explain(log: Path, tmp_path: Path) -> None:
     found = json.loads(out)
     assert [row["choice"] for row in found] == expected["choice"].to_list()
     assert [row["mean"] for row in found] == pytest.approx(expected["mean"].to_list())
-    code, _, err = run("explain", "ndcg", log, "--versus", "lightgbm", "--position", "position")
-    assert (code, "--score=-position" in err) == (2, True)
+    _, out, _ = run("explain", "rr", log, "--by", "run", "--versus", "lightgbm", "--position",
+                    "position", "--format", "json")  # fmt: skip
+    shown = pr.evaluate(
+        pl.read_parquet(log), "rr", by=["run"], position="position", conventions="lightgbm"
+    )
+    assert json.loads(out)[-1]["mean"] == pytest.approx(shown["rr"].mean())
 
 
 ASKED = {

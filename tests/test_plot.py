@@ -573,6 +573,9 @@ class TestNames:
         for name, chart in made.items():
             assert size(chart) > 0
             assert png(chart)
+            page = io.StringIO()
+            chart.save(page, format="html")
+            assert "</script><b>" not in page.getvalue(), name
             fields = {field for rows in datasets(chart) for row in rows for field in row}
             assert fields <= {
                 field for rows in datasets(plain[name]) for row in rows for field in row
@@ -580,7 +583,34 @@ class TestNames:
         found = rows_of(made["at_k"], "run", "x", "y").sort("x", "y")
         there = rows_of(plain["at_k"], "run", "x", "y").sort("x", "y")
         assert found["y"].to_list() == pytest.approx(there["y"].to_list())
-        assert set(found["run"]) == {ODD, "null", MARKUP}
+        assert set(found["run"]) == {ODD, "null", runs.label_of(MARKUP)}
+
+    def test_no_text_of_data_ends_the_script_of_a_page(self, log: pl.DataFrame) -> None:
+        evil = "<!--<script></script><img src=x onerror=alert(1)>"
+        lists = pr.per_query(log, "rr", by=["run", "country"]).with_columns(
+            pl.col("query").cast(pl.String) + evil, pl.col("country") + evil,
+            pl.col("run") + evil,
+        ).rename({"rr": evil})  # fmt: skip
+        base, other = "bm25" + evil, "neural" + evil
+        summary = pr.summarize(lists, by=["run", "country"])
+        sliced = pr.slices(lists, evil, columns="country", baseline=base)
+        table = pl.DataFrame({evil: ["a" + evil, "b"], "queries": 3, "rr": [0.5, 0.6]})
+        for chart in (
+            pr.plot.differences(lists, baseline=base),
+            pr.plot.scatter(lists, x=base, y=other),
+            pr.plot.distribution(lists, baseline=base, colors={other: "red"}),
+            pr.plot.intervals(summary),
+            pr.plot.slices(sliced, baseline=base),
+            pr.plot.over_time(table, time=evil),
+        ):
+            page = io.StringIO()
+            chart.save(page, format="html")
+            assert "<!--" not in page.getvalue().replace("<!-- ", "")
+            assert "</script><img" not in page.getvalue()
+            png(chart)
+        drawn = scales(pr.plot.distribution(lists, baseline=base, colors={other: "red"}))
+        assert drawn[runs.label_of(base)] == runs.NEUTRAL
+        assert drawn[runs.label_of(other)] == "red"
 
     @pytest.mark.parametrize("name", ["x", "y", "k", "label", "metric", "number", "value", "found"])
     def test_columns_with_names_of_ours(self, lists: pl.DataFrame, name: str) -> None:
@@ -669,6 +699,10 @@ class TestDegenerate:
             pr.DataError, match="no run 'x', which `baseline` names; there are 'bm25'"
         ):
             pr.plot.at_k(log, baseline="x")
+        with pytest.raises(pr.DataError, match="no run 'x'"):
+            pr.plot.intervals(pr.summarize(rr, by="run"), baseline="x")
+        with pytest.raises(pr.ArgumentError, match="nothing tells runs apart"):
+            pr.plot.distribution(rr, run=None, baseline="bm25")
         with pytest.raises(pr.ArgumentError, match="one metric.*'ndcg@10', 'rr'"):
             pr.plot.distribution(lists)
         with pytest.raises(pr.ArgumentError, match="without a cutoff"):
@@ -727,6 +761,13 @@ class TestCharts:
         assert "ndcg(gain=at_least(0)) as trec_eval 10 has it" in subtitle(
             pr.plot.at_k(pr.datasets.search_log(40), ks=[1, 2], conventions="trec_eval", ties="doc")
         )
+
+    def test_charts_say_what_was_chosen_and_left_out(self, log: pl.DataFrame) -> None:
+        chart = pr.plot.interpolated(log, relevant=2, ties="best")
+        assert "interpolated_precision · relevant=2 · ties=best · mean of 80" in subtitle(chart)
+        table = pl.DataFrame({"day": [1, 2, None], "queries": 4, "rr": [0.1, 0.2, 0.3]})
+        assert "1 row without a day left out" in subtitle(pr.plot.over_time(table))
+        assert "at positions 1 to 3" in subtitle(pr.plot.click_through(log, k=3))
 
     def test_charts_compose(self, charts: dict) -> None:
         both = (charts["at_k"] | charts["histogram"]) & (charts["slices"] | charts["pr_curve"])

@@ -6,8 +6,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
 
 
@@ -37,8 +35,16 @@ def test_code_runs(tmp_path, monkeypatch):
         assert done.returncode == 0, done.stderr.decode()
 
 
-@pytest.mark.parametrize("extra", ["cli", "test"])
-def test_commands_name_extras_that_exist(extra):
-    assert f".[{extra}]'" in README
+def test_commands_name_extras_that_exist():
+    named = {each for found in re.findall(r"\.\[([\w,]+)\]'", README) for each in found.split(",")}
+    assert {"cli", "report", "test"} <= named
     pyproject = (Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8")
-    assert re.search(rf"^{extra} = \[", pyproject, re.MULTILINE)
+    for extra in named:
+        assert re.search(rf"^{extra} = \[", pyproject, re.MULTILINE)
+
+
+def test_pictures_are_there():
+    pictures = re.findall(r"!\[.+\]\((.+)\)", README)
+    assert len(pictures) == 2
+    for picture in pictures:
+        assert (Path(__file__).parents[1] / picture).read_bytes().startswith(b"\x89PNG")

@@ -186,7 +186,8 @@ def test_text_from_the_log_is_escaped_everywhere(log, tmp_path):
     assert sum(tag == "script" for tag, _ in page.elements) == 3
     data, *code = page.scripts
     assert not any("alert(1)" in each for each in code)
-    assert EVIL in json.dumps(json.loads(data))
+    # Charts put a joiner without width where text could end a script.
+    assert EVIL in json.dumps(json.loads(data), ensure_ascii=False).replace("\u2060", "")
     assert page.text.count("alert(1)") > 10
 
 
@@ -301,7 +302,10 @@ def test_cautions_say_what_matters(log, tmp_path):
     assert "tied documents were ordered by document id, descending" in page.text
     twice = pl.concat([log, log.head(7)])
     page = read(twice, tmp_path, duplicates="max")
-    assert "7 rows repeat a document" in page.text and "highest score" in page.text
+    assert (
+        "rows repeat a document of their list: duplicates were removed" in page.text
+        and "highest score" in page.text
+    )
     some = log.filter((pl.col("run") == "bm25") | (pl.col("query") > 20))
     page = read(some, tmp_path, baseline="bm25")
     assert "up to 21 are missing on one side" in page.text

@@ -1,5 +1,5 @@
 """`polars-rank`: its commands, each of which is a few calls of the library."""
-# ruff: noqa: FBT002  (typer reads switches off signatures)
+# ruff: noqa: FBT002, TC001  (typer reads switches and types off signatures)
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from typer.core import TyperGroup
 
 from polars_rank.cli import MISUSED, evaluating, inspecting, making, pictures, reports, statistics
 from polars_rank.cli.messages import say
-from polars_rank.cli.options import Debug, add
+from polars_rank.cli.options import Debug
+from polars_rank.cli.running import add
 from polars_rank.errors import RankError
 
 #: What ends the help of the program.

@@ -59,8 +59,11 @@ def _table(file: Path, *, named: bool) -> dict[str, Any]:
         message = f"the options in {str(file)!r} cannot be read: {error}"
         raise SourceError(message) from error
     own = found.get("tool", {}).get("polars-rank")
+    if own is None and named and "tool" in found:
+        message = f"{str(file)!r} has no {_TABLE}, nor options outside of a table"
+        raise ArgumentError(message)
     if own is None:
-        return found if named and file.name != "pyproject.toml" else {}
+        return found if named else {}
     if not isinstance(own, dict):
         message = f"{_TABLE} of {str(file)!r} must be a table of options; found {own!r}"
         raise ArgumentError(message)

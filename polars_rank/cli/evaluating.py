@@ -13,6 +13,7 @@ import typer
 from polars_rank.cli import options as o
 from polars_rank.cli.logs import Definitions, Log, conventions_of
 from polars_rank.cli.messages import misused
+from polars_rank.cli.running import Commands, is_said
 from polars_rank.evaluation import evaluate as means_of
 from polars_rank.evaluation import per_query as lists_of
 from polars_rank.measures.catalogue import metrics as catalogue
@@ -47,7 +48,7 @@ def evaluate(
     for key in log.keys:
         if key in groups:
             misused(f"--by names {key!r}, which is the query; for a row of each, --per-query")
-    if per_query and o.is_said("weight") | o.is_said("align"):
+    if per_query and is_said("weight") | is_said("align"):
         misused("--weight and --align are for means; leave them or --per-query out")
     if keep and not per_query:
         misused("--keep is for rows of queries; add --per-query")
@@ -118,14 +119,11 @@ def explain(
     if others is None:
         misused("name other conventions with --versus, to be told why they differ on this log")
     log = log.opened
-    if log.position is not None:
-        misused("--position is not for differences; name a score, as in --score=-position")
     written.spare(log.files)
-    columns = {name: value for name, value in log.columns.items() if name != "position"}
     groups = log.groups(by)
     found = words.explain_difference(
         log.scan(groups), metric, conventions, others, by=groups,
-        duplicates=definitions.duplicates, **columns,
+        duplicates=definitions.duplicates, **log.columns,
     )  # fmt: skip
     written.put(found.lazy())
 
@@ -144,7 +142,7 @@ def metrics(written: o.Written) -> None:
 
 
 #: The commands, with the examples that their help shows.
-COMMANDS: o.Commands = {
+COMMANDS: Commands = {
     evaluate: [
         'polars-rank evaluate log.parquet --metrics "ndcg@10 ap rr" --by run',
         "polars-rank evaluate bm25.txt --qrels qrels.txt --metrics ap --conventions trec_eval",
@@ -163,7 +161,7 @@ COMMANDS: o.Commands = {
 
 def _check_of_points(metrics: list[str], scores: list[str]) -> None:
     for name, given in (("metrics", metrics), ("scores", scores)):
-        if given and o.is_said(name):
+        if given and is_said(name):
             misused(f"--{name} is for --kind rank; precision and recall are of one score")
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from contextlib import nullcontext
+from typing import IO, TYPE_CHECKING, Literal, TypeAlias
 
 import polars as pl
 import polars.selectors as cs
@@ -18,6 +19,7 @@ from polars_rank.logs.files import new_file, temporary_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
 Format: TypeAlias = Literal["table", "csv", "json", "ndjson", "parquet", "markdown", "latex"]
@@ -64,20 +66,31 @@ def put(
 ) -> None:
     """Write a result to a file, or show it."""
     shape = choose(form, output)
-    if output is not None:
+    if output is not None and not _is_stream(output):
         with new_file(output, overwrite=force) as part:
             _write(result, shape, part)
         say(f"Wrote {output}")
-    elif shape == "table" and sys.stdout.isatty():
+    elif output is None and shape == "table" and sys.stdout.isatty():
         on_terminal(collected(result))
     else:
-        sys.stdout.flush()  # what was said before comes before
         # What is written is whole, or nothing: an error comes before the first byte.
         with temporary_folder() as folder:
             _write(result, shape, folder / "out")
-            with (folder / "out").open("rb") as file:
-                shutil.copyfileobj(file, sys.stdout.buffer)
-        sys.stdout.buffer.flush()
+            with (folder / "out").open("rb") as file, _opened(output) as stream:
+                shutil.copyfileobj(file, stream)
+                stream.flush()
+
+
+def _is_stream(output: Path) -> bool:
+    """Return whether an output is standard output, or a pipe or a device."""
+    return str(output) == "-" or (output.exists() and not output.is_file() and not output.is_dir())
+
+
+def _opened(output: Path | None) -> AbstractContextManager[IO[bytes]]:
+    if output is not None and str(output) != "-":
+        return output.open("wb")
+    sys.stdout.flush()  # what was said before comes before
+    return nullcontext(sys.stdout.buffer)
 
 
 def _write(result: pl.LazyFrame, shape: Format, path: Path) -> None:

@@ -15,6 +15,7 @@ import typer
 
 from polars_rank.cli import options as o
 from polars_rank.cli.logs import Log
+from polars_rank.cli.running import Commands, in_options, is_said
 from polars_rank.columns import IDS, RUNS, schema_of
 from polars_rank.errors import RankError, hint
 from polars_rank.evaluation import Request
@@ -61,7 +62,11 @@ class Row(NamedTuple):
 
 
 def inspect(
-    log: Log, written: o.Written, run_column: o.RunColumn = None, relevant: o.Relevant = None
+    log: Log,
+    written: o.Written,
+    run_column: o.RunColumn = None,
+    by: o.By = None,
+    relevant: o.Relevant = None,
 ) -> None:
     """Look at a log before any long run: what it holds, and what would be an error.
 
@@ -69,13 +74,13 @@ def inspect(
     """
     given, log = log, log.opened
     schema = schema_of(log.scan_as_is())
-    columns = _Columns.of(log, schema, run_column)
+    columns = _Columns.of(log, schema, run_column, o.split_names(by or []))
     rows = [*columns.rows()]
     if not any(row.state == "error" for row in rows):
         try:
             rows += _contents(columns, 1 if relevant is None else relevant)
         except RankError as error:
-            rows.append(Row("columns", "types", None, "error", o.in_options(str(error))))
+            rows.append(Row("columns", "types", None, "error", in_options(str(error))))
     command = _next(columns, given, rows)
     apart = written.shape == "table" and written.output is None  # to be copied, from one line
     rows += [] if apart else [command]
@@ -87,7 +92,7 @@ def inspect(
         typer.echo(f"\nNext{command.note and ', '}{command.note}: {command.value}")
 
 
-COMMANDS: o.Commands = {inspect: ["polars-rank inspect log.parquet"]}
+COMMANDS: Commands = {inspect: ["polars-rank inspect log.parquet"]}
 
 
 class _Columns(NamedTuple):
@@ -96,17 +101,18 @@ class _Columns(NamedTuple):
     log: Log
     schema: pl.Schema
     run: str | None
+    by: list[str]
     assumed: Mapping[str, str]
 
     @classmethod
-    def of(cls, log: Log, schema: pl.Schema, run: str | None) -> _Columns:
+    def of(cls, log: Log, schema: pl.Schema, run: str | None, by: list[str]) -> _Columns:
         """Look for columns of other names where those of the default are not there."""
         wanted = {"query": log.keys, "doc": [log.doc or "doc"], "label": [log.label]}
         wanted |= {} if log.position else {"score": [log.score.removeprefix("-")]}
         wanted |= {"run_column": ["run"]} if run is None else {}
         missing = [
             part for part, names in wanted.items()
-            if not {*names} <= {*schema} and not o.is_said(part)
+            if not {*names} <= {*schema} and not is_said(part)
         ]  # fmt: skip
         found = {part: _alike(part, schema) for part in missing}
         if "score" in found and found["score"] is None:
@@ -114,7 +120,7 @@ class _Columns(NamedTuple):
         assumed = {part: name for part, name in found.items() if name is not None}
         used = {part: [name] if part == "query" else name for part, name in assumed.items()}
         column = used.pop("run_column", "run" if run is None and "run" in schema else run)
-        return cls(replace(log, **used), schema, column or None, assumed)  # type: ignore[arg-type]
+        return cls(replace(log, **used), schema, column or None, by, assumed)  # type: ignore[arg-type]
 
     @property
     def parts(self) -> dict[str, list[str]]:
@@ -124,7 +130,7 @@ class _Columns(NamedTuple):
             "score": [log.score if log.score in self.schema else log.score.removeprefix("-")]
         }  # fmt: skip
         parts = {"query": log.keys, "doc": [log.doc or "doc"], **scored, "label": [log.label]}
-        return {"run": [self.run] if self.run else [], **parts}
+        return {"run": [self.run] if self.run else [], "by": self.by, **parts}
 
     def rows(self) -> Iterator[Row]:
         """Say which columns there are, and which are missing."""
@@ -135,7 +141,7 @@ class _Columns(NamedTuple):
                     guess = f"assumed; say --{option.replace('_', '-')} {shlex.quote(name)}"
                     note = guess if option in self.assumed else ""
                     yield Row("columns", part, f"{name}: {self.schema[name]}", "", note)
-                elif part != "doc" or o.is_said(part):
+                elif part != "doc" or is_said(part):
                     flag, close = option.replace("_", "-"), hint(name, self.schema)
                     note = f"there is no column {name!r}; name it with --{flag}.{close}"
                     yield Row("columns", part, None, "error", note)
@@ -155,14 +161,15 @@ def _alike(part: str, schema: pl.Schema) -> str | None:
 def _contents(columns: _Columns, relevant: float) -> list[Row]:
     """Count what the log holds."""
     log, runs = columns.log, [] if columns.run is None else [columns.run]
-    request = Request.of(by=runs, **log.columns)
-    frame, known = request.columns(log.scan(runs))
-    layout = find_layout(log.scan_as_is(), [*runs, *log.keys])
+    groups = [*runs, *columns.by]
+    request = Request.of(by=groups, **log.columns)
+    frame, known = request.columns(log.scan(groups))
+    layout = find_layout(log.scan_as_is(), [*groups, *log.keys])
     labels, all_of_it, by_run = pl.collect_all(
         [
             label_counts(frame, known, []),
             found_in(frame, known, relevant, []),
-            found_in(frame, known, relevant, known.by),
+            found_in(frame, known, relevant, runs),
         ],
         engine="streaming",
     )
@@ -233,8 +240,9 @@ def _next(columns: _Columns, given: Log, rows: list[Row]) -> Row:
     errors = [row for row in rows if row.state == "error"]
     options = {name: getattr(given, name) for name in
                ("qrels", "run", "input_format", "query", "doc", "score", "position", "label")
-               if o.is_said(name)}  # fmt: skip
+               if is_said(name)}  # fmt: skip
     options |= columns.assumed
+    options |= {"by": columns.by} if columns.by else {}
     repeated = any(row.part == "faults" and row.what == "repeated" for row in errors)
     options |= {"duplicates": "max"} if repeated else {}
     runs = next((row.value for row in rows if row.what == "runs"), 0)

@@ -13,6 +13,7 @@ import typer
 from polars_rank.cli import options as o
 from polars_rank.cli.logs import Definitions, Log, conventions_of
 from polars_rank.cli.messages import misused
+from polars_rank.cli.running import is_said
 from polars_rank.cli.sources import scan_table
 from polars_rank.columns import collected, schema_of
 from polars_rank.conventions import Conventions
@@ -131,7 +132,7 @@ class Source(Log, Definitions):
 
     def _check_evaluated(self, schema: pl.Schema, metrics: Sequence[str] | None) -> None:
         for name in _OF_LOGS:
-            if getattr(self, name) is not None and o.is_said(name):
+            if getattr(self, name) is not None and is_said(name):
                 misused(f"--{name} is for logs; these are per-query values")
         missing = [name for name in metrics or [] if name not in schema]
         if missing and not self.lists and not is_moments(schema):

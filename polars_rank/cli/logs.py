@@ -14,6 +14,7 @@ import polars as pl
 
 from polars_rank.cli import options as o
 from polars_rank.cli.messages import misused
+from polars_rank.cli.running import until_the_end
 from polars_rank.cli.sources import (
     STANDARD_INPUT,
     Kind,
@@ -82,7 +83,7 @@ class Log:
 
         def kept(paths: list[Any]) -> list[Any]:
             return [
-                type(path)(keep_pipe(path, o.until_the_end(temporary_folder())))
+                type(path)(keep_pipe(path, until_the_end(temporary_folder())))
                 if is_pipe(path) else path
                 for path in paths
             ]  # fmt: skip

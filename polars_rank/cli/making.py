@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,6 +16,9 @@ from polars_rank.cli.sources import refuse_to_replace
 from polars_rank.datasets import search_log
 from polars_rank.logs.judgments import join_judgments
 from polars_rank.logs.trec import scan_qrels, scan_trec_run
+
+if TYPE_CHECKING:
+    from polars_rank.cli.running import Commands
 
 Out = Annotated[Path, typer.Argument(metavar="OUT", help="The Parquet file to write.")]
 
@@ -61,7 +64,7 @@ def generate(
     put(bars.watch(log) if progress else log, "parquet", output, force=force)
 
 
-COMMANDS: o.Commands = {
+COMMANDS: Commands = {
     generate: ["polars-rank generate log.parquet --queries 500"],
     convert: ["polars-rank convert both.parquet --qrels qrels.txt --run bm25.txt"],
 }

@@ -105,7 +105,9 @@ def as_options(message: str, ctx: typer.Context) -> str:
             return f"`{flag}`" if value is None else flag
         return f'{flag} ""' if value == "None" else f"{flag} {value.strip(chr(39) + '[]')}"
 
-    return _PARAMETER.sub(option, message)
+    # What stands in braces is a row of the log.
+    parts = re.split(r"(\{[^}]*\})", message)
+    return "".join(part if part[:1] == "{" else _PARAMETER.sub(option, part) for part in parts)
 
 
 def say(message: str) -> None:

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
     import polars as pl
 
+    from polars_rank.cli.running import Commands
+
 Kind: TypeAlias = Literal[
     "at-k", "gain", "pr-curve", "interpolated", "click-through", "bounds",
     "distribution", "differences", "scatter", "intervals", "slices", "over-time",
@@ -96,9 +98,7 @@ class File:
 
 
 def plot(
-    kind: Annotated[
-        Kind, typer.Argument(metavar="KIND", help=f"One of {', '.join(Kind.__args__)}.")
-    ],
+    kind: Annotated[Kind, typer.Argument(metavar="KIND", help="What is drawn.")],
     source: Source,
     picture: Picture,
     file: File,
@@ -122,7 +122,7 @@ def plot(
     say(f"Wrote {file.output}")
 
 
-COMMANDS: o.Commands = {
+COMMANDS: Commands = {
     plot: [
         "polars-rank plot at-k log.parquet --metrics ndcg -o ndcg.png",
         "polars-rank plot differences log.parquet -m ap --baseline run1 -o ap.svg",

@@ -14,6 +14,7 @@ from polars_rank.cli.evaluating import Scores
 from polars_rank.cli.lists import run_of
 from polars_rank.cli.logs import Definitions, Log
 from polars_rank.cli.messages import misused, say
+from polars_rank.cli.running import Commands, run_command
 from polars_rank.cli.statistics import RuleOption, Rules, Undecided, rules_of
 from polars_rank.columns import RUN, check_there, schema_of
 from polars_rank.measures.names import split
@@ -108,12 +109,12 @@ def demo(
         writes = step.startswith(("generate", "report"))
         words = shlex.split(step.format(**quoted))
         typer.echo(f"$ polars-rank {shlex.join(words)}")
-        o.run(words + ["--force"] * (force and writes))
+        run_command(words + ["--force"] * (force and writes))
         typer.echo()
     typer.echo(f"Open the report in a browser: {page.resolve().as_uri()}")
 
 
-COMMANDS: o.Commands = {
+COMMANDS: Commands = {
     report: [
         'polars-rank report log.parquet --metrics "ndcg@10 ap" --baseline run1 --slices country',
     ],

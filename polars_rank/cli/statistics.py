@@ -33,6 +33,8 @@ from polars_rank.statistics.summary import summarize as summarized
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from polars_rank.cli.running import Commands
+
 Cluster = Annotated[
     list[str] | None, typer.Option(help="Columns of what was drawn instead of queries, as users.")
 ]
@@ -218,7 +220,7 @@ def check(
 
 
 #: The commands, with the example that their help shows.
-COMMANDS: o.Commands = {
+COMMANDS: Commands = {
     summarize: ['polars-rank summarize log.parquet --metrics "ndcg@10 ap" --by country'],
     compare: ['polars-rank compare log.parquet --metrics "ndcg@10 rr" --baseline run1'],
     slices: ["polars-rank slices log.parquet --metrics ndcg@10 --baseline run1 --columns country"],

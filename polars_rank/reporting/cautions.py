@@ -76,13 +76,16 @@ def _of_rows(evidence: Evidence, question: Question) -> Iterator[str]:
             "document; most metrics are undefined for them (see below for what they count as)."
         )
     if found["unretrieved_lists"]:
-        yield f"{count(found['unretrieved_lists'])} lists have no retrieved document."
+        yield (
+            f"{count(found['unretrieved_lists'])} of {count(found['lists'])} lists have no "
+            "retrieved document."
+        )
     known = "repeated" in evidence.found.columns
     repeated: Any = evidence.found.get_column("repeated").sum() if known else 0
     if repeated:
         kept = {"max": "of the highest score", "first": "that came first"}
         choice = str(question.options.get("duplicates"))
         yield (
-            f"{count(repeated)} rows repeat a document of their list: duplicates were removed, the "
-            f"row {kept.get(choice, 'of each')} was kept."
+            f"{count(repeated)} of {count(found['rows'])} rows repeat a document of their list: "
+            f"duplicates were removed, the row {kept[choice]} was kept."
         )

@@ -88,9 +88,11 @@ def _valued(lists: pl.LazyFrame, question: Question, runs: Sequence[Any]) -> pl.
     schema = lists.collect_schema()
     (variable,) = variables(schema, [question.first], agreed, question.columns.keys)
     keys = question.queries
+    # Of single runs, lists for which the metric is undefined are neither good nor bad.
+    value = pl.col(variable.name) if question.baseline is None else variable.value
     name = pl.lit(None, pl.String) if question.run is None else pl.col(question.run)
     extra = [each for each in question.keep if each not in question.columns.keys]
-    valued = lists.select(name.alias(_RUN), *keys, *extra, variable.value.alias(_VALUE)).drop_nulls(
+    valued = lists.select(name.alias(_RUN), *keys, *extra, value.alias(_VALUE)).drop_nulls(
         _VALUE
     )
     if question.run is None:

@@ -70,7 +70,8 @@ def _rows(table: pl.DataFrame | None, question: Question, value: str) -> list[Ro
         rows = [*several]
         scale = Scale.of(rows, value, zero=value == "difference")
         for index, row in enumerate(rows):
-            row.update(place=scale.place(row, value), first=not index)
+            alone = len(rows) == 1 and value == "mean"
+            row.update(place=None if alone else scale.place(row, value), first=not index)
     return found
 
 
@@ -141,7 +142,7 @@ class _Part:
 
 
 def _moved(moved: Sequence[Moved], evidence: Evidence, question: Question) -> dict[str, Any]:
-    kinds = ("lost", "gained") if question.baseline is not None else ("worst", "best")
+    kinds = ("lost most", "gained most") if question.baseline is not None else ("worst", "best")
     several = groupby(moved, key=lambda each: (each.run, each.good))
     parts = [
         _Part(number, run, kinds[good], not number, [*lists])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import assert_type
 
+import altair as alt
 import polars as pl
 import polars_rank as pr
 
@@ -67,6 +68,8 @@ assert_type(pr.summarize(eager, pr.ndcg(10), by="run", interval="none"), pl.Data
 assert_type(pr.compare(lazy, baseline="bm25", test="sign"), pl.LazyFrame)
 assert_type(pr.compare(Stream(), run="system", baseline="bm25"), pl.DataFrame)
 assert_type(pr.compare_all(eager, run="run"), pl.DataFrame)
+assert_type(pr.plot.at_k(lazy, "ndcg", baseline="bm25"), alt.LayerChart)
+assert_type(pr.plot.differences(eager, baseline="bm25", colors={"b": "red"}), alt.LayerChart)
 assert_type(pr.slices(lazy, "ndcg@10", baseline="bm25", columns=["country"]), pl.LazyFrame)
 assert_type(pr.power(eager, baseline="bm25"), pl.DataFrame)
 assert_type(pr.moments(lazy, by="day"), pl.LazyFrame)

@@ -115,7 +115,7 @@ def click_through(
     number = counted([int(rows.get_column("shown").sum())], "documents shown")
     return layered(
         rows, lines(rows, runs, x, y, tips), title="Click-through rate by position",
-        told=[f"{number} · band: {100 * confidence:g} % interval (Wilson)"],
+        told=[f"{number} at positions 1 to {k} · band: {100 * confidence:g} % interval (Wilson)"],
     )  # fmt: skip
 
 

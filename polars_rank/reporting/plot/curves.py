@@ -270,6 +270,8 @@ def interpolated(
     return _lines(table, runs, x, y, title, told, ("recall", ".2f"))
 
 
+#: Options that change a number, and are said.
+_CHOICES = ("relevant", "ties", "unjudged", "queries")
 #: Parameters in which the points of a curve differ.
 _OF_POINTS = ("k", "recall")
 #: Where no interval is known.
@@ -378,7 +380,10 @@ def _said(metric: Metric, options: Mapping[str, Any], queries: pl.Series) -> str
     arguments = {key: value for key, value in applied.arguments.items() if key not in _OF_POINTS}
     written = str(Metric(applied.function, arguments))
     whose = "" if agreed.name == POLARS_RANK.name else f" as {agreed.name} has it"
-    return f"{written}{whose} · mean of {counted(queries)}"
+    chosen = "".join(
+        f" · {name}={options[name]}" for name in _CHOICES if options.get(name) is not None
+    )
+    return f"{written}{whose}{chosen} · mean of {counted(queries)}"
 
 
 def _undefined(number: Any, undefined: Any, agreed: Any, metric: Metric) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from polars_rank.errors import DataError, missing_extra
+from polars_rank.reporting.plot.runs import harmless
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -94,7 +95,7 @@ def layered(
 ) -> alt.LayerChart:
     """Return the layers as one chart, with a title and what is to be known in smaller letters."""
     alt = altair()
-    shown = [line for line in told if line]
+    title, shown = harmless(title), [harmless(line) for line in told if line]
     for layer in layers:  # a screen reader has the description; thousands of points would bury it
         layer.mark["aria"] = False
     heading = alt.TitleParams(
@@ -134,7 +135,7 @@ def axis(
     scaled = alt.Undefined if scale is None else alt.Scale(**scale)
     sort = options.pop("sort", alt.Undefined)
     return getattr(alt, kind)(
-        field=field, type=type, title=title, scale=scaled, sort=sort,
+        field=field, type=type, title=title and harmless(title), scale=scaled, sort=sort,
         axis=alt.Axis(**{**look, **options}),
     )  # fmt: skip
 
@@ -154,7 +155,7 @@ def tooltip(*fields: tuple[str, str] | tuple[str, str, str], of: Runs | None = N
 
 def escaped(title: str) -> str:
     """Return the title of a tooltip, which Vega-Lite puts into a formula as it is."""
-    return title.replace("\\", "\\\\")
+    return harmless(title).replace("\\", "\\\\")
 
 
 def looks(runs: Runs, *channels: Channel, legend: bool = False) -> dict[str, Any]:
@@ -270,7 +271,8 @@ def counted(numbers: Iterable[int | None], what: str = "queries") -> str:
         return ""
     low, high = min(known), max(known)
     if low == high == 1:
-        what = what.replace("queries", "query").replace("documents", "document")
+        words = {"queries": "query", "documents": "document", "rows": "row"}
+        what = " ".join(words.get(word, word) for word in what.split(" "))
     return f"{low:,} {what}" if low == high else f"{low:,} to {high:,} {what}"
 
 

@@ -19,7 +19,14 @@ from polars_rank.reporting.plot.drawing import (
     tooltip,
     with_field,
 )
-from polars_rank.reporting.plot.runs import NEUTRAL, groups, label_of, labelled, run_columns
+from polars_rank.reporting.plot.runs import (
+    NEUTRAL,
+    groups,
+    harmless_texts,
+    label_of,
+    labelled,
+    run_columns,
+)
 from polars_rank.reporting.plot.tables import check_columns, chosen, keys_of
 
 if TYPE_CHECKING:
@@ -89,7 +96,8 @@ def intervals(
     check_columns(schema, ("metric", value, "low", "high"), "pr.summarize or pr.compare")
     more = ["p_corrected"] if "p_corrected" in schema else []
     rows = chosen(rows, metrics).rename({value: "x"})
-    found, runs = _rows(rows, schema, run, ["x", "low", "high", "queries", *more], baseline, colors)
+    columns = ["x", "low", "high", "queries", *more]
+    found, runs = _rows(rows, schema, run, columns, baseline, colors, there=not differ)
     only = found.get_column("metric").unique().to_list()
     from_ = "" if baseline is None or not differ else f" from {label_of(baseline)}"
     title = ("Differences" if differ else "Means") + from_
@@ -160,7 +168,7 @@ def slices(
     found = collected(
         rows.select(*groups(columns), *wanted, "queries", "p_corrected").rename({"difference": "x"})
     )
-    found = something(found, "x", "difference")
+    found = harmless_texts(something(found, "x", "difference"))
     several = found.get_column("column").n_unique() > 1
     name = pl.format("{}: {}", "column", "value") if several else pl.col("value")
     found, runs = labelled(
@@ -237,7 +245,7 @@ def bounds(
     rows = chosen(rows, metrics).with_columns(
         pl.col(low).alias("low"), pl.col(high).alias("high"), pl.col(share).alias("share"), x=point
     )
-    found, runs = _rows(rows, schema, run, ["low", "high", "x", "share"], baseline, colors, "high")
+    found, runs = _rows(rows, schema, run, ["low", "high", "x", "share"], baseline, colors)
     x = axis("X", "low", "mean", grid=True, scale={"zero": False})
     found = _placed(found, runs)
     y, height = _rows_axis(found, runs)
@@ -272,9 +280,9 @@ def bounds(
 
 def _rows(
     rows: pl.LazyFrame, schema: pl.Schema, run: str | None, columns: Sequence[str], baseline: Any,
-    colors: Colors | None, needed: str = "x",
+    colors: Colors | None, *, there: bool = True,
 ) -> tuple[pl.DataFrame, Runs]:  # fmt: skip
-    """Return the columns with what each row is called, and the runs."""
+    """Return the columns with what each row is called, and the runs, `there` with the baseline."""
     of_runs = run_columns(schema, run)
     keys = keys_of(schema, of_runs)
     picked = rows.select(
@@ -284,7 +292,10 @@ def _rows(
         *columns,
     )
     found, runs = labelled(
-        something(collected(picked), needed, "mean"), baseline=baseline, colors=colors
+        harmless_texts(something(collected(picked), columns[0], "mean")),
+        baseline=baseline,
+        colors=colors,
+        needed=there,
     )
     one_metric = found.get_column("metric").n_unique() == 1
     parts = ([] if one_metric and (keys or runs.named) else ["metric"]) + [_KEY + k for k in keys]

@@ -29,6 +29,8 @@ SHAPES = ("circle", "square", "triangle-up", "diamond", "cross")
 MOST = len(PALETTE) * len(DASHES)
 
 _NULL, _GROUP = "null", OWN + "run "
+#: Unicode's word joiner, which has no width.
+_JOINER = "\u2060"
 
 
 @dataclass(frozen=True)
@@ -119,9 +121,25 @@ def label_of(run: Any) -> str:
     """Return the name of a run, as charts write it."""
     if run is None:
         return _NULL
-    if isinstance(run, bool):
-        return str(run).lower()
-    return run if isinstance(run, str) else str(run)
+    return str(run).lower() if isinstance(run, bool) else harmless(str(run))
+
+
+def harmless(text: str) -> str:
+    """Return text that ends no script it may stand in, with what is not seen in between.
+
+    Altair writes data as they are into the script of a page: a query that somebody typed, too.
+    """
+    return text.replace("</", f"<{_JOINER}/").replace("<!", f"<{_JOINER}!")
+
+
+def harmless_text(text: pl.Expr) -> pl.Expr:
+    """Return such text for a column."""
+    return text.str.replace_all("<([/!])", f"<{_JOINER}$1")
+
+
+def harmless_texts(table: pl.DataFrame) -> pl.DataFrame:
+    """Return a table with such text only."""
+    return table.with_columns(harmless_text(pl.col(pl.String)))
 
 
 def run_columns(schema: pl.Schema, run: str | None, *others: str) -> list[str]:
@@ -173,6 +191,9 @@ def labelled(
     """
     columns = grouped(table.columns)
     if not columns:
+        if needed and baseline is not None:
+            message = f"`baseline` is {baseline!r}, but nothing tells runs apart; say run=..."
+            raise ArgumentError(message)
         named = table.with_columns(pl.lit("").alias("run"))
         return named, Runs.of([""], None, {"": PALETTE[0]})
     label = pl.concat_str([_text(table.get_column(name)) for name in columns], separator=" · ")
@@ -188,7 +209,7 @@ def labelled(
 
 def _text(names: pl.Series) -> pl.Series:
     """Return names as text, a null as one that no other name is."""
-    text = names.cast(pl.String)
+    text = names.cast(pl.String).str.replace_all("<([/!])", f"<{_JOINER}$1")
     if not text.null_count():
         return text
     return text.fill_null(f"({_NULL})" if _NULL in text else _NULL)

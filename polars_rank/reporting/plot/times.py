@@ -21,7 +21,7 @@ from polars_rank.reporting.plot.drawing import (
     something,
     tooltip,
 )
-from polars_rank.reporting.plot.runs import groups, labelled, run_columns
+from polars_rank.reporting.plot.runs import groups, harmless_texts, labelled, run_columns
 from polars_rank.reporting.plot.tables import check_columns, column_of, keys_of, only_metric
 from polars_rank.reporting.plot.thinning import thinned
 
@@ -96,13 +96,12 @@ def over_time(
     else:
         name = value = column_of(schema, metric, ("queries", time, *columns))
         others = []
-    found = collected(
-        rows.filter(pl.col(time).is_not_null()).select(
-            *groups(columns), "queries", x=time, y=pl.col(value).cast(pl.Float64), **ends
-        )
+    picked = collected(
+        rows.select(*groups(columns), "queries", x=time, y=pl.col(value).cast(pl.Float64), **ends)
     )
+    found = picked.filter(pl.col("x").is_not_null())
     found, runs = labelled(
-        something(found, "y", name), baseline=baseline, colors=colors, needed=True
+        harmless_texts(something(found, "y", name)), baseline=baseline, colors=colors, needed=True
     )
     if found.select(pl.struct("x", "run").is_duplicated().any()).item():
         message = f"there are several rows for one {time!r}; split the chart with run=..." + (
@@ -122,11 +121,13 @@ def over_time(
     x = axis("X", "x", time, type=kind, **_ticks(found, kind))
     y = means(f"mean {name}", found)
     told = f"{counted(found.get_column('queries'))} per point"
+    without = picked.height - picked.get_column("x").count()
+    left_out = f"{counted([without], 'rows')} without a {time} left out" if without else ""
     return layered(
         found,
         lines(found, runs, x, y, tips),
         title=f"{name} over time",
-        told=[told + (" · band: interval, from low to high" if known else "")],
+        told=[told + (" · band: interval, from low to high" if known else ""), left_out],
         width=560,
     )
 

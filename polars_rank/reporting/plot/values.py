@@ -10,7 +10,7 @@ from polars_rank.columns import OWN, collected, lazy, schema_of
 from polars_rank.conventions import named
 from polars_rank.errors import ArgumentError, DataError
 from polars_rank.reporting.plot.drawing import counted, something, told_undefined
-from polars_rank.reporting.plot.runs import groups, run_columns
+from polars_rank.reporting.plot.runs import groups, harmless_text, run_columns
 from polars_rank.statistics.lists import agreed_on, key_columns, variables
 from polars_rank.statistics.pairs import is_run
 
@@ -70,7 +70,7 @@ class Values(NamedTuple):
     def query_name(self) -> pl.Expr:
         """The id of a query as text."""
         parts = [pl.col(name).cast(pl.String).fill_null("null") for name in self.query]
-        return pl.concat_str(parts, separator=" · ")
+        return harmless_text(pl.concat_str(parts, separator=" · "))
 
     def spread(self) -> pl.DataFrame:
         """Return how many values each run has, and from where to where; raise for none."""
