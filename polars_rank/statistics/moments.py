@@ -224,7 +224,7 @@ def merge(tables: Any) -> Any:
     if not parts:
         message = "there are no moments to merge; give at least one table"
         raise ArgumentError(message)
-    scans = [part if isinstance(part, pl.LazyFrame) else lazy(part) for part in parts]
+    scans = [lazy(part) for part in parts]
     labels = [f"table {index}" for index in range(1, len(parts) + 1)] if several else None
     result = merged(scans, labels)
     return result if isinstance(parts[0], pl.LazyFrame) else collected(result)
