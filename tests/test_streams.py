@@ -273,6 +273,22 @@ def test_batches_come_one_by_one_and_columns_that_nobody_needs_are_let_go() -> N
 
 
 @pytest.mark.usefixtures("long_streams")
+def test_of_a_dataset_only_what_is_needed_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    reader = streams._reader
+
+    def watched(table: Any, columns: list[str] | None) -> Any:
+        asked.append(columns)
+        return reader(table, columns)
+
+    monkeypatch.setattr(streams, "_reader", watched)
+    wide = PLAIN.with_columns(note=pl.lit("long"), more=1)
+    found = pr.evaluate(pyarrow.dataset.dataset(arrow(wide)), METRICS)
+    assert_close(found, pr.evaluate(PLAIN, METRICS))
+    assert asked == [None, ["query", "doc", "score", "label"]]
+
+
+@pytest.mark.usefixtures("long_streams")
 def test_lists_in_two_places_are_found_late() -> None:
     """The first rows stand list by list, the last ones do not: a relation is asked again."""
     table = pl.concat(

@@ -227,7 +227,7 @@ def merge(tables: Any) -> Any:
     scans = [lazy(part) for part in parts]
     labels = [f"table {index}" for index in range(1, len(parts) + 1)] if several else None
     result = merged(scans, labels)
-    return result if isinstance(parts[0], pl.LazyFrame) else collected(result)
+    return result if isinstance(parts[0], pl.LazyFrame) else collected(result, few=True)
 
 
 def merged(
