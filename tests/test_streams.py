@@ -289,6 +289,18 @@ def test_of_a_dataset_only_what_is_needed_is_read(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.usefixtures("long_streams")
+@pytest.mark.parametrize("kind", ["parquet", "feather", "csv"])
+def test_datasets_of_files(kind: str, tmp_path: Path) -> None:
+    table = arrow(PLAIN)
+    for index in range(2):
+        half = table.slice(index * len(table) // 2, (len(table) + 1) // 2)
+        pyarrow.dataset.write_dataset(half, tmp_path / str(index), format=kind)
+    files = sorted(str(path) for path in tmp_path.glob("*/*"))
+    found = pr.evaluate(pyarrow.dataset.dataset(files, format=kind), METRICS)
+    assert_close(found, pr.evaluate(PLAIN, METRICS))
+
+
+@pytest.mark.usefixtures("long_streams")
 def test_lists_in_two_places_are_found_late() -> None:
     """The first rows stand list by list, the last ones do not: a relation is asked again."""
     table = pl.concat(

@@ -168,10 +168,19 @@ def is_scanned_once(plan: pl.LazyFrame) -> bool:
 def _reader(table: Any, columns: list[str] | None) -> Any:
     import pyarrow as pa  # noqa: PLC0415  (slow to import, seldom needed)
 
-    if hasattr(table, "scanner"):  # a dataset, which reads ahead more than is flat
-        ahead = {"batch_readahead": 2, "fragment_readahead": 1}
-        return table.scanner(columns=columns, **ahead).to_reader()
+    if hasattr(table, "scanner"):
+        return _scanner(table, columns).to_reader()
     return pa.RecordBatchReader.from_stream(table)
+
+
+def _scanner(dataset: Any, columns: list[str] | None) -> Any:
+    """Scan a dataset without what pyarrow reads ahead of it, up to whole files of Parquet."""
+    from pyarrow import dataset as of  # noqa: PLC0415  (as above)
+
+    little: dict[str, Any] = {"batch_readahead": 2, "fragment_readahead": 1}
+    if isinstance(getattr(dataset, "format", None), of.ParquetFileFormat):
+        little["fragment_scan_options"] = of.ParquetFragmentScanOptions(pre_buffer=False)
+    return dataset.scanner(columns=columns, **little)
 
 
 def _frame(rows: Any) -> pl.DataFrame:
