@@ -281,20 +281,8 @@ def _warnings_from_workers(frame: DataFrame) -> Any:
         return None
     from pyspark import AccumulatorParam, TaskContext
 
-    class Texts(AccumulatorParam[set[str]]):  # inside, so that workers need not import this module
-        def zero(self, _: set[str]) -> set[str]:
-            return set()
-
-        def addInPlace(self, known: set[str], more: set[str]) -> set[str]:  # noqa: N802
-            if TaskContext.get() is None:
-                for text in more:
-                    if text.partition("as in")[0] not in {t.partition("as in")[0] for t in known}:
-                        _warn(text)
-                        known = known | {text}
-                return known
-            return known | more
-
-    def _warn(text: str) -> None:
+    # All of it inside, so that workers need not import this module, and Polars, for it.
+    def warn(text: str) -> None:
         import sys
         import warnings
 
@@ -305,7 +293,18 @@ def _warnings_from_workers(frame: DataFrame) -> Any:
         except RankWarning:  # an error would break the thread in which Spark takes updates
             sys.stderr.write(f"RankWarning: {text}\n")
 
-    return frame.sparkSession.sparkContext.accumulator(set(), Texts())
+    def added(_: Any, known: set[str], more: set[str]) -> set[str]:
+        if TaskContext.get() is not None:
+            return known | more
+        for text in more:
+            if text.partition("as in")[0] not in {other.partition("as in")[0] for other in known}:
+                warn(text)
+                known = known | {text}
+        return known
+
+    methods = {"zero": lambda *_: set(), "addInPlace": added}
+    texts = type("Texts", (AccumulatorParam,), methods)
+    return frame.sparkSession.sparkContext.accumulator(set(), texts())
 
 
 def _pickled(task: Any, asked: Mapping[str, Any]) -> bytes:
@@ -326,8 +325,9 @@ def _tried(value: Any) -> tuple[bytes, Exception | None]:
     """Return a value as bytes, functions of a notebook among it, or why that cannot be."""
     from pyspark import cloudpickle
 
+    dumps: Any = cloudpickle.dumps
     try:
-        return cloudpickle.dumps(value), None  # type: ignore[no-untyped-call]
+        return dumps(value), None
     except Exception as error:  # noqa: BLE001  (whatever the objects of users raise)
         return b"", error
 

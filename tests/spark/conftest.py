@@ -6,14 +6,20 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-pytest.importorskip("pyspark", reason="Spark's tests need the extra spark")
-if not shutil.which("java"):
-    pytest.skip("Spark's tests need Java", allow_module_level=True)
+#: Programs that tests run, each in a process of its own.
+collect_ignore = ["elsewhere.py", "own_metric.py"]
+
+#: What is missing, if anything is.
+MISSING = [
+    *([] if find_spec("pyspark") else ["the extra spark"]),
+    *([] if shutil.which("java") else ["Java"]),
+]
 
 os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
 #: What a worker needs to import this checkout, and the tests' own modules.
@@ -34,7 +40,10 @@ OPTIONS = {
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Let pass what pyspark says of the newest pandas, and sockets that it closes late."""
-    for item in items:
+    here = Path(__file__).parent
+    for item in (item for item in items if here in item.path.parents):
+        if MISSING:
+            item.add_marker(pytest.mark.skip(f"needs {' and '.join(MISSING)}"))
         for ignored in (
             "ignore:PySpark does not yet fully support pandas:FutureWarning",
             "ignore::ResourceWarning",

@@ -11,6 +11,7 @@ from typing import Any
 warnings.simplefilter("ignore")
 
 import gains  # noqa: E402
+import own_metric  # noqa: E402
 import polars as pl  # noqa: E402
 import polars_rank as pr  # noqa: E402
 from logs import log, metrics, on_spark, same  # noqa: E402
@@ -40,7 +41,7 @@ def equal(spark: Any) -> None:
     same(pr.join_judgments(run, judged),
          pr.join_judgments(on_spark(spark, run), on_spark(spark, judged)),
          ["run", "query", "doc"])  # fmt: skip
-    own = [pr.ndcg(3, gain=gains.squared), gains.retrieved_twice(), pr.dcg(3, gain=lambda x: x * 2)]
+    own = [pr.ndcg(3, gain=gains.squared), own_metric.retrieved_twice(), pr.dcg(3, gain=lambda x: x * 2)]
     same(pr.evaluate(LOG, own, **OPTIONS), pr.evaluate(rows, own, **OPTIONS))
 
 

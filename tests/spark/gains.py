@@ -8,18 +8,10 @@ import time
 from pathlib import Path
 
 import polars as pl
-from polars_rank.measures.metric import metric
-from polars_rank.measures.terms import Terms, Value
 
 
 def squared(label: pl.Expr) -> pl.Expr:
     return label.cast(pl.Float64).pow(2)
-
-
-@metric(high=None, aggregate="sum")
-def retrieved_twice(t: Terms) -> Value:
-    """Twice how many documents were retrieved."""
-    return t.retrieved() * 2
 
 
 def dying(once: str) -> pl.Expr:

@@ -149,7 +149,6 @@ def test_gains_metrics_and_expressions_of_users(spark: Any) -> None:
         pr.ndcg(10, gain=gains.squared, discount=pr.reciprocal),
         pr.dcg(5, gain=lambda label: label * 3).alias("of a notebook"),
         (pr.ndcg(10) - pr.precision(1) / 2).alias("made of others"),
-        gains.retrieved_twice(),
         pl.col("score").max().alias("top score"),
         (pl.col("traffic") * pl.col("rank")).sum().alias("reads another column"),
     ]
@@ -168,6 +167,8 @@ def test_moments_and_their_merge(spark: Any) -> None:
         pr.moments(there, ["ap", "rr"], run="run", baseline="bm25"),
         keys,
     )
+    both = pr.per_query(LOG, FEW, query=["query", "run"])
+    same(pr.moments(both), pr.moments(pr.per_query(on_spark(spark, LOG, 5), FEW, query=["query", "run"])))
     days = [there.where("query % 2 = 0"), there.where("query % 2 = 1")]
     same(pr.moments(here, by="run"), pr.merge([pr.moments(day, by="run") for day in days]), keys)
     small = pr.moments(there, run="run", baseline="bm25").toArrow()
