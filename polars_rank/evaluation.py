@@ -134,9 +134,10 @@ def per_query(
 
     Notes
     -----
-    What another engine has still to compute or to read, such as a DuckDB query, a pyarrow Dataset
-    or RecordBatchReader, is read batch by batch, in flat memory, if the rows of each list come
-    together: say so in the query, as in "ORDER BY query". If they do not, or the plan reads the
+    What another engine has still to compute or to read, such as a DuckDB query or a pyarrow
+    RecordBatchReader, is read batch by batch, in flat memory, if the rows of each list come
+    together: say so in the query, as in "ORDER BY query". (Of a Dataset, pyarrow itself reads
+    ahead; for files of Parquet see `scan_log`.) If they do not, or the plan reads the
     log more than once, as for metrics with different orders of documents, all rows are held in
     memory. To know that no list came in two places, 8 bytes are kept of each; if one did, the
     engine is asked again. A stream that can be read only once is then a `DataError`.
