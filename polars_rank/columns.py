@@ -19,6 +19,7 @@ from typing import (
 import polars as pl
 
 from polars_rank.errors import ArgumentError, DataError, SchemaError, SourceError, hint
+from polars_rank.logs.stores import store_error
 from polars_rank.logs.streams import GLIMPSE_ROWS, Stream, TornError, is_scanned_once
 
 if TYPE_CHECKING:
@@ -256,7 +257,7 @@ def framed(plan: Callable[Concatenate[pl.LazyFrame, P], pl.LazyFrame]) -> Framed
     def function(frame: Any, *args: P.args, **kwargs: P.kwargs) -> Any:
         given: dict[str, Any] = {"query": "query", "by": None, **kwargs}
         keys = [key for parameter in ("by", "query") for key in names(parameter, given[parameter])]
-        return same_kind(frame, lambda log: plan(log, *args, **kwargs), keys)
+        return same_kind(frame, lambda log: plan(log, *args, **kwargs), [*dict.fromkeys(keys)])
 
     return cast("Framed[P]", function)
 
@@ -356,7 +357,7 @@ def schema_of(frame: pl.LazyFrame) -> pl.Schema:
 
 def unreadable(error: Exception) -> SourceError:
     """Return the error for files that Polars cannot read."""
-    return SourceError(
+    return store_error(error) or SourceError(
         f"the log cannot be read: {error}; check that the files are whole and have one schema"
     )
 

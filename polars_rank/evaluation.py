@@ -84,7 +84,7 @@ def per_query(
     ----------
     frame
         The long table, one row per document of a list: a LazyFrame, or a DataFrame or any other
-        table with Arrow's C stream, such as one of pyarrow, pandas or DuckDB.
+        table with Arrow's C stream, such as one of pyarrow, pandas or DuckDB; see the notes.
     metrics
         A name ("ndcg@10", "ap", "P_5", "ndcg(gain='exp2')@10"), a metric (`pr.ndcg(10)`), any
         expression over the ranked table, or several of them.
@@ -137,6 +137,16 @@ def per_query(
         large for a gain; lazily, when the result is collected.
     ArgumentError
         For an unknown metric or a parameter out of its range.
+
+    Notes
+    -----
+    What another engine has still to compute or to read, such as a DuckDB query or a pyarrow
+    RecordBatchReader, is read batch by batch, in flat memory, if the rows of each list come
+    together: say so in the query, as in "ORDER BY query". (Of a Dataset, pyarrow itself reads
+    ahead; for files of Parquet see `scan_log`.) If they do not, or the plan reads the
+    log more than once, as for metrics with different orders of documents, all rows are held in
+    memory. To know that no list came in two places, 8 bytes are kept of each; if one did, the
+    engine is asked again. A stream that can be read only once is then a `DataError`.
 
     Examples
     --------

@@ -260,6 +260,16 @@ def test_a_wrong_key_is_denied(store: Store) -> None:
         check("inf")
 
 
+def test_a_scan_of_ones_own_has_the_same_errors(store: Store) -> None:
+    for url, said in {
+        "s3://nobody/a.parquet": "no such bucket",
+        "s3://logs/no/*": "no file",
+    }.items():
+        scan = pl.scan_parquet(url, storage_options=store.options())
+        with pytest.raises(pr.SourceError, match=said):
+            pr.evaluate(scan, "rr")
+
+
 def test_files_that_are_no_parquet_or_differ(store: Store) -> None:
     url = store.put("bad/a.parquet", b"no Parquet, but long enough to be one")
     with pytest.raises(pr.SourceError, match="'s3://logs/bad/a.parquet' cannot be read as Parquet"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -44,11 +44,11 @@ class Where:
             misused("give --master or --remote")
         return self.engine == "spark"
 
-    def evaluated(self, logs: Sequence[str], plan: Callable[..., object]) -> pl.LazyFrame:
+    def evaluated(self, logs: Sequence[str], plan: Callable[[Any], Any]) -> pl.LazyFrame:
         """Return what a plan makes of a table or Parquet files of Spark."""
         from polars_rank.runners.sessions import fetched, read, session  # noqa: PLC0415  (an extra)
 
         if not logs:
             misused("--engine spark reads a LOG: a table, or Parquet files")
         rows = read(session(self.master, self.remote), logs)
-        return fetched(plan(rows)).lazy()  # type: ignore[arg-type]
+        return fetched(plan(rows)).lazy()

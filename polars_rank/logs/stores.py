@@ -64,11 +64,12 @@ def _is_folder(url: str, options: dict[str, Any]) -> bool:
 
 
 def store_error(
-    error: BaseException, urls: Sequence[str], done: str = "read"
+    error: BaseException, urls: Sequence[str] = (), done: str = "read"
 ) -> SourceError | None:
     """Return what an error means that an object store gave; None for any other error."""
     text = str(error)
     named = ", ".join(map(repr, urls[:3])) + (f" and {len(urls) - 3} more" if urls[3:] else "")
+    named = named or "the log"
     if "expanded paths were empty" in text:
         return SourceError(f"no file matches {named}; check the bucket, the path and the pattern")
     if "object-store error" not in text:

@@ -95,9 +95,9 @@ class Stream:
         ) -> Iterator[pl.DataFrame]:
             columns = [*full] if with_columns is None else with_columns
             needed = {*columns, *keys, *([] if predicate is None else predicate.meta.root_names())}
+            wanted = [name for name in self.schema if name in needed]
             batches: Iterator[pl.DataFrame] = (
-                batch.select(name for name in self.schema if name in needed)
-                for batch in self._batches()
+                batch.select(wanted) for batch in self._batches(wanted)
             )
             if keys:
                 batches = numbered(whole_lists(batches, keys), keys, number, TornError(message))
@@ -119,18 +119,20 @@ class Stream:
                 self._reader.close()
             self._reader, self._fresh = None, False
 
-    def _open(self) -> Any:
+    def _open(self, columns: list[str] | None = None) -> Any:
         self.close()
         try:
-            self._reader = _reader(self._table)
+            self._reader = _reader(self._table, columns)
         except Exception as error:  # of any engine
             raise _broken(error) from error
         self._fresh, self._begun = True, []
         return self._reader
 
-    def _batches(self) -> Iterator[pl.DataFrame]:
-        """Yield all batches, from the first one on."""
-        if not self._fresh:
+    def _batches(self, columns: list[str] | None = None) -> Iterator[pl.DataFrame]:
+        """Yield all batches, from the first one on; of a dataset, with these columns only."""
+        if hasattr(self._table, "scanner") and columns is not None:
+            self._open(columns)
+        elif not self._fresh:
             if self.once:
                 message = (
                     f"a {type(self._table).__name__} can be read only once, and has been; give "
@@ -163,12 +165,22 @@ def is_scanned_once(plan: pl.LazyFrame) -> bool:
     return plan.explain(optimized=False).count(_NAME) == 1
 
 
-def _reader(table: Any) -> Any:
+def _reader(table: Any, columns: list[str] | None) -> Any:
     import pyarrow as pa  # noqa: PLC0415  (slow to import, seldom needed)
 
-    if hasattr(table, "scanner"):  # a dataset
-        return table.scanner().to_reader()
+    if hasattr(table, "scanner"):
+        return _scanner(table, columns).to_reader()
     return pa.RecordBatchReader.from_stream(table)
+
+
+def _scanner(dataset: Any, columns: list[str] | None) -> Any:
+    """Scan a dataset without what pyarrow reads ahead of it, up to whole files of Parquet."""
+    from pyarrow import dataset as of  # noqa: PLC0415  (as above)
+
+    little: dict[str, Any] = {"batch_readahead": 2, "fragment_readahead": 1}
+    if isinstance(getattr(dataset, "format", None), of.ParquetFileFormat):
+        little["fragment_scan_options"] = of.ParquetFragmentScanOptions(pre_buffer=False)
+    return dataset.scanner(columns=columns, **little)
 
 
 def _frame(rows: Any) -> pl.DataFrame:

@@ -35,7 +35,7 @@ def joined(run: DataFrame, asked: Mapping[str, Any]) -> DataFrame:
     left = _as(run, tables.spark_schema(result, run, left_schema), keys)
     right = _as(judgments, tables.spark_schema(result, judgments, right_schema), keys)
     if groups:
-        right = right.crossJoin(left.select(*map(quoted, groups)).distinct())
+        right = right.crossJoin(left.selectExpr(*map(quoted, groups)).distinct())
     right = _with_constants(right, left, others, [[*groups, *queries], queries, groups])
 
     shared = [*groups, *keys]
@@ -102,7 +102,7 @@ def _constants(run: DataFrame, keys: Sequence[str], others: Sequence[str], own: 
             f"or count({column}) between 1 and count(*) - 1 as {varying}"
         )
         varies.append(f"bool_or({varying}) as {varying}")
-    each = run.groupBy(*map(quoted, keys)).agg(*map(expr, values))
+    each = run.groupBy(*(expr(quoted(name)) for name in keys)).agg(*map(expr, values))
     changing = [f"{own}varies {name}" for name in others]
     somewhere = each.agg(*map(expr, varies))
     return (

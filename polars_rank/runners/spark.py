@@ -28,8 +28,8 @@ from polars_rank.ranking import rank
 from polars_rank.runners import tables
 from polars_rank.runners.joins import joined
 from polars_rank.runners.tables import quoted
-from polars_rank.runners.tasks import ORDER, ROW, OfAll, OfLists, OfParts, packed
-from polars_rank.statistics.moments import merge, moments
+from polars_rank.runners.tasks import OfAll, OfLists, OfParts, packed
+from polars_rank.statistics.moments import merge, merged, moments
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -88,7 +88,11 @@ def _evaluate(frame: DataFrame, asked: dict[str, Any]) -> DataFrame:
 def _moments(frame: DataFrame, asked: dict[str, Any]) -> DataFrame:
     call = partial(moments, **asked)
     query = _queries(asked) if asked.get("baseline") is not None else ()
-    return _Log.of(frame, call).parts(call, merge, query, asked)
+    return _Log.of(frame, call).parts(call, _added_up, query, asked)
+
+
+def _added_up(parts: pl.DataFrame) -> pl.DataFrame:
+    return collected(merged([parts.lazy()], None, disjoint=False), few=True)
 
 
 def _merge(frame: Any, asked: dict[str, Any]) -> DataFrame:
@@ -154,13 +158,13 @@ class _Log:
     ) -> DataFrame:
         """Return the rows that a function gives of the lists of each query."""
         schema = tables.spark_schema(self.result, self.frame, self.given)
-        task = OfLists(function, query, tables.arrow_schema(schema))
+        task = OfLists(function, self.read, query, tables.arrow_schema(schema))
         return self._together(query, asked).mapInArrow(_sent(task, asked, self.frame), schema)
 
     def parts(
         self,
         function: Callable[..., Any],
-        merged: Callable[..., Any],
+        together: Callable[..., Any],
         query: Sequence[str],
         asked: Mapping[str, Any],
         finished: Callable[..., Any] | None = None,
@@ -168,8 +172,8 @@ class _Log:
         """Return what one task makes of the parts that a function gives of some queries."""
         schema = tables.spark_schema(self.result, self.frame, self.given)
         first, last = (
-            OfParts(function, merged, query),
-            OfAll(merged, finished, tables.arrow_schema(schema)),
+            OfParts(function, together, self.read, query),
+            OfAll(together, finished, tables.arrow_schema(schema)),
         )
         few = self._together(query, asked).mapInArrow(_sent(first, asked, self.frame), _PARTS)
         # Those of no list: there is a result, too, where the table has no rows and no tasks.
@@ -179,23 +183,24 @@ class _Log:
         return with_none.repartition(1).mapInArrow(_sent(last, asked, self.frame), schema)
 
     def _together(self, query: Sequence[str], asked: Mapping[str, Any]) -> DataFrame:
-        """Return the rows, sorted by query, with all of a query in one task.
+        """Return the columns that are read, sorted by query, with all of a query in one task.
 
         Spark says itself whether it has to move rows for it: not those of a table that is bucketed
-        or was partitioned by query.
+        or was partitioned by query. Names of columns are plain ones, which pyspark does not parse.
         """
-        frame = self.frame.select(*map(quoted, self.read))
+        plain = {name: f"column{index}" for index, name in enumerate(self.read)}
+        frame = self.frame.selectExpr(*(f"{quoted(name)} as {own}" for name, own in plain.items()))
         if not query:
             return frame
-        keys = [quoted(name) for name in query]
+        keys = [plain[name] for name in query]
         order = list(keys)
         if _order_counts(asked):
-            frame = frame.selectExpr("*", f"monotonically_increasing_id() as {quoted(ORDER)}")
-            order.append(quoted(ORDER))
+            frame = frame.selectExpr("*", "monotonically_increasing_id() as place")
+            order.append("place")
         over = f"(partition by {', '.join(keys)} order by {', '.join(order)})"
-        counted = frame.selectExpr("*", f"row_number() over {over} as {quoted(ROW)}")
-        if _moves(counted) <= _moves(frame):
-            return counted
+        numbered = frame.selectExpr("*", f"row_number() over {over} as number")
+        if _moves(numbered) <= _moves(frame):
+            return numbered
         return frame.repartition(*keys).sortWithinPartitions(*order)
 
 
@@ -276,20 +281,8 @@ def _warnings_from_workers(frame: DataFrame) -> Any:
         return None
     from pyspark import AccumulatorParam, TaskContext
 
-    class Texts(AccumulatorParam[set[str]]):  # inside, so that workers need not import this module
-        def zero(self, _: set[str]) -> set[str]:
-            return set()
-
-        def addInPlace(self, known: set[str], more: set[str]) -> set[str]:  # noqa: N802
-            if TaskContext.get() is None:
-                for text in more:
-                    if text.partition("as in")[0] not in {t.partition("as in")[0] for t in known}:
-                        _warn(text)
-                        known = known | {text}
-                return known
-            return known | more
-
-    def _warn(text: str) -> None:
+    # All of it inside, so that workers need not import this module, and Polars, for it.
+    def warn(text: str) -> None:
         import sys
         import warnings
 
@@ -300,7 +293,18 @@ def _warnings_from_workers(frame: DataFrame) -> Any:
         except RankWarning:  # an error would break the thread in which Spark takes updates
             sys.stderr.write(f"RankWarning: {text}\n")
 
-    return frame.sparkSession.sparkContext.accumulator(set(), Texts())
+    def added(_: Any, known: set[str], more: set[str]) -> set[str]:
+        if TaskContext.get() is not None:
+            return known | more
+        for text in more:
+            if text.partition("as in")[0] not in {other.partition("as in")[0] for other in known}:
+                warn(text)
+                known = known | {text}
+        return known
+
+    methods = {"zero": lambda *_: set(), "addInPlace": added}
+    texts = type("Texts", (AccumulatorParam,), methods)
+    return frame.sparkSession.sparkContext.accumulator(set(), texts())
 
 
 def _pickled(task: Any, asked: Mapping[str, Any]) -> bytes:
@@ -321,8 +325,9 @@ def _tried(value: Any) -> tuple[bytes, Exception | None]:
     """Return a value as bytes, functions of a notebook among it, or why that cannot be."""
     from pyspark import cloudpickle
 
+    dumps: Any = cloudpickle.dumps
     try:
-        return cloudpickle.dumps(value), None  # type: ignore[no-untyped-call]
+        return dumps(value), None
     except Exception as error:  # noqa: BLE001  (whatever the objects of users raise)
         return b"", error
 

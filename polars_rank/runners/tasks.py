@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pyarrow as pa
 
-from polars_rank.columns import OWN
 from polars_rank.errors import DataError
 from polars_rank.runners.tables import arrived, sent
 
@@ -35,25 +34,28 @@ _CELL_ROWS = 100_000
 #: what is wrong with them.
 PARTS = pa.schema([("part", pa.binary()), ("rows", pa.int64()), ("findings", pa.binary())])
 
-#: Columns that are there for the order of rows only.
-ROW, ORDER = OWN + "spark row", OWN + "spark order"
 
+def chunks(
+    batches: Iterable[pa.RecordBatch], columns: Sequence[str], query: Sequence[str]
+) -> Iterator[pl.DataFrame]:
+    """Yield the rows in chunks; none ends within a query, if columns of queries are given.
 
-def chunks(batches: Iterable[pa.RecordBatch], query: Sequence[str]) -> Iterator[pl.DataFrame]:
-    """Yield the rows in chunks; none ends within a query, if columns of queries are given."""
+    The first columns of the batches are the ones named; others were for the order of rows.
+    """
     waiting: list[pl.DataFrame] = []
     enough = CHUNK_ROWS
     for batch in batches:
-        waiting.append(arrived(pa.Table.from_batches([batch])))
+        arrays = batch.columns[: len(columns)]
+        waiting.append(arrived(pa.Table.from_arrays(arrays, names=list(columns))))
         if sum(rows.height for rows in waiting) >= enough:
             rows = pl.concat(waiting)
             held = _of_last(rows, query)
             if held < rows.height:
-                yield _own_dropped(rows.head(rows.height - held))
+                yield rows.head(rows.height - held)
             waiting = [rows.tail(held)]
             enough = max(CHUNK_ROWS, 2 * held)  # so that a long query is not looked at too often
     if waiting:
-        yield _own_dropped(pl.concat(waiting))
+        yield pl.concat(waiting)
 
 
 def _of_last(rows: pl.DataFrame, query: Sequence[str]) -> int:
@@ -62,10 +64,6 @@ def _of_last(rows: pl.DataFrame, query: Sequence[str]) -> int:
         return 0
     runs = rows.select(pl.struct(query).rle_id()).to_series()
     return int((runs == runs[-1]).sum())
-
-
-def _own_dropped(rows: pl.DataFrame) -> pl.DataFrame:
-    return rows.drop(ROW, ORDER, strict=False)
 
 
 @dataclass
@@ -110,13 +108,14 @@ class OfLists:
     """A function of whole lists, which gives rows of each."""
 
     function: Callable[[pl.DataFrame], pl.DataFrame]
+    columns: Sequence[str]
     query: Sequence[str]
     schema: pa.Schema
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of the result."""
         found = Findings()
-        for lists in chunks(batches, self.query):
+        for lists in chunks(batches, self.columns, self.query):
             result = found.tried(self.function, lists)
             if result is not None and not found.by_problem:
                 yield from sent(result, self.schema)
@@ -129,6 +128,7 @@ class OfParts:
 
     function: Callable[[pl.DataFrame], pl.DataFrame]
     merged: Callable[[pl.DataFrame], pl.DataFrame]
+    columns: Sequence[str]
     query: Sequence[str]
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -136,7 +136,7 @@ class OfParts:
         found = Findings()
         parts: list[pl.DataFrame] = []
         enough = _WAITING_ROWS
-        for lists in chunks(batches, self.query):
+        for lists in chunks(batches, self.columns, self.query):
             part = found.tried(self.function, lists)
             parts += [] if part is None else [part]
             if sum(part.height for part in parts) >= enough:

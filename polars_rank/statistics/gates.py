@@ -196,7 +196,7 @@ def failing(undecided: str) -> list[str]:
     return ["fail", "undecided"] if undecided == "fail" else ["fail"]
 
 
-def write_junit(verdicts: pl.DataFrame, path: str | Path, *, undecided: str = "fail") -> None:
+def write_junit(verdicts: Any, path: str | Path, *, undecided: str = "fail") -> None:
     """Write verdicts as JUnit XML, which build servers show.
 
     Parameters
@@ -210,7 +210,7 @@ def write_junit(verdicts: pl.DataFrame, path: str | Path, *, undecided: str = "f
     """
     one_of("undecided", undecided, ("pass", "fail"))
     failed = failing(undecided)
-    rows = [*verdicts.iter_rows(named=True)]
+    rows = [*lazy(verdicts).collect().iter_rows(named=True)]
     counts = {
         "tests": len(rows),
         "failures": sum(row["verdict"] in failed for row in rows),
@@ -231,7 +231,7 @@ def write_junit(verdicts: pl.DataFrame, path: str | Path, *, undecided: str = "f
     ET.ElementTree(root).write(path, encoding="utf-8", xml_declaration=True)
 
 
-def write_markdown(verdicts: pl.DataFrame, path: str | Path) -> None:
+def write_markdown(verdicts: Any, path: str | Path) -> None:
     """Write verdicts as a Markdown table, for a pull request or a job's summary.
 
     Parameters
@@ -245,7 +245,7 @@ def write_markdown(verdicts: pl.DataFrame, path: str | Path) -> None:
         "| verdict | rule | where | value | interval | queries |",
         "| --- | --- | --- | ---: | :---: | ---: |",
     ]
-    for row in verdicts.iter_rows(named=True):
+    for row in lazy(verdicts).collect().iter_rows(named=True):
         interval = "" if row["low"] is None else f"{row['low']:.4g} … {row['high']:.4g}"
         cells = [row["verdict"], row["rule"], row["where"], _number(row["value"]), interval]
         cells.append("" if row["queries"] is None else f"{row['queries']:,}")

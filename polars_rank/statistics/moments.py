@@ -235,14 +235,19 @@ def merge(tables: Any) -> Any:
     if not parts:
         message = "there are no moments to merge; give at least one table"
         raise ArgumentError(message)
-    scans = [part if isinstance(part, pl.LazyFrame) else lazy(part) for part in parts]
+    scans = [lazy(part) for part in parts]
     labels = [f"table {index}" for index in range(1, len(parts) + 1)] if several else None
     result = merged(scans, labels)
-    return result if isinstance(parts[0], pl.LazyFrame) else collected(result)
+    return result if isinstance(parts[0], pl.LazyFrame) else collected(result, few=True)
 
 
-def merged(parts: Sequence[pl.LazyFrame], labels: Sequence[str] | None) -> pl.LazyFrame:
-    """Return the moments of parts merged; without labels, each row is a part of its own."""
+def merged(
+    parts: Sequence[pl.LazyFrame], labels: Sequence[str] | None, *, disjoint: bool = True
+) -> pl.LazyFrame:
+    """Return the moments of parts merged; without labels, each row is a part of its own.
+
+    Parts that are not `disjoint` may have lists of the same keys, as slices of one table do.
+    """
     schemas = [schema_of(part) for part in parts]
     first = groups_of(schemas[0])
     own = {name for name in schemas[0] if name not in witnesses.COLUMNS}
@@ -262,7 +267,7 @@ def merged(parts: Sequence[pl.LazyFrame], labels: Sequence[str] | None) -> pl.La
             each for each in witnesses.kept(pl.Schema()) if each.meta.output_name() not in schema
         ]
         tables.append(part.with_columns(*missing).select(*order, label.alias(witnesses.PART)))
-    return regrouped(pl.concat(tables, how="vertical_relaxed"), first)
+    return regrouped(pl.concat(tables, how="vertical_relaxed"), first, disjoint=disjoint)
 
 
 def is_moments(schema: pl.Schema) -> bool:
@@ -279,7 +284,7 @@ def groups_of(schema: pl.Schema) -> list[str]:
     return [name for name in schema if name not in FIXED]
 
 
-def regrouped(table: pl.LazyFrame, by: Sequence[str]) -> pl.LazyFrame:
+def regrouped(table: pl.LazyFrame, by: Sequence[str], *, disjoint: bool = True) -> pl.LazyFrame:
     """Return moments added up within each group; of parts, if no list is in two of them."""
     schema = schema_of(table)
     paired = "baseline" in schema
@@ -304,7 +309,7 @@ def regrouped(table: pl.LazyFrame, by: Sequence[str]) -> pl.LazyFrame:
         return chosen.map_batches(_one_kind, schema=schema_of(chosen))
     told = {name: dtype for name, dtype in schema_of(ordered).items() if name in {*by, *FIXED}}
     checked = ordered.map_batches(
-        lambda rows: _one_kind(witnesses.check(rows, by)), schema=pl.Schema(told)
+        lambda rows: _one_kind(witnesses.check(rows, by, disjoint=disjoint)), schema=pl.Schema(told)
     )
     return witnesses.sampled(checked).select(*by, *fixed, *witnesses.COLUMNS)
 

@@ -122,10 +122,10 @@ def sampled(merged: pl.LazyFrame) -> pl.LazyFrame:
     return merged.with_columns(_set(pl.concat_list(*least)))
 
 
-def check(table: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+def check(table: pl.DataFrame, by: Sequence[str], *, disjoint: bool = True) -> pl.DataFrame:
     """Raise `DataError` if a list is in two parts; return the table without what tells it."""
     twice = table.get_column(_TWICE)
-    if twice.null_count() < len(twice):
+    if disjoint and twice.null_count() < len(twice):
         row: dict[str, Any] = next(
             row for row in table.iter_rows(named=True) if row[_TWICE] is not None
         )

@@ -1,0 +1,30 @@
+"""Past one machine: the same functions on Spark DataFrames, and a small table for statistics."""
+
+import os
+import sys
+import tempfile
+
+from pyspark.sql import SparkSession
+
+import polars_rank as pr
+
+os.environ.setdefault(
+    "PYSPARK_PYTHON", sys.executable
+)  # workers on this machine are of this Python
+session = SparkSession.builder.master("local[2]").config("spark.sql.shuffle.partitions", "8")
+spark = session.config("spark.ui.enabled", "false").getOrCreate()
+
+with tempfile.TemporaryDirectory() as folder:
+    pr.datasets.search_log(1_000, runs=["bm25", "neural"]).sink_parquet(f"{folder}/log.parquet")
+    log = spark.read.parquet(f"{folder}/log.parquet")  # on a cluster: spark.table("logs.search")
+
+    # Spark DataFrames, as lazy as any other: nothing has run yet.
+    means = pr.evaluate(log, ["ndcg@10", "ap", "rr"], by="run")
+    lists = pr.per_query(log, ["ndcg@10", "ap"], by="run", undefined="zero")
+    means.show()
+
+    # A few rows travel to this machine; which run is better is answered here.
+    moments = pr.moments(lists, run="run", baseline="bm25").toArrow()
+    print(pr.compare(moments, run="run", baseline="bm25"))
+
+spark.stop()

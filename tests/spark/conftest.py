@@ -1,0 +1,75 @@
+"""Sessions of Spark for the tests; they need Java, and the extra `spark`."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+#: Programs that tests run, each in a process of its own.
+collect_ignore = ["elsewhere.py", "own_metric.py"]
+
+#: What is missing, if anything is.
+MISSING = [
+    *([] if find_spec("pyspark") else ["the extra spark"]),
+    *([] if shutil.which("java") else ["Java"]),
+]
+
+os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+#: What a worker needs to import this checkout, and the tests' own modules.
+PATH = os.pathsep.join(str(Path(__file__).parents[level]) for level in (2, 1, 0))
+os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [PATH, os.environ.get("PYTHONPATH")]))
+
+OPTIONS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.shuffle.partitions": "4",
+    "spark.sql.session.timeZone": "America/New_York",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.log.level": "OFF",
+    "spark.sql.timestampType": "TIMESTAMP_NTZ",
+}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let pass what pyspark says of the newest pandas, and sockets that it closes late."""
+    here = Path(__file__).parent
+    for item in (item for item in items if here in item.path.parents):
+        if MISSING:
+            item.add_marker(pytest.mark.skip(f"needs {' and '.join(MISSING)}"))
+        for ignored in (
+            "ignore:PySpark does not yet fully support pandas:FutureWarning",
+            "ignore::ResourceWarning",
+            "ignore::pytest.PytestUnraisableExceptionWarning",
+            "ignore::DeprecationWarning:pyspark",
+        ):
+            item.add_marker(pytest.mark.filterwarnings(ignored))
+
+
+def built(**options: str) -> Any:
+    import warnings
+
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder
+    for name, value in {**OPTIONS, **options}.items():
+        builder = builder.config(name, value)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return builder.getOrCreate()
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """Spark in local mode: two tasks at once."""
+    warehouse = tmp_path_factory.mktemp("warehouse")
+    session = built(**{"spark.master": "local[2]", "spark.sql.warehouse.dir": str(warehouse)})
+    yield session
+    session.stop()

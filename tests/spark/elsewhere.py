@@ -1,0 +1,114 @@
+"""Programs of their own for Spark that is elsewhere: each prints what it found, as JSON."""
+
+from __future__ import annotations
+
+import json
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+warnings.simplefilter("ignore")
+
+import gains  # noqa: E402
+import own_metric  # noqa: E402
+import polars as pl  # noqa: E402
+import polars_rank as pr  # noqa: E402
+from logs import log, metrics, on_spark, same  # noqa: E402
+from pyspark.sql import SparkSession  # noqa: E402
+
+LOG = log()
+OPTIONS = {"by": ["run", "country"], "align": "common"}
+
+
+def equal(spark: Any) -> None:
+    """Hold all functions to those of one machine."""
+    rows = on_spark(spark, LOG, 5)
+    same(pr.evaluate(LOG, metrics(), **OPTIONS), pr.evaluate(rows, metrics(), **OPTIONS))
+    lists = pr.per_query(LOG, metrics(), by="run", keep="country")
+    there = pr.per_query(rows, metrics(), by="run", keep="country")
+    same(lists, there, ["run", "query"])
+    lattice = pr.TREC_EVAL, pr.RANX
+    for preset in lattice:
+        one = LOG.filter(run="bm25")
+        table = rows.where("run = 'bm25'")
+        same(pr.evaluate(one, ["ndcg@10", "ap"], conventions=preset),
+             pr.evaluate(table, ["ndcg@10", "ap"], conventions=preset))  # fmt: skip
+    same(pr.rank(LOG, by="run"), pr.rank(rows, by="run"), ["run", "query", "doc"])
+    some = ["average_precision", "err"]
+    same(pr.moments(lists, some, by="run"), pr.moments(there, some, by="run"), ["run", "metric"])
+    run, judged = LOG.drop("label"), LOG.group_by("query", "doc").agg(pl.col("label").max())
+    same(pr.join_judgments(run, judged),
+         pr.join_judgments(on_spark(spark, run), on_spark(spark, judged)),
+         ["run", "query", "doc"])  # fmt: skip
+    own = [pr.ndcg(3, gain=gains.squared), own_metric.retrieved_twice(), pr.dcg(3, gain=lambda x: x * 2)]
+    same(pr.evaluate(LOG, own, **OPTIONS), pr.evaluate(rows, own, **OPTIONS))
+
+
+def unmoved(spark: Any) -> bool:
+    """Return whether Spark leaves rows where they are that it knows to be together."""
+    import contextlib
+    import io
+
+    plans = []
+    for rows in (on_spark(spark, LOG), on_spark(spark, LOG).repartition(3, "query")):
+        text = io.StringIO()
+        with contextlib.redirect_stdout(text):
+            pr.per_query(rows, "ap", by="run").explain()
+        plans.append(text.getvalue().count("hashpartitioning"))
+    return plans == [1, 1]
+
+
+def error_of(spark: Any) -> str:
+    """Return what a bad row says."""
+    bad = LOG.with_columns(score=pl.when(pl.col("query") == 7).then(float("inf")).otherwise("score"))
+    try:
+        pr.evaluate(on_spark(spark, bad, 5), "ap", **OPTIONS).collect()
+    except Exception as error:
+        return str(error)
+    return "no error"
+
+
+def killed(spark: Any, once: str) -> None:
+    """Let the first Python worker die that evaluates a list."""
+    asked = ["ap", gains.dying(once)]
+    here = pr.per_query(LOG, "ap", by="run")
+    there = pr.per_query(on_spark(spark, LOG, 5), asked, by="run").drop("n")
+    same(here, there, ["run", "query"])
+    assert Path(once).exists()
+
+
+def slow(spark: Any) -> None:
+    """Take some seconds, in which an executor can be lost."""
+    asked = ["ap", gains.slow(0.05)]
+    here = pr.evaluate(LOG, "ap", by="run", align="common")
+    there = pr.evaluate(on_spark(spark, LOG, 5), asked, by="run", align="common").drop("n")
+    same(here, there)
+
+
+def main() -> None:
+    where, url, *parts = sys.argv[1:]
+    builder = SparkSession.builder.config("spark.ui.showConsoleProgress", "false")
+    if where == "connect":
+        spark = builder.remote(url).getOrCreate()
+    else:
+        for name, value in {
+            "spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "4",
+            "spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1",
+            "spark.executor.memory": "700m", "spark.log.level": "OFF",
+        }.items():  # fmt: skip
+            builder = builder.config(name, value)
+        spark = builder.master(url).getOrCreate()
+    found: dict[str, Any] = {}
+    for part in parts:
+        name, _, argument = part.partition("=")
+        found[name] = globals()[name](spark, *([argument] if argument else []))
+        print(json.dumps({name: found[name]}), flush=True)
+    if where != "connect":
+        executors = spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size() - 1
+        print(json.dumps({"executors": executors}), flush=True)
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()

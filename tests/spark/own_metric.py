@@ -1,0 +1,12 @@
+"""A metric that users define; importing it adds it to the catalogue of the process."""
+
+from __future__ import annotations
+
+from polars_rank.measures.metric import metric
+from polars_rank.measures.terms import Terms, Value
+
+
+@metric(high=None, aggregate="sum")
+def retrieved_twice(t: Terms) -> Value:
+    """Twice how many documents were retrieved."""
+    return t.retrieved() * 2

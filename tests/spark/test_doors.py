@@ -1,0 +1,81 @@
+"""How Spark is come by: the example, the command, and what is said where it is missing."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import polars_rank as pr
+import pytest
+from polars.testing import assert_frame_equal
+from polars_rank.runners import sessions
+
+ROOT = Path(__file__).parents[2]
+
+
+def ran(*command: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-W", "ignore", *command], cwd=folder, capture_output=True, text=True,
+        check=False, env={**os.environ, **environment},
+    )  # fmt: skip
+
+
+def test_the_example(tmp_path: Path) -> None:
+    done = ran(str(ROOT / "examples" / "on_spark.py"), folder=tmp_path)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout.count("neural") >= 2
+
+
+def test_the_command(tmp_path: Path) -> None:
+    log = pr.datasets.search_log(100, runs=["a", "b"]).collect()
+    log.write_parquet(tmp_path / "log.parquet")
+    bad = pl.when(pl.col("query") == 3).then(float("nan")).otherwise("score").alias("score")
+    log.with_columns(bad).write_parquet(tmp_path / "bad.parquet")
+    evaluate = ["-m", "polars_rank.cli", "evaluate", "-m", "ndcg@10 ap", "--by", "run"]
+    spark = ["--engine", "spark", "--master", "local[2]", "--format", "csv"]
+    done = ran(*evaluate, "log.parquet", *spark, folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    here = pr.evaluate(log, ["ndcg@10", "ap"], by="run")
+    assert_frame_equal(pl.read_csv(done.stdout.encode()), here, check_dtypes=False)
+
+    done = ran(*evaluate, "bad.parquet", *spark, folder=tmp_path)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.splitlines()[-1].startswith("Error: ")
+    assert "rows: NaN or infinite score in the column 'score'" in done.stderr.splitlines()[-1]
+    assert "Traceback" not in done.stderr
+
+
+def test_a_log_that_spark_does_not_find(spark: Any, tmp_path: Path) -> None:
+    with pytest.raises(pr.SourceError, match="nowhere.*cannot be read by Spark.*not.* found"):
+        sessions.read(spark, ["nowhere"])
+    with pytest.raises(pr.SourceError, match="cannot be read by Spark.*does not exist"):
+        sessions.read(spark, [str(tmp_path / "nothing.parquet")])
+    with pytest.raises(pr.SourceError, match="one table, or Parquet files"):
+        sessions.read(spark, ["a", "b.parquet"])
+
+
+def test_errors_of_workers_are_ours_again(spark: Any) -> None:
+    twice = spark.range(4).selectExpr("1 as query", "id % 3 as doc", "id as score", "1 as label")
+    with pytest.raises(pr.DataError, match="^duplicates in the column 'doc'.*1 document more") as found:
+        sessions.fetched(pr.evaluate(twice, "ap"))
+    assert "Traceback" not in str(found.value)
+    with pytest.raises(pr.SourceError, match="Spark failed: .*DIVIDE_BY_ZERO"):
+        sessions.fetched(spark.range(3).selectExpr("1 / (id - 1) as x"))
+
+
+def test_without_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    with pytest.raises(pr.MissingExtraError, match="apt-get install default-jre-headless"):
+        sessions.session("local[1]")
+
+
+def test_without_pyspark(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyspark.sql", None)
+    with pytest.raises(pr.MissingExtraError, match=r"pip install 'polars_rank\[spark\]'"):
+        sessions.session("local[1]")

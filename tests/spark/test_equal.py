@@ -1,0 +1,218 @@
+"""On Spark as on one machine, to 1e-12: every metric, conventions, groups, keys, partitions."""
+
+from __future__ import annotations
+
+import datetime as dt
+from decimal import Decimal
+from typing import Any
+
+import gains
+import polars as pl
+import polars_rank as pr
+import pytest
+from logs import RUNS, fetched, log, metrics, on_spark, same
+from polars.testing import assert_frame_equal
+from polars_rank.conventions import PRESETS
+
+LOG = log()
+FEW = ["ndcg@10", "ap", "rr", "p@5", "gmap", "num_ret"]
+
+
+@pytest.mark.parametrize("partitions", [1, 2, 7, 64])
+def test_every_metric_of_every_query(spark: Any, partitions: int) -> None:
+    rows = on_spark(spark, LOG, partitions)
+    assert rows.rdd.getNumPartitions() == partitions
+    options = {"by": "run", "keep": ["country", "traffic"]}
+    here = pr.per_query(LOG, metrics(), **options)
+    same(here, pr.per_query(rows, metrics(), **options), ["run", "query"])
+
+
+@pytest.mark.parametrize("partitions", [1, 7, 64])
+def test_means_of_every_metric(spark: Any, partitions: int) -> None:
+    options = {"by": ["run", "country"], "align": "common"}
+    here = pr.evaluate(LOG, metrics(), **options)
+    there = pr.evaluate(on_spark(spark, LOG, partitions), metrics(), **options)
+    same(here, there)  # in sorted order, too
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"query": ["query", "run"]},
+        {"by": "run", "align": "all"},
+        {"by": ["run", "country"], "align": "all", "undefined": "one"},
+        {"by": "run", "align": "all", "undefined": "null"},
+        {"by": "run", "align": "all", "weight": "traffic"},
+        {"by": "run", "align": "all", "queries": "both"},
+        {"by": ["country", "run"], "align": "common", "undefined": "skip", "weight": "traffic"},
+        {"by": "country", "query": ["run", "query"], "queries": "judged"},
+        {"by": "run", "align": "common", "ties": "expected", "unjudged": "removed"},
+        {"by": "run", "align": "common", "duplicates": "max", "relevant": 2},
+    ],
+    ids=str,
+)
+def test_options_of_evaluate(spark: Any, options: dict[str, Any]) -> None:
+    asked = ["ndcg@10", "p@5"] if options.get("ties") else FEW
+    same(pr.evaluate(LOG, asked, **options), pr.evaluate(on_spark(spark, LOG, 5), asked, **options))
+
+
+@pytest.mark.parametrize("preset", PRESETS, ids=lambda preset: preset.name)
+def test_presets(spark: Any, preset: pr.Conventions) -> None:
+    one = LOG.filter(run=RUNS[0]).with_columns(pl.col("label").clip(0))
+    asked = ["ndcg@10", "ap", "p@5", "recall@3"]
+    here = pr.evaluate(one, asked, conventions=preset)
+    same(here, pr.evaluate(on_spark(spark, one, 7), asked, conventions=preset))
+
+
+def text(query: pl.Expr) -> pl.Expr:
+    return pl.format("q {}", query)
+
+
+KEYS = {
+    "text": text(pl.col("query")),
+    "decimal": pl.col("query").cast(pl.Decimal(20, 3)) / 8,
+    "timestamp": pl.lit(dt.datetime(2024, 3, 10, 6)).dt.replace_time_zone("UTC")
+    + pl.duration(minutes=pl.col("query") * 7),
+    "timestamp without zone": pl.lit(dt.datetime(1969, 12, 31)) + pl.duration(hours="query"),
+    "date": pl.lit(dt.date(2024, 2, 20)) + pl.duration(days="query"),
+    "struct": pl.struct("query", text=text(pl.col("query") % 5)),
+    "boolean": pl.col("query") % 2 == 0,
+    "small integer": pl.col("query").cast(pl.Int8),
+    "bytes": text(pl.col("query")).cast(pl.Binary),
+}
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_types_of_keys(spark: Any, key: str) -> None:
+    name = "a `query`. of 2024"  # no name is a trap for SQL
+    rows = LOG.with_columns(KEYS[key].alias(name)).drop("query")
+    options = {"query": [name, "traffic"], "by": "run", "duplicates": "first"}
+    rows = rows.with_columns(pl.col("doc").cast(pl.String))
+    here = pr.per_query(rows, FEW, **options)
+    there = pr.per_query(on_spark(spark, rows, 4), FEW, **options)
+    assert there.schema[name].dataType == on_spark(spark, rows, 4).schema[name].dataType
+    order = ["run", "traffic", name]
+    found = fetched(there).with_columns(pl.col(name).cast(here.schema[name])).sort(order)
+    assert_frame_equal(
+        here.sort(order), found, check_dtypes=False, rel_tol=1e-12, abs_tol=1e-12
+    )
+
+
+def test_documents_and_labels_of_other_types(spark: Any) -> None:
+    rows = LOG.with_columns(
+        pl.col("score").cast(pl.Decimal(12, 4)), pl.col("label").cast(pl.Decimal(6, 2)),
+        pl.col("doc").cast(pl.Decimal(20, 0)),
+    )  # fmt: skip
+    assert isinstance(rows["score"].drop_nulls()[0], Decimal)
+    here = pr.evaluate(rows, FEW, by="country", query=["query", "run"])
+    same(here, pr.evaluate(on_spark(spark, rows), FEW, by="country", query=["query", "run"]))
+
+
+def test_no_rows_and_one_query(spark: Any) -> None:
+    one = LOG.filter(pl.col("query") == 5)
+    for rows in (LOG.clear(), one, one.head(1)):
+        table = on_spark(spark, rows, 3)
+        for options in ({"by": "run"}, {"query": ["query", "run"]}):
+            same(pr.evaluate(rows, FEW, **options), pr.evaluate(table, FEW, **options))
+        here = pr.per_query(rows, FEW, by="run")
+        same(here, pr.per_query(table, FEW, by="run"), ["run", "query"])
+    nothing = spark.createDataFrame([], on_spark(spark, LOG).schema)
+    assert pr.evaluate(nothing, "ap").collect() == [(0, None)]
+    assert pr.evaluate(nothing, "ap", by="run").collect() == []
+
+
+@pytest.mark.parametrize("ties", ["doc", "input"])
+def test_ranked_table(spark: Any, ties: str) -> None:
+    rows = LOG.with_columns(tags=pl.concat_list("query", "doc"), about=pl.struct("doc", "run"))
+    here = pr.rank(rows, by="run", ties=ties)
+    same(here, pr.rank(on_spark(spark, rows, 7), by="run", ties=ties), ["run", "query", "doc"])
+
+
+def test_scores_positions_and_expressions(spark: Any) -> None:
+    rows = LOG.filter(run="bm25").drop("run").with_columns(
+        place=pl.int_range(1, pl.len() + 1).over("query"), other=pl.col("score").fill_null(0) * -1
+    )
+    table = on_spark(spark, rows, 4)
+    for options in (
+        {"position": "place"},
+        {"scores": ["score", "other"], "by": "country"},
+        {"score": pl.col("score") - pl.col("place")},
+        {"score": "-place"},
+    ):
+        same(pr.evaluate(rows, FEW, **options), pr.evaluate(table, FEW, **options))
+
+
+def test_gains_metrics_and_expressions_of_users(spark: Any) -> None:
+    asked = [
+        pr.ndcg(10, gain="exp2"),
+        pr.ndcg(10, gain={0: 0, 1: 1, 2: 5, 3: 8, 4: 9}).alias("mapped"),
+        pr.ndcg(10, gain=gains.squared, discount=pr.reciprocal),
+        pr.dcg(5, gain=lambda label: label * 3).alias("of a notebook"),
+        (pr.ndcg(10) - pr.precision(1) / 2).alias("made of others"),
+        pl.col("score").max().alias("top score"),
+        (pl.col("traffic") * pl.col("rank")).sum().alias("reads another column"),
+    ]
+    options = {"by": "run", "align": "common"}
+    there = pr.evaluate(on_spark(spark, LOG, 4), (each for each in asked), **options)
+    same(pr.evaluate(LOG, asked, **options), there)
+
+
+def test_moments_and_their_merge(spark: Any) -> None:
+    here = pr.per_query(LOG, FEW, by="run")
+    there = pr.per_query(on_spark(spark, LOG, 5), FEW, by="run")
+    keys = ["run", "metric"]
+    same(pr.moments(here, by="run"), pr.moments(there, by="run"), keys)
+    same(
+        pr.moments(here, ["ap", "rr"], run="run", baseline="bm25"),
+        pr.moments(there, ["ap", "rr"], run="run", baseline="bm25"),
+        keys,
+    )
+    both = pr.per_query(LOG, FEW, query=["query", "run"])
+    same(pr.moments(both), pr.moments(pr.per_query(on_spark(spark, LOG, 5), FEW, query=["query", "run"])))
+    days = [there.where("query % 2 = 0"), there.where("query % 2 = 1")]
+    same(pr.moments(here, by="run"), pr.merge([pr.moments(day, by="run") for day in days]), keys)
+    small = pr.moments(there, run="run", baseline="bm25").toArrow()
+    expected = pr.compare(here, run="run", baseline="bm25", test="t")
+    assert_frame_equal(
+        pr.compare(small, run="run", baseline="bm25", test="t"), expected,
+        check_row_order=False, check_dtypes=False, rel_tol=1e-9,
+    )  # fmt: skip
+
+
+def test_joins_of_judgments(spark: Any) -> None:
+    run = LOG.drop("label").filter(pl.col("score").is_not_null())
+    judgments = LOG.group_by("query", "doc").agg(pl.col("label").max()).drop_nulls()
+    judgments = judgments.cast({"query": pl.Int32})
+    there = pr.join_judgments(on_spark(spark, run, 3), on_spark(spark, judgments, 2))
+    keys = ["run", "query", "doc"]
+    same(pr.join_judgments(run, judgments), there, keys)
+    same(
+        pr.join_judgments(run.drop("run"), judgments, by=[]).unique(),
+        pr.join_judgments(on_spark(spark, run.drop("run")), judgments, by=[]).distinct(),
+        ["query", "doc", "score"],
+    )
+    whole = pr.evaluate(pr.join_judgments(run, judgments), FEW, by="run")
+    same(whole, pr.evaluate(there, FEW, by="run"))
+
+
+@pytest.mark.filterwarnings("ignore:Deprecated in 3.0.0")
+def test_agrees_with_ranking_metrics_where_it_defines_alike(spark: Any) -> None:
+    """What differs: its NDCG has no ideal order of grades, its MAP at k divides by min(R, k) only
+    where lists are cut, it has no reciprocal rank, and lists without a relevant document count
+    as 0 in all of its means.
+    """
+    from pyspark.mllib.evaluation import RankingMetrics
+
+    rows = LOG.filter(run="bm25").drop_nulls("score")
+    ranked = pr.rank(rows).sort("query", "rank")
+    lists = ranked.group_by("query").agg("doc", relevant=pl.col("doc").filter("relevant"))
+    pairs = [(docs, found) for _, docs, found in lists.rows()]
+    peer = RankingMetrics(spark.sparkContext.parallelize(pairs))
+    asked = ["p@3", "p@10", "recall@3", "ap", "ndcg@3"]
+    binary = rows.with_columns(label=(pl.col("label").fill_null(0) >= 1).cast(pl.Int64))
+    (found,) = pr.evaluate(on_spark(spark, binary, 3), asked).collect()
+    assert found["p@3"] == pytest.approx(peer.precisionAt(3), abs=1e-12)
+    assert found["p@10"] == pytest.approx(peer.precisionAt(10), abs=1e-12)
+    assert found["recall@3"] == pytest.approx(peer.recallAt(3), abs=1e-12)
+    assert found["ap"] == pytest.approx(peer.meanAveragePrecision, abs=1e-12)
+    assert found["ndcg@3"] == pytest.approx(peer.ndcgAt(3), abs=1e-12)

@@ -1,0 +1,176 @@
+"""When Spark runs, what it moves and sends, and how it tells of what is wrong."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import polars as pl
+import polars_rank as pr
+import pytest
+from logs import fetched, log, on_spark, same
+from polars_rank.runners import tasks
+
+LOG = log()
+OF_RUN = {"by": "run", "align": "common"}
+
+
+def plan_of(frame: Any) -> str:
+    return frame._jdf.queryExecution().executedPlan().toString()
+
+
+def jobs(spark: Any, work: Any) -> int:
+    spark.sparkContext.setJobGroup("counted", "")
+    work()
+    found = spark.sparkContext.statusTracker().getJobIdsForGroup("counted")
+    spark.sparkContext.setLocalProperty("spark.jobGroup.id", None)
+    return len(found)
+
+
+def test_nothing_runs_before_an_action(spark: Any) -> None:
+    rows = on_spark(spark, LOG)
+    bad = rows.selectExpr("query", "doc", "run", "label", "cast('NaN' as double) as score")
+
+    def plan() -> None:
+        lists = pr.per_query(bad, "ap", by="run")
+        pr.moments(lists, by="run")
+        pr.evaluate(bad, "ap", **OF_RUN)
+        pr.rank(bad, by="run")
+        pr.join_judgments(rows.drop("label"), rows.select("query", "doc", "label").distinct())
+
+    assert jobs(spark, plan) == 0
+
+
+def test_what_is_read_is_no_more_than_what_is_needed(spark: Any, tmp_path: Any) -> None:
+    LOG.write_parquet(tmp_path / "log.parquet")
+    rows = spark.read.parquet(str(tmp_path / "log.parquet"))
+    plan = plan_of(pr.evaluate(rows, "ap", query=["query", "run"]))
+    (schema,) = {line for line in plan.splitlines() if "ReadSchema" in line}
+    assert "label" in schema
+    assert "country" not in schema.partition("ReadSchema")[2]
+    assert "traffic" not in schema.partition("ReadSchema")[2]
+
+
+def test_a_table_bucketed_by_query_is_not_moved(spark: Any) -> None:
+    rows = on_spark(spark, LOG)
+    rows.write.bucketBy(4, "query").sortBy("query").mode("overwrite").saveAsTable("bucketed")
+    lists = pr.per_query(spark.table("bucketed"), "ap", by="run")
+    assert "Exchange" not in plan_of(lists)
+    assert plan_of(pr.per_query(rows.repartition(3, "query"), "ap", by="run")).count("hashpart") == 1
+    assert "hashpartitioning" in plan_of(pr.per_query(rows, "ap", by="run"))
+    same(pr.per_query(LOG, "ap", by="run"), lists, ["run", "query"])
+    several = pr.evaluate(spark.table("bucketed"), "ap", query=["run", "query"])
+    same(pr.evaluate(LOG, "ap", query=["run", "query"]), several)
+
+
+def test_joins_that_change_while_they_run_do_not_tear_queries(spark: Any) -> None:
+    """A join on the query brings its rows together, until Spark finds a faster one at run time."""
+    few = on_spark(spark, LOG.select("query").unique(), 3)
+    rows = on_spark(spark, LOG, 7).join(few.where("query >= 0"), "query")
+    same(pr.evaluate(LOG, "ap", **OF_RUN), pr.evaluate(rows, "ap", **OF_RUN))
+
+
+def test_polars_has_the_cores_of_the_task(spark: Any) -> None:
+    threads = pl.col("rank").map_batches(
+        lambda _: float(pl.thread_pool_size()), returns_scalar=True, return_dtype=pl.Float64
+    )
+    found = fetched(pr.per_query(on_spark(spark, LOG), threads.alias("threads"), by="run"))
+    assert found["threads"].unique().to_list() == [1.0]
+
+
+def test_chunks_are_cut_between_queries(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tasks, "CHUNK_ROWS", 20)
+    rows = LOG.sort("query")
+    batches = rows.to_arrow().to_batches(max_chunksize=7)
+    chunks = list(tasks.chunks(batches, rows.columns, ["query"]))
+    assert len(chunks) > 5
+    assert pl.concat(chunks).equals(rows)
+    last = [chunk["query"][-1] for chunk in chunks]
+    assert len(set(last)) == len(last)
+    assert all(a["query"][-1] != b["query"][0] for a, b in zip(chunks, chunks[1:], strict=False))
+    one = LOG.with_columns(query=pl.lit(1)).to_arrow().to_batches(max_chunksize=7)
+    assert [chunk.height for chunk in tasks.chunks(one, LOG.columns, ["query"])] == [LOG.height]
+
+
+def test_one_enormous_list(spark: Any) -> None:
+    """A list that is longer than many chunks, in one task, beside short ones."""
+    spark.range(1_000_000).createOrReplaceTempView("numbers")
+    rows = spark.sql(
+        "select if(id % 10 = 0, id, -1) as query, id as doc, cast(id as double) as score, "
+        "cast(id % 3 as int) as label from numbers"
+    )
+    here = pl.select(doc=pl.int_range(1_000_000)).with_columns(
+        query=pl.when(pl.col("doc") % 10 == 0).then("doc").otherwise(-1),
+        score=pl.col("doc").cast(pl.Float64),
+        label=(pl.col("doc") % 3).cast(pl.Int32),
+    )
+    asked = ["ndcg@10", "ap", "rr"]
+    same(pr.evaluate(here, asked), pr.evaluate(rows, asked))
+
+
+BAD = LOG.with_columns(
+    score=pl.when((pl.col("query") == 7) & (pl.col("run") == "bm25"))
+    .then(float("nan"))
+    .otherwise("score")
+)
+
+
+def test_a_bad_row_is_one_readable_error(spark: Any) -> None:
+    from pyspark.errors import PythonException
+
+    with pytest.raises(pr.DataError) as here:
+        pr.evaluate(BAD, "ap", **OF_RUN)
+    with pytest.raises(PythonException) as there:
+        pr.evaluate(on_spark(spark, BAD, 7), "ap", **OF_RUN).collect()
+    counted = str(here.value).partition("e.g.")[0]
+    assert "rows: NaN or infinite score in the column 'score'" in counted
+    assert f"polars_rank.errors.DataError: {counted}" in str(there.value)
+    assert "'query': 7" in str(there.value)
+    assert len(str(there.value).splitlines()) < 12
+
+    with pytest.raises(PythonException, match=r"DataError: .* rows: NaN .*'query': 7.*one of Spark"):
+        pr.per_query(on_spark(spark, BAD, 7), "ap", by="run").collect()
+
+
+def test_bad_rows_of_all_tasks_are_counted_together(spark: Any) -> None:
+    from pyspark.errors import PythonException
+
+    twice = pl.concat([LOG, LOG.filter(pl.col("query") % 4 == 0)])
+    with pytest.raises(pr.DataError) as here:
+        pr.evaluate(twice, "ap", **OF_RUN)
+    with pytest.raises(PythonException) as there:
+        pr.evaluate(on_spark(spark, twice, 7), "ap", **OF_RUN).collect()
+    assert str(here.value).partition("e.g.")[0] in str(there.value)
+
+
+def test_errors_that_can_be_known_are_raised_before_anything_runs(spark: Any) -> None:
+    rows = on_spark(spark, LOG)
+    lock = threading.Lock()
+    guarded = pr.ndcg(3, gain=lambda label: label if lock else label).alias("guarded")
+    for error, match, call in [
+        (pr.SchemaError, "no column 'q', which `query` names", lambda: pr.evaluate(rows, "ap", query="q")),
+        (pr.ArgumentError, "there is no metric 'nope'", lambda: pr.evaluate(rows, "nope")),
+        (pr.ArgumentError, "cannot be sent to Spark's workers.*lock", lambda: pr.evaluate(rows, ["ap", guarded])),
+        (pr.ArgumentError, "`align` must be", lambda: pr.evaluate(rows, "ap", by="run", align="x")),
+        (pr.ArgumentError, "takes no Spark DataFrame", lambda: pr.tie_bands(rows, "ap")),
+        (pr.ArgumentError, "takes no Spark DataFrame", lambda: pr.compare(rows, baseline="bm25")),
+        (pr.SchemaError, "two columns 'doc'", lambda: pr.rank(rows.select("*", "doc"))),
+    ]:  # fmt: skip
+        with pytest.raises(error, match=match):
+            call()
+
+
+def test_a_stream_is_evaluated_batch_by_batch(spark: Any, tmp_path: Any) -> None:
+    stream = spark.readStream.schema("query long, score double, label int").parquet(str(tmp_path))
+    with pytest.raises(pr.ArgumentError, match="foreachBatch"):
+        pr.evaluate(stream, "ap")
+
+
+def test_warnings_of_workers_reach_the_driver(spark: Any) -> None:
+    with pytest.warns(pr.RankWarning, match="different queries.*align='common'"):
+        pr.evaluate(on_spark(spark, LOG), "ap", by="run").collect()
+    renamed = on_spark(spark, LOG.drop("run").rename({"doc": "docid"}), 4)
+    with pytest.warns(pr.RankWarning, match="say doc='docid'") as caught:
+        pr.evaluate(renamed, "ap").collect()
+    said = [str(each.message) for each in caught if each.category is pr.RankWarning]
+    assert len([text for text in said if "docid" in text]) == 1

@@ -1,0 +1,439 @@
+"""Tables of any kind at every door, and streams of other engines that are read batch by batch."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import types
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import pandas as pd
+import polars as pl
+import polars_rank as pr
+import pyarrow as pa
+import pyarrow.dataset
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from polars.testing import assert_frame_equal
+from polars_rank.columns import OWN
+from polars_rank.logs import streams
+from strategies import assert_close, log_of, random_lists, shuffled
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+METRICS = ["ndcg@10", "rr"]
+PLAIN = log_of(random_lists(seed=61, queries=120)).sort("query")
+LOG = pl.concat(
+    PLAIN.with_columns(
+        run=pl.lit(run),
+        score=pl.col("score") * sign + pl.col("doc") / 8,
+        site=(pl.col("query") % 3).cast(pl.Utf8),
+    )
+    for run, sign in (("a", 1), ("b", -1))
+)
+ONE = LOG.filter(run="a")
+LISTS = pr.per_query(LOG, METRICS, by="run", keep="site")
+ARRAYS = pl.DataFrame({"query": [1, 2], "shown": [["a", "b"], ["c"]], "bought": [["b"], ["d"]]})
+PAIRED: dict[str, Any] = {"run": "run", "baseline": "a"}
+
+
+class Bare:
+    """Nothing but Arrow's C stream, which may be asked for again."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self._table = table
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        return self._table.__arrow_c_stream__(requested_schema)
+
+
+def arrow(table: pl.DataFrame) -> pa.Table:
+    return table.to_arrow(compat_level=pl.CompatLevel.oldest())
+
+
+def frame_of_pandas(table: pl.DataFrame) -> pd.DataFrame:
+    return arrow(table).to_pandas(types_mapper=pd.ArrowDtype)
+
+
+KINDS: dict[str, Callable[[pl.DataFrame], Any]] = {
+    "Table": arrow,
+    "RecordBatch": lambda table: arrow(table).combine_chunks().to_batches()[0],
+    "RecordBatchReader": lambda table: arrow(table).to_reader(max_chunksize=100),
+    "Dataset": lambda table: pyarrow.dataset.dataset(arrow(table)),
+    "pandas": frame_of_pandas,
+    "DuckDB": lambda table: duckdb.connect().from_arrow(arrow(table)),
+    "stream": lambda table: Bare(arrow(table)),
+    "Polars": lambda table: table,
+}
+
+SUMMARY = pr.summarize(LISTS, by="run")
+
+
+def written(write: Callable[..., None], table: Any, folder: Path, **options: Any) -> pl.DataFrame:
+    path = folder / "out"
+    path.unlink(missing_ok=True)
+    write(table, path, **options)
+    return pl.DataFrame({"bytes": [path.read_bytes()]})
+
+
+CALLS: dict[str, Callable[[Any, Path], Any]] = {
+    "evaluate": lambda m, _: pr.evaluate(m(LOG), METRICS, by="run"),
+    "per_query": lambda m, _: pr.per_query(m(LOG), METRICS, by="run", keep="site"),
+    "rank": lambda m, _: pr.rank(m(ONE)),
+    "tie_bands": lambda m, _: pr.tie_bands(m(ONE), METRICS),
+    "judgment_bounds": lambda m, _: pr.judgment_bounds(m(ONE), METRICS),
+    "grouped_auc": lambda m, _: pr.grouped_auc(m(ONE)),
+    "headroom": lambda m, _: pr.headroom(m(ONE), METRICS),
+    "movers": lambda m, _: pr.movers(m(LOG), "rr", baseline="a"),
+    "churn": lambda m, _: pr.churn(m(LOG), baseline="a"),
+    "pr_curve": lambda m, _: pr.pr_curve(m(ONE)),
+    "rank_curve": lambda m, _: pr.rank_curve(m(ONE), "rr", [1, 2]),
+    "overlap": lambda m, _: pr.overlap(m(ONE), m(LOG.filter(run="b")), 5),
+    "rbo": lambda m, _: pr.rbo(m(ONE), m(LOG.filter(run="b"))),
+    "explain_difference": lambda m, _: pr.explain_difference(
+        m(ONE), "ndcg@5", "polars_rank", "lightgbm"
+    ),
+    "join_judgments": lambda m, _: pr.join_judgments(
+        m(ONE.drop_nulls("score").drop("label")), m(PLAIN.drop_nulls("label").drop("score"))
+    ).sort("query", "doc"),
+    "from_lists": lambda m, _: pr.from_lists(m(ARRAYS), retrieved="shown", relevant="bought"),
+    "summarize": lambda m, _: pr.summarize(m(LISTS), by="run"),
+    "compare": lambda m, _: pr.compare(m(LISTS), **PAIRED),
+    "compare_all": lambda m, _: pr.compare_all(m(LISTS)),
+    "power": lambda m, _: pr.power(m(LISTS), **PAIRED, difference=0.1),
+    "slices": lambda m, _: pr.slices(m(LISTS), "rr", columns=["site"], **PAIRED),
+    "moments": lambda m, _: pr.moments(m(LISTS), **PAIRED),
+    "merge": lambda m, _: pr.merge(
+        [m(pr.moments(part)) for part in (ONE_LISTS[:9], ONE_LISTS[9:])]
+    ),
+    "write_moments": lambda m, folder: written(pr.write_moments, m(pr.moments(ONE_LISTS)), folder),
+    "write_qrels": lambda m, folder: written(
+        pr.write_qrels, m(ONE.filter(pl.col("label") >= 0).select("query", "doc", "label")), folder
+    ),
+    "write_trec_run": lambda m, folder: written(
+        pr.write_trec_run,
+        m(ONE.drop_nulls("score").select("query", "doc", "score")),
+        folder,
+        run="a",
+    ),
+    "check": lambda m, _: pr.check(m(SUMMARY), ["mean(rr) >= 0"]),
+    "write_junit": lambda m, folder: written(pr.write_junit, m(checked()), folder),
+    "write_markdown": lambda m, folder: written(pr.write_markdown, m(checked()), folder),
+}
+ONE_LISTS = LISTS.filter(run="a").drop("run")
+
+
+def checked() -> pl.DataFrame:
+    return pr.check(SUMMARY, ["mean(rr) >= 0"])
+
+
+#: Functions that take no table.
+OTHERS = {
+    *("explain", "from_arrays", "metric", "metrics", "mapping", "at_least", "jarvelin", "log"),
+    *("exp2", "linear", "log2", "reciprocal"),
+    *("scan_log", "scan_moments", "scan_qrels", "scan_trec_run"),
+}
+
+
+def test_no_public_function_is_left_out() -> None:
+    functions = {
+        name
+        for name in pr.__all__
+        if isinstance(getattr(pr, name), types.FunctionType) and name not in pr.measures.__all__
+    }
+    assert functions - OTHERS == set(CALLS)
+
+
+@pytest.fixture(scope="module")
+def wanted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    folder = tmp_path_factory.mktemp("wanted")
+    return {name: call(KINDS["Polars"], folder) for name, call in CALLS.items()}
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "Polars"])
+@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("glimpse", [100_000, 10], ids=["small", "large"])
+def test_every_function_takes_every_kind_of_table(
+    name: str,
+    kind: str,
+    glimpse: int,
+    wanted: dict[str, Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Small tables are held in memory; with a short glimpse, they are streams as long ones are."""
+    monkeypatch.setattr(streams, "GLIMPSE_ROWS", glimpse)
+    monkeypatch.setattr("polars_rank.columns.GLIMPSE_ROWS", glimpse)
+    found = CALLS[name](KINDS[kind], tmp_path)
+    assert isinstance(found, pl.DataFrame)
+    assert not [column for column in found.columns if column.startswith(OWN)]
+    assert_frame_equal(found, wanted[name], rel_tol=1e-9, check_dtypes=name != "write_moments")
+
+
+@pytest.mark.parametrize(
+    "table",
+    [pd.Series([1]), pl.Series([1]), pa.array([1]), pa.chunked_array([[1]]), [1], "a", None,
+     pd.Index([1]), 3.5, {"query": [1]}],
+    ids=lambda table: type(table).__name__,
+)  # fmt: skip
+def test_what_is_no_table(table: Any) -> None:
+    with pytest.raises(pr.ArgumentError, match="a frame must be a Polars LazyFrame or DataFrame"):
+        pr.evaluate(table, "rr")
+
+
+# Long streams.
+
+
+@pytest.fixture
+def long_streams(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a few rows be a long stream, in batches that cut lists."""
+    monkeypatch.setattr(streams, "GLIMPSE_ROWS", 50)
+    monkeypatch.setattr("polars_rank.columns.GLIMPSE_ROWS", 50)
+
+
+class Watched:
+    """A table whose batches are made when they are asked for, and are counted."""
+
+    def __init__(self, table: pl.DataFrame, rows: int) -> None:
+        self._table = arrow(table)
+        self._rows = rows
+        self.read: list[int] = []
+
+    def _batches(self) -> Iterator[pa.RecordBatch]:
+        for batch in self._table.to_batches(max_chunksize=self._rows):
+            self.read.append(batch.num_rows)
+            yield batch
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        reader = pa.RecordBatchReader.from_batches(self._table.schema, self._batches())
+        return reader.__arrow_c_stream__(requested_schema)
+
+
+def in_memory(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return a list to which the rows of each stream are added that is held in memory."""
+    held: list[int] = []
+    whole = streams.Stream.whole
+
+    def watched(self: streams.Stream) -> pl.DataFrame:
+        table = whole(self)
+        held.append(table.height)
+        return table
+
+    monkeypatch.setattr(streams.Stream, "whole", watched)
+    return held
+
+
+@pytest.mark.usefixtures("long_streams")
+@pytest.mark.parametrize("order", ["sorted", "by query", "descending", "in no order"])
+@pytest.mark.parametrize("kind", ["Table", "RecordBatchReader", "Dataset", "DuckDB", "stream"])
+def test_rows_of_lists_that_stand_together_are_not_held(
+    kind: str, order: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = in_memory(monkeypatch)
+    table = {
+        "sorted": LOG.sort("run", "query"),
+        "by query": LOG.sort("query", "run"),
+        "descending": LOG.sort("query", "run", descending=True),
+        "in no order": shuffled(LOG),
+    }[order]
+    for call in (
+        lambda frame: pr.evaluate(frame, METRICS, by="run"),
+        lambda frame: pr.per_query(frame, METRICS, by="run", keep="site"),
+        lambda frame: pr.evaluate(frame, METRICS, query=["run", "query"], doc=None),
+    ):
+        assert_frame_equal(call(KINDS[kind](table)), call(table), rel_tol=1e-12)
+    assert held == ([] if kind == "Table" or order != "in no order" else [table.height] * 3)
+
+
+@pytest.mark.usefixtures("long_streams")
+@settings(max_examples=30, deadline=None, derandomize=True)
+@given(rows=st.integers(1, 400), seed=st.integers(0, 1000))
+def test_batches_may_be_cut_anywhere(rows: int, seed: int) -> None:
+    table = log_of(random_lists(seed=seed, queries=60))
+    assert_close(pr.evaluate(Watched(table, rows), METRICS), pr.evaluate(table, METRICS))
+
+
+@pytest.mark.usefixtures("long_streams")
+def test_batches_come_one_by_one_and_columns_that_nobody_needs_are_let_go() -> None:
+    table = Watched(ONE.sort("query"), 10)
+    stream = streams.Stream(table)
+    stream.begun()
+    assert sum(table.read) == 50
+    scan = stream.scan(["query"], "number")
+    assert_frame_equal(
+        scan.head(60).select("query").collect(), ONE.sort("query").head(60).select("query")
+    )
+    assert sum(table.read) < ONE.height
+    stream.close()
+
+
+@pytest.mark.usefixtures("long_streams")
+def test_of_a_dataset_only_what_is_needed_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    reader = streams._reader
+
+    def watched(table: Any, columns: list[str] | None) -> Any:
+        asked.append(columns)
+        return reader(table, columns)
+
+    monkeypatch.setattr(streams, "_reader", watched)
+    wide = PLAIN.with_columns(note=pl.lit("long"), more=1)
+    found = pr.evaluate(pyarrow.dataset.dataset(arrow(wide)), METRICS)
+    assert_close(found, pr.evaluate(PLAIN, METRICS))
+    assert asked == [None, ["query", "doc", "score", "label"]]
+
+
+@pytest.mark.usefixtures("long_streams")
+@pytest.mark.parametrize("kind", ["parquet", "feather", "csv"])
+def test_datasets_of_files(kind: str, tmp_path: Path) -> None:
+    table = arrow(PLAIN)
+    for index in range(2):
+        half = table.slice(index * len(table) // 2, (len(table) + 1) // 2)
+        pyarrow.dataset.write_dataset(half, tmp_path / str(index), format=kind)
+    files = sorted(str(path) for path in tmp_path.glob("*/*"))
+    found = pr.evaluate(pyarrow.dataset.dataset(files, format=kind), METRICS)
+    assert_close(found, pr.evaluate(PLAIN, METRICS))
+
+
+@pytest.mark.usefixtures("long_streams")
+def test_lists_in_two_places_are_found_late() -> None:
+    """The first rows stand list by list, the last ones do not: a relation is asked again."""
+    table = pl.concat(
+        [ONE.sort("query"), ONE.sort("query").head(3).with_columns(doc=-pl.col("doc"))]
+    )
+    relation = Watched(table, 100)
+    assert_close(pr.evaluate(relation, METRICS), pr.evaluate(table, METRICS))
+    assert sum(relation.read) == 2 * table.height
+    reader = arrow(table).to_reader(max_chunksize=100)
+    with pytest.raises(pr.DataError, match=r"two places of the stream, by \['query'\].*ORDER BY"):
+        pr.evaluate(reader, METRICS)
+    assert_close(
+        pr.evaluate(arrow(table).to_reader(max_chunksize=100).read_all(), METRICS),
+        pr.evaluate(table, METRICS),
+    )
+
+
+@pytest.mark.usefixtures("long_streams")
+def test_several_readings_are_of_what_is_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    held = in_memory(monkeypatch)
+    two_orders = ["rr@10", "rr", "err"]
+    wanted = pr.evaluate(PLAIN, two_orders, conventions="ir_measures")
+    reader = arrow(PLAIN).to_reader(max_chunksize=100)
+    assert_close(pr.evaluate(reader, two_orders, conventions="ir_measures"), wanted)
+    table = PLAIN.rename({"score": "old"}).with_columns(new=-pl.col("old"))
+    found = pr.evaluate(arrow(table).to_reader(), METRICS, scores=["old", "new"])
+    assert_close(found, pr.evaluate(table, METRICS, scores=["old", "new"]))
+    assert held == [PLAIN.height] * 2
+
+
+@pytest.mark.parametrize("rows", [10, 100_000])
+def test_a_stream_that_was_read_before_is_not_taken_for_an_empty_log(
+    rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(streams, "GLIMPSE_ROWS", rows)
+    monkeypatch.setattr("polars_rank.columns.GLIMPSE_ROWS", rows)
+    reader = arrow(PLAIN).to_reader(max_chunksize=100)
+    pr.evaluate(reader, "rr")
+    with pytest.warns(pr.RankWarning, match="can be read only once: was it read before"):
+        assert pr.evaluate(reader, "rr")["queries"].item() == 0
+
+
+def test_a_stream_of_no_rows_is_said_to_be_one() -> None:
+    reader = arrow(PLAIN.clear()).to_reader()
+    with pytest.warns(pr.RankWarning, match="has no rows; a stream can be read only once"):
+        assert pr.evaluate(reader, "rr")["queries"].item() == 0
+    relation = duckdb.connect().from_arrow(arrow(PLAIN.clear()))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert pr.evaluate(relation, "rr")["queries"].item() == 0
+
+
+@pytest.mark.usefixtures("long_streams")
+@pytest.mark.parametrize("kind", ["RecordBatchReader", "DuckDB", "Dataset"])
+def test_rows_at_fault_are_explained_where_they_can_be_read_again(kind: str) -> None:
+    bad = PLAIN.with_columns(
+        score=pl.when(pl.int_range(pl.len()) == 700).then(float("nan")).otherwise("score")
+    )
+    said = "NaN or infinite score" if kind == "RecordBatchReader" else "1 of .* rows: NaN or inf"
+    with pytest.raises(pr.DataError, match=said):
+        pr.evaluate(KINDS[kind](bad), "rr")
+
+
+@pytest.mark.usefixtures("long_streams")
+def test_an_engine_that_fails_on_the_way() -> None:
+    connection = duckdb.connect()
+    failing = connection.sql(
+        "select i // 10 as query, i % 10 as doc, 1.0 as score, "
+        "case when i < 500000 then '1' else 'no number' end::int as label from range(1000000) t(i)"
+    )
+    with pytest.raises(pr.SourceError, match="its engine says: .*Could not convert string"):
+        pr.evaluate(failing, "rr")
+    # The connection is free again.
+    assert connection.sql("select 1").fetchall() == [(1,)]
+
+
+@pytest.mark.usefixtures("long_streams")
+def test_the_connection_is_free_after_any_error() -> None:
+    connection = duckdb.connect()
+    relation = connection.from_arrow(arrow(PLAIN.with_columns(label=-1.5, score=float("nan"))))
+    for call in (
+        lambda: pr.evaluate(relation, "rr"),
+        lambda: pr.evaluate(relation, "rr", query="none"),
+        lambda: pr.evaluate(relation, "nothing"),
+        lambda: pr.per_query(relation, "rr", by="query"),
+    ):
+        with pytest.raises(pr.RankError):
+            call()
+        assert connection.sql("select 1").fetchall() == [(1,)]
+
+
+def test_columns_of_types_that_polars_lacks() -> None:
+    relation = duckdb.connect().sql("select 1 as query, interval 1 day as wait")
+    with pytest.raises(pr.SchemaError, match="cannot read the columns .*'wait'.*cast them"):
+        pr.evaluate(relation, "rr")
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["query", "query::varchar as query", "query::hugeint as query", "query::decimal(12, 2) as query",
+     "('q' || query)::enum({names}) as query", "{{'a': query}} as query",
+     "date '2020-01-01' + query::int as query", "timestamp '2020-01-01' + to_seconds(query) as query"],
+)  # fmt: skip
+@pytest.mark.usefixtures("long_streams")
+def test_keys_of_duckdb_types(query: str) -> None:
+    names = ", ".join(f"'q{number}'" for number in PLAIN["query"].unique().sort())
+    connection = duckdb.connect()
+    connection.register("log", arrow(PLAIN))
+    relation = connection.sql(
+        f"select {query.format(names=names)}, doc, score, label from log order by log.query"
+    )
+    assert_close(pr.evaluate(relation, METRICS), pr.evaluate(PLAIN, METRICS))
+
+
+def test_a_long_query_in_flat_memory() -> None:
+    """What ten times the rows cost more is little beside what they would take."""
+    code = """
+import resource, sys, duckdb, polars_rank as pr
+duckdb.sql("set enable_progress_bar = false")
+log = duckdb.sql(f'''
+    select i // 20 as query, i % 20 as doc, hash(i)::float as score, hash(i + 1) % 3 as label
+    from range({sys.argv[1]}) t(i)
+''')
+print(pr.evaluate(log, ["ndcg@10", "rr"])["queries"].item())
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+"""
+    peaks = []
+    for rows in (1_000_000, 10_000_000):
+        command = [sys.executable, "-c", code, str(rows)]
+        ended = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert ended.returncode == 0, ended.stderr
+        queries, peak = map(int, ended.stdout.split())
+        assert queries == rows // 20
+        peaks.append(peak)
+    # In memory, nine million more rows of 28 bytes are 252 MB, and their evaluation several times that.
+    assert peaks[1] - peaks[0] < 150
