@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar,
 
 import polars as pl
 
-from polars_rank.clicks.preferences import last_click, skip_above
-from polars_rank.clicks.rates import click_through_rates, coec
 from polars_rank.errors import hint
 from polars_rank.evaluation import evaluate, per_query
+from polars_rank.feedback.preferences import last_click, skip_above
+from polars_rank.feedback.rates import click_through_rates, coec
 from polars_rank.measures.metric import REGISTER
 from polars_rank.ranking import rank
 from polars_rank.reporting.curves import pr_curve, rank_curve

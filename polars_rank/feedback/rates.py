@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from polars_rank.arguments import is_number, whole_number
-from polars_rank.clicks.impressions import (
+from polars_rank.columns import OWN, Names, framed, free, schema_of
+from polars_rank.errors import ArgumentError
+from polars_rank.feedback.impressions import (
     CLICK,
     DOC,
     columns_of,
@@ -16,8 +18,6 @@ from polars_rank.clicks.impressions import (
     per_list,
     renamed,
 )
-from polars_rank.columns import OWN, Names, framed, free, schema_of
-from polars_rank.errors import ArgumentError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

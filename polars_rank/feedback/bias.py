@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 import polars as pl
 
 from polars_rank.arguments import one_of, positive, whole_number
-from polars_rank.clicks.examination import fitted
-from polars_rank.clicks.exposure import Exposure
 from polars_rank.columns import Names, check_there, framed, free, schema_of
 from polars_rank.errors import ArgumentError
+from polars_rank.feedback.examination import fitted
+from polars_rank.feedback.exposure import Exposure
 from polars_rank.progress import known_rows, watch
 from polars_rank.validation import FAULT
 
