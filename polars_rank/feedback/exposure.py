@@ -19,7 +19,7 @@ from polars_rank.validation import FAULT, disordered, fault, raise_for_faults
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-_ROW, _SHOWN = OWN + "row", OWN + "shown"
+_ROW, _SHOWN, _MIXED = OWN + "row", OWN + "shown", OWN + "mixed"
 
 
 @dataclass(frozen=True)
@@ -105,12 +105,9 @@ class Exposure:
             return rows.group_by(keys).agg(totals).sort(keys).set_sorted(keys), pair
         pair = [*lists.group, "doc"]
         keys = [*pair, "position"]
-        named = {**lists.keys, **dict(zip(lists.order, lists.group, strict=True))}
-        rows = self._shown(lists.in_order(self.log), named, lists=lists).set_sorted(lists.group)
-        row = pl.struct("doc", "position", "click", FAULT).sort_by("doc", "position")
+        row = pl.struct("doc", "position", "click").sort_by("doc", "position")
         counted = (
-            rows.group_by(lists.group, maintain_order=True)
-            .agg(*lists.carried, row.alias(_ROW))
+            self._list_by_list(lists, row.alias(_ROW))
             .explode(_ROW)
             .unnest(_ROW)
             .set_sorted(keys)
@@ -119,6 +116,37 @@ class Exposure:
             .set_sorted(pair)
         )
         return counted, pair
+
+    def _list_by_list(self, lists: Lists, *values: pl.Expr) -> pl.LazyFrame:
+        """Return values of each list, and whether its rows do not stand where they were said to.
+
+        That is looked at list by list: row by row, Polars would hold back rows without end.
+        """
+        named = {**lists.keys, **dict(zip(lists.order, lists.group, strict=True))}
+        own = {OWN + f"own {index}": pl.col(name) for index, name in enumerate(lists.order)}
+        told = [each.meta.output_name() for each in lists.hashed]
+        rows = self._shown(
+            lists.in_order(self.log),
+            named,
+            *(each.alias(name) for name, each in own.items()),
+            *lists.hashed,
+        )
+        mixed = pl.any_horizontal(
+            pl.col(name).ne_missing(pl.col(name).first()).any() for name in [*own, *told]
+        )
+        found = (
+            rows.set_sorted(lists.group)
+            .group_by(lists.group, maintain_order=True)
+            .agg(
+                *lists.carried,
+                *values,
+                pl.col(FAULT).max(),
+                *(pl.col(name).first() for name in told),
+                mixed.alias(_MIXED),
+            )
+        )
+        broken = lists.disorder(self.columns.schema) | pl.col(_MIXED)
+        return found.with_columns(disordered(broken)).drop(_MIXED, *told)
 
     def carried(self, pair: Sequence[str]) -> list[pl.Expr]:
         """Return the groups that are not among the keys of a pair."""
@@ -136,21 +164,17 @@ class Exposure:
         log: pl.LazyFrame,
         named: Mapping[str, str],
         *more: pl.Expr,
-        lists: Lists | None = None,
     ) -> pl.LazyFrame:
         columns = self.columns
         rows = log.select(
             *(pl.col(name).alias(own) for name, own in named.items()),
             pl.col(str(columns.doc)).alias("doc"),
             pl.col(columns.score).cast(pl.Int64, strict=False).alias("position"),
-            _number(columns.label).alias("click"),
+            (_number(columns.label) == 1).alias("click"),
             fault(self.rules),
             *more,
-            *([] if lists is None else lists.hashed),
             pl.col(columns.score).is_not_null().alias(_SHOWN),
         )
-        if lists is not None:
-            rows = rows.with_columns(disordered(lists.disorder(columns.schema)))
         return rows.filter(_SHOWN, pl.col("click").is_not_null()).drop(_SHOWN)
 
 
