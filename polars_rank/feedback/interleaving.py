@@ -17,7 +17,7 @@ from polars_rank.errors import ArgumentError
 from polars_rank.validation import require
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
+    from collections.abc import Callable, Hashable, Sequence
 
     from polars_rank.columns import Table
 
@@ -286,27 +286,23 @@ def _interleaved(
         [columns.lists(table, number) for number, table in enumerate(tables)],
         how="vertical_relaxed",
     )
-    made = {
-        columns.doc: schema_of(lists)[_DOCS],
-        "team": pl.List(pl.UInt32),
-        **{f"rank_{name}": pl.List(pl.UInt32) for name in rankers if ranks},
-    }
-    shown = pl.struct(columns.hashed, _TEAM, _DOCS).map_batches(
-        partial(_shown, choose=choose, bits=bits, count=len(rankers), made=made),
-        return_dtype=pl.Struct(made),
-        is_elementwise=True,
-    )
-    length = pl.col(columns.doc).list.len() + 1
-    plan = (
-        lists.group_by(columns.query)
-        .agg(pl.col(_TEAM, _DOCS).sort_by(_TEAM))
+    together = (
+        lists.with_columns(columns.hashed)
+        .group_by(columns.query)
+        .agg(pl.col(_KEY).first(), pl.col(_TEAM, _DOCS).sort_by(_TEAM))
         .sort(columns.query)
-        .select(*columns.query, shown.struct.unnest())
-        .with_columns(position=pl.int_ranges(1, length, dtype=pl.UInt32))
-        .explode("position", *made)
-        .with_columns(team=pl.lit(pl.Series([*rankers])).gather("team"))
-        .select(*columns.query, "position", *made)
     )
+    schema = schema_of(lists.explode(_DOCS))
+    places = {f"rank_{name}": pl.UInt32() for name in rankers if ranks}
+    made = {
+        **{name: schema[name] for name in columns.query},
+        "position": pl.UInt32(),
+        columns.doc: schema[_DOCS],
+        "team": pl.String(),
+        **places,
+    }
+    shown = partial(_shown, choose=choose, bits=bits, rankers=[*rankers], made=made)
+    plan = together.map_batches(shown, schema=made, streamable=True)
     waits = any(isinstance(table, pl.LazyFrame) for table in rankers.values())
     return plan if waits else collected(plan)
 
@@ -354,26 +350,31 @@ class _Columns(NamedTuple):
 
 
 def _shown(
-    lists: pl.Series,
+    lists: pl.DataFrame,
     choose: Callable[[Docs, int], Shown],
     bits: int,
-    count: int,
+    rankers: Sequence[str],
     made: Mapping[str, pl.DataType],
-) -> pl.Series:
+) -> pl.DataFrame:
     """Choose the documents of many lists, one after the other."""
+    query = [name for name in lists.columns if not name.startswith(OWN)]
+    position, doc, team, *ranks = (name for name in made if name not in query)
     found: dict[str, list[Any]] = {name: [] for name in made}
-    doc, team, *ranks = found.values()
-    fields = (lists.struct.field(name).to_list() for name in (_KEY, _TEAM, _DOCS))
-    for key, teams, known in zip(*fields, strict=True):
-        docs: Docs = [[] for _ in range(count)]
+    rows: list[int] = []
+    for row, (key, teams, known) in enumerate(lists.select(_KEY, _TEAM, _DOCS).iter_rows()):
+        docs: Docs = [[] for _ in rankers]
         for number, each in zip(teams, known, strict=True):
             docs[number] = each
         drawn = shake_256(key.encode()).digest((bits + 7) // 8)
         shown = choose(docs, int.from_bytes(drawn, "big"))
-        doc.append([*shown])
-        team.append([*shown.values()])
-        for column, each in zip(ranks, docs, strict=False):
+        rows += [row] * len(shown)
+        found[position] += range(1, len(shown) + 1)
+        found[doc] += shown
+        found[team] += (rankers[number] for number in shown.values())
+        for name, each in zip(ranks, docs, strict=False):
             places = {other: rank for rank, other in reversed([*enumerate(each, 1)])}
-            column.append([places.get(other) for other in shown])
-    columns = [pl.Series(name, found[name], dtype=dtype) for name, dtype in made.items()]
-    return pl.DataFrame(columns).to_struct(lists.name)
+            found[name] += map(places.get, shown)
+    columns = [
+        pl.Series(name, found[name], dtype=made[name]) for name in (position, doc, team, *ranks)
+    ]
+    return lists.select(query)[rows].with_columns(columns)
