@@ -233,7 +233,7 @@ def _randomized(
     clicks, seen = pl.col("clicks"), pl.col("impressions")
     partner = pl.lit(None) if swap is None else pl.col(swap)
     counts = (
-        shown.rows(partner.cast(pl.Int64).alias("swap"))
+        shown.rows(shown.groups, partner.cast(pl.Int64).alias("swap"))
         .group_by([*groups, "swap", "position"])
         .agg(pl.col("click").sum().alias("clicks"), pl.len().alias("impressions"), _worst())
     )

@@ -13,18 +13,19 @@ import polars as pl
 
 from polars_rank.columns import OWN, Columns, Names, check_there, names, schema_of
 from polars_rank.errors import ArgumentError, SchemaError
+from polars_rank.feedback.impressions import per_list
 from polars_rank.plan import Lists
-from polars_rank.validation import FAULT, disordered, fault, raise_for_faults
+from polars_rank.validation import FAULT, fault, raise_for_faults
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-_ROW, _SHOWN, _MIXED = OWN + "row", OWN + "shown", OWN + "mixed"
+_ROW = OWN + "row"
 
 
 @dataclass(frozen=True)
 class Exposure:
-    """The columns of an impression log, checked against its schema."""
+    """The documents shown, of a log of impressions, and its columns, checked against its schema."""
 
     log: pl.LazyFrame
     columns: Columns
@@ -56,7 +57,8 @@ class Exposure:
             if not (dtype.is_numeric() or dtype in (pl.Boolean, pl.Null)):
                 message = f"column {column!r} (`{parameter}`) must be numeric; found {dtype}"
                 raise SchemaError(message)
-        return cls(log, Columns(queries, groups, doc, position, click, schema))
+        shown = log.filter(pl.col(position).is_not_null(), pl.col(click).is_not_null())
+        return cls(shown, Columns(queries, groups, doc, position, click, schema))
 
     @property
     def groups(self) -> dict[str, str]:
@@ -83,9 +85,14 @@ class Exposure:
             & (click != 1),
         }
 
-    def rows(self, *more: pl.Expr) -> pl.LazyFrame:
-        """Return a row for each document that was shown, as it comes, under our own names."""
-        return self._shown(self.log, self.groups, *more)
+    def rows(self, named: Mapping[str, str], *more: pl.Expr) -> pl.LazyFrame:
+        """Return a row for each document, as it comes, with the columns named, under our names."""
+        return self.log.select(
+            *(pl.col(name).alias(own) for name, own in named.items()),
+            *(each.alias(own) for own, each in self._row.items()),
+            fault(self.rules),
+            *more,
+        )
 
     def counts(self) -> tuple[pl.LazyFrame, list[str]]:
         """Return clicks and impressions by (query, document, position), and the keys of a pair.
@@ -101,52 +108,22 @@ class Exposure:
         if lists.number is None and not _in_order(self.log, lists.order):
             pair = [*lists.keys.values(), "doc"]
             keys = [*pair, "position"]
-            rows = self._shown(self.log, lists.keys)
+            rows = self.rows(lists.keys)
             return rows.group_by(keys).agg(totals).sort(keys).set_sorted(keys), pair
         pair = [*lists.group, "doc"]
         keys = [*pair, "position"]
-        row = pl.struct("doc", "position", "click").sort_by("doc", "position")
+        row = pl.struct("doc", "position", "click").sort_by("doc", "position").alias(_ROW)
+        by_list, lists = per_list(self.log, self.columns, self._row, [row], self.rules)
         counted = (
-            self._list_by_list(lists, row.alias(_ROW))
-            .explode(_ROW)
+            by_list.explode(_ROW)
             .unnest(_ROW)
+            .with_columns(pl.lit(0, dtype=pl.UInt8).alias(FAULT))  # they were looked at above
             .set_sorted(keys)
             .group_by(keys, maintain_order=True)
             .agg(*lists.carried, *totals)
             .set_sorted(pair)
         )
         return counted, pair
-
-    def _list_by_list(self, lists: Lists, *values: pl.Expr) -> pl.LazyFrame:
-        """Return values of each list, and whether its rows do not stand where they were said to.
-
-        That is looked at list by list: row by row, Polars would hold back rows without end.
-        """
-        named = {**lists.keys, **dict(zip(lists.order, lists.group, strict=True))}
-        own = {OWN + f"own {index}": pl.col(name) for index, name in enumerate(lists.order)}
-        told = [each.meta.output_name() for each in lists.hashed]
-        rows = self._shown(
-            lists.in_order(self.log),
-            named,
-            *(each.alias(name) for name, each in own.items()),
-            *lists.hashed,
-        )
-        mixed = pl.any_horizontal(
-            pl.col(name).ne_missing(pl.col(name).first()).any() for name in [*own, *told]
-        )
-        found = (
-            rows.set_sorted(lists.group)
-            .group_by(lists.group, maintain_order=True)
-            .agg(
-                *lists.carried,
-                *values,
-                pl.col(FAULT).max(),
-                *(pl.col(name).first() for name in told),
-                mixed.alias(_MIXED),
-            )
-        )
-        broken = lists.disorder(self.columns.schema) | pl.col(_MIXED)
-        return found.with_columns(disordered(broken)).drop(_MIXED, *told)
 
     def carried(self, pair: Sequence[str]) -> list[pl.Expr]:
         """Return the groups that are not among the keys of a pair."""
@@ -159,23 +136,14 @@ class Exposure:
         )
         return found.rename({own: name for name, own in self.groups.items()})
 
-    def _shown(
-        self,
-        log: pl.LazyFrame,
-        named: Mapping[str, str],
-        *more: pl.Expr,
-    ) -> pl.LazyFrame:
+    @property
+    def _row(self) -> dict[str, pl.Expr]:
         columns = self.columns
-        rows = log.select(
-            *(pl.col(name).alias(own) for name, own in named.items()),
-            pl.col(str(columns.doc)).alias("doc"),
-            pl.col(columns.score).cast(pl.Int64, strict=False).alias("position"),
-            (_number(columns.label) == 1).alias("click"),
-            fault(self.rules),
-            *more,
-            pl.col(columns.score).is_not_null().alias(_SHOWN),
-        )
-        return rows.filter(_SHOWN, pl.col("click").is_not_null()).drop(_SHOWN)
+        return {
+            "doc": pl.col(str(columns.doc)),
+            "position": pl.col(columns.score).cast(pl.Int64, strict=False),
+            "click": _number(columns.label) == 1,
+        }
 
 
 def _number(name: str) -> pl.Expr:
