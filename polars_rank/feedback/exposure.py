@@ -13,7 +13,7 @@ import polars as pl
 
 from polars_rank.columns import OWN, Columns, Names, check_there, names, schema_of
 from polars_rank.errors import ArgumentError, SchemaError
-from polars_rank.feedback.impressions import per_list
+from polars_rank.feedback.impressions import in_order, per_list
 from polars_rank.plan import Lists
 from polars_rank.validation import FAULT, fault, raise_for_faults
 
@@ -105,7 +105,7 @@ class Exposure:
             pl.len().alias("impressions"),
             pl.col(FAULT).max(),
         ]
-        if lists.number is None and not _in_order(self.log, lists.order):
+        if lists.number is None and not in_order(self.log, lists.order):
             pair = [*lists.keys.values(), "doc"]
             keys = [*pair, "position"]
             rows = self.rows(lists.keys)
@@ -148,8 +148,3 @@ class Exposure:
 
 def _number(name: str) -> pl.Expr:
     return pl.col(name).cast(pl.Float64)
-
-
-def _in_order(log: pl.LazyFrame, keys: Sequence[str]) -> bool:
-    """Return whether Polars knows a log to be sorted by the keys."""
-    return "SORT BY" not in log.select(keys).sort(keys).explain()
