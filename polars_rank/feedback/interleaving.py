@@ -65,6 +65,7 @@ def team_draft(
     query: Names = "query",
     doc: str = "doc",
     score: str = "score",
+    position: str | None = None,
 ) -> Any:
     """Interleave the lists of two or more rankers by team draft.
 
@@ -86,6 +87,8 @@ def team_draft(
     query, doc, score
         Names of the columns; `query` may be several. Tied scores are ordered by document
         descending, as `rank` orders them.
+    position
+        In place of `score`: the column of positions, 1 first.
 
     Returns
     -------
@@ -127,7 +130,7 @@ def team_draft(
     │ 1     ┆ 3        ┆ z   ┆ a    │
     └───────┴──────────┴─────┴──────┘
     """
-    rankers, columns = _rankers(a, b), _Columns.of(query, doc, score, k, seed)
+    rankers, columns = _rankers(a, b), _Columns.of(query, doc, score, position, k, seed)
     rounds = k + len(rankers)
     bits = rounds * math.ceil(math.log2(math.factorial(len(rankers)))) + _SPARE
     return _interleaved(rankers, partial(_drafted, k=k), bits, columns)
@@ -143,6 +146,7 @@ def balanced_interleaving(
     query: Names = "query",
     doc: str = "doc",
     score: str = "score",
+    position: str | None = None,
 ) -> Any:
     """Interleave the lists of two rankers in balance: from the top of both, in turn.
 
@@ -163,6 +167,8 @@ def balanced_interleaving(
     query, doc, score
         Names of the columns; `query` may be several. Tied scores are ordered by document
         descending, as `rank` orders them.
+    position
+        In place of `score`: the column of positions, 1 first.
 
     Returns
     -------
@@ -210,7 +216,7 @@ def balanced_interleaving(
     if len(rankers) != len("ab"):
         message = f"balanced interleaving is of two rankers; found {len(rankers)}; see team_draft"
         raise ArgumentError(message)
-    columns = _Columns.of(query, doc, score, k, seed)
+    columns = _Columns.of(query, doc, score, position, k, seed)
     return _interleaved(rankers, partial(_balanced, k=k), 1, columns, ranks=True)
 
 
@@ -313,28 +319,36 @@ class _Columns(NamedTuple):
     query: tuple[str, ...]
     doc: str
     score: str
+    position: str | None
     k: int
     seed: int
 
     @classmethod
-    def of(cls, query: Names, doc: str, score: str, k: int, seed: int) -> _Columns:
+    def of(
+        cls, query: Names, doc: str, score: str, position: str | None, k: int, seed: int
+    ) -> _Columns:
+        """Return the columns; raise `ArgumentError` for a parameter out of its range."""
         if not isinstance(seed, int) or isinstance(seed, bool):
             message = f"`seed` must be a whole number; found {seed!r}"
             raise ArgumentError(message)
-        columns = cls(names("query", query), doc, score, whole_number("k", k), seed)
+        columns = cls(names("query", query), doc, score, position, whole_number("k", k), seed)
         free([*columns.query, doc], ["position", "team"], "query")
         return columns
 
+    def place(self, schema: pl.Schema) -> str | None:
+        """Return the column by which documents are ranked from 1 on, if there is one."""
+        return self.position or ("rank" if "rank" in schema else None)
+
     def check(self, ranker: str, schema: pl.Schema) -> None:
         """Raise `SchemaError` if the table of a ranker lacks a column."""
-        rank = () if "rank" in schema else (self.score,)
-        require(f"table of the ranker {ranker!r}", schema, [*self.query, self.doc, *rank])
+        order = self.place(schema) or self.score
+        require(f"table of the ranker {ranker!r}", schema, [*self.query, self.doc, order])
 
     def lists(self, table: pl.LazyFrame, number: int) -> pl.LazyFrame:
         """Return the first documents of each list of a ranker."""
-        ranked = "rank" in schema_of(table)
-        order = pl.col("rank" if ranked else self.score)
-        best = pl.col(self.doc).sort_by([order, self.doc], descending=[not ranked, True])
+        place = self.place(schema_of(table))
+        order = pl.col(place or self.score)
+        best = pl.col(self.doc).sort_by([order, self.doc], descending=[place is None, True])
         return (
             table.filter(order.is_not_null())
             .group_by(self.query)
