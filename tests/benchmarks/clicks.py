@@ -190,9 +190,9 @@ def tasks(options: argparse.Namespace) -> dict[str, Callable[[], object]]:
     def counterfactual(metric: str, **normalize: str) -> Callable[[], object]:
         label = pr.inverse_propensity("click", 1 / pl.col("position"))
         return lambda: pr.evaluate(
-            log(sessions).with_columns(label=label),
+            log("session").with_columns(label=label),
             metric,
-            query=sessions,
+            query="session",
             score="new",
             **normalize,
         ).collect(engine="streaming")
