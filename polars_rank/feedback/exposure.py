@@ -15,10 +15,11 @@ from polars_rank.columns import OWN, Columns, Names, check_there, names, schema_
 from polars_rank.errors import ArgumentError, SchemaError
 from polars_rank.feedback.impressions import in_order, per_list
 from polars_rank.plan import Lists
+from polars_rank.progress import known_rows, watcher
 from polars_rank.validation import FAULT, fault, raise_for_faults
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 _ROW = OWN + "row"
 
@@ -29,6 +30,8 @@ class Exposure:
 
     log: pl.LazyFrame
     columns: Columns
+    #: What is done with the rows as they go by, such as to count them on a bar.
+    beside: Callable[[pl.LazyFrame], pl.LazyFrame] = lambda log: log
 
     @classmethod
     def of(
@@ -40,14 +43,15 @@ class Exposure:
         position: str,
         click: str,
         by: Names | None,
+        progress: bool = False,
     ) -> Exposure:
         """Check names and types; raise `SchemaError` where one is off."""
         schema = schema_of(log)
         queries, groups = names("query", query), names("by", by)
         wanted = [("query", queries), ("doc", [doc]), ("by", groups)]
         numbers = [("position", position), ("click", click)]
-        for parameter, columns in [*wanted, *((each, [name]) for each, name in numbers)]:
-            for column in columns:
+        for parameter, given in [*wanted, *((each, [name]) for each, name in numbers)]:
+            for column in given:
                 check_there(parameter, column, schema)
         if not queries or set(queries) & set(groups):
             message = f"`query` must name columns that are not in `by`; found {queries}"
@@ -58,7 +62,8 @@ class Exposure:
                 message = f"column {column!r} (`{parameter}`) must be numeric; found {dtype}"
                 raise SchemaError(message)
         shown = log.filter(pl.col(position).is_not_null(), pl.col(click).is_not_null())
-        return cls(shown, Columns(queries, groups, doc, position, click, schema))
+        columns = Columns(queries, groups, doc, position, click, schema)
+        return cls(shown, columns, watcher(known_rows(log))) if progress else cls(shown, columns)
 
     @property
     def groups(self) -> dict[str, str]:
@@ -87,7 +92,7 @@ class Exposure:
 
     def rows(self, named: Mapping[str, str], *more: pl.Expr) -> pl.LazyFrame:
         """Return a row for each document, as it comes, with the columns named, under our names."""
-        return self.log.select(
+        return self.beside(self.log).select(
             *(pl.col(name).alias(own) for name, own in named.items()),
             *(each.alias(own) for own, each in self._row.items()),
             fault(self.rules),
@@ -113,7 +118,7 @@ class Exposure:
         pair = [*lists.group, "doc"]
         keys = [*pair, "position"]
         row = pl.struct("doc", "position", "click").sort_by("doc", "position").alias(_ROW)
-        by_list, lists = per_list(self.log, self.columns, self._row, [row], self.rules)
+        by_list, lists = per_list(self.log, self.columns, self._row, [row], self.rules, self.beside)
         counted = (
             by_list.explode(_ROW)
             .unnest(_ROW)
