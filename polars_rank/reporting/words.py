@@ -70,9 +70,14 @@ _WORDS: dict[tuple[str, str], str] = {
     ("rounding", "'nearest'"): "recall x R, rounded to a whole number of hits",
 }
 _TITLES = {
-    **{"norm": "divisor", "depth": "divisor", "ideal": "ideal list", "rounding": "recall"},
-    **{"click": "column of clicks", "dwell": "column of seconds spent on a document"},
-    **{"time": "column of seconds to a click", "good": "column of lists that answer themselves"},
+    "norm": "divisor",
+    "depth": "divisor",
+    "ideal": "ideal list",
+    "rounding": "recall",
+    "click": "column of clicks",
+    "dwell": "column of seconds spent on a document",
+    "time": "column of seconds to a click",
+    "good": "column of lists that answer themselves",
     "seconds": "seconds that satisfy",
 }
 
