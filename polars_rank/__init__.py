@@ -5,14 +5,6 @@ of any size. Importing the package adds the namespace `.ranking` to DataFrame an
 """
 
 from polars_rank import datasets, measures
-from polars_rank.clicks.bias import position_bias
-from polars_rank.clicks.interleaving import balanced_interleaving, team_draft
-from polars_rank.clicks.labels import clicked, graded, graded_dwell, satisfied
-from polars_rank.clicks.preferences import last_click, skip_above
-from polars_rank.clicks.rates import click_through_rates, coec
-from polars_rank.clicks.slates import cascade_dr, iips, rips, sips
-from polars_rank.clicks.sweeps import propensity_sweep
-from polars_rank.clicks.weights import inverse_propensity
 from polars_rank.conventions import (
     CATBOOST,
     IR_MEASURES,
@@ -36,6 +28,14 @@ from polars_rank.errors import (
     SourceError,
 )
 from polars_rank.evaluation import evaluate, per_query
+from polars_rank.feedback.bias import position_bias
+from polars_rank.feedback.interleaving import balanced_interleaving, team_draft
+from polars_rank.feedback.labels import clicked, graded, graded_dwell, satisfied
+from polars_rank.feedback.preferences import last_click, skip_above
+from polars_rank.feedback.rates import click_through_rates, coec
+from polars_rank.feedback.slates import cascade_dr, iips, rips, sips
+from polars_rank.feedback.sweeps import propensity_sweep
+from polars_rank.feedback.weights import inverse_propensity
 from polars_rank.logs.arrays import from_arrays
 from polars_rank.logs.judgments import join_judgments
 from polars_rank.logs.lists import from_lists

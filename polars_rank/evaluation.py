@@ -17,7 +17,6 @@ from polars_rank.aggregation import (
     total,
 )
 from polars_rank.arguments import one_of
-from polars_rank.clicks.counterfactual import MAX_UNSHOWN, Estimates, Normalize
 from polars_rank.columns import (
     DOC,
     OWN,
@@ -40,6 +39,7 @@ from polars_rank.conventions import (
     named,
 )
 from polars_rank.errors import ArgumentError, SchemaError
+from polars_rank.feedback.counterfactual import MAX_UNSHOWN, Estimates, Normalize
 from polars_rank.measures.metric import Metric
 from polars_rank.measures.names import output_name, resolve
 from polars_rank.plan import Wanted, per_list

@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar,
 
 import polars as pl
 
-from polars_rank.clicks.preferences import last_click, skip_above
-from polars_rank.clicks.rates import click_through_rates, coec
 from polars_rank.errors import hint
 from polars_rank.evaluation import evaluate, per_query
+from polars_rank.feedback.bias import position_bias
+from polars_rank.feedback.preferences import last_click, skip_above
+from polars_rank.feedback.rates import click_through_rates, coec
+from polars_rank.feedback.slates import cascade_dr, iips, rips, sips
+from polars_rank.feedback.sweeps import propensity_sweep
 from polars_rank.measures.metric import REGISTER
 from polars_rank.ranking import rank
 from polars_rank.reporting.curves import pr_curve, rank_curve
@@ -62,6 +65,12 @@ class Ranking(Generic[Frame]):
     click_through_rates = _method(click_through_rates)
     coec = _method(coec)
     interleaving_result = _method(interleaving_result)
+    position_bias = _method(position_bias)
+    propensity_sweep = _method(propensity_sweep)
+    sips = _method(sips)
+    iips = _method(iips)
+    rips = _method(rips)
+    cascade_dr = _method(cascade_dr)
     last_click = _method(last_click)
     skip_above = _method(skip_above)
     per_query = _method(per_query)

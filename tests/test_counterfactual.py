@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 import polars_rank as pr
-from polars_rank.clicks.counterfactual import TOLD
+from polars_rank.feedback.counterfactual import TOLD
 from polars_rank.datasets import click_log
 
 PEERS = json.loads((Path(__file__).parent / "fixtures" / "clicks.json").read_text())

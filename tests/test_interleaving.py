@@ -150,6 +150,8 @@ def test_lazy_ranked_and_several_keys(interleave: Callable[..., pl.DataFrame], e
     assert_frame_equal(interleave([a, b], k=6), lists)
     ranked = [pr.rank(each.with_columns(label=0)).drop("score") for each in (a, b)]
     assert_frame_equal(interleave(*ranked, 6), lists)
+    shown = [each.rename({"rank": "place"}) for each in ranked]
+    assert_frame_equal(interleave(*shown, 6, position="place"), lists)
     keyed = [
         each.rename({"query": "text"}).with_columns(country=pl.lit("BR"), extra=1)
         for each in (a, b)

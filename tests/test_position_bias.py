@@ -15,7 +15,9 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 import polars_rank as pr
+from polars_rank import progress
 from polars_rank.datasets import click_log
+from polars_rank.feedback import examination
 
 PEERS = json.loads((Path(__file__).parent / "fixtures" / "clicks.json").read_text())
 METHODS = ("pivot", "adjacent", "randomized", "em")
@@ -242,6 +244,17 @@ class TestEvery:
             alone = pr.position_bias(part, method, tolerance=1e-9, iterations=5000)
             rows = found.filter(pl.col("device").eq_missing(device)).drop("device")
             assert_frame_equal(rows, alone, rel_tol=1e-5, abs_tol=1e-7)
+
+    def test_progress_changes_nothing(self, method: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        log = click_log(20, 5, sessions=10, shown=4, seed=3).collect()
+        expected = pr.position_bias(log, method)
+        counted: list[int] = []
+        for module in (progress, examination):
+            monkeypatch.setattr(module, "counter", lambda total=None: counted.append)
+        assert_frame_equal(pr.position_bias(log.lazy(), method, progress=True).collect(), expected)
+        assert sum(counted) >= 20 * 10 * 4
+        in_order = log.lazy().set_sorted("query")
+        assert_frame_equal(pr.position_bias(in_order, method, progress=True).collect(), expected)
 
     def test_names_are_the_users(self, method: Any) -> None:
         log = click_log(20, 5, sessions=10, shown=4, seed=3).collect()

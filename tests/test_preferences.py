@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import groupby
+from pathlib import Path
 
 import polars as pl
 import polars_rank as pr
@@ -71,6 +72,16 @@ def test_share_of_preferences_that_a_ranker_agrees_with(clicks: pl.DataFrame) ->
     shown = clicks.select(*KEYS, "doc", score=-pl.col("position").cast(pl.Float64))
     against = pairs.join(shown, on=[*KEYS, "doc"])
     assert pr.evaluate(against, "pair_accuracy", query="pair").item(0, 1) == 0.0
+
+
+def test_streams_without_falling_back_to_memory(clicks: pl.DataFrame, tmp_path: Path) -> None:
+    clicks.write_parquet(tmp_path / "log.parquet")
+    log = pr.scan_log(tmp_path / "log.parquet", query=KEYS)
+    nodes = pr.skip_above(log, query=KEYS).show_graph(
+        engine="streaming", plan_stage="physical", raw_output=True, show=False
+    )
+    assert "sorted-group-by" in nodes
+    assert "in-memory-map" not in nodes
 
 
 def test_nothing_was_clicked(clicks: pl.DataFrame) -> None:

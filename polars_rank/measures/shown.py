@@ -49,8 +49,9 @@ def ctr(t: Terms, k: int | None = None, *, click: str = "click") -> Value:
 
     Notes
     -----
-    It rewards whatever stood on top, and clicks of eight absolute metrics together did not follow
-    the quality of rankings reliably: prefer interleaving, `pr.team_draft`, to compare rankings.
+    It rewards whatever stood on top. Of eight absolute metrics of clicks, Radlinski, Kurup &
+    Joachims (2008) found none that followed the quality of rankings reliably; interleaving did:
+    `pr.team_draft`.
 
     References
     ----------
@@ -77,8 +78,9 @@ def clicks(t: Terms, k: int | None = None, *, click: str = "click") -> Value:
 
     Notes
     -----
-    More clicks may be more that was good or a longer search for it: one of the eight absolute
-    metrics that did not follow the quality of rankings reliably (Radlinski et al., 2008).
+    More clicks may be more that was good, or a longer search for it. Of eight absolute metrics of
+    clicks, Radlinski, Kurup & Joachims (2008) found none that followed the quality of rankings
+    reliably; interleaving did: `pr.team_draft`.
 
     References
     ----------
@@ -104,9 +106,9 @@ def abandonment(t: Terms, *, click: str = "click") -> Value:
 
     Notes
     -----
-    A list may be left because it was bad, or because it was itself the answer
-    (`good_abandonment`). One of the eight absolute metrics that did not follow the quality of
-    rankings reliably (Radlinski et al., 2008).
+    A list may be left because it was bad, or because it was itself the answer (`good_abandonment`).
+    Of eight absolute metrics of clicks, Radlinski, Kurup & Joachims (2008) found none that followed
+    the quality of rankings reliably; interleaving did: `pr.team_draft`.
 
     References
     ----------
@@ -134,6 +136,11 @@ def good_abandonment(t: Terms, *, good: str = "good", click: str = "click") -> V
     -------
     Metric
         0.0 or 1.0 per list, never null; `abandonment` less this is the bad kind.
+
+    Notes
+    -----
+    Of eight absolute metrics of clicks, Radlinski, Kurup & Joachims (2008) found none that followed
+    the quality of rankings reliably; interleaving did: `pr.team_draft`.
 
     References
     ----------
@@ -163,8 +170,9 @@ def max_rr(t: Terms, *, click: str = "click") -> Value:
 
     Notes
     -----
-    One of the eight absolute metrics that did not follow the quality of rankings reliably
-    (Radlinski et al., 2008), for users click high up whatever stands there.
+    Users click high up whatever stands there. Of eight absolute metrics of clicks, Radlinski, Kurup
+    & Joachims (2008) found none that followed the quality of rankings reliably; interleaving did:
+    `pr.team_draft`.
 
     References
     ----------
@@ -191,8 +199,8 @@ def mean_rr(t: Terms, *, click: str = "click") -> Value:
 
     Notes
     -----
-    Reciprocal ranks of clicks are among the eight absolute metrics that did not follow the quality
-    of rankings reliably (Radlinski et al., 2008).
+    Of eight absolute metrics of clicks, Radlinski, Kurup & Joachims (2008) found none that followed
+    the quality of rankings reliably; interleaving did: `pr.team_draft`.
 
     References
     ----------
@@ -218,6 +226,11 @@ def min_rr(t: Terms, *, click: str = "click") -> Value:
     Metric
         One Float64 in (0, 1] per list; null where nothing was clicked, and then left out of the
         mean.
+
+    Notes
+    -----
+    Of eight absolute metrics of clicks, Radlinski, Kurup & Joachims (2008) found none that followed
+    the quality of rankings reliably; interleaving did: `pr.team_draft`.
 
     References
     ----------
@@ -248,7 +261,9 @@ def pskip(t: Terms, *, click: str = "click") -> Value:
 
     Notes
     -----
-    Users are taken to read from the top down to their lowest click.
+    Users are taken to read from the top down to their lowest click. Of eight absolute metrics of
+    clicks, Radlinski, Kurup & Joachims (2008) found none that followed the quality of rankings
+    reliably; interleaving did: `pr.team_draft`.
 
     References
     ----------
@@ -276,8 +291,8 @@ def time_to_first_click(t: Terms, *, time: str = "time", click: str = "click") -
 
     Notes
     -----
-    One of the eight absolute metrics that did not follow the quality of rankings reliably
-    (Radlinski et al., 2008).
+    Of eight absolute metrics of clicks, Radlinski, Kurup & Joachims (2008) found none that followed
+    the quality of rankings reliably; interleaving did: `pr.team_draft`.
 
     References
     ----------
@@ -306,8 +321,8 @@ def time_to_last_click(t: Terms, *, time: str = "time", click: str = "click") ->
 
     Notes
     -----
-    One of the eight absolute metrics that did not follow the quality of rankings reliably
-    (Radlinski et al., 2008).
+    Of eight absolute metrics of clicks, Radlinski, Kurup & Joachims (2008) found none that followed
+    the quality of rankings reliably; interleaving did: `pr.team_draft`.
 
     References
     ----------
@@ -348,6 +363,11 @@ def satisfied_rate(
         One Float64 in [0, 1] per list; null where none of them was clicked, and then left out of
         the mean.
 
+    Notes
+    -----
+    Of eight absolute metrics of clicks, Radlinski, Kurup & Joachims (2008) found none that followed
+    the quality of rankings reliably; interleaving did: `pr.team_draft`.
+
     References
     ----------
     Fox et al., Evaluating implicit measures to improve web search, 2005; Kim et al., Modeling
@@ -386,6 +406,11 @@ def successful_sessions(
     -------
     Metric
         0.0 or 1.0 per list, never null: 0 where nothing was clicked.
+
+    Notes
+    -----
+    Of eight absolute metrics of clicks, Radlinski, Kurup & Joachims (2008) found none that followed
+    the quality of rankings reliably; interleaving did: `pr.team_draft`.
 
     References
     ----------

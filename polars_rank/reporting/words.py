@@ -69,7 +69,17 @@ _WORDS: dict[tuple[str, str], str] = {
     ("rounding", "'up'"): "recall x R, plus 0.9, cut to a whole number of hits",
     ("rounding", "'nearest'"): "recall x R, rounded to a whole number of hits",
 }
-_TITLES = {"norm": "divisor", "depth": "divisor", "ideal": "ideal list", "rounding": "recall"}
+_TITLES = {
+    "norm": "divisor",
+    "depth": "divisor",
+    "ideal": "ideal list",
+    "rounding": "recall",
+    "click": "column of clicks",
+    "dwell": "column of seconds spent on a document",
+    "time": "column of seconds to a click",
+    "good": "column of lists that answer themselves",
+    "seconds": "seconds that satisfy",
+}
 
 
 def explain(metric: str | Metric, conventions: Conventions | str = POLARS_RANK) -> str:

@@ -179,15 +179,20 @@ def tasks(options: argparse.Namespace) -> dict[str, Callable[[], object]]:
         label = pr.graded_dwell({1: 0, 2: 10, 3: 30, 4: 120})
         return log().with_columns(label=label).select("query", "doc", "label").sink_parquet(out)
 
+    def interleaved() -> object:
+        rankers = pr.datasets.search_log(100_000, 20, runs=["a", "b"])
+        a, b = (rankers.filter(run=name) for name in "ab")
+        return pr.team_draft(a, b).sink_parquet(out)
+
     def biased(method: str) -> Callable[[], object]:
         return lambda: pr.position_bias(log(), method).collect(engine="streaming")
 
     def counterfactual(metric: str, **normalize: str) -> Callable[[], object]:
         label = pr.inverse_propensity("click", 1 / pl.col("position"))
         return lambda: pr.evaluate(
-            log(sessions).with_columns(label=label),
+            log("session").with_columns(label=label),
             metric,
-            query=sessions,
+            query="session",
             score="new",
             **normalize,
         ).collect(engine="streaming")
@@ -207,6 +212,7 @@ def tasks(options: argparse.Namespace) -> dict[str, Callable[[], object]]:
             query=sessions,
             position="position",
         ).collect(engine="streaming"),
+        "`team_draft`: 2 rankers x 20 documents x 100,000 queries": interleaved,
         "`position_bias`: pivot": biased("pivot"),
         "`position_bias`: adjacent": biased("adjacent"),
         "`evaluate`: NDCG@10 of a new ranker, labels by inverse propensity": counterfactual(

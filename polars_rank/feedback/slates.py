@@ -15,9 +15,9 @@ from typing import NamedTuple, TypeAlias
 import polars as pl
 
 from polars_rank.aggregation import grouped, ratio
-from polars_rank.clicks.impressions import per_list
 from polars_rank.columns import OWN, Columns, Names, check_there, framed, free, names, schema_of
 from polars_rank.errors import ArgumentError, SchemaError
+from polars_rank.feedback.impressions import per_list
 from polars_rank.validation import fault, raise_for_faults
 
 __all__ = ["cascade_dr", "iips", "rips", "sips"]

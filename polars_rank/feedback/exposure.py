@@ -13,21 +13,25 @@ import polars as pl
 
 from polars_rank.columns import OWN, Columns, Names, check_there, names, schema_of
 from polars_rank.errors import ArgumentError, SchemaError
+from polars_rank.feedback.impressions import in_order, per_list
 from polars_rank.plan import Lists
-from polars_rank.validation import FAULT, disordered, fault, raise_for_faults
+from polars_rank.progress import known_rows, watcher
+from polars_rank.validation import FAULT, fault, raise_for_faults
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-_ROW, _SHOWN = OWN + "row", OWN + "shown"
+_ROW = OWN + "row"
 
 
 @dataclass(frozen=True)
 class Exposure:
-    """The columns of an impression log, checked against its schema."""
+    """The documents shown, of a log of impressions, and its columns, checked against its schema."""
 
     log: pl.LazyFrame
     columns: Columns
+    #: What is done with the rows as they go by, such as to count them on a bar.
+    beside: Callable[[pl.LazyFrame], pl.LazyFrame] = lambda log: log
 
     @classmethod
     def of(
@@ -39,14 +43,15 @@ class Exposure:
         position: str,
         click: str,
         by: Names | None,
+        progress: bool = False,
     ) -> Exposure:
         """Check names and types; raise `SchemaError` where one is off."""
         schema = schema_of(log)
         queries, groups = names("query", query), names("by", by)
         wanted = [("query", queries), ("doc", [doc]), ("by", groups)]
         numbers = [("position", position), ("click", click)]
-        for parameter, columns in [*wanted, *((each, [name]) for each, name in numbers)]:
-            for column in columns:
+        for parameter, given in [*wanted, *((each, [name]) for each, name in numbers)]:
+            for column in given:
                 check_there(parameter, column, schema)
         if not queries or set(queries) & set(groups):
             message = f"`query` must name columns that are not in `by`; found {queries}"
@@ -56,7 +61,9 @@ class Exposure:
             if not (dtype.is_numeric() or dtype in (pl.Boolean, pl.Null)):
                 message = f"column {column!r} (`{parameter}`) must be numeric; found {dtype}"
                 raise SchemaError(message)
-        return cls(log, Columns(queries, groups, doc, position, click, schema))
+        shown = log.filter(pl.col(position).is_not_null(), pl.col(click).is_not_null())
+        columns = Columns(queries, groups, doc, position, click, schema)
+        return cls(shown, columns, watcher(known_rows(log))) if progress else cls(shown, columns)
 
     @property
     def groups(self) -> dict[str, str]:
@@ -83,9 +90,14 @@ class Exposure:
             & (click != 1),
         }
 
-    def rows(self, *more: pl.Expr) -> pl.LazyFrame:
-        """Return a row for each document that was shown, as it comes, under our own names."""
-        return self._shown(self.log, self.groups, *more)
+    def rows(self, named: Mapping[str, str], *more: pl.Expr) -> pl.LazyFrame:
+        """Return a row for each document, as it comes, with the columns named, under our names."""
+        return self.beside(self.log).select(
+            *(pl.col(name).alias(own) for name, own in named.items()),
+            *(each.alias(own) for own, each in self._row.items()),
+            fault(self.rules),
+            *more,
+        )
 
     def counts(self) -> tuple[pl.LazyFrame, list[str]]:
         """Return clicks and impressions by (query, document, position), and the keys of a pair.
@@ -98,21 +110,19 @@ class Exposure:
             pl.len().alias("impressions"),
             pl.col(FAULT).max(),
         ]
-        if lists.number is None and not _in_order(self.log, lists.order):
+        if lists.number is None and not in_order(self.log, lists.order):
             pair = [*lists.keys.values(), "doc"]
             keys = [*pair, "position"]
-            rows = self._shown(self.log, lists.keys)
+            rows = self.rows(lists.keys)
             return rows.group_by(keys).agg(totals).sort(keys).set_sorted(keys), pair
         pair = [*lists.group, "doc"]
         keys = [*pair, "position"]
-        named = {**lists.keys, **dict(zip(lists.order, lists.group, strict=True))}
-        rows = self._shown(lists.in_order(self.log), named, lists=lists).set_sorted(lists.group)
-        row = pl.struct("doc", "position", "click", FAULT).sort_by("doc", "position")
+        row = pl.struct("doc", "position", "click").sort_by("doc", "position").alias(_ROW)
+        by_list, lists = per_list(self.log, self.columns, self._row, [row], self.rules, self.beside)
         counted = (
-            rows.group_by(lists.group, maintain_order=True)
-            .agg(*lists.carried, row.alias(_ROW))
-            .explode(_ROW)
+            by_list.explode(_ROW)
             .unnest(_ROW)
+            .with_columns(pl.lit(0, dtype=pl.UInt8).alias(FAULT))  # they were looked at above
             .set_sorted(keys)
             .group_by(keys, maintain_order=True)
             .agg(*lists.carried, *totals)
@@ -131,33 +141,15 @@ class Exposure:
         )
         return found.rename({own: name for name, own in self.groups.items()})
 
-    def _shown(
-        self,
-        log: pl.LazyFrame,
-        named: Mapping[str, str],
-        *more: pl.Expr,
-        lists: Lists | None = None,
-    ) -> pl.LazyFrame:
+    @property
+    def _row(self) -> dict[str, pl.Expr]:
         columns = self.columns
-        rows = log.select(
-            *(pl.col(name).alias(own) for name, own in named.items()),
-            pl.col(str(columns.doc)).alias("doc"),
-            pl.col(columns.score).cast(pl.Int64, strict=False).alias("position"),
-            _number(columns.label).alias("click"),
-            fault(self.rules),
-            *more,
-            *([] if lists is None else lists.hashed),
-            pl.col(columns.score).is_not_null().alias(_SHOWN),
-        )
-        if lists is not None:
-            rows = rows.with_columns(disordered(lists.disorder(columns.schema)))
-        return rows.filter(_SHOWN, pl.col("click").is_not_null()).drop(_SHOWN)
+        return {
+            "doc": pl.col(str(columns.doc)),
+            "position": pl.col(columns.score).cast(pl.Int64, strict=False),
+            "click": _number(columns.label) == 1,
+        }
 
 
 def _number(name: str) -> pl.Expr:
     return pl.col(name).cast(pl.Float64)
-
-
-def _in_order(log: pl.LazyFrame, keys: Sequence[str]) -> bool:
-    """Return whether Polars knows a log to be sorted by the keys."""
-    return "SORT BY" not in log.select(keys).sort(keys).explain()

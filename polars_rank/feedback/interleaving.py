@@ -17,7 +17,7 @@ from polars_rank.errors import ArgumentError
 from polars_rank.validation import require
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
+    from collections.abc import Callable, Hashable, Sequence
 
     from polars_rank.columns import Table
 
@@ -65,6 +65,7 @@ def team_draft(
     query: Names = "query",
     doc: str = "doc",
     score: str = "score",
+    position: str | None = None,
 ) -> Any:
     """Interleave the lists of two or more rankers by team draft.
 
@@ -86,6 +87,8 @@ def team_draft(
     query, doc, score
         Names of the columns; `query` may be several. Tied scores are ordered by document
         descending, as `rank` orders them.
+    position
+        In place of `score`: the column of positions, 1 first.
 
     Returns
     -------
@@ -127,7 +130,7 @@ def team_draft(
     │ 1     ┆ 3        ┆ z   ┆ a    │
     └───────┴──────────┴─────┴──────┘
     """
-    rankers, columns = _rankers(a, b), _Columns.of(query, doc, score, k, seed)
+    rankers, columns = _rankers(a, b), _Columns.of(query, doc, score, position, k, seed)
     rounds = k + len(rankers)
     bits = rounds * math.ceil(math.log2(math.factorial(len(rankers)))) + _SPARE
     return _interleaved(rankers, partial(_drafted, k=k), bits, columns)
@@ -143,6 +146,7 @@ def balanced_interleaving(
     query: Names = "query",
     doc: str = "doc",
     score: str = "score",
+    position: str | None = None,
 ) -> Any:
     """Interleave the lists of two rankers in balance: from the top of both, in turn.
 
@@ -163,6 +167,8 @@ def balanced_interleaving(
     query, doc, score
         Names of the columns; `query` may be several. Tied scores are ordered by document
         descending, as `rank` orders them.
+    position
+        In place of `score`: the column of positions, 1 first.
 
     Returns
     -------
@@ -210,7 +216,7 @@ def balanced_interleaving(
     if len(rankers) != len("ab"):
         message = f"balanced interleaving is of two rankers; found {len(rankers)}; see team_draft"
         raise ArgumentError(message)
-    columns = _Columns.of(query, doc, score, k, seed)
+    columns = _Columns.of(query, doc, score, position, k, seed)
     return _interleaved(rankers, partial(_balanced, k=k), 1, columns, ranks=True)
 
 
@@ -286,27 +292,23 @@ def _interleaved(
         [columns.lists(table, number) for number, table in enumerate(tables)],
         how="vertical_relaxed",
     )
-    made = {
-        columns.doc: schema_of(lists)[_DOCS],
-        "team": pl.List(pl.UInt32),
-        **{f"rank_{name}": pl.List(pl.UInt32) for name in rankers if ranks},
-    }
-    shown = pl.struct(columns.hashed, _TEAM, _DOCS).map_batches(
-        partial(_shown, choose=choose, bits=bits, count=len(rankers), made=made),
-        return_dtype=pl.Struct(made),
-        is_elementwise=True,
-    )
-    length = pl.col(columns.doc).list.len() + 1
-    plan = (
-        lists.group_by(columns.query)
-        .agg(pl.col(_TEAM, _DOCS).sort_by(_TEAM))
+    together = (
+        lists.with_columns(columns.hashed)
+        .group_by(columns.query)
+        .agg(pl.col(_KEY).first(), pl.col(_TEAM, _DOCS).sort_by(_TEAM))
         .sort(columns.query)
-        .select(*columns.query, shown.struct.unnest())
-        .with_columns(position=pl.int_ranges(1, length, dtype=pl.UInt32))
-        .explode("position", *made)
-        .with_columns(team=pl.lit(pl.Series([*rankers])).gather("team"))
-        .select(*columns.query, "position", *made)
     )
+    schema = schema_of(lists.explode(_DOCS))
+    places = {f"rank_{name}": pl.UInt32() for name in rankers if ranks}
+    made = {
+        **{name: schema[name] for name in columns.query},
+        "position": pl.UInt32(),
+        columns.doc: schema[_DOCS],
+        "team": pl.String(),
+        **places,
+    }
+    shown = partial(_shown, choose=choose, bits=bits, rankers=[*rankers], made=made)
+    plan = together.map_batches(shown, schema=made, streamable=True)
     waits = any(isinstance(table, pl.LazyFrame) for table in rankers.values())
     return plan if waits else collected(plan)
 
@@ -317,28 +319,36 @@ class _Columns(NamedTuple):
     query: tuple[str, ...]
     doc: str
     score: str
+    position: str | None
     k: int
     seed: int
 
     @classmethod
-    def of(cls, query: Names, doc: str, score: str, k: int, seed: int) -> _Columns:
+    def of(
+        cls, query: Names, doc: str, score: str, position: str | None, k: int, seed: int
+    ) -> _Columns:
+        """Return the columns; raise `ArgumentError` for a parameter out of its range."""
         if not isinstance(seed, int) or isinstance(seed, bool):
             message = f"`seed` must be a whole number; found {seed!r}"
             raise ArgumentError(message)
-        columns = cls(names("query", query), doc, score, whole_number("k", k), seed)
+        columns = cls(names("query", query), doc, score, position, whole_number("k", k), seed)
         free([*columns.query, doc], ["position", "team"], "query")
         return columns
 
+    def place(self, schema: pl.Schema) -> str | None:
+        """Return the column by which documents are ranked from 1 on, if there is one."""
+        return self.position or ("rank" if "rank" in schema else None)
+
     def check(self, ranker: str, schema: pl.Schema) -> None:
         """Raise `SchemaError` if the table of a ranker lacks a column."""
-        rank = () if "rank" in schema else (self.score,)
-        require(f"table of the ranker {ranker!r}", schema, [*self.query, self.doc, *rank])
+        order = self.place(schema) or self.score
+        require(f"table of the ranker {ranker!r}", schema, [*self.query, self.doc, order])
 
     def lists(self, table: pl.LazyFrame, number: int) -> pl.LazyFrame:
         """Return the first documents of each list of a ranker."""
-        ranked = "rank" in schema_of(table)
-        order = pl.col("rank" if ranked else self.score)
-        best = pl.col(self.doc).sort_by([order, self.doc], descending=[not ranked, True])
+        place = self.place(schema_of(table))
+        order = pl.col(place or self.score)
+        best = pl.col(self.doc).sort_by([order, self.doc], descending=[place is None, True])
         return (
             table.filter(order.is_not_null())
             .group_by(self.query)
@@ -354,26 +364,31 @@ class _Columns(NamedTuple):
 
 
 def _shown(
-    lists: pl.Series,
+    lists: pl.DataFrame,
     choose: Callable[[Docs, int], Shown],
     bits: int,
-    count: int,
+    rankers: Sequence[str],
     made: Mapping[str, pl.DataType],
-) -> pl.Series:
+) -> pl.DataFrame:
     """Choose the documents of many lists, one after the other."""
+    query = [name for name in lists.columns if not name.startswith(OWN)]
+    position, doc, team, *ranks = (name for name in made if name not in query)
     found: dict[str, list[Any]] = {name: [] for name in made}
-    doc, team, *ranks = found.values()
-    fields = (lists.struct.field(name).to_list() for name in (_KEY, _TEAM, _DOCS))
-    for key, teams, known in zip(*fields, strict=True):
-        docs: Docs = [[] for _ in range(count)]
+    rows: list[int] = []
+    for row, (key, teams, known) in enumerate(lists.select(_KEY, _TEAM, _DOCS).iter_rows()):
+        docs: Docs = [[] for _ in rankers]
         for number, each in zip(teams, known, strict=True):
             docs[number] = each
         drawn = shake_256(key.encode()).digest((bits + 7) // 8)
         shown = choose(docs, int.from_bytes(drawn, "big"))
-        doc.append([*shown])
-        team.append([*shown.values()])
-        for column, each in zip(ranks, docs, strict=False):
+        rows += [row] * len(shown)
+        found[position] += range(1, len(shown) + 1)
+        found[doc] += shown
+        found[team] += (rankers[number] for number in shown.values())
+        for name, each in zip(ranks, docs, strict=False):
             places = {other: rank for rank, other in reversed([*enumerate(each, 1)])}
-            column.append([places.get(other) for other in shown])
-    columns = [pl.Series(name, found[name], dtype=dtype) for name, dtype in made.items()]
-    return pl.DataFrame(columns).to_struct(lists.name)
+            found[name] += map(places.get, shown)
+    columns = [
+        pl.Series(name, found[name], dtype=made[name]) for name in (position, doc, team, *ranks)
+    ]
+    return lists.select(query)[rows].with_columns(columns)

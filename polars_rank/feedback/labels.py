@@ -58,7 +58,7 @@ def clicked(click: str = "click", *, position: str = "position") -> pl.Expr:
     return _label(_numbers("click", click) > 0, position)
 
 
-def satisfied(dwell: str = "dwell", *, seconds: float = 30, position: str = "position") -> pl.Expr:
+def satisfied(dwell: str = "dwell", seconds: float = 30, *, position: str = "position") -> pl.Expr:
     """Label a document by whether a click satisfied the user: who stayed for some time, did.
 
     Parameters
@@ -95,7 +95,7 @@ def satisfied(dwell: str = "dwell", *, seconds: float = 30, position: str = "pos
 
 
 def graded_dwell(
-    grades: Mapping[float, float], *, dwell: str = "dwell", position: str = "position"
+    grades: Mapping[float, float], dwell: str = "dwell", *, position: str = "position"
 ) -> pl.Expr:
     """Grade a document by how long the user stayed with it.
 

@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from polars_rank.clicks.weights import inverse_propensity
 from polars_rank.columns import OWN, framed, free, names
 from polars_rank.errors import ArgumentError
 from polars_rank.evaluation import evaluate
+from polars_rank.feedback.weights import inverse_propensity
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from polars_rank.clicks.counterfactual import Normalize
-    from polars_rank.clicks.weights import Propensity
     from polars_rank.evaluation import Metrics
+    from polars_rank.feedback.counterfactual import Normalize
+    from polars_rank.feedback.weights import Propensity
 
 _LABEL = OWN + "label"
 

@@ -22,7 +22,7 @@ from polars_rank.validation import FAULT
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from polars_rank.clicks.exposure import Exposure
+    from polars_rank.feedback.exposure import Exposure
 
 #: Probabilities stay this far from 0 and 1, which no iteration would leave again.
 _EDGE = 1e-9

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from polars_rank.clicks.impressions import (
+from polars_rank.columns import OWN, Names, check_there, framed, free, schema_of
+from polars_rank.feedback.impressions import (
     CLICK,
     DOC,
     PLACE,
@@ -15,7 +16,6 @@ from polars_rank.clicks.impressions import (
     per_list,
     renamed,
 )
-from polars_rank.columns import OWN, Names, check_there, framed, free, schema_of
 
 if TYPE_CHECKING:
     from polars_rank.columns import Columns

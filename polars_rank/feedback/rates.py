@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 import polars as pl
 
 from polars_rank.arguments import is_number, whole_number
-from polars_rank.clicks.impressions import (
+from polars_rank.columns import OWN, Names, framed, free, schema_of
+from polars_rank.errors import ArgumentError
+from polars_rank.feedback.impressions import (
     CLICK,
     DOC,
     columns_of,
+    in_order,
     is_click,
     per_list,
     renamed,
 )
-from polars_rank.columns import OWN, Names, framed, free, schema_of
-from polars_rank.errors import ArgumentError
+from polars_rank.plan import Lists
+from polars_rank.validation import FAULT, fault, raise_for_faults, rules
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -215,6 +219,15 @@ def _pairs(
     read |= {_RATE: pl.col(_RATE)} if sums else {}
     shown = CLICK.is_not_null()
     by_doc = pl.struct(*read).filter(shown).sort_by(DOC.filter(shown))
+    totals = {"impressions": pl.len(), "clicks": CLICK.sum(), **sums}
+    if Lists.of(columns).number is None and not in_order(log, columns.keys):
+        # There are fewer pairs than impressions: these need no order.
+        found = rules(columns, {})
+        rows = (each.alias(name) for name, each in read.items())
+        known = beside(log).select(*keys, *rows, fault(found)).filter(shown)
+        pairs = known.group_by(keys).agg(pl.col(FAULT).max(), **totals).sort(keys)
+        told = {key: key for key in columns.keys}
+        return raise_for_faults(pairs, log, replace(columns, doc=None), found, told), keys
     made, lists = per_list(log, columns, read, [by_doc.alias(_ROW)], beside=beside)
     # The rows of a pair come together, so that they add up in flat memory.
     order = [*lists.group, OWN + "doc"]
@@ -224,7 +237,7 @@ def _pairs(
         .unnest(_ROW)
         .set_sorted(order)
         .group_by(order, maintain_order=True)
-        .agg(*lists.carried, impressions=pl.len(), clicks=CLICK.sum(), **sums)
+        .agg(*lists.carried, **totals)
     )
     return pairs.with_columns(*renamed(lists), DOC.alias(columns.doc)), keys
 
