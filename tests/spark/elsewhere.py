@@ -41,7 +41,11 @@ def equal(spark: Any) -> None:
     same(pr.join_judgments(run, judged),
          pr.join_judgments(on_spark(spark, run), on_spark(spark, judged)),
          ["run", "query", "doc"])  # fmt: skip
-    own = [pr.ndcg(3, gain=gains.squared), own_metric.retrieved_twice(), pr.dcg(3, gain=lambda x: x * 2)]
+    own = [
+        pr.ndcg(3, gain=gains.squared),
+        own_metric.retrieved_twice(),
+        pr.dcg(3, gain=lambda x: x * 2),
+    ]
     same(pr.evaluate(LOG, own, **OPTIONS), pr.evaluate(rows, own, **OPTIONS))
 
 
@@ -61,7 +65,9 @@ def unmoved(spark: Any) -> bool:
 
 def error_of(spark: Any) -> str:
     """Return what a bad row says."""
-    bad = LOG.with_columns(score=pl.when(pl.col("query") == 7).then(float("inf")).otherwise("score"))
+    bad = LOG.with_columns(
+        score=pl.when(pl.col("query") == 7).then(float("inf")).otherwise("score")
+    )
     try:
         pr.evaluate(on_spark(spark, bad, 5), "ap", **OPTIONS).collect()
     except Exception as error:

@@ -61,7 +61,9 @@ def test_a_log_that_spark_does_not_find(spark: Any, tmp_path: Path) -> None:
 
 def test_errors_of_workers_are_ours_again(spark: Any) -> None:
     twice = spark.range(4).selectExpr("1 as query", "id % 3 as doc", "id as score", "1 as label")
-    with pytest.raises(pr.DataError, match="^duplicates in the column 'doc'.*1 document more") as found:
+    with pytest.raises(
+        pr.DataError, match="^duplicates in the column 'doc'.*1 document more"
+    ) as found:
         sessions.fetched(pr.evaluate(twice, "ap"))
     assert "Traceback" not in str(found.value)
     with pytest.raises(pr.SourceError, match="Spark failed: .*DIVIDE_BY_ZERO"):

@@ -93,9 +93,7 @@ def test_types_of_keys(spark: Any, key: str) -> None:
     assert there.schema[name].dataType == on_spark(spark, rows, 4).schema[name].dataType
     order = ["run", "traffic", name]
     found = fetched(there).with_columns(pl.col(name).cast(here.schema[name])).sort(order)
-    assert_frame_equal(
-        here.sort(order), found, check_dtypes=False, rel_tol=1e-12, abs_tol=1e-12
-    )
+    assert_frame_equal(here.sort(order), found, check_dtypes=False, rel_tol=1e-12, abs_tol=1e-12)
 
 
 def test_documents_and_labels_of_other_types(spark: Any) -> None:
@@ -129,8 +127,13 @@ def test_ranked_table(spark: Any, ties: str) -> None:
 
 
 def test_scores_positions_and_expressions(spark: Any) -> None:
-    rows = LOG.filter(run="bm25").drop("run").with_columns(
-        place=pl.int_range(1, pl.len() + 1).over("query"), other=pl.col("score").fill_null(0) * -1
+    rows = (
+        LOG.filter(run="bm25")
+        .drop("run")
+        .with_columns(
+            place=pl.int_range(1, pl.len() + 1).over("query"),
+            other=pl.col("score").fill_null(0) * -1,
+        )
     )
     table = on_spark(spark, rows, 4)
     for options in (
@@ -168,7 +171,10 @@ def test_moments_and_their_merge(spark: Any) -> None:
         keys,
     )
     both = pr.per_query(LOG, FEW, query=["query", "run"])
-    same(pr.moments(both), pr.moments(pr.per_query(on_spark(spark, LOG, 5), FEW, query=["query", "run"])))
+    same(
+        pr.moments(both),
+        pr.moments(pr.per_query(on_spark(spark, LOG, 5), FEW, query=["query", "run"])),
+    )
     days = [there.where("query % 2 = 0"), there.where("query % 2 = 1")]
     same(pr.moments(here, by="run"), pr.merge([pr.moments(day, by="run") for day in days]), keys)
     small = pr.moments(there, run="run", baseline="bm25").toArrow()

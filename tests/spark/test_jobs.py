@@ -56,7 +56,9 @@ def test_a_table_bucketed_by_query_is_not_moved(spark: Any) -> None:
     rows.write.bucketBy(4, "query").sortBy("query").mode("overwrite").saveAsTable("bucketed")
     lists = pr.per_query(spark.table("bucketed"), "ap", by="run")
     assert "Exchange" not in plan_of(lists)
-    assert plan_of(pr.per_query(rows.repartition(3, "query"), "ap", by="run")).count("hashpart") == 1
+    assert (
+        plan_of(pr.per_query(rows.repartition(3, "query"), "ap", by="run")).count("hashpart") == 1
+    )
     assert "hashpartitioning" in plan_of(pr.per_query(rows, "ap", by="run"))
     same(pr.per_query(LOG, "ap", by="run"), lists, ["run", "query"])
     several = pr.evaluate(spark.table("bucketed"), "ap", query=["run", "query"])
@@ -128,7 +130,9 @@ def test_a_bad_row_is_one_readable_error(spark: Any) -> None:
     assert "'query': 7" in str(there.value)
     assert len(str(there.value).splitlines()) < 12
 
-    with pytest.raises(PythonException, match=r"DataError: .* rows: NaN .*'query': 7.*one of Spark"):
+    with pytest.raises(
+        PythonException, match=r"DataError: .* rows: NaN .*'query': 7.*one of Spark"
+    ):
         pr.per_query(on_spark(spark, BAD, 7), "ap", by="run").collect()
 
 
