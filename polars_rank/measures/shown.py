@@ -38,9 +38,10 @@ _NO_CLICK = "nothing was clicked"
 def ctr(t: Terms, k: int | None = None, *, click: str = "click") -> Value:
     r"""Click-through rate: the share of the first k documents shown that were clicked.
 
-    $$\mathrm{CTR@k} = \frac{clicks}{\min(k, n)}$$
+    $$\frac{1}{\min(k, n)} \sum_{r=1}^{k} c_r$$
 
-    with n the documents that were shown.
+    with c_r 1 where the document at rank r was clicked, and 0 elsewhere; n documents were
+    shown.
 
     Returns
     -------
@@ -70,6 +71,10 @@ def ctr(t: Terms, k: int | None = None, *, click: str = "click") -> Value:
 def clicks(t: Terms, k: int | None = None, *, click: str = "click") -> Value:
     r"""Clicks: how many of the first k documents were clicked.
 
+    $$\sum_{r=1}^{k} c_r$$
+
+    with c_r 1 where the document at rank r was clicked, and 0 elsewhere.
+
     Returns
     -------
     Metric
@@ -97,7 +102,12 @@ def clicks(t: Terms, k: int | None = None, *, click: str = "click") -> Value:
 
 @metric()
 def abandonment(t: Terms, *, click: str = "click") -> Value:
-    r"""Abandonment: 1 where nothing was clicked. Its mean is the abandonment rate.
+    r"""Abandonment: 1 where nothing was clicked.
+
+    $$\prod_r (1 - c_r)$$
+
+    with c_r 1 where the document at rank r was clicked, and 0 elsewhere. Its mean is the
+    abandonment rate.
 
     Returns
     -------
@@ -126,6 +136,11 @@ def abandonment(t: Terms, *, click: str = "click") -> Value:
 @metric()
 def good_abandonment(t: Terms, *, good: str = "good", click: str = "click") -> Value:
     r"""Good abandonment: 1 where nothing was clicked because the list itself was the answer.
+
+    $$g \prod_r (1 - c_r)$$
+
+    with c_r 1 where the document at rank r was clicked, and 0 elsewhere; g is 1 where the list
+    itself was the answer.
 
     Parameters
     ----------
@@ -162,6 +177,10 @@ def good_abandonment(t: Terms, *, good: str = "good", click: str = "click") -> V
 def max_rr(t: Terms, *, click: str = "click") -> Value:
     r"""Greatest reciprocal rank of a click: 1 / rank of the highest document clicked.
 
+    $$\max_{r : c_r = 1} \frac{1}{r}$$
+
+    with c_r 1 where the document at rank r was clicked, and 0 elsewhere.
+
     Returns
     -------
     Metric
@@ -190,6 +209,10 @@ def max_rr(t: Terms, *, click: str = "click") -> Value:
 @metric(undefined=_NO_CLICK, skipped=True)
 def mean_rr(t: Terms, *, click: str = "click") -> Value:
     r"""Mean reciprocal rank of the clicks: the mean of 1 / rank over the documents clicked.
+
+    $$\frac{\sum_r c_r / r}{\sum_r c_r}$$
+
+    with c_r 1 where the document at rank r was clicked, and 0 elsewhere.
 
     Returns
     -------
@@ -221,6 +244,10 @@ def mean_rr(t: Terms, *, click: str = "click") -> Value:
 def min_rr(t: Terms, *, click: str = "click") -> Value:
     r"""Least reciprocal rank of a click: 1 / rank of the lowest document clicked.
 
+    $$\min_{r : c_r = 1} \frac{1}{r}$$
+
+    with c_r 1 where the document at rank r was clicked, and 0 elsewhere.
+
     Returns
     -------
     Metric
@@ -249,9 +276,10 @@ def min_rr(t: Terms, *, click: str = "click") -> Value:
 def pskip(t: Terms, *, click: str = "click") -> Value:
     r"""pSkip: the share of the documents down to the lowest click that were passed over.
 
-    $$\mathrm{pSkip} = \frac{r_{last} - clicks}{r_{last}}$$
+    $$1 - \frac{1}{m} \sum_r c_r \qquad m = \max \lbrace r : c_r = 1 \rbrace$$
 
-    with r_last the rank of the lowest document clicked.
+    with c_r 1 where the document at rank r was clicked, and 0 elsewhere; m is the rank of the
+    lowest click.
 
     Returns
     -------
@@ -283,6 +311,11 @@ def pskip(t: Terms, *, click: str = "click") -> Value:
 def time_to_first_click(t: Terms, *, time: str = "time", click: str = "click") -> Value:
     r"""Time to the first click: seconds from the query to the earliest click.
 
+    $$\min_{r : c_r = 1} t_r$$
+
+    with c_r 1 where the document at rank r was clicked, and 0 elsewhere; t_r is the time of the
+    click.
+
     Returns
     -------
     Metric
@@ -312,6 +345,11 @@ def time_to_first_click(t: Terms, *, time: str = "time", click: str = "click") -
 @metric(high=None, undefined=_NO_CLICK, skipped=True)
 def time_to_last_click(t: Terms, *, time: str = "time", click: str = "click") -> Value:
     r"""Time to the last click: seconds from the query to the latest click.
+
+    $$\max_{r : c_r = 1} t_r$$
+
+    with c_r 1 where the document at rank r was clicked, and 0 elsewhere; t_r is the time of the
+    click.
 
     Returns
     -------
@@ -350,7 +388,10 @@ def satisfied_rate(
 ) -> Value:
     r"""Satisfied rate: the share of the clicks on the first k documents that satisfied.
 
-    A click satisfies if the user stayed with the document for `seconds` at least.
+    $$\frac{\sum_{r=1}^{k} s_r}{\sum_{r=1}^{k} c_r}$$
+
+    with c_r 1 where the document at rank r was clicked, and 0 elsewhere; s_r is 1 where the
+    user then stayed with it for `seconds` at least.
 
     Parameters
     ----------
@@ -395,7 +436,11 @@ def successful_sessions(
 ) -> Value:
     r"""Successful sessions: 1 where a click on the first k documents satisfied.
 
-    Its mean is the share of lists, or sessions, that were a success.
+    $$1 - \prod_{r=1}^{k} (1 - s_r)$$
+
+    with s_r 1 where the document at rank r was clicked and the user stayed with it for
+    `seconds` at least, and 0 elsewhere. The mean is the share of lists, or sessions, that were
+    a success.
 
     Parameters
     ----------

@@ -209,6 +209,7 @@ def _curve(points: pl.LazyFrame, groups: list[str]) -> pl.LazyFrame:
 
 
 def curve_of(expression: pl.Expr) -> Metric:
+    """Return a metric that has a curve; raise `ArgumentError` for one with a cutoff."""
     if isinstance(expression, Metric) and "k" not in expression.arguments:
         return expression
     message = (

@@ -31,6 +31,7 @@ FAMILIES = {
     "agreement": "Agreement with the ideal order",
     "judgments": "Incomplete judgments",
     "sets": "Sets and counts",
+    "shown": "What users did with the list",
 }
 
 HEAD = """\
@@ -96,11 +97,10 @@ def ties(name: str) -> str:
         _settled(REGISTER[name](**{key: _NEEDED[key] for key in keys}))
         for keys in (needed | (accepted.keys() & {"k"}), needed)
     )
-    if with_k is None:
-        return "every rule but `expected`"
     if with_k:
         return "no part"
-    return "every rule; no part without `k`" if without else "every rule"
+    rules = "every rule but `expected`" if with_k is None else "every rule"
+    return f"{rules}; no part without `k`" if without else rules
 
 
 def _settled(metric: pr.Metric) -> bool | None:
