@@ -285,17 +285,6 @@ def test_messages_speak_of_options(here: Path) -> None:
         assert (code, message in err) == (2, True), err
 
 
-def test_options_and_choices_may_be_spelled_as_in_python(here: Path) -> None:
-    dashed, underscored = (run(*LISTS, f"--input{sign}format", "parquet") for sign in "-_")
-    assert dashed[0] == 0
-    assert dashed == underscored
-    ties = [
-        run("evaluate", "log.parquet", "-m", "rr", "--ties", f"doc{sign}ascending") for sign in "_-"
-    ]
-    assert ties[0][0] == 0
-    assert ties[0] == ties[1]
-
-
 def test_the_same_warning_is_given_once(here: Path) -> None:
     """Polars runs a plan in parts, each of which may find the same."""
     log = pr.datasets.search_log(3_000).rename({"run": "model"}).drop("doc")

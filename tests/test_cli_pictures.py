@@ -14,7 +14,7 @@ CliRunner = pytest.importorskip("typer.testing", reason="needs the extra cli").C
 pytest.importorskip("altair", reason="needs the extra plot")
 
 from polars_rank.cli.commands import app  # noqa: E402
-from polars_rank.cli.pictures import Kind  # noqa: E402
+from polars_rank.cli.pictures import KINDS  # noqa: E402
 
 
 def run(*arguments: object) -> tuple[int, str, str]:
@@ -95,8 +95,10 @@ def rows_of(chart: dict[str, object]) -> list[dict[str, object]]:
     return [row for rows in chart["datasets"].values() for row in rows]
 
 
-def test_every_kind_is_asked() -> None:
-    assert {*ASKED} == {*Kind.__args__}
+def test_every_kind_is_asked_and_is_a_function_of_the_library() -> None:
+    assert {*ASKED} == {*KINDS}
+    functions = {name for name in pr.plot.__all__ if name not in ("run_colors", "style")}
+    assert {kind.replace("-", "_") for kind in KINDS} == functions
 
 
 @pytest.mark.parametrize("kind", ASKED)
@@ -104,6 +106,12 @@ def test_every_kind_of_picture(log: Path, tmp_path: Path, kind: str) -> None:
     chart = drawn(kind, log, *ASKED[kind], output=tmp_path / "chart.json")
     assert rows_of(chart)
     assert chart["config"]["background"] == "white"
+
+
+def test_kinds_may_be_spelled_as_in_python(log: Path, tmp_path: Path) -> None:
+    output = tmp_path / "chart.json"
+    dashed, underscored = (drawn(f"at{sign}k", log, *ASKED["at-k"], output=output) for sign in "-_")
+    assert dashed == underscored
 
 
 def test_pictures_have_the_numbers_of_the_library(log: Path, tmp_path: Path) -> None:
@@ -157,7 +165,8 @@ def test_files_of_pictures(log: Path, tmp_path: Path, ending: str) -> None:
     [
         (["gain", "LOG", "-o", "x.pdf"], "must end in .png, .svg, .html, .json"),
         (["gain", "LOG"], "Missing option '--output'"),
-        (["pie", "LOG", "-o", "x.png"], "'pie' is not one of"),
+        (["pie", "LOG", "-o", "x.png"], "`kind` must be one of 'at-k'"),
+        (["gian", "LOG", "-o", "x.png"], "Did you mean 'gain'?"),
         (["at-k", "LOG", "-o", "x.png"], "name the metric"),
         (["at-k", "LOG", "-m", "ndcg ap", "-o", "x.png"], "the chart is of one metric"),
         (["at-k", "LOG", "-m", "ndcg@5", "-o", "x.png"], "cutoff"),

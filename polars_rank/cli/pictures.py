@@ -5,10 +5,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from polars_rank.arguments import one_of
 from polars_rank.cli import options as o
 from polars_rank.cli.lists import Lists, Source, distinct
 from polars_rank.cli.messages import misused, say
@@ -28,10 +29,11 @@ if TYPE_CHECKING:
 
     from polars_rank.cli.running import Commands
 
-Kind: TypeAlias = Literal[
+#: Named as the functions of `pr.plot`, whose underscores will do as well.
+KINDS = (
     "at-k", "gain", "pr-curve", "interpolated", "click-through", "bounds",
     "distribution", "differences", "scatter", "intervals", "slices", "over-time",
-]  # fmt: skip
+)  # fmt: skip
 
 #: Formats of pictures, by the ending of a name.
 _ENDINGS = (".png", ".svg", ".html", ".json")
@@ -98,7 +100,16 @@ class File:
 
 
 def plot(
-    kind: Annotated[Kind, typer.Argument(metavar="KIND", help="What is drawn.")],
+    kind: Annotated[
+        str,
+        typer.Argument(
+            metavar="KIND",
+            help=f"What is drawn: {', '.join(KINDS)}.",
+            autocompletion=lambda incomplete: [
+                each for each in KINDS if each.startswith(incomplete)
+            ],
+        ),
+    ],
     source: Source,
     picture: Picture,
     file: File,
@@ -108,6 +119,8 @@ def plot(
     Of logs: at-k, gain, pr-curve, interpolated, click-through, bounds. Of logs and per-query
     values: distribution, differences, scatter, intervals, slices, over-time.
     """
+    kind = kind.replace("_", "-")
+    one_of("kind", kind, KINDS)
     ending = file.output.suffix.lower()
     if ending not in _ENDINGS:
         known = ", ".join(_ENDINGS)
@@ -130,7 +143,7 @@ COMMANDS: Commands = {
 }
 
 
-def _chart(kind: Kind, source: Source, picture: Picture) -> Any:
+def _chart(kind: str, source: Source, picture: Picture) -> Any:
     """Return the chart of what was given."""
     schema = schema_of(source.table())
     run = source.run_column_of(schema)

@@ -19,9 +19,6 @@ if TYPE_CHECKING:
 #: Functions, with examples of the commands that they are made.
 Commands: TypeAlias = "Mapping[Callable[..., None], Sequence[str]]"
 
-#: Options and choices may be spelled as in Python, with underscores.
-_SPELLING = {"token_normalize_func": lambda text: text.replace("_", "-")}
-
 #: The command that runs.
 _RUNNING: ContextVar[typer.Context] = ContextVar("running")
 
@@ -33,9 +30,7 @@ def add(app: typer.Typer, panel: str, commands: Commands) -> None:
         _, *parameters = inspect.signature(made).parameters.values()
         needs = any(each.default is each.empty or each.name == "logs" for each in parameters)
         epilog = "\n\n".join(f"Example: {example}" for example in examples)
-        app.command(
-            rich_help_panel=panel, no_args_is_help=needs, epilog=epilog, context_settings=_SPELLING
-        )(made)
+        app.command(rich_help_panel=panel, no_args_is_help=needs, epilog=epilog)(made)
 
 
 def grouped(function: Callable[..., None]) -> Callable[..., None]:
