@@ -217,13 +217,28 @@ class Table(Protocol):
         """Return the stream."""
 
 
+class SparkFrame(Protocol):
+    """A Spark DataFrame, classic or Connect."""
+
+    def mapInArrow(self, func: Any, schema: Any) -> Any:  # noqa: N802  (Spark's own name)
+        """Return what a function makes of batches of its rows."""
+
+
+Spark = TypeVar("Spark", bound=SparkFrame)
+
+
 class Framed(Protocol[P]):
-    """A function of any table: a LazyFrame gives a LazyFrame, any other table a DataFrame."""
+    """A function of any table: a LazyFrame gives a LazyFrame, a Spark DataFrame one of Spark.
+
+    Any other table gives a DataFrame.
+    """
 
     @overload
     def __call__(
         self, frame: pl.LazyFrame, /, *args: P.args, **kwargs: P.kwargs
     ) -> pl.LazyFrame: ...
+    @overload
+    def __call__(self, frame: Spark, /, *args: P.args, **kwargs: P.kwargs) -> Spark: ...
     @overload
     def __call__(self, frame: Table, /, *args: P.args, **kwargs: P.kwargs) -> pl.DataFrame: ...
 

@@ -84,7 +84,7 @@ def join_judgments(
     Returns
     -------
     DataFrame or LazyFrame
-        Lazy if one of the two is. The rows are in no particular order.
+        Lazy if one of the two is; of Spark if `run` is. The rows are in no particular order.
 
     Raises
     ------

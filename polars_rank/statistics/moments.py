@@ -80,7 +80,8 @@ def moments(
     Parameters
     ----------
     lists
-        What `per_query` returns: a row per list, a column per metric, null where undefined.
+        What `per_query` returns: a row per list, a column per metric, null where undefined; of
+        Spark, too.
     metrics
         The columns to take, or metrics (`pr.ndcg(10)`); None for all columns of floats.
     by
