@@ -219,24 +219,20 @@ class Table(Protocol):
         """Return the stream."""
 
 
-class SparkTable(Protocol):
-    """A DataFrame of Spark, classic or Connect."""
+class SparkFrame(Protocol):
+    """A Spark DataFrame, classic or Connect."""
 
-    @property
-    def sparkSession(self) -> Any:  # noqa: N802  (Spark's name)
-        """Return the session that it belongs to."""
-
-    def toArrow(self) -> Any:  # noqa: N802
-        """Return the rows."""
+    def mapInArrow(self, func: Any, schema: Any) -> Any:  # noqa: N802  (Spark's own name)
+        """Return what a function makes of batches of its rows."""
 
 
-S = TypeVar("S", bound=SparkTable)
+Spark = TypeVar("Spark", bound=SparkFrame)
 
 
 class Framed(Protocol[P]):
-    """A function of any table: a LazyFrame gives a LazyFrame, any other table a DataFrame.
+    """A function of any table: a LazyFrame gives a LazyFrame, a Spark DataFrame one of Spark.
 
-    Those that run on clusters give a Spark DataFrame for one.
+    Any other table gives a DataFrame.
     """
 
     @overload
@@ -244,7 +240,7 @@ class Framed(Protocol[P]):
         self, frame: pl.LazyFrame, /, *args: P.args, **kwargs: P.kwargs
     ) -> pl.LazyFrame: ...
     @overload
-    def __call__(self, frame: S, /, *args: P.args, **kwargs: P.kwargs) -> S: ...
+    def __call__(self, frame: Spark, /, *args: P.args, **kwargs: P.kwargs) -> Spark: ...
     @overload
     def __call__(self, frame: Table, /, *args: P.args, **kwargs: P.kwargs) -> pl.DataFrame: ...
 

@@ -84,7 +84,8 @@ def per_query(
     ----------
     frame
         The long table, one row per document of a list: a LazyFrame, or a DataFrame or any other
-        table with Arrow's C stream, such as one of pyarrow, pandas or DuckDB; see the notes.
+        table with Arrow's C stream, such as one of pyarrow, pandas or DuckDB; or a Spark
+        DataFrame, classic or Connect. See the notes.
     metrics
         A name ("ndcg@10", "ap", "P_5", "ndcg(gain='exp2')@10"), a metric (`pr.ndcg(10)`), any
         expression over the ranked table, or several of them.
@@ -126,7 +127,8 @@ def per_query(
     LazyFrame or DataFrame
         Like `frame`: the `by`, `query` and `keep` columns and a column per metric; null where a
         metric is undefined for the list. Rows are in the order of those keys, or in the log's own
-        order where `scan_log` found that the rows of a list stand together.
+        order where `scan_log` found that the rows of a list stand together; those of Spark are
+        in no particular order.
 
     Raises
     ------
@@ -140,6 +142,11 @@ def per_query(
 
     Notes
     -----
+    Of a Spark DataFrame the result is one, too, and nothing runs before an action does. Workers
+    evaluate whole queries, so the lists of one query must fit into a task. Options are checked at
+    once; what is wrong with rows is told by an error of the action, in whose text is that of
+    `DataError`. `ties="input"` is the order in which Spark reads the rows.
+
     What another engine has still to compute or to read, such as a DuckDB query or a pyarrow
     RecordBatchReader, is read batch by batch, in flat memory, if the rows of each list come
     together: say so in the query, as in "ORDER BY query". (Of a Dataset, pyarrow itself reads

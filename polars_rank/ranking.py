@@ -220,7 +220,7 @@ def rank(
     ----------
     frame
         The long table, one row per document of a list: a LazyFrame, or a DataFrame or any other
-        table with Arrow's C stream.
+        table with Arrow's C stream, or a Spark DataFrame.
     query, doc, score, label
         Names of its columns; `query` may be several. Without a column "doc", or with
         `doc=None`, documents have no ids. A null score means judged but not retrieved, a null
@@ -243,7 +243,7 @@ def rank(
     Returns
     -------
     LazyFrame or DataFrame
-        Like `frame`, rows in the same order, with
+        Like `frame`, rows in the same order (those of Spark in none), with
 
         - `rank`: 1, 2, ... by score descending; null where the score is null;
         - `ideal_rank`: 1, 2, ... by label descending, equal labels by rank; null where the

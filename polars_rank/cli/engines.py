@@ -10,9 +10,10 @@ import typer
 from polars_rank.cli.messages import misused
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     import polars as pl
+    from pyspark.sql import DataFrame
+
+    from polars_rank.cli.logs import Log
 
 Engine = Literal["polars", "spark"]
 EngineOption = Annotated[
@@ -44,11 +45,18 @@ class Where:
             misused("give --master or --remote")
         return self.engine == "spark"
 
-    def evaluated(self, logs: Sequence[str], plan: Callable[[Any], Any]) -> pl.LazyFrame:
-        """Return what a plan makes of a table or Parquet files of Spark."""
-        from polars_rank.runners.sessions import fetched, read, session  # noqa: PLC0415  (an extra)
+    def read(self, log: Log) -> DataFrame:
+        """Return a table of Spark's, or what it reads of Parquet files."""
+        from polars_rank.runners.sessions import read, session  # noqa: PLC0415  (an extra)
 
-        if not logs:
+        if not log.logs or log.qrels or log.run:
             misused("--engine spark reads a LOG: a table, or Parquet files")
-        rows = read(session(self.master, self.remote), logs)
-        return fetched(plan(rows)).lazy()
+        return read(session(self.master, self.remote), log.logs)
+
+    def fetched(self, result: Any) -> pl.LazyFrame:
+        """Return a result on this machine."""
+        if not self.on_spark:
+            return cast("pl.LazyFrame", result)
+        from polars_rank.runners.sessions import fetched  # noqa: PLC0415  (an extra)
+
+        return fetched(result).lazy()

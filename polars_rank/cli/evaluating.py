@@ -11,6 +11,7 @@ import polars as pl
 import typer
 
 from polars_rank.cli import options as o
+from polars_rank.cli.engines import Where
 from polars_rank.cli.logs import Definitions, Log, conventions_of
 from polars_rank.cli.messages import misused
 from polars_rank.cli.running import Commands, is_said
@@ -31,6 +32,7 @@ Groups = Annotated[list[str], typer.Option(help="Columns to group by.")]
 def evaluate(
     log: Log,
     definitions: Definitions,
+    where: Where,
     written: o.Written,
     metrics: o.Metrics = [],
     by: Groups = [],
@@ -43,7 +45,7 @@ def evaluate(
     ] = [],
 ) -> None:
     """Evaluate a log: the mean of each metric, or a row for each query."""
-    log = log.opened
+    log = log if where.on_spark else log.opened
     names, groups = split(" ".join(metrics)), log.groups(by)
     for key in log.keys:
         if key in groups:
@@ -56,12 +58,12 @@ def evaluate(
     options: dict[str, Any] = {
         "by": groups, "scores": o.split_names(scores) or None, **log.columns, **definitions.choices
     }  # fmt: skip
-    rows = log.scan(groups)
+    rows: Any = where.read(log) if where.on_spark else log.scan(groups)
     if per_query:
         found = lists_of(rows, names, keep=o.split_names(keep), **options)
     else:
         found = means_of(rows, names, weight=weight, align=align, **options)
-    written.put(found)
+    written.put(where.fetched(found))
 
 
 def curve(

@@ -15,7 +15,7 @@ from polars_rank.validation import require
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from polars_rank.columns import Names, S, SparkTable, Table
+    from polars_rank.columns import Names, Spark, SparkFrame, Table
 
 
 @overload
@@ -31,15 +31,15 @@ def join_judgments(
 ) -> pl.LazyFrame: ...
 @overload
 def join_judgments(
-    run: S,
-    judgments: S | pl.LazyFrame | Table,
+    run: Spark,
+    judgments: Spark | pl.LazyFrame | Table,
     *,
     by: Names | None = None,
     query: Names = "query",
     doc: str = "doc",
     score: str = "score",
     label: str = "label",
-) -> S: ...
+) -> Spark: ...
 @overload
 def join_judgments(
     run: Table,
@@ -64,15 +64,15 @@ def join_judgments(
 ) -> pl.DataFrame: ...
 @on_clusters
 def join_judgments(
-    run: pl.LazyFrame | Table | SparkTable,
-    judgments: pl.LazyFrame | Table | SparkTable,
+    run: pl.LazyFrame | Table | SparkFrame,
+    judgments: pl.LazyFrame | Table | SparkFrame,
     *,
     by: Names | None = None,
     query: Names = "query",
     doc: str = "doc",
     score: str = "score",
     label: str = "label",
-) -> pl.LazyFrame | pl.DataFrame | SparkTable:
+) -> pl.LazyFrame | pl.DataFrame | SparkFrame:
     """Join retrieved documents and judged documents into the long table.
 
     No row is lost: a document that was retrieved but not judged gets a null label, one that was
@@ -95,7 +95,7 @@ def join_judgments(
     Returns
     -------
     DataFrame or LazyFrame
-        Lazy if one of the two is. The rows are in no particular order.
+        Lazy if one of the two is; of Spark if `run` is. The rows are in no particular order.
 
     Raises
     ------

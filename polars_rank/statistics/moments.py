@@ -39,7 +39,7 @@ from polars_rank.statistics.pairs import PAIRED, Pairs
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from polars_rank.columns import S, Table
+    from polars_rank.columns import Spark, Table
     from polars_rank.conventions import Undefined
     from polars_rank.evaluation import Metrics
 
@@ -83,7 +83,8 @@ def moments(
     Parameters
     ----------
     lists
-        What `per_query` returns: a row per list, a column per metric, null where undefined.
+        What `per_query` returns: a row per list, a column per metric, null where undefined; of
+        Spark, too.
     metrics
         The columns to take, or metrics (`pr.ndcg(10)`); None for all columns of floats.
     by
@@ -177,7 +178,7 @@ def moments(
 @overload
 def merge(tables: pl.LazyFrame | Iterable[pl.LazyFrame]) -> pl.LazyFrame: ...
 @overload
-def merge(tables: S | Iterable[S]) -> S: ...
+def merge(tables: Spark | Iterable[Spark]) -> Spark: ...
 @overload
 def merge(tables: Table | Iterable[Table]) -> pl.DataFrame: ...
 @overload

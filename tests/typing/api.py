@@ -19,11 +19,7 @@ class Stream:
 class OnSpark:
     """What a Spark DataFrame has."""
 
-    @property
-    def sparkSession(self) -> object:
-        raise NotImplementedError
-
-    def toArrow(self) -> object:
+    def mapInArrow(self, func: object, schema: object) -> object:
         raise NotImplementedError
 
 
