@@ -195,12 +195,17 @@ def _chained(shown: Exposure, groups: Sequence[str]) -> pl.LazyFrame:
     Two neighbouring ratios share the position between them: their covariance counts for all
     positions below. Others have none, for clicks at different positions are independent.
     """
-    above, two_above = _POSITION.shift(1) == _POSITION - 1, _POSITION.shift(2) == _POSITION - 2
-    rows = _pairs(
-        shown,
-        pl.when(above).then(_RATE.shift(1)).alias("base"),
-        pl.when(above & two_above).then(_RATE.shift(2)).alias("before"),
-        listed=["base", "before"],
+    lists = {
+        "above": _POSITION.list.shift(1),
+        "two above": _POSITION.list.shift(2),
+        "base": _RATE.list.shift(1),
+        "before": _RATE.list.shift(2),
+    }
+    above = pl.col("above") == _POSITION - 1
+    two_above = above & (pl.col("two above") == _POSITION - 2)
+    rows = _pairs(shown, **lists).with_columns(
+        pl.when(above).then("base").alias("base"),
+        pl.when(two_above).then("before").alias("before"),
     )
     three = pl.when(_BEFORE.is_not_null())
     sums = _summed(
@@ -277,14 +282,18 @@ def _randomized(
     )
 
 
-def _pairs(shown: Exposure, *compared: pl.Expr, listed: Sequence[str] = ()) -> pl.LazyFrame:
-    """Return a row for each position of each pair, with its click rate and what to compare."""
+def _pairs(shown: Exposure, *compared: pl.Expr, **listed: pl.Expr) -> pl.LazyFrame:
+    """Return a row for each position of each pair, with its click rate and what to compare.
+
+    That is one value for the pair, or made of the lists of its positions and rates.
+    """
     counts, pair = shown.counts()
     each = ["position", "rate", "clicks", "impressions"]
     return (
         counts.with_columns((pl.col("clicks") / pl.col("impressions")).alias("rate"))
         .group_by(pair, maintain_order=True)
         .agg(*shown.carried(pair), *each, *compared, _worst())
+        .with_columns(**listed)
         .explode(*each, *listed)
     )
 
