@@ -13,7 +13,7 @@ import polars as pl
 
 from polars_rank.arguments import whole_number
 from polars_rank.columns import OWN, Names, collected, free, lazy, names, schema_of
-from polars_rank.errors import ArgumentError
+from polars_rank.errors import ArgumentError, DataError
 from polars_rank.validation import require
 
 if TYPE_CHECKING:
@@ -294,9 +294,10 @@ def _interleaved(
     )
     together = (
         lists.with_columns(columns.hashed)
-        .group_by(columns.query)
-        .agg(pl.col(_KEY).first(), pl.col(_TEAM, _DOCS).sort_by(_TEAM))
         .sort(columns.query)
+        .set_sorted([*columns.query])
+        .group_by(columns.query, maintain_order=True)
+        .agg(pl.col(_KEY).first(), pl.col(_TEAM, _DOCS))
     )
     schema = schema_of(lists.explode(_DOCS))
     places = {f"rank_{name}": pl.UInt32() for name in rankers if ranks}
@@ -350,8 +351,11 @@ class _Columns(NamedTuple):
         order = pl.col(place or self.score)
         best = pl.col(self.doc).sort_by([order, self.doc], descending=[place is None, True])
         return (
-            table.filter(order.is_not_null())
-            .group_by(self.query)
+            table.sort(self.query)
+            .filter(order.is_not_null())
+            .select(*self.query, self.doc, order)
+            .set_sorted([*self.query])
+            .group_by(self.query, maintain_order=True)
             .agg(best.head(self.k).alias(_DOCS))
             .with_columns(pl.lit(number, dtype=pl.UInt32).alias(_TEAM))
         )
@@ -378,6 +382,12 @@ def _shown(
     for row, (key, teams, known) in enumerate(lists.select(_KEY, _TEAM, _DOCS).iter_rows()):
         docs: Docs = [[] for _ in rankers]
         for number, each in zip(teams, known, strict=True):
+            if docs[number]:
+                message = (
+                    f"the rows of the ranker {rankers[number]!r} do not stand query by query as "
+                    "set_sorted said; sort them"
+                )
+                raise DataError(message)
             docs[number] = each
         drawn = shake_256(key.encode()).digest((bits + 7) // 8)
         shown = choose(docs, int.from_bytes(drawn, "big"))
