@@ -207,6 +207,11 @@ def test_tied_scores_as_rank_orders_them() -> None:
         (lambda a: pr.team_draft(a, a.drop("doc")), pr.SchemaError, "ranker 'b'` has no column"),
         (lambda a: pr.team_draft(a, a.drop("score")), pr.SchemaError, "no column 'score'"),
         (
+            lambda a: pr.team_draft(a, a.with_columns(score=float("nan"))),
+            pr.DataError,
+            "NaN among scores .*query = 1",
+        ),
+        (
             lambda a: pr.team_draft(a.rename({"query": "team"}), a, query="team"),
             pr.ArgumentError,
             "'team', which the result adds",

@@ -14,7 +14,7 @@ import polars as pl
 from polars_rank.arguments import whole_number
 from polars_rank.columns import OWN, Names, collected, free, lazy, names, schema_of
 from polars_rank.errors import ArgumentError, DataError
-from polars_rank.validation import require
+from polars_rank.validation import refuse, require
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
@@ -28,7 +28,7 @@ Docs: TypeAlias = "list[list[Hashable]]"
 #: The documents to show, in order, each with the number of the ranker that put it there.
 Shown: TypeAlias = "dict[Hashable, int]"
 
-_TEAM, _DOCS, _KEY = OWN + "team", OWN + "docs", OWN + "key"
+_TEAM, _DOCS, _KEY, _NAN = (OWN + name for name in ("team", "docs", "key", "nan"))
 #: Random bits beyond those that the orders of all rounds take, so that each is as likely.
 _SPARE = 64
 
@@ -103,6 +103,8 @@ def team_draft(
         For a missing column.
     ArgumentError
         For fewer than two rankers, or a parameter out of its range.
+    DataError
+        For a NaN among the scores.
 
     Notes
     -----
@@ -183,6 +185,8 @@ def balanced_interleaving(
         For a missing column.
     ArgumentError
         For other than two rankers, or a parameter out of its range.
+    DataError
+        For a NaN among the scores.
 
     Notes
     -----
@@ -297,7 +301,7 @@ def _interleaved(
         .sort(columns.query)
         .set_sorted([*columns.query])
         .group_by(columns.query, maintain_order=True)
-        .agg(pl.col(_KEY).first(), pl.col(_TEAM, _DOCS))
+        .agg(pl.col(_KEY).first(), pl.col(_NAN).any(), pl.col(_TEAM, _DOCS))
     )
     schema = schema_of(lists.explode(_DOCS))
     places = {f"rank_{name}": pl.UInt32() for name in rankers if ranks}
@@ -349,6 +353,7 @@ class _Columns(NamedTuple):
         """Return the first documents of each list of a ranker."""
         place = self.place(schema_of(table))
         order = pl.col(place or self.score)
+        unordered = order.cast(pl.Float64).is_nan().any()
         best = pl.col(self.doc).sort_by([order, self.doc], descending=[place is None, True])
         return (
             table.sort(self.query)
@@ -356,7 +361,7 @@ class _Columns(NamedTuple):
             .select(*self.query, self.doc, order)
             .set_sorted([*self.query])
             .group_by(self.query, maintain_order=True)
-            .agg(best.head(self.k).alias(_DOCS))
+            .agg(best.head(self.k).alias(_DOCS), unordered.alias(_NAN))
             .with_columns(pl.lit(number, dtype=pl.UInt32).alias(_TEAM))
         )
 
@@ -376,6 +381,7 @@ def _shown(
 ) -> pl.DataFrame:
     """Choose the documents of many lists, one after the other."""
     query = [name for name in lists.columns if not name.startswith(OWN)]
+    refuse(lists.select(*query, _NAN), pl.col(_NAN), "NaN among scores", "use null for 'unknown'")
     position, doc, team, *ranks = (name for name in made if name not in query)
     found: dict[str, list[Any]] = {name: [] for name in made}
     rows: list[int] = []
