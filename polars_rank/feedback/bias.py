@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 import polars as pl
 
 from polars_rank.arguments import one_of, positive, whole_number
 from polars_rank.columns import Names, check_there, framed, free, schema_of
-from polars_rank.errors import ArgumentError
+from polars_rank.errors import ArgumentError, RankWarning
 from polars_rank.feedback.examination import fitted
 from polars_rank.feedback.exposure import Exposure
 from polars_rank.validation import FAULT
@@ -175,7 +176,22 @@ def position_bias(
         pl.col("pairs", "impressions", "clicks").cast(pl.UInt32),
         FAULT,
     )
-    return shown.checked(table.sort([*groups, "position"]))
+    found = shown.checked(table.sort([*groups, "position"]))
+    return found.map_batches(_linked, schema=found.collect_schema(), streamable=True)
+
+
+def _linked(table: pl.DataFrame) -> pl.DataFrame:
+    """Warn where nothing is known of any position."""
+    top = (pl.col("propensity") == 1) & (pl.col("standard_error") == 0)
+    below = table.filter(~top.fill_null(value=False))
+    if below.height and (below.get_column("pairs") == 0).all(ignore_nulls=False):
+        message = (
+            "no (query, document) pair was shown at two positions that are compared, so that no "
+            "propensity is known: `query` must be what was asked for, the same each time, and no "
+            "session or impression; if it is, only an experiment tells (method='randomized')"
+        )
+        warnings.warn(message, RankWarning, stacklevel=2)
+    return table
 
 
 def _pivoted(shown: Exposure, groups: Sequence[str], pivot: int) -> pl.LazyFrame:
