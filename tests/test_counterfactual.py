@@ -346,6 +346,8 @@ class TestRefusals:
                 pr.DataError, match=r"50\.0% of what the new ranker would show .*max_unshown"
             ):
                 make()
+        with pytest.raises(pr.DataError, match=r"33\.3% .*max_unshown=0\.34 to accept"):
+            pr.evaluate(unseen, "arp", normalize="ips")
         found = pr.evaluate(unseen, "dcg@2", normalize="ips", max_unshown=0.5)
         assert one(found, "unshown") == 0.5
         # At most at the deepest cutoff that is asked for; of the whole list without one.

@@ -161,6 +161,23 @@ def test_lazy_ranked_and_several_keys(interleave: Callable[..., pl.DataFrame], e
     assert names.height == lists.height
 
 
+@pytest.mark.parametrize("interleave", FUNCTIONS)
+def test_streams_without_falling_back_to_memory(interleave: Callable[..., pl.LazyFrame]) -> None:
+    a, b = (each.lazy().set_sorted("query") for each in tables(some_lists(50, 2, seed=5)))
+    nodes = interleave(a, b).show_graph(
+        engine="streaming", plan_stage="physical", raw_output=True, show=False
+    )
+    assert "sorted-group-by" in nodes
+    assert "in-memory-map" not in nodes
+
+
+def test_a_false_hint_is_an_error() -> None:
+    a, b = tables(some_lists(50, 2, seed=5))
+    mixed = a.sample(fraction=1, shuffle=True, seed=1).lazy().set_sorted("query")
+    with pytest.raises(pr.DataError, match="ranker 'a' do not stand query by query"):
+        pr.team_draft(mixed, b).collect()
+
+
 def test_what_is_not_retrieved_and_queries_of_one_ranker() -> None:
     a = pl.DataFrame({"query": [1, 1, 2], "doc": ["x", "y", "z"], "score": [1.0, None, 1.0]})
     b = pl.DataFrame({"query": [1], "doc": ["x"], "score": [1.0]})
@@ -189,6 +206,11 @@ def test_tied_scores_as_rank_orders_them() -> None:
         (lambda a: pr.team_draft(a, a, 3, "x"), pr.ArgumentError, "`seed` must be a whole number"),
         (lambda a: pr.team_draft(a, a.drop("doc")), pr.SchemaError, "ranker 'b'` has no column"),
         (lambda a: pr.team_draft(a, a.drop("score")), pr.SchemaError, "no column 'score'"),
+        (
+            lambda a: pr.team_draft(a, a.with_columns(score=float("nan"))),
+            pr.DataError,
+            "NaN among scores .*query = 1",
+        ),
         (
             lambda a: pr.team_draft(a.rename({"query": "team"}), a, query="team"),
             pr.ArgumentError,

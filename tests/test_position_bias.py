@@ -311,6 +311,15 @@ def test_bad_parameters() -> None:
         pr.position_bias(SMALL, by="query")
 
 
+def test_a_query_that_is_a_session_is_found_out() -> None:
+    sessions = SMALL.with_row_index("session")
+    for method in ("pivot", "adjacent", "em"):
+        with pytest.warns(pr.RankWarning, match="`query` must be what was asked for"):
+            found = pr.position_bias(sessions, method, query="session")
+        assert of(found, "propensity") == [1, None, None]
+    assert of(pr.position_bias(SMALL.filter(position=1)), "propensity") == [1]
+
+
 def test_em_says_when_it_has_not_converged() -> None:
     with pytest.warns(pr.RankWarning, match="no convergence in 2 iterations: .* raise one"):
         pr.position_bias(SMALL, "em", iterations=2)
@@ -336,6 +345,7 @@ def test_hints_that_are_not_true_are_found_out() -> None:
         pr.position_bias(false).collect()
 
 
+@pytest.mark.filterwarnings("ignore:no .query:polars_rank.RankWarning")
 @settings(max_examples=25, deadline=None)
 @given(st.lists(
     st.tuples(st.sampled_from("ab"), st.integers(1, 3), st.integers(1, 4), st.integers(0, 1)),

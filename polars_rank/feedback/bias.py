@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 import polars as pl
 
 from polars_rank.arguments import one_of, positive, whole_number
 from polars_rank.columns import Names, check_there, framed, free, schema_of
-from polars_rank.errors import ArgumentError
+from polars_rank.errors import ArgumentError, RankWarning
 from polars_rank.feedback.examination import fitted
 from polars_rank.feedback.exposure import Exposure
 from polars_rank.validation import FAULT
@@ -175,7 +176,22 @@ def position_bias(
         pl.col("pairs", "impressions", "clicks").cast(pl.UInt32),
         FAULT,
     )
-    return shown.checked(table.sort([*groups, "position"]))
+    found = shown.checked(table.sort([*groups, "position"]))
+    return found.map_batches(_linked, schema=found.collect_schema(), streamable=True)
+
+
+def _linked(table: pl.DataFrame) -> pl.DataFrame:
+    """Warn where nothing is known of any position."""
+    top = (pl.col("propensity") == 1) & (pl.col("standard_error") == 0)
+    below = table.filter(~top.fill_null(value=False))
+    if below.height and (below.get_column("pairs") == 0).all(ignore_nulls=False):
+        message = (
+            "no (query, document) pair was shown at two positions that are compared, so that no "
+            "propensity is known: `query` must be what was asked for, the same each time, and no "
+            "session or impression; if it is, only an experiment tells (method='randomized')"
+        )
+        warnings.warn(message, RankWarning, stacklevel=2)
+    return table
 
 
 def _pivoted(shown: Exposure, groups: Sequence[str], pivot: int) -> pl.LazyFrame:
@@ -195,12 +211,17 @@ def _chained(shown: Exposure, groups: Sequence[str]) -> pl.LazyFrame:
     Two neighbouring ratios share the position between them: their covariance counts for all
     positions below. Others have none, for clicks at different positions are independent.
     """
-    above, two_above = _POSITION.shift(1) == _POSITION - 1, _POSITION.shift(2) == _POSITION - 2
-    rows = _pairs(
-        shown,
-        pl.when(above).then(_RATE.shift(1)).alias("base"),
-        pl.when(above & two_above).then(_RATE.shift(2)).alias("before"),
-        listed=["base", "before"],
+    lists = {
+        "above": _POSITION.list.shift(1),
+        "two above": _POSITION.list.shift(2),
+        "base": _RATE.list.shift(1),
+        "before": _RATE.list.shift(2),
+    }
+    above = pl.col("above") == _POSITION - 1
+    two_above = above & (pl.col("two above") == _POSITION - 2)
+    rows = _pairs(shown, **lists).with_columns(
+        pl.when(above).then("base").alias("base"),
+        pl.when(two_above).then("before").alias("before"),
     )
     three = pl.when(_BEFORE.is_not_null())
     sums = _summed(
@@ -277,14 +298,18 @@ def _randomized(
     )
 
 
-def _pairs(shown: Exposure, *compared: pl.Expr, listed: Sequence[str] = ()) -> pl.LazyFrame:
-    """Return a row for each position of each pair, with its click rate and what to compare."""
+def _pairs(shown: Exposure, *compared: pl.Expr, **listed: pl.Expr) -> pl.LazyFrame:
+    """Return a row for each position of each pair, with its click rate and what to compare.
+
+    That is one value for the pair, or made of the lists of its positions and rates.
+    """
     counts, pair = shown.counts()
     each = ["position", "rate", "clicks", "impressions"]
     return (
         counts.with_columns((pl.col("clicks") / pl.col("impressions")).alias("rate"))
         .group_by(pair, maintain_order=True)
         .agg(*shown.carried(pair), *each, *compared, _worst())
+        .with_columns(**listed)
         .explode(*each, *listed)
     )
 

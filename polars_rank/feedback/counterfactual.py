@@ -7,6 +7,7 @@ Divided by the mean weight of a list it is the self-normalised estimate, SNIPS.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -299,8 +300,8 @@ def _checked(by: list[str], allowed: float, groups: pl.DataFrame) -> pl.DataFram
         message = (
             f"{share:.1%} of what the new ranker would show was never shown (label null){where}: "
             "of such documents the log knows nothing, and they count as worth nothing. Evaluate a "
-            f"ranker nearer to the logged one, or at a lower k, or say max_unshown={share:.2g} or "
-            f"more to accept it (now {allowed:g})"
+            f"ranker nearer to the logged one, or at a lower k, or say max_unshown="
+            f"{math.ceil(share * 100) / 100:g} to accept it (now {allowed:g})"
         )
         raise DataError(message)
     return groups

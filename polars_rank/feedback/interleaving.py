@@ -13,8 +13,8 @@ import polars as pl
 
 from polars_rank.arguments import whole_number
 from polars_rank.columns import OWN, Names, collected, free, lazy, names, schema_of
-from polars_rank.errors import ArgumentError
-from polars_rank.validation import require
+from polars_rank.errors import ArgumentError, DataError
+from polars_rank.validation import refuse, require
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
@@ -28,7 +28,7 @@ Docs: TypeAlias = "list[list[Hashable]]"
 #: The documents to show, in order, each with the number of the ranker that put it there.
 Shown: TypeAlias = "dict[Hashable, int]"
 
-_TEAM, _DOCS, _KEY = OWN + "team", OWN + "docs", OWN + "key"
+_TEAM, _DOCS, _KEY, _NAN = (OWN + name for name in ("team", "docs", "key", "nan"))
 #: Random bits beyond those that the orders of all rounds take, so that each is as likely.
 _SPARE = 64
 
@@ -103,6 +103,8 @@ def team_draft(
         For a missing column.
     ArgumentError
         For fewer than two rankers, or a parameter out of its range.
+    DataError
+        For a NaN among the scores.
 
     Notes
     -----
@@ -183,6 +185,8 @@ def balanced_interleaving(
         For a missing column.
     ArgumentError
         For other than two rankers, or a parameter out of its range.
+    DataError
+        For a NaN among the scores.
 
     Notes
     -----
@@ -294,9 +298,10 @@ def _interleaved(
     )
     together = (
         lists.with_columns(columns.hashed)
-        .group_by(columns.query)
-        .agg(pl.col(_KEY).first(), pl.col(_TEAM, _DOCS).sort_by(_TEAM))
         .sort(columns.query)
+        .set_sorted([*columns.query])
+        .group_by(columns.query, maintain_order=True)
+        .agg(pl.col(_KEY).first(), pl.col(_NAN).any(), pl.col(_TEAM, _DOCS))
     )
     schema = schema_of(lists.explode(_DOCS))
     places = {f"rank_{name}": pl.UInt32() for name in rankers if ranks}
@@ -348,11 +353,15 @@ class _Columns(NamedTuple):
         """Return the first documents of each list of a ranker."""
         place = self.place(schema_of(table))
         order = pl.col(place or self.score)
+        unordered = order.cast(pl.Float64).is_nan().any()
         best = pl.col(self.doc).sort_by([order, self.doc], descending=[place is None, True])
         return (
-            table.filter(order.is_not_null())
-            .group_by(self.query)
-            .agg(best.head(self.k).alias(_DOCS))
+            table.sort(self.query)
+            .filter(order.is_not_null())
+            .select(*self.query, self.doc, order)
+            .set_sorted([*self.query])
+            .group_by(self.query, maintain_order=True)
+            .agg(best.head(self.k).alias(_DOCS), unordered.alias(_NAN))
             .with_columns(pl.lit(number, dtype=pl.UInt32).alias(_TEAM))
         )
 
@@ -372,12 +381,19 @@ def _shown(
 ) -> pl.DataFrame:
     """Choose the documents of many lists, one after the other."""
     query = [name for name in lists.columns if not name.startswith(OWN)]
+    refuse(lists.select(*query, _NAN), pl.col(_NAN), "NaN among scores", "use null for 'unknown'")
     position, doc, team, *ranks = (name for name in made if name not in query)
     found: dict[str, list[Any]] = {name: [] for name in made}
     rows: list[int] = []
     for row, (key, teams, known) in enumerate(lists.select(_KEY, _TEAM, _DOCS).iter_rows()):
         docs: Docs = [[] for _ in rankers]
         for number, each in zip(teams, known, strict=True):
+            if docs[number]:
+                message = (
+                    f"the rows of the ranker {rankers[number]!r} do not stand query by query as "
+                    "set_sorted said; sort them"
+                )
+                raise DataError(message)
             docs[number] = each
         drawn = shake_256(key.encode()).digest((bits + 7) // 8)
         shown = choose(docs, int.from_bytes(drawn, "big"))
