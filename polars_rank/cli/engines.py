@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
 
@@ -15,16 +15,28 @@ if TYPE_CHECKING:
 
     from polars_rank.cli.logs import Log
 
+_PANEL = "Engine"
 Engine = Literal["polars", "spark"]
 EngineOption = Annotated[
-    Engine, typer.Option("--engine", help="Polars on this machine, or Spark (extra spark).")
+    Engine,
+    typer.Option(
+        "--engine",
+        help="Polars on this machine; or Spark (extra spark), which reads a table or Parquet.",
+        rich_help_panel=_PANEL,
+    ),
 ]
 Master = Annotated[
     str | None,
-    typer.Option(help="Of Spark, as local[4] or spark://host:7077; local[*] by default."),
+    typer.Option(
+        help="Of Spark, as local[4] or spark://host:7077; local[*] by default.",
+        rich_help_panel=_PANEL,
+    ),
 ]
 Remote = Annotated[
-    str | None, typer.Option(help="A Spark Connect server, as sc://host:15002, for --master.")
+    str | None,
+    typer.Option(
+        help="A Spark Connect server, as sc://host:15002, for --master.", rich_help_panel=_PANEL
+    ),
 ]
 
 
