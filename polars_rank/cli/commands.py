@@ -169,7 +169,9 @@ def evaluate(  # noqa: C901  (options that do not go together, each with its mes
         where = Where(engine=engine, master=master, remote=remote)
         if where.on_spark:
             found = where.evaluated(
-                logs or [], lambda rows: evaluated(rows, names, by=groups, **options)
+                logs or [],
+                lambda rows: evaluated(rows, names, by=groups, **options),
+                beside=[*qrels, *run],
             )
             put(found, shape, output, force=force)
             return

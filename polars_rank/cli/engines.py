@@ -44,11 +44,13 @@ class Where:
             misused("give --master or --remote")
         return self.engine == "spark"
 
-    def evaluated(self, logs: Sequence[str], plan: Callable[[Any], Any]) -> pl.LazyFrame:
-        """Return what a plan makes of a table or Parquet files of Spark."""
+    def evaluated(
+        self, logs: Sequence[str], plan: Callable[[Any], Any], *, beside: Sequence[object] = ()
+    ) -> pl.LazyFrame:
+        """Return what a plan makes of a table or Parquet files of Spark; of none `beside` them."""
         from polars_rank.runners.sessions import fetched, read, session  # noqa: PLC0415  (an extra)
 
-        if not logs:
+        if beside or not logs:
             misused("--engine spark reads a LOG: a table, or Parquet files")
         rows = read(session(self.master, self.remote), logs)
         return fetched(plan(rows)).lazy()
