@@ -8,9 +8,8 @@ from pyspark.sql import SparkSession
 
 import polars_rank as pr
 
-os.environ.setdefault(
-    "PYSPARK_PYTHON", sys.executable
-)  # workers on this machine are of this Python
+# Workers on this machine are of this Python.
+os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 session = SparkSession.builder.master("local[2]").config("spark.sql.shuffle.partitions", "8")
 spark = session.config("spark.ui.enabled", "false").getOrCreate()
 
