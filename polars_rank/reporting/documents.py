@@ -92,9 +92,7 @@ def _valued(lists: pl.LazyFrame, question: Question, runs: Sequence[Any]) -> pl.
     value = pl.col(variable.name) if question.baseline is None else variable.value
     name = pl.lit(None, pl.String) if question.run is None else pl.col(question.run)
     extra = [each for each in question.keep if each not in question.columns.keys]
-    valued = lists.select(name.alias(_RUN), *keys, *extra, value.alias(_VALUE)).drop_nulls(
-        _VALUE
-    )
+    valued = lists.select(name.alias(_RUN), *keys, *extra, value.alias(_VALUE)).drop_nulls(_VALUE)
     if question.run is None:
         return valued.with_columns(pl.lit(None, pl.Float64).alias(_BASE))
     dtype = schema[question.run]
