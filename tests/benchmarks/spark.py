@@ -1,6 +1,6 @@
 """Measure Spark: this library, windows in Spark SQL and RankingMetrics on one log, to a table.
 
-    python -m tests.benchmarks.spark [--rows 10_000_000,100_000_000] [--output FILE]
+    python -m tests.benchmarks.spark [--rows 1_000_000,10_000_000,100_000_000] [--output FILE]
 
 The log is shuffled: 100 documents in a list, 20 metrics. Each number is of a process of its own,
 of `local[2]`, without the start of Spark: a small log is evaluated first. The memory is the
@@ -27,11 +27,12 @@ from tests.benchmarks.logs import Log, write
 
 #: What RankingMetrics has of the metrics, each of them a job of its own.
 PEER = [name for name in METRICS if name != "rr"]
+PEER_ROWS = 1_000_000
 
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.spark")
-    parser.add_argument("--rows", default="10_000_000,100_000_000")
+    parser.add_argument("--rows", default="1_000_000,10_000_000,100_000_000")
     parser.add_argument("--data", default=str(Path(tempfile.gettempdir(), "pr_benchmarks")))
     parser.add_argument("--only", help="one contender, in this process; prints JSON")
     parser.add_argument("--contenders", default=",".join(CONTENDERS))
@@ -230,7 +231,7 @@ def main() -> None:
         write(log)
         results: dict[str, dict] = {}
         for name in options.contenders.split(","):
-            if rows > 10_000_000 and name.startswith("RankingMetrics"):
+            if rows > PEER_ROWS and name.startswith("RankingMetrics"):
                 continue
             results[name] = run(name, rows, options.data)
             print(rows, name, results[name], file=sys.stderr, flush=True)

@@ -86,7 +86,7 @@ def killed(spark: Any, once: str) -> None:
 
 def slow(spark: Any) -> None:
     """Take some seconds, in which an executor can be lost."""
-    asked = ["ap", gains.slow(0.05)]
+    asked = ["ap", gains.slow(0.02)]
     here = pr.evaluate(LOG, "ap", by="run", align="common")
     there = pr.evaluate(on_spark(spark, LOG, 5), asked, by="run", align="common").drop("n")
     same(here, there)
