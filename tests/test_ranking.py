@@ -14,10 +14,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oracles import Doc
 from polars.testing import assert_frame_equal
-from strategies import Lists, in_rank_order, log_of, logs, random_lists, shuffled
+from strategies import SCHEMA, Lists, in_rank_order, logs, random_lists, shuffled
+from strategies import log_of as log_with_clicks
 
 TIES = ("doc", "doc_ascending", "best", "worst", "input")
 NEW = ["rank", "ideal_rank", "relevant", "hits"]
+
+
+def log_of(lists: Lists) -> pl.DataFrame:
+    return log_with_clicks(lists).select(*SCHEMA)
 
 
 def expected(lists: Lists, ties: str = "doc", relevant: float = 1) -> pl.DataFrame:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import types
@@ -20,14 +21,14 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 from polars_rank.columns import OWN
 from polars_rank.logs import streams
-from strategies import assert_close, log_of, random_lists, shuffled
+from strategies import SCHEMA, assert_close, log_of, random_lists, shuffled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
 METRICS = ["ndcg@10", "rr"]
-PLAIN = log_of(random_lists(seed=61, queries=120)).sort("query")
+PLAIN = log_of(random_lists(seed=61, queries=120)).select(*SCHEMA).sort("query")
 LOG = pl.concat(
     PLAIN.with_columns(
         run=pl.lit(run),
@@ -39,6 +40,30 @@ LOG = pl.concat(
 ONE = LOG.filter(run="a")
 LISTS = pr.per_query(LOG, METRICS, by="run", keep="site")
 ARRAYS = pl.DataFrame({"query": [1, 2], "shown": [["a", "b"], ["c"]], "bought": [["b"], ["d"]]})
+SHOWN = pr.datasets.click_log(30, sessions=20, seed=4).collect()
+BIAS = pr.position_bias(SHOWN)
+WEIGHTED: dict[str, Any] = {"propensity": BIAS, "query": "session", "score": "new"}
+SLATES = pl.DataFrame({
+    "slate": [1, 1, 2, 2],
+    "position": [1, 2, 1, 2],
+    "reward": [2.0, 1.0, 3.0, 0.0],
+    "logged_probability": [0.5, 0.25, 0.5, 0.5],
+    "new_probability": [0.25, 0.5, 0.25, 1.0],
+    "estimate": [1.0, 0.5, 1.0, 0.0],
+    "expected": [1.5, 0.5, 1.5, 0.5],
+})  # fmt: skip
+EVENTS = pl.DataFrame({
+    "query_id": ["q", "q"],
+    "action_name": ["impression", "click"],
+    "timestamp": ["2025-01-01T10:00:00Z", "2025-01-01T10:00:05Z"],
+    "object_id": ["B", "B"],
+    "ordinal": [2, 2],
+}).select(
+    *("query_id", "action_name", "timestamp"),
+    event_attributes=pl.struct(
+        object=pl.struct("object_id"), position=pl.struct("ordinal")
+    ),
+)  # fmt: skip
 PAIRED: dict[str, Any] = {"run": "run", "baseline": "a"}
 
 
@@ -79,6 +104,12 @@ def written(write: Callable[..., None], table: Any, folder: Path, **options: Any
     path.unlink(missing_ok=True)
     write(table, path, **options)
     return pl.DataFrame({"bytes": [path.read_bytes()]})
+
+
+def reported(table: Any, folder: Path) -> pl.DataFrame:
+    page = pr.report(table, "rr", run=None, output=folder / "report.html", overwrite=True)
+    (verdict,) = re.findall(r'<p class="verdict">(.*?)</p>', page.read_text("utf-8"))
+    return pl.DataFrame({"verdict": [verdict]})
 
 
 CALLS: dict[str, Callable[[Any, Path], Any]] = {
@@ -124,7 +155,23 @@ CALLS: dict[str, Callable[[Any, Path], Any]] = {
     "check": lambda m, _: pr.check(m(SUMMARY), ["mean(rr) >= 0"]),
     "write_junit": lambda m, folder: written(pr.write_junit, m(checked()), folder),
     "write_markdown": lambda m, folder: written(pr.write_markdown, m(checked()), folder),
+    "report": lambda m, folder: reported(m(ONE), folder),
+    "click_through_rates": lambda m, _: pr.click_through_rates(m(SHOWN)).sort("query", "doc"),
+    "coec": lambda m, _: pr.coec(m(SHOWN)).sort("query", "doc"),
+    "skip_above": lambda m, _: pr.skip_above(m(SHOWN), query="session").sort("pair", "doc"),
+    "last_click": lambda m, _: pr.last_click(m(SHOWN), query="session").sort("pair", "doc"),
+    "position_bias": lambda m, _: pr.position_bias(m(SHOWN)),
+    "propensity_sweep": lambda m, _: pr.propensity_sweep(m(SHOWN), "dcg@5", **WEIGHTED),
+    "team_draft": lambda m, _: pr.team_draft(m(ONE), m(LOG.filter(run="b"))),
+    "balanced_interleaving": lambda m, _: pr.balanced_interleaving(m(ONE), m(LOG.filter(run="b"))),
+    "interleaving_result": lambda m, _: pr.interleaving_result(m(INTERLEAVED)),
+    "scan_ubi": lambda m, _: pr.scan_ubi(m(EVENTS)).collect(),
+    "sips": lambda m, _: pr.sips(m(SLATES)),
+    "iips": lambda m, _: pr.iips(m(SLATES)),
+    "rips": lambda m, _: pr.rips(m(SLATES)),
+    "cascade_dr": lambda m, _: pr.cascade_dr(m(SLATES)),
 }
+INTERLEAVED = pr.team_draft(ONE, LOG.filter(run="b")).with_columns(click=pl.col("position") == 2)
 ONE_LISTS = LISTS.filter(run="a").drop("run")
 
 
@@ -136,6 +183,7 @@ def checked() -> pl.DataFrame:
 OTHERS = {
     *("explain", "from_arrays", "metric", "metrics", "mapping", "at_least", "jarvelin", "log"),
     *("exp2", "linear", "log2", "reciprocal"),
+    *("clicked", "satisfied", "graded", "graded_dwell", "inverse_propensity"),
     *("scan_log", "scan_moments", "scan_qrels", "scan_trec_run"),
 }
 
