@@ -102,7 +102,7 @@ class Columns:
     def check_numeric(self, parameter: str, name: str) -> None:
         """Raise `SchemaError` unless there is such a column of numbers."""
         check_there(parameter, name, self.schema)
-        _check_number(parameter, name, self.schema[name])
+        check_number(parameter, name, self.schema[name])
 
     @classmethod
     def find(
@@ -140,7 +140,7 @@ class Columns:
             message = f"column {both.pop()!r} is in `by` and in `query`; leave it in one of them"
             raise ArgumentError(message)
         for parameter, column in (("score", score), ("label", label)):
-            _check_number(parameter, column, schema[column])
+            check_number(parameter, column, schema[column])
         for parameter in ("query", "by", "doc"):
             for column in wanted[parameter]:
                 _check_id(parameter, column, schema[column])
@@ -187,7 +187,7 @@ def scored(log: pl.LazyFrame, score: Score, position: str | None) -> tuple[pl.La
     if isinstance(score, str) and score not in schema and score.startswith("-"):
         name = score[1:]
         check_there("score" if position is None else "position", name, schema)
-        _check_number("score", name, schema[name])
+        check_number("score", name, schema[name])
         whole = schema[name].is_integer()
         score = -pl.col(name).cast(pl.Int64 if whole else pl.Float64)
     if isinstance(score, str):
@@ -410,7 +410,8 @@ def check_there(parameter: str, column: str, schema: pl.Schema) -> None:
     raise SchemaError(message)
 
 
-def _check_number(parameter: str, column: str, dtype: pl.DataType) -> None:
+def check_number(parameter: str, column: str, dtype: pl.DataType) -> None:
+    """Raise `SchemaError` unless a column has numbers."""
     if dtype.is_numeric() or dtype in (pl.Boolean, pl.Null):
         return
     remedy = f"cast it, as in pl.col({column!r}).cast(pl.Float64)"

@@ -212,6 +212,26 @@ def test_tied_scores_as_rank_orders_them() -> None:
             "NaN among scores .*query = 1",
         ),
         (
+            lambda a: pr.team_draft(a, a.with_columns(query=pl.lit(None, dtype=pl.Int64))),
+            pr.DataError,
+            "null among queries .*query = None.* drop these rows",
+        ),
+        (
+            lambda a: pr.balanced_interleaving(a.with_columns(doc=pl.lit(None, pl.Int64)), a),
+            pr.DataError,
+            "null among documents .*query = 1",
+        ),
+        (
+            lambda a: pr.team_draft(pl.concat([a, a]), a),
+            pr.DataError,
+            "a document comes twice in the list of a ranker .*query = 1",
+        ),
+        (
+            lambda a: pr.team_draft(a, a.with_columns(score=pl.lit("10"))),
+            pr.SchemaError,
+            r"'score' \(`score`\) must be numeric; found String; cast it",
+        ),
+        (
             lambda a: pr.team_draft(a.rename({"query": "team"}), a, query="team"),
             pr.ArgumentError,
             "'team', which the result adds",
@@ -341,6 +361,12 @@ def test_errors_of_results() -> None:
         pr.interleaving_result(log, ranks={"a": "position"})
     with pytest.raises(pr.ArgumentError, match="`confidence` must be a number between 0 and 1"):
         pr.interleaving_result(log, confidence=95)
+    with pytest.raises(pr.SchemaError, match="'click' .*must be numeric; found String; cast it"):
+        pr.interleaving_result(log.with_columns(click=pl.lit("yes")))
+    unknown = pl.when(pl.col("position") > 1).then("query").alias("query")
+    for options in ({}, {"ranks": {"a": "position", "b": "query"}}):
+        with pytest.raises(pr.DataError, match="null among queries .*drop these rows"):
+            pr.interleaving_result(log.with_columns(unknown), **options)
     with pytest.raises(pr.ArgumentError, match="'wins', which the result adds"):
         pr.interleaving_result(log.with_columns(wins=1), by="wins")
 

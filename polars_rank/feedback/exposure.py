@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from polars_rank.columns import OWN, Columns, Names, check_there, names, schema_of
-from polars_rank.errors import ArgumentError, SchemaError
+from polars_rank.columns import OWN, Columns, Names, check_number, check_there, names, schema_of
+from polars_rank.errors import ArgumentError
 from polars_rank.feedback.impressions import in_order, per_list
 from polars_rank.plan import Lists
 from polars_rank.progress import known_rows, watcher
@@ -57,10 +57,7 @@ class Exposure:
             message = f"`query` must name columns that are not in `by`; found {queries}"
             raise ArgumentError(message)
         for parameter, column in numbers:
-            dtype = schema[column]
-            if not (dtype.is_numeric() or dtype in (pl.Boolean, pl.Null)):
-                message = f"column {column!r} (`{parameter}`) must be numeric; found {dtype}"
-                raise SchemaError(message)
+            check_number(parameter, column, schema[column])
         shown = log.filter(pl.col(position).is_not_null(), pl.col(click).is_not_null())
         columns = Columns(queries, groups, doc, position, click, schema)
         return cls(shown, columns, watcher(known_rows(log))) if progress else cls(shown, columns)

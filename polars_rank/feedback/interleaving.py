@@ -12,9 +12,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, cast, ov
 import polars as pl
 
 from polars_rank.arguments import whole_number
-from polars_rank.columns import OWN, Names, collected, free, lazy, names, schema_of
+from polars_rank.columns import (
+    OWN,
+    Names,
+    check_number,
+    collected,
+    free,
+    lazy,
+    names,
+    schema_of,
+)
 from polars_rank.errors import ArgumentError, DataError
-from polars_rank.validation import refuse, require
+from polars_rank.validation import FAULT, fault, refuse, require
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
@@ -28,7 +37,16 @@ Docs: TypeAlias = "list[list[Hashable]]"
 #: The documents to show, in order, each with the number of the ranker that put it there.
 Shown: TypeAlias = "dict[Hashable, int]"
 
-_TEAM, _DOCS, _KEY, _NAN = (OWN + name for name in ("team", "docs", "key", "nan"))
+_TEAM, _DOCS, _KEY = (OWN + name for name in ("team", "docs", "key"))
+#: What may be wrong with the list of a ranker → what to do about it; `FAULT` counts them from 1.
+_REMEDIES = {
+    "null among queries": "drop these rows or give them an id",
+    "null among documents": "drop these rows or give them an id",
+    "NaN among scores": "use null for 'unknown'",
+    "a document comes twice in the list of a ranker": (
+        "name all columns that tell lists apart with query=[...], or drop one with .unique()"
+    ),
+}
 #: Random bits beyond those that the orders of all rounds take, so that each is as likely.
 _SPARE = 64
 
@@ -100,11 +118,12 @@ def team_draft(
     Raises
     ------
     SchemaError
-        For a missing column.
+        For a missing column, or scores that are not numbers.
     ArgumentError
         For fewer than two rankers, or a parameter out of its range.
     DataError
-        For a NaN among the scores.
+        For a null query or document, a NaN among the scores, a document that comes twice in a
+        list; lazily, when the result is collected.
 
     Notes
     -----
@@ -182,11 +201,12 @@ def balanced_interleaving(
     Raises
     ------
     SchemaError
-        For a missing column.
+        For a missing column, or scores that are not numbers.
     ArgumentError
         For other than two rankers, or a parameter out of its range.
     DataError
-        For a NaN among the scores.
+        For a null query or document, a NaN among the scores, a document that comes twice in a
+        list; lazily, when the result is collected.
 
     Notes
     -----
@@ -301,7 +321,7 @@ def _interleaved(
         .sort(columns.query)
         .set_sorted([*columns.query])
         .group_by(columns.query, maintain_order=True)
-        .agg(pl.col(_KEY).first(), pl.col(_NAN).any(), pl.col(_TEAM, _DOCS))
+        .agg(pl.col(_KEY).first(), pl.col(FAULT).max(), pl.col(_TEAM, _DOCS))
     )
     schema = schema_of(lists.explode(_DOCS))
     places = {f"rank_{name}": pl.UInt32() for name in rankers if ranks}
@@ -345,15 +365,23 @@ class _Columns(NamedTuple):
         return self.position or ("rank" if "rank" in schema else None)
 
     def check(self, ranker: str, schema: pl.Schema) -> None:
-        """Raise `SchemaError` if the table of a ranker lacks a column."""
-        order = self.place(schema) or self.score
+        """Raise `SchemaError` if the table of a ranker lacks a column, or ranks by no number."""
+        place = self.place(schema)
+        order = place or self.score
         require(f"table of the ranker {ranker!r}", schema, [*self.query, self.doc, order])
+        check_number("position" if place else "score", order, schema[order])
 
     def lists(self, table: pl.LazyFrame, number: int) -> pl.LazyFrame:
         """Return the first documents of each list of a ranker."""
         place = self.place(schema_of(table))
         order = pl.col(place or self.score)
-        unordered = order.cast(pl.Float64).is_nan().any()
+        docs = pl.col(self.doc)
+        found = (
+            pl.any_horizontal(pl.col(name).is_null() for name in self.query).any(),
+            docs.is_null().any(),
+            order.cast(pl.Float64).is_nan().any(),
+            docs.n_unique() < pl.len(),
+        )
         best = pl.col(self.doc).sort_by([order, self.doc], descending=[place is None, True])
         return (
             table.sort(self.query)
@@ -361,14 +389,14 @@ class _Columns(NamedTuple):
             .select(*self.query, self.doc, order)
             .set_sorted([*self.query])
             .group_by(self.query, maintain_order=True)
-            .agg(best.head(self.k).alias(_DOCS), unordered.alias(_NAN))
+            .agg(best.head(self.k).alias(_DOCS), fault(dict(zip(_REMEDIES, found, strict=True))))
             .with_columns(pl.lit(number, dtype=pl.UInt32).alias(_TEAM))
         )
 
     @property
     def hashed(self) -> pl.Expr:
         """What the draws for a list are a hash of."""
-        keys = (pl.col(name).cast(pl.String) for name in self.query)
+        keys = (pl.col(name).cast(pl.String).fill_null("") for name in self.query)
         return pl.concat_str(pl.lit(str(self.seed)), *keys, separator="\x1f").alias(_KEY)
 
 
@@ -381,7 +409,8 @@ def _shown(
 ) -> pl.DataFrame:
     """Choose the documents of many lists, one after the other."""
     query = [name for name in lists.columns if not name.startswith(OWN)]
-    refuse(lists.select(*query, _NAN), pl.col(_NAN), "NaN among scores", "use null for 'unknown'")
+    for number, (problem, remedy) in enumerate(_REMEDIES.items(), 1):
+        refuse(lists.select(*query, FAULT), pl.col(FAULT) == number, problem, remedy)
     position, doc, team, *ranks = (name for name in made if name not in query)
     found: dict[str, list[Any]] = {name: [] for name in made}
     rows: list[int] = []

@@ -15,8 +15,18 @@ from typing import NamedTuple, TypeAlias
 import polars as pl
 
 from polars_rank.aggregation import grouped, ratio
-from polars_rank.columns import OWN, Columns, Names, check_there, framed, free, names, schema_of
-from polars_rank.errors import ArgumentError, SchemaError
+from polars_rank.columns import (
+    OWN,
+    Columns,
+    Names,
+    check_number,
+    check_there,
+    framed,
+    free,
+    names,
+    schema_of,
+)
+from polars_rank.errors import ArgumentError
 from polars_rank.feedback.impressions import per_list
 from polars_rank.validation import fault, raise_for_faults
 
@@ -356,9 +366,7 @@ class _Columns(NamedTuple):
             raise ArgumentError(message)
         for parameter, name in self.numbers.values():
             check_there(parameter, name, schema)
-            if not (schema[name].is_numeric() or schema[name] in (pl.Boolean, pl.Null)):
-                message = f"column {name!r} (`{parameter}`) must be numeric; found {schema[name]}"
-                raise SchemaError(message)
+            check_number(parameter, name, schema[name])
         free(groups, COLUMNS)
         return Columns(slates, groups, None, self.position, self.reward, schema)
 

@@ -9,15 +9,25 @@ import polars as pl
 
 from polars_rank.aggregation import grouped
 from polars_rank.arguments import share
-from polars_rank.columns import OWN, Names, check_there, framed, free, names, schema_of
+from polars_rank.columns import (
+    OWN,
+    Names,
+    check_number,
+    check_there,
+    framed,
+    free,
+    names,
+    schema_of,
+)
 from polars_rank.errors import ArgumentError
 from polars_rank.statistics.intervals import stats
+from polars_rank.validation import refuse
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from types import ModuleType
 
-_CLICKED, _PREFERRED = OWN + "clicked", OWN + "preferred"
+_CLICKED, _PREFERRED, _UNKNOWN = (OWN + name for name in ("clicked", "preferred", "unknown"))
 _COUNTS = ("queries", "wins", "ties", "losses")
 _FOUND = {name: pl.Float64() for name in ("delta", "low", "high", "p_value")}
 
@@ -74,7 +84,9 @@ def interleaving_result(
     Raises
     ------
     SchemaError
-        For a missing column.
+        For a missing column, or clicks that are not numbers.
+    DataError
+        For a null query; lazily, when the result is collected.
     ArgumentError
         For a parameter out of its range.
     MissingExtraError
@@ -116,6 +128,7 @@ def interleaving_result(
     for parameter, columns in wanted.items():
         for column in columns:
             check_there(parameter, column, schema)
+    check_number("click", click, schema[click])
     free(groups, ["team", "other", *_COUNTS, *_FOUND])
     free(keys, ["team", "other"], "query")
     clicked = (pl.col(click).cast(pl.Float64) > 0).fill_null(value=False)
@@ -134,9 +147,10 @@ def interleaving_result(
         (preferred > 0).sum().alias("wins"),
         (preferred == 0).sum().alias("ties"),
         (preferred < 0).sum().alias("losses"),
+        pl.col(_UNKNOWN).any(),
     ]
     pairs = grouped(lists, [*groups, "team", "other"], counts)
-    made = pl.Schema({**pairs.collect_schema(), **_FOUND})
+    made = pl.Schema({**pairs.drop(_UNKNOWN).collect_schema(), **_FOUND})
     tested = partial(_tested, confidence=confidence, distribution=stats())
     return pairs.map_batches(tested, schema=made, streamable=True)
 
@@ -151,11 +165,12 @@ def _by_team(
     first, second = (
         (pl.col(_CLICKED) == pl.col(name)).sum().cast(pl.Int64) for name in ("team", "other")
     )
-    lists = log.select(*groups, *keys, pl.when(clicked).then(team).alias(_CLICKED))
+    click = pl.when(clicked).then(team).alias(_CLICKED)
+    lists = log.select(*groups, *keys, click, _is_unknown(keys))
     return (
         _beside(lists, pairs, groups)
         .group_by([*groups, *keys, "team", "other"])
-        .agg((first - second).alias(_PREFERRED))
+        .agg((first - second).alias(_PREFERRED), pl.col(_UNKNOWN).any())
     )
 
 
@@ -180,15 +195,22 @@ def _by_rank(
     depth = pl.min_horizontal(ranks.values()).filter(clicked & lowest).first()
     hits = [(clicked & (pl.col(ranks[name]) <= depth)).sum() for name in (first, second)]
     lists = log.group_by([*groups, *keys]).agg(
-        (hits[0].cast(pl.Int64) - hits[1].cast(pl.Int64)).alias(_PREFERRED)
+        (hits[0].cast(pl.Int64) - hits[1].cast(pl.Int64)).alias(_PREFERRED),
+        _is_unknown(keys).any(),
     )
-    return lists.select(
-        *groups, pl.lit(first).alias("team"), pl.lit(second).alias("other"), _PREFERRED
-    )
+    teams = (pl.lit(first).alias("team"), pl.lit(second).alias("other"))
+    return lists.select(*groups, *teams, _PREFERRED, _UNKNOWN)
+
+
+def _is_unknown(keys: Sequence[str]) -> pl.Expr:
+    """Return whether it is not known which list a row is of."""
+    return pl.any_horizontal(pl.col(name).is_null() for name in keys).alias(_UNKNOWN)
 
 
 def _tested(pairs: pl.DataFrame, confidence: float, distribution: ModuleType) -> pl.DataFrame:
     """Return the pairs with the sign test of each."""
+    remedy = "drop these rows, or name the columns that tell lists apart with query=[...]"
+    refuse(pairs.drop(_COUNTS), pl.col(_UNKNOWN), "null among queries", remedy)
     found: dict[str, list[float | None]] = {name: [] for name in _FOUND}
     for lists, wins, ties, losses in pairs.select(_COUNTS).iter_rows():
         low = high = None
@@ -202,6 +224,6 @@ def _tested(pairs: pl.DataFrame, confidence: float, distribution: ModuleType) ->
         row = {"delta": (wins + ties / 2) / lists - 0.5, "low": low, "high": high}
         for name, value in {**row, "p_value": p_value}.items():
             found[name].append(value)
-    return pairs.hstack(
+    return pairs.drop(_UNKNOWN).hstack(
         [pl.Series(name, values, dtype=_FOUND[name]) for name, values in found.items()]
     )
