@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 
 import polars as pl
 import polars_rank as pr
@@ -81,16 +82,27 @@ def test_grades_are_labels_of_any_metric() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: pr.clicked(3), "`click` must name columns; found 3"),
+        (lambda: pr.clicked(3), "`click` must be the name of a column; found 3"),
         (lambda: pr.satisfied(seconds=-1), "`seconds` must be 0 or more seconds; found -1"),
         (lambda: pr.satisfied(seconds="30"), "`seconds` must be a number"),
         (lambda: pr.graded_dwell({}), "`grades` must have a number for each grade"),
         (lambda: pr.graded_dwell({1: 10, 2: 10}), "more seconds the higher the grade; found 10"),
         (lambda: pr.graded_dwell({1: -3}), r"`grades\[1\]` must be 0 or more seconds"),
         (lambda: pr.graded({"click": "1"}), "`grades` must have a number for each grade"),
-        (lambda: pr.graded({1: 1}), "`grades` must name columns; found 1"),
+        (lambda: pr.graded(["click"]), "`grades` must be a mapping, such as a dict"),
+        (lambda: pr.graded_dwell(None), "`grades` must be a mapping, such as a dict; found None"),
+        (lambda: pr.graded({1: 1}), "`grades` must be the name of a column; found 1"),
     ],
 )
 def test_errors(make: Callable[[], pl.Expr], message: str) -> None:
     with pytest.raises(pr.ArgumentError, match=message):
         make()
+
+
+@pytest.mark.parametrize("label", [pr.satisfied(), pr.graded_dwell({1: 0})])
+def test_a_duration_is_no_number_of_seconds(label: pl.Expr) -> None:
+    log = pl.DataFrame({"dwell": [timedelta(seconds=5)]})  # its ticks would be 5,000,000
+    with pytest.raises(pl.exceptions.InvalidOperationError, match="duration"):
+        log.with_columns(label=label)
+    seconds = log.with_columns(pl.col("dwell").dt.total_seconds())
+    assert seconds.select(pr.satisfied(seconds=6)).item() == 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import polars as pl
 import polars_rank as pr
 import pytest
@@ -110,3 +112,11 @@ def test_labels_are_asked_for_where_they_are_read() -> None:
 def test_errors(make: object, message: str) -> None:
     with pytest.raises(pr.ArgumentError, match=message):
         make()
+
+
+@pytest.mark.parametrize("metric", ["satisfied_rate", "successful_sessions", "time_to_first_click"])
+def test_a_duration_is_no_number_of_seconds(metric: str) -> None:
+    five = timedelta(seconds=5)  # its ticks would be 5,000,000
+    log = pl.DataFrame({"query": 1, "position": 1, "click": 1, "dwell": five, "time": five})
+    with pytest.raises(pl.exceptions.InvalidOperationError, match="duration"):
+        pr.evaluate(log, metric, position="position")

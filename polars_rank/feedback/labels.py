@@ -6,6 +6,7 @@ gets 0. That a click says as much about the position as about the document is no
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -14,9 +15,10 @@ import polars.selectors as cs
 
 from polars_rank.arguments import is_number, number
 from polars_rank.errors import ArgumentError
+from polars_rank.measures.signals import numbers
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable
 
 __all__ = ["clicked", "graded", "graded_dwell", "satisfied"]
 
@@ -55,7 +57,7 @@ def clicked(click: str = "click", *, position: str = "position") -> pl.Expr:
     >>> log.select(pr.clicked()).to_series().to_list()
     [1, 0, None]
     """
-    return _label(_numbers("click", click) > 0, position)
+    return _label(numbers("click", click) > 0, position)
 
 
 def satisfied(dwell: str = "dwell", seconds: float = 30, *, position: str = "position") -> pl.Expr:
@@ -64,8 +66,8 @@ def satisfied(dwell: str = "dwell", seconds: float = 30, *, position: str = "pos
     Parameters
     ----------
     dwell
-        The column of seconds that the user stayed with the document, a number; null (or NaN)
-        without a click.
+        The column of seconds that the user stayed with the document, a number (of a Duration, take
+        `.dt.total_seconds()`); null (or NaN) without a click.
     seconds
         How long a user stays at least who is satisfied, 0 or more. Kim et al. find that one limit
         for all queries is crude: what takes long to read satisfies later.
@@ -90,7 +92,7 @@ def satisfied(dwell: str = "dwell", seconds: float = 30, *, position: str = "pos
     [1, 0, 0, None]
     """
     _at_least_zero("seconds", seconds)
-    stayed = _numbers("dwell", dwell) >= seconds
+    stayed = numbers("dwell", dwell) >= seconds
     return _label(stayed.fill_null(value=False), position)
 
 
@@ -105,8 +107,8 @@ def graded_dwell(
         Each grade with the seconds from which on it is given, 0 or more: `{1: 0, 2: 10, 3: 30,
         4: 120}` gives 1 to any click, and 4 to one of two minutes or more.
     dwell
-        The column of seconds that the user stayed with the document, a number; null (or NaN)
-        without a click.
+        The column of seconds that the user stayed with the document, a number (of a Duration, take
+        `.dt.total_seconds()`); null (or NaN) without a click.
     position
         The column of the position where the document was shown; where the table has one, a null
         in it means that the document was not shown.
@@ -132,6 +134,7 @@ def graded_dwell(
     >>> log.select(pr.graded_dwell({1: 0, 2: 10, 3: 30, 4: 120})).to_series().to_list()
     [0, 1, 2, 4]
     """
+    _check_mapping("grades", grades)
     known = _grades("grades", grades.keys())
     for grade, seconds in grades.items():
         _at_least_zero(f"grades[{grade!r}]", seconds)
@@ -142,7 +145,7 @@ def graded_dwell(
                 f"for {high!r} and {grades[low]!r} for {low!r}"
             )
             raise ArgumentError(message)
-    stayed = _numbers("dwell", dwell)
+    stayed = numbers("dwell", dwell)
     label = _highest((grade, stayed >= grades[grade]) for grade in known).fill_null(0)
     return _label(label, position, known)
 
@@ -188,11 +191,12 @@ def graded(
     >>> events.group_by("doc", maintain_order=True).agg(label=label.max()).rows()
     [(1, 4), (2, 0)]
     """
+    _check_mapping("grades", grades)
     known = _grades("grades", grades.values())
     by_grade = sorted(grades, key=lambda name: grades[name])
 
     def happened(name: str) -> pl.Expr:
-        return _numbers("grades", name) > 0 if event is None else pl.col(event) == name
+        return numbers("grades", name) > 0 if event is None else pl.col(event) == name
 
     label = _highest((grades[name], happened(name)) for name in by_grade)
     return _label(label if known[0] <= 0 else label.fill_null(0), position, known)
@@ -215,6 +219,12 @@ def _highest(steps: Iterable[tuple[float, pl.Expr]]) -> pl.Expr:
     return label
 
 
+def _check_mapping(parameter: str, grades: object) -> None:
+    if not isinstance(grades, Mapping):
+        message = f"`{parameter}` must be a mapping, such as a dict; found {grades!r}"
+        raise ArgumentError(message)
+
+
 def _grades(parameter: str, grades: Collection[float]) -> list[float]:
     """Return the grades in order; raise `ArgumentError` unless there are some, all numbers."""
     if not grades or not all(map(is_number, grades)):
@@ -227,11 +237,3 @@ def _at_least_zero(parameter: str, value: float) -> None:
     if number(parameter, value, "of seconds") < 0:
         message = f"`{parameter}` must be 0 or more seconds; found {value!r}"
         raise ArgumentError(message)
-
-
-def _numbers(parameter: str, column: str) -> pl.Expr:
-    """Return a column as numbers; what other tools write as NaN is null."""
-    if not isinstance(column, str):
-        message = f"`{parameter}` must name columns; found {column!r}"
-        raise ArgumentError(message)
-    return pl.col(column).cast(pl.Float64).fill_nan(None)

@@ -14,6 +14,7 @@ from polars_rank.arguments import number
 from polars_rank.errors import ArgumentError
 from polars_rank.measures.gain import reciprocal
 from polars_rank.measures.metric import metric
+from polars_rank.measures.signals import numbers
 from polars_rank.measures.terms import RANK, Term, Terms, Value, ratio, where
 
 __all__ = [
@@ -475,15 +476,7 @@ def successful_sessions(
 
 def _holds(parameter: str, column: str) -> pl.Expr:
     """Return whether a column of conditions or counts says so of a document."""
-    return _numbers(parameter, column) > 0
-
-
-def _numbers(parameter: str, column: str) -> pl.Expr:
-    """Return a column as numbers; what other tools write as NaN is null."""
-    if not isinstance(column, str):
-        message = f"`{parameter}` must be the name of a column; found {column!r}"
-        raise ArgumentError(message)
-    return pl.col(column).cast(pl.Float64).fill_nan(None)
+    return numbers(parameter, column) > 0
 
 
 def _clicks(t: Terms, click: str, k: int | None = None) -> Value:
@@ -496,12 +489,12 @@ def _ranks(t: Terms, click: str) -> Term:
 
 
 def _time(time: str, click: str) -> pl.Expr:
-    return pl.when(_holds("click", click)).then(_numbers("time", time))
+    return pl.when(_holds("click", click)).then(numbers("time", time))
 
 
 def _satisfied(t: Terms, k: int | None, seconds: float, dwell: str, click: str) -> Value:
     if number("seconds", seconds) < 0:
         message = f"`seconds` must be 0 or more; found {seconds!r}"
         raise ArgumentError(message)
-    stayed = _numbers("dwell", dwell) >= seconds
+    stayed = numbers("dwell", dwell) >= seconds
     return t.top(_holds("click", click) & stayed, k).number()
