@@ -162,11 +162,37 @@ def test_gates_are_shown_and_do_not_raise(log, lists, tmp_path):
     verdicts = column(page, "verdicts", "Verdict")
     assert [each.split()[1] for each in verdicts] == ["fail", *["pass"] * 5]
     assert "5 of 6 gate checks pass" in page.text and "1 fail" in page.text
-    with pytest.raises(pr.ArgumentError, match="about no table"):
-        read(log, tmp_path, rules=["rr >= 0.1"])
     (tmp_path / "rules.toml").write_text('[[rules]]\nrule = "ap >= 0.01"\n', encoding="utf-8")
     page = read(log, tmp_path, rules=tmp_path / "rules.toml")
     assert len(page.tables["verdicts"]) == 1 + len(RUNS)
+
+
+@pytest.mark.parametrize("undecided", ["pass", "fail"])
+def test_what_undecided_rules_count_as_is_said(log, lists, tmp_path, undecided):
+    rule = f"ap >= {pr.summarize(lists.filter(run='neural'), 'ap')['mean'].item()}"
+    page = read(log.filter(run="neural"), tmp_path, rules=[rule], undecided=undecided)
+    assert column(page, "verdicts", "Verdict") == ["? undecided"]
+    assert f"1 undecided (counted as a {undecided})" in page.text
+
+
+@pytest.mark.parametrize(
+    ("rules", "error", "match"),
+    [
+        ([], pr.ArgumentError, "`rules` is empty"),
+        (3, pr.ArgumentError, "`rules` must be a list of rules, or the path of a file"),
+        ("ap >= 0.1", pr.SourceError, "give rules as a list"),
+        (["what"], pr.ArgumentError, "cannot read the rule"),
+        (["rr >= 0.1"], pr.ArgumentError, "'rr', which is not among the metrics"),
+        (["difference(ap) >= 0"], pr.ArgumentError, "name it with baseline="),
+    ],
+)
+def test_rules_about_nothing_are_refused_before_the_log_is_read(log, tmp_path, rules, error, match):
+    def read_it(_):
+        pytest.fail("the log was read")
+
+    unread = log.lazy().map_batches(read_it, schema=log.schema)
+    with pytest.raises(error, match=match):
+        read(unread, tmp_path, rules=rules)
 
 
 def test_text_from_the_log_is_escaped_everywhere(log, tmp_path):

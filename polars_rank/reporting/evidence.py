@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -15,15 +14,17 @@ from polars_rank.reporting.documents import Moved, chosen_lists
 from polars_rank.reporting.findings import found_in, label_counts
 from polars_rank.statistics.all_pairs import compare_all
 from polars_rank.statistics.comparison import compare
-from polars_rank.statistics.gates import Rule, check, rules_in
+from polars_rank.statistics.gates import check
 from polars_rank.statistics.pairs import is_run
 from polars_rank.statistics.slicing import slices
 from polars_rank.statistics.summary import summarize
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from polars_rank.reporting.question import Question
+    from polars_rank.statistics.gates import Rule
 
 #: Above this number of runs, not every one is compared with every other.
 MANY_RUNS = 10
@@ -177,21 +178,15 @@ def _verdicts(
     """Return the verdicts on the rules; with a baseline, those on means are about other runs."""
     if question.rules is None:
         return None
-    given, undecided = question.rules, question.undecided
-    if isinstance(given, (str, Path)):
-        given, said = rules_in(Path(given))
-        undecided = undecided or said
     if comparison is not None:
         summary = summary.filter(~_is_baseline(summary.get_column(str(question.run)), question))
     if summary.is_empty():  # a gate must not open because nothing was measured
-        return pl.DataFrame({"rule": [Rule.read(each).text for each in given]}).with_columns(
+        return pl.DataFrame({"rule": [rule.text for rule in question.rules]}).with_columns(
             where=pl.lit(""), queries=pl.lit(0), verdict=pl.lit("fail"), **_NO_VALUE
         )
     tables = [summary, *([] if comparison is None else [comparison]), *sliced]
-    return pl.concat(
-        check(_about(Rule.read(each), tables), [each], undecided=undecided, on_fail="return")
-        for each in given
-    )
+    several = [check(_about(rule, tables), [rule], on_fail="return") for rule in question.rules]
+    return pl.concat(several)
 
 
 def _about(rule: Rule, tables: Sequence[pl.DataFrame]) -> list[pl.DataFrame]:

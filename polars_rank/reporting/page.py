@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from polars_rank.conventions import Conventions, Queries, Undefined, Unjudged
     from polars_rank.evaluation import Metrics
     from polars_rank.ranking import Duplicates, Ties
+    from polars_rank.statistics.gates import Rules
 
 
 #: What the page's own script calls.
@@ -49,7 +50,7 @@ def report(
     run: str | None = RUN,
     baseline: Any = None,
     slices: Names | None = None,
-    rules: str | os.PathLike[str] | Sequence[str | Mapping[str, Any]] | None = None,
+    rules: Rules | None = None,
     output: str | os.PathLike[str] = "report.html",
     overwrite: bool = False,
     title: str | None = None,

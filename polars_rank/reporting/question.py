@@ -10,18 +10,21 @@ import polars as pl
 
 from polars_rank.columns import OWN, RUN, check_there, names, schema_of
 from polars_rank.conventions import Conventions, named
-from polars_rank.errors import ArgumentError
+from polars_rank.errors import ArgumentError, hint
 from polars_rank.evaluation import Request
 from polars_rank.measures.metric import Metric
 from polars_rank.measures.names import output_name, resolve
+from polars_rank.statistics.comparison import COLUMNS as COMPARED
+from polars_rank.statistics.gates import read_rules
 from polars_rank.statistics.pairs import Pairs
+from polars_rank.statistics.summary import COLUMNS as SUMMARIZED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
     from polars_rank.columns import Columns, Names
     from polars_rank.evaluation import Metrics
+    from polars_rank.statistics.gates import Rule, Rules
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,8 +40,9 @@ class Question:
     slices: Sequence[str]
     keep: Sequence[str]
     show: Sequence[str]
-    rules: str | Path | Sequence[str | Mapping[str, Any]] | None
-    undecided: Any
+    rules: Sequence[Rule] | None
+    #: Whether undecided rules "pass" or "fail".
+    undecided: str
     confidence: float
     worst: int
     k: int
@@ -59,6 +63,8 @@ class Question:
         keep: Names | None,
         show: Names | None,
         options: Mapping[str, Any],
+        rules: Rules | None,
+        undecided: str | None,
         **others: Any,
     ) -> Question:
         """Return the question; raise where a column is not there, or has two parts to play."""
@@ -81,10 +87,12 @@ class Question:
         if run in extra["slices"]:
             message = f"`slices` names the column of runs, {run!r}; leave it out"
             raise ArgumentError(message)
+        wanted = resolve(metrics)
+        read, undecided = _gates(rules, undecided, wanted, baseline)
         return cls(
-            log=long, columns=columns, metrics=resolve(metrics), by=groups, run=run,
-            baseline=baseline, slices=extra["slices"], keep=extra["keep"], show=shown,
-            options=options, **others,
+            log=long, columns=columns, metrics=wanted, by=groups, run=run, rules=read,
+            undecided=undecided, baseline=baseline, slices=extra["slices"], keep=extra["keep"],
+            show=shown, options=options, **others,
         )  # fmt: skip
 
     @property
@@ -137,6 +145,29 @@ class Question:
     def counted(self) -> dict[str, Any]:
         """What the statistics are told of undefined values."""
         return {"undefined": self.undefined, "conventions": self.conventions}
+
+
+def _gates(
+    rules: Rules | None, undecided: str | None, metrics: Sequence[pl.Expr], baseline: Any
+) -> tuple[list[Rule] | None, str]:
+    """Return the rules and what undecided ones do; raise, before the long work, if on nothing."""
+    if rules is None:
+        return None, "fail"
+    read, undecided = read_rules(rules, undecided)
+    for rule in read:
+        there = names_of(metrics)
+        if rule.metric is not None and rule.metric not in there:
+            message = (
+                f"the rule {rule.text!r} is about {rule.metric!r}, which is not among the metrics "
+                f"{there}.{hint(rule.metric, there)}"
+            )
+            raise ArgumentError(message)
+        if baseline is None and rule.column in {*COMPARED} - {*SUMMARIZED}:
+            message = (
+                f"the rule {rule.text!r} is about differences from a run; name it with baseline=..."
+            )
+            raise ArgumentError(message)
+    return read, undecided
 
 
 def lower_is_better(metric: pl.Expr) -> bool:

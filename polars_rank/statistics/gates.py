@@ -6,6 +6,7 @@ import operator
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from xml.etree import ElementTree as ET
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
 Verdict: TypeAlias = Literal["pass", "fail", "undecided"]
+Rules: TypeAlias = "str | PathLike[str] | Sequence[str | Mapping[str, Any] | Rule]"
 
 _COMPARED: dict[str, Callable[[float, float], bool]] = {
     ">=": operator.ge,
@@ -68,8 +70,10 @@ class Rule:
     where: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def read(cls, given: str | Mapping[str, Any]) -> Rule:
+    def read(cls, given: Rule | str | Mapping[str, Any]) -> Rule:
         """Read a rule as it is written in Python or TOML."""
+        if isinstance(given, Rule):
+            return given
         if isinstance(given, str):
             given = {"rule": given}
         unknown = set(given) - {"rule", "where"} if isinstance(given, Mapping) else {str(given)}
@@ -99,7 +103,7 @@ class Rule:
 
 def check(
     result: Any,
-    rules: str | Path | Sequence[str | Mapping[str, Any]],
+    rules: Rules,
     *,
     undecided: Literal["pass", "fail"] | None = None,
     on_fail: Literal["raise", "return"] = "raise",
@@ -171,24 +175,33 @@ def check(
     └──────────────┴───────┴──────────┴───────────┘
     """
     one_of("on_fail", on_fail, ("raise", "return"))
-    if isinstance(rules, (str, Path)):
-        rules, in_file = rules_in(Path(rules))
-        undecided = undecided or in_file
-    undecided = undecided or "fail"
-    one_of("undecided", undecided, ("pass", "fail"))
-    read = [Rule.read(each) for each in rules]
-    if not read:
-        message = "`rules` is empty; a gate without rules is always open"
-        raise ArgumentError(message)
+    read, unsure = read_rules(rules, undecided)
     tables = [_table(each) for each in (result if _several(result) else [result])]
     rows = [row for rule in read for row in _verdicts(rule, tables)]
     verdicts = pl.DataFrame(rows, schema=_SCHEMA, orient="row")
-    failed = verdicts.filter(pl.col("verdict").is_in(failing(undecided)))
+    failed = verdicts.filter(pl.col("verdict").is_in(failing(unsure)))
     if on_fail == "raise" and failed.height:
         told = "\n".join(map(_told, failed.iter_rows(named=True)))
         message = f"{failed.height} of {verdicts.height} checks failed:\n{told}"
         raise GateFailed(message, verdicts)
     return verdicts
+
+
+def read_rules(rules: Rules, undecided: str | None = None) -> tuple[list[Rule], str]:
+    """Return the rules of a list or file, and whether undecided ones "pass" or "fail"."""
+    if isinstance(rules, (str, PathLike)):
+        rules, in_file = rules_in(Path(rules))
+        undecided = undecided or in_file
+    undecided = undecided or "fail"
+    one_of("undecided", undecided, ("pass", "fail"))
+    if not isinstance(rules, Sequence):
+        message = f"`rules` must be a list of rules, or the path of a file; found {rules!r}"
+        raise ArgumentError(message)
+    read = [Rule.read(each) for each in rules]
+    if not read:
+        message = "`rules` is empty; a gate without rules is always open"
+        raise ArgumentError(message)
+    return read, undecided
 
 
 def failing(undecided: str) -> list[str]:
@@ -300,6 +313,8 @@ def rules_in(path: Path) -> tuple[list[Any], Any]:
         found = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         message = f"the rules in {str(path)!r} cannot be read: {error}"
+        if _RULE.fullmatch(str(path)):
+            message = f"{str(path)!r} is read as the path of a file; give rules as a list of them"
         raise SourceError(message) from error
     unknown = set(found) - {"rules", "undecided"}
     if unknown or not isinstance(found.get("rules"), list):
@@ -343,7 +358,7 @@ def _column(rule: Rule, table: pl.DataFrame) -> str | None:
 def _about_nothing(rule: Rule, tables: Iterable[pl.DataFrame]) -> ArgumentError:
     metrics = sorted({name for table in tables for name in table.get_column("metric").unique()})
     columns = sorted({name for table in tables for name in table.columns})
-    close = hint(rule.metric or "", metrics)
+    close = "" if rule.metric in metrics else hint(rule.metric or "", metrics)
     return ArgumentError(
         f"the rule {rule.text!r} is about no table: there are the metrics {metrics} and the "
         f"columns {columns}.{close}"
