@@ -261,7 +261,8 @@ def evaluate(
         the lists are worth by "ips", the weighted sums over the number of lists, or by "snips",
         over the sum of the weights (Swaminathan & Joachims, 2015): per relevant document, less
         varying. For metrics that are sums over documents: CG, DCG, precision, RBP, ARP, with
-        "snips" also recall.
+        "snips" also recall. The propensities are taken as known: the intervals do not hold the
+        error with which they were estimated.
     max_unshown
         With `normalize`: the share of the documents down to the deepest k that may have no label,
         as the log never showed them; above it, a `DataError`.
@@ -274,9 +275,9 @@ def evaluate(
         `queries_judged` and `queries_retrieved`, how many there are of each. Without `by` one
         row, also for an empty log: `queries` = 0 and null means. With `normalize`, each metric has
         `_variance`, `_low` and `_high` columns beside it: the variance of the estimate over lists
-        and the normal interval of 95 %; and there are `mean_weight` (of a list; "snips" times it
-        is "ips"), `effective_sample_size` (how many equal weights would say as much, Kish 1965),
-        `max_weight_share` (of the greatest weight) and `unshown`.
+        and the normal interval of 95 %, given the propensities; and there are `mean_weight` (of a
+        list; "snips" times it is "ips"), `effective_sample_size` (how many equal weights would say
+        as much, Kish 1965), `max_weight_share` (of the greatest weight) and `unshown`.
 
     Raises
     ------

@@ -316,7 +316,7 @@ class TestRefusals:
         ("ap", "ips", "average_precision is no sum"),
         ("rr", "snips", "reciprocal_rank is no sum"),
         ("recall@5", "ips", "recall@5 is no sum"),
-        ("dcg(gain='exp2')@5", "ips", "with gain=.* it is no sum"),
+        ("dcg(gain='exp2')@5", "ips", "with gain='exp2' it is no sum"),
         ("precision", "ips", "with k=None it is no sum"),
         ("precision(depth='retrieved')@5", "ips", "with depth='retrieved' it is no sum"),
         (pr.dcg(5) - pr.cg(5), "ips", "is no sum"),
@@ -387,8 +387,9 @@ class TestSweep:
         assert_frame_equal(lazy.collect(engine="streaming"), swept)
 
     def test_refusals(self) -> None:
-        with pytest.raises(pr.ArgumentError, match="`clips` is empty"):
-            pr.propensity_sweep(LOG, "dcg", clips=[])
+        for clips in ([], 5):
+            with pytest.raises(pr.ArgumentError, match="`clips` must list at least one"):
+                pr.propensity_sweep(LOG, "dcg", clips=clips)  # type: ignore[arg-type]
         with pytest.raises(pr.ArgumentError, match="'clip', which the result adds"):
             pr.propensity_sweep(LOG.with_columns(clip=1), "dcg", by="clip")
 

@@ -211,6 +211,12 @@ def test_errors(tmp_path: Path) -> None:
         pr.scan_ubi(queries)
     with pytest.raises(pr.SchemaError, match="`queries` has no column 'query_response_hit_ids'"):
         pr.scan_ubi(events, events)
+    with pytest.raises(pr.SchemaError, match="`events` has no column 'query_id'"):
+        pr.scan_ubi(events.drop("query_id"))
+    for odd in (pl.lit("yesterday"), pl.lit(datetime(2025, 1, 1, tzinfo=UTC).date())):
+        log = pr.scan_ubi(events.with_columns(timestamp=odd))
+        with pytest.raises(pr.DataError, match="neither ISO 8601 nor milliseconds .* rows looked"):
+            log.collect()
     with pytest.raises(pr.ArgumentError, match="`actions` names 'dwell'"):
         pr.scan_ubi(events, actions="dwell")
     with pytest.raises(pr.SourceError, match="there is no file"):

@@ -265,7 +265,8 @@ def _sum(metric: Metric, normalize: Normalize) -> Metric:
     odd += ["k"] if name == "precision" and metric.arguments.get("k") is None else []
     odd += ["gain"] if metric.arguments.get("gain", linear) is not linear else []
     if name not in sums or odd:
-        why = f"with {odd[0]}={metric.arguments.get(odd[0])!r} it " if odd and name in sums else ""
+        given = [metric.arguments.get(key) for key in odd[:1] if name in sums]
+        why = "".join(f"with {odd[0]}={getattr(each, '__name__', each)!r} it " for each in given)
         message = (
             f"`normalize` is {normalize!r}, but {metric} {why}is no sum over documents of their "
             f"labels, which are weights: take {', '.join(sums)} (gain='linear'), or an expression "

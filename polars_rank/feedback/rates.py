@@ -55,9 +55,11 @@ def click_through_rates(
     frame
         The log, one row per impression of a document.
     prior
-        The Beta prior (α, β): clicks and impressions without one that count as seen before any
-        was; or how many impressions at the mean rate of the log, or of its group, it weighs: then
-        a document that was hardly shown has about that rate.
+        The Beta prior of the rate, as clicks and impressions that count as seen before any was:
+        the pair (α, β), α clicks and β impressions without one, each 0 or more; or one number m
+        of 0 or more, so many impressions at the mean rate of the log, or of its group:
+        α = m · mean and β = m · (1 - mean). By default 10: of a document with 10 impressions, the
+        rate lies halfway between its own and the mean. 0 or (0, 0): the rate is not smoothed.
     grades
         How many grades the label has: that of a document is the share of all documents, of all
         queries (of the group), that have a lower rate, in so many equal steps from 0. None: the

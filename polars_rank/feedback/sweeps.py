@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -86,12 +87,15 @@ def propensity_sweep(
     │ null ┆ 0.833333 │
     └──────┴──────────┘
     """
-    if not clips:
-        message = "`clips` is empty; name at least one highest weight, or None for no clip"
+    heights = [*clips] if isinstance(clips, Iterable) else []
+    if not heights:
+        message = (
+            f"`clips` must list at least one highest weight, or None for no clip; found {clips!r}"
+        )
         raise ArgumentError(message)
     free(names("by", options.get("by")), ["clip"])
     parts = []
-    for clip in clips:
+    for clip in heights:
         label = inverse_propensity(click, propensity, clip=clip).alias(_LABEL)
         found = evaluate(
             frame.with_columns(label), metrics, label=_LABEL, normalize=normalize, **options

@@ -79,6 +79,9 @@ def inverse_propensity(
     metrics of labels (DCG, CG) are right as they are; those of relevant and not relevant
     (precision, AP, reciprocal rank) would count each weight as one.
 
+    Propensities are taken as known. The error of estimated ones, `standard_error` of
+    `position_bias`, is in no interval that is made of these labels.
+
     References
     ----------
     Joachims, Swaminathan & Schnabel, Unbiased learning-to-rank with biased feedback, 2017.

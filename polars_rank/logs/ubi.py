@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from polars_rank.columns import OWN, Names, lazy, names, schema_of
-from polars_rank.errors import ArgumentError
+from polars_rank.errors import ArgumentError, DataError
 from polars_rank.logs.lines import text_files
 from polars_rank.validation import require
 
@@ -95,6 +95,8 @@ def scan_ubi(
         For a table without the columns of UBI.
     ArgumentError
         For names of actions that are columns of the result.
+    DataError
+        For a timestamp that cannot be read, when the log is collected.
     SourceError
         If there are no such files.
 
@@ -151,7 +153,7 @@ def scan_ubi(
 def _acted(events: pl.LazyFrame, happened: Mapping[str, list[str]]) -> pl.LazyFrame:
     """Return a row per document of a query that has an event."""
     schema = schema_of(events)
-    require("events", schema, ["action_name"])
+    require("events", schema, ["action_name", "query_id"])
     known = events.select(
         pl.col("action_name").alias(_ACTION),
         _time(schema).alias(_WHEN),
@@ -278,11 +280,27 @@ def _time(schema: pl.Schema) -> pl.Expr:
         return pl.lit(None, dtype=_MOMENT)
     text = when.cast(pl.String).str.strip_chars().str.replace(" ", "T", literal=True)
     zoned = pl.when(text.str.contains(_ZONE)).then(text).otherwise(text + "Z")
-    number = text.cast(pl.Int64, strict=False)
-    return pl.coalesce(
+    number = text.cast(pl.Float64, strict=False)
+    moment = pl.coalesce(
         zoned.str.to_datetime("%+", time_unit="us", time_zone="UTC", strict=False),
-        (number * 1000).cast(_MOMENT),
+        (number * 1000).cast(pl.Int64, strict=False).cast(_MOMENT),
     )
+    both = pl.struct(text.replace(["", "NaN"], None).alias("text"), moment.alias("moment"))
+    return both.map_batches(_understood, return_dtype=_MOMENT, is_elementwise=True)
+
+
+def _understood(times: pl.Series) -> pl.Series:
+    """Return the moments; raise `DataError` where a text says none."""
+    rows = times.struct.unnest()
+    odd = rows.filter(pl.col("text").is_not_null(), pl.col("moment").is_null())
+    if not odd.is_empty():
+        message = (
+            f"a timestamp is neither ISO 8601 nor milliseconds since 1970 ({odd.height:,} of "
+            f"{rows.height:,} rows looked at; e.g. {odd.row(0)[0]!r}); read it first, as with "
+            "pl.col('timestamp').str.to_datetime(...)"
+        )
+        raise DataError(message)
+    return rows.get_column("moment")
 
 
 def _seconds(duration: pl.Expr) -> pl.Expr:
