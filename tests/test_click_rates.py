@@ -59,6 +59,16 @@ def test_grades_are_shares_of_lower_values() -> None:
     assert pr.coec(more, grades=5)["label"].to_list() == [0, 0, 0, 3, 4]
 
 
+def test_equal_values_have_one_grade_in_whatever_order_they_are_added() -> None:
+    rows = [("x", place, place == 3) for place in (1, 2, 3)]  # 0.1 + 0.2 + 0.3 is a digit above
+    rows += [("y", place, place == 3) for place in (3, 2, 1)]  # 0.3 + 0.2 + 0.1
+    for place, clicks in ((1, 1), (2, 2), (3, 1)):  # in all, so many of 10 as the position says
+        rows += [(f"z{place}", place, number < clicks) for number in range(8)]
+    log = pl.DataFrame(rows, ["doc", "position", "click"], orient="row").with_columns(query=1)
+    found = pr.coec(log, grades=5)
+    assert dict(found.select("doc", "label").rows()) == {"x": 3, "y": 3, "z1": 1, "z2": 1, "z3": 0}
+
+
 def test_groups_have_rates_of_their_own() -> None:
     other = LOG.with_columns(click=~pl.col("click") & (pl.col("position") == 1))
     both = pl.concat(

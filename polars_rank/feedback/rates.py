@@ -32,6 +32,8 @@ __all__ = ["click_through_rates", "coec"]
 
 _RATE, _ROW = OWN + "rate", OWN + "row"
 _COUNTS = ("impressions", "clicks")
+#: By so many digits values differ: the last ones tell in which order the same rates were added.
+_DIGITS = 9
 
 
 @framed
@@ -268,7 +270,8 @@ def _labelled(
     if grades is None:
         return pairs.with_columns(label=share)
     steps = whole_number("grades", grades)
-    below, count = (pl.col(value).rank("min") - 1).cast(pl.Int64), pl.col(value).count()
+    known = pl.col(value).round_sig_figs(_DIGITS)
+    below, count = (known.rank("min") - 1).cast(pl.Int64), known.count()
     grade = (below * steps // count).cast(pl.Int32)
     grade = grade.over(by) if by else grade
     return pairs.with_columns(label=grade)
