@@ -713,6 +713,10 @@ class TestDegenerate:
             pr.plot.at_k(pr.rank_curve(log, "rr", [1], by="run"), ties="best")
         with pytest.raises(pr.SchemaError, match="so it is a log"):
             pr.plot.distribution(log)
+        with pytest.raises(pr.SchemaError, match="so it is a log"):
+            pr.plot.distribution(log, "ap")
+        with pytest.raises(pr.SchemaError, match="'ap', which `metric` names"):
+            pr.plot.distribution(rr, "ap")
         with pytest.raises(pr.SchemaError, match="no column 'low'|no column 'metric'"):
             pr.plot.intervals(rr)
         with pytest.raises(pr.SchemaError, match="no column 'column'"):

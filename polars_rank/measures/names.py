@@ -347,7 +347,9 @@ def _unknown(name: str) -> ArgumentError:
     if name.lower() in SETS:
         several = len(SETS[name.lower()])
         return ArgumentError(f"{name!r} stands for {several} metrics; give it to evaluate")
-    return ArgumentError(f"there is no metric {name!r}.{hint(name, [*REGISTER, *ALIASES])}")
+    close = hint(name, [*REGISTER, *ALIASES])
+    listed = " pr.metrics() lists all there are, as does the command polars-rank metrics"
+    return ArgumentError(f"there is no metric {name!r}.{close or listed}")
 
 
 def _at(name: str, function: str, text: str) -> tuple[str, Any]:

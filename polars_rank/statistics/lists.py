@@ -54,6 +54,7 @@ def variables(
     metrics: str | pl.Expr | Iterable[str | pl.Expr] | None,
     conventions: Conventions,
     keys: Iterable[str],
+    parameter: str = "metrics",
 ) -> list[Variable]:
     """Return the metrics of a table of per-query values: those asked for, or all."""
     taken = set(keys)
@@ -71,7 +72,7 @@ def variables(
         if not found:
             message = "`metrics` is empty; name at least one column, or leave it out for all"
             raise ArgumentError(message)
-    made = [_variable(each, schema, conventions) for each in found]
+    made = [_variable(each, schema, conventions, parameter) for each in found]
     for index, variable in enumerate(made):
         if variable.name in taken or variable.name in [each.name for each in made[:index]]:
             message = f"the column {variable.name!r} has two parts to play; name it once"
@@ -79,14 +80,18 @@ def variables(
     return made
 
 
-def _variable(asked: str | pl.Expr, schema: pl.Schema, conventions: Conventions) -> Variable:
+def _variable(
+    asked: str | pl.Expr, schema: pl.Schema, conventions: Conventions, parameter: str
+) -> Variable:
     if not isinstance(asked, (str, pl.Expr)):
-        message = f"`metrics` must be names of columns; found {asked!r}"
+        message = f"`{parameter}` must name columns; found {asked!r}"
         raise ArgumentError(message)
     name = asked if isinstance(asked, str) else output_name(asked)
-    check_there("metrics", name, schema)
+    if name not in schema:
+        _check_no_log(schema)
+    check_there(parameter, name, schema)
     if not (schema[name].is_numeric() or schema[name] in (pl.Boolean, pl.Null)):
-        message = f"the column {name!r} (`metrics`) must be numeric; found {schema[name]}"
+        message = f"the column {name!r} (`{parameter}`) must be numeric; found {schema[name]}"
         raise SchemaError(message)
     metric = _metric(name) if isinstance(asked, str) else asked
     undefined = counted_as(metric, conventions)

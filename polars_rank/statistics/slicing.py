@@ -130,7 +130,8 @@ def slices(
         for column in asked:
             check_there("columns", column, schema)
         whole = Pairs.of(schema, by=None, run=run, query=query, baseline=baseline)
-        (variable,) = variables(schema, [metric], agreed, [*whole.columns, *asked])
+        keys = [*whole.columns, *asked]
+        (variable,) = variables(schema, [metric], agreed, keys, "metric")
         if variable.aggregate != "mean":
             message = f"{variable.name!r} is no mean over queries; its slices do not add up"
             raise ArgumentError(message)

@@ -51,7 +51,8 @@ class Values(NamedTuple):
         columns = run_columns(schema, run)
         keys = key_columns(schema, run=columns, query=query)
         taken = [*keys["run"], *keys["query"]]
-        asked = variables(schema, None if metric is None else [metric], agreed, taken)
+        metrics = None if metric is None else [metric]
+        asked = variables(schema, metrics, agreed, taken, "metric")
         if len(asked) > 1:
             there = ", ".join(repr(each.name) for each in asked)
             message = f"a chart is of one metric; name it with metric=...; there are {there}"
