@@ -59,14 +59,13 @@ def test_grades_are_shares_of_lower_values() -> None:
     assert pr.coec(more, grades=5)["label"].to_list() == [0, 0, 0, 3, 4]
 
 
-def test_equal_values_have_one_grade_in_whatever_order_they_are_added() -> None:
-    rows = [("x", place, place == 3) for place in (1, 2, 3)]  # 0.1 + 0.2 + 0.3 is a digit above
-    rows += [("y", place, place == 3) for place in (3, 2, 1)]  # 0.3 + 0.2 + 0.1
-    for place, clicks in ((1, 1), (2, 2), (3, 1)):  # in all, so many of 10 as the position says
-        rows += [(f"z{place}", place, number < clicks) for number in range(8)]
-    log = pl.DataFrame(rows, ["doc", "position", "click"], orient="row").with_columns(query=1)
-    found = pr.coec(log, grades=5)
-    assert dict(found.select("doc", "label").rows()) == {"x": 3, "y": 3, "z1": 1, "z2": 1, "z3": 0}
+def test_equal_values_have_one_grade_whatever_their_last_digit() -> None:
+    rows = [(doc, click < doc) for doc in range(1, 5) for click in range(3 * doc)]
+    log = pl.DataFrame(rows, ["doc", "click"], orient="row").with_columns(query=1)
+    found = pr.click_through_rates(log, prior=(0.1, 0.2), grades=4)
+    assert found["ctr"].to_list() == pytest.approx([1 / 3] * 4)  # (c + 0.1) / (3 c + 0.3)
+    assert found["ctr"].n_unique() > 1
+    assert found["label"].to_list() == [0] * 4
 
 
 def test_groups_have_rates_of_their_own() -> None:
