@@ -320,6 +320,12 @@ def test_a_query_that_is_a_session_is_found_out() -> None:
     assert of(pr.position_bias(SMALL.filter(position=1)), "propensity") == [1]
 
 
+def test_a_pivot_that_was_never_shown() -> None:
+    with pytest.warns(pr.RankWarning, match="no propensity is known"):
+        found = pr.position_bias(SMALL, pivot=9)
+    assert found.select("propensity", "standard_error").null_count().row(0) == (found.height,) * 2
+
+
 def test_em_says_when_it_has_not_converged() -> None:
     with pytest.warns(pr.RankWarning, match="no convergence in 2 iterations: .* raise one"):
         pr.position_bias(SMALL, "em", iterations=2)

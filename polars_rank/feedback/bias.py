@@ -372,8 +372,9 @@ class _Top:
 
     def standard_error(self) -> pl.Expr:
         """Return the error of the propensity, from its relative variance."""
+        known = pl.col("propensity").is_not_null()
         error = pl.col("propensity") * pl.col("variance").clip(0).sqrt()
-        return pl.when(self.here).then(0.0).otherwise(error).alias("standard_error")
+        return pl.when(self.here & known).then(0.0).otherwise(error).alias("standard_error")
 
 
 def _unbiased(moment: pl.Expr) -> pl.Expr:
