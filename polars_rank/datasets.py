@@ -207,7 +207,8 @@ def click_log(
     _check_whole("shown", shown, least=1)
     _check_whole("seed", seed)
     looked = [1 / (place + 1) for place in range(shown)] if propensities is None else propensities
-    if len(looked) < shown or not all(is_number(each) and 0 < each <= 1 for each in looked):
+    listed = isinstance(looked, (list, tuple)) and len(looked) >= shown
+    if not listed or not all(is_number(each) and 0 < each <= 1 for each in looked):
         msg = f"`propensities` must be {shown} numbers above 0, at most 1; found {propensities!r}"
         raise ArgumentError(msg)
     rows = sessions * docs_per_query

@@ -281,6 +281,7 @@ class TestClickLog:
         ({"shown": 0}, "`shown`"),
         ({"seed": 0.5}, "`seed`"),
         ({"propensities": [1, 0.5]}, "must be 10 numbers"),
+        ({"propensities": 0.5}, "must be 10 numbers"),
         ({"shown": 2, "propensities": [1, 0]}, "above 0, at most 1"),
         ({"shown": 2, "propensities": [1.1, 1]}, "above 0, at most 1"),
     ])  # fmt: skip

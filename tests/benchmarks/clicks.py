@@ -275,7 +275,8 @@ def page(options: argparse.Namespace) -> str:
         "without that of estimated propensities.",
         "\n".join(estimates(log)),
         f"## {impressions} impressions",
-        "From a sorted Parquet log. CPU seconds and memory are of the whole process.",
+        "From a sorted Parquet log. CPU seconds and memory are of the whole process. While the "
+        "machine has other work, Polars holds back more rows: peaks of `evaluate` can double.",
         "\n".join(cost),
     ]
     return "\n\n".join(parts) + "\n"
