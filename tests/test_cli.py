@@ -164,7 +164,15 @@ def test_names_of_metrics_are_split_outside_brackets(texts: list[str], names: li
         (["evaluate", "LOG", "-m", "ap", "--keep", "country"], "add --per-query"),
         (
             ["evaluate", "LOG", "-m", "ap", "--per-query", "--align", "all"],
-            "--weight and --align are for means; leave them or --per-query out",
+            "--align is for means; leave it or --per-query out",
+        ),
+        (
+            ["evaluate", "LOG", "-m", "dcg", "--per-query", "--normalize", "ips"],
+            "--normalize is for means; leave it or --per-query out",
+        ),
+        (
+            ["evaluate", "LOG", "-m", "dcg", "--max-unshown", "0.5"],
+            "--max-unshown is for estimates; say which with --normalize",
         ),
         (
             ["evaluate", "LOG", "-m", "ap", "--by", "run query"],
@@ -419,6 +427,21 @@ def test_undefined_values_of_each_query(tmp_path: Path) -> None:
     assert [row["rr"] for row in json.loads(run(*arguments)[1])] == [None, 1]
     one = run(*arguments, "--undefined", "zero")
     assert [row["rr"] for row in json.loads(one[1])] == [0, 1]
+
+
+@pytest.mark.parametrize("normalize", ["ips", "snips"])
+def test_labels_that_are_weights_of_clicks_are_estimated(tmp_path: Path, normalize: str) -> None:
+    weighted = pl.DataFrame(
+        {"query": [1, 1, 2], "doc": [1, 2, 1], "score": [2, 1, 1], "label": [None, 3.0, 2.0]}
+    )
+    weighted.write_parquet(tmp_path / "log.parquet")
+    command = ["evaluate", tmp_path / "log.parquet", "-m", "p@1", "--normalize", normalize]
+    code, out, err = run(*command, "--max-unshown", 0.5, "--format", "json")
+    (row,) = json.loads(out)
+    wanted = pr.evaluate(weighted, "p@1", normalize=normalize, max_unshown=0.5)
+    assert (code, err, row) == (0, "", wanted.row(0, named=True))
+    assert row["p@1"] == pytest.approx({"ips": (0 + 2) / 2, "snips": (0 + 2) / (3 + 2)}[normalize])
+    assert run(*command)[0] == 2  # a half was never shown
 
 
 def test_positions_scores_weights_and_runs_of_other_queries(tmp_path: Path) -> None:

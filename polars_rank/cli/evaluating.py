@@ -17,6 +17,7 @@ from polars_rank.cli.messages import misused
 from polars_rank.cli.running import Commands, is_said
 from polars_rank.evaluation import evaluate as means_of
 from polars_rank.evaluation import per_query as lists_of
+from polars_rank.feedback.counterfactual import MAX_UNSHOWN, Normalize
 from polars_rank.measures.catalogue import metrics as catalogue
 from polars_rank.measures.names import split
 from polars_rank.reporting import words
@@ -25,6 +26,14 @@ from polars_rank.reporting.curves import pr_curve, rank_curve
 Scores = Annotated[
     list[str],
     typer.Option(help="Columns of scores, each of which is a run.", rich_help_panel=o.COLUMNS),
+]
+NormalizeOption = Annotated[
+    Normalize | None,
+    typer.Option(help="For labels that are weights of clicks: how to estimate the means."),
+]
+Unshown = Annotated[
+    float,
+    typer.Option(help="With --normalize: the share of documents that may lack a label."),
 ]
 Groups = Annotated[list[str], typer.Option(help="Columns to group by.")]
 
@@ -39,6 +48,8 @@ def evaluate(
     scores: Scores = [],
     weight: o.Weight = None,
     align: o.AlignOption = None,
+    normalize: NormalizeOption = None,
+    max_unshown: Unshown = MAX_UNSHOWN,
     per_query: Annotated[bool, typer.Option("--per-query", help="One row per query.")] = False,
     keep: Annotated[
         list[str], typer.Option(help="With --per-query: columns of the query to keep.")
@@ -50,8 +61,11 @@ def evaluate(
     for key in log.keys:
         if key in groups:
             misused(f"--by names {key!r}, which is the query; for a row of each, --per-query")
-    if per_query and is_said("weight") | is_said("align"):
-        misused("--weight and --align are for means; leave them or --per-query out")
+    of_means = [each for each in ("weight", "align", "normalize") if is_said(each)]
+    if per_query and of_means:
+        misused(f"--{of_means[0]} is for means; leave it or --per-query out")
+    if is_said("max_unshown") and normalize is None:
+        misused("--max-unshown is for estimates; say which with --normalize")
     if keep and not per_query:
         misused("--keep is for rows of queries; add --per-query")
     written.spare(log.files)
@@ -62,7 +76,10 @@ def evaluate(
     if per_query:
         found = lists_of(rows, names, keep=o.split_names(keep), **options)
     else:
-        found = means_of(rows, names, weight=weight, align=align, **options)
+        found = means_of(
+            rows, names, weight=weight, align=align, normalize=normalize, max_unshown=max_unshown,
+            **options,
+        )  # fmt: skip
     written.put(where.fetched(found))
 
 
