@@ -365,6 +365,9 @@ def planned(
         forbidden[f"the column {name!r} (weight) must hold finite numbers of 0 or more"] = ~(
             (pl.col(name).cast(pl.Float64) >= 0) & pl.col(name).cast(pl.Float64).is_finite()
         ).fill_null(value=False)
+    if estimates is not None:
+        negative = f"below 0 in the column {columns.label!r} (label), whose labels are weights"
+        forbidden[negative] = (columns.number(columns.label) < 0).fill_null(value=False)
     strays = bool(columns.by)
     lists = request.lists(
         log,

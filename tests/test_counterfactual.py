@@ -397,3 +397,13 @@ class TestSweep:
 def test_a_ranking_method_gives_the_estimate() -> None:
     expected = one(pr.evaluate(WEIGHTED, "dcg@2", normalize="snips"), "dcg@2")
     assert WEIGHTED.ranking.dcg(2, normalize="snips") == expected
+
+
+@pytest.mark.parametrize("normalize", ["ips", "snips"])
+def test_weights_below_0_are_no_weights(normalize: str) -> None:
+    """What they gave: a negative worth, an effective sample of more lists than there are."""
+    log = pl.DataFrame({"query": [1, 1, 2], "score": [2.0, 1.0, 1.0], "label": [4.0, -1.0, 2.0]})
+    for frame in (log, log.lazy()):
+        with pytest.raises(pr.DataError, match="below 0 in the column 'label'"):
+            pr.evaluate(frame, "dcg@5", normalize=normalize).lazy().collect()
+    assert pr.evaluate(log, "dcg@5")["queries"].item() == 2  # a grade may be

@@ -367,6 +367,10 @@ def test_errors_of_results() -> None:
     for options in ({}, {"ranks": {"a": "position", "b": "query"}}):
         with pytest.raises(pr.DataError, match="null among queries .*drop these rows"):
             pr.interleaving_result(log.with_columns(unknown), **options)
+    several = pl.concat([log, log])  # of one query, as two users saw them
+    for options in ({}, {"ranks": {"a": "position", "b": "query"}}):
+        with pytest.raises(pr.DataError, match="a position comes twice in a list .*query="):
+            pr.interleaving_result(several, **options)
     with pytest.raises(pr.ArgumentError, match="'wins', which the result adds"):
         pr.interleaving_result(log.with_columns(wins=1), by="wins")
 

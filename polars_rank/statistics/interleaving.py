@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from types import ModuleType
 
-_CLICKED, _PREFERRED, _UNKNOWN = (OWN + name for name in ("clicked", "preferred", "unknown"))
+_CLICKED, _PREFERRED, _PLACE = (OWN + name for name in ("clicked", "preferred", "place"))
+#: Of a list: whether it is not known which one it is, and whether it is several.
+_UNKNOWN, _TWICE = OWN + "unknown", OWN + "twice"
 _COUNTS = ("queries", "wins", "ties", "losses")
 _FOUND = {name: pl.Float64() for name in ("delta", "low", "high", "p_value")}
 
@@ -65,7 +67,8 @@ def interleaving_result(
         first n wins the list, where n is the least rank that the lowest click has with any
         of the two (Joachims, 2003); teams are not read.
     position
-        With `ranks`: the column of the position where a document was shown.
+        The column of the position where a document was shown, which `ranks` need; if there is one,
+        no position may come twice in a list.
     confidence
         Of the intervals.
 
@@ -86,7 +89,8 @@ def interleaving_result(
     SchemaError
         For a missing column, or clicks that are not numbers.
     DataError
-        For a null query; lazily, when the result is collected.
+        For a null query, or a position that comes twice in a list, as where several lists of one
+        query are taken for one; lazily, when the result is collected.
     ArgumentError
         For a parameter out of its range.
     MissingExtraError
@@ -135,7 +139,8 @@ def interleaving_result(
     if ranks is None:
         text = schema[team] == pl.Categorical or isinstance(schema[team], pl.Enum)
         name = pl.col(team).cast(pl.String) if text else pl.col(team)
-        lists = _by_team(frame, clicked, name, keys, groups)
+        place = pl.col(position) if position in schema else pl.lit(None)
+        lists = _by_team(frame, clicked, name, place, keys, groups)
     elif len(ranks) == len(("team", "other")):
         lists = _by_rank(frame, clicked, ranks, position, keys, groups)
     else:
@@ -147,16 +152,21 @@ def interleaving_result(
         (preferred > 0).sum().alias("wins"),
         (preferred == 0).sum().alias("ties"),
         (preferred < 0).sum().alias("losses"),
-        pl.col(_UNKNOWN).any(),
+        pl.col(_UNKNOWN, _TWICE).any(),
     ]
     pairs = grouped(lists, [*groups, "team", "other"], counts)
-    made = pl.Schema({**pairs.drop(_UNKNOWN).collect_schema(), **_FOUND})
+    made = pl.Schema({**pairs.drop(_UNKNOWN, _TWICE).collect_schema(), **_FOUND})
     tested = partial(_tested, confidence=confidence, distribution=stats())
     return pairs.map_batches(tested, schema=made, streamable=True)
 
 
 def _by_team(
-    log: pl.LazyFrame, clicked: pl.Expr, team: pl.Expr, keys: Sequence[str], groups: Sequence[str]
+    log: pl.LazyFrame,
+    clicked: pl.Expr,
+    team: pl.Expr,
+    place: pl.Expr,
+    keys: Sequence[str],
+    groups: Sequence[str],
 ) -> pl.LazyFrame:
     """Return for each list and pair of rankers how many more clicks the first one has."""
     teams = log.select(*groups, team.alias("team")).drop_nulls("team").unique()
@@ -166,11 +176,11 @@ def _by_team(
         (pl.col(_CLICKED) == pl.col(name)).sum().cast(pl.Int64) for name in ("team", "other")
     )
     click = pl.when(clicked).then(team).alias(_CLICKED)
-    lists = log.select(*groups, *keys, click, _is_unknown(keys))
+    lists = log.select(*groups, *keys, click, place.alias(_PLACE), _is_unknown(keys))
     return (
         _beside(lists, pairs, groups)
         .group_by([*groups, *keys, "team", "other"])
-        .agg((first - second).alias(_PREFERRED), pl.col(_UNKNOWN).any())
+        .agg((first - second).alias(_PREFERRED), pl.col(_UNKNOWN).any(), _is_twice(_PLACE))
     )
 
 
@@ -197,9 +207,10 @@ def _by_rank(
     lists = log.group_by([*groups, *keys]).agg(
         (hits[0].cast(pl.Int64) - hits[1].cast(pl.Int64)).alias(_PREFERRED),
         _is_unknown(keys).any(),
+        _is_twice(position),
     )
     teams = (pl.lit(first).alias("team"), pl.lit(second).alias("other"))
-    return lists.select(*groups, *teams, _PREFERRED, _UNKNOWN)
+    return lists.select(*groups, *teams, _PREFERRED, _UNKNOWN, _TWICE)
 
 
 def _is_unknown(keys: Sequence[str]) -> pl.Expr:
@@ -207,10 +218,18 @@ def _is_unknown(keys: Sequence[str]) -> pl.Expr:
     return pl.any_horizontal(pl.col(name).is_null() for name in keys).alias(_UNKNOWN)
 
 
+def _is_twice(place: str) -> pl.Expr:
+    """Return whether a position comes twice in a list, which then is several."""
+    known = pl.col(place).drop_nulls()
+    return (known.n_unique() < known.len()).alias(_TWICE)
+
+
 def _tested(pairs: pl.DataFrame, confidence: float, distribution: ModuleType) -> pl.DataFrame:
     """Return the pairs with the sign test of each."""
     remedy = "drop these rows, or name the columns that tell lists apart with query=[...]"
-    refuse(pairs.drop(_COUNTS), pl.col(_UNKNOWN), "null among queries", remedy)
+    told = pairs.drop(_COUNTS)
+    refuse(told, pl.col(_UNKNOWN), "null among queries", remedy)
+    refuse(told, pl.col(_TWICE), "a position comes twice in a list", remedy)
     found: dict[str, list[float | None]] = {name: [] for name in _FOUND}
     for lists, wins, ties, losses in pairs.select(_COUNTS).iter_rows():
         low = high = None
@@ -224,6 +243,6 @@ def _tested(pairs: pl.DataFrame, confidence: float, distribution: ModuleType) ->
         row = {"delta": (wins + ties / 2) / lists - 0.5, "low": low, "high": high}
         for name, value in {**row, "p_value": p_value}.items():
             found[name].append(value)
-    return pairs.drop(_UNKNOWN).hstack(
+    return pairs.drop(_UNKNOWN, _TWICE).hstack(
         [pl.Series(name, values, dtype=_FOUND[name]) for name, values in found.items()]
     )
