@@ -87,6 +87,7 @@ KEYS = {
     "long text": pl.format("{}{}", pl.lit("w" * 200), "query"),
     "dates": pl.date(2000, 1, 1) + pl.duration(days="query"),
     "times": pl.datetime(2000, 1, 1) + pl.duration(milliseconds="query"),
+    "durations": pl.duration(milliseconds="query"),
     "negative integers": -pl.col("query"),
     "decimals": pl.col("query").cast(pl.Decimal(12, 3)),
     "structs": pl.struct("query"),

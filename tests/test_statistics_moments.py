@@ -130,6 +130,53 @@ def test_other_conventions_are_named():
         pr.merge([ours.lazy(), skipped]).collect()
 
 
+def test_conventions_by_name():
+    options = {"run": "run", "baseline": "a"}
+    for function, more in [
+        (pr.moments, {"by": "run"}),
+        (pr.moments, options),
+        (pr.summarize, {"by": "run", "interval": "none"}),
+        (pr.compare, options),
+        (pr.compare_all, {"run": "run"}),
+        (pr.power, options),
+        (pr.slices, {**options, "metric": "ap", "columns": "query"}),
+    ]:
+        named, said = (
+            function(LISTS, **more, conventions=each) for each in ("lightgbm", pr.LIGHTGBM)
+        )
+        assert_frame_equal(named, said)
+
+
+@pytest.mark.parametrize("function", [pr.compare, pr.power])
+@pytest.mark.parametrize("word", [{"undefined": "skip"}, {"conventions": "lightgbm"}], ids=str)
+def test_what_undefined_values_count_as_is_settled(function, word):
+    made = pr.moments(LISTS, run="run", baseline="a")
+    with pytest.raises(pr.ArgumentError, match="settled in moments"):
+        function(made, run="run", baseline="a", **word)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        pl.duration(days="query"),
+        pl.format("{}", "query").cast(pl.Binary) + pl.lit(b"\xff"),
+        pl.concat_list("query"),
+    ],
+    ids=["durations", "bytes", "lists"],
+)
+def test_any_type_tells_lists_apart(key):
+    lists = LISTS.with_columns(query=key)
+    options = {"run": "run", "baseline": "a"}
+    assert_frame_equal(
+        pr.compare(lists, test="randomization", **options),
+        pr.compare(LISTS.with_columns(pl.col("query") * 7), test="randomization", **options),
+    )
+    assert_frame_equal(
+        pr.compare(pr.moments(lists, **options), **options, test="t"),
+        pr.compare(LISTS, **options, test="t"),
+    )
+
+
 def test_other_baselines_are_named():
     of_a, of_b = (pr.moments(LISTS, run="run", baseline=name) for name in "ab")
     with pytest.raises(pr.DataError, match="different baseline.*'a', 'b'"):
@@ -154,6 +201,12 @@ def test_misuse_of_moments():
         pr.moments(LISTS.with_columns(w=pl.Series([1, -1, 1, 0])), ["ap"], weight="w")
     with pytest.raises(pr.SchemaError, match="it is a log"):
         pr.moments(pr.datasets.search_log(3))
+    with pytest.raises(pr.SchemaError, match="holds moments already.*pr.merge"):
+        pr.moments(pr.moments(LISTS))
+    with pytest.raises(pr.SchemaError, match="no column 'qid', which `query` names"):
+        pr.moments(LISTS, query="qid")
+    with pytest.raises(pr.ArgumentError, match="`conventions` must be.*found 'lightgmb'"):
+        pr.moments(LISTS, conventions="lightgmb")
     with pytest.raises(pr.ArgumentError, match="named by `by` and by `run`"):
         pr.moments(LISTS, by="run", run="run", baseline="a")
     with pytest.raises(pr.DataError, match="different weights in two runs"):

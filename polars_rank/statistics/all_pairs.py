@@ -47,7 +47,7 @@ def compare_all(
     query: Names = "query",
     confidence: float = 0.95,
     undefined: Undefined | Mapping[str, Undefined] | None = None,
-    conventions: Conventions = POLARS_RANK,
+    conventions: Conventions | str = POLARS_RANK,
 ) -> Any:
     r"""Compare all pairs of runs: Tukey's honestly significant difference, within queries.
 

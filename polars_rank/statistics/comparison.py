@@ -18,6 +18,7 @@ from polars_rank.statistics.lists import (
     check_free,
     key_columns,
     only_metrics,
+    settled,
     variables,
     without,
 )
@@ -76,7 +77,7 @@ def compare(
     margin: float = 0.0,
     confidence: float = 0.95,
     undefined: Undefined | Mapping[str, Undefined] | None = None,
-    conventions: Conventions = POLARS_RANK,
+    conventions: Conventions | str = POLARS_RANK,
     replicates: int = 10_000,
     seed: int = 0,
 ) -> Any:
@@ -214,7 +215,8 @@ def compare(
     def plan(rows: pl.LazyFrame) -> pl.LazyFrame:
         schema = schema_of(rows)
         if is_moments(schema):
-            given = {"weight": weight, "cluster": cluster, "undefined": undefined}
+            settled(undefined, conventions)
+            given = {"weight": weight, "cluster": cluster}
             _refuse({**given, f"test={test!r}": needs_values})
             groups = groups_of_moments(schema, by, run, baseline)
             table = regrouped(only_metrics(rows, metrics), [*groups, run])

@@ -10,7 +10,7 @@ import polars as pl
 
 from polars_rank.aggregation import counted_as
 from polars_rank.columns import OWN, check_there, names
-from polars_rank.conventions import Conventions
+from polars_rank.conventions import POLARS_RANK, Conventions, named
 from polars_rank.errors import ArgumentError, DataError, Finding, SchemaError
 from polars_rank.measures.metric import Metric, written
 from polars_rank.measures.names import metric as read_metric
@@ -42,11 +42,20 @@ class Variable(NamedTuple):
 
 
 def agreed_on(
-    conventions: Conventions, undefined: Undefined | Mapping[str, Undefined] | None
+    conventions: Conventions | str, undefined: Undefined | Mapping[str, Undefined] | None
 ) -> Conventions:
     """Return the conventions with another word for undefined values, as `evaluate` takes it."""
-    agreed = conventions.but(undefined=undefined)
+    agreed = named(conventions).but(undefined=undefined)
     return agreed.but(own=undefined) if isinstance(undefined, str) else agreed
+
+
+def settled(
+    undefined: Undefined | Mapping[str, Undefined] | None, conventions: Conventions | str
+) -> None:
+    """Raise `ArgumentError` for what cannot be said of moments any more."""
+    if undefined is not None or named(conventions) != POLARS_RANK:
+        message = "what undefined values count as is settled in moments; say it in pr.moments(...)"
+        raise ArgumentError(message)
 
 
 def variables(

@@ -10,6 +10,7 @@ from polars_rank.columns import (
     OWN,
     Names,
     any_table,
+    check_there,
     collected,
     is_table,
     lazy,
@@ -73,7 +74,7 @@ def moments(
     query: Names = "query",
     weight: str | None = None,
     undefined: Undefined | Mapping[str, Undefined] | None = None,
-    conventions: Conventions = POLARS_RANK,
+    conventions: Conventions | str = POLARS_RANK,
 ) -> Any:
     """Moments of per-query values: a small table that adds up over days, files and machines.
 
@@ -121,7 +122,7 @@ def moments(
     Raises
     ------
     SchemaError
-        For a missing or not numeric column, or a log in place of per-query values.
+        For a missing or not numeric column, or a log or moments in place of per-query values.
     DataError
         For NaN or infinite values, weights that are null or negative, with `baseline` also a
         query twice in a run; lazily, when the result is collected.
@@ -161,9 +162,14 @@ def moments(
 
     def plan(rows: pl.LazyFrame) -> pl.LazyFrame:
         schema = schema_of(rows)
+        if is_moments(schema):
+            message = "the table holds moments already; add those of parts up with pr.merge(...)"
+            raise SchemaError(message)
         if baseline is None:
             keys = key_columns(schema, by=by, run=run, weight=weight)
             kept = names("query", query)
+            for name in kept if query != "query" else ():
+                check_there("query", name, schema)
             taken = [*kept, *(name for found in keys.values() for name in found)]
             asked = variables(schema, metrics, agreed, taken)
             groups = [*keys["by"], *keys["run"]]

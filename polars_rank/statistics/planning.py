@@ -14,7 +14,14 @@ from polars_rank.errors import DataError
 from polars_rank.statistics import sums
 from polars_rank.statistics.comparison import against_baseline, groups_of_moments
 from polars_rank.statistics.intervals import Alternative, stats
-from polars_rank.statistics.lists import agreed_on, check_free, only_metrics, variables, without
+from polars_rank.statistics.lists import (
+    agreed_on,
+    check_free,
+    only_metrics,
+    settled,
+    variables,
+    without,
+)
 from polars_rank.statistics.moments import DIFFERENCE, is_moments, paired_sums, regrouped
 from polars_rank.statistics.pairs import Pairs
 
@@ -42,7 +49,7 @@ def power(
     alpha: float = 0.05,
     alternative: Alternative = "two-sided",
     undefined: Undefined | Mapping[str, Undefined] | None = None,
-    conventions: Conventions = POLARS_RANK,
+    conventions: Conventions | str = POLARS_RANK,
 ) -> Any:
     r"""Power of the paired t test: which differences a number of queries can show.
 
@@ -122,6 +129,7 @@ def power(
     def plan(rows: pl.LazyFrame) -> pl.LazyFrame:
         schema = schema_of(rows)
         if is_moments(schema):
+            settled(undefined, conventions)
             groups = groups_of_moments(schema, by, run, baseline)
             table = regrouped(only_metrics(rows, metrics), [*groups, run])
         else:

@@ -42,7 +42,7 @@ def slices(
     correction: Correction = "bh",
     confidence: float = 0.95,
     undefined: Undefined | Mapping[str, Undefined] | None = None,
-    conventions: Conventions = POLARS_RANK,
+    conventions: Conventions | str = POLARS_RANK,
 ) -> Any:
     r"""Compare two runs in every slice: where the difference comes from, and where it turns.
 

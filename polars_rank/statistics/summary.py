@@ -20,6 +20,7 @@ from polars_rank.statistics.lists import (
     check_free,
     key_columns,
     only_metrics,
+    settled,
     variables,
     without,
 )
@@ -57,7 +58,7 @@ def summarize(
     weight: str | None = None,
     cluster: Names | None = None,
     undefined: Undefined | Mapping[str, Undefined] | None = None,
-    conventions: Conventions = POLARS_RANK,
+    conventions: Conventions | str = POLARS_RANK,
     confidence: float = 0.95,
     interval: Interval = "t",
     quantiles: Sequence[float] = (),
@@ -174,7 +175,8 @@ def summarize(
         schema = schema_of(rows)
         if is_moments(schema):
             given = {"weight": weight, "cluster": cluster, "quantiles": quantiles}
-            _refuse(given, undefined, conventions, interval)
+            settled(undefined, conventions)
+            _refuse(given, interval)
             found = key_columns(schema, by=by)["by"]
             unknown = set(found) - set(groups_of(schema))
             if unknown:
@@ -211,16 +213,11 @@ def _quantile(value: float) -> float:
     return value
 
 
-def _refuse(
-    given: Mapping[str, Any], undefined: Any, conventions: Conventions, interval: str
-) -> None:
+def _refuse(given: Mapping[str, Any], interval: str) -> None:
     for name, value in given.items():
         if value:
             message = f"moments have no lists left for `{name}`; give summarize the lists"
             raise ArgumentError(message)
-    if undefined is not None or conventions is not POLARS_RANK:
-        message = "what undefined values count as is settled in moments; say it in pr.moments(...)"
-        raise ArgumentError(message)
     if interval in _RESAMPLED:
         message = (
             f"`interval` {interval!r} draws lists, of which moments have none left; choose 't', "

@@ -62,7 +62,7 @@ def _short(key: pl.Expr) -> pl.Expr:
 
 def _text(name: str, dtype: pl.DataType) -> pl.Expr:
     column = pl.col(name)
-    if dtype.is_integer():
+    if dtype.is_integer() or dtype == pl.Duration:
         text = (column.cast(pl.Int128) + pl.lit(_ABOVE, dtype=pl.Int128)).cast(pl.String)
     elif dtype == pl.Binary:
         text = column.bin.encode("hex")
@@ -136,7 +136,7 @@ def check(table: pl.DataFrame, by: Sequence[str], *, disjoint: bool = True) -> p
             f"the list {_shown(row[_TWICE])}{group} is in two parts, {first} and {second}: it was "
             "cut in two, or a part counts twice; cut parts where lists end, merge each of them "
             "once, and where parts have lists of the same query, name what tells them apart, such "
-            "as their day, in moments(..., by=...)"
+            "as their day, in moments(..., by=...) or query=[...]"
         )
         raise DataError(message)
     told = {_TWICE, PART, _NAMES}

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import polars as pl
 
 from polars_rank.columns import OWN, collected, lazy, schema_of
-from polars_rank.conventions import named
 from polars_rank.errors import ArgumentError, DataError
 from polars_rank.reporting.plot.drawing import counted, something, told_undefined
 from polars_rank.reporting.plot.runs import groups, harmless_text, run_columns
@@ -47,7 +46,7 @@ class Values(NamedTuple):
         """Return the values of a table of lists, its columns checked."""
         rows = lazy(lists)
         schema = schema_of(rows)
-        agreed = agreed_on(named(conventions), undefined)
+        agreed = agreed_on(conventions, undefined)
         columns = run_columns(schema, run)
         keys = key_columns(schema, run=columns, query=query)
         taken = [*keys["run"], *keys["query"]]
