@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from itertools import permutations
 from math import comb
+from typing import Literal
 
 import polars as pl
 import polars_rank as pr
@@ -18,6 +19,7 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 Docs = list[list[int]]
+Engine = Literal["in-memory", "streaming"]
 
 
 def tables(queries: list[Docs]) -> list[pl.DataFrame]:
@@ -315,6 +317,51 @@ def test_lazy_result(engine: str) -> None:
 def test_nobody_wins() -> None:
     row = pr.interleaving_result(clicked(["", ""])).row(0, named=True)
     assert (row["delta"], row["low"], row["high"], row["p_value"]) == (0.0, None, None, 1.0)
+
+
+ONE_TEAM = [
+    (pl.lit("a"), None, "one team alone, 'a', so that there is nothing to compare"),
+    (pl.lit(None, pl.String), None, "are of no team, so that"),
+    (pl.when(half=0).then("team"), "half", r"no team in the group \{'half': 1\} \(1 of such\)"),
+    (pl.when(half=0).then("team").otherwise(pl.lit("b")), "half", r"'b' in the group \{'half': 1"),
+]
+
+
+@pytest.mark.parametrize(("team", "by", "message"), ONE_TEAM)
+@pytest.mark.parametrize("engine", ["in-memory", "streaming"])
+def test_one_team_has_no_opponent(
+    team: pl.Expr, by: str | None, message: str, engine: Engine
+) -> None:
+    log = clicked(["a", "ab", "c", ""]).with_columns(half=pl.col("query") % 2)
+    log = log.with_columns(team=team)
+    with pytest.raises(pr.DataError, match=message):
+        pr.interleaving_result(log, by=by)
+    with pytest.raises(pr.DataError, match=message):
+        pr.interleaving_result(log.lazy(), by=by).collect(engine=engine)
+
+
+def test_ranks_of_one_ranker_have_no_opponent() -> None:
+    ranks = {"a": "rank_a", "b": "rank_b"}
+    log = pl.DataFrame({
+        "query": [1, 2], "position": 1, "click": 1, "half": [0, 1],
+        "rank_a": [1, 2], "rank_b": [None, 1],
+    })  # fmt: skip
+    # The first list is one that b does not know.
+    assert pr.interleaving_result(log, ranks=ranks).row(0, named=True)["queries"] == 2
+    with pytest.raises(pr.DataError, match="one team alone, 'a' in the group {'half': 0}"):
+        pr.interleaving_result(log, ranks=ranks, by="half")
+    for column in ("position", "rank_b"):
+        with pytest.raises(pr.SchemaError, match=f"'{column}' .* must be numeric; found String"):
+            pr.interleaving_result(log.cast({column: pl.String}), ranks=ranks)
+
+
+def test_lists_of_one_team_and_logs_of_none() -> None:
+    log = clicked(["a", "b"])
+    one_each = log.filter(pl.col("team") == pl.col("query").replace_strict({0: "a", 1: "b"}))
+    row = pr.interleaving_result(one_each).row(0, named=True)
+    assert (row["wins"], row["losses"]) == (1, 1)
+    assert pr.interleaving_result(log.clear()).is_empty()
+    assert pr.interleaving_result(log.clear(), by="position").is_empty()
 
 
 def test_balanced_credit_by_hand() -> None:

@@ -19,7 +19,7 @@ from polars_rank.columns import (
     names,
     schema_of,
 )
-from polars_rank.errors import ArgumentError
+from polars_rank.errors import ArgumentError, DataError
 from polars_rank.statistics.intervals import stats
 from polars_rank.validation import refuse
 
@@ -30,6 +30,10 @@ if TYPE_CHECKING:
 _CLICKED, _PREFERRED, _PLACE = (OWN + name for name in ("clicked", "preferred", "place"))
 #: Of a list: whether it is not known which one it is, and whether it is several.
 _UNKNOWN, _TWICE = OWN + "unknown", OWN + "twice"
+#: Of a list and a pair of rankers: whether the log has the first of them, and the second.
+_FIRST, _SECOND = OWN + "first", OWN + "second"
+_THERE = {"team": _FIRST, "other": _SECOND}
+_CHECKED = (_UNKNOWN, _TWICE, _FIRST, _SECOND)
 _COUNTS = ("queries", "wins", "ties", "losses")
 _FOUND = {name: pl.Float64() for name in ("delta", "low", "high", "p_value")}
 
@@ -58,7 +62,7 @@ def interleaving_result(
     team, click, query
         Names of the columns; `query` may be several, and must tell the lists apart that users
         saw, such as sessions. A click is a condition, or a count above 0. A document without a
-        team, such as an advertisement, is nobody's.
+        team, such as an advertisement, is nobody's; a list may be one ranker's alone.
     by
         Columns that split the log; rankers are compared within each group.
     ranks
@@ -87,10 +91,11 @@ def interleaving_result(
     Raises
     ------
     SchemaError
-        For a missing column, or clicks that are not numbers.
+        For a missing column, or clicks, positions or ranks that are not numbers.
     DataError
-        For a null query, or a position that comes twice in a list, as where several lists of one
-        query are taken for one; lazily, when the result is collected.
+        For documents of less than two teams, in the log or in a group of it; for a null query, or a
+        position that comes twice in a list, as where several lists of one query are taken for one;
+        lazily, when the result is collected.
     ArgumentError
         For a parameter out of its range.
     MissingExtraError
@@ -132,7 +137,9 @@ def interleaving_result(
     for parameter, columns in wanted.items():
         for column in columns:
             check_there(parameter, column, schema)
-    check_number("click", click, schema[click])
+    for parameter in ("click", *(("ranks", "position") if ranks is not None else ())):
+        for column in wanted[parameter]:
+            check_number(parameter, column, schema[column])
     free(groups, ["team", "other", *_COUNTS, *_FOUND])
     free(keys, ["team", "other"], "query")
     clicked = (pl.col(click).cast(pl.Float64) > 0).fill_null(value=False)
@@ -152,10 +159,10 @@ def interleaving_result(
         (preferred > 0).sum().alias("wins"),
         (preferred == 0).sum().alias("ties"),
         (preferred < 0).sum().alias("losses"),
-        pl.col(_UNKNOWN, _TWICE).any(),
+        pl.col(_CHECKED).any(),
     ]
     pairs = grouped(lists, [*groups, "team", "other"], counts)
-    made = pl.Schema({**pairs.drop(_UNKNOWN, _TWICE).collect_schema(), **_FOUND})
+    made = pl.Schema({**pairs.drop(_CHECKED).collect_schema(), **_FOUND})
     tested = partial(_tested, confidence=confidence, distribution=stats())
     return pairs.map_batches(tested, schema=made, streamable=True)
 
@@ -169,9 +176,7 @@ def _by_team(
     groups: Sequence[str],
 ) -> pl.LazyFrame:
     """Return for each list and pair of rankers how many more clicks the first one has."""
-    teams = log.select(*groups, team.alias("team")).drop_nulls("team").unique()
-    pairs = _beside(teams, teams.rename({"team": "other"}), groups)
-    pairs = pairs.filter(pl.col("team") < pl.col("other"))
+    pairs = _pairs(log.select(*groups, team.alias("team")), groups)
     first, second = (
         (pl.col(_CLICKED) == pl.col(name)).sum().cast(pl.Int64) for name in ("team", "other")
     )
@@ -181,6 +186,21 @@ def _by_team(
         _beside(lists, pairs, groups)
         .group_by([*groups, *keys, "team", "other"])
         .agg((first - second).alias(_PREFERRED), pl.col(_UNKNOWN).any(), _is_twice(_PLACE))
+        .with_columns(pl.col(name).is_not_null().alias(there) for name, there in _THERE.items())
+    )
+
+
+def _pairs(rows: pl.LazyFrame, groups: Sequence[str]) -> pl.LazyFrame:
+    """Return the pairs of teams of each group; of one that has less than two, what it has."""
+    team = pl.col("team")
+    known = team.drop_nulls()
+    teams = grouped(rows.unique(), groups, [known if groups else known.implode()])
+    lone = pl.when(team.list.len() < len(("team", "other")))
+    return (
+        teams.with_columns(lone.then(team.list.head(0)).otherwise(team).alias("other"))
+        .explode("team", empty_as_null=True)
+        .explode("other", empty_as_null=True)
+        .filter((team < pl.col("other")) | pl.col("other").is_null())
     )
 
 
@@ -208,9 +228,13 @@ def _by_rank(
         (hits[0].cast(pl.Int64) - hits[1].cast(pl.Int64)).alias(_PREFERRED),
         _is_unknown(keys).any(),
         _is_twice(position),
+        *(
+            pl.col(ranks[name]).is_not_null().any().alias(there)
+            for name, there in ((first, _FIRST), (second, _SECOND))
+        ),
     )
     teams = (pl.lit(first).alias("team"), pl.lit(second).alias("other"))
-    return lists.select(*groups, *teams, _PREFERRED, _UNKNOWN, _TWICE)
+    return lists.select(*groups, *teams, _PREFERRED, *_CHECKED)
 
 
 def _is_unknown(keys: Sequence[str]) -> pl.Expr:
@@ -228,6 +252,7 @@ def _tested(pairs: pl.DataFrame, confidence: float, distribution: ModuleType) ->
     """Return the pairs with the sign test of each."""
     remedy = "drop these rows, or name the columns that tell lists apart with query=[...]"
     told = pairs.drop(_COUNTS)
+    _refuse_lone(told)
     refuse(told, pl.col(_UNKNOWN), "null among queries", remedy)
     refuse(told, pl.col(_TWICE), "a position comes twice in a list", remedy)
     found: dict[str, list[float | None]] = {name: [] for name in _FOUND}
@@ -243,6 +268,23 @@ def _tested(pairs: pl.DataFrame, confidence: float, distribution: ModuleType) ->
         row = {"delta": (wins + ties / 2) / lists - 0.5, "low": low, "high": high}
         for name, value in {**row, "p_value": p_value}.items():
             found[name].append(value)
-    return pairs.drop(_UNKNOWN, _TWICE).hstack(
+    return pairs.drop(_CHECKED).hstack(
         [pl.Series(name, values, dtype=_FOUND[name]) for name, values in found.items()]
     )
+
+
+def _refuse_lone(pairs: pl.DataFrame) -> None:
+    """Raise `DataError` where there are no two rankers to compare."""
+    lone = pairs.filter(~(pl.col(_FIRST) & pl.col(_SECOND)))
+    if lone.is_empty():
+        return
+    row = lone.row(0, named=True)
+    found = [row[name] for name, there in _THERE.items() if row[there]]
+    group = {n: value for n, value in row.items() if n not in _THERE and not n.startswith(OWN)}
+    where = f" in the group {group} ({lone.height:,} of such)" if group else ""
+    known = f"one team alone, {found[0]!r}" if found else "no team"
+    message = (
+        f"the documents are of {known}{where}, so that there is nothing to compare; give the log "
+        f"the lists of all teams{', or leave out the group' if group else ''}"
+    )
+    raise DataError(message)
