@@ -247,6 +247,51 @@ def test_errors_of_lists(
         call(pl.DataFrame({"query": [1], "doc": [1], "score": [1.0]}))
 
 
+IDS = [
+    ("query", pl.Int64, pl.String),
+    ("doc", pl.Int64, pl.String),
+    ("doc", pl.Categorical, pl.Int32),
+    ("doc", pl.Float64, pl.Int64),
+]
+
+
+@pytest.mark.parametrize("interleave", FUNCTIONS)
+@pytest.mark.parametrize(("column", "one", "other"), IDS)
+def test_ids_that_cannot_be_the_same(
+    interleave: Callable[..., pl.DataFrame], column: str, one: pl.DataType, other: pl.DataType
+) -> None:
+    a, b = (
+        pl.DataFrame({"query": [1], "doc": [1], "score": [1.0]})
+        .cast({column: pl.String})
+        .cast({column: dtype})
+        for dtype in (one, other)
+    )
+    message = f"'{column}' is {a[column].dtype} .* ranker 'a' and {b[column].dtype} .* 'b'.* cast"
+    for tables in ((a, b), (a.lazy(), b.lazy()), (a, b.lazy())):
+        with pytest.raises(pr.SchemaError, match=message):
+            interleave(*tables)
+
+
+@pytest.mark.parametrize("interleave", FUNCTIONS)
+@pytest.mark.parametrize(
+    ("one", "other", "both"),
+    [
+        (pl.Int64, pl.Int32, pl.Int64),
+        (pl.UInt8, pl.Int64, pl.Int64),
+        (pl.Categorical, pl.String, pl.String),
+        (pl.Enum(["1", "2"]), pl.Categorical, pl.String),
+        (pl.Categorical, pl.Categorical, pl.Categorical),
+    ],
+)
+def test_ids_of_several_kinds_of_one_type(
+    interleave: Callable[..., pl.DataFrame], one: pl.DataType, other: pl.DataType, both: pl.DataType
+) -> None:
+    ids = pl.DataFrame({"query": ["1", "1", "2"], "doc": ["1", "2", "1"], "score": [2.0, 1.0, 1.0]})
+    plain = interleave(ids, ids[::-1], 2).cast({"query": both, "doc": both})
+    a, b = (ids.cast({"query": dtype, "doc": dtype}) for dtype in (one, other))
+    assert_frame_equal(interleave(a, b[::-1], 2), plain)
+
+
 # -- What clicks say ------------------------------------------------------------------------------
 
 

@@ -22,7 +22,8 @@ from polars_rank.columns import (
     names,
     schema_of,
 )
-from polars_rank.errors import ArgumentError, DataError
+from polars_rank.errors import ArgumentError, DataError, SchemaError
+from polars_rank.logs.ids import common_type
 from polars_rank.validation import FAULT, fault, refuse, require
 
 if TYPE_CHECKING:
@@ -118,7 +119,8 @@ def team_draft(
     Raises
     ------
     SchemaError
-        For a missing column, or scores that are not numbers.
+        For a missing column, scores that are not numbers, or ids of which those of one ranker are
+        text and those of another numbers.
     ArgumentError
         For fewer than two rankers, or a parameter out of its range.
     DataError
@@ -201,7 +203,8 @@ def balanced_interleaving(
     Raises
     ------
     SchemaError
-        For a missing column, or scores that are not numbers.
+        For a missing column, scores that are not numbers, or ids of which those of one ranker are
+        text and those of another numbers.
     ArgumentError
         For other than two rankers, or a parameter out of its range.
     DataError
@@ -310,11 +313,15 @@ def _interleaved(
 ) -> Any:
     """Return the lists to show, made of the first documents of each ranker."""
     tables = [lazy(table) for table in rankers.values()]
-    for name, table in zip(rankers, tables, strict=True):
-        columns.check(name, schema_of(table))
+    schemas = {name: schema_of(table) for name, table in zip(rankers, tables, strict=True)}
+    for name, schema in schemas.items():
+        columns.check(name, schema)
+    types = {name: _common(name, schemas) for name in (*columns.query, columns.doc)}
     lists = pl.concat(
-        [columns.lists(table, number) for number, table in enumerate(tables)],
-        how="vertical_relaxed",
+        [
+            columns.lists(table.cast(types), number)  # type: ignore[arg-type]
+            for number, table in enumerate(tables)
+        ]
     )
     together = (
         lists.with_columns(columns.hashed)
@@ -336,6 +343,23 @@ def _interleaved(
     plan = together.map_batches(shown, schema=made, streamable=True)
     waits = any(isinstance(table, pl.LazyFrame) for table in rankers.values())
     return plan if waits else collected(plan)
+
+
+def _common(column: str, schemas: Mapping[str, pl.Schema]) -> pl.DataType:
+    """Return the type in which the ids of all rankers can be compared."""
+    (first, schema), *others = schemas.items()
+    common = schema[column]
+    for ranker, other in others:
+        found = common_type(common, other[column])
+        if found is None:
+            message = (
+                f"column {column!r} is {schema[column]} in the table of the ranker {first!r} and "
+                f"{other[column]} in that of {ranker!r}, so that no id would be the same in both; "
+                f"cast one of them, as in .cast({{{column!r}: pl.{schema[column]}}})"
+            )
+            raise SchemaError(message)
+        common = found
+    return common
 
 
 class _Columns(NamedTuple):
