@@ -20,7 +20,7 @@ import polars as pl
 
 from polars_rank.errors import ArgumentError, DataError, SchemaError, SourceError, hint
 from polars_rank.logs.stores import store_error
-from polars_rank.logs.streams import GLIMPSE_ROWS, Stream, TornError, is_scanned_once
+from polars_rank.logs.streams import GLIMPSE_ROWS, Stream, TornError, held, is_scanned_once
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -82,6 +82,8 @@ class Columns:
     schema: pl.Schema
     #: Columns that nobody named, and that look like ids of documents, or like names of runs.
     unnamed: tuple[str, ...] = ()
+    #: Whether the score is made of positions, at which documents were shown.
+    placed: bool = False
 
     @property
     def keys(self) -> list[str]:
@@ -372,22 +374,30 @@ def _table(frame: Any) -> pl.LazyFrame | pl.DataFrame | Stream:
     if not _has_rows(frame):
         message = (
             "a frame must be a Polars LazyFrame or DataFrame, or a table with Arrow's C stream, "
-            "such as a pyarrow Table, a pandas DataFrame or a DuckDB relation; found "
-            f"{type(frame).__name__}"
+            "such as a pyarrow Table, a pandas DataFrame or a DuckDB relation (con.sql(...)); "
+            f"files are read by pr.scan_log(...); found {_kind(frame)}"
         )
         raise ArgumentError(message)
     # What can be cut by rows is in memory, as the tables of pandas and pyarrow are.
-    held = any(hasattr(frame, name) for name in ("iloc", "slice"))
-    return pl.DataFrame(frame) if held else Stream(frame)
+    in_memory = any(hasattr(frame, name) for name in ("iloc", "slice"))
+    return held(frame) if in_memory else Stream(frame)
+
+
+def _kind(value: Any) -> str:
+    """Return what something is, and whose."""
+    kind = type(value)
+    library = kind.__module__.partition(".")[0]
+    return kind.__name__ if library == "builtins" else f"{library}.{kind.__name__}"
 
 
 def _has_rows(frame: Any) -> bool:
     """Return whether something gives rows of several columns as Arrow does, or as a dataset."""
     if type(frame).__name__ in ("Series", "Index", "ChunkedArray"):
         return False
-    of_pyarrow = type(frame).__module__.startswith("pyarrow") and hasattr(frame, "schema")
-    other = any(hasattr(frame, name) for name in ("__arrow_c_array__", "scanner"))
-    return hasattr(frame, "__arrow_c_stream__") or (of_pyarrow and other)
+    of_pyarrow = type(frame).__module__.startswith("pyarrow")
+    batch = hasattr(frame, "__arrow_c_array__") and hasattr(frame, "schema")
+    of_files = any(hasattr(frame, name) for name in ("scanner", "projected_schema"))
+    return hasattr(frame, "__arrow_c_stream__") or (of_pyarrow and (batch or of_files))
 
 
 def free(columns: Sequence[str], added: Sequence[str], parameter: str = "by") -> None:

@@ -14,6 +14,7 @@ import pandas as pd
 import polars as pl
 import polars_rank as pr
 import pyarrow as pa
+import pyarrow.compute
 import pyarrow.dataset
 import pytest
 from hypothesis import given, settings
@@ -90,6 +91,7 @@ KINDS: dict[str, Callable[[pl.DataFrame], Any]] = {
     "RecordBatch": lambda table: arrow(table).combine_chunks().to_batches()[0],
     "RecordBatchReader": lambda table: arrow(table).to_reader(max_chunksize=100),
     "Dataset": lambda table: pyarrow.dataset.dataset(arrow(table)),
+    "Scanner": lambda table: pyarrow.dataset.dataset(arrow(table)).scanner(),
     "pandas": frame_of_pandas,
     "DuckDB": lambda table: duckdb.connect().from_arrow(arrow(table)),
     "stream": lambda table: Bare(arrow(table)),
@@ -230,7 +232,10 @@ def test_every_function_takes_every_kind_of_table(
     ids=lambda table: type(table).__name__,
 )  # fmt: skip
 def test_what_is_no_table(table: Any) -> None:
-    with pytest.raises(pr.ArgumentError, match="a frame must be a Polars LazyFrame or DataFrame"):
+    kind = type(table)
+    whose = "" if kind.__module__ == "builtins" else f"{kind.__module__.partition('.')[0]}."
+    said = f"must be a Polars LazyFrame.*pr.scan_log.*found {whose}{kind.__name__}$"
+    with pytest.raises(pr.ArgumentError, match=said):
         pr.evaluate(table, "rr")
 
 
@@ -278,7 +283,9 @@ def in_memory(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 @pytest.mark.usefixtures("long_streams")
 @pytest.mark.parametrize("order", ["sorted", "by query", "descending", "in no order"])
-@pytest.mark.parametrize("kind", ["Table", "RecordBatchReader", "Dataset", "DuckDB", "stream"])
+@pytest.mark.parametrize(
+    "kind", ["Table", "RecordBatchReader", "Dataset", "Scanner", "DuckDB", "stream"]
+)
 def test_rows_of_lists_that_stand_together_are_not_held(
     kind: str, order: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -442,8 +449,36 @@ def test_the_connection_is_free_after_any_error() -> None:
 
 def test_columns_of_types_that_polars_lacks() -> None:
     relation = duckdb.connect().sql("select 1 as query, interval 1 day as wait")
-    with pytest.raises(pr.SchemaError, match="cannot read the columns .*'wait'.*cast them"):
+    with pytest.raises(pr.SchemaError, match="cannot read the column 'wait' .*cast it"):
         pr.evaluate(relation, "rr")
+    relation = duckdb.connect().sql("select 1 as query, union_value(a := 1) as either")
+    with pytest.raises(pr.SchemaError, match="'either' .*cast it"):
+        pr.evaluate(relation, "rr")
+
+
+ONE_ROW = {"query": [1], "score": [1.0], "label": [1]}
+UNREADABLE: dict[str, tuple[Any, str]] = {
+    "values of several types": (
+        pd.DataFrame({**ONE_ROW, "x": [[1, "a"]]}), r"cannot read the column 'x' \(object\)"
+    ),
+    "complex numbers": (pd.DataFrame({**ONE_ROW, "x": [1j]}), r"the column 'x' \(complex128\)"),
+    "runs": (
+        pa.table({**ONE_ROW, "x": pa.compute.run_end_encode(pa.array([1]))}), "the column 'x' "
+    ),
+    "two of a name in pandas": (
+        pd.DataFrame([[1, 2]], columns=["query", "query"]), "two columns 'query'; rename"
+    ),
+    "two of a name": (pa.table([[1], [2]], names=["query", "query"]), "two columns 'query'; rename"),
+    "two of a name in a stream": (
+        pa.table([[1], [2]], names=["query", "query"]).to_reader(), "two columns 'query'; rename"
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("table", "said"), UNREADABLE.values(), ids=UNREADABLE.keys())
+def test_tables_that_polars_cannot_hold(table: Any, said: str) -> None:
+    with pytest.raises(pr.SchemaError, match=said):
+        pr.evaluate(table, "rr")
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,12 @@ if TYPE_CHECKING:
 #: How many rows are looked at before anything is planned; a stream of fewer is held in memory.
 GLIMPSE_ROWS = 100_000
 
+#: What Polars and pyarrow raise for columns that they cannot make out.
+_UNREADABLE = (
+    *(pl.exceptions.PolarsError, pl.exceptions.PanicException),
+    *(TypeError, ValueError, NotImplementedError),
+)
+
 #: By this, a plan says how often it reads the stream.
 _NAME = "ARROW STREAM"
 
@@ -35,7 +41,7 @@ class Stream:
     Parameters
     ----------
     table
-        A pyarrow Dataset, or anything else with `__arrow_c_stream__`.
+        A pyarrow Dataset or Scanner, or anything else with `__arrow_c_stream__`.
 
     Examples
     --------
@@ -54,7 +60,7 @@ class Stream:
         self._lock = Lock()
         #: Whether it can be read only once.
         self.once = any(hasattr(table, name) for name in ("read_next_batch", "__next__"))
-        self.schema = _frame(self._open().schema.empty_table()).schema
+        self.schema = _schema(self._open().schema)
 
     def begun(self) -> list[pl.DataFrame]:
         """Read the first batches, for at least `GLIMPSE_ROWS` rows where there are as many."""
@@ -157,7 +163,7 @@ class Stream:
                     return
                 except Exception as error:  # of any engine
                     raise _broken(error) from error
-            yield from _frame(batch).iter_slices(BATCH_ROWS)
+            yield from held(batch).iter_slices(BATCH_ROWS)
 
 
 def is_scanned_once(plan: pl.LazyFrame) -> bool:
@@ -170,6 +176,8 @@ def _reader(table: Any, columns: list[str] | None) -> Any:
 
     if hasattr(table, "scanner"):
         return _scanner(table, columns).to_reader()
+    if hasattr(table, "to_reader"):
+        return table.to_reader()
     return pa.RecordBatchReader.from_stream(table)
 
 
@@ -183,16 +191,51 @@ def _scanner(dataset: Any, columns: list[str] | None) -> Any:
     return dataset.scanner(columns=columns, **little)
 
 
-def _frame(rows: Any) -> pl.DataFrame:
+def _schema(schema: Any) -> pl.Schema:
+    """Return the columns of a stream as Polars has them."""
     try:
-        return pl.DataFrame(rows)
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
-        types = ", ".join(f"{field.name!r}: {field.type}" for field in rows.schema)
+        empty = schema.empty_table()
+    except NotImplementedError as error:
+        fields = ", ".join(f"{field.name!r} ({field.type})" for field in schema)
         message = (
-            f"Polars cannot read the columns {types}: {error}; leave out those of a type that it "
-            "does not have, or cast them"
+            f"pyarrow has no tables of the columns {fields}: {error}; leave it out, or cast it"
         )
         raise SchemaError(message) from error
+    return held(empty).schema
+
+
+def held(rows: Any) -> pl.DataFrame:
+    """Return what another library holds in memory, a table or a batch, as Polars has it.
+
+    Raises
+    ------
+    SchemaError
+        For columns of a type that Polars does not have, of several types, or of the same name.
+    """
+    try:
+        return pl.DataFrame(rows)
+    except _UNREADABLE as error:
+        columns = [*map(str, rows.columns if hasattr(rows, "iloc") else rows.schema.names)]
+        twice = next((name for name in columns if columns.count(name) > 1), None)
+        if twice is not None:
+            message = f"the table has two columns {twice!r}; rename one of them, or drop it"
+            raise SchemaError(message) from error
+        message = (
+            f"Polars cannot read the column {_culprit(rows)}: {error}; leave it out, or cast it"
+        )
+        raise SchemaError(message) from error
+
+
+def _culprit(rows: Any) -> str:
+    """Return the name and the type of the first column that Polars cannot read."""
+    of_pandas = hasattr(rows, "iloc")
+    for index, name in enumerate(rows.columns if of_pandas else rows.schema.names):
+        try:
+            pl.DataFrame(rows[[name]] if of_pandas else rows.select([name]))
+        except _UNREADABLE:
+            dtype = rows.dtypes.iloc[index] if of_pandas else rows.schema.field(index).type
+            return f"{str(name)!r} ({dtype})"
+    return "of one type beside those of others"
 
 
 def _broken(error: Exception) -> SourceError:
