@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import polars as pl
@@ -136,7 +136,8 @@ def per_query(
         For a missing or not numeric column.
     DataError
         For a null query, NaN or infinite scores or labels, duplicate documents, labels too
-        large for a gain; lazily, when the result is collected.
+        large for a gain, for metrics of clicks a `position` that comes twice in a list; lazily,
+        when the result is collected.
     ArgumentError
         For an unknown metric or a parameter out of its range.
 
@@ -432,7 +433,7 @@ class Request:
         columns = Columns.find(
             schema_of(log), query=self.query, doc=self.doc, score=score, label=label, by=by
         )
-        return log, columns
+        return log, replace(columns, placed=self.position is not None)
 
     def _can_do_without(self, metrics: Sequence[pl.Expr]) -> bool:
         """Return whether no metric and no convention asks for a label."""

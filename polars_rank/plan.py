@@ -16,7 +16,7 @@ import polars as pl
 
 from polars_rank.aggregation import PRESENCE, STRAY, UNKNOWN
 from polars_rank.arguments import one_of
-from polars_rank.columns import OWN, check_there, number_column
+from polars_rank.columns import OWN, check_number, check_there, number_column
 from polars_rank.errors import ArgumentError, SchemaError, hint
 from polars_rank.measures.expectation import Expected, expectation
 from polars_rank.measures.metric import Metric, made_of
@@ -206,7 +206,10 @@ class _Plan:
         self, order: _Order, wanted: Sequence[Wanted], told: Sequence[str] = ()
     ) -> pl.LazyFrame:
         """Sort each list once, compute the terms that metrics share once, aggregate once."""
-        shared = Shared(whole_labels=self.columns.schema[self.columns.label].is_integer())
+        shared = Shared(
+            whole_labels=self.columns.schema[self.columns.label].is_integer(),
+            placed=self.columns.placed,
+        )
         values = [_value(each, shared) for each in wanted]
         read = _Read.of(shared, self.columns)
         found = {**rules(self.columns, shared.refused), **self.forbidden}
@@ -416,6 +419,8 @@ class _Read:
                 there = ", ".join(map(repr, [*RANKED, *columns.schema]))
                 message = f"a metric reads the column {name!r}, but the ranked table has {there}."
                 raise SchemaError(message + hint(name, [*RANKED, *columns.schema]))
+        for name, parameter in shared.signals.items():
+            check_number(parameter, name, columns.schema[name])
         return cls(names, extras, columns.doc)
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import date, datetime, timedelta
 
 import polars as pl
 import polars_rank as pr
@@ -99,10 +99,39 @@ def test_errors(make: Callable[[], pl.Expr], message: str) -> None:
         make()
 
 
-@pytest.mark.parametrize("label", [pr.satisfied(), pr.graded_dwell({1: 0})])
-def test_a_duration_is_no_number_of_seconds(label: pl.Expr) -> None:
-    log = pl.DataFrame({"dwell": [timedelta(seconds=5)]})  # its ticks would be 5,000,000
-    with pytest.raises(pl.exceptions.InvalidOperationError, match="duration"):
-        log.with_columns(label=label)
-    seconds = log.with_columns(pl.col("dwell").dt.total_seconds())
+FIVE = timedelta(seconds=5)  # its ticks would be 5,000,000
+
+
+@pytest.mark.parametrize(
+    ("label", "parameter"),
+    [
+        (pr.clicked("it"), "click"),
+        (pr.satisfied("it"), "dwell"),
+        (pr.graded_dwell({1: 0}, "it"), "dwell"),
+        (pr.graded({"it": 1}), "grades"),
+    ],
+)
+@pytest.mark.parametrize("value", [FIVE, "5", date(2026, 1, 5), datetime(2026, 1, 5), [5]])  # noqa: DTZ001
+def test_what_is_no_number(label: pl.Expr, parameter: str, value: object) -> None:
+    log = pl.DataFrame({"doc": 1, "it": [value, value]})
+    message = rf"column 'it' \(`{parameter}`\) must be numeric; found {log['it'].dtype.base_type()}"
+    for make in (
+        lambda: log.with_columns(label=label),
+        lambda: log.group_by("doc").agg(label.max()),
+        lambda: log.lazy().with_columns(label=label).collect(),
+        lambda: log.lazy().with_columns(label=label).collect(engine="streaming"),
+        lambda: log.clear().with_columns(label=label),
+    ):
+        with pytest.raises(pr.SchemaError, match=message):
+            make()
+
+
+def test_errors_say_what_to_do_with_times() -> None:
+    log = pl.DataFrame({"dwell": [FIVE], "click": [date(2026, 1, 5)]})
+    with pytest.raises(pr.SchemaError, match=r"its seconds, pl.col\('dwell'\).dt.total_seconds\("):
+        log.select(pr.satisfied())
+    seconds = log.with_columns(pl.col("dwell").dt.total_seconds(fractional=True))
     assert seconds.select(pr.satisfied(seconds=6)).item() == 0
+    with pytest.raises(pr.SchemaError, match=r"there is one, pl.col\('click'\).is_not_null\("):
+        log.select(pr.clicked())
+    assert log.with_columns(pl.col("click").is_not_null()).select(pr.clicked()).item() == 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import date, timedelta
 
 import polars as pl
 import polars_rank as pr
@@ -114,9 +114,47 @@ def test_errors(make: object, message: str) -> None:
         make()
 
 
-@pytest.mark.parametrize("metric", ["satisfied_rate", "successful_sessions", "time_to_first_click"])
-def test_a_duration_is_no_number_of_seconds(metric: str) -> None:
-    five = timedelta(seconds=5)  # its ticks would be 5,000,000
-    log = pl.DataFrame({"query": 1, "position": 1, "click": 1, "dwell": five, "time": five})
-    with pytest.raises(pl.exceptions.InvalidOperationError, match="duration"):
-        pr.evaluate(log, metric, position="position")
+READ = {
+    "click": [*VALUES],
+    "dwell": ["satisfied_rate", "successful_sessions"],
+    "time": ["time_to_first_click", "time_to_last_click"],
+    "good": ["good_abandonment"],
+}
+FIVE = timedelta(seconds=5)  # its ticks would be 5,000,000
+
+
+@pytest.mark.parametrize(("column", "metric"), [(c, m) for c, names in READ.items() for m in names])
+@pytest.mark.parametrize("value", [FIVE, "5", date(2026, 1, 5), [5]])
+def test_what_is_no_number(column: str, metric: str, value: object) -> None:
+    log = pl.DataFrame({
+        "query": 1, "position": [1], "click": [1], "dwell": [1], "time": [1], "good": [1]
+    }).with_columns(pl.Series(column, [value]))  # fmt: skip
+    message = rf"column '{column}' \(`{column}`\) must be numeric; found {log[column].dtype!s:.4}"
+    for frame in (log, log.lazy()):  # lazily, before anything is collected
+        for function in (pr.evaluate, pr.per_query):
+            with pytest.raises(pr.SchemaError, match=message):
+                function(frame, metric, position="position")
+
+
+def test_a_position_that_comes_twice_is_of_two_lists() -> None:
+    log = pl.DataFrame(
+        {
+            "query": "a",
+            "session": [1, 1, 2, 2],
+            "position": [1, 2, 1, 2],
+            "click": [1, 0, 1, 1],
+        }
+    )
+    lists = {"query": ["query", "session"], "position": "position"}
+    assert pr.evaluate(log, "ctr@1", **lists)["ctr@1"].item() == 1
+    message = r"a position comes twice in a list.* query=\[...\].*the session; in the list .*'a'"
+    for metric in ("ctr@1", "clicks", "abandonment", "pskip", "mean_rr"):
+        with pytest.raises(pr.DataError, match=message):
+            pr.evaluate(log, metric, position="position")
+        with pytest.raises(pr.DataError, match=message):
+            pr.per_query(log.lazy(), metric, position="position").collect()
+    # Tied scores are no positions; what was not shown has none; and other metrics read no clicks.
+    assert pr.evaluate(log, "clicks", score="position")["clicks"].item() == 3
+    shown = log.with_columns(pl.when(session=1).then("position"))
+    assert pr.evaluate(shown, "clicks", position="position")["clicks"].item() == 1
+    assert pr.evaluate(log, "num_ret", position="position")["num_ret"].item() == 4

@@ -15,7 +15,7 @@ import polars.selectors as cs
 
 from polars_rank.arguments import is_number, number
 from polars_rank.errors import ArgumentError
-from polars_rank.measures.signals import numbers
+from polars_rank.measures.signals import checked_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -57,7 +57,7 @@ def clicked(click: str = "click", *, position: str = "position") -> pl.Expr:
     >>> log.select(pr.clicked()).to_series().to_list()
     [1, 0, None]
     """
-    return _label(numbers("click", click) > 0, position)
+    return _label(checked_numbers("click", click) > 0, position)
 
 
 def satisfied(dwell: str = "dwell", seconds: float = 30, *, position: str = "position") -> pl.Expr:
@@ -92,7 +92,7 @@ def satisfied(dwell: str = "dwell", seconds: float = 30, *, position: str = "pos
     [1, 0, 0, None]
     """
     _at_least_zero("seconds", seconds)
-    stayed = numbers("dwell", dwell) >= seconds
+    stayed = checked_numbers("dwell", dwell) >= seconds
     return _label(stayed.fill_null(value=False), position)
 
 
@@ -145,7 +145,7 @@ def graded_dwell(
                 f"for {high!r} and {grades[low]!r} for {low!r}"
             )
             raise ArgumentError(message)
-    stayed = numbers("dwell", dwell)
+    stayed = checked_numbers("dwell", dwell)
     label = _highest((grade, stayed >= grades[grade]) for grade in known).fill_null(0)
     return _label(label, position, known)
 
@@ -196,7 +196,7 @@ def graded(
     by_grade = sorted(grades, key=lambda name: grades[name])
 
     def happened(name: str) -> pl.Expr:
-        return numbers("grades", name) > 0 if event is None else pl.col(event) == name
+        return checked_numbers("grades", name) > 0 if event is None else pl.col(event) == name
 
     label = _highest((grades[name], happened(name)) for name in by_grade)
     return _label(label if known[0] <= 0 else label.fill_null(0), position, known)

@@ -16,6 +16,7 @@ from polars_rank.measures.gain import Discount, Gain, of_whole, refusals
 from polars_rank.measures.terms import (
     RELEVANT,
     RETRIEVED,
+    SCORE,
     Cutoff,
     How,
     Listed,
@@ -42,6 +43,13 @@ TIE_LAST = pl.col(OWN + "tie last").cast(pl.Float64)
 TIE_BEGINS, TIE_ENDS = pl.col(OWN + "tie begins"), pl.col(OWN + "tie ends")
 #: What the ranked rows need for these.
 TIED = {OWN + name for name in ("tie first", "tie last", "tie begins", "tie ends")}
+
+
+#: What is wrong where documents share a position.
+_SEVERAL = (
+    "a position comes twice in a list, as where several lists of one query are taken for one; name "
+    "the columns that tell lists apart with query=[...], such as the session"
+)
 
 
 class Register:
@@ -76,7 +84,7 @@ class Shared(Terms):
     cutoff is itself a sum. Values are expressions over the last three.
     """
 
-    def __init__(self, *, whole_labels: bool) -> None:
+    def __init__(self, *, whole_labels: bool, placed: bool = False) -> None:
         self.rows_of = Register("row")
         self.folds = Register("fold")
         self.sums = Register("sum")
@@ -87,10 +95,14 @@ class Shared(Terms):
         self.refused: dict[str, Callable[[pl.Expr], pl.Expr]] = {}
         #: What must hold for every list, and what is wrong where it does not.
         self.required: dict[str, pl.Expr] = {}
+        #: The columns of what users did that are read, by the parameters that name them.
+        self.signals: dict[str, str] = {}
         self.cutoffs: list[Cutoff] = []
         #: What asks for the documents in order: without any, lists need not be sorted.
         self.ordered: list[str] = []
         self._whole_labels = whole_labels
+        #: Whether documents are ranked by the positions at which they were shown.
+        self._placed = placed
 
     @property
     def depth(self) -> int | None:
@@ -156,6 +168,17 @@ class Shared(Terms):
         """Remember the condition."""
         self.required[problem] = condition.expr
 
+    def signal(self, parameter: str, column: str) -> pl.Expr:
+        """Remember the column, whose type is to be looked at."""
+        self.signals[column] = parameter
+        return super().signal(parameter, column)
+
+    def require_one_list(self) -> None:
+        """Require that no two documents were shown at one position."""
+        if self._placed:
+            once = self.fold(_is_unique, self.in_any_order(SCORE))
+            self.require(once, _SEVERAL)
+
     def tied(self) -> Value:
         """Look where the ties begin and end."""
         return self._term(TIE_LAST > TIE_FIRST, None, RETRIEVED).number()
@@ -202,6 +225,11 @@ class Shared(Terms):
             )
 
         return Term(value)
+
+
+def _is_unique(values: pl.Expr) -> pl.Expr:
+    known = values.drop_nulls()
+    return known.n_unique() == known.len()
 
 
 def as_list(name: str) -> str:

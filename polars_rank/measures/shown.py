@@ -1,6 +1,7 @@
 """Metrics of what users did with the list that they were shown.
 
-They read a column of clicks, not the label, so that both can be asked of one log. None of them
+They read a column of clicks, not the label, so that both can be asked of one log. Ranked by
+`position`, a position that comes twice in a list is an error: it is several lists. None of them
 says by itself which ranking is better: of eight such metrics, several of them here, Radlinski,
 Kurup & Joachims (How does clickthrough data reflect retrieval quality?, 2008) found none that
 followed the known quality of rankings reliably, where interleaving did (`pr.team_draft`).
@@ -14,7 +15,6 @@ from polars_rank.arguments import number
 from polars_rank.errors import ArgumentError
 from polars_rank.measures.gain import reciprocal
 from polars_rank.measures.metric import metric
-from polars_rank.measures.signals import numbers
 from polars_rank.measures.terms import RANK, Term, Terms, Value, ratio, where
 
 __all__ = [
@@ -170,7 +170,7 @@ def good_abandonment(t: Terms, *, good: str = "good", click: str = "click") -> V
     >>> log.ranking.good_abandonment(position="position")  # one of three
     0.3333333333333333
     """
-    answered = t.each(_holds("good", good)).number()
+    answered = t.each(t.signal("good", good) > 0).number()
     return where(_clicks(t, click) > 0, 0.0, where(answered > 0, 1.0, 0.0))
 
 
@@ -237,7 +237,7 @@ def mean_rr(t: Terms, *, click: str = "click") -> Value:
     >>> log.ranking.mean_rr(position="position")  # (1 / 2 + 1 / 4) / 2
     0.375
     """
-    worth = pl.when(_holds("click", click)).then(1.0)
+    worth = pl.when(_clicked(t, click)).then(1.0)
     return ratio(t.top(worth, weight=reciprocal).sum(), _clicks(t, click))
 
 
@@ -340,7 +340,7 @@ def time_to_first_click(t: Terms, *, time: str = "time", click: str = "click") -
     >>> log.ranking.time_to_first_click(position="position")
     8.5
     """
-    return t.top(_time(time, click)).min()
+    return _times(t, time, click).min()
 
 
 @metric(high=None, undefined=_NO_CLICK, skipped=True)
@@ -375,7 +375,7 @@ def time_to_last_click(t: Terms, *, time: str = "time", click: str = "click") ->
     >>> log.ranking.time_to_last_click(position="position")
     31.0
     """
-    return t.top(_time(time, click)).max()
+    return _times(t, time, click).max()
 
 
 @metric(undefined=_NO_CLICK, skipped=True)
@@ -474,27 +474,29 @@ def successful_sessions(
     return where(_satisfied(t, k, seconds, dwell, click) > 0, 1.0, 0.0)
 
 
-def _holds(parameter: str, column: str) -> pl.Expr:
-    """Return whether a column of conditions or counts says so of a document."""
-    return numbers(parameter, column) > 0
+def _clicked(t: Terms, click: str) -> pl.Expr:
+    """Return whether a document was clicked: a column of conditions or counts says so."""
+    t.require_one_list()
+    return t.signal("click", click) > 0
 
 
 def _clicks(t: Terms, click: str, k: int | None = None) -> Value:
-    return t.top(_holds("click", click), k).number()
+    return t.top(_clicked(t, click), k).number()
 
 
 def _ranks(t: Terms, click: str) -> Term:
     """Return the ranks of the documents that were clicked."""
-    return t.top(pl.when(_holds("click", click)).then(RANK))
+    return t.top(pl.when(_clicked(t, click)).then(RANK))
 
 
-def _time(time: str, click: str) -> pl.Expr:
-    return pl.when(_holds("click", click)).then(numbers("time", time))
+def _times(t: Terms, time: str, click: str) -> Term:
+    """Return when documents were clicked."""
+    return t.top(pl.when(_clicked(t, click)).then(t.signal("time", time)))
 
 
 def _satisfied(t: Terms, k: int | None, seconds: float, dwell: str, click: str) -> Value:
     if number("seconds", seconds) < 0:
         message = f"`seconds` must be 0 or more; found {seconds!r}"
         raise ArgumentError(message)
-    stayed = numbers("dwell", dwell) >= seconds
-    return t.top(_holds("click", click) & stayed, k).number()
+    stayed = t.signal("dwell", dwell) >= seconds
+    return t.top(_clicked(t, click) & stayed, k).number()

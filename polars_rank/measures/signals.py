@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import math
+from functools import partial
+
 import polars as pl
 
+from polars_rank.columns import check_number
 from polars_rank.errors import ArgumentError
 
 
@@ -12,7 +16,25 @@ def numbers(parameter: str, column: str) -> pl.Expr:
 
     Polars refuses to add to what is no number, as a Duration, which it would cast to its ticks.
     """
+    _check_name(parameter, column)
+    return (pl.col(column) + 0.0).cast(pl.Float64).fill_nan(None)
+
+
+def checked_numbers(parameter: str, column: str) -> pl.Expr:
+    """Return the same where nobody knows the schema before: evaluated, it raises `SchemaError`."""
+    _check_name(parameter, column)
+    checked = partial(_checked, parameter, column)
+    return pl.col(column).map_batches(checked, return_dtype=pl.Float64, is_elementwise=True)
+
+
+def _checked(parameter: str, column: str, values: pl.Series) -> pl.Series:
+    check_number(parameter, column, values.dtype)
+    known = values.cast(pl.Float64)
+    nan = known > math.inf  # nothing else is, in the order of Polars
+    return known.set(nan, None) if nan.any() else known
+
+
+def _check_name(parameter: str, column: str) -> None:
     if not isinstance(column, str):
         message = f"`{parameter}` must be the name of a column; found {column!r}"
         raise ArgumentError(message)
-    return (pl.col(column) + 0.0).cast(pl.Float64).fill_nan(None)

@@ -17,6 +17,7 @@ import polars as pl
 
 from polars_rank.errors import ArgumentError
 from polars_rank.measures.gain import refusals
+from polars_rank.measures.signals import numbers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -263,6 +264,14 @@ class Terms(ABC):
     def require(self, condition: Value, problem: str) -> None:
         """Let an evaluation raise `DataError` for a list for which a condition does not hold."""
 
+    @abstractmethod
+    def require_one_list(self) -> None:
+        """Let an evaluation raise `DataError` where a position comes twice in a list."""
+
+    def signal(self, parameter: str, column: str) -> pl.Expr:
+        """Return a column of what users did, such as clicks, as numbers."""
+        return numbers(parameter, column)
+
     def relevant(self, rel: float | None = None) -> pl.Expr:
         """Return whether a document is relevant: by the threshold of the call, or label >= rel."""
         return RELEVANT if rel is None else (rel <= LABEL).fill_null(value=False)
@@ -338,6 +347,9 @@ class Plain(Terms):
 
     def require(self, condition: Value, problem: str) -> None:
         """Do nothing: an expression cannot know in which list it is."""
+
+    def require_one_list(self) -> None:
+        """Do nothing: an expression cannot know by what documents were ranked."""
 
     def gain(self, gain: Gain) -> pl.Expr:
         """Apply the gain to the label; a label that it refuses is an error of Polars."""
