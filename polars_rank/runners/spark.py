@@ -1,7 +1,7 @@
 """Evaluation of Spark DataFrames, classic or Connect: as lazy as they are, by the same functions.
 
-Spark brings the rows of a query together and sorts them; workers evaluate whole lists with Polars;
-what comes back is a Spark DataFrame again: of lists, or of parts that one task merges.
+Spark brings the rows of a query together; workers evaluate whole lists with Polars; what comes
+back is a Spark DataFrame again: of lists, or of parts that one task merges.
 """
 
 # ruff: noqa: PLC0415  (pyspark is an extra, and workers import Polars late)
@@ -26,6 +26,7 @@ from polars_rank.evaluation import evaluate, per_query, planned
 from polars_rank.measures.names import resolve
 from polars_rank.ranking import rank
 from polars_rank.runners import tables
+from polars_rank.runners.chunks import Packed, Sorted, Unpacked
 from polars_rank.runners.joins import joined
 from polars_rank.runners.tables import quoted
 from polars_rank.runners.tasks import OfAll, OfLists, OfParts, packed
@@ -158,50 +159,63 @@ class _Log:
     ) -> DataFrame:
         """Return the rows that a function gives of the lists of each query."""
         schema = tables.spark_schema(self.result, self.frame, self.given)
-        task = OfLists(function, self.read, query, tables.arrow_schema(schema))
-        return self._together(query, asked).mapInArrow(_sent(task, asked, self.frame), schema)
+        together, chunks = self._together(query, asked)
+        task = OfLists(function, chunks, tables.arrow_schema(schema))
+        return together.mapInArrow(_sent(task, asked, self.frame), schema)
 
     def parts(
         self,
         function: Callable[..., Any],
-        together: Callable[..., Any],
+        merged: Callable[..., Any],
         query: Sequence[str],
         asked: Mapping[str, Any],
         finished: Callable[..., Any] | None = None,
     ) -> DataFrame:
         """Return what one task makes of the parts that a function gives of some queries."""
         schema = tables.spark_schema(self.result, self.frame, self.given)
-        first, last = (
-            OfParts(function, together, self.read, query),
-            OfAll(together, finished, tables.arrow_schema(schema)),
-        )
-        few = self._together(query, asked).mapInArrow(_sent(first, asked, self.frame), _PARTS)
+        together, chunks = self._together(query, asked)
+        first = OfParts(function, merged, chunks)
+        last = OfAll(merged, finished, tables.arrow_schema(schema))
+        few = together.mapInArrow(_sent(first, asked, self.frame), _PARTS)
         # Those of no list: there is a result, too, where the table has no rows and no tasks.
         none = packed(function(pl.DataFrame(schema=self.given)))
         session = self.frame.sparkSession
         with_none = few.union(session.createDataFrame(none.to_pylist(), _PARTS))
         return with_none.repartition(1).mapInArrow(_sent(last, asked, self.frame), schema)
 
-    def _together(self, query: Sequence[str], asked: Mapping[str, Any]) -> DataFrame:
-        """Return the columns that are read, sorted by query, with all of a query in one task.
+    def _together(
+        self, query: Sequence[str], asked: Mapping[str, Any]
+    ) -> tuple[DataFrame, Sorted | Unpacked]:
+        """Return the columns that are read, all of a query in one task, and how they come there.
 
-        Spark says itself whether it has to move rows for it: not those of a table that is bucketed
-        or was partitioned by query. Names of columns are plain ones, which pyspark does not parse.
+        Spark says itself whether it has to move rows for it. Not those of a table that is bucketed
+        or was partitioned by query: it sorts them. Others travel packed, by a hash of their query
+        that Spark takes, for it has to be the same on all machines. Names of columns are plain
+        ones, which pyspark does not parse.
         """
         plain = {name: f"column{index}" for index, name in enumerate(self.read)}
         frame = self.frame.selectExpr(*(f"{quoted(name)} as {own}" for name, own in plain.items()))
         if not query:
-            return frame
+            return frame, Sorted(self.read, query)
         keys = [plain[name] for name in query]
-        order = list(keys)
-        if _order_counts(asked):
-            frame = frame.selectExpr("*", "monotonically_increasing_id() as place")
-            order.append("place")
-        over = f"(partition by {', '.join(keys)} order by {', '.join(order)})"
+        schema = pl.Schema({name: self.given[name] for name in self.read})
+        placed = _order_counts(asked)
+        if placed:
+            frame = frame.selectExpr("*", f"monotonically_increasing_id() as {_PLACE}")
+            schema[_PLACE] = pl.Int64()
+        order = ", ".join([*keys, _PLACE] if placed else keys)
+        over = f"(partition by {', '.join(keys)} order by {order})"
         numbered = frame.selectExpr("*", f"row_number() over {over} as number")
         if _moves(numbered) <= _moves(frame):
-            return numbered
-        return frame.repartition(*keys).sortWithinPartitions(*order)
+            return numbered, Sorted(self.read, query)
+        partitions = self.frame.sparkSession.conf.get("spark.sql.shuffle.partitions") or "1"
+        buckets = max(_BUCKETS, 4 * int(partitions))
+        hashed = f"cast(pmod(xxhash64({', '.join(keys)}), {buckets}) as int) as bucket"
+        cells = frame.selectExpr(hashed, "*").mapInArrow(
+            _sent(Packed(schema), asked, self.frame), _CELLS
+        )
+        together = cells.repartition("bucket").sortWithinPartitions("bucket")
+        return together, Unpacked(schema, placed)
 
 
 def _moves(frame: DataFrame) -> int:
@@ -223,8 +237,13 @@ def _order_counts(asked: Mapping[str, Any]) -> bool:
     }
 
 
-#: The columns of `PARTS`, for Spark.
+#: The columns of `CELLS` and of `PARTS`, for Spark.
+_CELLS = "bucket int, rows binary"
 _PARTS = "part binary, rows bigint, findings binary"
+#: Buckets into which queries are sorted, at least: one is in memory at a time.
+_BUCKETS = 1_024
+#: The column of where a row was in its table.
+_PLACE = "place"
 
 
 def _sent(

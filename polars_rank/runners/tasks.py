@@ -1,9 +1,4 @@
-"""What a worker does: batches of Arrow in, whole lists to Polars, batches of Arrow out.
-
-Rows come sorted by query. They are gathered into chunks of some hundred thousand, which are cut
-where a query ends, so that no list is in two of them, memory is that of a chunk (or of the longest
-query), and nothing is done row by row in Python.
-"""
+"""What a worker does: batches of Arrow in, chunks of whole lists to Polars, batches out."""
 
 from __future__ import annotations
 
@@ -16,15 +11,14 @@ import polars as pl
 import pyarrow as pa
 
 from polars_rank.errors import DataError
-from polars_rank.runners.tables import arrived, sent
+from polars_rank.runners.tables import sent
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator
 
     from polars_rank.errors import Finding
+    from polars_rank.runners.chunks import Chunks
 
-#: Rows of a chunk, about.
-CHUNK_ROWS = 250_000
 #: Rows of parts that wait until they are merged.
 _WAITING_ROWS = 10_000
 #: Rows of parts in one cell of the table that travels.
@@ -33,37 +27,6 @@ _CELL_ROWS = 100_000
 #: The table that travels between workers: parts in Polars' own format, rows that were read, and
 #: what is wrong with them.
 PARTS = pa.schema([("part", pa.binary()), ("rows", pa.int64()), ("findings", pa.binary())])
-
-
-def chunks(
-    batches: Iterable[pa.RecordBatch], columns: Sequence[str], query: Sequence[str]
-) -> Iterator[pl.DataFrame]:
-    """Yield the rows in chunks; none ends within a query, if columns of queries are given.
-
-    The first columns of the batches are the ones named; others were for the order of rows.
-    """
-    waiting: list[pl.DataFrame] = []
-    enough = CHUNK_ROWS
-    for batch in batches:
-        arrays = batch.columns[: len(columns)]
-        waiting.append(arrived(pa.Table.from_arrays(arrays, names=list(columns))))
-        if sum(rows.height for rows in waiting) >= enough:
-            rows = pl.concat(waiting)
-            held = _of_last(rows, query)
-            if held < rows.height:
-                yield rows.head(rows.height - held)
-            waiting = [rows.tail(held)]
-            enough = max(CHUNK_ROWS, 2 * held)  # so that a long query is not looked at too often
-    if waiting:
-        yield pl.concat(waiting)
-
-
-def _of_last(rows: pl.DataFrame, query: Sequence[str]) -> int:
-    """Return how many rows at the end are of one query, of which there may be more to come."""
-    if not query:
-        return 0
-    runs = rows.select(pl.struct(query).rle_id()).to_series()
-    return int((runs == runs[-1]).sum())
 
 
 @dataclass
@@ -108,14 +71,13 @@ class OfLists:
     """A function of whole lists, which gives rows of each."""
 
     function: Callable[[pl.DataFrame], pl.DataFrame]
-    columns: Sequence[str]
-    query: Sequence[str]
+    chunks: Chunks
     schema: pa.Schema
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of the result."""
         found = Findings()
-        for lists in chunks(batches, self.columns, self.query):
+        for lists in self.chunks(batches):
             result = found.tried(self.function, lists)
             if result is not None and not found.by_problem:
                 yield from sent(result, self.schema)
@@ -128,15 +90,14 @@ class OfParts:
 
     function: Callable[[pl.DataFrame], pl.DataFrame]
     merged: Callable[[pl.DataFrame], pl.DataFrame]
-    columns: Sequence[str]
-    query: Sequence[str]
+    chunks: Chunks
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of all lists that come, merged, and what is wrong with some of them."""
         found = Findings()
         parts: list[pl.DataFrame] = []
         enough = _WAITING_ROWS
-        for lists in chunks(batches, self.columns, self.query):
+        for lists in self.chunks(batches):
             part = found.tried(self.function, lists)
             parts += [] if part is None else [part]
             if sum(part.height for part in parts) >= enough:

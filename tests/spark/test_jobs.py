@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from typing import Any
 
 import polars as pl
 import polars_rank as pr
+import pyarrow as pa
 import pytest
 from logs import fetched, log, on_spark, same
-from polars_rank.runners import tasks
+from polars.testing import assert_frame_equal
+from polars_rank.runners import chunks
 
 LOG = log()
 OF_RUN = {"by": "run", "align": "common"}
@@ -80,18 +83,69 @@ def test_polars_has_the_cores_of_the_task(spark: Any) -> None:
     assert found["threads"].unique().to_list() == [1.0]
 
 
+def batches_of(rows: pl.DataFrame, size: int = 7) -> list[Any]:
+    return rows.to_arrow(compat_level=pl.CompatLevel.oldest()).to_batches(max_chunksize=size)
+
+
+def check_whole_queries(found: list[pl.DataFrame], rows: pl.DataFrame) -> None:
+    """All rows, and no query in two of the chunks."""
+    assert_frame_equal(pl.concat(found), rows, check_row_order=False)
+    queries = [query for chunk in found for query in chunk["query"].unique()]
+    assert len(queries) == rows["query"].n_unique()
+
+
 def test_chunks_are_cut_between_queries(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tasks, "CHUNK_ROWS", 20)
+    monkeypatch.setattr(chunks, "CHUNK_ROWS", 20)
     rows = LOG.sort("query")
-    batches = rows.to_arrow().to_batches(max_chunksize=7)
-    chunks = list(tasks.chunks(batches, rows.columns, ["query"]))
-    assert len(chunks) > 5
-    assert pl.concat(chunks).equals(rows)
-    last = [chunk["query"][-1] for chunk in chunks]
-    assert len(set(last)) == len(last)
-    assert all(a["query"][-1] != b["query"][0] for a, b in zip(chunks, chunks[1:], strict=False))
-    one = LOG.with_columns(query=pl.lit(1)).to_arrow().to_batches(max_chunksize=7)
-    assert [chunk.height for chunk in tasks.chunks(one, LOG.columns, ["query"])] == [LOG.height]
+    of = chunks.Sorted(rows.columns, ["query"])
+    found = list(of(batches_of(rows)))
+    assert len(found) > 5
+    assert pl.concat(found).equals(rows)
+    check_whole_queries(found, rows)
+    one = batches_of(LOG.with_columns(query=pl.lit(1)))
+    assert [chunk.height for chunk in of(one)] == [LOG.height]
+
+
+@pytest.mark.parametrize("packed_bytes", [1, 2_000, 1 << 20])
+@pytest.mark.parametrize("cell_bytes", [1, 100, 1 << 20])
+def test_packed_rows_come_back_by_bucket(
+    monkeypatch: pytest.MonkeyPatch, packed_bytes: int, cell_bytes: int
+) -> None:
+    monkeypatch.setattr(chunks, "_PACKED_BYTES", packed_bytes)
+    monkeypatch.setattr(chunks, "_CELL_BYTES", cell_bytes)
+    monkeypatch.setattr(chunks, "CHUNK_ROWS", 20)
+    rows = LOG.with_columns(
+        *(pl.lit(value).alias(name) for name, value in {"empty": None, "text": "é \n"}.items()),
+        price=pl.col("score").cast(pl.Decimal(20, 4)),
+        at=pl.datetime(2026, 1, 1) + pl.duration(hours=pl.col("query")),
+        several=pl.concat_list("label", "label"),
+    ).sample(fraction=1, shuffle=True, seed=1)
+    bucket = (pl.col("query").hash(0) % 8).cast(pl.Int32).alias("bucket")
+    given = rows.select(bucket, *(pl.col(name) for name in rows.columns))
+    nothing = given.clear().to_arrow(compat_level=pl.CompatLevel.oldest()).to_batches()
+    cells = list(chunks.Packed(rows.schema)([*batches_of(given), *nothing]))
+    assert all(batch.schema == chunks.CELLS for batch in cells)
+    moved = pl.concat([pl.DataFrame(pa.Table.from_batches([batch])) for batch in cells])
+    found = list(chunks.Unpacked(rows.schema, placed=False)(batches_of(moved.sort("bucket"), 3)))
+    assert len(found) > 2
+    check_whole_queries(found, rows)
+
+
+def test_packed_rows_stand_as_they_did(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chunks, "_PACKED_BYTES", 500)
+    rows = LOG.with_row_index("place")
+    rows = rows.select(*LOG.columns, pl.col("place").cast(pl.Int64))
+    given = rows.select(pl.lit(0, dtype=pl.Int32).alias("bucket"), *rows.columns)
+    cells = reversed(list(chunks.Packed(rows.schema)(batches_of(given))))
+    (found,) = chunks.Unpacked(rows.schema, placed=True)(cells)
+    assert found.equals(LOG)
+
+
+def test_rows_that_are_moved_are_moved_as_cells(spark: Any) -> None:
+    """Spark's shuffle has the cells, of which there are few, and not each row."""
+    plan = plan_of(pr.evaluate(on_spark(spark, LOG), "ap", **OF_RUN))
+    (moved,) = re.findall(r"Exchange hashpartitioning\((\w+)#", plan)
+    assert moved == "bucket"
 
 
 def test_one_enormous_list(spark: Any) -> None:
