@@ -320,6 +320,34 @@ def test_a_query_that_is_a_session_is_found_out() -> None:
     assert of(pr.position_bias(SMALL.filter(position=1)), "propensity") == [1]
 
 
+@pytest.mark.parametrize("method", METHODS)
+def test_a_top_that_nobody_clicked_tells_nothing(method: Any) -> None:
+    unclicked = SMALL.with_columns(
+        click=pl.when(pl.col("position") > 1).then("click").otherwise(pl.lit(value=False))
+    )
+    assert unclicked["click"].sum() > 0
+    for log in (unclicked, SMALL.with_columns(click=False)):
+        with pytest.warns(pr.RankWarning, match="nobody clicked at the position that others"):
+            found = pr.position_bias(log, method)
+        assert found.filter(pl.col("position") > 1)["propensity"].is_null().all()
+        assert found["propensity"][0] in (None, 1.0)
+    # Beside a group of which something is known.
+    both = pl.concat([SMALL.with_columns(by=0), unclicked.with_columns(by=1)])
+    found = pr.position_bias(both, method, by="by")
+    known = pr.position_bias(SMALL, method)
+    assert_frame_equal(found.filter(by=0).drop("by"), known)
+    assert found.filter(pl.col("position") > 1, by=1)["propensity"].is_null().all()
+
+
+def test_a_pivot_beside_a_top_that_nobody_clicked() -> None:
+    unclicked = SMALL.with_columns(
+        click=pl.when(pl.col("position") > 1).then("click").otherwise(pl.lit(value=False))
+    )
+    with pytest.warns(pr.RankWarning, match="no propensity is known"):
+        found = pr.position_bias(unclicked, pivot=2)
+    assert found["propensity"].is_null().all()
+
+
 def test_a_pivot_that_was_never_shown() -> None:
     with pytest.warns(pr.RankWarning, match="no propensity is known"):
         found = pr.position_bias(SMALL, pivot=9)
@@ -351,7 +379,7 @@ def test_hints_that_are_not_true_are_found_out() -> None:
         pr.position_bias(false).collect()
 
 
-@pytest.mark.filterwarnings("ignore:no .query:polars_rank.RankWarning")
+@pytest.mark.filterwarnings("ignore:no (.query|propensity):polars_rank.RankWarning")
 @settings(max_examples=25, deadline=None)
 @given(st.lists(
     st.tuples(st.sampled_from("ab"), st.integers(1, 3), st.integers(1, 4), st.integers(0, 1)),

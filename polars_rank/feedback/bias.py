@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 import polars as pl
 
+from polars_rank.aggregation import ratio
 from polars_rank.arguments import one_of, positive, whole_number
 from polars_rank.columns import Names, check_there, framed, free, schema_of
 from polars_rank.errors import ArgumentError, RankWarning
@@ -71,7 +72,8 @@ def position_bias(
     by
         Columns that split the log, such as the device: each group has its own propensities.
     pivot
-        The position that others are compared with: for "pivot", and for `swap`.
+        The position that others are compared with: for "pivot", and for `swap`, whose propensities
+        are relative to that of the pivot.
     swap
         For "randomized": the column that says which position took part in the exchange with the
         pivot, null for none. Of the rows it is said for, those of the two positions count.
@@ -88,7 +90,7 @@ def position_bias(
 
         - `position`;
         - `propensity`: relative to that of the topmost position; null where no pair links the
-          two. Noise can bring it above 1;
+          two, or nobody clicked at one that is compared with. Noise can bring it above 1;
         - `standard_error`: by the delta method, over pairs as the units ("pivot", "adjacent") or
           over clicks ("randomized"), or from the Fisher information ("em"); 0 for the top, null
           where it cannot be told. With a pivot other than the top, the errors of two comparisons
@@ -103,6 +105,12 @@ def position_bias(
     DataError
         For a position that is no whole number from 1, a click that is neither 0 nor 1, a null id;
         lazily, when the result is collected.
+
+    Warns
+    -----
+    RankWarning
+        When the result is collected, if it holds no propensity but the top's; for "em", if the
+        iterations end too early.
 
     Notes
     -----
@@ -184,13 +192,19 @@ def _linked(table: pl.DataFrame) -> pl.DataFrame:
     """Warn where nothing is known of any position."""
     top = (pl.col("propensity") == 1) & (pl.col("standard_error") == 0)
     below = table.filter(~top.fill_null(value=False))
-    if below.height and (below.get_column("pairs") == 0).all(ignore_nulls=False):
+    if below.height == 0 or below.get_column("propensity").count() > 0:
+        return table
+    message = (
+        "no propensity is known, for nobody clicked at the position that others are compared with: "
+        "take a log of more clicks, or compare with another position (pivot=...)"
+    )
+    if (below.get_column("pairs") == 0).all(ignore_nulls=False):
         message = (
             "no (query, document) pair was shown at two positions that are compared, so that no "
             "propensity is known: `query` must be what was asked for, the same each time, and no "
             "session or impression; if it is, only an experiment tells (method='randomized')"
         )
-        warnings.warn(message, RankWarning, stacklevel=2)
+    warnings.warn(message, RankWarning, stacklevel=2)
     return table
 
 
@@ -200,7 +214,7 @@ def _pivoted(shown: Exposure, groups: Sequence[str], pivot: int) -> pl.LazyFrame
     sums = _summed(_pairs(shown, at_pivot), groups)
     top = _Top(groups)
     return sums.with_columns(
-        (pl.col("ratio") / top.of("ratio")).alias("propensity"),
+        ratio(pl.col("ratio"), top.of("ratio")).alias("propensity"),
         (pl.col("variance") + top.of("variance")).alias("variance"),
     ).with_columns(top.standard_error())
 
@@ -282,7 +296,7 @@ def _randomized(
         rate.alias("ratio"),
         pl.when(clicks > 0).then((1 - rate) / clicks).alias("variance"),
     ).with_columns(
-        (pl.col("ratio") / base.of("ratio")).alias("propensity"),
+        ratio(pl.col("ratio"), base.of("ratio")).alias("propensity"),
         (pl.col("variance") + base.of("variance")).alias("variance"),
     )
     return (

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 _EDGE = 1e-9
 
 _CLICKS, _SEEN = pl.col("clicks"), pl.col("impressions")
+_POSITION = pl.col("position")
 _EXAMINED, _ATTRACTIVE = pl.col("examined"), pl.col("attractive")
 
 
@@ -62,12 +63,12 @@ def _fit(
     cells = counts.with_columns(pl.struct(pair).rle_id().alias("pair")).filter(
         pl.len().over("pair") > 1
     )
-    linked = (
-        cells.group_by(keys).agg(pl.len().alias("pairs")).sort(keys).with_row_index("place")
-    ).with_columns(
-        pl.col("place").first().over(groups or pl.lit(0)).alias("top"),
-        pl.col("pairs").cast(pl.UInt32),
-    )
+    pairs = cells.group_by(keys).agg(pl.len().cast(pl.UInt32).alias("pairs"))
+    # Nothing can be told relative to a top that nobody clicked.
+    of_top = _CLICKS.filter(_POSITION.min() == _POSITION).sum()
+    cells = cells.filter((of_top > 0).over(groups or pl.lit(0)))
+    linked = cells.select(keys).unique().sort(keys).with_row_index("place")
+    linked = linked.with_columns(pl.col("place").first().over(groups or pl.lit(0)).alias("top"))
     cells = cells.join(linked.select(*keys, "place"), on=keys, nulls_equal=True).select(
         pl.col("pair").rank("dense") - 1,
         "place",
@@ -78,10 +79,11 @@ def _fit(
     model = _Model(cells.sort("pair", "place"), linked.get_column("top"))
     if model.top.len() and not counts.get_column(FAULT).max():  # or else it is raised further on
         model.fit(iterations, tolerance, counter(cells.height * iterations) if progress else None)
-    estimates = linked.select(*keys, "pairs").hstack(model.estimates())
-    found = places.join(estimates, on=keys, how="left", nulls_equal=True)
+    estimates = linked.select(keys).hstack(model.estimates())
+    found = places.join(pairs, on=keys, how="left", nulls_equal=True)
+    found = found.join(estimates, on=keys, how="left", nulls_equal=True)
     # Of a group without pairs at several positions, all that is known is that its top is the top.
-    top = pl.col("position") == pl.col("position").min().over(groups or pl.lit(0))
+    top = _POSITION.min().over(groups or pl.lit(0)) == _POSITION
     return found.with_columns(
         pl.when(top).then(1.0).otherwise("propensity").alias("propensity"),
         pl.when(top).then(0.0).otherwise("standard_error").alias("standard_error"),
