@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -89,15 +90,46 @@ class TestLabel:
 
     def test_a_position_that_no_table_has(self) -> None:
         table = LOG.select("position", "propensity").head(2)
+        between = LOG.with_columns(pl.col("position") - 0.5)  # which is not cut to a whole number
+        with pytest.raises(pr.DataError, match="a click has no propensity"):
+            labels(between, "click", table)
         with pytest.raises(pr.DataError, match="a click has no propensity"):
             labels(LOG, "click", table)
         unclicked = LOG.with_columns(click=pl.col("click") & (pl.col("position") < 3))
         assert labels(unclicked, "click", table) == [1, 0, 0, 0, 2, 0]
 
+    def test_what_has_no_position_was_not_shown(self) -> None:
+        table = LOG.select("position", "propensity").head(3)
+        unshown = LOG.with_columns(position=pl.lit(None, pl.Int64), click=0)
+        assert labels(unshown, "click", table) == [None] * LOG.height
+        with pytest.raises(pr.DataError, match="a click has no propensity"):
+            labels(unshown.with_columns(click=1), "click", table)
+
+    @pytest.mark.parametrize("value", ["1", timedelta(seconds=1), date(2026, 1, 5), [1]])
+    @pytest.mark.parametrize("name", ["click", "position", "propensity"])
+    def test_what_is_no_number(self, name: str, value: object) -> None:
+        log = LOG.with_columns(pl.Series(name, [value] * LOG.height))
+        table = LOG.select("position", "propensity").head(3)
+        propensity = table if name == "position" else "propensity"
+        message = rf"column '{name}' .*must be numeric; found {log[name].dtype!s:.4}"
+        for make in (
+            lambda: labels(log, "click", propensity),
+            lambda: log.lazy().select(pr.inverse_propensity("click", propensity)).collect(),
+            lambda: pr.propensity_sweep(
+                log.with_columns(score=1), "dcg", propensity=propensity, clips=[2]
+            ),
+        ):
+            with pytest.raises(pr.SchemaError, match=message):
+                make()
+
     def test_bad_parameters(self) -> None:
         table = LOG.select("position", "propensity")
         with pytest.raises(pr.ArgumentError, match="several for one position"):
             pr.inverse_propensity("click", table)
+        for name in ("position", "propensity"):
+            text = table.head(3).cast({name: pl.String})
+            with pytest.raises(pr.SchemaError, match=f"'{name}' .*must be numeric; found String"):
+                pr.inverse_propensity("click", text)
         with pytest.raises(pr.ArgumentError, match="`propensity` must be the name"):
             pr.inverse_propensity("click", table.lazy())  # type: ignore[arg-type]
         with pytest.raises(pr.ArgumentError, match="`propensity` must be the name"):

@@ -8,7 +8,9 @@ from typing import Any, TypeAlias
 import polars as pl
 
 from polars_rank.arguments import is_number, positive
+from polars_rank.columns import check_number
 from polars_rank.errors import ArgumentError, DataError
+from polars_rank.measures.signals import checked_numbers
 
 Propensity: TypeAlias = "str | pl.Expr | pl.DataFrame"
 
@@ -52,7 +54,8 @@ def inverse_propensity(
         The column of propensities, or an expression; or the DataFrame of `position_bias`, from
         which the propensity of each position is taken.
     position
-        The column of the position where the document was shown, for a table of propensities.
+        The column of the position where the document was shown, null where it was not; it is read
+        for a table of propensities, which must have those of all positions that were clicked.
     clip
         The highest weight, 1 or more; or, below 1, the lowest propensity that is believed, which
         says the same: 20 is 0.05. Fewer rows decide, at the price of a bias towards 0. None: every
@@ -66,6 +69,8 @@ def inverse_propensity(
 
     Raises
     ------
+    SchemaError
+        When the column is made: for clicks, propensities or positions that are not numbers.
     DataError
         When the column is made: for a click without a propensity, for propensities of 0 or below
         and above 1.
@@ -104,9 +109,9 @@ def inverse_propensity(
     if not isinstance(clicked, pl.Expr):
         message = f"`click` must be the name of a column or an expression; found {click!r}"
         raise ArgumentError(message)
-    both = pl.struct(
-        clicked.cast(pl.Float64).alias("click"), seen.cast(pl.Float64).alias("propensity")
-    )
+    placed = isinstance(propensity, pl.DataFrame)
+    shown = pl.col(position).is_not_null() if placed else pl.lit(value=True)
+    both = pl.struct(clicked.alias("click"), seen.alias("propensity"), shown.alias("shown"))
     labels = both.map_batches(partial(_labels, limit), return_dtype=pl.Float64, is_elementwise=True)
     return labels.alias(clicked.meta.output_name())
 
@@ -134,18 +139,22 @@ def _expression(propensity: Any, position: str) -> pl.Expr:
             "it to the log by the groups and the position, and name the column"
         )
         raise ArgumentError(message)
+    for name in ("position", "propensity"):
+        check_number("propensity", name, propensity.schema[name])
     known = propensity.get_column("propensity").cast(pl.Float64)
-    return (
-        pl.col(position)
-        .cast(places.dtype)
-        .replace_strict(places, known, default=None, return_dtype=pl.Float64)
+    return checked_numbers("position", position).replace_strict(
+        places.cast(pl.Float64), known, default=None, return_dtype=pl.Float64
     )
 
 
 def _labels(limit: float | None, rows: pl.Series) -> pl.Series:
     """Return the labels; raise for rows that can have none."""
-    table = rows.struct.unnest()
-    click, propensity = table.get_column("click"), table.get_column("propensity")
+    *columns, placed = rows.struct.unnest().get_columns()
+    for column in columns:
+        check_number(column.name, column.name, column.dtype)
+    table = pl.DataFrame([column.cast(pl.Float64) for column in columns])
+    click, propensity = table.get_columns()
+    click = click.set(~placed & ~(click > 0), None)
     shown = click.is_not_null()
     wrong = {
         "a click has no propensity": (click > 0) & propensity.is_null(),
