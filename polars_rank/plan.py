@@ -23,6 +23,7 @@ from polars_rank.measures.metric import Metric, made_of
 from polars_rank.measures.names import metric as read_metric
 from polars_rank.measures.names import output_name
 from polars_rank.measures.shared import TIED, Shared, as_list
+from polars_rank.measures.signals import negative
 from polars_rank.measures.terms import RETRIEVED
 from polars_rank.progress import known_rows, watch
 from polars_rank.ranking import (
@@ -213,6 +214,8 @@ class _Plan:
         values = [_value(each, shared) for each in wanted]
         read = _Read.of(shared, self.columns)
         found = {**rules(self.columns, shared.refused), **self.forbidden}
+        for name, parameter in shared.signals.items():
+            found |= negative(parameter, name)
         long, columns = self._canonical(order, read, found)
         check = partial(
             raise_for_faults,

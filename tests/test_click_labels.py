@@ -126,6 +126,41 @@ def test_what_is_no_number(label: pl.Expr, parameter: str, value: object) -> Non
             make()
 
 
+@pytest.mark.parametrize("value", [1, True, FIVE, 1.5])
+def test_events_that_are_no_names(value: object) -> None:
+    log = pl.DataFrame({"event": [value]})
+    message = rf"'event' \(`event`\) must hold .* String; found {log['event'].dtype.base_type()}"
+    for make in (log.select, lambda label: log.lazy().select(label).collect()):
+        with pytest.raises(pr.SchemaError, match=message):
+            make(pr.graded({"click": 1}, event="event"))
+
+
+@pytest.mark.parametrize("dtype", [pl.String, pl.Categorical, pl.Enum(["view", "click"])])
+def test_events_of_any_kind_of_text(dtype: pl.DataType) -> None:
+    log = pl.DataFrame({"event": ["view", "click", None]}, schema={"event": dtype})
+    label = pr.graded({"view": 0, "click": 2}, event="event")
+    assert log.select(label).to_series().to_list() == [0, 2, None]
+
+
+def test_events_that_are_numbered() -> None:
+    log = pl.DataFrame({"event": [7, 8, None]}, schema={"event": pl.UInt8})
+    label = pr.graded({7: 0, 8: 2}, event="event")  # type: ignore[dict-item]
+    assert log.select(label).to_series().to_list() == [0, 2, None]
+
+
+@pytest.mark.parametrize(
+    "label",
+    [pr.clicked("it"), pr.satisfied("it"), pr.graded_dwell({1: 0}, "it"), pr.graded({"it": 1})],
+)
+def test_what_is_below_0(label: pl.Expr) -> None:
+    log = pl.DataFrame({"it": [1, -1, None]})
+    for make in (log.select, lambda label: log.lazy().select(label).collect()):
+        with pytest.raises(
+            pr.DataError, match="below 0 in the column 'it'.* use null .*1 of . rows"
+        ):
+            make(label)
+
+
 def test_errors_say_what_to_do_with_times() -> None:
     log = pl.DataFrame({"dwell": [FIVE], "click": [date(2026, 1, 5)]})
     with pytest.raises(pr.SchemaError, match=r"its seconds, pl.col\('dwell'\).dt.total_seconds\("):

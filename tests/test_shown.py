@@ -136,6 +136,16 @@ def test_what_is_no_number(column: str, metric: str, value: object) -> None:
                 function(frame, metric, position="position")
 
 
+@pytest.mark.parametrize(("column", "metric"), [(c, m) for c, names in READ.items() for m in names])
+def test_what_is_below_0(column: str, metric: str) -> None:
+    log = LOG.with_columns(pl.lit(-1).alias(column))
+    message = rf"of 6 rows: below 0 in the column '{column}' \({column}\); use null for 'unknown'"
+    with pytest.raises(pr.DataError, match=message):
+        pr.evaluate(log, metric, position="position")
+    with pytest.raises(pr.DataError, match="below 0"):
+        pr.evaluate(log.lazy(), metric, position="position").collect()
+
+
 def test_a_position_that_comes_twice_is_of_two_lists() -> None:
     log = pl.DataFrame(
         {

@@ -7,6 +7,7 @@ gets 0. That a click says as much about the position as about the document is no
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,8 @@ import polars as pl
 import polars.selectors as cs
 
 from polars_rank.arguments import is_number, number
-from polars_rank.errors import ArgumentError
+from polars_rank.errors import ArgumentError, SchemaError
+from polars_rank.logs.ids import common_type
 from polars_rank.measures.signals import checked_numbers
 
 if TYPE_CHECKING:
@@ -42,6 +44,11 @@ def clicked(click: str = "click", *, position: str = "position") -> pl.Expr:
     Expr
         0 or 1 for each row, Int8; null where the document was not shown, or `click` is null.
 
+    Raises
+    ------
+    SchemaError, DataError
+        When the column is made: for a `click` that is no number, or below 0.
+
     Notes
     -----
     Users click what they see: on top far more often than below, whatever stands there. See
@@ -67,7 +74,7 @@ def satisfied(dwell: str = "dwell", seconds: float = 30, *, position: str = "pos
     ----------
     dwell
         The column of seconds that the user stayed with the document, a number (of a Duration, take
-        `.dt.total_seconds()`); null (or NaN) without a click.
+        `.dt.total_seconds(fractional=True)`); null (or NaN) without a click.
     seconds
         How long a user stays at least who is satisfied, 0 or more. Kim et al. find that one limit
         for all queries is crude: what takes long to read satisfies later.
@@ -78,7 +85,13 @@ def satisfied(dwell: str = "dwell", seconds: float = 30, *, position: str = "pos
     Returns
     -------
     Expr
-        0 or 1 for each row, Int8; null where the document was not shown.
+        0 or 1 for each row, Int8; null where the document was not shown. Whether there was a click
+        is not asked: a document without one has no dwell.
+
+    Raises
+    ------
+    SchemaError, DataError
+        When the column is made: for a `dwell` that is no number, or below 0.
 
     References
     ----------
@@ -108,7 +121,7 @@ def graded_dwell(
         4: 120}` gives 1 to any click, and 4 to one of two minutes or more.
     dwell
         The column of seconds that the user stayed with the document, a number (of a Duration, take
-        `.dt.total_seconds()`); null (or NaN) without a click.
+        `.dt.total_seconds(fractional=True)`); null (or NaN) without a click.
     position
         The column of the position where the document was shown; where the table has one, a null
         in it means that the document was not shown.
@@ -123,6 +136,8 @@ def graded_dwell(
     ------
     ArgumentError
         If there are no grades, or a higher grade does not ask for more time.
+    SchemaError, DataError
+        When the column is made: for a `dwell` that is no number, or below 0.
 
     References
     ----------
@@ -178,6 +193,9 @@ def graded(
     ------
     ArgumentError
         If there are no grades, or one is not a number.
+    SchemaError, DataError
+        When the column is made: for columns of events that are no numbers, or below 0, and for an
+        `event` that holds nothing like the keys of `grades`.
 
     Examples
     --------
@@ -193,10 +211,14 @@ def graded(
     """
     _check_mapping("grades", grades)
     known = _grades("grades", grades.values())
+    names = pl.Series([*grades]).dtype
     by_grade = sorted(grades, key=lambda name: grades[name])
 
     def happened(name: str) -> pl.Expr:
-        return checked_numbers("grades", name) > 0 if event is None else pl.col(event) == name
+        if event is None:
+            return checked_numbers("grades", name) > 0
+        alike = partial(_alike, event, names)
+        return pl.col(event).map_batches(alike, return_dtype=names, is_elementwise=True) == name
 
     label = _highest((grades[name], happened(name)) for name in by_grade)
     return _label(label if known[0] <= 0 else label.fill_null(0), position, known)
@@ -209,6 +231,17 @@ def _label(label: pl.Expr, position: str, grades: Iterable[float] = (0, 1)) -> p
     known = cs.by_name(position, require_all=False).is_not_null()
     shown = pl.all_horizontal(pl.lit(value=True), known)
     return pl.when(shown).then(label).cast(pl.Int8 if small else pl.Float64).alias("label")
+
+
+def _alike(event: str, names: pl.DataType, values: pl.Series) -> pl.Series:
+    """Return events in the type of the names that they have; raise `SchemaError` if that fails."""
+    if common_type(names, values.dtype) is None:
+        message = (
+            f"column {event!r} (`event`) must hold what the keys of `grades` are, {names}; found "
+            f"{values.dtype}; for events that have a column each, leave `event` out"
+        )
+        raise SchemaError(message)
+    return values.cast(names)
 
 
 def _highest(steps: Iterable[tuple[float, pl.Expr]]) -> pl.Expr:

@@ -8,7 +8,7 @@ from functools import partial
 import polars as pl
 
 from polars_rank.columns import check_number
-from polars_rank.errors import ArgumentError
+from polars_rank.errors import ArgumentError, DataError
 
 
 def numbers(parameter: str, column: str) -> pl.Expr:
@@ -20,8 +20,17 @@ def numbers(parameter: str, column: str) -> pl.Expr:
     return (pl.col(column) + 0.0).cast(pl.Float64).fill_nan(None)
 
 
+def negative(parameter: str, column: str) -> dict[str, pl.Expr]:
+    """Return what is wrong with a number below 0 → whether it is one."""
+    problem = f"below 0 in the column {column!r} ({parameter}); use null for 'unknown'"
+    return {problem: pl.col(column).cast(pl.Float64) < 0}
+
+
 def checked_numbers(parameter: str, column: str) -> pl.Expr:
-    """Return the same where nobody knows the schema before: evaluated, it raises `SchemaError`."""
+    """Return the same where nobody can look at the log before: evaluated, it raises.
+
+    `SchemaError` for what is no number, `DataError` for one below 0.
+    """
     _check_name(parameter, column)
     checked = partial(_checked, parameter, column)
     return pl.col(column).map_batches(checked, return_dtype=pl.Float64, is_elementwise=True)
@@ -30,6 +39,11 @@ def checked_numbers(parameter: str, column: str) -> pl.Expr:
 def _checked(parameter: str, column: str, values: pl.Series) -> pl.Series:
     check_number(parameter, column, values.dtype)
     known = values.cast(pl.Float64)
+    below = (known < 0).sum()
+    if below:
+        (problem,) = negative(parameter, column)
+        message = f"{problem} ({below:,} of {known.len():,} rows looked at; e.g. {known.min()!r})"
+        raise DataError(message)
     nan = known > math.inf  # nothing else is, in the order of Polars
     return known.set(nan, None) if nan.any() else known
 
