@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import wraps
+from inspect import signature
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -90,6 +91,17 @@ class Columns:
         """The columns that tell lists apart."""
         return [*self.by, *self.query]
 
+    @property
+    def pair(self) -> list[str]:
+        """The columns that tell the documents of lists apart, of which there must be some."""
+        if not self.query or self.doc is None or self.doc in self.keys:
+            message = (
+                "`query` and `doc` must name the columns of queries and of documents, and no "
+                f"column twice; found {self.query}, `doc` {self.doc!r} and `by` {self.by}"
+            )
+            raise ArgumentError(message)
+        return [*self.keys, self.doc]
+
     def number(self, name: str) -> pl.Expr:
         """Return a score or label column as integers or floats."""
         return pl.col(name) if self.is_plain(name) else pl.col(name).cast(pl.Float64)
@@ -129,8 +141,8 @@ class Columns:
             "query": queries,
             "by": groups,
             "doc": names("doc", doc),
-            "score": names("score", score),
-            "label": names("label", label),
+            "score": (score,),
+            "label": (label,),
         }
         for parameter, columns in wanted.items():
             for column in columns:
@@ -266,23 +278,26 @@ def any_table(function: Callable[Concatenate[Any, P], Any]) -> Framed[P]:
 
 
 def on_clusters(function: F) -> F:
-    """Let Spark run a function where its table is one of Spark's."""
+    """Let Spark run a function where its table, the first parameter, is one of Spark's."""
+    first = next(iter(signature(function).parameters))
 
     @wraps(function)
     def door(*args: Any, **kwargs: Any) -> Any:
-        if not is_spark(args[0] if args else next(iter(kwargs.values()), None)):
-            return function(*args, **kwargs)
-        from polars_rank.runners import spark  # noqa: PLC0415  (it runs what is made here)
-
-        return spark.run(function, *args, **kwargs)
+        on_spark = is_spark(args[0] if args else kwargs.get(first))
+        return run_on_spark(function, *args, **kwargs) if on_spark else function(*args, **kwargs)
 
     return cast("F", door)
 
 
+def run_on_spark(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Return the Spark DataFrame that a function makes of one, or of several."""
+    from polars_rank.runners import spark  # noqa: PLC0415  (it runs what is made here)
+
+    return spark.run(function, *args, **kwargs)
+
+
 def is_spark(frame: Any) -> bool:
-    """Return whether something is a Spark DataFrame, classic or Connect, or several of them."""
-    if isinstance(frame, (list, tuple)) and frame:
-        return is_spark(frame[0])
+    """Return whether something is a Spark DataFrame, classic or Connect."""
     kinds = type(frame).__mro__
     return any(
         kind.__name__ == "DataFrame" and kind.__module__.startswith("pyspark.sql.")
@@ -410,6 +425,9 @@ def free(columns: Sequence[str], added: Sequence[str], parameter: str = "by") ->
 
 def check_there(parameter: str, column: str, schema: pl.Schema) -> None:
     """Raise `SchemaError` unless the column that a parameter names exists."""
+    if not isinstance(column, str):
+        message = f"`{parameter}` must be the name of a column; found {column!r}"
+        raise ArgumentError(message)
     if column in schema:
         return
     columns = ", ".join(repr(name) for name in schema if not name.startswith(OWN))
@@ -439,10 +457,10 @@ def check_number(parameter: str, column: str, dtype: pl.DataType) -> None:
 
 
 def _check_id(parameter: str, column: str, dtype: pl.DataType) -> None:
-    if not isinstance(dtype, (pl.List, pl.Array)):
+    if not dtype.is_nested() or isinstance(dtype, pl.Struct):
         return
-    message = (
-        f"column {column!r} (`{parameter}`) must hold one id per row; found {dtype}; turn one row "
-        "per query into one row per document with pr.from_lists(...)"
-    )
+    remedy = "name a column of ids"
+    if isinstance(dtype, (pl.List, pl.Array)):
+        remedy = "turn one row per query into one row per document with pr.from_lists(...)"
+    message = f"column {column!r} (`{parameter}`) must hold one id per row; found {dtype}; {remedy}"
     raise SchemaError(message)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
+from datetime import date, timedelta
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import polars_rank as pr
@@ -167,6 +169,22 @@ def test_a_false_hint_is_an_error(clicks: pl.DataFrame) -> None:
         (lambda: pr.click_through_rates(LOG, prior=-1), pr.ArgumentError, "`prior` must be how"),
         (lambda: pr.click_through_rates(LOG, prior=(1,)), pr.ArgumentError, "`prior` must be"),
         (lambda: pr.coec(LOG, grades=0), pr.ArgumentError, "`grades` must be a positive whole"),
+        (lambda: pr.coec(LOG, grades=1), pr.ArgumentError, "`grades` must be 2 or more"),
+        (lambda: pr.click_through_rates(LOG, grades=1), pr.ArgumentError, "must be 2 or more"),
+        (lambda: pr.coec(LOG, doc=None), pr.ArgumentError, "`query` and `doc` must name"),  # type: ignore[arg-type]
+        (lambda: pr.coec(LOG, doc="query"), pr.ArgumentError, "no column twice; .* `doc` 'query'"),
+        (lambda: pr.coec(LOG, query=None), pr.ArgumentError, "`query` and `doc` must name"),  # type: ignore[arg-type]
+        (lambda: pr.coec(LOG, position=None), pr.ArgumentError, "name of a column; found None"),  # type: ignore[arg-type]
+        (
+            lambda: pr.click_through_rates(LOG.with_columns(click=-1)),
+            pr.DataError,
+            r"rows: below 0 in the column 'click' \(click\); use null",
+        ),
+        (
+            lambda: pr.coec(LOG.lazy().with_columns(click=-1).set_sorted("query")).collect(),
+            pr.DataError,
+            r"below 0 in the column 'click' \(click\)",
+        ),
         (
             lambda: pr.coec(LOG.rename({"doc": "coec"}), doc="coec"),
             pr.ArgumentError,
@@ -182,3 +200,21 @@ def test_a_false_hint_is_an_error(clicks: pl.DataFrame) -> None:
 def test_errors(call: Callable[[], object], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         call()
+
+
+@pytest.mark.parametrize("function", [pr.click_through_rates, pr.coec])
+@pytest.mark.parametrize("column", ["click", "position"])
+@pytest.mark.parametrize("value", ["1", timedelta(seconds=1), date(2026, 1, 5), [1]])
+def test_what_is_no_number(function: Callable[..., Any], column: str, value: object) -> None:
+    log = LOG.with_columns(pl.Series(column, [value] * LOG.height))
+    message = rf"column '{column}' .*must be numeric; found {log[column].dtype!s:.4}"
+    for frame in (log, log.lazy()):
+        with pytest.raises(pr.SchemaError, match=message):
+            function(frame)
+
+
+def test_groups_by_position_have_its_rate() -> None:
+    found = pr.coec(LOG, by="position")
+    rates = LOG.group_by("position").agg(rate=pl.col("click").mean())
+    both = found.join(rates, on="position")
+    assert both["expected"].to_list() == (both["rate"] * both["impressions"]).to_list()

@@ -459,6 +459,10 @@ def test_errors_of_results() -> None:
     for options in ({}, {"ranks": {"a": "position", "b": "query"}}):
         with pytest.raises(pr.DataError, match="null among queries .*drop these rows"):
             pr.interleaving_result(log.with_columns(unknown), **options)
+    for odd in (-1.0, float("nan")):
+        for options in ({}, {"ranks": {"a": "position", "b": "query"}}):
+            with pytest.raises(pr.DataError, match="NaN or numbers below 0 among clicks"):
+                pr.interleaving_result(log.with_columns(click=odd), **options)
     several = pl.concat([log, log])  # of one query, as two users saw them
     for options in ({}, {"ranks": {"a": "position", "b": "query"}}):
         with pytest.raises(pr.DataError, match="a position comes twice in a list .*query="):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import random
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -303,8 +304,13 @@ def test_bad_parameters() -> None:
         pr.position_bias(SMALL, swap="position")
     with pytest.raises(pr.SchemaError, match="no column 'clicked', which `click` names"):
         pr.position_bias(SMALL, click="clicked")
-    with pytest.raises(pr.SchemaError, match="must be numeric"):
-        pr.position_bias(SMALL, click="query")
+    for name in ("click", "position"):
+        for value in ("1", timedelta(seconds=1), date(2026, 1, 5)):
+            for log in (SMALL, SMALL.lazy()):
+                with pytest.raises(pr.SchemaError, match=f"'{name}' .* must be numeric; found"):
+                    pr.position_bias(log.with_columns(pl.lit(value).alias(name)))
+    with pytest.raises(pr.ArgumentError, match="`doc` must be the name of a column; found None"):
+        pr.position_bias(SMALL, doc=None)  # type: ignore[arg-type]
     with pytest.raises(pr.ArgumentError, match="which the result adds"):
         pr.position_bias(SMALL.with_columns(clicks=1), by="clicks")
     with pytest.raises(pr.ArgumentError, match="not in `by`"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import polars_rank as pr
@@ -95,3 +96,31 @@ def test_errors(clicks: pl.DataFrame) -> None:
         pr.last_click(clicks, time="when")
     with pytest.raises(pr.ArgumentError, match="'pair', which the result adds"):
         pr.skip_above(clicks.rename({"session": "pair"}), query=["query", "pair"])
+    with pytest.raises(pr.ArgumentError, match="`query` and `doc` must name"):
+        pr.skip_above(clicks, query=KEYS, doc=None)  # type: ignore[arg-type]
+    for value in ("12", [1]):
+        with pytest.raises(pr.SchemaError, match=r"\(`time`\) must be a number or a time; found"):
+            pr.last_click(clicks.with_columns(time=pl.lit(value)), query=KEYS, time="time")
+    with pytest.raises(pr.DataError, match="below 0 in the column 'click'"):
+        pr.skip_above(clicks.with_columns(click=-1), query=KEYS)
+    with pytest.raises(pr.SchemaError, match="'click' .*must be numeric; found Duration"):
+        pr.skip_above(clicks.lazy().with_columns(click=pl.duration(seconds=1)), query=KEYS)
+
+
+@pytest.mark.parametrize("function", [pr.skip_above, pr.last_click])
+def test_what_comes_twice_is_of_two_lists(function: Any, clicks: pl.DataFrame) -> None:
+    log = pl.DataFrame({
+        "query": 1, "session": [1, 1, 2, 2], "doc": [1, 2, 3, 4], "position": [1, 2, 1, 2],
+        "click": [0, 1, 0, 1],
+    })  # fmt: skip
+    assert function(log, query=KEYS)["doc"].to_list() == [2, 1, 4, 3]
+    message = r"a position comes twice in a list; name .* query=\[...\]; in the list .*'query': 1"
+    with pytest.raises(pr.DataError, match=message):
+        function(log)
+    with pytest.raises(pr.DataError, match=message):
+        function(log.lazy()).collect(engine="streaming")
+    again = log.with_columns(doc=1)  # which would be preferred over itself
+    with pytest.raises(pr.DataError, match="a document comes twice in a list"):
+        function(again, query=KEYS)
+    unshown = again.with_columns(pl.when(pl.col("click") > 0).then("position"))
+    assert function(unshown, query=KEYS).is_empty()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from polars_rank.columns import OWN, Names, check_there, framed, free, schema_of
+from polars_rank.errors import SchemaError
 from polars_rank.feedback.impressions import (
     CLICK,
     DOC,
@@ -16,6 +17,8 @@ from polars_rank.feedback.impressions import (
     per_list,
     renamed,
 )
+from polars_rank.measures.signals import negative
+from polars_rank.validation import fault, raise_for_faults, rules
 
 if TYPE_CHECKING:
     from polars_rank.columns import Columns
@@ -23,6 +26,12 @@ if TYPE_CHECKING:
 __all__ = ["last_click", "skip_above"]
 
 _TIME, _OVER, _ABOVE = OWN + "time", OWN + "over", OWN + "above"
+_SEVERAL = "; name the columns that tell the lists apart that users saw with query=[...]"
+#: Of a list: what is there twice, and what is wrong where something is.
+_TWICE = {
+    OWN + "twice a place": "a position comes twice in a list" + _SEVERAL,
+    OWN + "twice a doc": "a document comes twice in a list" + _SEVERAL + ", or drop one",
+}
 
 
 @framed
@@ -59,9 +68,11 @@ def skip_above(
     Raises
     ------
     SchemaError
-        For a missing column.
+        For a missing column, or clicks or positions that are not numbers.
     DataError
-        For a null query or document.
+        For a null query or document, a click below 0 or NaN, a document or a position that comes
+        twice in a list, as where several lists of one query are taken for one; lazily, when the
+        result is collected.
 
     Notes
     -----
@@ -107,8 +118,9 @@ def last_click(
     frame, query, doc, click, position, by
         As for `skip_above`.
     time
-        The column of when a document was clicked, by which the last click is found; of several at
-        one time it is the lowest. None: the lowest click, as if users went from the top down.
+        The column of when a document was clicked, a number or a time, by which the last click is
+        found; of several at one time it is the lowest. None: the lowest click, as if users went
+        from the top down.
 
     Returns
     -------
@@ -143,6 +155,13 @@ def last_click(
     columns = columns_of(schema, query, doc, click, position, by)
     moment = position if time is None else time
     check_there("time", moment, schema)
+    dtype = schema[moment]
+    if not (dtype.is_numeric() or dtype.is_temporal() or dtype == pl.Null):
+        message = (
+            f"column {moment!r} (`time`) must be a number or a time; found {dtype}; read "
+            f"it first, as with pl.col({moment!r}).str.to_datetime()"
+        )
+        raise SchemaError(message)
     when = pl.col(_TIME)
     last = CLICK & (when.filter(CLICK).max() == when)
     return _preferences(frame, columns, last & (PLACE.filter(last).max() == PLACE), moment)
@@ -150,11 +169,12 @@ def last_click(
 
 def _preferences(log: pl.LazyFrame, columns: Columns, wins: pl.Expr, time: str) -> pl.LazyFrame:
     """Return pairs of each document that wins in its list and each that was skipped above it."""
-    assert columns.doc is not None  # noqa: S101  (for the type checker)
-    free([*columns.keys, columns.doc], ["pair", "label"], "doc")
+    doc = columns.pair[-1]
+    free(columns.pair, ["pair", "label"], "doc")
+    found = {**rules(columns, {}), **negative("click", columns.label)}
     shown = pl.col(columns.score).is_not_null()
     rows = {
-        OWN + "doc": pl.col(columns.doc),
+        OWN + "doc": pl.col(doc),
         OWN + "place": pl.col(columns.score),
         OWN + "click": is_click(columns.label).fill_null(value=False) & shown,
         _TIME: pl.col(time),
@@ -166,9 +186,17 @@ def _preferences(log: pl.LazyFrame, columns: Columns, wins: pl.Expr, time: str) 
         skipped.sort_by(PLACE).cum_sum().filter(wins.sort_by(PLACE)).alias(_ABOVE),
     ]
     losers = DOC.filter(skipped).sort_by(PLACE.filter(skipped)).alias(_OVER)
-    lists, told = per_list(log, columns, rows, [*winners, losers])
+    known = [each.filter(PLACE.is_not_null()) for each in (PLACE, DOC)]
+    several = [
+        (each.n_unique() < each.len()).alias(name) for each, name in zip(known, _TWICE, strict=True)
+    ]
+    lists, told = per_list(log, columns, rows, [*winners, losers, *several], found)
+    broken = {problem: pl.col(name) for name, problem in _TWICE.items()}
+    once = raise_for_faults(
+        lists.with_columns(fault(broken)).drop(_TWICE), log, columns, broken, told.keys, told=True
+    )
     return (
-        lists.explode(OWN + "doc", _ABOVE)
+        once.explode(OWN + "doc", _ABOVE)
         .with_columns(pl.col(_OVER).list.head(_ABOVE))
         .filter(pl.col(_OVER).list.len() > 0)
         .explode(_OVER)
@@ -176,8 +204,8 @@ def _preferences(log: pl.LazyFrame, columns: Columns, wins: pl.Expr, time: str) 
         .select(
             *renamed(told),
             "pair",
-            pl.concat_list(DOC, _OVER).alias(columns.doc),
+            pl.concat_list(DOC, _OVER).alias(doc),
             pl.lit([1, 0], dtype=pl.List(pl.Int8)).alias("label"),
         )
-        .explode(columns.doc, "label")
+        .explode(doc, "label")
     )

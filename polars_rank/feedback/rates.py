@@ -20,6 +20,7 @@ from polars_rank.feedback.impressions import (
     per_list,
     renamed,
 )
+from polars_rank.measures.signals import negative
 from polars_rank.plan import Lists
 from polars_rank.validation import FAULT, fault, raise_for_faults, rules
 
@@ -63,9 +64,9 @@ def click_through_rates(
         α = m · mean and β = m · (1 - mean). By default 10: of a document with 10 impressions, the
         rate lies halfway between its own and the mean. 0 or (0, 0): the rate is not smoothed.
     grades
-        How many grades the label has: that of a document is the share of all documents, of all
-        queries (of the group), that have a lower rate, in so many equal steps from 0. None: the
-        label is the rate.
+        How many grades the label has, 2 or more: that of a document is the share of all
+        documents, of all queries (of the group), that have a lower rate, in so many equal steps
+        from 0. None: the label is the rate.
     query, doc, click
         Names of the columns; `query` may be several. A click is a condition, or a count above 0; a
         null is an impression of which it is not known, and is not counted.
@@ -88,7 +89,9 @@ def click_through_rates(
     Raises
     ------
     SchemaError
-        For a missing column.
+        For a missing column, or clicks or positions that are not numbers.
+    DataError
+        For a null query or document, a click below 0 or NaN; lazily, when the result is collected.
     ArgumentError
         For a parameter out of its range.
 
@@ -144,10 +147,10 @@ def coec(
     frame
         The log, one row per impression of a document.
     grades
-        How many grades the label has: that of a document is the share of all documents, of all
-        queries (of the group), that have a lower COEC, in so many equal steps from 0. None: the
-        label is clicks / (clicks + expected clicks), between 0 and 1, and 1/2 for as many clicks
-        as its positions get.
+        How many grades the label has, 2 or more: that of a document is the share of all
+        documents, of all queries (of the group), that have a lower COEC, in so many equal steps
+        from 0. None: the label is clicks / (clicks + expected clicks), between 0 and 1, and 1/2
+        for as many clicks as its positions get.
     query, doc, click
         Names of the columns; `query` may be several. A click is a condition, or a count above 0; a
         null is an impression of which it is not known, and is not counted.
@@ -171,7 +174,9 @@ def coec(
     Raises
     ------
     SchemaError
-        For a missing column.
+        For a missing column, or clicks or positions that are not numbers.
+    DataError
+        For a null query or document, a click below 0 or NaN; lazily, when the result is collected.
     ArgumentError
         For a parameter out of its range.
 
@@ -197,7 +202,9 @@ def coec(
     [('x', 2, 1.5, 1.3333333333333333), ('y', 1, 1.5, 0.6666666666666666)]
     """
     columns = columns_of(schema_of(frame), query, doc, click, position, by)
-    keyed = partial(_beside, log=frame, columns=columns, keys=[*columns.by, position])
+    keyed = partial(
+        _beside, log=frame, columns=columns, keys=[*dict.fromkeys((*columns.by, position))]
+    )
     pairs, keys = _pairs(frame, columns, {"expected": pl.col(_RATE).sum()}, keyed)
     clicks, expected = pl.col("clicks"), pl.col("expected")
     known = pairs.with_columns(coec=pl.when(expected > 0).then(clicks / expected))
@@ -216,23 +223,23 @@ def _pairs(
 
     `beside` may add the column of rates to the log.
     """
-    assert columns.doc is not None  # noqa: S101  (for the type checker)
-    keys = [*columns.keys, columns.doc]
+    keys = columns.pair
+    doc = keys[-1]
     free(keys, ["impressions", "clicks", "ctr", "expected", "coec", "label"], "doc")
-    read = {OWN + "doc": pl.col(columns.doc), OWN + "click": _known_click(columns)}
+    found = {**rules(columns, {}), **negative("click", columns.label)}
+    read = {OWN + "doc": pl.col(doc), OWN + "click": _known_click(columns)}
     read |= {_RATE: pl.col(_RATE)} if sums else {}
     shown = CLICK.is_not_null()
     by_doc = pl.struct(*read).filter(shown).sort_by(DOC.filter(shown))
     totals = {"impressions": pl.len(), "clicks": CLICK.sum(), **sums}
     if Lists.of(columns).number is None and not in_order(log, columns.keys):
         # There are fewer pairs than impressions: these need no order.
-        found = rules(columns, {})
         rows = (each.alias(name) for name, each in read.items())
         known = beside(log).select(*keys, *rows, fault(found)).filter(shown)
         pairs = known.group_by(keys).agg(pl.col(FAULT).max(), **totals).sort(keys)
         told = {key: key for key in columns.keys}
         return raise_for_faults(pairs, log, replace(columns, doc=None), found, told), keys
-    made, lists = per_list(log, columns, read, [by_doc.alias(_ROW)], beside=beside)
+    made, lists = per_list(log, columns, read, [by_doc.alias(_ROW)], found, beside)
     # The rows of a pair come together, so that they add up in flat memory.
     order = [*lists.group, OWN + "doc"]
     pairs = (
@@ -243,7 +250,7 @@ def _pairs(
         .group_by(order, maintain_order=True)
         .agg(*lists.carried, **totals)
     )
-    return pairs.with_columns(*renamed(lists), DOC.alias(columns.doc)), keys
+    return pairs.with_columns(*renamed(lists), DOC.alias(doc)), keys
 
 
 def _known_click(columns: Columns) -> pl.Expr:
@@ -269,10 +276,12 @@ def _labelled(
     """Return the pairs with a label: a share, or of so many equal steps of the values below."""
     if grades is None:
         return pairs.with_columns(label=share)
-    steps = whole_number("grades", grades)
+    if whole_number("grades", grades) == 1:
+        message = "`grades` must be 2 or more, or None; of one grade, all documents have the same"
+        raise ArgumentError(message)
     known = pl.col(value).round_sig_figs(_DIGITS)
     below, count = (known.rank("min") - 1).cast(pl.Int64), known.count()
-    grade = (below * steps // count).cast(pl.Int32)
+    grade = (below * grades // count).cast(pl.Int32)
     grade = grade.over(by) if by else grade
     return pairs.with_columns(label=grade)
 

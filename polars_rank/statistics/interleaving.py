@@ -21,19 +21,25 @@ from polars_rank.columns import (
 )
 from polars_rank.errors import ArgumentError, DataError
 from polars_rank.statistics.intervals import stats
-from polars_rank.validation import refuse
+from polars_rank.validation import FAULT, fault, refuse
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from types import ModuleType
 
 _CLICKED, _PREFERRED, _PLACE = (OWN + name for name in ("clicked", "preferred", "place"))
-#: Of a list: whether it is not known which one it is, and whether it is several.
-_UNKNOWN, _TWICE = OWN + "unknown", OWN + "twice"
+_SEVERAL = "drop these rows, or name the columns that tell lists apart with query=[...]"
+#: What may be wrong with a row → what to do about it; `FAULT` counts them from 1.
+_REMEDIES = {
+    "null among queries": _SEVERAL,
+    "NaN or numbers below 0 among clicks": "use null for 'unknown'",
+}
+#: Of a list: whether it is several.
+_TWICE = OWN + "twice"
 #: Of a list and a pair of rankers: whether the log has the first of them, and the second.
 _FIRST, _SECOND = OWN + "first", OWN + "second"
 _THERE = {"team": _FIRST, "other": _SECOND}
-_CHECKED = (_UNKNOWN, _TWICE, _FIRST, _SECOND)
+_CHECKED = (FAULT, _TWICE, _FIRST, _SECOND)
 _COUNTS = ("queries", "wins", "ties", "losses")
 _FOUND = {name: pl.Float64() for name in ("delta", "low", "high", "p_value")}
 
@@ -93,9 +99,9 @@ def interleaving_result(
     SchemaError
         For a missing column, or clicks, positions or ranks that are not numbers.
     DataError
-        For documents of less than two teams, in the log or in a group of it; for a null query, or a
-        position that comes twice in a list, as where several lists of one query are taken for one;
-        lazily, when the result is collected.
+        For documents of less than two teams, in the log or in a group of it; for a null query, a
+        click below 0 or NaN, or a position that comes twice in a list, as where several lists of
+        one query are taken for one; lazily, when the result is collected.
     ArgumentError
         For a parameter out of its range.
     MissingExtraError
@@ -142,14 +148,17 @@ def interleaving_result(
             check_number(parameter, column, schema[column])
     free(groups, ["team", "other", *_COUNTS, *_FOUND])
     free(keys, ["team", "other"], "query")
-    clicked = (pl.col(click).cast(pl.Float64) > 0).fill_null(value=False)
+    number = pl.col(click).cast(pl.Float64)
+    clicked = (number > 0).fill_null(value=False)
+    unknown = pl.any_horizontal(pl.col(name).is_null() for name in keys)
+    faults = fault(dict(zip(_REMEDIES, (unknown, (number < 0) | number.is_nan()), strict=True)))
     if ranks is None:
         text = schema[team] == pl.Categorical or isinstance(schema[team], pl.Enum)
         name = pl.col(team).cast(pl.String) if text else pl.col(team)
         place = pl.col(position) if position in schema else pl.lit(None)
-        lists = _by_team(frame, clicked, name, place, keys, groups)
+        lists = _by_team(frame, faults, clicked, name, place, keys, groups)
     elif len(ranks) == len(("team", "other")):
-        lists = _by_rank(frame, clicked, ranks, position, keys, groups)
+        lists = _by_rank(frame, faults, clicked, ranks, position, keys, groups)
     else:
         message = f"`ranks` must have the columns of two rankers; found {[*ranks]}"
         raise ArgumentError(message)
@@ -159,7 +168,7 @@ def interleaving_result(
         (preferred > 0).sum().alias("wins"),
         (preferred == 0).sum().alias("ties"),
         (preferred < 0).sum().alias("losses"),
-        pl.col(_CHECKED).any(),
+        pl.col(_CHECKED).max(),
     ]
     pairs = grouped(lists, [*groups, "team", "other"], counts)
     made = pl.Schema({**pairs.drop(_CHECKED).collect_schema(), **_FOUND})
@@ -169,6 +178,7 @@ def interleaving_result(
 
 def _by_team(
     log: pl.LazyFrame,
+    faults: pl.Expr,
     clicked: pl.Expr,
     team: pl.Expr,
     place: pl.Expr,
@@ -181,11 +191,11 @@ def _by_team(
         (pl.col(_CLICKED) == pl.col(name)).sum().cast(pl.Int64) for name in ("team", "other")
     )
     click = pl.when(clicked).then(team).alias(_CLICKED)
-    lists = log.select(*groups, *keys, click, place.alias(_PLACE), _is_unknown(keys))
+    lists = log.select(*groups, *keys, click, place.alias(_PLACE), faults)
     return (
         _beside(lists, pairs, groups)
         .group_by([*groups, *keys, "team", "other"])
-        .agg((first - second).alias(_PREFERRED), pl.col(_UNKNOWN).any(), _is_twice(_PLACE))
+        .agg((first - second).alias(_PREFERRED), pl.col(FAULT).max(), _is_twice(_PLACE))
         .with_columns(pl.col(name).is_not_null().alias(there) for name, there in _THERE.items())
     )
 
@@ -213,6 +223,7 @@ def _beside(left: pl.LazyFrame, right: pl.LazyFrame, groups: Sequence[str]) -> p
 
 def _by_rank(
     log: pl.LazyFrame,
+    faults: pl.Expr,
     clicked: pl.Expr,
     ranks: Mapping[str, str],
     position: str,
@@ -226,7 +237,7 @@ def _by_rank(
     hits = [(clicked & (pl.col(ranks[name]) <= depth)).sum() for name in (first, second)]
     lists = log.group_by([*groups, *keys]).agg(
         (hits[0].cast(pl.Int64) - hits[1].cast(pl.Int64)).alias(_PREFERRED),
-        _is_unknown(keys).any(),
+        faults.max(),
         _is_twice(position),
         *(
             pl.col(ranks[name]).is_not_null().any().alias(there)
@@ -237,11 +248,6 @@ def _by_rank(
     return lists.select(*groups, *teams, _PREFERRED, *_CHECKED)
 
 
-def _is_unknown(keys: Sequence[str]) -> pl.Expr:
-    """Return whether it is not known which list a row is of."""
-    return pl.any_horizontal(pl.col(name).is_null() for name in keys).alias(_UNKNOWN)
-
-
 def _is_twice(place: str) -> pl.Expr:
     """Return whether a position comes twice in a list, which then is several."""
     known = pl.col(place).drop_nulls()
@@ -250,11 +256,11 @@ def _is_twice(place: str) -> pl.Expr:
 
 def _tested(pairs: pl.DataFrame, confidence: float, distribution: ModuleType) -> pl.DataFrame:
     """Return the pairs with the sign test of each."""
-    remedy = "drop these rows, or name the columns that tell lists apart with query=[...]"
     told = pairs.drop(_COUNTS)
     _refuse_lone(told)
-    refuse(told, pl.col(_UNKNOWN), "null among queries", remedy)
-    refuse(told, pl.col(_TWICE), "a position comes twice in a list", remedy)
+    for number, (problem, remedy) in enumerate(_REMEDIES.items(), 1):
+        refuse(told, pl.col(FAULT) == number, problem, remedy)
+    refuse(told, pl.col(_TWICE), "a position comes twice in a list", _SEVERAL)
     found: dict[str, list[float | None]] = {name: [] for name in _FOUND}
     for lists, wins, ties, losses in pairs.select(_COUNTS).iter_rows():
         low = high = None
