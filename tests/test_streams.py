@@ -498,6 +498,16 @@ def test_keys_of_duckdb_types(query: str) -> None:
     assert_close(pr.evaluate(relation, METRICS), pr.evaluate(PLAIN, METRICS))
 
 
+def test_maps_are_no_ids(tmp_path: Path) -> None:
+    maps = pa.array([[("a", 1)], [("b", 1)]], pa.map_(pa.string(), pa.int32()))
+    table = pa.table({"query": maps, "score": [1.0, 2.0], "label": [1, 0]})
+    with pytest.raises(pr.SchemaError, match=r"one id per row; found Map.*name a column of ids"):
+        pr.evaluate(table, "rr")
+    pl.DataFrame(table).write_parquet(tmp_path / "log.parquet")
+    with pytest.raises(pr.SchemaError, match=r"one id per row; found"):
+        pr.scan_log(tmp_path / "log.parquet")
+
+
 def test_a_long_query_in_flat_memory() -> None:
     """What ten times the rows cost more is little beside what they would take."""
     code = """

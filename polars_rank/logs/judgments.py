@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, overload
 import polars as pl
 from polars import col
 
-from polars_rank.columns import OWN, lazy, names, on_clusters, schema_of
-from polars_rank.errors import SchemaError
+from polars_rank.columns import OWN, is_spark, lazy, names, on_clusters, schema_of
+from polars_rank.errors import ArgumentError, SchemaError
 from polars_rank.logs.ids import common_type
 from polars_rank.validation import require
 
@@ -120,6 +120,12 @@ def join_judgments(
     >>> sorted(pr.join_judgments(run, judgments).rows())
     [(1, 'a', 0.9, None), (1, 'b', 0.8, 2), (1, 'c', None, 1)]
     """
+    if is_spark(judgments):
+        message = (
+            "`judgments` is a Spark DataFrame and `run` is none; make one of it with "
+            "spark.createDataFrame(...), or give the .toArrow() of the judgments"
+        )
+        raise ArgumentError(message)
     left, right = _without_numbers(lazy(run)), _without_numbers(lazy(judgments))
     left_schema, right_schema = schema_of(left), schema_of(right)
     keys = [*names("query", query), *names("doc", doc)]

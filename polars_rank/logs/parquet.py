@@ -190,7 +190,7 @@ def _keys(schema: pl.Schema, query: Names, by: Names | None) -> list[str]:
     for parameter, given in (("by", by), ("query", query)):
         for key in names(parameter, given):
             check_there(parameter, key, schema)
-            if isinstance(schema[key], (pl.List, pl.Array)):
+            if schema[key].is_nested() and not isinstance(schema[key], pl.Struct):
                 message = (
                     f"column {key!r} (`{parameter}`) must hold one id per row; found "
                     f"{schema[key]}; name a column of ids, or write the log with one"

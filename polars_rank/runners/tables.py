@@ -34,13 +34,22 @@ def quoted(name: str) -> str:
 
 def schema_of(frame: DataFrame) -> pl.Schema:
     """Return the columns of a Spark DataFrame as Polars gets them from Arrow."""
-    from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415  (an extra)
+    from pyspark.sql.pandas.types import to_arrow_type  # noqa: PLC0415  (an extra)
 
     twice = sorted({name for name in frame.columns if frame.columns.count(name) > 1})
     if twice:
         message = f"the frame has two columns {twice[0]!r}; rename one of them, or drop it"
         raise SchemaError(message)
-    return arrived(to_arrow_schema(frame.schema, timezone="UTC").empty_table()).schema
+    for field in frame.schema:
+        try:
+            to_arrow_type(field.dataType, timezone="UTC")
+        except TypeError as error:
+            message = (
+                f"the column {field.name!r} ({field.dataType.simpleString()}) is of a type that "
+                "Spark does not give to Polars; drop it, or cast it"
+            )
+            raise SchemaError(message) from error
+    return arrived(arrow_schema(frame.schema).empty_table()).schema
 
 
 def arrived(table: pa.Table) -> pl.DataFrame:

@@ -12,10 +12,12 @@ from polars_rank.columns import (
     any_table,
     check_there,
     collected,
+    is_spark,
     is_table,
     lazy,
     names,
     on_clusters,
+    run_on_spark,
     same_kind,
     schema_of,
 )
@@ -189,7 +191,6 @@ def merge(tables: Spark | Iterable[Spark]) -> Spark: ...
 def merge(tables: Table | Iterable[Table]) -> pl.DataFrame: ...
 @overload
 def merge(tables: Iterable[pl.LazyFrame | Table]) -> pl.LazyFrame | pl.DataFrame: ...
-@on_clusters
 def merge(tables: Any) -> Any:
     """Merge moments of parts into the moments of the whole.
 
@@ -237,10 +238,16 @@ def merge(tables: Any) -> Any:
     >>> pr.summarize(pr.merge(pr.moments(lists, by="day")), interval="none")["mean"].item()
     0.5
     """
-    several = not is_table(tables) and hasattr(tables, "__iter__")
+    several = not (is_spark(tables) or is_table(tables)) and hasattr(tables, "__iter__")
     parts = [*tables] if several else [tables]
     if not parts:
         message = "there are no moments to merge; give at least one table"
+        raise ArgumentError(message)
+    of_spark = [is_spark(part) for part in parts]
+    if all(of_spark):
+        return run_on_spark(merge, parts)
+    if any(of_spark):
+        message = "some tables are Spark's and others are not; give the .toArrow() of the former"
         raise ArgumentError(message)
     scans = [lazy(part) for part in parts]
     labels = [f"table {index}" for index in range(1, len(parts) + 1)] if several else None

@@ -11,9 +11,11 @@ from typing import Any
 import polars as pl
 import polars_rank as pr
 import pytest
+from logs import log, on_spark, same
 from polars.testing import assert_frame_equal
 from polars_rank.runners import sessions
 
+LOG = log()
 ROOT = Path(__file__).parents[2]
 
 
@@ -68,6 +70,38 @@ def test_errors_of_workers_are_ours_again(spark: Any) -> None:
     assert "Traceback" not in str(found.value)
     with pytest.raises(pr.SourceError, match="Spark failed: .*DIVIDE_BY_ZERO"):
         sessions.fetched(spark.range(3).selectExpr("1 / (id - 1) as x"))
+
+
+def test_tables_by_name_and_one_by_one(spark: Any) -> None:
+    rows = on_spark(spark, LOG)
+    options = {"by": "run", "align": "common"}
+    same(pr.evaluate(LOG, "ap", **options), pr.evaluate(metrics="ap", frame=rows, **options))
+    lists = pr.per_query(rows, "ap", by="run")
+    halves = (pr.moments(lists.where(f"query % 2 = {part}"), by="run") for part in (0, 1))
+    same(pr.moments(pr.per_query(LOG, "ap", by="run"), by="run"), pr.merge(halves), ["run"])
+
+
+def test_tables_of_spark_among_others(spark: Any) -> None:
+    rows = on_spark(spark, LOG)
+    part = pr.moments(pr.per_query(LOG, "ap", by="run"), by="run")
+    there = on_spark(spark, part)
+    for several in ([part, there], [there, part]):
+        with pytest.raises(pr.ArgumentError, match="some tables are Spark's and others are not"):
+            pr.merge(several)
+    with pytest.raises(pr.ArgumentError, match="`judgments` is a Spark DataFrame and `run` is"):
+        pr.join_judgments(LOG.drop("label"), rows)
+    with pytest.raises(pr.ArgumentError, match="a frame must be .*; found list"):
+        pr.evaluate([rows, rows], "ap")
+
+
+def test_columns_of_types_that_are_not_sent(spark: Any) -> None:
+    row = "1 as query, 1 as doc, 1.0 as score, 1 as label"
+    for value in ("interval 1 month", "make_interval(1, 2)"):
+        rows = spark.sql(f"select {row}, {value} as wait")
+        with pytest.raises(pr.SchemaError, match=r"the column 'wait' \(interval.*; drop it"):
+            pr.evaluate(rows, "rr")
+    with pytest.raises(pr.SchemaError, match=r"'m' \(`by`\) must hold one id.*a column of ids"):
+        pr.evaluate(spark.sql(f"select {row}, map('a', 1) as m"), "rr", by="m")
 
 
 def test_without_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
