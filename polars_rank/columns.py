@@ -157,7 +157,7 @@ class Columns:
             check_number(parameter, column, schema[column])
         for parameter in ("query", "by", "doc"):
             for column in wanted[parameter]:
-                _check_id(parameter, column, schema[column])
+                check_id(parameter, column, schema[column])
         unnamed = tuple(name for name in schema if name not in asked and name.lower() in looks)
         return cls(queries, groups, doc, score, label, schema, () if doc else unnamed)
 
@@ -423,6 +423,13 @@ def free(columns: Sequence[str], added: Sequence[str], parameter: str = "by") ->
             raise ArgumentError(message)
 
 
+def check_apart(parameter: str, keys: Sequence[str], groups: Sequence[str]) -> None:
+    """Raise `ArgumentError` unless a parameter names columns, and none that `by` names."""
+    if not keys or set(keys) & set(groups):
+        message = f"`{parameter}` must name columns that are not in `by`; found {keys}"
+        raise ArgumentError(message)
+
+
 def check_there(parameter: str, column: str, schema: pl.Schema) -> None:
     """Raise `SchemaError` unless the column that a parameter names exists."""
     if not isinstance(column, str):
@@ -456,7 +463,8 @@ def check_number(parameter: str, column: str, dtype: pl.DataType) -> None:
     raise SchemaError(message)
 
 
-def _check_id(parameter: str, column: str, dtype: pl.DataType) -> None:
+def check_id(parameter: str, column: str, dtype: pl.DataType) -> None:
+    """Raise `SchemaError` unless a column has one id in each row."""
     if not dtype.is_nested() or isinstance(dtype, pl.Struct):
         return
     remedy = "name a column of ids"

@@ -431,6 +431,27 @@ def test_a_ranking_method_gives_the_estimate() -> None:
     assert WEIGHTED.ranking.dcg(2, normalize="snips") == expected
 
 
+def test_a_new_ranker_that_ranks_nothing() -> None:
+    log = WEIGHTED.with_columns(pl.when(query="a").then("score").alias("score"))
+    assert pr.evaluate(log, "dcg", normalize="ips")["queries"].item() == 2
+    lost = WEIGHTED.with_columns(score=pl.lit(None, pl.Float64))  # a join in which no id was found
+    for broken, options in ((lost, {}), (log, {"by": "device"})):
+        grouped = broken.with_columns(device=pl.col("query"))
+        with pytest.raises(pr.DataError, match="ranks no document .score null.*the ids of both"):
+            pr.evaluate(grouped, "dcg", normalize="snips", max_unshown=1, **options)
+    with pytest.raises(pr.DataError, match="as in {'device': 'b'}"):
+        pr.evaluate(log.with_columns(device="query"), "dcg", normalize="ips", by="device")
+
+
+def test_options_of_a_sweep() -> None:
+    with pytest.raises(pr.ArgumentError, match="`normalize` must be one of 'ips', 'snips'"):
+        pr.propensity_sweep(LOG, "dcg", normalize=None)  # type: ignore[arg-type]
+    with pytest.raises(pr.ArgumentError, match="leave `label` out"):
+        pr.propensity_sweep(LOG, "dcg", label="click")
+    with pytest.raises(pr.SchemaError, match="no column 'klick', which `click` names"):
+        pr.propensity_sweep(LOG.lazy(), "dcg", click="klick")
+
+
 @pytest.mark.parametrize("normalize", ["ips", "snips"])
 def test_weights_below_0_are_no_weights(normalize: str) -> None:
     """What they gave: a negative worth, an effective sample of more lists than there are."""

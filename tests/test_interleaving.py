@@ -206,6 +206,19 @@ def test_tied_scores_as_rank_orders_them() -> None:
         (lambda a: pr.balanced_interleaving([a] * 3), pr.ArgumentError, "two rankers; found 3"),
         (lambda a: pr.team_draft(a, a, 0), pr.ArgumentError, "`k` must be a positive whole number"),
         (lambda a: pr.team_draft(a, a, 3, "x"), pr.ArgumentError, "`seed` must be a whole number"),
+        (
+            lambda a: pr.team_draft(a, a, query=None),
+            pr.ArgumentError,
+            "`query` and `doc` must name",
+        ),
+        (lambda a: pr.team_draft(a, a, doc=None), pr.ArgumentError, "`query` and `doc` must name"),
+        (lambda a: pr.team_draft(a, a, query="doc"), pr.ArgumentError, "found 'doc' and 'doc'"),
+        (lambda a: pr.team_draft({1: a, 2: a}), pr.ArgumentError, "must be text; found 1"),
+        (
+            lambda a: pr.team_draft(*[a.with_columns(doc=pl.concat_list("doc"))] * 2),
+            pr.SchemaError,
+            r"'doc' \(`doc`\) must hold one id per row; found List",
+        ),
         (lambda a: pr.team_draft(a, a.drop("doc")), pr.SchemaError, "ranker 'b'` has no column"),
         (lambda a: pr.team_draft(a, a.drop("score")), pr.SchemaError, "no column 'score'"),
         (
@@ -449,8 +462,14 @@ def test_errors_of_results() -> None:
     log = clicked(["a"])
     with pytest.raises(pr.SchemaError, match="no column 'who', which `team` names"):
         pr.interleaving_result(log, team="who")
-    with pytest.raises(pr.ArgumentError, match="`ranks` must have the columns of two rankers"):
-        pr.interleaving_result(log, ranks={"a": "position"})
+    for ranks in ({"a": "position"}, ["a", "b"]):
+        with pytest.raises(pr.ArgumentError, match="`ranks` must map the names of two rankers"):
+            pr.interleaving_result(log, ranks=ranks)  # type: ignore[arg-type]
+    for options in ({"query": []}, {"query": None}, {"by": "query"}):
+        with pytest.raises(pr.ArgumentError, match="`query` must name columns that are not in"):
+            pr.interleaving_result(log, **options)
+    with pytest.raises(pr.SchemaError, match="'team' .*must hold one id per row"):
+        pr.interleaving_result(log.with_columns(pl.concat_list("team")))
     with pytest.raises(pr.ArgumentError, match="`confidence` must be a number between 0 and 1"):
         pr.interleaving_result(log, confidence=95)
     with pytest.raises(pr.SchemaError, match="'click' .*must be numeric; found String; cast it"):

@@ -11,7 +11,6 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import polars as pl
@@ -20,6 +19,7 @@ from polars_rank.aggregation import ratio
 from polars_rank.arguments import is_number, one_of
 from polars_rank.columns import OWN
 from polars_rank.errors import ArgumentError, DataError
+from polars_rank.feedback.certainty import concentration, interval
 from polars_rank.measures.gain import linear
 from polars_rank.measures.metric import Metric
 from polars_rank.measures.names import output_name
@@ -204,8 +204,7 @@ class _Estimate(_Sums):
         variance = pl.when(lists > 1).then(
             spread.clip(lower_bound=0.0) / divisor**2 * lists / (lists - 1)
         )
-        width = NormalDist().inv_cdf(0.975) * variance.sqrt()
-        estimates = (found, variance, found - width, found + width)
+        estimates = (found, variance, *interval(found, variance))
         return [
             each.alias(self.name + part)
             for part, each in zip(("", *_PARTS), estimates, strict=True)
@@ -241,11 +240,9 @@ class _Weights(_Sums):
 
     def finished(self) -> list[pl.Expr]:
         """Return the columns that are told."""
-        weights = pl.col(_WEIGHT)
         told = (
             ratio(pl.col(_WEIGHTED), pl.col(_OWN_WEIGHT)),
-            ratio(weights**2, pl.col(_SQUARES)),
-            ratio(pl.col(_HIGHEST), weights),
+            *concentration(pl.col(_WEIGHT), pl.col(_SQUARES), pl.col(_HIGHEST)),
             ratio(pl.col(_UNSHOWN), pl.col(_RANKED)),
         )
         return [each.alias(name) for name, each in zip(TOLD, told, strict=True)]
@@ -294,15 +291,24 @@ def _with_check(by: list[str], allowed: float, results: pl.LazyFrame) -> pl.Lazy
 
 
 def _checked(by: list[str], allowed: float, groups: pl.DataFrame) -> pl.DataFrame:
+    def where(rows: pl.DataFrame) -> str:
+        return f", as in {rows.select(by).row(0, named=True)}" if by else ""
+
+    nothing = groups.filter(pl.col("unshown").is_null() & (pl.col("queries") > 0))
+    if not nothing.is_empty():
+        message = (
+            f"the new ranker ranks no document (score null){where(nothing)}: join its scores to "
+            "the log by query and document, and see that the ids of both are the same"
+        )
+        raise DataError(message)
     lacking = groups.filter(pl.col("unshown") > allowed)
     if not lacking.is_empty():
         share: Any = lacking.get_column("unshown").max()
-        where = f", as in {lacking.select(by).row(0, named=True)}" if by else ""
         message = (
-            f"{share:.1%} of what the new ranker would show was never shown (label null){where}: "
-            "of such documents the log knows nothing, and they count as worth nothing. Evaluate a "
-            f"ranker nearer to the logged one, or at a lower k, or say max_unshown="
-            f"{math.ceil(share * 100) / 100:g} to accept it (now {allowed:g})"
+            f"{share:.1%} of what the new ranker would show was never shown (label null)"
+            f"{where(lacking)}: of such documents the log knows nothing, and they count as worth "
+            "nothing. Evaluate a ranker nearer to the logged one, or at a lower k, or say "
+            f"max_unshown={math.ceil(share * 100) / 100:g} to accept it (now {allowed:g})"
         )
         raise DataError(message)
     return groups

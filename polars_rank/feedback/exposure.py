@@ -11,8 +11,16 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from polars_rank.columns import OWN, Columns, Names, check_number, check_there, names, schema_of
-from polars_rank.errors import ArgumentError
+from polars_rank.columns import (
+    OWN,
+    Columns,
+    Names,
+    check_apart,
+    check_number,
+    check_there,
+    names,
+    schema_of,
+)
 from polars_rank.feedback.impressions import in_order, per_list
 from polars_rank.plan import Lists
 from polars_rank.progress import known_rows, watcher
@@ -53,9 +61,7 @@ class Exposure:
         for parameter, given in [*wanted, *((each, [name]) for each, name in numbers)]:
             for column in given:
                 check_there(parameter, column, schema)
-        if not queries or set(queries) & set(groups):
-            message = f"`query` must name columns that are not in `by`; found {queries}"
-            raise ArgumentError(message)
+        check_apart("query", queries, groups)
         for parameter, column in numbers:
             check_number(parameter, column, schema[column])
         shown = log.filter(pl.col(position).is_not_null(), pl.col(click).is_not_null())

@@ -15,6 +15,7 @@ from polars_rank.arguments import whole_number
 from polars_rank.columns import (
     OWN,
     Names,
+    check_id,
     check_number,
     collected,
     free,
@@ -300,6 +301,10 @@ def _rankers(a: Any, b: Any) -> dict[str, Any]:
             f"from their names; found {len(rankers) - (b is None)}"
         )
         raise ArgumentError(message)
+    for name in rankers:
+        if not isinstance(name, str):
+            message = f"the names of rankers must be text; found {name!r}"
+            raise ArgumentError(message)
     return rankers
 
 
@@ -381,6 +386,12 @@ class _Columns(NamedTuple):
             message = f"`seed` must be a whole number; found {seed!r}"
             raise ArgumentError(message)
         columns = cls(names("query", query), doc, score, position, whole_number("k", k), seed)
+        if not columns.query or not isinstance(doc, str) or doc in columns.query:
+            message = (
+                "`query` and `doc` must name the columns of queries and of documents; found "
+                f"{query!r} and {doc!r}"
+            )
+            raise ArgumentError(message)
         free([*columns.query, doc], ["position", "team"], "query")
         return columns
 
@@ -393,6 +404,9 @@ class _Columns(NamedTuple):
         place = self.place(schema)
         order = place or self.score
         require(f"table of the ranker {ranker!r}", schema, [*self.query, self.doc, order])
+        for parameter, given in (("query", self.query), ("doc", [self.doc])):
+            for name in given:
+                check_id(parameter, name, schema[name])
         check_number("position" if place else "score", order, schema[order])
 
     def lists(self, table: pl.LazyFrame, number: int) -> pl.LazyFrame:

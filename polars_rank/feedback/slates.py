@@ -9,7 +9,6 @@ own document alone (IIPS).
 from __future__ import annotations
 
 from collections.abc import Callable
-from statistics import NormalDist
 from typing import NamedTuple, TypeAlias
 
 import polars as pl
@@ -19,6 +18,7 @@ from polars_rank.columns import (
     OWN,
     Columns,
     Names,
+    check_apart,
     check_number,
     check_there,
     framed,
@@ -26,7 +26,7 @@ from polars_rank.columns import (
     names,
     schema_of,
 )
-from polars_rank.errors import ArgumentError
+from polars_rank.feedback.certainty import concentration, interval
 from polars_rank.feedback.impressions import per_list
 from polars_rank.validation import fault, raise_for_faults
 
@@ -95,7 +95,8 @@ def sips(
         The probabilities are those of all documents down to this one together (which do not rise
         down a slate), not of this one given those above.
     by
-        Columns that split the table: each group has its own estimate.
+        Columns that split the table: each group has its own estimate. They are the same in all
+        rows of a slate.
 
     Returns
     -------
@@ -119,6 +120,9 @@ def sips(
 
     Notes
     -----
+    All documents of a slate must be there, those without a reward, too: weights are made of them.
+    Positions say which stands above which, from whatever number they count.
+
     A table in the order of slates, as `scan_log(..., query=slate)` makes any, streams in flat
     memory.
 
@@ -361,9 +365,7 @@ class _Columns(NamedTuple):
         for parameter, given in (("slate", slates), ("by", groups)):
             for name in given:
                 check_there(parameter, name, schema)
-        if not slates or set(slates) & set(groups):
-            message = f"`slate` must name columns that are not in `by`; found {slates}"
-            raise ArgumentError(message)
+        check_apart("slate", slates, groups)
         for parameter, name in self.numbers.values():
             check_there(parameter, name, schema)
             check_number(parameter, name, schema[name])
@@ -428,19 +430,12 @@ def _valued(frame: pl.LazyFrame, asked: _Columns, estimator: Estimator) -> pl.La
 
 def _totals() -> list[pl.Expr]:
     """Return the mean over slates, its variance and interval, and what is told of the weights."""
-    worth, weights = pl.col(_WORTH), pl.col(_WEIGHTS).sum()
-    variance = worth.var() / pl.len()
-    width = NormalDist().inv_cdf(0.975) * variance.sqrt()
-    return [
-        pl.len().alias("slates"),
-        worth.mean().alias("value"),
-        variance.alias("variance"),
-        (worth.mean() - width).alias("low"),
-        (worth.mean() + width).alias("high"),
-        ratio(weights, pl.col(_NUMBER).sum()).alias("mean_weight"),
-        ratio(weights**2, pl.col(_SQUARES).sum()).alias("effective_sample_size"),
-        ratio(pl.col(_HIGHEST).max(), weights).alias("max_weight_share"),
-    ]
+    value, weights = pl.col(_WORTH).mean(), pl.col(_WEIGHTS).sum()
+    variance = pl.col(_WORTH).var() / pl.len()
+    mean_weight = ratio(weights, pl.col(_NUMBER).sum())
+    hangs_on = concentration(weights, pl.col(_SQUARES).sum(), pl.col(_HIGHEST).max())
+    totals = (pl.len(), value, variance, *interval(value, variance), mean_weight, *hangs_on)
+    return [each.alias(name) for each, name in zip(totals, COLUMNS, strict=True)]
 
 
 def _number(name: str) -> pl.Expr:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from polars_rank.columns import OWN, framed, free, names
+from polars_rank.arguments import one_of
+from polars_rank.columns import OWN, check_number, check_there, framed, free, names, schema_of
 from polars_rank.errors import ArgumentError
 from polars_rank.evaluation import evaluate
 from polars_rank.feedback.weights import inverse_propensity
@@ -93,6 +94,15 @@ def propensity_sweep(
             f"`clips` must list at least one highest weight, or None for no clip; found {clips!r}"
         )
         raise ArgumentError(message)
+    one_of("normalize", normalize, ("ips", "snips"))
+    if "label" in options:
+        message = "labels are made of `click` and `propensity` here; leave `label` out"
+        raise ArgumentError(message)
+    schema = schema_of(frame)
+    for parameter, column in (("click", click), ("propensity", propensity)):
+        if isinstance(column, str):
+            check_there(parameter, column, schema)
+            check_number(parameter, column, schema[column])
     free(names("by", options.get("by")), ["clip"])
     parts = []
     for clip in heights:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,8 @@ from polars_rank.arguments import share
 from polars_rank.columns import (
     OWN,
     Names,
+    check_apart,
+    check_id,
     check_number,
     check_there,
     framed,
@@ -24,7 +27,7 @@ from polars_rank.statistics.intervals import stats
 from polars_rank.validation import FAULT, fault, refuse
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from types import ModuleType
 
 _CLICKED, _PREFERRED, _PLACE = (OWN + name for name in ("clicked", "preferred", "place"))
@@ -134,6 +137,12 @@ def interleaving_result(
     (-0.125, 1.0)
     """
     share("confidence", confidence)
+    if ranks is not None and (not isinstance(ranks, Mapping) or len(ranks) != len(_THERE)):
+        message = (
+            "`ranks` must map the names of two rankers to the columns of their ranks; found "
+            f"{ranks!r}"
+        )
+        raise ArgumentError(message)
     keys, groups, schema = names("query", query), names("by", by), schema_of(frame)
     wanted = {"query": keys, "by": groups, "click": [click]}
     if ranks is None:
@@ -146,6 +155,9 @@ def interleaving_result(
     for parameter in ("click", *(("ranks", "position") if ranks is not None else ())):
         for column in wanted[parameter]:
             check_number(parameter, column, schema[column])
+    if ranks is None:
+        check_id("team", team, schema[team])
+    check_apart("query", keys, groups)
     free(groups, ["team", "other", *_COUNTS, *_FOUND])
     free(keys, ["team", "other"], "query")
     number = pl.col(click).cast(pl.Float64)
@@ -157,11 +169,8 @@ def interleaving_result(
         name = pl.col(team).cast(pl.String) if text else pl.col(team)
         place = pl.col(position) if position in schema else pl.lit(None)
         lists = _by_team(frame, faults, clicked, name, place, keys, groups)
-    elif len(ranks) == len(("team", "other")):
-        lists = _by_rank(frame, faults, clicked, ranks, position, keys, groups)
     else:
-        message = f"`ranks` must have the columns of two rankers; found {[*ranks]}"
-        raise ArgumentError(message)
+        lists = _by_rank(frame, faults, clicked, ranks, position, keys, groups)
     preferred = pl.col(_PREFERRED)
     counts = [
         pl.len().alias("queries"),
@@ -205,7 +214,7 @@ def _pairs(rows: pl.LazyFrame, groups: Sequence[str]) -> pl.LazyFrame:
     team = pl.col("team")
     known = team.drop_nulls()
     teams = grouped(rows.unique(), groups, [known if groups else known.implode()])
-    lone = pl.when(team.list.len() < len(("team", "other")))
+    lone = pl.when(team.list.len() < len(_THERE))
     return (
         teams.with_columns(lone.then(team.list.head(0)).otherwise(team).alias("other"))
         .explode("team", empty_as_null=True)
