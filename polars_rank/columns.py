@@ -453,10 +453,7 @@ def check_number(parameter: str, column: str, dtype: pl.DataType) -> None:
     if dtype == pl.Duration:
         remedy = f"take its seconds, pl.col({column!r}).dt.total_seconds(fractional=True)"
     elif dtype.is_temporal():
-        remedy = (
-            f"take whether there is one, pl.col({column!r}).is_not_null(), or the seconds since "
-            f"another one, (pl.col({column!r}) - start).dt.total_seconds()"
-        )
+        remedy += f", or say whether there is one, pl.col({column!r}).is_not_null()"
     if isinstance(dtype, (pl.List, pl.Array)):
         remedy = "turn one row per query into one row per document with pr.from_lists(...)"
     message = f"column {column!r} (`{parameter}`) must be numeric; found {dtype}; {remedy}"

@@ -33,8 +33,9 @@ class Finding:
     rows: int | None = None
 
     def __str__(self) -> str:
-        of = "" if self.rows is None else f" of {self.rows:,}"
-        return f"{self.count:,}{of} rows: {self.problem}; e.g. {self.example}"
+        of = "" if self.rows is None else f"{self.count:,} of "
+        rows = number_of(self.count if self.rows is None else self.rows, "row")
+        return f"{of}{rows}: {self.problem}; e.g. {self.example}"
 
 
 class DataError(RankError):
@@ -80,6 +81,11 @@ def missing_extra(extra: str, cause: ImportError) -> MissingExtraError:
         f"install it with: pip install 'polars_rank[{extra}]'"
     )
     return MissingExtraError(message)
+
+
+def number_of(number: float, noun: str, plural: str | None = None) -> str:
+    """Return so many things in words: "1 row", "2,000 rows", "1 query", "2 queries"."""
+    return f"{number:,.0f} {noun if number == 1 else plural or noun + 's'}"
 
 
 def hint(found: str, candidates: Iterable[str]) -> str:

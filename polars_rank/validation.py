@@ -18,7 +18,7 @@ import polars as pl
 
 from polars_rank.arguments import one_of
 from polars_rank.columns import OWN, RUNS
-from polars_rank.errors import DataError, Finding, RankWarning, SchemaError, hint
+from polars_rank.errors import DataError, Finding, RankWarning, SchemaError, hint, number_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -173,7 +173,7 @@ class Repeats(Finding):
     """Documents that stand in a list more than once."""
 
     def __str__(self) -> str:
-        count = f"{self.count:,} document{'s' if self.count > 1 else ''}"
+        count = number_of(self.count, "document")
         return f"{self.problem}: {count} more than once in a list; e.g. {self.example}; {_REMEDY}"
 
 

@@ -337,6 +337,24 @@ def test_cautions_say_what_matters(log, tmp_path):
     assert "up to 21 are missing on one side" in page.text
 
 
+def test_one_is_not_many(tmp_path):
+    one = pl.DataFrame({"query": 1, "doc": [1], "score": [1.0], "label": [0]})
+    page = read(one, tmp_path)
+    assert "1 row · 1 list ·" in page.text and "1 query: too few for an interval" in page.text
+    assert "1 of 1 list has no relevant document; most metrics are undefined for it" in page.text
+    nothing = one.with_columns(query=2, score=pl.lit(None, pl.Float64))
+    page = read(pl.concat([one, one, nothing]), tmp_path, duplicates="first")
+    assert "3 rows · 2 lists ·" in page.text
+    assert (
+        "2 of 2 lists have no relevant document; most metrics are undefined for them" in page.text
+    )
+    assert "1 of 2 lists has no retrieved document." in page.text
+    assert "1 of 3 rows repeats a document of its list" in page.text
+    table = pr.per_query(pl.concat([one, nothing]), "p@1").with_columns(w=pl.Series([1.0, -1.0]))
+    with pytest.raises(pr.DataError, match="^1 row: weights in the column 'w'"):
+        pr.summarize(table, weight="w")
+
+
 def test_warnings_are_on_the_page_and_raised(log, tmp_path):
     mixed = log.drop("doc").rename({"run": "system"})
     with pytest.warns(pr.RankWarning, match="system") as caught:

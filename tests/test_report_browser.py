@@ -325,6 +325,10 @@ def test_on_paper_everything_is_open_and_light_and_there_are_no_controls(driver,
         shown = [each.is_displayed() for each in driver.find_elements(By.CSS_SELECTOR, selector)]
         assert shown and not any(shown)
     assert driver.find_elements(By.CSS_SELECTOR, "details:not([open])") == []
+    # A head stands on the page of its first row.
+    breaks = """return [...document.querySelectorAll("caption, thead")].map(
+        (each) => getComputedStyle(each).breakAfter)"""
+    assert {*driver.execute_script(breaks)} == {"avoid"}
     hidden = driver.find_elements(By.CSS_SELECTOR, "#slices-table tbody tr[hidden]")
     assert hidden and all(row.is_displayed() for row in hidden)
     driver.execute_script("dispatchEvent(new Event('afterprint'))")

@@ -197,7 +197,7 @@ def test_misuse_of_moments():
         pr.moments(LISTS, baseline="a")
     with pytest.raises(pr.DataError, match="2 rows: NaN or infinite values in the column 'ap'"):
         pr.moments(LISTS.with_columns(ap=pl.Series([float("nan"), 1, 0, float("inf")])))
-    with pytest.raises(pr.DataError, match="1 rows: weights in the column 'w' are null, negative"):
+    with pytest.raises(pr.DataError, match="1 row: weights in the column 'w' are null, negative"):
         pr.moments(LISTS.with_columns(w=pl.Series([1, -1, 1, 0])), ["ap"], weight="w")
     with pytest.raises(pr.SchemaError, match="it is a log"):
         pr.moments(pr.datasets.search_log(3))

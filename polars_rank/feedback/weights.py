@@ -9,7 +9,7 @@ import polars as pl
 
 from polars_rank.arguments import is_number, positive
 from polars_rank.columns import check_number
-from polars_rank.errors import ArgumentError, DataError
+from polars_rank.errors import ArgumentError, DataError, number_of
 from polars_rank.measures.signals import checked_numbers
 
 Propensity: TypeAlias = "str | pl.Expr | pl.DataFrame"
@@ -166,7 +166,7 @@ def _labels(limit: float | None, rows: pl.Series) -> pl.Series:
         if holds.any():
             found = table.filter(holds)
             message = (
-                f"{problem} ({found.height:,} of {table.height:,} rows looked at; e.g. "
+                f"{problem} ({found.height:,} of {number_of(table.height, 'row')} looked at; e.g. "
                 f"{found.row(0, named=True)}): {_REMEDIES[problem]}"
             )
             raise DataError(message)

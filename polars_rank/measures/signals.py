@@ -8,7 +8,7 @@ from functools import partial
 import polars as pl
 
 from polars_rank.columns import check_number
-from polars_rank.errors import ArgumentError, DataError
+from polars_rank.errors import ArgumentError, DataError, number_of
 
 
 def numbers(parameter: str, column: str) -> pl.Expr:
@@ -41,8 +41,8 @@ def _checked(parameter: str, column: str, values: pl.Series) -> pl.Series:
     known = values.cast(pl.Float64)
     below = (known < 0).sum()
     if below:
-        (problem,) = negative(parameter, column)
-        message = f"{problem} ({below:,} of {known.len():,} rows looked at; e.g. {known.min()!r})"
+        (problem,), rows = negative(parameter, column), number_of(known.len(), "row")
+        message = f"{problem} ({below:,} of {rows} looked at; e.g. {known.min()!r})"
         raise DataError(message)
     nan = known > math.inf  # nothing else is, in the order of Polars
     return known.set(nan, None) if nan.any() else known

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from polars_rank.errors import number_of
 from polars_rank.reporting.formats import count, percent
 
 if TYPE_CHECKING:
@@ -36,7 +37,8 @@ def _of_runs(evidence: Evidence, question: Question) -> Iterator[str]:
     low, high = lists.min(), lists.max()
     if missing:
         yield (
-            f"Runs do not have the same queries: up to {count(missing)} are missing on one side. "
+            f"Runs do not have the same queries: up to {count(missing)} "
+            f"{'is' if missing == 1 else 'are'} missing on one side. "
             "Comparisons are over the queries that both have, means over those of each run."
         )
     elif low != high:
@@ -71,21 +73,25 @@ def _of_rows(evidence: Evidence, question: Question) -> Iterator[str]:
             f"were ordered {_TIES[rule]}."
         )
     if found["barren_lists"]:
+        barren, them = found["barren_lists"], "it" if found["barren_lists"] == 1 else "them"
         yield (
-            f"{count(found['barren_lists'])} of {count(found['lists'])} lists have no relevant "
-            "document; most metrics are undefined for them (see below for what they count as)."
+            f"{_of_lists(barren, found['lists'])} no relevant document; most metrics are undefined "
+            f"for {them} (see below for what they count as)."
         )
     if found["unretrieved_lists"]:
-        yield (
-            f"{count(found['unretrieved_lists'])} of {count(found['lists'])} lists have no "
-            "retrieved document."
-        )
+        yield f"{_of_lists(found['unretrieved_lists'], found['lists'])} no retrieved document."
     known = "repeated" in evidence.found.columns
     repeated: Any = evidence.found.get_column("repeated").sum() if known else 0
     if repeated:
         kept = {"max": "of the highest score", "first": "that came first"}
         choice = str(question.options.get("duplicates"))
         yield (
-            f"{count(repeated)} of {count(found['rows'])} rows repeat a document of their list: "
-            f"duplicates were removed, the row {kept[choice]} was kept."
+            f"{count(repeated)} of {number_of(found['rows'], 'row')} "
+            f"{'repeats a document of its' if repeated == 1 else 'repeat a document of their'} "
+            f"list: duplicates were removed, the row {kept[choice]} was kept."
         )
+
+
+def _of_lists(some: int, lists: int) -> str:
+    """Return how many of the lists have, such as "1 of 900 lists has"."""
+    return f"{count(some)} of {number_of(lists, 'list')} {'has' if some == 1 else 'have'}"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from polars_rank.errors import number_of
+
 #: What stands where there is no number.
 NOTHING = "\N{EN DASH}"
 _MINUS = "\N{MINUS SIGN}"
@@ -101,5 +103,5 @@ def text(value: Any) -> str:
 #: As templates know them.
 FILTERS = {
     "number": number, "signed": signed, "percent": percent, "count": count, "p_value": p_value,
-    "text": text,
+    "text": text, "number_of": number_of,
 }  # fmt: skip

@@ -12,7 +12,7 @@ import polars as pl
 from polars_rank.aggregation import counted_as
 from polars_rank.columns import OWN, lazy, names
 from polars_rank.conventions import POLARS_RANK, Conventions, named
-from polars_rank.errors import ArgumentError
+from polars_rank.errors import ArgumentError, number_of
 from polars_rank.evaluation import evaluate, per_query
 from polars_rank.measures.metric import REGISTER, Metric, parameters_of, written
 from polars_rank.measures.names import metric as read
@@ -140,7 +140,7 @@ def _lines(metric: Metric, agreed: Conventions) -> Iterator[tuple[str, str]]:
     values = {**parameters_of(metric), **metric.arguments}
     for key, value in values.items():
         if key == "k":
-            yield "cutoff", "none" if value is None else f"the first {value} documents"
+            yield "cutoff", "none" if value is None else f"the first {number_of(value, 'document')}"
         elif key != "rel" and value is not None:
             word = written(value)
             worthless = "" if agreed.gain_from is None else f"; 0 below {agreed.gain_from}"

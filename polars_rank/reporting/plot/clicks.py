@@ -9,7 +9,7 @@ import polars as pl
 
 from polars_rank.arguments import share, whole_number
 from polars_rank.columns import RUN, check_there, collected, lazy, schema_of
-from polars_rank.errors import DataError, SchemaError
+from polars_rank.errors import DataError, SchemaError, number_of
 from polars_rank.reporting.plot.drawing import (
     altair,
     axis,
@@ -134,13 +134,13 @@ def _check(table: pl.DataFrame, position: str, click: str) -> None:
         ~(pl.col("x") >= 1) | (pl.col("x") != pl.col("x").floor()) | pl.col("x").is_nan()
     )
     if wrong.height:
-        number, value = wrong.get_column("shown").sum(), wrong.get_column("x")[0]
+        number, value = int(wrong.get_column("shown").sum()), wrong.get_column("x")[0]
         message = (
-            f"{number:,} rows: positions in the column {position!r} must be whole numbers from 1 "
-            f"(the top); found {value!r}; null where a document was not shown"
+            f"{number_of(number, 'row')}: positions in the column {position!r} must be whole "
+            f"numbers from 1 (the top); found {value!r}; null where a document was not shown"
         )
         raise DataError(message)
-    bad = table.get_column("bad").sum()
+    bad = int(table.get_column("bad").sum())
     if bad:
-        message = f"{bad:,} rows: clicks in the column {click!r} are negative or NaN"
+        message = f"{number_of(bad, 'row')}: clicks in the column {click!r} are negative or NaN"
         raise DataError(message)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import polars as pl
 
 from polars_rank.columns import OWN, collected, lazy, schema_of
-from polars_rank.errors import ArgumentError, DataError
+from polars_rank.errors import ArgumentError, DataError, number_of
 from polars_rank.reporting.plot.drawing import counted, something, told_undefined
 from polars_rank.reporting.plot.runs import groups, harmless_text, run_columns
 from polars_rank.statistics.lists import agreed_on, key_columns, variables
@@ -158,11 +158,11 @@ class Values(NamedTuple):
         return found
 
     def _check(self, spread: pl.DataFrame) -> None:
-        bad = spread.get_column("bad").sum()
+        bad = int(spread.get_column("bad").sum())
         if bad:
             message = (
-                f"{bad:,} rows: NaN or infinite values in the column {self.name!r}; use null for "
-                f"'undefined', as in pl.col({self.name!r}).fill_nan(None)"
+                f"{number_of(bad, 'row')}: NaN or infinite values in the column {self.name!r}; use "
+                f"null for 'undefined', as in pl.col({self.name!r}).fill_nan(None)"
             )
             raise DataError(message)
         something(spread, "low", f"value of {self.name!r}")
