@@ -50,13 +50,15 @@ class _Unsaid(str):
     __slots__ = ()
 
     def __reduce__(self) -> str:
-        return "DOC"
+        return self.upper()
 
 
 #: The column of documents, if there is one.
 DOC: str = _Unsaid("doc")
 #: The column that tells the rankings of several systems apart, if there is one.
 RUN: str = _Unsaid("run")
+#: The column of positions at which documents were shown, if there is one.
+POSITION: str = _Unsaid("position")
 
 #: Rows of a frame that the in-memory engine collects faster than the streaming one.
 _FEW_ROWS = 50_000

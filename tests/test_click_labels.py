@@ -167,6 +167,17 @@ def test_errors_say_what_to_do_with_times() -> None:
         log.select(pr.satisfied())
     seconds = log.with_columns(pl.col("dwell").dt.total_seconds(fractional=True))
     assert seconds.select(pr.satisfied(seconds=6)).item() == 0
-    with pytest.raises(pr.SchemaError, match=r"whether there is one, pl.col\('click'\).is_not_null\("):
+    with pytest.raises(
+        pr.SchemaError, match=r"whether there is one, pl.col\('click'\).is_not_null\("
+    ):
         log.select(pr.clicked())
     assert log.with_columns(pl.col("click").is_not_null()).select(pr.clicked()).item() == 1
+
+
+def test_a_position_that_is_named_must_be_there() -> None:
+    log = pl.DataFrame({"click": [1, 0], "place": [1, None]})
+    assert log.select(pr.clicked()).to_series().to_list() == [1, 0]
+    assert log.select(pr.clicked(position="place")).to_series().to_list() == [1, None]
+    for name in ("plaice", "position"):
+        with pytest.raises(pl.exceptions.ColumnNotFoundError, match=name):
+            log.select(pr.clicked(position=name))

@@ -166,6 +166,11 @@ def test_a_false_hint_is_an_error(clicks: pl.DataFrame) -> None:
         (lambda: pr.coec(LOG, click="klick"), pr.SchemaError, "no column 'klick', which `click`"),
         (lambda: pr.coec(LOG.drop("position")), pr.SchemaError, "'position', which `position`"),
         (lambda: pr.click_through_rates(LOG, doc="id"), pr.SchemaError, "'id', which `doc` names"),
+        (
+            lambda: pr.click_through_rates(LOG, position="place"),
+            pr.SchemaError,
+            "no column 'place', which `position` names",
+        ),
         (lambda: pr.click_through_rates(LOG, prior=-1), pr.ArgumentError, "`prior` must be how"),
         (lambda: pr.click_through_rates(LOG, prior=(1,)), pr.ArgumentError, "`prior` must be"),
         (lambda: pr.coec(LOG, grades=0), pr.ArgumentError, "`grades` must be a positive whole"),

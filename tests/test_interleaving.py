@@ -468,6 +468,8 @@ def test_errors_of_results() -> None:
     for options in ({"query": []}, {"query": None}, {"by": "query"}):
         with pytest.raises(pr.ArgumentError, match="`query` must name columns that are not in"):
             pr.interleaving_result(log, **options)
+    with pytest.raises(pr.SchemaError, match="no column 'place', which `position` names"):
+        pr.interleaving_result(log, position="place")
     with pytest.raises(pr.SchemaError, match="'team' .*must hold one id per row"):
         pr.interleaving_result(log.with_columns(pl.concat_list("team")))
     with pytest.raises(pr.ArgumentError, match="`confidence` must be a number between 0 and 1"):

@@ -15,6 +15,7 @@ import polars as pl
 import polars.selectors as cs
 
 from polars_rank.arguments import is_number, number
+from polars_rank.columns import POSITION
 from polars_rank.errors import ArgumentError, SchemaError
 from polars_rank.logs.ids import common_type
 from polars_rank.measures.signals import checked_numbers
@@ -28,7 +29,7 @@ __all__ = ["clicked", "graded", "graded_dwell", "satisfied"]
 _SMALL = range(-128, 128)
 
 
-def clicked(click: str = "click", *, position: str = "position") -> pl.Expr:
+def clicked(click: str = "click", *, position: str = POSITION) -> pl.Expr:
     """Label a document by whether it was clicked: 1 or 0.
 
     Parameters
@@ -36,8 +37,8 @@ def clicked(click: str = "click", *, position: str = "position") -> pl.Expr:
     click
         The column that says so: a condition, or how often it was.
     position
-        The column of the position where the document was shown; where the table has one, a null
-        in it means that the document was not shown.
+        The column of the position where the document was shown; a null in it means that it was
+        not. By default "position", if the table has it.
 
     Returns
     -------
@@ -67,7 +68,7 @@ def clicked(click: str = "click", *, position: str = "position") -> pl.Expr:
     return _label(checked_numbers("click", click) > 0, position)
 
 
-def satisfied(dwell: str = "dwell", seconds: float = 30, *, position: str = "position") -> pl.Expr:
+def satisfied(dwell: str = "dwell", seconds: float = 30, *, position: str = POSITION) -> pl.Expr:
     """Label a document by whether a click satisfied the user: who stayed for some time, did.
 
     Parameters
@@ -79,8 +80,8 @@ def satisfied(dwell: str = "dwell", seconds: float = 30, *, position: str = "pos
         How long a user stays at least who is satisfied, 0 or more. Kim et al. find that one limit
         for all queries is crude: what takes long to read satisfies later.
     position
-        The column of the position where the document was shown; where the table has one, a null
-        in it means that the document was not shown.
+        The column of the position where the document was shown; a null in it means that it was
+        not. By default "position", if the table has it.
 
     Returns
     -------
@@ -110,7 +111,7 @@ def satisfied(dwell: str = "dwell", seconds: float = 30, *, position: str = "pos
 
 
 def graded_dwell(
-    grades: Mapping[float, float], dwell: str = "dwell", *, position: str = "position"
+    grades: Mapping[float, float], dwell: str = "dwell", *, position: str = POSITION
 ) -> pl.Expr:
     """Grade a document by how long the user stayed with it.
 
@@ -123,8 +124,8 @@ def graded_dwell(
         The column of seconds that the user stayed with the document, a number (of a Duration, take
         `.dt.total_seconds(fractional=True)`); null (or NaN) without a click.
     position
-        The column of the position where the document was shown; where the table has one, a null
-        in it means that the document was not shown.
+        The column of the position where the document was shown; a null in it means that it was
+        not. By default "position", if the table has it.
 
     Returns
     -------
@@ -166,7 +167,7 @@ def graded_dwell(
 
 
 def graded(
-    grades: Mapping[str, float], *, event: str | None = None, position: str = "position"
+    grades: Mapping[str, float], *, event: str | None = None, position: str = POSITION
 ) -> pl.Expr:
     """Grade a document by what users did with it: of several events, the highest grade counts.
 
@@ -179,8 +180,8 @@ def graded(
         The column that names the event, of a table with a row per event; its values are the keys
         of `grades`, and others have no grade.
     position
-        The column of the position where the document was shown; where the table has one, a null
-        in it means that the document was not shown.
+        The column of the position where the document was shown; a null in it means that it was
+        not. By default "position", if the table has it.
 
     Returns
     -------
@@ -228,7 +229,7 @@ def _label(label: pl.Expr, position: str, grades: Iterable[float] = (0, 1)) -> p
     """Return the label of documents that were shown, in the smallest type that holds the grades."""
     small = all(isinstance(grade, int) and grade in _SMALL for grade in grades)
     # Of a table that does not say where documents were shown, all were.
-    known = cs.by_name(position, require_all=False).is_not_null()
+    known = cs.by_name(position, require_all=position is not POSITION).is_not_null()
     shown = pl.all_horizontal(pl.lit(value=True), known)
     return pl.when(shown).then(label).cast(pl.Int8 if small else pl.Float64).alias("label")
 

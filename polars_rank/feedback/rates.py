@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from polars_rank.arguments import is_number, whole_number
-from polars_rank.columns import OWN, Names, framed, free, schema_of
+from polars_rank.columns import OWN, POSITION, Names, framed, free, schema_of
 from polars_rank.errors import ArgumentError
 from polars_rank.feedback.impressions import (
     CLICK,
@@ -46,7 +46,7 @@ def click_through_rates(
     query: Names = "query",
     doc: str = "doc",
     click: str = "click",
-    position: str = "position",
+    position: str = POSITION,
     by: Names | None = None,
 ) -> pl.LazyFrame:
     r"""Count the clicks on each document of a query, and smooth the click-through rate.
@@ -71,8 +71,8 @@ def click_through_rates(
         Names of the columns; `query` may be several. A click is a condition, or a count above 0; a
         null is an impression of which it is not known, and is not counted.
     position
-        The column of the position where the document was shown; where the table has one, a null
-        in it is no impression.
+        The column of the position where the document was shown; a null in it is no impression.
+        By default "position", if the table has it.
     by
         Columns that split the log, such as the country.
 
@@ -112,7 +112,7 @@ def click_through_rates(
     [('a', 'x', 3, 2, 0.6), ('a', 'y', 1, 0, 0.3333333333333333)]
     """
     weights, schema = _prior(prior), schema_of(frame)
-    place = position if position in schema else click
+    place = click if position is POSITION and position not in schema else position
     columns = columns_of(schema, query, doc, click, place, by)
     pairs, keys = _pairs(frame, columns, {})
     if isinstance(weights, float):

@@ -12,6 +12,7 @@ from polars_rank.aggregation import grouped
 from polars_rank.arguments import share
 from polars_rank.columns import (
     OWN,
+    POSITION,
     Names,
     check_apart,
     check_id,
@@ -56,7 +57,7 @@ def interleaving_result(
     query: Names = "query",
     by: Names | None = None,
     ranks: Mapping[str, str] | None = None,
-    position: str = "position",
+    position: str = POSITION,
     confidence: float = 0.95,
 ) -> pl.LazyFrame:
     r"""Say which ranker users preferred: on more of whose documents they clicked, list by list.
@@ -80,8 +81,8 @@ def interleaving_result(
         first n wins the list, where n is the least rank that the lowest click has with any
         of the two (Joachims, 2003); teams are not read.
     position
-        The column of the position where a document was shown, which `ranks` need; if there is one,
-        no position may come twice in a list.
+        The column of the position where a document was shown, which `ranks` need; none may come
+        twice in a list. By default "position", if the log has it.
     confidence
         Of the intervals.
 
@@ -148,7 +149,10 @@ def interleaving_result(
     if ranks is None:
         wanted["team"] = [team]
     else:
-        wanted |= {"ranks": [*ranks.values()], "position": [position]}
+        wanted["ranks"] = [*ranks.values()]
+    placed = position in schema
+    if placed or ranks is not None or position is not POSITION:
+        wanted["position"] = [position]
     for parameter, columns in wanted.items():
         for column in columns:
             check_there(parameter, column, schema)
@@ -167,7 +171,7 @@ def interleaving_result(
     if ranks is None:
         text = schema[team] == pl.Categorical or isinstance(schema[team], pl.Enum)
         name = pl.col(team).cast(pl.String) if text else pl.col(team)
-        place = pl.col(position) if position in schema else pl.lit(None)
+        place = pl.col(position) if placed else pl.lit(None)
         lists = _by_team(frame, faults, clicked, name, place, keys, groups)
     else:
         lists = _by_rank(frame, faults, clicked, ranks, position, keys, groups)
