@@ -208,6 +208,31 @@ def test_only_the_ranges_that_are_needed_are_read(store: Store, wire: Wire) -> N
     assert 0 < read < size / 2
 
 
+def test_a_bucket_and_a_directory_whose_name_has_a_dot(store: Store) -> None:
+    store.client.create_bucket(Bucket="june.2024")
+    buffer = io.BytesIO()
+    LOG.write_parquet(buffer)
+    store.client.put_object(Bucket="june.2024", Key="v1.2/a.parquet", Body=buffer.getvalue())
+    for url in ("s3://june.2024", "s3://june.2024/", "s3://june.2024/v1.2", "s3://june.2024/v1.2/"):
+        log = pr.scan_log(url, storage_options=store.options())
+        assert_close(pr.evaluate(log, METRICS).collect(), WANTED)
+
+
+def test_an_object_that_was_replaced(store: Store) -> None:
+    url = store.put("replaced.parquet", LOG)
+    log = pr.scan_log(url, storage_options=store.options())
+    store.put("replaced.parquet", LOG.head(500))
+    with pytest.raises(pr.SourceError, match="cannot be read whole.*scan it again"):
+        pr.evaluate(log, METRICS).collect()
+
+
+def test_options_that_are_no_mapping() -> None:
+    with pytest.raises(pr.ArgumentError, match="`storage_options` must be a mapping"):
+        pr.scan_log("s3://logs/a.parquet", storage_options="key")
+    with pytest.raises(pr.ArgumentError, match="`storage_options` must be a mapping"):
+        pr.scan_moments("s3://logs/a.parquet", storage_options="key")
+
+
 def test_results_go_to_the_store(store: Store) -> None:
     url = store.put("in.parquet", LOG)
     options = store.options()
@@ -221,6 +246,8 @@ MISSING = {
     "an object": ("s3://logs/none.parquet", "no object 'none.parquet'; check the path"),
     "a pattern": ("s3://logs/none/*.parquet", "no file matches 's3://logs/none/.*check the bucket"),
     "a directory": ("s3://logs/none/", "no file matches 's3://logs/none/'"),
+    "a name with a dot": ("s3://logs/none.v1", "no file matches 's3://logs/none.v1'"),
+    "a bucket alone": ("s3://nobody", "no such bucket; check its name"),
     "a name": ("s3://logs/none", "no file matches 's3://logs/none'"),
     "a bucket": ("s3://nobody/a.parquet", "no such bucket; check its name"),
     "a bucket of a pattern": ("s3://nobody/*.parquet", "no such bucket; check its name"),

@@ -151,7 +151,8 @@ class _Known:
         """Return the error for rows that did not come, though each file can be read."""
         first, *others = self.found.names
         one_of = f"'{first}' or one of {len(others):,} other files" if others else f"'{first}'"
-        return SourceError(f"{one_of} cannot be read whole: {problem}; write it anew")
+        remedy = "scan it again, if it was replaced" if self.found.remote else "write it anew"
+        return SourceError(f"{one_of} cannot be read whole: {problem}; {remedy}")
 
     def damage(self, file: str) -> BaseException | None:
         """Return what Polars raises when it reads all columns of one file; None if it can."""

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from polars_rank.errors import SourceError
+from polars_rank.errors import ArgumentError, SourceError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
 #: Polars waits for ever for a store that falls silent, and tries again where one hangs up.
 _PATIENCE = {"read_timeout": "30s"}
@@ -28,8 +29,8 @@ _BROKEN = re.compile(r"after \d+ retries|HTTP error|timed out|error sending requ
 def scan_store(urls: Sequence[str], options: dict[str, Any]) -> pl.LazyFrame:
     """Scan Parquet files in object stores, as `scan_files` does those of a file system.
 
-    A URL that ends in "/", or that has no suffix and is no object, is a directory: it stands for
-    the files below it that end in ".parquet", and its hive partitions become columns.
+    A bucket, a URL that ends in "/", and one of no object whose name does not end in ".parquet" are
+    directories: they stand for the files below that do, and hive partitions become columns.
     """
     given = {**options, "storage_options": patient(urls[0], options.get("storage_options"))}
     folders = {url for url in urls if _is_folder(url, given)}
@@ -41,15 +42,18 @@ def scan_store(urls: Sequence[str], options: dict[str, Any]) -> pl.LazyFrame:
 
 def patient(url: str, options: Mapping[str, Any] | None) -> dict[str, Any] | None:
     """Return options for a store that may fall silent: it is waited for, but not for ever."""
+    if options is not None and not isinstance(options, Mapping):
+        message = f"`storage_options` must be a mapping of options to values; found {options!r}"
+        raise ArgumentError(message)
     waits = _PATIENCE if url.partition("://")[0] in _STORES else {}
     return {**waits, **(options or {})} or None
 
 
 def _is_folder(url: str, options: dict[str, Any]) -> bool:
-    name = url.rpartition("/")[2]
-    if "." in name or any(sign in url for sign in "*?["):
+    _, _, path = url.partition("://")[2].partition("/")
+    if path.endswith(".parquet") or any(sign in url for sign in "*?["):
         return False
-    if not name:
+    if not path or path.endswith("/"):
         return True
     reading = ("storage_options", "credential_provider")
     try:
