@@ -86,7 +86,8 @@ def position_bias(
     Returns
     -------
     LazyFrame or DataFrame
-        Like `frame`: one row per group and position, in their order, with the `by` columns and
+        Like `frame`: one row per group and position shown, in their order, none of a log in which
+        nothing was; with the `by` columns and
 
         - `position`;
         - `propensity`: relative to that of the topmost position; null where no pair links the

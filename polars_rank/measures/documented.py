@@ -14,9 +14,10 @@ COMMON = {
     "discount": "`log2`, `log(base)`, `jarvelin(base)`, `reciprocal`, or a function Expr -> Expr.",
     "max_grade": "The label that is worth 1; one above it counts as it.",
     "min_grade": "The label that is worth 0; one below it counts as it, one between as its share.",
-    "click": "The column that says whether a document was clicked: a condition, or a count.",
-    "dwell": "The column of seconds that the user stayed with a document; null without a click.",
-    "time": "The column of seconds from the query to the click on a document, a number.",
+    "click": "The column that says whether a document was clicked: a condition, or a count from 0.",
+    "dwell": "The column of seconds, from 0, that the user stayed with a document; null without a "
+    "click.",
+    "time": "The column of seconds, from 0, from the query to the click on a document, a number.",
     "size": "How many documents the collection has; None for the rows of the list.",
 }
 

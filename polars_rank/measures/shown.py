@@ -320,8 +320,8 @@ def time_to_first_click(t: Terms, *, time: str = "time", click: str = "click") -
     Returns
     -------
     Metric
-        One Float64 per list, in the unit of the column; null where nothing was clicked, and then
-        left out of the mean.
+        One Float64 per list, in the unit of the column; null where nothing was clicked, or at no
+        known time, and then left out of the mean.
 
     Notes
     -----
@@ -355,8 +355,8 @@ def time_to_last_click(t: Terms, *, time: str = "time", click: str = "click") ->
     Returns
     -------
     Metric
-        One Float64 per list, in the unit of the column; null where nothing was clicked, and then
-        left out of the mean.
+        One Float64 per list, in the unit of the column; null where nothing was clicked, or at no
+        known time, and then left out of the mean.
 
     Notes
     -----
