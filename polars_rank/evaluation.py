@@ -144,9 +144,11 @@ def per_query(
     Notes
     -----
     Of a Spark DataFrame the result is one, too, and nothing runs before an action does. Workers
-    evaluate whole queries, so the lists of one query must fit into a task. Options are checked at
-    once; what is wrong with rows is told by an error of the action, in whose text is that of
-    `DataError`. `ties="input"` is the order in which Spark reads the rows.
+    evaluate whole queries, some at a time: the lists of one query must fit into a task, and so must
+    a 1,024th of all rows, or a quarter of one of `spark.sql.shuffle.partitions` if there are more
+    than 256. Options are checked at once; what is wrong with rows is told by an error of the
+    action, in whose text is that of `DataError`. `ties="input"` is the order in which Spark reads
+    the rows.
 
     What another engine has still to compute or to read, such as a DuckDB query or a pyarrow
     RecordBatchReader, is read batch by batch, in flat memory, if the rows of each list come

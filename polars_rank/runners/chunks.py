@@ -1,4 +1,4 @@
-"""How the rows of whole queries come to a worker: in chunks of some hundred thousand rows.
+"""How the rows of whole queries come to a worker: in chunks of half a million rows or so.
 
 No query is in two chunks, so memory is that of a chunk, or of the longest query or bucket; nothing
 is done row by row in Python. Rows come sorted by query, or packed: Spark moves and sorts a cell of
@@ -21,7 +21,7 @@ from polars_rank.runners.tables import arrived
 Chunks: TypeAlias = Callable[[Iterable[pa.RecordBatch]], Iterator[pl.DataFrame]]
 
 #: Rows of a chunk, about.
-CHUNK_ROWS = 250_000
+CHUNK_ROWS = 500_000
 #: Bytes of rows that are sorted into buckets at once, and of one cell of a bucket, about.
 _PACKED_BYTES, _CELL_BYTES = 16 << 20, 32 << 10
 

@@ -198,24 +198,26 @@ class _Log:
         if not query:
             return frame, Sorted(self.read, query)
         keys = [plain[name] for name in query]
-        schema = pl.Schema({name: self.given[name] for name in self.read})
-        placed = _order_counts(asked)
+        placed = [_PLACE] if _order_counts(asked) else []
         if placed:
             frame = frame.selectExpr("*", f"monotonically_increasing_id() as {_PLACE}")
-            schema[_PLACE] = pl.Int64()
-        order = ", ".join([*keys, _PLACE] if placed else keys)
-        over = f"(partition by {', '.join(keys)} order by {order})"
+        over = f"(partition by {', '.join(keys)} order by {', '.join([*keys, *placed])})"
         numbered = frame.selectExpr("*", f"row_number() over {over} as number")
         if _moves(numbered) <= _moves(frame):
             return numbered, Sorted(self.read, query)
-        partitions = self.frame.sparkSession.conf.get("spark.sql.shuffle.partitions") or "1"
-        buckets = max(_BUCKETS, 4 * int(partitions))
-        hashed = f"cast(pmod(xxhash64({', '.join(keys)}), {buckets}) as int) as bucket"
-        cells = frame.selectExpr(hashed, "*").mapInArrow(
-            _sent(Packed(schema), asked, self.frame), _CELLS
-        )
+        schema = pl.Schema({name: self.given[name] for name in self.read})
+        schema |= {name: pl.Int64() for name in placed}
+        hashed = f"cast(pmod(xxhash64({', '.join(keys)}), {_buckets(frame)}) as int) as bucket"
+        task = _sent(Packed(schema), asked, frame)
+        cells = frame.selectExpr(hashed, "*").mapInArrow(task, _CELLS)
         together = cells.repartition("bucket").sortWithinPartitions("bucket")
-        return together, Unpacked(schema, placed)
+        return together, Unpacked(schema, placed=bool(placed))
+
+
+def _buckets(frame: DataFrame) -> int:
+    """Return into how many buckets to sort queries, so that few of them are a partition."""
+    partitions = frame.sparkSession.conf.get("spark.sql.shuffle.partitions") or ""
+    return max(_BUCKETS, 4 * int(partitions) if partitions.isdigit() else 0)  # or it is "auto"
 
 
 def _moves(frame: DataFrame) -> int:

@@ -79,6 +79,10 @@ KEYS = {
     "boolean": pl.col("query") % 2 == 0,
     "small integer": pl.col("query").cast(pl.Int8),
     "bytes": text(pl.col("query")).cast(pl.Binary),
+    # Two zeros, which are one number, and no number, which is one, too.
+    "fraction": pl.when(pl.col("query") == 3)
+    .then(pl.when(pl.int_range(pl.len()) % 2 == 0).then(0.0).otherwise(-0.0))
+    .otherwise(pl.when(pl.col("query") == 5).then(float("nan")).otherwise(pl.col("query") / 8)),
 }
 
 
