@@ -212,7 +212,7 @@ def test_errors(call: Callable[[], object], error: type[Exception], message: str
 @pytest.mark.parametrize("value", ["1", timedelta(seconds=1), date(2026, 1, 5), [1]])
 def test_what_is_no_number(function: Callable[..., Any], column: str, value: object) -> None:
     log = LOG.with_columns(pl.Series(column, [value] * LOG.height))
-    message = rf"column '{column}' .*must be numeric; found {log[column].dtype!s:.4}"
+    message = rf"column '{column}' \(`{column}`\) must be numeric; found {log[column].dtype!s:.4}"
     for frame in (log, log.lazy()):
         with pytest.raises(pr.SchemaError, match=message):
             function(frame)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from polars_rank.columns import OWN, Columns, Names, check_there, names
+from polars_rank.columns import OWN, Columns, Names, check_number, check_there, names
 from polars_rank.plan import Lists
 from polars_rank.validation import FAULT, disordered, fault, raise_for_faults, rules
 
@@ -28,6 +28,8 @@ def columns_of(
     for parameter, value in given.items():
         for name in names(parameter, value):
             check_there(parameter, name, schema)
+    for parameter, name in {"click": click, "position": position}.items():
+        check_number(parameter, name, schema[name])
     return Columns.find(schema, query=query, doc=doc, score=position, label=click, by=by)
 
 
