@@ -28,8 +28,8 @@ def columns_of(
     for parameter, value in given.items():
         for name in names(parameter, value):
             check_there(parameter, name, schema)
-    for parameter, name in {"click": click, "position": position}.items():
-        check_number(parameter, name, schema[name])
+            if parameter in ("click", "position"):
+                check_number(parameter, name, schema[name])
     return Columns.find(schema, query=query, doc=doc, score=position, label=click, by=by)
 
 
