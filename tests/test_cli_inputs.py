@@ -227,6 +227,24 @@ def test_files_of_options_that_are_wrong(here: Path, text: str, message: str) ->
     assert "cannot be read" in run("evaluate", "log.parquet", "--config", here / "gone.toml")[2]
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["log.parquet", "--layout", "sorted"], "--layout is for --engine polars"),
+        (["log.parquet", "--memory", "1GB"], "--memory is for --engine polars"),
+        (["log.parquet", "--missing-columns", "insert"], "--missing-columns is for --engine"),
+        (["-"], "reads a LOG: a table, or Parquet files"),
+        (["log.parquet", "--qrels", "qrels.txt"], "reads a LOG: a table, or Parquet files"),
+        (["log.parquet", "--master", "local", "--remote", "sc://a"], "--master or --remote"),
+    ],
+)
+def test_what_spark_does_not_read(here: Path, options: list[str], message: str) -> None:
+    (here / "qrels.txt").write_text("q 0 a 1\n")
+    code, out, err = run("evaluate", *options, "--engine", "spark", "-m", "rr")
+    assert (code, out) == (2, "")
+    assert message in err
+
+
 def test_options_of_files_are_those_of_some_command() -> None:
     known = {name for each in app.registered_commands for name in _options(each.callback)}
     assert {*KEYS} <= known

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 import typer
 
 from polars_rank.cli.messages import misused
+from polars_rank.cli.running import is_said
+from polars_rank.cli.sources import is_pipe
 
 if TYPE_CHECKING:
     import polars as pl
@@ -28,7 +30,7 @@ EngineOption = Annotated[
 Master = Annotated[
     str | None,
     typer.Option(
-        help="Of Spark, as local[4] or spark://host:7077; local[*] by default.",
+        help="Of Spark, as local[4], spark://host:7077 or sc://host:15002; local[*] by default.",
         rich_help_panel=_PANEL,
     ),
 ]
@@ -38,6 +40,9 @@ Remote = Annotated[
         help="A Spark Connect server, as sc://host:15002, for --master.", rich_help_panel=_PANEL
     ),
 ]
+
+#: How files are read on this machine.
+_OF_FILES = ("input_format", "layout", "memory", "missing_columns", "extra_columns")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,8 +66,11 @@ class Where:
         """Return a table of Spark's, or what it reads of Parquet files."""
         from polars_rank.runners.sessions import read, session  # noqa: PLC0415  (an extra)
 
-        if not log.logs or log.qrels or log.run:
+        if not log.logs or log.qrels or log.run or any(map(is_pipe, log.logs)):
             misused("--engine spark reads a LOG: a table, or Parquet files")
+        for name in _OF_FILES:
+            if is_said(name):
+                misused(f"--{name.replace('_', '-')} is for --engine polars")
         return read(session(self.master, self.remote), log.logs)
 
     def fetched(self, result: Any) -> pl.LazyFrame:

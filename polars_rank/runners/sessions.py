@@ -12,48 +12,96 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from polars_rank import errors
-from polars_rank.errors import MissingExtraError, RankError, SourceError, missing_extra
+from polars_rank.errors import (
+    ArgumentError,
+    MissingExtraError,
+    RankError,
+    SourceError,
+    missing_extra,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
+_MASTERS = ("local", "spark://", "yarn", "k8s://")
+#: How long to wait for a server of Spark Connect.
+_CONNECT_SECONDS = 20
+
+#: Without a limit, Spark does not measure a batch after each row that it hands over to Python.
+FASTER = {"spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1)}
+
 
 def session(master: str | None = None, remote: str | None = None) -> SparkSession:
     """Return a session of Spark: of a master, "local[*]" unless one is named, or of a Connect URL.
+
+    A Connect URL, such as "sc://host:15002", may be given as the master, too.
 
     Raises
     ------
     MissingExtraError
         Without pyspark or, unless the session is a remote one, without Java.
+    ArgumentError
+        For text that is no master.
     SourceError
         For a master or a server that does not answer.
     """
+    master = master or os.environ.get("MASTER", "local[*]")
+    if remote is None and master.startswith("sc://"):
+        remote = master
+    if remote is None and not master.startswith(_MASTERS):
+        message = (
+            "a master of Spark is local[4], spark://host:7077, yarn or the like, or "
+            f"sc://host:15002 of Spark Connect; found {master!r}"
+        )
+        raise ArgumentError(message)
     try:
-        from pyspark.sql import SparkSession  # noqa: PLC0415  (an extra)
-    except ImportError as error:
-        raise missing_extra(extra="spark", cause=error) from error
-    builder: Any = SparkSession.builder.config("spark.ui.showConsoleProgress", "false")
-    if remote is not None:
-        made = builder.remote(remote)
-    else:
-        _check_java()
-        master = master or os.environ.get("MASTER", "local[*]")
-        if master.startswith("local"):  # workers are on this machine: of this Python
-            os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-        made = builder.master(master)
-    try:
-        found: SparkSession = made.getOrCreate()
-        found.range(1).count()
+        made = _started(master) if remote is None else _connected(remote)
+        made.range(1).count()
+    except MissingExtraError:
+        raise
     except ImportError as error:
         raise missing_extra(extra="spark", cause=error) from error
     except Exception as error:
-        message = f"Spark at {remote or master!r} does not answer: {_first_line(error)}"
+        message = f"Spark at {remote or master!r} does not answer: {_reason(error)}"
         raise SourceError(message) from error
-    if remote is None:
-        found.sparkContext.setLogLevel("OFF")  # what goes wrong is told once, by an error
-    return found
+    return made
+
+
+def _started(master: str) -> SparkSession:
+    from pyspark.sql import SparkSession  # noqa: PLC0415  (an extra)
+
+    _check_java()
+    if master.startswith("local"):  # workers are on this machine: of this Python
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder: Any = SparkSession.builder.master(master)
+    # What goes wrong is told once, by an error.
+    quiet = {"spark.ui.showConsoleProgress": "false", "spark.log.level": "OFF"}
+    for option, value in quiet.items():
+        builder = builder.config(option, value)
+    made: SparkSession = builder.getOrCreate()
+    made.sparkContext.setLogLevel("OFF")
+    return made
+
+
+def _connected(url: str) -> SparkSession:
+    """Connect to a server; pyspark itself tries for ten minutes whether there is one."""
+    import grpc  # type: ignore[import-untyped]  # noqa: PLC0415  (an extra)
+    from pyspark.sql import SparkSession  # noqa: PLC0415  (an extra)
+    from pyspark.sql.connect.client import DefaultChannelBuilder  # noqa: PLC0415  (an extra)
+
+    channel = DefaultChannelBuilder(url).toChannel()
+    try:
+        grpc.channel_ready_future(channel).result(timeout=_CONNECT_SECONDS)
+    except grpc.FutureTimeoutError:
+        message = f"there is no connection after {_CONNECT_SECONDS} seconds; check host and port"
+        raise TimeoutError(message) from None
+    finally:
+        channel.close()
+    builder: Any = SparkSession.builder
+    made: SparkSession = builder.remote(url).getOrCreate()
+    return made
 
 
 def _check_java() -> None:
@@ -89,7 +137,7 @@ def read(spark: SparkSession, sources: Sequence[str]) -> DataFrame:
         found: DataFrame = spark.read.parquet(*paths) if paths else spark.table(sources[0])
         found.columns  # noqa: B018  (Connect looks for the table only now)
     except Exception as error:
-        message = f"{', '.join(sources)} cannot be read by Spark: {_first_line(error)}"
+        message = f"{', '.join(sources)} cannot be read by Spark: {_reason(error)}"
         raise SourceError(message) from error
     return found
 
@@ -108,12 +156,14 @@ def fetched(frame: DataFrame) -> pl.DataFrame:
         found = re.search(r"polars_rank\.errors\.(\w+): (.*)", str(error), re.DOTALL)
         kind = getattr(errors, found[1], SourceError) if found else SourceError
         if found is None or not issubclass(kind, RankError):
-            message = f"Spark failed: {_first_line(error)}"
+            message = f"Spark failed: {_reason(error)}"
             raise SourceError(message) from error
         raise kind(found[2].partition("\n\nJVM stacktrace")[0].strip()) from None
 
 
-def _first_line(error: Exception) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    python = [line for line in lines if re.match(r"\w*(Error|Exception)\b", line)]
-    return (python or lines or [type(error).__name__])[0]
+def _reason(error: Exception) -> str:
+    """Return the line of Spark's report that says what is wrong."""
+    lines = [line.strip().removeprefix(": ") for line in str(error).splitlines()]
+    told = [line for line in lines if line and not line.startswith("An error occurred while call")]
+    python = [line for line in told if re.match(r"\w*(Error|Exception)\b", line)]
+    return (python or told or [type(error).__name__])[0]

@@ -61,6 +61,23 @@ def test_a_log_that_spark_does_not_find(spark: Any, tmp_path: Path) -> None:
         sessions.read(spark, ["a", "b.parquet"])
 
 
+def test_masters_and_servers_that_there_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(pr.ArgumentError, match="a master of Spark is .*sc://.*found 'nowhere'"):
+        sessions.session("nowhere")
+    monkeypatch.setattr(sessions, "_CONNECT_SECONDS", 1)
+    for where in ({"remote": "sc://127.0.0.1:1"}, {"master": "sc://127.0.0.1:1"}):
+        with pytest.raises(pr.SourceError, match="'sc://127.0.0.1:1' does not answer: there is no"):
+            sessions.session(**where)
+    with pytest.raises(pr.SourceError, match="'http://a' does not answer: .*must start with 'sc"):
+        sessions.session(remote="http://a")
+
+
+def test_what_spark_says_of_files_and_masters() -> None:
+    told = "An error occurred while calling o1.parquet.\n: SparkException: no footer\n\tat a.B"
+    assert sessions._reason(RuntimeError(told)) == "SparkException: no footer"
+    assert sessions._reason(RuntimeError()) == "RuntimeError"
+
+
 def test_errors_of_workers_are_ours_again(spark: Any) -> None:
     twice = spark.range(4).selectExpr("1 as query", "id % 3 as doc", "id as score", "1 as label")
     with pytest.raises(

@@ -150,7 +150,8 @@ def test_connect(server: str) -> None:
     assert "rows: NaN or infinite score in the column 'score'" in error
 
 
-def test_the_command_by_a_connect_url(server: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("option", ["--remote", "--master"])
+def test_the_command_by_a_connect_url(server: str, option: str, tmp_path: Path) -> None:
     import polars as pl
     import polars_rank as pr
 
@@ -158,7 +159,7 @@ def test_the_command_by_a_connect_url(server: str, tmp_path: Path) -> None:
     command = [sys.executable, "-W", "ignore", "-m", "polars_rank.cli", "evaluate"]
     command += [str(tmp_path / "log.parquet"), "-m", "ndcg@10 ap", "--by", "run", "--format", "csv"]
     done = subprocess.run(
-        [*command, "--engine", "spark", "--remote", server], capture_output=True, text=True,
+        [*command, "--engine", "spark", option, server], capture_output=True, text=True,
         check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
