@@ -373,6 +373,8 @@ def test_moments_in_the_store(store: Store) -> None:
         pr.write_moments(pr.moments(part), f"s3://logs/moments/{index}.parquet", **options)
     found = pr.scan_moments("s3://logs/moments/*.parquet", **options).collect()
     assert_frame_equal(found, pr.moments(lists), rel_tol=1e-12)
+    for url in ("s3://logs/moments/", "s3://logs/moments"):
+        assert_frame_equal(pr.scan_moments(url, **options).collect(), found)
     pr.write_moments(pr.moments(lists[20:80]), "s3://logs/moments/2.parquet", **options)
     with pytest.raises(pr.DataError, match="s3://logs/moments/0.parquet' and 's3://logs/moments/2"):
         pr.scan_moments("s3://logs/moments/*.parquet", **options).collect()

@@ -101,11 +101,25 @@ def test_files(tmp_path):
     close(pr.merge(pl.read_parquet(tmp_path / "*.parquet")), pr.moments(lists))
 
 
+@pytest.mark.parametrize("source", ["", "day?.parquet", "day[12].parquet", "**/*.parquet"])
+def test_files_of_a_directory_or_a_pattern(tmp_path, source):
+    for day in (1, 2):
+        part = pr.moments(LISTS.with_columns(pl.col("query") + 10 * day), by="run")
+        pr.write_moments(part, tmp_path / f"day{day}.parquet")
+    found = pr.scan_moments(f"{tmp_path}/{source}").collect()
+    assert found["queries"].to_list() == [4, 4]
+
+
 def test_files_that_are_none(tmp_path):
-    with pytest.raises(pr.SourceError, match="there is no file"):
+    with pytest.raises(pr.SourceError, match="no file matches"):
         pr.scan_moments(tmp_path / "*.parquet")
-    with pytest.raises(pr.SourceError, match="cannot be read"):
+    with pytest.raises(pr.SourceError, match="there is no file or directory"):
         pr.scan_moments(tmp_path / "a.parquet")
+    with pytest.raises(pr.ArgumentError, match="name at least one Parquet file"):
+        pr.scan_moments([])
+    (tmp_path / "cut.parquet").write_bytes(b"PAR1")
+    with pytest.raises(pr.SourceError, match="cut.parquet' cannot be read"):
+        pr.scan_moments(tmp_path / "cut.parquet")
     pl.DataFrame({"a": [1]}).write_parquet(tmp_path / "a.parquet")
     with pytest.raises(pr.SourceError, match="holds no moments"):
         pr.scan_moments([tmp_path / "a.parquet"])

@@ -11,12 +11,12 @@ import polars as pl
 
 from polars_rank.columns import OWN, lazy
 from polars_rank.errors import SourceError
-from polars_rank.logs.files import DAMAGE, new_file
-from polars_rank.logs.stores import patient, store_error
+from polars_rank.logs.files import DAMAGE, find_files, new_file
+from polars_rank.logs.stores import patient, scan_store, store_error
 from polars_rank.statistics.moments import KINDS, groups_of, merged
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
 _METADATA, _FORMAT = "polars_rank.moments", 2
 
@@ -77,7 +77,7 @@ def scan_moments(
     Parameters
     ----------
     source
-        A file, a pattern such as "moments/*.parquet", or several of them; also URLs.
+        A file, a directory, a pattern such as "moments/*.parquet", or several of them; also URLs.
     storage_options
         Of the object store, as for `scan_log`.
 
@@ -96,10 +96,7 @@ def scan_moments(
     """
     given = [source] if isinstance(source, (str, Path)) else list(source)
     options = patient(str(given[0]), storage_options) if given else None
-    files = [file for each in given for file in _files(each, options)]
-    if not files:
-        message = f"there is no file {', '.join(map(str, given))}"
-        raise SourceError(message)
+    files = _files(given, options)
     for file in files:
         _check_format(file, options)
     parts = [pl.scan_parquet(file, glob=False, storage_options=options) for file in files]
@@ -110,19 +107,18 @@ def _is_url(path: str | Path) -> bool:
     return "://" in os.fspath(path)
 
 
-def _files(given: str | Path, options: dict[str, Any] | None) -> Iterator[str]:
-    path = os.fspath(given)
-    if "*" not in path:
-        yield path
-    elif _is_url(path):
-        name = OWN + "file"
-        found = pl.scan_parquet(path, include_file_paths=name, storage_options=options)
-        try:
-            yield from found.select(pl.col(name).unique().sort()).collect().to_series()
-        except DAMAGE as error:
-            raise store_error(error, [path]) or error from error
-    else:
-        yield from map(str, sorted(Path(path).parent.glob(Path(path).name)))
+def _files(given: Sequence[str | Path], options: dict[str, Any] | None) -> list[str]:
+    """Return the names of the files that paths stand for."""
+    found = find_files(given)
+    if not found.remote:
+        return found.names
+    name = OWN + "file"
+    each = {"include_file_paths": name, "missing_columns": "insert", "extra_columns": "ignore"}
+    try:
+        rows = scan_store(found.names, {"storage_options": options, **each})
+        return rows.select(pl.col(name).unique().sort()).collect().to_series().to_list()
+    except DAMAGE as error:
+        raise store_error(error, found.names) or error from error
 
 
 def _check_format(file: str, options: dict[str, Any] | None) -> None:
