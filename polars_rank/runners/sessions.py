@@ -31,6 +31,8 @@ _CONNECT_SECONDS = 20
 
 #: Without a limit, Spark does not measure a batch after each row that it hands over to Python.
 FASTER = {"spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1)}
+#: What goes wrong is told once, by an error.
+_QUIET = {"spark.ui.showConsoleProgress": "false", "spark.log.level": "OFF"}
 
 
 def session(master: str | None = None, remote: str | None = None) -> SparkSession:
@@ -75,12 +77,8 @@ def _started(master: str) -> SparkSession:
     _check_java()
     if master.startswith("local"):  # workers are on this machine: of this Python
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    builder: Any = SparkSession.builder.master(master)
-    # What goes wrong is told once, by an error.
-    quiet = {"spark.ui.showConsoleProgress": "false", "spark.log.level": "OFF"}
-    for option, value in quiet.items():
-        builder = builder.config(option, value)
-    made: SparkSession = builder.getOrCreate()
+    builder: Any = SparkSession.builder
+    made: SparkSession = builder.master(master).config(map={**_QUIET, **FASTER}).getOrCreate()
     made.sparkContext.setLogLevel("OFF")
     return made
 
@@ -100,7 +98,7 @@ def _connected(url: str) -> SparkSession:
     finally:
         channel.close()
     builder: Any = SparkSession.builder
-    made: SparkSession = builder.remote(url).getOrCreate()
+    made: SparkSession = builder.remote(url).config(map=FASTER).getOrCreate()
     return made
 
 

@@ -72,6 +72,16 @@ def test_masters_and_servers_that_there_are_not(monkeypatch: pytest.MonkeyPatch)
         sessions.session(remote="http://a")
 
 
+def test_sessions_do_not_measure_every_row() -> None:
+    code = (
+        "from polars_rank.runners.sessions import FASTER, session\n"
+        "made = session('local[1]')\n"
+        "assert all(made.conf.get(name) == value for name, value in FASTER.items())"
+    )
+    done = ran("-c", code, folder=ROOT)
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
 def test_what_spark_says_of_files_and_masters() -> None:
     told = "An error occurred while calling o1.parquet.\n: SparkException: no footer\n\tat a.B"
     assert sessions._reason(RuntimeError(told)) == "SparkException: no footer"
