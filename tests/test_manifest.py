@@ -143,8 +143,23 @@ def test_pairs_of_runs_too() -> None:
     parts = [pr.moments(half, **options) for half in halves]
     assert_frame_equal(pr.merge(parts), pr.moments(lists, **options), rel_tol=1e-12)
     twice = lists.filter(pl.col("query") >= 199)
-    with pytest.raises(pr.DataError, match="the list 199, run = 'a' is in two parts"):
+    with pytest.raises(pr.DataError, match="the list 199 is in two parts, table 1 and table 2"):
         pr.merge([parts[0], pr.moments(twice, **options)])
+
+
+@pytest.mark.parametrize("lazy", [False, True])
+def test_runs_of_a_query_in_two_parts_are_no_pair(lazy: bool) -> None:
+    """No list is cut, but a difference would be missing."""
+    log = pl.concat(LOG.with_columns(run=pl.lit(run)) for run in "ab")
+    lists = pr.per_query(log, METRICS, by="run").sort("query", "run")
+    options: dict[str, Any] = {"run": "run", "baseline": "a"}
+    by_run = [lists.filter(run="a"), lists.filter(run="b")]
+    for halves in ([lists[:201], lists[201:]], by_run):
+        parts = [pr.moments(half.lazy() if lazy else half, **options) for half in halves]
+        with pytest.raises(pr.DataError, match="in two parts, table 1 and table 2"):
+            pr.merge(parts).lazy().collect(engine="streaming")
+    apart = [pr.moments(half, by="run") for half in by_run]
+    assert_frame_equal(pr.merge(apart), pr.moments(lists, by="run"))
 
 
 def test_a_table_without_queries_is_taken_at_its_word() -> None:

@@ -133,7 +133,8 @@ def moments(
 
     Notes
     -----
-    A partition must not tear a query's two runs apart: they are a pair only within one table.
+    A partition must not tear a query's two runs apart: they are a pair only within one table. With
+    `baseline`, `merge` finds a query that is in two tables, of whatever runs.
 
     References
     ----------
@@ -281,7 +282,8 @@ def merged(
             each for each in witnesses.kept(pl.Schema()) if each.meta.output_name() not in schema
         ]
         tables.append(part.with_columns(*missing).select(*order, label.alias(witnesses.PART)))
-    return regrouped(pl.concat(tables, how="vertical_relaxed"), first, disjoint=disjoint)
+    table = pl.concat(tables, how="vertical_relaxed")
+    return regrouped(table, first, disjoint=disjoint, rows_are_parts=labels is None)
 
 
 def is_moments(schema: pl.Schema) -> bool:
@@ -298,7 +300,9 @@ def groups_of(schema: pl.Schema) -> list[str]:
     return [name for name in schema if name not in FIXED]
 
 
-def regrouped(table: pl.LazyFrame, by: Sequence[str], *, disjoint: bool = True) -> pl.LazyFrame:
+def regrouped(
+    table: pl.LazyFrame, by: Sequence[str], *, disjoint: bool = True, rows_are_parts: bool = False
+) -> pl.LazyFrame:
     """Return moments added up within each group; of parts, if no list is in two of them."""
     schema = schema_of(table)
     paired = "baseline" in schema
@@ -309,7 +313,8 @@ def regrouped(table: pl.LazyFrame, by: Sequence[str], *, disjoint: bool = True) 
     ]
     kinds = [*KINDS, *(["baseline"] if paired else [])]
     of_parts = witnesses.PART in schema
-    table, kept = witnesses.of_parts(table) if of_parts else (table, [])
+    table = table.cache() if of_parts and disjoint else table
+    kept = witnesses.of_parts() if of_parts else []
     added = table.group_by([*by, *kinds], maintain_order=True).agg(
         *(pl.col(name).sum() for name in counts),
         *sums.merged(""),
@@ -321,10 +326,14 @@ def regrouped(table: pl.LazyFrame, by: Sequence[str], *, disjoint: bool = True) 
     if not of_parts:
         chosen = ordered.select(*by, *fixed)
         return chosen.map_batches(_one_kind, schema=schema_of(chosen))
-    told = {name: dtype for name, dtype in schema_of(ordered).items() if name in {*by, *FIXED}}
-    checked = ordered.map_batches(
-        lambda rows: _one_kind(witnesses.check(rows, by, disjoint=disjoint)), schema=pl.Schema(told)
-    )
+    if not disjoint:
+        checked = ordered.map_batches(_one_kind, schema=schema_of(ordered))
+    else:
+        # Runs of a query that are in two tables are no pair: no query may be in two of them.
+        apart = by[:-1] if paired and not rows_are_parts else by
+        checked = witnesses.with_twice(ordered, table, [*apart, *kinds]).map_batches(
+            lambda rows: _one_kind(witnesses.check(rows, apart)), schema=schema_of(ordered)
+        )
     return witnesses.sampled(checked).select(*by, *fixed, *witnesses.COLUMNS)
 
 

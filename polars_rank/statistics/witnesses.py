@@ -36,7 +36,7 @@ PART = OWN + "part"
 
 _FIRST, _LAST, _SAMPLE = map(pl.col, COLUMNS)
 _KEY, _NAME, _HASH = OWN + "key", OWN + "name", OWN + "hash"
-_NAMES, _TWICE = OWN + "names", OWN + "twice"
+_TWICE, _OTHER = OWN + "twice", OWN + "other part"
 _SEEDS = range(32)
 _LEAST = [f"{OWN}least {seed}" for seed in _SEEDS]
 
@@ -97,20 +97,22 @@ def unknown(*there: str) -> list[pl.Expr]:
     return [pl.lit(None, dtype=dtype).alias(name) for name, dtype in columns.items()]
 
 
-def of_parts(tables: pl.LazyFrame) -> tuple[pl.LazyFrame, list[pl.Expr]]:
-    """Return moments of parts, and what is to be kept of them while they are added up."""
+def of_parts() -> list[pl.Expr]:
+    """Return what is kept of parts while they are added up."""
+    return [_FIRST.min(), _LAST.max(), _SAMPLE.explode().drop_nulls().unique()]
+
+
+def with_twice(added: pl.LazyFrame, tables: pl.LazyFrame, groups: Sequence[str]) -> pl.LazyFrame:
+    """Add to what parts add up to a list that is in two parts of a group, if there is one."""
     edges = (_short(edge) for edge in (_FIRST, _LAST))
-    names = pl.concat_list(_SAMPLE.fill_null([]), *edges).list.drop_nulls().list.unique()
-    every = pl.col(_NAMES).explode()
-    kept = [
-        _FIRST.min(),
-        _LAST.max(),
-        _SAMPLE.explode().drop_nulls().unique(),
-        every.filter(every.is_duplicated() & every.is_not_null()).first().alias(_TWICE),
-        pl.col(PART),
-        pl.col(_NAMES),
-    ]
-    return tables.with_columns(names.alias(_NAMES)), kept
+    names = pl.concat_list(_SAMPLE.fill_null([]), *edges).list.drop_nulls()
+    each = tables.select(*groups, PART, names.alias(_NAME)).explode(_NAME, empty_as_null=False)
+    several = each.group_by(*groups, _NAME, maintain_order=True).agg(
+        pl.col(PART).min(), pl.col(PART).max().alias(_OTHER)
+    )
+    both = several.filter(pl.col(PART) != pl.col(_OTHER))
+    twice = both.select(pl.struct(pl.all()).first().alias(_TWICE))
+    return added.join(twice, how="cross", maintain_order="left")
 
 
 def sampled(merged: pl.LazyFrame) -> pl.LazyFrame:
@@ -122,25 +124,20 @@ def sampled(merged: pl.LazyFrame) -> pl.LazyFrame:
     return merged.with_columns(_set(pl.concat_list(*least)))
 
 
-def check(table: pl.DataFrame, by: Sequence[str], *, disjoint: bool = True) -> pl.DataFrame:
+def check(table: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
     """Raise `DataError` if a list is in two parts; return the table without what tells it."""
-    twice = table.get_column(_TWICE)
-    if disjoint and twice.null_count() < len(twice):
-        row: dict[str, Any] = next(
-            row for row in table.iter_rows(named=True) if row[_TWICE] is not None
-        )
-        pairs = zip(row[PART], row[_NAMES], strict=True)
-        first, second, *_ = [part for part, names in pairs if row[_TWICE] in names]
-        group = "".join(f", {key} = {row[key]!r}" for key in by)
+    twice: dict[str, Any] | None = table.get_column(_TWICE)[0] if table.height else None
+    if twice is not None and twice[_NAME] is not None:
+        first, second = twice[PART], twice[_OTHER]
+        group = "".join(f", {key} = {twice[key]!r}" for key in by)
         message = (
-            f"the list {_shown(row[_TWICE])}{group} is in two parts, {first} and {second}: it was "
+            f"the list {_shown(twice[_NAME])}{group} is in two parts, {first} and {second}: it was "
             "cut in two, or a part counts twice; cut parts where lists end, merge each of them "
             "once, and where parts have lists of the same query, name what tells them apart, such "
             "as their day, in moments(..., by=...) or query=[...]"
         )
         raise DataError(message)
-    told = {_TWICE, PART, _NAMES}
-    return pl.DataFrame([column for column in table.get_columns() if column.name not in told])
+    return pl.DataFrame([column for column in table.get_columns() if column.name != _TWICE])
 
 
 def _shown(name: str) -> str:
