@@ -28,7 +28,6 @@ from polars_rank.ranking import rank
 from polars_rank.runners import tables
 from polars_rank.runners.chunks import Packed, Sorted, Unpacked
 from polars_rank.runners.joins import joined
-from polars_rank.runners.tables import quoted
 from polars_rank.runners.tasks import OfAll, OfLists, OfParts, packed
 from polars_rank.statistics.moments import merge, merged, moments
 
@@ -98,7 +97,11 @@ def _added_up(parts: pl.DataFrame) -> pl.DataFrame:
 
 def _merge(frame: Any, asked: dict[str, Any]) -> DataFrame:
     several = frame if isinstance(frame, (list, tuple)) else [frame]
-    together = reduce(lambda left, right: left.unionByName(right), several)
+    schemas = [tables.schema_of(part) for part in several]
+    merged([pl.LazyFrame(schema=schema) for schema in schemas], None)  # says which columns differ
+    together = reduce(
+        lambda left, right: left.unionByName(right, allowMissingColumns=True), several
+    )
     return _Log.of(together, merge).parts(merge, merge, (), asked)
 
 
@@ -194,7 +197,8 @@ class _Log:
         ones, which pyspark does not parse.
         """
         plain = {name: f"column{index}" for index, name in enumerate(self.read)}
-        frame = self.frame.selectExpr(*(f"{quoted(name)} as {own}" for name, own in plain.items()))
+        values = {name: tables.compared_by_bytes(self.frame, name) for name in self.read}
+        frame = self.frame.selectExpr(*(f"{values[name]} as {own}" for name, own in plain.items()))
         if not query:
             return frame, Sorted(self.read, query)
         keys = [plain[name] for name in query]

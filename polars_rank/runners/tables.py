@@ -23,6 +23,9 @@ _WIDER: dict[Any, Any] = {
     pl.UInt64: pl.Int64,
 }
 
+#: Spark's name for the order of text that Polars has.
+_BY_BYTES = "UTF8_BINARY"
+
 #: Rows of a batch that goes back to Spark.
 _BATCH_ROWS = 10_000
 
@@ -30,6 +33,12 @@ _BATCH_ROWS = 10_000
 def quoted(name: str) -> str:
     """Return the name of a column as SQL reads it, whatever is in it."""
     return f"`{name.replace('`', '``')}`"
+
+
+def compared_by_bytes(frame: DataFrame, name: str) -> str:
+    """Return a column in SQL, with text that Spark sorts as Polars does, whatever its collation."""
+    collation = getattr(frame.schema[name].dataType, "collation", _BY_BYTES)
+    return quoted(name) if collation == _BY_BYTES else f"{quoted(name)} collate {_BY_BYTES}"
 
 
 def schema_of(frame: DataFrame) -> pl.Schema:

@@ -100,6 +100,24 @@ def test_types_of_keys(spark: Any, key: str) -> None:
     assert_frame_equal(here.sort(order), found, check_dtypes=False, rel_tol=1e-12, abs_tol=1e-12)
 
 
+def test_text_that_spark_sorts_without_case(spark: Any) -> None:
+    """Where Spark sorts 'q 1' and 'Q 1' as one, they are two queries, as on one machine."""
+    upper = pl.col("doc") % 2 == 0
+    query = pl.when(upper).then(text(pl.col("query")).str.to_uppercase())
+    rows = LOG.with_columns(query=query.otherwise(text(pl.col("query"))))
+    others = [f"`{name}`" for name in rows.columns if name != "query"]
+    there = on_spark(spark, rows, 4).selectExpr("query collate UTF8_LCASE as query", *others)
+    here = pr.per_query(rows, FEW, by="run")
+    for moved in (there, there.repartition(2, "query")):
+        same(here, pr.per_query(moved, FEW, by="run"), ["run", "query"])
+
+
+def test_moments_of_other_columns(spark: Any) -> None:
+    lists = pr.per_query(on_spark(spark, LOG), FEW, by="run")
+    with pytest.raises(pr.SchemaError, match="moments of different columns cannot be merged"):
+        pr.merge([pr.moments(lists, by="run"), pr.moments(lists)])
+
+
 def test_documents_and_labels_of_other_types(spark: Any) -> None:
     rows = LOG.with_columns(
         pl.col("score").cast(pl.Decimal(12, 4)), pl.col("label").cast(pl.Decimal(6, 2)),
