@@ -14,7 +14,7 @@ import polars as pl
 from polars_rank.columns import OWN, Columns, Names, check_number, check_there, names, schema_of
 from polars_rank.errors import ArgumentError
 from polars_rank.feedback.impressions import in_order, per_list
-from polars_rank.plan import Lists
+from polars_rank.order import Lists
 from polars_rank.progress import known_rows, watcher
 from polars_rank.validation import FAULT, fault, raise_for_faults
 

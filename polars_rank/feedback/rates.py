@@ -20,7 +20,7 @@ from polars_rank.feedback.impressions import (
     per_list,
     renamed,
 )
-from polars_rank.plan import Lists
+from polars_rank.order import Lists
 from polars_rank.validation import FAULT, fault, raise_for_faults, rules
 
 if TYPE_CHECKING:
