@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from polars_rank.columns import Columns
 
 _LIST, _KEYS = OWN + "list", OWN + "keys"
-_ROW, _RUN = OWN + "row number", OWN + "run of the plan"
+ROW, RUN = OWN + "row number", OWN + "run of the plan"
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,7 @@ class Lists:
     group: list[str]  # the same under our names
     keys: dict[str, str]  # columns of the result and our names for them
     number: str | None = None  # the column of the log that says which list a row belongs to
+    comparable: bool = True  # structs have an order to sort by, but none to compare by
 
     @classmethod
     def of(cls, columns: Columns) -> Lists:
@@ -46,7 +47,8 @@ class Lists:
         keys = {key: f"{OWN}key {index}" for index, key in enumerate(columns.keys)}
         if number in columns.schema:
             return cls([_LIST], [_LIST], keys, number)
-        return cls(columns.keys, list(keys.values()), keys)
+        structs = any(columns.schema[key] == pl.Struct for key in columns.keys)
+        return cls(columns.keys, list(keys.values()), keys, comparable=not structs)
 
     def in_order(self, log: pl.LazyFrame) -> pl.LazyFrame:
         """Return the log list by list: sorted by keys, or as it was numbered."""
@@ -72,20 +74,22 @@ class Lists:
 
     def checked(self, rows: pl.LazyFrame) -> pl.LazyFrame:
         """Return rows of a log in order, sorted by list; collecting them raises if they are not."""
-        names = [*self.keys.values(), *([] if self.number is None else [_LIST, _KEYS])]
-        schema = rows.select(names).collect_schema()
-        if self.number is None and pl.Struct in schema.dtypes():
-            return rows.set_sorted(self.group)  # structs have an order to sort by, none to compare
-        strays = self._by_key if self.number is None else self._by_number
-        check = _Neighbours(strays(), self.keys, names)
+        if not self.comparable:
+            return rows.set_sorted(self.group)
         # Rows of another run of the plan are not neighbours of these.
         run = pl.lit(0).map_batches(_any_number, return_dtype=pl.UInt64, returns_scalar=True)
-        numbered = rows.with_row_index(_ROW).with_columns(run.alias(_RUN))
+        numbered = rows.with_row_index(ROW).with_columns(run.alias(RUN))
         return (
-            numbered.map_batches(check, validate_output_schema=False, streamable=True)
-            .drop(_ROW, _RUN, *([] if self.number is None else [_KEYS]))
+            numbered.map_batches(self.neighbours(), validate_output_schema=False, streamable=True)
+            .drop(ROW, RUN, *([] if self.number is None else [_KEYS]))
             .set_sorted(self.group)
         )
+
+    def neighbours(self) -> Neighbours:
+        """Return what compares each row with the one before."""
+        if self.number is None:
+            return Neighbours(self._by_key(), self.keys, [*self.keys.values()])
+        return Neighbours(self._by_number(), self.keys, [*self.keys.values(), _LIST, _KEYS])
 
     def _by_key(self) -> pl.Expr:
         """Return whether the keys of a row are lower than those of the row before."""
@@ -106,7 +110,7 @@ class Lists:
 
 
 @dataclass(frozen=True, eq=False)
-class _Neighbours:
+class Neighbours:
     """Compares each row of a plan with the one before, in batches that come in any order."""
 
     strays: pl.Expr
@@ -117,13 +121,15 @@ class _Neighbours:
     ends: dict[tuple[int, int], pl.DataFrame] = field(default_factory=dict)
 
     def __call__(self, batch: pl.DataFrame) -> pl.DataFrame:
+        """Return the batch; raise `DataError` for a row that cannot stand where it does."""
         if batch.is_empty():
             return batch
-        rows = batch.select(self.names)
+        rows = batch[self.names]
         self.compare(rows)
-        run, start = batch.item(0, _RUN), batch.item(0, _ROW)
-        # Copies, for a slice would keep the batch in memory.
-        first, last = (rows.select(pl.all().gather([row])) for row in (0, -1))
+        run, start = batch.item(0, RUN), batch.item(0, ROW)
+        # A copy, where a slice would keep the batch in memory.
+        ends = pl.concat([rows[:1], rows[-1:]], rechunk=True)
+        first, last = ends[:1], ends[1:]
         if start > 0 and (before := self.neighbour(run, start, first)) is not None:
             self.compare(pl.concat([before, first]))
         if (after := self.neighbour(run, start + batch.height, last)) is not None:
