@@ -16,7 +16,7 @@ import polars as pl
 
 from polars_rank.aggregation import PRESENCE, STRAY, UNKNOWN
 from polars_rank.arguments import one_of
-from polars_rank.columns import OWN, check_number, check_there, number_column
+from polars_rank.columns import OWN, check_number, check_there
 from polars_rank.errors import ArgumentError, SchemaError, hint
 from polars_rank.measures.expectation import Expected, expectation
 from polars_rank.measures.metric import Metric, made_of
@@ -25,6 +25,7 @@ from polars_rank.measures.names import output_name
 from polars_rank.measures.shared import TIED, Shared, as_list
 from polars_rank.measures.signals import negative
 from polars_rank.measures.terms import RETRIEVED
+from polars_rank.order import Lists
 from polars_rank.progress import known_rows, watch
 from polars_rank.ranking import (
     DUPLICATES,
@@ -36,7 +37,6 @@ from polars_rank.ranking import (
 )
 from polars_rank.validation import (
     VARIES,
-    disordered,
     doubts,
     fault,
     faults,
@@ -57,8 +57,8 @@ _LARGEST_32 = (2 - 2**-23) * 2.0**127
 
 _LABEL, _SCORE = pl.col("label"), pl.col("score")
 _ROW, _ROWS, _PLACE = OWN + "row", OWN + "rows", OWN + "position"
-_KEYS, _DOCUMENT = OWN + "keys", OWN + "document"
-_IDEAL, _RETRIEVED, _LIST = OWN + "ideal label", OWN + "retrieved", OWN + "list"
+_IDEAL, _RETRIEVED = OWN + "ideal label", OWN + "retrieved"
+_DOCUMENT = OWN + "document"
 
 
 class Wanted(NamedTuple):
@@ -120,64 +120,6 @@ class _Order(NamedTuple):
         # The mean over all orders is the same from any; "worst" needs no documents.
         ties: Ties | None = "worst" if agreed.ties == "expected" else agreed.ties
         return cls(ties, agreed.relevant, agreed.unjudged, agreed.float32_scores)
-
-
-@dataclass(frozen=True)
-class Lists:
-    """How lists are told apart: by their keys, or by the number that `scan_log` gave them."""
-
-    order: list[str]  # columns of the log that stand in order
-    group: list[str]  # the same under our names
-    keys: dict[str, str]  # columns of the result and our names for them
-    number: str | None = None  # the column of the log that says which list a row belongs to
-
-    @classmethod
-    def of(cls, columns: Columns) -> Lists:
-        """Return how the lists of a log with these columns are told apart."""
-        number = number_column(columns.keys)
-        keys = {key: f"{OWN}key {index}" for index, key in enumerate(columns.keys)}
-        if number in columns.schema:
-            return cls([_LIST], [_LIST], keys, number)
-        return cls(columns.keys, list(keys.values()), keys)
-
-    def in_order(self, log: pl.LazyFrame) -> pl.LazyFrame:
-        """Return the log list by list: sorted by keys, or as it was numbered."""
-        if self.number is None:
-            return log.sort(self.order, maintain_order=True)
-        number = pl.col(self.number).struct.field("number")
-        return log.with_columns(number.alias(_LIST)).set_sorted(_LIST)
-
-    def disorder(self, schema: pl.Schema) -> pl.Expr:
-        """Return whether a row, under our names, stands where its list cannot be.
-
-        Hints of Polars and numbers of lists outlive what users do to a log.
-        """
-        if self.number is None:
-            falls = pl.lit(value=False)
-            if any(schema[key] == pl.Struct for key in self.keys):
-                return falls  # they have an order to sort by, but none to compare by
-            for name in reversed(self.group):
-                here, before = pl.col(name), pl.col(name).shift(1)
-                falls = (here < before) | (here.eq_missing(before) & falls)
-            return falls.fill_null(value=False)
-        number, keys = pl.col(_LIST), pl.col(_KEYS)
-        same = number == number.shift(1)
-        strayed = (number < number.shift(1)) | (same & (keys != keys.shift(1)))
-        named = dict(sorted(self.keys.items()))
-        own = pl.struct(pl.col(inner).alias(name) for name, inner in named.items()).hash(seed=0)
-        return strayed.fill_null(value=False) | (keys != own).fill_null(value=True)
-
-    @property
-    def hashed(self) -> list[pl.Expr]:
-        """The hash of a row's keys as they were numbered, which `disorder` reads."""
-        if self.number is None:
-            return []
-        return [pl.col(self.number).struct.field("keys").alias(_KEYS)]
-
-    @property
-    def carried(self) -> list[pl.Expr]:
-        """The keys of a list that are not those by which rows are grouped."""
-        return [pl.col(name).first() for name in self.keys.values() if name not in self.group]
 
 
 @dataclass
@@ -296,7 +238,6 @@ class _Plan:
     ) -> tuple[pl.LazyFrame, Columns]:
         """Return the log sorted by list, under our own names, with the columns that are read."""
         columns, lists = self.columns, self.lists
-        named = {**lists.keys, **dict(zip(lists.order, lists.group, strict=True))}
         score, label = columns.number(columns.score), columns.number(columns.label)
         if order.float32_scores:
             # What is beyond them must not become infinite, and tie with what is not retrieved.
@@ -307,9 +248,9 @@ class _Plan:
         log = lists.in_order(self.log)
         if columns.doc is not None and self.duplicates != "error":
             log = self._distinct(log, read)
-        long = (
+        long = lists.checked(
             log.select(
-                *(pl.col(column).alias(name) for column, name in named.items()),
+                *lists.named,
                 *([] if columns.doc is None else [pl.col(columns.doc).alias("doc")]),
                 score.alias("score"),
                 label.alias("label"),
@@ -318,11 +259,7 @@ class _Plan:
                 *read.extras,
                 *read.document(columns),
                 fault(found),
-                *lists.hashed,
             )
-            .with_columns(disordered(lists.disorder(columns.schema)))
-            # Polars loses the hint on renamed keys and would gather all rows without it.
-            .set_sorted(lists.group)
         )
         if self.progress:  # behind the sort, which a log that is known to be sorted does without
             long = watch(long, known_rows(self.log)).set_sorted(lists.group)

@@ -34,9 +34,6 @@ VARIES = OWN + "varies"
 #: By list, the number of a column that nobody named, though it tells its rows apart, or does not.
 DOUBTS = OWN + "doubts"
 
-#: The number of no rule: rows are not in the order in which they were said to be.
-_DISORDER = 255
-
 _REMEDY = (
     "pass duplicates='max' or 'first', name the columns that tell lists apart with by=, or drop "
     "them with .unique()"
@@ -76,12 +73,6 @@ def fault(found: Mapping[str, pl.Expr]) -> pl.Expr:
     for index, condition in enumerate(found.values(), start=1):
         number = pl.when(condition).then(pl.lit(index, dtype=pl.UInt8)).otherwise(number)
     return number.alias(FAULT)
-
-
-def disordered(condition: pl.Expr) -> pl.Expr:
-    """Return the number of a row's rule, or that it stands where its list cannot be."""
-    number = pl.lit(_DISORDER, dtype=pl.UInt8)
-    return pl.when(condition).then(number).otherwise(pl.col(FAULT)).alias(FAULT)
 
 
 def faults(doc: str | None) -> list[pl.Expr]:
@@ -150,16 +141,10 @@ def raise_for_faults(
                     f"duplicates in the column {columns.doc!r} (doc): a document stands more "
                     f"than once in a list; {_REMEDY}"
                 )
-                if name == FAULT and worst == _DISORDER:
-                    problem = (
-                        "rows do not stand list by list any more, as scan_log numbered them or as "
-                        "set_sorted said; scan all files in one scan_log, or drop the columns "
-                        f"that begin with {OWN!r} and sort by the keys"
-                    )
-                elif name != REPEATS:
+                if name != REPEATS:
                     problem = ([*found] if name == FAULT else varying)[worst - 1]
                 message = f"{problem}{f'; in the list {where}' if where else ''}"
-                final = told or name == VARIES or (name == FAULT and worst == _DISORDER)
+                final = told or name == VARIES
                 details = None if final else partial(explanation, log, columns, found)
                 raise DataError(message, details)
         return batch.drop(checked)

@@ -244,7 +244,8 @@ def test_what_is_no_table(table: Any) -> None:
 
 @pytest.fixture
 def long_streams(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a few rows be a long stream, in batches that cut lists."""
+    """Let a few rows be a long stream, in batches that cut lists, or are themselves cut."""
+    monkeypatch.setattr(streams, "BATCH_ROWS", 20)
     monkeypatch.setattr(streams, "GLIMPSE_ROWS", 50)
     monkeypatch.setattr("polars_rank.columns.GLIMPSE_ROWS", 50)
 

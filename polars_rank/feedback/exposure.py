@@ -22,7 +22,7 @@ from polars_rank.columns import (
     schema_of,
 )
 from polars_rank.feedback.impressions import in_order, per_list
-from polars_rank.plan import Lists
+from polars_rank.order import Lists
 from polars_rank.progress import known_rows, watcher
 from polars_rank.validation import FAULT, fault, raise_for_faults
 

@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from polars_rank.columns import OWN, Columns, Names, check_number, check_there, names
-from polars_rank.plan import Lists
-from polars_rank.validation import FAULT, disordered, fault, raise_for_faults, rules
+from polars_rank.order import Lists
+from polars_rank.validation import FAULT, fault, raise_for_faults, rules
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-
-_MIXED = OWN + "mixed"
 
 
 def columns_of(
@@ -53,36 +51,13 @@ def per_list(
     log that the expressions read, and must keep the order of its rows.
     """
     lists, found = Lists.of(columns), rules(columns, {}) if forbidden is None else forbidden
-    named = {**lists.keys, **dict(zip(lists.order, lists.group, strict=True))}
-    told = [each.meta.output_name() for each in lists.hashed]
-    copies = {f"{OWN}copy {index}": name for index, name in enumerate(lists.order)}
-    long = (
-        beside(lists.in_order(log))
-        .select(
-            *(pl.col(column).alias(name) for column, name in named.items()),
-            *(pl.col(column).alias(name) for name, column in copies.items()),
-            *(row.alias(name) for name, row in rows.items()),
-            *lists.hashed,
-            fault(found),
+    long = lists.checked(
+        beside(lists.in_order(log)).select(
+            *lists.named, *(row.alias(name) for name, row in rows.items()), fault(found)
         )
-        .set_sorted(lists.group)
     )
-    # Whether rows stand where their list can be is looked at list by list: compared with the row
-    # before, Polars would hold back rows without end when the machine is busy.
-    mixed = pl.any_horizontal(
-        pl.col(name).ne_missing(pl.col(name).first()).any() for name in [*copies, *told]
-    )
-    made = (
-        long.group_by(lists.group, maintain_order=True)
-        .agg(
-            *lists.carried,
-            *values,
-            pl.col(FAULT).max(),
-            *(pl.col(name).first() for name in told),
-            mixed.alias(_MIXED),
-        )
-        .with_columns(disordered(lists.disorder(columns.schema) | pl.col(_MIXED)))
-        .drop(_MIXED, *told)
+    made = long.group_by(lists.group, maintain_order=True).agg(
+        *lists.carried, *values, pl.col(FAULT).max()
     )
     checked = raise_for_faults(made, log, replace(columns, doc=None), found, lists.keys)
     return checked.set_sorted(lists.group), lists

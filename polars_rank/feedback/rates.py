@@ -21,7 +21,7 @@ from polars_rank.feedback.impressions import (
     renamed,
 )
 from polars_rank.measures.signals import negative
-from polars_rank.plan import Lists
+from polars_rank.order import Lists
 from polars_rank.validation import FAULT, fault, raise_for_faults, rules
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from polars_rank.errors import DataError
 
 #: Rows taken at a time: large enough that Python's part is nothing, small enough for a cache.
-BATCH_ROWS = 250_000
+BATCH_ROWS = 100_000
 
 #: The column that numbers lists: the number of the row's list, and the hash of its keys.
 NUMBERED = pl.Struct({"number": pl.UInt32, "keys": pl.UInt64})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from itertools import chain
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
@@ -148,8 +149,8 @@ class Stream:
             self._open()
         reader, begun = self._reader, self._begun
         self._fresh, self._begun = False, []
-        yield from begun
-        yield from self._rest(reader)
+        for batch in chain(begun, self._rest(reader)):
+            yield from batch.iter_slices(BATCH_ROWS)
 
     def _rest(self, reader: Any) -> Iterator[pl.DataFrame]:
         """Yield the batches that a reader still has, unless the stream is closed meanwhile."""
@@ -163,7 +164,7 @@ class Stream:
                     return
                 except Exception as error:  # of any engine
                     raise _broken(error) from error
-            yield from held(batch).iter_slices(BATCH_ROWS)
+            yield held(batch)
 
 
 def is_scanned_once(plan: pl.LazyFrame) -> bool:

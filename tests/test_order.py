@@ -1,0 +1,181 @@
+"""Whether rows stand list by list, which is looked at batch by batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from pathlib import Path
+from random import Random
+
+import polars as pl
+import polars_rank as pr
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from polars.io.plugins import register_io_source
+from polars_rank.columns import Columns
+from polars_rank.datasets import click_log
+from polars_rank.order import ROW, RUN, Lists
+
+ENGINES = ("streaming", "in-memory")
+_HALVES = [(1, slice(0, 2)), (2, slice(2, 4))]
+LATER = "rows do not stand list by list any more"
+SCHEMA = {"query": pl.Int64, "doc": pl.Int64, "score": pl.Float64, "label": pl.Int64}
+
+
+def rows_of(queries: list[int | None]) -> pl.DataFrame:
+    """Return one row for each query named, with a document of its own."""
+    number = pl.int_range(pl.len())
+    made = pl.DataFrame({"query": queries}, schema={"query": pl.Int64})
+    return made.with_columns(doc=number, score=number.cast(pl.Float64), label=number % 2)
+
+
+def streamed(*runs: list[pl.DataFrame]) -> pl.LazyFrame:
+    """Return a log said to be sorted that comes in these batches; each time in the next ones."""
+    left = list(runs)
+
+    def read(columns: object, predicate: object, n: object, size: object) -> Iterator[pl.DataFrame]:
+        yield from (batch.select(columns or batch.columns) for batch in left.pop(0))
+
+    return register_io_source(read, schema=SCHEMA).set_sorted("query")
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(
+    "batches",
+    [
+        [[1, 1, 2], [1, 3]],  # a list goes on behind another
+        [[4, 5], [1, 2]],  # the next batch lies below
+        [[1, 1], [2, 2], [1, 1]],
+        [[1, 2], [], [1]],
+        [[1], [3], [2]],
+        [[3, 1], [4]],  # within a batch
+    ],
+)
+def test_a_row_below_the_one_before_is_an_error(batches: list[list[int]], engine: str) -> None:
+    log = streamed(*[[rows_of(batch) for batch in batches]])
+    with pytest.raises(pr.DataError, match=rf"{LATER}.*in the list \{{'query': \d\}}"):
+        pr.evaluate(log, "ndcg", doc=None).collect(engine=engine)
+
+
+def test_far_apart_in_a_large_frame() -> None:
+    # 100,000 rows are a batch for Polars: the fall is between two of them.
+    log = rows_of([*range(100_000), *range(50_000, 150_000)]).lazy().set_sorted("query")
+    for _ in range(10):
+        with pytest.raises(pr.DataError, match=LATER):
+            pr.evaluate(log, "rr").collect(engine="streaming")
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_any_batches_of_rows_in_order(engine: str) -> None:
+    batches = [[1, 1, 2], [], [2], [2, 2, 3], [3], [7, 9]]
+    log = streamed([rows_of(batch) for batch in batches])
+    found = pr.per_query(log, "p@1", doc=None).collect(engine=engine)
+    assert found["query"].to_list() == [1, 2, 3, 7, 9]
+
+
+def test_what_an_earlier_run_saw_does_not_count() -> None:
+    broken = rows_of([8, 9]).with_columns(score=float("nan"))
+    runs = [[rows_of([5, 6]), broken], [rows_of([1, 2]), rows_of([3, 4])]]
+    plan = pr.evaluate(streamed(*runs), "p@1", doc=None)
+    with pytest.raises(pr.DataError):
+        plan.collect(engine="streaming")
+    assert plan.collect(engine="streaming")["queries"].item() == 4
+
+
+def test_batches_of_two_runs_are_not_neighbours() -> None:
+    lists = Lists.of(Columns(("query",), (), None, "", "", pl.Schema(SCHEMA)))
+    rows = rows_of([5, 6, 1, 2]).select(lists.named).with_row_index(ROW)
+    first, second = (rows[part].with_columns(pl.lit(run).alias(RUN)) for run, part in _HALVES)
+    check = lists.neighbours()
+    check(first)
+    check(second)
+    with pytest.raises(pr.DataError, match=LATER):
+        check(second.with_columns(pl.lit(1).alias(RUN)))
+
+
+def test_runs_of_one_plan_at_once() -> None:
+    right = rows_of([*range(300_000)]).lazy().set_sorted("query")
+    false = rows_of([*range(100_000), *range(200_000)]).lazy().set_sorted("query")
+    plans = [pr.evaluate(log, "p@1") for log in (right, false)]
+
+    def collected(number: int) -> int:
+        try:
+            return int(plans[number % 2].collect(engine="streaming")["queries"].item())
+        except pr.DataError:
+            return -1
+
+    with ThreadPoolExecutor(4) as pool:
+        assert [*pool.map(collected, range(12))] == [300_000, -1] * 6
+
+
+def test_plans_collected_together() -> None:
+    logs = [rows_of([*range(n * 50_000)]).lazy().set_sorted("query") for n in range(1, 6)]
+    plans = [pr.evaluate(log, "p@1") for log in logs]
+    for engine in ENGINES:
+        found = pl.collect_all(plans, engine=engine)
+        assert [each["queries"].item() for each in found] == [n * 50_000 for n in range(1, 6)]
+
+
+KEYS = st.lists(st.tuples(st.sampled_from([None, 1, 2]), st.integers(0, 3)), max_size=12)
+
+
+@given(keys=KEYS, cuts=st.sets(st.integers(1, 11)), order=st.randoms(use_true_random=False))
+def test_batches_that_come_in_any_order_are_compared_as_if_they_were_one(
+    keys: list[tuple[int | None, int]], cuts: set[int], order: Random
+) -> None:
+    log = pl.DataFrame(keys, schema={"run": pl.Int64, "query": pl.Int64}, orient="row")
+    lists = Lists.of(Columns(("query",), ("run",), None, "", "", log.schema))
+    rows = log.select(lists.named).with_row_index(ROW).with_columns(pl.lit(7).alias(RUN))
+    edges = [0, *sorted(cut for cut in cuts if cut < rows.height), rows.height]
+    parts = [rows[start:end] for start, end in pairwise(edges)]
+    order.shuffle(parts)
+
+    def falls(batches: list[pl.DataFrame]) -> bool:
+        check = lists.neighbours()
+        try:
+            for batch in batches:
+                check(batch)
+        except pr.DataError:
+            return True
+        return False
+
+    # A null is neither above nor below a value.
+    expected = any(
+        after[1] < before[1]
+        if after[0] == before[0]
+        else None not in (after[0], before[0]) and after[0] < before[0]
+        for before, after in pairwise(keys)
+    )
+    assert falls([rows]) == falls(parts) == expected
+
+
+def test_little_is_kept_of_what_has_passed() -> None:
+    log = rows_of([*range(500)])
+    lists = Lists.of(Columns(("query",), (), None, "", "", log.schema))
+    rows = log.select(lists.named).with_row_index(ROW).with_columns(pl.lit(7).alias(RUN))
+    check = lists.neighbours()
+    for start in range(0, 500, 10):
+        check(rows[start : start + 10])
+    assert [each.height for each in check.ends.values()] == [1]
+
+
+def test_plans_do_not_hold_rows_back(tmp_path: Path) -> None:
+    """Polars takes in what comes to a multiplexer as fast as it comes."""
+    path = tmp_path / "log.parquet"
+    click_log(20, 5, sessions=5, seed=1).sink_parquet(path)
+    label = pr.inverse_propensity("click", 1 / pl.col("position"))
+    for keys in ("session", ["query", "session"]):
+        log = pr.scan_log(path, query=keys)
+        plans = [
+            pr.evaluate(log.with_columns(label=label), "ndcg@10", query=keys, score="new"),
+            pr.evaluate(log, ["ctr@10", "abandonment", "pskip"], query=keys, position="position"),
+            pr.skip_above(log, query=keys),
+        ]
+        for plan in plans:
+            nodes = plan.show_graph(
+                engine="streaming", plan_stage="physical", raw_output=True, show=False
+            )
+            assert "sorted-group-by" in nodes
+            assert "multiplexer" not in nodes
