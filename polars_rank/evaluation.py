@@ -150,6 +150,9 @@ def per_query(
     action, in whose text is that of `DataError`. `ties="input"` is the order in which Spark reads
     the rows.
 
+    Polars counts the rows of a plan up to 2^32: evaluate larger logs in parts, with `moments` and
+    `merge`.
+
     What another engine has still to compute or to read, such as a DuckDB query or a pyarrow
     RecordBatchReader, is read batch by batch, in flat memory, if the rows of each list come
     together: say so in the query, as in "ORDER BY query". (Of a Dataset, pyarrow itself reads

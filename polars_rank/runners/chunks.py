@@ -69,11 +69,13 @@ class Packed:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield cells of the rows, bucket by bucket of some megabytes at once."""
         waiting: list[pa.RecordBatch] = []
+        size = 0
         for batch in batches:
             waiting += [batch] if batch.num_rows else []
-            if sum(each.nbytes for each in waiting) >= _PACKED_BYTES:
+            size += batch.nbytes
+            if size >= _PACKED_BYTES and waiting:
                 yield self._cells(waiting)
-                waiting = []
+                waiting, size = [], 0
         if waiting:
             yield self._cells(waiting)
 
