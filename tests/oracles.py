@@ -925,8 +925,8 @@ def clicked(d: Doc) -> bool:
 
 
 def dwell(d: Doc) -> float | None:
-    """Seconds spent on a document, null without a click: 20 or 60."""
-    return 40.0 * int(d.label or 0) - 20 if clicked(d) else None
+    """Seconds spent on a document, null without a click: 20 or 100."""
+    return 40.0 * abs(int(d.label or 0)) - 20 if clicked(d) else None
 
 
 def clicked_at(d: Doc) -> float | None:
