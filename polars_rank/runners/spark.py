@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 from polars.io.plugins import register_io_source
 
-from polars_rank.columns import collected, names
+from polars_rank.columns import OWN, collected, names
 from polars_rank.conventions import POLARS_RANK, named
 from polars_rank.errors import ArgumentError
 from polars_rank.evaluation import evaluate, per_query, planned
@@ -210,7 +210,7 @@ class _Log:
         if _moves(numbered) <= _moves(frame):
             return numbered, Sorted(self.read, query)
         schema = pl.Schema({name: self.given[name] for name in self.read})
-        schema |= {name: pl.Int64() for name in placed}
+        schema |= {OWN + name: pl.Int64() for name in placed}  # users may have a "place", too
         hashed = f"cast(pmod(xxhash64({', '.join(keys)}), {_buckets(frame)}) as int) as bucket"
         task = _sent(Packed(schema), asked, frame)
         cells = frame.selectExpr(hashed, "*").mapInArrow(task, _CELLS)

@@ -112,6 +112,13 @@ def test_text_that_spark_sorts_without_case(spark: Any) -> None:
         same(here, pr.per_query(moved, FEW, by="run"), ["run", "query"])
 
 
+def test_columns_named_as_those_of_our_own(spark: Any) -> None:
+    ours = {"query": "bucket", "label": "place", "doc": "column0", "score": "number"}
+    rows, options = LOG.rename(ours), {**ours, "by": "run", "ties": "input"}
+    here = pr.per_query(rows, FEW, **options)
+    same(here, pr.per_query(on_spark(spark, rows, 4), FEW, **options), ["run", "bucket"])
+
+
 def test_moments_of_other_columns(spark: Any) -> None:
     lists = pr.per_query(on_spark(spark, LOG), FEW, by="run")
     with pytest.raises(pr.SchemaError, match="moments of different columns cannot be merged"):
