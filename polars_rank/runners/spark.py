@@ -192,13 +192,14 @@ class _Log:
         """Return the columns that are read, all of a query in one task, and how they come there.
 
         Spark says itself whether it has to move rows for it. Not those of a table that is bucketed
-        or was partitioned by query: it sorts them. Others travel packed, by a hash of their query
-        that Spark takes, for it has to be the same on all machines. Names of columns are plain
-        ones, which pyspark does not parse.
+        or was partitioned by query: it sorts them, if in the order of Polars. Others travel packed,
+        by a hash of their query that Spark takes, for it has to be the same on all machines. Names
+        of columns are plain ones, which pyspark does not parse.
         """
         plain = {name: f"column{index}" for index, name in enumerate(self.read)}
-        values = {name: tables.compared_by_bytes(self.frame, name) for name in self.read}
-        frame = self.frame.selectExpr(*(f"{values[name]} as {own}" for name, own in plain.items()))
+        frame = self.frame.selectExpr(
+            *(f"{tables.quoted(name)} as {own}" for name, own in plain.items())
+        )
         if not query:
             return frame, Sorted(self.read, query)
         keys = [plain[name] for name in query]
@@ -207,7 +208,8 @@ class _Log:
             frame = frame.selectExpr("*", f"monotonically_increasing_id() as {_PLACE}")
         over = f"(partition by {', '.join(keys)} order by {', '.join([*keys, *placed])})"
         numbered = frame.selectExpr("*", f"row_number() over {over} as number")
-        if _moves(numbered) <= _moves(frame):
+        in_place = tables.is_sorted_by_bytes(self.frame, query)
+        if in_place and _moves(numbered) <= _moves(frame):
             return numbered, Sorted(self.read, query)
         schema = pl.Schema({name: self.given[name] for name in self.read})
         schema |= {OWN + name: pl.Int64() for name in placed}  # users may have a "place", too

@@ -9,7 +9,7 @@ import polars as pl
 from polars_rank.errors import SchemaError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     import pyarrow as pa
     from pyspark.sql import DataFrame
@@ -23,9 +23,6 @@ _WIDER: dict[Any, Any] = {
     pl.UInt64: pl.Int64,
 }
 
-#: Spark's name for the order of text that Polars has.
-_BY_BYTES = "UTF8_BINARY"
-
 #: Rows of a batch that goes back to Spark.
 _BATCH_ROWS = 10_000
 
@@ -35,10 +32,9 @@ def quoted(name: str) -> str:
     return f"`{name.replace('`', '``')}`"
 
 
-def compared_by_bytes(frame: DataFrame, name: str) -> str:
-    """Return a column in SQL, with text that Spark sorts as Polars does, whatever its collation."""
-    collation = getattr(frame.schema[name].dataType, "collation", _BY_BYTES)
-    return quoted(name) if collation == _BY_BYTES else f"{quoted(name)} collate {_BY_BYTES}"
+def is_sorted_by_bytes(frame: DataFrame, names: Sequence[str]) -> bool:
+    """Return whether Spark sorts columns as Polars does: none has text of another collation."""
+    return not any(" collate " in frame.schema[name].dataType.simpleString() for name in names)
 
 
 def schema_of(frame: DataFrame) -> pl.Schema:

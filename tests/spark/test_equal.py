@@ -107,9 +107,14 @@ def test_text_that_spark_sorts_without_case(spark: Any) -> None:
     rows = LOG.with_columns(query=query.otherwise(text(pl.col("query"))))
     others = [f"`{name}`" for name in rows.columns if name != "query"]
     there = on_spark(spark, rows, 4).selectExpr("query collate UTF8_LCASE as query", *others)
-    here = pr.per_query(rows, FEW, by="run")
-    for moved in (there, there.repartition(2, "query")):
-        same(here, pr.per_query(moved, FEW, by="run"), ["run", "query"])
+    nested = there.selectExpr("struct(query) as query", *others)
+    of_text, of_structs = rows, rows.with_columns(pl.struct("query").alias("query"))
+    for given, found in ((of_text, there), (of_structs, nested)):
+        here = pr.per_query(given, FEW, by="run")
+        for moved in (found, found.repartition(2, "query")):
+            lists = pr.per_query(moved, FEW, by="run")
+            assert "bucket" in lists._jdf.queryExecution().toString()  # not cut where Spark sorts
+            same(here, lists, ["run", "query"])
 
 
 def test_columns_named_as_those_of_our_own(spark: Any) -> None:
