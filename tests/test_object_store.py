@@ -170,6 +170,16 @@ def test_directories_and_hive_partitions(store: Store, path: str) -> None:
     assert_close(one, wanted.filter(day=2))
 
 
+def test_objects_of_several_urls_are_read_once(store: Store) -> None:
+    for day in (1, 2):
+        store.put(f"days/day={day}/a.parquet", LOG.with_columns(query=pl.col("query") + 300 * day))
+    options = {"storage_options": store.options()}
+    folder, day = "s3://logs/days", "s3://logs/days/day=1"
+    for urls in ([folder, f"{folder}/"], [folder, day], [f"{folder}/*/*.parquet", day]):
+        log = pr.scan_log(urls, hive_partitioning=True, **options).collect()
+        assert log.group_by("day").len().sort("day").rows() == [(1, LOG.height), (2, LOG.height)]
+
+
 def test_one_file_several_files_and_a_name_without_suffix(store: Store) -> None:
     first, second = LOG.filter(pl.col("query") < 150), LOG.filter(pl.col("query") >= 150)
     urls = [store.put("two/a.parquet", first), store.put("two/b.parquet", second)]

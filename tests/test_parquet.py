@@ -461,6 +461,47 @@ def test_patterns_still_match(tmp_path: Path) -> None:
     assert pr.scan_log(tmp_path / "su*").collect().height == 70  # a directory
 
 
+def test_a_file_of_several_paths_is_read_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for day in (1, 2):
+        Path(f"g/day={day}").mkdir(parents=True)
+        a_log(5).write_parquet(f"g/day={day}/a.parquet")
+    a_log(2).write_parquet("g/day=1/b.parquet")
+    Path("link").symlink_to("g/day=1")
+    day_1, day_2 = ["g/day=1/a.parquet", "g/day=1/b.parquet"], ["g/day=2/a.parquet"]
+    for paths, files in (
+        (["g/**/*"], day_1 + day_2),
+        (["g", "g/day=1"], day_1 + day_2),
+        (["g/day=2", "g", tmp_path / "g"], day_2 + day_1),
+        (["g/day=1/a.parquet", "./g/day=1/../day=1/a.parquet"], day_1[:1]),
+        (["link", "g/day=1/*"], ["link/a.parquet", "link/b.parquet"]),
+    ):
+        assert find_files(paths).names == files
+        rows = sum(pl.read_parquet(file).height for file in files)
+        assert pr.scan_log(paths).collect().height == rows
+    assert pr.scan_log(["g", "g/day=1"], by="day").collect()["day"].value_counts().height == 2
+
+
+def test_a_file_of_several_urls_is_read_once(tmp_path: Path) -> None:
+    log = a_log(5)
+    (tmp_path / "day=1").mkdir()
+    log.write_parquet(tmp_path / "day=1" / "a[1].parquet")
+    log.head(20).write_parquet(tmp_path / "b.parquet")
+    at = tmp_path.as_uri()
+    for urls, rows in (
+        ([f"{at}/**/*.parquet", f"{at}/day=1/*.parquet"], log.height + 20),
+        ([f"{at}/b.parquet", f"{at}/b.parquet"], 20),
+        ([f"{at}/b.parquet", f"{at}/*.parquet"], 20),
+    ):
+        assert pr.scan_log(urls).collect().height == rows
+        assert pr.scan_log(urls, n_rows=3, row_index_name="row").collect().height == 3
+    log.clear().write_parquet(tmp_path / "day=1" / "a[1].parquet")
+    none = [f"{at}/day=1/*.parquet", f"{at}/day=1/a*.parquet"]
+    assert pr.scan_log(none).collect().is_empty()
+
+
 @pytest.mark.parametrize("files", [1, 2])
 def test_hidden_files_are_no_part_of_a_log(tmp_path: Path, files: int) -> None:
     log = a_log(40)

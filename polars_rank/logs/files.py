@@ -183,7 +183,8 @@ def find_files(paths: Iterable[str | os.PathLike[str]]) -> Files:
     Returns
     -------
     Files
-        The files; those of a directory or pattern in the order of their names.
+        The files; those of a directory or pattern in the order of their names. A file that
+        several paths stand for is there once, where it comes first.
 
     Raises
     ------
@@ -208,7 +209,7 @@ def find_files(paths: Iterable[str | os.PathLike[str]]) -> Files:
         message = "`paths` is empty; name at least one Parquet file, directory or glob"
         raise ArgumentError(message)
     if any("://" in path for path in given):
-        return Files(given, remote=True)
+        return Files([*dict.fromkeys(given)], remote=True)
     local = [str(Path(path).expanduser()) for path in given]
     folders = [Path(path) for path in local if Path(path).is_dir()]
     below = {
@@ -218,8 +219,11 @@ def find_files(paths: Iterable[str | os.PathLike[str]]) -> Files:
         for key in _partition_keys(Path(file).parent.relative_to(folder))
     }
     above = {key for folder in folders for key in _partition_keys(folder)}
-    names = [file for path in local for file in _files(path)]
-    return Files(names, partitioned=bool(below), above=frozenset(above - below))
+    files: dict[str, str] = {}
+    for path in local:
+        for file in _files(path):
+            files.setdefault(os.path.realpath(file), file)
+    return Files([*files.values()], partitioned=bool(below), above=frozenset(above - below))
 
 
 def scan_files(files: Files, options: dict[str, Any]) -> pl.LazyFrame:

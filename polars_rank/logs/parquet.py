@@ -64,6 +64,7 @@ def scan_log(
         A file, a directory (hive partitions become columns), a glob, or several of them; or
         URLs that Polars can scan, such as "s3://logs/june/". In directories, what begins with
         "." or "_" is left out. A name that is there is that file, even if it looks like a glob.
+        A file that several of the paths stand for is read once.
     query, by
         The columns that tell lists apart, as they will be given to `evaluate`.
     layout

@@ -25,6 +25,11 @@ _DENIED = re.compile(
 _MOVED = re.compile(r"30[127] |PermanentRedirect|AuthorizationHeaderMalformed")
 _BROKEN = re.compile(r"after \d+ retries|HTTP error|timed out|error sending request|connection")
 
+#: The column of the name of a row's file, and options of `scan_parquet` that change which rows or
+#: columns there are.
+_FILE = "polars_rank:file"
+_OF_ROWS = ("n_rows", "row_index_name", "row_index_offset", "include_file_paths")
+
 
 def scan_store(urls: Sequence[str], options: dict[str, Any]) -> pl.LazyFrame:
     """Scan Parquet files in object stores, as `scan_files` does those of a file system.
@@ -37,7 +42,21 @@ def scan_store(urls: Sequence[str], options: dict[str, Any]) -> pl.LazyFrame:
     if folders:
         given = {"hive_partitioning": True, "hidden_file_prefix": ("_", "."), **given}
     patterns = [f"{url.rstrip('/')}/**/*.parquet" if url in folders else url for url in urls]
+    patterns = [*dict.fromkeys(patterns)]
+    if len(patterns) > 1 and any(sign in "".join(patterns) for sign in "*?["):
+        # Polars reads a file once for each pattern that matches it.
+        files = _expanded(patterns, given)
+        if files:  # none of them, if there are no rows
+            return pl.scan_parquet(files, **{**given, "glob": False})
     return pl.scan_parquet(patterns, **given)
+
+
+def _expanded(patterns: Sequence[str], options: dict[str, Any]) -> list[str]:
+    """Return the files with rows that patterns match, each once."""
+    whole = {key: value for key, value in options.items() if key not in _OF_ROWS}
+    rows = pl.scan_parquet(patterns, **whole, include_file_paths=_FILE)
+    names = rows.select(pl.col(_FILE).unique(maintain_order=True)).collect(engine="streaming")
+    return names.get_column(_FILE).to_list()
 
 
 def patient(url: str, options: Mapping[str, Any] | None) -> dict[str, Any] | None:
