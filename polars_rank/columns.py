@@ -204,8 +204,7 @@ def scored(log: pl.LazyFrame, score: Score, position: str | None) -> tuple[pl.La
         name = score[1:]
         check_there("score" if position is None else "position", name, schema)
         check_number("score", name, schema[name])
-        whole = schema[name].is_integer()
-        score = -pl.col(name).cast(pl.Int64 if whole else pl.Float64)
+        score = _negative(pl.col(name), schema[name])
     if isinstance(score, str):
         return log, score
     if not isinstance(score, pl.Expr):
@@ -215,6 +214,17 @@ def scored(log: pl.LazyFrame, score: Score, position: str | None) -> tuple[pl.La
         )
         raise ArgumentError(message)
     return log.with_columns(score.alias(OWN + "score")), OWN + "score"
+
+
+def _negative(number: pl.Expr, dtype: pl.DataType) -> pl.Expr:
+    """Return numbers in reverse order: integers and decimals exactly, whatever their size."""
+    if dtype.is_decimal():
+        return -number
+    if dtype in (pl.Int128, pl.UInt128):
+        return ~number  # one less than its negative, which may be beyond any type
+    if dtype in (pl.Int64, pl.UInt64):  # their negatives may be beyond Int64
+        return -number.cast(pl.Decimal(20, 0))
+    return -number.cast(pl.Int64 if dtype.is_integer() else pl.Float64)
 
 
 def lazy(frame: Any) -> pl.LazyFrame:

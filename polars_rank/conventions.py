@@ -15,6 +15,8 @@ from polars_rank.measures.names import find, output_name
 from polars_rank.ranking import TIES, Ties
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
     import polars as pl
 
 Undefined: TypeAlias = Literal["zero", "skip", "one", "null"]
@@ -45,7 +47,9 @@ class Conventions:
         The lowest label that is relevant.
     undefined
         What a metric counts as in the mean where it is undefined for a list: "zero", "one",
-        "skip" or "null"; or a mapping from names of metrics to these, with "*" for the rest.
+        "skip" or "null"; or a mapping to these from names of metrics, such as "ndcg" for NDCG at
+        every cutoff, and from names of columns, such as "ndcg@10", with "*" for the rest. The name
+        of a column comes first.
     own
         What an expression of the user's own counts as where it is null, likewise; and a metric of
         clicks where nothing was clicked.
@@ -57,6 +61,10 @@ class Conventions:
         list before ranks are given (a condensed list).
     float32_scores
         Whether scores are compared as 32-bit floats.
+    text_ids
+        Whether document ids are compared as text, byte by byte, where they decide between tied
+        scores: then "9" is above "10", as in trec_eval, whatever the type of the column. False:
+        by the order of their type, numbers as numbers and enums in the order of their categories.
     gain_from
         The lowest label with a gain: those below it have gain 0, whatever the gain. None: every
         label has the gain that the gain says, negative ones as a penalty.
@@ -92,6 +100,7 @@ class Conventions:
     queries: Queries = "all"
     unjudged: Unjudged = "nonrelevant"
     float32_scores: bool = False
+    text_ids: bool = False
     gain_from: float | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
     exceptions: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -102,9 +111,6 @@ class Conventions:
             for each in value.values() if isinstance(value, Mapping) else (value,):
                 one_of(choice, each, allowed)
         threshold("relevant", self.relevant)
-        if isinstance(self.undefined, Mapping):
-            undefined = {_known(name): value for name, value in self.undefined.items()}
-            object.__setattr__(self, "undefined", undefined)
         taken = {name for build in REGISTER.values() for name in parameters_of(build)}
         for key in self.parameters:
             metric, _, parameter = key.rpartition(".")
@@ -188,8 +194,10 @@ class Conventions:
     def counts_as(self, metric: pl.Expr) -> Undefined:
         """Return what a metric counts as where it is undefined, or an expression where null."""
         rules = self.undefined if isinstance(self.undefined, Mapping) else {"*": self.undefined}
-        if not isinstance(metric, Metric):
-            return rules.get(output_name(metric), self.own)
+        column = output_name(metric)
+        if column in rules or not isinstance(metric, Metric):
+            return rules.get(column, self.own)
+        rules = {_known(name): value for name, value in rules.items()}
         found = {self._rule(leaf, rules) for leaf in metric.leaves}
         if len(found) > 1:
             message = (
@@ -209,6 +217,48 @@ def _known(name: str) -> str:
     """Return the name of a metric by any of its names; others are those of own expressions."""
     function, parameters = find(name)
     return name if function is None or parameters else function
+
+
+def check_undefined(undefined: object, metrics: Iterable[pl.Expr]) -> None:
+    """Raise `ArgumentError` if a mapping names a metric that is not among those evaluated."""
+    if not isinstance(undefined, Mapping):
+        return
+    metrics = [*metrics]
+    columns = [output_name(metric) for metric in metrics]
+    leaves = [leaf for metric in metrics if isinstance(metric, Metric) for leaf in metric.leaves]
+    functions = {leaf.function.__name__ for leaf in leaves}
+    for name in undefined:
+        if name in ("*", *columns) or (isinstance(name, str) and _known(name) in functions):
+            continue
+        available = [*dict.fromkeys([*columns, *sorted(functions)])]
+        message = (
+            f"`undefined` names {name!r}, which is not among the metrics "
+            f"{', '.join(map(repr, available))}; '*' stands for the rest."
+            f"{hint(str(name), available)}"
+        )
+        raise ArgumentError(message)
+
+
+def undefined_of_renamed(
+    undefined: Any, metrics: Sequence[pl.Expr], names: Callable[[int, str], Iterable[str]]
+) -> Any:
+    """Return `undefined` for metrics that are evaluated under other names, each by its index."""
+    check_undefined(undefined, metrics)
+    if not isinstance(undefined, Mapping):
+        return undefined
+    columns = {output_name(metric): index for index, metric in enumerate(metrics)}
+    renamed = {
+        name: value
+        for column, value in undefined.items()
+        if column in columns
+        for name in names(columns[column], column)
+    }
+    general = {
+        name: value
+        for name, value in undefined.items()
+        if name not in columns or _known(name) in REGISTER
+    }
+    return {**general, **renamed}
 
 
 def _build(name: str, key: str) -> Definition[...]:
@@ -255,6 +305,7 @@ POLARS_RANK = Conventions()
 TREC_EVAL = Conventions(
     name="trec_eval 10",
     ties="doc",
+    text_ids=True,
     queries="judged",
     gain_from=0,
     parameters={"rounding": "nearest", "rbp.p": 0.9, "rbp_residual.p": 0.9},
@@ -264,6 +315,7 @@ TREC_EVAL = Conventions(
 TREC_EVAL_9 = Conventions(
     name="trec_eval 9",
     ties="doc",
+    text_ids=True,
     queries="both",
     float32_scores=True,
     gain_from=0,
@@ -274,6 +326,7 @@ TREC_EVAL_9 = Conventions(
 IR_MEASURES = Conventions(
     name="ir_measures",
     ties="doc",
+    text_ids=True,
     undefined={"pair_accuracy": "skip", "*": "zero"},
     queries="judged",
     float32_scores=True,

@@ -36,6 +36,7 @@ from polars_rank.conventions import (
     Queries,
     Undefined,
     Unjudged,
+    check_undefined,
     named,
 )
 from polars_rank.errors import ArgumentError, SchemaError
@@ -112,7 +113,8 @@ def per_query(
         What to do with a document that stands twice in a list: "error", "max" or "first".
     undefined
         What stands where a metric is undefined for a list: "null" (the default), or what
-        `evaluate` would count it as: "zero", "one", or a mapping from metrics to these. Polars'
+        `evaluate` would count it as: "zero", "one", or a mapping to these from names of metrics
+        ("ndcg", for all cutoffs) or of their columns ("ndcg@10"), with "*" for the rest. Polars'
         own mean skips the nulls, where `evaluate` by default counts them as 0.
     keep
         Columns of the log that are the same in all rows of a list, to be kept in its row.
@@ -195,6 +197,7 @@ def per_query(
         progress=progress,
     )
     asked = resolve(metrics)
+    check_undefined(undefined, asked)
     log, columns = request.columns(frame, asked)
     kept = names("keep", keep)
     free(kept, columns.keys, "keep")
@@ -249,7 +252,8 @@ def evaluate(
     undefined
         What a metric counts as where it is undefined for a list: "zero" (as in trec_eval and
         scikit-learn), "one" (as in LightGBM), "skip" to leave the list out of that mean,
-        "null" to make the mean null; or a mapping from metrics to these. "zero" unless the
+        "null" to make the mean null; or a mapping to these from names of metrics or of their
+        columns, as for `per_query`. "zero" unless the
         conventions say otherwise; but an expression of your own that is null for a list is
         skipped, and so is a metric of clicks where nothing was clicked, unless `undefined` is
         given.
@@ -344,6 +348,7 @@ def planned(
     """Return the lists of an evaluation, and what they are to add up to."""
     request = Request.of(**options)
     asked = resolve(metrics)
+    check_undefined(options.get("undefined"), asked)
     agreed = request.conventions
     estimates = None if normalize is None else Estimates.of(asked, normalize, agreed)
     evaluated = asked if estimates is None else estimates.of_lists

@@ -113,13 +113,14 @@ class _Order(NamedTuple):
     relevant: float
     unjudged: str
     float32_scores: bool
+    text_ids: bool
 
     @classmethod
     def of(cls, wanted: Wanted) -> _Order:
         agreed = wanted.conventions
         # The mean over all orders is the same from any; "worst" needs no documents.
         ties: Ties | None = "worst" if agreed.ties == "expected" else agreed.ties
-        return cls(ties, agreed.relevant, agreed.unjudged, agreed.float32_scores)
+        return cls(ties, agreed.relevant, agreed.unjudged, agreed.float32_scores, agreed.text_ids)
 
 
 @dataclass
@@ -315,7 +316,12 @@ class _Plan:
             return rows if depth is None else rows.head(depth)
 
         carried = read.carried
-        sorting = rank_order(order.ties, columns, only_label={*carried} <= {"label", "score"})
+        sorting = rank_order(
+            order.ties,
+            columns,
+            only_label={*carried} <= {"label", "score"},
+            text_ids=order.text_ids,
+        )
         row = pl.struct(*carried, _SCORE.is_not_null().alias(_RETRIEVED))
         parts = [cut(sorting.sort(row)).alias(_ROW)]
         if _IDEAL in read.names:

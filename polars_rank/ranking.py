@@ -57,11 +57,13 @@ class Order(NamedTuple):
         )
 
 
-def rank_order(ties: Ties | None, columns: Columns, *, only_label: bool = False) -> Order:
+def rank_order(
+    ties: Ties | None, columns: Columns, *, only_label: bool = False, text_ids: bool = False
+) -> Order:
     """Return the order of one list: by score, then by the rule for ties.
 
     With `only_label`, nothing is read of a document but its label and its score, so that those
-    alike in both may stand in any order.
+    alike in both may stand in any order. With `text_ids`, document ids are compared as text.
     """
     if ties == "expected":
         message = (
@@ -84,13 +86,18 @@ def rank_order(ties: Ties | None, columns: Columns, *, only_label: bool = False)
     if columns.schema[columns.score].is_float():
         # Asking for nulls last makes a sort by two keys half as slow again; no score is -inf.
         by_score = (score.fill_null(-math.inf), True, False)
-    by_doc = [] if doc is None else [(_sortable(doc, columns), ties != "doc_ascending", False)]
+    by_doc = []
+    if doc is not None:
+        # Within groups, `arg_sort_by` compares the codes of categoricals: they depend on row order.
+        text = text_ids or columns.schema[doc] == pl.Categorical
+        key = as_text(doc, columns.schema[doc]) if text else pl.col(doc)
+        by_doc = [(key, ties != "doc_ascending", False)]
     best = ties == "best"
     # An unjudged document ranks with the zeros; among those, the judged one is the better.
     by_label = [(label.fill_null(0), best, best), (label, best, best)]
     second = None
     if ties in ("doc", "doc_ascending"):
-        second = _id_bits(columns)
+        second = None if text_ids else _id_bits(columns)
     elif ties in ("best", "worst") and (only_label or doc is None):
         second = _label_bits(columns)
     if second is not None:
@@ -121,15 +128,16 @@ def best_of_each(columns: Columns, duplicates: Duplicates) -> Order:
         return Order([pl.col(doc), by_score], [False, True], [True, True], maintain_order=True)
     narrow = max(ids.width, score.width) == 32  # noqa: PLR2004
     key_type, shift = (pl.Int64, 32) if narrow else (pl.Int128, 64)
-    packed = ids.number.cast(key_type) * 2**shift - score.number.cast(key_type)
+    # The rest of an id's range, from 0, so that no id's rows go over to those of another.
+    below = 2 ** (shift - 1) - 1 - score.number.cast(key_type)
+    packed = ids.number.cast(key_type) * 2**shift + below
     known = pl.when(pl.col(doc).is_not_null()).then(packed)
     return Order([known], [False], [True], maintain_order=True)
 
 
-def _sortable(doc: str, columns: Columns) -> pl.Expr:
-    # Within groups, `arg_sort_by` compares the codes of categoricals, which depend on row order.
-    text = columns.schema[doc] == pl.Categorical
-    return pl.col(doc).cast(pl.String) if text else pl.col(doc)
+def as_text(doc: str, dtype: pl.DataType) -> pl.Expr:
+    """Return document ids as text; bytes and structs as they are."""
+    return pl.col(doc) if dtype in (pl.Binary, pl.Struct) else pl.col(doc).cast(pl.String)
 
 
 class _Bits(NamedTuple):
@@ -225,7 +233,7 @@ def rank(
         Names of its columns; `query` may be several. Without a column "doc", or with
         `doc=None`, documents have no ids. A null score means judged but not retrieved, a null
         label retrieved but not judged. `score` may be an expression, and "-name" is that of a
-        column in which lower is better.
+        column in which lower is better; integers and decimals are compared exactly.
     position
         In place of `score`: the column of the position at which a document was shown, 1 first.
     by
@@ -301,7 +309,13 @@ def rank(
         )
         raise SchemaError(message)
     ranked = _ranked(log, columns, rank_order(ties, columns), relevant, duplicates)
-    return ranked.rename({OWN + "score": "score"}) if by_score == OWN + "score" else ranked
+    if by_score != OWN + "score":
+        return ranked
+    shown = pl.col(by_score)
+    negated = position or (score[1:] if isinstance(score, str) else None)
+    if negated is not None and columns.schema[negated] == pl.Int64:
+        shown = shown.clip(upper_bound=2**63 - 1).cast(pl.Int64)  # of the least number, one less
+    return ranked.with_columns(shown).rename({by_score: "score"})
 
 
 def _is_document(columns: Columns) -> pl.Expr:

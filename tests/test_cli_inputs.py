@@ -283,6 +283,11 @@ def test_undefined_values_of_one_metric(tmp_path: Path) -> None:
     assert json.loads(out) == [{"queries": 2, "rr": 1.0, "ap": 1.0}]
     _, out, _ = run(*arguments, "--undefined", "ap=one")
     assert json.loads(out) == [{"queries": 2, "rr": 0.5, "ap": 1.0}]
+    arguments[3] = "ap@1 ap"
+    _, out, _ = run(*arguments, "--undefined", "ap@1=one")
+    assert json.loads(out) == [{"queries": 2, "ap@1": 1.0, "ap": 0.5}]
+    code, _, errors = run(*arguments, "--undefined", "rr=one")
+    assert code == 2 and "names 'rr', which is not among the metrics" in errors
 
 
 class Ranges(SimpleHTTPRequestHandler):

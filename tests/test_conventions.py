@@ -75,6 +75,43 @@ def test_presets_evaluate_everything_they_can_order(preset: pr.Conventions) -> N
     assert found.select(names).null_count().sum_horizontal().item() == 0
 
 
+@pytest.mark.parametrize("engine", ["in-memory", "streaming"])
+@pytest.mark.parametrize(
+    "dtype",
+    [pl.Int8, pl.Int32, pl.Int64, pl.UInt64, pl.Enum(["9", "10", "-1"]), pl.Categorical, pl.String],
+    ids=str,
+)
+def test_presets_of_trec_eval_compare_ids_as_text(dtype: pl.DataType, engine: str) -> None:
+    ids = ["9", "10"] if dtype.is_unsigned_integer() else ["9", "10", "-1"]
+    for score in (pl.Float32, pl.Float64, pl.Int64):
+        log = pl.LazyFrame({"query": 1, "doc": ids, "score": 1.0, "label": 0}).with_columns(
+            pl.col("doc").cast(dtype), pl.col("score").cast(score), label=pl.col("doc") == "10"
+        )
+        for preset, place in (
+            (pr.TREC_EVAL, 2),
+            (pr.TREC_EVAL_9, 2),
+            (pr.IR_MEASURES, 2),
+            (pr.TREC_EVAL.but(ties="doc_ascending"), len(ids) - 1),
+        ):
+            found = pr.evaluate(log, "rr", conventions=preset).collect(engine=engine)
+            assert found["rr"].item() == 1 / place, preset
+        found = pr.evaluate(log, "rr@3", conventions=pr.IR_MEASURES).collect(engine=engine)
+        assert found["rr@3"].item() == 1 / (len(ids) - 1)
+    by_type = {pl.Int64: 1, pl.Int32: 1, pl.Int8: 1, pl.UInt64: 1}.get(dtype)
+    if by_type:
+        assert pr.evaluate(log, "rr").collect(engine=engine)["rr"].item() == 1 / by_type
+
+
+def test_ids_of_types_without_text() -> None:
+    frame = pl.DataFrame({"query": 1, "score": 1.0, "label": [0, 1]})
+    for ids in ([b"\xff", b"a"], [{"a": 2}, {"a": 1}], [None, None]):
+        log = frame.with_columns(doc=pl.Series(ids))
+        if ids == [None, None]:
+            log = log.with_columns(pl.lit(None).alias("score"), pl.lit(None).alias("label")).head(1)
+        found = pr.per_query(log, "rr", conventions=pr.Conventions(text_ids=True))
+        assert found["rr"].item() == (None if ids == [None, None] else 1 / 2)
+
+
 def test_counts_are_added_up() -> None:
     found = pr.evaluate(LOG, ["num_q", "num_ret", "num_rel_ret"])
     lists = pr.per_query(LOG, ["num_q", "num_ret", "num_rel_ret"]).drop("query")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import polars as pl
@@ -100,6 +101,56 @@ def test_undefined_values_per_group() -> None:
         "skip": [("a", 1, 1.0), ("b", 2, 1 / 2)],
         "null": [("a", 1, 1.0), ("b", 2, None)],
     }
+
+
+def test_undefined_values_of_some_metrics() -> None:
+    asked = ["ndcg", "ndcg@1", pr.ndcg(2).alias("main"), pl.col("label").max().alias("top")]
+
+    def means(undefined: dict[str, str]) -> list[float]:
+        return pr.evaluate(THREE, asked, undefined=undefined).drop("queries").row(0)
+
+    zero = means({})
+    for undefined, changed in (
+        ({"ndcg@1": "one"}, [1]),
+        ({"main": "one"}, [2]),
+        ({"normalized_dcg": "one"}, [0, 1, 2]),
+        ({"*": "one", "ndcg": "zero", "main": "one", "top": "skip"}, [2]),
+        ({"*": "one", "main": "zero"}, [0, 1]),
+    ):
+        lists = pr.per_query(THREE, asked, undefined=undefined)
+        assert pr.summarize(lists, asked, undefined=undefined)["mean"].to_list() == [
+            pytest.approx(mean) for mean in means(undefined)
+        ]
+        assert means(undefined) == pytest.approx(
+            [mean + (index in changed) / 3 for index, mean in enumerate(zero)]
+        )
+
+
+@pytest.mark.parametrize("name", ["ngcd", "ndcg@10", "ap", "*s", 1])
+def test_undefined_values_of_no_metric(name: object) -> None:
+    match = rf"`undefined` names {re.escape(repr(name))}, which is not among the metrics 'ndcg@1', "
+    lists = pr.per_query(THREE, ["ndcg@1", "rr"])
+    for call in (
+        lambda **options: pr.evaluate(THREE.lazy(), ["ndcg@1", "rr"], **options),
+        lambda **options: pr.per_query(THREE, ["ndcg@1", "rr"], **options),
+        lambda **options: pr.tie_bands(THREE, ["ndcg@1", "rr"], **options),
+        lambda **options: pr.judgment_bounds(THREE, ["ndcg@1", "rr"], **options),
+        lambda **options: pr.summarize(lists, **options),
+        lambda **options: pr.summarize(lists, ["ndcg@1"], **options),
+    ):
+        with pytest.raises(pr.ArgumentError, match=match):
+            call(undefined={name: "one"})
+
+
+def test_undefined_values_under_other_names() -> None:
+    """Metrics of curves and bounds are evaluated under names of their own."""
+    asked, undefined = pr.reciprocal_rank().alias("main"), {"main": "one"}
+    mean = pr.evaluate(THREE, asked, undefined=undefined)["main"].item()
+    assert mean > pr.evaluate(THREE, asked)["main"].item()
+    bands = pr.tie_bands(THREE, asked, undefined=undefined)
+    assert bands.select("best", "worst", "expected").row(0) == (mean, mean, mean)
+    assert pr.judgment_bounds(THREE, asked, undefined=undefined)["lower"].item() == mean
+    assert pr.rank_curve(THREE, asked, [5], undefined=undefined)["main"].item() == mean
 
 
 def test_a_mean_of_nothing_is_null() -> None:

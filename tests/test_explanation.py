@@ -47,6 +47,17 @@ def test_what_a_metric_says_itself_is_no_difference() -> None:
     assert why["choice"].to_list() == ["ties", "undefined"]
 
 
+def test_ids_compared_as_text_are_a_choice() -> None:
+    log = pl.DataFrame({"query": 1, "doc": [9, 10], "score": 1.0, "label": [1, 0]})
+    why = pr.explain_difference(log, "rr", pr.POLARS_RANK, pr.TREC_EVAL)
+    text = why.row(by_predicate=pl.col("choice") == "text_ids", named=True)
+    assert (text["a"], text["b"], text["change"]) == ("False", "True", 0.5)
+    named = log.with_columns(pl.col("doc").cast(pl.String))
+    assert (
+        "text_ids" not in pr.explain_difference(named, "rr", pr.POLARS_RANK, pr.TREC_EVAL)["choice"]
+    )
+
+
 def test_worst_lists() -> None:
     log = pl.DataFrame({
         "q": ["a", "a", "b", "b", "c"], "score": [2, 1, 2, 1, 1], "label": [1, 2, 1, 3, 0]
@@ -99,7 +110,7 @@ WORDS = [
     ),
     ("ndcg@10", pr.LIGHTGBM, ["gain: 2^label - 1", "tied scores: in the order of the rows"]),
     ("RR@10", pr.IR_MEASURES, ["tied scores: by document id, ascending"]),
-    ("RR", pr.IR_MEASURES, ["tied scores: by document id, descending"]),
+    ("RR", pr.IR_MEASURES, ["tied scores: by document id, descending; ids are compared as text"]),
     ("RetrievalMAP", pr.TORCHMETRICS, ["divisor: the relevant documents among the first k"]),
     ("gm_map", pr.TREC_EVAL, ["over lists: the geometric mean over lists"]),
     ("iprec_at_recall_0.10", pr.TREC_EVAL, ["recall: recall x R, rounded to a whole number of"]),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import date, timedelta
+from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
@@ -209,6 +210,63 @@ def test_duplicate_documents() -> None:
     assert highest.select("doc", "score", "label").rows() == [("a", 3.0, 2), ("b", 2.0, 0)]
     first = pr.rank(log, duplicates="first").sort("rank")
     assert first.select("doc", "score", "label").rows() == [("b", 2.0, 0), ("a", 1.0, 1)]
+
+
+@pytest.mark.parametrize("score", [pl.Float32, pl.Float64, pl.Int64], ids=str)
+@pytest.mark.parametrize("width", [8, 16, 32, 64], ids=str)
+@pytest.mark.parametrize("sign", ["Int", "UInt"])
+def test_duplicates_of_ids_at_the_ends_of_their_type(
+    sign: str, width: int, score: pl.DataType
+) -> None:
+    dtype = getattr(pl, f"{sign}{width}")
+    low, high = pl.select(low=dtype.min(), high=dtype.max()).row(0)
+    ids = [low, low + 1, (low + high) // 2, (low + high) // 2 + 1, high - 1, high]
+    for best in (1.0, 0.0, -1.0):
+        scores = [-2.0, best, None]
+        log = pl.DataFrame({
+            "query": 1,
+            "doc": pl.Series(ids * 3, dtype=dtype),
+            "score": pl.Series([each for each in scores for _ in ids]).cast(score),
+            "label": [each for each in (0, 1, 0) for _ in ids],
+        })  # fmt: skip
+        found = pr.per_query(log, ["num_ret", "num_rel_ret"], duplicates="max")
+        assert found.row(0) == (1, len(ids), len(ids))
+
+
+_BITS = {pl.Int8: 7, pl.Int16: 15, pl.Int32: 31, pl.Int64: 63, pl.Int128: 127}
+_BITS |= {pl.UInt8: 8, pl.UInt16: 16, pl.UInt32: 32, pl.UInt64: 64, pl.UInt128: 128}
+
+
+@pytest.mark.parametrize("engine", ["in-memory", "streaming"])
+@pytest.mark.parametrize("dtype", [*_BITS, pl.Decimal(38, 2)], ids=str)
+def test_lower_scores_are_better_exactly(dtype: pl.DataType, engine: str) -> None:
+    if dtype == pl.Decimal:
+        values = [Decimal(f"{whole}.{cents}") for whole in (-(10**35), 2**53) for cents in (1, 2)]
+        values.sort()
+    else:
+        high = 2 ** _BITS[dtype] - 1
+        low = -high - 1 if dtype.is_signed_integer() else 0
+        values = [low, low + 1, low + 2, high - 1, high]
+    log = pl.LazyFrame(
+        {"query": 1, "doc": range(len(values)), "x": pl.Series(values, dtype=dtype), "label": 0}
+    )
+    wanted = [*range(1, len(values) + 1)]
+    for options in ({"score": "-x"}, {"position": "x"}):
+        found = pr.rank(log, **options).collect(engine=engine)
+        assert found["rank"].to_list() == wanted
+        for place in wanted:
+            labelled = log.with_columns(label=pl.col("doc") == place - 1)
+            for more in ({}, {"duplicates": "max"}):
+                rows = pr.evaluate(labelled, "rr", **options, **more).collect(engine=engine)
+                assert rows["rr"].item() == 1 / place
+    runs = pr.evaluate(log, "num_ret", scores=["-x", "x"]).collect(engine=engine)
+    assert runs["num_ret"].to_list() == [len(values)] * 2
+
+
+def test_scores_of_positions() -> None:
+    log = pl.DataFrame({"query": 1, "at": pl.Series([2, 1, None], dtype=pl.Int64), "label": 0})
+    assert pr.rank(log, position="at")["score"].equals(pl.Series("score", [-2, -1, None]))
+    assert pr.rank(log.rename({"at": "x"}), score="-x").schema["score"] == pl.Int64
 
 
 def test_empty_frame() -> None:

@@ -22,7 +22,7 @@ from polars_rank.logs.parquet import Layout
 from polars_rank.logs.trec import Negative
 from polars_rank.measures.catalogue import metrics as catalogue
 from polars_rank.measures.metric import REGISTER
-from polars_rank.measures.names import find
+from polars_rank.measures.names import metric as read_metric
 from polars_rank.ranking import Duplicates, Ties
 
 if TYPE_CHECKING:
@@ -292,9 +292,16 @@ def undefined_of(texts: Iterable[str]) -> str | Mapping[str, str] | None:
     found = {}
     for text in split_names(texts):
         metric, _, value = text.rpartition("=")
-        function, parameters = find(metric)
-        if metric and (function is None or parameters):
+        if metric and not _is_metric(metric):
             message = f"--undefined must name a metric, as in ap=skip; found {metric!r}."
             raise ArgumentError(message + hint(metric, REGISTER))
         found[metric or "*"] = value
     return found["*"] if [*found] == ["*"] else found or None
+
+
+def _is_metric(name: str) -> bool:
+    try:
+        read_metric(name)
+    except ArgumentError:
+        return False
+    return True

@@ -10,6 +10,7 @@ import polars as pl
 from polars_rank.aggregation import ratio
 from polars_rank.arguments import threshold, whole_number
 from polars_rank.columns import OWN, Columns, Names, framed, free, names, schema_of
+from polars_rank.conventions import undefined_of_renamed
 from polars_rank.errors import ArgumentError
 from polars_rank.evaluation import Metrics, evaluate
 from polars_rank.measures.metric import Metric
@@ -158,6 +159,9 @@ def rank_curve(
     by = [*(["run"] if options.get("scores") else []), *names("by", options.get("by"))]
     free(by, ["k", "queries"])
 
+    options["undefined"] = undefined_of_renamed(
+        options.get("undefined"), curves, lambda _, name: [f"{name}:{k}" for k in cutoffs]
+    )
     wide = evaluate(frame, at, **options)
     rows = pl.concat_list(
         pl.struct(

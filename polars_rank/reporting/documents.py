@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from polars_rank.columns import OWN, collected
-from polars_rank.ranking import rank
+from polars_rank.ranking import as_text, rank
 from polars_rank.reporting.question import lower_is_better
 from polars_rank.statistics.lists import agreed_on, variables
 from polars_rank.statistics.pairs import is_run
@@ -155,6 +155,8 @@ def _documents(chosen: pl.DataFrame, question: Question) -> dict[int, pl.DataFra
         rows = rows.filter(pl.col("label").is_not_null())
     if agreed.float32_scores:
         rows = rows.with_columns(pl.col("score").cast(pl.Float32))
+    if agreed.text_ids and columns.doc is not None:
+        rows = rows.with_columns(as_text("doc", columns.schema[columns.doc]))
     ranked = rank(
         collected(rows),
         doc=None if columns.doc is None else "doc",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from polars_rank.aggregation import counted_as
-from polars_rank.columns import OWN, lazy, names
+from polars_rank.columns import OWN, lazy, names, schema_of
 from polars_rank.conventions import POLARS_RANK, Conventions, named
 from polars_rank.errors import ArgumentError, number_of
 from polars_rank.evaluation import evaluate, per_query
@@ -149,7 +149,8 @@ def _lines(metric: Metric, agreed: Conventions) -> Iterator[tuple[str, str]]:
     if "rel" in values:
         lowest = agreed.relevant if values["rel"] is None else values["rel"]
         yield "relevant", f"a label {'' if 'above' in _above(lowest) else 'of '}{_above(lowest)}"
-    yield "tied scores", _TIES[agreed.ties]
+    by_id = agreed.text_ids and agreed.ties in (None, "doc", "doc_ascending")
+    yield "tied scores", _TIES[agreed.ties] + ("; ids are compared as text" if by_id else "")
     if agreed.float32_scores:
         yield "scores", "compared as 32-bit floats"
     yield "unjudged documents", _UNJUDGED[agreed.unjudged]
@@ -237,8 +238,8 @@ def explain_difference(
     a, b = named(a), named(b)
     options = {**columns, "query": keys}
     log, doc = lazy(frame), options.get("doc", "doc")
-    documents = doc is not None and doc in log.collect_schema()
-    at, end = (_choices(asked, which, documents=documents) for which in (a, b))
+    ids = None if doc is None else schema_of(log).get(doc)
+    at, end = (_choices(asked, which, ids) for which in (a, b))
     start = last = _evaluated(log, asked, at, options)
     rows = []
     for choice in [choice for choice in end if at.get(choice) != end[choice]]:
@@ -265,8 +266,11 @@ def explain_difference(
     return found.select(*texts, *numbers, share.alias("share"), "worst")
 
 
-def _choices(metric: Metric, conventions: Conventions, *, documents: bool) -> dict[str, Any]:
-    """Return everything that conventions decide for a metric, in the order to be switched."""
+def _choices(metric: Metric, conventions: Conventions, ids: pl.DataType | None) -> dict[str, Any]:
+    """Return everything that conventions decide for a metric, in the order to be switched.
+
+    `ids` is the type of the documents' ids, if they have any.
+    """
     accepted = parameters_of(metric)
     agreed = conventions.of(metric)
     free = {key: value for key, value in accepted.items() if key not in metric.arguments}
@@ -281,7 +285,8 @@ def _choices(metric: Metric, conventions: Conventions, *, documents: bool) -> di
     }
     return {
         "float32_scores": agreed.float32_scores,
-        "ties": agreed.ties or ("doc" if documents else "worst"),
+        "ties": agreed.ties or ("worst" if ids is None else "doc"),
+        **({} if ids in (None, pl.String) else {"text_ids": agreed.text_ids}),
         "unjudged": agreed.unjudged,
         **({"relevant": agreed.relevant} if "rel" in free else {}),
         **{

@@ -120,7 +120,9 @@ def compare_all(
         keys = key_columns(schema, by=by, run=run, query=query)
         groups = keys["by"]
         check_free([*groups, run], COLUMNS)
-        asked = variables(schema, metrics, agreed, [*groups, run, *keys["query"]])
+        asked = variables(
+            schema, metrics, agreed, [*groups, run, *keys["query"]], undefined=undefined
+        )
         for each in asked:
             if each.aggregate != "mean":
                 message = f"{each.name!r} is no mean over queries; compare the means of others"

@@ -10,6 +10,7 @@ import polars as pl
 from polars_rank.aggregation import Totals, ratio, total
 from polars_rank.arguments import number
 from polars_rank.columns import OWN, Names, framed, free
+from polars_rank.conventions import undefined_of_renamed
 from polars_rank.errors import ArgumentError
 from polars_rank.evaluation import Metrics, Request, wanted
 from polars_rank.measures.expectation import has_expectation
@@ -101,6 +102,7 @@ def tie_bands(
     """
     asked = resolve(metrics)
     _without(options, "ties", "every order of tied documents is looked at")
+    options["undefined"] = _undefined(options, asked, ("worst", "best", "expected"))
     request = Request.of(by=by, **options)
     agreed = request.conventions
     metrics_of = {
@@ -203,6 +205,7 @@ def judgment_bounds(
     """
     asked = resolve(metrics)
     _without(options, "unjudged", "it is looked at both ways")
+    options["undefined"] = _undefined(options, asked, ("lower", "upper"))
     request = Request.of(by=by, unjudged="nonrelevant", **options)
     agreed = request.conventions
     lowest = agreed.relevant if grade is None else number("grade", grade, "a relevant label")
@@ -244,6 +247,12 @@ _NOTHING = pl.lit(None, dtype=pl.Float64)
 
 def _named(kind: str, index: int, wanted: Wanted) -> Wanted:
     return wanted._replace(metric=wanted.metric.alias(f"{kind} {index}"))
+
+
+def _undefined(options: Mapping[str, Any], metrics: Sequence[pl.Expr], kinds: Sequence[str]) -> Any:
+    """Return `undefined` with the names that `_named` gives the metrics."""
+    undefined = options.get("undefined")
+    return undefined_of_renamed(undefined, metrics, lambda i, _: [f"{kind} {i}" for kind in kinds])
 
 
 def _long(

@@ -227,7 +227,7 @@ def compare(
             )  # fmt: skip
             groups = [*pairs.by]
             check_free([*groups, run], COLUMNS)
-            asked = variables(schema, metrics, agreed, pairs.columns)
+            asked = variables(schema, metrics, agreed, pairs.columns, undefined=undefined)
             table = paired_sums(rows, asked, pairs, agreed, values=needs_values)
         chosen = against_baseline(table, groups, run, baseline)
         known = tested(chosen, testing, correction, margin)

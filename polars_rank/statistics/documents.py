@@ -114,7 +114,9 @@ def movers(
         schema = schema_of(log)
         check_there("run", run, schema)
         lists = per_query(log, asked, by=run, **columns, **options)
-        (variable,) = variables(schema_of(lists), [asked], agreed, [run, *keys])
+        (variable,) = variables(
+            schema_of(lists), [asked], agreed, [run, *keys], undefined=undefined
+        )
         of_baseline = is_run(run, schema[run], baseline)
         base = lists.filter(of_baseline).select(*keys, variable.value.alias("baseline_value"))
         value = variable.value.alias("value")

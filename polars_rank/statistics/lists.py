@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import fields
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -10,14 +11,14 @@ import polars as pl
 
 from polars_rank.aggregation import counted_as
 from polars_rank.columns import OWN, check_there, names
-from polars_rank.conventions import POLARS_RANK, Conventions, named
+from polars_rank.conventions import POLARS_RANK, Conventions, check_undefined, named
 from polars_rank.errors import ArgumentError, DataError, Finding, SchemaError
 from polars_rank.measures.metric import Metric, written
 from polars_rank.measures.names import metric as read_metric
 from polars_rank.measures.names import output_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from polars_rank.conventions import Undefined
 
@@ -64,6 +65,7 @@ def variables(
     conventions: Conventions,
     keys: Iterable[str],
     parameter: str = "metrics",
+    undefined: Undefined | Mapping[str, Undefined] | None = None,
 ) -> list[Variable]:
     """Return the metrics of a table of per-query values: those asked for, or all."""
     taken = set(keys)
@@ -81,6 +83,11 @@ def variables(
         if not found:
             message = "`metrics` is empty; name at least one column, or leave it out for all"
             raise ArgumentError(message)
+    if isinstance(undefined, Mapping):
+        named_ones = [name for name, dtype in schema.items() if dtype.is_float()]
+        named_ones += [each for each in found if isinstance(each, str)]
+        given = [each for each in found if isinstance(each, pl.Expr)]
+        check_undefined(undefined, [*map(_metric, named_ones), *given])
     made = [_variable(each, schema, conventions, parameter) for each in found]
     for index, variable in enumerate(made):
         if variable.name in taken or variable.name in [each.name for each in made[:index]]:

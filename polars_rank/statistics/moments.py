@@ -174,11 +174,11 @@ def moments(
             for name in kept if query != "query" else ():
                 check_there("query", name, schema)
             taken = [*kept, *(name for found in keys.values() for name in found)]
-            asked = variables(schema, metrics, agreed, taken)
+            asked = variables(schema, metrics, agreed, taken, undefined=undefined)
             groups = [*keys["by"], *keys["run"]]
             return sums_of(rows, asked, groups, agreed, weight=weight, query=kept)
         pairs = Pairs.of(schema, by=by, run=str(run), baseline=baseline, query=query, weight=weight)
-        asked = variables(schema, metrics, agreed, pairs.columns)
+        asked = variables(schema, metrics, agreed, pairs.columns, undefined=undefined)
         return paired_sums(rows, asked, pairs, agreed, query=pairs.query)
 
     return same_kind(lists, plan)

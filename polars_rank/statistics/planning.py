@@ -135,7 +135,7 @@ def power(
         else:
             pairs = Pairs.of(schema, by=by, run=run, query=query, baseline=baseline)
             groups = [*pairs.by]
-            asked = variables(schema, metrics, agreed, pairs.columns)
+            asked = variables(schema, metrics, agreed, pairs.columns, undefined=undefined)
             table = paired_sums(rows, asked, pairs, agreed)
         check_free([*groups, run], COLUMNS)
         found = against_baseline(table, groups, run, baseline).select(

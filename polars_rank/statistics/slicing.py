@@ -131,7 +131,7 @@ def slices(
             check_there("columns", column, schema)
         whole = Pairs.of(schema, by=None, run=run, query=query, baseline=baseline)
         keys = [*whole.columns, *asked]
-        (variable,) = variables(schema, [metric], agreed, keys, "metric")
+        (variable,) = variables(schema, [metric], agreed, keys, "metric", undefined)
         if variable.aggregate != "mean":
             message = f"{variable.name!r} is no mean over queries; its slices do not add up"
             raise ArgumentError(message)

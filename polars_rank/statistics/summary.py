@@ -190,7 +190,7 @@ def summarize(
             raise ArgumentError(message)
         queries = names("query", query)
         taken = [*queries, *(name for several in keys.values() for name in several)]
-        asked = variables(schema, metrics, agreed, taken)
+        asked = variables(schema, metrics, agreed, taken, undefined=undefined)
         table = sums_of(
             rows, asked, keys["by"], agreed, weight=weight, cluster=keys["cluster"],
             also=_quantiles(asked, points),

@@ -51,7 +51,7 @@ class Values(NamedTuple):
         keys = key_columns(schema, run=columns, query=query)
         taken = [*keys["run"], *keys["query"]]
         metrics = None if metric is None else [metric]
-        asked = variables(schema, metrics, agreed, taken, "metric")
+        asked = variables(schema, metrics, agreed, taken, "metric", undefined)
         if len(asked) > 1:
             there = ", ".join(repr(each.name) for each in asked)
             message = f"a chart is of one metric; name it with metric=...; there are {there}"
