@@ -141,6 +141,24 @@ def test_a_sum_stays_a_sum() -> None:
         pr.num_retrieved() + pr.ndcg()
 
 
+def test_what_is_made_of_sums() -> None:
+    found, hits = pr.num_retrieved(), pr.num_relevant_retrieved()
+    sums = {"a": found + hits, "b": hits - found, "c": found * 2, "d": 2 * hits, "e": found / 4,
+            "f": -found, "g": (found - hits / 2) * 3, "h": hits.round(1) + found}  # fmt: skip
+    means = {"i": hits / found, "j": hits * found, "k": 1 / found, "l": (hits / found) * 2,
+             "m": (hits / found).fill_null(0) - 1 / found, "n": (hits / found) * pr.ndcg()}  # fmt: skip
+    metrics = [made.alias(name) for name, made in {**sums, **means}.items()]
+    lists = pr.per_query(LOG, metrics)
+    row = pr.evaluate(LOG, metrics, undefined="skip").row(0, named=True)
+    for name in sums:
+        assert row[name] == pytest.approx(lists[name].sum())
+    for name in means:
+        assert row[name] == pytest.approx(lists[name].mean())
+    assert row["i"] <= 1
+    summary = pr.summarize(lists, metrics, undefined="skip")
+    assert summary["mean"].to_list() == pytest.approx([row[each.output_name] for each in metrics])
+
+
 def test_an_expression_made_of_a_metric_does_not_lose_its_conventions_in_silence() -> None:
     made = pr.ndcg(2).log().alias("x")
     assert pr.evaluate(LOG, made)["x"].item() is not None

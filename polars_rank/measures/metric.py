@@ -58,8 +58,10 @@ class Metric(pl.Expr):
 
     It can stand wherever an expression can. `str(metric)` is the name that `evaluate` reads
     back into the same metric, as long as its parameters can be written down. Metrics and numbers
-    added, subtracted, multiplied and divided are metrics again. Alone in a cell of a notebook it
-    shows its formula, parameters and source.
+    added, subtracted, multiplied and divided are metrics again. `evaluate` adds up counts, such as
+    `pr.num_retrieved()`, also where they are added, subtracted or scaled by a number; of their
+    products and quotients, as of other metrics, it takes the mean over lists. Alone in a cell of a
+    notebook a metric shows its formula, parameters and source.
     """
 
     def __init__(
@@ -117,9 +119,15 @@ class Metric(pl.Expr):
 
     @property
     def aggregate(self) -> Aggregate:
-        """What `evaluate` makes of the values of all lists."""
+        """What `evaluate` makes of the values of all lists.
+
+        Sums that are added, subtracted or scaled by a number are sums. A product or a quotient of
+        sums is a number of each list, such as a share, which does not add up: its mean is taken.
+        """
         if self.parts:
-            return self.parts[0].aggregate
+            scaled = self.function not in (_multiply, _divide) or len(self.parts) == 1
+            inverse = self.function is _divide and isinstance(self.arguments["right"], Metric)
+            return self.parts[0].aggregate if scaled and not inverse else "mean"
         return self.definition.aggregate if self.definition else "mean"
 
     def alias(self, name: str) -> Metric:
