@@ -53,6 +53,8 @@ class _Unsaid(str):
         return self.upper()
 
 
+#: The column of queries, if there is one.
+QUERY: str = _Unsaid("query")
 #: The column of documents, if there is one.
 DOC: str = _Unsaid("doc")
 #: The column that tells the rankings of several systems apart, if there is one.

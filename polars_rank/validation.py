@@ -105,6 +105,15 @@ def _warn(name: str, where: str) -> None:
     warnings.warn(f"{said}{where}", RankWarning, stacklevel=2)
 
 
+def _warn_of_repeats(doc: str, where: str) -> None:
+    message = (
+        f"a document stands more than once in a list (column {doc!r}), and all its rows count: "
+        "name the columns that tell lists apart with by= or query=, drop repeated rows with "
+        f".unique(), or pass doc=None{where}"
+    )
+    warnings.warn(message, RankWarning, stacklevel=2)
+
+
 def raise_for_faults(
     results: pl.LazyFrame,
     log: pl.LazyFrame,
@@ -114,12 +123,14 @@ def raise_for_faults(
     constant: Sequence[str] = (),
     *,
     told: bool = False,
+    pooled: bool = False,
 ) -> pl.LazyFrame:
     """Drop the columns of faults from the results; collecting them raises if one is not 0.
 
     `keys` says which columns of the results tell lists apart, by their names in the log;
     `constant`, which columns must have one value in a list; `told`, that the rules are about
-    lists, of which the log's rows say nothing more.
+    lists, of which the log's rows say nothing more; `pooled`, that all rows count, so that repeated
+    documents are only warned of.
     """
     varying = [
         f"the column {name!r} must be the same in all rows of a list; add it to `by`, or leave it"
@@ -136,6 +147,9 @@ def raise_for_faults(
                 where = {key: row[inner] for key, inner in (keys or {}).items() if inner in row}
                 if name == DOUBTS:
                     _warn(columns.unnamed[worst - 1], f"; as in {where}" * bool(where))
+                    continue
+                if name == REPEATS and pooled:
+                    _warn_of_repeats(str(columns.doc), f"; as in {where}" * bool(where))
                     continue
                 problem = (
                     f"duplicates in the column {columns.doc!r} (doc): a document stands more "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from math import log2
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import polars as pl
 import polars_rank as pr
 import pytest
 from hypothesis import given
+from polars.testing import assert_frame_equal
 from strategies import Lists, assert_close, log_of, logs, random_lists, truth
 
 LAMBDARANK = Path(__file__).parents[2] / "shared" / "data" / "lambdarank_test.parquet"
@@ -162,6 +164,42 @@ def test_curve_over_all_rows() -> None:
     area = 1 / 3 + 1 / 3 + (1 + 3 / 5) / 2 / 3
     steps = 1 / 3 + 1 / 3 + 3 / 5 / 3
     assert whole == pytest.approx((area, steps, 2 * 1 * (2 / 3) / (1 + 2 / 3), 3 / 5), abs=1e-12)
+
+
+def test_rows_that_no_curve_counts() -> None:
+    log = TIED.with_columns(query=1, doc=pl.int_range(pl.len()).cast(pl.String))
+    empty = log.head(1).with_columns(pl.lit(None).alias(c) for c in ("doc", "score", "label"))
+    for columns in (log.columns, ["query", "score", "label"], ["score", "label"]):
+        both = pl.concat([log, empty]).select(columns)
+        assert_frame_equal(pr.pr_curve(both), pr.pr_curve(TIED))
+
+
+@pytest.mark.parametrize("engine", ["in-memory", "streaming"])
+def test_curves_that_pool_rows_warn(engine: str) -> None:
+    log = TIED.with_columns(query=1, doc=pl.int_range(pl.len()), run=pl.lit("a"))
+    more = pl.concat([log, log.with_columns(query=2), log.with_columns(pl.lit("b").alias("run"))])
+    expected = pr.pr_curve(more, by="run")
+    assert expected.height == 2 * pr.pr_curve(TIED).height
+
+    def warnings_of(table: pl.DataFrame, **options: object) -> list[str]:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            pr.pr_curve(table.lazy(), **options).collect(engine=engine)
+        return [str(each.message) for each in caught]
+
+    repeats = "a document stands more than once in a list (column 'doc')"
+    runs = "lists have rows of several values of the column 'run', which is not used"
+    said = warnings_of(more)
+    assert [repeats in said[0], runs in said[1], "as in {'query': 1}" in said[0]] == [True] * 3
+    for columns in (["query", "run"], ["run"]):
+        assert len(warnings_of(more.select(*columns, "score", "label"))) == 1
+    assert len(warnings_of(more.drop("run"))) == 1
+    assert not warnings_of(more.drop("run", "query"))
+    assert not warnings_of(more, query=["run", "query"])
+    assert not warnings_of(more.drop("run"), doc=None)
+    named = more.rename({"query": "q", "doc": "d"}).drop("run")
+    assert not warnings_of(named)
+    assert len(warnings_of(named, query="q", doc="d")) == 1
 
 
 GRADES = {"A": 0.1, "B": 0.5, "C": 0.7, "D": 0.5, "E": 0.1}

@@ -15,6 +15,7 @@ from polars_rank.cli.engines import Where
 from polars_rank.cli.logs import Definitions, Log, conventions_of
 from polars_rank.cli.messages import misused
 from polars_rank.cli.running import Commands, is_said
+from polars_rank.columns import QUERY
 from polars_rank.evaluation import evaluate as means_of
 from polars_rank.evaluation import per_query as lists_of
 from polars_rank.feedback.counterfactual import MAX_UNSHOWN, Normalize
@@ -105,7 +106,10 @@ def curve(
         _check_of_points(metrics, scores)
         relevant = definitions.agreed.relevant
         rows = log.scan(groups)
-        found = pr_curve(rows, by=groups, score=log.score, label=log.label, relevant=relevant)
+        found = pr_curve(
+            rows, by=groups, score=log.score, label=log.label, relevant=relevant,
+            query=log.keys if log.query else QUERY, doc=log.columns["doc"],
+        )  # fmt: skip
     else:
         found = rank_curve(
             log.scan(groups), split(" ".join(metrics)), [*map(_whole, o.split_names(ks))]

@@ -3,27 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from polars_rank.aggregation import ratio
 from polars_rank.arguments import threshold, whole_number
-from polars_rank.columns import OWN, Columns, Names, framed, free, names, schema_of
+from polars_rank.columns import (
+    DOC,
+    OWN,
+    QUERY,
+    RUNS,
+    Columns,
+    Names,
+    framed,
+    free,
+    names,
+    schema_of,
+)
 from polars_rank.conventions import undefined_of_renamed
 from polars_rank.errors import ArgumentError
 from polars_rank.evaluation import Metrics, evaluate
 from polars_rank.measures.metric import Metric
 from polars_rank.measures.names import resolve
 from polars_rank.ranking import is_relevant
-from polars_rank.validation import fault, raise_for_faults, rules
+from polars_rank.validation import doubts, fault, faults, raise_for_faults, rules
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 #: The columns of a precision-recall curve.
 _POINTS = (
     *("threshold", "found", "hits", "precision", "recall", "f1"),
     *("auc", "average_precision", "best_f1", "no_skill"),
 )
-_ROW, _RELEVANT = OWN + "row", OWN + "relevant"
+_ROW, _RELEVANT, _DOC = OWN + "row", OWN + "relevant", OWN + "doc"
 
 
 @framed
@@ -34,6 +49,8 @@ def pr_curve(
     score: str = "score",
     label: str = "label",
     relevant: float = 1,
+    query: Names | None = QUERY,
+    doc: str | None = DOC,
 ) -> pl.LazyFrame:
     r"""Precision and recall at every score threshold, over all rows or per group.
 
@@ -47,9 +64,14 @@ def pr_curve(
         Columns that split the table into one curve each; None for one curve of all rows.
     score, label
         Names of the columns. A null score (not retrieved) is never found but counts in recall;
-        a null label (unjudged) is not relevant.
+        a null label (unjudged) is not relevant. A row with neither, as that of a query without
+        documents, does not count.
     relevant
         The lowest label that is relevant.
+    query, doc
+        The columns of queries and documents, "query" and "doc" if there are such columns. They
+        change no number: a `RankWarning` says where a document stands more than once in a list,
+        or where a column such as "run" has several values in one, since all rows count.
 
     Returns
     -------
@@ -87,12 +109,19 @@ def pr_curve(
     """
     threshold("relevant", relevant)
 
-    columns = Columns.find(schema_of(frame), query=None, doc=None, score=score, label=label, by=by)
+    schema = schema_of(frame)
+    if query is QUERY and query not in schema:
+        query = None
+    if query is None and doc is DOC:  # a document may stand in the lists of several queries
+        doc = None
+    columns = Columns.find(schema, query=query, doc=doc, score=score, label=label, by=by)
     groups = list(columns.by)
+    used = {*columns.keys, score, label, columns.doc}
+    runs = [name for name in schema if name not in used and name.lower() in RUNS]
+    columns = replace(columns, unnamed=tuple(dict.fromkeys([*columns.unnamed, *runs])))
     free(groups, _POINTS)
-    found = rules(columns, {})
-    rows = frame.select(*groups, score, label, fault(found))
-    log = raise_for_faults(rows, frame, columns, found)
+    found = rules(replace(columns, query=(), doc=None), {})
+    log = _of_lists(frame, columns, found)
     points = (
         log.group_by(*groups, columns.number(score).alias("threshold"))
         .agg(
@@ -102,6 +131,36 @@ def pr_curve(
         .sort(*groups, "threshold", descending=[False] * len(groups) + [True], nulls_last=True)
     )
     return _curve(points, groups)
+
+
+def _of_lists(frame: pl.LazyFrame, columns: Columns, found: Mapping[str, pl.Expr]) -> pl.LazyFrame:
+    """Return groups, scores and labels of a log whose faults raise, and whose doubts are said."""
+    values = [columns.score, columns.label]
+    known = frame.filter(pl.any_horizontal(pl.col(values).is_not_null()))
+    named = [pl.col(name).alias(OWN + name) for name in columns.unnamed]
+    if columns.doc is None and not named:
+        rows = known.select(*columns.by, *values, fault(found))
+        return raise_for_faults(rows, frame, columns, found)
+    doc = [] if columns.doc is None else [pl.col(columns.doc).alias(_DOC)]
+    keys = {key: f"{OWN}key {index}" for index, key in enumerate(columns.query)}
+    inner = [*columns.by, *keys.values()]
+    lists = known.select(
+        *columns.by,
+        *(pl.col(key).alias(own) for key, own in keys.items()),
+        *values,
+        *doc,
+        *named,
+        fault(found),
+    )
+    parts = [
+        pl.col(values).implode(),
+        *faults(_DOC if doc else None),
+        *doubts(columns),
+    ]
+    rows = lists.group_by(inner).agg(parts) if inner else lists.select(parts)
+    shown = {**{name: name for name in columns.by}, **keys}
+    checked = raise_for_faults(rows, frame, columns, found, shown, pooled=True)
+    return checked.explode(values)
 
 
 @framed
