@@ -68,7 +68,8 @@ class Totals:
     the other keys, means of runs that are over different queries are aligned, or else it is said
     that they stand side by side; all lists of a query are then in one part. With `strays`, lists
     have the columns `STRAY` and `UNKNOWN`, and judged documents that count for no group are an
-    error.
+    error. With `label`, the column of labels that metrics read, lists have the first column of
+    `PRESENCE`, and it is said in which groups no document has a label.
     """
 
     totals: Sequence[Total]
@@ -78,6 +79,7 @@ class Totals:
     query: Sequence[str] = ()
     align: str | None = None
     strays: bool = False
+    label: str | None = None
     #: What makes sure that the result can be believed.
     check: Callable[[pl.LazyFrame], pl.LazyFrame] | None = None
 
@@ -119,6 +121,8 @@ class Totals:
         if self._compared:
             sketch = [pl.col(name) for name in self._told if name.startswith(_QUERIES)]
             flags[_QUERIES] = _overlapping(sketch, self._others)
+        if self.label is not None:
+            flags[PRESENCE[0]] = ~_JUDGED & (pl.col("queries") > 0)
         result = parts.select(
             *self.by,
             *self._counts,
@@ -127,7 +131,9 @@ class Totals:
         )
         if flags:
             schema = {n: dtype for n, dtype in result.collect_schema().items() if n not in flags}
-            result = result.map_batches(partial(_doubted, self.by), schema=schema, streamable=True)
+            result = result.map_batches(
+                partial(_doubted, self.by, self.label), schema=schema, streamable=True
+            )
         return result if self.check is None else self.check(result)
 
     @property
@@ -158,6 +164,8 @@ class Totals:
     def _told(self) -> _Known:
         """Return what else is to be known of a group."""
         told = {name: (pl.col(name).any(), "any") for name in (STRAY, UNKNOWN) if self.strays}
+        if self.label is not None:
+            told[PRESENCE[0]] = (_JUDGED.any(), "any")
         if self._compared:
             hashes = pl.struct(self.query).hash(0)
             if self.conventions.queries != "all":
@@ -207,8 +215,17 @@ def _overlapping(sketch: Sequence[pl.Expr], others: Sequence[str]) -> pl.Expr:
     return pl.any_horizontal(shared) & (sketch[0].n_unique().over(beside) > 1)
 
 
-def _doubted(by: Sequence[str], groups: pl.DataFrame) -> pl.DataFrame:
-    """Raise for judged documents that count for no group; warn for runs over other queries."""
+def warn_of_no_labels(label: str, groups: Sequence[Mapping[str, object]]) -> None:
+    """Warn that in these groups no document has a label."""
+    message = (
+        f"no document has a label (column {label!r}), so that metrics are 0 or undefined: are the "
+        f"labels missing, or were they joined by keys of other queries or documents? As in {groups}"
+    )
+    warnings.warn(message, RankWarning, stacklevel=2)
+
+
+def _doubted(by: Sequence[str], label: str | None, groups: pl.DataFrame) -> pl.DataFrame:
+    """Raise for judged documents of no group; warn of runs over other queries, and no labels."""
 
     def rows(flag: str) -> list[dict[str, object]]:
         if flag not in groups.columns:
@@ -230,7 +247,9 @@ def _doubted(by: Sequence[str], groups: pl.DataFrame) -> pl.DataFrame:
             "a run lacks as undefined"
         )
         warnings.warn(message, RankWarning, stacklevel=2)
-    return groups.drop([name for name in (STRAY, _QUERIES) if name in groups.columns])
+    if label is not None and (found := rows(PRESENCE[0])):
+        warn_of_no_labels(label, found)
+    return groups.drop(STRAY, _QUERIES, PRESENCE[0], strict=False)
 
 
 def total(metric: pl.Expr, conventions: Conventions, weight: str | None = None) -> Total:

@@ -9,6 +9,7 @@ from typing import (
     TYPE_CHECKING,
     Any,
     Concatenate,
+    NamedTuple,
     ParamSpec,
     Protocol,
     TypeAlias,
@@ -273,7 +274,16 @@ class Framed(Protocol[P]):
     def __call__(self, frame: Table, /, *args: P.args, **kwargs: P.kwargs) -> pl.DataFrame: ...
 
 
-def framed(plan: Callable[Concatenate[pl.LazyFrame, P], pl.LazyFrame]) -> Framed[P]:
+class Whole(NamedTuple):
+    """A plan for a LazyFrame, and one for a table of which a call of ours collects all rows."""
+
+    lazy: Callable[[], pl.LazyFrame]
+    whole: Callable[[], pl.LazyFrame]
+    #: What all rows of `whole` are given to, to be warned of, and what it makes of them.
+    check: Callable[[pl.DataFrame], pl.DataFrame]
+
+
+def framed(plan: Callable[Concatenate[pl.LazyFrame, P], pl.LazyFrame | Whole]) -> Framed[P]:
     """Make a function of any table from a lazy plan, of which `by` and `query` name the lists."""
 
     @on_clusters
@@ -320,7 +330,7 @@ def is_spark(frame: Any) -> bool:
 
 
 def same_kind(
-    frame: Any, plan: Callable[[pl.LazyFrame], pl.LazyFrame], keys: Sequence[str] = ()
+    frame: Any, plan: Callable[[pl.LazyFrame], pl.LazyFrame | Whole], keys: Sequence[str] = ()
 ) -> Any:
     """Run a lazy plan on any table: LazyFrame in, LazyFrame out; otherwise a DataFrame.
 
@@ -329,18 +339,33 @@ def same_kind(
     """
     table = _table(frame)
     if isinstance(table, pl.LazyFrame):
-        return plan(table)
+        result = plan(table)
+        return result.lazy() if isinstance(result, Whole) else result
     if isinstance(table, Stream):
         return _streamed(table, plan, keys)
     return _held(table, plan)
 
 
-def _held(table: pl.DataFrame, plan: Callable[[pl.LazyFrame], pl.LazyFrame]) -> pl.DataFrame:
-    return collected(plan(table.lazy()), few=table.height < _FEW_ROWS)
+def _held(
+    table: pl.DataFrame, plan: Callable[[pl.LazyFrame], pl.LazyFrame | Whole]
+) -> pl.DataFrame:
+    result, check = _of_all_rows(plan(table.lazy()))
+    return check(collected(result, few=table.height < _FEW_ROWS))
+
+
+def _of_all_rows(
+    result: pl.LazyFrame | Whole,
+) -> tuple[pl.LazyFrame, Callable[[pl.DataFrame], pl.DataFrame]]:
+    """Return a plan that is to be collected, and what all of its rows are given to."""
+    return (result.whole(), result.check) if isinstance(result, Whole) else (result, _unchanged)
+
+
+def _unchanged(rows: pl.DataFrame) -> pl.DataFrame:
+    return rows
 
 
 def _streamed(
-    stream: Stream, plan: Callable[[pl.LazyFrame], pl.LazyFrame], keys: Sequence[str]
+    stream: Stream, plan: Callable[[pl.LazyFrame], pl.LazyFrame | Whole], keys: Sequence[str]
 ) -> pl.DataFrame:
     """Run a plan on a stream in flat memory where it can be, otherwise on all of its rows."""
     number = number_column(keys)
@@ -349,11 +374,11 @@ def _streamed(
             return _held(stream.whole(), plan)
         if keys and not stream.in_pieces(keys):
             return _held(stream.whole(), plan)
-        result = plan(stream.scan(keys, number))
+        result, check = _of_all_rows(plan(stream.scan(keys, number)))
         if not is_scanned_once(result) or number in result.collect_schema():
             return _held(stream.whole(), plan)
         try:
-            found = collected(result, again=not stream.once)
+            found = check(collected(result, again=not stream.once))
         except TornError:
             if stream.once:
                 raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import polars as pl
@@ -14,7 +15,9 @@ from polars_rank.aggregation import (
     UNKNOWN,
     Totals,
     counted_as,
+    grouped,
     total,
+    warn_of_no_labels,
 )
 from polars_rank.arguments import one_of
 from polars_rank.columns import (
@@ -24,6 +27,8 @@ from polars_rank.columns import (
     Columns,
     Names,
     Score,
+    Whole,
+    collected,
     framed,
     free,
     names,
@@ -78,7 +83,7 @@ def per_query(
     keep: Names | None = None,
     conventions: Conventions | str = POLARS_RANK,
     progress: bool = False,
-) -> pl.LazyFrame:
+) -> pl.LazyFrame | Whole:
     """Evaluate every list: one row per query, one column per metric.
 
     Parameters
@@ -203,15 +208,39 @@ def per_query(
     free(kept, columns.keys, "keep")
     check_names(asked, [*columns.keys, *kept])
     agreed = request.conventions
-    lists = request.lists(log, columns, wanted(asked, agreed), keep=columns.keys, constant=kept)
-    if agreed.queries != "all":
-        lists = lists.filter(COUNTED[agreed.queries]).drop(PRESENCE)
-    if undefined is None:
-        return lists
-    filled = {output_name(metric): counted_as(metric, agreed) for metric in asked}
-    return lists.with_columns(
-        pl.col(name).fill_null(value) for name, value in filled.items() if isinstance(value, float)
+    fills = {} if undefined is None else {output_name(m): counted_as(m, agreed) for m in asked}
+    filled = [
+        pl.col(name).fill_null(value) for name, value in fills.items() if isinstance(value, float)
+    ]
+
+    def lists(*, labels: bool) -> pl.LazyFrame:
+        """Return the lists; with a column that says whether each has a label, if wanted."""
+        rows = request.lists(
+            log, columns, wanted(asked, agreed), keep=columns.keys, constant=kept, labels=labels
+        )
+        if agreed.queries != "all":
+            counted = rows.filter(COUNTED[agreed.queries])
+            rows = counted.drop(PRESENCE[1] if labels else PRESENCE)
+        return rows.with_columns(filled) if filled else rows
+
+    if not request.reads_labels(columns, asked):
+        return lists(labels=False)
+    return Whole(
+        partial(lists, labels=False),
+        partial(lists, labels=True),
+        partial(_labelled, columns.label, columns.by),
     )
+
+
+def _labelled(label: str, by: Sequence[str], lists: pl.DataFrame) -> pl.DataFrame:
+    """Warn of groups in which no list has a label."""
+    flag = pl.col(PRESENCE[0])
+    if not lists.get_column(PRESENCE[0]).all():
+        groups = grouped(lists.lazy(), by, [pl.len().alias("queries"), flag.any()])
+        without = collected(groups.filter(~flag, pl.col("queries") > 0).drop(PRESENCE[0]), few=True)
+        if not without.is_empty():
+            warn_of_no_labels(label, without.head(5).to_dicts())
+    return lists.drop(PRESENCE[0])
 
 
 @framed
@@ -380,6 +409,7 @@ def planned(
         negative = f"below 0 in the column {columns.label!r} (label), whose labels are weights"
         forbidden[negative] = (columns.number(columns.label) < 0).fill_null(value=False)
     strays = bool(columns.by)
+    labels = request.reads_labels(columns, evaluated)
     lists = request.lists(
         log,
         columns,
@@ -388,6 +418,7 @@ def planned(
         constant=weights,
         forbidden=forbidden,
         strays=strays,
+        labels=labels,
     )
     query = [name for name in columns.keys if name not in runs]
     totals = (
@@ -396,7 +427,8 @@ def planned(
         else estimates.totals(weight)
     )
     check = None if estimates is None else estimates.check(columns.by, max_unshown)
-    return lists, Totals(totals, columns.by, agreed, runs, query, align, strays, check)
+    label = columns.label if labels else None
+    return lists, Totals(totals, columns.by, agreed, runs, query, align, strays, label, check)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -445,6 +477,10 @@ class Request:
         )
         return log, replace(columns, placed=self.position is not None)
 
+    def reads_labels(self, columns: Columns, metrics: Sequence[pl.Expr]) -> bool:
+        """Return whether there is a column of labels of which the result is made."""
+        return not columns.label.startswith(OWN) and not self._can_do_without(metrics)
+
     def _can_do_without(self, metrics: Sequence[pl.Expr]) -> bool:
         """Return whether no metric and no convention asks for a label."""
         agreed = [self.conventions.of(metric) for metric in metrics]
@@ -464,11 +500,14 @@ class Request:
         constant: Sequence[str] = (),
         forbidden: Mapping[str, pl.Expr] | None = None,
         strays: bool = False,
+        labels: bool = False,
     ) -> pl.LazyFrame:
         """Return a row for each list; with `PRESENCE` where not all of them count.
 
-        With `strays`, also with what `Totals` needs to find groups that nobody knows.
+        With `strays`, also with what `Totals` needs to find groups that nobody knows; with
+        `labels`, to find those without labels.
         """
+        presence = PRESENCE if self.conventions.queries != "all" else PRESENCE[: int(labels)]
         return per_list(
             log,
             metrics,
@@ -478,7 +517,7 @@ class Request:
             forbidden=forbidden or {},
             duplicates=self.duplicates,
             told=[
-                *(PRESENCE if self.conventions.queries != "all" else ()),
+                *presence,
                 *((STRAY, UNKNOWN) if strays else ()),
             ],
             progress=self.progress,

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import polars as pl
 import polars_rank as pr
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from polars.testing import assert_frame_equal
@@ -151,6 +152,45 @@ def test_undefined_values_under_other_names() -> None:
     assert bands.select("best", "worst", "expected").row(0) == (mean, mean, mean)
     assert pr.judgment_bounds(THREE, asked, undefined=undefined)["lower"].item() == mean
     assert pr.rank_curve(THREE, asked, [5], undefined=undefined)["main"].item() == mean
+
+
+@pytest.mark.parametrize("engine", ["in-memory", "streaming"])
+@pytest.mark.parametrize("metrics", [["rr", "p@1"], "num_rel", pl.col("label").max()])
+def test_a_log_without_labels_warns(metrics: object, engine: str) -> None:
+    log = THREE.with_columns(pl.lit(None, pl.Int64).alias("label"))
+    whole = r"no document has a label \(column 'label'\).*\[{'queries': 3}\]"
+    with pytest.warns(pr.RankWarning, match=whole):
+        pr.evaluate(log.lazy(), metrics).collect(engine=engine)
+    with pytest.warns(pr.RankWarning, match=whole):
+        pr.per_query(log, metrics)
+    label = pl.when(pl.col("run") == "a").then("label")
+    half = THREE.with_columns(label.alias("grade")).drop("label")
+    of_run = r"column 'grade'.*\[{'run': 'b', 'queries': 2}\]"
+    with pytest.warns(pr.RankWarning, match=of_run):
+        pr.evaluate(half.lazy(), metrics, label="grade", by="run").collect(engine=engine)
+    with pytest.warns(pr.RankWarning, match=of_run):
+        pr.per_query(half.to_arrow(), metrics, label="grade", by="run")
+    pr.evaluate(half, metrics, label="grade")
+    pr.per_query(half, metrics, label="grade")
+
+
+def test_logs_that_need_no_labels() -> None:
+    log = THREE.with_columns(pl.lit(None, pl.Int64).alias("label"))
+    for function in (pr.evaluate, pr.per_query):
+        function(log, ["num_ret", pl.col("score").max()])
+        function(log.drop("label"), "num_ret")
+        function(log.clear(), "rr")
+        function(log, "rr", queries="judged")  # of no query
+
+
+def test_a_stream_without_labels_warns() -> None:
+    log = pl.concat([THREE.with_columns(query=pl.col("query") + 3 * i) for i in range(20_000)])
+    log = log.sort("query").with_columns(label=pl.lit(None, pl.Int64))
+    batches = pa.RecordBatchReader.from_batches(
+        log.to_arrow().schema, log.to_arrow().to_batches(50_000)
+    )
+    with pytest.warns(pr.RankWarning, match="'queries': 60000"):
+        pr.per_query(batches, "rr")
 
 
 def test_a_mean_of_nothing_is_null() -> None:

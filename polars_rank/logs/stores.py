@@ -51,7 +51,7 @@ def scan_store(urls: Sequence[str], options: dict[str, Any]) -> pl.LazyFrame:
     return pl.scan_parquet(patterns, **given)
 
 
-def _expanded(patterns: Sequence[str], options: dict[str, Any]) -> list[str]:
+def _expanded(patterns: list[str], options: dict[str, Any]) -> list[str]:
     """Return the files with rows that patterns match, each once."""
     whole = {key: value for key, value in options.items() if key not in _OF_ROWS}
     rows = pl.scan_parquet(patterns, **whole, include_file_paths=_FILE)

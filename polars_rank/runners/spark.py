@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 from polars.io.plugins import register_io_source
 
-from polars_rank.columns import OWN, collected, names
+from polars_rank.columns import OWN, collected, names, same_kind
 from polars_rank.conventions import POLARS_RANK, named
 from polars_rank.errors import ArgumentError
 from polars_rank.evaluation import evaluate, per_query, planned
@@ -72,8 +72,13 @@ def _per_query(frame: DataFrame, asked: dict[str, Any]) -> DataFrame:
 
 
 def _of_lists(function: Callable[..., Any], frame: DataFrame, asked: dict[str, Any]) -> DataFrame:
-    call = partial(function, **asked)
+    call = partial(_of_some_lists, function, asked)
     return _Log.of(frame, call).lists(call, _queries(asked), asked)
+
+
+def _of_some_lists(function: Callable[..., Any], asked: dict[str, Any], rows: Any) -> Any:
+    """Return what a function gives of a chunk, without warnings that are about all rows."""
+    return same_kind(rows, lambda log: function(log, **asked))
 
 
 def _evaluate(frame: DataFrame, asked: dict[str, Any]) -> DataFrame:
