@@ -24,6 +24,8 @@ from polars_rank.statistics.lists import (
 )
 from polars_rank.statistics.moments import (
     DIFFERENCE,
+    KINDS,
+    PAIR_MEANS,
     QUERY_KEYS,
     VALUES,
     groups_of,
@@ -55,6 +57,8 @@ COLUMNS = (
 )
 #: Above this number of queries, Wilcoxon's test and the sign test are not to be trusted.
 MANY = 1_000
+#: How many groups and runs a warning names.
+_MOST_TOLD = 5
 
 _ERROR, _NULL, _OF_BASELINE = OWN + "error", OWN + "null", OWN + "of baseline"
 _IS_BASELINE, _PLACE = OWN + "is baseline", OWN + "place"
@@ -126,8 +130,9 @@ def compare(
     Returns
     -------
     LazyFrame or DataFrame
-        Like `lists`: a row per group, metric and run other than the baseline, in this order,
-        with the `by` columns and
+        Like `lists`: a row per group, metric and run other than the baseline, in this order. A
+        run that has no rankings in a group of the baseline has a row there, too, with 0
+        `queries` and those of the baseline as `missing`. With the `by` columns and
 
         - `metric`, `run` (under its own name);
         - `baseline_mean`, `mean`, `difference`, `relative_difference` (to the baseline's mean):
@@ -162,7 +167,7 @@ def compare(
     Warns
     -----
     RankWarning
-        For a run that shares no query with the baseline, and for "wilcoxon" and "sign" above
+        For a run that shares no query with the baseline in a group, and for "wilcoxon" and "sign" above
         1,000 queries; when the result is collected.
 
     Notes
@@ -232,7 +237,7 @@ def compare(
         chosen = against_baseline(table, groups, run, baseline)
         known = tested(chosen, testing, correction, margin)
         result = result_of(known, [*groups, "metric", run], test)
-        return _warned(result, run, test)
+        return _warned(result, groups, run, test)
 
     return same_kind(lists, plan)
 
@@ -277,9 +282,10 @@ def groups_of_moments(schema: pl.Schema, by: Names | None, run: str, baseline: A
 def against_baseline(
     table: pl.LazyFrame, groups: Sequence[str], run: str, baseline: Any
 ) -> pl.LazyFrame:
-    """Return the moments of the other runs, with how many lists the baseline has.
+    """Return the moments of the other runs, with how many rankings the baseline has.
 
-    In the order of groups, metrics and runs.
+    A run without rankings in a group of the baseline has a row of zeros there. In the order of
+    groups, metrics and runs.
     """
     schema = schema_of(table)
     marked = table.with_columns(is_run(run, schema[run], baseline).alias(_IS_BASELINE))
@@ -288,7 +294,8 @@ def against_baseline(
         _check_runs(rows, run, baseline)
         return rows
 
-    checked = marked.map_batches(others, schema=marked.collect_schema())
+    checked = marked.map_batches(others, schema=marked.collect_schema()).cache()
+    checked = pl.concat([checked, _lacking(checked, groups, run)])
     of_baseline = pl.col("queries").filter(pl.col(_IS_BASELINE)).first()
     keys = [*groups, "metric"]
     return (
@@ -302,6 +309,29 @@ def against_baseline(
         .sort([*groups, _PLACE, run])
         .drop(_IS_BASELINE, _PLACE)
     )
+
+
+def _lacking(table: pl.LazyFrame, groups: Sequence[str], run: str) -> pl.LazyFrame:
+    """Return a row of zeros for each run that lacks a group and metric of the baseline."""
+    schema = schema_of(table)
+    others = table.filter(~pl.col(_IS_BASELINE))
+    of_baseline = table.filter(_IS_BASELINE).drop(run)
+    rows = of_baseline.join(others.select(run).unique(), how="cross").join(
+        others.select(*groups, "metric", run),
+        on=[*groups, "metric", run],
+        how="anti",
+        nulls_equal=True,
+    )
+    kept = {*groups, *KINDS, "baseline", run}
+    means = {"mean", *PAIR_MEANS, DIFFERENCE + "mean"}
+    empty = {
+        name: pl.lit(None if name in means or not dtype.is_numeric() else 0, dtype=dtype)
+        for name, dtype in schema.items()
+        if name not in kept
+    }
+    empty[_IS_BASELINE] = pl.lit(value=False)
+    empty |= {name: pl.lit([], dtype=schema[name]) for name in _LISTS if name in schema}
+    return rows.with_columns(value.alias(name) for name, value in empty.items()).select(*schema)
 
 
 def _check_runs(rows: pl.DataFrame, run: str, baseline: Any) -> None:
@@ -435,12 +465,24 @@ def result_of(
 _RANKS = ("wilcoxon", "sign")
 
 
-def _warned(result: pl.LazyFrame, run: str, test: str) -> pl.LazyFrame:
+def _some(table: pl.DataFrame, names: Sequence[str], places: pl.Series) -> str:
+    """Write which rows of a table are meant, each once, and no more than a few."""
+    columns = [table.get_column(name).gather(places).to_list() for name in names]
+    rows = [
+        ", ".join(f"{name} = {value!r}" for name, value in zip(names, values, strict=True))
+        for values in zip(*columns, strict=True)
+    ]
+    rows = list(dict.fromkeys(rows))
+    more = len(rows) - _MOST_TOLD
+    return "; ".join(rows[:_MOST_TOLD]) + (f"; and {more:,} more" if more > 0 else "")
+
+
+def _warned(result: pl.LazyFrame, groups: Sequence[str], run: str, test: str) -> pl.LazyFrame:
     def warn(table: pl.DataFrame) -> pl.DataFrame:
         queries = table.get_column("queries")
         if (queries == 0).any():
-            alone = table.get_column(run).gather((queries == 0).arg_true()).unique().to_list()
-            message = f"the runs {alone} have no query in common with the baseline"
+            told = _some(table, [*groups, run], (queries == 0).arg_true())
+            message = f"no query in common with the baseline: {told}"
             warnings.warn(message, RankWarning, stacklevel=2)
         if test in _RANKS and (queries > MANY).any():
             message = (
