@@ -11,7 +11,7 @@ from polars_rank.aggregation import ratio
 from polars_rank.arguments import one_of, share, whole_number
 from polars_rank.columns import OWN, Names, any_table, names, same_kind, schema_of
 from polars_rank.conventions import POLARS_RANK, Conventions
-from polars_rank.errors import ArgumentError, RankWarning
+from polars_rank.errors import ArgumentError, RankWarning, number_of
 from polars_rank.statistics import sums
 from polars_rank.statistics.intervals import Interval, with_width
 from polars_rank.statistics.keys import query_key
@@ -111,7 +111,7 @@ def summarize(
         - `mean`: the mean, or the sum or geometric mean where `evaluate` gives that;
         - `std`: standard deviation of the values; null for fewer than two;
         - `std_error`: of the mean; null for fewer than two units;
-        - `low`, `high`: the interval;
+        - `low`, `high`: the interval; null for fewer than two units;
         - the quantiles.
 
         For a geometric mean, `std` and `std_error` are those of the logarithms.
@@ -131,7 +131,8 @@ def summarize(
     Warns
     -----
     RankWarning
-        For an interval other than "t" of fewer than 30 units; when the result is collected.
+        For an interval other than "t" of fewer than 30 units, or of one, which is null; when the
+        result is collected.
 
     Notes
     -----
@@ -244,12 +245,13 @@ def _finished(
         table = table.with_columns(low=pl.col("mean") - margin, high=pl.col("mean") + margin)
     known = (pl.col("counts_as") != "null") | (pl.col("undefined") == 0)
     unit = pl.when(pl.col("aggregate") == "sum").then(pl.col("weight")).otherwise(1.0)
+    several = pl.when(pl.col("units") > 1)
     values = {
         "mean": scaled(pl.col("mean")),
         "std": sums.std(""),
         "std_error": sums.std_error("") * unit,
-        "low": scaled(pl.col("low")),
-        "high": scaled(pl.col("high")),
+        "low": several.then(scaled(pl.col("low"))),
+        "high": several.then(scaled(pl.col("high"))),
     }
     result = table.select(
         *by, "metric", "queries", "undefined", pl.col("units").alias(OWN + "units"),
@@ -281,6 +283,13 @@ def _warned(result: pl.LazyFrame, interval: str) -> pl.LazyFrame:
             message = (
                 f"{few} intervals ({interval!r}) stand on fewer than {_FEW} lists or clusters and "
                 "are too narrow; use interval='t'"
+            )
+            warnings.warn(message, RankWarning, stacklevel=2)
+        alone = int((units == 1).sum())
+        if alone and interval not in ("t", "none"):
+            message = (
+                f"the interval ({interval!r}) is null in {number_of(alone, 'row')}: it needs two "
+                "rankings or clusters at least"
             )
             warnings.warn(message, RankWarning, stacklevel=2)
         return without(table, OWN + "units")
