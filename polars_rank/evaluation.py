@@ -9,6 +9,8 @@ import polars as pl
 
 from polars_rank.aggregation import (
     COUNTED,
+    FOUND_DOCUMENTS,
+    NUM_RETRIEVED,
     PRESENCE,
     STRAY,
     UNKNOWN,
@@ -126,7 +128,10 @@ def per_query(
     -------
     LazyFrame or DataFrame
         Like `frame`: the `by`, `query` and `keep` columns and a column per metric; null where a
-        metric is undefined for the list. Rows are in the order of those keys, or in the log's own
+        metric is undefined for the list. With `by` or `scores` also `num_retrieved` before the
+        metrics, unless another column has that name: how many documents of the list are
+        retrieved, an integer. The statistics do not take it as a metric; they warn of runs that
+        retrieved nothing. Rows are in the order of those keys, or in the log's own
         order where `scan_log` found that the rows of a list stand together; those of Spark are
         in no particular order.
 
@@ -200,9 +205,22 @@ def per_query(
     free(kept, columns.keys, "keep")
     check_names(asked, [*columns.keys, *kept])
     agreed = request.conventions
-    lists = request.lists(log, columns, wanted(asked, agreed), keep=columns.keys, constant=kept)
+    metric_names = [output_name(metric) for metric in asked]
+    # Rankings of groups, such as runs, are compared: it must show that one retrieved nothing.
+    taken = {*columns.keys, *kept, *metric_names}
+    counted = bool(columns.by) and NUM_RETRIEVED not in taken
+    lists = request.lists(
+        log,
+        columns,
+        wanted(asked, agreed),
+        keep=columns.keys,
+        constant=kept,
+        told=[FOUND_DOCUMENTS] if counted else [],
+    )
     if agreed.queries != "all":
-        lists = lists.filter(COUNTED[agreed.queries]).drop(PRESENCE)
+        lists = lists.filter(COUNTED[agreed.queries])
+    added = [pl.col(FOUND_DOCUMENTS).alias(NUM_RETRIEVED)] if counted else []
+    lists = lists.select(*columns.keys, *kept, *added, *metric_names)
     if undefined is None:
         return lists
     filled = {output_name(metric): counted_as(metric, agreed) for metric in asked}
@@ -459,10 +477,12 @@ class Request:
         constant: Sequence[str] = (),
         forbidden: Mapping[str, pl.Expr] | None = None,
         strays: bool = False,
+        told: Sequence[str] = (),
     ) -> pl.LazyFrame:
         """Return a row for each list; with `PRESENCE` where not all of them count.
 
-        With `strays`, also with what `Totals` needs to find groups that nobody knows.
+        With `strays`, also with what `Totals` needs to find groups that nobody knows; and with the
+        columns `told`.
         """
         return per_list(
             log,
@@ -475,6 +495,7 @@ class Request:
             told=[
                 *(PRESENCE if self.conventions.queries != "all" else ()),
                 *((STRAY, UNKNOWN) if strays else ()),
+                *told,
             ],
             progress=self.progress,
         )

@@ -193,6 +193,15 @@ def test_a_run_without_rankings_in_a_group_is_shown(log, tmp_path):
     assert rows
 
 
+@pytest.mark.parametrize("baseline", ["bm25", None])
+def test_a_run_that_retrieved_nothing_is_warned_of(log, tmp_path, baseline):
+    score = pl.when(pl.col("run") == "bm25").then("score")
+    with pytest.warns(pr.RankWarning, match="most rankings have no retrieved document"):
+        page = read(log.with_columns(score), tmp_path, baseline=baseline)
+    assert page.text.count("most rankings have no retrieved document") == 1
+    assert "run = 'neural' (120 of 120)" in page.text
+
+
 @pytest.mark.parametrize("undecided", ["pass", "fail"])
 def test_what_undecided_rules_count_as_is_said(log, lists, tmp_path, undecided):
     rule = f"ap >= {pr.summarize(lists.filter(run='neural'), 'ap')['mean'].item()}"

@@ -382,6 +382,64 @@ def test_all_pairs_have_a_row_in_each_group():
     assert found["queries"].to_list() == [0, 133, 133]
 
 
+NOTHING = r"most rankings have no retrieved document; .*: run = 'new' \(60 of 60\)$"
+
+
+@pytest.fixture(scope="module")
+def nothing():
+    """Rankings of which the new run has no document, and the old one none for one query."""
+    log = pr.datasets.search_log(60, runs=["old", "new"]).collect()
+    score = pl.when(pl.col("run") == "old").then("score")
+    return pr.per_query(log.with_columns(score), ["ap", "rr"], by="run", keep="country")
+
+
+@pytest.mark.parametrize("made", ["lists", "stored", "moments", "days"])
+def test_a_run_that_retrieved_nothing_is_warned_of(nothing, made, tmp_path):
+    table = nothing
+    if made == "stored":
+        nothing.write_parquet(tmp_path / "lists.parquet")
+        table = pl.scan_parquet(tmp_path / "lists.parquet")
+    elif made == "moments":
+        table = pr.moments(nothing, by="country", run="run", baseline="old")
+    elif made == "days":
+        for day in range(2):
+            part = nothing.filter(pl.col("query") % 2 == day)
+            pr.write_moments(
+                pr.moments(part, run="run", baseline="old"), tmp_path / f"{day}.parquet"
+            )
+        table = pr.scan_moments(tmp_path)
+    for baseline, empty in (("old", [60, 60]), ("new", [1, 1])):
+        if baseline == "new" and made in ("moments", "days"):
+            continue  # which are of differences from the old run
+        with pytest.warns(pr.RankWarning, match=NOTHING):
+            found = pr.compare(table, baseline=baseline).lazy().collect()
+        assert found["empty"].to_list() == empty
+        assert found["metric"].to_list() == ["ap", "rr"]
+
+
+def test_summaries_and_slices_warn_of_a_run_that_retrieved_nothing(nothing):
+    with pytest.warns(pr.RankWarning, match=NOTHING):
+        found = pr.summarize(nothing, by="run")
+    assert set(found["metric"]) == {"ap", "rr"}
+    with pytest.warns(pr.RankWarning, match=NOTHING):
+        found = pr.slices(nothing, "ap", columns="country", baseline="old")
+    assert found["empty"].to_list() == found["queries"].to_list()
+
+
+def test_runs_that_retrieved_something_are_not_warned_of(nothing):
+    half = nothing.with_columns(num_retrieved=pl.col("query") % 2)
+    # Where the table does not say it, nobody knows; and a part of which it is unknown is one.
+    unknown = nothing.drop("num_retrieved")
+    parts = [nothing.filter(pl.col("query") < 9), unknown.filter(pl.col("query") >= 9)]
+    merged = pr.merge([pr.moments(part, run="run", baseline="old") for part in parts])
+    assert merged["empty"].null_count() == 4
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert pr.compare(half, baseline="old")["empty"].to_list() == [30, 30]
+        assert "empty" not in pr.compare(unknown, baseline="old").columns
+        pr.compare(merged, baseline="old")
+
+
 def test_no_query_in_common():
     apart = LISTS.filter((pl.col("run") == "old") == (pl.col("query") < 200))
     with pytest.warns(pr.RankWarning, match="no query in common"):

@@ -129,6 +129,14 @@ def test_without_an_interval_a_rule_is_undecided():
     assert verdicts(summary.drop("low", "high"), "rr >= 0.6") == ["fail", "pass"]
 
 
+def test_a_run_that_retrieved_nothing_is_warned_of():
+    table = COMPARISON.with_columns(empty=pl.lit(600))
+    with pytest.warns(
+        pr.RankWarning, match=r"no retrieved document; .*: run = 'new' \(600 of 1,050"
+    ):
+        assert verdicts(table, "empty <= 5", "difference(ndcg@10) >= -0.01") == ["fail", "pass"]
+
+
 def test_a_group_in_which_a_run_has_no_rankings_does_not_pass():
     lists = pl.DataFrame({
         "run": ["a"] * 8 + ["b"] * 4, "query": [*range(8), *range(4)],

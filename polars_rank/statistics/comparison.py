@@ -14,12 +14,16 @@ from polars_rank.errors import ArgumentError, DataError, RankWarning, SchemaErro
 from polars_rank.statistics import sums
 from polars_rank.statistics.intervals import Alternative, stats
 from polars_rank.statistics.lists import (
+    EMPTY,
     agreed_on,
     check_free,
     key_columns,
     only_metrics,
+    rows_told,
     settled,
+    some_of,
     variables,
+    warn_of_empty,
     without,
 )
 from polars_rank.statistics.moments import (
@@ -53,12 +57,10 @@ if TYPE_CHECKING:
 COLUMNS = (
     *("metric", "baseline_mean", "mean", "difference", "relative_difference", "low", "high"),
     *("p_value", "p_corrected", "effect_size", "wins", "ties", "losses", "queries", "missing"),
-    *("undefined", "warning"),
+    *("undefined", EMPTY, "warning"),
 )
 #: Above this number of queries, Wilcoxon's test and the sign test are not to be trusted.
 MANY = 1_000
-#: How many groups and runs a warning names.
-_MOST_TOLD = 5
 
 _ERROR, _NULL, _OF_BASELINE = OWN + "error", OWN + "null", OWN + "of baseline"
 _IS_BASELINE, _PLACE = OWN + "is baseline", OWN + "place"
@@ -145,6 +147,8 @@ def compare(
         - `wins`, `ties`, `losses`: queries with a higher, the same, a lower value;
         - `queries`, `missing`, `undefined`: those in both runs, on one side only, and undefined
           on either side;
+        - `empty`: rankings of the run without a retrieved document, if the lists have a column
+          `num_retrieved`, as `per_query(by=...)` makes it;
         - for "wilcoxon" and "sign" also `warning`, null or in words.
 
         For a geometric mean, the test is of the logarithms, and the interval takes the
@@ -167,8 +171,9 @@ def compare(
     Warns
     -----
     RankWarning
-        For a run that shares no query with the baseline in a group, and for "wilcoxon" and "sign" above
-        1,000 queries; when the result is collected.
+        For a run that shares no query with the baseline in a group, or most of whose rankings
+        there have no retrieved document, and for "wilcoxon" and "sign" above 1,000 queries; when
+        the result is collected.
 
     Notes
     -----
@@ -280,18 +285,26 @@ def groups_of_moments(schema: pl.Schema, by: Names | None, run: str, baseline: A
 
 
 def against_baseline(
-    table: pl.LazyFrame, groups: Sequence[str], run: str, baseline: Any
+    table: pl.LazyFrame,
+    groups: Sequence[str],
+    run: str,
+    baseline: Any,
+    *,
+    told: Sequence[str] | None = None,
+    again: Sequence[str] = ("metric",),
 ) -> pl.LazyFrame:
     """Return the moments of the other runs, with how many rankings the baseline has.
 
     A run without rankings in a group of the baseline has a row of zeros there. In the order of
-    groups, metrics and runs.
+    groups, metrics and runs. Warns of empty rankings by the columns `told`, those of groups and
+    runs if there are none; see `warn_of_empty`.
     """
     schema = schema_of(table)
     marked = table.with_columns(is_run(run, schema[run], baseline).alias(_IS_BASELINE))
 
     def others(rows: pl.DataFrame) -> pl.DataFrame:
         _check_runs(rows, run, baseline)
+        warn_of_empty(rows, [*groups, run] if told is None else told, again)
         return rows
 
     checked = marked.map_batches(others, schema=marked.collect_schema()).cache()
@@ -447,6 +460,7 @@ def result_of(
         pl.col("pairs").alias("queries"),
         (pl.col("queries") + pl.col(_OF_BASELINE) - 2 * pl.col("pairs")).alias("missing"),
         pl.col("pair_undefined").alias("undefined"),
+        *(name for name in (EMPTY,) if name in schema_of(table)),
         *also,
     ).with_columns(
         relative_difference=pl.when(pl.col("baseline_mean") != 0).then(
@@ -465,24 +479,13 @@ def result_of(
 _RANKS = ("wilcoxon", "sign")
 
 
-def _some(table: pl.DataFrame, names: Sequence[str], places: pl.Series) -> str:
-    """Write which rows of a table are meant, each once, and no more than a few."""
-    columns = [table.get_column(name).gather(places).to_list() for name in names]
-    rows = [
-        ", ".join(f"{name} = {value!r}" for name, value in zip(names, values, strict=True))
-        for values in zip(*columns, strict=True)
-    ]
-    rows = list(dict.fromkeys(rows))
-    more = len(rows) - _MOST_TOLD
-    return "; ".join(rows[:_MOST_TOLD]) + (f"; and {more:,} more" if more > 0 else "")
-
-
 def _warned(result: pl.LazyFrame, groups: Sequence[str], run: str, test: str) -> pl.LazyFrame:
     def warn(table: pl.DataFrame) -> pl.DataFrame:
         queries = table.get_column("queries")
         if (queries == 0).any():
-            told = _some(table, [*groups, run], (queries == 0).arg_true())
-            message = f"no query in common with the baseline: {told}"
+            told = rows_told(table, [*groups, run])
+            alone = [told[place] for place in (queries == 0).arg_true()]
+            message = f"no query in common with the baseline: {some_of(alone)}"
             warnings.warn(message, RankWarning, stacklevel=2)
         if test in _RANKS and (queries > MANY).any():
             message = (

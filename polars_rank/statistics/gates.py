@@ -16,6 +16,7 @@ import polars as pl
 from polars_rank.arguments import is_number, one_of
 from polars_rank.columns import lazy
 from polars_rank.errors import ArgumentError, RankError, SchemaError, SourceError, hint, number_of
+from polars_rank.statistics.lists import EMPTY, warn_of_empty
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -37,12 +38,12 @@ _RULE = re.compile(
 _NUMBERS = (
     *("mean", "difference", "relative_difference", "low", "high", "std", "std_error", "p_value"),
     *("p_corrected", "effect_size", "baseline_mean", "queries", "missing", "undefined", "wins"),
-    *("ties", "losses", "contribution"),
+    *("ties", "losses", "contribution", EMPTY),
 )
 #: What is known exactly, of however few queries.
-_COUNTS = ("queries", "missing", "undefined", "wins", "ties", "losses")
+_COUNTS = ("queries", "missing", "undefined", "wins", "ties", "losses", EMPTY)
 #: The counts that are the same for all metrics.
-_OF_ALL_METRICS = ("queries", "missing")
+_OF_ALL_METRICS = ("queries", "missing", EMPTY)
 #: Columns of summaries that in comparisons are of the difference, or have no interval.
 _OF_MEANS = ("mean", "low", "high")
 #: Columns that do not say which group, run or slice a row is about; and names of quantiles.
@@ -156,6 +157,12 @@ def check(
         `summarize(interval="none")`, all rules but those on counts, such as "queries >= 100", are
         undecided. Any other null value fails.
 
+    Warns
+    -----
+    RankWarning
+        For groups, runs and slices most of whose rankings have no retrieved document, as the
+        column `empty` of `compare` and `slices` says.
+
     Raises
     ------
     GateFailed
@@ -197,6 +204,9 @@ def check(
     one_of("on_fail", on_fail, ("raise", "return"))
     read, unsure = read_rules(rules, undecided)
     tables = [_table(each) for each in (result if _several(result) else [result])]
+    for table in tables:
+        large = table.filter(~pl.col("small")) if "small" in table.columns else table
+        warn_of_empty(large, _keys(table))
     found: dict[tuple[str, _Subject], tuple[Any, ...]] = {}
     for rule in read:
         for subject, row in _verdicts(rule, tables).items():

@@ -13,7 +13,7 @@ from polars_rank.conventions import POLARS_RANK, Conventions
 from polars_rank.errors import ArgumentError
 from polars_rank.statistics.comparison import against_baseline, result_of, tested
 from polars_rank.statistics.intervals import stats
-from polars_rank.statistics.lists import agreed_on, variables
+from polars_rank.statistics.lists import EMPTY, agreed_on, variables
 from polars_rank.statistics.moments import DIFFERENCE, paired_sums
 from polars_rank.statistics.pairs import Pairs
 from polars_rank.statistics.significance import Testing, corrected
@@ -81,7 +81,7 @@ def slices(
           pair both, with " & " between, "null" for null, and in quotes a text that is "null",
           contains " & " or begins with a quote;
         - `metric`; `queries`, `missing`: those in both runs, and on one side only; a slice in
-          which the run has no rankings has 0 and those of the baseline;
+          which the run has no rankings has 0 and those of the baseline; `empty` as of `compare`;
         - `baseline_mean`, `mean`, `difference`, `low`, `high`, `p_value`, `p_corrected`: as in
           `compare`, by the t test;
         - `contribution`: how much of the whole difference is from this slice; null for 0 queries;
@@ -92,6 +92,11 @@ def slices(
     SchemaError, DataError, ArgumentError, MissingExtraError
         As for `compare`; also for a metric that is a sum or a geometric mean, whose difference
         does not add up.
+
+    Warns
+    -----
+    RankWarning
+        For a run most of whose rankings have no retrieved document; when the result is collected.
 
     Notes
     -----
@@ -141,7 +146,9 @@ def slices(
         # The slice of the run's own row: of the baseline, a query has the same value in all.
         sliced = rows.with_columns(_slices(asked, pairs=pairs).alias(_SLICE))
         table = paired_sums(sliced, [variable], whole, agreed, slices=_SLICE)
-        chosen = against_baseline(table, ["column", "value"], run, baseline)
+        chosen = against_baseline(
+            table, ["column", "value"], run, baseline, told=[run], again=["metric", "column"]
+        )
         known = tested(chosen, testing, "none", 0.0)
         result = result_of(known, [run, "column", "value", "metric"], "t", [_COUNTED])
         return _finished(result, run, least, correction)
@@ -186,6 +193,7 @@ def _finished(table: pl.LazyFrame, run: str, least: int, correction: Correction)
     columns = ["low", "high", "p_value"]
     ready = table.select(
         run, "column", "value", "metric", "queries", "missing",
+        *(name for name in (EMPTY,) if name in schema_of(table)),
         "baseline_mean", "mean", "difference",
         *(pl.when(~small).then(pl.col(name)).alias(name) for name in columns),
         pl.lit(None, dtype=pl.Float64).alias("p_corrected"),

@@ -16,12 +16,14 @@ from polars_rank.statistics import sums
 from polars_rank.statistics.intervals import Interval, with_width
 from polars_rank.statistics.keys import query_key
 from polars_rank.statistics.lists import (
+    EMPTY,
     agreed_on,
     check_free,
     key_columns,
     only_metrics,
     settled,
     variables,
+    warn_of_empty,
     without,
 )
 from polars_rank.statistics.moments import (
@@ -131,8 +133,9 @@ def summarize(
     Warns
     -----
     RankWarning
-        For an interval other than "t" of fewer than 30 units, or of one, which is null; when the
-        result is collected.
+        For an interval other than "t" of fewer than 30 units, or of one, which is null; and for
+        groups most of whose lists have no retrieved document, as `num_retrieved` of `per_query`
+        says. When the result is collected.
 
     Notes
     -----
@@ -253,11 +256,12 @@ def _finished(
         "low": several.then(scaled(pl.col("low"))),
         "high": several.then(scaled(pl.col("high"))),
     }
+    empty = [name for name in (EMPTY,) if name in schema_of(table)]
     result = table.select(
-        *by, "metric", "queries", "undefined", pl.col("units").alias(OWN + "units"),
+        *by, "metric", "queries", "undefined", pl.col("units").alias(OWN + "units"), *empty,
         *(pl.when(known).then(value).alias(name) for name, value in values.items()), *more,
     )  # fmt: skip
-    return _warned(result, interval)
+    return _warned(result, by, interval)
 
 
 def scaled(value: pl.Expr, weight: str = "weight") -> pl.Expr:
@@ -272,9 +276,10 @@ def scaled(value: pl.Expr, weight: str = "weight") -> pl.Expr:
     )
 
 
-def _warned(result: pl.LazyFrame, interval: str) -> pl.LazyFrame:
+def _warned(result: pl.LazyFrame, by: Sequence[str], interval: str) -> pl.LazyFrame:
     schema = result.collect_schema()
     schema.pop(OWN + "units")
+    schema.pop(EMPTY, None)
 
     def warn(table: pl.DataFrame) -> pl.DataFrame:
         units = table.get_column(OWN + "units")
@@ -292,7 +297,8 @@ def _warned(result: pl.LazyFrame, interval: str) -> pl.LazyFrame:
                 "rankings or clusters at least"
             )
             warnings.warn(message, RankWarning, stacklevel=2)
-        return without(table, OWN + "units")
+        warn_of_empty(table, by)
+        return without(table, OWN + "units", EMPTY)
 
     return result.map_batches(warn, schema=schema, streamable=True)
 
