@@ -31,6 +31,9 @@ _Known: TypeAlias = "Mapping[str, tuple[pl.Expr, str]]"
 #: Columns that say whether a list has judged documents, and retrieved ones.
 PRESENCE = (OWN + "judged", OWN + "found")
 
+#: How many documents of a list are retrieved: a column of `per_query`, and our own for it.
+NUM_RETRIEVED, FOUND_DOCUMENTS = "num_retrieved", OWN + "found documents"
+
 #: Columns that say whether a list of no known group has but judged documents, or others as well.
 STRAY, UNKNOWN = OWN + "stray", OWN + "unknown"
 

@@ -10,6 +10,8 @@ import polars as pl
 
 from polars_rank.aggregation import (
     COUNTED,
+    FOUND_DOCUMENTS,
+    NUM_RETRIEVED,
     PRESENCE,
     STRAY,
     UNKNOWN,
@@ -133,7 +135,10 @@ def per_query(
     -------
     LazyFrame or DataFrame
         Like `frame`: the `by`, `query` and `keep` columns and a column per metric; null where a
-        metric is undefined for the list. Rows are in the order of those keys, or in the log's own
+        metric is undefined for the list. With `by` or `scores` also `num_retrieved` before the
+        metrics, unless another column has that name: how many documents of the list are
+        retrieved, an integer. The statistics do not take it as a metric; they warn of runs that
+        retrieved nothing. Rows are in the order of those keys, or in the log's own
         order where `scan_log` found that the rows of a list stand together; those of Spark are
         in no particular order.
 
@@ -212,15 +217,26 @@ def per_query(
     filled = [
         pl.col(name).fill_null(value) for name, value in fills.items() if isinstance(value, float)
     ]
+    metric_names = [output_name(metric) for metric in asked]
+    # Rankings of groups, such as runs, are compared: it must show that one retrieved nothing.
+    counted = bool(columns.by) and NUM_RETRIEVED not in {*columns.keys, *kept, *metric_names}
+    added = [pl.col(FOUND_DOCUMENTS).alias(NUM_RETRIEVED)] if counted else []
 
     def lists(*, labels: bool) -> pl.LazyFrame:
         """Return the lists; with a column that says whether each has a label, if wanted."""
         rows = request.lists(
-            log, columns, wanted(asked, agreed), keep=columns.keys, constant=kept, labels=labels
+            log,
+            columns,
+            wanted(asked, agreed),
+            keep=columns.keys,
+            constant=kept,
+            told=[FOUND_DOCUMENTS] if counted else [],
+            labels=labels,
         )
         if agreed.queries != "all":
-            counted = rows.filter(COUNTED[agreed.queries])
-            rows = counted.drop(PRESENCE[1] if labels else PRESENCE)
+            rows = rows.filter(COUNTED[agreed.queries])
+        flags = PRESENCE[: int(labels)]
+        rows = rows.select(*flags, *columns.keys, *kept, *added, *metric_names)
         return rows.with_columns(filled) if filled else rows
 
     if not request.reads_labels(columns, asked):
@@ -500,12 +516,13 @@ class Request:
         constant: Sequence[str] = (),
         forbidden: Mapping[str, pl.Expr] | None = None,
         strays: bool = False,
+        told: Sequence[str] = (),
         labels: bool = False,
     ) -> pl.LazyFrame:
         """Return a row for each list; with `PRESENCE` where not all of them count.
 
         With `strays`, also with what `Totals` needs to find groups that nobody knows; with
-        `labels`, to find those without labels.
+        `labels`, to find those without labels; and with the columns `told`.
         """
         presence = PRESENCE if self.conventions.queries != "all" else PRESENCE[: int(labels)]
         return per_list(
@@ -519,6 +536,7 @@ class Request:
             told=[
                 *presence,
                 *((STRAY, UNKNOWN) if strays else ()),
+                *told,
             ],
             progress=self.progress,
         )

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import polars as pl
 
-from polars_rank.aggregation import PRESENCE, STRAY, UNKNOWN
+from polars_rank.aggregation import FOUND_DOCUMENTS, PRESENCE, STRAY, UNKNOWN
 from polars_rank.arguments import one_of
 from polars_rank.columns import OWN, check_number, check_there
 from polars_rank.errors import ArgumentError, SchemaError, hint
@@ -221,6 +221,7 @@ class _Plan:
         )
         known = dict(zip(PRESENCE, (judged, found), strict=True))
         known |= {STRAY: nobody & judged & ~found, UNKNOWN: nobody & found}
+        known[FOUND_DOCUMENTS] = _SCORE.count()
         return [known[name].alias(name) for name in names]
 
     def _kept(self) -> list[pl.Expr]:

@@ -135,11 +135,23 @@ def test_check(given: list[object], lists: pl.DataFrame) -> None:
         pr.check(tables, [rule], on_fail="return")
         for rule, tables in zip(rules, ([summary], both, [summary, *both]), strict=True)
     )
-    assert expected.height == 1 + (1 + 6) + (1 + 1 + 6)  # six countries
+    assert expected.height == 1 + (1 + 6) + (1 + 6)  # six countries
     options = [part for rule in rules for part in ("--rule", rule)]
     gate = ["check", *given, "--baseline", "old", "--slices", "country", "--least", 2,
             *options]  # fmt: skip
     same(found(*gate), expected)
+
+
+def test_a_check_of_all_metrics_shows_each_subject_once(log: Path, tmp_path: Path) -> None:
+    junit = tmp_path / "gate.xml"
+    arguments = ["check", log, "-m", "ndcg@10 ap rr", "--baseline", "old", "--slices", "country",
+                 "--rule", "queries >= 5", "--junit", junit]  # fmt: skip
+    code, out, err = run(*arguments, "--format", "json")
+    where = [row["where"] for row in json.loads(out)]
+    assert len(where) == len(set(where)) == 1 + 6
+    assert (code, err) == (1, "1 of 7 checks failed\n")
+    names = [case.get("name") for case in ElementTree.parse(junit).iter("testcase")]
+    assert len(set(names)) == 7
 
 
 def test_groups_and_conventions_of_a_log(log: Path) -> None:

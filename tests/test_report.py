@@ -160,11 +160,46 @@ def test_gates_are_shown_and_do_not_raise(log, lists, tmp_path):
     rules = ["ndcg@10 >= 0.99", "queries >= 100", {"rule": "ap >= 0", "where": {"run": "neural"}}]
     page = read(log, tmp_path, baseline="bm25", rules=rules)
     verdicts = column(page, "verdicts", "Verdict")
-    assert [each.split()[1] for each in verdicts] == ["fail", *["pass"] * 5]
-    assert "5 of 6 gate checks pass" in page.text and "1 fail" in page.text
+    assert [each.split()[1] for each in verdicts] == ["fail", "pass", "pass"]
+    headline = page.text.partition("Skip to the results")[2].partition("Metrics")[0]
+    assert "gates failed 2 of 3 gate checks pass, 1 fail" in headline
+    assert "fail ndcg@10 >= 0.99 · run=neural: 0." in headline
     (tmp_path / "rules.toml").write_text('[[rules]]\nrule = "ap >= 0.01"\n', encoding="utf-8")
     page = read(log, tmp_path, rules=tmp_path / "rules.toml")
     assert len(page.tables["verdicts"]) == 1 + len(RUNS)
+
+
+def test_gates_stand_by_rule_with_failures_first(log, tmp_path):
+    rules = ["missing <= 5", "queries >= 20", "difference(ap) >= -9"]
+    page = read(log, tmp_path, baseline="bm25", slices="country", rules=rules)
+    told = [each.partition(" <")[0].partition(" >")[0] for each in column(page, "verdicts", "Rule")]
+    assert told == [*["queries"] * 7, *["difference(ap)"] * 7, *["missing"] * 7]
+    verdicts = [each.split()[1] for each in column(page, "verdicts", "Verdict")]
+    rank = {"fail": 0, "undecided": 1, "pass": 2}
+    for start in (0, 7, 14):
+        found = [rank[each] for each in verdicts[start : start + 7]]
+        assert found == sorted(found)
+    assert verdicts[0] == "fail" and "undecided" in verdicts[7:14]
+    failed = verdicts.count("fail") + verdicts.count("undecided")
+    assert f"and {failed - 5} more failed check" in page.text
+
+
+def test_a_run_without_rankings_in_a_group_is_shown(log, tmp_path):
+    gone = log.filter((pl.col("run") == "bm25") | (pl.col("country") != "DE"))
+    with pytest.warns(pr.RankWarning, match="no query in common"):
+        page = read(gone, tmp_path, baseline="bm25", by="country", rules=["ap >= 0"])
+    assert "? undecided" in column(page, "verdicts", "Verdict")
+    rows = [row for row in page.tables["groups-table"] if row[:2] == ["DE", "neural"]]
+    assert rows
+
+
+@pytest.mark.parametrize("baseline", ["bm25", None])
+def test_a_run_that_retrieved_nothing_is_warned_of(log, tmp_path, baseline):
+    score = pl.when(pl.col("run") == "bm25").then("score")
+    with pytest.warns(pr.RankWarning, match="most rankings have no retrieved document"):
+        page = read(log.with_columns(score), tmp_path, baseline=baseline)
+    assert page.text.count("most rankings have no retrieved document") == 1
+    assert "run = 'neural' (120 of 120)" in page.text
 
 
 @pytest.mark.parametrize("undecided", ["pass", "fail"])

@@ -332,6 +332,114 @@ def test_only_the_baseline():
         pr.compare(LISTS.filter(run="old"), baseline="old")
 
 
+WITH_COUNTRY = LISTS.with_columns(
+    country=pl.when(pl.col("query") % 3 > 0).then(pl.format("c{}", pl.col("query") % 3))
+)
+#: Without the new run's rankings of one country, which is null.
+GONE = WITH_COUNTRY.filter((pl.col("run") != "new") | pl.col("country").is_not_null())
+
+
+@pytest.mark.parametrize("engine", ["in-memory", "streaming"])
+@pytest.mark.parametrize("test", ["t", "randomization", "bootstrap", "wilcoxon", "sign"])
+def test_a_run_without_rankings_in_a_group_has_a_row_there(test, engine):
+    options = {"baseline": "old", "by": "country", "test": test, "replicates": 50}
+    with pytest.warns(pr.RankWarning, match="no query in common.*country = None, run = 'new'$"):
+        found = pr.compare(GONE.lazy(), **options).collect(engine=engine)
+    assert found.height == 3 * len(METRICS) * 2
+    gone = found.filter(pl.col("country").is_null(), run="new")
+    assert gone["metric"].to_list() == METRICS
+    expected = {"queries": 0, "missing": 134, "undefined": 0, "wins": 0, "ties": 0, "losses": 0}
+    unknown = ("baseline_mean", "mean", "difference", "low", "high", "p_value", "p_corrected")
+    for row in gone.iter_rows(named=True):
+        assert row | expected | dict.fromkeys(unknown) == row
+    # The other rows are those of a table in which the run is not expected there.
+    kept = found.filter(pl.col("country").is_not_null() | (pl.col("run") != "new"))
+    alone = pr.compare(GONE.filter(pl.col("country").is_not_null()), **options)
+    same = ["country", "metric", "run", "difference", "p_value", "queries", "missing"]
+    assert_frame_equal(kept.filter(pl.col("country").is_not_null()).select(same), alone[same])
+
+
+def test_a_run_without_rankings_in_a_group_of_moments_has_a_row_there():
+    options = {"metrics": ["ap"], "by": ["country", "day"], "run": "run", "baseline": "old"}
+    days = GONE.with_columns(day=pl.col("query") % 2).partition_by("day")
+    merged = pr.merge([pr.moments(day, **options) for day in days])
+    with pytest.warns(pr.RankWarning, match="no query in common"):
+        found = pr.compare(merged, baseline="old", by="country")
+    with pytest.warns(pr.RankWarning, match="no query in common"):
+        expected = pr.compare(GONE, metrics="ap", baseline="old", by="country")
+    assert_frame_equal(found, expected, abs_tol=1e-12)
+
+
+def test_all_pairs_have_a_row_in_each_group():
+    found = pr.compare_all(GONE, metrics="ap", by="country")
+    gone = found.filter(pl.col("country").is_null())
+    assert gone.select("run", "other", "queries", "missing").rows() == [
+        ("new", "best", 0, 134), ("old", "best", 134, 0), ("old", "new", 0, 134)
+    ]  # fmt: skip
+    assert gone.filter(pl.col("queries") == 0).null_count()["difference"].item() == 2
+    two = GONE.filter(pl.col("run") != "best")
+    found = pr.compare_all(two, metrics="ap", by="country")
+    assert found["queries"].to_list() == [0, 133, 133]
+
+
+NOTHING = r"most rankings have no retrieved document; .*: run = 'new' \(60 of 60\)$"
+
+
+@pytest.fixture(scope="module")
+def nothing():
+    """Rankings of which the new run has no document, and the old one none for one query."""
+    log = pr.datasets.search_log(60, runs=["old", "new"]).collect()
+    score = pl.when(pl.col("run") == "old").then("score")
+    return pr.per_query(log.with_columns(score), ["ap", "rr"], by="run", keep="country")
+
+
+@pytest.mark.parametrize("made", ["lists", "stored", "moments", "days"])
+def test_a_run_that_retrieved_nothing_is_warned_of(nothing, made, tmp_path):
+    table = nothing
+    if made == "stored":
+        nothing.write_parquet(tmp_path / "lists.parquet")
+        table = pl.scan_parquet(tmp_path / "lists.parquet")
+    elif made == "moments":
+        table = pr.moments(nothing, by="country", run="run", baseline="old")
+    elif made == "days":
+        for day in range(2):
+            part = nothing.filter(pl.col("query") % 2 == day)
+            pr.write_moments(
+                pr.moments(part, run="run", baseline="old"), tmp_path / f"{day}.parquet"
+            )
+        table = pr.scan_moments(tmp_path)
+    for baseline, empty in (("old", [60, 60]), ("new", [1, 1])):
+        if baseline == "new" and made in ("moments", "days"):
+            continue  # which are of differences from the old run
+        with pytest.warns(pr.RankWarning, match=NOTHING):
+            found = pr.compare(table, baseline=baseline).lazy().collect()
+        assert found["empty"].to_list() == empty
+        assert found["metric"].to_list() == ["ap", "rr"]
+
+
+def test_summaries_and_slices_warn_of_a_run_that_retrieved_nothing(nothing):
+    with pytest.warns(pr.RankWarning, match=NOTHING):
+        found = pr.summarize(nothing, by="run")
+    assert set(found["metric"]) == {"ap", "rr"}
+    with pytest.warns(pr.RankWarning, match=NOTHING):
+        found = pr.slices(nothing, "ap", columns="country", baseline="old")
+    assert found["empty"].to_list() == found["queries"].to_list()
+
+
+def test_runs_that_retrieved_something_are_not_warned_of(nothing):
+    half = nothing.with_columns(num_retrieved=pl.col("query") % 2)
+    # Where the table does not say it, nobody knows; and a part of which it is unknown is one.
+    unknown = nothing.drop("num_retrieved")
+    parts = [nothing.filter(pl.col("query") < 9), unknown.filter(pl.col("query") >= 9)]
+    merged = pr.merge([pr.moments(part, run="run", baseline="old") for part in parts])
+    assert merged["empty"].null_count() == 4
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert pr.compare(half, baseline="old")["empty"].to_list() == [30, 30]
+        assert "empty" not in pr.compare(unknown, baseline="old").columns
+        pr.compare(merged, baseline="old")
+
+
 def test_no_query_in_common():
     apart = LISTS.filter((pl.col("run") == "old") == (pl.col("query") < 200))
     with pytest.warns(pr.RankWarning, match="no query in common"):

@@ -78,6 +78,121 @@ def test_several_tables():
     assert found["verdict"].to_list() == ["pass", "fail", "pass", "pass"]
 
 
+def test_one_rule_and_one_run_get_one_verdict():
+    """A mean is decided by its own interval, a count by the lowest, each row once."""
+    summary = SUMMARY.rename({"country": "run"}).with_columns(run=pl.Series(["old", "new"]))
+    tables = [COMPARISON, summary]
+    for rule, old, new in (
+        ("ndcg@10 >= 0.45", "pass", "undecided"),
+        ("low(ndcg@10) >= 0.25", "pass", "pass"),
+        ("high(ndcg@10) <= 0.51", "fail", "pass"),
+    ):
+        found = pr.check(tables, [rule], on_fail="return")
+        assert found.select("where", "verdict").rows() == [("run=old", old), ("run=new", new)]
+    assert verdicts(tables, "difference(ndcg@10) >= -0.01") == ["pass"]
+    # The summary has 50 queries of the new run, the comparison 1,050.
+    found = pr.check(tables, ["queries >= 100"], on_fail="return")
+    assert found.select("where", "value", "verdict").rows() == [
+        ("run=new", 50.0, "fail"), ("run=old", 1000.0, "pass")
+    ]  # fmt: skip
+
+
+def test_one_row_per_rule_and_subject():
+    """Counts are the same for all metrics; other numbers say of which metric they are."""
+    both = pl.concat(
+        [SUMMARY, SUMMARY.with_columns(metric=pl.lit("ap"), undefined=pl.Series([0, 3]))]
+    )
+    found = pr.check(
+        both,
+        ["queries >= 100", {"rule": "queries >= 100", "where": {"country": "FR"}}, "undefined < 5"],
+        on_fail="return",
+    )
+    assert found.select("rule", "where", "verdict").rows() == [
+        ("queries >= 100", "country=DE", "pass"),
+        ("queries >= 100", "country=FR", "fail"),
+        ("undefined < 5", "country=DE, metric=ndcg@10", "fail"),
+        ("undefined < 5", "country=FR, metric=ndcg@10", "pass"),
+        ("undefined < 5", "country=DE, metric=ap", "pass"),
+        ("undefined < 5", "country=FR, metric=ap", "pass"),
+    ]
+
+
+def test_without_an_interval_a_rule_is_undecided():
+    one = pl.DataFrame({"run": ["a", "b"], "query": 1, "rr": [0.5, 1.0]})
+    compared = pr.compare(one, baseline="a")
+    for rule in ("difference(rr) >= -0.01", "rr >= 0.1", "low(rr) >= 0", "p_value(rr) <= 1"):
+        assert verdicts(compared, rule) == ["undecided"]
+        assert pr.check(compared, [rule], undecided="pass").height == 1
+    assert verdicts(compared, "wins >= 1", "queries >= 2") == ["pass", "fail"]
+    summary = pr.summarize(one, by="run", interval="none")
+    assert verdicts(summary, "rr >= 0.1") == ["undecided"] * 2
+    assert verdicts(summary.drop("low", "high"), "rr >= 0.6") == ["fail", "pass"]
+
+
+def test_a_run_that_retrieved_nothing_is_warned_of():
+    table = COMPARISON.with_columns(empty=pl.lit(600))
+    with pytest.warns(
+        pr.RankWarning, match=r"no retrieved document; .*: run = 'new' \(600 of 1,050"
+    ):
+        assert verdicts(table, "empty <= 5", "difference(ndcg@10) >= -0.01") == ["fail", "pass"]
+
+
+def test_a_group_in_which_a_run_has_no_rankings_does_not_pass():
+    lists = pl.DataFrame({
+        "run": ["a"] * 8 + ["b"] * 4, "query": [*range(8), *range(4)],
+        "country": (["DE"] * 4 + ["FR"] * 4 + ["DE"] * 4), "rr": [0.2, 0.4, 0.6, 0.5] * 3,
+    })  # fmt: skip
+    summary = pr.summarize(lists.filter(run="b"), by=["run", "country"])
+    with pytest.warns(pr.RankWarning, match="no query in common"):
+        compared = pr.compare(lists, baseline="a", by="country")
+    sliced = pr.slices(lists, "rr", columns="country", baseline="a", least=2)
+    rules = ["missing <= 0", "queries >= 1", "difference(rr) >= -9", "rr >= -9", "low(rr) >= -9"]
+    for tables, where in (
+        ([summary, compared], "country=FR, run=b"), ([sliced], "run=b, column=country, value=FR")
+    ):  # fmt: skip
+        found = pr.check(tables, rules, on_fail="return")
+        assert found.height == 2 * len(rules)
+        gone = found.filter(where=where)
+        assert gone["verdict"].to_list() == ["fail", "fail", *["undecided"] * 3]
+        assert gone["value"].to_list() == [4.0, 0.0, None, None, None]
+        assert set(found.filter(where != pl.col("where"))["verdict"]) == {"pass"}
+
+
+@pytest.mark.parametrize(
+    ("values", "asked", "expected"),
+    [
+        ([True, False, None], True, ["flag=true"]),
+        ([True, False, None], False, ["flag=false"]),
+        ([True, False, None], None, ["flag=null"]),
+        ([1.0, 2.5, None], 1, ["flag=1.0"]),
+        ([1.0, 2.5, None], 2.5, ["flag=2.5"]),
+        ([1, 2, None], 2.0, ["flag=2"]),
+        ([1, 2, None], "2", ["flag=2"]),
+        (["true", "1.0", "1"], True, ["flag=true"]),
+        (["true", "1.0", "2"], 1, ["flag=1.0"]),
+        (["1", "1.0", "2"], "1", ["flag=1"]),
+        (["null", None, "a"], None, ["flag=null"]),
+        (["null", None, "a"], "null", ['flag="null"', "flag=null"]),
+    ],
+)
+def test_where_names_any_value(values, asked, expected):
+    table = pl.DataFrame({"flag": values, "metric": "ap", "queries": 5, "mean": 0.5})
+    found = pr.check(table, [{"rule": "ap > 0", "where": {"flag": asked}}])
+    assert found["where"].to_list() == expected
+    assert set(found["verdict"]) == {"pass"}
+
+
+def test_where_names_slices_of_any_type():
+    lists = pl.DataFrame({
+        "run": ["a"] * 6 + ["b"] * 6, "query": [*range(6)] * 2, "rr": [0.2, 0.4, 0.5] * 4,
+        "flag": [True, True, False, False, None, None] * 2, "level": [1.0, 1.0, 2.0, 2.0, 3.5, 3.5] * 2,
+    })  # fmt: skip
+    table = pr.slices(lists, "rr", columns=["flag", "level"], baseline="a", least=2)
+    for column, value in (("flag", True), ("flag", None), ("level", 2), ("level", 3.5)):
+        rule = {"rule": "queries >= 2", "where": {"column": column, "value": value}}
+        assert pr.check(table, [rule])["queries"].to_list() == [2]
+
+
 def test_small_slices_are_undecided_but_for_counts():
     """They have no interval: a handful of queries must neither open a gate nor shut it."""
     log = pr.datasets.search_log(60, runs=["old", "new"])
@@ -92,7 +207,7 @@ def test_small_slices_are_undecided_but_for_counts():
     for found, large in ((sure, "pass"), (mean, "fail"), (contribution, "pass"), (p_value, "pass")):
         assert found.to_list() == ["undecided" if small else large for small in table["small"]]
     assert set(queries) == {"pass"}
-    with pytest.raises(pr.GateFailed, match="undecided, found .*, too few queries to tell"):
+    with pytest.raises(pr.GateFailed, match="undecided, found .*, without an interval .. quer"):
         pr.check(table, ["difference(ap) >= -9"])
 
 
@@ -182,9 +297,10 @@ def test_junit(tmp_path):
     suite = ElementTree.parse(tmp_path / "a.xml").getroot()[0]
     assert (suite.get("tests"), suite.get("failures"), suite.get("skipped")) == ("4", "2", "0")
     assert [case.get("name") for case in suite if len(case)] == [
-        "ndcg@10 >= 0.45",
-        "queries >= 100",
+        "ndcg@10 >= 0.45 (country=FR)",
+        "queries >= 100 (country=FR)",
     ]
+    assert len({case.get("name") for case in suite}) == 4
     assert "interval 0.3 to 0.5" in suite[1][0].get("message")
     pr.write_junit(found, tmp_path / "b.xml", undecided="pass")
     suite = ElementTree.parse(tmp_path / "b.xml").getroot()[0]

@@ -31,8 +31,7 @@ def test_contributions_add_up(undefined, engine):
 def test_each_slice_is_a_comparison():
     found = pr.slices(LISTS, "ap", columns=["country", "device"], baseline="old", least=2)
     for row in found.iter_rows(named=True):
-        value = pl.col(row["column"]).cast(pl.String).fill_null("null")
-        part = LISTS.filter(value == row["value"])
+        part = LISTS.filter(pl.col(row["column"]).eq_missing(row["value"]))
         alone = pr.compare(part, metrics="ap", baseline="old", correction="none")
         expected = alone.filter(run=row["run"]).row(0, named=True)
         for name in ("queries", "baseline_mean", "mean", "difference", "low", "high", "p_value"):
@@ -49,6 +48,39 @@ def test_small_slices_are_no_tests():
     tests = found.filter(~pl.col("small"))
     expected = multitest.multipletests(tests["p_value"].to_numpy(), method="fdr_bh")[1]
     assert tests["p_corrected"].to_list() == pytest.approx(expected.tolist(), rel=1e-9)
+
+
+def test_a_run_without_rankings_in_a_slice_has_a_row_there():
+    gone = LISTS.filter(~((pl.col("run") == "new") & (pl.col("country") == "DE")))
+    found = pr.slices(gone, "ap", columns="country", baseline="old").filter(run="new")
+    whole = pr.slices(LISTS, "ap", columns="country", baseline="old").filter(run="new")
+    assert set(found["value"]) == set(whole["value"])
+    row = found.filter(value="DE").row(0, named=True)
+    queries = whole.filter(value="DE")["queries"].item()
+    assert row | {"queries": 0, "missing": queries, "small": True} == row
+    assert row | dict.fromkeys(("difference", "low", "high", "p_value", "contribution")) == row
+    rest = ["value", "queries", "missing", "difference", "p_value"]
+    assert_frame_equal(
+        found.filter(pl.col("value") != "DE").select(rest).sort("value"),
+        whole.filter(pl.col("value") != "DE").select(rest).sort("value"),
+    )
+
+
+def test_nulls_are_no_text():
+    country = pl.col("query").replace_strict({0: None, 1: "null", 2: "a & b", 3: "a"}, default="c")
+    device = pl.col("query").replace_strict({2: "c", 3: "b & c", 4: '"'}, default=None)
+    lists = LISTS.with_columns(country=country, device=device)
+    found = pr.slices(lists, "ap", columns=["country", "device"], baseline="old", pairs=True)
+    found = found.filter(run="new")
+    values = {
+        column: sorted(table["value"].to_list(), key=str)
+        for (column,), table in found.group_by("column")
+    }
+    assert values["country"] == [None, "a", "a & b", "c", "null"]
+    assert values["country & device"] == sorted(
+        ["null & null", '"null" & null', '"a & b" & c', 'a & "b & c"', 'c & """"', "c & null"]
+    )
+    assert found.filter(value="null & null")["queries"].item() == 1
 
 
 def test_order_of_rows_does_not_matter():

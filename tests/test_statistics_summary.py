@@ -237,6 +237,14 @@ def test_moments_of_other_metrics():
         pr.summarize(pr.moments(LISTS), ["rr"])
 
 
+@pytest.mark.parametrize("interval", ["normal", "bootstrap", "studentized", "sequence"])
+def test_one_ranking_has_no_interval(interval):
+    one = pl.DataFrame({"query": [1], "ap": [0.5]})
+    with pytest.warns(pr.RankWarning, match="is null in 1 row: it needs two rankings"):
+        found = pr.summarize(one, interval=interval)
+    assert found.select("mean", "low", "high").row(0) == (0.5, None, None)
+
+
 def test_few_lists_are_warned_of():
     with pytest.warns(pr.RankWarning, match="1 intervals .'normal'. stand on fewer than 30"):
         pr.summarize(LISTS.head(20), ["ap"], interval="normal")

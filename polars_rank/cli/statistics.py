@@ -165,8 +165,8 @@ def check(
 ) -> None:
     """Check rules on means, differences and slices; exit with 1 if one fails.
 
-    With --baseline, rules on a mean are about the other runs; those on difference, p_value and
-    the like about the comparison; those on low, high and queries about both, and slices.
+    With --baseline, rules on mean, low and high are about the means of the other runs; those on
+    difference, p_value and the like about the comparison and slices; those on queries about all.
     """
     with ExitStack() as files:
         given, undecided = rules_of(rule or [], rules, undecided)
@@ -204,10 +204,7 @@ def check(
             if columns:
                 result = _in_slices(lists, columns, baseline, least=least, confidence=confidence)
                 tables.append(result.collect())
-        verdicts = pl.concat(
-            verdicts_on(_about(each, tables), [told], undecided=undecided, on_fail="return")
-            for each, told in zip(read, given, strict=True)
-        )
+        verdicts = verdicts_on(tables, read, undecided=undecided, on_fail="return")
         written.put(verdicts.lazy(), inputs)
         if junit is not None:
             write_junit(verdicts, reports[junit], undecided=undecided)
@@ -267,12 +264,6 @@ def _check_paired(rules: Iterable[Rule], baseline: str | None, slices: Any) -> N
             misused(
                 f"the rule {rule.text!r} is about differences from a run; name it with --baseline"
             )
-
-
-def _about(rule: Rule, tables: list[pl.DataFrame]) -> list[pl.DataFrame]:
-    """Return the tables that a rule is about: a mean has its interval in the summary alone."""
-    of_mean = rule.column in ((None, "mean") if rule.metric else ("mean",))
-    return tables[:1] if of_mean and {*rule.where} <= {*tables[0].columns} else tables
 
 
 def _report(path: Path, inputs: Iterable[str], *, force: bool) -> Any:

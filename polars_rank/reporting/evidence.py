@@ -147,7 +147,7 @@ def _slices(lists: pl.LazyFrame, question: Question) -> list[pl.DataFrame] | Non
     tables = []
     for column in question.slices:
         table = _summary(lists, question, [*run, column])
-        value = pl.col(column).cast(pl.String).fill_null("null")
+        value = pl.col(column).cast(pl.String)
         tables.append(
             table.select(*run, pl.lit(column).alias("column"), value.alias("value"),
                          "metric", "queries", "mean", "low", "high")
@@ -158,10 +158,16 @@ def _slices(lists: pl.LazyFrame, question: Question) -> list[pl.DataFrame] | Non
 def _beside(
     groups: pl.DataFrame | None, comparison: pl.DataFrame | None, question: Question
 ) -> pl.DataFrame | None:
-    """Return the means of groups with their differences from the baseline beside them."""
+    """Return the means of groups with their differences from the baseline beside them.
+
+    A run without rankings in a group has no mean there, but a row.
+    """
     if groups is None or comparison is None:
         return groups
     keys = [*question.splits, "metric"]
+    gone = comparison.filter(queries=0).join(groups, on=keys, how="anti", nulls_equal=True)
+    groups = pl.concat([groups, gone.select(*keys, "queries", "undefined")], how="diagonal_relaxed")
+    groups = groups.sort(question.splits, maintain_order=True)
     found = comparison.select(
         *keys, "difference", "relative_difference", "p_corrected",
         pl.col("low").alias("difference_low"), pl.col("high").alias("difference_high"),
@@ -184,12 +190,14 @@ def _verdicts(
         return pl.DataFrame({"rule": [rule.text for rule in question.rules]}).with_columns(
             where=pl.lit(""), queries=pl.lit(0), verdict=pl.lit("fail"), **_NO_VALUE
         )
-    tables = [summary, *([] if comparison is None else [comparison]), *sliced]
+    if comparison is not None:
+        return check([summary, comparison, *sliced], question.rules, on_fail="return")
+    tables = [summary, *sliced]
     several = [check(_about(rule, tables), [rule], on_fail="return") for rule in question.rules]
-    return pl.concat(several)
+    return pl.concat(several).unique(["rule", "where"], keep="first", maintain_order=True)
 
 
 def _about(rule: Rule, tables: Sequence[pl.DataFrame]) -> list[pl.DataFrame]:
-    """Return the tables that a rule is about: a mean has its interval in the first alone."""
+    """Return the tables that a rule is about: rules on a mean are about slices by name only."""
     of_mean = rule.column in ((None, "mean") if rule.metric else ("mean",))
     return [*tables[:1]] if of_mean and {*rule.where} <= {*tables[0].columns} else [*tables]

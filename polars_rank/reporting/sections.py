@@ -19,6 +19,7 @@ from polars_rank.reporting.formats import percent
 from polars_rank.reporting.headline import headline, standing
 from polars_rank.reporting.question import lower_is_better, names_of
 from polars_rank.reporting.words import explain
+from polars_rank.statistics.gates import WORST_FIRST, failing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -49,7 +50,7 @@ def context(evidence: Evidence, question: Question) -> dict[str, Any]:
         "pairs": _compared(evidence.pairs, question),
         **_groups(evidence, question),
         **_slices(evidence, question),
-        **_verdicts(evidence.verdicts),
+        **_verdicts(evidence.verdicts, question),
         **_moved(evidence.moved, evidence, question),
         **_data(evidence, question),
         **_method(question),
@@ -118,16 +119,37 @@ def _slices(evidence: Evidence, question: Question) -> dict[str, Any]:
     }
 
 
-def _verdicts(table: pl.DataFrame | None) -> dict[str, Any]:
-    """Return the verdicts, and how many there are of each."""
+def _verdicts(table: pl.DataFrame | None, question: Question) -> dict[str, Any]:
+    """Return the verdicts by rule, failures first, and how many there are of each."""
     if table is None:
         return {"verdicts": [], "gates": {}}
-    rank = {"fail": 0, "undecided": 1, "pass": 2}
-    rows = sorted(table.iter_rows(named=True), key=lambda row: rank[row["verdict"]])
+    verdict, place = pl.col("verdict"), pl.col(OWN + "place")
+    severity = verdict.replace_strict(WORST_FIRST, [*range(len(WORST_FIRST))])
+    failed = verdict.is_in(failing(question.undecided))
+    ordered = (
+        table.with_row_index(OWN + "place")
+        .with_columns(
+            failed=failed,
+            checks=pl.len().over("rule"),
+            failures=failed.sum().over("rule"),
+        )
+        .sort(severity.min().over("rule"), place.min().over("rule"), severity, place)
+    )
+    # Where there are too many, failures are shown rather than others.
+    shown = ordered.with_row_index(OWN + "order").sort(
+        "failed", descending=True, maintain_order=True
+    )
+    shown = shown.head(_VERDICTS).sort(OWN + "order")
+    rows = [*shown.with_columns(first=pl.col("rule").is_first_distinct()).iter_rows(named=True)]
     several = table.get_column("verdict").to_list()
-    gates = {verdict: several.count(verdict) for verdict in rank}
-    hidden = max(0, len(rows) - _VERDICTS)
-    return {"verdicts": rows[:_VERDICTS], "gates": {**gates, "all": len(rows), "hidden": hidden}}
+    gates = {
+        **{each: several.count(each) for each in WORST_FIRST},
+        "all": len(several),
+        "failed": [row for row in rows if row["failed"]],
+        "failures": ordered.get_column("failed").sum(),
+        "hidden": len(several) - len(rows),
+    }
+    return {"verdicts": rows, "gates": gates}
 
 
 @dataclass(frozen=True)

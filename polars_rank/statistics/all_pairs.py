@@ -69,8 +69,9 @@ def compare_all(
 
         - `metric`, `run` (under its own name), `other`;
         - `mean`, `other_mean`, `difference` (mean - other_mean), `low`, `high`, `p_value`;
-        - `queries`, `missing`: those that all runs have a value for, and the others, which are
-          left out.
+        - `queries`, `missing`: those that all runs of the group have a value for, and the
+          others, which are left out. A pair with a run that has no rankings in the group has 0
+          `queries`.
 
     Raises
     ------
@@ -199,12 +200,20 @@ def _all_pairs(
 
     def pairs(table: pl.DataFrame) -> pl.DataFrame:
         found: list[tuple[Any, ...]] = []
+        there = table.get_column(run).unique().sort().to_list()
+        if len(there) == 1:
+            message = f"there is only one run in the column {run!r}, and nothing to compare it with"
+            raise DataError(message)
         for part in table.partition_by(groups, maintain_order=True) if groups else [table]:
             _check(part, rows, asked, run)
             head = part.row(0)[: len(groups)] if part.height else ()
             for index, each in enumerate(asked):
+                known = {pair[:2]: pair for pair in _tukey(part, _key(index), run, confidence)}
+                lists = round(part.get_column(_SHARE).sum())
+                # A run without rankings in the group has rows of 0 queries.
                 found += [
-                    (*head, each.name, *pair) for pair in _tukey(part, _key(index), run, confidence)
+                    (*head, each.name, *known.get((second, first), _absent(second, first, lists)))
+                    for first, second in combinations(there, 2)
                 ]
         return pl.DataFrame(found, schema=schema, orient="row")
 
@@ -218,12 +227,13 @@ def _check(part: pl.DataFrame, rows: pl.LazyFrame, asked: Sequence[Variable], ru
             "tell lists apart with query=[...] or by=..., or drop repeats"
         )
         raise DataError(message)
-    if part.height == 1:
-        message = f"there is only one run in the column {run!r}, and nothing to compare it with"
-        raise DataError(message)
     for index, each in enumerate(asked):
         if not part.get_column(_key(index) + "mean").is_finite().fill_null(value=True).all():
             raise data_error(rows, not_finite(each))
+
+
+def _absent(run: Any, other: Any, missing: int) -> tuple[Any, ...]:
+    return (run, other, *(None,) * len(COLUMNS[2:-2]), 0, missing)
 
 
 def _tukey(part: pl.DataFrame, key: str, run: str, confidence: float) -> list[tuple[Any, ...]]:

@@ -14,16 +14,22 @@ from polars_rank.errors import ArgumentError, DataError, RankWarning, SchemaErro
 from polars_rank.statistics import sums
 from polars_rank.statistics.intervals import Alternative, stats
 from polars_rank.statistics.lists import (
+    EMPTY,
     agreed_on,
     check_free,
     key_columns,
     only_metrics,
+    rows_told,
     settled,
+    some_of,
     variables,
+    warn_of_empty,
     without,
 )
 from polars_rank.statistics.moments import (
     DIFFERENCE,
+    KINDS,
+    PAIR_MEANS,
     QUERY_KEYS,
     VALUES,
     groups_of,
@@ -51,7 +57,7 @@ if TYPE_CHECKING:
 COLUMNS = (
     *("metric", "baseline_mean", "mean", "difference", "relative_difference", "low", "high"),
     *("p_value", "p_corrected", "effect_size", "wins", "ties", "losses", "queries", "missing"),
-    *("undefined", "warning"),
+    *("undefined", EMPTY, "warning"),
 )
 #: Above this number of queries, Wilcoxon's test and the sign test are not to be trusted.
 MANY = 1_000
@@ -126,8 +132,9 @@ def compare(
     Returns
     -------
     LazyFrame or DataFrame
-        Like `lists`: a row per group, metric and run other than the baseline, in this order,
-        with the `by` columns and
+        Like `lists`: a row per group, metric and run other than the baseline, in this order. A
+        run that has no rankings in a group of the baseline has a row there, too, with 0
+        `queries` and those of the baseline as `missing`. With the `by` columns and
 
         - `metric`, `run` (under its own name);
         - `baseline_mean`, `mean`, `difference`, `relative_difference` (to the baseline's mean):
@@ -140,6 +147,8 @@ def compare(
         - `wins`, `ties`, `losses`: queries with a higher, the same, a lower value;
         - `queries`, `missing`, `undefined`: those in both runs, on one side only, and undefined
           on either side;
+        - `empty`: rankings of the run without a retrieved document, if the lists have a column
+          `num_retrieved`, as `per_query(by=...)` makes it;
         - for "wilcoxon" and "sign" also `warning`, null or in words.
 
         For a geometric mean, the test is of the logarithms, and the interval takes the
@@ -162,8 +171,9 @@ def compare(
     Warns
     -----
     RankWarning
-        For a run that shares no query with the baseline, and for "wilcoxon" and "sign" above
-        1,000 queries; when the result is collected.
+        For a run that shares no query with the baseline in a group, or most of whose rankings
+        there have no retrieved document, and for "wilcoxon" and "sign" above 1,000 queries; when
+        the result is collected.
 
     Notes
     -----
@@ -232,7 +242,7 @@ def compare(
         chosen = against_baseline(table, groups, run, baseline)
         known = tested(chosen, testing, correction, margin)
         result = result_of(known, [*groups, "metric", run], test)
-        return _warned(result, run, test)
+        return _warned(result, groups, run, test)
 
     return same_kind(lists, plan)
 
@@ -275,20 +285,30 @@ def groups_of_moments(schema: pl.Schema, by: Names | None, run: str, baseline: A
 
 
 def against_baseline(
-    table: pl.LazyFrame, groups: Sequence[str], run: str, baseline: Any
+    table: pl.LazyFrame,
+    groups: Sequence[str],
+    run: str,
+    baseline: Any,
+    *,
+    told: Sequence[str] | None = None,
+    again: Sequence[str] = ("metric",),
 ) -> pl.LazyFrame:
-    """Return the moments of the other runs, with how many lists the baseline has.
+    """Return the moments of the other runs, with how many rankings the baseline has.
 
-    In the order of groups, metrics and runs.
+    A run without rankings in a group of the baseline has a row of zeros there. In the order of
+    groups, metrics and runs. Warns of empty rankings by the columns `told`, those of groups and
+    runs if there are none; see `warn_of_empty`.
     """
     schema = schema_of(table)
     marked = table.with_columns(is_run(run, schema[run], baseline).alias(_IS_BASELINE))
 
     def others(rows: pl.DataFrame) -> pl.DataFrame:
         _check_runs(rows, run, baseline)
+        warn_of_empty(rows, [*groups, run] if told is None else told, again)
         return rows
 
-    checked = marked.map_batches(others, schema=marked.collect_schema())
+    checked = marked.map_batches(others, schema=marked.collect_schema()).cache()
+    checked = pl.concat([checked, _lacking(checked, groups, run)])
     of_baseline = pl.col("queries").filter(pl.col(_IS_BASELINE)).first()
     keys = [*groups, "metric"]
     return (
@@ -302,6 +322,29 @@ def against_baseline(
         .sort([*groups, _PLACE, run])
         .drop(_IS_BASELINE, _PLACE)
     )
+
+
+def _lacking(table: pl.LazyFrame, groups: Sequence[str], run: str) -> pl.LazyFrame:
+    """Return a row of zeros for each run that lacks a group and metric of the baseline."""
+    schema = schema_of(table)
+    others = table.filter(~pl.col(_IS_BASELINE))
+    of_baseline = table.filter(_IS_BASELINE).drop(run)
+    rows = of_baseline.join(others.select(run).unique(), how="cross").join(
+        others.select(*groups, "metric", run),
+        on=[*groups, "metric", run],
+        how="anti",
+        nulls_equal=True,
+    )
+    kept = {*groups, *KINDS, "baseline", run}
+    means = {"mean", *PAIR_MEANS, DIFFERENCE + "mean"}
+    empty = {
+        name: pl.lit(None if name in means or not dtype.is_numeric() else 0, dtype=dtype)
+        for name, dtype in schema.items()
+        if name not in kept
+    }
+    empty[_IS_BASELINE] = pl.lit(value=False)
+    empty |= {name: pl.lit([], dtype=schema[name]) for name in _LISTS if name in schema}
+    return rows.with_columns(value.alias(name) for name, value in empty.items()).select(*schema)
 
 
 def _check_runs(rows: pl.DataFrame, run: str, baseline: Any) -> None:
@@ -417,6 +460,7 @@ def result_of(
         pl.col("pairs").alias("queries"),
         (pl.col("queries") + pl.col(_OF_BASELINE) - 2 * pl.col("pairs")).alias("missing"),
         pl.col("pair_undefined").alias("undefined"),
+        *(name for name in (EMPTY,) if name in schema_of(table)),
         *also,
     ).with_columns(
         relative_difference=pl.when(pl.col("baseline_mean") != 0).then(
@@ -435,12 +479,13 @@ def result_of(
 _RANKS = ("wilcoxon", "sign")
 
 
-def _warned(result: pl.LazyFrame, run: str, test: str) -> pl.LazyFrame:
+def _warned(result: pl.LazyFrame, groups: Sequence[str], run: str, test: str) -> pl.LazyFrame:
     def warn(table: pl.DataFrame) -> pl.DataFrame:
         queries = table.get_column("queries")
         if (queries == 0).any():
-            alone = table.get_column(run).gather((queries == 0).arg_true()).unique().to_list()
-            message = f"the runs {alone} have no query in common with the baseline"
+            told = rows_told(table, [*groups, run])
+            alone = [told[place] for place in (queries == 0).arg_true()]
+            message = f"no query in common with the baseline: {some_of(alone)}"
             warnings.warn(message, RankWarning, stacklevel=2)
         if test in _RANKS and (queries > MANY).any():
             message = (

@@ -15,12 +15,15 @@ import polars as pl
 
 from polars_rank.arguments import is_number, one_of
 from polars_rank.columns import lazy
-from polars_rank.errors import ArgumentError, RankError, SchemaError, SourceError, hint
+from polars_rank.errors import ArgumentError, RankError, SchemaError, SourceError, hint, number_of
+from polars_rank.statistics.lists import EMPTY, warn_of_empty
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
 
 Verdict: TypeAlias = Literal["pass", "fail", "undecided"]
+#: The group, run or slice that a verdict is about: columns and their values as text.
+_Subject: TypeAlias = "frozenset[tuple[str, str]]"
 Rules: TypeAlias = "str | PathLike[str] | Sequence[str | Mapping[str, Any] | Rule]"
 
 _COMPARED: dict[str, Callable[[float, float], bool]] = {
@@ -35,10 +38,19 @@ _RULE = re.compile(
 _NUMBERS = (
     *("mean", "difference", "relative_difference", "low", "high", "std", "std_error", "p_value"),
     *("p_corrected", "effect_size", "baseline_mean", "queries", "missing", "undefined", "wins"),
-    *("ties", "losses", "contribution"),
+    *("ties", "losses", "contribution", EMPTY),
 )
 #: What is known exactly, of however few queries.
-_COUNTS = ("queries", "missing", "undefined", "wins", "ties", "losses")
+_COUNTS = ("queries", "missing", "undefined", "wins", "ties", "losses", EMPTY)
+#: The counts that are the same for all metrics.
+_OF_ALL_METRICS = ("queries", "missing", EMPTY)
+#: Columns of summaries that in comparisons are of the difference, or have no interval.
+_OF_MEANS = ("mean", "low", "high")
+#: Columns that do not say which group, run or slice a row is about; and names of quantiles.
+_NO_KEYS = {*_NUMBERS, "metric", "other_mean", "small", "warning"}
+_QUANTILE = re.compile(r"q[01][.\de-]*")
+#: The order of verdicts, from the worst.
+WORST_FIRST = ("fail", "undecided", "pass")
 _SCHEMA = {
     "rule": pl.String,
     "where": pl.String,
@@ -123,8 +135,10 @@ def check(
         - "queries >= 1000": of all rows.
 
         With `{"rule": "ndcg@10 >= 0.4", "where": {"country": "DE"}}` it holds for these rows,
-        otherwise for every row: each group, run or slice. In TOML, `[[rules]]` with `rule` and
-        `where`; `undecided` may stand at the top.
+        otherwise for every row: each group, run or slice. Values are compared as what they are
+        in the column: text, numbers, booleans, and None for null; "null", too, is null, which
+        TOML lacks. In TOML, `[[rules]]` with `rule` and `where`; `undecided` may stand at the
+        top.
     undecided
         Whether a rule that the interval straddles passes or fails: "fail" unless given here or
         in the file.
@@ -134,12 +148,20 @@ def check(
     Returns
     -------
     DataFrame
-        A row per rule and row of the result that it is about: `rule`, `where` (which row),
-        `value`, `low`, `high`, `queries` and `verdict`: "pass", "fail" or "undecided".
-        For a mean or difference with an interval, a rule passes where the whole interval keeps
-        it, fails where none of it does, and is undecided between. A slice that is `small` has no
-        interval: rules on it are undecided but for those on counts, such as "queries >= 100".
-        Any other null value fails.
+        A row per rule and subject: a group, run or slice. The columns are `rule`, `where` (which
+        subject; with the metric, if the rule names none and their values differ), `value`,
+        `low`, `high`, `queries` and `verdict`: "pass", "fail" or "undecided". For a mean or
+        difference with an interval, a rule passes where the whole interval keeps it, fails where
+        none of it does, and is undecided between. Where the interval is null, as of a single
+        query, a slice that is `small`, a group in which a run has no rankings, or after
+        `summarize(interval="none")`, all rules but those on counts, such as "queries >= 100", are
+        undecided. Any other null value fails.
+
+    Warns
+    -----
+    RankWarning
+        For groups, runs and slices most of whose rankings have no retrieved document, as the
+        column `empty` of `compare` and `slices` says.
 
     Raises
     ------
@@ -154,6 +176,11 @@ def check(
     -----
     A rule with `where` whose rows are not there fails: a gate must not open because a slice is
     gone. Lazy tables are collected.
+
+    Of several rows on one subject the worst verdict counts, such as `queries` of a summary and
+    those of a comparison, which are in both runs. Rules on `mean`, `low` and `high` are about
+    means, and those on `difference` about comparisons: where a table of `summarize` is given,
+    the former do not look at the others.
 
     Examples
     --------
@@ -177,8 +204,14 @@ def check(
     one_of("on_fail", on_fail, ("raise", "return"))
     read, unsure = read_rules(rules, undecided)
     tables = [_table(each) for each in (result if _several(result) else [result])]
-    rows = [row for rule in read for row in _verdicts(rule, tables)]
-    verdicts = pl.DataFrame(rows, schema=_SCHEMA, orient="row")
+    for table in tables:
+        large = table.filter(~pl.col("small")) if "small" in table.columns else table
+        warn_of_empty(large, _keys(table))
+    found: dict[tuple[str, _Subject], tuple[Any, ...]] = {}
+    for rule in read:
+        for subject, row in _verdicts(rule, tables).items():
+            found.setdefault((rule.text, subject), row)
+    verdicts = pl.DataFrame([*found.values()], schema=_SCHEMA, orient="row")
     failed = verdicts.filter(pl.col("verdict").is_in(failing(unsure)))
     if on_fail == "raise" and failed.height:
         told = "\n".join(map(_told, failed.iter_rows(named=True)))
@@ -235,7 +268,9 @@ def write_junit(verdicts: Any, path: str | Path, *, undecided: str = "fail") -> 
     attributes = {name: str(count) for name, count in counts.items()}
     suite = ET.SubElement(root, "testsuite", {"name": "polars_rank", **attributes})
     for row in rows:
-        case = ET.SubElement(suite, "testcase", classname=row["where"] or "all", name=row["rule"])
+        where = row["where"]
+        name = f"{row['rule']} ({where})" if where else row["rule"]
+        case = ET.SubElement(suite, "testcase", classname=where or "all", name=name)
         if row["verdict"] in failed:
             ET.SubElement(case, "failure", message=_told(row), type=row["verdict"])
         elif row["verdict"] == "undecided":
@@ -268,11 +303,13 @@ def write_markdown(verdicts: Any, path: str | Path) -> None:
 
 def _told(row: Mapping[str, Any]) -> str:
     where = f" ({row['where']})" if row["where"] else ""
+    if row["value"] is None and row["queries"] is None:
+        return f"{row['rule']}{where}: {row['verdict']}, there are no such rows"
     if row["value"] is None:
         return f"{row['rule']}{where}: {row['verdict']}, there is no value"
     interval = "" if row["low"] is None else f", interval {row['low']:.4g} to {row['high']:.4g}"
     if row["verdict"] == "undecided" and not interval:
-        interval = f", too few queries to tell ({row['queries']:,})"
+        interval = f", without an interval ({number_of(row['queries'], 'query', 'queries')})"
     return f"{row['rule']}{where}: {row['verdict']}, found {_number(row['value'])}{interval}"
 
 
@@ -325,22 +362,77 @@ def rules_in(path: Path) -> tuple[list[Any], Any]:
     return found["rules"], found.get("undecided")
 
 
-def _verdicts(rule: Rule, tables: Iterable[pl.DataFrame]) -> Iterator[tuple[Any, ...]]:
-    """Return the rows of verdicts on one rule."""
+def _verdicts(rule: Rule, tables: Sequence[pl.DataFrame]) -> dict[_Subject, tuple[Any, ...]]:
+    """Return the verdict on each subject of a rule: of several rows about one, the worst."""
     about = [(table, column) for table in tables if (column := _column(rule, table)) is not None]
     if not about:
         raise _about_nothing(rule, tables)
-    found = False
+    of_means = [table for table, _ in about if "difference" not in table.columns]
+    prefers_means = (rule.column or "mean") in _OF_MEANS and bool(of_means)
+    known = {frozenset(_keys(table)) for table in of_means}
+    found: dict[_Subject, tuple[Any, ...]] = {}
     for table, column in about:
         rows = table.filter(pl.col("metric") == rule.metric) if rule.metric else table
         for name, value in rule.where.items():
-            rows = rows.filter(pl.col(name).cast(pl.String) == str(value))
+            rows = rows.filter(_is(table.schema, name, value))
+        keys = _keys(table)
+        if prefers_means and "difference" in table.columns:
+            # Only a group in which a run has no rankings is missing from the means.
+            rows = rows.filter(queries=0) if frozenset(keys) in known else rows.clear()
+        if rule.metric is None and column not in _OF_ALL_METRICS:
+            keys.append("metric")
         for row in rows.iter_rows(named=True):
-            found = True
-            yield _verdict(rule, column, row)
+            texts = {name: _text(row[name]) for name in keys}
+            subject = frozenset(texts.items())
+            where = ", ".join(f"{name}={text}" for name, text in texts.items())
+            made = _verdict(rule, column, row, where)
+            if subject not in found or _badness(made) > _badness(found[subject]):
+                found[subject] = made
     if not found:
-        where = ", ".join(f"{name}={value}" for name, value in rule.where.items())
-        yield rule.text, where, None, None, None, None, "fail"
+        texts = {name: _text(value) for name, value in rule.where.items()}
+        where = ", ".join(f"{name}={text}" for name, text in texts.items())
+        found[frozenset(texts.items())] = (rule.text, where, None, None, None, None, "fail")
+    return found
+
+
+def _badness(verdict: tuple[Any, ...]) -> int:
+    return -WORST_FIRST.index(verdict[-1])
+
+
+def _keys(table: pl.DataFrame) -> list[str]:
+    """Return the columns that say which group, run or slice a row is about."""
+    return [
+        name
+        for name, dtype in table.schema.items()
+        if name not in _NO_KEYS and not (dtype.is_float() and _QUANTILE.fullmatch(name))
+    ]
+
+
+def _text(value: Any) -> str:
+    """Write the value of a column; the text "null" in quotes, unlike null."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return '"null"' if value == "null" else str(value)
+
+
+def _is(schema: pl.Schema, name: str, value: Any) -> pl.Expr:
+    """Return whether a column has the value of a rule's `where`."""
+    column = pl.col(name)
+    text = column.cast(pl.String)
+    if value is None:
+        return column.is_null()
+    if value == "null":  # TOML has no null
+        return column.is_null() | (text == "null")
+    if isinstance(value, bool):
+        return text.is_in([str(value).lower(), str(value)])
+    if isinstance(value, (int, float)):
+        if schema[name].is_numeric():
+            return column == value
+        whole = [f"{value:.0f}", f"{value:.1f}"] if float(value).is_integer() else []
+        return text.is_in([str(value), *whole])
+    return text == str(value)
 
 
 def _column(rule: Rule, table: pl.DataFrame) -> str | None:
@@ -365,14 +457,17 @@ def _about_nothing(rule: Rule, tables: Iterable[pl.DataFrame]) -> ArgumentError:
     )
 
 
-def _verdict(rule: Rule, column: str, row: Mapping[str, Any]) -> tuple[Any, ...]:
+def _verdict(rule: Rule, column: str, row: Mapping[str, Any], where: str) -> tuple[Any, ...]:
     value, low, high = row[column], None, None
     # The interval of a comparison is that of the difference.
     estimated = "difference" if "difference" in row else "mean"
     if column == estimated:
         low, high = row.get("low"), row.get("high")
     keeps = _COMPARED[rule.sign]
-    if row.get("small") and column not in _COUNTS:
+    gone = estimated == "difference" and not row["queries"]
+    known = gone or row.get(estimated) is not None
+    unsure = {"low", "high"} <= row.keys() and (row["low"] is None or row["high"] is None)
+    if known and (unsure or row.get("small")) and column not in _COUNTS:
         verdict = "undecided"
     elif value is None:
         verdict = "fail"
@@ -381,11 +476,5 @@ def _verdict(rule: Rule, column: str, row: Mapping[str, Any]) -> tuple[Any, ...]
     else:
         kept = [keeps(bound, rule.bound) for bound in (low, high)]
         verdict = "pass" if all(kept) else "undecided" if any(kept) else "fail"
-    known = {"metric", *_NUMBERS, "warning", "small"}
-    where = ", ".join(
-        f"{name}={each}"
-        for name, each in row.items()
-        if name not in known and not isinstance(each, float)
-    )
     number = None if value is None else float(value)
     return rule.text, where, number, low, high, row["queries"], verdict

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import fields
 from functools import partial
@@ -9,10 +10,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import polars as pl
 
-from polars_rank.aggregation import counted_as
+from polars_rank.aggregation import NUM_RETRIEVED, counted_as
 from polars_rank.columns import OWN, check_there, names
 from polars_rank.conventions import POLARS_RANK, Conventions, check_undefined, named
-from polars_rank.errors import ArgumentError, DataError, Finding, SchemaError
+from polars_rank.errors import ArgumentError, DataError, Finding, RankWarning, SchemaError
 from polars_rank.measures.metric import Metric, written
 from polars_rank.measures.names import metric as read_metric
 from polars_rank.measures.names import output_name
@@ -21,6 +22,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from polars_rank.conventions import Undefined
+
+#: A column of moments and results: how many rankings have no retrieved document.
+EMPTY = "empty"
+#: How many groups and runs a warning names.
+_MOST_TOLD = 5
 
 
 class Variable(NamedTuple):
@@ -192,6 +198,56 @@ def bad_weight(weight: str) -> dict[str, pl.Expr]:
     value = pl.col(weight).cast(pl.Float64)
     problem = f"weights in the column {weight!r} are null, negative, NaN or infinite"
     return {problem: ~(value.is_finite() & (value >= 0)).fill_null(value=False)}
+
+
+def no_document(schema: pl.Schema) -> dict[str, pl.Expr]:
+    """Return whether a ranking has no retrieved document, by name, if the table says so."""
+    known = NUM_RETRIEVED in schema and schema[NUM_RETRIEVED].is_numeric()
+    return {EMPTY: pl.col(NUM_RETRIEVED) == 0} if known else {}
+
+
+def warn_of_empty(
+    table: pl.DataFrame, names: Sequence[str], again: Sequence[str] = ("metric",)
+) -> None:
+    """Warn of groups and runs most of whose rankings have no retrieved document.
+
+    Rows of a group and run are added up, but for those `again` of the same rankings.
+    """
+    if EMPTY not in table.columns:
+        return
+    counts: dict[tuple[str, str], tuple[int, int]] = {}
+    parts = zip(rows_told(table, names), rows_told(table, again), strict=True)
+    numbers = zip(table.get_column(EMPTY), table.get_column("queries"), strict=True)
+    for part, (empty, queries) in zip(parts, numbers, strict=True):
+        so_far = counts.get(part, (0, 0))
+        counts[part] = (so_far[0] + (empty or 0), so_far[1] + queries)
+    most = {
+        told: f"{told}{' ' if told else ''}({empty:,} of {queries:,})"
+        for (told, _), (empty, queries) in counts.items()
+        if 2 * empty > queries
+    }
+    if most:
+        told = some_of([*most.values()])
+        message = f"most rankings have no retrieved document; check that the log is whole: {told}"
+        warnings.warn(message, RankWarning, stacklevel=2)
+
+
+def rows_told(table: pl.DataFrame, names: Sequence[str]) -> list[str]:
+    """Write the values that each row has in some columns."""
+    columns = [table.get_column(name).to_list() for name in names]
+    if not columns:
+        return [""] * table.height
+    return [
+        ", ".join(f"{name} = {value!r}" for name, value in zip(names, values, strict=True))
+        for values in zip(*columns, strict=True)
+    ]
+
+
+def some_of(told: Sequence[str]) -> str:
+    """Write each of several once, and no more than a few."""
+    several = list(dict.fromkeys(told))
+    more = len(several) - _MOST_TOLD
+    return "; ".join(several[:_MOST_TOLD]) + (f"; and {more:,} more" if more > 0 else "")
 
 
 def described(conventions: Conventions) -> str:

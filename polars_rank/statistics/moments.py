@@ -26,6 +26,7 @@ from polars_rank.errors import ArgumentError, DataError, SchemaError
 from polars_rank.statistics import sums, witnesses
 from polars_rank.statistics.keys import query_key
 from polars_rank.statistics.lists import (
+    EMPTY,
     Variable,
     agreed_on,
     bad_weight,
@@ -33,6 +34,7 @@ from polars_rank.statistics.lists import (
     data_error,
     described,
     key_columns,
+    no_document,
     not_finite,
     variables,
     without,
@@ -56,7 +58,7 @@ PAIR_MEANS = ("baseline_mean", "run_mean")
 DIFFERENCE = "difference_"
 PAIR_SUMS = (*PAIR_COUNTS, *PAIR_MEANS, *(DIFFERENCE + part for part in sums.PARTS))
 
-FIXED = {*KINDS, *OWN_SUMS, "baseline", *PAIR_SUMS, *witnesses.COLUMNS}
+FIXED = {*KINDS, *OWN_SUMS, EMPTY, "baseline", *PAIR_SUMS, *witnesses.COLUMNS}
 
 _BAD_WEIGHTS, _TORN = OWN + "bad weights", OWN + "torn"
 SEPARATOR = " "
@@ -111,6 +113,8 @@ def moments(
 
         - `metric`, `aggregate`, `counts_as`, `conventions`: what was added up, and how;
         - `queries`, `undefined`: lists, and those where the metric is undefined;
+        - `empty`: lists without a retrieved document, if there is a column `num_retrieved`, as
+          `per_query(by=...)` makes it;
         - `counted`, `weight`, `mean`, `squares`: of the lists that count, how many, Σw,
           m = Σwx / Σw and Σw(x - m)²;
         - `units`, `weight_squares`, `deviations`, `unit_squares`: how many have weight, Σw²,
@@ -264,6 +268,13 @@ def merged(
     Parts that are not `disjoint` may have lists of the same keys, as slices of one table do.
     """
     schemas = [schema_of(part) for part in parts]
+    if any(EMPTY in schema for schema in schemas):
+        unknown = pl.lit(None, dtype=pl.Int64).alias(EMPTY)
+        parts = [
+            part if EMPTY in schema else part.with_columns(unknown)
+            for part, schema in zip(parts, schemas, strict=True)
+        ]
+        schemas = [schema_of(part) for part in parts]
     first = groups_of(schemas[0])
     own = {name for name in schemas[0] if name not in witnesses.COLUMNS}
     for schema in schemas:
@@ -315,8 +326,10 @@ def regrouped(
     of_parts = witnesses.PART in schema
     table = table.cache() if of_parts and disjoint else table
     kept = witnesses.of_parts() if of_parts else []
+    empty = [pl.when(pl.col(EMPTY).null_count() == 0).then(pl.col(EMPTY).sum())]
     added = table.group_by([*by, *kinds], maintain_order=True).agg(
         *(pl.col(name).sum() for name in counts),
+        *(empty if EMPTY in schema else ()),
         *sums.merged(""),
         *(differences if paired else ()),
         *kept,
@@ -368,7 +381,7 @@ def sums_of(
     wide = sums.reduced(
         rows,
         by,
-        counts=_counts(asked, weight),
+        counts={**_counts(asked, weight), **_empty(schema_of(lists))},
         means={},
         spreads={_key(index): variable.value for index, variable in enumerate(asked)},
         weight=weight,
@@ -406,6 +419,7 @@ def paired_sums(
     check_free(by, FIXED)
     counts = _counts(asked, pairs.weight)
     counts[_TORN] = pairs.torn
+    counts |= _empty(schema_of(lists))
     means: dict[str, pl.Expr] = {}
     spreads: dict[str, pl.Expr] = {}
     also: list[pl.Expr] = []
@@ -462,6 +476,10 @@ def _counts(asked: Sequence[Variable], weight: str | None) -> dict[str, pl.Expr]
     return counts
 
 
+def _empty(schema: pl.Schema) -> dict[str, pl.Expr]:
+    return {OWN + name: value for name, value in no_document(schema).items()}
+
+
 def _long(
     wide: pl.LazyFrame,
     asked: Sequence[Variable],
@@ -474,7 +492,8 @@ def _long(
 ) -> pl.LazyFrame:
     """Return one row per group and metric, from a column per metric and part, and `kept`."""
     told = described(conventions)
-    faults = [name for name in (_BAD_WEIGHTS, _TORN) if name in schema_of(wide)]
+    there = schema_of(wide)
+    faults = [name for name in (_BAD_WEIGHTS, _TORN) if name in there]
     rows = []
     for index, each in enumerate(asked):
         key = _key(index)
@@ -484,6 +503,7 @@ def _long(
             **{kind: pl.lit(value) for kind, value in zip(KINDS, kinds, strict=True)},
             "queries": undefined + pl.col(key + "defined").cast(pl.Int64),
             "undefined": undefined,
+            **({EMPTY: pl.col(OWN + EMPTY).cast(pl.Int64)} if OWN + EMPTY in there else {}),
             **({} if baseline is None else {"baseline": pl.lit(baseline)}),
             **{part: _whole(part, pl.col(key + part)) for part in parts},
         }

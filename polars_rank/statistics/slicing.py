@@ -13,7 +13,7 @@ from polars_rank.conventions import POLARS_RANK, Conventions
 from polars_rank.errors import ArgumentError
 from polars_rank.statistics.comparison import against_baseline, result_of, tested
 from polars_rank.statistics.intervals import stats
-from polars_rank.statistics.lists import agreed_on, variables
+from polars_rank.statistics.lists import EMPTY, agreed_on, variables
 from polars_rank.statistics.moments import DIFFERENCE, paired_sums
 from polars_rank.statistics.pairs import Pairs
 from polars_rank.statistics.significance import Testing, corrected
@@ -77,11 +77,14 @@ def slices(
         Like `lists`: a row per run other than the baseline, column and value, those that pull
         the difference down most first, with
 
-        - `run` (under its own name), `column`, `value`: of a pair both, with " & " between;
-        - `metric`, `queries`: those in both runs;
+        - `run` (under its own name), `column`, `value`: the value as text, null for null; of a
+          pair both, with " & " between, "null" for null, and in quotes a text that is "null",
+          contains " & " or begins with a quote;
+        - `metric`; `queries`, `missing`: those in both runs, and on one side only; a slice in
+          which the run has no rankings has 0 and those of the baseline; `empty` as of `compare`;
         - `baseline_mean`, `mean`, `difference`, `low`, `high`, `p_value`, `p_corrected`: as in
           `compare`, by the t test;
-        - `contribution`: how much of the whole difference is from this slice;
+        - `contribution`: how much of the whole difference is from this slice; null for 0 queries;
         - `small`: whether it is too small to tell.
 
     Raises
@@ -89,6 +92,11 @@ def slices(
     SchemaError, DataError, ArgumentError, MissingExtraError
         As for `compare`; also for a metric that is a sum or a geometric mean, whose difference
         does not add up.
+
+    Warns
+    -----
+    RankWarning
+        For a run most of whose rankings have no retrieved document; when the result is collected.
 
     Notes
     -----
@@ -138,7 +146,9 @@ def slices(
         # The slice of the run's own row: of the baseline, a query has the same value in all.
         sliced = rows.with_columns(_slices(asked, pairs=pairs).alias(_SLICE))
         table = paired_sums(sliced, [variable], whole, agreed, slices=_SLICE)
-        chosen = against_baseline(table, ["column", "value"], run, baseline)
+        chosen = against_baseline(
+            table, ["column", "value"], run, baseline, told=[run], again=["metric", "column"]
+        )
         known = tested(chosen, testing, "none", 0.0)
         result = result_of(known, [run, "column", "value", "metric"], "t", [_COUNTED])
         return _finished(result, run, least, correction)
@@ -153,22 +163,38 @@ def _slices(columns: Sequence[str], *, pairs: bool) -> pl.Expr:
     made = [
         pl.struct(
             pl.lit(_BETWEEN.join(each)).alias("column"),
-            pl.concat_str(
-                [pl.col(name).cast(pl.String).fill_null("null") for name in each],
-                separator=_BETWEEN,
-            ).alias("value"),
+            _value(each).alias("value"),
         )
         for each in several
     ]
     return pl.concat_list(made)
 
 
+def _value(columns: Sequence[str]) -> pl.Expr:
+    """Return the value of a slice as text: null for null; of several columns, texts apart."""
+    texts = [pl.col(name).cast(pl.String) for name in columns]
+    if len(texts) == 1:
+        return texts[0]
+    return pl.concat_str([_quoted(text) for text in texts], separator=_BETWEEN)
+
+
+def _quoted(text: pl.Expr) -> pl.Expr:
+    """Return text that is "null" for null, and in quotes where it could be taken for another."""
+    in_quotes = pl.format('"{}"', text.str.replace_all('"', '""', literal=True))
+    ambiguous = (
+        (text == "null") | text.str.contains(_BETWEEN, literal=True) | text.str.starts_with('"')
+    )
+    return pl.when(ambiguous).then(in_quotes).otherwise(text).fill_null("null")
+
+
 def _finished(table: pl.LazyFrame, run: str, least: int, correction: Correction) -> pl.LazyFrame:
     small = pl.col("queries") < least
     whole = pl.col(_COUNTED).sum().over(run, "column")
     columns = ["low", "high", "p_value"]
-    ready = table.filter(pl.col("queries") > 0).select(
-        run, "column", "value", "metric", "queries", "baseline_mean", "mean", "difference",
+    ready = table.select(
+        run, "column", "value", "metric", "queries", "missing",
+        *(name for name in (EMPTY,) if name in schema_of(table)),
+        "baseline_mean", "mean", "difference",
         *(pl.when(~small).then(pl.col(name)).alias(name) for name in columns),
         pl.lit(None, dtype=pl.Float64).alias("p_corrected"),
         (pl.col("difference") * pl.col(_COUNTED) / whole).alias("contribution"),

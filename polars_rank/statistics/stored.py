@@ -18,7 +18,7 @@ from polars_rank.statistics.moments import KINDS, groups_of, merged
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-_METADATA, _FORMAT = "polars_rank.moments", 2
+_METADATA, _FORMAT = "polars_rank.moments", 3
 
 
 def write_moments(

@@ -11,17 +11,19 @@ from polars_rank.aggregation import ratio
 from polars_rank.arguments import one_of, share, whole_number
 from polars_rank.columns import OWN, Names, any_table, names, same_kind, schema_of
 from polars_rank.conventions import POLARS_RANK, Conventions
-from polars_rank.errors import ArgumentError, RankWarning
+from polars_rank.errors import ArgumentError, RankWarning, number_of
 from polars_rank.statistics import sums
 from polars_rank.statistics.intervals import Interval, with_width
 from polars_rank.statistics.keys import query_key
 from polars_rank.statistics.lists import (
+    EMPTY,
     agreed_on,
     check_free,
     key_columns,
     only_metrics,
     settled,
     variables,
+    warn_of_empty,
     without,
 )
 from polars_rank.statistics.moments import (
@@ -111,7 +113,7 @@ def summarize(
         - `mean`: the mean, or the sum or geometric mean where `evaluate` gives that;
         - `std`: standard deviation of the values; null for fewer than two;
         - `std_error`: of the mean; null for fewer than two units;
-        - `low`, `high`: the interval;
+        - `low`, `high`: the interval; null for fewer than two units;
         - the quantiles.
 
         For a geometric mean, `std` and `std_error` are those of the logarithms.
@@ -131,7 +133,9 @@ def summarize(
     Warns
     -----
     RankWarning
-        For an interval other than "t" of fewer than 30 units; when the result is collected.
+        For an interval other than "t" of fewer than 30 units, or of one, which is null; and for
+        groups most of whose lists have no retrieved document, as `num_retrieved` of `per_query`
+        says. When the result is collected.
 
     Notes
     -----
@@ -244,18 +248,20 @@ def _finished(
         table = table.with_columns(low=pl.col("mean") - margin, high=pl.col("mean") + margin)
     known = (pl.col("counts_as") != "null") | (pl.col("undefined") == 0)
     unit = pl.when(pl.col("aggregate") == "sum").then(pl.col("weight")).otherwise(1.0)
+    several = pl.when(pl.col("units") > 1)
     values = {
         "mean": scaled(pl.col("mean")),
         "std": sums.std(""),
         "std_error": sums.std_error("") * unit,
-        "low": scaled(pl.col("low")),
-        "high": scaled(pl.col("high")),
+        "low": several.then(scaled(pl.col("low"))),
+        "high": several.then(scaled(pl.col("high"))),
     }
+    empty = [name for name in (EMPTY,) if name in schema_of(table)]
     result = table.select(
-        *by, "metric", "queries", "undefined", pl.col("units").alias(OWN + "units"),
+        *by, "metric", "queries", "undefined", pl.col("units").alias(OWN + "units"), *empty,
         *(pl.when(known).then(value).alias(name) for name, value in values.items()), *more,
     )  # fmt: skip
-    return _warned(result, interval)
+    return _warned(result, by, interval)
 
 
 def scaled(value: pl.Expr, weight: str = "weight") -> pl.Expr:
@@ -270,9 +276,10 @@ def scaled(value: pl.Expr, weight: str = "weight") -> pl.Expr:
     )
 
 
-def _warned(result: pl.LazyFrame, interval: str) -> pl.LazyFrame:
+def _warned(result: pl.LazyFrame, by: Sequence[str], interval: str) -> pl.LazyFrame:
     schema = result.collect_schema()
     schema.pop(OWN + "units")
+    schema.pop(EMPTY, None)
 
     def warn(table: pl.DataFrame) -> pl.DataFrame:
         units = table.get_column(OWN + "units")
@@ -283,7 +290,15 @@ def _warned(result: pl.LazyFrame, interval: str) -> pl.LazyFrame:
                 "are too narrow; use interval='t'"
             )
             warnings.warn(message, RankWarning, stacklevel=2)
-        return without(table, OWN + "units")
+        alone = int((units == 1).sum())
+        if alone and interval not in ("t", "none"):
+            message = (
+                f"the interval ({interval!r}) is null in {number_of(alone, 'row')}: it needs two "
+                "rankings or clusters at least"
+            )
+            warnings.warn(message, RankWarning, stacklevel=2)
+        warn_of_empty(table, by)
+        return without(table, OWN + "units", EMPTY)
 
     return result.map_batches(warn, schema=schema, streamable=True)
 

@@ -170,7 +170,8 @@ def slices(
     )
     found = harmless_texts(something(found, "x", "difference"))
     several = found.get_column("column").n_unique() > 1
-    name = pl.format("{}: {}", "column", "value") if several else pl.col("value")
+    value = pl.col("value").replace("null", '"null"').fill_null("null")
+    name = pl.format("{}: {}", "column", value) if several else value
     found, runs = labelled(
         found.with_columns(name.alias("label")), baseline=baseline, colors=colors
     )
