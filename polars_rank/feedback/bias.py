@@ -24,7 +24,7 @@ Method: TypeAlias = Literal["pivot", "adjacent", "randomized", "em"]
 COLUMNS = ("position", "propensity", "standard_error", "pairs", "impressions", "clicks")
 
 #: With fewer pairs or clicks at a position, 95% intervals contain the true propensity in 0.50 to
-#: 0.92 of simulated logs (tests/benchmarks/clicks.md).
+#: 0.92 of simulated logs (tests/benchmarks/clicks_coverage.md).
 FEW_PAIRS, FEW_CLICKS = 50, 10
 
 #: The click rate of a pair at a position, at the one it is compared with, and at one above that.

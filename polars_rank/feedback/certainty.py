@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 #: Below this effective sample size, 95% intervals contain the truth in less than 92% of
-#: simulated logs (tests/benchmarks/clicks.md).
+#: simulated logs (tests/benchmarks/clicks_coverage.md).
 FEW = 30
 
 
