@@ -59,6 +59,9 @@ class Total(Protocol):
     def undefined(self, number: pl.Expr) -> list[pl.Expr]:
         """Return the parts of so many lists that a run lacks."""
 
+    def of_unit(self, clustered: pl.Expr) -> list[pl.Expr]:
+        """Return the parts of lists that were sampled as one unit, where they were."""
+
     def finished(self) -> list[pl.Expr]:
         """Return columns of the result."""
 
@@ -73,6 +76,10 @@ class Totals:
     have the columns `STRAY` and `UNKNOWN`, and judged documents that count for no group are an
     error. With `label`, the column of labels that metrics read, lists have the first column of
     `PRESENCE`, and it is said in which groups no document has a label.
+
+    With `cluster`, the lists that share its values were sampled as one unit; a list with nulls is
+    a unit of its own. Parts then have a row per unit, so that those of one unit add up wherever
+    its lists were evaluated.
     """
 
     totals: Sequence[Total]
@@ -83,6 +90,7 @@ class Totals:
     align: str | None = None
     strays: bool = False
     label: str | None = None
+    cluster: Sequence[str] = ()
     #: What makes sure that the result can be believed.
     check: Callable[[pl.LazyFrame], pl.LazyFrame] | None = None
 
@@ -105,11 +113,7 @@ class Totals:
 
     def merged(self, parts: pl.LazyFrame) -> pl.LazyFrame:
         """Return the numbers of several sets of lists as those of one."""
-        values = [
-            *(getattr(pl.col(n), how)() for n, (_, how) in {**self._counts, **self._told}.items()),
-            *(each for total in self.totals for each in total.merged()),
-        ]
-        return grouped(parts, self._keys, values)
+        return self._merged(parts, self._keys)
 
     def finished(self, parts: pl.LazyFrame) -> pl.LazyFrame:
         """Return the result, in sorted order of groups, from the numbers of all lists."""
@@ -117,6 +121,10 @@ class Totals:
             parts = parts.filter(pl.col(_HAVING) == pl.struct(self.runs).n_unique())
         elif self.align == "all":
             parts = self.merged(pl.concat([parts, self._lacking(parts)], how="diagonal_relaxed"))
+        if self.cluster:
+            clustered = pl.all_horizontal(pl.col(name).is_not_null() for name in self.cluster)
+            units = [each for total in self.totals for each in total.of_unit(clustered)]
+            parts = self._merged(parts.with_columns(units), self.by)
         flags: dict[str, pl.Expr] = {}
         if self.strays:
             # A group that nobody knows is one of its own if somebody found a document in it.
@@ -141,7 +149,7 @@ class Totals:
 
     @property
     def _keys(self) -> list[str]:
-        return [*self.by, *([_HAVING] if self.align == "common" else [])]
+        return [*self.by, *self.cluster, *([_HAVING] if self.align == "common" else [])]
 
     @property
     def _others(self) -> list[str]:
@@ -178,9 +186,16 @@ class Totals:
             told |= {_FIRST: (pl.col(_FIRST).sum(), "sum"), _LISTS: (pl.len(), "sum")}
         return told
 
+    def _merged(self, parts: pl.LazyFrame, keys: Sequence[str]) -> pl.LazyFrame:
+        values = [
+            *(getattr(pl.col(n), how)() for n, (_, how) in {**self._counts, **self._told}.items()),
+            *(each for total in self.totals for each in total.merged()),
+        ]
+        return grouped(parts, keys, values)
+
     def _lacking(self, parts: pl.LazyFrame) -> pl.LazyFrame:
         """Return the numbers of the lists that runs lack, which count as undefined."""
-        every = grouped(parts, self._others, [pl.col(_FIRST).sum()])
+        every = grouped(parts, [*self._others, *self.cluster], [pl.col(_FIRST).sum()])
         number = pl.col(_FIRST) - pl.col(_LISTS).fill_null(0)
         values = [number.alias("queries")]
         values += [each for total in self.totals for each in total.undefined(number)]
@@ -188,8 +203,8 @@ class Totals:
             parts.select(self.runs)
             .unique()
             .join(every, how="cross")
-            .join(parts.select(*self.by, _LISTS), on=self.by, how="left", nulls_equal=True)
-            .select(*self.by, *(values if self.conventions.queries == "all" else ()))
+            .join(parts.select(*self._keys, _LISTS), on=self._keys, how="left", nulls_equal=True)
+            .select(*self._keys, *(values if self.conventions.queries == "all" else ()))
         )
 
 
@@ -305,6 +320,9 @@ class _Mean:
             return self._columns(pl.lit(None, pl.Float64), number * 0, number)
         value = pl.lit(self.counts_as)
         return self._columns(value * number if self.kind == "sum" else value, number, number * 0)
+
+    def of_unit(self, clustered: pl.Expr) -> list[pl.Expr]:  # noqa: ARG002  (a mean has no units)
+        return []
 
     def finished(self) -> list[pl.Expr]:
         value, _, nulls = map(pl.col, self._names)

@@ -1,10 +1,21 @@
-"""The names that every example in a docstring may use."""
+"""The names that every example in a docstring may use, and the warnings that it may give."""
+
+from pathlib import Path
 
 import polars as pl
 import polars_rank as pr
 import pytest
 
+#: Examples are small, and some functions warn of that.
+SMALL = "ignore:.*(below 30|fewer than 50 pairs):polars_rank.RankWarning"
+
 
 @pytest.fixture(autouse=True)
 def _names_of_doctests(doctest_namespace: dict[str, object]) -> None:
     doctest_namespace.update(pl=pl, pr=pr)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if isinstance(item, pytest.DoctestItem) and Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.filterwarnings(SMALL))

@@ -30,6 +30,9 @@ from polars_rank.columns import (
     Names,
     Score,
     Whole,
+    check_apart,
+    check_id,
+    check_there,
     collected,
     framed,
     free,
@@ -281,6 +284,7 @@ def evaluate(
     align: Align | None = None,
     normalize: Normalize | None = None,
     max_unshown: float = MAX_UNSHOWN,
+    cluster: Names | None = None,
     conventions: Conventions | str = POLARS_RANK,
     progress: bool = False,
 ) -> pl.LazyFrame:
@@ -321,6 +325,12 @@ def evaluate(
     max_unshown
         With `normalize`: the share of the documents down to the deepest k that may have no label,
         as the log never showed them; above it, a `DataError`.
+    cluster
+        With `normalize`: columns that identify what was sampled, if it is not the list; the same
+        in all rows of a list. If lists are sessions, the interval without `cluster` is for other
+        sessions of these queries; the interval with `cluster="query"` is for sessions of other
+        queries from the same population, and is wider. A list with a null is a cluster of its
+        own. With `cluster`, one row is kept for each cluster until the means are taken.
 
     Returns
     -------
@@ -329,15 +339,23 @@ def evaluate(
         many lists) and a column per metric. With `queries` other than "all" also
         `queries_judged` and `queries_retrieved`, how many there are of each. Without `by` one
         row, also for an empty log: `queries` = 0 and null means. With `normalize`, each metric has
-        `_variance`, `_low` and `_high` columns beside it: the variance of the estimate over lists
-        and the normal interval of 95 %, given the propensities; and there are `mean_weight` (of a
-        list; "snips" times it is "ips"), `effective_sample_size` (how many equal weights would say
-        as much, Kish 1965), `max_weight_share` (of the greatest weight) and `unshown`.
+        `_variance`, `_low` and `_high` columns beside it: the variance of the estimate over lists,
+        or over clusters of them, and the normal interval of 95 %, given the propensities; and there
+        are `mean_weight` (of a list; "snips" times it is "ips"), `effective_sample_size` (how many
+        equal weights would say as much, Kish 1965), `max_weight_share` (of the greatest weight)
+        and `unshown`. The weights of the two are those of documents; with `cluster`, of clusters.
 
     Raises
     ------
     SchemaError, DataError, ArgumentError
         As for `per_query`.
+
+    Warns
+    -----
+    RankWarning
+        When the result is collected: without `align`, for runs with different queries; with
+        `normalize`, if the effective sample size or the number of lists is below 30, where
+        intervals are too narrow.
 
     Examples
     --------
@@ -374,6 +392,7 @@ def evaluate(
         align=align,
         normalize=normalize,
         max_unshown=max_unshown,
+        cluster=cluster,
         conventions=conventions,
         progress=progress,
     )
@@ -388,6 +407,7 @@ def planned(
     align: Align | None = None,
     normalize: Normalize | None = None,
     max_unshown: float = MAX_UNSHOWN,
+    cluster: Names | None = None,
     **options: Any,
 ) -> tuple[pl.LazyFrame, Totals]:
     """Return the lists of an evaluation, and what they are to add up to."""
@@ -426,25 +446,62 @@ def planned(
         forbidden[negative] = (columns.number(columns.label) < 0).fill_null(value=False)
     strays = bool(columns.by)
     labels = request.reads_labels(columns, evaluated)
+    clusters = _clusters(cluster, columns, asked, estimated=estimates is not None)
+    told = columns.keys if runs else [*columns.by, *(set(clusters) & set(columns.query))]
     lists = request.lists(
         log,
         columns,
         wanted(evaluated, agreed),
-        keep=columns.keys if runs else columns.by,
-        constant=weights,
+        keep=told,
+        constant=[*dict.fromkeys(each for each in (*weights, *clusters) if each not in told)],
         forbidden=forbidden,
         strays=strays,
         labels=labels,
     )
     query = [name for name in columns.keys if name not in runs]
-    totals = (
-        [total(metric, agreed, weight) for metric in asked]
-        if estimates is None
-        else estimates.totals(weight)
-    )
-    check = None if estimates is None else estimates.check(columns.by, max_unshown)
     label = columns.label if labels else None
-    return lists, Totals(totals, columns.by, agreed, runs, query, align, strays, label, check)
+    if estimates is None:
+        totals = [total(metric, agreed, weight) for metric in asked]
+        return lists, Totals(totals, columns.by, agreed, runs, query, align, strays, label)
+    units = {f"{OWN}cluster {index}": name for index, name in enumerate(clusters)}
+    if units:  # null in one column of several makes the list a unit of its own
+        known = pl.all_horizontal(pl.col(name).is_not_null() for name in clusters)
+        lists = lists.with_columns(
+            pl.when(known).then(name).alias(own) for own, name in units.items()
+        )
+    return lists, Totals(
+        estimates.totals(weight, clustered=bool(units)),
+        columns.by,
+        agreed,
+        runs,
+        query,
+        align,
+        strays,
+        label,
+        [*units],
+        estimates.check(columns.by, max_unshown),
+    )
+
+
+def _clusters(
+    cluster: Names | None, columns: Columns, metrics: Sequence[pl.Expr], *, estimated: bool
+) -> tuple[str, ...]:
+    """Return the columns of clusters; raise where there can be none."""
+    clusters = names("cluster", cluster)
+    if not clusters:
+        return ()
+    if not estimated:
+        message = (
+            "`cluster` is for the intervals of `normalize`; for those of other means, give the "
+            "result of per_query(..., keep=[...]) to summarize(cluster=...)"
+        )
+        raise ArgumentError(message)
+    for name in clusters:
+        check_there("cluster", name, columns.schema)
+        check_id("cluster", name, columns.schema[name])
+    check_apart("cluster", clusters, columns.by)
+    free(clusters, [*map(output_name, metrics)], "cluster")
+    return clusters
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -175,6 +175,10 @@ def test_names_of_metrics_are_split_outside_brackets(texts: list[str], names: li
             "--max-unshown is for estimates; say which with --normalize",
         ),
         (
+            ["evaluate", "LOG", "-m", "dcg", "--cluster", "user"],
+            "--cluster is for estimates; say which with --normalize",
+        ),
+        (
             ["evaluate", "LOG", "-m", "ap", "--by", "run query"],
             "--by names 'query', which is the query; for a row of each, --per-query",
         ),
@@ -438,10 +442,31 @@ def test_labels_that_are_weights_of_clicks_are_estimated(tmp_path: Path, normali
     command = ["evaluate", tmp_path / "log.parquet", "-m", "p@1", "--normalize", normalize]
     code, out, err = run(*command, "--max-unshown", 0.5, "--format", "json")
     (row,) = json.loads(out)
-    wanted = pr.evaluate(weighted, "p@1", normalize=normalize, max_unshown=0.5)
-    assert (code, err, row) == (0, "", wanted.row(0, named=True))
+    with pytest.warns(pr.RankWarning, match="effective sample size"):
+        wanted = pr.evaluate(weighted, "p@1", normalize=normalize, max_unshown=0.5)
+    assert (code, row) == (0, wanted.row(0, named=True))
+    assert "the effective sample size is" in err
     assert row["p@1"] == pytest.approx({"ips": (0 + 2) / 2, "snips": (0 + 2) / (3 + 2)}[normalize])
     assert run(*command)[0] == 2  # a half was never shown
+
+
+def test_clusters_of_estimates(tmp_path: Path) -> None:
+    log = pr.datasets.click_log(60, 5, sessions=4).with_columns(label=pr.inverse_propensity())
+    log.sink_parquet(tmp_path / "log.parquet")
+    (tmp_path / "options.toml").write_text('cluster = "query"\n')
+    command = ["evaluate", tmp_path / "log.parquet", "-m", "dcg@3", "--query", "session"]
+    command += ["--score", "new", "--format", "json"]
+    config = ["--config", tmp_path / "options.toml"]
+    options = {"query": "session", "score": "new"}
+    wanted = pr.evaluate(log, "dcg@3", normalize="ips", cluster="query", **options).collect()
+    for said in (["--cluster", "query"], config):
+        code, out, err = run(*command, "--normalize", "ips", *said)
+        assert (code, err) == (0, "")
+        assert json.loads(out)[0] == pytest.approx(wanted.row(0, named=True))
+    # A file's clusters are those of statistics, too: plain means have none.
+    code, out, _ = run(*command, *config)
+    plain = pr.evaluate(log, "dcg@3", **options).collect()
+    assert (code, json.loads(out)[0]) == (0, pytest.approx(plain.row(0, named=True)))
 
 
 def test_positions_scores_weights_and_runs_of_other_queries(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import warnings
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,13 @@ from polars.testing import assert_frame_equal
 import polars_rank as pr
 from polars_rank.feedback.counterfactual import TOLD
 from polars_rank.datasets import click_log
+from polars_rank.evaluation import planned
+from polars_rank.measures.names import resolve
+
+#: Most logs here are small, and some have no weight at all.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:the effective sample size is:polars_rank.RankWarning"
+)
 
 PEERS = json.loads((Path(__file__).parent / "fixtures" / "clicks.json").read_text())
 
@@ -424,6 +432,143 @@ class TestSweep:
                 pr.propensity_sweep(LOG, "dcg", clips=clips)  # type: ignore[arg-type]
         with pytest.raises(pr.ArgumentError, match="'clip', which the result adds"):
             pr.propensity_sweep(LOG.with_columns(clip=1), "dcg", by="clip")
+
+
+class TestClusters:
+    """Sessions of one query are alike: what is sampled is the query."""
+
+    LOG = click_log(60, 5, sessions=7, seed=2).with_columns(label=pr.inverse_propensity())
+    OPTIONS: dict[str, Any] = {"query": "session", "score": "new"}
+
+    def test_variance_by_hand(self) -> None:
+        """Three sessions, of which two are of one query."""
+        log = pl.DataFrame({
+            "session": [1, 2, 3], "query": ["a", "a", "b"], "score": 1, "label": [4.0, 0.0, 2.0]
+        })  # fmt: skip
+        options: dict[str, Any] = {"query": "session", "cluster": "query"}
+        ips = pr.evaluate(log, "cg", normalize="ips", **options)
+        left = [(4 + 0) - 2 * 2, 2 - 2 * 1]  # of Σv = 6 over 3 sessions, a mean of 2
+        assert one(ips, "cg_variance") == pytest.approx(2 * sum(x**2 for x in left) / 3**2)
+        weighted = log.with_columns(traffic=pl.Series([1, 1, 2]))
+        found = pr.evaluate(weighted, "cg", normalize="ips", weight="traffic", **options)
+        left = [4 - 2 * 2, 4 - 2 * 2]
+        assert (one(found, "cg"), one(found, "cg_variance")) == (2, 0)
+        snips = pr.evaluate(log, "cg", normalize="snips", **options)
+        assert (one(snips, "cg"), one(snips, "cg_variance")) == (1, 0)  # all weight is hits
+        assert one(ips, "effective_sample_size") == (4 + 2) ** 2 / (4**2 + 2**2)
+        assert one(ips, "max_weight_share") == 4 / 6
+        assert one(ips, "mean_weight") == 2
+
+    def test_the_variance_is_that_of_summarize(self) -> None:
+        lists = pr.per_query(self.LOG, "dcg@5", keep="query", **self.OPTIONS).collect()
+        expected = pr.summarize(lists, query="session", cluster="query", interval="normal")
+        found = pr.evaluate(
+            self.LOG, "dcg@5", normalize="ips", cluster="query", **self.OPTIONS
+        ).collect()
+        assert one(found, "dcg@5") == pytest.approx(one(expected, "mean"))
+        assert one(found, "dcg@5_low") == pytest.approx(one(expected, "low"))
+        assert one(found, "dcg@5_high") == pytest.approx(one(expected, "high"))
+
+    @pytest.mark.parametrize("normalize", ["ips", "snips"])
+    def test_a_cluster_of_its_own(self, normalize: Any) -> None:
+        """A null is one, and so is each list; a cluster may be a part of the query, too."""
+        log = self.LOG.collect().with_columns(nobody=pl.lit(None, pl.String))
+        options = {"normalize": normalize, **self.OPTIONS}
+        lists = ["queries", "dcg@5", "dcg@5_variance", "dcg@5_low", "dcg@5_high"]
+        plain = pr.evaluate(log, "dcg@5", **options).select(lists)
+        for alone in ("nobody", "session", ["query", "nobody"]):
+            found = pr.evaluate(log, "dcg@5", cluster=alone, **options)
+            assert_frame_equal(found.select(lists), plain)
+        clustered = pr.evaluate(log, "dcg@5", cluster="query", **options)
+        assert one(clustered, "dcg@5_variance") > one(plain, "dcg@5_variance")
+        both = options | {"query": ["query", "session"], "cluster": "query"}
+        assert_frame_equal(pr.evaluate(log, "dcg@5", **both), clustered)
+        # Where some clusters are unknown, the others still are clusters.
+        some = log.with_columns(pl.when(pl.col("query") < 30).then("query").alias("known"))
+        named = pl.when(pl.col("query") < 30).then(-pl.col("query")).otherwise(pl.col("session"))
+        found, expected = (
+            pr.evaluate(some.with_columns(own=named), "dcg@5", cluster=cluster, **options)
+            for cluster in ("known", "own")
+        )
+        assert_frame_equal(found, expected)
+
+    @pytest.mark.parametrize("align", ["common", "all", None])
+    def test_parts_of_a_cluster_merge(self, align: Any) -> None:
+        """Whatever part of a log the sessions of a query come in, as on Spark."""
+        log = self.LOG.collect()
+        second = log.filter(pl.col("session") % 3 > 0).with_columns(new=-pl.col("new"))
+        runs = pl.concat([log.with_columns(run=pl.lit("a")), second.with_columns(run=pl.lit("b"))])
+        options = dict(
+            self.OPTIONS, normalize="snips", cluster="query", by="run", align=align,
+            metrics=resolve(["dcg@5"]),
+        )  # fmt: skip
+        halves = []
+        for part in (runs.filter(pl.col("session") % 2 == half) for half in (0, 1)):
+            lists, totals = planned(part.lazy(), **options)
+            halves.append(totals.parts(lists))
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "means of runs", pr.RankWarning)
+            together = totals.finished(totals.merged(pl.concat(halves))).collect()
+            assert_frame_equal(together, pr.evaluate(runs, **options))
+        if align == "all":  # a session that a run lacks is one without clicks, of the same query
+            lacking = runs.join(second.select("session", "doc"), on=["session", "doc"], how="anti")
+            empty = lacking.with_columns(run=pl.lit("b"), label=0.0)
+            filled = pr.evaluate(pl.concat([runs, empty]), **options | {"align": None})
+            assert_frame_equal(
+                together.select("run", "dcg@5", "dcg@5_low"),
+                filled.select("run", "dcg@5", "dcg@5_low"),
+            )
+
+    def test_lazy_streaming_groups_and_empty_logs(self) -> None:
+        options = dict(self.OPTIONS, normalize="ips", cluster="query")
+        by = self.LOG.with_columns(device=pl.col("query") % 2)
+        lazy = pr.evaluate(by, "dcg@5", by="device", **options)
+        found = pr.evaluate(by.collect(), "dcg@5", by="device", **options)
+        assert lazy.collect_schema() == found.schema
+        assert_frame_equal(lazy.collect(engine="streaming"), found)
+        alone = pr.evaluate(by.filter(pl.col("device") == 1), "dcg@5", **options).collect()
+        assert_frame_equal(found.filter(device=1).drop("device"), alone)
+        empty = pr.evaluate(by.collect().clear(), "dcg@5", **options)
+        assert empty.select("queries", "dcg@5", "dcg@5_low").row(0) == (0, None, None)
+
+    def test_a_sweep_has_clusters(self) -> None:
+        log = self.LOG.drop("label").collect()
+        swept = pr.propensity_sweep(log, "dcg@5", clips=[None], cluster="query", **self.OPTIONS)
+        found = pr.evaluate(
+            self.LOG.collect(), "dcg@5", normalize="snips", cluster="query", **self.OPTIONS
+        )
+        assert_frame_equal(swept.drop("clip"), found)
+
+    def test_refusals(self) -> None:
+        log = self.LOG.collect()
+        options = dict(self.OPTIONS, normalize="ips")
+        with pytest.raises(pr.ArgumentError, match="`cluster` is for the intervals of `normalize`"):
+            pr.evaluate(log, "dcg@5", cluster="query", **self.OPTIONS)
+        with pytest.raises(pr.ArgumentError, match="`cluster` must name .* not in `by`"):
+            pr.evaluate(log, "dcg@5", cluster="query", by="query", **options)
+        with pytest.raises(pr.SchemaError, match="no column 'user', which `cluster` names"):
+            pr.evaluate(log, "dcg@5", cluster="user", **options)
+        with pytest.raises(pr.DataError, match="'position' must be the same in all rows of a list"):
+            pr.evaluate(log, "dcg@5", cluster="position", **options)
+
+
+@pytest.mark.filterwarnings("error:the effective sample size:polars_rank.RankWarning")
+def test_a_low_effective_sample_size_is_told() -> None:
+    def log(clicked: int, lists: int = 40) -> pl.DataFrame:
+        queries = pl.int_range(lists, eager=True)
+        return pl.DataFrame({"query": queries, "score": 1.0, "label": 5.0 * (queries < clicked)})
+
+    found = pr.evaluate(log(30), "cg", normalize="ips")
+    assert one(found, "effective_sample_size") == 30
+    for few, size in ((log(29), 29), (log(0), 0), (log(29, 29), 29)):
+        for normalize in ("ips", "snips"):
+            with pytest.warns(pr.RankWarning, match=f"sample size is {size}, below 30: few weights"):
+                pr.evaluate(few.lazy(), "cg", normalize=normalize).collect()
+    pairs = log(40).with_columns(user=pl.col("query") // 2, half=pl.col("query") // 20)
+    with pytest.warns(pr.RankWarning, match="sample size is 20, below 30"):
+        pr.evaluate(pairs, "cg", normalize="ips", cluster="user")
+    with pytest.warns(pr.RankWarning, match="sample size is 20, below 30, as in {'half': 0}"):
+        pr.evaluate(pairs, "cg", normalize="ips", by="half")
 
 
 def test_a_ranking_method_gives_the_estimate() -> None:

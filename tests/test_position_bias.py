@@ -20,6 +20,10 @@ from polars_rank import progress
 from polars_rank.datasets import click_log
 from polars_rank.feedback import examination
 
+#: Most logs here are small, of which the standard errors are likely too small.
+FEW = "ignore:.*fewer than 50 pairs:polars_rank.RankWarning"
+pytestmark = pytest.mark.filterwarnings(FEW)
+
 PEERS = json.loads((Path(__file__).parent / "fixtures" / "clicks.json").read_text())
 METHODS = ("pivot", "adjacent", "randomized", "em")
 
@@ -363,6 +367,50 @@ def test_a_pivot_that_was_never_shown() -> None:
 def test_em_says_when_it_has_not_converged() -> None:
     with pytest.warns(pr.RankWarning, match="no convergence in 2 iterations: .* raise one"):
         pr.position_bias(SMALL, "em", iterations=2)
+
+
+#: A hundred pairs, each shown once at both of two positions: 20 were clicked at both, 8 at the top
+#: alone, 2 below alone.
+ONCE = impressions(
+    *((f"{n}", 1, 1, int(n < 28), 1) for n in range(100)),
+    *((f"{n}", 1, 2, int(n < 20 or n >= 98), 1) for n in range(100)),
+)
+
+
+def test_em_has_no_error_for_a_propensity_at_a_bound() -> None:
+    """It was 1.0 with a standard error of 0.0005, where the click rates are 0.28 and 0.22."""
+    with pytest.warns(pr.RankWarning) as caught:
+        found = pr.position_bias(ONCE, "em")
+    assert of(found, "propensity")[1] == pytest.approx(1, abs=1e-3)
+    assert of(found, "standard_error") == [0, None]
+    told = " ".join(str(each.message) for each in caught)
+    assert "the propensity of 1 position is at a bound" in told
+    assert "at position 2: its standard error is not known" in told
+    assert "shown 1.00 times at a position on average, fewer than 1.5" in told
+
+
+def test_em_has_no_error_for_a_position_that_nobody_clicked() -> None:
+    log = impressions(*(("a", doc, place, 2 if place == 1 else 0, 4) for doc in "xy" for place in (1, 2)))
+    with pytest.warns(pr.RankWarning, match="at a bound, either 0 or"):
+        found = pr.position_bias(log, "em")
+    assert of(found, "propensity")[1] == pytest.approx(0, abs=1e-6)
+    assert of(found, "standard_error") == [0, None]
+
+
+@pytest.mark.filterwarnings("error:.*fewer than 50 pairs:polars_rank.RankWarning")
+@pytest.mark.parametrize("method", ["pivot", "adjacent"])
+def test_few_pairs_or_clicks_are_told(method: Any) -> None:
+    def pairs(number: int, clicked: int) -> pl.DataFrame:
+        return impressions(
+            *((f"{n}", 1, 1, 1, 2) for n in range(number)),
+            *((f"{n}", 1, 2, int(n < clicked), 2) for n in range(number)),
+        )
+
+    assert of(pr.position_bias(pairs(50, 10), method), "pairs")[1] == 50
+    for number, clicked in ((49, 10), (50, 9)):
+        said = rf"^1 standard error .*'position': 2, 'pairs': {number}, 'clicks': {clicked}\}}"
+        with pytest.warns(pr.RankWarning, match=said):
+            pr.position_bias(pairs(number, clicked).lazy(), method).collect()
 
 
 def test_a_log_in_order_is_counted_list_by_list(tmp_path: Path) -> None:

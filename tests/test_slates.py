@@ -16,6 +16,11 @@ from polars.testing import assert_frame_equal
 
 import polars_rank as pr
 
+#: Most logs here are small, and some have no weight at all.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:the effective sample size is:polars_rank.RankWarning"
+)
+
 PEERS = json.loads((Path(__file__).parent / "fixtures" / "clicks.json").read_text())
 SLATES = pl.DataFrame(PEERS["slates"])
 MODEL = {"estimate": pl.lit(0.5), "expected": pl.lit(0.25)}
@@ -185,6 +190,49 @@ class TestEvery:
             alone = estimator(part)
             rows = found.filter(pl.col("device") == device).drop("device")
             assert_frame_equal(rows, alone)
+
+    def test_clusters(self, name: str) -> None:
+        log = SLATES.with_columns(
+            **MODEL, user=pl.col("slate") // 4, device=pl.col("slate") % 2, alone=pl.lit(None, pl.Int8)
+        )
+        estimator = ESTIMATORS[name]
+        found, plain = estimator(log, cluster="user"), estimator(log)
+        same = ["slates", "value", "mean_weight"]
+        assert_frame_equal(found.select(same), plain.select(same))
+        # The mean is the ratio of what the slates of a user are worth to their number.
+        users = estimator(log, by="user").select("slates", total=pl.col("slates") * pl.col("value"))
+        count = users.height
+        left = users.select((pl.col("total") - value(found) * pl.col("slates")).pow(2).sum()).item()
+        variance = left / 40**2 * count / (count - 1)
+        row = found.row(0, named=True)
+        assert row["variance"] == pytest.approx(variance)
+        assert row["high"] - row["low"] == pytest.approx(2 * 1.959963984540054 * variance**0.5)
+        for own in ("slate", "alone", ["user", "alone"]):
+            alone = estimator(log, cluster=own)
+            assert_frame_equal(alone.select(plain.columns[:5]), plain.select(plain.columns[:5]))
+        lazy = estimator(log.lazy(), cluster="user", by="device")
+        assert_frame_equal(
+            lazy.collect(engine="streaming"), estimator(log, cluster="user", by="device")
+        )
+        assert estimator(log.clear(), cluster="user").select("slates", "value").row(0) == (0, None)
+        with pytest.raises(pr.DataError, match=r"\['position'\] .cluster. must be the same in all"):
+            estimator(log, cluster="position")
+        with pytest.raises(pr.ArgumentError, match="`cluster` must name columns that are not in"):
+            estimator(log, cluster="user", by="user")
+        with pytest.raises(pr.SchemaError, match="no column 'person', which `cluster` names"):
+            estimator(log, cluster="person")
+
+    @pytest.mark.filterwarnings("error:the effective sample size:polars_rank.RankWarning")
+    def test_a_low_effective_sample_size_is_told(self, name: str) -> None:
+        log = SLATES.with_columns(
+            **MODEL, new_probability="logged_probability", user=pl.col("slate") // 2
+        )
+        estimator = ESTIMATORS[name]
+        estimator(log)
+        with pytest.warns(pr.RankWarning, match="sample size is 2[01].*, below 30: few weights"):
+            estimator(log.lazy(), cluster="user").collect()
+        with pytest.warns(pr.RankWarning, match="sample size is 20, below 30"):
+            estimator(log.filter(pl.col("slate") % 2 == 0))
 
     def test_an_empty_table(self, name: str) -> None:
         found = ESTIMATORS[name](SLATES.with_columns(**MODEL).clear())

@@ -36,6 +36,10 @@ Unshown = Annotated[
     float,
     typer.Option(help="With --normalize: the share of documents that may lack a label."),
 ]
+ClusterOption = Annotated[
+    list[str],
+    typer.Option(help="With --normalize: columns that identify the sampling unit, e.g. user."),
+]
 Groups = Annotated[list[str], typer.Option(help="Columns to group by.")]
 
 
@@ -51,6 +55,7 @@ def evaluate(
     align: o.AlignOption = None,
     normalize: NormalizeOption = None,
     max_unshown: Unshown = MAX_UNSHOWN,
+    cluster: ClusterOption = [],
     per_query: Annotated[bool, typer.Option("--per-query", help="One row per query.")] = False,
     keep: Annotated[
         list[str], typer.Option(help="With --per-query: columns of the query to keep.")
@@ -65,8 +70,9 @@ def evaluate(
     of_means = [each for each in ("weight", "align", "normalize") if is_said(each)]
     if per_query and of_means:
         misused(f"--{of_means[0]} is for means; leave it or --per-query out")
-    if is_said("max_unshown") and normalize is None:
-        misused("--max-unshown is for estimates; say which with --normalize")
+    for name in ("max_unshown", "cluster"):
+        if is_said(name) and normalize is None:
+            misused(f"--{name.replace('_', '-')} is for estimates; say which with --normalize")
     if keep and not per_query:
         misused("--keep is for rows of queries; add --per-query")
     written.spare(log.files)
@@ -79,7 +85,7 @@ def evaluate(
     else:
         found = means_of(
             rows, names, weight=weight, align=align, normalize=normalize, max_unshown=max_unshown,
-            **options,
+            cluster=o.split_names(cluster) if normalize else None, **options,
         )  # fmt: skip
     written.put(where.fetched(found))
 

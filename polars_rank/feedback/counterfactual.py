@@ -19,7 +19,7 @@ from polars_rank.aggregation import ratio
 from polars_rank.arguments import is_number, one_of
 from polars_rank.columns import OWN
 from polars_rank.errors import ArgumentError, DataError
-from polars_rank.feedback.certainty import concentration, interval
+from polars_rank.feedback.certainty import concentration, interval, warn_of_few
 from polars_rank.measures.gain import linear
 from polars_rank.measures.metric import Metric
 from polars_rank.measures.names import output_name
@@ -134,13 +134,16 @@ class Estimates(NamedTuple):
     def _names(self) -> list[str]:
         return [output_name(metric) for metric in self.metrics]
 
-    def totals(self, weight: str | None) -> list[Total]:
+    def totals(self, weight: str | None, *, clustered: bool) -> list[Total]:
         """Return what lists add up to; `weight` is the column of their own."""
         estimates = [_Estimate(name, self.normalize, weight) for name in self._names]
-        return [*estimates, _Weights(weight)]
+        return [*estimates, _Weights(weight, clustered)]
 
     def check(self, by: Sequence[str], allowed: float) -> Callable[[pl.LazyFrame], pl.LazyFrame]:
-        """Return what raises `DataError` where too much of the new lists was never shown."""
+        """Return what raises `DataError` where too much of the new lists was never shown.
+
+        It also warns of a low effective sample size.
+        """
         if not is_number(allowed) or not 0 <= allowed <= 1:
             message = f"`max_unshown` must be a share from 0 to 1; found {allowed!r}"
             raise ArgumentError(message)
@@ -164,6 +167,17 @@ class _Sums:
     def merged(self) -> list[pl.Expr]:
         return [getattr(pl.col(name), how)() for name, (_, how) in self.named().items()]
 
+    def of_unit(self, clustered: pl.Expr) -> list[pl.Expr]:
+        """Return the numbers of lists that were sampled as one unit, where they were."""
+        return [
+            pl.when(clustered).then(value.cast(pl.Float64)).otherwise(name).alias(name)
+            for name, value in self.units().items()
+        ]
+
+    def units(self) -> dict[str, pl.Expr]:
+        """Return the numbers of a unit that are not the sums or maxima over its lists."""
+        raise NotImplementedError
+
     def undefined(self, number: pl.Expr) -> list[pl.Expr]:
         lacking = self.of_lacking()
         return [
@@ -173,14 +187,17 @@ class _Sums:
 
 @dataclass(frozen=True)
 class _Estimate(_Sums):
-    """A ratio of sums over lists, with its variance by Taylor's series, and an interval."""
+    """A ratio of sums over lists, with its variance by Taylor's series, and an interval.
+
+    The variance is that of lists or of clusters of them, whichever are the units.
+    """
 
     name: str
     normalize: Normalize
     weight: str | None
 
     def named(self) -> dict[str, tuple[pl.Expr, str]]:
-        """Return the sums of values v, of divisors d, of their squares and products; and lists."""
+        """Return the sums of values v, of divisors d, of their squares and products; and units."""
         own = _own(self.weight)
         value = pl.col(self.name).fill_null(0.0) * own
         divisor = own if self.normalize == "ips" else _OF_LIST * own
@@ -190,19 +207,25 @@ class _Estimate(_Sums):
             for name, each in zip(self._parts, sums, strict=True)
         }
 
+    def units(self) -> dict[str, pl.Expr]:
+        """Return the squares and products of the sums over the lists of a unit; and 1 unit."""
+        value, divisor, squares, products, divisors, units = self._parts
+        v, d = pl.col(value), pl.col(divisor)
+        return {squares: v**2, products: v * d, divisors: d**2, units: pl.col(units) > 0}
+
     def of_lacking(self) -> dict[str, int]:
         """Return what a list without clicks adds: itself, and its own weight."""
-        _, divisor, _, _, divisor_squared, lists = self._parts
+        _, divisor, _, _, divisor_squared, units = self._parts
         counted = self.normalize == "ips" and self.weight is None
-        return {lists: 1, **({divisor: 1, divisor_squared: 1} if counted else {})}
+        return {units: 1, **({divisor: 1, divisor_squared: 1} if counted else {})}
 
     def finished(self) -> list[pl.Expr]:
         """Return the estimate, its variance and the interval."""
-        value, divisor, squares, products, divisors, lists = map(pl.col, self._parts)
+        value, divisor, squares, products, divisors, units = map(pl.col, self._parts)
         found = ratio(value, divisor)
         spread = squares - 2 * found * products + found**2 * divisors
-        variance = pl.when(lists > 1).then(
-            spread.clip(lower_bound=0.0) / divisor**2 * lists / (lists - 1)
+        variance = pl.when(units > 1).then(
+            spread.clip(lower_bound=0.0) / divisor**2 * units / (units - 1)
         )
         estimates = (found, variance, *interval(found, variance))
         return [
@@ -212,27 +235,35 @@ class _Estimate(_Sums):
 
     @property
     def _parts(self) -> list[str]:
-        return [f"{OWN}{part} {self.name}" for part in ("v", "d", "vv", "vd", "dd", "lists")]
+        return [f"{OWN}{part} {self.name}" for part in ("v", "d", "vv", "vd", "dd", "units")]
 
 
 @dataclass(frozen=True)
 class _Weights(_Sums):
-    """What is to be known of the weights."""
+    """What is to be known of the weights: of documents, or of the units that were sampled."""
 
     weight: str | None
+    clustered: bool
 
     def named(self) -> dict[str, tuple[pl.Expr, str]]:
         """Return the numbers from which the finished ones are made."""
         own = _own(self.weight)
+        squares, highest = (
+            (_OF_LIST**2, _OF_LIST) if self.clustered else (pl.col(_SQUARES), pl.col(_HIGHEST))
+        )
         return {
             _OWN_WEIGHT: (own.sum(), "sum"),
             _WEIGHTED: ((_OF_LIST * own).sum(), "sum"),
             _WEIGHT: (_OF_LIST.sum(), "sum"),
-            _SQUARES: (pl.col(_SQUARES).sum(), "sum"),
-            _HIGHEST: (pl.col(_HIGHEST).max(), "max"),
+            _SQUARES: (squares.sum(), "sum"),
+            _HIGHEST: (highest.max(), "max"),
             _UNSHOWN: (pl.col(_UNSHOWN).sum(), "sum"),
             _RANKED: (pl.col(_RANKED).sum(), "sum"),
         }
+
+    def units(self) -> dict[str, pl.Expr]:
+        """Return the weight of a unit as the highest of its weights, and its square."""
+        return {_SQUARES: pl.col(_WEIGHT) ** 2, _HIGHEST: pl.col(_WEIGHT)}
 
     def of_lacking(self) -> dict[str, int]:
         """Return what a list without clicks adds: its own weight."""
@@ -311,4 +342,5 @@ def _checked(by: list[str], allowed: float, groups: pl.DataFrame) -> pl.DataFram
             f"max_unshown={math.ceil(share * 100) / 100:g} to accept it (now {allowed:g})"
         )
         raise DataError(message)
+    warn_of_few(groups, by, "queries")
     return groups

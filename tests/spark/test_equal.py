@@ -257,3 +257,15 @@ def test_agrees_with_ranking_metrics_where_it_defines_alike(spark: Any) -> None:
     assert found["recall@3"] == pytest.approx(peer.recallAt(3), abs=1e-12)
     assert found["ap"] == pytest.approx(peer.meanAveragePrecision, abs=1e-12)
     assert found["ndcg@3"] == pytest.approx(peer.ndcgAt(3), abs=1e-12)
+
+
+@pytest.mark.parametrize("partitions", [1, 7])
+@pytest.mark.parametrize("normalize", ["ips", "snips"])
+def test_clusters_of_estimates(spark: Any, normalize: str, partitions: int) -> None:
+    """The sessions of a query are in several tasks, and some have no query."""
+    rows = pr.datasets.click_log(60, 5, sessions=6).collect()
+    some = pl.when(pl.col("query") < 50).then("query")
+    rows = rows.with_columns(label=pr.inverse_propensity(), of=some).drop("query")
+    options = {"query": "session", "score": "new", "normalize": normalize, "cluster": "of"}
+    here = pr.evaluate(rows, ["dcg@3", "p@2"], **options)
+    same(here, pr.evaluate(on_spark(spark, rows, partitions), ["dcg@3", "p@2"], **options))

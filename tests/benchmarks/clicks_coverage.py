@@ -1,0 +1,334 @@
+"""Simulate clicks whose truth is known: how often intervals of what is made of them contain it.
+
+    python -m tests.benchmarks.clicks_coverage [--logs 1000] [--output FILE]
+
+Each simulated log is one group of a table, so that all of them are one call. The tables are in
+clicks_coverage.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+import polars_rank as pr
+from polars_rank.statistics.interleaving import difference_interval
+
+Random = np.random.Generator
+#: The number of logs in one call, to bound memory.
+AT_ONCE = 50
+#: Of the documents of a query: few are relevant.
+RELEVANCE = (0.5, 1.5)
+POSITIONS = 10
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.clicks_coverage")
+    parser.add_argument("--logs", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--output", type=Path, help="Markdown; default: print")
+    return parser.parse_args()
+
+
+# -- Interleaving ---------------------------------------------------------------------------------
+
+
+def interleaving(random: Random, logs: int) -> list[str]:
+    shares = (0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+    rows = []
+    for lists in (100, 1000):
+        for decided in (0.1, 0.2, 0.4, 0.6):
+            cells = []
+            for share in shares:
+                wins, losses = decided * share, decided * (1 - share)
+                counts = random.multinomial(lists, [wins, losses, 1 - decided], size=logs)
+                found = {
+                    pair: difference_interval(*pair, lists, 0.95)
+                    for pair in {(int(won), int(lost)) for won, lost, _ in counts}
+                }
+                covered = [
+                    low - 1e-12 <= wins - losses <= high + 1e-12
+                    for low, high in (found[int(won), int(lost)] for won, lost, _ in counts)
+                ]
+                cells.append(f"{np.mean(covered):.3f}")
+            rows.append([f"{lists:,}", f"{decided:.0%}", *cells])
+    return table(["lists", "decided", *(f"winner {share:.0%}" for share in shares)], rows)
+
+
+# -- What a new ranker is worth -------------------------------------------------------------------
+
+#: How many sessions the queries of a log have.
+Sessions = Callable[[Random, int], np.ndarray]
+
+
+def fixed(number: int) -> Sessions:
+    return lambda random, queries: np.full(queries, number)
+
+
+def geometric(mean: float) -> Sessions:
+    return lambda random, queries: random.geometric(1 / mean, queries)
+
+
+def heavy(random: Random, queries: int) -> np.ndarray:
+    """Return numbers of which a few queries have most: Pareto's, at most 1,000."""
+    return np.clip(5 * random.pareto(1.2, queries), 1, 1000).astype(int)
+
+
+def weighted(
+    random: Random, logs: int, queries: int, sessions: Sessions, relevance: float
+) -> pl.DataFrame:
+    """Return sessions of two documents, each shown at a random position, labelled by IPS.
+
+    The new ranker puts the first of them on top.
+    """
+    number = sessions(random, logs * queries)
+    query = np.repeat(np.arange(logs * queries), number)
+    parts = []
+    for score in (2.0, 1.0):
+        relevant = relevance * random.beta(*RELEVANCE, logs * queries)
+        position = random.integers(1, POSITIONS + 1, len(query))
+        click = random.random(len(query)) < relevant[query] / position
+        parts.append(
+            pl.DataFrame(
+                {
+                    "log": query // queries,
+                    "query": query,
+                    "session": np.arange(len(query)),
+                    "score": score,
+                    "label": np.where(click, position, 0.0),
+                }
+            )
+        )
+    return pl.concat(parts)
+
+
+def estimated(
+    random: Random,
+    logs: int,
+    queries: int,
+    sessions: Sessions,
+    relevance: float,
+    cluster: str | None = "query",
+) -> pl.DataFrame:
+    """Return of each log and estimate whether the truth is in the interval."""
+    truths = {"ips": relevance * RELEVANCE[0] / sum(RELEVANCE), "snips": 0.5}
+    found = []
+    for start in range(0, logs, AT_ONCE):
+        rows = weighted(random, min(AT_ONCE, logs - start), queries, sessions, relevance)
+        for normalize, truth in truths.items():
+            result = pr.evaluate(
+                rows, "cg@1", query="session", by="log", normalize=normalize, cluster=cluster
+            )
+            covered = pl.lit(truth).is_between("cg@1_low", "cg@1_high").fill_null(value=False)
+            size = pl.col("effective_sample_size").fill_null(0.0)
+            found.append(result.select(covered.alias("covered"), size, normalize=pl.lit(normalize)))
+    return pl.concat(found)
+
+
+def populations(random: Random, logs: int) -> list[str]:
+    kinds: dict[str, tuple[Sessions, float, int]] = {
+        "20 sessions each": (fixed(20), 0.8, logs),
+        "100 sessions each": (fixed(100), 0.8, logs // 3),
+        "20 sessions each, few clicks": (fixed(20), 0.2, logs),
+        "20 sessions on average, geometric": (geometric(20), 0.8, logs),
+        "Pareto(1.2), up to 1,000": (heavy, 0.8, logs // 2),
+    }
+    rows = []
+    for name, (sessions, relevance, number) in kinds.items():
+        cells: list[str] = []
+        for cluster in (None, "query"):
+            found = estimated(random, number, 300, sessions, relevance, cluster)
+            for normalize in ("ips", "snips"):
+                of = found.filter(normalize=normalize)
+                cells.append(f"{of['covered'].mean():.3f}")
+        rows.append([name, *cells, f"{found['effective_sample_size'].median():.0f}"])
+    head = ["300 queries", "IPS, sessions", "SNIPS, sessions", "IPS, `cluster`", "SNIPS, `cluster`"]
+    return table([*head, "effective clusters"], rows)
+
+
+def slates(random: Random, logs: int) -> list[str]:
+    """Cover the value over users of slates of two documents, drawn from two by each policy."""
+    users, each, chance = 300, 20, 0.8
+    truth = 2 * 0.25 * (1.5 * chance + 0.5 * (1 - chance))
+    names = ("sips", "iips", "rips")
+    covered: dict[tuple[str, str | None], list[bool]] = {}
+    for start in range(0, logs, AT_ONCE):
+        size = min(AT_ONCE, logs - start) * users
+        rate = np.repeat(0.5 * random.beta(1, 1, size), each)
+        parts = []
+        for position in (1, 2):
+            better = random.random(len(rate)) < 0.5
+            parts.append(
+                pl.DataFrame(
+                    {
+                        "user": np.repeat(np.arange(size), each),
+                        "slate": np.arange(len(rate)),
+                        "position": position,
+                        "reward": random.random(len(rate)) < rate * np.where(better, 1.5, 0.5),
+                        "logged_probability": 0.5,
+                        "new_probability": np.where(better, chance, 1 - chance),
+                    }
+                )
+            )
+        rows = pl.concat(parts).with_columns(
+            pl.col("reward").cast(pl.Float64), log=pl.col("user") // users
+        )
+        for name in names:
+            for cluster in (None, "user"):
+                found = getattr(pr, name)(rows, by="log", cluster=cluster)
+                inside = found.select(pl.lit(truth).is_between("low", "high")).to_series()
+                covered.setdefault((name, cluster), []).extend(inside)
+    rows_of = [
+        [f"`{name}`", *(f"{np.mean(covered[name, cluster]):.3f}" for cluster in (None, "user"))]
+        for name in names
+    ]
+    return table(["300 users with 20 slates each", "slates", "`cluster`"], rows_of)
+
+
+def sizes(random: Random, logs: int) -> list[str]:
+    """Cover with clusters, by the effective sample size that the log has."""
+    found = pl.concat(
+        estimated(random, logs, queries, fixed(5), relevance)
+        for relevance in (0.8, 0.2, 0.05)
+        for queries in (10, 20, 30, 50, 100, 300)
+    )
+    edges = [0, 5, 10, 20, 30, 50, 100, 300]
+    size = pl.col("effective_sample_size")
+    rows = []
+    for low, high in zip(edges, edges[1:], strict=False):
+        of = found.filter(low <= size, size < high)
+        shares = [of.filter(normalize=name).get_column("covered") for name in ("ips", "snips")]
+        cells = [f"{np.mean(share.to_list()):.3f}" for share in shares]
+        rows.append([f"{low} to {high}", f"{of.height // 2:,}", *cells])
+    return table(["effective sample size", "logs", "IPS", "SNIPS"], rows)
+
+
+# -- Position bias --------------------------------------------------------------------------------
+
+
+def few_pairs(random: Random, logs: int) -> list[str]:
+    """Cover the propensity of the second position, by pairs and their impressions."""
+    numbers = (5, 10, 20, 30, 50, 100, 300)
+    rows = []
+    for propensity in (0.5, 0.2):
+        for shown in (2, 5, 20):
+            cells = []
+            for pairs in numbers:
+                number = min(logs, 2_000_000 // (pairs * shown))
+                rate = np.repeat(random.beta(0.3, 1, number * pairs), shown)
+                log = pl.concat(
+                    pl.DataFrame(
+                        {
+                            "log": np.repeat(np.arange(number), pairs * shown),
+                            "query": np.repeat(np.arange(number * pairs), shown),
+                            "doc": 0,
+                            "position": position,
+                            "click": random.random(len(rate)) < rate * chance,
+                        }
+                    )
+                    for position, chance in ((1, 1.0), (2, propensity))
+                )
+                low, high = (
+                    pl.col("propensity") + sign * 1.96 * pl.col("standard_error")
+                    for sign in (-1, 1)
+                )
+                found = pr.position_bias(log, by="log").filter(position=2)
+                inside = found.select(pl.lit(propensity).is_between(low, high)).to_series()
+                cells.append(f"{inside.mean():.3f}")
+            rows.append([f"{propensity}", f"{shown}", *cells])
+    return table(["propensity", "impressions", *(f"{each} pairs" for each in numbers)], rows)
+
+
+def thin_pairs(logs: int) -> list[str]:
+    """Compare the propensities of EM with the truth, by how often pairs were shown."""
+    rows = []
+    for docs in (5, 10):
+        for sessions in (2, 3, 5, 10, 20):
+            log = pr.datasets.click_log(100 * logs, docs, sessions=sessions, shown=docs, seed=3)
+            log = log.with_columns(log=pl.col("query") // 100).collect()
+            found = pr.position_bias(log, "em", by="log")
+            cells = found.group_by("log").agg(pl.col("impressions").sum() / pl.col("pairs").sum())
+            below = found.filter(pl.col("position").is_in([2, 3, 4])).with_columns(
+                off=pl.col("propensity") * pl.col("position") - 1
+            )
+            off = below.group_by("position").agg(pl.col("off").mean()).sort("position")["off"]
+            bound = below.filter(position=2)["standard_error"].is_null().mean()
+            rows.append([
+                f"{docs}", f"{sessions}", f"{cells['impressions'].mean():.2f}",
+                *(f"{each:+.0%}" for each in off), f"{bound:.0%}",
+            ])  # fmt: skip
+    head = ["documents", "sessions", "impressions per pair and position"]
+    return table(
+        [*head, *(f"position {each}" for each in (2, 3, 4)), "position 2 at a bound"], rows
+    )
+
+
+def table(head: list[str], rows: list[list[str]]) -> list[str]:
+    lines = ["| " + " | ".join(head) + " |", "| --- |" + " ---: |" * (len(head) - 1)]
+    return [*lines, *("| " + " | ".join(row) + " |" for row in rows)]
+
+
+def page(options: argparse.Namespace) -> str:
+    random, logs = np.random.default_rng(options.seed), options.logs
+    deviation = 2 * math.sqrt(0.05 * 0.95 / logs)
+    parts = [
+        "# Clicks: coverage of 95% intervals, by simulation",
+        f"Generated by `python -m tests.benchmarks.clicks_coverage`: {logs:,} logs per cell unless "
+        f"stated, seed {options.seed}. By chance, shares near 0.95 move by {deviation:.3f} either "
+        "way (two standard errors).",
+        "## `interleaving_result`",
+        "Share of intervals that contain the true difference. Lists are won, lost or tied "
+        "independently; 10,000 logs per cell.",
+        "\n".join(interleaving(random, 10 * logs)),
+        "## `evaluate(normalize=...)`: the population of queries",
+        "Share of intervals that contain the value over the population of queries. Each query has "
+        "its own relevance, beta(0.5, 1.5); documents were shown at random positions with "
+        "propensities 1 / position. Without `cluster`, intervals are for other sessions of the same "
+        "queries. In the last row few queries have most of the sessions: the effective sample size "
+        "is below 30, and `evaluate` warns.",
+        "\n".join(populations(random, logs)),
+        "## Slates: the population of users",
+        f"{logs // 2:,} logs.",
+        "\n".join(slates(random, logs // 2)),
+        "## The effective sample size",
+        "The same with `cluster`, for 10 to 300 queries of 5 sessions and for many to few clicks. "
+        "Intervals are too narrow below an effective sample size of 30, where `evaluate` warns.",
+        "\n".join(sizes(random, logs // 2)),
+        '## `position_bias`, "pivot": few pairs',
+        "Share of intervals, two standard errors wide, that contain the true propensity of position "
+        "2, where a standard error is known. Pairs have relevance beta(0.3, 1) and were shown as "
+        'often at both positions. `position_bias` warns below 50 pairs or 10 clicks. With "adjacent", '
+        "position 2 is the same.",
+        "\n".join(few_pairs(random, logs)),
+        '## `position_bias`, "em": pairs shown seldom',
+        "Mean relative error of propensities, 20 logs of 100 queries each: with few impressions per "
+        "pair and position, lower positions come out too high, and many propensities are at the bound "
+        "of 1, where the standard error is null. `position_bias` warns below 1.5 impressions.",
+        "\n".join(thin_pairs(max(1, logs // 50))),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def main() -> None:
+    options = arguments()
+    started = time.perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", pr.RankWarning)
+        text = page(options)
+    if options.output:
+        options.output.write_text(text, encoding="utf-8")
+    else:
+        print(text)
+    print(f"{time.perf_counter() - started:.0f} s", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()
