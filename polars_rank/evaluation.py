@@ -363,14 +363,7 @@ def planned(
     if align is not None and not runs:
         message = f"`align` needs a column of runs in `by`, such as 'run'; found {columns.by}"
         raise ArgumentError(message)
-    weights = names("weight", weight)
-    free(weights, [*columns.keys, *map(output_name, asked)], "weight")
-    forbidden = {}
-    for name in weights:
-        columns.check_numeric("weight", name)
-        forbidden[f"the column {name!r} (weight) must hold finite numbers of 0 or more"] = ~(
-            (pl.col(name).cast(pl.Float64) >= 0) & pl.col(name).cast(pl.Float64).is_finite()
-        ).fill_null(value=False)
+    weights, forbidden = weights_of(columns, weight, map(output_name, asked))
     if estimates is not None:
         negative = f"below 0 in the column {columns.label!r} (label), whose labels are weights"
         forbidden[negative] = (columns.number(columns.label) < 0).fill_null(value=False)
@@ -433,7 +426,7 @@ class Request:
         if self.scores is None:
             log, score = scored(log, self.score, self.position)
         else:
-            log, by = _runs(log, self.scores, names("by", by))
+            log, by = runs_of(log, self.scores, names("by", by))
             score = OWN + "score"
         columns = Columns.find(
             schema_of(log), query=self.query, doc=self.doc, score=score, label=label, by=by
@@ -480,6 +473,21 @@ class Request:
         )
 
 
+def weights_of(
+    columns: Columns, weight: str | None, taken: Iterable[str]
+) -> tuple[tuple[str, ...], dict[str, pl.Expr]]:
+    """Return the column of weights, if there is one, and by problem which rows are at fault."""
+    weights = names("weight", weight)
+    free(weights, [*columns.keys, *taken], "weight")
+    forbidden = {}
+    for name in weights:
+        columns.check_numeric("weight", name)
+        forbidden[f"the column {name!r} (weight) must hold finite numbers of 0 or more"] = ~(
+            (pl.col(name).cast(pl.Float64) >= 0) & pl.col(name).cast(pl.Float64).is_finite()
+        ).fill_null(value=False)
+    return weights, forbidden
+
+
 def _is_scalar(expression: pl.Expr) -> bool:
     try:
         return expression.meta.is_scalar()
@@ -487,7 +495,7 @@ def _is_scalar(expression: pl.Expr) -> bool:
         return True
 
 
-def _runs(
+def runs_of(
     log: pl.LazyFrame, scores: Sequence[str], by: tuple[str, ...]
 ) -> tuple[pl.LazyFrame, list[str]]:
     """Return the log once for each column of scores, which names the run."""
