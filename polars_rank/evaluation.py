@@ -24,6 +24,7 @@ from polars_rank.columns import (
     Columns,
     Names,
     Score,
+    check_there,
     framed,
     free,
     names,
@@ -377,6 +378,7 @@ def planned(
         forbidden=forbidden,
         strays=strays,
     )
+    check_numbers(lists, {output_name(metric): metric for metric in evaluated}, weight)
     query = [name for name in columns.keys if name not in runs]
     totals = (
         [total(metric, agreed, weight) for metric in asked]
@@ -488,6 +490,23 @@ def weights_of(
     return weights, forbidden
 
 
+def check_numbers(
+    lists: pl.LazyFrame, metrics: Mapping[str, pl.Expr], weight: str | None = None
+) -> None:
+    """Raise `SchemaError` for columns of own expressions whose values have no mean."""
+    own = {name: each for name, each in metrics.items() if not isinstance(each, Metric)}
+    schema = lists.collect_schema() if own else {}
+    for name, metric in own.items():
+        dtype = schema[name]
+        summable = dtype.is_numeric() or dtype in (pl.Boolean, pl.Null)
+        if not summable and (weight is not None or not dtype.is_temporal()):
+            message = (
+                f"the metric {output_name(metric)!r} must give numbers, which have a mean; found "
+                f"{dtype}; cast it, as in .cast(pl.Float64), or use pr.per_query(...)"
+            )
+            raise SchemaError(message)
+
+
 def _is_scalar(expression: pl.Expr) -> bool:
     try:
         return expression.meta.is_scalar()
@@ -509,6 +528,7 @@ def runs_of(
     parts = []
     for name in columns:
         made, score = scored(log, name, None)
+        check_there("scores", score, schema_of(made))
         parts.append(made.with_columns(pl.col(score).alias(OWN + "score"), run=pl.lit(name)))
     return pl.concat(parts, how="vertical_relaxed"), ["run", *by]
 

@@ -11,7 +11,7 @@ from polars_rank.aggregation import Totals, ratio, total
 from polars_rank.arguments import number
 from polars_rank.columns import OWN, Names, framed, free
 from polars_rank.errors import ArgumentError
-from polars_rank.evaluation import Metrics, Request, wanted, weights_of
+from polars_rank.evaluation import Metrics, Request, check_numbers, wanted, weights_of
 from polars_rank.measures.expectation import has_expectation
 from polars_rank.measures.judgments import judged
 from polars_rank.measures.metric import Metric
@@ -126,6 +126,7 @@ def tie_bands(
     every = [each for several in metrics_of.values() for each in several]
     weights, forbidden = weights_of(columns, weight, [])
     lists = request.lists(log, columns, [*every, *shares], constant=weights, forbidden=forbidden)
+    check_numbers(lists, {f"worst {index}": each for index, each in enumerate(asked)}, weight)
     totals = [total(each.metric, agreed, weight) for each in [*every, *shares]]
     wide = Totals(totals, columns.by, agreed).of(lists)
     known = {output_name(each.metric) for each in metrics_of["expected"]}
@@ -242,6 +243,7 @@ def judgment_bounds(
         pl.max_horizontal(f"lower {index}", f"upper {index}").alias(f"upper {index}")
         for index in range(len(asked))
     )
+    check_numbers(both, {f"lower {index}": each for index, each in enumerate(asked)}, weight)
     wide = Totals([total(value, agreed, weight) for value in values], columns.by, agreed).of(both)
     rows = {
         output_name(metric): {
