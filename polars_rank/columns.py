@@ -21,6 +21,7 @@ from typing import (
 import polars as pl
 
 from polars_rank.errors import ArgumentError, DataError, SchemaError, SourceError, hint
+from polars_rank.logs.pieces import NUMBERED
 from polars_rank.logs.stores import store_error
 from polars_rank.logs.streams import GLIMPSE_ROWS, Stream, TornError, held, is_scanned_once
 
@@ -74,6 +75,16 @@ def number_column(keys: Sequence[str]) -> str:
     while it reads whether the rows still stand as they were numbered.
     """
     return f"{OWN}list({', '.join(sorted(keys))})"
+
+
+def number_column_in(schema: pl.Schema, keys: Sequence[str]) -> str | None:
+    """Return the column that numbers the lists of these keys, if there is one."""
+    name = number_column(keys)
+    if name not in schema:
+        return None
+    if schema[name] != NUMBERED:
+        raise _own_name(name)
+    return name
 
 
 @dataclass(frozen=True)
@@ -163,21 +174,25 @@ class Columns:
         for parameter in ("query", "by", "doc"):
             for column in wanted[parameter]:
                 check_id(parameter, column, schema[column])
-        unnamed = tuple(name for name in schema if name not in asked and name.lower() in looks)
+        unnamed = tuple(
+            name
+            for name, dtype in schema.items()
+            if name not in asked and name.lower() in looks and dtype != pl.Object
+        )
         return cls(queries, groups, doc, score, label, schema, () if doc else unnamed)
 
 
 def _check_names(asked: set[str], schema: pl.Schema) -> None:
-    """Raise `SchemaError` for names that mean something else, to Polars or to us."""
-    own = {OWN + "score", *(name for name in schema if name.startswith(OWN + "list("))}
+    """Raise `SchemaError` for names of our own that nobody asked for."""
+    own = {OWN + "score", *(name for name, dtype in schema.items() if dtype == NUMBERED)}
     for name in schema:
         if name.startswith(OWN) and name not in asked | own:
-            message = f"column {name!r} begins with {OWN!r}, as our own do; rename it"
-            raise SchemaError(message)
-    for name in asked:
-        if name == "*" or (name[:1], name[-1:]) == ("^", "$"):
-            message = f"the column {name!r} has a name that Polars reads as a pattern; rename it"
-            raise SchemaError(message)
+            raise _own_name(name)
+
+
+def _own_name(name: str) -> SchemaError:
+    message = f"column {name!r} begins with {OWN!r}, as our own do; rename it"
+    return SchemaError(message)
 
 
 def names(parameter: str, value: Names | None) -> tuple[str, ...]:
@@ -475,6 +490,7 @@ def check_there(parameter: str, column: str, schema: pl.Schema) -> None:
         message = f"`{parameter}` must be the name of a column; found {column!r}"
         raise ArgumentError(message)
     if column in schema:
+        check_name(column)
         return
     columns = ", ".join(repr(name) for name in schema if not name.startswith(OWN))
     message = (
@@ -482,6 +498,13 @@ def check_there(parameter: str, column: str, schema: pl.Schema) -> None:
         f"{hint(column, schema)} Name the right one with {parameter}=..."
     )
     raise SchemaError(message)
+
+
+def check_name(column: str) -> None:
+    """Raise `SchemaError` for the name of a column that Polars reads as a pattern."""
+    if column == "*" or (column[:1], column[-1:]) == ("^", "$"):
+        message = f"the column {column!r} has a name that Polars reads as a pattern; rename it"
+        raise SchemaError(message)
 
 
 def check_number(parameter: str, column: str, dtype: pl.DataType) -> None:
@@ -499,8 +522,19 @@ def check_number(parameter: str, column: str, dtype: pl.DataType) -> None:
     raise SchemaError(message)
 
 
+def check_values(parameter: str, column: str, dtype: pl.DataType) -> None:
+    """Raise `SchemaError` for a column of Python objects, which Polars cannot compare."""
+    if dtype == pl.Object:
+        message = (
+            f"column {column!r} (`{parameter}`) must hold values that Polars can compare; found "
+            f"Object; make text of them, as in pl.col({column!r}).map_elements(str, pl.String)"
+        )
+        raise SchemaError(message)
+
+
 def check_id(parameter: str, column: str, dtype: pl.DataType) -> None:
     """Raise `SchemaError` unless a column has one id in each row."""
+    check_values(parameter, column, dtype)
     if not dtype.is_nested() or isinstance(dtype, pl.Struct):
         return
     remedy = "name a column of ids"

@@ -433,14 +433,7 @@ def planned(
     if align is not None and not runs:
         message = f"`align` needs a column of runs in `by`, such as 'run'; found {columns.by}"
         raise ArgumentError(message)
-    weights = names("weight", weight)
-    free(weights, [*columns.keys, *map(output_name, asked)], "weight")
-    forbidden = {}
-    for name in weights:
-        columns.check_numeric("weight", name)
-        forbidden[f"the column {name!r} (weight) must hold finite numbers of 0 or more"] = ~(
-            (pl.col(name).cast(pl.Float64) >= 0) & pl.col(name).cast(pl.Float64).is_finite()
-        ).fill_null(value=False)
+    weights, forbidden = weights_of(columns, weight, map(output_name, asked))
     if estimates is not None:
         negative = f"below 0 in the column {columns.label!r} (label), whose labels are weights"
         forbidden[negative] = (columns.number(columns.label) < 0).fill_null(value=False)
@@ -458,6 +451,7 @@ def planned(
         strays=strays,
         labels=labels,
     )
+    check_numbers(lists, {output_name(metric): metric for metric in evaluated}, weight)
     query = [name for name in columns.keys if name not in runs]
     label = columns.label if labels else None
     if estimates is None:
@@ -543,7 +537,7 @@ class Request:
         if self.scores is None:
             log, score = scored(log, self.score, self.position)
         else:
-            log, by = _runs(log, self.scores, names("by", by))
+            log, by = runs_of(log, self.scores, names("by", by))
             score = OWN + "score"
         columns = Columns.find(
             schema_of(log), query=self.query, doc=self.doc, score=score, label=label, by=by
@@ -599,6 +593,38 @@ class Request:
         )
 
 
+def weights_of(
+    columns: Columns, weight: str | None, taken: Iterable[str]
+) -> tuple[tuple[str, ...], dict[str, pl.Expr]]:
+    """Return the column of weights, if there is one, and by problem which rows are at fault."""
+    weights = names("weight", weight)
+    free(weights, [*columns.keys, *taken], "weight")
+    forbidden = {}
+    for name in weights:
+        columns.check_numeric("weight", name)
+        forbidden[f"the column {name!r} (weight) must hold finite numbers of 0 or more"] = ~(
+            (pl.col(name).cast(pl.Float64) >= 0) & pl.col(name).cast(pl.Float64).is_finite()
+        ).fill_null(value=False)
+    return weights, forbidden
+
+
+def check_numbers(
+    lists: pl.LazyFrame, metrics: Mapping[str, pl.Expr], weight: str | None = None
+) -> None:
+    """Raise `SchemaError` for columns of own expressions whose values have no mean."""
+    own = {name: each for name, each in metrics.items() if not isinstance(each, Metric)}
+    schema = lists.collect_schema() if own else {}
+    for name, metric in own.items():
+        dtype = schema[name]
+        summable = dtype.is_numeric() or dtype in (pl.Boolean, pl.Null)
+        if not summable and (weight is not None or not dtype.is_temporal()):
+            message = (
+                f"the metric {output_name(metric)!r} must give numbers, which have a mean; found "
+                f"{dtype}; cast it, as in .cast(pl.Float64), or use pr.per_query(...)"
+            )
+            raise SchemaError(message)
+
+
 def _is_scalar(expression: pl.Expr) -> bool:
     try:
         return expression.meta.is_scalar()
@@ -606,7 +632,7 @@ def _is_scalar(expression: pl.Expr) -> bool:
         return True
 
 
-def _runs(
+def runs_of(
     log: pl.LazyFrame, scores: Sequence[str], by: tuple[str, ...]
 ) -> tuple[pl.LazyFrame, list[str]]:
     """Return the log once for each column of scores, which names the run."""
@@ -620,6 +646,7 @@ def _runs(
     parts = []
     for name in columns:
         made, score = scored(log, name, None)
+        check_there("scores", score, schema_of(made))
         parts.append(made.with_columns(pl.col(score).alias(OWN + "score"), run=pl.lit(name)))
     return pl.concat(parts, how="vertical_relaxed"), ["run", *by]
 

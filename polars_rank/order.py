@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from polars_rank.columns import OWN, number_column
+from polars_rank.columns import OWN, number_column_in
 from polars_rank.errors import DataError
 
 if TYPE_CHECKING:
@@ -43,9 +43,9 @@ class Lists:
     @classmethod
     def of(cls, columns: Columns) -> Lists:
         """Return how the lists of a log with these columns are told apart."""
-        number = number_column(columns.keys)
+        number = number_column_in(columns.schema, columns.keys)
         keys = {key: f"{OWN}key {index}" for index, key in enumerate(columns.keys)}
-        if number in columns.schema:
+        if number is not None:
             return cls([_LIST], [_LIST], keys, number)
         structs = any(columns.schema[key] == pl.Struct for key in columns.keys)
         return cls(columns.keys, list(keys.values()), keys, comparable=not structs)

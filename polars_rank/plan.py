@@ -16,7 +16,7 @@ import polars as pl
 
 from polars_rank.aggregation import FOUND_DOCUMENTS, PRESENCE, STRAY, UNKNOWN
 from polars_rank.arguments import one_of
-from polars_rank.columns import OWN, check_number, check_there
+from polars_rank.columns import OWN, check_number, check_there, check_values
 from polars_rank.errors import ArgumentError, SchemaError, hint
 from polars_rank.measures.expectation import Expected, expectation
 from polars_rank.measures.metric import Metric, made_of
@@ -91,6 +91,7 @@ def per_list(
         orders.setdefault(_Order.of(each), []).append(each)
     for name in constant:
         check_there("keep", name, columns.schema)
+        check_values("keep", name, columns.schema[name])
     plan = _Plan(log, columns, keep, duplicates, constant, forbidden or {}, progress=progress)
     (first, metrics), *others = orders.items()
     lists = plan.evaluated(first, metrics, told)
@@ -366,6 +367,7 @@ class _Read:
                 there = ", ".join(map(repr, [*RANKED, *columns.schema]))
                 message = f"a metric reads the column {name!r}, but the ranked table has {there}."
                 raise SchemaError(message + hint(name, [*RANKED, *columns.schema]))
+            check_values("metrics", name, columns.schema[name])
         for name, parameter in shared.signals.items():
             check_number(parameter, name, columns.schema[name])
         return cls(names, extras, columns.doc)

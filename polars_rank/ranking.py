@@ -11,6 +11,7 @@ from polars_rank.arguments import one_of, threshold
 from polars_rank.columns import DOC, OWN, Columns, Names, Score, framed, schema_of, scored
 from polars_rank.errors import ArgumentError, SchemaError
 from polars_rank.validation import (
+    FAULT,
     fault,
     faults,
     raise_for_faults,
@@ -333,6 +334,7 @@ def _ranked(
     position = pl.col("rank")
     by_label = Order([label, position], [True, False], [True, True], maintain_order=False)
     checks = faults(columns.doc)
+    told = [check.meta.output_name() for check in checks]
     ranked = (
         log.with_columns(fault(found))
         .with_columns(
@@ -347,6 +349,7 @@ def _ranked(
         .with_columns(
             pl.when(retrieved).then(pl.col("rank", "hits")),
         )
-        .select(*columns.schema, *RANKED, *(check.meta.output_name() for check in checks))
+        # Not by the names of the log's columns, which Polars may read as patterns.
+        .select(pl.exclude(FAULT, *told, *RANKED), *RANKED, *told)
     )
     return raise_for_faults(ranked, log, columns, found, {key: key for key in columns.keys})

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from polars_rank.arguments import one_of
-from polars_rank.columns import OWN, RUNS
+from polars_rank.columns import OWN, RUNS, check_name
 from polars_rank.errors import DataError, Finding, RankWarning, SchemaError, hint, number_of
 
 if TYPE_CHECKING:
@@ -234,7 +234,9 @@ def refuse(rows: pl.DataFrame, fault: pl.Expr, problem: str, remedy: str) -> Non
 def require(table: str, schema: pl.Schema, columns: Iterable[str]) -> None:
     """Raise `SchemaError` if a column is not there; say which are, and which look alike."""
     for column in columns:
-        if column not in schema:
+        if column in schema:
+            check_name(column)
+        else:
             there = ", ".join(map(repr, schema))
             msg = f"`{table}` has no column {column!r}, but {there}.{hint(column, schema)}"
             raise SchemaError(msg)

@@ -167,12 +167,33 @@ def test_own_names_of_columns() -> None:
         assert_close(function(renamed, METRICS, **names), function(log, METRICS))
 
 
+def test_weights_of_queries() -> None:
+    log = grouped(LISTS).with_columns(w=pl.col("query").cast(pl.Float64) % 4)
+    means = pr.evaluate(log, METRICS, by="group", weight="w", ties="worst")
+    bands = pr.tie_bands(log, METRICS, by="group", weight="w")
+    assert_close(column(bands, "worst"), means.select(METRICS))
+    bounds = pr.judgment_bounds(log, METRICS, by="group", weight="w")
+    means = pr.evaluate(log, METRICS, by="group", weight="w")
+    assert_close(column(bounds, "lower"), means.select(METRICS))
+    # Shares are weighted, too: one of two lists is tied, and weighs three times as much.
+    two = pl.DataFrame({"query": [1, 1, 2], "score": [1, 1, 1], "label": 1, "w": [3, 3, 1]})
+    shares = pr.tie_bands(two, "rr", weight="w").select("tied_lists", "tied_documents")
+    assert shares.row(0) == (0.75, 6 / 7)
+    for function in (pr.tie_bands, pr.judgment_bounds):
+        with pytest.raises(pr.DataError, match="'w' .weight. must hold finite numbers"):
+            function(two.with_columns(w=-pl.col("w")), "rr", weight="w")
+
+
 def test_refused() -> None:
     log = grouped(LISTS)
     with pytest.raises(pr.ArgumentError, match="`ties` cannot be chosen here"):
         pr.tie_bands(log, "rr", ties="best")
     with pytest.raises(pr.ArgumentError, match="`unjudged` cannot be chosen here"):
         pr.judgment_bounds(log, "rr", unjudged="removed")
+    for function in (pr.tie_bands, pr.judgment_bounds):
+        for option in ({"align": "all"}, {"normalize": "ips"}, {"max_unshown": 0.1}):
+            with pytest.raises(pr.ArgumentError, match=f"`{[*option][0]}` cannot be chosen here"):
+                function(log, "rr", **option)
     for grade in (True, "high", float("nan")):
         with pytest.raises(pr.ArgumentError, match="`grade` must be a number"):
             pr.judgment_bounds(log, "rr", grade=grade)

@@ -90,6 +90,18 @@ def test_equals_its_oracle(metrics: list[pr.Metric], labels: str, engine: str) -
     assert_close(inline.collect(engine=engine), expected)
 
 
+def test_polars_may_share_subexpressions_of_any_metrics() -> None:
+    lists = {0: [Doc(i, float(i % 3) if i % 4 else None, (i * 7) % 5 or None) for i in range(11)]}
+    metrics = [pr.inst(max_grade=3, depth=3), *METRICS, *WITH_REL]
+    ranked, expected = pr.rank(log_of(lists)), truth(metrics, lists).drop("query")
+    together = ranked.lazy().select(metrics)
+    assert_close(together.collect(engine="in-memory"), expected)
+    # The eager engine shares them, too, where one of the metrics makes fields of a struct.
+    for metric in metrics[1:]:
+        pair = ranked.select(metrics[0], metric)
+        assert_close(pair, expected.select(pair.columns))
+
+
 def test_long_lists() -> None:
     lists = {
         0: [Doc(i, -float(i // 3), (i * 7) % 5 / (1 + i // 50)) for i in range(1200)],

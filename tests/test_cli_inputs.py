@@ -346,3 +346,93 @@ def test_files_with_other_columns(tmp_path: Path) -> None:
         "--extra-columns is for Parquet only"
         in (run("evaluate", tmp_path / "log.csv", "-m", "rr", "--extra-columns", "ignore")[2])
     )
+
+
+def lines(*arguments: object) -> list[str]:
+    code, out, err = run(*arguments, "--format", "csv")
+    assert (code, err) == (0, "")
+    return sorted(out.splitlines()[1:])
+
+
+@pytest.mark.parametrize("ending", [".csv", ".tsv", ".ndjson"])
+def test_ids_are_text(tmp_path: Path, ending: str) -> None:
+    rows = {
+        "query": ["01", "01", "1", "1"], "doc": ["007", "08", "007", "7"], "run": ["1"] * 4,
+        "score": [0.5, 0.9, 0.5, 0.4], "label": [1, 0, 1, 0], "country": ["03", "03", "3", "3"],
+    }  # fmt: skip
+    log, table = tmp_path / f"log{ending}", pl.DataFrame(rows)
+    write = {".csv": table.write_csv, ".ndjson": table.write_ndjson}
+    write.get(ending, lambda path: table.write_csv(path, separator="\t"))(log)
+    rr = ["-m", "rr"]
+    assert lines("evaluate", log, *rr) == ["2,0.75"]
+    assert lines("evaluate", log, *rr, "--by", "run country") == ["1,03,1,0.5", "1,3,1,1.0"]
+    listed = ["01,03,0.5", "1,3,1.0"]
+    assert lines("evaluate", log, *rr, "--per-query", "--keep", "country") == listed
+    found = lines(
+        "summarize", log, *rr, "--by", "country", "--run-column", "", "--interval", "none"
+    )
+    assert [line.split(",")[:3] for line in found] == [["03", "rr", "1"], ["3", "rr", "1"]]
+
+
+def test_judgments_are_joined_by_ids_as_text(tmp_path: Path) -> None:
+    qrels = tmp_path / "qrels.txt"
+    qrels.write_text("01 0 007 1\n01 0 d9 1\n1 0 7 1\n")
+    log = tmp_path / "log.csv"
+    log.write_text("query,doc,score\n01,007,0.5\n1,7,0.5\n")
+    recall = ["--qrels", qrels, "-m", "recall", "--per-query"]
+    assert lines("evaluate", log, *recall) == ["01,0.5", "1,1.0"]
+    # A log of numbers, beside judgments of documents whose ids are none.
+    qrels.write_text("1 0 7 1\n1 0 d9 1\n")
+    log = tmp_path / "log.parquet"
+    pl.DataFrame({"query": [1, 1], "doc": [7, 8], "score": [0.5, 0.6]}).write_parquet(log)
+    assert lines("evaluate", log, *recall) == ["1,0.5"]
+    pl.DataFrame({"query": [1], "doc": [7.0], "score": [0.5]}).write_parquet(log)
+    code, _, err = run("evaluate", log, *recall)
+    assert (code, "the column 'doc' holds Float64, which are no ids of --qrels" in err) == (2, True)
+
+
+def test_text_files_without_values(tmp_path: Path) -> None:
+    log = tmp_path / "log.csv"
+    head = "query,doc,score,label\n"
+    for text, found in {
+        "": ["0,,"],
+        "1,a,,1\n1,b,,0\n": ["1,0.0,0.0"],
+        "1,a,0.5,\n": ["1,0.0,0.0"],
+    }.items():
+        log.write_text(head + text)
+        code, out, _ = run("evaluate", log, "-m", "rr ndcg", "--format", "csv")
+        assert (code, out.splitlines()[1:]) == (0, found)
+    for row, said in {
+        "1,a,nan,1": "1 of 2 rows: NaN or infinite score in the column 'score'",
+        "1,a,0.5,inf": "1 of 2 rows: NaN or infinite label in the column 'label'",
+        "1,a,high,1": "column 'score' (`--score`) must be numeric; found String",
+    }.items():
+        log.write_text(f"{head}{row}\n1,b,0.5,0\n")
+        code, _, err = run("evaluate", log, "-m", "rr")
+        assert (code, said in err) == (2, True), err
+    # A kept column of words is none of numbers, whatever they look like.
+    log.write_text("query,doc,score,label,name\n1,a,0.5,1,nan\n")
+    assert lines("evaluate", log, "-m", "rr", "--per-query", "--keep", "name") == ["1,nan,1.0"]
+
+
+def test_directories_among_notes_of_spark(tmp_path: Path) -> None:
+    for index, part in enumerate(LOG.partition_by("query")):
+        (tmp_path / f"day={index}").mkdir()
+        part.write_parquet(tmp_path / f"day={index}" / "part.parquet")
+    (tmp_path / "_SUCCESS").touch()
+    (tmp_path / "_committed_1").write_text("{}")
+    for paths in (
+        [tmp_path], [tmp_path / "*"], [tmp_path / "day=*"], [f"{tmp_path}/day=*/"],
+        [tmp_path / "**"], sorted(tmp_path.iterdir()), [tmp_path / "*" / "*"],
+    ):  # fmt: skip
+        assert rr(*paths) == RR, paths
+    code, _, err = run("evaluate", tmp_path / "_SUCCESS", "-m", "rr")
+    assert (code, "is of no format that is known" in err) == (2, True)
+
+
+def test_directories_of_other_formats(tmp_path: Path) -> None:
+    LOG.write_csv(tmp_path / "log.csv")
+    (tmp_path / "_SUCCESS").touch()
+    assert rr(tmp_path / "*") == RR
+    code, _, err = run("evaluate", tmp_path, "-m", "rr")
+    assert (code, f"no .parquet file; name its files, as in '{tmp_path}/*.csv'" in err) == (2, True)

@@ -17,6 +17,7 @@ import polars_rank as pr
 import pytest
 from polars.testing import assert_frame_equal
 
+typer = pytest.importorskip("typer", reason="needs the extra cli")
 CliRunner = pytest.importorskip("typer.testing", reason="needs the extra cli").CliRunner
 
 from polars_rank.cli import messages, tables  # noqa: E402
@@ -139,6 +140,16 @@ def test_numbers_of_any_size() -> None:
     assert [row[0] for row in rows] == ["0.000000", "1.23e-09", "0.500000", "1e+12", "5"]
 
 
+def test_no_probability_is_zero() -> None:
+    table = pl.DataFrame({"p_value": [0.0, 1.2e-9], "p_corrected": [0.04, 0.0], "ties": [0.0, 0.0]})
+    for write, tiny in {
+        tables.plain: "<0.000001", tables.markdown: "&lt;0.000001",
+        tables.latex: r"\textless{}0.000001",
+    }.items():  # fmt: skip
+        text = write(table)
+        assert (text.count(tiny), text.count("0.000000"), "1.2e-09" in text) == (2, 2, True)
+
+
 def on_terminal(columns: int, *arguments: object) -> str:
     """Return what a command shows on a terminal as wide as that."""
     pty = pytest.importorskip("pty", reason="terminals of POSIX")
@@ -244,6 +255,19 @@ def test_a_pipe_that_is_closed_early(here: Path, form: str) -> None:
         assert (told.read(), started.wait(timeout=60)) == (b"", 141)
 
 
+@pytest.mark.skipif(os.name != "posix", reason="pipes of POSIX")
+@pytest.mark.parametrize("command", [[], ["evaluate"]])
+def test_help_into_a_pipe_that_is_closed(command: list[str]) -> None:
+    reads, writes = os.pipe()
+    os.close(reads)
+    done = subprocess.run(
+        [sys.executable, "-m", "polars_rank.cli", *command, "--help"],
+        stdout=writes, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    os.close(writes)
+    assert (done.returncode, done.stderr) == (141, b"")
+
+
 def test_debug_shows_where_an_error_comes_from(here: Path) -> None:
     wrong = ["evaluate", "log.parquet", "-m", "ndgc"]
     code, out, err = run(*wrong)
@@ -283,6 +307,32 @@ def test_messages_speak_of_options(here: Path) -> None:
     }.items():
         code, _, err = run(*arguments)
         assert (code, message in err) == (2, True), err
+
+
+@pytest.mark.parametrize(
+    ("message", "said"),
+    [
+        ("column 'p' must be numeric; cast it, as in pl.col('p').cast(pl.Float64)", "; cast it"),
+        ("two rows; pass by=, or drop them with .unique()", "; pass --by"),
+        ("found {'a': 1}; fill it in, as pr.join_judgments does", "; fill it in"),
+        ("a metric is called 'x'; use .alias()", "called 'x'"),
+        ("no moments; make them with pr.moments(lists, run='a', baseline=('b'))", "no moments"),
+        (
+            "it is settled; say it in pr.moments(...); scan 'pr.parquet'",
+            "settled; scan 'pr.parquet'",
+        ),
+        ("the table holds none; see pr.moments", "holds none"),
+        ("the directory '/tmp/.x(1)' holds no .parquet file", "holds no .parquet file"),
+        ("say pl.col; e.g. {'query': 'pl.col(1)'}", "{'query': 'pl.col(1)'}"),
+    ],
+)
+def test_messages_have_no_python(message: str, said: str) -> None:
+    command = typer.main.get_command(app).commands["evaluate"]
+    ctx = command.context_class(command)
+    ctx.params = {"by": []}
+    found = messages.as_options(message, ctx)
+    assert found.endswith(said)
+    assert not re.search(r"\bp[lr]\.\w+\(|\.\w+\(\)", re.sub(r"\{.*\}", "", found))
 
 
 def test_the_same_warning_is_given_once(here: Path) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import polars as pl
 import polars_rank as pr
 import pytest
+from polars.testing import assert_frame_equal
 from polars_rank.columns import OWN
 from polars_rank.measures.metric import REGISTER
 from strategies import assert_close, every_metric, log_of, random_lists, shuffled
@@ -481,6 +482,93 @@ def test_columns_of_any_name(name: str) -> None:
             pr.evaluate(log, "rr", query=name)
     else:
         assert pr.evaluate(log, "rr", query=name)["rr"].item() == 0.75
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda log, path: pr.scan_log(path, query="^x$"),
+        lambda log, _: pr.evaluate(log, "rr", scores=["^x$"]),
+        lambda log, _: pr.evaluate(log, "rr", score="-^x$"),
+        lambda log, _: pr.evaluate(log, "rr", weight="^x$"),
+        lambda log, _: pr.per_query(log, "rr", keep="^x$"),
+        lambda log, _: pr.evaluate(log, pr.ctr(click="^x$")),
+        lambda log, _: log.select(pr.inverse_propensity("^x$")),
+        lambda log, _: pr.churn(log, run="^x$", baseline=1),
+        lambda log, _: pr.summarize(pr.per_query(log, "rr", by="x").rename({"x": "^x$"}), by="^x$"),
+        lambda log, _: pr.join_judgments(log.drop("label"), log[["query", "doc", "label"]]),
+        lambda log, _: pr.merge(
+            pr.moments(pr.per_query(log, "rr")).with_columns(pl.lit(1).alias("^x$"))
+        ),
+    ],
+)
+def test_no_column_is_read_as_a_pattern(call: Any, tmp_path: Path) -> None:
+    log = log_of(random_lists(seed=35)).with_columns(pl.lit(1).alias("x"), pl.lit(1).alias("^x$"))
+    log.write_parquet(tmp_path / "log.parquet")
+    with pytest.raises(pr.SchemaError, match="has a name that Polars reads as a pattern"):
+        call(log, tmp_path / "log.parquet")
+
+
+def test_columns_that_nobody_names_may_have_any_name(tmp_path: Path) -> None:
+    log = log_of(random_lists(seed=35))
+    more = log.with_columns(pl.lit(1).alias(name) for name in ("^x$", "x", "*", "row", "row:"))
+    assert_frame_equal(pr.per_query(more, ["ndcg", "rr"]), pr.per_query(log, ["ndcg", "rr"]))
+    ranked = pr.rank(more)
+    assert ranked.columns == [*more.columns, "rank", "ideal_rank", "relevant", "hits"]
+    assert_frame_equal(ranked.select(pr.rank(log).columns), pr.rank(log))
+    shuffled(more).write_parquet(tmp_path / "log.parquet")
+    read = pr.scan_log(tmp_path / "log.parquet")
+    assert {*more.columns} < {*read.collect().columns}
+    assert_frame_equal(pr.evaluate(read, "ndcg").collect(), pr.evaluate(log, "ndcg"))
+
+
+@pytest.mark.parametrize("name", ["row", "row:", "key 0", "before 0", "query:before"])
+@pytest.mark.parametrize("mixed", [True, False])
+def test_logs_whose_queries_have_any_name(name: str, mixed: bool, tmp_path: Path) -> None:
+    log = log_of(random_lists(seed=36)).with_columns(group=pl.col("query") % 3)
+    (shuffled(log) if mixed else log).rename({"query": name}).write_parquet(tmp_path / "a.parquet")
+    read = pr.scan_log(tmp_path / "a.parquet", query=[name, "group"])
+    found = pr.evaluate(read, "ndcg", query=[name, "group"]).collect()
+    assert_close(found, pr.evaluate(log, "ndcg"))
+
+
+@pytest.mark.parametrize("function", [pr.evaluate, pr.tie_bands, pr.judgment_bounds])
+def test_a_column_called_like_the_numbers_of_lists(function: Any) -> None:
+    log = log_of(random_lists(seed=37)).with_columns(pl.lit(1).alias("polars_rank:list(query)"))
+    with pytest.raises(pr.SchemaError, match="begins with 'polars_rank:', as our own do; rename"):
+        function(log, "ndcg")
+    shown = log.rename({"doc": "position"}).with_columns(doc="position")
+    with pytest.raises(pr.SchemaError, match="begins with 'polars_rank:', as our own do; rename"):
+        pr.position_bias(shown)
+
+
+def test_python_objects_are_no_keys() -> None:
+    log = log_of(random_lists(seed=38))
+    log = log.with_columns(pl.Series("o", [object()] * log.height, dtype=pl.Object))
+    calls = {
+        "keep": lambda: pr.per_query(log, "rr", keep="o"),
+        "by": lambda: pr.evaluate(log, "rr", by="o"),
+        "query": lambda: pr.evaluate(log.lazy(), "rr", query="o"),
+        "doc": lambda: pr.evaluate(log, "rr", doc="o"),
+        "metrics": lambda: pr.per_query(log, pl.col("o").first()),
+    }
+    for parameter, call in calls.items():
+        with pytest.raises(pr.SchemaError, match=f"'o' .`{parameter}`. must .*; found Object"):
+            call()
+    # Columns that nobody names may hold them, also where they look like ids.
+    plain = log.drop("o", "doc")
+    other = plain.with_columns(log["o"].alias("item_id"))
+    assert_close(pr.evaluate(other, "rr"), pr.evaluate(plain, "rr"))
+
+
+def test_own_expressions_of_text_have_no_mean() -> None:
+    log = log_of(random_lists(seed=39))
+    text = pl.col("label").max().cast(pl.String).alias("best")
+    assert pr.per_query(log, text)["best"].dtype == pl.String
+    for function in (pr.evaluate, pr.tie_bands, pr.judgment_bounds):
+        for frame in (log, log.lazy()):
+            with pytest.raises(pr.SchemaError, match="'best' must give numbers.*; found String"):
+                function(frame, ["rr", text])
 
 
 @pytest.mark.parametrize("label", [pl.Boolean, pl.Int8, pl.Float32, pl.Decimal(10, 2)])

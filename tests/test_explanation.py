@@ -73,6 +73,25 @@ def test_worst_lists() -> None:
     assert why["worst"].to_list() == [[{"q": "c", "change": 1.0}]]
 
 
+@pytest.mark.parametrize("undefined", ["skip", "null"])
+def test_undefined_lists_that_one_side_leaves_out(undefined: str) -> None:
+    log = pl.DataFrame({
+        "query": ["a", "a", "b", "b", "c"], "score": [2, 1, 2, 1, 1], "label": [1, 0, 0, 1, 0]
+    })  # fmt: skip
+    other = pr.Conventions(undefined=undefined)
+    why = pr.explain_difference(log, "roc_auc", pr.POLARS_RANK, other)
+    mean = 0.5 if undefined == "skip" else None
+    change = None if mean is None else pytest.approx(mean - 1 / 3)
+    assert why.select("choice", "mean", "change").row(0) == ("undefined", mean, change)
+    worst = [] if mean is None else [{"query": "c", "change": mean}]
+    assert why["worst"].to_list() == [worst]
+    back = pr.explain_difference(log, "roc_auc", other, pr.POLARS_RANK)
+    assert back["mean"].to_list() == [pytest.approx(1 / 3)]
+    # The defaults of two presets, of which one has no mean at all.
+    why = pr.explain_difference(log, "roc_auc", pr.POLARS_RANK, pr.SKLEARN)
+    assert why["mean"][-1] is None and why["share"].null_count() == why.height
+
+
 def test_groups_are_parts_of_the_query() -> None:
     log = LOG.with_columns(run=pl.col("query") % 2)
     why = pr.explain_difference(log, "ndcg@5", pr.TREC_EVAL, pr.LIGHTGBM, by="run")

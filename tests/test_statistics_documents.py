@@ -58,6 +58,39 @@ def test_an_unknown_baseline(engine):
             plan.collect(engine=engine)
 
 
+def test_scores_or_positions_say_how_runs_rank():
+    long = pl.DataFrame(
+        {
+            "run": ["a"] * 5 + ["b"] * 5,
+            "query": [1, 1, 1, 2, 2] * 2,
+            "doc": [*"xyzxy"] * 2,
+            "score": [3.0, 2, 1, 2, 1, 1, 2, 3, 1, 2],
+            "label": [0, 1, 1, 0, 1] * 2,
+        }
+    )
+    a, b = (long.filter(run=run)["score"] for run in ("a", "b"))
+    wide = long.head(5).select("query", "doc", "label", score=a, b=b)
+    # The name of a run is that of its column of scores, which may be called "score".
+    called = long.with_columns(pl.col("run").replace("a", "score"))
+    moved = pr.movers(called, "ap", baseline="score")
+    assert moved.height == 5
+    assert_frame_equal(pr.movers(wide, "ap", baseline="score", scores=["score", "b"]), moved)
+    changed = pr.churn(called, baseline="score", k=1)
+    assert_frame_equal(pr.churn(wide, baseline="score", k=1, scores=["score", "b"]), changed)
+
+    lower = long.with_columns(score=-pl.col("score"))
+    place = pl.col("score").rank("ordinal", descending=True).over("run", "query")
+    ranked = long.select("run", "query", "doc", "label", rank=place)
+    moved = pr.movers(long, "ap", baseline="a")
+    assert_frame_equal(pr.movers(lower, "ap", baseline="a", score="-score"), moved)
+    assert_frame_equal(pr.movers(ranked, "ap", baseline="a", position="rank"), moved)
+    churn = pr.churn(long, baseline="a")
+    assert_frame_equal(pr.churn(lower, baseline="a", score="-score"), churn)
+    for call in (pr.churn, lambda *args, **kwargs: pr.movers(*args, "ap", **kwargs)):
+        with pytest.raises(pr.ArgumentError, match="leave out `run`; found 'system'"):
+            call(wide, baseline="b", scores=["score", "b"], run="system")
+
+
 def test_misuse_of_movers():
     with pytest.raises(pr.SchemaError, match="no column 'system', which `run` names"):
         pr.movers(LOG, "ap", baseline="old", run="system")

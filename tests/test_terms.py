@@ -170,3 +170,10 @@ def test_division_by_nothing_is_undefined() -> None:
     log = pl.DataFrame({"query": 1, "score": [1.0, 0.5], "label": [0, 1]})
     ratio = (pr.recall(2) / pr.precision(1)).alias("x")
     assert pr.per_query(log, ratio)["x"].to_list() == [None]
+
+
+@pytest.mark.parametrize("zero", [0, 0.0, -0.0])
+def test_division_by_the_number_zero(zero: float) -> None:
+    with pytest.raises(pr.ArgumentError, match="ndcg@1 is divided by 0"):
+        pr.ndcg(1) / zero
+    assert pr.evaluate(LOG, (0 / pr.ndcg(1)).alias("x"), undefined="skip")["x"].item() == 0

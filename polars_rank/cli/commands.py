@@ -10,8 +10,17 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from polars_rank.cli import MISUSED, evaluating, inspecting, making, pictures, reports, statistics
-from polars_rank.cli.messages import say
+from polars_rank.cli import (
+    BROKEN_PIPE,
+    MISUSED,
+    evaluating,
+    inspecting,
+    making,
+    pictures,
+    reports,
+    statistics,
+)
+from polars_rank.cli.messages import let_go_of_output, say
 from polars_rank.cli.options import Debug
 from polars_rank.cli.running import add
 from polars_rank.errors import RankError
@@ -35,6 +44,9 @@ class Program(TyperGroup):
             return super().main(*args, **options)
         try:
             code = super().main(*args, **options)
+        except SystemExit as end:  # of Click and of Rich, which end with 1 where a pipe is closed
+            let_go_of_output()
+            code = BROKEN_PIPE if end.code == 1 else end.code
         except RankError as error:  # of a file of options
             say(f"Error: {error}")
             code = MISUSED

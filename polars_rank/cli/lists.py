@@ -120,7 +120,7 @@ class Source(Log, Definitions):
         if self.lists and (self.logs or self.run or self.qrels):
             misused("--lists are per-query values, instead of a log; give one of the two")
         if self.lists:
-            return scan_table(self.lists, self.input_format, self.differing)
+            return scan_table(self.lists, self.input_format, self.differing, self.ids)
         return self.scan_as_is()
 
     def _is_log(self, schema: pl.Schema) -> bool:

@@ -1,5 +1,5 @@
 """A log as the command reads it: files in any format, names of columns, and definitions."""
-# ruff: noqa: TC002, TC003  (typer reads the options off the fields, whose types must exist then)
+# ruff: noqa: TC003  (typer reads the options off the fields, whose types must exist then)
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import polars as pl
 
 from polars_rank.cli import options as o
 from polars_rank.cli.messages import misused
-from polars_rank.cli.running import until_the_end
+from polars_rank.cli.running import given, until_the_end
 from polars_rank.cli.sources import (
     STANDARD_INPUT,
     Kind,
@@ -30,6 +30,9 @@ from polars_rank.errors import SourceError
 from polars_rank.logs.files import temporary_folder
 from polars_rank.logs.judgments import join_judgments
 from polars_rank.logs.trec import scan_qrels
+
+#: Options that name columns of ids, groups and other words.
+_OF_IDS = ("by", "keep", "show", "slices", "columns", "cluster")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,6 +66,12 @@ class Log:
     def keys(self) -> list[str]:
         """The columns of the query."""
         return o.split_names(self.query) or ["query"]
+
+    @property
+    def ids(self) -> set[str]:
+        """The columns that hold ids or names, which are text in files of text."""
+        named = o.split_names(given(*_OF_IDS))
+        return {*self.keys, self.doc or "doc", *named, *given("run_column")}
 
     @property
     def columns(self) -> dict[str, Any]:
@@ -114,16 +123,18 @@ class Log:
         kind = self._checked()
         if self.qrels:
             files = self.logs or [*map(str, self.run)]
-            return self._judged(scan_table(files, kind, self.differing), by)
+            return self._judged(scan_table(files, kind, self.differing, self.ids), by)
         return scan(
-            self.logs, kind, self.differing, query=self.keys, by=[*by], layout=self.layout,
-            memory=self.memory, progress=self.progress,
+            self.logs, kind, self.differing, self.ids, query=self.keys, by=[*by],
+            layout=self.layout, memory=self.memory, progress=self.progress,
         )  # fmt: skip
 
     def scan_as_is(self) -> pl.LazyFrame:
         """Return the log with its rows in the order in which they stand."""
         kind = self._checked()
-        return self.scan() if self.qrels else scan_table(self.logs, kind, self.differing)
+        if self.qrels:
+            return self.scan()
+        return scan_table(self.logs, kind, self.differing, self.ids)
 
     def _checked(self) -> Kind:
         """Return the format of the files, of which there must be those that belong together."""
@@ -141,17 +152,23 @@ class Log:
         return kind
 
     def _judged(self, log: pl.LazyFrame, by: Iterable[str]) -> pl.LazyFrame:
-        """Join judgments, whose columns are called and typed as those of the log."""
+        """Join judgments, whose columns are called as those of the log, by ids as text."""
         if len(self.keys) > 1:
             misused("--qrels has one column of the query; name one with --query")
         names = {"query": self.keys[0], "doc": self.doc or "doc", "label": self.label}
         schema = schema_of(log)
-        ids = [names["query"], names["doc"]]
-        types: dict[Any, Any] = {name: schema[name] for name in ids if name in schema}
+        types: dict[Any, Any] = {}
+        for name in (names["query"], names["doc"]):
+            if name in schema and (schema[name].is_float() or schema[name].is_nested()):
+                misused(
+                    f"the column {name!r} holds {schema[name]}, which are no ids of --qrels; write "
+                    "the log with whole numbers or text"
+                )
+            types |= {name: pl.String} if name in schema else {}
         judgments = scan_qrels(self.qrels, fractional=self.fractional, negative=self.negative)
         runs = [name for name in by if name.lower() in RUNS]
         joined: pl.LazyFrame = join_judgments(
-            log, judgments.rename(names).cast(types), by=runs or None, query=names["query"],
+            log.cast(types), judgments.rename(names), by=runs or None, query=names["query"],
             doc=names["doc"], score=self.position or self.score.removeprefix("-"),
             label=names["label"],
         )  # fmt: skip

@@ -30,6 +30,17 @@ _PARAMETER = re.compile(
     r"`(?P<name>\w+)`|\b(?P<said>\w+)="
     r"(?P<value>\.\.\.|\[\.\.\.\]|True|None|\d+(?=\W|$)|'[^']*'|(?=[,; ]))"
 )
+#: Python in messages of the library: what is in Polars or in this package, methods, and calls.
+_PYTHON = (
+    r"(?:\b(?:pl|pr|con|spark)\.(?!parquet|pq|[ct]sv|(?:nd)?json|arrow|feather|ipc|html|toml)\w+"
+    r"|(?<![\w.])\.\w+(?=\())(?:\.\w+|\((?:[^()]|\([^()]*\))*\))*"
+)
+#: What says how to mend it in Python: an example, one of several ways, a whole remedy.
+_IN_PYTHON = [
+    re.compile(rf",? as (?:in |with )?{_PYTHON}(?: does)?"),
+    re.compile(rf",? or [^,;]*?{_PYTHON}[^,;]*"),
+    re.compile(rf"(?:; |(?<=[.?]) )[^;]*?{_PYTHON}[^;]*"),
+]
 #: Parameters that options are called otherwise for.
 _RENAMED = {
     "run": ("run_column",),
@@ -53,7 +64,7 @@ def one_message(ctx: typer.Context, *files: str) -> Iterator[None]:
             yield
             sys.stdout.flush()
     except BrokenPipeError:  # whoever reads our output has had enough
-        _let_go_of_output()
+        let_go_of_output()
         raise typer.Exit(BROKEN_PIPE) from None
     except KeyboardInterrupt:
         raise typer.Exit(INTERRUPTED) from None
@@ -79,7 +90,7 @@ def _told(error: BaseException, files: Iterable[str]) -> tuple[str, int]:
     if isinstance(error, RankError):
         return str(error), MISUSED
     if isinstance(error, (pl.exceptions.PolarsError, OSError)):
-        message = " ".join(str(error).partition("\n\nThis error occurred")[0].split())
+        message = " ".join(str(error).partition("\n\n")[0].split())  # the plan comes behind
         read = ", ".join(file for file in files if file not in message)
         return f"{message}; reading {read}" if read else message, MISUSED
     if isinstance(error, pl.exceptions.PanicException):  # not an Exception
@@ -89,7 +100,7 @@ def _told(error: BaseException, files: Iterable[str]) -> tuple[str, int]:
 
 
 def as_options(message: str, ctx: typer.Context) -> str:
-    """Return a message of the library in the words of the command's options."""
+    """Return a message of the library in the words of the command's options, without Python."""
     options = {
         each.name: max(each.opts, key=len) for each in ctx.command.params if each.name in ctx.params
     }
@@ -105,9 +116,15 @@ def as_options(message: str, ctx: typer.Context) -> str:
             return f"`{flag}`" if value is None else flag
         return f'{flag} ""' if value == "None" else f"{flag} {value.strip(chr(39) + '[]')}"
 
+    def in_words(part: str) -> str:
+        words = _PARAMETER.sub(option, part)
+        for python in _IN_PYTHON:
+            words = python.sub("", words)
+        return words
+
     # What stands in braces is a row of the log.
     parts = re.split(r"(\{[^}]*\})", message)
-    return "".join(part if part[:1] == "{" else _PARAMETER.sub(option, part) for part in parts)
+    return "".join(part if part[:1] == "{" else in_words(part) for part in parts)
 
 
 def say(message: str) -> None:
@@ -138,7 +155,7 @@ def _explained(error: DataError) -> DataError:
     return error
 
 
-def _let_go_of_output() -> None:
+def let_go_of_output() -> None:
     """Let what is still to be written go nowhere, so that the end of the process is quiet."""
     with suppress(OSError, ValueError):
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115

@@ -99,6 +99,12 @@ def in_options(message: str) -> str:
     return as_options(message, _RUNNING.get())
 
 
+def given(*names: str) -> list[str]:
+    """Return what stands in options of these names, in those that the command has."""
+    values = [_RUNNING.get().params.get(name) or [] for name in names]
+    return [text for value in values for text in ([value] if isinstance(value, str) else value)]
+
+
 def is_said(name: str) -> bool:
     """Return whether an option stands on the command line, rather than in a file."""
     source = _RUNNING.get().get_parameter_source(name)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import shutil
 import sys
 from contextlib import nullcontext
-from glob import escape
+from glob import escape, glob
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import polars as pl
+import polars.selectors as cs
 
+from polars_rank.columns import IDS, RUNS
 from polars_rank.errors import ArgumentError
 from polars_rank.logs.files import find_files, scan_files
 from polars_rank.logs.lines import reading, text_files
@@ -18,7 +20,7 @@ from polars_rank.logs.parquet import scan_log
 from polars_rank.logs.trec import scan_trec_run
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from polars_rank.columns import Names
     from polars_rank.logs.parquet import Layout
@@ -45,37 +47,68 @@ _PACKED = {".gz", ".zst"}
 _STREAM = b"\xff\xff\xff\xff"
 _MAGIC: dict[bytes, Kind] = {b"PAR1": "parquet", b"ARROW1": "ipc", _STREAM: "ipc"}
 
+#: What the names of files begin with that Spark and others write beside those of a log.
+_NOTES = ("_SUCCESS", "_metadata", "_common_metadata", "_committed_", "_started_", "_delta_log")
+
 #: Bytes of a file from which its format is told.
 _GLIMPSE = 1 << 16
 
 
-def _csv(files: list[str], separator: str = ",") -> pl.LazyFrame:
-    # All rows decide the types: an id or a label further down may be of another one.
-    return pl.scan_csv(files, separator=separator, infer_schema_length=None, glob=False)
+def _csv(files: list[str], ids: Collection[str], separator: str = ",") -> pl.LazyFrame:
+    """Scan CSV files: ids are text, and all rows decide about the types of other columns."""
+    options: dict[str, Any] = {"separator": separator, "glob": False}
+    names = pl.scan_csv(files, infer_schema=False, **options).collect_schema().names()
+    texts = {name: pl.String for name in names if name in ids or name.lower() in RUNS | IDS}
+    log = pl.scan_csv(files, infer_schema_length=None, schema_overrides=texts, **options)
+    # Polars takes a column without any value for text, and one of numbers in which "nan" stands.
+    doubtful = [
+        name
+        for name, dtype in log.collect_schema().items()
+        if dtype == pl.String and name not in texts
+    ]
+    if not doubtful:
+        return log
+    number = cs.by_name(doubtful).cast(pl.Float64, strict=False)
+    counts = log.select(
+        cs.by_name(doubtful).count(),
+        number.count().name.prefix(_NUMBERS),
+        (~number.is_finite()).any().name.prefix(_ODD),
+    ).collect(engine="streaming")
+    known, numbers, odd = (
+        {name: counts.get_column(prefix + name).item() for name in doubtful}
+        for prefix in ("", _NUMBERS, _ODD)
+    )
+    of_nothing = {name: pl.Null for name in doubtful if not known[name]}
+    floats = {name: pl.Float64 for name in doubtful if odd[name] and numbers[name] == known[name]}
+    return log.cast({**of_nothing, **floats})
 
 
-def _tsv(files: list[str]) -> pl.LazyFrame:
-    return _csv(files, "\t")
+def _tsv(files: list[str], ids: Collection[str]) -> pl.LazyFrame:
+    return _csv(files, ids, "\t")
 
 
-def _ndjson(files: list[str]) -> pl.LazyFrame:
+def _ndjson(files: list[str], _: Collection[str]) -> pl.LazyFrame:
     # Unlike the others, it takes every name as a pattern.
     names = [file if "://" in file else escape(file) for file in files]
     return pl.scan_ndjson(names, infer_schema_length=None)
 
 
-def _ipc(files: list[str]) -> pl.LazyFrame:
+def _ipc(files: list[str], _: Collection[str]) -> pl.LazyFrame:
     if all("://" not in file and _begins(file, _STREAM) for file in files):
         return pl.concat(pl.read_ipc_stream(file).lazy() for file in files)
     return pl.scan_ipc(files, glob=False)
 
 
-_READERS: dict[Kind, Callable[[list[str]], pl.LazyFrame]] = {
+def _trec(files: list[str], _: Collection[str]) -> pl.LazyFrame:
+    return scan_trec_run(files)
+
+
+_READERS: dict[Kind, Callable[[list[str], Collection[str]], pl.LazyFrame]] = {
     "csv": _csv,
     "tsv": _tsv,
     "ndjson": _ndjson,
     "ipc": _ipc,
-    "trec": scan_trec_run,
+    "trec": _trec,
 }
 
 
@@ -83,6 +116,7 @@ def scan(
     paths: Sequence[str],
     kind: Kind,
     differing: Mapping[str, str],
+    ids: Collection[str],
     *,
     query: Names,
     by: Names,
@@ -93,34 +127,51 @@ def scan(
     """Scan a log in any format; options as of `scan_log`, for Parquet only."""
     if kind == "parquet":
         return scan_log(
-            paths, query=query, by=by, layout=layout or "auto", memory=memory, progress=progress,
-            **differing,
+            expanded(paths), query=query, by=by, layout=layout or "auto", memory=memory,
+            progress=progress, **differing,
         )  # fmt: skip
     for option, value in (("--layout", layout), ("--memory", memory)):
         if value is not None:
             message = f"{option} is for Parquet logs only; found {', '.join(paths)}"
             raise ArgumentError(message)
-    return scan_table(paths, kind, differing)
+    return scan_table(paths, kind, differing, ids)
 
 
 def scan_table(
-    paths: Sequence[str], kind: Kind | None, differing: Mapping[str, str]
+    paths: Sequence[str], kind: Kind | None, differing: Mapping[str, str], ids: Collection[str]
 ) -> pl.LazyFrame:
-    """Scan a table in any format, whose rows may stand in any order."""
+    """Scan a table in any format, whose rows may stand in any order; in text, `ids` are text."""
+    paths = expanded(paths)
     kind = kind or kind_of(paths)
     if kind == "parquet":
         return scan_files(find_files(paths), {**differing})
     for name in differing:
         message = f"--{name.replace('_', '-')} is for Parquet only; found {', '.join(paths)}"
         raise ArgumentError(message)
-    return _READERS[kind](text_files(paths))
+    return _READERS[kind](text_files(paths), ids)
+
+
+def expanded(paths: Sequence[str]) -> list[str]:
+    """Return the files and directories that paths and patterns stand for, and URLs as they are.
+
+    Without what lies in directories that are among them, and without notes such as _SUCCESS, which
+    a pattern matches, also one that the shell has expanded.
+    """
+    found: list[str] = []
+    for path in paths:
+        is_there = "://" in path or Path(path).expanduser().exists()
+        matches = [] if is_there else sorted(glob(str(Path(path).expanduser()), recursive=True))  # noqa: PTH207
+        found += matches or [path]
+    found = [path for path in found if not Path(path).name.startswith(_NOTES)] or found
+    folders = {Path(path) for path in found if "://" not in path and Path(path).is_dir()}
+    return [path for path in found if folders.isdisjoint(Path(path).parents)]
 
 
 def kind_of(paths: Sequence[str]) -> Kind:
     """Return the format of files, which must be the same for all of them."""
-    kinds = {_kind(path) for path in paths}
+    kinds = {_kind(path) for path in expanded(paths)}
     if len(kinds) > 1:
-        message = f"the files of a log must be of one format; found {', '.join(paths)}"
+        message = f"the files of a log must be of one format; found {', '.join(expanded(paths))}"
         raise ArgumentError(message)
     return kinds.pop() if kinds else "parquet"
 
@@ -172,10 +223,25 @@ def _kind(path: str) -> Kind:
     known = _ENDINGS.get(_ending(path))
     if known is not None:
         return known
-    if "://" in path or Path(path).is_dir():
+    if "://" in path:
+        return "parquet"
+    if Path(path).is_dir():
+        _check_parquet(Path(path))
         return "parquet"
     (first, *_) = text_files(path)
     return _ENDINGS.get(_ending(first)) or _told_by_bytes(first)
+
+
+def _check_parquet(folder: Path) -> None:
+    """Raise `ArgumentError` for a directory of files in other formats."""
+    endings = {file.suffix.lower() for file in folder.rglob("*") if _ending(str(file)) in _ENDINGS}
+    others = sorted(endings - {".parquet"})
+    if others and ".parquet" not in endings:
+        message = (
+            f"the directory '{folder}' holds no .parquet file; name its files, as in "
+            f"'{folder / '*'}{others[0]}'"
+        )
+        raise ArgumentError(message)
 
 
 def _told_by_bytes(file: str) -> Kind:
@@ -203,6 +269,9 @@ def _told_by_bytes(file: str) -> Kind:
     message = f"{file} {told}"
     raise ArgumentError(message)
 
+
+#: What the columns are called in which the numbers of a column are counted.
+_NUMBERS, _ODD = "numbers of ", "odd numbers of "
 
 #: Fields of a line of a TREC run and of judgments.
 _RUN = ("query", "iteration", "doc", "rank", "score", "run")

@@ -26,6 +26,8 @@ _WIDE = 10_000
 _MANY_ROWS = 2_000
 #: Floats outside of these have an exponent.
 _SMALL, _LARGE = 1e-4, 1e9
+#: A probability is above 0, also where a float is too small for it.
+_PROBABILITIES, _TINY = ("p_value", "p_corrected"), "<0.000001"
 
 #: What would move the cursor or end a line is shown, not done.
 _SHOWN = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160), 0x2028, 0x2029)}
@@ -121,8 +123,10 @@ def _numeric(table: pl.DataFrame) -> list[bool]:
 
 
 def _cells(table: pl.DataFrame) -> Iterator[list[str]]:
+    above_zero = [name in _PROBABILITIES for name in table.columns]
     for row in table.iter_rows():
-        yield [_cell(value) for value in row]
+        cells = zip(row, above_zero, strict=True)
+        yield [_TINY if above and value == 0 else _cell(value) for value, above in cells]
 
 
 def _cell(value: Any) -> str:

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import polars as pl
 
 from polars_rank.arguments import is_number, positive
-from polars_rank.columns import check_number
+from polars_rank.columns import check_name, check_number
 from polars_rank.errors import ArgumentError, DataError, number_of
 from polars_rank.measures.signals import checked_numbers
 
@@ -103,6 +103,9 @@ def inverse_propensity(
     """
     if clip is not None:
         positive("clip", clip)
+    for name in (click, propensity, position):
+        if isinstance(name, str):
+            check_name(name)
     limit = None if clip is None else max(clip, 1 / clip)
     clicked = pl.col(click) if isinstance(click, str) else click
     seen = _expression(propensity, position)

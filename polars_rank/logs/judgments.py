@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, overload
 import polars as pl
 from polars import col
 
-from polars_rank.columns import OWN, is_spark, lazy, names, on_clusters, schema_of
+from polars_rank.columns import OWN, check_name, is_spark, lazy, names, on_clusters, schema_of
 from polars_rank.errors import ArgumentError, SchemaError
 from polars_rank.logs.ids import common_type
 from polars_rank.validation import require
@@ -148,6 +148,8 @@ def join_judgments(
 
     left, right = left.cast(types), right.cast(types)  # type: ignore[arg-type]
     others = [name for name in left_schema if name not in (*groups, *keys, score)]
+    for name in others:
+        check_name(name)
     if groups or others:
         left = left.cache()  # it is read once, though several parts of the plan look at it
     if groups:

@@ -16,6 +16,7 @@ import shutil
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import polars as pl
+import polars.selectors as cs
 from polars.io.plugins import register_io_source
 
 from polars_rank.arguments import one_of
@@ -152,35 +153,44 @@ def find_layout(log: pl.LazyFrame, keys: Sequence[str]) -> Layout:
 
 
 def _layout(log: pl.LazyFrame, keys: Sequence[str]) -> Layout:
-    here = [pl.col(key) for key in keys]
-    pairs = [(pl.col(key), pl.col(f"{key}:before")) for key in keys]
-    # One row per piece: where a key differs from that of the row before.
-    shifted = log.select(*here, *(key.shift(1).name.suffix(":before") for key in here))
-    pieces = shifted.with_row_index("row:").filter(
-        pl.any_horizontal(key.ne_missing(previous) for key, previous in pairs)
-        | (pl.col("row:") == 0)
+    # Names of our own, since a column of the log may have any name.
+    names_of = {key: (f"key {index}", f"before {index}") for index, key in enumerate(keys)}
+    shifted = log.select(
+        column
+        for key, (here, before) in names_of.items()
+        for column in (pl.col(key).alias(here), pl.col(key).shift(1).alias(before))
     )
-    falls = _falls(log.collect_schema(), keys)
-    nulls = pl.any_horizontal(key.is_null() for key in here)
+    pairs = [(pl.col(here), pl.col(before)) for here, before in names_of.values()]
+    # One row per piece: where a key differs from that of the row before.
+    pieces = shifted.with_row_index("row").filter(
+        pl.any_horizontal(key.ne_missing(previous) for key, previous in pairs)
+        | (pl.col("row") == 0)
+    )
+    nulls = pl.any_horizontal(key.is_null() for key, _ in pairs)
+    schema = log.collect_schema()
+    structs = any(isinstance(schema[key], pl.Struct) for key in keys)
+    # Structs have no order that may be relied on.
+    falls = pl.lit(value=True) if structs else _falls(pairs).fill_null(value=False)
     counted = pieces.select(
         pl.len().alias("pieces"),
-        falls.fill_null(value=False).sum().alias("falls"),
+        falls.sum().alias("falls"),
         nulls.sum().alias("nulls"),
     ).collect(engine="streaming")
     if counted["falls"].item() == 0 and counted["nulls"].item() == 0:
         return "sorted"
-    lists = pieces.select(pl.struct(keys).hash().n_unique()).collect(engine="streaming").item()
+    lists = (
+        pieces.select(pl.struct(key for key, _ in pairs).hash().n_unique())
+        .collect(engine="streaming")
+        .item()
+    )
     return "adjacent" if counted["pieces"].item() == lists else "shuffled"
 
 
-def _falls(schema: pl.Schema, keys: Sequence[str]) -> pl.Expr:
+def _falls(pairs: Sequence[tuple[pl.Expr, pl.Expr]]) -> pl.Expr:
     """Return whether the keys of a row are lower than those of the row before."""
-    if any(isinstance(schema[key], pl.Struct) for key in keys):
-        return pl.lit(value=True)  # structs have no order that may be relied on
     # Written from the last key to the first: a key decides where those before it are equal.
     falls = pl.lit(value=False)
-    for name in reversed(keys):
-        key, previous = pl.col(name), pl.col(f"{name}:before")
+    for key, previous in reversed(pairs):
         falls = (key < previous) | (key.eq_missing(previous) & falls)
     return falls
 
@@ -219,7 +229,7 @@ def _as_it_is(source: Source, keys: list[str], watched: Watched) -> pl.LazyFrame
             some = needed.filter(predicate)
             batches = source.batches(watched(some), BATCH_ROWS, source.count(some))
         for rows in first(batches, n_rows):
-            yield rows.select(columns)
+            yield rows[columns]
 
     return register_io_source(read, schema=source.schema, explain_name=f"LOG {source}").set_sorted(
         keys
@@ -255,7 +265,7 @@ def _numbered(
         batches = (part for piece in lists for part in piece.iter_slices(BATCH_ROWS))
         kept = batches if predicate is None else (batch.filter(predicate) for batch in batches)
         for rows in first(kept, n_rows):
-            yield rows.select(columns)
+            yield rows[columns]
 
     return register_io_source(read, schema=full, explain_name=f"LOG, LIST BY LIST {source}")
 
@@ -264,7 +274,8 @@ def _needed(
     source: Source, columns: list[str], predicate: pl.Expr | None, keys: list[str]
 ) -> pl.LazyFrame:
     filtered = [] if predicate is None else predicate.meta.root_names()
-    return source.log.select(name for name in source.schema if name in {*columns, *filtered, *keys})
+    wanted = {*columns, *filtered, *keys}
+    return source.log.select(cs.by_name([name for name in source.schema if name in wanted]))
 
 
 def _unwatched(log: pl.LazyFrame) -> pl.LazyFrame:

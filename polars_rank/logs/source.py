@@ -12,6 +12,7 @@ import polars.selectors as cs
 
 from polars_rank.errors import SourceError
 from polars_rank.logs.files import DAMAGE, Files, damaged, find_files, scan_files
+from polars_rank.logs.pieces import NUMBERED
 from polars_rank.logs.stores import scan_store, store_error
 
 if TYPE_CHECKING:
@@ -51,8 +52,10 @@ class Source:
         files = _Known.of(find_files(paths), options)
         with files.unchanged():
             log = scan_files(files.found, options)
-            schema = log.collect_schema()
-            return cls(log, schema, _count(log), files)
+            # Numbers of lists that were written with a log say nothing of it any more.
+            stale = [name for name, dtype in log.collect_schema().items() if dtype == NUMBERED]
+            log = log.drop(stale) if stale else log
+            return cls(log, log.collect_schema(), _count(log), files)
 
     def batches(
         self, plan: pl.LazyFrame, size: int, rows: int | None = None

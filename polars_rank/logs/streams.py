@@ -103,14 +103,12 @@ class Stream:
             columns = [*full] if with_columns is None else with_columns
             needed = {*columns, *keys, *([] if predicate is None else predicate.meta.root_names())}
             wanted = [name for name in self.schema if name in needed]
-            batches: Iterator[pl.DataFrame] = (
-                batch.select(wanted) for batch in self._batches(wanted)
-            )
+            batches: Iterator[pl.DataFrame] = (batch[wanted] for batch in self._batches(wanted))
             if keys:
                 batches = numbered(whole_lists(batches, keys), keys, number, TornError(message))
             kept = batches if predicate is None else (batch.filter(predicate) for batch in batches)
             for rows in first(kept, n_rows):
-                yield rows.select(columns)
+                yield rows[columns]
 
         return register_io_source(read, schema=full, explain_name=_NAME)
 

@@ -368,6 +368,9 @@ def _combined(
     others = [each for each in both.values() if not isinstance(each, Metric)]
     if not all(map(is_number, others)):
         return plain(*others)
+    if function is _divide and not isinstance(right, Metric) and right == 0:
+        message = f"{left} is divided by 0; divide by another number"
+        raise ArgumentError(message)
     kinds = {each.aggregate for each in both.values() if isinstance(each, Metric)}
     if len(kinds) > 1 or "geometric" in kinds:
         message = (

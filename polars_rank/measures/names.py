@@ -348,7 +348,7 @@ def _unknown(name: str) -> ArgumentError:
         several = len(SETS[name.lower()])
         return ArgumentError(f"{name!r} stands for {several} metrics; give it to evaluate")
     close = hint(name, [*REGISTER, *ALIASES])
-    listed = " pr.metrics() lists all there are, as does the command polars-rank metrics"
+    listed = " All are listed by the command polars-rank metrics, or by pr.metrics()"
     return ArgumentError(f"there is no metric {name!r}.{close or listed}")
 
 

@@ -318,7 +318,8 @@ class _Hits(NamedTuple):
     """The relevant retrieved documents, each with the block of scores tied with its own.
 
     A block is given by its last rank and the one before its first, among all retrieved
-    documents and among the hits; no rule for ties plays a part.
+    documents and among the hits; no rule for ties plays a part. All are null for documents that
+    are no hits.
     """
 
     start: pl.Expr
@@ -334,10 +335,12 @@ def _hits(score: pl.Expr, found: pl.Expr) -> _Hits:
     def before(score: pl.Expr) -> pl.Expr:
         return score.rank("min", descending=True).cast(pl.Float64) - 1
 
-    hits = score.filter(found)
+    # Masked rather than filtered: where Polars computes a shared subexpression once, it repeats a
+    # scalar to the height of the frame, which then does not fit a filtered column.
+    hits = pl.when(found).then(score)
     return _Hits(
-        start=before(score).filter(found),
-        end=last(score).filter(found),
+        start=pl.when(found).then(before(score)),
+        end=pl.when(found).then(last(score)),
         found_start=before(hits),
         found_end=last(hits),
     )

@@ -7,7 +7,7 @@ from functools import partial
 
 import polars as pl
 
-from polars_rank.columns import check_number
+from polars_rank.columns import check_name, check_number
 from polars_rank.errors import ArgumentError, DataError, number_of
 
 
@@ -52,3 +52,4 @@ def _check_name(parameter: str, column: str) -> None:
     if not isinstance(column, str):
         message = f"`{parameter}` must be the name of a column; found {column!r}"
         raise ArgumentError(message)
+    check_name(column)

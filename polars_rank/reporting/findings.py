@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from polars_rank.aggregation import ratio
-from polars_rank.columns import DOC, OWN, Names, framed, number_column
+from polars_rank.columns import DOC, OWN, Names, framed, number_column_in
 from polars_rank.evaluation import Request
 from polars_rank.ranking import is_relevant
 
@@ -167,8 +167,8 @@ def _by_list(
 ) -> pl.LazyFrame:
     """Return a row for each list with its counts."""
     score, label = columns.number(columns.score), columns.number(columns.label)
-    number, keys = number_column(columns.keys), columns.keys
-    if number in columns.schema:  # the lists come one by one, numbered
+    number, keys = number_column_in(columns.schema, columns.keys), columns.keys
+    if number is not None:  # the lists come one by one, numbered
         log = log.with_columns(pl.col(number).struct.field("number").alias(_LIST))
         log, keys = log.set_sorted(_LIST), [_LIST]
     retrieved, labelled = score.is_not_null(), label.is_not_null()

@@ -196,11 +196,13 @@ def explain_difference(
         which they are switched, one after the other, from `a` to `b`:
 
         - `choice`, `a`, `b`: which, and what it is under each;
-        - `mean`: the mean after the switch, the last one being that under `b`;
-        - `change`: by how much the switch changed it;
-        - `share`: of the whole difference; null where that is 0;
+        - `mean`: the mean after the switch, the last one being that under `b`; null where an
+          undefined list makes it null;
+        - `change`: by how much the switch changed it; null where one of the means is null;
+        - `share`: of the whole difference; null where that is 0 or null;
         - `worst`: the lists that it changed most, a struct of the query and its `change`. A
-          list that does not count is taken to have the mean of those that do.
+          list that does not count is taken to have the mean of those that do; a list without a
+          value on one side is left out where that mean is null.
 
     Raises
     ------
@@ -316,8 +318,8 @@ def _evaluated(
         ]
     )
     counted = counted_as(metric, agreed)
-    value = pl.col(name).fill_null(counted if isinstance(counted, float) else None)
-    return mean.item(), lists.with_columns(value.cast(pl.Float64).alias(_VALUE)).drop(name)
+    value = _filled(name, counted if isinstance(counted, float) else None)
+    return mean.item(), lists.with_columns(value.alias(_VALUE)).drop(name)
 
 
 def _worst(
@@ -328,7 +330,7 @@ def _worst(
 ) -> list[dict[str, Any]]:
     """Return the lists that changed most; those that do not count have the mean."""
     both = before[1].join(after[1], on=keys, how="full", coalesce=True, nulls_equal=True)
-    was, now = pl.col(_VALUE).fill_null(before[0]), pl.col(_VALUE + "_right").fill_null(after[0])
+    was, now = _filled(_VALUE, before[0]), _filled(_VALUE + "_right", after[0])
     changes = both.select(*keys, (now - was).alias("change"))
     size = pl.col("change").abs()
     return (
@@ -337,6 +339,11 @@ def _worst(
         .head(count)
         .to_dicts()
     )
+
+
+def _filled(name: str, value: float | None) -> pl.Expr:
+    """Return a column with a number, or None, in place of its nulls."""
+    return pl.coalesce(pl.col(name).cast(pl.Float64), pl.lit(value, dtype=pl.Float64))
 
 
 def _less(value: float | None, other: float | None) -> float | None:

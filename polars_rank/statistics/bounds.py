@@ -12,7 +12,7 @@ from polars_rank.arguments import number
 from polars_rank.columns import OWN, Names, framed, free
 from polars_rank.conventions import undefined_of_renamed
 from polars_rank.errors import ArgumentError
-from polars_rank.evaluation import Metrics, Request, wanted
+from polars_rank.evaluation import Metrics, Request, check_numbers, wanted, weights_of
 from polars_rank.measures.expectation import has_expectation
 from polars_rank.measures.judgments import judged
 from polars_rank.measures.metric import Metric
@@ -46,7 +46,13 @@ _TIES = {"tied lists": _tied_lists, "tied": _tied, "retrieved": _retrieved}
 
 @framed
 def tie_bands(
-    frame: pl.LazyFrame, /, metrics: Metrics, *, by: Names | None = None, **options: Any
+    frame: pl.LazyFrame,
+    /,
+    metrics: Metrics,
+    *,
+    by: Names | None = None,
+    weight: str | None = None,
+    **options: Any,
 ) -> pl.LazyFrame:
     """Best, expected and worst mean of each metric over the orders of tied documents.
 
@@ -54,8 +60,10 @@ def tie_bands(
     ----------
     frame, metrics, by
         As for `evaluate`.
+    weight
+        The column of each query's weight, as for `evaluate`; the shares are weighted, too.
     **options
-        Any other parameter of `evaluate` but `ties`.
+        Any other parameter of `evaluate` but `ties`, `align`, `normalize` and `max_unshown`.
 
     Returns
     -------
@@ -73,7 +81,7 @@ def tie_bands(
     Raises
     ------
     SchemaError, DataError, ArgumentError
-        As for `evaluate`; also for `ties` among the options.
+        As for `evaluate`; also for an option that is left out above.
 
     Notes
     -----
@@ -101,7 +109,7 @@ def tie_bands(
     └────────┴──────┴──────────┴───────┴────────────┴────────────────┘
     """
     asked = resolve(metrics)
-    _without(options, "ties", "every order of tied documents is looked at")
+    _without(options, {"ties": "every order of tied documents is looked at", **_OF_MEANS})
     options["undefined"] = _undefined(options, asked, ("worst", "best", "expected"))
     request = Request.of(by=by, **options)
     agreed = request.conventions
@@ -118,8 +126,10 @@ def tie_bands(
 
     log, columns = request.columns(frame)
     every = [each for several in metrics_of.values() for each in several]
-    lists = request.lists(log, columns, [*every, *shares])
-    totals = [total(each.metric, agreed) for each in [*every, *shares]]
+    weights, forbidden = weights_of(columns, weight, [])
+    lists = request.lists(log, columns, [*every, *shares], constant=weights, forbidden=forbidden)
+    check_numbers(lists, {f"worst {index}": each for index, each in enumerate(asked)}, weight)
+    totals = [total(each.metric, agreed, weight) for each in [*every, *shares]]
     wide = Totals(totals, columns.by, agreed).of(lists)
     known = {output_name(each.metric) for each in metrics_of["expected"]}
     rows = {
@@ -143,6 +153,7 @@ def judgment_bounds(
     *,
     by: Names | None = None,
     grade: float | None = None,
+    weight: str | None = None,
     **options: Any,
 ) -> pl.LazyFrame:
     """Mean of each metric with unjudged documents as not relevant, and as relevant.
@@ -154,8 +165,10 @@ def judgment_bounds(
     grade
         The label that a retrieved document without one gets for the upper value, such as the
         highest grade of the scale; None for the lowest relevant label.
+    weight
+        The column of each query's weight, as for `evaluate`.
     **options
-        Any other parameter of `evaluate` but `unjudged`.
+        Any other parameter of `evaluate` but `unjudged`, `align`, `normalize` and `max_unshown`.
 
     Returns
     -------
@@ -170,8 +183,8 @@ def judgment_bounds(
     Raises
     ------
     SchemaError, DataError, ArgumentError
-        As for `evaluate`; also for a `grade` that is not a number, or `unjudged` among the
-        options.
+        As for `evaluate`; also for a `grade` that is not a number, or an option that is left out
+        above.
 
     Notes
     -----
@@ -204,7 +217,7 @@ def judgment_bounds(
     └──────────┴───────┴───────┴────────┘
     """
     asked = resolve(metrics)
-    _without(options, "unjudged", "it is looked at both ways")
+    _without(options, {"unjudged": "it is looked at both ways", **_OF_MEANS})
     options["undefined"] = _undefined(options, asked, ("lower", "upper"))
     request = Request.of(by=by, unjudged="nonrelevant", **options)
     agreed = request.conventions
@@ -217,12 +230,13 @@ def judgment_bounds(
     ]
 
     log, columns = request.columns(frame)
+    weights, forbidden = weights_of(columns, weight, [])
     filled = log.with_columns(_filled(columns, lowest))
     values = [each.metric for each in [*lower, *upper, *shares]]
     # The lists are the same, and in the same order.
     both = pl.concat(
         [
-            request.lists(log, columns, [*lower, *shares]),
+            request.lists(log, columns, [*lower, *shares], constant=weights, forbidden=forbidden),
             request.lists(filled, replace(columns, schema=filled.collect_schema()), upper).select(
                 output_name(each.metric) for each in upper
             ),
@@ -232,7 +246,8 @@ def judgment_bounds(
         pl.max_horizontal(f"lower {index}", f"upper {index}").alias(f"upper {index}")
         for index in range(len(asked))
     )
-    wide = Totals([total(value, agreed) for value in values], columns.by, agreed).of(both)
+    check_numbers(both, {f"lower {index}": each for index, each in enumerate(asked)}, weight)
+    wide = Totals([total(value, agreed, weight) for value in values], columns.by, agreed).of(both)
     rows = {
         output_name(metric): {
             name: pl.col(f"{name} {index}") for name in ("lower", "upper", "judged")
@@ -280,7 +295,14 @@ def _filled(columns: Columns, grade: float) -> pl.Expr:
     return pl.when(score.is_not_null() & label.is_null()).then(given).otherwise(label).alias(name)
 
 
-def _without(options: Mapping[str, Any], name: str, reason: str) -> None:
-    if name in options:
-        message = f"`{name}` cannot be chosen here, since {reason}; leave it out"
-        raise ArgumentError(message)
+#: Parameters of `evaluate` that change which lists are averaged, or how; why they have no meaning.
+_OF_MEANS = dict.fromkeys(
+    ("align", "normalize", "max_unshown"), "the means are over all lists of each group"
+)
+
+
+def _without(options: Mapping[str, Any], reasons: Mapping[str, str]) -> None:
+    for name, reason in reasons.items():
+        if name in options:
+            message = f"`{name}` cannot be chosen here, since {reason}; leave it out"
+            raise ArgumentError(message)

@@ -8,10 +8,21 @@ import polars as pl
 
 from polars_rank.aggregation import grouped, ratio
 from polars_rank.arguments import whole_number
-from polars_rank.columns import OWN, Names, any_table, check_there, names, same_kind, schema_of
+from polars_rank.columns import (
+    OWN,
+    RUN,
+    Names,
+    Score,
+    any_table,
+    check_there,
+    names,
+    same_kind,
+    schema_of,
+    scored,
+)
 from polars_rank.conventions import POLARS_RANK
 from polars_rank.errors import ArgumentError
-from polars_rank.evaluation import evaluate, per_query
+from polars_rank.evaluation import evaluate, per_query, runs_of
 from polars_rank.measures.names import output_name, resolve
 from polars_rank.ranking import rank
 from polars_rank.statistics.lists import agreed_on, variables
@@ -38,8 +49,10 @@ def movers(
     k: int = 10,
     query: Names = "query",
     doc: str = "doc",
-    score: str = "score",
+    score: Score = "score",
     label: str = "label",
+    position: str | None = None,
+    scores: Sequence[str] | None = None,
     **options: Any,
 ) -> Any:
     """Movers: the lists that gained and lost most, the two rankings side by side.
@@ -57,10 +70,12 @@ def movers(
         How many lists that gained, and how many that lost, of each run.
     k
         How many documents of each list to show.
-    query, doc, score, label
-        Names of the columns; `query` may be several.
+    query, doc, score, label, position
+        Names of the columns, as for `per_query`.
+    scores
+        Columns of scores, each of which is a run of its name, instead of a column `run`.
     **options
-        Any other parameter of `evaluate` but `by`.
+        Any other parameter of `per_query` but `by`.
 
     Returns
     -------
@@ -103,7 +118,7 @@ def movers(
     whole_number("k", k)
     (asked,) = resolve(metric)
     keys = names("query", query)
-    columns: dict[str, Any] = {"query": query, "doc": doc, "score": score, "label": label}
+    columns: dict[str, Any] = {"by": run, "query": query, "doc": doc, "label": label}
     undefined = options.pop("undefined", None)
     agreed = agreed_on(options.get("conventions", POLARS_RANK), undefined)
     of_rank = {
@@ -111,9 +126,10 @@ def movers(
     }
 
     def plan(log: pl.LazyFrame) -> pl.LazyFrame:
+        log, by_score = _with_runs(log, run, score, scores)
         schema = schema_of(log)
         check_there("run", run, schema)
-        lists = per_query(log, asked, by=run, **columns, **options)
+        lists = per_query(log, asked, score=by_score, position=position, **columns, **options)
         (variable,) = variables(
             schema_of(lists), [asked], agreed, [run, *keys], undefined=undefined
         )
@@ -126,7 +142,9 @@ def movers(
             .join(base, on=keys, how="inner")
             .with_columns(difference=pl.col("value") - pl.col("baseline_value"))
         )
-        ranked = rank(log, by=run, **columns, **of_rank).filter(pl.col("rank") <= k)
+        log, by_score = scored(log, by_score, position)
+        rows = log.select([*dict.fromkeys([run, *keys, doc, label, by_score])])
+        ranked = rank(rows, score=by_score, **columns, **of_rank).filter(pl.col("rank") <= k)
         beside = ranked.filter(of_baseline).select(
             *keys, "rank", pl.col(doc).alias("baseline_doc"), pl.col(label).alias("baseline_label")
         )
@@ -148,6 +166,18 @@ def movers(
         return with_known_baseline(found, log, run, schema[run], baseline)
 
     return same_kind(frame, plan)
+
+
+def _with_runs(
+    log: pl.LazyFrame, run: str, score: Score, scores: Sequence[str] | None
+) -> tuple[pl.LazyFrame, Score]:
+    """Return the log with a column of runs, and its score; with `scores`, once for each."""
+    if scores is None:
+        return log, score
+    if run != RUN:
+        message = f"`scores` are the runs, in a column 'run'; leave out `run`; found {run!r}"
+        raise ArgumentError(message)
+    return runs_of(log, scores, ())[0], OWN + "score"
 
 
 #: What is said of a list that moved, before its documents.
@@ -178,7 +208,8 @@ def churn(
     by: Names | None = None,
     query: Names = "query",
     doc: str = "doc",
-    score: str = "score",
+    score: Score = "score",
+    scores: Sequence[str] | None = None,
 ) -> Any:
     """Churn: how much the rankings of runs changed from the baseline; no labels needed.
 
@@ -197,7 +228,9 @@ def churn(
     by
         Columns that split the table.
     query, doc, score
-        Names of the columns; `query` may be several.
+        Names of the columns, as for `per_query`.
+    scores
+        Columns of scores, each of which is a run of its name, instead of a column `run`.
 
     Returns
     -------
@@ -236,23 +269,25 @@ def churn(
     groups, keys = names("by", by), names("query", query)
 
     def plan(log: pl.LazyFrame) -> pl.LazyFrame:
+        log, given = _with_runs(log, run, score, scores)
+        log, by_score = scored(log, given, None)
         schema = schema_of(log)
-        wanted = {"run": [run], "by": groups, "query": keys, "doc": [doc], "score": [score]}
+        wanted = {"run": [run], "by": groups, "query": keys, "doc": [doc], "score": [by_score]}
         for parameter, columns in wanted.items():
             for column in columns:
                 check_there(parameter, column, schema)
         of_baseline = is_run(run, schema[run], baseline)
-        columns = [*groups, *keys, doc, score]
+        columns = [*groups, *keys, doc, by_score]
         others = log.filter(~of_baseline).select(run, *columns)
         # The baseline once for each run, so that the queries of either side are met.
         runs = others.select(run).unique()
         base = log.filter(of_baseline).select(columns).join(runs, how="cross")
         lists = [run, *groups, *keys]
-        options: dict[str, Any] = {"query": lists, "doc": doc, "score": score}
+        options: dict[str, Any] = {"query": lists, "doc": doc, "score": by_score}
         alike = overlap(others, base, k, **options).join(
             rbo(others, base, p=p, **options), on=lists, how="left", nulls_equal=True
         )
-        same = _same_top(others, base, lists, doc, score, k)
+        same = _same_top(others, base, lists, doc, by_score, k)
         both = alike.join(same, on=lists, how="left", nulls_equal=True)
         counted = pl.col("paired")
         values = [

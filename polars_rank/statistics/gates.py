@@ -35,6 +35,9 @@ _COMPARED: dict[str, Callable[[float, float], bool]] = {
 _RULE = re.compile(
     r"\s*(?:(?P<column>\w+)\s*\()?\s*(?P<name>[^\s<>].*?)\s*\)?\s*(?P<sign>>=|<=|>|<)\s*(?P<bound>\S+)\s*"
 )
+#: Signs that rules do not have, and what is meant by them.
+_MISWRITTEN = {"=>": ">=", "=<": "<=", "\N{GREATER-THAN OR EQUAL TO}": ">=",
+               "\N{LESS-THAN OR EQUAL TO}": "<="}  # fmt: skip
 _NUMBERS = (
     *("mean", "difference", "relative_difference", "low", "high", "std", "std_error", "p_value"),
     *("p_corrected", "effect_size", "baseline_mean", "queries", "missing", "undefined", "wins"),
@@ -93,6 +96,10 @@ class Rule:
             message = f"a rule must be text, or have `rule` and perhaps `where`; found {given!r}"
             raise ArgumentError(message)
         text, where = given["rule"].strip(), given.get("where", {})
+        for sign, meant in _MISWRITTEN.items():
+            if sign in text:
+                message = f"the rule {text!r} has {sign!r}; write {meant!r}"
+                raise ArgumentError(message)
         match = _RULE.fullmatch(text)
         if match is None or not _is_float(match["bound"]):
             message = (

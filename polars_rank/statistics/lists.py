@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import polars as pl
 
 from polars_rank.aggregation import NUM_RETRIEVED, counted_as
-from polars_rank.columns import OWN, check_there, names
+from polars_rank.columns import OWN, check_there, check_values, names
 from polars_rank.conventions import POLARS_RANK, Conventions, check_undefined, named
 from polars_rank.errors import ArgumentError, DataError, Finding, RankWarning, SchemaError
 from polars_rank.measures.metric import Metric, written
@@ -146,6 +146,7 @@ def key_columns(schema: pl.Schema, **parameters: Any) -> dict[str, tuple[str, ..
     for parameter, columns in found.items():
         for column in columns:
             check_there(parameter, column, schema)
+            check_values(parameter, column, schema[column])
             if column in seen:
                 message = (
                     f"the column {column!r} is named by `{seen[column]}` and by `{parameter}`; "

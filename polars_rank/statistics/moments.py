@@ -10,6 +10,7 @@ from polars_rank.columns import (
     OWN,
     Names,
     any_table,
+    check_name,
     check_there,
     collected,
     is_spark,
@@ -276,6 +277,8 @@ def merged(
         ]
         schemas = [schema_of(part) for part in parts]
     first = groups_of(schemas[0])
+    for name in first:
+        check_name(name)
     own = {name for name in schemas[0] if name not in witnesses.COLUMNS}
     for schema in schemas:
         if groups_of(schema) != first or {*schema} - {*witnesses.COLUMNS} != own:
