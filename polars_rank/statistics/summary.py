@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -31,7 +32,7 @@ from polars_rank.statistics.moments import (
     regrouped,
     sums_of,
 )
-from polars_rank.statistics.resampling import KEY, bootstrap_sums, check_seed
+from polars_rank.statistics.resampling import KEY, RESIDUE, bootstrap_sums, check_seed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -197,8 +198,7 @@ def summarize(
         )  # fmt: skip
         check_free(keys["by"], [*COLUMNS, *points])
         if interval in _RESAMPLED:
-            drawn = keys["cluster"] or key_columns(schema, query=query)["query"]
-            units = _units(rows, asked, keys, weight, drawn)
+            units = _units(rows, asked, keys, weight, key_columns(schema, query=query)["query"])
             bounds = _resampled(units, asked, keys["by"], confidence, interval, replicates, seed)
             table = _with_bounds(table, bounds(table), keys["by"])
         return _finished(table, keys["by"], confidence, interval, [*points])
@@ -293,23 +293,24 @@ def _units(
     asked: Sequence[Variable],
     keys: Mapping[str, Sequence[str]],
     weight: str | None,
-    drawn: Sequence[str],
+    query: Sequence[str],
 ) -> pl.LazyFrame:
-    """Return the weight and the weighed value of each unit, with the key that it is drawn by."""
+    """Return the weight of each unit, its weighed deviation, and the key that it is drawn by."""
     schema = schema_of(rows)
     weights = pl.lit(1.0) if weight is None else pl.col(weight).cast(pl.Float64)
-    units = rows.select(
-        *keys["by"],
-        query_key(drawn, [schema[name] for name in drawn]).alias(KEY),
-        *(
-            part
-            for index, each in enumerate(asked)
-            for part in sums.weighed(_unit(index), each.value, weights)[1:3]
-        ),
-    )
-    if keys["cluster"]:
-        units = units.group_by([*keys["by"], KEY]).agg(pl.all().sum())
-    return units
+    cluster, key = keys["cluster"], query_key(query, [schema[name] for name in query])
+    if cluster:
+        alone = sums.alone(cluster)
+        of_cluster = query_key(cluster, [schema[name] for name in cluster])
+        key = pl.when(alone.is_null()).then(of_cluster).otherwise(key)
+    values = {_unit(index): each.value for index, each in enumerate(asked)}
+    columns = [f"{name} {part}" for name in values for part in "wy"]
+    units = sums.deviations(rows, keys["by"], values, weights)
+    if not cluster:
+        return units.select(*keys["by"], key.alias(KEY), *columns)
+    units = units.select(*keys["by"], key.alias(KEY), alone, *columns)
+    alike = [*keys["by"], KEY, alone.meta.output_name()]
+    return units.group_by(alike).agg(pl.col(columns).sum())
 
 
 def _unit(index: int) -> str:
@@ -338,7 +339,6 @@ def _resampled(
             )
             columns += [f"{_unit(index)} {name}" for name in made]
     drawn = bootstrap_sums(units.select(*by, KEY, *columns), by, columns, replicates, seed)
-    tails = ((1 - confidence) / 2, (1 + confidence) / 2)
     rows = [
         pl.struct(
             pl.lit(each.name).alias("metric"),
@@ -349,28 +349,40 @@ def _resampled(
     ]
     row = OWN + "row"
     long = drawn.select(*by, pl.concat_list(rows).alias(row)).explode(row).unnest(row)
-    mean = ratio(pl.col("y"), pl.col("w"))
+    # The resampled mean, less the mean.
+    off = ratio(pl.col("y"), pl.col("w"))
+    point, tail = pl.col(_POINT).first(), (1 - confidence) / 2
+    low, high = (point + off.quantile(share, "linear") for share in (tail, 1 - tail))
+    if squares:
+        low, high = _studentized(off, tail)
 
     def bounds(table: pl.LazyFrame) -> pl.LazyFrame:
-        if not squares:
-            low, high = (mean.quantile(tail, "linear") for tail in tails)
-            return long.group_by([*by, "metric"]).agg(low.alias("low"), high.alias("high"))
-        point = table.select(
+        known = table.select(
             *by, "metric", pl.col("mean").alias(_POINT), sums.std_error("").alias(_ERROR),
             (pl.col("units") / (pl.col("units") - 1)).sqrt().alias(_WIDTH),
         )  # fmt: skip
-        spread = pl.col("yy") - 2 * mean * pl.col("wy") + mean * mean * pl.col("ww")
-        error = ratio(spread.clip(0).sqrt() * pl.col(_WIDTH), pl.col("w"))
-        pivot = pl.when(error > 0).then((mean - pl.col(_POINT)) / error)
-        low, high = (
-            pl.col(_POINT).first() - pivot.quantile(tail, "linear") * pl.col(_ERROR).first()
-            for tail in reversed(tails)
-        )
         keys = [*by, "metric"]
-        joined = long.join(point, on=keys, how="left", nulls_equal=True)
+        joined = long.join(known, on=keys, how="left", nulls_equal=True)
         return joined.group_by(keys).agg(low.alias("low"), high.alias("high"))
 
     return bounds
+
+
+def _studentized(off: pl.Expr, tail: float) -> tuple[pl.Expr, pl.Expr]:
+    """Return the bounds from the means of resamples, less the mean, over their standard errors.
+
+    A resample without spread, in which all values are the same, counts as infinite on both
+    sides. Where their share exceeds a tail, a bound would be, and there is none.
+    """
+    spread = pl.col("yy") - 2 * off * pl.col("wy") + off * off * pl.col("ww")
+    spreads = (spread > RESIDUE * pl.col("yy")) & (pl.col(_ERROR) > 0)
+    pivot = pl.when(spreads).then(off * pl.col("w") / (spread.sqrt() * pl.col(_WIDTH)))
+    low, high = (
+        pl.col(_POINT).first()
+        - pivot.fill_null(extreme).quantile(share, "linear") * pl.col(_ERROR).first()
+        for share, extreme in ((1 - tail, math.inf), (tail, -math.inf))
+    )
+    return pl.when(low.is_finite()).then(low), pl.when(high.is_finite()).then(high)
 
 
 def _with_bounds(table: pl.LazyFrame, bounds: pl.LazyFrame, by: Sequence[str]) -> pl.LazyFrame:
