@@ -13,6 +13,8 @@ from polars.testing import assert_frame_equal
 from polars_rank.statistics.significance import corrected
 from scipy import stats
 
+pytestmark = pytest.mark.filterwarnings("ignore:.* leave the range of the metric")
+
 METRICS = ["ndcg@10", "ap", "rr@3", "num_rel", "gm_map"]
 LOG = pr.datasets.search_log(400, runs=["old", "new", "best"], seed=2)
 LISTS = pr.per_query(LOG, METRICS, by=["run"]).collect()

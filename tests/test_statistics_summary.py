@@ -11,6 +11,12 @@ from polars.testing import assert_frame_equal
 from scipy import stats
 
 METRICS = ["ndcg@10", "ap", "rr@3", "num_rel", "gm_map", "p@5"]
+#: Most of these tests are about both runs together, or about a few lists.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:the means are over 2 runs"),
+    pytest.mark.filterwarnings("ignore:.* leave the range of the metric"),
+]
+
 LOG = pr.datasets.search_log(300, runs=2, seed=5)
 LISTS = pr.per_query(LOG, METRICS, by=["run", "country"]).collect()
 

@@ -12,7 +12,7 @@ from polars_rank.columns import OWN, Names, any_table, same_kind, schema_of
 from polars_rank.conventions import POLARS_RANK, Conventions
 from polars_rank.errors import ArgumentError, DataError, RankWarning, SchemaError
 from polars_rank.statistics import sums
-from polars_rank.statistics.intervals import Alternative, stats
+from polars_rank.statistics.intervals import FEW, Alternative, stats, warn_of_range
 from polars_rank.statistics.lists import (
     agreed_on,
     check_free,
@@ -56,7 +56,9 @@ COLUMNS = (
 #: Above this number of queries, Wilcoxon's test and the sign test are not to be trusted.
 MANY = 1_000
 
-_ERROR, _NULL, _OF_BASELINE = OWN + "error", OWN + "null", OWN + "of baseline"
+_MEAN, _ERROR, _NULL = OWN + "mean", OWN + "error", OWN + "null"
+_OF_BASELINE = OWN + "of baseline"
+_SHARES, _UNITS = OWN + "shares", OWN + "units"
 _IS_BASELINE, _PLACE = OWN + "is baseline", OWN + "place"
 
 
@@ -231,7 +233,12 @@ def compare(
             table = paired_sums(rows, asked, pairs, agreed, values=needs_values)
         chosen = against_baseline(table, groups, run, baseline)
         known = tested(chosen, testing, correction, margin)
-        result = result_of(known, [*groups, "metric", run], test)
+        shares = (pl.col("aggregate") == "mean") & sums.shares()
+        known = known.with_columns(
+            (shares & pl.col("baseline_mean").is_between(0, 1)).alias(_SHARES),
+            pl.col(DIFFERENCE + "units").alias(_UNITS),
+        )
+        result = result_of(known, [*groups, "metric", run], test, [_SHARES, _UNITS])
         return _warned(result, run, test)
 
     return same_kind(lists, plan)
@@ -330,10 +337,14 @@ def tested(
 ) -> pl.LazyFrame:
     """Return the moments with p-values and bounds of the mean difference."""
     known = (pl.col("counts_as") != "null") | (pl.col("pair_undefined") == 0)
+    mean, null = pl.col(DIFFERENCE + "mean"), _null_hypothesis(testing.alternative, margin)
     table = table.with_columns(
         pl.when(known).then(sums.std_error(DIFFERENCE)).alias(_ERROR),
-        _null_hypothesis(testing.alternative, margin).alias(_NULL),
-    )
+        null.alias(_NULL),
+        # A mean that only rounding keeps from the null hypothesis is not off it.
+        pl.when((mean - null).abs() <= sums.rounding(DIFFERENCE)).then(null).otherwise(mean)
+        .alias(_MEAN),
+    )  # fmt: skip
     found_columns = ("p_value", "low", "high", "p_corrected")
     schema = {
         **{name: dtype for name, dtype in schema_of(table).items() if name not in _LISTS},
@@ -375,7 +386,7 @@ def _samples(rows: pl.DataFrame) -> list[Sample]:
         return rows.get_column(name).to_list()
 
     known = (
-        *(column(DIFFERENCE + "mean"), column(_ERROR), column(DIFFERENCE + "units")),
+        *(column(_MEAN), column(_ERROR), column(DIFFERENCE + "units")),
         *(column("wins"), column("losses"), column(_NULL)),
     )
     if VALUES not in rows.columns:
@@ -448,6 +459,33 @@ def _warned(result: pl.LazyFrame, run: str, test: str) -> pl.LazyFrame:
                 "with skewed differences it rejects far too often; use test='t'"
             )
             warnings.warn(message, RankWarning, stacklevel=2)
-        return table
+        _warn_of_few(table, test)
+        return without(table, _SHARES, _UNITS)
 
-    return result.map_batches(warn, schema=result.collect_schema())
+    schema = result.collect_schema()
+    kept = {name: dtype for name, dtype in schema.items() if name not in (_SHARES, _UNITS)}
+    return result.map_batches(warn, schema=kept)
+
+
+def _warn_of_few(table: pl.DataFrame, test: str) -> None:
+    """Warn of differences that stand on too few units for their interval."""
+    units, difference, low, high = (
+        table.get_column(name) for name in (_UNITS, "difference", "low", "high")
+    )
+    some = (units > 1) & difference.is_not_null()
+    if test == "bootstrap":
+        if few := int((some & (units < FEW)).sum()):
+            message = (
+                f"{few} comparisons by {test!r} stand on fewer than {FEW} queries; use test='t' or "
+                "'randomization'"
+            )
+            warnings.warn(message, RankWarning, stacklevel=2)
+        if unknown := int((some & table.get_column("p_value").is_null()).sum()):
+            message = (
+                f"{unknown} comparisons by {test!r} are null: the run differs from the baseline on "
+                "so few queries, or always by so much the same, that too many resamples have no "
+                "spread; use test='t' or 'randomization'"
+            )
+            warnings.warn(message, RankWarning, stacklevel=2)
+    beyond = ((low < -1) & low.is_finite()) | ((high > 1) & high.is_finite())
+    warn_of_range(table, (units < FEW) & table.get_column(_SHARES) & beyond, -1)

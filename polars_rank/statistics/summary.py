@@ -14,11 +14,12 @@ from polars_rank.columns import OWN, Names, any_table, names, same_kind, schema_
 from polars_rank.conventions import POLARS_RANK, Conventions
 from polars_rank.errors import ArgumentError, RankWarning
 from polars_rank.statistics import sums
-from polars_rank.statistics.intervals import Interval, with_width
+from polars_rank.statistics.intervals import FEW, Interval, warn_of_range, with_width
 from polars_rank.statistics.keys import query_key
 from polars_rank.statistics.lists import (
     agreed_on,
     check_free,
+    data_error,
     key_columns,
     only_metrics,
     settled,
@@ -32,6 +33,7 @@ from polars_rank.statistics.moments import (
     regrouped,
     sums_of,
 )
+from polars_rank.statistics.pairs import provided
 from polars_rank.statistics.resampling import KEY, RESIDUE, bootstrap_sums, check_seed
 
 if TYPE_CHECKING:
@@ -43,10 +45,9 @@ if TYPE_CHECKING:
 
 COLUMNS = ("metric", "queries", "undefined", "mean", "std", "std_error", "low", "high")
 _WIDTH, _POINT, _ERROR = OWN + "width", OWN + "point", OWN + "error"
+_UNITS, _SHARES = OWN + "units", OWN + "shares"
+_RUNS, _ROWS = OWN + "runs", OWN + "rows"
 _RESAMPLED = ("bootstrap", "studentized")
-
-#: Below this number of units, all intervals but that of t are too narrow.
-_FEW = 30
 
 
 @any_table
@@ -184,7 +185,8 @@ def summarize(
                 message = f"the moments are not split by {unknown.pop()!r}; make them with by=..."
                 raise ArgumentError(message)
             table = regrouped(only_metrics(rows, metrics), found)
-            return _finished(table, found, confidence, interval, [])
+            result = _finished(table, found, confidence, interval, [])
+            return _checked(result, rows, found, [])
         keys = key_columns(schema, by=by, weight=weight, cluster=cluster)
         if points and (weight is not None or keys["cluster"]):
             message = "`quantiles` are of lists that count alike; leave out `weight` and `cluster`"
@@ -201,7 +203,10 @@ def summarize(
             units = _units(rows, asked, keys, weight, key_columns(schema, query=query)["query"])
             bounds = _resampled(units, asked, keys["by"], confidence, interval, replicates, seed)
             table = _with_bounds(table, bounds(table), keys["by"])
-        return _finished(table, keys["by"], confidence, interval, [*points])
+        result = _finished(table, keys["by"], confidence, interval, [*points])
+        # Rows of a cluster that is a query are its lists, which may well be the same.
+        told = [] if {*queries} <= {*keys["cluster"]} else queries
+        return _checked(result, rows, keys["by"], told)
 
     return same_kind(lists, plan)
 
@@ -252,7 +257,8 @@ def _finished(
         "high": scaled(pl.col("high")),
     }
     result = table.select(
-        *by, "metric", "queries", "undefined", pl.col("units").alias(OWN + "units"),
+        *by, "metric", "queries", "undefined", pl.col("units").alias(_UNITS),
+        ((pl.col("aggregate") == "mean") & sums.shares()).alias(_SHARES),
         *(pl.when(known).then(value).alias(name) for name, value in values.items()), *more,
     )  # fmt: skip
     return _warned(result, interval)
@@ -272,20 +278,69 @@ def scaled(value: pl.Expr, weight: str = "weight") -> pl.Expr:
 
 def _warned(result: pl.LazyFrame, interval: str) -> pl.LazyFrame:
     schema = result.collect_schema()
-    schema.pop(OWN + "units")
+    own = (_UNITS, _SHARES)
 
     def warn(table: pl.DataFrame) -> pl.DataFrame:
-        units = table.get_column(OWN + "units")
-        few = int(((units > 1) & (units < _FEW)).sum())
+        units, mean, low, high = (table.get_column(n) for n in (_UNITS, "mean", "low", "high"))
+        some = (units > 1) & mean.is_not_null()
+        few = int((some & (units < FEW)).sum())
         if few and interval not in ("t", "none"):
             message = (
-                f"{few} intervals ({interval!r}) stand on fewer than {_FEW} lists or clusters and "
+                f"{few} intervals ({interval!r}) stand on fewer than {FEW} lists or clusters and "
                 "are too narrow; use interval='t'"
             )
             warnings.warn(message, RankWarning, stacklevel=2)
-        return without(table, OWN + "units")
+        if interval == "studentized" and (unknown := int((some & low.is_null()).sum())):
+            message = (
+                f"{unknown} intervals ({interval!r}) are null: all values are the same in too many "
+                "of the resamples; use interval='t', or more queries"
+            )
+            warnings.warn(message, RankWarning, stacklevel=2)
+        several = (units < FEW) | (interval == "studentized")
+        warn_of_range(table, several & table.get_column(_SHARES) & ((low < 0) | (high > 1)), 0)
+        return without(table, *own)
 
-    return result.map_batches(warn, schema=schema, streamable=True)
+    kept = {name: dtype for name, dtype in schema.items() if name not in own}
+    return result.map_batches(warn, schema=kept, streamable=True)
+
+
+def _checked(
+    result: pl.LazyFrame, rows: pl.LazyFrame, by: Sequence[str], query: Sequence[str]
+) -> pl.LazyFrame:
+    """Return the result, with an error for rows that are there twice, a warning for pooled runs.
+
+    Without the columns of `query`, rows that are the same may be of different lists.
+    """
+    schema = schema_of(rows)
+    if query and all(name in schema for name in query):
+        columns = [name for name, dtype in schema.items() if dtype != pl.Object]
+        twice = rows.group_by(pl.struct(columns).hash().alias(KEY)).agg(pl.len().alias(_ROWS))
+
+        def refuse(found: pl.DataFrame) -> None:
+            if (found.get_column(_ROWS).max() or 0) > 1:  # type: ignore[operator]
+                problem = (
+                    "a row stands more than once, with the same values in all columns; drop "
+                    "repeats, or add a column that tells its lists apart"
+                )
+                raise data_error(rows, {problem: pl.struct(columns).is_duplicated()})
+
+        result = provided(result, twice.select(pl.col(_ROWS).max()), refuse)
+    if _RUN not in schema or _RUN in by:
+        return result
+    count = pl.col(_RUN).n_unique().alias(_RUNS)
+    runs = rows.group_by(by).agg(count) if by else rows.select(count)
+
+    def warn(found: pl.DataFrame) -> None:
+        most: Any = found.get_column(_RUNS).max() or 0
+        if most > 1:
+            message = f"the means are over {most} runs together; use by={[*by, _RUN]} for each run"
+            warnings.warn(message, RankWarning, stacklevel=2)
+
+    return provided(result, runs.select(pl.col(_RUNS).max()), warn)
+
+
+#: The column that tells runs apart, where there is one.
+_RUN = "run"
 
 
 def _units(

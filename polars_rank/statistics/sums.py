@@ -197,6 +197,12 @@ def rounding(name: str) -> pl.Expr:
     return _ROUNDING * (size + pl.col(name + "mean").abs())
 
 
+def shares() -> pl.Expr:
+    """Return whether all values may be in [0, 1]: their mean square is then at most their mean."""
+    mean, squares, weight = (pl.col(part) for part in ("mean", "squares", "weight"))
+    return squares / weight <= mean * (1 - mean) + _ROUNDING
+
+
 def _root(squares: pl.Expr, name: str) -> pl.Expr:
     """Return the root of a mean square; 0 where it is nothing but rounding."""
     spread = squares.clip(0.0).sqrt()
