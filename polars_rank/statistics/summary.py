@@ -85,11 +85,14 @@ def summarize(
     by
         Columns that split the table. Moments are added up over the other columns they have.
     query
-        The columns of the query's id, which the bootstrap draws by.
+        The columns of the query's id, which the bootstrap draws by. Where the table has them, a
+        row that is there twice is an error.
     weight
         A column with the weight of each list, such as its traffic: 0 or more.
     cluster
-        Columns of what was drawn independently where it is not lists: users, sessions, days.
+        Columns that identify the sampling unit if it is not the list: users, sessions, days. A
+        list with a null in one of them is a unit of its own, so that lists of anonymous users
+        count as independent.
     undefined, conventions
         As in `evaluate`, with the same default: the means are those of `evaluate`.
     confidence
@@ -97,7 +100,11 @@ def summarize(
     interval
         "t" (extra "stats"); "normal"; "bootstrap" (percentiles of a Poisson bootstrap) and
         "studentized" (bootstrap-t) with numpy (extra "stats"); "sequence", for numbers that are
-        looked at again and again; or "none".
+        looked at again and again; or "none". "studentized" is null where the values of too many
+        resamples are all the same, as for rare events. "sequence" holds its level only where the
+        mean is about normal at the first look. On rare events it is not: an event of 2% was
+        missed by some look in 0.41 of simulations with a look every 50 lists and in 0.83 with one
+        every 10. Begin to look when there are some tens of events.
     quantiles
         Quantiles of the values to add, from 0 to 1, as columns "q0.5"; not with weights, clusters
         or moments.
@@ -123,8 +130,8 @@ def summarize(
     SchemaError
         For a missing or not numeric column, or a log in place of per-query values.
     DataError
-        For NaN or infinite values, or weights that are null or negative; lazily, when the
-        result is collected.
+        For NaN or infinite values, weights that are null or negative, or a row that is there
+        twice, with the same values in all columns; lazily, when the result is collected.
     ArgumentError
         For a parameter out of its range, or one that moments cannot give.
     MissingExtraError
@@ -133,7 +140,10 @@ def summarize(
     Warns
     -----
     RankWarning
-        For an interval other than "t" of fewer than 30 units; when the result is collected.
+        For an interval other than "t" of fewer than 30 units; for one of so few, or
+        "studentized", that leaves [0, 1] where all values can be in it (their mean square is at
+        most their mean); for a "studentized" one that is null; and for means over several runs,
+        where `by` does not name the column "run"; when the result is collected.
 
     Notes
     -----
@@ -156,7 +166,7 @@ def summarize(
     >>> import polars as pl
     >>> import polars_rank as pr
     >>> lists = pl.DataFrame({"query": [1, 2, 3, 4], "rr": [1.0, 0.5, 0.5, None]})
-    >>> pr.summarize(lists).drop("metric")
+    >>> pr.summarize(lists, confidence=0.9).drop("metric")
     shape: (1, 7)
     ┌─────────┬───────────┬──────┬──────────┬───────────┬───────────┬──────────┐
     │ queries ┆ undefined ┆ mean ┆ std      ┆ std_error ┆ low       ┆ high     │
