@@ -13,6 +13,9 @@ from polars.testing import assert_frame_equal
 from polars_rank.statistics.significance import corrected
 from scipy import stats
 
+#: Tests of a few lists by hand.
+pytestmark = pytest.mark.filterwarnings("ignore:.* leave the range of the metric")
+
 METRICS = ["ndcg@10", "ap", "rr@3", "num_rel", "gm_map"]
 LOG = pr.datasets.search_log(400, runs=["old", "new", "best"], seed=2)
 LISTS = pr.per_query(LOG, METRICS, by=["run"]).collect()
@@ -501,3 +504,95 @@ def test_few_lists_and_none(test):
 def test_arrow_tables():
     found = pr.compare(LISTS.to_arrow(), baseline="old")
     assert_frame_equal(found, pr.compare(LISTS, baseline="old"))
+
+
+def pair(differences):
+    """Return two runs, "a" of zeros and "b", that differ by so much."""
+    n = len(differences)
+    x = [0.0] * n + [float(each) for each in differences]
+    return pl.DataFrame({"run": ["a"] * n + ["b"] * n, "query": [*range(n)] * 2, "x": x})
+
+
+def test_resamples_without_spread_are_infinite():
+    """They were left out: half of all such comparisons were significant."""
+    random = np.random.default_rng(1)
+    for queries, changed in ((1000, 2), (200, 2), (50, 2), (50, 1)):
+        differences = np.zeros(queries)
+        differences[:changed] = random.normal(0, 0.3, changed)
+        for alternative in ("two-sided", "greater", "less"):
+            options = {"baseline": "a", "test": "bootstrap", "alternative": alternative}
+            with pytest.warns(pr.RankWarning, match="1 comparisons by 'bootstrap' are null: the"):
+                found = pr.compare(pair(differences), **options, replicates=1000)
+            assert found.select("p_value", "low", "high").row(0) == (None, None, None)
+
+
+@pytest.mark.filterwarnings("ignore:.* comparisons by .bootstrap. are null")
+def test_bootstrap_of_few_queries_keeps_its_level():
+    random = np.random.default_rng(1)
+    for queries in (6, 10):
+        log, query = np.repeat(np.arange(400), queries), np.arange(400 * queries)
+        x = random.normal(0, 0.3, 400 * queries)
+        base = pl.DataFrame({"run": "a", "log": log, "query": query, "x": 0.0})
+        lists = pl.concat([base, base.with_columns(run=pl.lit("b"), x=x)])
+        options = {"metrics": ["x"], "by": "log", "correction": "none", "replicates": 500}
+        with pytest.warns(pr.RankWarning, match="400 comparisons by 'bootstrap' stand on fewer"):
+            found = pr.compare(lists, baseline="a", test="bootstrap", **options)
+        assert (found["p_value"] <= 0.05).sum() <= 0.07 * 400
+
+
+def test_bootstrap_does_not_depend_on_rounding():
+    differences = [0.3 - 0.1] * 30 + [0.5] * 10
+    lists = pair(differences)
+    options = {"baseline": "a", "test": "bootstrap", "replicates": 1000}
+    row = pr.compare(lists, **options).row(0, named=True)
+    exact = pr.compare(pair([2] * 30 + [5] * 10), **options).row(0, named=True)
+    assert row["p_value"] == exact["p_value"]
+    assert 10 * row["high"] == pytest.approx(exact["high"], rel=1e-9)
+    # Differences that are all the same but for rounding.
+    with pytest.warns(pr.RankWarning, match="are null"):
+        same = pr.compare(pair([0.3 - 0.2, 0.2 - 0.1, 0.1] * 20), **options)
+    assert same["p_value"].item() is None
+
+
+@pytest.mark.parametrize("test", ["t", "randomization", "bootstrap", "wilcoxon", "sign"])
+def test_differences_that_are_nothing_but_rounding(test):
+    base = np.random.default_rng(0).random(40)
+    lists = pl.DataFrame({"run": ["a"] * 40 + ["b"] * 40, "query": [*range(40)] * 2,
+                          "x": [*base, *base * (1 + 2e-16)]})  # fmt: skip
+    found = pr.compare(lists, baseline="a", test=test, replicates=100)
+    assert found["p_value"].item() == 1.0
+    assert found["effect_size"].item() is None
+
+
+def test_null_clusters_are_units_of_their_own():
+    users = pl.when(pl.col("query") % 5 == 0).then(pl.col("query") % 20)
+    lists = LISTS.with_columns(user=users)
+    own = lists.with_columns(pl.col("user").fill_null(1000 + pl.col("query")))
+    options = {"metrics": ["ap"], "baseline": "old", "cluster": "user"}
+    assert_frame_equal(pr.compare(lists, **options), pr.compare(own, **options), rel_tol=1e-9)
+    none = LISTS.with_columns(user=pl.lit(None, dtype=pl.String))
+    plain = pr.compare(LISTS, metrics=["ap"], baseline="old")
+    assert_frame_equal(pr.compare(none, **options), plain, rel_tol=1e-9)
+
+
+@pytest.mark.parametrize("options", [{"weight": "w"}, {"cluster": "user"}])
+def test_nothing_cancels_for_large_values(options):
+    random = np.random.default_rng(0)
+    lists = pair(random.normal(size=200)).with_columns(
+        w=1.0 + pl.col("query") % 3, user=pl.col("query") // 4
+    )
+    far = lists.with_columns(x=pl.when(run="b").then(pl.col("x") + 1e7).otherwise(pl.col("x")))
+    near = pr.compare(lists, baseline="a", metrics=["x"], **options).row(0, named=True)
+    row = pr.compare(far, baseline="a", metrics=["x"], **options).row(0, named=True)
+    assert row["high"] - row["low"] == pytest.approx(near["high"] - near["low"], rel=1e-6)
+
+
+def test_few_queries_are_warned_of():
+    few = LISTS.filter(pl.col("query") < 20)
+    with pytest.warns(pr.RankWarning, match="2 comparisons by 'bootstrap' stand on fewer than 30"):
+        pr.compare(few, metrics="ap", baseline="old", test="bootstrap")
+    with pytest.warns(pr.RankWarning, match=r"1 of 1 intervals .* 'x', .* outside of \[-1, 1\]"):
+        pr.compare(pair([0, 1]), baseline="a")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        pr.compare(few, metrics="ap", baseline="old")

@@ -10,6 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
+#: Tests of a few lists by hand.
+pytestmark = pytest.mark.filterwarnings("ignore:.* leave the range of the metric")
+
 VALUES = st.one_of(st.none(), st.integers(0, 64).map(lambda n: n / 64), st.floats(0, 1))
 
 

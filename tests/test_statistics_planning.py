@@ -60,11 +60,35 @@ def test_nothing_to_show():
     assert (row["power"], row["needed"], row["smallest"]) == (None, None, None)
 
 
+def test_power_of_extremes():
+    def pair(base, run):
+        n = len(base)
+        return pl.DataFrame(
+            {"run": ["a"] * n + ["b"] * n, "query": [*range(n)] * 2, "x": [*base, *run]}
+        )
+
+    # Differences that cancel, and those that are all the same: but for rounding.
+    for run in ([0.3, 0.1, 0.2], [0.2, 0.3, 0.4]):
+        row = pr.power(pair([0.1, 0.2, 0.3], run), baseline="a").row(0, named=True)
+        assert (row["power"], row["needed"], row["smallest"]) == (None, None, None)
+    lists = pair([0.0, 0.0], [1.0, 2.0])
+    tiny = pr.power(lists, baseline="a", difference=1e-300).row(0, named=True)
+    assert tiny["power"] == pytest.approx(0.05)
+    assert tiny["needed"] is None
+    huge = pr.power(lists, baseline="a", difference=1e12).row(0, named=True)
+    assert (huge["power"], huge["needed"]) == (1.0, 2)
+    strict = pr.power(lists, baseline="a", difference=0.5, alpha=1e-12).row(0, named=True)
+    assert 0 < strict["power"] < 1e-11
+    assert strict["needed"] == 152
+
+
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
         ({"power": 80}, pr.ArgumentError, "`power` must be a number between 0 and 1"),
         ({"alpha": 0}, pr.ArgumentError, "`alpha` must be"),
+        ({"power": 0.05}, pr.ArgumentError, "`power` must be above `alpha` = 0.05"),
+        ({"power": 0.1, "alpha": 0.2}, pr.ArgumentError, "`power` must be above `alpha` = 0.2"),
         ({"difference": -0.1}, pr.ArgumentError, "`difference` must be a number above 0"),
         ({"metrics": "num_rel"}, pr.DataError, "'num_rel' is no mean over queries, but a sum"),
         ({"baseline": "older"}, pr.DataError, "there is no run 'older'"),

@@ -2,6 +2,7 @@
 
 import math
 import sys
+import warnings
 
 import numpy as np
 import polars as pl
@@ -11,6 +12,12 @@ from polars.testing import assert_frame_equal
 from scipy import stats
 
 METRICS = ["ndcg@10", "ap", "rr@3", "num_rel", "gm_map", "p@5"]
+#: Most of these tests are about both runs together, or about a few lists.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:the means are over 2 runs"),
+    pytest.mark.filterwarnings("ignore:.* leave the range of the metric"),
+]
+
 LOG = pr.datasets.search_log(300, runs=2, seed=5)
 LISTS = pr.per_query(LOG, METRICS, by=["run", "country"]).collect()
 
@@ -266,3 +273,103 @@ def test_streams_in_flat_memory():
             engine="streaming", plan_stage="physical", raw_output=True, show=False
         )
         assert "in-memory-map" not in plan
+
+
+def per_query(x, **columns):
+    return pl.DataFrame({"query": range(len(x)), "x": [float(each) for each in x], **columns})
+
+
+@pytest.mark.parametrize("options", [{"weight": "w"}, {"cluster": "user"}, {"by": "g"}])
+def test_nothing_cancels_for_large_values(options):
+    small = np.random.default_rng(0).normal(size=400)
+    columns = {
+        "w": 1.0 + np.arange(400) % 3,
+        "user": np.arange(400) // 4,
+        "g": ["a", None] * 200,
+    }
+    options = {"metrics": ["x"], **options}
+    for more in ({}, {"weight": "w", "cluster": "user"}):
+        near = pr.summarize(per_query(small, **columns), **options | more)
+        far = pr.summarize(per_query(small + 1e7, **columns), **options | more)
+        spreads = ["std", "std_error"]
+        assert_frame_equal(far.select(spreads), near.select(spreads), rel_tol=1e-6)
+        assert_frame_equal(
+            far.select(pl.col("mean", "low", "high") - 1e7),
+            near.select("mean", "low", "high"),
+            abs_tol=1e-7,
+        )
+
+
+def test_null_clusters_are_units_of_their_own():
+    x = np.random.default_rng(0).random(60)
+    some = per_query(x, user=[*[None] * 40, *np.repeat([1, 2, 3, 4], 5)])
+    own = some.with_columns(pl.col("user").fill_null(100 + pl.col("query")))
+    with_null = pr.summarize(some, ["x"], cluster="user")
+    assert_frame_equal(with_null, pr.summarize(own, ["x"], cluster="user"), rel_tol=1e-12)
+    none = some.with_columns(user=pl.lit(None, dtype=pl.Int64), day=1)
+    for cluster in ("user", ["user", "day"]):
+        for more in ({}, {"interval": "bootstrap"}, {"interval": "studentized"}):
+            found = pr.summarize(none, ["x"], cluster=cluster, **more)
+            assert_frame_equal(found, pr.summarize(none, ["x"], **more), rel_tol=1e-12)
+
+
+@pytest.mark.parametrize("order", [slice(None), slice(None, None, -1)])
+def test_studentized_bounds_are_not_rounding_residue(order):
+    with pytest.warns(pr.RankWarning, match="1 intervals .'studentized'. are null: all values are"):
+        found = pr.summarize(per_query([1 / 3] * 38 + [1.0] * 2)[order], interval="studentized")
+    assert found.select("low", "high").row(0) == (None, None)
+    more = per_query([1 / 3] * 30 + [1.0] * 10)[order]
+    row = pr.summarize(more, interval="studentized").row(0, named=True)
+    # Without rounding: thirds of integers.
+    exact = pr.summarize(more.with_columns(pl.col("x") * 3), interval="studentized")
+    assert 3 * row["low"] == pytest.approx(exact["low"].item(), rel=1e-9)
+    assert 3 * row["high"] == pytest.approx(exact["high"].item(), rel=1e-9)
+
+
+def test_values_without_spread_have_no_studentized_interval():
+    for x in ([0.1] * 50, [0.0] * 50):
+        with pytest.warns(pr.RankWarning, match="are null"):
+            found = pr.summarize(per_query(x), interval="studentized")
+        assert found.select("std_error", "low", "high").row(0) == (0.0, None, None)
+
+
+def test_intervals_that_leave_the_range_are_warned_of():
+    message = r"1 of 1 intervals leave the range of the metric, as that of 'x', -5.853 to 6.853 out"
+    for lists in (per_query([0, 1]), pr.moments(per_query([0, 1]))):
+        with pytest.warns(pr.RankWarning, match=message):
+            pr.summarize(lists)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        pr.summarize(per_query([0, 5]))  # no metric of [0, 1]
+        pr.summarize(per_query([0.5, 0.52]))  # within the range
+        pr.summarize(per_query([0] * 50 + [1]))  # enough lists
+
+
+def test_rows_that_stand_twice_are_refused():
+    lists = pr.per_query(LOG, ["ap"], by="run")
+    twice = pl.concat([lists, lists.head(3)])
+    with pytest.raises(pr.DataError, match="6 rows: a row stands more than once.*drop repeats"):
+        pr.summarize(twice.collect(), by="run")
+    with pytest.raises(pr.DataError, match="a row stands more than once"):
+        pr.summarize(twice, by="run").collect(engine="streaming")
+    # Lists of the same query and the same value, told apart by the user, or as a cluster.
+    sessions = pl.DataFrame({"query": [1, 1, 2], "user": [1, 2, 1], "x": [0.5, 0.5, 0.6]})
+    assert pr.summarize(sessions)["queries"].item() == 3
+    assert pr.summarize(sessions.drop("user"), cluster="query")["queries"].item() == 3
+    assert pr.summarize(sessions.select("x"))["queries"].item() == 3
+
+
+@pytest.mark.filterwarnings("default:the means are over")
+def test_pooled_runs_are_warned_of():
+    lists = pr.per_query(LOG, ["ap"], by=["run", "country"])
+    for table in (lists, pr.moments(lists, by=["run", "country"])):
+        with pytest.warns(
+            pr.RankWarning, match="the means are over 2 runs together; use by=.'run'"
+        ):
+            pr.summarize(table).collect()
+        with pytest.warns(pr.RankWarning, match=r"use by=\['country', 'run'\]"):
+            pr.summarize(table, by="country").collect()
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            pr.summarize(table, by="run").collect()
+            pr.summarize(table.filter(run="run1"), interval="none").collect()

@@ -12,7 +12,7 @@ from polars_rank.columns import OWN, Names, any_table, same_kind, schema_of
 from polars_rank.conventions import POLARS_RANK, Conventions
 from polars_rank.errors import ArgumentError, DataError, RankWarning, SchemaError
 from polars_rank.statistics import sums
-from polars_rank.statistics.intervals import Alternative, stats
+from polars_rank.statistics.intervals import FEW, Alternative, stats, warn_of_range
 from polars_rank.statistics.lists import (
     EMPTY,
     agreed_on,
@@ -62,7 +62,9 @@ COLUMNS = (
 #: Above this number of queries, Wilcoxon's test and the sign test are not to be trusted.
 MANY = 1_000
 
-_ERROR, _NULL, _OF_BASELINE = OWN + "error", OWN + "null", OWN + "of baseline"
+_MEAN, _ERROR, _NULL = OWN + "mean", OWN + "error", OWN + "null"
+_OF_BASELINE = OWN + "of baseline"
+_SHARES, _UNITS = OWN + "shares", OWN + "units"
 _IS_BASELINE, _PLACE = OWN + "is baseline", OWN + "place"
 
 
@@ -108,10 +110,14 @@ def compare(
     query
         The columns that tell the lists of a run (and group) apart.
     weight, cluster
-        As for `summarize`; with the test "t" only.
+        As for `summarize`; with the test "t" only. A query whose list in the run has a null
+        cluster is a unit of its own.
     test
         "t" (paired); "randomization" of the signs of the differences (Fisher), exact for up to
-        16 queries; "bootstrap" (studentized, Poisson); "wilcoxon" (signed ranks); "sign".
+        16 queries, which assumes that differences with mean 0 are symmetric: of simulations with
+        exponential ones 0.09 had a p-value below 0.05 with 10 queries, 0.06 with 100; "bootstrap"
+        (studentized, Poisson), null where too many resamples have no spread;
+        "wilcoxon" (signed ranks); "sign".
     correction
         Of the p-values for the number of rows in the result: "holm", "bh" (the false discovery
         rate of Benjamini and Hochberg), "bonferroni" or "none".
@@ -141,7 +147,9 @@ def compare(
           over the queries in both runs;
         - `low`, `high`: the interval of the difference; from the draws for "bootstrap", else
           that of t;
-        - `p_value`, `p_corrected`; null for fewer than two pairs;
+        - `p_value`, `p_corrected`; null for fewer than two pairs, and as `low` and `high` for a
+          "bootstrap" of which more resamples than 1 - `confidence` have no spread, because few
+          queries differ;
         - `effect_size`: Cohen's dz, the mean difference over its standard deviation; null where
           that is 0;
         - `wins`, `ties`, `losses`: queries with a higher, the same, a lower value;
@@ -172,8 +180,10 @@ def compare(
     -----
     RankWarning
         For a run that shares no query with the baseline in a group, or most of whose rankings
-        there have no retrieved document, and for "wilcoxon" and "sign" above 1,000 queries; when
-        the result is collected.
+        there have no retrieved document, for "wilcoxon" and "sign" above 1,000 queries, for
+        "bootstrap" below 30 queries or where it is null, and for an interval of fewer than 30
+        units that leaves [-1, 1] where the metric seems to be in [0, 1]; when the result is
+        collected.
 
     Notes
     -----
@@ -241,7 +251,12 @@ def compare(
             table = paired_sums(rows, asked, pairs, agreed, values=needs_values)
         chosen = against_baseline(table, groups, run, baseline)
         known = tested(chosen, testing, correction, margin)
-        result = result_of(known, [*groups, "metric", run], test)
+        shares = (pl.col("aggregate") == "mean") & sums.shares()
+        known = known.with_columns(
+            (shares & pl.col("baseline_mean").is_between(0, 1)).alias(_SHARES),
+            pl.col(DIFFERENCE + "units").alias(_UNITS),
+        )
+        result = result_of(known, [*groups, "metric", run], test, [_SHARES, _UNITS])
         return _warned(result, groups, run, test)
 
     return same_kind(lists, plan)
@@ -373,10 +388,14 @@ def tested(
 ) -> pl.LazyFrame:
     """Return the moments with p-values and bounds of the mean difference."""
     known = (pl.col("counts_as") != "null") | (pl.col("pair_undefined") == 0)
+    mean, null = pl.col(DIFFERENCE + "mean"), _null_hypothesis(testing.alternative, margin)
     table = table.with_columns(
         pl.when(known).then(sums.std_error(DIFFERENCE)).alias(_ERROR),
-        _null_hypothesis(testing.alternative, margin).alias(_NULL),
-    )
+        null.alias(_NULL),
+        # A mean that only rounding keeps from the null hypothesis is not off it.
+        pl.when((mean - null).abs() <= sums.rounding(DIFFERENCE)).then(null).otherwise(mean)
+        .alias(_MEAN),
+    )  # fmt: skip
     found_columns = ("p_value", "low", "high", "p_corrected")
     schema = {
         **{name: dtype for name, dtype in schema_of(table).items() if name not in _LISTS},
@@ -418,7 +437,7 @@ def _samples(rows: pl.DataFrame) -> list[Sample]:
         return rows.get_column(name).to_list()
 
     known = (
-        *(column(DIFFERENCE + "mean"), column(_ERROR), column(DIFFERENCE + "units")),
+        *(column(_MEAN), column(_ERROR), column(DIFFERENCE + "units")),
         *(column("wins"), column("losses"), column(_NULL)),
     )
     if VALUES not in rows.columns:
@@ -493,6 +512,33 @@ def _warned(result: pl.LazyFrame, groups: Sequence[str], run: str, test: str) ->
                 "with skewed differences it rejects far too often; use test='t'"
             )
             warnings.warn(message, RankWarning, stacklevel=2)
-        return table
+        _warn_of_few(table, test)
+        return without(table, _SHARES, _UNITS)
 
-    return result.map_batches(warn, schema=result.collect_schema())
+    schema = result.collect_schema()
+    kept = {name: dtype for name, dtype in schema.items() if name not in (_SHARES, _UNITS)}
+    return result.map_batches(warn, schema=kept)
+
+
+def _warn_of_few(table: pl.DataFrame, test: str) -> None:
+    """Warn of differences that stand on too few units for their interval."""
+    units, difference, low, high = (
+        table.get_column(name) for name in (_UNITS, "difference", "low", "high")
+    )
+    some = (units > 1) & difference.is_not_null()
+    if test == "bootstrap":
+        if few := int((some & (units < FEW)).sum()):
+            message = (
+                f"{few} comparisons by {test!r} stand on fewer than {FEW} queries; use test='t' or "
+                "'randomization'"
+            )
+            warnings.warn(message, RankWarning, stacklevel=2)
+        if unknown := int((some & table.get_column("p_value").is_null()).sum()):
+            message = (
+                f"{unknown} comparisons by {test!r} are null: the run differs from the baseline on "
+                "so few queries, or always by so much the same, that too many resamples have no "
+                "spread; use test='t' or 'randomization'"
+            )
+            warnings.warn(message, RankWarning, stacklevel=2)
+    beyond = ((low < -1) & low.is_finite()) | ((high > 1) & high.is_finite())
+    warn_of_range(table, (units < FEW) & table.get_column(_SHARES) & beyond, -1)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+import warnings
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import polars as pl
 
-from polars_rank.errors import missing_extra
+from polars_rank.errors import RankWarning, missing_extra
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,6 +20,9 @@ Alternative: TypeAlias = Literal["two-sided", "greater", "less"]
 
 #: What brings scipy and numpy.
 EXTRA = "stats"
+#: Below this number of units, intervals other than that of t are too narrow, and that of t may be
+#: wider than the range of the metric.
+FEW = 30
 #: How many queries the confidence sequence is narrowest at.
 SEQUENCE_AT = 1_000
 
@@ -78,3 +82,17 @@ def sequence_width(units: pl.Expr, alpha: float, at: float = SEQUENCE_AT) -> pl.
     rho_squared = (-2 * math.log(alpha) + math.log(1 - 2 * math.log(alpha))) / at
     ahead = units.cast(pl.Float64) * rho_squared + 1
     return (2 * ahead / (ahead - 1) * (ahead.sqrt() / alpha).log()).sqrt()
+
+
+def warn_of_range(table: pl.DataFrame, leaves: pl.Series, least: int) -> None:
+    """Warn of the intervals of a table that leave the range from `least` to 1."""
+    count = int(leaves.sum())
+    if count:
+        row = leaves.arg_true()[0]
+        metric, low, high = (table.get_column(name)[row] for name in ("metric", "low", "high"))
+        message = (
+            f"{count} of {table.height} intervals leave the range of the metric, as that of "
+            f"{metric!r}, {low:.4g} to {high:.4g} outside of [{least}, 1]: they stand on too few "
+            "lists or clusters to say much"
+        )
+        warnings.warn(message, RankWarning, stacklevel=2)

@@ -10,7 +10,7 @@ import polars as pl
 from polars_rank.arguments import one_of, positive, share
 from polars_rank.columns import OWN, Names, any_table, same_kind, schema_of
 from polars_rank.conventions import POLARS_RANK, Conventions
-from polars_rank.errors import DataError
+from polars_rank.errors import ArgumentError, DataError
 from polars_rank.statistics import sums
 from polars_rank.statistics.comparison import against_baseline, groups_of_moments
 from polars_rank.statistics.intervals import Alternative, stats
@@ -64,7 +64,7 @@ def power(
     difference
         The difference of means that is to be shown, above 0; None for the one that was found.
     power
-        How likely it is to be shown, between 0 and 1.
+        How likely it is to be shown, between `alpha` and 1.
     alpha
         The level of the test, between 0 and 1.
     alternative
@@ -83,7 +83,8 @@ def power(
         - `needed`: how many queries show it with the power asked for;
         - `smallest`: the least difference that these queries show with that power.
 
-        Null where the standard deviation or the target is 0, or there are fewer than two pairs.
+        Null where the standard deviation or the target is 0, but for rounding, or there are fewer
+        than two pairs; `needed` is null above 2^62.
 
     Raises
     ------
@@ -119,6 +120,12 @@ def power(
     """
     share("power", power)
     share("alpha", alpha)
+    if power <= alpha:
+        message = (
+            f"`power` must be above `alpha` = {alpha!r}, the power to show no difference at all; "
+            f"found {power!r}"
+        )
+        raise ArgumentError(message)
     one_of("alternative", alternative, get_args(Alternative))
     if difference is not None:
         positive("difference", difference)
@@ -138,13 +145,16 @@ def power(
             asked = variables(schema, metrics, agreed, pairs.columns, undefined=undefined)
             table = paired_sums(rows, asked, pairs, agreed)
         check_free([*groups, run], COLUMNS)
+        size = pl.col(DIFFERENCE + "mean").abs()
+        target = pl.when(size <= sums.rounding(DIFFERENCE)).then(0.0).otherwise(size)
+        if difference is not None:
+            target = pl.lit(difference, dtype=pl.Float64)
         found = against_baseline(table, groups, run, baseline).select(
             *groups, "metric", run, pl.col("aggregate").alias(_AGGREGATE),
             pl.col(DIFFERENCE + "units").alias("queries"),
             pl.col(DIFFERENCE + "mean").alias("difference"),
             sums.std(DIFFERENCE).alias("std"),
-            (pl.col(DIFFERENCE + "mean").abs() if difference is None else pl.lit(difference))
-            .cast(pl.Float64).alias("target"),
+            target.alias("target"),
         )  # fmt: skip
         return _with_power(found, power, tail, two_sided=alternative == "two-sided")
 
@@ -182,7 +192,7 @@ def _with_power(
 
 def _solved(
     queries: int, effect: float, wanted: float, tail: float, *, two_sided: bool, std: float
-) -> tuple[float, int, float]:
+) -> tuple[float, int | None, float]:
     """Return the power, the queries needed and the smallest difference."""
     from scipy.optimize import brentq  # noqa: PLC0415  (an extra)
 
@@ -191,18 +201,26 @@ def _solved(
 
     least = 2.0
     most = least
-    while of(most, effect) < wanted:
+    while of(most, effect) < wanted and most < _MOST:
         least, most = most, most * 2
-    needed = most if most == least else brentq(lambda n: of(n, effect) - wanted, least, most)
+    needed: int | None = None
+    if of(most, effect) >= wanted:
+        exact = most if most == least else brentq(lambda n: of(n, effect) - wanted, least, most)
+        needed = math.ceil(exact - _SLACK)
     largest = 1.0
     while of(queries, largest) < wanted:
         largest *= 2
     smallest = brentq(lambda size: of(queries, size) - wanted, 0, largest, xtol=1e-15, rtol=1e-14)
-    return of(queries, effect), math.ceil(needed - _SLACK), smallest * std
+    return of(queries, effect), needed, smallest * std
 
 
 #: A number of queries that is whole but for rounding is that number.
 _SLACK = 1e-9
+#: More queries than this do not fit the column of their number.
+_MOST = 2.0**62
+
+#: Above it, scipy's series need not converge; the normal part of T is next to nothing then.
+_LARGE = 5_000
 
 
 def t_power(queries: float, effect: float, tail: float, *, two_sided: bool) -> float:
@@ -210,6 +228,8 @@ def t_power(queries: float, effect: float, tail: float, *, two_sided: bool) -> f
     found = stats()
     degrees, noncentral = queries - 1, effect * math.sqrt(queries)
     critical = found.t.isf(tail, degrees)
+    if noncentral > _LARGE:
+        return float(found.chi2.cdf(degrees * (noncentral / critical) ** 2, degrees))
     likely = float(found.nct.sf(critical, degrees, noncentral))
     if two_sided:
         other = float(found.nct.cdf(-critical, degrees, noncentral))

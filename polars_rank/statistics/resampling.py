@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 KEY, REPLICATE = OWN + "key", OWN + "replicate"
 EXTRA = "stats"
 _DRAWS, _BITS = 4, 64  # Poisson draws of 16 bits, and signs, in one hash
+#: Up to this share of the squares that it is left of, the spread of a resample is but rounding. A
+#: statistic studentized by more than that is a million or less.
+RESIDUE = 1e-12
 _ROWS = 128  # of a block whose weights fit the cache; four times as many take ten times as long
 
 #: Products of matrices up to this size (rows x columns x inner) are left to one thread.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from polars_rank.statistics.intervals import Alternative, stats
-from polars_rank.statistics.resampling import all_sign_sums, numpy, poisson_sums, sign_sums
+from polars_rank.statistics.resampling import RESIDUE, all_sign_sums, numpy, poisson_sums, sign_sums
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -71,14 +71,15 @@ class Testing:
 
     def _draws(self, samples: Sequence[Sample]) -> list[Any]:
         np = numpy()
-        shifted = np.column_stack([sample.values - sample.null for sample in samples])
         keys = samples[0].keys
         if self.test == "randomization":
+            shifted = np.column_stack([sample.values - sample.null for sample in samples])
             if len(keys) <= _EXACT:
                 return [all_sign_sums(column) for column in shifted.T]
             return [*sign_sums(keys, shifted, self.replicates, self.seed).T]
-        ones = np.ones((len(keys), 1))
-        columns = np.column_stack([ones, shifted, shifted**2])
+        # Squares of deviations do not cancel, as those of the values would.
+        off = np.column_stack([sample.values - (sample.mean or 0.0) for sample in samples])
+        columns = np.column_stack([np.ones(len(keys)), off, off**2])
         sums = poisson_sums(keys, columns, self.replicates, self.seed)
         count = len(samples)
         return [(sums[:, 0], sums[:, 1 + i], sums[:, 1 + count + i]) for i in range(count)]
@@ -87,6 +88,8 @@ class Testing:
         mean, error = sample.mean, sample.std_error
         if mean is None or error is None or math.isnan(error):
             return Found(None, None, None)
+        if mean == sample.null and not error:  # all as the null hypothesis has it
+            return Found(1.0, *self._bounds(mean, mean))
         if self.test == "bootstrap":
             return self._bootstrap(sample, mean, error, draws)
         low, high = self._t_interval(mean, error, sample.units)
@@ -112,8 +115,6 @@ class Testing:
 
     def _t(self, sample: Sample, _: Any) -> float:
         statistic = _studentized(sample)
-        if statistic == 0 and not sample.std_error:  # all as the null hypothesis has it
-            return 1.0
         distribution = stats().t(sample.units - 1)
         if self.alternative == "two-sided":
             return float(2 * distribution.sf(abs(statistic)))
@@ -149,32 +150,23 @@ class Testing:
 
     def _bootstrap(self, sample: Sample, mean: float, error: float, draws: Any) -> Found:
         np = numpy()
-        if not error:
-            return Found(1.0 if mean == sample.null else 0.0, *self._bounds(mean, mean))
         counts, firsts, squares = draws
-        with np.errstate(invalid="ignore", divide="ignore"):
-            means = firsts / counts
-            spread = (squares / counts - means**2).clip(0) * sample.units / (sample.units - 1)
-            errors = np.sqrt(spread / counts)
-            pivots = (means - (mean - sample.null)) / errors
-        pivots = pivots[np.isfinite(pivots)]
-        if not len(pivots):
-            return Found(None, None, None)
-        statistic = _studentized(sample)
+        spread = squares - firsts**2 / np.maximum(counts, 1)
+        # The statistic of a resample in which all values are the same counts as infinite.
+        spreads = (spread > RESIDUE * squares) & (error > 0)
+        pivots = np.full(len(spread), math.inf)
+        unit = math.sqrt(sample.units / (sample.units - 1))
+        signed = -1.0 if self.alternative == "less" else 1.0
+        pivots[spreads] = signed * firsts[spreads] / (np.sqrt(spread[spreads]) * unit)
+        statistic = signed * _studentized(sample)
         if self.alternative == "two-sided":
-            extreme, width = (
-                abs(pivots) >= abs(statistic),
-                np.quantile(abs(pivots), self.confidence),
-            )
-            bounds = mean - width * error, mean + width * error
-        elif self.alternative == "greater":
-            extreme = pivots >= statistic
-            bounds = mean - np.quantile(pivots, self.confidence) * error, math.inf
-        else:
-            extreme = pivots <= statistic
-            bounds = -math.inf, mean - np.quantile(pivots, 1 - self.confidence) * error
-        p_value = (1 + int(extreme.sum())) / (1 + len(pivots))
-        return Found(p_value, *map(float, bounds))
+            pivots, statistic = abs(pivots), abs(statistic)
+        with np.errstate(invalid="ignore"):
+            width = float(np.quantile(pivots, self.confidence))
+        if not math.isfinite(width):  # too many of them to tell how far off the mean may be
+            return Found(None, None, None)
+        p_value = (1 + int((pivots >= statistic).sum())) / (1 + len(pivots))
+        return Found(p_value, *self._bounds(mean - width * error, mean + width * error))
 
 
 def _studentized(sample: Sample) -> float:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from polars_rank.aggregation import grouped, ratio
+from polars_rank.columns import OWN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -34,8 +35,10 @@ PARTS = (
     "unit_squares",
 )
 
-#: Below this share of what it was made of, a difference of sums is nothing but rounding.
+#: Up to this share of the size of the values, a spread is nothing but rounding.
 _ROUNDING = 1e-14
+
+_ALONE = OWN + "alone"
 
 
 def reduced(
@@ -62,23 +65,26 @@ def reduced(
         ]
         return grouped(rows, by, values)
     weights = pl.lit(1.0) if weight is None else pl.col(weight).cast(pl.Float64)
-    of_each = [
+    lists = rows.with_columns(
         *(count.cast(pl.Int64).alias(name) for name, count in counts.items()),
-        *(each for name, value in means.items() for each in weighed(name, value, weights)[1:3]),
-        *(each for name, value in spreads.items() for each in weighed(name, value, weights)),
-    ]
+        *(each for name, value in means.items() for each in _weighed(name, value, weights)),
+    )
+    units = deviations(lists, by, spreads, weights)
     if cluster:
-        lists = rows.select(*by, *cluster, *of_each)
-        units, also = lists.group_by([*by, *cluster]).agg(pl.all().sum()), ()
-    else:
-        units = rows.with_columns(of_each)
+        units = units.group_by([*by, *cluster, alone(cluster)]).agg(
+            *(pl.col(name).sum() for name in counts),
+            *(pl.col(f"{name} {key}").sum() for name in means for key in "wy"),
+            *(pl.col(f"{name} {key}").sum() for name in spreads for key in "nwyz"),
+            *(pl.col(f"{name} c").first() for name in spreads),
+        )
+        also = ()
     values = [
         *(pl.col(name).sum() for name in counts),
         *(
             ratio(pl.col(name + " y").sum(), pl.col(name + " w").sum()).alias(name)
             for name in means
         ),
-        *(each for name in spreads for each in of_units(name)),
+        *(each for name in spreads for each in _of_units(name)),
         *also,
     ]
     return grouped(units, by, values)
@@ -91,43 +97,64 @@ def _plain(name: str, value: pl.Expr) -> list[pl.Expr]:
     return [part.alias(name + key) for key, part in zip(PARTS, parts, strict=True)]
 
 
-def weighed(name: str, value: pl.Expr, weight: pl.Expr) -> list[pl.Expr]:
-    """Return of each list whether it counts, w, wx and wx²."""
+def _weighed(name: str, value: pl.Expr, weight: pl.Expr) -> list[pl.Expr]:
+    """Return w and wx of each list; 0 where it does not count."""
     counts = value.is_not_null() & (weight > 0)
-    w = pl.when(counts).then(weight).otherwise(0.0)
-    y = pl.when(counts).then(weight * value).otherwise(0.0)
-    z = pl.when(counts).then(weight * value * value).otherwise(0.0)
-    parts = {" n": counts.cast(pl.Int64), " w": w, " y": y, " z": z}
-    return [part.alias(name + key) for key, part in parts.items()]
+    w = pl.when(counts).then(weight).otherwise(0.0).alias(name + " w")
+    return [w, pl.when(counts).then(weight * value).otherwise(0.0).alias(name + " y")]
 
 
-def of_units(name: str) -> list[pl.Expr]:
-    """Return all `PARTS` from the columns n, w, y = Σwx and z = Σwx² of the units."""
-    n, w, y, z = (pl.col(f"{name} {key}") for key in "nwyz")
-    mean = y.sum() / w.sum()
+def deviations(
+    rows: pl.LazyFrame, by: Sequence[str], values: Mapping[str, pl.Expr], weight: pl.Expr
+) -> pl.LazyFrame:
+    """Add of each list n (whether it counts), w, y = w(x - c) and z = w(x - c)².
+
+    c is the mean of the group. Sums of squares of the values themselves would cancel: those of
+    values around 1e7 leave nothing of a variance of 1.
+    """
+    weighed = rows.with_columns(
+        each for name, value in values.items() for each in _weighed(name, value, weight)
+    )
+
+    def over(total: pl.Expr) -> pl.Expr:
+        return total.over(by) if by else total
+
+    centers, parts = [], []
+    for name, value in values.items():
+        n, w, y, z, c = (f"{name} {key}" for key in "nwyzc")
+        centers.append(over(ratio(pl.col(y).sum(), pl.col(w).sum())).alias(c))
+        counts, distance = pl.col(w) > 0, value - pl.col(c)
+        parts += [
+            counts.cast(pl.Int64).alias(n),
+            pl.when(counts).then(pl.col(w) * distance).otherwise(0.0).alias(y),
+            pl.when(counts).then(pl.col(w) * distance * distance).otherwise(0.0).alias(z),
+        ]
+    return weighed.with_columns(centers).with_columns(parts)
+
+
+def alone(cluster: Sequence[str]) -> pl.Expr:
+    """Return the number of a row without a cluster, which is a unit of its own; else null."""
+    without = pl.any_horizontal(pl.col(name).is_null() for name in cluster)
+    return pl.when(without).then(pl.int_range(pl.len())).alias(_ALONE)
+
+
+def _of_units(name: str) -> list[pl.Expr]:
+    """Return all `PARTS` from the columns of `deviations`, of units."""
+    n, w, y, z, c = (pl.col(f"{name} {key}") for key in "nwyzc")
     ww, wy, yy = (w * w).sum(), (w * y).sum(), (y * y).sum()
+    # How far the mean is off c: nothing but rounding.
+    off = ratio(y.sum(), w.sum()).fill_null(0.0)
     parts = (
         n.sum(),
         w.sum(),
-        ratio(y.sum(), w.sum()),
-        _above_rounding(z.sum() - mean * y.sum(), z.sum()),
+        c.first() + off,
+        z.sum() - off * y.sum(),
         (w > 0).sum(),
         ww,
-        (wy - mean * ww).fill_nan(0.0),
-        _above_rounding(yy - 2 * mean * wy + mean * mean * ww, yy),
+        wy - off * ww,
+        yy - 2 * off * wy + off * off * ww,
     )
     return [part.alias(name + key) for key, part in zip(PARTS, parts, strict=True)]
-
-
-def _above_rounding(difference: pl.Expr, of: pl.Expr) -> pl.Expr:
-    # NaN, of a group without weight, compares as greater than everything.
-    return (
-        pl.when(difference.is_nan())
-        .then(0.0)
-        .when(difference <= _ROUNDING * of)
-        .then(0.0)
-        .otherwise(difference)
-    )
 
 
 def merged(name: str) -> list[pl.Expr]:
@@ -160,14 +187,37 @@ def _together(mean: pl.Expr, weight: pl.Expr) -> pl.Expr:
     return ratio((mean * weight).sum(), weight.sum())
 
 
+def rounding(name: str) -> pl.Expr:
+    """Return up to which size a spread, or a distance from the mean, is nothing but rounding.
+
+    It is relative to the values themselves, also for their differences from others.
+    """
+    mean, squares, weight = (pl.col(part) for part in ("mean", "squares", "weight"))
+    size = (squares / weight + mean * mean).sqrt().fill_nan(None).fill_null(0.0)
+    return _ROUNDING * (size + pl.col(name + "mean").abs())
+
+
+def shares() -> pl.Expr:
+    """Return whether all values may be in [0, 1]: their mean square is then at most their mean."""
+    mean, squares, weight = (pl.col(part) for part in ("mean", "squares", "weight"))
+    return squares / weight <= mean * (1 - mean) + _ROUNDING
+
+
+def _root(squares: pl.Expr, name: str) -> pl.Expr:
+    """Return the root of a mean square; 0 where it is nothing but rounding."""
+    spread = squares.clip(0.0).sqrt()
+    return pl.when(spread <= rounding(name)).then(0.0).otherwise(spread)
+
+
 def std(name: str) -> pl.Expr:
     """Return the standard deviation of the values; null for fewer than two."""
     counted, weight, squares = (pl.col(name + part) for part in ("counted", "weight", "squares"))
-    return pl.when(counted > 1).then((squares / weight * counted / (counted - 1)).sqrt())
+    return pl.when(counted > 1).then(_root(squares / weight * counted / (counted - 1), name))
 
 
 def std_error(name: str) -> pl.Expr:
     """Return the standard error of the mean; null for fewer than two units."""
     units, weight = pl.col(name + "units"), pl.col(name + "weight")
-    squares = pl.col(name + "unit_squares")
-    return pl.when(units > 1).then((squares * units / (units - 1)).sqrt() / weight)
+    squares, weight_squares = pl.col(name + "unit_squares"), pl.col(name + "weight_squares")
+    spread = _root(squares / weight_squares, name)
+    return pl.when(units > 1).then(spread * (weight_squares * units / (units - 1)).sqrt() / weight)

@@ -14,12 +14,16 @@ import sys
 import time
 import warnings
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 from scipy import stats
 
 import polars_rank as pr
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 TRUTH = 0.5
 INTERVALS = ("t", "normal", "bootstrap", "studentized")
@@ -54,6 +58,14 @@ def main() -> None:
         "",
         *coverage(random, options),
         "",
+        "## The same for rare events and values that are mostly the same",
+        "",
+        *rare_coverage(random, options),
+        "",
+        'Coverage of "studentized" is that of the intervals that are not null, and beside it that '
+        "of t for the same logs. An interval is null where in more than 0.025 of the resamples "
+        "all values are the same.",
+        "",
         "## Share of p-values below 0.05 where nothing is different",
         "",
         *false_positives(random, options),
@@ -61,6 +73,16 @@ def main() -> None:
         f"The sign test of {options.queries:,} differences has p-values of few sizes: its level is "
         f"{level_of_signs(options.queries):.4f}. Of skewed differences with mean 0, Wilcoxon's and "
         "the sign test find that the median is not 0, which nobody asked.",
+        "",
+        "## The same where few queries changed",
+        "",
+        *few_changes(random, options),
+        "",
+        "The changes are from a normal distribution with mean 0. A null is no p-value below 0.05.",
+        "",
+        "## The same of skewed differences with mean 0 and few queries",
+        "",
+        *skewed(random, options),
         "",
         "## Share of logs whose confidence sequence has the true mean in it at every look",
         "",
@@ -133,6 +155,79 @@ def coverage(random: np.random.Generator, options: argparse.Namespace) -> list[s
     return table(["values", *INTERVALS], rows)
 
 
+def rare_coverage(random: np.random.Generator, options: argparse.Namespace) -> list[str]:
+    def logs(rare: float, queries: int, common: float, other: np.ndarray | float) -> pl.DataFrame:
+        shape = (options.logs, queries)
+        x = np.where(random.random(shape) < rare, other, common).ravel()
+        query = np.arange(x.size)
+        return pl.DataFrame({"log": query // queries, "query": query, "x": x})
+
+    def beta(queries: int) -> np.ndarray:
+        return random.beta(0.7, 0.7, (options.logs, queries))
+
+    cases = {
+        "an event in 2% of 100": (0.02, logs(0.02, 100, 0.0, 1.0)),
+        "an event in 5% of 100": (0.05, logs(0.05, 100, 0.0, 1.0)),
+        "90% at 1/3, others at 1, of 30": (0.4, logs(0.1, 30, 1 / 3, 1.0)),
+        "90% at 1/3, others at 1, of 50": (0.4, logs(0.1, 50, 1 / 3, 1.0)),
+        "90% zeros, others beta(0.7, 0.7), of 50": (0.05, logs(0.1, 50, 0.0, beta(50))),
+        "90% zeros, others beta(0.7, 0.7), of 100": (0.05, logs(0.1, 100, 0.0, beta(100))),
+        "90% zeros, others beta(0.7, 0.7), of 200": (0.05, logs(0.1, 200, 0.0, beta(200))),
+    }
+    rows = []
+    for name, (truth, lists) in cases.items():
+        covered = {}
+        for interval in INTERVALS:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", pr.RankWarning)
+                found = pr.summarize(
+                    lists, ["x"], by="log", interval=interval, replicates=options.replicates
+                )
+            covered[interval] = found.select(pl.lit(truth).is_between("low", "high")).to_series()
+        known = covered["studentized"].is_not_null()
+        cells = [covered[interval].mean() for interval in INTERVALS]
+        rows.append([name, *cells, covered["t"].filter(known).mean(), 1 - known.mean()])
+    return table(["values", *INTERVALS, "t, where not null", "studentized: null"], rows)
+
+
+def few_changes(random: np.random.Generator, options: argparse.Namespace) -> list[str]:
+    rows = []
+    for changed, queries in ((2, 1000), (2, 200), (10, 200), (2, 2), (3, 3), (6, 6), (10, 10)):
+        difference = np.zeros((options.logs if queries < 1000 else options.logs // 4, queries))
+        difference[:, :changed] = random.normal(0, 0.3, (len(difference), changed))
+        found = p_values(difference, ("t", "randomization", "bootstrap"), options)
+        name = f"{changed} of {queries:,}"
+        cells = [(p <= 0.05).fill_null(value=False).mean() for p in found]
+        rows.append([name, *cells, found[-1].is_null().mean()])
+    return table(["", "t", "randomization", "bootstrap", "bootstrap: null"], rows)
+
+
+def skewed(random: np.random.Generator, options: argparse.Namespace) -> list[str]:
+    tests = ("t", "randomization", "bootstrap")
+    rows = []
+    for queries in (10, 30, 100):
+        difference = random.exponential(0.2, (options.logs, queries)) - 0.2
+        found = p_values(difference, tests, options)
+        cells = [(p <= 0.05).fill_null(value=False).mean() for p in found]
+        rows.append([f"exponential, {queries} queries", *cells])
+    return table(["", *tests], rows)
+
+
+def p_values(
+    difference: np.ndarray, tests: Sequence[str], options: argparse.Namespace
+) -> list[pl.Series]:
+    lists, found = runs(difference), []
+    for test in tests:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", pr.RankWarning)
+            compared = pr.compare(
+                lists, metrics=["x"], baseline="a", by="log", test=test,
+                correction="none", replicates=options.replicates,
+            )  # fmt: skip
+        found.append(compared["p_value"])
+    return found
+
+
 def false_positives(random: np.random.Generator, options: argparse.Namespace) -> list[str]:
     """Compare runs that differ in no mean; the differences are symmetric but in the last row."""
     shape = (options.logs, options.queries)
@@ -146,16 +241,7 @@ def false_positives(random: np.random.Generator, options: argparse.Namespace) ->
     }
     rows = []
     for name, difference in cases.items():
-        lists = runs(difference)
-        cells = []
-        for test in TESTS:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", pr.RankWarning)
-                found = pr.compare(
-                    lists, metrics=["x"], baseline="a", by="log", test=test,
-                    correction="none", replicates=options.replicates,
-                )  # fmt: skip
-            cells.append((found["p_value"] <= 0.05).mean())
+        cells = [(p <= 0.05).mean() for p in p_values(difference, TESTS, options)]
         rows.append([name, *cells])
     return table(["", *TESTS], rows)
 
@@ -175,27 +261,46 @@ def runs(difference: np.ndarray) -> pl.DataFrame:
 
 def sequences(random: np.random.Generator, options: argparse.Namespace) -> list[str]:
     """Look at growing logs again and again, by merging the moments of the days."""
-    name, lists = next(iter(tables(random, options.logs, options.queries * options.looks).items()))
-    place = pl.int_range(pl.len()).over("log") // options.queries
-    days = pr.moments(lists.with_columns(day=place), ["x"], by=["log", "day"])
+    queries, looks = options.queries, options.looks
+    name, lists = next(iter(tables(random, options.logs, queries * looks).items()))
+    cases = [(f"{name}, {looks} looks, every {queries}", TRUTH, queries, lists)]
+    for step in (50, 10):
+        shape = (options.logs, step * 40)
+        query = np.arange(shape[0] * shape[1])
+        rare = (random.random(shape) < 0.02).astype(float).ravel()
+        lists = pl.DataFrame({"log": query // shape[1], "query": query, "x": rare})
+        cases.append((f"an event in 2%, 40 looks, every {step}", 0.02, step, lists))
     rows = []
-    for interval in ("sequence", "t"):
-        covered = [
-            pr.summarize(days.filter(pl.col("day") <= day), by="log", interval=interval).select(
-                "log", pl.lit(TRUTH).is_between("low", "high").alias("covered")
-            )
-            for day in range(options.looks)
-        ]
-        always = pl.concat(covered).group_by("log").agg(pl.col("covered").all())
-        rows.append([interval, always["covered"].mean()])
-    return table([f"{name}, {options.looks} looks", "at all of them"], rows)
+    for name, truth, step, lists in cases:
+        place = pl.int_range(pl.len()).over("log") // step
+        days = pr.moments(lists.with_columns(day=place), ["x"], by=["log", "day"])
+        cells = []
+        for interval in ("sequence", "t"):
+            covered = []
+            for day in range(days["day"].max() + 1):
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore", pr.RankWarning)
+                    found = pr.summarize(
+                        days.filter(pl.col("day") <= day), by="log", interval=interval
+                    )
+                covered.append(
+                    found.select("log", pl.lit(truth).is_between("low", "high").alias("covered"))
+                )
+            always = pl.concat(covered).group_by("log").agg(pl.col("covered").all())
+            cells.append(always["covered"].mean())
+        rows.append([name, *cells])
+    return table(["values", "sequence", "t"], rows)
 
 
 def table(head: list[str], rows: list[list[object]]) -> list[str]:
     lines = ["| " + " | ".join(head) + " |", "| --- |" + " ---: |" * (len(head) - 1)]
     for name, *cells in rows:
-        lines.append(f"| {name} | " + " | ".join(f"{cell:.4f}" for cell in cells) + " |")
+        lines.append(f"| {name} | " + " | ".join(map(written, cells)) + " |")
     return lines
+
+
+def written(cell: float | None) -> str:
+    return "-" if cell is None else f"{cell:.4f}"
 
 
 if __name__ == "__main__":
