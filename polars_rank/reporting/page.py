@@ -21,6 +21,7 @@ from polars_rank.logs.files import new_file, temporary_folder
 from polars_rank.reporting.evidence import gathered
 from polars_rank.reporting.formats import FILTERS
 from polars_rank.reporting.pictures import pictures, shown
+from polars_rank.reporting.plot.drawing import altair
 from polars_rank.reporting.question import Question
 from polars_rank.reporting.sections import context
 from polars_rank.statistics.intervals import stats
@@ -241,8 +242,8 @@ def _title(question: Question) -> str:
 
 def _environment() -> Any:
     """Return the templates, in which all text is escaped; raise where a package is not there."""
+    altair(extra="report")
     try:
-        import altair  # noqa: F401, ICN001, PLC0415  (an extra)
         import jinja2  # noqa: PLC0415  (an extra)
         import vl_convert  # noqa: F401, PLC0415  (an extra)
     except ImportError as error:
