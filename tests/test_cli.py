@@ -14,6 +14,7 @@ from io import StringIO
 from pathlib import Path
 from typing import Any, get_args
 
+import needs
 import polars as pl
 import polars_rank as pr
 import pytest
@@ -28,7 +29,7 @@ from polars_rank.measures.metric import REGISTER
 from polars_rank.measures.names import ALIASES
 from polars_rank.ranking import Duplicates, Ties
 
-CliRunner = pytest.importorskip("typer.testing", reason="needs the extra cli").CliRunner
+CliRunner = needs.package("typer.testing", "cli").CliRunner
 
 from polars_rank.cli.commands import app  # noqa: E402
 from polars_rank.cli.options import split_names  # noqa: E402

@@ -9,9 +9,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import needs
 import pytest
 
-pytest.importorskip("typer", reason="needs the extra cli")
+needs.package("typer", "cli")
 
 from polars_rank.cli.commands import app  # noqa: E402
 

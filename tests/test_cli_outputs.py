@@ -12,12 +12,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import needs
 import polars as pl
 import polars_rank as pr
 import pytest
 from polars.testing import assert_frame_equal
 
-CliRunner = pytest.importorskip("typer.testing", reason="needs the extra cli").CliRunner
+CliRunner = needs.package("typer.testing", "cli").CliRunner
 
 from polars_rank.cli import messages, tables  # noqa: E402
 from polars_rank.cli.commands import app  # noqa: E402

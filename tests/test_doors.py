@@ -11,6 +11,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+import needs
 import polars as pl
 import polars_rank as pr
 import pytest
@@ -497,8 +498,8 @@ def test_any_table_with_arrows_stream() -> None:
     log = log_of(random_lists(seed=31))
     wanted = pr.evaluate(log, ["rr", "ndcg"])
     assert_close(pr.evaluate(log.to_arrow(), ["rr", "ndcg"]), wanted)
-    pandas = pytest.importorskip("pandas", reason="pandas is not installed")
-    duckdb = pytest.importorskip("duckdb", reason="duckdb is not installed")
+    pandas = needs.package("pandas", "test")
+    duckdb = needs.package("duckdb", "test")
     frame = pandas.DataFrame(log.to_dict(as_series=False)).astype({"score": "float64"})
     frame["score"] = frame["score"].astype("Float64")
     frame["label"] = frame["label"].astype("Int64")

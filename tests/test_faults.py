@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import needs
 import polars as pl
 import polars_rank as pr
 import pyarrow.parquet as pq
@@ -34,7 +35,7 @@ def evaluated(log: pl.LazyFrame) -> pl.DataFrame:
 
 
 def start(*arguments: object, **options: object) -> subprocess.Popen[str]:
-    pytest.importorskip("typer", reason="needs the extra cli")
+    needs.package("typer", "cli")
     return subprocess.Popen(
         [sys.executable, "-m", "polars_rank.cli", *map(str, arguments)],
         stdout=subprocess.PIPE,

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
+import needs
 import polars as pl
 import polars_rank as pr
 import pyarrow as pa
@@ -281,7 +282,7 @@ BY_TREC_EVAL = ["ndcg", "ndcg_cut_5", "bpref", "map", "num_nonrel_judged_ret", "
 
 @pytest.mark.parametrize("seed", range(3))
 def test_negative_labels_are_unjudged_as_in_trec_eval(tmp_path: Path, seed: int) -> None:
-    pytrec_eval = pytest.importorskip("pytrec_eval")
+    pytrec_eval = needs.package("pytrec_eval", "test")
     run, qrels, judged = negative_files(tmp_path, seed)
     scores: dict[str, dict[str, float]] = {query: {} for query in judged}
     for query, _, doc, _, score, _ in map(str.split, run.read_text().splitlines()):

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 
+import needs
 import polars_rank as pr
 import pytest
 from polars_rank.measures.documented import described
@@ -68,7 +69,7 @@ def test_numbers_verdicts_and_parameters_are_the_same_without_docstrings() -> No
 
 
 def test_the_program_shows_its_options_without_docstrings() -> None:
-    pytest.importorskip("typer", reason="needs typer: pip install 'polars_rank[cli]'")
+    needs.package("typer", "cli")
     assert "--metrics" in bare("-m", "polars_rank.cli", "evaluate", "--help")
 
 
