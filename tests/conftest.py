@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-#: For type checkers only.
-collect_ignore = ["typing"]
+#: Programs, and what is for type checkers only.
+collect_ignore = ["benchmarks", "typing"]
 
 
 @pytest.hookimpl(hookwrapper=True)

@@ -41,7 +41,7 @@ def test_rows_at_fault_are_an_error_and_never_a_hang(call: Any) -> None:
     found = []
 
     def many() -> None:
-        for _ in range(200):
+        for _ in range(20):
             try:
                 call()
             except pr.DataError as error:
@@ -51,7 +51,7 @@ def test_rows_at_fault_are_an_error_and_never_a_hang(call: Any) -> None:
     thread.start()
     thread.join(timeout=300)
     assert not thread.is_alive(), f"hangs after {len(found)} calls"
-    assert len(found) == 200
+    assert len(found) == 20
     assert all("NaN or infinite score" in text for text in found)
 
 

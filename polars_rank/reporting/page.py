@@ -169,6 +169,7 @@ def report(
     whole_number("worst", worst)
     whole_number("k", k)
     share("confidence", confidence)
+    _check_packages()
     environment = _environment()
     options = {
         "query": query, "doc": doc, "score": score, "label": label, "position": position,
@@ -240,15 +241,22 @@ def _title(question: Question) -> str:
     return "Ranking report"
 
 
-def _environment() -> Any:
-    """Return the templates, in which all text is escaped; raise where a package is not there."""
+def _check_packages() -> None:
+    """Raise where a package is not there."""
     altair(extra="report")
     try:
-        import jinja2  # noqa: PLC0415  (an extra)
+        import jinja2  # noqa: F401, PLC0415  (an extra)
         import vl_convert  # noqa: F401, PLC0415  (an extra)
     except ImportError as error:
         raise missing_extra(extra="report", cause=error) from error
     stats()
+
+
+@cache
+def _environment() -> Any:
+    """Return the templates, in which all text is escaped; it keeps those that were compiled."""
+    import jinja2  # noqa: PLC0415  (an extra)
+
     made = jinja2.Environment(
         loader=jinja2.PackageLoader("polars_rank.reporting"),
         autoescape=True,
