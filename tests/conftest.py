@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-#: For type checkers only.
-collect_ignore = ["typing"]
+#: Programs, and what is for type checkers only.
+collect_ignore = ["benchmarks", "typing"]
 
 
 @pytest.hookimpl(hookwrapper=True)
@@ -26,3 +27,11 @@ def pytest_sessionfinish(session: pytest.Session) -> object:
         if not any(re.search(pattern, reason) for pattern in patterns):
             reporter.write_line(f"A skip that is not listed: {report.nodeid}: {reason}", red=True)
             session.exitstatus = 1
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Give each process the tests of whole files, so that fixtures of a file are made once."""
+    from xdist.scheduler import WorkStealingScheduling
+
+    return WorkStealingScheduling(config, log) if config.getvalue("dist") == "load" else None

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from typing import Any
 
+import needs
 import polars as pl
 import polars_rank as pr
 import pyarrow as pa
@@ -16,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
-np = pytest.importorskip("numpy")
+np = needs.package("numpy", "test")
 
 LABELS = [[1, 0, 2], [0, 1, 0]]
 SCORES = [[0.2, 0.9, 0.5], [0.1, 0.3, 0.2]]
@@ -181,7 +182,7 @@ def random_lists(seed: int, sizes: list[int]) -> tuple[list[Any], list[Any]]:
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("k", [None, 1, 3, 10])
 def test_ndcg_score_of_scikit_learn(seed: int, k: int | None) -> None:
-    metrics = pytest.importorskip("sklearn.metrics")
+    metrics = needs.package("sklearn.metrics", "test")
     labels, scores = (np.array(lists) for lists in random_lists(seed, [7] * 9))
     labels[3] = 0  # nothing is relevant
     name = "ndcg" if k is None else f"ndcg@{k}"
@@ -190,7 +191,7 @@ def test_ndcg_score_of_scikit_learn(seed: int, k: int | None) -> None:
 
 
 def test_ranking_average_precision_of_scikit_learn() -> None:
-    metrics = pytest.importorskip("sklearn.metrics")
+    metrics = needs.package("sklearn.metrics", "test")
     labels, scores = (np.array(lists) for lists in random_lists(1, [7] * 9))
     table = pr.from_arrays(labels > 1, scores)
     expected = metrics.label_ranking_average_precision_score(labels > 1, scores)
@@ -220,7 +221,7 @@ def test_ndcg_of_lightgbm_in_plain_python() -> None:
 
 
 def test_ndcg_of_lightgbm_itself() -> None:
-    lightgbm = pytest.importorskip("lightgbm")
+    lightgbm = needs.package("lightgbm", "conformance")
     sizes = [30, 45, 25]
     labels, scores = map(np.concatenate, random_lists(2, sizes))
     data = lightgbm.Dataset(

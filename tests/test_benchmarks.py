@@ -10,11 +10,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import needs
 import polars as pl
 import polars_rank as pr
 import pytest
 
-pytest.importorskip("numpy", reason="the logs are made with it (extra `bench`)")
+needs.package("numpy", "test")
 from benchmarks.logs import Log, write
 
 ROOT = Path(__file__).parents[1]

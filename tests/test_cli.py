@@ -14,6 +14,7 @@ from io import StringIO
 from pathlib import Path
 from typing import Any, get_args
 
+import needs
 import polars as pl
 import polars_rank as pr
 import pytest
@@ -28,7 +29,7 @@ from polars_rank.measures.metric import REGISTER
 from polars_rank.measures.names import ALIASES
 from polars_rank.ranking import Duplicates, Ties
 
-CliRunner = pytest.importorskip("typer.testing", reason="needs the extra cli").CliRunner
+CliRunner = needs.package("typer.testing", "cli").CliRunner
 
 from polars_rank.cli.commands import app  # noqa: E402
 from polars_rank.cli.options import split_names  # noqa: E402
@@ -601,16 +602,24 @@ def test_without_the_extra(tmp_path: Path, package: str) -> None:
     assert "Traceback" not in err
 
 
+@pytest.fixture(scope="module")
+def large_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("large") / "log.parquet"
+    search_log(75_000, 20).sink_parquet(path)  # three million rows
+    return path
+
+
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
-@pytest.mark.parametrize("sent", ["SIGINT", "SIGTERM", "SIGHUP"])
-@pytest.mark.parametrize("layout", ["sorted", "shuffled"])
-def test_ended_by_a_signal(tmp_path: Path, layout: str, sent: str) -> None:
-    log, spill, output = tmp_path / "log.parquet", tmp_path / "spill", tmp_path / "lists.parquet"
+@pytest.mark.parametrize(
+    ("layout", "sent"),
+    [("sorted", "SIGINT"), *(("shuffled", sent) for sent in ("SIGINT", "SIGTERM", "SIGHUP"))],
+)
+def test_ended_by_a_signal(large_log: Path, tmp_path: Path, layout: str, sent: str) -> None:
+    spill, output = tmp_path / "spill", tmp_path / "lists.parquet"
     spill.mkdir()
-    search_log(75_000, 20).sink_parquet(log)  # three million rows
     process = start(
         "evaluate",
-        log,
+        large_log,
         "--per-query",
         "--by",
         "run",
@@ -633,8 +642,8 @@ def test_ended_by_a_signal(tmp_path: Path, layout: str, sent: str) -> None:
     out, err = process.communicate(timeout=60)
     assert process.returncode == {"SIGINT": 130, "SIGTERM": 143, "SIGHUP": 129}[sent]
     assert (out, err) == ("", "Interrupted; nothing was written.\n")
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["log.parquet", "spill"]
-    assert list(spill.iterdir()) == []
+    assert [file.name for file in tmp_path.iterdir()] == ["spill"]
+    assert [*spill.iterdir()] == []
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")

@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 
+import needs
 import pytest
 
-pytest.importorskip("typer", reason="needs the extra cli")
+testing = needs.package("typer.testing", "cli")
 
 from polars_rank.cli.commands import app  # noqa: E402
 
@@ -19,19 +18,16 @@ COMMANDS = [each.name or each.callback.__name__ for each in app.registered_comma
 SNAPSHOTS = Path(__file__).parent / "help"
 
 
-def ended(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """Run the command as a process, on a wide screen without colours."""
-    env = {**os.environ, "COLUMNS": "400", "NO_COLOR": "1", "TERM": "dumb"}
-    return subprocess.run(
-        [sys.executable, "-m", "polars_rank.cli", *arguments],
-        cwd=cwd, text=True, capture_output=True, env=env, check=False, stdin=subprocess.DEVNULL,
-    )  # fmt: skip
+def ended(*arguments: str) -> testing.Result:
+    """Run the command on a wide screen without colours."""
+    env = {"COLUMNS": "400", "NO_COLOR": "1", "TERM": "dumb"}
+    return testing.CliRunner(env=env).invoke(app, arguments, prog_name="polars-rank")
 
 
 @pytest.fixture(scope="module")
 def helps() -> dict[str, str]:
     done = {name: ended(*([name] if name else []), "--help") for name in ["", *COMMANDS]}
-    assert all(each.returncode == 0 for each in done.values())
+    assert all(each.exit_code == 0 for each in done.values())
     return {name: each.stdout for name, each in done.items()}
 
 
@@ -66,14 +62,17 @@ def test_the_program_names_its_commands_and_exit_codes(helps: dict[str, str]) ->
     assert "Exit codes: 0" in " ".join(normalised(helps[""]).split())
 
 
-def test_examples_work(helps: dict[str, str], tmp_path: Path) -> None:
+def test_examples_work(
+    helps: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "qrels.txt").write_text("q1 0 a 1\nq2 0 b 1\n")
     (tmp_path / "bm25.txt").write_text("q1 Q0 a 1 2.0 bm25\nq2 Q0 b 1 1.0 bm25\n")
     for name in sorted(COMMANDS, key=lambda name: name != "generate"):  # it makes the log
         text = " ".join(normalised(helps[name]).split())
         for example in re.findall(r"Example: (polars-rank .*?)(?= Example: |$)", text):
             program, *arguments = shlex.split(example)
-            done = ended(*arguments, cwd=tmp_path)
-            assert (done.returncode, "Error" in done.stderr) == (0, False), (example, done.stderr)
+            done = ended(*arguments)
+            assert (done.exit_code, "Error" in done.stderr) == (0, False), (example, done.stderr)
             assert done.stdout.strip() or "Wrote" in done.stderr
     assert {"log.parquet", "both.parquet"} < {file.name for file in tmp_path.iterdir()}

@@ -13,11 +13,12 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
+import needs
 import polars as pl
 import polars_rank as pr
 import pytest
 
-CliRunner = pytest.importorskip("typer.testing", reason="needs the extra cli").CliRunner
+CliRunner = needs.package("typer.testing", "cli").CliRunner
 
 from polars_rank.cli.commands import app  # noqa: E402
 from polars_rank.cli.config import KEYS  # noqa: E402

@@ -7,11 +7,12 @@ import math
 import shlex
 from pathlib import Path
 
+import needs
 import polars as pl
 import polars_rank as pr
 import pytest
 
-CliRunner = pytest.importorskip("typer.testing", reason="needs the extra cli").CliRunner
+CliRunner = needs.package("typer.testing", "cli").CliRunner
 
 from polars_rank.cli.commands import app  # noqa: E402
 

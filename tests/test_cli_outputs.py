@@ -12,13 +12,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import needs
 import polars as pl
 import polars_rank as pr
 import pytest
 from polars.testing import assert_frame_equal
 
-typer = pytest.importorskip("typer", reason="needs the extra cli")
-CliRunner = pytest.importorskip("typer.testing", reason="needs the extra cli").CliRunner
+typer = needs.package("typer", "cli")
+CliRunner = needs.package("typer.testing", "cli").CliRunner
 
 from polars_rank.cli import messages, tables  # noqa: E402
 from polars_rank.cli.commands import app  # noqa: E402
@@ -240,7 +241,7 @@ def test_without_a_terminal_at_all(here: Path) -> None:
 @pytest.mark.parametrize("form", ["table", "csv", "json", "ndjson", "parquet"])
 def test_a_pipe_that_is_closed_early(here: Path, form: str) -> None:
     """As by `| head -1`: quietly, and not as if a check had failed."""
-    pr.datasets.search_log(200_000, 1, runs=1).sink_parquet("many.parquet")
+    pr.datasets.search_log(50_000, 1, runs=1).sink_parquet("many.parquet")
     started = subprocess.Popen(
         [sys.executable, "-m", "polars_rank.cli", "evaluate", "many.parquet", "-m", "rr",
          "--per-query", "--format", form],
@@ -367,20 +368,21 @@ def test_output_to_what_is_no_file(here: Path) -> None:
     assert Path("pipe").is_fifo()
 
 
+def completed(environment: dict[str, str]) -> str:
+    return CliRunner().invoke(app, env=environment, prog_name="polars-rank").stdout
+
+
 def test_completion() -> None:
     """Of typer, for four shells; what is completed is from the library."""
     for shell in ("bash", "zsh", "fish", "powershell"):
-        env = {**os.environ, "_POLARS_RANK_COMPLETE": f"source_{shell}"}
-        shown = process(env=env).stdout.decode()
-        assert "polars-rank" in shown
+        assert "polars-rank" in completed({"_POLARS_RANK_COMPLETE": f"source_{shell}"})
     line = {"_POLARS_RANK_COMPLETE": "complete_bash", "COMP_CWORD": "3"}
     for words, found in {
         "polars-rank evaluate --metrics ndc": "ndcg",
         "polars-rank evaluate --conventions light": "lightgbm",
         "polars-rank evaluate --ties wor": "worst",
     }.items():
-        shown = process(env={**os.environ, **line, "COMP_WORDS": words}).stdout.decode().split()
-        assert found in shown
+        assert found in completed({**line, "COMP_WORDS": words}).split()
 
 
 def test_exit_codes_are_those_of_the_help() -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import needs
 import polars as pl
 import polars_rank as pr
 import pytest
 from polars.testing import assert_frame_equal
 
-CliRunner = pytest.importorskip("typer.testing", reason="needs the extra cli").CliRunner
-pytest.importorskip("altair", reason="needs the extra plot")
+CliRunner = needs.package("typer.testing", "cli").CliRunner
+needs.package("altair", "plot")
 
 from polars_rank.cli.commands import app  # noqa: E402
 from polars_rank.cli.pictures import KINDS  # noqa: E402
@@ -194,7 +195,7 @@ def test_a_picture_does_not_replace_its_log(log: Path, tmp_path: Path) -> None:
 
 
 def test_report(log: Path, tmp_path: Path) -> None:
-    pytest.importorskip("jinja2", reason="needs the extra report")
+    needs.package("jinja2", "report")
     page = tmp_path / "page.html"
     (tmp_path / "gate.toml").write_text('undecided = "pass"\n[[rules]]\nrule = "queries >= 7"\n')
     arguments = [
@@ -223,7 +224,7 @@ def test_report(log: Path, tmp_path: Path) -> None:
 
 def test_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every command that it shows is one that runs, and gives what it showed."""
-    pytest.importorskip("jinja2", reason="needs the extra report")
+    needs.package("jinja2", "report")
     import shlex
 
     monkeypatch.chdir(tmp_path)

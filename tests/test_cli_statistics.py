@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+import needs
 import polars as pl
 import polars_rank as pr
 import pytest
 from polars.testing import assert_frame_equal
 from polars_rank.datasets import search_log
 
-CliRunner = pytest.importorskip("typer.testing", reason="needs the extra cli").CliRunner
+CliRunner = needs.package("typer.testing", "cli").CliRunner
 
 from polars_rank.cli.commands import app  # noqa: E402
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import ast
 import os
 import re
-import shutil
 import sys
 import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import needs
 import polars as pl
 import pytest
 
@@ -78,9 +78,9 @@ def test_theirs_and_ours_are_equal(
 ) -> None:
     title = section.partition("\n")[0]
     tolerance = TOLERANCE.get(title, 1e-9)
-    pytest.importorskip(NEEDED[title], reason=f"{title} comes with the extra 'conformance'")
-    if title.startswith("Spark") and not (shutil.which("java") or os.environ.get("JAVA_HOME")):
-        pytest.skip("Spark runs on Java, which is not there")
+    if title.startswith("Spark") and (missing := needs.without_spark()):
+        pytest.skip(missing)
+    needs.package(NEEDED[title], "conformance")
     monkeypatch.chdir(tmp_path)
     # Spark's workers run on this Python, and its driver needs no network.
     monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)

@@ -10,7 +10,8 @@ import pytest
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from polars_rank.measures.documented import described, displayed
-from polars_rank.measures.metric import REGISTER, parameters_of
+from polars_rank.measures.metric import REGISTER, metric, parameters_of
+from polars_rank.measures.terms import Terms, Value
 from strategies import every_metric
 
 #: Of a formula: what Markdown would take for its own before the mathematics is read.
@@ -102,3 +103,17 @@ def test_the_catalogue_says_what_the_functions_say() -> None:
 
 def test_a_formula_is_a_block_of_its_own() -> None:
     assert displayed(r"x_r = \mathrm{label}_r") == "$$\nx_r = \\mathrm{label}_ r\n$$"
+
+
+def test_a_metric_of_ones_own_may_leave_parameters_undocumented() -> None:
+    try:
+
+        @metric()
+        def own(t: Terms, *, weight: float = 1) -> Value:
+            """Own: the weight."""
+            return t.retrieved(None) * 0 + weight
+
+        assert own(weight=0.5)._repr_markdown_().startswith("`own(weight=0.5)`: Own: the weight.")
+        assert "- `weight = 0.5`" in own(weight=0.5)._repr_markdown_()
+    finally:
+        REGISTER.pop("own", None)

@@ -6,6 +6,7 @@ import inspect
 import random
 
 import oracles
+import needs
 import polars as pl
 import polars_rank as pr
 import pytest
@@ -79,7 +80,7 @@ def test_worked_example() -> None:
 
 @pytest.mark.parametrize("k", [None, 1, 5, 20])
 def test_scikit_learn(k: int | None) -> None:
-    sklearn = pytest.importorskip("sklearn.metrics", reason="scikit-learn is not installed")
+    sklearn = needs.package("sklearn.metrics", "test")
     draw = random.Random(2)
     labels = [[draw.choice((0, 0, 1, 2, 5)) for _ in range(40)] for _ in range(50)]
     scores = [[draw.randint(0, 9) / 10 for _ in range(40)] for _ in range(50)]

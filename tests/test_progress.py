@@ -9,13 +9,14 @@ import sys
 import textwrap
 from pathlib import Path
 
+import needs
 import polars as pl
 import polars_rank as pr
 import pytest
 from polars.testing import assert_frame_equal
 from polars_rank.datasets import search_log
 
-pytest.importorskip("rich", reason="needs the extra cli")
+needs.package("rich", "cli")
 
 from polars_rank import progress  # noqa: E402
 

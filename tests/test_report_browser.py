@@ -2,10 +2,10 @@
 
 import base64
 import json
-import shutil
 from importlib.resources import files
 from pathlib import Path
 
+import needs
 import polars as pl
 import polars_rank as pr
 import pytest
@@ -17,16 +17,6 @@ from selenium.webdriver.support.ui import Select, WebDriverWait
 EVIL = "</script><script>window.hacked = 1</script>"
 RTL = "שאילתה 🙂 " + "x" * 300
 RUNS = ["bm25", EVIL, "neural.b[0]:'\""]
-
-
-def found(*names):
-    """The path of a program; a machine without it fails, for these tests must not be left out."""
-    for name in names:
-        if path := shutil.which(name):
-            return path
-    pytest.fail(
-        f"there is no {names[0]} on this machine: run apt-get install chromium chromium-driver"
-    )
 
 
 @pytest.fixture(scope="module")
@@ -61,11 +51,15 @@ def page(log, tmp_path_factory):
 @pytest.fixture(scope="module")
 def driver():
     options = webdriver.ChromeOptions()
-    options.binary_location = found("chromium", "chromium-browser", "google-chrome")
+    options.binary_location = needs.program(
+        "chromium", "chromium-browser", "google-chrome", package="chromium"
+    )
     for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):
         options.add_argument(argument)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    service = webdriver.ChromeService(found("chromedriver", "chromium.chromedriver"))
+    service = webdriver.ChromeService(
+        needs.program("chromedriver", "chromium.chromedriver", package="chromium-driver")
+    )
     made = webdriver.Chrome(options=options, service=service)
     made.execute_cdp_cmd("Network.enable", {})
     nothing = {"latency": 0, "downloadThroughput": 0, "uploadThroughput": 0}

@@ -6,6 +6,7 @@ from itertools import product
 from pathlib import Path
 
 import numpy as np
+import needs
 import polars as pl
 import polars_rank as pr
 import pytest
@@ -73,7 +74,7 @@ def test_t_wilcoxon_and_sign_are_those_of_scipy(lists, baseline, alternative):
     ("ours", "theirs"), [("holm", "holm"), ("bh", "fdr_bh"), ("bonferroni", "bonferroni")]
 )
 def test_corrections_are_those_of_statsmodels(ours, theirs):
-    multitest = pytest.importorskip("statsmodels.stats.multitest")
+    multitest = needs.package("statsmodels.stats.multitest", "stats")
     random = np.random.default_rng(1)
     for n in (1, 2, 7, 40):
         p = random.random(n) ** 3

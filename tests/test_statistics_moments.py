@@ -47,7 +47,7 @@ def close(left, right):
         {"run": "run", "baseline": "a", "undefined": "skip"},
     ],
 )
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=10, deadline=None, derandomize=True)
 @given(lists=tables(), cuts=st.integers(1, 6), seed=st.integers(0, 10**6))
 def test_parts_make_the_whole(options, lists, cuts, seed):
     place = random.Random(seed)

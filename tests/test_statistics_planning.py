@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+import needs
 import polars as pl
 import polars_rank as pr
 import pytest
@@ -16,7 +17,7 @@ LISTS = pr.per_query(LOG, ["ap", "num_rel", "rr"], by="run").collect()
 @pytest.mark.parametrize("alternative", ["two-sided", "greater", "less"])
 @pytest.mark.parametrize("difference", [None, 0.01, 0.3])
 def test_power_is_that_of_statsmodels(alternative, difference):
-    theirs = pytest.importorskip("statsmodels.stats.power").TTestPower()
+    theirs = needs.package("statsmodels.stats.power", "stats").TTestPower()
     found = pr.power(
         LISTS, baseline="old", metrics=["ap"], difference=difference, alternative=alternative
     )

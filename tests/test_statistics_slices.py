@@ -1,5 +1,6 @@
 """slices: contributions add up, and each slice is a comparison of its own."""
 
+import needs
 import polars as pl
 import polars_rank as pr
 import pytest
@@ -39,7 +40,7 @@ def test_each_slice_is_a_comparison():
 
 
 def test_small_slices_are_no_tests():
-    multitest = pytest.importorskip("statsmodels.stats.multitest")
+    multitest = needs.package("statsmodels.stats.multitest", "stats")
     found = pr.slices(
         LISTS, "ap", columns=["country", "device"], baseline="old", pairs=True, least=30
     )

@@ -5,6 +5,7 @@ import sys
 import warnings
 
 import numpy as np
+import needs
 import polars as pl
 import polars_rank as pr
 import pytest
@@ -81,7 +82,7 @@ def test_weights_are_repeated_lists_but_for_the_number_of_units():
 
 
 def test_cluster_robust_error_is_that_of_statsmodels():
-    sm = pytest.importorskip("statsmodels.api")
+    sm = needs.package("statsmodels.api", "stats")
     lists = LISTS.with_columns(user=pl.col("query") % 37, w=1.0 + pl.col("query") % 4)
     y = lists["ap"].fill_null(0).to_numpy()
     users = lists["user"].to_numpy()

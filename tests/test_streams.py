@@ -205,10 +205,16 @@ def wanted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return {name: call(KINDS["Polars"], folder) for name, call in CALLS.items()}
 
 
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "Polars"])
-@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        *(("evaluate", kind) for kind in KINDS if kind != "Polars"),
+        # All functions read tables in one way: of the kinds, this one can be read only once.
+        *((name, "RecordBatchReader") for name in CALLS if name != "evaluate"),
+    ],
+)
 @pytest.mark.parametrize("glimpse", [100_000, 10], ids=["small", "large"])
-def test_every_function_takes_every_kind_of_table(
+def test_every_function_takes_any_kind_of_table(
     name: str,
     kind: str,
     glimpse: int,
@@ -283,9 +289,13 @@ def in_memory(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 @pytest.mark.usefixtures("long_streams")
-@pytest.mark.parametrize("order", ["sorted", "by query", "descending", "in no order"])
 @pytest.mark.parametrize(
-    "kind", ["Table", "RecordBatchReader", "Dataset", "Scanner", "DuckDB", "stream"]
+    ("kind", "order"),
+    [
+        *(("RecordBatchReader", order) for order in ("sorted", "by query", "descending")),
+        *((kind, "by query") for kind in ("Table", "Dataset", "Scanner", "DuckDB", "stream")),
+        *((kind, "in no order") for kind in ("RecordBatchReader", "Table", "DuckDB")),
+    ],
 )
 def test_rows_of_lists_that_stand_together_are_not_held(
     kind: str, order: str, monkeypatch: pytest.MonkeyPatch
@@ -307,7 +317,7 @@ def test_rows_of_lists_that_stand_together_are_not_held(
 
 
 @pytest.mark.usefixtures("long_streams")
-@settings(max_examples=30, deadline=None, derandomize=True)
+@settings(max_examples=10, deadline=None, derandomize=True)
 @given(rows=st.integers(1, 400), seed=st.integers(0, 1000))
 def test_batches_may_be_cut_anywhere(rows: int, seed: int) -> None:
     table = log_of(random_lists(seed=seed, queries=60))
@@ -425,7 +435,7 @@ def test_an_engine_that_fails_on_the_way() -> None:
     connection = duckdb.connect()
     failing = connection.sql(
         "select i // 10 as query, i % 10 as doc, 1.0 as score, "
-        "case when i < 500000 then '1' else 'no number' end::int as label from range(1000000) t(i)"
+        "case when i < 20000 then '1' else 'no number' end::int as label from range(40000) t(i)"
     )
     with pytest.raises(pr.SourceError, match="its engine says: .*Could not convert string"):
         pr.evaluate(failing, "rr")

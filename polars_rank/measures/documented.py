@@ -38,12 +38,16 @@ class Description(NamedTuple):
 
 
 def completed(text: str, signature: inspect.Signature) -> str:
-    """Return a docstring with all parameters, those that many metrics share among them."""
+    """Return a docstring with its parameters, those that many metrics share among them."""
     before, heading, after = text.partition("Returns\n-------")
     before, _, own = before.partition("Parameters\n----------\n")
     said = dict(_ENTRY.findall(own))
     told = {name for names in said for name in names.split(", ")}
-    entries = {name: f"    {COMMON[name]}\n" for name in signature.parameters if name not in told}
+    entries = {
+        name: f"    {COMMON[name]}\n"
+        for name in signature.parameters
+        if name in COMMON and name not in told
+    }
     order = [*signature.parameters]
     both = sorted(
         {**said, **entries}.items(), key=lambda item: order.index(item[0].partition(",")[0])
@@ -55,7 +59,7 @@ def completed(text: str, signature: inspect.Signature) -> str:
 
 
 def described(build: Any) -> Description:
-    """Read the completed docstring of a function that makes a metric."""
+    """Read the completed docstring of a function that makes a metric, if Python has kept it."""
     text, *sections = re.split(r"^(\w+)\n-+\n", inspect.getdoc(build) or "", flags=re.MULTILINE)
     titled = dict(zip(sections[::2], sections[1::2], strict=True))
     definition, *others = map(_line, text.strip().split("\n\n"))

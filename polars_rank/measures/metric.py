@@ -41,6 +41,7 @@ class Definition(Protocol[P]):
     aggregate: Aggregate
     undefined: str | None
     skipped: bool
+    lower_is_better: bool
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Metric:
         """Return the metric with these parameters."""
@@ -129,6 +130,11 @@ class Metric(pl.Expr):
             inverse = self.function is _divide and isinstance(self.arguments["right"], Metric)
             return self.parts[0].aggregate if scaled and not inverse else "mean"
         return self.definition.aggregate if self.definition else "mean"
+
+    @property
+    def lower_is_better(self) -> bool:
+        """Whether a lower value is better; of a metric made of others it is not known, so False."""
+        return self.definition is not None and self.definition.lower_is_better
 
     def alias(self, name: str) -> Metric:
         """Return the same metric under another column name."""
@@ -224,6 +230,7 @@ def metric(
     aggregate: Aggregate = "mean",
     undefined: str | None = None,
     skipped: bool = False,
+    lower_is_better: bool = False,
 ) -> Callable[[Callable[Concatenate[Terms, P], Value]], Definition[P]]:
     """Make a metric of a function of the terms of a list.
 
@@ -239,6 +246,8 @@ def metric(
         For which lists it is null, in words that follow "where"; None if for none.
     skipped
         Whether those lists are left out of the mean unless the call says otherwise.
+    lower_is_better
+        Whether a run with a lower value is the better one.
     """
 
     def decorate(function: Callable[Concatenate[Terms, P], Value]) -> Definition[P]:
@@ -255,7 +264,8 @@ def metric(
         def on(t: Terms, *args: P.args, **kwargs: P.kwargs) -> Value:
             return function(t, *args, **kwargs)
 
-        build.__doc__ = completed(inspect.getdoc(function) or "", signature)
+        if function.__doc__:  # without docstrings (python -OO) there is nothing to complete
+            build.__doc__ = completed(inspect.getdoc(function) or "", signature)
         build.__signature__ = signature.replace(return_annotation=Metric)  # type: ignore[attr-defined]
         vars(build).update(
             function=function,
@@ -266,6 +276,7 @@ def metric(
             aggregate=aggregate,
             undefined=undefined,
             skipped=skipped,
+            lower_is_better=lower_is_better,
         )
         if function.__name__ in REGISTER:
             message = f"there are two metrics {function.__name__!r}; give one of them another name"
@@ -314,7 +325,7 @@ def _shown(metric: Metric) -> str:
     """Write down in Markdown what a metric of the catalogue is."""
     alias = "" if metric.output_name == str(metric) else f" as `{metric.output_name}`"
     name = f"`{metric}`{alias}"
-    if metric.definition is None:
+    if metric.definition is None or not metric.definition.__doc__:
         return name
     said = described(metric.definition)
     values = {**parameters_of(metric), **metric.arguments}
@@ -323,7 +334,10 @@ def _shown(metric: Metric) -> str:
         displayed(said.formula) if said.formula else "",
         said.letters,
         said.values,
-        "\n".join(f"- `{key} = {written(values[key])}`: {said.parameters[key]}" for key in values),
+        "\n".join(
+            ": ".join(filter(None, [f"- `{key} = {written(value)}`", said.parameters.get(key)]))
+            for key, value in values.items()
+        ),
         f"Source: {said.source}" if said.source else "",
     ]
     return "\n\n".join(part for part in parts if part)

@@ -211,7 +211,11 @@ def label_ranking_average_precision(t: Terms, *, rel: float | None = None) -> Va
     return _fold(t, rel, precision)
 
 
-@metric(perfect=0, undefined="all or none of the retrieved documents are relevant")
+@metric(
+    perfect=0,
+    undefined="all or none of the retrieved documents are relevant",
+    lower_is_better=True,
+)
 def label_ranking_loss(t: Terms, *, rel: float | None = None) -> Value:
     r"""Label ranking loss: the share of pairs where the relevant document is not above.
 
@@ -245,7 +249,12 @@ def label_ranking_loss(t: Terms, *, rel: float | None = None) -> Value:
     return ratio(_fold(t, rel, wrong), positives * negatives)
 
 
-@metric(low=1, high=None, undefined="no retrieved document is relevant")
+@metric(
+    low=1,
+    high=None,
+    undefined="no retrieved document is relevant",
+    lower_is_better=True,
+)
 def coverage_error(t: Terms, *, rel: float | None = None) -> Value:
     r"""Coverage error: how far down the list the last hit is.
 

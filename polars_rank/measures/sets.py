@@ -325,7 +325,7 @@ def utility(
     return a * tp + b * (listed - tp) + c * (wanted - tp) + d * (rows - listed - wanted + tp)
 
 
-@metric(undefined="every document is relevant")
+@metric(undefined="every document is relevant", lower_is_better=True)
 def fall_out(
     t: Terms, k: int | None = None, *, size: int | None = None, rel: float | None = None
 ) -> Value:

@@ -273,7 +273,7 @@ def min_rr(t: Terms, *, click: str = "click") -> Value:
     return 1 / _ranks(t, click).max()
 
 
-@metric(undefined=_NO_CLICK, skipped=True)
+@metric(undefined=_NO_CLICK, skipped=True, lower_is_better=True)
 def pskip(t: Terms, *, click: str = "click") -> Value:
     r"""pSkip: the share of the documents down to the lowest click that were passed over.
 

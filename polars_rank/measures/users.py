@@ -120,6 +120,7 @@ def rbp_residual(t: Terms, k: int | None = None, *, p: float = 0.8) -> Value:
     low=None,
     high=None,
     undefined="the labels of the retrieved documents do not add up to more than 0",
+    lower_is_better=True,
 )
 def average_relevance_position(t: Terms) -> Value:
     r"""Average relevance position: the mean rank of the documents, weighted by label.

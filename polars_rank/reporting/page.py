@@ -21,6 +21,7 @@ from polars_rank.logs.files import new_file, temporary_folder
 from polars_rank.reporting.evidence import gathered
 from polars_rank.reporting.formats import FILTERS
 from polars_rank.reporting.pictures import pictures, shown
+from polars_rank.reporting.plot.drawing import altair
 from polars_rank.reporting.question import Question
 from polars_rank.reporting.sections import context
 from polars_rank.statistics.intervals import stats
@@ -168,6 +169,7 @@ def report(
     whole_number("worst", worst)
     whole_number("k", k)
     share("confidence", confidence)
+    _check_packages()
     environment = _environment()
     options = {
         "query": query, "doc": doc, "score": score, "label": label, "position": position,
@@ -239,15 +241,22 @@ def _title(question: Question) -> str:
     return "Ranking report"
 
 
-def _environment() -> Any:
-    """Return the templates, in which all text is escaped; raise where a package is not there."""
+def _check_packages() -> None:
+    """Raise where a package is not there."""
+    altair(extra="report")
     try:
-        import altair  # noqa: F401, ICN001, PLC0415  (an extra)
-        import jinja2  # noqa: PLC0415  (an extra)
+        import jinja2  # noqa: F401, PLC0415  (an extra)
         import vl_convert  # noqa: F401, PLC0415  (an extra)
     except ImportError as error:
         raise missing_extra(extra="report", cause=error) from error
     stats()
+
+
+@cache
+def _environment() -> Any:
+    """Return the templates, in which all text is escaped; it keeps those that were compiled."""
+    import jinja2  # noqa: PLC0415  (an extra)
+
     made = jinja2.Environment(
         loader=jinja2.PackageLoader("polars_rank.reporting"),
         autoescape=True,

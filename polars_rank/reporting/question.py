@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -171,10 +170,8 @@ def _gates(
 
 
 def lower_is_better(metric: pl.Expr) -> bool:
-    """Return whether a lower value is better, as the metric's own description says."""
-    if not isinstance(metric, Metric) or metric.parts:
-        return False
-    return "lower is better" in " ".join((inspect.getdoc(metric.function) or "").split())
+    """Return whether a lower value is better; of a plain expression that is not known."""
+    return isinstance(metric, Metric) and metric.lower_is_better
 
 
 def names_of(metrics: Sequence[pl.Expr]) -> list[str]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 from dataclasses import fields, replace
+from inspect import Parameter
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -14,6 +14,7 @@ from polars_rank.columns import OWN, lazy, names, schema_of
 from polars_rank.conventions import POLARS_RANK, Conventions, named
 from polars_rank.errors import ArgumentError, number_of
 from polars_rank.evaluation import evaluate, per_query
+from polars_rank.measures.documented import described
 from polars_rank.measures.metric import REGISTER, Metric, parameters_of, written
 from polars_rank.measures.names import metric as read
 from polars_rank.measures.names import output_name
@@ -135,8 +136,8 @@ def explain(metric: str | Metric, conventions: Conventions | str = POLARS_RANK) 
 
 def _lines(metric: Metric, agreed: Conventions) -> Iterator[tuple[str, str]]:
     definition = REGISTER[metric.function.__name__]
-    described = inspect.getdoc(metric.function) or ""
-    yield "what", " ".join(described.partition("\n\n")[0].split())
+    if said := described(definition).definition:
+        yield "what", said
     values = {**parameters_of(metric), **metric.arguments}
     for key, value in values.items():
         if key == "k":
@@ -294,7 +295,7 @@ def _choices(metric: Metric, conventions: Conventions, ids: pl.DataType | None) 
         **{
             key: metric.but(**{key: parameters.get(key, value)}).arguments[key]
             for key, value in free.items()
-            if key not in ("k", "rel") and value is not inspect.Parameter.empty
+            if key not in ("k", "rel") and value is not Parameter.empty
         },
         **({"gain_from": agreed.gain_from} if "gain" in accepted else {}),
         "undefined": agreed.counts_as(metric),

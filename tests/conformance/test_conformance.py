@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import needs
 import polars as pl
 import polars_rank as pr
 import pytest
@@ -23,7 +24,7 @@ CASES = [
 @pytest.mark.parametrize(("peer", "log"), CASES)
 @pytest.mark.filterwarnings("ignore")  # the peers' own
 def test_every_value_of_every_list(peer: Peer, log: str) -> None:
-    pytest.importorskip(peer.module, reason=f"{peer.name} comes with the extra {peer.extra!r}")
+    needs.package(peer.module, peer.extra)
     if log in REAL and not SHARED.is_dir():
         pytest.skip("the real logs are not there")
     frame, names = LOGS[log](), peer.on(log)

@@ -6,6 +6,7 @@ import math
 import subprocess
 import sys
 
+import needs
 import polars as pl
 import polars_rank as pr
 import pytest
@@ -32,7 +33,7 @@ def mean(frame: pl.DataFrame, metric: str, conventions: pr.Conventions) -> float
 
 
 def test_all_measures_of_pytrec_eval_are_compared() -> None:
-    peer = pytest.importorskip("pytrec_eval")
+    peer = needs.package("pytrec_eval", "test")
     measures = {
         name
         for name in peer.supported_measures
@@ -44,7 +45,7 @@ def test_all_measures_of_pytrec_eval_are_compared() -> None:
 
 @pytest.mark.parametrize("name", ["grades", "negative", "untied", "trec"])
 def test_means_of_pytrec_eval(name: str) -> None:
-    peer = pytest.importorskip("pytrec_eval")
+    peer = needs.package("pytrec_eval", "test")
     if name == "trec" and not SHARED.is_dir():
         pytest.skip("the real logs are not there")
     names = SETS["all_trec"]
@@ -59,7 +60,7 @@ def test_means_of_pytrec_eval(name: str) -> None:
 
 def test_all_measures_of_ir_measures_are_compared() -> None:
     """But those of intents, for which judgments have subtopics."""
-    peer = pytest.importorskip("ir_measures")
+    peer = needs.package("ir_measures", "test")
     ours = [pair.partition("(")[0].partition("@")[0] for each in PEERS for pair in each.pairs]
     intents = {"alpha_DCG", "alpha_nDCG", "ERR_IA", "nERR_IA", "NRBP", "nNRBP", "AP_IA", "P_IA",
                "StRecall"}  # fmt: skip
@@ -68,7 +69,7 @@ def test_all_measures_of_ir_measures_are_compared() -> None:
 
 
 def test_means_of_ir_measures() -> None:
-    peer = pytest.importorskip("ir_measures")
+    peer = needs.package("ir_measures", "test")
     names = ["nDCG@5", "AP", "RR@3", "P(rel=2)@3", "Judged@3", "NumRet", "NumRet(rel=1)"]
     frame = LOGS["grades"]()
     expected = peer.calc_aggregate(
@@ -83,7 +84,7 @@ def test_means_of_ir_measures() -> None:
 
 def test_pytrec_eval_crashes_without_a_label_of_0_or_more() -> None:
     """It ends the interpreter; here negative labels are not relevant, and there is no gain."""
-    pytest.importorskip("pytrec_eval")
+    needs.package("pytrec_eval", "test")
     code = (
         "import pytrec_eval as p;"
         "p.RelevanceEvaluator({'1': {'a': -2}}, set(p.supported_measures)).evaluate({'1': {'a': 1}})"
@@ -143,7 +144,7 @@ def test_ir_measures_has_two_orders_of_ties() -> None:
 
 def test_ir_measures_ranks_what_was_not_retrieved_as_score_0() -> None:
     """In the ideal list of Compat: before a document of a negative score. Here it comes last."""
-    pytest.importorskip("ir_measures")
+    needs.package("ir_measures", "test")
     frame = log((-1.0, 1), (None, 1))
     assert peers.ir_measures(frame, ["Compat"])["Compat"]["1"] < 0.5
     assert mean(frame, "Compat", pr.IR_MEASURES) == pytest.approx((1 + 0.95 / 2) / (1 + 0.95))
@@ -151,7 +152,7 @@ def test_ir_measures_ranks_what_was_not_retrieved_as_score_0() -> None:
 
 def test_ir_measures_divides_by_zero_in_accuracy() -> None:
     """Where every document found is relevant there is no pair: undefined here."""
-    pytest.importorskip("ir_measures")
+    needs.package("ir_measures", "test")
     frame = log((2.0, 1), (1.0, 1))
     with pytest.raises(ZeroDivisionError):
         peers.ir_measures(frame, ["Accuracy"])
@@ -170,7 +171,7 @@ def test_ranx_orders_ties_by_the_way_it_sorts() -> None:
 
 
 def test_ranx_has_no_number_for_bpref_without_judged_nonrelevant() -> None:
-    pytest.importorskip("ranx", reason="ranx comes with the extra 'conformance'")
+    needs.package("ranx", "conformance")
     frame = pl.concat([log((2.0, 1), (1.0, 1), query=q) for q in "12"])
     assert peers.ranx(frame.with_columns(pl.col("label").cast(pl.Int64)), ["bpref"])["bpref"] == {}
     assert mean(frame, "bpref", pr.RANX) == 1
@@ -178,7 +179,7 @@ def test_ranx_has_no_number_for_bpref_without_judged_nonrelevant() -> None:
 
 def test_bpref_of_ranx_is_spoiled_by_a_list_without_relevant_documents() -> None:
     """Lists after it get 0. Here no list changes the value of another."""
-    pytest.importorskip("ranx", reason="ranx comes with the extra 'conformance'")
+    needs.package("ranx", "conformance")
     some = [log((3.0, 1), (2.0, 0), (1.0, 1), query=query) for query in "124"]
     frame = pl.concat([*some, log((2.0, 0), (1.0, 0), query="3")])
     frame = frame.with_columns(pl.col("label").cast(pl.Int64))
@@ -189,7 +190,7 @@ def test_bpref_of_ranx_is_spoiled_by_a_list_without_relevant_documents() -> None
 
 def test_negative_labels_are_judged_not_relevant_in_bpref_of_ranx() -> None:
     """In bpref of trec_eval, and here, they are in the pool but not judged."""
-    pytest.importorskip("ranx", reason="ranx comes with the extra 'conformance'")
+    needs.package("ranx", "conformance")
     frame = pl.concat([log((3.0, -1), (2.0, 1), (1.0, 0), query=query) for query in "12"])
     frame = frame.with_columns(pl.col("label").cast(pl.Int64))
     assert peers.ranx(frame, ["bpref"])["bpref"]["1"] == 0
@@ -205,21 +206,21 @@ def test_graded_rbp_of_ranx_is_no_share() -> None:
 
 def test_ranx_cuts_fractional_labels() -> None:
     """1.9 is 1 there, and a label is a label here."""
-    pytest.importorskip("ranx", reason="ranx comes with the extra 'conformance'")
+    needs.package("ranx", "conformance")
     frame = pl.concat([log((2.0, 1.9), query=q) for q in "12"])
     assert peers.ranx(frame, ["dcg"])["dcg"]["1"] == 1
     assert mean(frame, "dcg", pr.RANX) == 1.9
 
 
 def test_scikit_learn_refuses_a_single_document() -> None:
-    metrics = pytest.importorskip("sklearn.metrics")
+    metrics = needs.package("sklearn.metrics", "test")
     with pytest.raises(ValueError, match="more than 1 document"):
         metrics.ndcg_score([[1]], [[1.0]])
     assert mean(log((1.0, 1)), "ndcg_score", pr.SKLEARN) == 1
 
 
 def test_scikit_learn_refuses_negative_labels_in_ndcg() -> None:
-    metrics = pytest.importorskip("sklearn.metrics")
+    metrics = needs.package("sklearn.metrics", "test")
     with pytest.raises(ValueError, match="negative"):
         metrics.ndcg_score([[1, -1]], [[1.0, 2.0]])
     expected = (-1 + 1 / math.log2(3)) / (1 - 1 / math.log2(3))
@@ -229,7 +230,7 @@ def test_scikit_learn_refuses_negative_labels_in_ndcg() -> None:
 
 def test_average_precision_of_nothing_has_two_values_in_scikit_learn() -> None:
     """0 as average precision, 1 as label ranking average precision; SKLEARN takes the latter."""
-    metrics = pytest.importorskip("sklearn.metrics")
+    metrics = needs.package("sklearn.metrics", "test")
     assert metrics.label_ranking_average_precision_score([[0, 0]], [[2.0, 1.0]]) == 1
     assert metrics.average_precision_score([0, 0], [2.0, 1.0]) == 0
     frame = log((2.0, 0), (1.0, 0))
@@ -238,7 +239,7 @@ def test_average_precision_of_nothing_has_two_values_in_scikit_learn() -> None:
 
 def test_torchmetrics_ignores_documents_of_negative_score() -> None:
     """A logit of 0 or less is not relevant to it, whatever the label. A score is a score here."""
-    pytest.importorskip("torchmetrics", reason="torchmetrics comes with the extra 'conformance'")
+    needs.package("torchmetrics", "conformance")
     frame = log((-1.0, 1), (-2.0, 0))
     name = "retrieval_reciprocal_rank()"
     assert peers.torchmetrics(frame, [name])[name]["1"] == 0
@@ -246,7 +247,7 @@ def test_torchmetrics_ignores_documents_of_negative_score() -> None:
 
 
 def test_lightgbm_refuses_fractional_labels_in_ndcg() -> None:
-    lightgbm = pytest.importorskip("lightgbm", reason="lightgbm comes with the extra 'conformance'")
+    lightgbm = needs.package("lightgbm", "conformance")
     with pytest.raises(lightgbm.basic.LightGBMError, match="int type"):
         peers.lightgbm(log((2.0, 1.5), (1.0, 0)), ["ndcg@2"])
     expected = (2**0.5 - 1) / math.log2(3) / (2**0.5 - 1)
@@ -255,7 +256,7 @@ def test_lightgbm_refuses_fractional_labels_in_ndcg() -> None:
 
 
 def test_xgboost_refuses_grades_in_map() -> None:
-    xgboost = pytest.importorskip("xgboost", reason="xgboost comes with the extra 'conformance'")
+    xgboost = needs.package("xgboost", "conformance")
     frame = log((2.0, 2), (1.0, 0))
     with pytest.raises(xgboost.core.XGBoostError, match="binary labels"):
         peers.xgboost(frame, ["map@2"])
@@ -264,7 +265,7 @@ def test_xgboost_refuses_grades_in_map() -> None:
 
 def test_auc_of_xgboost_depends_on_the_order_of_rows() -> None:
     """As a ranking metric, for one group. Here no order of rows changes it."""
-    pytest.importorskip("xgboost", reason="xgboost comes with the extra 'conformance'")
+    needs.package("xgboost", "conformance")
     frame = log((4.0, 0), (3.0, 0), (2.0, 1), (1.0, 1), (0.5, 0))
     turned = frame.reverse()
     assert peers.xgboost(frame, ["auc"]) != peers.xgboost(turned, ["auc"])
@@ -273,7 +274,7 @@ def test_auc_of_xgboost_depends_on_the_order_of_rows() -> None:
 
 def test_err_of_catboost_takes_labels_as_probabilities() -> None:
     """Ours stops with (2^label - 1) / 2^max: for a label of 1 of 1, with 1 / 2, not with 1."""
-    pytest.importorskip("catboost", reason="catboost comes with the extra 'conformance'")
+    needs.package("catboost", "conformance")
     frame = log((2.0, 1), (1.0, 0))
     assert peers.catboost(frame, ["ERR"])["ERR"]["1"] == 1
     assert mean(frame, "err(max_grade=1)", pr.CATBOOST) == 1 / 2

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import needs
 import polars as pl
 import polars_rank as pr
 
@@ -12,6 +13,7 @@ EXAMPLE = Path(__file__).parent.parent.parent / "examples" / "ray_data.py"
 
 
 def test_ray_data(tmp_path: Path) -> None:
+    needs.package("ray", "conformance")
     ended = subprocess.run(
         [sys.executable, str(EXAMPLE)],
         cwd=tmp_path,

@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from collections.abc import Iterator
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import needs
 import pytest
 
 #: Programs that tests run, each in a process of its own.
 collect_ignore = ["elsewhere.py", "own_metric.py"]
 
-#: What is missing, if anything is.
-MISSING = [
-    *([] if find_spec("pyspark") else ["the extra spark"]),
-    *([] if shutil.which("java") else ["Java"]),
-]
+MISSING = needs.without_spark()
 
 os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
 #: What a worker needs to import this checkout, and the tests' own modules.
-PATH = os.pathsep.join(str(Path(__file__).parents[level]) for level in (2, 1, 0))
+PATH = os.pathsep.join(str(Path(__file__).parents[level]) for level in (2, 1))
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [PATH, os.environ.get("PYTHONPATH")]))
 
 OPTIONS = {
@@ -43,7 +38,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     here = Path(__file__).parent
     for item in (item for item in items if here in item.path.parents):
         if MISSING:
-            item.add_marker(pytest.mark.skip(f"needs {' and '.join(MISSING)}"))
+            item.add_marker(pytest.mark.skip(MISSING))
         for ignored in (
             "ignore:PySpark does not yet fully support pandas:FutureWarning",
             "ignore::ResourceWarning",

@@ -10,11 +10,10 @@ from typing import Any
 
 warnings.simplefilter("ignore")
 
-import gains  # noqa: E402
-import own_metric  # noqa: E402
+from spark import gains, own_metric  # noqa: E402
 import polars as pl  # noqa: E402
 import polars_rank as pr  # noqa: E402
-from logs import log, metrics, on_spark, same  # noqa: E402
+from spark.logs import log, metrics, on_spark, same  # noqa: E402
 from pyspark.sql import SparkSession  # noqa: E402
 
 LOG = log()

@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 import polars_rank as pr
 import pytest
-from logs import log, on_spark, same
+from spark.logs import log, on_spark, same
 from polars.testing import assert_frame_equal
 from polars_rank.runners import sessions
 

@@ -6,11 +6,11 @@ import datetime as dt
 from decimal import Decimal
 from typing import Any
 
-import gains
+from spark import gains
 import polars as pl
 import polars_rank as pr
 import pytest
-from logs import RUNS, fetched, log, metrics, on_spark, same
+from spark.logs import RUNS, fetched, log, metrics, on_spark, same
 from polars.testing import assert_frame_equal
 from polars_rank.conventions import PRESETS
 

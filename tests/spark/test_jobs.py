@@ -10,7 +10,7 @@ import polars as pl
 import polars_rank as pr
 import pyarrow as pa
 import pytest
-from logs import fetched, log, on_spark, same
+from spark.logs import fetched, log, on_spark, same
 from polars.testing import assert_frame_equal
 from polars_rank.runners import chunks
 

@@ -5,9 +5,10 @@ Charts have columns of our own names only, so that no name of a user's is read a
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from polars_rank.errors import DataError, missing_extra
+from polars_rank.errors import DataError, RankError, missing_extra
 from polars_rank.reporting.plot.runs import harmless
 
 if TYPE_CHECKING:
@@ -39,12 +40,18 @@ _STEPS = [1, 5, *(number * 10**power for power in range(1, 10) for number in (1,
 _FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif'
 
 
-def altair() -> Any:
+def altair(extra: str = EXTRA) -> Any:
     """Return the module altair; raise `MissingExtraError` where it is not installed."""
+    if sys.flags.optimize > 1:
+        message = (
+            "charts and reports need Altair, which needs its docstrings, and python -OO leaves "
+            "them out; run Python without -OO"
+        )
+        raise RankError(message)
     try:
         import altair  # noqa: ICN001, PLC0415  (an extra, and slow to import)
     except ImportError as error:
-        raise missing_extra(EXTRA, error) from error
+        raise missing_extra(extra, error) from error
     return altair
 
 

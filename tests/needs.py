@@ -1,0 +1,38 @@
+"""What a test needs beside the package; where that is missing, it skips and says what to install."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from importlib.util import find_spec
+from typing import Any
+
+import pytest
+
+
+def package(module: str, extra: str) -> Any:
+    """Return a module; without it, skip the test, or the whole file that is being imported."""
+    __tracebackhide__ = True
+    return pytest.importorskip(module, reason=_without(module, extra))
+
+
+def program(*names: str, package: str) -> str:
+    """Return the path of a program, under one of its names; without it, skip the test."""
+    __tracebackhide__ = True
+    for name in names:
+        if path := shutil.which(name):
+            return path
+    pytest.skip(f"needs {names[0]}: apt-get install {package}")
+
+
+def without_spark() -> str:
+    """Return why tests of Spark cannot run, or nothing."""
+    if not find_spec("pyspark"):
+        return _without("pyspark", "spark")
+    if not (shutil.which("java") or os.environ.get("JAVA_HOME")):
+        return "needs Java: apt-get install default-jre-headless"
+    return ""
+
+
+def _without(module: str, extra: str) -> str:
+    return f"needs {module.partition('.')[0]}: pip install 'polars_rank[{extra}]'"

@@ -1,0 +1,91 @@
+"""Python -OO drops docstrings: values, verdicts and parameters are the same without them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import needs
+import polars_rank as pr
+import pytest
+from polars_rank.measures.documented import described
+from polars_rank.measures.metric import REGISTER
+
+PROGRAM = """
+import json, sys
+import polars_rank as pr
+from polars_rank.measures.metric import REGISTER
+
+assert sys.flags.optimize == 2 and not pr.evaluate.__doc__
+try:
+    pr.report(pr.datasets.search_log(9), "ndcg")
+except pr.RankError as error:
+    refused = str(error)
+log = pr.datasets.search_log(40, runs=["bm25", "neural"]).collect()
+lists = pr.per_query(log, ["ndcg@10", "fall_out@5"], by="run")
+print(json.dumps({
+    "means": pr.evaluate(log, ["ndcg@10", "fall_out@5"], by="run").rows(),
+    "differences": pr.compare(lists, baseline="bm25").select("difference", "p_value").rows(),
+    "lower": [name for name, each in REGISTER.items() if each.lower_is_better],
+    "parameters": pr.metrics()["parameters"].to_list(),
+    "explained": pr.explain("ndcg@10", pr.LIGHTGBM),
+    "shown": pr.ndcg(10)._repr_markdown_(),
+    "refused": refused,
+}))
+"""
+
+
+def bare(*arguments: str) -> str:
+    """Return what Python -OO prints."""
+    ended = subprocess.run(
+        [sys.executable, "-OO", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        # Bytecode without docstrings would be written beside the other.
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+    )
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout
+
+
+def test_numbers_verdicts_and_parameters_are_the_same_without_docstrings() -> None:
+    found = json.loads(bare("-c", PROGRAM))
+    log = pr.datasets.search_log(40, runs=["bm25", "neural"]).collect()
+    lists = pr.per_query(log, ["ndcg@10", "fall_out@5"], by="run")
+    means = pr.evaluate(log, ["ndcg@10", "fall_out@5"], by="run").rows()
+    assert found["means"] == [list(row) for row in means]
+    differences = pr.compare(lists, baseline="bm25").select("difference", "p_value").rows()
+    assert found["differences"] == [list(row) for row in differences]
+    assert found["lower"] == [name for name, each in REGISTER.items() if each.lower_is_better]
+    assert found["parameters"] == pr.metrics()["parameters"].to_list()
+    explained = pr.explain("ndcg@10", pr.LIGHTGBM).splitlines()
+    assert explained[1].startswith("- what: ")
+    assert found["explained"].splitlines() == [explained[0], *explained[2:]]
+    assert found["shown"].startswith("`ndcg@10`\n\n")
+    assert "run Python without -OO" in found["refused"]  # Altair needs its docstrings
+
+
+def test_the_program_shows_its_options_without_docstrings() -> None:
+    needs.package("typer", "cli")
+    assert "--metrics" in bare("-m", "polars_rank.cli", "evaluate", "--help")
+
+
+def test_lower_is_better_where_the_docstring_says_so() -> None:
+    lower = {name for name, build in REGISTER.items() if build.lower_is_better}
+    assert lower == {
+        "average_relevance_position",
+        "coverage_error",
+        "fall_out",
+        "label_ranking_loss",
+        "pskip",
+    }
+    for name, build in REGISTER.items():
+        assert ("lower is better" in described(build).values) == (name in lower)
+
+
+def test_lower_is_better_is_a_property_of_a_metric() -> None:
+    assert pr.fall_out(5).lower_is_better and not pr.ndcg(10).lower_is_better
+    assert not (1 - pr.fall_out(5)).lower_is_better
