@@ -28,7 +28,7 @@ comparison = pr.compare(lists, baseline="bm25")
 print(comparison.select("metric", "run", "difference", "low", "high", "p_corrected"))
 
 # How many would, for a difference that matters? And which one can these show?
-plan = pr.power(lists, baseline="bm25", difference=0.01)
+plan = pr.stats.power(lists, baseline="bm25", difference=0.01)
 print(plan.select("metric", "queries", "target", "power", "needed", "smallest"))
 
 # Where does the difference come from? The contributions add up to it.
@@ -36,12 +36,14 @@ segments = pr.slices(lists, "ndcg@10", columns="country", baseline="bm25")
 print(segments.select("value", "queries", "difference", "low", "high", "contribution"))
 
 # What happened there, document by document?
-worst = pr.movers(both.filter(pl.col("country") == "GB"), "ndcg@10", baseline="bm25", n=1, k=3)
+worst = pr.diagnostics.movers(
+    both.filter(pl.col("country") == "GB"), "ndcg@10", baseline="bm25", n=1, k=3
+)
 print(worst.filter(pl.col("moved") == "lost").collect())
 
 # The gate: no less than the baseline by 0.01, overall and in each country.
 try:
     rules = ["queries >= 50", "difference(ndcg@10) >= -0.01"]
     pr.check([comparison, segments], rules, undecided="pass")
-except pr.GateFailed as stop:
+except pr.errors.GateFailed as stop:
     print(stop)

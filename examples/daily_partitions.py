@@ -16,7 +16,7 @@ import polars_rank as pr
 from polars_rank.datasets import search_log
 
 METRICS = ["ndcg@10", "rr"]
-CONVENTIONS = pr.TREC_EVAL
+CONVENTIONS = pr.conventions.TREC_EVAL
 
 
 def update(logs: Path, moments: Path) -> list[str]:
@@ -30,8 +30,8 @@ def update(logs: Path, moments: Path) -> list[str]:
         log = pr.scan_log(folder, by="country")
         lists = pr.per_query(log, METRICS, by="country", conventions=CONVENTIONS)
         lists = lists.with_columns(day=pl.lit(folder.name.removeprefix("day=")).str.to_date())
-        day = pr.moments(lists, by=["day", "country"], conventions=CONVENTIONS)
-        pr.write_moments(day, moments / f"{folder.name}.parquet")
+        day = pr.stats.moments(lists, by=["day", "country"], conventions=CONVENTIONS)
+        pr.stats.write_moments(day, moments / f"{folder.name}.parquet")
         manifest.add(folder.name, files)
         done.append(folder.name)
     manifest.keep({folder.name for folder in logs.glob("day=*")})
@@ -41,7 +41,7 @@ def update(logs: Path, moments: Path) -> list[str]:
 def together(moments: Path) -> pl.DataFrame:
     """Merge the days of the manifest, of which no two may have a list in common."""
     days = Manifest(moments / "manifest.json").days
-    return pr.scan_moments([moments / f"{day}.parquet" for day in days]).collect()
+    return pr.stats.scan_moments([moments / f"{day}.parquet" for day in days]).collect()
 
 
 def described(folder: Path) -> list[list[object]]:

@@ -12,15 +12,15 @@ asked = {"query": "session", "score": "new"}
 sampled = {"cluster": "query"}
 
 # The naive answer takes a click as the label: whatever stood on top before looks good.
-clicks = log.with_columns(label=pr.clicked())
+clicks = log.with_columns(label=pr.clicks.clicked())
 print(pr.evaluate(clicks, ["dcg@5"], **asked))
 
 # The same documents were seen at several positions: how likely does a user look at each?
-bias = pr.position_bias(log, "adjacent")
+bias = pr.clicks.position_bias(log, "adjacent")
 print(bias)
 
 # A click at a place that few look at counts for all who did not.
-weighted = log.with_columns(label=pr.inverse_propensity("click", bias))
+weighted = log.with_columns(label=pr.clicks.inverse_propensity("click", bias))
 new = pr.evaluate(weighted, ["dcg@5"], normalize="ips", **asked, **sampled)
 shown = {"query": "session", "position": "position"}
 old = pr.evaluate(weighted, ["dcg@5"], normalize="ips", **shown, **sampled)
@@ -29,7 +29,7 @@ print(pl.concat([old, new]).select(pl.Series("ranker", ["old", "new"]), *columns
 
 # How much of that hangs on a few heavy weights?
 clips = [2, 5, 10, None]
-print(pr.propensity_sweep(log, "dcg@5", propensity=bias, clips=clips, **asked, **sampled))
+print(pr.clicks.propensity_sweep(log, "dcg@5", propensity=bias, clips=clips, **asked, **sampled))
 
 # Here the truth is known.
 print(pr.evaluate(log, ["dcg@5"], label="relevance", **asked))

@@ -23,7 +23,7 @@ with tempfile.TemporaryDirectory() as folder:
     means.show()
 
     # A few rows travel to this machine; which run is better is answered here.
-    moments = pr.moments(lists, run="run", baseline="bm25").toArrow()
+    moments = pr.stats.moments(lists, run="run", baseline="bm25").toArrow()
     print(pr.compare(moments, run="run", baseline="bm25"))
 
 spark.stop()

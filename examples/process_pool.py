@@ -19,7 +19,7 @@ METRICS = ["ndcg@10", "ap", "rr"]
 def evaluated(file: str) -> pl.DataFrame:
     """Return the moments of one file, each run's beside those of the baseline."""
     lists = pr.per_query(pr.scan_log(file, by="run"), METRICS, by="run")
-    return pr.moments(lists, run="run", baseline="bm25").collect(engine="streaming")
+    return pr.stats.moments(lists, run="run", baseline="bm25").collect(engine="streaming")
 
 
 def main() -> None:
@@ -37,7 +37,7 @@ def main() -> None:
         with ProcessPoolExecutor(max_workers=2, mp_context=get_context("spawn")) as pool:
             parts = list(pool.map(evaluated, files))
 
-    whole = pr.merge(parts)
+    whole = pr.stats.merge(parts)
     print(pr.summarize(whole, by="run").select("run", "metric", "queries", "mean", "low", "high"))
     print(pr.compare(whole, run="run", baseline="bm25").select("metric", "difference", "p_value"))
 

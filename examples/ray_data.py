@@ -1,6 +1,6 @@
 """A log in Ray Data: its blocks are made of whole queries, and each of them gives moments.
 
-`pr.merge` finds out whether a list was in two blocks after all, and then raises.
+`pr.stats.merge` finds out whether a list was in two blocks after all, and then raises.
 """
 
 import sys
@@ -22,7 +22,7 @@ METRICS = ["ndcg@10", "ap", "rr"]
 def evaluated(block: pa.Table) -> pa.Table:
     """Return the moments of a block: a few rows, of both runs and their differences."""
     lists = pr.per_query(block, METRICS, by="run")
-    return pr.moments(lists, run="run", baseline="bm25").to_arrow(
+    return pr.stats.moments(lists, run="run", baseline="bm25").to_arrow(
         compat_level=pl.CompatLevel.oldest()
     )
 
@@ -50,7 +50,7 @@ def main() -> None:
         blocks = ray.data.read_parquet(folder).repartition(4, keys=["query"])
         moments = blocks.map_batches(evaluated, batch_format="pyarrow", batch_size=None)
         parts = [pl.from_arrow(ray.get(block)) for block in moments.to_arrow_refs()]
-        whole = pr.merge([part for part in parts if not part.is_empty()])
+        whole = pr.stats.merge([part for part in parts if not part.is_empty()])
     ray.shutdown()
 
     print(pr.summarize(whole, by="run").select("run", "metric", "queries", "mean", "low", "high"))

@@ -10,9 +10,9 @@ log = search_log(queries=200)
 
 with TemporaryDirectory() as folder:
     qrels, runs = Path(folder, "qrels.txt"), Path(folder, "runs.txt")
-    pr.write_qrels(log, qrels)
-    pr.write_trec_run(log, runs)
+    pr.trec.write_qrels(log, qrels)
+    pr.trec.write_run(log, runs)
     print(runs.read_text()[:80])
 
-    long = pr.join_judgments(pr.scan_trec_run(runs), pr.scan_qrels(qrels))
+    long = pr.join_judgments(pr.trec.scan_run(runs), pr.trec.scan_qrels(qrels))
     print(pr.evaluate(long, ["ndcg_cut_10", "map", "recip_rank", "P_5"], by="run").collect())

@@ -7,7 +7,7 @@ import polars_rank as pr
 import pytest
 
 #: Examples are small, and some functions warn of that.
-SMALL = "ignore:.*(below 30|fewer than 50 pairs):polars_rank.RankWarning"
+SMALL = "ignore:.*(below 30|fewer than 50 pairs):polars_rank.errors.RankWarning"
 
 
 @pytest.fixture(autouse=True)

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
-from polars_rank.arguments import one_of, threshold
+from polars_rank._params import one_of, threshold
 from polars_rank.errors import ArgumentError, hint
-from polars_rank.measures.gain import at_least
-from polars_rank.measures.metric import REGISTER, Definition, Metric, parameters_of
-from polars_rank.measures.names import find, output_name
-from polars_rank.ranking import TIES, Ties
+from polars_rank.evaluation.ranking import TIES, Ties
+from polars_rank.gains import at_least
+from polars_rank.metrics.metric import REGISTER, Definition, Metric, parameters_of
+from polars_rank.metrics.names import find, output_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

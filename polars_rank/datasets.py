@@ -12,7 +12,7 @@ import polars as pl
 from polars import col
 from polars.io.plugins import register_io_source
 
-from polars_rank.arguments import is_number
+from polars_rank._params import is_number
 from polars_rank.errors import ArgumentError
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -64,6 +64,14 @@ class DataError(RankError):
 
 class SourceError(RankError):
     """A file cannot be read as a log."""
+
+
+class GateFailed(RankError):  # noqa: N818  (what happened, not an error of the program)
+    """Rules are broken; `verdicts` is the table of all of them."""
+
+    def __init__(self, message: str, verdicts: Any) -> None:
+        super().__init__(message)
+        self.verdicts = verdicts
 
 
 class RankWarning(UserWarning):

@@ -8,32 +8,32 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar,
 
 import polars as pl
 
+from polars_rank.clicks.bias import position_bias
+from polars_rank.clicks.interleaving_test import interleaving_result
+from polars_rank.clicks.preferences import last_click, skip_above
+from polars_rank.clicks.rates import click_through_rates, coec
+from polars_rank.clicks.slates import cascade_dr, iips, rips, sips
+from polars_rank.clicks.sweeps import propensity_sweep
+from polars_rank.diagnostics.bounds import judgment_bounds, tie_bands
+from polars_rank.diagnostics.movers import churn, headroom, movers
 from polars_rank.errors import hint
-from polars_rank.evaluation import evaluate, per_query
-from polars_rank.feedback.bias import position_bias
-from polars_rank.feedback.preferences import last_click, skip_above
-from polars_rank.feedback.rates import click_through_rates, coec
-from polars_rank.feedback.slates import cascade_dr, iips, rips, sips
-from polars_rank.feedback.sweeps import propensity_sweep
-from polars_rank.measures.metric import REGISTER
-from polars_rank.ranking import rank
-from polars_rank.reporting.curves import pr_curve, rank_curve
-from polars_rank.statistics.all_pairs import compare_all
-from polars_rank.statistics.bounds import judgment_bounds, tie_bands
-from polars_rank.statistics.comparison import compare
-from polars_rank.statistics.documents import churn, headroom, movers
-from polars_rank.statistics.gates import check
-from polars_rank.statistics.grouped import grouped_auc
-from polars_rank.statistics.interleaving import interleaving_result
-from polars_rank.statistics.moments import moments
-from polars_rank.statistics.planning import power
-from polars_rank.statistics.slicing import slices
-from polars_rank.statistics.summary import summarize
+from polars_rank.evaluation.auc import grouped_auc
+from polars_rank.evaluation.curves import pr_curve, rank_curve
+from polars_rank.evaluation.evaluate import evaluate, per_query
+from polars_rank.evaluation.ranking import rank
+from polars_rank.metrics.metric import REGISTER
+from polars_rank.stats.all_pairs import compare_all
+from polars_rank.stats.comparison import compare
+from polars_rank.stats.gates import check
+from polars_rank.stats.moments import moments
+from polars_rank.stats.planning import power
+from polars_rank.stats.slicing import slices
+from polars_rank.stats.summary import summarize
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from polars_rank.columns import Framed
+    from polars_rank.frames.tables import Framed
 
 P = ParamSpec("P")
 Frame = TypeVar("Frame", pl.DataFrame, pl.LazyFrame)

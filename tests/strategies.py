@@ -13,7 +13,7 @@ from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from oracles import Doc
 from polars.testing import assert_frame_equal
-from polars_rank.measures.metric import REGISTER, Metric
+from polars_rank.metrics.metric import REGISTER, Metric
 
 # One example is many lists and one evaluation all metrics: a few examples go a long way.
 settings.register_profile(

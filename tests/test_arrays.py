@@ -102,7 +102,7 @@ def test_what_is_unknown_and_numbers_of_several_kinds() -> None:
 
 def test_nan_is_refused_as_everywhere() -> None:
     table = pr.from_arrays(np.array([1.0, np.nan]), np.array([0.5, 0.2]))
-    with pytest.raises(pr.DataError, match="NaN or infinite label"):
+    with pytest.raises(pr.errors.DataError, match="NaN or infinite label"):
         pr.evaluate(table, "rr")
 
 
@@ -157,7 +157,7 @@ def test_groups_and_lists_are_the_same(lists: list[list[tuple[int, float]]]) -> 
 )  # fmt: skip
 def test_arrays_that_do_not_fit(arguments: tuple[Any, ...], message: str) -> None:
     arrays, options = arguments[:2], dict(*arguments[2:])
-    with pytest.raises(pr.ArgumentError, match=re.escape(message)):
+    with pytest.raises(pr.errors.ArgumentError, match=re.escape(message)):
         pr.from_arrays(*arrays, **options)
 
 
@@ -186,7 +186,7 @@ def test_ndcg_score_of_scikit_learn(seed: int, k: int | None) -> None:
     labels, scores = (np.array(lists) for lists in random_lists(seed, [7] * 9))
     labels[3] = 0  # nothing is relevant
     name = "ndcg" if k is None else f"ndcg@{k}"
-    found = pr.evaluate(pr.from_arrays(labels, scores), name, conventions=pr.SKLEARN)
+    found = pr.evaluate(pr.from_arrays(labels, scores), name, conventions=pr.conventions.SKLEARN)
     assert found[name].item() == pytest.approx(metrics.ndcg_score(labels, scores, k=k))
 
 
@@ -195,7 +195,7 @@ def test_ranking_average_precision_of_scikit_learn() -> None:
     labels, scores = (np.array(lists) for lists in random_lists(1, [7] * 9))
     table = pr.from_arrays(labels > 1, scores)
     expected = metrics.label_ranking_average_precision_score(labels > 1, scores)
-    found = pr.evaluate(table, "lrap", conventions=pr.SKLEARN)["lrap"].item()
+    found = pr.evaluate(table, "lrap", conventions=pr.conventions.SKLEARN)["lrap"].item()
     assert found == pytest.approx(expected)
 
 
@@ -216,7 +216,7 @@ def test_ndcg_of_lightgbm_in_plain_python() -> None:
     table = pr.from_arrays(np.concatenate(labels), np.concatenate(scores), groups=sizes)
     for k in (1, 2, 5):
         expected = sum(map(ndcg, labels, scores, [k] * 4)) / 4
-        found = pr.evaluate(table, f"ndcg@{k}", conventions=pr.LIGHTGBM)
+        found = pr.evaluate(table, f"ndcg@{k}", conventions=pr.conventions.LIGHTGBM)
         assert found[f"ndcg@{k}"].item() == pytest.approx(expected)
 
 
@@ -235,5 +235,5 @@ def test_ndcg_of_lightgbm_itself() -> None:
     theirs = {name: value for _, name, value, _ in lightgbm.Booster(options, data).eval_train()}
     assert sorted(theirs) == ["ndcg@10", "ndcg@3"]
     table = pr.from_arrays(labels, scores, groups=sizes)
-    ours = pr.evaluate(table, [*theirs], conventions=pr.LIGHTGBM)
+    ours = pr.evaluate(table, [*theirs], conventions=pr.conventions.LIGHTGBM)
     assert ours.select(*theirs).row(0) == pytest.approx(tuple(theirs.values()))

@@ -36,7 +36,7 @@ def column(result: pl.DataFrame, name: str, metrics: list[str] = METRICS) -> pl.
 @given(lists=logs())
 def test_bands_are_those_of_evaluate(lists: Lists) -> None:
     log = grouped(lists)
-    bands = pr.tie_bands(log, METRICS, by="group")
+    bands = pr.diagnostics.tie_bands(log, METRICS, by="group")
     for ties, metrics in (("best", METRICS), ("expected", KNOWN), ("worst", METRICS)):
         means = pr.evaluate(log, metrics, by="group", ties=ties)
         assert_close(column(bands, ties, metrics), means.select(metrics))
@@ -49,27 +49,27 @@ def test_shares_of_ties() -> None:
     # Four of six retrieved documents in one of three lists; two nulls are not tied.
     scores = {1: (2.0, 2.0, 1.0, 1.0, None, None), 2: (1.0, 2.0), 3: (None,)}
     lists = {q: [Doc(i, s, 1) for i, s in enumerate(found)] for q, found in scores.items()}
-    bands = pr.tie_bands(log_of(lists), "p@1")
+    bands = pr.diagnostics.tie_bands(log_of(lists), "p@1")
     assert bands.row(0)[-2:] == pytest.approx((1 / 3, 4 / 6))
-    nothing = pr.tie_bands(log_of({1: lists[3]}), "p@1")
+    nothing = pr.diagnostics.tie_bands(log_of({1: lists[3]}), "p@1")
     assert nothing.row(0)[-2:] == (0, None)
 
 
 def test_bands_follow_the_conventions() -> None:
     log = log_of(LISTS)
     options = {"relevant": 2, "undefined": "skip", "queries": "judged", "unjudged": "removed"}
-    bands = pr.tie_bands(log, METRICS, **options)
+    bands = pr.diagnostics.tie_bands(log, METRICS, **options)
     means = pr.evaluate(log, METRICS, ties="worst", **options)
     assert_close(column(bands, "worst"), means.select(METRICS))
     hits = pr.Conventions(parameters={"average_precision.norm": "hits"})
-    assert pr.tie_bands(log, "ap@3", conventions=hits)["expected"].to_list() == [None]
-    assert pr.tie_bands(log, "ap@3")["expected"].null_count() == 0
+    assert pr.diagnostics.tie_bands(log, "ap@3", conventions=hits)["expected"].to_list() == [None]
+    assert pr.diagnostics.tie_bands(log, "ap@3")["expected"].null_count() == 0
 
 
 @given(lists=logs())
 def test_bounds_are_those_of_evaluate(lists: Lists) -> None:
     log = grouped(lists)
-    bounds = pr.judgment_bounds(log, METRICS, by="group", relevant=2)
+    bounds = pr.diagnostics.judgment_bounds(log, METRICS, by="group", relevant=2)
     lower = pr.evaluate(log, METRICS, by="group", relevant=2)
     assert_close(column(bounds, "lower"), lower.select(METRICS))
     assert all(bounds["upper"] >= bounds["lower"] - 1e-12)
@@ -91,7 +91,7 @@ def test_upper_is_the_best_of_all_judgments() -> None:
     }
     metrics = {"p@3": (oracles.precision, {"k": 3}), "rbp": (oracles.rbp, {}),
                "dcg@4": (oracles.dcg, {"k": 4})}  # fmt: skip
-    bounds = pr.judgment_bounds(log_of(lists), list(metrics))
+    bounds = pr.diagnostics.judgment_bounds(log_of(lists), list(metrics))
     for row, (function, arguments) in zip(bounds.iter_rows(named=True), metrics.values()):
         best = []
         for docs in lists.values():
@@ -108,7 +108,7 @@ def test_upper_is_the_best_of_all_judgments() -> None:
 def test_worked_example() -> None:
     # Unjudged at rank 1 and 3: as relevant, R is 3 instead of 1.
     log = pl.DataFrame({"query": 1, "score": [4, 3, 2, 1], "label": [None, 1, None, 0]})
-    bounds = pr.judgment_bounds(log, ["p@2", "recall@2", "ap", "rbp(p=0.5)"])
+    bounds = pr.diagnostics.judgment_bounds(log, ["p@2", "recall@2", "ap", "rbp(p=0.5)"])
     assert bounds["lower"].to_list() == pytest.approx([1 / 2, 1 / 1, 1 / 2, 0.5 * 0.5])
     assert bounds["upper"].to_list() == pytest.approx([2 / 2, 1, 1, 0.5 * (1 + 0.5 + 0.25)])
     assert bounds["judged"].to_list() == pytest.approx([1 / 2, 1 / 2, 2 / 4, 2 / 4])
@@ -116,7 +116,7 @@ def test_worked_example() -> None:
 
 def test_upper_is_within_the_residual() -> None:
     log = log_of(LISTS)
-    bounds = pr.judgment_bounds(log, "rbp")
+    bounds = pr.diagnostics.judgment_bounds(log, "rbp")
     ranks = pr.per_query(log, pl.col("rank").count().alias("n"))["n"]
     beyond = (0.8 ** ranks.cast(pl.Float64)).mean()
     residual = pr.evaluate(log, "rbp_residual")["rbp_residual"].item()
@@ -128,7 +128,7 @@ def test_upper_is_within_the_residual() -> None:
 @pytest.mark.parametrize("grade", [None, 3, 2.5])
 def test_grades(dtype: type[pl.DataType], grade: float | None) -> None:
     log = pl.DataFrame({"query": 1, "score": [2, 1]}).with_columns(label=pl.lit(None, dtype))
-    bounds = pr.judgment_bounds(log, "cg@1", grade=grade)
+    bounds = pr.diagnostics.judgment_bounds(log, "cg@1", grade=grade)
     assert bounds["lower"].item() == 0
     assert bounds["upper"].item() == (grade or 1)
 
@@ -136,12 +136,12 @@ def test_grades(dtype: type[pl.DataType], grade: float | None) -> None:
 @pytest.mark.parametrize("queries", ["judged", "retrieved", "both"])
 def test_which_queries(queries: str) -> None:
     log = log_of(LISTS)
-    bounds = pr.judgment_bounds(log, METRICS, queries=queries, undefined="skip")
+    bounds = pr.diagnostics.judgment_bounds(log, METRICS, queries=queries, undefined="skip")
     means = pr.evaluate(log, METRICS, queries=queries, undefined="skip")
     assert_close(column(bounds, "lower"), means.select(METRICS))
 
 
-@pytest.mark.parametrize("function", [pr.tie_bands, pr.judgment_bounds])
+@pytest.mark.parametrize("function", [pr.diagnostics.tie_bands, pr.diagnostics.judgment_bounds])
 def test_kinds_and_engines(function: object) -> None:
     log = grouped(LISTS)
     eager = function(log, METRICS, by="group")
@@ -163,41 +163,43 @@ def test_own_names_of_columns() -> None:
     log = log_of(LISTS)
     renamed = log.rename({"query": "q", "doc": "d", "score": "s", "label": "y"})
     names = {"query": "q", "doc": "d", "score": "s", "label": "y"}
-    for function in (pr.tie_bands, pr.judgment_bounds):
+    for function in (pr.diagnostics.tie_bands, pr.diagnostics.judgment_bounds):
         assert_close(function(renamed, METRICS, **names), function(log, METRICS))
 
 
 def test_weights_of_queries() -> None:
     log = grouped(LISTS).with_columns(w=pl.col("query").cast(pl.Float64) % 4)
     means = pr.evaluate(log, METRICS, by="group", weight="w", ties="worst")
-    bands = pr.tie_bands(log, METRICS, by="group", weight="w")
+    bands = pr.diagnostics.tie_bands(log, METRICS, by="group", weight="w")
     assert_close(column(bands, "worst"), means.select(METRICS))
-    bounds = pr.judgment_bounds(log, METRICS, by="group", weight="w")
+    bounds = pr.diagnostics.judgment_bounds(log, METRICS, by="group", weight="w")
     means = pr.evaluate(log, METRICS, by="group", weight="w")
     assert_close(column(bounds, "lower"), means.select(METRICS))
     # Shares are weighted, too: one of two lists is tied, and weighs three times as much.
     two = pl.DataFrame({"query": [1, 1, 2], "score": [1, 1, 1], "label": 1, "w": [3, 3, 1]})
-    shares = pr.tie_bands(two, "rr", weight="w").select("tied_lists", "tied_documents")
+    shares = pr.diagnostics.tie_bands(two, "rr", weight="w").select("tied_lists", "tied_documents")
     assert shares.row(0) == (0.75, 6 / 7)
-    for function in (pr.tie_bands, pr.judgment_bounds):
-        with pytest.raises(pr.DataError, match="'w' .weight. must hold finite numbers"):
+    for function in (pr.diagnostics.tie_bands, pr.diagnostics.judgment_bounds):
+        with pytest.raises(pr.errors.DataError, match="'w' .weight. must hold finite numbers"):
             function(two.with_columns(w=-pl.col("w")), "rr", weight="w")
 
 
 def test_refused() -> None:
     log = grouped(LISTS)
-    with pytest.raises(pr.ArgumentError, match="`ties` cannot be chosen here"):
-        pr.tie_bands(log, "rr", ties="best")
-    with pytest.raises(pr.ArgumentError, match="`unjudged` cannot be chosen here"):
-        pr.judgment_bounds(log, "rr", unjudged="removed")
-    for function in (pr.tie_bands, pr.judgment_bounds):
+    with pytest.raises(pr.errors.ArgumentError, match="`ties` cannot be chosen here"):
+        pr.diagnostics.tie_bands(log, "rr", ties="best")
+    with pytest.raises(pr.errors.ArgumentError, match="`unjudged` cannot be chosen here"):
+        pr.diagnostics.judgment_bounds(log, "rr", unjudged="removed")
+    for function in (pr.diagnostics.tie_bands, pr.diagnostics.judgment_bounds):
         for option in ({"align": "all"}, {"normalize": "ips"}, {"max_unshown": 0.1}):
-            with pytest.raises(pr.ArgumentError, match=f"`{[*option][0]}` cannot be chosen here"):
+            with pytest.raises(
+                pr.errors.ArgumentError, match=f"`{[*option][0]}` cannot be chosen here"
+            ):
                 function(log, "rr", **option)
     for grade in (True, "high", float("nan")):
-        with pytest.raises(pr.ArgumentError, match="`grade` must be a number"):
-            pr.judgment_bounds(log, "rr", grade=grade)
-    with pytest.raises(pr.ArgumentError, match="`by` names the column 'metric'"):
-        pr.tie_bands(log.rename({"group": "metric"}), "rr", by="metric")
-    with pytest.raises(pr.SchemaError, match="'labels'"):
-        pr.judgment_bounds(log, "rr", label="labels")
+        with pytest.raises(pr.errors.ArgumentError, match="`grade` must be a number"):
+            pr.diagnostics.judgment_bounds(log, "rr", grade=grade)
+    with pytest.raises(pr.errors.ArgumentError, match="`by` names the column 'metric'"):
+        pr.diagnostics.tie_bands(log.rename({"group": "metric"}), "rr", by="metric")
+    with pytest.raises(pr.errors.SchemaError, match="'labels'"):
+        pr.diagnostics.judgment_bounds(log, "rr", label="labels")

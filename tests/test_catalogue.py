@@ -11,7 +11,7 @@ import pytest
 from oracles import Doc
 from strategies import assert_close, log_of, random_lists, shuffled, truth
 
-EXP2 = {"gain": pr.exp2}
+EXP2 = {"gain": pr.gains.exp2}
 GRADED = {"max_grade": 3, "min_grade": 1}
 
 METRICS = [
@@ -152,7 +152,7 @@ def test_geometric_mean_of_average_precision() -> None:
     ],
 )
 def test_parameters_out_of_range(build: object, message: str) -> None:
-    with pytest.raises(pr.ArgumentError, match=message):
+    with pytest.raises(pr.errors.ArgumentError, match=message):
         build()
 
 
@@ -171,7 +171,7 @@ def docs_of(run: int, query: int) -> list[int | str]:
 
 @pytest.mark.parametrize("p", [0.3, 0.9])
 def test_rank_biased_overlap(p: float) -> None:
-    from polars_rank.statistics.overlap import rbo
+    from polars_rank.diagnostics.similarity import rbo
 
     left, right = both_runs()
     expected = [oracles.rbo(docs_of(0, query), docs_of(1, query), p) for query in RUNS[0]]
@@ -181,7 +181,7 @@ def test_rank_biased_overlap(p: float) -> None:
 
 @pytest.mark.parametrize("k", [None, 1, 5, 40])
 def test_overlap(k: int | None) -> None:
-    from polars_rank.statistics.overlap import overlap
+    from polars_rank.diagnostics.similarity import overlap
 
     expected = [oracles.overlap(docs_of(0, query), docs_of(1, query), k) for query in RUNS[0]]
     found = overlap(*both_runs(), k)

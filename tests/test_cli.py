@@ -21,13 +21,13 @@ import pytest
 from polars.testing import assert_frame_equal
 from polars_rank.conventions import Queries, Undefined, Unjudged
 from polars_rank.datasets import search_log
-from polars_rank.evaluation import Align
-from polars_rank.logs.parquet import Layout
-from polars_rank.logs.trec import Negative
-from polars_rank.measures import catalogue
-from polars_rank.measures.metric import REGISTER
-from polars_rank.measures.names import ALIASES
-from polars_rank.ranking import Duplicates, Ties
+from polars_rank.evaluation.evaluate import Align
+from polars_rank.io.parquet import Layout
+from polars_rank.trec import Negative
+from polars_rank.metrics import catalog as catalogue
+from polars_rank.metrics.metric import REGISTER
+from polars_rank.metrics.names import ALIASES
+from polars_rank.evaluation.ranking import Duplicates, Ties
 
 CliRunner = needs.package("typer.testing", "cli").CliRunner
 
@@ -328,10 +328,10 @@ def test_rows_at_fault_are_counted(tmp_path: Path, ending: str) -> None:
 
 def test_a_warning_is_one_line(log: Path, tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text(
-        "import warnings, polars_rank as pr, polars_rank.evaluation as module\n"
+        "import warnings, polars_rank as pr, polars_rank.evaluation.evaluate as module\n"
         "true = module.evaluate\n"
         "def evaluate(*arguments, **options):\n"
-        "    warnings.warn('part of it', pr.RankWarning)\n"
+        "    warnings.warn('part of it', pr.errors.RankWarning)\n"
         "    return true(*arguments, **options)\n"
         "module.evaluate = evaluate\n"
     )
@@ -374,10 +374,10 @@ def test_conventions_by_name(log: Path, tmp_path: Path) -> None:
     frame.write_parquet(log)
     arguments = ["evaluate", log, "-m", "ndcg@3 ap", "--by", "run", "--format", "json"]
     for name, conventions in {
-        "trec_eval": pr.TREC_EVAL, "trec_eval_9": pr.TREC_EVAL_9, "IR_Measures": pr.IR_MEASURES,
-        "ranx": pr.RANX, "sklearn": pr.SKLEARN, "scikit-learn": pr.SKLEARN,
-        "torchmetrics": pr.TORCHMETRICS, "lightgbm": pr.LIGHTGBM, "XGBoost": pr.XGBOOST,
-        "CATBOOST": pr.CATBOOST, "polars_rank": pr.Conventions(),
+        "trec_eval": pr.conventions.TREC_EVAL, "trec_eval_9": pr.conventions.TREC_EVAL_9, "IR_Measures": pr.conventions.IR_MEASURES,
+        "ranx": pr.conventions.RANX, "sklearn": pr.conventions.SKLEARN, "scikit-learn": pr.conventions.SKLEARN,
+        "torchmetrics": pr.conventions.TORCHMETRICS, "lightgbm": pr.conventions.LIGHTGBM, "XGBoost": pr.conventions.XGBOOST,
+        "CATBOOST": pr.conventions.CATBOOST, "polars_rank": pr.Conventions(),
     }.items():  # fmt: skip
         metrics = ["ndcg@3"] if conventions.ties == "expected" else ["ndcg@3", "ap"]
         arguments[3] = " ".join(metrics)
@@ -443,7 +443,7 @@ def test_labels_that_are_weights_of_clicks_are_estimated(tmp_path: Path, normali
     command = ["evaluate", tmp_path / "log.parquet", "-m", "p@1", "--normalize", normalize]
     code, out, err = run(*command, "--max-unshown", 0.5, "--format", "json")
     (row,) = json.loads(out)
-    with pytest.warns(pr.RankWarning, match="effective sample size"):
+    with pytest.warns(pr.errors.RankWarning, match="effective sample size"):
         wanted = pr.evaluate(weighted, "p@1", normalize=normalize, max_unshown=0.5)
     assert (code, row) == (0, wanted.row(0, named=True))
     assert "the effective sample size is" in err
@@ -452,7 +452,9 @@ def test_labels_that_are_weights_of_clicks_are_estimated(tmp_path: Path, normali
 
 
 def test_clusters_of_estimates(tmp_path: Path) -> None:
-    log = pr.datasets.click_log(60, 5, sessions=4).with_columns(label=pr.inverse_propensity())
+    log = pr.datasets.click_log(60, 5, sessions=4).with_columns(
+        label=pr.clicks.inverse_propensity()
+    )
     log.sink_parquet(tmp_path / "log.parquet")
     (tmp_path / "options.toml").write_text('cluster = "query"\n')
     command = ["evaluate", tmp_path / "log.parquet", "-m", "dcg@3", "--query", "session"]

@@ -264,7 +264,7 @@ def test_conventions_of_a_file(here: Path) -> None:
     log = ["log.parquet", "--query", "qid", "--label", "grade", "-m", "ndcg@1 ap"]
     code, out, err = run("evaluate", *log, "--conventions", "ours.toml", "--format", "json")
     assert (code, err) == (0, "")
-    ours = pr.LIGHTGBM.but(undefined="skip", parameters={"gain": "linear"})
+    ours = pr.conventions.LIGHTGBM.but(undefined="skip", parameters={"gain": "linear"})
     assert json.loads(out) == [
         pytest.approx(row)
         for row in pr.evaluate(LOG, ["ndcg@1", "ap"], conventions=ours).to_dicts()

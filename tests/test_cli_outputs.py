@@ -217,7 +217,7 @@ def test_parquet_is_not_for_terminals(here: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("sys.stdout", type("", (io.StringIO,), {"isatty": lambda self: True})())
     from polars_rank.cli.formats import choose
 
-    with pytest.raises(pr.ArgumentError, match="pipe it, or name a file with --output"):
+    with pytest.raises(pr.errors.ArgumentError, match="pipe it, or name a file with --output"):
         choose("parquet", None)
 
 
@@ -317,12 +317,15 @@ def test_messages_speak_of_options(here: Path) -> None:
         ("two rows; pass by=, or drop them with .unique()", "; pass --by"),
         ("found {'a': 1}; fill it in, as pr.join_judgments does", "; fill it in"),
         ("a metric is called 'x'; use .alias()", "called 'x'"),
-        ("no moments; make them with pr.moments(lists, run='a', baseline=('b'))", "no moments"),
         (
-            "it is settled; say it in pr.moments(...); scan 'pr.parquet'",
+            "no moments; make them with pr.stats.moments(lists, run='a', baseline=('b'))",
+            "no moments",
+        ),
+        (
+            "it is settled; say it in pr.stats.moments(...); scan 'pr.parquet'",
             "settled; scan 'pr.parquet'",
         ),
-        ("the table holds none; see pr.moments", "holds none"),
+        ("the table holds none; see pr.stats.moments", "holds none"),
         ("the directory '/tmp/.x(1)' holds no .parquet file", "holds no .parquet file"),
         ("say pl.col; e.g. {'query': 'pl.col(1)'}", "{'query': 'pl.col(1)'}"),
     ],

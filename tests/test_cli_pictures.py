@@ -57,7 +57,11 @@ def test_explain(log: Path, tmp_path: Path) -> None:
     code, out, _ = run("explain", "ndcg@10", log, "--by", "run", "--versus", "lightgbm",
                        "--format", "json")  # fmt: skip
     expected = pr.explain_difference(
-        pl.read_parquet(log), "ndcg@10", pr.POLARS_RANK, pr.LIGHTGBM, by="run"
+        pl.read_parquet(log),
+        "ndcg@10",
+        pr.conventions.POLARS_RANK,
+        pr.conventions.LIGHTGBM,
+        by="run",
     )
     found = json.loads(out)
     assert [row["choice"] for row in found] == expected["choice"].to_list()

@@ -157,7 +157,7 @@ def test_a_check_of_all_metrics_shows_each_subject_once(log: Path, tmp_path: Pat
 
 def test_groups_and_conventions_of_a_log(log: Path) -> None:
     frame = pl.read_parquet(log)
-    conventions = pr.LIGHTGBM
+    conventions = pr.conventions.LIGHTGBM
     asked = ["-m", "ndcg@3", "--conventions", "lightgbm", "--by", "country"]
     lists = pr.per_query(frame, "ndcg@3", by=["run", "country"], conventions=conventions)
     groups = {"by": ["run", "country"], "conventions": conventions}
@@ -217,8 +217,8 @@ def test_trec_files(tmp_path: Path) -> None:
 def test_moments_of_days(lists: pl.DataFrame, tmp_path: Path) -> None:
     for day in range(3):
         part = lists.filter(pl.col("query") % 3 == day)
-        pr.write_moments(
-            pr.moments(part, METRICS, run="run", baseline="old"), tmp_path / f"{day}.parquet"
+        pr.stats.write_moments(
+            pr.stats.moments(part, METRICS, run="run", baseline="old"), tmp_path / f"{day}.parquet"
         )
     days = tmp_path / "*.parquet"
     same(found("summarize", days), pr.summarize(lists, METRICS, by="run"))

@@ -13,40 +13,40 @@ DWELL = [None, 0.0, 9.9, 10.0, 29.9, 30.0, 120.0, float("nan")]
 GRADES = {1: 0, 2: 10, 3: 30, 4: 120}
 
 LABELS: list[tuple[pl.Expr, dict[str, list[object]], list[float | None]]] = [
-    (pr.clicked(), {"click": [True, False, None]}, [1, 0, None]),
-    (pr.clicked(), {"click": [3, 0, None]}, [1, 0, None]),
-    (pr.clicked("bought"), {"bought": [1.0, 0.0, float("nan")]}, [1, 0, None]),
-    (pr.clicked(), {"click": [True, False, True], "position": [1, 2, None]}, [1, 0, None]),
-    (pr.clicked(position="place"), {"click": [1, 1], "place": [None, 2]}, [None, 1]),
-    (pr.satisfied(), {"dwell": DWELL}, [0, 0, 0, 0, 0, 1, 1, 0]),
-    (pr.satisfied(seconds=10), {"dwell": DWELL}, [0, 0, 0, 1, 1, 1, 1, 0]),
-    (pr.satisfied("stay"), {"stay": [31, 29]}, [1, 0]),
-    (pr.satisfied(), {"dwell": [40.0, None, None], "position": [1, 2, None]}, [1, 0, None]),
-    (pr.graded_dwell(GRADES), {"dwell": DWELL}, [0, 1, 1, 2, 2, 3, 4, 0]),
-    (pr.graded_dwell({2: 30, 1: 10}), {"dwell": [9, 10, 30]}, [0, 1, 2]),
-    (pr.graded_dwell({0.5: 5}), {"dwell": [4.9, 5.0]}, [0.0, 0.5]),
-    (pr.graded_dwell(GRADES), {"dwell": [40.0, None], "position": [None, 1]}, [None, 0]),
+    (pr.clicks.clicked(), {"click": [True, False, None]}, [1, 0, None]),
+    (pr.clicks.clicked(), {"click": [3, 0, None]}, [1, 0, None]),
+    (pr.clicks.clicked("bought"), {"bought": [1.0, 0.0, float("nan")]}, [1, 0, None]),
+    (pr.clicks.clicked(), {"click": [True, False, True], "position": [1, 2, None]}, [1, 0, None]),
+    (pr.clicks.clicked(position="place"), {"click": [1, 1], "place": [None, 2]}, [None, 1]),
+    (pr.clicks.satisfied(), {"dwell": DWELL}, [0, 0, 0, 0, 0, 1, 1, 0]),
+    (pr.clicks.satisfied(seconds=10), {"dwell": DWELL}, [0, 0, 0, 1, 1, 1, 1, 0]),
+    (pr.clicks.satisfied("stay"), {"stay": [31, 29]}, [1, 0]),
+    (pr.clicks.satisfied(), {"dwell": [40.0, None, None], "position": [1, 2, None]}, [1, 0, None]),
+    (pr.clicks.graded_dwell(GRADES), {"dwell": DWELL}, [0, 1, 1, 2, 2, 3, 4, 0]),
+    (pr.clicks.graded_dwell({2: 30, 1: 10}), {"dwell": [9, 10, 30]}, [0, 1, 2]),
+    (pr.clicks.graded_dwell({0.5: 5}), {"dwell": [4.9, 5.0]}, [0.0, 0.5]),
+    (pr.clicks.graded_dwell(GRADES), {"dwell": [40.0, None], "position": [None, 1]}, [None, 0]),
     (
-        pr.graded({"click": 1, "cart": 2, "purchase": 4}),
+        pr.clicks.graded({"click": 1, "cart": 2, "purchase": 4}),
         {"click": [1, 1, 0, 0], "cart": [0, 3, 0, None], "purchase": [False, False, False, True]},
         [1, 2, 0, 4],
     ),
     (  # no view, nothing else: not shown
-        pr.graded({"view": 0, "click": 1}),
+        pr.clicks.graded({"view": 0, "click": 1}),
         {"view": [True, True, False, False], "click": [False, True, False, True]},
         [0, 1, None, 1],
     ),
     (
-        pr.graded({"hide": -1, "click": 1}),
+        pr.clicks.graded({"hide": -1, "click": 1}),
         {"hide": [1, 1, 0], "click": [0, 1, 1]},
         [-1, 1, 1],
     ),
     (
-        pr.graded({"view": 0, "buy": 4}, event="action"),
+        pr.clicks.graded({"view": 0, "buy": 4}, event="action"),
         {"action": ["view", "buy", "hover", None]},
         [0, 4, None, None],
     ),
-    (pr.graded({"click": 0.5}), {"click": [True, False]}, [0.5, 0.0]),
+    (pr.clicks.graded({"click": 0.5}), {"click": [True, False]}, [0.5, 0.0]),
 ]
 
 
@@ -68,9 +68,9 @@ def test_grades_are_labels_of_any_metric() -> None:
     means = {
         name: pr.evaluate(log.with_columns(label=label), "dcg", position="position").item(0, "dcg")
         for name, label in {
-            "clicked": pr.clicked(),
-            "satisfied": pr.satisfied(),
-            "graded": pr.graded_dwell({1: 0, 3: 30}),
+            "clicked": pr.clicks.clicked(),
+            "satisfied": pr.clicks.satisfied(),
+            "graded": pr.clicks.graded_dwell({1: 0, 3: 30}),
         }.items()
     }
     second, third = 1 / 1.584962500721156, 1 / 2  # 1 / log2(3), 1 / log2(4)
@@ -82,20 +82,26 @@ def test_grades_are_labels_of_any_metric() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: pr.clicked(3), "`click` must be the name of a column; found 3"),
-        (lambda: pr.satisfied(seconds=-1), "`seconds` must be 0 or more seconds; found -1"),
-        (lambda: pr.satisfied(seconds="30"), "`seconds` must be a number"),
-        (lambda: pr.graded_dwell({}), "`grades` must have a number for each grade"),
-        (lambda: pr.graded_dwell({1: 10, 2: 10}), "more seconds the higher the grade; found 10"),
-        (lambda: pr.graded_dwell({1: -3}), r"`grades\[1\]` must be 0 or more seconds"),
-        (lambda: pr.graded({"click": "1"}), "`grades` must have a number for each grade"),
-        (lambda: pr.graded(["click"]), "`grades` must be a mapping, such as a dict"),
-        (lambda: pr.graded_dwell(None), "`grades` must be a mapping, such as a dict; found None"),
-        (lambda: pr.graded({1: 1}), "`grades` must be the name of a column; found 1"),
+        (lambda: pr.clicks.clicked(3), "`click` must be the name of a column; found 3"),
+        (lambda: pr.clicks.satisfied(seconds=-1), "`seconds` must be 0 or more seconds; found -1"),
+        (lambda: pr.clicks.satisfied(seconds="30"), "`seconds` must be a number"),
+        (lambda: pr.clicks.graded_dwell({}), "`grades` must have a number for each grade"),
+        (
+            lambda: pr.clicks.graded_dwell({1: 10, 2: 10}),
+            "more seconds the higher the grade; found 10",
+        ),
+        (lambda: pr.clicks.graded_dwell({1: -3}), r"`grades\[1\]` must be 0 or more seconds"),
+        (lambda: pr.clicks.graded({"click": "1"}), "`grades` must have a number for each grade"),
+        (lambda: pr.clicks.graded(["click"]), "`grades` must be a mapping, such as a dict"),
+        (
+            lambda: pr.clicks.graded_dwell(None),
+            "`grades` must be a mapping, such as a dict; found None",
+        ),
+        (lambda: pr.clicks.graded({1: 1}), "`grades` must be the name of a column; found 1"),
     ],
 )
 def test_errors(make: Callable[[], pl.Expr], message: str) -> None:
-    with pytest.raises(pr.ArgumentError, match=message):
+    with pytest.raises(pr.errors.ArgumentError, match=message):
         make()
 
 
@@ -105,10 +111,10 @@ FIVE = timedelta(seconds=5)  # its ticks would be 5,000,000
 @pytest.mark.parametrize(
     ("label", "parameter"),
     [
-        (pr.clicked("it"), "click"),
-        (pr.satisfied("it"), "dwell"),
-        (pr.graded_dwell({1: 0}, "it"), "dwell"),
-        (pr.graded({"it": 1}), "grades"),
+        (pr.clicks.clicked("it"), "click"),
+        (pr.clicks.satisfied("it"), "dwell"),
+        (pr.clicks.graded_dwell({1: 0}, "it"), "dwell"),
+        (pr.clicks.graded({"it": 1}), "grades"),
     ],
 )
 @pytest.mark.parametrize("value", [FIVE, "5", date(2026, 1, 5), datetime(2026, 1, 5), [5]])  # noqa: DTZ001
@@ -122,7 +128,7 @@ def test_what_is_no_number(label: pl.Expr, parameter: str, value: object) -> Non
         lambda: log.lazy().with_columns(label=label).collect(engine="streaming"),
         lambda: log.clear().with_columns(label=label),
     ):
-        with pytest.raises(pr.SchemaError, match=message):
+        with pytest.raises(pr.errors.SchemaError, match=message):
             make()
 
 
@@ -131,53 +137,60 @@ def test_events_that_are_no_names(value: object) -> None:
     log = pl.DataFrame({"event": [value]})
     message = rf"'event' \(`event`\) must hold .* String; found {log['event'].dtype.base_type()}"
     for make in (log.select, lambda label: log.lazy().select(label).collect()):
-        with pytest.raises(pr.SchemaError, match=message):
-            make(pr.graded({"click": 1}, event="event"))
+        with pytest.raises(pr.errors.SchemaError, match=message):
+            make(pr.clicks.graded({"click": 1}, event="event"))
 
 
 @pytest.mark.parametrize("dtype", [pl.String, pl.Categorical, pl.Enum(["view", "click"])])
 def test_events_of_any_kind_of_text(dtype: pl.DataType) -> None:
     log = pl.DataFrame({"event": ["view", "click", None]}, schema={"event": dtype})
-    label = pr.graded({"view": 0, "click": 2}, event="event")
+    label = pr.clicks.graded({"view": 0, "click": 2}, event="event")
     assert log.select(label).to_series().to_list() == [0, 2, None]
 
 
 def test_events_that_are_numbered() -> None:
     log = pl.DataFrame({"event": [7, 8, None]}, schema={"event": pl.UInt8})
-    label = pr.graded({7: 0, 8: 2}, event="event")  # type: ignore[dict-item]
+    label = pr.clicks.graded({7: 0, 8: 2}, event="event")  # type: ignore[dict-item]
     assert log.select(label).to_series().to_list() == [0, 2, None]
 
 
 @pytest.mark.parametrize(
     "label",
-    [pr.clicked("it"), pr.satisfied("it"), pr.graded_dwell({1: 0}, "it"), pr.graded({"it": 1})],
+    [
+        pr.clicks.clicked("it"),
+        pr.clicks.satisfied("it"),
+        pr.clicks.graded_dwell({1: 0}, "it"),
+        pr.clicks.graded({"it": 1}),
+    ],
 )
 def test_what_is_below_0(label: pl.Expr) -> None:
     log = pl.DataFrame({"it": [1, -1, None]})
     for make in (log.select, lambda label: log.lazy().select(label).collect()):
         with pytest.raises(
-            pr.DataError, match="below 0 in the column 'it'.* use null .*1 of . rows"
+            pr.errors.DataError, match="below 0 in the column 'it'.* use null .*1 of . rows"
         ):
             make(label)
 
 
 def test_errors_say_what_to_do_with_times() -> None:
     log = pl.DataFrame({"dwell": [FIVE], "click": [date(2026, 1, 5)]})
-    with pytest.raises(pr.SchemaError, match=r"its seconds, pl.col\('dwell'\).dt.total_seconds\("):
-        log.select(pr.satisfied())
-    seconds = log.with_columns(pl.col("dwell").dt.total_seconds(fractional=True))
-    assert seconds.select(pr.satisfied(seconds=6)).item() == 0
     with pytest.raises(
-        pr.SchemaError, match=r"whether there is one, pl.col\('click'\).is_not_null\("
+        pr.errors.SchemaError, match=r"its seconds, pl.col\('dwell'\).dt.total_seconds\("
     ):
-        log.select(pr.clicked())
-    assert log.with_columns(pl.col("click").is_not_null()).select(pr.clicked()).item() == 1
+        log.select(pr.clicks.satisfied())
+    seconds = log.with_columns(pl.col("dwell").dt.total_seconds(fractional=True))
+    assert seconds.select(pr.clicks.satisfied(seconds=6)).item() == 0
+    with pytest.raises(
+        pr.errors.SchemaError, match=r"whether there is one, pl.col\('click'\).is_not_null\("
+    ):
+        log.select(pr.clicks.clicked())
+    assert log.with_columns(pl.col("click").is_not_null()).select(pr.clicks.clicked()).item() == 1
 
 
 def test_a_position_that_is_named_must_be_there() -> None:
     log = pl.DataFrame({"click": [1, 0], "place": [1, None]})
-    assert log.select(pr.clicked()).to_series().to_list() == [1, 0]
-    assert log.select(pr.clicked(position="place")).to_series().to_list() == [1, None]
+    assert log.select(pr.clicks.clicked()).to_series().to_list() == [1, 0]
+    assert log.select(pr.clicks.clicked(position="place")).to_series().to_list() == [1, None]
     for name in ("plaice", "position"):
         with pytest.raises(pl.exceptions.ColumnNotFoundError, match=name):
-            log.select(pr.clicked(position=name))
+            log.select(pr.clicks.clicked(position=name))

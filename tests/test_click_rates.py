@@ -26,19 +26,19 @@ LOG = pl.DataFrame(
 
 
 def test_rates_by_hand() -> None:
-    found = pr.click_through_rates(LOG, prior=(1, 3))
+    found = pr.clicks.click_through_rates(LOG, prior=(1, 3))
     assert found.rows() == [
         ("a", "x", 3, 3, (3 + 1) / (3 + 1 + 3), (3 + 1) / (3 + 1 + 3)),
         ("a", "y", 3, 0, (0 + 1) / (3 + 1 + 3), (0 + 1) / (3 + 1 + 3)),
     ]
     mean = 3 / 6  # of the log: 10 impressions at this rate
-    found = pr.click_through_rates(LOG)
+    found = pr.clicks.click_through_rates(LOG)
     assert found["ctr"].to_list() == [(3 + 10 * mean) / (3 + 10), (0 + 10 * mean) / (3 + 10)]
-    assert pr.click_through_rates(LOG, prior=0)["label"].to_list() == [1.0, 0.0]
+    assert pr.clicks.click_through_rates(LOG, prior=0)["label"].to_list() == [1.0, 0.0]
 
 
 def test_coec_by_hand() -> None:
-    found = pr.coec(LOG)
+    found = pr.clicks.coec(LOG)
     expected = [2 / 3 + 2 / 3 + 1 / 3, 1 / 3 + 1 / 3 + 2 / 3]
     assert found["expected"].to_list() == pytest.approx(expected, rel=1e-15)
     assert found["coec"].to_list() == pytest.approx([3 / expected[0], 0], rel=1e-15)
@@ -47,24 +47,27 @@ def test_coec_by_hand() -> None:
 
 
 def test_nothing_expected() -> None:
-    found = pr.coec(LOG.with_columns(click=False))
+    found = pr.clicks.coec(LOG.with_columns(click=False))
     assert found.select("expected", "coec", "label").rows() == [(0.0, None, None)] * 2
-    assert pr.click_through_rates(LOG.with_columns(click=False))["ctr"].to_list() == [0.0, 0.0]
+    assert pr.clicks.click_through_rates(LOG.with_columns(click=False))["ctr"].to_list() == [
+        0.0,
+        0.0,
+    ]
 
 
 def test_grades_are_shares_of_lower_values() -> None:
     log = pl.DataFrame({"query": 1, "doc": range(5), "position": 1, "click": [0, 0, 0, 1, 1]})
     more = pl.concat([log, log.with_columns(click=(pl.col("doc") == 4).cast(pl.Int64))])
-    found = pr.click_through_rates(more, prior=0, grades=5)
+    found = pr.clicks.click_through_rates(more, prior=0, grades=5)
     assert found["ctr"].to_list() == [0, 0, 0, 1 / 2, 1]
     assert found["label"].to_list() == [0, 0, 0, 3, 4]  # 3 of 5, 4 of 5 are lower
-    assert pr.coec(more, grades=5)["label"].to_list() == [0, 0, 0, 3, 4]
+    assert pr.clicks.coec(more, grades=5)["label"].to_list() == [0, 0, 0, 3, 4]
 
 
 def test_equal_values_have_one_grade_whatever_their_last_digit() -> None:
     rows = [(doc, click < doc) for doc in range(1, 5) for click in range(3 * doc)]
     log = pl.DataFrame(rows, ["doc", "click"], orient="row").with_columns(query=1)
-    found = pr.click_through_rates(log, prior=(0.1, 0.2), grades=4)
+    found = pr.clicks.click_through_rates(log, prior=(0.1, 0.2), grades=4)
     assert found["ctr"].to_list() == pytest.approx([1 / 3] * 4)  # (c + 0.1) / (3 c + 0.3)
     assert found["ctr"].n_unique() > 1
     assert found["label"].to_list() == [0] * 4
@@ -75,7 +78,7 @@ def test_groups_have_rates_of_their_own() -> None:
     both = pl.concat(
         [LOG.with_columns(country=pl.lit("BR")), other.with_columns(country=pl.lit(None))]
     )
-    for function in (pr.coec, pr.click_through_rates):
+    for function in (pr.clicks.coec, pr.clicks.click_through_rates):
         found = function(both, by="country", grades=3)
         alone = [function(log, grades=3).drop("query") for log in (other, LOG)]
         assert_frame_equal(found.drop("country", "query"), pl.concat(alone))
@@ -101,24 +104,24 @@ def clicks() -> pl.DataFrame:
 
 
 def test_against_plain_python(clicks: pl.DataFrame) -> None:
-    found = pr.coec(clicks)
+    found = pr.clicks.coec(clicks)
     truth = _coec(clicks)
     assert found.height == len(truth)
     for row in found.to_dicts():
         impressions, number, expected = truth[row["query"], row["doc"]]
         assert (row["impressions"], row["clicks"]) == (impressions, number)
         assert row["expected"] == pytest.approx(expected, rel=1e-12)
-    rates = pr.click_through_rates(clicks, prior=(2, 5))
+    rates = pr.clicks.click_through_rates(clicks, prior=(2, 5))
     assert_frame_equal(rates.select("impressions", "clicks"), found.select("impressions", "clicks"))
     smoothed = [(row["clicks"] + 2) / (row["impressions"] + 7) for row in found.to_dicts()]
     assert rates["ctr"].to_list() == pytest.approx(smoothed, rel=1e-15)
 
 
 FUNCTIONS: list[Callable[..., pl.LazyFrame]] = [
-    pr.coec,
-    pr.click_through_rates,
-    lambda log: pr.coec(log, grades=4),
-    lambda log: pr.click_through_rates(log, prior=(1, 1), by="half"),
+    pr.clicks.coec,
+    pr.clicks.click_through_rates,
+    lambda log: pr.clicks.coec(log, grades=4),
+    lambda log: pr.clicks.click_through_rates(log, prior=(1, 1), by="half"),
 ]
 
 
@@ -156,48 +159,96 @@ def test_streams_without_falling_back_to_memory(clicks: pl.DataFrame, tmp_path: 
 
 def test_a_false_hint_is_an_error(clicks: pl.DataFrame) -> None:
     log = clicks.sample(fraction=1, shuffle=True, seed=1).lazy().set_sorted("query")
-    with pytest.raises(pr.DataError, match="rows do not stand list by list"):
-        pr.coec(log).collect()
+    with pytest.raises(pr.errors.DataError, match="rows do not stand list by list"):
+        pr.clicks.coec(log).collect()
 
 
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda: pr.coec(LOG, click="klick"), pr.SchemaError, "no column 'klick', which `click`"),
-        (lambda: pr.coec(LOG.drop("position")), pr.SchemaError, "'position', which `position`"),
-        (lambda: pr.click_through_rates(LOG, doc="id"), pr.SchemaError, "'id', which `doc` names"),
         (
-            lambda: pr.click_through_rates(LOG, position="place"),
-            pr.SchemaError,
+            lambda: pr.clicks.coec(LOG, click="klick"),
+            pr.errors.SchemaError,
+            "no column 'klick', which `click`",
+        ),
+        (
+            lambda: pr.clicks.coec(LOG.drop("position")),
+            pr.errors.SchemaError,
+            "'position', which `position`",
+        ),
+        (
+            lambda: pr.clicks.click_through_rates(LOG, doc="id"),
+            pr.errors.SchemaError,
+            "'id', which `doc` names",
+        ),
+        (
+            lambda: pr.clicks.click_through_rates(LOG, position="place"),
+            pr.errors.SchemaError,
             "no column 'place', which `position` names",
         ),
-        (lambda: pr.click_through_rates(LOG, prior=-1), pr.ArgumentError, "`prior` must be how"),
-        (lambda: pr.click_through_rates(LOG, prior=(1,)), pr.ArgumentError, "`prior` must be"),
-        (lambda: pr.coec(LOG, grades=0), pr.ArgumentError, "`grades` must be a positive whole"),
-        (lambda: pr.coec(LOG, grades=1), pr.ArgumentError, "`grades` must be 2 or more"),
-        (lambda: pr.click_through_rates(LOG, grades=1), pr.ArgumentError, "must be 2 or more"),
-        (lambda: pr.coec(LOG, doc=None), pr.ArgumentError, "`query` and `doc` must name"),  # type: ignore[arg-type]
-        (lambda: pr.coec(LOG, doc="query"), pr.ArgumentError, "no column twice; .* `doc` 'query'"),
-        (lambda: pr.coec(LOG, query=None), pr.ArgumentError, "`query` and `doc` must name"),  # type: ignore[arg-type]
-        (lambda: pr.coec(LOG, position=None), pr.ArgumentError, "name of a column; found None"),  # type: ignore[arg-type]
         (
-            lambda: pr.click_through_rates(LOG.with_columns(click=-1)),
-            pr.DataError,
+            lambda: pr.clicks.click_through_rates(LOG, prior=-1),
+            pr.errors.ArgumentError,
+            "`prior` must be how",
+        ),
+        (
+            lambda: pr.clicks.click_through_rates(LOG, prior=(1,)),
+            pr.errors.ArgumentError,
+            "`prior` must be",
+        ),
+        (
+            lambda: pr.clicks.coec(LOG, grades=0),
+            pr.errors.ArgumentError,
+            "`grades` must be a positive whole",
+        ),
+        (
+            lambda: pr.clicks.coec(LOG, grades=1),
+            pr.errors.ArgumentError,
+            "`grades` must be 2 or more",
+        ),
+        (
+            lambda: pr.clicks.click_through_rates(LOG, grades=1),
+            pr.errors.ArgumentError,
+            "must be 2 or more",
+        ),
+        (
+            lambda: pr.clicks.coec(LOG, doc=None),
+            pr.errors.ArgumentError,
+            "`query` and `doc` must name",
+        ),  # type: ignore[arg-type]
+        (
+            lambda: pr.clicks.coec(LOG, doc="query"),
+            pr.errors.ArgumentError,
+            "no column twice; .* `doc` 'query'",
+        ),
+        (
+            lambda: pr.clicks.coec(LOG, query=None),
+            pr.errors.ArgumentError,
+            "`query` and `doc` must name",
+        ),  # type: ignore[arg-type]
+        (
+            lambda: pr.clicks.coec(LOG, position=None),
+            pr.errors.ArgumentError,
+            "name of a column; found None",
+        ),  # type: ignore[arg-type]
+        (
+            lambda: pr.clicks.click_through_rates(LOG.with_columns(click=-1)),
+            pr.errors.DataError,
             r"rows: below 0 in the column 'click' \(click\); use null",
         ),
         (
-            lambda: pr.coec(LOG.lazy().with_columns(click=-1).set_sorted("query")).collect(),
-            pr.DataError,
+            lambda: pr.clicks.coec(LOG.lazy().with_columns(click=-1).set_sorted("query")).collect(),
+            pr.errors.DataError,
             r"below 0 in the column 'click' \(click\)",
         ),
         (
-            lambda: pr.coec(LOG.rename({"doc": "coec"}), doc="coec"),
-            pr.ArgumentError,
+            lambda: pr.clicks.coec(LOG.rename({"doc": "coec"}), doc="coec"),
+            pr.errors.ArgumentError,
             "'coec', which the result adds",
         ),
         (
-            lambda: pr.coec(LOG.with_columns(query=pl.lit(None, dtype=pl.String))),
-            pr.DataError,
+            lambda: pr.clicks.coec(LOG.with_columns(query=pl.lit(None, dtype=pl.String))),
+            pr.errors.DataError,
             r"null in the column 'query' \(query\)",
         ),
     ],
@@ -207,19 +258,19 @@ def test_errors(call: Callable[[], object], error: type[Exception], message: str
         call()
 
 
-@pytest.mark.parametrize("function", [pr.click_through_rates, pr.coec])
+@pytest.mark.parametrize("function", [pr.clicks.click_through_rates, pr.clicks.coec])
 @pytest.mark.parametrize("column", ["click", "position"])
 @pytest.mark.parametrize("value", ["1", timedelta(seconds=1), date(2026, 1, 5), [1]])
 def test_what_is_no_number(function: Callable[..., Any], column: str, value: object) -> None:
     log = LOG.with_columns(pl.Series(column, [value] * LOG.height))
     message = rf"column '{column}' \(`{column}`\) must be numeric; found {log[column].dtype!s:.4}"
     for frame in (log, log.lazy()):
-        with pytest.raises(pr.SchemaError, match=message):
+        with pytest.raises(pr.errors.SchemaError, match=message):
             function(frame)
 
 
 def test_groups_by_position_have_its_rate() -> None:
-    found = pr.coec(LOG, by="position")
+    found = pr.clicks.coec(LOG, by="position")
     rates = LOG.group_by("position").agg(rate=pl.col("click").mean())
     both = found.join(rates, on="position")
     assert both["expected"].to_list() == (both["rate"] * both["impressions"]).to_list()

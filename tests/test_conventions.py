@@ -41,7 +41,7 @@ def test_exceptions(queries: str, engine: str) -> None:
 
 def test_what_the_call_says_holds_for_all() -> None:
     asked = {"ties": "best", "relevant": 2}
-    everywhere = pr.IR_MEASURES.but(**asked)
+    everywhere = pr.conventions.IR_MEASURES.but(**asked)
     assert all(everywhere.of(pr.metric(metric)).ties == "best" for metric in METRICS)
     exceptions = {"reciprocal_rank": {"ties": "worst", "relevant": 3}}
     agreed = pr.Conventions(exceptions=exceptions)
@@ -60,11 +60,11 @@ def test_gain_from() -> None:
 
 
 def test_exceptions_that_do_not_exist() -> None:
-    with pytest.raises(pr.ArgumentError, match=r"found 'tie'\. Did you mean 'ties'"):
+    with pytest.raises(pr.errors.ArgumentError, match=r"found 'tie'\. Did you mean 'ties'"):
         pr.Conventions(exceptions={"ndcg": {"tie": "best"}})
-    with pytest.raises(pr.ArgumentError, match="`ties` must be one of"):
+    with pytest.raises(pr.errors.ArgumentError, match="`ties` must be one of"):
         pr.Conventions(exceptions={"ndcg": {"ties": "random"}})
-    with pytest.raises(pr.ArgumentError, match="found 'queries'"):
+    with pytest.raises(pr.errors.ArgumentError, match="found 'queries'"):
         pr.Conventions(exceptions={"ndcg": {"queries": "both"}})
 
 
@@ -88,14 +88,16 @@ def test_presets_of_trec_eval_compare_ids_as_text(dtype: pl.DataType, engine: st
             pl.col("doc").cast(dtype), pl.col("score").cast(score), label=pl.col("doc") == "10"
         )
         for preset, place in (
-            (pr.TREC_EVAL, 2),
-            (pr.TREC_EVAL_9, 2),
-            (pr.IR_MEASURES, 2),
-            (pr.TREC_EVAL.but(ties="doc_ascending"), len(ids) - 1),
+            (pr.conventions.TREC_EVAL, 2),
+            (pr.conventions.TREC_EVAL_9, 2),
+            (pr.conventions.IR_MEASURES, 2),
+            (pr.conventions.TREC_EVAL.but(ties="doc_ascending"), len(ids) - 1),
         ):
             found = pr.evaluate(log, "rr", conventions=preset).collect(engine=engine)
             assert found["rr"].item() == 1 / place, preset
-        found = pr.evaluate(log, "rr@3", conventions=pr.IR_MEASURES).collect(engine=engine)
+        found = pr.evaluate(log, "rr@3", conventions=pr.conventions.IR_MEASURES).collect(
+            engine=engine
+        )
         assert found["rr@3"].item() == 1 / (len(ids) - 1)
     by_type = {pl.Int64: 1, pl.Int32: 1, pl.Int8: 1, pl.UInt64: 1}.get(dtype)
     if by_type:

@@ -16,14 +16,14 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 import polars_rank as pr
-from polars_rank.feedback.counterfactual import TOLD
+from polars_rank.clicks.counterfactual import TOLD
 from polars_rank.datasets import click_log
-from polars_rank.evaluation import planned
-from polars_rank.measures.names import resolve
+from polars_rank.evaluation.evaluate import planned
+from polars_rank.metrics.names import resolve
 
 #: Most logs here are small, and some have no weight at all.
 pytestmark = pytest.mark.filterwarnings(
-    "ignore:the effective sample size is:polars_rank.RankWarning"
+    "ignore:the effective sample size is:polars_rank.errors.RankWarning"
 )
 
 PEERS = json.loads((Path(__file__).parent / "fixtures" / "clicks.json").read_text())
@@ -37,7 +37,7 @@ LOG = pl.DataFrame({
     "click": [True, False, True, False, True, False],
     "score": [1, 2, 3] * 2,
 })  # fmt: skip
-WEIGHTED = LOG.with_columns(label=pr.inverse_propensity())
+WEIGHTED = LOG.with_columns(label=pr.clicks.inverse_propensity())
 
 
 def one(table: pl.DataFrame, column: str) -> Any:
@@ -45,7 +45,7 @@ def one(table: pl.DataFrame, column: str) -> Any:
 
 
 def labels(log: pl.DataFrame, *arguments: Any, **options: Any) -> list[float | None]:
-    return log.select(pr.inverse_propensity(*arguments, **options)).to_series().to_list()
+    return log.select(pr.clicks.inverse_propensity(*arguments, **options)).to_series().to_list()
 
 
 class TestLabel:
@@ -70,7 +70,7 @@ class TestLabel:
         assert labels(LOG, "click", pl.col("propensity") ** 2)[2] == 16
 
     def test_lazy_is_eager(self) -> None:
-        lazy = LOG.lazy().with_columns(label=pr.inverse_propensity())
+        lazy = LOG.lazy().with_columns(label=pr.clicks.inverse_propensity())
         assert_frame_equal(lazy.collect(engine="streaming"), WEIGHTED)
         assert lazy.collect_schema() == WEIGHTED.schema
 
@@ -90,18 +90,18 @@ class TestLabel:
         )
         for make in (
             lambda: labels(log),
-            lambda: log.lazy().select(pr.inverse_propensity()).collect(),
-            lambda: log.lazy().select(pr.inverse_propensity()).collect(engine="streaming"),
+            lambda: log.lazy().select(pr.clicks.inverse_propensity()).collect(),
+            lambda: log.lazy().select(pr.clicks.inverse_propensity()).collect(engine="streaming"),
         ):
-            with pytest.raises(pr.DataError, match=said):
+            with pytest.raises(pr.errors.DataError, match=said):
                 make()
 
     def test_a_position_that_no_table_has(self) -> None:
         table = LOG.select("position", "propensity").head(2)
         between = LOG.with_columns(pl.col("position") - 0.5)  # which is not cut to a whole number
-        with pytest.raises(pr.DataError, match="a click has no propensity"):
+        with pytest.raises(pr.errors.DataError, match="a click has no propensity"):
             labels(between, "click", table)
-        with pytest.raises(pr.DataError, match="a click has no propensity"):
+        with pytest.raises(pr.errors.DataError, match="a click has no propensity"):
             labels(LOG, "click", table)
         unclicked = LOG.with_columns(click=pl.col("click") & (pl.col("position") < 3))
         assert labels(unclicked, "click", table) == [1, 0, 0, 0, 2, 0]
@@ -110,7 +110,7 @@ class TestLabel:
         table = LOG.select("position", "propensity").head(3)
         unshown = LOG.with_columns(position=pl.lit(None, pl.Int64), click=0)
         assert labels(unshown, "click", table) == [None] * LOG.height
-        with pytest.raises(pr.DataError, match="a click has no propensity"):
+        with pytest.raises(pr.errors.DataError, match="a click has no propensity"):
             labels(unshown.with_columns(click=1), "click", table)
 
     @pytest.mark.parametrize("value", ["1", timedelta(seconds=1), date(2026, 1, 5), [1]])
@@ -122,28 +122,30 @@ class TestLabel:
         message = rf"column '{name}' .*must be numeric; found {log[name].dtype!s:.4}"
         for make in (
             lambda: labels(log, "click", propensity),
-            lambda: log.lazy().select(pr.inverse_propensity("click", propensity)).collect(),
-            lambda: pr.propensity_sweep(
+            lambda: log.lazy().select(pr.clicks.inverse_propensity("click", propensity)).collect(),
+            lambda: pr.clicks.propensity_sweep(
                 log.with_columns(score=1), "dcg", propensity=propensity, clips=[2]
             ),
         ):
-            with pytest.raises(pr.SchemaError, match=message):
+            with pytest.raises(pr.errors.SchemaError, match=message):
                 make()
 
     def test_bad_parameters(self) -> None:
         table = LOG.select("position", "propensity")
-        with pytest.raises(pr.ArgumentError, match="several for one position"):
-            pr.inverse_propensity("click", table)
+        with pytest.raises(pr.errors.ArgumentError, match="several for one position"):
+            pr.clicks.inverse_propensity("click", table)
         for name in ("position", "propensity"):
             text = table.head(3).cast({name: pl.String})
-            with pytest.raises(pr.SchemaError, match=f"'{name}' .*must be numeric; found String"):
-                pr.inverse_propensity("click", text)
-        with pytest.raises(pr.ArgumentError, match="`propensity` must be the name"):
-            pr.inverse_propensity("click", table.lazy())  # type: ignore[arg-type]
-        with pytest.raises(pr.ArgumentError, match="`propensity` must be the name"):
-            pr.inverse_propensity("click", table.drop("position"))
-        with pytest.raises(pr.ArgumentError, match="`clip` must be a number above 0"):
-            pr.inverse_propensity(clip=0)
+            with pytest.raises(
+                pr.errors.SchemaError, match=f"'{name}' .*must be numeric; found String"
+            ):
+                pr.clicks.inverse_propensity("click", text)
+        with pytest.raises(pr.errors.ArgumentError, match="`propensity` must be the name"):
+            pr.clicks.inverse_propensity("click", table.lazy())  # type: ignore[arg-type]
+        with pytest.raises(pr.errors.ArgumentError, match="`propensity` must be the name"):
+            pr.clicks.inverse_propensity("click", table.drop("position"))
+        with pytest.raises(pr.errors.ArgumentError, match="`clip` must be a number above 0"):
+            pr.clicks.inverse_propensity(clip=0)
 
 
 class TestByHand:
@@ -224,7 +226,7 @@ class TestByHand:
 )
 def test_agrees_with_the_peer(expected: dict[str, Any]) -> None:
     log = pl.DataFrame(PEERS["log"]).with_columns(propensity=1 / pl.col("position"))
-    log = log.with_columns(label=pr.inverse_propensity(clip=expected["clip"] or None))
+    log = log.with_columns(label=pr.clicks.inverse_propensity(clip=expected["clip"] or None))
     metric, sums = {"dcg": ("dcg", "dcg"), "recall": ("recall@3", "cg@3")}[expected["weight"]]
     options: dict[str, Any] = {"query": "session", "score": "new"}
     ips = pr.evaluate(log, sums, normalize="ips", **options)
@@ -247,7 +249,7 @@ def weighted_logs(draw: Any) -> pl.DataFrame:
     ))  # fmt: skip
     return pl.DataFrame(
         rows, schema=["query", "click", "propensity", "score"], orient="row"
-    ).with_columns(label=pr.inverse_propensity())
+    ).with_columns(label=pr.clicks.inverse_propensity())
 
 
 class TestProperties:
@@ -275,13 +277,13 @@ class TestProperties:
     @settings(max_examples=20, deadline=None)
     @given(weighted_logs())
     def test_equal_weights_are_the_naive_estimate(self, log: pl.DataFrame) -> None:
-        swept = pr.propensity_sweep(log, "cg@2", clips=[1])
+        swept = pr.clicks.propensity_sweep(log, "cg@2", clips=[1])
         naive = pr.evaluate(log.with_columns(label=pl.col("click")), "cg@2", normalize="snips")
         assert_frame_equal(swept.drop("clip"), naive)
 
     def test_the_variance_is_that_of_summarize(self) -> None:
         log = click_log(20, sessions=10, seed=2).collect()
-        log = log.with_columns(label=pr.inverse_propensity())
+        log = log.with_columns(label=pr.clicks.inverse_propensity())
         options: dict[str, Any] = {"query": "session", "score": "new"}
         lists = pr.per_query(log, "dcg@5", **options)
         expected = pr.summarize(lists, query="session", interval="normal")
@@ -293,7 +295,7 @@ class TestProperties:
     @pytest.mark.parametrize("normalize", ["ips", "snips"])
     def test_lazy_is_eager_and_streaming_is_in_memory(self, normalize: Any) -> None:
         log = click_log(30, sessions=5, seed=2).with_columns(
-            label=pr.inverse_propensity(), device=pl.col("query") % 2
+            label=pr.clicks.inverse_propensity(), device=pl.col("query") % 2
         )
         options: dict[str, Any] = {"query": "session", "score": "new", "by": "device"}
         lazy = pr.evaluate(log, ["dcg@3", "p@5"], normalize=normalize, **options)
@@ -313,9 +315,9 @@ class TestRecovery:
     @pytest.mark.parametrize("known", [True, False], ids=["propensities known", "estimated"])
     def test_ips_is_unbiased_and_clicks_alone_are_not(self, known: bool) -> None:
         log = self.LOG.collect()
-        bias = pr.position_bias(log, "adjacent")
+        bias = pr.clicks.position_bias(log, "adjacent")
         weighted = log.with_columns(
-            label=pr.inverse_propensity("click", "propensity" if known else bias)
+            label=pr.clicks.inverse_propensity("click", "propensity" if known else bias)
         )
         truth = pr.evaluate(log, self.METRICS, label="relevance", normalize="ips", **self.OPTIONS)
         found = pr.evaluate(weighted, self.METRICS, normalize="ips", **self.OPTIONS)
@@ -327,7 +329,7 @@ class TestRecovery:
             assert abs(one(naive, metric) - one(truth, metric)) > 10 * error, metric
 
     def test_snips_is_that_of_the_truth(self) -> None:
-        weighted = self.LOG.with_columns(label=pr.inverse_propensity())
+        weighted = self.LOG.with_columns(label=pr.clicks.inverse_propensity())
         found = pr.evaluate(weighted, "dcg@5", normalize="snips", **self.OPTIONS).collect()
         truth = pr.evaluate(
             self.LOG, "dcg@5", label="relevance", normalize="snips", **self.OPTIONS
@@ -339,7 +341,7 @@ class TestRecovery:
         off = {"ips": [], "snips": []}  # type: dict[Any, list[float]]
         for seed in range(40):
             log = click_log(40, 5, sessions=20, seed=seed).collect()
-            weighted = log.with_columns(label=pr.inverse_propensity())
+            weighted = log.with_columns(label=pr.clicks.inverse_propensity())
             for normalize, values in off.items():
                 options = {**self.OPTIONS, "normalize": normalize}
                 found = pr.evaluate(weighted, "dcg@3", **options)
@@ -362,17 +364,17 @@ class TestRefusals:
         (pr.dcg(5) - pr.cg(5), "ips", "is no sum"),
     ])  # fmt: skip
     def test_metrics_that_are_no_sums(self, metric: Any, normalize: Any, said: str) -> None:
-        with pytest.raises(pr.ArgumentError, match=said):
+        with pytest.raises(pr.errors.ArgumentError, match=said):
             pr.evaluate(WEIGHTED, metric, normalize=normalize)
 
     def test_conventions(self) -> None:
-        with pytest.raises(pr.ArgumentError, match="counts every list"):
+        with pytest.raises(pr.errors.ArgumentError, match="counts every list"):
             pr.evaluate(WEIGHTED, "dcg", normalize="snips", conventions="trec_eval")
-        with pytest.raises(pr.ArgumentError, match="with gain="):
+        with pytest.raises(pr.errors.ArgumentError, match="with gain="):
             pr.evaluate(WEIGHTED, "dcg", normalize="snips", conventions="lightgbm")
-        with pytest.raises(pr.ArgumentError, match="`normalize` must be one of"):
+        with pytest.raises(pr.errors.ArgumentError, match="`normalize` must be one of"):
             pr.evaluate(WEIGHTED, "dcg", normalize="SNIPS")  # type: ignore[arg-type]
-        with pytest.raises(pr.ArgumentError, match="which the result adds"):
+        with pytest.raises(pr.errors.ArgumentError, match="which the result adds"):
             pr.evaluate(WEIGHTED.with_columns(unshown=1), "dcg", normalize="ips", by="unshown")
 
     def test_what_was_never_shown(self) -> None:
@@ -383,10 +385,10 @@ class TestRefusals:
             lambda: pr.evaluate(unseen.lazy(), "dcg@2", normalize="ips").collect(),
         ):
             with pytest.raises(
-                pr.DataError, match=r"50\.0% of what the new ranker would show .*max_unshown"
+                pr.errors.DataError, match=r"50\.0% of what the new ranker would show .*max_unshown"
             ):
                 make()
-        with pytest.raises(pr.DataError, match=r"33\.3% .*max_unshown=0\.34 to accept"):
+        with pytest.raises(pr.errors.DataError, match=r"33\.3% .*max_unshown=0\.34 to accept"):
             pr.evaluate(unseen, "arp", normalize="ips")
         found = pr.evaluate(unseen, "dcg@2", normalize="ips", max_unshown=0.5)
         assert one(found, "unshown") == 0.5
@@ -399,11 +401,11 @@ class TestRefusals:
             one(pr.evaluate(unseen, ["cg@1", "arp"], normalize="ips", max_unshown=1), "unshown")
             == 1 / 3
         )
-        with pytest.raises(pr.DataError, match=r"as in .'country': 'x'"):
+        with pytest.raises(pr.errors.DataError, match=r"as in .'country': 'x'"):
             pr.evaluate(
                 unseen.with_columns(country=pl.lit("x")), "cg@1", by="country", normalize="ips"
             )
-        with pytest.raises(pr.ArgumentError, match="`max_unshown`"):
+        with pytest.raises(pr.errors.ArgumentError, match="`max_unshown`"):
             pr.evaluate(unseen, "dcg@2", normalize="ips", max_unshown=2)
 
     def test_without_normalize_nothing_changes(self) -> None:
@@ -412,32 +414,34 @@ class TestRefusals:
 
 class TestSweep:
     def test_is_evaluate_at_each_clip(self) -> None:
-        swept = pr.propensity_sweep(LOG, ["dcg", "p@1"], clips=[1, 0.5, None], normalize="ips")
+        swept = pr.clicks.propensity_sweep(
+            LOG, ["dcg", "p@1"], clips=[1, 0.5, None], normalize="ips"
+        )
         assert swept.get_column("clip").to_list() == [1, 2, None]
         for clip, row in zip([1, 2, None], swept.drop("clip").iter_slices(1), strict=True):
-            labelled = LOG.with_columns(label=pr.inverse_propensity(clip=clip))
+            labelled = LOG.with_columns(label=pr.clicks.inverse_propensity(clip=clip))
             assert_frame_equal(row, pr.evaluate(labelled, ["dcg", "p@1"], normalize="ips"))
 
     def test_groups_and_laziness(self) -> None:
         log = LOG.with_columns(country=pl.col("query"))
-        swept = pr.propensity_sweep(log, "dcg", clips=[1, None], by="country")
+        swept = pr.clicks.propensity_sweep(log, "dcg", clips=[1, None], by="country")
         assert swept.columns[:3] == ["clip", "country", "queries"]
         assert swept.height == 4
-        lazy = pr.propensity_sweep(log.lazy(), "dcg", clips=[1, None], by="country")
+        lazy = pr.clicks.propensity_sweep(log.lazy(), "dcg", clips=[1, None], by="country")
         assert_frame_equal(lazy.collect(engine="streaming"), swept)
 
     def test_refusals(self) -> None:
         for clips in ([], 5):
-            with pytest.raises(pr.ArgumentError, match="`clips` must list at least one"):
-                pr.propensity_sweep(LOG, "dcg", clips=clips)  # type: ignore[arg-type]
-        with pytest.raises(pr.ArgumentError, match="'clip', which the result adds"):
-            pr.propensity_sweep(LOG.with_columns(clip=1), "dcg", by="clip")
+            with pytest.raises(pr.errors.ArgumentError, match="`clips` must list at least one"):
+                pr.clicks.propensity_sweep(LOG, "dcg", clips=clips)  # type: ignore[arg-type]
+        with pytest.raises(pr.errors.ArgumentError, match="'clip', which the result adds"):
+            pr.clicks.propensity_sweep(LOG.with_columns(clip=1), "dcg", by="clip")
 
 
 class TestClusters:
     """Sessions of one query are alike: what is sampled is the query."""
 
-    LOG = click_log(60, 5, sessions=7, seed=2).with_columns(label=pr.inverse_propensity())
+    LOG = click_log(60, 5, sessions=7, seed=2).with_columns(label=pr.clicks.inverse_propensity())
     OPTIONS: dict[str, Any] = {"query": "session", "score": "new"}
 
     def test_variance_by_hand(self) -> None:
@@ -507,7 +511,7 @@ class TestClusters:
             lists, totals = planned(part.lazy(), **options)
             halves.append(totals.parts(lists))
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "means of runs", pr.RankWarning)
+            warnings.filterwarnings("ignore", "means of runs", pr.errors.RankWarning)
             together = totals.finished(totals.merged(pl.concat(halves))).collect()
             assert_frame_equal(together, pr.evaluate(runs, **options))
         if align == "all":  # a session that a run lacks is one without clicks, of the same query
@@ -533,7 +537,9 @@ class TestClusters:
 
     def test_a_sweep_has_clusters(self) -> None:
         log = self.LOG.drop("label").collect()
-        swept = pr.propensity_sweep(log, "dcg@5", clips=[None], cluster="query", **self.OPTIONS)
+        swept = pr.clicks.propensity_sweep(
+            log, "dcg@5", clips=[None], cluster="query", **self.OPTIONS
+        )
         found = pr.evaluate(
             self.LOG.collect(), "dcg@5", normalize="snips", cluster="query", **self.OPTIONS
         )
@@ -542,17 +548,21 @@ class TestClusters:
     def test_refusals(self) -> None:
         log = self.LOG.collect()
         options = dict(self.OPTIONS, normalize="ips")
-        with pytest.raises(pr.ArgumentError, match="`cluster` is for the intervals of `normalize`"):
+        with pytest.raises(
+            pr.errors.ArgumentError, match="`cluster` is for the intervals of `normalize`"
+        ):
             pr.evaluate(log, "dcg@5", cluster="query", **self.OPTIONS)
-        with pytest.raises(pr.ArgumentError, match="`cluster` must name .* not in `by`"):
+        with pytest.raises(pr.errors.ArgumentError, match="`cluster` must name .* not in `by`"):
             pr.evaluate(log, "dcg@5", cluster="query", by="query", **options)
-        with pytest.raises(pr.SchemaError, match="no column 'user', which `cluster` names"):
+        with pytest.raises(pr.errors.SchemaError, match="no column 'user', which `cluster` names"):
             pr.evaluate(log, "dcg@5", cluster="user", **options)
-        with pytest.raises(pr.DataError, match="'position' must be the same in all rows of a list"):
+        with pytest.raises(
+            pr.errors.DataError, match="'position' must be the same in all rows of a list"
+        ):
             pr.evaluate(log, "dcg@5", cluster="position", **options)
 
 
-@pytest.mark.filterwarnings("error:the effective sample size:polars_rank.RankWarning")
+@pytest.mark.filterwarnings("error:the effective sample size:polars_rank.errors.RankWarning")
 def test_a_low_effective_sample_size_is_told() -> None:
     def log(clicked: int, lists: int = 40) -> pl.DataFrame:
         queries = pl.int_range(lists, eager=True)
@@ -562,12 +572,16 @@ def test_a_low_effective_sample_size_is_told() -> None:
     assert one(found, "effective_sample_size") == 30
     for few, size in ((log(29), 29), (log(0), 0), (log(29, 29), 29)):
         for normalize in ("ips", "snips"):
-            with pytest.warns(pr.RankWarning, match=f"sample size is {size}, below 30: few weights"):
+            with pytest.warns(
+                pr.errors.RankWarning, match=f"sample size is {size}, below 30: few weights"
+            ):
                 pr.evaluate(few.lazy(), "cg", normalize=normalize).collect()
     pairs = log(40).with_columns(user=pl.col("query") // 2, half=pl.col("query") // 20)
-    with pytest.warns(pr.RankWarning, match="sample size is 20, below 30"):
+    with pytest.warns(pr.errors.RankWarning, match="sample size is 20, below 30"):
         pr.evaluate(pairs, "cg", normalize="ips", cluster="user")
-    with pytest.warns(pr.RankWarning, match="sample size is 20, below 30, as in {'half': 0}"):
+    with pytest.warns(
+        pr.errors.RankWarning, match="sample size is 20, below 30, as in {'half': 0}"
+    ):
         pr.evaluate(pairs, "cg", normalize="ips", by="half")
 
 
@@ -582,19 +596,21 @@ def test_a_new_ranker_that_ranks_nothing() -> None:
     lost = WEIGHTED.with_columns(score=pl.lit(None, pl.Float64))  # a join in which no id was found
     for broken, options in ((lost, {}), (log, {"by": "device"})):
         grouped = broken.with_columns(device=pl.col("query"))
-        with pytest.raises(pr.DataError, match="ranks no document .score null.*the ids of both"):
+        with pytest.raises(
+            pr.errors.DataError, match="ranks no document .score null.*the ids of both"
+        ):
             pr.evaluate(grouped, "dcg", normalize="snips", max_unshown=1, **options)
-    with pytest.raises(pr.DataError, match="as in {'device': 'b'}"):
+    with pytest.raises(pr.errors.DataError, match="as in {'device': 'b'}"):
         pr.evaluate(log.with_columns(device="query"), "dcg", normalize="ips", by="device")
 
 
 def test_options_of_a_sweep() -> None:
-    with pytest.raises(pr.ArgumentError, match="`normalize` must be one of 'ips', 'snips'"):
-        pr.propensity_sweep(LOG, "dcg", normalize=None)  # type: ignore[arg-type]
-    with pytest.raises(pr.ArgumentError, match="leave `label` out"):
-        pr.propensity_sweep(LOG, "dcg", label="click")
-    with pytest.raises(pr.SchemaError, match="no column 'klick', which `click` names"):
-        pr.propensity_sweep(LOG.lazy(), "dcg", click="klick")
+    with pytest.raises(pr.errors.ArgumentError, match="`normalize` must be one of 'ips', 'snips'"):
+        pr.clicks.propensity_sweep(LOG, "dcg", normalize=None)  # type: ignore[arg-type]
+    with pytest.raises(pr.errors.ArgumentError, match="leave `label` out"):
+        pr.clicks.propensity_sweep(LOG, "dcg", label="click")
+    with pytest.raises(pr.errors.SchemaError, match="no column 'klick', which `click` names"):
+        pr.clicks.propensity_sweep(LOG.lazy(), "dcg", click="klick")
 
 
 @pytest.mark.parametrize("normalize", ["ips", "snips"])
@@ -602,6 +618,6 @@ def test_weights_below_0_are_no_weights(normalize: str) -> None:
     """What they gave: a negative worth, an effective sample of more lists than there are."""
     log = pl.DataFrame({"query": [1, 1, 2], "score": [2.0, 1.0, 1.0], "label": [4.0, -1.0, 2.0]})
     for frame in (log, log.lazy()):
-        with pytest.raises(pr.DataError, match="below 0 in the column 'label'"):
+        with pytest.raises(pr.errors.DataError, match="below 0 in the column 'label'"):
             pr.evaluate(frame, "dcg@5", normalize=normalize).lazy().collect()
     assert pr.evaluate(log, "dcg@5")["queries"].item() == 2  # a grade may be

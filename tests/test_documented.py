@@ -9,9 +9,9 @@ import polars_rank as pr
 import pytest
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
-from polars_rank.measures.documented import described, displayed
-from polars_rank.measures.metric import REGISTER, metric, parameters_of
-from polars_rank.measures.terms import Terms, Value
+from polars_rank.metrics.documentation import described, displayed
+from polars_rank.metrics.metric import REGISTER, metric, parameters_of
+from polars_rank.metrics.terms import Terms, Value
 from strategies import every_metric
 
 #: Of a formula: what Markdown would take for its own before the mathematics is read.
@@ -82,7 +82,7 @@ def test_a_notebook_shows_the_name_that_was_asked_for() -> None:
 
 
 def test_the_catalogue_says_what_the_functions_say() -> None:
-    table = pr.metrics()
+    table = pr.list_metrics()
     for row in table.iter_rows(named=True):
         build = REGISTER[row["metric"]]
         said = described(build)

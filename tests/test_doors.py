@@ -16,8 +16,8 @@ import polars as pl
 import polars_rank as pr
 import pytest
 from polars.testing import assert_frame_equal
-from polars_rank.columns import OWN
-from polars_rank.measures.metric import REGISTER
+from polars_rank._params import OWN
+from polars_rank.metrics.metric import REGISTER
 from strategies import assert_close, every_metric, log_of, random_lists, shuffled
 
 BAD = pl.DataFrame(
@@ -29,11 +29,11 @@ BAD = pl.DataFrame(
     }
 )
 CALLS: dict[str, Any] = {
-    "tie_bands": lambda: pr.tie_bands(BAD, ["ndcg@3", "rr"]),
-    "judgment_bounds": lambda: pr.judgment_bounds(BAD, ["ndcg@3", "rr"]),
+    "tie_bands": lambda: pr.diagnostics.tie_bands(BAD, ["ndcg@3", "rr"]),
+    "judgment_bounds": lambda: pr.diagnostics.judgment_bounds(BAD, ["ndcg@3", "rr"]),
     "explain_difference": lambda: pr.explain_difference(BAD, "ndcg@3", "polars_rank", "lightgbm"),
     "several orders": lambda: pr.evaluate(BAD, ["rr@10", "rr", "err"], conventions="ir_measures"),
-    "lazy": lambda: pr.tie_bands(BAD.lazy(), "rr").collect(engine="streaming"),
+    "lazy": lambda: pr.diagnostics.tie_bands(BAD.lazy(), "rr").collect(engine="streaming"),
 }
 
 
@@ -45,7 +45,7 @@ def test_rows_at_fault_are_an_error_and_never_a_hang(call: Any) -> None:
         for _ in range(20):
             try:
                 call()
-            except pr.DataError as error:
+            except pr.errors.DataError as error:
                 found.append(str(error))
 
     thread = threading.Thread(target=many, daemon=True)
@@ -68,29 +68,33 @@ def test_metrics_are_copied_and_pickled(metric: pr.Metric) -> None:
 
 @pytest.mark.parametrize(
     "metric",
-    [pr.ndcg(3, gain={0: 0, 1: 3}), pr.dcg(discount=pr.jarvelin(3)), pr.ndcg(gain=pr.at_least(1))],
+    [
+        pr.ndcg(3, gain={0: 0, 1: 3}),
+        pr.dcg(discount=pr.discounts.jarvelin(3)),
+        pr.ndcg(gain=pr.gains.at_least(1)),
+    ],
     ids=str,
 )
 def test_gains_and_conventions_are_pickled(metric: pr.Metric) -> None:
     again = pickle.loads(pickle.dumps(metric))
     assert again.arguments == metric.arguments
-    assert pickle.loads(pickle.dumps(pr.IR_MEASURES)) == pr.IR_MEASURES
+    assert pickle.loads(pickle.dumps(pr.conventions.IR_MEASURES)) == pr.conventions.IR_MEASURES
 
 
 def test_ranked_table_under_other_names_does_not_read_the_wrong_column() -> None:
     log = pl.DataFrame({"query": 1, "score": [2.0, 1.0], "label": [5, 0], "grade": [0, 1]})
-    with pytest.raises(pr.SchemaError, match="also has a column 'label'"):
+    with pytest.raises(pr.errors.SchemaError, match="also has a column 'label'"):
         pr.rank(log, label="grade")
     renamed = log.drop("label").rename({"score": "s"}).with_columns(score=pl.lit(0.0))
-    with pytest.raises(pr.SchemaError, match="also has a column 'score'"):
+    with pytest.raises(pr.errors.SchemaError, match="also has a column 'score'"):
         pr.rank(renamed, score="s", label="grade")
 
 
 def test_columns_of_our_own_are_out_of_reach() -> None:
     log = log_of(random_lists(seed=22))
-    with pytest.raises(pr.ArgumentError, match="column of our own"):
+    with pytest.raises(pr.errors.ArgumentError, match="column of our own"):
         pr.evaluate(log, pl.col(OWN + "position").max().alias("x"))
-    with pytest.raises(pr.SchemaError, match="begins with 'polars_rank:'"):
+    with pytest.raises(pr.errors.SchemaError, match="begins with 'polars_rank:'"):
         pr.evaluate(log.with_columns(pl.lit(1).alias(OWN + "rows")), "rr")
     plain = log.with_columns(__rows=1, __position=2, __term_0=3)
     assert_close(pr.evaluate(plain, "ndcg"), pr.evaluate(log, "ndcg"))
@@ -108,7 +112,7 @@ def test_scores_beyond_32_bits_stay_above_what_was_not_retrieved() -> None:
         {"query": 1, "doc": ["a", "b"], "score": [-1e39, None], "label": [1, 0]},
         schema_overrides={"score": pl.Float64},
     )
-    assert pr.evaluate(log, "rr", conventions=pr.TREC_EVAL_9)["rr"].item() == 1.0
+    assert pr.evaluate(log, "rr", conventions=pr.conventions.TREC_EVAL_9)["rr"].item() == 1.0
 
 
 def test_decimals_that_floats_cannot_tell_apart_are_no_ties() -> None:
@@ -117,17 +121,17 @@ def test_decimals_that_floats_cannot_tell_apart_are_no_ties() -> None:
     )
     log = pl.DataFrame({"query": 1, "doc": [2, 1], "score": scores, "label": [0, 1]})
     assert pr.evaluate(log, "rr")["rr"].item() == 1.0
-    assert pr.tie_bands(log, "rr")["tied_lists"].item() == 0
+    assert pr.diagnostics.tie_bands(log, "rr")["tied_lists"].item() == 0
     assert pr.rank(log)["rank"].to_list() == [2, 1]
 
 
 def test_large_labels_and_small_collections_are_refused() -> None:
     log = pl.DataFrame({"query": 1, "score": [2.0, 1.0], "label": [0, 1024]})
-    with pytest.raises(pr.DataError, match="too large for ERR"):
+    with pytest.raises(pr.errors.DataError, match="too large for ERR"):
         pr.evaluate(log, "err")
     assert pr.evaluate(log, "err(max_grade=4)")[0, 1] == pytest.approx((2**4 - 1) / 2**4 / 2)
     for metric in (pr.mcc(1, size=1), pr.fall_out(size=1), pr.accuracy(size=1)):
-        with pytest.raises(pr.DataError, match="`size` of the collection is 1"):
+        with pytest.raises(pr.errors.DataError, match="`size` of the collection is 1"):
             pr.evaluate(log, metric)
         assert not pr.rank(log).select(metric).to_series().is_nan().any()
 
@@ -165,14 +169,14 @@ WRONG_CHOICES = {
     "unknown parameter": lambda: pr.Conventions(parameters={"gian": "exp2"}),
     "parameter that a metric lacks": lambda: pr.Conventions(parameters={"ndcg.norm": "min"}),
     "metric that there is not": lambda: pr.Conventions(exceptions={"ndgc": {"ties": "input"}}),
-    "choice that there is not": lambda: pr.TREC_EVAL.but(tie="doc"),
+    "choice that there is not": lambda: pr.conventions.TREC_EVAL.but(tie="doc"),
     "preset that there is not": lambda: pr.evaluate(BAD[:10], "rr", conventions="lightgmb"),
 }
 
 
 @pytest.mark.parametrize("call", WRONG_CHOICES.values(), ids=WRONG_CHOICES.keys())
 def test_misspelt_choices_are_refused(call: Any) -> None:
-    with pytest.raises(pr.ArgumentError):
+    with pytest.raises(pr.errors.ArgumentError):
         call()
 
 
@@ -184,9 +188,9 @@ def test_undefined_by_another_name_of_the_metric() -> None:
 @pytest.mark.parametrize("name", ["queries"])
 def test_groups_named_as_columns_of_the_result(name: str) -> None:
     log = log_of(random_lists(seed=23)).with_columns(pl.lit(1).alias(name))
-    with pytest.raises(pr.ArgumentError, match="`by` names the column 'queries'"):
+    with pytest.raises(pr.errors.ArgumentError, match="`by` names the column 'queries'"):
         pr.evaluate(log, "rr", by=name)
-    with pytest.raises(pr.ArgumentError, match="`by` names the column 'hits'"):
+    with pytest.raises(pr.errors.ArgumentError, match="`by` names the column 'hits'"):
         pr.pr_curve(log.with_columns(hits=1), by="hits")
 
 
@@ -200,14 +204,14 @@ def test_no_public_name_hides_a_module() -> None:
 
 
 def test_names_of_metrics_are_registered_once() -> None:
-    from polars_rank.measures.metric import metric
+    from polars_rank.metrics.metric import metric
 
     def ndcg(t: Any) -> Any:
         return t.rows()
 
-    with pytest.raises(pr.ArgumentError, match="two metrics 'ndcg'"):
+    with pytest.raises(pr.errors.ArgumentError, match="two metrics 'ndcg'"):
         metric()(ndcg)
-    assert REGISTER["ndcg"].__module__ == "polars_rank.measures.gains"
+    assert REGISTER["ndcg"].__module__ == "polars_rank.metrics.gains"
 
 
 def test_values_per_query_may_count_as_they_do_in_the_mean() -> None:
@@ -240,9 +244,9 @@ def test_positions_are_better_the_lower_they_are(dtype: pl.DataType) -> None:
         ranked = pr.rank(log, **options)
         assert ranked["rank"].to_list() == [1, 2, 3]
         assert ranked.columns[:3] == ["query", "position", "label"]
-    with pytest.raises(pr.ArgumentError, match="`score` and `position` both"):
+    with pytest.raises(pr.errors.ArgumentError, match="`score` and `position` both"):
         pr.evaluate(log, "rr", score="s", position="position")
-    with pytest.raises(pr.ArgumentError, match="use scores="):
+    with pytest.raises(pr.errors.ArgumentError, match="use scores="):
         pr.evaluate(log, "rr", score=["a", "b"])
 
 
@@ -262,7 +266,7 @@ def test_several_scores_are_several_runs() -> None:
 def test_judged_documents_are_not_lost_to_a_group_that_nobody_knows() -> None:
     log = pl.DataFrame({"query": [1, 1], "doc": [1, 2], "score": [1.0, None], "label": [1, 1],
                         "country": ["DE", None]})  # fmt: skip
-    with pytest.raises(pr.DataError, match="count for no group"):
+    with pytest.raises(pr.errors.DataError, match="count for no group"):
         pr.evaluate(log, "recall", by="country")
     run = pl.DataFrame({"query": [1], "doc": [1], "score": [1.0], "country": ["DE"]})
     judged = pl.DataFrame({"query": [1, 1], "doc": [1, 2], "label": [1, 1]})
@@ -273,15 +277,15 @@ def test_judged_documents_are_not_lost_to_a_group_that_nobody_knows() -> None:
 def test_what_looks_like_an_id_or_a_run_is_not_passed_over() -> None:
     rows = {"query": [1, 1, 2, 2], "docid": [1, 1, 2, 3], "score": 1.0, "label": 0}
     log = pl.DataFrame(rows)
-    with pytest.warns(pr.RankWarning, match="say doc='docid'"):
+    with pytest.warns(pr.errors.RankWarning, match="say doc='docid'"):
         pr.evaluate(log, "rr")
-    with pytest.warns(pr.RankWarning, match="say by='model'"):
+    with pytest.warns(pr.errors.RankWarning, match="say by='model'"):
         pr.evaluate(log.rename({"docid": "model"}), "rr")
-    with pytest.raises(pr.SchemaError, match="no column 'doc'"):
+    with pytest.raises(pr.errors.SchemaError, match="no column 'doc'"):
         pr.evaluate(log, "rr", doc="doc")
     pr.evaluate(log, "rr", doc=None)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", pr.RankWarning)
+        warnings.simplefilter("ignore", pr.errors.RankWarning)
         pr.evaluate(log, "rr")
 
 
@@ -297,7 +301,7 @@ def runs(first: int, second: int) -> pl.DataFrame:
 @pytest.mark.parametrize("engine", ["in-memory", "streaming"])
 def test_means_over_different_queries_do_not_stand_side_by_side_in_silence(engine: str) -> None:
     log = runs(60, 40).lazy()
-    with pytest.warns(pr.RankWarning, match="different queries.*align='common'"):
+    with pytest.warns(pr.errors.RankWarning, match="different queries.*align='common'"):
         pr.evaluate(log, "rr", by="run").collect(engine=engine)
     common = pr.evaluate(log, "rr", by="run", align="common").collect(engine=engine)
     assert_close(common, pr.evaluate(runs(40, 40), "rr", by="run"))
@@ -316,9 +320,9 @@ def test_weights() -> None:
                         "traffic": [3, 3, 1]})  # fmt: skip
     found = pr.evaluate(log, ["rr", "num_rel"], weight="traffic")
     assert found.row(0) == (2, (3 * 0.5 + 1 * 1) / 4, 3 * 1 + 1 * 1)
-    with pytest.raises(pr.DataError, match="must be the same in all rows"):
+    with pytest.raises(pr.errors.DataError, match="must be the same in all rows"):
         pr.evaluate(log.with_columns(traffic=pl.Series([3, 2, 1])), "rr", weight="traffic")
-    with pytest.raises(pr.DataError, match="finite numbers of 0 or more"):
+    with pytest.raises(pr.errors.DataError, match="finite numbers of 0 or more"):
         pr.evaluate(log.with_columns(traffic=-pl.col("traffic")), "rr", weight="traffic")
 
 
@@ -328,7 +332,7 @@ def test_columns_that_are_kept() -> None:
         found = pr.per_query(log, metrics, keep="country")
         assert found.columns == ["query", "country", *metrics]
         assert (found["country"] == found["query"] % 3).all()
-    with pytest.raises(pr.DataError, match="'doc' must be the same in all rows of a list"):
+    with pytest.raises(pr.errors.DataError, match="'doc' must be the same in all rows of a list"):
         pr.per_query(log, "rr", keep="doc")
 
 
@@ -347,31 +351,31 @@ def test_numbers_of_lists_do_not_outlive_their_meaning(layout: str, tmp_path: Pa
         "in another order": scan.reverse(),
     }
     for what, frame in changed.items():
-        with pytest.raises(pr.DataError, match="list by list any more"):
+        with pytest.raises(pr.errors.DataError, match="list by list any more"):
             pr.evaluate(frame, "rr").collect(), what
     column = next(name for name in scan.collect_schema() if name.startswith(OWN))
     again = pl.concat(halves).drop(column)
     assert_close(pr.evaluate(again, ["rr", "ndcg"]).collect(), alone)
     stored = scan.collect()
     both = pl.concat([stored, stored.with_columns(query=pl.col("query") - 1000)])
-    with pytest.raises(pr.DataError, match="list by list any more"):
+    with pytest.raises(pr.errors.DataError, match="list by list any more"):
         pr.evaluate(both, "rr")
 
 
 def test_a_hint_of_sorted_keys_is_verified() -> None:
     log = shuffled(log_of(random_lists(seed=29))).lazy().set_sorted("query")
-    with pytest.raises(pr.DataError, match="list by list any more"):
+    with pytest.raises(pr.errors.DataError, match="list by list any more"):
         pr.evaluate(log, "rr").collect(engine="streaming")
 
 
 def test_two_empty_rows_of_one_list_are_a_message() -> None:
     log = pl.DataFrame({"query": [1, 1], "doc": [None, None], "score": [None, None],
                         "label": [None, None]})  # fmt: skip
-    with pytest.raises(pr.DataError, match="more than once in a list"):
+    with pytest.raises(pr.errors.DataError, match="more than once in a list"):
         pr.evaluate(log, "rr")
     twice = pl.DataFrame({"query": [1, 1], "doc": [1, 1], "score": [1.0, 2.0], "label": 1,
                           "by": [None, None]})  # fmt: skip
-    with pytest.raises(pr.DataError, match="more than once in a list"):
+    with pytest.raises(pr.errors.DataError, match="more than once in a list"):
         pr.evaluate(twice, "rr", by="by")
 
 
@@ -467,7 +471,7 @@ UNCLEAR = {
 
 @pytest.mark.parametrize(("call", "said"), UNCLEAR.values(), ids=UNCLEAR.keys())
 def test_errors_are_ours_and_say_what_to_write(call: Any, said: str) -> None:
-    with pytest.raises(pr.ArgumentError, match=said):
+    with pytest.raises(pr.errors.ArgumentError, match=said):
         call()
 
 
@@ -479,7 +483,7 @@ def test_geometric_means_are_explained_by_their_floor() -> None:
 def test_columns_of_any_name(name: str) -> None:
     log = pl.DataFrame({name: ["a", "a", "b"], "score": [0.9, 0.1, 0.5], "label": [0, 1, 1]})
     if name in ("*", "^x$"):
-        with pytest.raises(pr.SchemaError, match="pattern"):
+        with pytest.raises(pr.errors.SchemaError, match="pattern"):
             pr.evaluate(log, "rr", query=name)
     else:
         assert pr.evaluate(log, "rr", query=name)["rr"].item() == 0.75
@@ -494,19 +498,19 @@ def test_columns_of_any_name(name: str) -> None:
         lambda log, _: pr.evaluate(log, "rr", weight="^x$"),
         lambda log, _: pr.per_query(log, "rr", keep="^x$"),
         lambda log, _: pr.evaluate(log, pr.ctr(click="^x$")),
-        lambda log, _: log.select(pr.inverse_propensity("^x$")),
-        lambda log, _: pr.churn(log, run="^x$", baseline=1),
+        lambda log, _: log.select(pr.clicks.inverse_propensity("^x$")),
+        lambda log, _: pr.diagnostics.churn(log, run="^x$", baseline=1),
         lambda log, _: pr.summarize(pr.per_query(log, "rr", by="x").rename({"x": "^x$"}), by="^x$"),
         lambda log, _: pr.join_judgments(log.drop("label"), log[["query", "doc", "label"]]),
-        lambda log, _: pr.merge(
-            pr.moments(pr.per_query(log, "rr")).with_columns(pl.lit(1).alias("^x$"))
+        lambda log, _: pr.stats.merge(
+            pr.stats.moments(pr.per_query(log, "rr")).with_columns(pl.lit(1).alias("^x$"))
         ),
     ],
 )
 def test_no_column_is_read_as_a_pattern(call: Any, tmp_path: Path) -> None:
     log = log_of(random_lists(seed=35)).with_columns(pl.lit(1).alias("x"), pl.lit(1).alias("^x$"))
     log.write_parquet(tmp_path / "log.parquet")
-    with pytest.raises(pr.SchemaError, match="has a name that Polars reads as a pattern"):
+    with pytest.raises(pr.errors.SchemaError, match="has a name that Polars reads as a pattern"):
         call(log, tmp_path / "log.parquet")
 
 
@@ -533,14 +537,20 @@ def test_logs_whose_queries_have_any_name(name: str, mixed: bool, tmp_path: Path
     assert_close(found, pr.evaluate(log, "ndcg"))
 
 
-@pytest.mark.parametrize("function", [pr.evaluate, pr.tie_bands, pr.judgment_bounds])
+@pytest.mark.parametrize(
+    "function", [pr.evaluate, pr.diagnostics.tie_bands, pr.diagnostics.judgment_bounds]
+)
 def test_a_column_called_like_the_numbers_of_lists(function: Any) -> None:
     log = log_of(random_lists(seed=37)).with_columns(pl.lit(1).alias("polars_rank:list(query)"))
-    with pytest.raises(pr.SchemaError, match="begins with 'polars_rank:', as our own do; rename"):
+    with pytest.raises(
+        pr.errors.SchemaError, match="begins with 'polars_rank:', as our own do; rename"
+    ):
         function(log, "ndcg")
     shown = log.rename({"doc": "position"}).with_columns(doc="position")
-    with pytest.raises(pr.SchemaError, match="begins with 'polars_rank:', as our own do; rename"):
-        pr.position_bias(shown)
+    with pytest.raises(
+        pr.errors.SchemaError, match="begins with 'polars_rank:', as our own do; rename"
+    ):
+        pr.clicks.position_bias(shown)
 
 
 def test_python_objects_are_no_keys() -> None:
@@ -554,7 +564,9 @@ def test_python_objects_are_no_keys() -> None:
         "metrics": lambda: pr.per_query(log, pl.col("o").first()),
     }
     for parameter, call in calls.items():
-        with pytest.raises(pr.SchemaError, match=f"'o' .`{parameter}`. must .*; found Object"):
+        with pytest.raises(
+            pr.errors.SchemaError, match=f"'o' .`{parameter}`. must .*; found Object"
+        ):
             call()
     # Columns that nobody names may hold them, also where they look like ids.
     plain = log.drop("o", "doc")
@@ -566,9 +578,11 @@ def test_own_expressions_of_text_have_no_mean() -> None:
     log = log_of(random_lists(seed=39))
     text = pl.col("label").max().cast(pl.String).alias("best")
     assert pr.per_query(log, text)["best"].dtype == pl.String
-    for function in (pr.evaluate, pr.tie_bands, pr.judgment_bounds):
+    for function in (pr.evaluate, pr.diagnostics.tie_bands, pr.diagnostics.judgment_bounds):
         for frame in (log, log.lazy()):
-            with pytest.raises(pr.SchemaError, match="'best' must give numbers.*; found String"):
+            with pytest.raises(
+                pr.errors.SchemaError, match="'best' must give numbers.*; found String"
+            ):
                 function(frame, ["rr", text])
 
 
@@ -598,7 +612,7 @@ def test_any_table_with_arrows_stream() -> None:
 
 def test_methods_are_those_of_the_package() -> None:
     log = log_of(random_lists(seed=32))
-    assert_close(log.ranking.tie_bands("rr"), pr.tie_bands(log, "rr"))
+    assert_close(log.ranking.tie_bands("rr"), pr.diagnostics.tie_bands(log, "rr"))
     assert_close(log.ranking.rank_curve("rr", [1, 2]), pr.rank_curve(log, "rr", [1, 2]))
     assert "Parameters" in (log.ranking.evaluate.__doc__ or "")
     assert {"ndcg", "evaluate", "judgment_bounds"} <= set(dir(log.ranking))
@@ -616,10 +630,10 @@ def test_a_metric_in_a_notebook_is_its_name_and_formula() -> None:
 
 def test_hints_are_near_or_absent() -> None:
     for name in ("novelty", "diversity"):
-        with pytest.raises(pr.ArgumentError) as caught:
+        with pytest.raises(pr.errors.ArgumentError) as caught:
             pr.metric(name)
         assert "Did you mean" not in str(caught.value)
-    with pytest.raises(pr.ArgumentError, match="Did you mean 'ndcg'"):
+    with pytest.raises(pr.errors.ArgumentError, match="Did you mean 'ndcg'"):
         pr.metric("ndgc")
 
 
@@ -645,5 +659,5 @@ def test_weighted_means_are_those_of_the_statistics() -> None:
 )
 def test_kept_columns_and_weights_have_names_of_their_own(call: Any) -> None:
     log = log_of(random_lists(seed=34)).with_columns(w=1)
-    with pytest.raises(pr.ArgumentError, match="which the result adds"):
+    with pytest.raises(pr.errors.ArgumentError, match="which the result adds"):
         call(log)

@@ -134,12 +134,12 @@ def test_undefined_values_of_no_metric(name: object) -> None:
     for call in (
         lambda **options: pr.evaluate(THREE.lazy(), ["ndcg@1", "rr"], **options),
         lambda **options: pr.per_query(THREE, ["ndcg@1", "rr"], **options),
-        lambda **options: pr.tie_bands(THREE, ["ndcg@1", "rr"], **options),
-        lambda **options: pr.judgment_bounds(THREE, ["ndcg@1", "rr"], **options),
+        lambda **options: pr.diagnostics.tie_bands(THREE, ["ndcg@1", "rr"], **options),
+        lambda **options: pr.diagnostics.judgment_bounds(THREE, ["ndcg@1", "rr"], **options),
         lambda **options: pr.summarize(lists, **options),
         lambda **options: pr.summarize(lists, ["ndcg@1"], **options),
     ):
-        with pytest.raises(pr.ArgumentError, match=match):
+        with pytest.raises(pr.errors.ArgumentError, match=match):
             call(undefined={name: "one"})
 
 
@@ -148,9 +148,9 @@ def test_undefined_values_under_other_names() -> None:
     asked, undefined = pr.reciprocal_rank().alias("main"), {"main": "one"}
     mean = pr.evaluate(THREE, asked, undefined=undefined)["main"].item()
     assert mean > pr.evaluate(THREE, asked)["main"].item()
-    bands = pr.tie_bands(THREE, asked, undefined=undefined)
+    bands = pr.diagnostics.tie_bands(THREE, asked, undefined=undefined)
     assert bands.select("best", "worst", "expected").row(0) == (mean, mean, mean)
-    assert pr.judgment_bounds(THREE, asked, undefined=undefined)["lower"].item() == mean
+    assert pr.diagnostics.judgment_bounds(THREE, asked, undefined=undefined)["lower"].item() == mean
     assert pr.rank_curve(THREE, asked, [5], undefined=undefined)["main"].item() == mean
 
 
@@ -159,16 +159,16 @@ def test_undefined_values_under_other_names() -> None:
 def test_a_log_without_labels_warns(metrics: object, engine: str) -> None:
     log = THREE.with_columns(pl.lit(None, pl.Int64).alias("label"))
     whole = r"no document has a label \(column 'label'\).*\[{'queries': 3}\]"
-    with pytest.warns(pr.RankWarning, match=whole):
+    with pytest.warns(pr.errors.RankWarning, match=whole):
         pr.evaluate(log.lazy(), metrics).collect(engine=engine)
-    with pytest.warns(pr.RankWarning, match=whole):
+    with pytest.warns(pr.errors.RankWarning, match=whole):
         pr.per_query(log, metrics)
     label = pl.when(pl.col("run") == "a").then("label")
     half = THREE.with_columns(label.alias("grade")).drop("label")
     of_run = r"column 'grade'.*\[{'run': 'b', 'queries': 2}\]"
-    with pytest.warns(pr.RankWarning, match=of_run):
+    with pytest.warns(pr.errors.RankWarning, match=of_run):
         pr.evaluate(half.lazy(), metrics, label="grade", by="run").collect(engine=engine)
-    with pytest.warns(pr.RankWarning, match=of_run):
+    with pytest.warns(pr.errors.RankWarning, match=of_run):
         pr.per_query(half.to_arrow(), metrics, label="grade", by="run")
     pr.evaluate(half, metrics, label="grade")
     pr.per_query(half, metrics, label="grade")
@@ -189,7 +189,7 @@ def test_a_stream_without_labels_warns() -> None:
     batches = pa.RecordBatchReader.from_batches(
         log.to_arrow().schema, log.to_arrow().to_batches(50_000)
     )
-    with pytest.warns(pr.RankWarning, match="'queries': 60000"):
+    with pytest.warns(pr.errors.RankWarning, match="'queries': 60000"):
         pr.per_query(batches, "rr")
 
 

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from oracles import Doc
-from polars_rank.measures.expectation import EXPECTATIONS, has_expectation
-from polars_rank.measures.metric import REGISTER, Metric
+from polars_rank.metrics.expected_terms import EXPECTATIONS, has_expectation
+from polars_rank.metrics.metric import REGISTER, Metric
 from strategies import Lists, _plain, assert_close, every_metric, log_of, logs, shuffled
 
 METRICS = [metric for metric in every_metric(1, 2, 3, 8) if has_expectation(metric)]
@@ -22,7 +22,7 @@ CLOSED = {metric.function.__name__ for metric in METRICS}
 MORE = [
     pr.ndcg(3, gain="exp2", discount="reciprocal"),
     pr.ndcg(gain={-1: 0, 0: 0, 1: 3, 2: 4, 3: 5, 4: 9}, ideal="retrieved", depth="retrieved"),
-    pr.dcg(2, discount=pr.jarvelin(2)),
+    pr.dcg(2, discount=pr.discounts.jarvelin(2)),
     pr.precision(2, depth="retrieved"),
     pr.precision(3, short="null"),
     pr.fbeta(3, beta=2),
@@ -172,11 +172,13 @@ def test_other_metrics_are_refused() -> None:
     log = log_of(SMALL)
     for name in REGISTER.keys() - CLOSED:
         metric = next(m for m in every_metric() if m.function.__name__ == name)
-        with pytest.raises(pr.ArgumentError, match=rf"{name}.* has no closed form"):
+        with pytest.raises(pr.errors.ArgumentError, match=rf"{name}.* has no closed form"):
             expected(log, [metric])
-    with pytest.raises(pr.ArgumentError, match="norm='hits'.* at a cutoff"):
+    with pytest.raises(pr.errors.ArgumentError, match="norm='hits'.* at a cutoff"):
         expected(log, [pr.average_precision(2, norm="hits")])
-    with pytest.raises(pr.ArgumentError, match="takes metrics, not an expression over ranks"):
+    with pytest.raises(
+        pr.errors.ArgumentError, match="takes metrics, not an expression over ranks"
+    ):
         expected(log, [(pr.ndcg(3) * pl.col("rank").max()).alias("x")])
 
 
@@ -186,14 +188,14 @@ def test_own_expressions() -> None:
 
 
 def test_rank_has_no_expectation() -> None:
-    with pytest.raises(pr.ArgumentError, match="no order itself"):
+    with pytest.raises(pr.errors.ArgumentError, match="no order itself"):
         pr.rank(log_of(SMALL), ties="expected")
 
 
 def test_rows_are_checked() -> None:
     log = pl.DataFrame({"query": [1, 1], "doc": [1, 1], "score": [1.0, 2.0], "label": [0, 1]})
-    with pytest.raises(pr.DataError, match="duplicates"):
+    with pytest.raises(pr.errors.DataError, match="duplicates"):
         expected(log, [pr.ndcg()])
     assert expected(log, [pr.ndcg()], duplicates="max").row(0) == (1, 1.0)
-    with pytest.raises(pr.DataError, match="too large"):
+    with pytest.raises(pr.errors.DataError, match="too large"):
         expected(log.with_columns(doc=pl.col("score"), label=99), [pr.ndcg(gain="exp2")])

@@ -9,18 +9,18 @@ import polars as pl
 import polars_rank as pr
 import pytest
 from polars_rank.conventions import PRESETS
-from polars_rank.measures.metric import REGISTER
+from polars_rank.metrics.metric import REGISTER
 from strategies import NEEDED, assert_close, log_of, random_lists
 
 LOG = log_of(random_lists(seed=30))
 
 PAIRS = [
-    (pr.TREC_EVAL_9, pr.LIGHTGBM),
-    (pr.LIGHTGBM, pr.SKLEARN),
-    (pr.IR_MEASURES, pr.RANX),
-    (pr.CATBOOST, pr.TORCHMETRICS),
-    (pr.XGBOOST, pr.TREC_EVAL),
-    (pr.POLARS_RANK, pr.IR_MEASURES),
+    (pr.conventions.TREC_EVAL_9, pr.conventions.LIGHTGBM),
+    (pr.conventions.LIGHTGBM, pr.conventions.SKLEARN),
+    (pr.conventions.IR_MEASURES, pr.conventions.RANX),
+    (pr.conventions.CATBOOST, pr.conventions.TORCHMETRICS),
+    (pr.conventions.XGBOOST, pr.conventions.TREC_EVAL),
+    (pr.conventions.POLARS_RANK, pr.conventions.IR_MEASURES),
 ]
 
 
@@ -36,25 +36,35 @@ def test_from_one_mean_to_the_other(metric: str, a: pr.Conventions, b: pr.Conven
 
 
 def test_nothing_to_tell() -> None:
-    why = pr.explain_difference(LOG, "ndcg", pr.RANX, pr.RANX)
+    why = pr.explain_difference(LOG, "ndcg", pr.conventions.RANX, pr.conventions.RANX)
     assert why.is_empty()
     assert why.columns == ["choice", "a", "b", "mean", "change", "share", "worst"]
-    assert "gain" not in pr.explain_difference(LOG, "rr", pr.RANX, pr.LIGHTGBM)["choice"]
+    assert (
+        "gain"
+        not in pr.explain_difference(LOG, "rr", pr.conventions.RANX, pr.conventions.LIGHTGBM)[
+            "choice"
+        ]
+    )
 
 
 def test_what_a_metric_says_itself_is_no_difference() -> None:
-    why = pr.explain_difference(LOG, pr.ndcg(5, gain="exp2"), pr.POLARS_RANK, pr.LIGHTGBM)
+    why = pr.explain_difference(
+        LOG, pr.ndcg(5, gain="exp2"), pr.conventions.POLARS_RANK, pr.conventions.LIGHTGBM
+    )
     assert why["choice"].to_list() == ["ties", "undefined"]
 
 
 def test_ids_compared_as_text_are_a_choice() -> None:
     log = pl.DataFrame({"query": 1, "doc": [9, 10], "score": 1.0, "label": [1, 0]})
-    why = pr.explain_difference(log, "rr", pr.POLARS_RANK, pr.TREC_EVAL)
+    why = pr.explain_difference(log, "rr", pr.conventions.POLARS_RANK, pr.conventions.TREC_EVAL)
     text = why.row(by_predicate=pl.col("choice") == "text_ids", named=True)
     assert (text["a"], text["b"], text["change"]) == ("False", "True", 0.5)
     named = log.with_columns(pl.col("doc").cast(pl.String))
     assert (
-        "text_ids" not in pr.explain_difference(named, "rr", pr.POLARS_RANK, pr.TREC_EVAL)["choice"]
+        "text_ids"
+        not in pr.explain_difference(
+            named, "rr", pr.conventions.POLARS_RANK, pr.conventions.TREC_EVAL
+        )["choice"]
     )
 
 
@@ -63,13 +73,13 @@ def test_worst_lists() -> None:
         "q": ["a", "a", "b", "b", "c"], "score": [2, 1, 2, 1, 1], "label": [1, 2, 1, 3, 0]
     })  # fmt: skip
     exp2, one = pr.Conventions(parameters={"gain": "exp2"}), pr.Conventions(undefined="one")
-    why = pr.explain_difference(log, "ndcg", pr.POLARS_RANK, exp2, query="q", worst=1)
+    why = pr.explain_difference(log, "ndcg", pr.conventions.POLARS_RANK, exp2, query="q", worst=1)
     change = {
         each: pr.per_query(log, f"ndcg(gain={each})", query="q") for each in ("linear", "exp2")
     }
     expected = change["exp2"].item(1, 1) - change["linear"].item(1, 1)
     assert why["worst"].to_list() == [[{"q": "b", "change": pytest.approx(expected)}]]
-    why = pr.explain_difference(log, "ndcg", pr.POLARS_RANK, one, query="q")
+    why = pr.explain_difference(log, "ndcg", pr.conventions.POLARS_RANK, one, query="q")
     assert why["worst"].to_list() == [[{"q": "c", "change": 1.0}]]
 
 
@@ -79,30 +89,32 @@ def test_undefined_lists_that_one_side_leaves_out(undefined: str) -> None:
         "query": ["a", "a", "b", "b", "c"], "score": [2, 1, 2, 1, 1], "label": [1, 0, 0, 1, 0]
     })  # fmt: skip
     other = pr.Conventions(undefined=undefined)
-    why = pr.explain_difference(log, "roc_auc", pr.POLARS_RANK, other)
+    why = pr.explain_difference(log, "roc_auc", pr.conventions.POLARS_RANK, other)
     mean = 0.5 if undefined == "skip" else None
     change = None if mean is None else pytest.approx(mean - 1 / 3)
     assert why.select("choice", "mean", "change").row(0) == ("undefined", mean, change)
     worst = [] if mean is None else [{"query": "c", "change": mean}]
     assert why["worst"].to_list() == [worst]
-    back = pr.explain_difference(log, "roc_auc", other, pr.POLARS_RANK)
+    back = pr.explain_difference(log, "roc_auc", other, pr.conventions.POLARS_RANK)
     assert back["mean"].to_list() == [pytest.approx(1 / 3)]
     # The defaults of two presets, of which one has no mean at all.
-    why = pr.explain_difference(log, "roc_auc", pr.POLARS_RANK, pr.SKLEARN)
+    why = pr.explain_difference(log, "roc_auc", pr.conventions.POLARS_RANK, pr.conventions.SKLEARN)
     assert why["mean"][-1] is None and why["share"].null_count() == why.height
 
 
 def test_groups_are_parts_of_the_query() -> None:
     log = LOG.with_columns(run=pl.col("query") % 2)
-    why = pr.explain_difference(log, "ndcg@5", pr.TREC_EVAL, pr.LIGHTGBM, by="run")
+    why = pr.explain_difference(
+        log, "ndcg@5", pr.conventions.TREC_EVAL, pr.conventions.LIGHTGBM, by="run"
+    )
     assert why["worst"].dtype.inner.fields[0].name == "run"
-    whole = pr.explain_difference(LOG, "ndcg@5", pr.TREC_EVAL, pr.LIGHTGBM)
+    whole = pr.explain_difference(LOG, "ndcg@5", pr.conventions.TREC_EVAL, pr.conventions.LIGHTGBM)
     assert_close(why.drop("worst"), whole.drop("worst"))
 
 
 def test_only_metrics_of_the_package() -> None:
-    with pytest.raises(pr.ArgumentError, match="`metric` must be a name or a metric"):
-        pr.explain_difference(LOG, pl.col("score").max(), pr.RANX, pr.RANX)
+    with pytest.raises(pr.errors.ArgumentError, match="`metric` must be a name or a metric"):
+        pr.explain_difference(LOG, pl.col("score").max(), pr.conventions.RANX, pr.conventions.RANX)
 
 
 @pytest.mark.parametrize("conventions", PRESETS, ids=lambda each: each.name)
@@ -118,7 +130,7 @@ def test_every_metric_has_words(conventions: pr.Conventions) -> None:
 WORDS = [
     (
         "ndcg@10",
-        pr.TREC_EVAL_9,
+        pr.conventions.TREC_EVAL_9,
         [
             "gain: the label; 0 below 0",
             "discount: 1 / log2(rank + 1)",
@@ -127,13 +139,29 @@ WORDS = [
             "lists that count: those with both a judged and a retrieved document",
         ],
     ),
-    ("ndcg@10", pr.LIGHTGBM, ["gain: 2^label - 1", "tied scores: in the order of the rows"]),
-    ("RR@10", pr.IR_MEASURES, ["tied scores: by document id, ascending"]),
-    ("RR", pr.IR_MEASURES, ["tied scores: by document id, descending; ids are compared as text"]),
-    ("RetrievalMAP", pr.TORCHMETRICS, ["divisor: the relevant documents among the first k"]),
-    ("gm_map", pr.TREC_EVAL, ["over lists: the geometric mean over lists"]),
-    ("iprec_at_recall_0.10", pr.TREC_EVAL, ["recall: recall x R, rounded to a whole number of"]),
-    ("AP(rel=2)", pr.LIGHTGBM, ["relevant: a label of 2 or more"]),
+    (
+        "ndcg@10",
+        pr.conventions.LIGHTGBM,
+        ["gain: 2^label - 1", "tied scores: in the order of the rows"],
+    ),
+    ("RR@10", pr.conventions.IR_MEASURES, ["tied scores: by document id, ascending"]),
+    (
+        "RR",
+        pr.conventions.IR_MEASURES,
+        ["tied scores: by document id, descending; ids are compared as text"],
+    ),
+    (
+        "RetrievalMAP",
+        pr.conventions.TORCHMETRICS,
+        ["divisor: the relevant documents among the first k"],
+    ),
+    ("gm_map", pr.conventions.TREC_EVAL, ["over lists: the geometric mean over lists"]),
+    (
+        "iprec_at_recall_0.10",
+        pr.conventions.TREC_EVAL,
+        ["recall: recall x R, rounded to a whole number of"],
+    ),
+    ("AP(rel=2)", pr.conventions.LIGHTGBM, ["relevant: a label of 2 or more"]),
 ]
 
 

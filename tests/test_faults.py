@@ -18,10 +18,10 @@ import pyarrow.parquet as pq
 import pytest
 from polars.testing import assert_frame_equal
 from polars_rank.datasets import search_log
-from polars_rank.logs.files import find_files, new_file, scan_files
+from polars_rank.io.files import find_files, new_file, scan_files
 
 METRICS = ["ndcg@3", "ap", "rr"]
-UNREADABLE = (pr.SourceError, pl.exceptions.PolarsError, OSError)
+UNREADABLE = (pr.errors.SourceError, pl.exceptions.PolarsError, OSError)
 
 posix = pytest.mark.skipif(os.name != "posix", reason="signals and limits of POSIX")
 
@@ -54,7 +54,7 @@ def test_truncated(tmp_path: Path, kept: float) -> None:
     a_log().write_parquet(path)
     whole = path.read_bytes()
     path.write_bytes(whole[: int(kept if kept > 1 else kept * len(whole))])
-    with pytest.raises(pr.SourceError, match="cannot be read"):
+    with pytest.raises(pr.errors.SourceError, match="cannot be read"):
         pr.scan_log(path)
 
 
@@ -63,7 +63,7 @@ def test_one_of_several_is_truncated(tmp_path: Path) -> None:
         a_log().write_parquet(tmp_path / f"{name}.parquet")
     path = tmp_path / "b.parquet"
     path.write_bytes(path.read_bytes()[:-100])
-    with pytest.raises(pr.SourceError, match=r"b\.parquet' cannot be read"):
+    with pytest.raises(pr.errors.SourceError, match=r"b\.parquet' cannot be read"):
         pr.scan_log(tmp_path)
 
 
@@ -171,7 +171,7 @@ def test_columns_in_another_order_and_some_rows(tmp_path: Path) -> None:
 def test_types_that_do_not_fit(tmp_path: Path, change: pl.Expr, message: str) -> None:
     a_log().write_parquet(tmp_path / "a.parquet")
     a_log().with_columns(change).write_parquet(tmp_path / "b.parquet")
-    with pytest.raises(pr.SourceError, match=message):
+    with pytest.raises(pr.errors.SourceError, match=message):
         pr.scan_log(tmp_path)
 
 
@@ -222,7 +222,7 @@ def test_more_files_than_a_process_may_open(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("pattern", ["", "*.parquet", "**/*.parquet"])
 def test_nothing_there(tmp_path: Path, pattern: str) -> None:
-    with pytest.raises(pr.SourceError, match="no file matches|no .parquet file|no .parquet"):
+    with pytest.raises(pr.errors.SourceError, match="no file matches|no .parquet file|no .parquet"):
         pr.scan_log(tmp_path / pattern)
 
 
@@ -244,7 +244,7 @@ def test_new_file_appears_whole_or_not_at_all(tmp_path: Path) -> None:
 
 def test_new_file_does_not_replace_what_came_meanwhile(tmp_path: Path) -> None:
     target = tmp_path / "a"
-    with pytest.raises(pr.SourceError, match="there already"), new_file(target) as part:
+    with pytest.raises(pr.errors.SourceError, match="there already"), new_file(target) as part:
         part.write_text("late")
         target.write_text("early")
     assert target.read_text() == "early"
@@ -256,7 +256,7 @@ def test_new_file_does_not_replace_what_came_meanwhile(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("name", "message"), [("no/a", "no directory"), ("", "is a directory")])
 def test_new_file_in_no_place(tmp_path: Path, name: str, message: str) -> None:
-    with pytest.raises(pr.SourceError, match=message), new_file(tmp_path / name):
+    with pytest.raises(pr.errors.SourceError, match=message), new_file(tmp_path / name):
         pass
 
 

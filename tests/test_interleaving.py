@@ -70,7 +70,7 @@ def drafts(docs: Docs, k: int) -> set[tuple[tuple[int, str], ...]]:
 @pytest.mark.parametrize("rankers", [2, 3])
 def test_team_draft_gives_what_rounds_may_give(rankers: int) -> None:
     queries = some_lists(60, rankers, docs=5)
-    lists = pr.team_draft(tables(queries), k=4, seed=3)
+    lists = pr.clicks.team_draft(tables(queries), k=4, seed=3)
     for query, docs in enumerate(queries):
         rows = lists.filter(pl.col("query") == query).sort("position")
         assert rows["position"].to_list() == [*range(1, rows.height + 1)]
@@ -80,7 +80,7 @@ def test_team_draft_gives_what_rounds_may_give(rankers: int) -> None:
 def test_team_draft_draws_every_order_alike() -> None:
     # Nothing in common: the order of teams is that of the draws.
     queries = [[[1, 2], [3, 4], [5, 6]]] * 6000
-    lists = pr.team_draft(tables(queries), k=6, seed=1)
+    lists = pr.clicks.team_draft(tables(queries), k=6, seed=1)
     orders = lists.group_by("query").agg(pl.col("team").sort_by("position"))["team"].to_list()
     first, second = (Counter(tuple(order[at : at + 3]) for order in orders) for at in (0, 3))
     both = Counter(map(tuple, orders))
@@ -105,7 +105,7 @@ def balanced(docs: Docs, k: int, first: int) -> list[int]:
 
 def test_balanced_interleaving_is_one_of_two_lists() -> None:
     queries = some_lists(200, 2, seed=1)
-    lists = pr.balanced_interleaving(*tables(queries), 7, seed=2)
+    lists = pr.clicks.balanced_interleaving(*tables(queries), 7, seed=2)
     who = set()
     for query, docs in enumerate(queries):
         rows = lists.filter(pl.col("query") == query).sort("position")
@@ -118,7 +118,7 @@ def test_balanced_interleaving_is_one_of_two_lists() -> None:
     assert who == {0, 1}
 
 
-FUNCTIONS = [pr.team_draft, pr.balanced_interleaving]
+FUNCTIONS = [pr.clicks.team_draft, pr.clicks.balanced_interleaving]
 
 
 @pytest.mark.parametrize("interleave", FUNCTIONS)
@@ -134,9 +134,9 @@ def test_draws_are_of_seed_and_query_alone(interleave: Callable[..., pl.DataFram
 
 def test_the_draws_stay_what_they_are() -> None:
     a, b = (pl.DataFrame({"query": range(12), "doc": doc, "score": 1.0}) for doc in "xy")
-    first = pr.team_draft(a, b, 1, 0)["team"].to_list()
+    first = pr.clicks.team_draft(a, b, 1, 0)["team"].to_list()
     assert "".join(first) == "bbbbababbbab"
-    named = pr.team_draft({"old": a, "new": b}, k=1, seed=0)["team"].to_list()
+    named = pr.clicks.team_draft({"old": a, "new": b}, k=1, seed=0)["team"].to_list()
     assert named == [{"a": "old", "b": "new"}[team] for team in first]
 
 
@@ -176,79 +176,121 @@ def test_streams_without_falling_back_to_memory(interleave: Callable[..., pl.Laz
 def test_a_false_hint_is_an_error() -> None:
     a, b = tables(some_lists(50, 2, seed=5))
     mixed = a.sample(fraction=1, shuffle=True, seed=1).lazy().set_sorted("query")
-    with pytest.raises(pr.DataError, match="ranker 'a' do not stand query by query"):
-        pr.team_draft(mixed, b).collect()
+    with pytest.raises(pr.errors.DataError, match="ranker 'a' do not stand query by query"):
+        pr.clicks.team_draft(mixed, b).collect()
 
 
 def test_what_is_not_retrieved_and_queries_of_one_ranker() -> None:
     a = pl.DataFrame({"query": [1, 1, 2], "doc": ["x", "y", "z"], "score": [1.0, None, 1.0]})
     b = pl.DataFrame({"query": [1], "doc": ["x"], "score": [1.0]})
-    lists = pr.team_draft(a, b)
+    lists = pr.clicks.team_draft(a, b)
     assert lists.select("query", "doc").rows() == [(1, "x"), (2, "z")]
     assert lists["team"][1] == "a"
-    empty = pr.team_draft(a.clear(), b.clear())
+    empty = pr.clicks.team_draft(a.clear(), b.clear())
     assert empty.is_empty()
     assert empty.schema == lists.schema
 
 
 def test_tied_scores_as_rank_orders_them() -> None:
     a = pl.DataFrame({"query": 1, "doc": [3, 9, 5], "score": 1.0, "label": 0})
-    lists = pr.team_draft(a, a)
+    lists = pr.clicks.team_draft(a, a)
     assert lists["doc"].to_list() == pr.rank(a).sort("rank")["doc"].to_list() == [9, 5, 3]
 
 
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda a: pr.team_draft(a), pr.ArgumentError, "two rankers or more: .* found 1"),
-        (lambda a: pr.team_draft([a]), pr.ArgumentError, "two rankers or more"),
-        (lambda a: pr.team_draft([a] * 27), pr.ArgumentError, "as many as 27 rankers, give names"),
-        (lambda a: pr.balanced_interleaving([a] * 3), pr.ArgumentError, "two rankers; found 3"),
-        (lambda a: pr.team_draft(a, a, 0), pr.ArgumentError, "`k` must be a positive whole number"),
-        (lambda a: pr.team_draft(a, a, 3, "x"), pr.ArgumentError, "`seed` must be a whole number"),
         (
-            lambda a: pr.team_draft(a, a, query=None),
-            pr.ArgumentError,
+            lambda a: pr.clicks.team_draft(a),
+            pr.errors.ArgumentError,
+            "two rankers or more: .* found 1",
+        ),
+        (lambda a: pr.clicks.team_draft([a]), pr.errors.ArgumentError, "two rankers or more"),
+        (
+            lambda a: pr.clicks.team_draft([a] * 27),
+            pr.errors.ArgumentError,
+            "as many as 27 rankers, give names",
+        ),
+        (
+            lambda a: pr.clicks.balanced_interleaving([a] * 3),
+            pr.errors.ArgumentError,
+            "two rankers; found 3",
+        ),
+        (
+            lambda a: pr.clicks.team_draft(a, a, 0),
+            pr.errors.ArgumentError,
+            "`k` must be a positive whole number",
+        ),
+        (
+            lambda a: pr.clicks.team_draft(a, a, 3, "x"),
+            pr.errors.ArgumentError,
+            "`seed` must be a whole number",
+        ),
+        (
+            lambda a: pr.clicks.team_draft(a, a, query=None),
+            pr.errors.ArgumentError,
             "`query` and `doc` must name",
         ),
-        (lambda a: pr.team_draft(a, a, doc=None), pr.ArgumentError, "`query` and `doc` must name"),
-        (lambda a: pr.team_draft(a, a, query="doc"), pr.ArgumentError, "found 'doc' and 'doc'"),
-        (lambda a: pr.team_draft({1: a, 2: a}), pr.ArgumentError, "must be text; found 1"),
         (
-            lambda a: pr.team_draft(*[a.with_columns(doc=pl.concat_list("doc"))] * 2),
-            pr.SchemaError,
+            lambda a: pr.clicks.team_draft(a, a, doc=None),
+            pr.errors.ArgumentError,
+            "`query` and `doc` must name",
+        ),
+        (
+            lambda a: pr.clicks.team_draft(a, a, query="doc"),
+            pr.errors.ArgumentError,
+            "found 'doc' and 'doc'",
+        ),
+        (
+            lambda a: pr.clicks.team_draft({1: a, 2: a}),
+            pr.errors.ArgumentError,
+            "must be text; found 1",
+        ),
+        (
+            lambda a: pr.clicks.team_draft(*[a.with_columns(doc=pl.concat_list("doc"))] * 2),
+            pr.errors.SchemaError,
             r"'doc' \(`doc`\) must hold one id per row; found List",
         ),
-        (lambda a: pr.team_draft(a, a.drop("doc")), pr.SchemaError, "ranker 'b'` has no column"),
-        (lambda a: pr.team_draft(a, a.drop("score")), pr.SchemaError, "no column 'score'"),
         (
-            lambda a: pr.team_draft(a, a.with_columns(score=float("nan"))),
-            pr.DataError,
+            lambda a: pr.clicks.team_draft(a, a.drop("doc")),
+            pr.errors.SchemaError,
+            "ranker 'b'` has no column",
+        ),
+        (
+            lambda a: pr.clicks.team_draft(a, a.drop("score")),
+            pr.errors.SchemaError,
+            "no column 'score'",
+        ),
+        (
+            lambda a: pr.clicks.team_draft(a, a.with_columns(score=float("nan"))),
+            pr.errors.DataError,
             "NaN among scores .*query = 1",
         ),
         (
-            lambda a: pr.team_draft(a, a.with_columns(query=pl.lit(None, dtype=pl.Int64))),
-            pr.DataError,
+            lambda a: pr.clicks.team_draft(a, a.with_columns(query=pl.lit(None, dtype=pl.Int64))),
+            pr.errors.DataError,
             "null among queries .*query = None.* drop these rows",
         ),
         (
-            lambda a: pr.balanced_interleaving(a.with_columns(doc=pl.lit(None, pl.Int64)), a),
-            pr.DataError,
+            lambda a: pr.clicks.balanced_interleaving(
+                a.with_columns(doc=pl.lit(None, pl.Int64)), a
+            ),
+            pr.errors.DataError,
             "null among documents .*query = 1",
         ),
         (
-            lambda a: pr.team_draft(pl.concat([a, a]), a),
-            pr.DataError,
+            lambda a: pr.clicks.team_draft(pl.concat([a, a]), a),
+            pr.errors.DataError,
             "a document comes twice in the list of a ranker .*query = 1",
         ),
         (
-            lambda a: pr.team_draft(a, a.with_columns(score=pl.lit("10"))),
-            pr.SchemaError,
+            lambda a: pr.clicks.team_draft(a, a.with_columns(score=pl.lit("10"))),
+            pr.errors.SchemaError,
             r"'score' \(`score`\) must be numeric; found String; cast it",
         ),
         (
-            lambda a: pr.team_draft(a.rename({"query": "team"}), a, query="team"),
-            pr.ArgumentError,
+            lambda a: pr.clicks.team_draft(a.rename({"query": "team"}), a, query="team"),
+            pr.errors.ArgumentError,
             "'team', which the result adds",
         ),
     ],
@@ -281,7 +323,7 @@ def test_ids_that_cannot_be_the_same(
     )
     message = f"'{column}' is {a[column].dtype} .* ranker 'a' and {b[column].dtype} .* 'b'.* cast"
     for tables in ((a, b), (a.lazy(), b.lazy()), (a, b.lazy())):
-        with pytest.raises(pr.SchemaError, match=message):
+        with pytest.raises(pr.errors.SchemaError, match=message):
             interleave(*tables)
 
 
@@ -326,7 +368,7 @@ def clicked(lists: list[str]) -> pl.DataFrame:
 def test_result_by_hand() -> None:
     #  a over b in 5 of 8 lists, b over a in 1; of two lists one is tied and one has no click
     log = clicked(["a", "a", "aab", "a", "aa", "b", "ab", ""]).filter(pl.col("team") != "c")
-    row = pr.interleaving_result(log).row(0, named=True)
+    row = pr.clicks.interleaving_result(log).row(0, named=True)
     assert (row["team"], row["other"]) == ("a", "b")
     assert [row[name] for name in ("queries", "wins", "ties", "losses")] == [8, 5, 2, 1]
     assert row["delta"] == (5 + 2 / 2) / 8 - 1 / 2
@@ -342,23 +384,27 @@ def decided(counts: list[tuple[int, int, int]]) -> pl.DataFrame:
         for query in range(number)
     ]
     log = pl.DataFrame(lists, ["group", "query", "a", "b"], orient="row")
-    return log.unpivot(["a", "b"], index=["group", "query"], variable_name="team", value_name="click")
+    return log.unpivot(
+        ["a", "b"], index=["group", "query"], variable_name="team", value_name="click"
+    )
 
 
 def test_the_interval_is_that_of_the_peer() -> None:
     """Tango's interval by R's PropCIs: scoreci.mp(7, 1, 21) and scoreci.mp(25, 28, 618)."""
-    found = pr.interleaving_result(decided([(1, 7, 21)])).row(0, named=True)
+    found = pr.clicks.interleaving_result(decided([(1, 7, 21)])).row(0, named=True)
     assert (2 * found["low"], 2 * found["high"]) == pytest.approx((-0.517, -0.026), abs=5e-4)
-    found = pr.interleaving_result(decided([(28, 25, 618)]), confidence=0.9).row(0, named=True)
+    found = pr.clicks.interleaving_result(decided([(28, 25, 618)]), confidence=0.9).row(
+        0, named=True
+    )
     assert (2 * found["low"], 2 * found["high"]) == pytest.approx((-0.0148, 0.0247), abs=5e-5)
 
 
 def test_the_interval_has_the_difference_in_it_and_mirrors() -> None:
     for wins in range(11):
         counts = [(wins, 10 - wins, 15), (10 - wins, wins, 15), (wins, 10 - wins, 10)]
-        one, other, all_decided = pr.interleaving_result(decided(counts), by="group").iter_rows(
-            named=True
-        )
+        one, other, all_decided = pr.clicks.interleaving_result(
+            decided(counts), by="group"
+        ).iter_rows(named=True)
         assert (one["low"], one["high"]) == pytest.approx((-other["high"], -other["low"]))
         for row in (one, all_decided):
             assert -0.5 <= row["low"] <= row["delta"] <= row["high"] <= 0.5
@@ -369,7 +415,7 @@ def test_the_interval_has_the_difference_in_it_and_mirrors() -> None:
 def test_the_interval_holds_its_level_where_one_ranker_wins_all(share: float) -> None:
     """Exact coverage over the number of decided lists; 0.48 to 0.53 if that is taken as known."""
     lists = 100
-    found = pr.interleaving_result(
+    found = pr.clicks.interleaving_result(
         decided([(wins, 0, lists) for wins in range(lists + 1)]), by="group"
     )
     covered = found.select(pl.lit(share / 2).is_between("low", "high")).to_series()
@@ -381,7 +427,7 @@ def test_the_interval_holds_its_level_where_one_ranker_wins_all(share: float) ->
 
 def test_several_rankers_groups_and_advertisements() -> None:
     log = clicked(["a", "ab", "c", "cc", "b", ""]).with_columns(half=pl.col("query") % 2)
-    found = pr.interleaving_result(log, by="half")
+    found = pr.clicks.interleaving_result(log, by="half")
     assert found.select("half", "team", "other", "wins", "ties", "losses").rows() == [
         (0, "a", "b", 1, 1, 1),  # "a", "c", "b"
         (0, "a", "c", 1, 1, 1),
@@ -391,24 +437,24 @@ def test_several_rankers_groups_and_advertisements() -> None:
         (1, "b", "c", 1, 1, 1),
     ]
     nobody = pl.when(pl.col("team") != "c").then("team").alias("team")
-    alone = pr.interleaving_result(log.with_columns(nobody))
+    alone = pr.clicks.interleaving_result(log.with_columns(nobody))
     assert alone.select("team", "other", "wins", "ties", "losses").rows() == [("a", "b", 1, 4, 1)]
     enum = log.with_columns(pl.col("team").cast(pl.Enum(["c", "b", "a"])))
-    assert_frame_equal(pr.interleaving_result(enum, by="half"), found)
+    assert_frame_equal(pr.clicks.interleaving_result(enum, by="half"), found)
 
 
 @pytest.mark.parametrize("engine", ["in-memory", "streaming"])
 def test_lazy_result(engine: str) -> None:
     log = clicked(["a", "ab", "c", "cc", "b", ""])
-    lazy = pr.interleaving_result(log.lazy())
-    eager = pr.interleaving_result(log)
+    lazy = pr.clicks.interleaving_result(log.lazy())
+    eager = pr.clicks.interleaving_result(log)
     assert isinstance(lazy, pl.LazyFrame)
     assert lazy.collect_schema() == eager.schema
     assert_frame_equal(lazy.collect(engine=engine), eager)
 
 
 def test_nobody_wins() -> None:
-    row = pr.interleaving_result(clicked(["", ""])).row(0, named=True)
+    row = pr.clicks.interleaving_result(clicked(["", ""])).row(0, named=True)
     assert (row["delta"], row["p_value"]) == (0.0, 1.0)
     width = 1.959963984540054**2 / (2 + 1.959963984540054**2) / 2
     assert (row["low"], row["high"]) == pytest.approx((-width, width))
@@ -429,10 +475,10 @@ def test_one_team_has_no_opponent(
 ) -> None:
     log = clicked(["a", "ab", "c", ""]).with_columns(half=pl.col("query") % 2)
     log = log.with_columns(team=team)
-    with pytest.raises(pr.DataError, match=message):
-        pr.interleaving_result(log, by=by)
-    with pytest.raises(pr.DataError, match=message):
-        pr.interleaving_result(log.lazy(), by=by).collect(engine=engine)
+    with pytest.raises(pr.errors.DataError, match=message):
+        pr.clicks.interleaving_result(log, by=by)
+    with pytest.raises(pr.errors.DataError, match=message):
+        pr.clicks.interleaving_result(log.lazy(), by=by).collect(engine=engine)
 
 
 def test_ranks_of_one_ranker_have_no_opponent() -> None:
@@ -442,21 +488,23 @@ def test_ranks_of_one_ranker_have_no_opponent() -> None:
         "rank_a": [1, 2], "rank_b": [None, 1],
     })  # fmt: skip
     # The first list is one that b does not know.
-    assert pr.interleaving_result(log, ranks=ranks).row(0, named=True)["queries"] == 2
-    with pytest.raises(pr.DataError, match="one team alone, 'a' in the group {'half': 0}"):
-        pr.interleaving_result(log, ranks=ranks, by="half")
+    assert pr.clicks.interleaving_result(log, ranks=ranks).row(0, named=True)["queries"] == 2
+    with pytest.raises(pr.errors.DataError, match="one team alone, 'a' in the group {'half': 0}"):
+        pr.clicks.interleaving_result(log, ranks=ranks, by="half")
     for column in ("position", "rank_b"):
-        with pytest.raises(pr.SchemaError, match=f"'{column}' .* must be numeric; found String"):
-            pr.interleaving_result(log.cast({column: pl.String}), ranks=ranks)
+        with pytest.raises(
+            pr.errors.SchemaError, match=f"'{column}' .* must be numeric; found String"
+        ):
+            pr.clicks.interleaving_result(log.cast({column: pl.String}), ranks=ranks)
 
 
 def test_lists_of_one_team_and_logs_of_none() -> None:
     log = clicked(["a", "b"])
     one_each = log.filter(pl.col("team") == pl.col("query").replace_strict({0: "a", 1: "b"}))
-    row = pr.interleaving_result(one_each).row(0, named=True)
+    row = pr.clicks.interleaving_result(one_each).row(0, named=True)
     assert (row["wins"], row["losses"]) == (1, 1)
-    assert pr.interleaving_result(log.clear()).is_empty()
-    assert pr.interleaving_result(log.clear(), by="position").is_empty()
+    assert pr.clicks.interleaving_result(log.clear()).is_empty()
+    assert pr.clicks.interleaving_result(log.clear(), by="position").is_empty()
 
 
 def test_balanced_credit_by_hand() -> None:
@@ -472,7 +520,7 @@ def test_balanced_credit_by_hand() -> None:
             "click": [1, 0, 1, 1, 0, 0, 0, 1, 1],
         }
     )
-    found = pr.interleaving_result(log, ranks=ranks)
+    found = pr.clicks.interleaving_result(log, ranks=ranks)
     # 1: a has x, b has w, a tie; 2: x is at rank 1 of a, which wins; 3: y is at rank 1 of b, but
     # the lowest click is w, at rank 2: a has y, b has y and w.
     assert found.select("team", "other", "wins", "ties", "losses").rows() == [("a", "b", 1, 1, 1)]
@@ -481,12 +529,12 @@ def test_balanced_credit_by_hand() -> None:
 @given(seed=st.integers(0, 9999))
 def test_swapping_rankers_turns_the_result_round(seed: int) -> None:
     a, b = tables(some_lists(20, 2, seed=seed))
-    lists = pr.team_draft(a, b, 5, seed).with_columns(click=pl.col("doc") % 3 == 0)
+    lists = pr.clicks.team_draft(a, b, 5, seed).with_columns(click=pl.col("doc") % 3 == 0)
     swap = {"a": "b", "b": "a"}
-    one = pr.interleaving_result(lists).row(0, named=True)
-    other = pr.interleaving_result(lists.with_columns(pl.col("team").replace_strict(swap))).row(
-        0, named=True
-    )
+    one = pr.clicks.interleaving_result(lists).row(0, named=True)
+    other = pr.clicks.interleaving_result(
+        lists.with_columns(pl.col("team").replace_strict(swap))
+    ).row(0, named=True)
     assert (one["wins"], one["losses"], one["p_value"]) == (
         other["losses"],
         other["wins"],
@@ -497,36 +545,44 @@ def test_swapping_rankers_turns_the_result_round(seed: int) -> None:
 
 def test_errors_of_results() -> None:
     log = clicked(["a"])
-    with pytest.raises(pr.SchemaError, match="no column 'who', which `team` names"):
-        pr.interleaving_result(log, team="who")
+    with pytest.raises(pr.errors.SchemaError, match="no column 'who', which `team` names"):
+        pr.clicks.interleaving_result(log, team="who")
     for ranks in ({"a": "position"}, ["a", "b"]):
-        with pytest.raises(pr.ArgumentError, match="`ranks` must map the names of two rankers"):
-            pr.interleaving_result(log, ranks=ranks)  # type: ignore[arg-type]
+        with pytest.raises(
+            pr.errors.ArgumentError, match="`ranks` must map the names of two rankers"
+        ):
+            pr.clicks.interleaving_result(log, ranks=ranks)  # type: ignore[arg-type]
     for options in ({"query": []}, {"query": None}, {"by": "query"}):
-        with pytest.raises(pr.ArgumentError, match="`query` must name columns that are not in"):
-            pr.interleaving_result(log, **options)
-    with pytest.raises(pr.SchemaError, match="no column 'place', which `position` names"):
-        pr.interleaving_result(log, position="place")
-    with pytest.raises(pr.SchemaError, match="'team' .*must hold one id per row"):
-        pr.interleaving_result(log.with_columns(pl.concat_list("team")))
-    with pytest.raises(pr.ArgumentError, match="`confidence` must be a number between 0 and 1"):
-        pr.interleaving_result(log, confidence=95)
-    with pytest.raises(pr.SchemaError, match="'click' .*must be numeric; found String; cast it"):
-        pr.interleaving_result(log.with_columns(click=pl.lit("yes")))
+        with pytest.raises(
+            pr.errors.ArgumentError, match="`query` must name columns that are not in"
+        ):
+            pr.clicks.interleaving_result(log, **options)
+    with pytest.raises(pr.errors.SchemaError, match="no column 'place', which `position` names"):
+        pr.clicks.interleaving_result(log, position="place")
+    with pytest.raises(pr.errors.SchemaError, match="'team' .*must hold one id per row"):
+        pr.clicks.interleaving_result(log.with_columns(pl.concat_list("team")))
+    with pytest.raises(
+        pr.errors.ArgumentError, match="`confidence` must be a number between 0 and 1"
+    ):
+        pr.clicks.interleaving_result(log, confidence=95)
+    with pytest.raises(
+        pr.errors.SchemaError, match="'click' .*must be numeric; found String; cast it"
+    ):
+        pr.clicks.interleaving_result(log.with_columns(click=pl.lit("yes")))
     unknown = pl.when(pl.col("position") > 1).then("query").alias("query")
     for options in ({}, {"ranks": {"a": "position", "b": "query"}}):
-        with pytest.raises(pr.DataError, match="null among queries .*drop these rows"):
-            pr.interleaving_result(log.with_columns(unknown), **options)
+        with pytest.raises(pr.errors.DataError, match="null among queries .*drop these rows"):
+            pr.clicks.interleaving_result(log.with_columns(unknown), **options)
     for odd in (-1.0, float("nan")):
         for options in ({}, {"ranks": {"a": "position", "b": "query"}}):
-            with pytest.raises(pr.DataError, match="NaN or numbers below 0 among clicks"):
-                pr.interleaving_result(log.with_columns(click=odd), **options)
+            with pytest.raises(pr.errors.DataError, match="NaN or numbers below 0 among clicks"):
+                pr.clicks.interleaving_result(log.with_columns(click=odd), **options)
     several = pl.concat([log, log])  # of one query, as two users saw them
     for options in ({}, {"ranks": {"a": "position", "b": "query"}}):
-        with pytest.raises(pr.DataError, match="a position comes twice in a list .*query="):
-            pr.interleaving_result(several, **options)
-    with pytest.raises(pr.ArgumentError, match="'wins', which the result adds"):
-        pr.interleaving_result(log.with_columns(wins=1), by="wins")
+        with pytest.raises(pr.errors.DataError, match="a position comes twice in a list .*query="):
+            pr.clicks.interleaving_result(several, **options)
+    with pytest.raises(pr.errors.ArgumentError, match="'wins', which the result adds"):
+        pr.clicks.interleaving_result(log.with_columns(wins=1), by="wins")
 
 
 # -- With known truth -----------------------------------------------------------------------------
@@ -548,7 +604,7 @@ def test_clicks_on_positions_alone_prefer_nobody(interleave: Callable[..., pl.Da
     alike = documents.with_columns(label=0.5)
     lists = interleave(rankers["r1"], rankers["r5"], 10, 5)
     ranks = {"a": "rank_a", "b": "rank_b"} if "rank_a" in lists.columns else None
-    row = pr.interleaving_result(clicked_by(lists, alike, 5), ranks=ranks).row(0, named=True)
+    row = pr.clicks.interleaving_result(clicked_by(lists, alike, 5), ranks=ranks).row(0, named=True)
     # Of as many coins as lists are not tied, 3 standard deviations.
     decided = row["wins"] + row["losses"]
     assert abs(row["wins"] - decided / 2) < 3 * (decided / 4) ** 0.5

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from oracles import Doc
-from polars_rank.measures.metric import REGISTER
+from polars_rank.metrics.metric import REGISTER
 from strategies import (
     Lists,
     assert_close,

@@ -18,8 +18,8 @@ from polars.io.plugins import register_io_source
 from polars.testing import assert_frame_equal
 
 from polars_rank.errors import ArgumentError, DataError, SchemaError
-from polars_rank.logs.judgments import join_judgments
-from polars_rank.logs.lists import from_lists
+from polars_rank.io.judgments import join_judgments
+from polars_rank.io.lists import from_lists
 
 Engine = Literal["in-memory", "streaming"]
 ENGINES: tuple[Engine, ...] = ("in-memory", "streaming")
@@ -533,7 +533,7 @@ def test_the_run_is_read_once(engine: Engine) -> None:
         yield run if columns is None else run.select(columns)
 
     run = RUN.with_columns(country=pl.lit("DE"))
-    source = register_io_source(read, schema=run.schema)  # as scan_trec_run and scan_log make
+    source = register_io_source(read, schema=run.schema)  # as scan_run and scan_log make
     join_judgments(source, JUDGMENTS).collect(engine=engine)
     assert reads == 1
 

@@ -30,7 +30,7 @@ EXAMPLES = Path(__file__).parent.parent / "examples"
 
 
 def moments(rows: pl.DataFrame, **options: Any) -> pl.DataFrame:
-    return pr.moments(pr.per_query(rows, METRICS), **options)
+    return pr.stats.moments(pr.per_query(rows, METRICS), **options)
 
 
 def inside(rows: pl.DataFrame, start: int) -> int:
@@ -46,8 +46,8 @@ def test_a_list_that_was_cut_in_two_is_named(place: int, lazy: bool) -> None:
     parts = [moments(LOG[:cut]), moments(LOG[cut:])]
     given = [part.lazy() for part in parts] if lazy else parts
     said = rf"the list {LOG['query'][cut]} is in two parts, table 1 and table 2: it was cut in two"
-    with pytest.raises(pr.DataError, match=said):
-        merged = pr.merge(given)
+    with pytest.raises(pr.errors.DataError, match=said):
+        merged = pr.stats.merge(given)
         merged.collect(engine="streaming")
 
 
@@ -56,19 +56,19 @@ def test_cuts_between_lists_are_no_fault() -> None:
     while LOG["query"][cut] == LOG["query"][cut - 1]:
         cut += 1
     assert_frame_equal(
-        pr.merge([moments(LOG[:cut]), moments(LOG[cut:])]), moments(LOG), rel_tol=1e-12
+        pr.stats.merge([moments(LOG[:cut]), moments(LOG[cut:])]), moments(LOG), rel_tol=1e-12
     )
 
 
 @pytest.mark.parametrize("nested", [False, True])
 def test_a_part_that_counts_twice_is_found(nested: bool) -> None:
     parts = [moments(LOG.filter(pl.col("query") % 7 == index)) for index in range(7)]
-    first = [pr.merge(parts)] if nested else parts
+    first = [pr.stats.merge(parts)] if nested else parts
     for again in parts:
-        with pytest.raises(pr.DataError, match=r"or a part counts twice"):
-            pr.merge([*first, again, parts[0]])
-    with pytest.raises(pr.DataError, match="in two parts, row 2 and row 3"):
-        pr.merge(pl.concat([parts[0], parts[1], parts[1]])[::2])
+        with pytest.raises(pr.errors.DataError, match=r"or a part counts twice"):
+            pr.stats.merge([*first, again, parts[0]])
+    with pytest.raises(pr.errors.DataError, match="in two parts, row 2 and row 3"):
+        pr.stats.merge(pl.concat([parts[0], parts[1], parts[1]])[::2])
 
 
 @settings(max_examples=25, deadline=None, derandomize=True)
@@ -76,8 +76,8 @@ def test_a_part_that_counts_twice_is_found(nested: bool) -> None:
 def test_the_rows_of_an_unsorted_log_in_any_parts_are_found(seed: int, parts: int) -> None:
     rows = LOG.sample(fraction=1, shuffle=True, seed=seed)
     size = -(-rows.height // parts)
-    with pytest.raises(pr.DataError, match="in two parts"):
-        pr.merge([moments(part) for part in rows.iter_slices(size)])
+    with pytest.raises(pr.errors.DataError, match="in two parts"):
+        pr.stats.merge([moments(part) for part in rows.iter_slices(size)])
 
 
 KEYS = {
@@ -101,38 +101,42 @@ ORDERED = [kind for kind in KEYS if kind not in ("decimals", "structs", "bytes",
 @pytest.mark.parametrize("weight", [None, "w"])
 def test_keys_of_any_kind(kind: str, weight: str | None) -> None:
     lists = pr.per_query(LOG, METRICS).with_columns(query=KEYS[kind], w=1.0).sort("query")
-    parts = [pr.moments(part, METRICS, weight=weight) for part in (lists[:200], lists[200:])]
-    whole = pr.moments(lists, METRICS, weight=weight)
-    assert_frame_equal(pr.merge(parts), whole, rel_tol=1e-12)
+    parts = [pr.stats.moments(part, METRICS, weight=weight) for part in (lists[:200], lists[200:])]
+    whole = pr.stats.moments(lists, METRICS, weight=weight)
+    assert_frame_equal(pr.stats.merge(parts), whole, rel_tol=1e-12)
     assert whole["first_list"][0] < whole["last_list"][0]
-    torn = [pr.moments(part, METRICS, weight=weight) for part in (lists[:201], lists[200:])]
-    with pytest.raises(pr.DataError, match="in two parts, table 1 and table 2"):
-        pr.merge(torn)
+    torn = [pr.stats.moments(part, METRICS, weight=weight) for part in (lists[:201], lists[200:])]
+    with pytest.raises(pr.errors.DataError, match="in two parts, table 1 and table 2"):
+        pr.stats.merge(torn)
 
 
 @pytest.mark.parametrize("kind", KEYS)
 def test_parts_that_share_lists_are_found_whatever_their_keys(kind: str) -> None:
     lists = pr.per_query(LOG, METRICS).with_columns(query=KEYS[kind])
-    with pytest.raises(pr.DataError, match="in two parts"):
-        pr.merge([pr.moments(lists[:300], METRICS), pr.moments(lists[100:], METRICS)])
-    assert len(max(pr.moments(lists, METRICS)["sampled_lists"][0], key=len)) < 100
+    with pytest.raises(pr.errors.DataError, match="in two parts"):
+        pr.stats.merge(
+            [pr.stats.moments(lists[:300], METRICS), pr.stats.moments(lists[100:], METRICS)]
+        )
+    assert len(max(pr.stats.moments(lists, METRICS)["sampled_lists"][0], key=len)) < 100
 
 
 def test_keys_of_several_columns() -> None:
     lists = pr.per_query(LOG, METRICS).with_columns(site=pl.lit("de"))
     options = {"query": ["site", "query"]}
-    with pytest.raises(pr.DataError, match="the list 'de', 17 is in two parts"):
-        pr.merge([pr.moments(lists[:18], **options), pr.moments(lists[17:], **options)])
+    with pytest.raises(pr.errors.DataError, match="the list 'de', 17 is in two parts"):
+        pr.stats.merge(
+            [pr.stats.moments(lists[:18], **options), pr.stats.moments(lists[17:], **options)]
+        )
 
 
 def test_the_same_query_on_two_days_is_two_lists_where_the_day_is_said() -> None:
     days = [pr.per_query(LOG, METRICS).with_columns(day=day) for day in (1, 2)]
-    month = pr.merge([pr.moments(day, METRICS, by="day") for day in days])
+    month = pr.stats.merge([pr.stats.moments(day, METRICS, by="day") for day in days])
     assert pr.summarize(month)["queries"].to_list() == [800, 800]
-    with pytest.raises(pr.DataError, match=r"in moments\(..., by=...\)"):
-        pr.merge([pr.moments(day, METRICS) for day in days])
-    with pytest.raises(pr.DataError, match="the list .*, day = 1 is in two parts"):
-        pr.merge([pr.moments(days[0], METRICS, by="day"), month])
+    with pytest.raises(pr.errors.DataError, match=r"in moments\(..., by=...\)"):
+        pr.stats.merge([pr.stats.moments(day, METRICS) for day in days])
+    with pytest.raises(pr.errors.DataError, match="the list .*, day = 1 is in two parts"):
+        pr.stats.merge([pr.stats.moments(days[0], METRICS, by="day"), month])
 
 
 def test_pairs_of_runs_too() -> None:
@@ -140,11 +144,13 @@ def test_pairs_of_runs_too() -> None:
     lists = pr.per_query(log, METRICS, by="run")
     options: dict[str, Any] = {"run": "run", "baseline": "a"}
     halves = [lists.filter(pl.col("query") < 200), lists.filter(pl.col("query") >= 200)]
-    parts = [pr.moments(half, **options) for half in halves]
-    assert_frame_equal(pr.merge(parts), pr.moments(lists, **options), rel_tol=1e-12)
+    parts = [pr.stats.moments(half, **options) for half in halves]
+    assert_frame_equal(pr.stats.merge(parts), pr.stats.moments(lists, **options), rel_tol=1e-12)
     twice = lists.filter(pl.col("query") >= 199)
-    with pytest.raises(pr.DataError, match="the list 199 is in two parts, table 1 and table 2"):
-        pr.merge([parts[0], pr.moments(twice, **options)])
+    with pytest.raises(
+        pr.errors.DataError, match="the list 199 is in two parts, table 1 and table 2"
+    ):
+        pr.stats.merge([parts[0], pr.stats.moments(twice, **options)])
 
 
 @pytest.mark.parametrize("lazy", [False, True])
@@ -155,29 +161,31 @@ def test_runs_of_a_query_in_two_parts_are_no_pair(lazy: bool) -> None:
     options: dict[str, Any] = {"run": "run", "baseline": "a"}
     by_run = [lists.filter(run="a"), lists.filter(run="b")]
     for halves in ([lists[:201], lists[201:]], by_run):
-        parts = [pr.moments(half.lazy() if lazy else half, **options) for half in halves]
-        with pytest.raises(pr.DataError, match="in two parts, table 1 and table 2"):
-            pr.merge(parts).lazy().collect(engine="streaming")
-    apart = [pr.moments(half, by="run") for half in by_run]
-    assert_frame_equal(pr.merge(apart), pr.moments(lists, by="run"))
+        parts = [pr.stats.moments(half.lazy() if lazy else half, **options) for half in halves]
+        with pytest.raises(pr.errors.DataError, match="in two parts, table 1 and table 2"):
+            pr.stats.merge(parts).lazy().collect(engine="streaming")
+    apart = [pr.stats.moments(half, by="run") for half in by_run]
+    assert_frame_equal(pr.stats.merge(apart), pr.stats.moments(lists, by="run"))
 
 
 def test_a_table_without_queries_is_taken_at_its_word() -> None:
     lists = pr.per_query(LOG, METRICS).drop("query")
-    part = pr.moments(lists, METRICS)
+    part = pr.stats.moments(lists, METRICS)
     assert part.select("first_list", "last_list", "sampled_lists").null_count().row(0) == (2, 2, 2)
-    assert pr.merge([part, part])["queries"].to_list() == [800, 800]
+    assert pr.stats.merge([part, part])["queries"].to_list() == [800, 800]
 
 
 def test_what_is_kept_is_little_and_the_same_however_it_is_merged() -> None:
     lists = pr.per_query(LOG, METRICS)
-    parts = [pr.moments(lists.filter(pl.col("query") % 9 == index)) for index in range(9)]
+    parts = [pr.stats.moments(lists.filter(pl.col("query") % 9 == index)) for index in range(9)]
     random.Random(1).shuffle(parts)
-    nested = pr.merge([pr.merge(parts[:4]), pr.merge([pr.merge(parts[4:8]), parts[8]])])
-    whole = pr.moments(lists)
+    nested = pr.stats.merge(
+        [pr.stats.merge(parts[:4]), pr.stats.merge([pr.stats.merge(parts[4:8]), parts[8]])]
+    )
+    whole = pr.stats.moments(lists)
     assert_frame_equal(nested, whole, rel_tol=1e-12)
     assert_frame_equal(
-        pr.moments(shuffled(lists).lazy()).collect(engine="streaming"), whole, rel_tol=1e-9
+        pr.stats.moments(shuffled(lists).lazy()).collect(engine="streaming"), whole, rel_tol=1e-9
     )
     assert 20 < len(whole["sampled_lists"][0]) <= 32
 
@@ -185,26 +193,28 @@ def test_what_is_kept_is_little_and_the_same_however_it_is_merged() -> None:
 def test_files_name_the_parts(tmp_path: Path) -> None:
     cut = inside(LOG, 500)
     for name, part in {"a": LOG[:cut], "b": LOG[cut:]}.items():
-        pr.write_moments(moments(part), tmp_path / f"{name}.parquet")
-    with pytest.raises(pr.DataError, match=r"in two parts, '.*a.parquet' and '.*b.parquet'"):
-        pr.scan_moments(tmp_path / "*.parquet").collect()
+        pr.stats.write_moments(moments(part), tmp_path / f"{name}.parquet")
+    with pytest.raises(pr.errors.DataError, match=r"in two parts, '.*a.parquet' and '.*b.parquet'"):
+        pr.stats.scan_moments(tmp_path / "*.parquet").collect()
 
 
 def test_files_of_the_first_format_are_read(tmp_path: Path) -> None:
     lists = pr.per_query(LOG, METRICS)
-    old = pr.moments(lists[:100]).drop("first_list", "last_list", "sampled_lists")
-    about = {"polars_rank.moments": json.dumps({"format": 1, "groups": []})}
+    old = pr.stats.moments(lists[:100]).drop("first_list", "last_list", "sampled_lists")
+    about = {"polars_rank.stats.moments": json.dumps({"format": 1, "groups": []})}
     old.write_parquet(tmp_path / "old.parquet", metadata=about)
-    pr.write_moments(pr.moments(lists[100:]), tmp_path / "new.parquet")
-    found = pr.scan_moments(tmp_path / "*.parquet").collect()
+    pr.stats.write_moments(pr.stats.moments(lists[100:]), tmp_path / "new.parquet")
+    found = pr.stats.scan_moments(tmp_path / "*.parquet").collect()
     numbers = pl.exclude("first_list", "last_list", "sampled_lists")
-    assert_frame_equal(found.select(numbers), pr.moments(lists).select(numbers), rel_tol=1e-12)
-    assert_frame_equal(pr.merge(old).select(numbers), old)
+    assert_frame_equal(
+        found.select(numbers), pr.stats.moments(lists).select(numbers), rel_tol=1e-12
+    )
+    assert_frame_equal(pr.stats.merge(old).select(numbers), old)
 
 
 def test_a_file_is_whole_or_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     part = moments(LOG)
-    pr.write_moments(part, tmp_path / "a.parquet")
+    pr.stats.write_moments(part, tmp_path / "a.parquet")
     whole = (tmp_path / "a.parquet").read_bytes()
 
     def broken(self: pl.DataFrame, path: Path, **_: object) -> None:
@@ -213,7 +223,7 @@ def test_a_file_is_whole_or_not_there(tmp_path: Path, monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(pl.DataFrame, "write_parquet", broken)
     with pytest.raises(KeyboardInterrupt):
-        pr.write_moments(part, tmp_path / "a.parquet")
+        pr.stats.write_moments(part, tmp_path / "a.parquet")
     assert (tmp_path / "a.parquet").read_bytes() == whole
     assert [path.name for path in tmp_path.iterdir()] == ["a.parquet"]
 
@@ -250,7 +260,7 @@ def expected(daily: ModuleType, logs: Path) -> pl.DataFrame:
         for folder in sorted(logs.iterdir())
     )
     lists = pr.per_query(log, daily.METRICS, by=["day", "country"], conventions=daily.CONVENTIONS)
-    return pr.moments(lists, by=["day", "country"], conventions=daily.CONVENTIONS)
+    return pr.stats.moments(lists, by=["day", "country"], conventions=daily.CONVENTIONS)
 
 
 def same(found: pl.DataFrame, wanted: pl.DataFrame) -> None:
@@ -286,7 +296,7 @@ def test_what_has_changed_is_done_anew(
     same(daily.together(made), expected(daily, logs))
     changes = [
         (daily, "METRICS", ["ap"]),
-        (daily, "CONVENTIONS", pr.SKLEARN),
+        (daily, "CONVENTIONS", pr.conventions.SKLEARN),
         (pr, "__version__", "9"),
     ]
     for where, name, value in changes:

@@ -66,9 +66,9 @@ def test_ndcg_by_gain_and_discount(
     log: pl.DataFrame, jarvelin: float, jarvelin_figure: float, exp2: float, exp2_figure: float
 ) -> None:
     assert_value(log, pr.dcg(discount="jarvelin"), jarvelin)
-    assert_value(log, pr.ndcg(discount=pr.jarvelin()), jarvelin / BEST_JARVELIN)
+    assert_value(log, pr.ndcg(discount=pr.discounts.jarvelin()), jarvelin / BEST_JARVELIN)
     assert_value(log, "ndcg(discount='jarvelin')", jarvelin_figure)
-    assert_value(log, pr.dcg(gain=pr.exp2), exp2)
+    assert_value(log, pr.dcg(gain=pr.gains.exp2), exp2)
     assert_value(log, pr.ndcg(gain="exp2"), exp2 / BEST_EXP2)
     assert_value(log, "ndcg(gain='exp2')", exp2_figure)
 
@@ -141,9 +141,17 @@ EXAMPLES = [
     (ranking(1, 0, 2), pr.cg(gain={0: 0, 1: 3, 2: 10}), 3 + 0 + 10),
     (ranking(1, 0, 2), pr.cg(gain=lambda label: label * label), 1 + 0 + 4),
     (ranking(1, 0, 2), pr.dcg(discount="reciprocal"), 1 / 1 + 2 / 3),
-    (ranking(1, 0, 2), pr.dcg(discount=pr.log(10)), log2(10) * (1 / log2(2) + 2 / log2(4))),
-    (ranking(1, 0, 2), pr.dcg(discount=pr.jarvelin(3)), 1 + 2),
-    (ranking(1, 0, 2, 1), pr.dcg(discount=pr.jarvelin(3)), 1 + 2 + 1 / (log2(4) / log2(3))),
+    (
+        ranking(1, 0, 2),
+        pr.dcg(discount=pr.discounts.log(10)),
+        log2(10) * (1 / log2(2) + 2 / log2(4)),
+    ),
+    (ranking(1, 0, 2), pr.dcg(discount=pr.discounts.jarvelin(3)), 1 + 2),
+    (
+        ranking(1, 0, 2, 1),
+        pr.dcg(discount=pr.discounts.jarvelin(3)),
+        1 + 2 + 1 / (log2(4) / log2(3)),
+    ),
     (ranking(1, 0, 2), pr.dcg(discount=lambda rank: 1 / rank.pow(2)), 1 / 1 + 2 / 9),
     # an unjudged document adds nothing and keeps its rank
     (ranking(None, 1), "dcg", 1 / log2(3)),
@@ -305,7 +313,13 @@ VARIANTS = [
         for build in (pr.dcg, pr.ideal_dcg, pr.ndcg)
         for k in (None, 2)
         for gain in ("linear", "exp2", {0: 0, 1: 1, 2: 5, 3: 5, 4: 9})
-        for discount in ("log", pr.log(10), "jarvelin", pr.jarvelin(3), "reciprocal")
+        for discount in (
+            "log",
+            pr.discounts.log(10),
+            "jarvelin",
+            pr.discounts.jarvelin(3),
+            "reciprocal",
+        )
     ),
     *(
         build(k, ideal=ideal, depth=depth)

@@ -7,8 +7,8 @@ import re
 import polars as pl
 import polars_rank as pr
 import pytest
-from polars_rank.measures.metric import REGISTER
-from polars_rank.measures.names import ALIASES, SETS
+from polars_rank.metrics.metric import REGISTER
+from polars_rank.metrics.names import ALIASES, SETS
 
 SAME = {
     # ours
@@ -111,12 +111,12 @@ def test_aliases_are_lower_case_names_of_metrics(name: str) -> None:
 
 def test_spoken_and_written_are_the_same_metric() -> None:
     pairs = [
-        ("ndcg(gain='exp2')@10", pr.ndcg(10, gain=pr.exp2)),
+        ("ndcg(gain='exp2')@10", pr.ndcg(10, gain=pr.gains.exp2)),
         ("ndcg(gain='exp2')@10", pr.ndcg(k=10, gain="exp2")),
         ("dcg(discount='jarvelin')", pr.dcg(discount="jarvelin")),
-        ("dcg(discount='reciprocal')", pr.dcg(discount=pr.reciprocal)),
-        ("dcg(discount=log(10))", pr.dcg(discount=pr.log(10))),
-        ("dcg(discount=jarvelin(1.0000001))", pr.dcg(discount=pr.jarvelin(1.0000001))),
+        ("dcg(discount='reciprocal')", pr.dcg(discount=pr.discounts.reciprocal)),
+        ("dcg(discount=log(10))", pr.dcg(discount=pr.discounts.log(10))),
+        ("dcg(discount=jarvelin(1.0000001))", pr.dcg(discount=pr.discounts.jarvelin(1.0000001))),
         ("dcg(gain={0: 0, 1: 3})", pr.dcg(gain={0: 0, 1: 3})),
         ("precision@3", pr.precision(3)),
         ("fbeta(beta=2)", pr.fbeta(beta=2)),
@@ -130,8 +130,10 @@ def test_no_digit_of_a_base_is_lost() -> None:
     """`log()` is natural: its base does not fit in six digits."""
     rank = pl.Series([1, 2, 9])
     for base in (2.718281828459045, 1.1, 10):
-        for discount in (pr.log(base), pr.jarvelin(base)):
-            written = eval(discount.__name__, {"log": pr.log, "jarvelin": pr.jarvelin})
+        for discount in (pr.discounts.log(base), pr.discounts.jarvelin(base)):
+            written = eval(
+                discount.__name__, {"log": pr.discounts.log, "jarvelin": pr.discounts.jarvelin}
+            )
             assert pl.select(written(rank)).equals(pl.select(discount(rank)))
 
 
@@ -152,7 +154,7 @@ def test_alias_of_a_metric() -> None:
 UNREADABLE = {
     "unknown": ("ngcd@10", "there is no metric 'ngcd'. Did you mean 'ndcg'"),
     "unknown alias": ("recip_rnk", "Did you mean 'recip_rank'"),
-    "nothing alike": ("xyz", "there is no metric 'xyz'. pr.metrics() lists all"),
+    "nothing alike": ("xyz", "there is no metric 'xyz'. pr.list_metrics() lists all"),
     "empty": ("", "cannot read '' as a metric"),
     "no name": ("@10", "cannot read '@10' as a metric"),
     "open bracket": ("ndcg(gain='exp2'@10", "cannot read"),
@@ -181,7 +183,7 @@ UNREADABLE = {
 
 @pytest.mark.parametrize(("name", "message"), UNREADABLE.values(), ids=UNREADABLE.keys())
 def test_names_that_cannot_be_read(name: str, message: str) -> None:
-    with pytest.raises(pr.ArgumentError, match=re.escape(message)):
+    with pytest.raises(pr.errors.ArgumentError, match=re.escape(message)):
         pr.metric(name)
 
 

@@ -232,15 +232,15 @@ def test_an_object_that_was_replaced(store: Store) -> None:
     url = store.put("replaced.parquet", LOG)
     log = pr.scan_log(url, storage_options=store.options())
     store.put("replaced.parquet", LOG.head(500))
-    with pytest.raises(pr.SourceError, match="cannot be read whole.*scan it again"):
+    with pytest.raises(pr.errors.SourceError, match="cannot be read whole.*scan it again"):
         pr.evaluate(log, METRICS).collect()
 
 
 def test_options_that_are_no_mapping() -> None:
-    with pytest.raises(pr.ArgumentError, match="`storage_options` must be a mapping"):
+    with pytest.raises(pr.errors.ArgumentError, match="`storage_options` must be a mapping"):
         pr.scan_log("s3://logs/a.parquet", storage_options="key")
-    with pytest.raises(pr.ArgumentError, match="`storage_options` must be a mapping"):
-        pr.scan_moments("s3://logs/a.parquet", storage_options="key")
+    with pytest.raises(pr.errors.ArgumentError, match="`storage_options` must be a mapping"):
+        pr.stats.scan_moments("s3://logs/a.parquet", storage_options="key")
 
 
 def test_results_go_to_the_store(store: Store) -> None:
@@ -267,7 +267,7 @@ MISSING = {
 
 @pytest.mark.parametrize(("url", "said"), MISSING.values(), ids=MISSING.keys())
 def test_what_is_not_there(store: Store, url: str, said: str) -> None:
-    with pytest.raises(pr.SourceError, match=said) as caught:
+    with pytest.raises(pr.errors.SourceError, match=said) as caught:
         pr.scan_log(url, storage_options=store.options())
     assert url.rstrip("/") in str(caught.value)
     assert "<?xml" not in str(caught.value)
@@ -289,9 +289,9 @@ def test_a_wrong_key_is_denied(store: Store) -> None:
     try:
         wrong = store.options(aws_access_key_id="stolen")
         for name in ("secret.parquet", "*.parquet"):
-            with pytest.raises(pr.SourceError, match="access is denied.*check the key"):
+            with pytest.raises(pr.errors.SourceError, match="access is denied.*check the key"):
                 pr.scan_log(f"s3://logs/{name}", storage_options=wrong)
-        with pytest.raises(pr.SourceError, match="access is denied.*InvalidAccessKeyId"):
+        with pytest.raises(pr.errors.SourceError, match="access is denied.*InvalidAccessKeyId"):
             pr.evaluate(log, "rr").collect(engine="streaming")
     finally:
         check("inf")
@@ -303,17 +303,19 @@ def test_a_scan_of_ones_own_has_the_same_errors(store: Store) -> None:
         "s3://logs/no/*": "no file",
     }.items():
         scan = pl.scan_parquet(url, storage_options=store.options())
-        with pytest.raises(pr.SourceError, match=said):
+        with pytest.raises(pr.errors.SourceError, match=said):
             pr.evaluate(scan, "rr")
 
 
 def test_files_that_are_no_parquet_or_differ(store: Store) -> None:
     url = store.put("bad/a.parquet", b"no Parquet, but long enough to be one")
-    with pytest.raises(pr.SourceError, match="'s3://logs/bad/a.parquet' cannot be read as Parquet"):
+    with pytest.raises(
+        pr.errors.SourceError, match="'s3://logs/bad/a.parquet' cannot be read as Parquet"
+    ):
         pr.scan_log(url, storage_options=store.options())
     store.put("differ/a.parquet", LOG)
     store.put("differ/b.parquet", LOG.select("query"))
-    with pytest.raises(pr.SourceError, match="b.parquet|columns|schema"):
+    with pytest.raises(pr.errors.SourceError, match="b.parquet|columns|schema"):
         pr.evaluate(
             pr.scan_log("s3://logs/differ/*.parquet", storage_options=store.options()), "rr"
         ).collect()
@@ -354,7 +356,7 @@ def test_a_connection_that_breaks_for_good(
     log = pr.scan_log(url, layout=layout, storage_options=options)
     wire.limit, wire.silent = 1_000, silent
     started = time.monotonic()
-    with pytest.raises(pr.SourceError, match="broke off and was tried again.*max_retries"):
+    with pytest.raises(pr.errors.SourceError, match="broke off and was tried again.*max_retries"):
         pr.evaluate(log, METRICS).collect(engine="streaming")
     assert time.monotonic() - started < 120
     assert wire.cuts > 0
@@ -364,12 +366,12 @@ def test_a_server_that_is_not_there(store: Store) -> None:
     with socket.create_server(("127.0.0.1", 0)) as nobody:
         port = nobody.getsockname()[1]
     options = {**store.options(), **IMPATIENT, "aws_endpoint_url": f"http://127.0.0.1:{port}"}
-    with pytest.raises(pr.SourceError, match="connection to the store cannot be made"):
+    with pytest.raises(pr.errors.SourceError, match="connection to the store cannot be made"):
         pr.scan_log("s3://logs/large.parquet", storage_options=options)
 
 
 def test_silence_is_not_waited_out_for_ever() -> None:
-    from polars_rank.logs.stores import patient
+    from polars_rank.frames.stores import patient
 
     assert patient("s3://logs/a.parquet", None) == {"read_timeout": "30s"}
     assert patient("s3://logs/a.parquet", {"read_timeout": "5s"}) == {"read_timeout": "5s"}
@@ -380,17 +382,21 @@ def test_moments_in_the_store(store: Store) -> None:
     lists = pr.per_query(LOG, METRICS)
     options = {"storage_options": store.options()}
     for index, part in enumerate((lists[:100], lists[100:])):
-        pr.write_moments(pr.moments(part), f"s3://logs/moments/{index}.parquet", **options)
-    found = pr.scan_moments("s3://logs/moments/*.parquet", **options).collect()
-    assert_frame_equal(found, pr.moments(lists), rel_tol=1e-12)
+        pr.stats.write_moments(
+            pr.stats.moments(part), f"s3://logs/moments/{index}.parquet", **options
+        )
+    found = pr.stats.scan_moments("s3://logs/moments/*.parquet", **options).collect()
+    assert_frame_equal(found, pr.stats.moments(lists), rel_tol=1e-12)
     for url in ("s3://logs/moments/", "s3://logs/moments"):
-        assert_frame_equal(pr.scan_moments(url, **options).collect(), found)
-    pr.write_moments(pr.moments(lists[20:80]), "s3://logs/moments/2.parquet", **options)
-    with pytest.raises(pr.DataError, match="s3://logs/moments/0.parquet' and 's3://logs/moments/2"):
-        pr.scan_moments("s3://logs/moments/*.parquet", **options).collect()
-    with pytest.raises(pr.SourceError, match="no file matches"):
-        pr.scan_moments("s3://logs/none/*.parquet", **options)
-    with pytest.raises(pr.SourceError, match="cannot be read: there is no object"):
-        pr.scan_moments("s3://logs/none.parquet", **options)
-    with pytest.raises(pr.SourceError, match="cannot be written: there is no such bucket"):
-        pr.write_moments(pr.moments(lists), "s3://nobody/a.parquet", **options)
+        assert_frame_equal(pr.stats.scan_moments(url, **options).collect(), found)
+    pr.stats.write_moments(pr.stats.moments(lists[20:80]), "s3://logs/moments/2.parquet", **options)
+    with pytest.raises(
+        pr.errors.DataError, match="s3://logs/moments/0.parquet' and 's3://logs/moments/2"
+    ):
+        pr.stats.scan_moments("s3://logs/moments/*.parquet", **options).collect()
+    with pytest.raises(pr.errors.SourceError, match="no file matches"):
+        pr.stats.scan_moments("s3://logs/none/*.parquet", **options)
+    with pytest.raises(pr.errors.SourceError, match="cannot be read: there is no object"):
+        pr.stats.scan_moments("s3://logs/none.parquet", **options)
+    with pytest.raises(pr.errors.SourceError, match="cannot be written: there is no such bucket"):
+        pr.stats.write_moments(pr.stats.moments(lists), "s3://nobody/a.parquet", **options)

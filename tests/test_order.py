@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from polars.io.plugins import register_io_source
 from polars_rank.columns import Columns
 from polars_rank.datasets import click_log
-from polars_rank.order import ROW, RUN, Lists
+from polars_rank.evaluation.contiguity import ROW, RUN, Lists
 
 ENGINES = ("streaming", "in-memory")
 _HALVES = [(1, slice(0, 2)), (2, slice(2, 4))]
@@ -55,7 +55,7 @@ def streamed(*runs: list[pl.DataFrame]) -> pl.LazyFrame:
 )
 def test_a_row_below_the_one_before_is_an_error(batches: list[list[int]], engine: str) -> None:
     log = streamed(*[[rows_of(batch) for batch in batches]])
-    with pytest.raises(pr.DataError, match=rf"{LATER}.*in the list \{{'query': \d\}}"):
+    with pytest.raises(pr.errors.DataError, match=rf"{LATER}.*in the list \{{'query': \d\}}"):
         pr.evaluate(log, "ndcg", doc=None).collect(engine=engine)
 
 
@@ -63,7 +63,7 @@ def test_far_apart_in_a_large_frame() -> None:
     # 100,000 rows are a batch for Polars: the fall is between two of them.
     log = rows_of([*range(100_000), *range(50_000, 150_000)]).lazy().set_sorted("query")
     for _ in range(10):
-        with pytest.raises(pr.DataError, match=LATER):
+        with pytest.raises(pr.errors.DataError, match=LATER):
             pr.evaluate(log, "rr").collect(engine="streaming")
 
 
@@ -79,7 +79,7 @@ def test_what_an_earlier_run_saw_does_not_count() -> None:
     broken = rows_of([8, 9]).with_columns(score=float("nan"))
     runs = [[rows_of([5, 6]), broken], [rows_of([1, 2]), rows_of([3, 4])]]
     plan = pr.evaluate(streamed(*runs), "p@1", doc=None)
-    with pytest.raises(pr.DataError):
+    with pytest.raises(pr.errors.DataError):
         plan.collect(engine="streaming")
     assert plan.collect(engine="streaming")["queries"].item() == 4
 
@@ -91,7 +91,7 @@ def test_batches_of_two_runs_are_not_neighbours() -> None:
     check = lists.neighbours()
     check(first)
     check(second)
-    with pytest.raises(pr.DataError, match=LATER):
+    with pytest.raises(pr.errors.DataError, match=LATER):
         check(second.with_columns(pl.lit(1).alias(RUN)))
 
 
@@ -103,7 +103,7 @@ def test_runs_of_one_plan_at_once() -> None:
     def collected(number: int) -> int:
         try:
             return int(plans[number % 2].collect(engine="streaming")["queries"].item())
-        except pr.DataError:
+        except pr.errors.DataError:
             return -1
 
     with ThreadPoolExecutor(4) as pool:
@@ -137,7 +137,7 @@ def test_batches_that_come_in_any_order_are_compared_as_if_they_were_one(
         try:
             for batch in batches:
                 check(batch)
-        except pr.DataError:
+        except pr.errors.DataError:
             return True
         return False
 
@@ -165,13 +165,13 @@ def test_plans_do_not_hold_rows_back(tmp_path: Path) -> None:
     """Polars takes in what comes to a multiplexer as fast as it comes."""
     path = tmp_path / "log.parquet"
     click_log(20, 5, sessions=5, seed=1).sink_parquet(path)
-    label = pr.inverse_propensity("click", 1 / pl.col("position"))
+    label = pr.clicks.inverse_propensity("click", 1 / pl.col("position"))
     for keys in ("session", ["query", "session"]):
         log = pr.scan_log(path, query=keys)
         plans = [
             pr.evaluate(log.with_columns(label=label), "ndcg@10", query=keys, score="new"),
             pr.evaluate(log, ["ctr@10", "abandonment", "pskip"], query=keys, position="position"),
-            pr.skip_above(log, query=keys),
+            pr.clicks.skip_above(log, query=keys),
         ]
         for plan in plans:
             nodes = plan.show_graph(

@@ -25,10 +25,10 @@ import pyarrow.parquet as pq
 import pytest
 from polars.testing import assert_frame_equal
 from polars_rank.datasets import search_log
-from polars_rank.logs import parquet
-from polars_rank.columns import number_column
-from polars_rank.logs.pieces import key_hash
-from polars_rank.logs.files import find_files, temporary_folder
+from polars_rank.io import parquet
+from polars_rank.frames.tables import number_column
+from polars_rank.frames.pieces import key_hash
+from polars_rank.io.files import find_files, temporary_folder
 from strategies import log_of, random_lists
 
 METRICS = ["ndcg@3", "ap", "rr", "num_ret"]
@@ -158,14 +158,14 @@ def test_structs_as_queries(tmp_path: Path, layout: str) -> None:
 
 def test_lists_as_queries(tmp_path: Path) -> None:
     a_log(3).with_columns(query=pl.concat_list("query")).write_parquet(tmp_path / "log.parquet")
-    with pytest.raises(pr.SchemaError, match=r"'query' \(`query`\) must hold one id.*List"):
+    with pytest.raises(pr.errors.SchemaError, match=r"'query' \(`query`\) must hold one id.*List"):
         pr.scan_log(tmp_path / "log.parquet")
 
 
 @pytest.mark.parametrize("memory", ["1.5.5GB", ".", "1,5GB", "", "GB", "-1GB", "999KB", 10, True])
 def test_memory_that_is_no_size(tmp_path: Path, memory: object) -> None:
     a_log(3).write_parquet(tmp_path / "log.parquet")
-    with pytest.raises(pr.ArgumentError, match="`memory` must be a size of at least 1MB"):
+    with pytest.raises(pr.errors.ArgumentError, match="`memory` must be a size of at least 1MB"):
         pr.scan_log(tmp_path / "log.parquet", memory=memory)
 
 
@@ -236,7 +236,9 @@ def test_a_file_that_changed_after_the_scan(
     lists = pr.per_query(scan(tmp_path, layout), METRICS)
     assert lists.collect(engine=engine).height == 400
     change(tmp_path / "b.parquet")
-    with pytest.raises(pr.SourceError, match=r"b\.parquet' (has changed|cannot be read: No such)"):
+    with pytest.raises(
+        pr.errors.SourceError, match=r"b\.parquet' (has changed|cannot be read: No such)"
+    ):
         lists.collect(engine=engine)
 
 
@@ -253,7 +255,9 @@ def test_a_file_that_changes_while_it_is_read(tmp_path: Path, layout: str) -> No
 
     log = scan(path, layout)
     log = log.map_batches(touch, schema=log.collect_schema(), streamable=True)
-    with pytest.raises(pr.SourceError, match=r"log\.parquet' has changed since it was scanned"):
+    with pytest.raises(
+        pr.errors.SourceError, match=r"log\.parquet' has changed since it was scanned"
+    ):
         log.collect(engine="streaming")
 
 
@@ -277,9 +281,9 @@ def test_batches_that_end_early(
     monkeypatch.setattr(pl.LazyFrame, "collect_batches", cut)
     others = "" if files == 1 else " or one of 2 other files"
     rows = rf"0\.parquet'{others} cannot be read whole: 3,\d+ of 3,933 rows were read"
-    with pytest.raises(pr.SourceError, match=rows):
+    with pytest.raises(pr.errors.SourceError, match=rows):
         by_query(scan(tmp_path, layout))
-    with pytest.raises(pr.SourceError, match="cannot be read whole"):
+    with pytest.raises(pr.errors.SourceError, match="cannot be read whole"):
         scan(tmp_path, layout).filter(pl.col("query") < 300).collect()
 
 
@@ -358,12 +362,15 @@ def compared(path: Path, layout: str) -> tuple[str, str]:
         expected = error
     try:
         found = numbers(scan(path, layout))
-    except pr.SourceError as error:
+    except pr.errors.SourceError as error:
         if str(path) not in str(error):
             return "error", f"{path.name}: no name of the file in {error}"
         # A footer that contradicts itself is noticed by one way of reading and not by another.
         return "doubt" if isinstance(expected, pl.DataFrame) else "error", ""
-    except (pr.DataError, pr.SchemaError) as error:  # the file says so, such as by another name
+    except (
+        pr.errors.DataError,
+        pr.errors.SchemaError,
+    ) as error:  # the file says so, such as by another name
         if isinstance(expected, pl.DataFrame):
             with pytest.raises(type(error)):
                 numbers(expected)
@@ -408,7 +415,7 @@ def test_one_of_many_files_is_damaged(tmp_path: Path, layout: str) -> None:
     start = chunk.dictionary_page_offset or chunk.data_page_offset
     whole[start : start + chunk.total_compressed_size] = b"\xff" * chunk.total_compressed_size
     path.write_bytes(whole)
-    with pytest.raises(pr.SourceError, match=r"07\.parquet' cannot be read as Parquet"):
+    with pytest.raises(pr.errors.SourceError, match=r"07\.parquet' cannot be read as Parquet"):
         by_query(scan(tmp_path, layout))
 
 
@@ -417,7 +424,7 @@ def test_what_is_wrong_with_no_file(tmp_path: Path) -> None:
     log = pr.scan_log(tmp_path / "log.parquet")
     with pytest.raises(pl.exceptions.InvalidOperationError, match="monday"):
         log.filter(pl.col("day").str.to_date("%Y") > pl.date(2026, 1, 1)).collect()
-    with pytest.raises(pr.SourceError, match="cannot be read.*score"):
+    with pytest.raises(pr.errors.SourceError, match="cannot be read.*score"):
         pr.scan_log(tmp_path / "log.parquet", schema={"query": pl.Int64, "doc": pl.Int64})
 
 
@@ -526,7 +533,7 @@ def test_hidden_files_are_no_part_of_a_log(tmp_path: Path, files: int) -> None:
 
 def test_a_directory_of_hidden_files_is_empty(tmp_path: Path) -> None:
     a_log(3).write_parquet(tmp_path / "_half.parquet")
-    with pytest.raises(pr.SourceError, match=r"holds no \.parquet file"):
+    with pytest.raises(pr.errors.SourceError, match=r"holds no \.parquet file"):
         pr.scan_log(tmp_path)
 
 
@@ -534,7 +541,7 @@ def test_an_empty_file_is_no_empty_log(tmp_path: Path) -> None:
     """Polars leaves it out of a directory without a word."""
     a_log(3).write_parquet(tmp_path / "a.parquet")
     (tmp_path / "b.parquet").touch()
-    with pytest.raises(pr.SourceError, match=r"b\.parquet' cannot be read"):
+    with pytest.raises(pr.errors.SourceError, match=r"b\.parquet' cannot be read"):
         pr.scan_log(tmp_path)
 
 
@@ -566,7 +573,7 @@ def test_find_files(tmp_path: Path) -> None:
         "_day=1/a.parquet",
         "log.parquet/a.parquet",
     ]
-    with pytest.raises(pr.ArgumentError, match="`paths` is empty"):
+    with pytest.raises(pr.errors.ArgumentError, match="`paths` is empty"):
         find_files([])
 
 
@@ -592,7 +599,7 @@ def test_nothing_is_left_after_an_error(tmp_path: Path, temporary: Path) -> None
         score=pl.when(pl.col("query") != 7).then("score").otherwise(float("nan"))
     )
     lying("spilled", log).write_parquet(tmp_path / "log.parquet")
-    with pytest.raises(pr.DataError, match="NaN"):
+    with pytest.raises(pr.errors.DataError, match="NaN"):
         numbers(scan(tmp_path / "log.parquet", "spilled"))
     assert_gone(temporary)
 

@@ -14,7 +14,7 @@ import polars as pl
 import polars_rank as pr
 import pytest
 from polars.testing import assert_frame_equal
-from polars_rank.reporting.plot import drawing, pairs, precision, runs
+from polars_rank.plot import drawing, pairs, precision, runs
 
 
 #: Text that would be a path, a formula or markup, if anything read it as more than a name.
@@ -78,7 +78,7 @@ def every_chart(
     daily = pr.per_query(daily, "ndcg@10", by=[run, "day"], query=query)
     named = {"run": run, "baseline": base}
     sliced = pr.slices(one, "ndcg@10", columns="country", least=5, query=query, **named)
-    unjudged = pr.judgment_bounds(log, ["ndcg@10", "ap"], **by)
+    unjudged = pr.diagnostics.judgment_bounds(log, ["ndcg@10", "ap"], **by)
     return {
         "at_k": pr.plot.at_k(log, query=query, **named),
         "gain": pr.plot.gain(log, query=query, **named),
@@ -95,7 +95,7 @@ def every_chart(
         "over_time": pr.plot.over_time(
             pr.summarize(daily, by=[run, "day"], query=query), **named
         ),
-        "ties": pr.plot.bounds(pr.tie_bands(log, ["ndcg@10", "ap"], **by), **named),
+        "ties": pr.plot.bounds(pr.diagnostics.tie_bands(log, ["ndcg@10", "ap"], **by), **named),
         "judgments": pr.plot.bounds(unjudged, **named),
         "click_through": pr.plot.click_through(log, **named),
     }  # fmt: skip
@@ -150,7 +150,9 @@ class TestValues:
 
     def test_gain_follows_conventions_and_says_so(self, log: pl.DataFrame) -> None:
         chart = pr.plot.gain(log, k=5, discount=True, conventions="lightgbm")
-        expected = pr.evaluate(log, "dcg(gain='exp2')@5", by="run", conventions=pr.LIGHTGBM)
+        expected = pr.evaluate(
+            log, "dcg(gain='exp2')@5", by="run", conventions=pr.conventions.LIGHTGBM
+        )
         found = rows_of(chart, "run", "x", "y").filter(x=5)
         assert found["y"].to_list() == pytest.approx(expected[expected.columns[-1]].to_list())
         assert "dcg(gain='exp2') as LightGBM has it" in subtitle(chart)
@@ -369,11 +371,11 @@ class TestValues:
         assert datasets(pr.plot.intervals(table)) == datasets(pr.plot.slices(table))
 
     def test_bounds(self, log: pl.DataFrame) -> None:
-        bands = pr.tie_bands(log, ["rr", "ndcg@5"], by="run")
+        bands = pr.diagnostics.tie_bands(log, ["rr", "ndcg@5"], by="run")
         found = rows_of(pr.plot.bounds(bands), "run", "metric", "low", "x", "high")
         expected = bands.select("run", "metric", low="worst", x="expected", high="best")
         assert_frame_equal(found, expected, check_row_order=False)
-        judged = pr.judgment_bounds(log, ["rr", "ndcg@5"], by="run")
+        judged = pr.diagnostics.judgment_bounds(log, ["rr", "ndcg@5"], by="run")
         found = rows_of(pr.plot.bounds(judged), "run", "metric", "low", "high", "share")
         expected = judged.select("run", "metric", low="lower", high="upper", share="judged")
         assert_frame_equal(found, expected, check_row_order=False)
@@ -431,7 +433,9 @@ class TestTimes:
 
     def test_several_rows_of_a_day_are_an_error(self, lists: pl.DataFrame) -> None:
         table = pr.summarize(lists, "rr", by=["run", "country"]).with_columns(day=1)
-        with pytest.raises(pr.ArgumentError, match=r"several rows for one 'day'.*\['country'\]"):
+        with pytest.raises(
+            pr.errors.ArgumentError, match=r"several rows for one 'day'.*\['country'\]"
+        ):
             pr.plot.over_time(table)
 
 
@@ -462,17 +466,17 @@ class TestLimits:
 
     def test_more_than_fits_is_an_error_that_says_what_to_do(self, log: pl.DataFrame) -> None:
         wide = pl.DataFrame({"k": range(1, 5000), "queries": 1, "ndcg": 0.5})
-        with pytest.raises(pr.ArgumentError, match="4,999 points.*give fewer cutoffs"):
+        with pytest.raises(pr.errors.ArgumentError, match="4,999 points.*give fewer cutoffs"):
             pr.plot.at_k(wide)
         many = pl.DataFrame({"rr": range(60), "run": range(60)}).cast({"rr": pl.Float64})
-        with pytest.raises(pr.ArgumentError, match="there are 60 runs.*at most 30"):
+        with pytest.raises(pr.errors.ArgumentError, match="there are 60 runs.*at most 30"):
             pr.plot.distribution(many)
-        with pytest.raises(pr.ArgumentError, match="`bins` must be at most"):
+        with pytest.raises(pr.errors.ArgumentError, match="`bins` must be at most"):
             pr.plot.distribution(many.head(2), bins=5000)
         table = pl.DataFrame({
             "group": range(80), "metric": "rr", "queries": 3, "mean": 0.5, "low": 0.4, "high": 0.6,
         })  # fmt: skip
-        with pytest.raises(pr.ArgumentError, match="80 rows, more than 60"):
+        with pytest.raises(pr.errors.ArgumentError, match="80 rows, more than 60"):
             pr.plot.intervals(table)
 
 
@@ -503,9 +507,9 @@ class TestColors:
         assert found == {
             "bm25": runs.PALETTE[0], "mixed": "#123456", "neural": runs.PALETTE[2]
         }  # fmt: skip
-        with pytest.raises(pr.ArgumentError, match="`colors` must be a mapping"):
+        with pytest.raises(pr.errors.ArgumentError, match="`colors` must be a mapping"):
             pr.plot.at_k(log, colors=["red"])
-        with pytest.raises(pr.ArgumentError, match="`colors` must name a colour"):
+        with pytest.raises(pr.errors.ArgumentError, match="`colors` must name a colour"):
             pr.plot.at_k(log, colors={"bm25": 3})
 
     def test_colours_with_dashes_and_shapes_tell_thirty_runs_apart(self) -> None:
@@ -667,7 +671,7 @@ class TestDegenerate:
     def test_nothing_to_draw_is_an_error(self, log: pl.DataFrame, lists: pl.DataFrame) -> None:
         rr = lists.select("run", "query", "rr")
         null = rr.with_columns(rr=pl.lit(None, dtype=pl.Float64))
-        nothing = pytest.raises(pr.DataError, match="nothing to draw")
+        nothing = pytest.raises(pr.errors.DataError, match="nothing to draw")
         with nothing:
             pr.plot.at_k(log.clear())
         with nothing:
@@ -689,7 +693,7 @@ class TestDegenerate:
         with nothing:
             pr.plot.over_time(pr.summarize(rr, by="run").clear(), time="run", run=None)
         with nothing:
-            pr.plot.bounds(pr.tie_bands(log, "rr", by="run").clear())
+            pr.plot.bounds(pr.diagnostics.tie_bands(log, "rr", by="run").clear())
         with nothing:
             pr.plot.click_through(log.filter(pl.col("position") < 0))
         assert size(pr.plot.distribution(null)) > 0  # they count as 0
@@ -697,46 +701,46 @@ class TestDegenerate:
     def test_errors(self, log: pl.DataFrame, lists: pl.DataFrame) -> None:
         rr = lists.select("run", "query", "rr")
         with pytest.raises(
-            pr.DataError, match="no run 'x', which `baseline` names; there are 'bm25'"
+            pr.errors.DataError, match="no run 'x', which `baseline` names; there are 'bm25'"
         ):
             pr.plot.at_k(log, baseline="x")
-        with pytest.raises(pr.DataError, match="no run 'x'"):
+        with pytest.raises(pr.errors.DataError, match="no run 'x'"):
             pr.plot.intervals(pr.summarize(rr, by="run"), baseline="x")
-        with pytest.raises(pr.ArgumentError, match="nothing tells runs apart"):
+        with pytest.raises(pr.errors.ArgumentError, match="nothing tells runs apart"):
             pr.plot.distribution(rr, run=None, baseline="bm25")
-        with pytest.raises(pr.ArgumentError, match="one metric.*'ndcg@10', 'rr'"):
+        with pytest.raises(pr.errors.ArgumentError, match="one metric.*'ndcg@10', 'rr'"):
             pr.plot.distribution(lists)
-        with pytest.raises(pr.ArgumentError, match="without a cutoff"):
+        with pytest.raises(pr.errors.ArgumentError, match="without a cutoff"):
             pr.plot.at_k(log, "ndcg@10")
-        with pytest.raises(pr.ArgumentError, match="`by` does not go with a chart"):
+        with pytest.raises(pr.errors.ArgumentError, match="`by` does not go with a chart"):
             pr.plot.at_k(log, by="country")
-        with pytest.raises(pr.ArgumentError, match="`ties` goes with a log"):
+        with pytest.raises(pr.errors.ArgumentError, match="`ties` goes with a log"):
             pr.plot.at_k(pr.rank_curve(log, "rr", [1], by="run"), ties="best")
-        with pytest.raises(pr.SchemaError, match="so it is a log"):
+        with pytest.raises(pr.errors.SchemaError, match="so it is a log"):
             pr.plot.distribution(log)
-        with pytest.raises(pr.SchemaError, match="so it is a log"):
+        with pytest.raises(pr.errors.SchemaError, match="so it is a log"):
             pr.plot.distribution(log, "ap")
-        with pytest.raises(pr.SchemaError, match="'ap', which `metric` names"):
+        with pytest.raises(pr.errors.SchemaError, match="'ap', which `metric` names"):
             pr.plot.distribution(rr, "ap")
-        with pytest.raises(pr.SchemaError, match="no column 'low'|no column 'metric'"):
+        with pytest.raises(pr.errors.SchemaError, match="no column 'low'|no column 'metric'"):
             pr.plot.intervals(rr)
-        with pytest.raises(pr.SchemaError, match="no column 'column'"):
+        with pytest.raises(pr.errors.SchemaError, match="no column 'column'"):
             pr.plot.slices(pr.compare(rr, baseline="bm25"))
-        with pytest.raises(pr.SchemaError, match="no column 'runs'"):
+        with pytest.raises(pr.errors.SchemaError, match="no column 'runs'"):
             pr.plot.distribution(rr, run="runs")
-        with pytest.raises(pr.DataError, match="several lists in one run"):
+        with pytest.raises(pr.errors.DataError, match="several lists in one run"):
             pr.plot.differences(pl.concat([rr, rr]), baseline="bm25")
-        with pytest.raises(pr.DataError, match="240 rows: NaN"):
+        with pytest.raises(pr.errors.DataError, match="240 rows: NaN"):
             pr.plot.distribution(rr.with_columns(rr=float("nan")))
-        with pytest.raises(pr.DataError, match="whole numbers from 1"):
+        with pytest.raises(pr.errors.DataError, match="whole numbers from 1"):
             pr.plot.click_through(log.with_columns(position=pl.col("position") - 1))
-        with pytest.raises(pr.DataError, match="negative or NaN"):
+        with pytest.raises(pr.errors.DataError, match="negative or NaN"):
             pr.plot.click_through(log.with_columns(click=-1))
-        with pytest.raises(pr.ArgumentError, match=r"name the runs with x=.* and y="):
+        with pytest.raises(pr.errors.ArgumentError, match=r"name the runs with x=.* and y="):
             pr.plot.scatter(rr)
-        with pytest.raises(pr.ArgumentError, match="`kind` must be one of"):
+        with pytest.raises(pr.errors.ArgumentError, match="`kind` must be one of"):
             pr.plot.distribution(rr, kind="pie")
-        with pytest.raises(pr.ArgumentError, match="has no metric 'ap'; it has"):
+        with pytest.raises(pr.errors.ArgumentError, match="has no metric 'ap'; it has"):
             pr.plot.intervals(pr.summarize(rr, by="run"), metrics="ap")
 
 
@@ -832,7 +836,7 @@ def test_without_altair_the_error_names_the_extra(
     monkeypatch: pytest.MonkeyPatch, log: pl.DataFrame
 ) -> None:
     monkeypatch.setitem(sys.modules, "altair", None)
-    with pytest.raises(pr.MissingExtraError, match=r"polars_rank\[plot\]"):
+    with pytest.raises(pr.errors.MissingExtraError, match=r"polars_rank\[plot\]"):
         pr.plot.at_k(log)
 
 

@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 import polars_rank as pr
-from polars_rank import progress
+from polars_rank import _progress as progress
 from polars_rank.datasets import click_log
-from polars_rank.feedback import examination
+from polars_rank.clicks import examination
 
 #: Most logs here are small, of which the standard errors are likely too small.
-FEW = "ignore:.*fewer than 50 pairs:polars_rank.RankWarning"
+FEW = "ignore:.*fewer than 50 pairs:polars_rank.errors.RankWarning"
 pytestmark = pytest.mark.filterwarnings(FEW)
 
 PEERS = json.loads((Path(__file__).parent / "fixtures" / "clicks.json").read_text())
@@ -53,14 +53,14 @@ def of(table: pl.DataFrame, name: str) -> list[Any]:
 
 class TestByHand:
     def test_pivot(self) -> None:
-        found = pr.position_bias(SMALL)
+        found = pr.clicks.position_bias(SMALL)
         assert of(found, "propensity") == pytest.approx([1, (1 / 2 + 1 / 4) / (1 + 1 / 2), 1 / 4])
         assert of(found, "pairs") == [2, 2, 1]
         assert of(found, "impressions") == [8, 10, 6]
         assert of(found, "clicks") == [6, 5, 2]
 
     def test_the_error_of_pivot_is_that_of_a_ratio_over_pairs(self) -> None:
-        found = pr.position_bias(impressions(
+        found = pr.clicks.position_bias(impressions(
             ("a", 1, 1, 3, 4), ("a", 1, 2, 2, 4), ("a", 2, 1, 2, 4), ("a", 2, 2, 1, 4)
         ))  # fmt: skip
         ratio = (2 / 4 + 1 / 4) / (3 / 4 + 2 / 4)
@@ -70,10 +70,10 @@ class TestByHand:
         assert of(found, "standard_error") == pytest.approx([0, error])
 
     def test_one_pair_tells_no_error(self) -> None:
-        assert of(pr.position_bias(SMALL), "standard_error")[2] is None
+        assert of(pr.clicks.position_bias(SMALL), "standard_error")[2] is None
 
     def test_adjacent_multiplies_down_the_list(self) -> None:
-        found = pr.position_bias(SMALL, "adjacent")
+        found = pr.clicks.position_bias(SMALL, "adjacent")
         second = (1 / 2 + 1 / 4) / (1 + 1 / 2)
         third = second * (1 / 4 + 1 / 2) / (1 / 2 + 1)
         assert of(found, "propensity") == pytest.approx([1, second, third])
@@ -92,7 +92,7 @@ class TestByHand:
         # All pairs are at all positions: the product is three / one, the ratio of the ends.
         parts = [(c / three - b / two) + (b / two - a / one) for a, b, c in rates]
         error = three / one * math.sqrt(3 / 2 * sum(part**2 for part in parts))
-        found = pr.position_bias(log, "adjacent")
+        found = pr.clicks.position_bias(log, "adjacent")
         assert of(found, "propensity")[2] == pytest.approx(three / one)
         assert of(found, "standard_error")[2] == pytest.approx(error)
 
@@ -100,25 +100,25 @@ class TestByHand:
         gap = SMALL.with_columns(
             position=pl.when(pl.col("position") == 3).then(4).otherwise("position")
         )
-        assert of(pr.position_bias(gap, "adjacent"), "propensity") == [1, 0.5, None]
-        assert of(pr.position_bias(gap), "propensity") == [1, 0.5, 0.25]
+        assert of(pr.clicks.position_bias(gap, "adjacent"), "propensity") == [1, 0.5, None]
+        assert of(pr.clicks.position_bias(gap), "propensity") == [1, 0.5, 0.25]
 
     def test_positions_that_no_pair_links_have_no_propensity(self) -> None:
         apart = impressions(("a", 1, 1, 1, 2), ("a", 1, 2, 1, 2), ("b", 1, 3, 1, 2))
         for method in ("pivot", "adjacent", "em"):
-            found = pr.position_bias(apart, method)
+            found = pr.clicks.position_bias(apart, method)
             assert of(found, "propensity")[0] == 1
             assert of(found, "propensity")[2] is None, method
             assert of(found, "standard_error")[2] is None, method
             assert of(found, "pairs")[2] == 0
 
     def test_another_pivot_is_divided_by_the_top(self) -> None:
-        found = pr.position_bias(SMALL, pivot=2)
+        found = pr.clicks.position_bias(SMALL, pivot=2)
         up, down = (1 + 1 / 2) / (1 / 2 + 1 / 4), (1 / 4 + 1 / 2) / (1 / 2 + 1)
         assert of(found, "propensity") == pytest.approx([1, 1 / up, down / up])
 
     def test_randomized_compares_shares_of_clicks(self) -> None:
-        found = pr.position_bias(SMALL, "randomized")
+        found = pr.clicks.position_bias(SMALL, "randomized")
         shares = [6 / 8, 5 / 10, 2 / 6]
         assert of(found, "propensity") == pytest.approx([share / shares[0] for share in shares])
         error = math.sqrt((1 - 1 / 2) / 5 + (1 - 3 / 4) / 6) * 2 / 3
@@ -137,7 +137,7 @@ class TestByHand:
                 impressions(("a", 1, 1, 4, 4)).with_columns(swap=pl.lit(None, dtype=pl.Int32)),
             ]
         )
-        found = pr.position_bias(swaps, "randomized", swap="swap")
+        found = pr.clicks.position_bias(swaps, "randomized", swap="swap")
         assert of(found, "position") == [1, 2, 3]
         assert of(found, "propensity") == pytest.approx([1, (1 / 4) / (3 / 4), (1 / 4) / (2 / 4)])
         assert of(found, "impressions") == [8, 4, 4]
@@ -153,13 +153,13 @@ class TestByHand:
                 for position in (1, 2, 3)
             )
         )
-        found = pr.position_bias(log, "em", tolerance=1e-9, iterations=20_000)
+        found = pr.clicks.position_bias(log, "em", tolerance=1e-9, iterations=20_000)
         assert of(found, "propensity") == pytest.approx([1, 0.5, 0.25], abs=1e-5)
         assert of(found, "pairs") == [2, 2, 2]
 
     def test_the_error_of_em_is_that_of_two_binomials_where_there_is_one_pair(self) -> None:
         log = impressions(("a", 1, 1, 40, 80), ("a", 1, 2, 10, 80))
-        found = pr.position_bias(log, "em", tolerance=1e-10, iterations=50_000)
+        found = pr.clicks.position_bias(log, "em", tolerance=1e-10, iterations=50_000)
         error = 1 / 4 * math.sqrt((1 - 1 / 2) / 40 + (1 - 1 / 8) / 10)
         assert of(found, "propensity")[1] == pytest.approx(1 / 4, rel=1e-5)
         assert of(found, "standard_error")[1] == pytest.approx(error, rel=1e-4)
@@ -169,7 +169,7 @@ class TestByHand:
     ("pivot", {}), ("pivot 3", {"pivot": 3}), ("adjacent", {"method": "adjacent"})
 ])  # fmt: skip
 def test_agrees_with_the_peer(name: str, options: dict[str, Any]) -> None:
-    found = of(pr.position_bias(pl.DataFrame(PEERS["log"]), **options), "propensity")
+    found = of(pr.clicks.position_bias(pl.DataFrame(PEERS["log"]), **options), "propensity")
     assert found == pytest.approx(PEERS["position_bias"][name], rel=1e-9)
 
 
@@ -182,14 +182,14 @@ class TestRecovery:
     ])  # fmt: skip
     def test_from_rankers_that_vary(self, method: Any, truth: list[float]) -> None:
         log = click_log(400, 6, sessions=200, shown=6, propensities=truth, seed=1)
-        found = pr.position_bias(log, method).collect(engine="streaming")
+        found = pr.clicks.position_bias(log, method).collect(engine="streaming")
         for row, true in zip(found.iter_rows(named=True), truth, strict=True):
             assert abs(row["propensity"] - true) <= 3 * row["standard_error"], row
             assert row["standard_error"] < 0.02
 
     def test_the_share_of_clicks_alone_is_far_off(self) -> None:
         log = click_log(400, 6, sessions=200, shown=6, seed=1).collect()
-        found = pr.position_bias(log, "randomized")
+        found = pr.clicks.position_bias(log, "randomized")
         off = (found["propensity"] - 1 / found["position"]) / found["standard_error"]
         assert (off[1:].abs() > 10).all()
 
@@ -202,7 +202,7 @@ class TestRecovery:
             position=pl.col("lot").rank("ordinal").over("session")
         )
         log = log.with_columns(click=chance < pl.col("relevance") / pl.col("position"))
-        found = pr.position_bias(log, "randomized")
+        found = pr.clicks.position_bias(log, "randomized")
         off = (found["propensity"] - 1 / found["position"])[1:] / found["standard_error"][1:]
         assert (off.abs() <= 3).all()
 
@@ -211,7 +211,7 @@ class TestRecovery:
         off: list[float] = []
         for seed in range(30):
             log = click_log(60, 4, sessions=100, shown=4, seed=seed)
-            found = pr.position_bias(log.collect(), method)[1:]
+            found = pr.clicks.position_bias(log.collect(), method)[1:]
             off += (
                 (found["propensity"] - 1 / found["position"]) / found["standard_error"]
             ).to_list()
@@ -223,8 +223,8 @@ class TestRecovery:
 class TestEvery:
     def test_lazy_is_eager_and_streaming_is_in_memory(self, method: Any) -> None:
         log = click_log(20, 5, sessions=10, shown=4, seed=3)
-        found = pr.position_bias(log.collect(), method)
-        lazy = pr.position_bias(log, method)
+        found = pr.clicks.position_bias(log.collect(), method)
+        lazy = pr.clicks.position_bias(log, method)
         assert isinstance(lazy, pl.LazyFrame)
         assert lazy.collect_schema() == found.schema
         assert_frame_equal(lazy.collect(engine="streaming"), found)
@@ -232,50 +232,56 @@ class TestEvery:
 
     def test_the_order_of_rows_changes_nothing(self, method: Any, tmp_path: Path) -> None:
         log = click_log(20, 5, sessions=10, shown=4, seed=3).collect()
-        expected = pr.position_bias(log, method)
+        expected = pr.clicks.position_bias(log, method)
         for number, rows in enumerate((log, log.sort("session", descending=True),
                                        log.sample(fraction=1, shuffle=True, seed=1))):  # fmt: skip
-            assert_frame_equal(pr.position_bias(rows, method), expected)
+            assert_frame_equal(pr.clicks.position_bias(rows, method), expected)
             rows.write_parquet(tmp_path / f"{number}.parquet")
             scanned = pr.scan_log(tmp_path / f"{number}.parquet")
-            assert_frame_equal(pr.position_bias(scanned, method).collect(), expected)
+            assert_frame_equal(pr.clicks.position_bias(scanned, method).collect(), expected)
 
     def test_groups_are_alone(self, method: Any) -> None:
         log = click_log(20, 5, sessions=10, shown=4, seed=3).collect()
         log = log.with_columns(device=pl.when(pl.col("query") % 3 == 0).then(pl.lit("phone")))
-        found = pr.position_bias(log, method, by="device", tolerance=1e-7)
-        assert found.columns == ["device", *pr.position_bias(log, method).columns]
+        found = pr.clicks.position_bias(log, method, by="device", tolerance=1e-7)
+        assert found.columns == ["device", *pr.clicks.position_bias(log, method).columns]
         for (device,), part in log.group_by("device"):
-            alone = pr.position_bias(part, method, tolerance=1e-7)
+            alone = pr.clicks.position_bias(part, method, tolerance=1e-7)
             rows = found.filter(pl.col("device").eq_missing(device)).drop("device")
             assert_frame_equal(rows, alone, rel_tol=1e-3, abs_tol=1e-5)
 
     def test_progress_changes_nothing(self, method: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         log = click_log(20, 5, sessions=10, shown=4, seed=3).collect()
-        expected = pr.position_bias(log, method)
+        expected = pr.clicks.position_bias(log, method)
         counted: list[int] = []
         for module in (progress, examination):
             monkeypatch.setattr(module, "counter", lambda total=None: counted.append)
-        assert_frame_equal(pr.position_bias(log.lazy(), method, progress=True).collect(), expected)
+        assert_frame_equal(
+            pr.clicks.position_bias(log.lazy(), method, progress=True).collect(), expected
+        )
         assert sum(counted) >= 20 * 10 * 4
         in_order = log.lazy().set_sorted("query")
-        assert_frame_equal(pr.position_bias(in_order, method, progress=True).collect(), expected)
+        assert_frame_equal(
+            pr.clicks.position_bias(in_order, method, progress=True).collect(), expected
+        )
 
     def test_names_are_the_users(self, method: Any) -> None:
         log = click_log(20, 5, sessions=10, shown=4, seed=3).collect()
         names = {"query": "text", "doc": "clicks", "position": "pairs", "click": "propensity"}
         renamed = log.select(*names).rename(names)
         assert_frame_equal(
-            pr.position_bias(renamed, method, **names), pr.position_bias(log, method)
+            pr.clicks.position_bias(renamed, method, **names), pr.clicks.position_bias(log, method)
         )
 
     def test_an_empty_log_has_no_positions(self, method: Any) -> None:
-        assert pr.position_bias(SMALL.clear(), method).is_empty()
+        assert pr.clicks.position_bias(SMALL.clear(), method).is_empty()
 
     def test_what_was_not_shown_does_not_count(self, method: Any) -> None:
         unseen = SMALL.with_columns(position=pl.lit(None, pl.Int64), click=None)
         both = pl.concat([SMALL, unseen], how="vertical_relaxed")
-        assert_frame_equal(pr.position_bias(both, method), pr.position_bias(SMALL, method))
+        assert_frame_equal(
+            pr.clicks.position_bias(both, method), pr.clicks.position_bias(SMALL, method)
+        )
 
     @pytest.mark.parametrize(("column", "value", "said"), [
         ("position", 0, "whole number, 1 for the top"),
@@ -291,43 +297,47 @@ class TestEvery:
         broken = SMALL.with_columns(
             pl.when(fault).then(pl.lit(value)).otherwise(column).alias(column)
         )
-        with pytest.raises(pr.DataError, match=f"1 of 24 rows: .*{said}"):
-            pr.position_bias(broken, method)
-        with pytest.raises(pr.DataError, match=said):
-            pr.position_bias(broken.lazy(), method).collect()
+        with pytest.raises(pr.errors.DataError, match=f"1 of 24 rows: .*{said}"):
+            pr.clicks.position_bias(broken, method)
+        with pytest.raises(pr.errors.DataError, match=said):
+            pr.clicks.position_bias(broken.lazy(), method).collect()
 
 
 def test_bad_parameters() -> None:
-    with pytest.raises(pr.ArgumentError, match="`method` must be one of"):
-        pr.position_bias(SMALL, "pivots")  # type: ignore[arg-type]
-    with pytest.raises(pr.ArgumentError, match="`pivot`"):
-        pr.position_bias(SMALL, pivot=0)
-    with pytest.raises(pr.ArgumentError, match="`tolerance`"):
-        pr.position_bias(SMALL, "em", tolerance=0)
-    with pytest.raises(pr.ArgumentError, match="`swap` is for the method 'randomized'"):
-        pr.position_bias(SMALL, swap="position")
-    with pytest.raises(pr.SchemaError, match="no column 'clicked', which `click` names"):
-        pr.position_bias(SMALL, click="clicked")
+    with pytest.raises(pr.errors.ArgumentError, match="`method` must be one of"):
+        pr.clicks.position_bias(SMALL, "pivots")  # type: ignore[arg-type]
+    with pytest.raises(pr.errors.ArgumentError, match="`pivot`"):
+        pr.clicks.position_bias(SMALL, pivot=0)
+    with pytest.raises(pr.errors.ArgumentError, match="`tolerance`"):
+        pr.clicks.position_bias(SMALL, "em", tolerance=0)
+    with pytest.raises(pr.errors.ArgumentError, match="`swap` is for the method 'randomized'"):
+        pr.clicks.position_bias(SMALL, swap="position")
+    with pytest.raises(pr.errors.SchemaError, match="no column 'clicked', which `click` names"):
+        pr.clicks.position_bias(SMALL, click="clicked")
     for name in ("click", "position"):
         for value in ("1", timedelta(seconds=1), date(2026, 1, 5)):
             for log in (SMALL, SMALL.lazy()):
-                with pytest.raises(pr.SchemaError, match=f"'{name}' .* must be numeric; found"):
-                    pr.position_bias(log.with_columns(pl.lit(value).alias(name)))
-    with pytest.raises(pr.ArgumentError, match="`doc` must be the name of a column; found None"):
-        pr.position_bias(SMALL, doc=None)  # type: ignore[arg-type]
-    with pytest.raises(pr.ArgumentError, match="which the result adds"):
-        pr.position_bias(SMALL.with_columns(clicks=1), by="clicks")
-    with pytest.raises(pr.ArgumentError, match="not in `by`"):
-        pr.position_bias(SMALL, by="query")
+                with pytest.raises(
+                    pr.errors.SchemaError, match=f"'{name}' .* must be numeric; found"
+                ):
+                    pr.clicks.position_bias(log.with_columns(pl.lit(value).alias(name)))
+    with pytest.raises(
+        pr.errors.ArgumentError, match="`doc` must be the name of a column; found None"
+    ):
+        pr.clicks.position_bias(SMALL, doc=None)  # type: ignore[arg-type]
+    with pytest.raises(pr.errors.ArgumentError, match="which the result adds"):
+        pr.clicks.position_bias(SMALL.with_columns(clicks=1), by="clicks")
+    with pytest.raises(pr.errors.ArgumentError, match="not in `by`"):
+        pr.clicks.position_bias(SMALL, by="query")
 
 
 def test_a_query_that_is_a_session_is_found_out() -> None:
     sessions = SMALL.with_row_index("session")
     for method in ("pivot", "adjacent", "em"):
-        with pytest.warns(pr.RankWarning, match="`query` must be what was asked for"):
-            found = pr.position_bias(sessions, method, query="session")
+        with pytest.warns(pr.errors.RankWarning, match="`query` must be what was asked for"):
+            found = pr.clicks.position_bias(sessions, method, query="session")
         assert of(found, "propensity") == [1, None, None]
-    assert of(pr.position_bias(SMALL.filter(position=1)), "propensity") == [1]
+    assert of(pr.clicks.position_bias(SMALL.filter(position=1)), "propensity") == [1]
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -337,14 +347,16 @@ def test_a_top_that_nobody_clicked_tells_nothing(method: Any) -> None:
     )
     assert unclicked["click"].sum() > 0
     for log in (unclicked, SMALL.with_columns(click=False)):
-        with pytest.warns(pr.RankWarning, match="nobody clicked at the position that others"):
-            found = pr.position_bias(log, method)
+        with pytest.warns(
+            pr.errors.RankWarning, match="nobody clicked at the position that others"
+        ):
+            found = pr.clicks.position_bias(log, method)
         assert found.filter(pl.col("position") > 1)["propensity"].is_null().all()
         assert found["propensity"][0] in (None, 1.0)
     # Beside a group of which something is known.
     both = pl.concat([SMALL.with_columns(by=0), unclicked.with_columns(by=1)])
-    found = pr.position_bias(both, method, by="by")
-    known = pr.position_bias(SMALL, method)
+    found = pr.clicks.position_bias(both, method, by="by")
+    known = pr.clicks.position_bias(SMALL, method)
     assert_frame_equal(found.filter(by=0).drop("by"), known)
     assert found.filter(pl.col("position") > 1, by=1)["propensity"].is_null().all()
 
@@ -353,20 +365,20 @@ def test_a_pivot_beside_a_top_that_nobody_clicked() -> None:
     unclicked = SMALL.with_columns(
         click=pl.when(pl.col("position") > 1).then("click").otherwise(pl.lit(value=False))
     )
-    with pytest.warns(pr.RankWarning, match="no propensity is known"):
-        found = pr.position_bias(unclicked, pivot=2)
+    with pytest.warns(pr.errors.RankWarning, match="no propensity is known"):
+        found = pr.clicks.position_bias(unclicked, pivot=2)
     assert found["propensity"].is_null().all()
 
 
 def test_a_pivot_that_was_never_shown() -> None:
-    with pytest.warns(pr.RankWarning, match="no propensity is known"):
-        found = pr.position_bias(SMALL, pivot=9)
+    with pytest.warns(pr.errors.RankWarning, match="no propensity is known"):
+        found = pr.clicks.position_bias(SMALL, pivot=9)
     assert found.select("propensity", "standard_error").null_count().row(0) == (found.height,) * 2
 
 
 def test_em_says_when_it_has_not_converged() -> None:
-    with pytest.warns(pr.RankWarning, match="no convergence in 2 iterations: .* raise one"):
-        pr.position_bias(SMALL, "em", iterations=2)
+    with pytest.warns(pr.errors.RankWarning, match="no convergence in 2 iterations: .* raise one"):
+        pr.clicks.position_bias(SMALL, "em", iterations=2)
 
 
 #: A hundred pairs, each shown once at both of two positions: 20 were clicked at both, 8 at the top
@@ -379,8 +391,8 @@ ONCE = impressions(
 
 def test_em_has_no_error_for_a_propensity_at_a_bound() -> None:
     """It was 1.0 with a standard error of 0.0005, where the click rates are 0.28 and 0.22."""
-    with pytest.warns(pr.RankWarning) as caught:
-        found = pr.position_bias(ONCE, "em")
+    with pytest.warns(pr.errors.RankWarning) as caught:
+        found = pr.clicks.position_bias(ONCE, "em")
     assert of(found, "propensity")[1] == pytest.approx(1, abs=1e-3)
     assert of(found, "standard_error") == [0, None]
     told = " ".join(str(each.message) for each in caught)
@@ -390,14 +402,16 @@ def test_em_has_no_error_for_a_propensity_at_a_bound() -> None:
 
 
 def test_em_has_no_error_for_a_position_that_nobody_clicked() -> None:
-    log = impressions(*(("a", doc, place, 2 if place == 1 else 0, 4) for doc in "xy" for place in (1, 2)))
-    with pytest.warns(pr.RankWarning, match="at a bound, either 0 or"):
-        found = pr.position_bias(log, "em")
+    log = impressions(
+        *(("a", doc, place, 2 if place == 1 else 0, 4) for doc in "xy" for place in (1, 2))
+    )
+    with pytest.warns(pr.errors.RankWarning, match="at a bound, either 0 or"):
+        found = pr.clicks.position_bias(log, "em")
     assert of(found, "propensity")[1] == pytest.approx(0, abs=1e-6)
     assert of(found, "standard_error") == [0, None]
 
 
-@pytest.mark.filterwarnings("error:.*fewer than 50 pairs:polars_rank.RankWarning")
+@pytest.mark.filterwarnings("error:.*fewer than 50 pairs:polars_rank.errors.RankWarning")
 @pytest.mark.parametrize("method", ["pivot", "adjacent"])
 def test_few_pairs_or_clicks_are_told(method: Any) -> None:
     def pairs(number: int, clicked: int) -> pl.DataFrame:
@@ -406,11 +420,11 @@ def test_few_pairs_or_clicks_are_told(method: Any) -> None:
             *((f"{n}", 1, 2, int(n < clicked), 2) for n in range(number)),
         )
 
-    assert of(pr.position_bias(pairs(50, 10), method), "pairs")[1] == 50
+    assert of(pr.clicks.position_bias(pairs(50, 10), method), "pairs")[1] == 50
     for number, clicked in ((49, 10), (50, 9)):
         said = rf"^1 standard error .*'position': 2, 'pairs': {number}, 'clicks': {clicked}\}}"
-        with pytest.warns(pr.RankWarning, match=said):
-            pr.position_bias(pairs(number, clicked).lazy(), method).collect()
+        with pytest.warns(pr.errors.RankWarning, match=said):
+            pr.clicks.position_bias(pairs(number, clicked).lazy(), method).collect()
 
 
 def test_a_log_in_order_is_counted_list_by_list(tmp_path: Path) -> None:
@@ -419,7 +433,7 @@ def test_a_log_in_order_is_counted_list_by_list(tmp_path: Path) -> None:
         rows.write_parquet(tmp_path / f"{name}.parquet")
         scanned = pr.scan_log(tmp_path / f"{name}.parquet")
         for method in ("pivot", "adjacent"):
-            plan = pr.position_bias(scanned, method).show_graph(  # type: ignore[call-overload]
+            plan = pr.clicks.position_bias(scanned, method).show_graph(  # type: ignore[call-overload]
                 engine="streaming", plan_stage="physical", raw_output=True, show=False
             )
             before = plan[plan.index("group-by", plan.index("group-by") + 1) :]
@@ -429,11 +443,11 @@ def test_a_log_in_order_is_counted_list_by_list(tmp_path: Path) -> None:
 
 def test_hints_that_are_not_true_are_found_out() -> None:
     false = pl.concat([SMALL, SMALL]).lazy().set_sorted("query")
-    with pytest.raises(pr.DataError, match="rows do not stand list by list"):
-        pr.position_bias(false).collect()
+    with pytest.raises(pr.errors.DataError, match="rows do not stand list by list"):
+        pr.clicks.position_bias(false).collect()
 
 
-@pytest.mark.filterwarnings("ignore:no (.query|propensity):polars_rank.RankWarning")
+@pytest.mark.filterwarnings("ignore:no (.query|propensity):polars_rank.errors.RankWarning")
 @settings(max_examples=25, deadline=None)
 @given(st.lists(
     st.tuples(st.sampled_from("ab"), st.integers(1, 3), st.integers(1, 4), st.integers(0, 1)),
@@ -448,7 +462,7 @@ def test_pivot_is_its_formula(rows: list[tuple[str, int, int, int]]) -> None:
     def rate(clicks: list[int]) -> float:
         return sum(clicks) / len(clicks)
 
-    found = dict(pr.position_bias(log).select("position", "propensity").rows())
+    found = dict(pr.clicks.position_bias(log).select("position", "propensity").rows())
     if 1 in found:
         for position in found:
             both = [each for each in rates.values() if position in each and 1 in each]

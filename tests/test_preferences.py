@@ -48,22 +48,22 @@ def _as_pairs(found: pl.DataFrame) -> list[tuple[int, int]]:
 
 
 def test_against_plain_python(clicks: pl.DataFrame) -> None:
-    assert _as_pairs(pr.skip_above(clicks, query=KEYS)) == _truth(clicks) != []
-    assert _as_pairs(pr.last_click(clicks, query=KEYS)) == _truth(clicks, "position") != []
-    found = pr.last_click(clicks, query=KEYS, time="time")
+    assert _as_pairs(pr.clicks.skip_above(clicks, query=KEYS)) == _truth(clicks) != []
+    assert _as_pairs(pr.clicks.last_click(clicks, query=KEYS)) == _truth(clicks, "position") != []
+    found = pr.clicks.last_click(clicks, query=KEYS, time="time")
     assert _as_pairs(found) == _truth(clicks, "time") != _truth(clicks, "position")
 
 
 @pytest.mark.parametrize("engine", ["in-memory", "streaming"])
 def test_lazy_and_rows_in_any_order(clicks: pl.DataFrame, engine: str) -> None:
     mixed = clicks.sample(fraction=1, shuffle=True, seed=1).lazy()
-    plan = pr.skip_above(mixed, query=KEYS)
+    plan = pr.clicks.skip_above(mixed, query=KEYS)
     assert isinstance(plan, pl.LazyFrame)
-    assert_frame_equal(plan.collect(engine=engine), pr.skip_above(clicks, query=KEYS))
+    assert_frame_equal(plan.collect(engine=engine), pr.clicks.skip_above(clicks, query=KEYS))
 
 
 def test_share_of_preferences_that_a_ranker_agrees_with(clicks: pl.DataFrame) -> None:
-    pairs = pr.skip_above(clicks, query=KEYS)
+    pairs = pr.clicks.skip_above(clicks, query=KEYS)
     ranker = clicks.select(*KEYS, "doc", score="new")
     lists = pairs.join(ranker, on=[*KEYS, "doc"], maintain_order="left")
     scores = lists["score"].to_list()
@@ -78,7 +78,7 @@ def test_share_of_preferences_that_a_ranker_agrees_with(clicks: pl.DataFrame) ->
 def test_streams_without_falling_back_to_memory(clicks: pl.DataFrame, tmp_path: Path) -> None:
     clicks.write_parquet(tmp_path / "log.parquet")
     log = pr.scan_log(tmp_path / "log.parquet", query=KEYS)
-    nodes = pr.skip_above(log, query=KEYS).show_graph(
+    nodes = pr.clicks.skip_above(log, query=KEYS).show_graph(
         engine="streaming", plan_stage="physical", raw_output=True, show=False
     )
     assert "sorted-group-by" in nodes
@@ -86,28 +86,30 @@ def test_streams_without_falling_back_to_memory(clicks: pl.DataFrame, tmp_path: 
 
 
 def test_nothing_was_clicked(clicks: pl.DataFrame) -> None:
-    found = pr.skip_above(clicks.with_columns(click=False), query=KEYS)
+    found = pr.clicks.skip_above(clicks.with_columns(click=False), query=KEYS)
     assert found.is_empty()
     assert found.columns == [*KEYS, "pair", "doc", "label"]
 
 
 def test_errors(clicks: pl.DataFrame) -> None:
-    with pytest.raises(pr.SchemaError, match="no column 'when', which `time` names"):
-        pr.last_click(clicks, time="when")
-    with pytest.raises(pr.ArgumentError, match="'pair', which the result adds"):
-        pr.skip_above(clicks.rename({"session": "pair"}), query=["query", "pair"])
-    with pytest.raises(pr.ArgumentError, match="`query` and `doc` must name"):
-        pr.skip_above(clicks, query=KEYS, doc=None)  # type: ignore[arg-type]
+    with pytest.raises(pr.errors.SchemaError, match="no column 'when', which `time` names"):
+        pr.clicks.last_click(clicks, time="when")
+    with pytest.raises(pr.errors.ArgumentError, match="'pair', which the result adds"):
+        pr.clicks.skip_above(clicks.rename({"session": "pair"}), query=["query", "pair"])
+    with pytest.raises(pr.errors.ArgumentError, match="`query` and `doc` must name"):
+        pr.clicks.skip_above(clicks, query=KEYS, doc=None)  # type: ignore[arg-type]
     for value in ("12", [1]):
-        with pytest.raises(pr.SchemaError, match=r"\(`time`\) must be a number or a time; found"):
-            pr.last_click(clicks.with_columns(time=pl.lit(value)), query=KEYS, time="time")
-    with pytest.raises(pr.DataError, match="below 0 in the column 'click'"):
-        pr.skip_above(clicks.with_columns(click=-1), query=KEYS)
-    with pytest.raises(pr.SchemaError, match="'click' .*must be numeric; found Duration"):
-        pr.skip_above(clicks.lazy().with_columns(click=pl.duration(seconds=1)), query=KEYS)
+        with pytest.raises(
+            pr.errors.SchemaError, match=r"\(`time`\) must be a number or a time; found"
+        ):
+            pr.clicks.last_click(clicks.with_columns(time=pl.lit(value)), query=KEYS, time="time")
+    with pytest.raises(pr.errors.DataError, match="below 0 in the column 'click'"):
+        pr.clicks.skip_above(clicks.with_columns(click=-1), query=KEYS)
+    with pytest.raises(pr.errors.SchemaError, match="'click' .*must be numeric; found Duration"):
+        pr.clicks.skip_above(clicks.lazy().with_columns(click=pl.duration(seconds=1)), query=KEYS)
 
 
-@pytest.mark.parametrize("function", [pr.skip_above, pr.last_click])
+@pytest.mark.parametrize("function", [pr.clicks.skip_above, pr.clicks.last_click])
 def test_what_comes_twice_is_of_two_lists(function: Any, clicks: pl.DataFrame) -> None:
     log = pl.DataFrame({
         "query": 1, "session": [1, 1, 2, 2], "doc": [1, 2, 3, 4], "position": [1, 2, 1, 2],
@@ -115,12 +117,12 @@ def test_what_comes_twice_is_of_two_lists(function: Any, clicks: pl.DataFrame) -
     })  # fmt: skip
     assert function(log, query=KEYS)["doc"].to_list() == [2, 1, 4, 3]
     message = r"a position comes twice in a list; name .* query=\[...\]; in the list .*'query': 1"
-    with pytest.raises(pr.DataError, match=message):
+    with pytest.raises(pr.errors.DataError, match=message):
         function(log)
-    with pytest.raises(pr.DataError, match=message):
+    with pytest.raises(pr.errors.DataError, match=message):
         function(log.lazy()).collect(engine="streaming")
     again = log.with_columns(doc=1)  # which would be preferred over itself
-    with pytest.raises(pr.DataError, match="a document comes twice in a list"):
+    with pytest.raises(pr.errors.DataError, match="a document comes twice in a list"):
         function(again, query=KEYS)
     unshown = again.with_columns(pl.when(pl.col("click") > 0).then("position"))
     assert function(unshown, query=KEYS).is_empty()

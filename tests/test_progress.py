@@ -18,7 +18,7 @@ from polars_rank.datasets import search_log
 
 needs.package("rich", "cli")
 
-from polars_rank import progress  # noqa: E402
+from polars_rank import _progress as progress  # noqa: E402
 
 METRICS = ["ndcg@10", "ap", "rr"]
 LAYOUTS = ("sorted", "adjacent", "shuffled")

@@ -10,7 +10,7 @@ import polars as pl
 import polars_rank as pr
 import pytest
 from polars_rank.columns import Columns
-from polars_rank.reporting.findings import by_length, findings
+from polars_rank.diagnostics.inspection import by_length, findings
 from polars_rank.reporting.formats import number, percent, signed
 from polars_rank.reporting.question import lower_is_better
 
@@ -127,7 +127,7 @@ def test_the_headline_names_the_better_run_and_how_sure_that_is(tmp_path):
 def test_without_a_baseline_the_best_run_stands_beside_the_next(tmp_path):
     log = pr.datasets.search_log(300, runs=["a", "b", "c"]).collect()
     page = read(log, tmp_path)
-    pairs = pr.compare_all(pr.per_query(log, ["ndcg@10", "ap"], by="run"))
+    pairs = pr.stats.compare_all(pr.per_query(log, ["ndcg@10", "ap"], by="run"))
     assert column(page, "compared", "Difference") == [*map(signed, pairs["difference"])]
     assert re.search(r"c is better than b|No sure difference between c and b", page.text)
 
@@ -144,7 +144,7 @@ def test_lower_is_better_where_the_metric_says_so(log, tmp_path):
 
 def test_lists_that_moved_are_those_of_movers(log, tmp_path):
     page = read(log, tmp_path, "ndcg@10", baseline="bm25", worst=3, k=4)
-    moved = pr.movers(log, "ndcg@10", baseline="bm25", n=3, k=4)
+    moved = pr.diagnostics.movers(log, "ndcg@10", baseline="bm25", n=3, k=4)
     found = re.findall(r"query (\d+) ", page.text.partition("Lists that moved most")[2])
     order = moved.unique(["moved", "query"], maintain_order=True)
     lost, gained = (order.filter(moved=each)["query"].to_list() for each in ("lost", "gained"))
@@ -186,7 +186,7 @@ def test_gates_stand_by_rule_with_failures_first(log, tmp_path):
 
 def test_a_run_without_rankings_in_a_group_is_shown(log, tmp_path):
     gone = log.filter((pl.col("run") == "bm25") | (pl.col("country") != "DE"))
-    with pytest.warns(pr.RankWarning, match="no query in common"):
+    with pytest.warns(pr.errors.RankWarning, match="no query in common"):
         page = read(gone, tmp_path, baseline="bm25", by="country", rules=["ap >= 0"])
     assert "? undecided" in column(page, "verdicts", "Verdict")
     rows = [row for row in page.tables["groups-table"] if row[:2] == ["DE", "neural"]]
@@ -196,7 +196,7 @@ def test_a_run_without_rankings_in_a_group_is_shown(log, tmp_path):
 @pytest.mark.parametrize("baseline", ["bm25", None])
 def test_a_run_that_retrieved_nothing_is_warned_of(log, tmp_path, baseline):
     score = pl.when(pl.col("run") == "bm25").then("score")
-    with pytest.warns(pr.RankWarning, match="most rankings have no retrieved document"):
+    with pytest.warns(pr.errors.RankWarning, match="most rankings have no retrieved document"):
         page = read(log.with_columns(score), tmp_path, baseline=baseline)
     assert page.text.count("most rankings have no retrieved document") == 1
     assert "run = 'neural' (120 of 120)" in page.text
@@ -213,12 +213,12 @@ def test_what_undecided_rules_count_as_is_said(log, lists, tmp_path, undecided):
 @pytest.mark.parametrize(
     ("rules", "error", "match"),
     [
-        ([], pr.ArgumentError, "`rules` is empty"),
-        (3, pr.ArgumentError, "`rules` must be a list of rules, or the path of a file"),
-        ("ap >= 0.1", pr.SourceError, "give rules as a list"),
-        (["what"], pr.ArgumentError, "cannot read the rule"),
-        (["rr >= 0.1"], pr.ArgumentError, "'rr', which is not among the metrics"),
-        (["difference(ap) >= 0"], pr.ArgumentError, "name it with baseline="),
+        ([], pr.errors.ArgumentError, "`rules` is empty"),
+        (3, pr.errors.ArgumentError, "`rules` must be a list of rules, or the path of a file"),
+        ("ap >= 0.1", pr.errors.SourceError, "give rules as a list"),
+        (["what"], pr.errors.ArgumentError, "cannot read the rule"),
+        (["rr >= 0.1"], pr.errors.ArgumentError, "'rr', which is not among the metrics"),
+        (["difference(ap) >= 0"], pr.errors.ArgumentError, "name it with baseline="),
     ],
 )
 def test_rules_about_nothing_are_refused_before_the_log_is_read(log, tmp_path, rules, error, match):
@@ -386,13 +386,13 @@ def test_one_is_not_many(tmp_path):
     assert "1 of 2 lists has no retrieved document." in page.text
     assert "1 of 3 rows repeats a document of its list" in page.text
     table = pr.per_query(pl.concat([one, nothing]), "p@1").with_columns(w=pl.Series([1.0, -1.0]))
-    with pytest.raises(pr.DataError, match="^1 row: weights in the column 'w'"):
+    with pytest.raises(pr.errors.DataError, match="^1 row: weights in the column 'w'"):
         pr.summarize(table, weight="w")
 
 
 def test_warnings_are_on_the_page_and_raised(log, tmp_path):
     mixed = log.drop("doc").rename({"run": "system"})
-    with pytest.warns(pr.RankWarning, match="system") as caught:
+    with pytest.warns(pr.errors.RankWarning, match="system") as caught:
         page = read(mixed, tmp_path)
     assert str(caught[0].message) in page.text
 
@@ -501,39 +501,43 @@ def test_lazy_and_eager_logs_have_the_same_page(log, tmp_path):
 
 def test_an_error_leaves_nothing_behind_and_what_was_there(log, tmp_path):
     path = tmp_path / "report.html"
-    with pytest.raises(pr.DataError, match="there is no run 'nobody'"):
+    with pytest.raises(pr.errors.DataError, match="there is no run 'nobody'"):
         pr.report(log, "ap", baseline="nobody", output=path)
     assert [*tmp_path.iterdir()] == []
     path.write_text("mine", encoding="utf-8")
-    with pytest.raises(pr.SourceError, match="is there already"):
+    with pytest.raises(pr.errors.SourceError, match="is there already"):
         pr.report(log, "ap", output=path)
     twice = pl.concat([log, log.head(1)])
-    with pytest.raises(pr.DataError, match="duplicates in the column 'doc'.*more than once"):
+    with pytest.raises(pr.errors.DataError, match="duplicates in the column 'doc'.*more than once"):
         pr.report(twice, "ap", output=path, overwrite=True)
     assert path.read_text(encoding="utf-8") == "mine"
     assert [*tmp_path.iterdir()] == [path]
     assert pr.report(log, "ap", output=str(path), overwrite=True) == path
-    with pytest.raises(pr.SourceError, match="no directory"):
+    with pytest.raises(pr.errors.SourceError, match="no directory"):
         pr.report(log, "ap", output=tmp_path / "no" / "report.html")
 
 
 @pytest.mark.parametrize(
     ("options", "error", "match"),
     [
-        ({"run": "system"}, pr.SchemaError, "no column 'system', which `run` names"),
-        ({"run": None, "baseline": "a"}, pr.ArgumentError, "`baseline` is one of the runs"),
-        ({"run": "run", "by": "run"}, pr.ArgumentError, "in `by` and in `run`"),
-        ({"slices": "land"}, pr.SchemaError, "no column 'land', which `slices` names"),
-        ({"slices": "run"}, pr.ArgumentError, "`slices` names the column of runs"),
-        ({"show": "titel"}, pr.SchemaError, "no column 'titel', which `show` names"),
-        ({"slices": "click"}, pr.DataError, "must be the same in all rows of a list"),
-        ({"metrics": "ndgc"}, pr.ArgumentError, "Did you mean"),
-        ({"confidence": 95}, pr.ArgumentError, "`confidence` must be"),
-        ({"worst": 0}, pr.ArgumentError, "`worst` must be a positive whole number"),
-        ({"k": "ten"}, pr.ArgumentError, "`k` must be a positive whole number"),
-        ({"rules": ["what"]}, pr.ArgumentError, "cannot read the rule"),
-        ({"baseline": 1}, pr.ArgumentError, "`baseline` must be a value of the column 'run'"),
-        ({"scores": ["score"]}, pr.SchemaError, "already has a column 'run'"),
+        ({"run": "system"}, pr.errors.SchemaError, "no column 'system', which `run` names"),
+        ({"run": None, "baseline": "a"}, pr.errors.ArgumentError, "`baseline` is one of the runs"),
+        ({"run": "run", "by": "run"}, pr.errors.ArgumentError, "in `by` and in `run`"),
+        ({"slices": "land"}, pr.errors.SchemaError, "no column 'land', which `slices` names"),
+        ({"slices": "run"}, pr.errors.ArgumentError, "`slices` names the column of runs"),
+        ({"show": "titel"}, pr.errors.SchemaError, "no column 'titel', which `show` names"),
+        ({"slices": "click"}, pr.errors.DataError, "must be the same in all rows of a list"),
+        ({"metrics": "ndgc"}, pr.errors.ArgumentError, "Did you mean"),
+        ({"confidence": 95}, pr.errors.ArgumentError, "`confidence` must be"),
+        ({"worst": 0}, pr.errors.ArgumentError, "`worst` must be a positive whole number"),
+        ({"k": "ten"}, pr.errors.ArgumentError, "`k` must be a positive whole number"),
+        ({"rules": ["what"]}, pr.errors.ArgumentError, "cannot read the rule"),
+        (
+            {"baseline": 1},
+            pr.errors.ArgumentError,
+            "`baseline` must be a value of the column 'run'",
+        ),
+        ({"scores": ["score"]}, pr.errors.SchemaError, "already has a column 'run'"),
     ],
 )
 def test_errors_are_ours(log, tmp_path, options, error, match):
@@ -548,6 +552,6 @@ def test_without_the_extra_the_error_names_it(log, tmp_path, monkeypatch, packag
     from polars_rank.reporting import page
 
     page._vega.cache_clear()
-    with pytest.raises(pr.MissingExtraError, match=r"polars_rank\[(report|plot)\]"):
+    with pytest.raises(pr.errors.MissingExtraError, match=r"polars_rank\[(report|plot)\]"):
         read(log, tmp_path, "ndcg@10")
     assert [*tmp_path.iterdir()] == []

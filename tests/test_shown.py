@@ -82,7 +82,7 @@ def test_other_columns() -> None:
     assert pr.evaluate(log, str(metric), position="position").item(0, 1) == 1.0
     labelled = LOG.select("query", "position", label=pl.col("click").cast(pl.Int8))
     assert pr.evaluate(labelled, "ctr(click='label')", position="position").item(0, 1) == 0.25
-    with pytest.raises(pr.SchemaError, match="reads the column 'click'"):
+    with pytest.raises(pr.errors.SchemaError, match="reads the column 'click'"):
         pr.evaluate(log, "ctr", position="position")
 
 
@@ -93,11 +93,11 @@ def test_counts_and_nulls_of_clicks() -> None:
 
 
 def test_labels_are_asked_for_where_they_are_read() -> None:
-    with pytest.raises(pr.SchemaError, match="there is no column 'label'"):
+    with pytest.raises(pr.errors.SchemaError, match="there is no column 'label'"):
         pr.evaluate(LOG, ["ctr", "ndcg"], position="position")
-    with pytest.raises(pr.SchemaError, match="there is no column 'label'"):
+    with pytest.raises(pr.errors.SchemaError, match="there is no column 'label'"):
         pr.evaluate(LOG, "ctr", position="position", queries="judged")
-    with pytest.raises(pr.SchemaError, match="there is no column 'grade'"):
+    with pytest.raises(pr.errors.SchemaError, match="there is no column 'grade'"):
         pr.evaluate(LOG, "ctr", position="position", label="grade")
 
 
@@ -110,7 +110,7 @@ def test_labels_are_asked_for_where_they_are_read() -> None:
     ],
 )
 def test_errors(make: object, message: str) -> None:
-    with pytest.raises(pr.ArgumentError, match=message):
+    with pytest.raises(pr.errors.ArgumentError, match=message):
         make()
 
 
@@ -132,7 +132,7 @@ def test_what_is_no_number(column: str, metric: str, value: object) -> None:
     message = rf"column '{column}' \(`{column}`\) must be numeric; found {log[column].dtype!s:.4}"
     for frame in (log, log.lazy()):  # lazily, before anything is collected
         for function in (pr.evaluate, pr.per_query):
-            with pytest.raises(pr.SchemaError, match=message):
+            with pytest.raises(pr.errors.SchemaError, match=message):
                 function(frame, metric, position="position")
 
 
@@ -140,9 +140,9 @@ def test_what_is_no_number(column: str, metric: str, value: object) -> None:
 def test_what_is_below_0(column: str, metric: str) -> None:
     log = LOG.with_columns(pl.lit(-1).alias(column))
     message = rf"of 6 rows: below 0 in the column '{column}' \({column}\); use null for 'unknown'"
-    with pytest.raises(pr.DataError, match=message):
+    with pytest.raises(pr.errors.DataError, match=message):
         pr.evaluate(log, metric, position="position")
-    with pytest.raises(pr.DataError, match="below 0"):
+    with pytest.raises(pr.errors.DataError, match="below 0"):
         pr.evaluate(log.lazy(), metric, position="position").collect()
 
 
@@ -159,9 +159,9 @@ def test_a_position_that_comes_twice_is_of_two_lists() -> None:
     assert pr.evaluate(log, "ctr@1", **lists)["ctr@1"].item() == 1
     message = r"a position comes twice in a list.* query=\[...\].*the session; in the list .*'a'"
     for metric in ("ctr@1", "clicks", "abandonment", "pskip", "mean_rr"):
-        with pytest.raises(pr.DataError, match=message):
+        with pytest.raises(pr.errors.DataError, match=message):
             pr.evaluate(log, metric, position="position")
-        with pytest.raises(pr.DataError, match=message):
+        with pytest.raises(pr.errors.DataError, match=message):
             pr.per_query(log.lazy(), metric, position="position").collect()
     # Tied scores are no positions; what was not shown has none; and other metrics read no clicks.
     assert pr.evaluate(log, "clicks", score="position")["clicks"].item() == 3

@@ -18,17 +18,17 @@ import polars_rank as pr
 
 #: Most logs here are small, and some have no weight at all.
 pytestmark = pytest.mark.filterwarnings(
-    "ignore:the effective sample size is:polars_rank.RankWarning"
+    "ignore:the effective sample size is:polars_rank.errors.RankWarning"
 )
 
 PEERS = json.loads((Path(__file__).parent / "fixtures" / "clicks.json").read_text())
 SLATES = pl.DataFrame(PEERS["slates"])
 MODEL = {"estimate": pl.lit(0.5), "expected": pl.lit(0.25)}
 ESTIMATORS = {
-    "sips": pr.sips,
-    "iips": pr.iips,
-    "rips": pr.rips,
-    "cascade_dr": pr.cascade_dr,
+    "sips": pr.clicks.sips,
+    "iips": pr.clicks.iips,
+    "rips": pr.clicks.rips,
+    "cascade_dr": pr.clicks.cascade_dr,
 }
 
 
@@ -50,7 +50,7 @@ def test_joint_probabilities_say_the_same(name: str) -> None:
 
 def test_without_a_model_doubly_robust_is_rips() -> None:
     log = SLATES.with_columns(estimate=0.0, expected=0.0)
-    assert_frame_equal(pr.cascade_dr(log), pr.rips(log))
+    assert_frame_equal(pr.clicks.cascade_dr(log), pr.clicks.rips(log))
 
 
 def test_weights_by_hand() -> None:
@@ -62,7 +62,7 @@ def test_weights_by_hand() -> None:
         "new_probability": [0.25, 0.5, 0.25, 1.0],
     })  # fmt: skip
     # Ratios from the top: 2, 1/2 and 1/2, 2.
-    found = pr.rips(log).row(0, named=True)
+    found = pr.clicks.rips(log).row(0, named=True)
     first, second = 2 * 1 + 2 / 2 * 2, 1 / 2 * 3 + 0
     assert found["slates"] == 2
     assert found["value"] == (first + second) / 2
@@ -75,10 +75,10 @@ def test_weights_by_hand() -> None:
     assert found["mean_weight"] == total / 4
     assert found["effective_sample_size"] == total**2 / sum(weight**2 for weight in weights)
     assert found["max_weight_share"] == 2 / total
-    slates = pr.sips(log).row(0, named=True)
+    slates = pr.clicks.sips(log).row(0, named=True)
     assert slates["value"] == (1 * 3 + 1 * 3) / 2
     assert slates["effective_sample_size"] == 2
-    alone = pr.iips(log).row(0, named=True)
+    alone = pr.clicks.iips(log).row(0, named=True)
     assert alone["value"] == (2 * 1 + 1 / 2 * 2 + 1 / 2 * 3 + 2 * 0) / 2
 
 
@@ -111,16 +111,16 @@ class TestExact:
     def test_sips_whatever_rewards_depend_on(self) -> None:
         rewards = {pair: (n + 1, (n * 7) % 5) for n, pair in enumerate(permutations(self.DOCS, 2))}
         log, worth = self.slates(lambda *pair: rewards[pair], self.POLICY, self.below)
-        assert value(pr.sips(log)) == pytest.approx(worth)
-        assert value(pr.rips(log)) != pytest.approx(worth)
+        assert value(pr.clicks.sips(log)) == pytest.approx(worth)
+        assert value(pr.clicks.rips(log)) != pytest.approx(worth)
 
     @pytest.mark.parametrize("model", [0.0, 1.0, -3.0])
     def test_rips_and_doubly_robust_where_users_read_from_the_top(self, model: float) -> None:
         log, worth = self.slates(
             lambda one, two: (ord(one) % 5, ord(one) * ord(two) % 7), self.POLICY, self.below
         )
-        assert value(pr.rips(log)) == pytest.approx(worth)
-        assert value(pr.iips(log)) != pytest.approx(worth)
+        assert value(pr.clicks.rips(log)) == pytest.approx(worth)
+        assert value(pr.clicks.iips(log)) != pytest.approx(worth)
         # Any model, as long as its mean is that of the new policy.
         guess = {"a": model, "b": 2 * model, "c": -model}
         first = sum(share * guess[doc] for doc, share in self.POLICY.items())
@@ -133,7 +133,7 @@ class TestExact:
             estimate=pl.Series(estimates, dtype=pl.Float64),
             expected=pl.Series(means, dtype=pl.Float64),
         )
-        assert value(pr.cascade_dr(modelled)) == pytest.approx(worth)
+        assert value(pr.clicks.cascade_dr(modelled)) == pytest.approx(worth)
 
     def test_a_perfect_model_leaves_no_variance(self) -> None:
         log, worth = self.slates(lambda one, two: (3.0, 4.0), self.POLICY, self.below)
@@ -141,10 +141,10 @@ class TestExact:
             estimate=pl.when(pl.col("position") == 1).then(7.0).otherwise(4.0),
             expected=pl.when(pl.col("position") == 1).then(7.0).otherwise(4.0),
         )
-        found = pr.cascade_dr(known).row(0, named=True)
+        found = pr.clicks.cascade_dr(known).row(0, named=True)
         assert found["value"] == pytest.approx(worth) == 7
         assert found["variance"] == pytest.approx(0, abs=1e-20)
-        assert pr.rips(log).get_column("variance").item() > 0.1
+        assert pr.clicks.rips(log).get_column("variance").item() > 0.1
 
     def test_iips_where_documents_do_not_matter_to_each_other(self) -> None:
         log, worth = self.slates(
@@ -158,7 +158,7 @@ class TestExact:
         } | {(1, one): share for one, share in self.POLICY.items()}
         shares = [marginal[key] for key in log.select("position", "doc").rows()]
         alone = log.with_columns(logged_probability=1 / 3, new_probability=pl.Series(shares))
-        assert value(pr.iips(alone)) == pytest.approx(worth)
+        assert value(pr.clicks.iips(alone)) == pytest.approx(worth)
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)
@@ -193,7 +193,10 @@ class TestEvery:
 
     def test_clusters(self, name: str) -> None:
         log = SLATES.with_columns(
-            **MODEL, user=pl.col("slate") // 4, device=pl.col("slate") % 2, alone=pl.lit(None, pl.Int8)
+            **MODEL,
+            user=pl.col("slate") // 4,
+            device=pl.col("slate") % 2,
+            alone=pl.lit(None, pl.Int8),
         )
         estimator = ESTIMATORS[name]
         found, plain = estimator(log, cluster="user"), estimator(log)
@@ -215,23 +218,31 @@ class TestEvery:
             lazy.collect(engine="streaming"), estimator(log, cluster="user", by="device")
         )
         assert estimator(log.clear(), cluster="user").select("slates", "value").row(0) == (0, None)
-        with pytest.raises(pr.DataError, match=r"\['position'\] .cluster. must be the same in all"):
+        with pytest.raises(
+            pr.errors.DataError, match=r"\['position'\] .cluster. must be the same in all"
+        ):
             estimator(log, cluster="position")
-        with pytest.raises(pr.ArgumentError, match="`cluster` must name columns that are not in"):
+        with pytest.raises(
+            pr.errors.ArgumentError, match="`cluster` must name columns that are not in"
+        ):
             estimator(log, cluster="user", by="user")
-        with pytest.raises(pr.SchemaError, match="no column 'person', which `cluster` names"):
+        with pytest.raises(
+            pr.errors.SchemaError, match="no column 'person', which `cluster` names"
+        ):
             estimator(log, cluster="person")
 
-    @pytest.mark.filterwarnings("error:the effective sample size:polars_rank.RankWarning")
+    @pytest.mark.filterwarnings("error:the effective sample size:polars_rank.errors.RankWarning")
     def test_a_low_effective_sample_size_is_told(self, name: str) -> None:
         log = SLATES.with_columns(
             **MODEL, new_probability="logged_probability", user=pl.col("slate") // 2
         )
         estimator = ESTIMATORS[name]
         estimator(log)
-        with pytest.warns(pr.RankWarning, match="sample size is 2[01].*, below 30: few weights"):
+        with pytest.warns(
+            pr.errors.RankWarning, match="sample size is 2[01].*, below 30: few weights"
+        ):
             estimator(log.lazy(), cluster="user").collect()
-        with pytest.warns(pr.RankWarning, match="sample size is 20, below 30"):
+        with pytest.warns(pr.errors.RankWarning, match="sample size is 20, below 30"):
             estimator(log.filter(pl.col("slate") % 2 == 0))
 
     def test_an_empty_table(self, name: str) -> None:
@@ -253,31 +264,31 @@ class TestEvery:
         log = SLATES.with_columns(**MODEL).with_columns(
             pl.when(second).then(pl.lit(bad)).otherwise(column).alias(column)
         )
-        with pytest.raises(pr.DataError, match=said):
+        with pytest.raises(pr.errors.DataError, match=said):
             ESTIMATORS[name](log)
-        with pytest.raises(pr.DataError, match=said):
+        with pytest.raises(pr.errors.DataError, match=said):
             ESTIMATORS[name](log.lazy()).collect()
 
     def test_columns(self, name: str) -> None:
         log = SLATES.with_columns(**MODEL)
-        with pytest.raises(pr.SchemaError, match="no column 'gain', which `reward` names"):
+        with pytest.raises(pr.errors.SchemaError, match="no column 'gain', which `reward` names"):
             ESTIMATORS[name](log, reward="gain")
-        with pytest.raises(pr.SchemaError, match="must be numeric"):
+        with pytest.raises(pr.errors.SchemaError, match="must be numeric"):
             ESTIMATORS[name](log.with_columns(reward=pl.lit("x")))
-        with pytest.raises(pr.ArgumentError, match="not in `by`"):
+        with pytest.raises(pr.errors.ArgumentError, match="not in `by`"):
             ESTIMATORS[name](log, by="slate")
-        with pytest.raises(pr.ArgumentError, match="which the result adds"):
+        with pytest.raises(pr.errors.ArgumentError, match="which the result adds"):
             ESTIMATORS[name](log.with_columns(value=1), by="value")
 
 
 def test_joint_probabilities_do_not_rise() -> None:
-    with pytest.raises(pr.DataError, match="joint probabilities rise down a slate"):
-        pr.rips(SLATES, joint=True)
+    with pytest.raises(pr.errors.DataError, match="joint probabilities rise down a slate"):
+        pr.clicks.rips(SLATES, joint=True)
 
 
 def test_streams_slate_by_slate(tmp_path: Path) -> None:
     SLATES.write_parquet(tmp_path / "log.parquet")
-    plan = pr.rips(pr.scan_log(tmp_path / "log.parquet", query="slate")).show_graph(  # type: ignore[call-overload]
+    plan = pr.clicks.rips(pr.scan_log(tmp_path / "log.parquet", query="slate")).show_graph(  # type: ignore[call-overload]
         engine="streaming", plan_stage="physical", raw_output=True, show=False
     )
     assert "sorted-group-by" in plan
@@ -296,4 +307,4 @@ def test_rips_is_its_formula(rows: list[tuple[float, float, float]]) -> None:
     for _, position, logged, new, reward in made:
         weight = (1.0 if position == 1 else weight) * new / logged
         total += weight * reward
-    assert value(pr.rips(log)) == pytest.approx(total / -(-len(rows) // 3), abs=1e-12)
+    assert value(pr.clicks.rips(log)) == pytest.approx(total / -(-len(rows) // 3), abs=1e-12)

@@ -11,7 +11,7 @@ import polars as pl
 import polars_rank as pr
 import pytest
 from polars.testing import assert_frame_equal
-from polars_rank.statistics.significance import corrected
+from polars_rank.stats.significance import corrected
 from scipy import stats
 
 #: Tests of a few lists by hand.
@@ -238,10 +238,10 @@ def test_margin_of_sums_and_geometric_means_is_in_their_own_scale():
 def test_moments_give_the_same():
     lists = LISTS.with_columns(day=pl.col("query") % 4)
     parts = [
-        pr.moments(part, by="day", run="run", baseline="old")
+        pr.stats.moments(part, by="day", run="run", baseline="old")
         for (_,), part in lists.group_by("day")
     ]
-    merged = pr.merge(parts)
+    merged = pr.stats.merge(parts)
     whole = pr.compare(lists, baseline="old")
     assert_frame_equal(pr.compare(merged, baseline="old"), whole, rel_tol=1e-9)
     lazily = pr.compare(merged.lazy(), baseline="old", by="day", metrics="ap")
@@ -256,7 +256,7 @@ def test_missing_runs_of_a_part_are_missing():
         LISTS.filter(pl.col("query") < 100, pl.col("run") != "new"),
         LISTS.filter(pl.col("query") >= 100),
     ]
-    merged = pr.merge([pr.moments(part, run="run", baseline="old") for part in parts])
+    merged = pr.stats.merge([pr.stats.moments(part, run="run", baseline="old") for part in parts])
     found = pr.compare(merged, baseline="old", metrics="ap")
     assert found.select("run", "queries", "missing").rows() == [("best", 400, 0), ("new", 300, 100)]
     assert_frame_equal(
@@ -291,7 +291,9 @@ def test_runs_of_other_text_types(dtype):
 def test_runs_of_numbers():
     lists = LISTS.with_columns(run=pl.col("run").replace_strict({"old": 1, "new": 2, "best": 3}))
     assert pr.compare(lists, baseline=1, metrics="ap")["run"].to_list() == [2, 3]
-    with pytest.raises(pr.ArgumentError, match="`baseline` must be a value of the column 'run' of"):
+    with pytest.raises(
+        pr.errors.ArgumentError, match="`baseline` must be a value of the column 'run' of"
+    ):
         pr.compare(lists, baseline="1")
 
 
@@ -300,18 +302,18 @@ def test_runs_of_numbers():
     [
         (
             {"baseline": "older"},
-            pr.DataError,
+            pr.errors.DataError,
             "no run 'older' in the column 'run'; there are 'best', 'new', 'old'",
         ),
-        ({"run": "system"}, pr.SchemaError, "no column 'system', which `run` names"),
-        ({"query": "q"}, pr.SchemaError, "no column 'q', which `query` names"),
-        ({"margin": 0.1}, pr.ArgumentError, "`margin` needs a direction"),
-        ({"margin": -0.1, "alternative": "greater"}, pr.ArgumentError, "0 or above"),
-        ({"test": "welch"}, pr.ArgumentError, "`test` must be one of"),
-        ({"correction": "fdr"}, pr.ArgumentError, "`correction` must be one of"),
-        ({"seed": "x"}, pr.ArgumentError, "`seed` must be a whole number"),
-        ({"confidence": 1}, pr.ArgumentError, "`confidence` must be"),
-        ({"test": "sign", "cluster": "query"}, pr.ArgumentError, "go with test='t'"),
+        ({"run": "system"}, pr.errors.SchemaError, "no column 'system', which `run` names"),
+        ({"query": "q"}, pr.errors.SchemaError, "no column 'q', which `query` names"),
+        ({"margin": 0.1}, pr.errors.ArgumentError, "`margin` needs a direction"),
+        ({"margin": -0.1, "alternative": "greater"}, pr.errors.ArgumentError, "0 or above"),
+        ({"test": "welch"}, pr.errors.ArgumentError, "`test` must be one of"),
+        ({"correction": "fdr"}, pr.errors.ArgumentError, "`correction` must be one of"),
+        ({"seed": "x"}, pr.errors.ArgumentError, "`seed` must be a whole number"),
+        ({"confidence": 1}, pr.errors.ArgumentError, "`confidence` must be"),
+        ({"test": "sign", "cluster": "query"}, pr.errors.ArgumentError, "go with test='t'"),
     ],
 )
 def test_misuse(options, error, message):
@@ -322,17 +324,19 @@ def test_misuse(options, error, message):
 @pytest.mark.parametrize("engine", ["in-memory", "streaming"])
 def test_a_list_that_stands_twice(engine):
     twice = pl.concat([LISTS, LISTS.filter(run="new").head(3)])
-    with pytest.raises(pr.DataError, match="6 rows: a list stands more than once.*'run', 'query'"):
+    with pytest.raises(
+        pr.errors.DataError, match="6 rows: a list stands more than once.*'run', 'query'"
+    ):
         pr.compare(twice, baseline="old")
-    with pytest.raises(pr.DataError, match="a list stands more than once"):
+    with pytest.raises(pr.errors.DataError, match="a list stands more than once"):
         pr.compare(twice.lazy(), baseline="old").collect(engine=engine)
     of_baseline = pl.concat([LISTS, LISTS.filter(run="old").head(3)])
-    with pytest.raises(pr.DataError, match="a list stands more than once"):
+    with pytest.raises(pr.errors.DataError, match="a list stands more than once"):
         pr.compare(of_baseline, baseline="old")
 
 
 def test_only_the_baseline():
-    with pytest.raises(pr.DataError, match="there is only the run 'old'"):
+    with pytest.raises(pr.errors.DataError, match="there is only the run 'old'"):
         pr.compare(LISTS.filter(run="old"), baseline="old")
 
 
@@ -347,7 +351,9 @@ GONE = WITH_COUNTRY.filter((pl.col("run") != "new") | pl.col("country").is_not_n
 @pytest.mark.parametrize("test", ["t", "randomization", "bootstrap", "wilcoxon", "sign"])
 def test_a_run_without_rankings_in_a_group_has_a_row_there(test, engine):
     options = {"baseline": "old", "by": "country", "test": test, "replicates": 50}
-    with pytest.warns(pr.RankWarning, match="no query in common.*country = None, run = 'new'$"):
+    with pytest.warns(
+        pr.errors.RankWarning, match="no query in common.*country = None, run = 'new'$"
+    ):
         found = pr.compare(GONE.lazy(), **options).collect(engine=engine)
     assert found.height == 3 * len(METRICS) * 2
     gone = found.filter(pl.col("country").is_null(), run="new")
@@ -366,23 +372,23 @@ def test_a_run_without_rankings_in_a_group_has_a_row_there(test, engine):
 def test_a_run_without_rankings_in_a_group_of_moments_has_a_row_there():
     options = {"metrics": ["ap"], "by": ["country", "day"], "run": "run", "baseline": "old"}
     days = GONE.with_columns(day=pl.col("query") % 2).partition_by("day")
-    merged = pr.merge([pr.moments(day, **options) for day in days])
-    with pytest.warns(pr.RankWarning, match="no query in common"):
+    merged = pr.stats.merge([pr.stats.moments(day, **options) for day in days])
+    with pytest.warns(pr.errors.RankWarning, match="no query in common"):
         found = pr.compare(merged, baseline="old", by="country")
-    with pytest.warns(pr.RankWarning, match="no query in common"):
+    with pytest.warns(pr.errors.RankWarning, match="no query in common"):
         expected = pr.compare(GONE, metrics="ap", baseline="old", by="country")
     assert_frame_equal(found, expected, abs_tol=1e-12)
 
 
 def test_all_pairs_have_a_row_in_each_group():
-    found = pr.compare_all(GONE, metrics="ap", by="country")
+    found = pr.stats.compare_all(GONE, metrics="ap", by="country")
     gone = found.filter(pl.col("country").is_null())
     assert gone.select("run", "other", "queries", "missing").rows() == [
         ("new", "best", 0, 134), ("old", "best", 134, 0), ("old", "new", 0, 134)
     ]  # fmt: skip
     assert gone.filter(pl.col("queries") == 0).null_count()["difference"].item() == 2
     two = GONE.filter(pl.col("run") != "best")
-    found = pr.compare_all(two, metrics="ap", by="country")
+    found = pr.stats.compare_all(two, metrics="ap", by="country")
     assert found["queries"].to_list() == [0, 133, 133]
 
 
@@ -404,28 +410,28 @@ def test_a_run_that_retrieved_nothing_is_warned_of(nothing, made, tmp_path):
         nothing.write_parquet(tmp_path / "lists.parquet")
         table = pl.scan_parquet(tmp_path / "lists.parquet")
     elif made == "moments":
-        table = pr.moments(nothing, by="country", run="run", baseline="old")
+        table = pr.stats.moments(nothing, by="country", run="run", baseline="old")
     elif made == "days":
         for day in range(2):
             part = nothing.filter(pl.col("query") % 2 == day)
-            pr.write_moments(
-                pr.moments(part, run="run", baseline="old"), tmp_path / f"{day}.parquet"
+            pr.stats.write_moments(
+                pr.stats.moments(part, run="run", baseline="old"), tmp_path / f"{day}.parquet"
             )
-        table = pr.scan_moments(tmp_path)
+        table = pr.stats.scan_moments(tmp_path)
     for baseline, empty in (("old", [60, 60]), ("new", [1, 1])):
         if baseline == "new" and made in ("moments", "days"):
             continue  # which are of differences from the old run
-        with pytest.warns(pr.RankWarning, match=NOTHING):
+        with pytest.warns(pr.errors.RankWarning, match=NOTHING):
             found = pr.compare(table, baseline=baseline).lazy().collect()
         assert found["empty"].to_list() == empty
         assert found["metric"].to_list() == ["ap", "rr"]
 
 
 def test_summaries_and_slices_warn_of_a_run_that_retrieved_nothing(nothing):
-    with pytest.warns(pr.RankWarning, match=NOTHING):
+    with pytest.warns(pr.errors.RankWarning, match=NOTHING):
         found = pr.summarize(nothing, by="run")
     assert set(found["metric"]) == {"ap", "rr"}
-    with pytest.warns(pr.RankWarning, match=NOTHING):
+    with pytest.warns(pr.errors.RankWarning, match=NOTHING):
         found = pr.slices(nothing, "ap", columns="country", baseline="old")
     assert found["empty"].to_list() == found["queries"].to_list()
 
@@ -435,7 +441,7 @@ def test_runs_that_retrieved_something_are_not_warned_of(nothing):
     # Where the table does not say it, nobody knows; and a part of which it is unknown is one.
     unknown = nothing.drop("num_retrieved")
     parts = [nothing.filter(pl.col("query") < 9), unknown.filter(pl.col("query") >= 9)]
-    merged = pr.merge([pr.moments(part, run="run", baseline="old") for part in parts])
+    merged = pr.stats.merge([pr.stats.moments(part, run="run", baseline="old") for part in parts])
     assert merged["empty"].null_count() == 4
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -446,7 +452,7 @@ def test_runs_that_retrieved_something_are_not_warned_of(nothing):
 
 def test_no_query_in_common():
     apart = LISTS.filter((pl.col("run") == "old") == (pl.col("query") < 200))
-    with pytest.warns(pr.RankWarning, match="no query in common"):
+    with pytest.warns(pr.errors.RankWarning, match="no query in common"):
         found = pr.compare(apart, baseline="old", metrics="ap")
     assert found.row(0, named=True) | {"missing": 400, "queries": 0, "p_value": None} == found.row(
         0, named=True
@@ -458,7 +464,7 @@ def test_ranks_and_signs_are_warned_of():
     random = np.random.default_rng(0).random(2 * n)
     lists = pl.DataFrame({"run": ["a"] * n + ["b"] * n, "query": [*range(n)] * 2, "x": random})
     for test in ("wilcoxon", "sign"):
-        with pytest.warns(pr.RankWarning, match="rejects far too often"):
+        with pytest.warns(pr.errors.RankWarning, match="rejects far too often"):
             found = pr.compare(lists, baseline="a", test=test)
         assert "use test='t'" in found["warning"].item()
     with warnings.catch_warnings():
@@ -467,15 +473,15 @@ def test_ranks_and_signs_are_warned_of():
 
 
 def test_misuse_with_moments():
-    plain = pr.moments(LISTS, by="run")
-    with pytest.raises(pr.SchemaError, match="the moments have no differences"):
+    plain = pr.stats.moments(LISTS, by="run")
+    with pytest.raises(pr.errors.SchemaError, match="the moments have no differences"):
         pr.compare(plain, baseline="old")
-    paired = pr.moments(LISTS, run="run", baseline="old")
-    with pytest.raises(pr.ArgumentError, match="no lists left for `test='wilcoxon'`"):
+    paired = pr.stats.moments(LISTS, run="run", baseline="old")
+    with pytest.raises(pr.errors.ArgumentError, match="no lists left for `test='wilcoxon'`"):
         pr.compare(paired, baseline="old", test="wilcoxon")
-    with pytest.raises(pr.DataError, match="differences from 'old'; found baseline='new'"):
+    with pytest.raises(pr.errors.DataError, match="differences from 'old'; found baseline='new'"):
         pr.compare(paired, baseline="new")
-    with pytest.raises(pr.ArgumentError, match="not split by"):
+    with pytest.raises(pr.errors.ArgumentError, match="not split by"):
         pr.compare(paired, baseline="old", by="metric")
 
 
@@ -522,7 +528,9 @@ def test_resamples_without_spread_are_infinite():
         differences[:changed] = random.normal(0, 0.3, changed)
         for alternative in ("two-sided", "greater", "less"):
             options = {"baseline": "a", "test": "bootstrap", "alternative": alternative}
-            with pytest.warns(pr.RankWarning, match="1 comparisons by 'bootstrap' are null: the"):
+            with pytest.warns(
+                pr.errors.RankWarning, match="1 comparisons by 'bootstrap' are null: the"
+            ):
                 found = pr.compare(pair(differences), **options, replicates=1000)
             assert found.select("p_value", "low", "high").row(0) == (None, None, None)
 
@@ -536,7 +544,9 @@ def test_bootstrap_of_few_queries_keeps_its_level():
         base = pl.DataFrame({"run": "a", "log": log, "query": query, "x": 0.0})
         lists = pl.concat([base, base.with_columns(run=pl.lit("b"), x=x)])
         options = {"metrics": ["x"], "by": "log", "correction": "none", "replicates": 500}
-        with pytest.warns(pr.RankWarning, match="400 comparisons by 'bootstrap' stand on fewer"):
+        with pytest.warns(
+            pr.errors.RankWarning, match="400 comparisons by 'bootstrap' stand on fewer"
+        ):
             found = pr.compare(lists, baseline="a", test="bootstrap", **options)
         assert (found["p_value"] <= 0.05).sum() <= 0.07 * 400
 
@@ -550,7 +560,7 @@ def test_bootstrap_does_not_depend_on_rounding():
     assert row["p_value"] == exact["p_value"]
     assert 10 * row["high"] == pytest.approx(exact["high"], rel=1e-9)
     # Differences that are all the same but for rounding.
-    with pytest.warns(pr.RankWarning, match="are null"):
+    with pytest.warns(pr.errors.RankWarning, match="are null"):
         same = pr.compare(pair([0.3 - 0.2, 0.2 - 0.1, 0.1] * 20), **options)
     assert same["p_value"].item() is None
 
@@ -590,9 +600,13 @@ def test_nothing_cancels_for_large_values(options):
 
 def test_few_queries_are_warned_of():
     few = LISTS.filter(pl.col("query") < 20)
-    with pytest.warns(pr.RankWarning, match="2 comparisons by 'bootstrap' stand on fewer than 30"):
+    with pytest.warns(
+        pr.errors.RankWarning, match="2 comparisons by 'bootstrap' stand on fewer than 30"
+    ):
         pr.compare(few, metrics="ap", baseline="old", test="bootstrap")
-    with pytest.warns(pr.RankWarning, match=r"1 of 1 intervals .* 'x', .* outside of \[-1, 1\]"):
+    with pytest.warns(
+        pr.errors.RankWarning, match=r"1 of 1 intervals .* 'x', .* outside of \[-1, 1\]"
+    ):
         pr.compare(pair([0, 1]), baseline="a")
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -10,7 +10,9 @@ LOG = pr.datasets.search_log(80, runs=["old", "new", "best"], seed=4).collect()
 
 @pytest.mark.parametrize("engine", ["in-memory", "streaming"])
 def test_movers_are_the_greatest_differences(engine):
-    found = pr.movers(LOG.lazy(), "ndcg@5", baseline="old", n=4, k=3).collect(engine=engine)
+    found = pr.diagnostics.movers(LOG.lazy(), "ndcg@5", baseline="old", n=4, k=3).collect(
+        engine=engine
+    )
     wide = (
         pr.per_query(LOG, "ndcg@5", by="run")
         .pivot("run", index="query", values="ndcg@5")
@@ -30,7 +32,7 @@ def test_movers_are_the_greatest_differences(engine):
 
 
 def test_movers_show_the_ranked_lists():
-    found = pr.movers(LOG, "ap", baseline="old", n=2, k=4)
+    found = pr.diagnostics.movers(LOG, "ap", baseline="old", n=2, k=4)
     ranked = pr.rank(LOG, by="run").filter(pl.col("rank") <= 4)
     for row in found.iter_rows(named=True):
         for run, side in ((row["run"], ""), ("old", "baseline_")):
@@ -45,16 +47,18 @@ def test_movers_show_the_ranked_lists():
 
 def test_movers_of_a_run_that_is_the_same():
     twins = pl.concat([LOG.filter(run="old"), LOG.filter(run="old").with_columns(run=pl.lit("x"))])
-    assert pr.movers(twins, "ap", baseline="old").is_empty()
+    assert pr.diagnostics.movers(twins, "ap", baseline="old").is_empty()
 
 
 @pytest.mark.parametrize("engine", ["in-memory", "streaming"])
 def test_an_unknown_baseline(engine):
     for plan in (
-        pr.movers(LOG.lazy(), "ap", baseline="older"),
-        pr.churn(LOG.lazy(), baseline="older"),
+        pr.diagnostics.movers(LOG.lazy(), "ap", baseline="older"),
+        pr.diagnostics.churn(LOG.lazy(), baseline="older"),
     ):
-        with pytest.raises(pr.DataError, match="no run 'older' in the column 'run'; there are 'b"):
+        with pytest.raises(
+            pr.errors.DataError, match="no run 'older' in the column 'run'; there are 'b"
+        ):
             plan.collect(engine=engine)
 
 
@@ -72,44 +76,53 @@ def test_scores_or_positions_say_how_runs_rank():
     wide = long.head(5).select("query", "doc", "label", score=a, b=b)
     # The name of a run is that of its column of scores, which may be called "score".
     called = long.with_columns(pl.col("run").replace("a", "score"))
-    moved = pr.movers(called, "ap", baseline="score")
+    moved = pr.diagnostics.movers(called, "ap", baseline="score")
     assert moved.height == 5
-    assert_frame_equal(pr.movers(wide, "ap", baseline="score", scores=["score", "b"]), moved)
-    changed = pr.churn(called, baseline="score", k=1)
-    assert_frame_equal(pr.churn(wide, baseline="score", k=1, scores=["score", "b"]), changed)
+    assert_frame_equal(
+        pr.diagnostics.movers(wide, "ap", baseline="score", scores=["score", "b"]), moved
+    )
+    changed = pr.diagnostics.churn(called, baseline="score", k=1)
+    assert_frame_equal(
+        pr.diagnostics.churn(wide, baseline="score", k=1, scores=["score", "b"]), changed
+    )
 
     lower = long.with_columns(score=-pl.col("score"))
     place = pl.col("score").rank("ordinal", descending=True).over("run", "query")
     ranked = long.select("run", "query", "doc", "label", rank=place)
-    moved = pr.movers(long, "ap", baseline="a")
-    assert_frame_equal(pr.movers(lower, "ap", baseline="a", score="-score"), moved)
-    assert_frame_equal(pr.movers(ranked, "ap", baseline="a", position="rank"), moved)
-    churn = pr.churn(long, baseline="a")
-    assert_frame_equal(pr.churn(lower, baseline="a", score="-score"), churn)
-    for call in (pr.churn, lambda *args, **kwargs: pr.movers(*args, "ap", **kwargs)):
-        with pytest.raises(pr.ArgumentError, match="leave out `run`; found 'system'"):
+    moved = pr.diagnostics.movers(long, "ap", baseline="a")
+    assert_frame_equal(pr.diagnostics.movers(lower, "ap", baseline="a", score="-score"), moved)
+    assert_frame_equal(pr.diagnostics.movers(ranked, "ap", baseline="a", position="rank"), moved)
+    churn = pr.diagnostics.churn(long, baseline="a")
+    assert_frame_equal(pr.diagnostics.churn(lower, baseline="a", score="-score"), churn)
+    for call in (
+        pr.diagnostics.churn,
+        lambda *args, **kwargs: pr.diagnostics.movers(*args, "ap", **kwargs),
+    ):
+        with pytest.raises(pr.errors.ArgumentError, match="leave out `run`; found 'system'"):
             call(wide, baseline="b", scores=["score", "b"], run="system")
 
 
 def test_misuse_of_movers():
-    with pytest.raises(pr.SchemaError, match="no column 'system', which `run` names"):
-        pr.movers(LOG, "ap", baseline="old", run="system")
-    with pytest.raises(pr.ArgumentError, match="`n` must be"):
-        pr.movers(LOG, "ap", baseline="old", n=0)
-    with pytest.raises(pr.ArgumentError, match="there is no metric 'mapp'"):
-        pr.movers(LOG, "mapp", baseline="old")
-    with pytest.raises(pr.SchemaError, match="no column 'doc'"):
-        pr.movers(LOG.drop("doc"), "ap", baseline="old")
+    with pytest.raises(pr.errors.SchemaError, match="no column 'system', which `run` names"):
+        pr.diagnostics.movers(LOG, "ap", baseline="old", run="system")
+    with pytest.raises(pr.errors.ArgumentError, match="`n` must be"):
+        pr.diagnostics.movers(LOG, "ap", baseline="old", n=0)
+    with pytest.raises(pr.errors.ArgumentError, match="there is no metric 'mapp'"):
+        pr.diagnostics.movers(LOG, "mapp", baseline="old")
+    with pytest.raises(pr.errors.SchemaError, match="no column 'doc'"):
+        pr.diagnostics.movers(LOG.drop("doc"), "ap", baseline="old")
 
 
 @pytest.mark.parametrize("by", [None, "country"])
 def test_churn_is_the_mean_of_overlap_and_rbo(by):
-    found = pr.churn(LOG, baseline="old", k=5, by=by)
+    found = pr.diagnostics.churn(LOG, baseline="old", k=5, by=by)
     for row in found.iter_rows(named=True):
         log = LOG if by is None else LOG.filter(country=row["country"])
         left, right = log.filter(run=row["run"]), log.filter(run="old")
-        assert row["overlap@5"] == pytest.approx(pr.overlap(left, right, 5)["overlap"].mean())
-        assert row["rbo"] == pytest.approx(pr.rbo(left, right)["rbo"].mean())
+        assert row["overlap@5"] == pytest.approx(
+            pr.diagnostics.overlap(left, right, 5)["overlap"].mean()
+        )
+        assert row["rbo"] == pytest.approx(pr.diagnostics.rbo(left, right)["rbo"].mean())
         tops = [
             pr.rank(side).filter(pl.col("rank") <= 5).sort("query", "rank")
             .group_by("query", maintain_order=True).agg("doc")
@@ -129,29 +142,29 @@ def test_churn_by_hand():
             "score": [2.0, 1, 2, 1, 1, 2, 1, 2, 1, 1],
         }
     )
-    row = pr.churn(log, baseline="a", k=2).row(0, named=True)
+    row = pr.diagnostics.churn(log, baseline="a", k=2).row(0, named=True)
     # Query 1 is as it was, of query 2 the order changed, 3 and 4 are on one side only.
     assert (row["queries"], row["missing"]) == (2, 2)
     assert row["overlap@2"] == 1
     assert row["changed"] == 0.5
-    assert pr.churn(log, baseline="b", k=2)["run"].to_list() == ["a"]
-    lazily = pr.churn(log.lazy(), baseline="a", k=2).collect(engine="streaming")
-    assert_frame_equal(lazily, pr.churn(log, baseline="a", k=2))
+    assert pr.diagnostics.churn(log, baseline="b", k=2)["run"].to_list() == ["a"]
+    lazily = pr.diagnostics.churn(log.lazy(), baseline="a", k=2).collect(engine="streaming")
+    assert_frame_equal(lazily, pr.diagnostics.churn(log, baseline="a", k=2))
 
 
 def test_no_log():
-    assert pr.churn(LOG.clear(), baseline="old").is_empty()
-    assert pr.movers(LOG.clear(), "ap", baseline="old").is_empty()
-    assert pr.headroom(LOG.clear(), "ap")["queries"].to_list() == [0]
+    assert pr.diagnostics.churn(LOG.clear(), baseline="old").is_empty()
+    assert pr.diagnostics.movers(LOG.clear(), "ap", baseline="old").is_empty()
+    assert pr.diagnostics.headroom(LOG.clear(), "ap")["queries"].to_list() == [0]
 
 
 def test_misuse_of_churn():
-    with pytest.raises(pr.ArgumentError, match="`k` must be"):
-        pr.churn(LOG, baseline="old", k=0)
-    with pytest.raises(pr.SchemaError, match="no column 'lang', which `by` names"):
-        pr.churn(LOG, baseline="old", by="lang")
-    with pytest.raises(pr.ArgumentError, match="`p` must be"):
-        pr.churn(LOG, baseline="old", p=1)
+    with pytest.raises(pr.errors.ArgumentError, match="`k` must be"):
+        pr.diagnostics.churn(LOG, baseline="old", k=0)
+    with pytest.raises(pr.errors.SchemaError, match="no column 'lang', which `by` names"):
+        pr.diagnostics.churn(LOG, baseline="old", by="lang")
+    with pytest.raises(pr.errors.ArgumentError, match="`p` must be"):
+        pr.diagnostics.churn(LOG, baseline="old", p=1)
 
 
 METRICS = ["ndcg@5", "ap", "rr", "recall@5", "p@5"]
@@ -159,7 +172,7 @@ METRICS = ["ndcg@5", "ap", "rr", "recall@5", "p@5"]
 
 @pytest.mark.parametrize("engine", ["in-memory", "streaming"])
 def test_headroom(engine):
-    found = pr.headroom(LOG.lazy(), METRICS, by="run").collect(engine=engine)
+    found = pr.diagnostics.headroom(LOG.lazy(), METRICS, by="run").collect(engine=engine)
     means = pr.evaluate(LOG, METRICS, by="run")
     for row in found.iter_rows(named=True):
         value = means.filter(run=row["run"])[row["metric"]].item()
@@ -169,7 +182,7 @@ def test_headroom(engine):
         assert row["lost_by_retrieval"] == pytest.approx(row["complete"] - row["reordered"])
     # All that is judged, in the order of the labels: the ideal list.
     solvable = pr.evaluate(LOG, "ndcg@5", by="run", undefined="skip")["ndcg@5"].len()
-    ideal = pr.headroom(LOG, "ndcg@5", by="run", undefined="skip")["complete"]
+    ideal = pr.diagnostics.headroom(LOG, "ndcg@5", by="run", undefined="skip")["complete"]
     assert ideal.to_list() == pytest.approx([1.0] * solvable)
     # What all runs could be is the same.
     assert found.filter(metric="ap")["complete"].n_unique() == 1
@@ -179,7 +192,7 @@ def test_headroom_by_hand():
     log = pl.DataFrame(
         {"query": 1, "doc": [1, 2, 3, 4], "score": [3.0, 2, 1, None], "label": [None, 0, 1, 1]}
     )
-    row = pr.headroom(log, "ap").row(0, named=True)
+    row = pr.diagnostics.headroom(log, "ap").row(0, named=True)
     # As it is (1/3)/2; reordered 1/2; complete 1.
     assert [row[name] for name in ("value", "reordered", "complete")] == pytest.approx(
         [1 / 6, 0.5, 1]
@@ -187,9 +200,9 @@ def test_headroom_by_hand():
 
 
 def test_misuse_of_headroom():
-    with pytest.raises(pr.SchemaError, match="no column 'score'"):
-        pr.headroom(LOG.drop("score"), "ap")
-    with pytest.raises(pr.ArgumentError, match="the result adds; rename it"):
-        pr.headroom(LOG.rename({"run": "metric"}), "ap", by="metric")
-    with pytest.raises(pr.ArgumentError, match="`metrics` is empty"):
-        pr.headroom(LOG, [])
+    with pytest.raises(pr.errors.SchemaError, match="no column 'score'"):
+        pr.diagnostics.headroom(LOG.drop("score"), "ap")
+    with pytest.raises(pr.errors.ArgumentError, match="the result adds; rename it"):
+        pr.diagnostics.headroom(LOG.rename({"run": "metric"}), "ap", by="metric")
+    with pytest.raises(pr.errors.ArgumentError, match="`metrics` is empty"):
+        pr.diagnostics.headroom(LOG, [])

@@ -132,7 +132,7 @@ def test_without_an_interval_a_rule_is_undecided():
 def test_a_run_that_retrieved_nothing_is_warned_of():
     table = COMPARISON.with_columns(empty=pl.lit(600))
     with pytest.warns(
-        pr.RankWarning, match=r"no retrieved document; .*: run = 'new' \(600 of 1,050"
+        pr.errors.RankWarning, match=r"no retrieved document; .*: run = 'new' \(600 of 1,050"
     ):
         assert verdicts(table, "empty <= 5", "difference(ndcg@10) >= -0.01") == ["fail", "pass"]
 
@@ -143,7 +143,7 @@ def test_a_group_in_which_a_run_has_no_rankings_does_not_pass():
         "country": (["DE"] * 4 + ["FR"] * 4 + ["DE"] * 4), "rr": [0.2, 0.4, 0.6, 0.5] * 3,
     })  # fmt: skip
     summary = pr.summarize(lists.filter(run="b"), by=["run", "country"])
-    with pytest.warns(pr.RankWarning, match="no query in common"):
+    with pytest.warns(pr.errors.RankWarning, match="no query in common"):
         compared = pr.compare(lists, baseline="a", by="country")
     sliced = pr.slices(lists, "rr", columns="country", baseline="a", least=2)
     rules = ["missing <= 0", "queries >= 1", "difference(rr) >= -9", "rr >= -9", "low(rr) >= -9"]
@@ -207,12 +207,14 @@ def test_small_slices_are_undecided_but_for_counts():
     for found, large in ((sure, "pass"), (mean, "fail"), (contribution, "pass"), (p_value, "pass")):
         assert found.to_list() == ["undecided" if small else large for small in table["small"]]
     assert set(queries) == {"pass"}
-    with pytest.raises(pr.GateFailed, match="undecided, found .*, without an interval .. quer"):
+    with pytest.raises(
+        pr.errors.GateFailed, match="undecided, found .*, without an interval .. quer"
+    ):
         pr.check(table, ["difference(ap) >= -9"])
 
 
 def test_the_error_lists_all_that_fail():
-    with pytest.raises(pr.GateFailed, match="3 of 4 checks failed") as caught:
+    with pytest.raises(pr.errors.GateFailed, match="3 of 4 checks failed") as caught:
         pr.check(SUMMARY, ["ndcg@10 >= 0.45", "ndcg@10 >= 0.53"])
     message = str(caught.value)
     assert "ndcg@10 >= 0.45 (country=FR): undecided, found 0.4, interval 0.3 to 0.5" in message
@@ -223,7 +225,7 @@ def test_the_error_lists_all_that_fail():
 
 def test_a_value_that_is_not_there_fails():
     unknown = SUMMARY.with_columns(mean=pl.lit(None, dtype=pl.Float64))
-    with pytest.raises(pr.GateFailed, match="fail, there is no value"):
+    with pytest.raises(pr.errors.GateFailed, match="fail, there is no value"):
         pr.check(unknown, ["ndcg@10 >= 0"])
 
 
@@ -241,18 +243,22 @@ def test_rules_in_a_file(tmp_path):
         '[[rules]]\nrule = "queries >= 500"\nwhere = { country = "DE" }\n'
     )
     assert pr.check(SUMMARY, path)["verdict"].to_list() == ["pass", "undecided", "pass"]
-    with pytest.raises(pr.GateFailed):
+    with pytest.raises(pr.errors.GateFailed):
         pr.check(SUMMARY, str(path), undecided="fail")
 
 
 @pytest.mark.parametrize(
     ("text", "error", "message"),
     [
-        ("rules = 1", pr.ArgumentError, r"must have \[\[rules\]\]"),
-        ("= 1", pr.SourceError, "cannot be read"),
-        ('[[rules]]\nrule = "x"\nwhen = 1', pr.ArgumentError, "a rule must be text"),
-        ('undecided = "maybe"\n[[rules]]\nrule = "queries > 1"', pr.ArgumentError, "`undecided`"),
-        ('[[rule]]\nrule = "queries > 1"', pr.ArgumentError, r"must have \[\[rules\]\]"),
+        ("rules = 1", pr.errors.ArgumentError, r"must have \[\[rules\]\]"),
+        ("= 1", pr.errors.SourceError, "cannot be read"),
+        ('[[rules]]\nrule = "x"\nwhen = 1', pr.errors.ArgumentError, "a rule must be text"),
+        (
+            'undecided = "maybe"\n[[rules]]\nrule = "queries > 1"',
+            pr.errors.ArgumentError,
+            "`undecided`",
+        ),
+        ('[[rule]]\nrule = "queries > 1"', pr.errors.ArgumentError, r"must have \[\[rules\]\]"),
     ],
 )
 def test_files_that_are_wrong(tmp_path, text, error, message):
@@ -260,7 +266,7 @@ def test_files_that_are_wrong(tmp_path, text, error, message):
     path.write_text(text)
     with pytest.raises(error, match=message):
         pr.check(SUMMARY, path)
-    with pytest.raises(pr.SourceError, match="cannot be read"):
+    with pytest.raises(pr.errors.SourceError, match="cannot be read"):
         pr.check(SUMMARY, tmp_path / "none.toml")
 
 
@@ -278,22 +284,22 @@ def test_files_that_are_wrong(tmp_path, text, error, message):
     ],
 )
 def test_rules_that_are_wrong(rule, message):
-    with pytest.raises(pr.ArgumentError, match=message):
+    with pytest.raises(pr.errors.ArgumentError, match=message):
         pr.check(SUMMARY, [rule])
 
 
 def test_misuse():
-    with pytest.raises(pr.ArgumentError, match="without rules is always open"):
+    with pytest.raises(pr.errors.ArgumentError, match="without rules is always open"):
         pr.check(SUMMARY, [])
-    with pytest.raises(pr.SchemaError, match="no columns 'metric' and 'queries'"):
+    with pytest.raises(pr.errors.SchemaError, match="no columns 'metric' and 'queries'"):
         pr.check(pl.DataFrame({"a": [1]}), ["queries >= 1"])
-    with pytest.raises(pr.ArgumentError, match="`on_fail` must be one of"):
+    with pytest.raises(pr.errors.ArgumentError, match="`on_fail` must be one of"):
         pr.check(SUMMARY, ["queries >= 1"], on_fail="ignore")
 
 
 def test_junit(tmp_path):
     found = pr.check(SUMMARY, ["ndcg@10 >= 0.45", "queries >= 100"], on_fail="return")
-    pr.write_junit(found, tmp_path / "a.xml")
+    pr.stats.write_junit(found, tmp_path / "a.xml")
     suite = ElementTree.parse(tmp_path / "a.xml").getroot()[0]
     assert (suite.get("tests"), suite.get("failures"), suite.get("skipped")) == ("4", "2", "0")
     assert [case.get("name") for case in suite if len(case)] == [
@@ -302,14 +308,14 @@ def test_junit(tmp_path):
     ]
     assert len({case.get("name") for case in suite}) == 4
     assert "interval 0.3 to 0.5" in suite[1][0].get("message")
-    pr.write_junit(found, tmp_path / "b.xml", undecided="pass")
+    pr.stats.write_junit(found, tmp_path / "b.xml", undecided="pass")
     suite = ElementTree.parse(tmp_path / "b.xml").getroot()[0]
     assert (suite.get("failures"), suite.get("skipped")) == ("1", "1")
 
 
 def test_markdown(tmp_path):
     found = pr.check(SUMMARY, ["ndcg@10 >= 0.45", "queries >= 100"], on_fail="return")
-    pr.write_markdown(found, tmp_path / "a.md")
+    pr.stats.write_markdown(found, tmp_path / "a.md")
     lines = (tmp_path / "a.md").read_text().splitlines()
     assert len(lines) == 6
     assert lines[3] == "| undecided | ndcg@10 >= 0.45 | country=FR | 0.4 | 0.3 … 0.5 | 50 |"
@@ -338,5 +344,5 @@ def test_of_real_tables():
 @pytest.mark.parametrize(("sign", "meant"), [("=>", ">="), ("=<", "<="), ("≥", ">="), ("≤", "<=")])
 def test_signs_that_rules_do_not_have(sign, meant):
     rule = f"difference(ndcg(gain='exp2')@10) {sign} -0.01"
-    with pytest.raises(pr.ArgumentError, match=f"has '{sign}'; write '{meant}'"):
+    with pytest.raises(pr.errors.ArgumentError, match=f"has '{sign}'; write '{meant}'"):
         pr.check(pr.summarize(pl.DataFrame({"query": [1, 2], "rr": [1.0, 0.5]})), [rule])

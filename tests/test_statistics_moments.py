@@ -53,21 +53,24 @@ def test_parts_make_the_whole(options, lists, cuts, seed):
     place = random.Random(seed)
     where = {query: place.randrange(cuts) for query in lists["query"].unique()}
     part = pl.Series([where[query] for query in lists["query"]], dtype=pl.Int64)
-    parts = [pr.moments(lists.filter(part == index), **options) for index in range(cuts)]
+    parts = [pr.stats.moments(lists.filter(part == index), **options) for index in range(cuts)]
     place.shuffle(parts)
-    whole = pr.moments(lists, **options)
-    merged = pr.merge(parts)
+    whole = pr.stats.moments(lists, **options)
+    merged = pr.stats.merge(parts)
     close(merged, whole)
-    close(pr.merge(pl.concat([part.lazy() for part in parts])).collect(engine="streaming"), whole)
+    close(
+        pr.stats.merge(pl.concat([part.lazy() for part in parts])).collect(engine="streaming"),
+        whole,
+    )
 
 
 def test_by_hand():
     lists = pl.DataFrame({"query": [1, 2, 3], "rr": [1.0, 0.5, None], "w": [1.0, 2.0, 1.0]})
-    plain = pr.moments(lists, ["rr"]).row(0, named=True)
+    plain = pr.stats.moments(lists, ["rr"]).row(0, named=True)
     assert (plain["queries"], plain["undefined"]) == (3, 1)
     assert plain["mean"] == 0.5  # (1 + 1/2 + 0) / 3
     assert plain["squares"] == pytest.approx(0.25 + 0 + 0.25)
-    weighed = pr.moments(lists, ["rr"], weight="w", undefined="skip").row(0, named=True)
+    weighed = pr.stats.moments(lists, ["rr"], weight="w", undefined="skip").row(0, named=True)
     mean = (1 * 1 + 2 * 0.5) / 3
     assert weighed["counted"] == 2
     assert weighed["mean"] == pytest.approx(mean)
@@ -80,7 +83,7 @@ def test_by_hand():
 def test_nothing_cancels_far_from_zero():
     values = np.random.default_rng(0).random(1000) + 1e6
     lists = pl.DataFrame({"query": range(1000), "own": values})
-    merged = pr.merge([pr.moments(part) for part in lists.iter_slices(37)])
+    merged = pr.stats.merge([pr.stats.moments(part) for part in lists.iter_slices(37)])
     exact = 1000 * np.var(values - 1e6)
     assert merged["squares"].item() == pytest.approx(exact, rel=1e-9)
 
@@ -94,81 +97,89 @@ def test_constant_values_have_no_spread_whatever_their_weight():
 def test_files(tmp_path):
     lists = pl.DataFrame({"query": range(20), "ap": np.random.default_rng(1).random(20)})
     for index, part in enumerate(lists.iter_slices(7)):
-        pr.write_moments(pr.moments(part), tmp_path / f"{index}.parquet")
-    found = pr.scan_moments(tmp_path / "*.parquet").collect()
-    close(found, pr.moments(lists))
-    metadata = pl.read_parquet_metadata(tmp_path / "0.parquet")["polars_rank.moments"]
+        pr.stats.write_moments(pr.stats.moments(part), tmp_path / f"{index}.parquet")
+    found = pr.stats.scan_moments(tmp_path / "*.parquet").collect()
+    close(found, pr.stats.moments(lists))
+    metadata = pl.read_parquet_metadata(tmp_path / "0.parquet")["polars_rank.stats.moments"]
     assert '"metric": ["ap"]' in metadata
     assert '"format": 2' in metadata
     # A plain scan of the same files is a table to merge, too.
-    close(pr.merge(pl.read_parquet(tmp_path / "*.parquet")), pr.moments(lists))
+    close(pr.stats.merge(pl.read_parquet(tmp_path / "*.parquet")), pr.stats.moments(lists))
 
 
 @pytest.mark.parametrize("source", ["", "day?.parquet", "day[12].parquet", "**/*.parquet"])
 def test_files_of_a_directory_or_a_pattern(tmp_path, source):
     for day in (1, 2):
-        part = pr.moments(LISTS.with_columns(pl.col("query") + 10 * day), by="run")
-        pr.write_moments(part, tmp_path / f"day{day}.parquet")
-    found = pr.scan_moments(f"{tmp_path}/{source}").collect()
+        part = pr.stats.moments(LISTS.with_columns(pl.col("query") + 10 * day), by="run")
+        pr.stats.write_moments(part, tmp_path / f"day{day}.parquet")
+    found = pr.stats.scan_moments(f"{tmp_path}/{source}").collect()
     assert found["queries"].to_list() == [4, 4]
 
 
 def test_files_that_are_none(tmp_path):
-    with pytest.raises(pr.SourceError, match="no file matches"):
-        pr.scan_moments(tmp_path / "*.parquet")
-    with pytest.raises(pr.SourceError, match="there is no file or directory"):
-        pr.scan_moments(tmp_path / "a.parquet")
-    with pytest.raises(pr.ArgumentError, match="name at least one Parquet file"):
-        pr.scan_moments([])
+    with pytest.raises(pr.errors.SourceError, match="no file matches"):
+        pr.stats.scan_moments(tmp_path / "*.parquet")
+    with pytest.raises(pr.errors.SourceError, match="there is no file or directory"):
+        pr.stats.scan_moments(tmp_path / "a.parquet")
+    with pytest.raises(pr.errors.ArgumentError, match="name at least one Parquet file"):
+        pr.stats.scan_moments([])
     (tmp_path / "cut.parquet").write_bytes(b"PAR1")
-    with pytest.raises(pr.SourceError, match="cut.parquet' cannot be read"):
-        pr.scan_moments(tmp_path / "cut.parquet")
+    with pytest.raises(pr.errors.SourceError, match="cut.parquet' cannot be read"):
+        pr.stats.scan_moments(tmp_path / "cut.parquet")
     pl.DataFrame({"a": [1]}).write_parquet(tmp_path / "a.parquet")
-    with pytest.raises(pr.SourceError, match="holds no moments"):
-        pr.scan_moments([tmp_path / "a.parquet"])
+    with pytest.raises(pr.errors.SourceError, match="holds no moments"):
+        pr.stats.scan_moments([tmp_path / "a.parquet"])
     pl.DataFrame({"a": [1]}).write_parquet(
-        tmp_path / "b.parquet", metadata={"polars_rank.moments": '{"format": 99}'}
+        tmp_path / "b.parquet", metadata={"polars_rank.stats.moments": '{"format": 99}'}
     )
-    with pytest.raises(pr.SourceError, match="format 99.*newer"):
-        pr.scan_moments(tmp_path / "b.parquet")
-    with pytest.raises(pr.SchemaError, match="holds no moments"):
-        pr.write_moments(pl.DataFrame({"a": [1]}), tmp_path / "c.parquet")
+    with pytest.raises(pr.errors.SourceError, match="format 99.*newer"):
+        pr.stats.scan_moments(tmp_path / "b.parquet")
+    with pytest.raises(pr.errors.SchemaError, match="holds no moments"):
+        pr.stats.write_moments(pl.DataFrame({"a": [1]}), tmp_path / "c.parquet")
 
 
 LISTS = pl.DataFrame({"run": ["a", "a", "b", "b"], "query": [1, 2] * 2, "ap": [0.5, 1, 0.25, 1]})
 
 
 def test_other_conventions_are_named():
-    ours, theirs = pr.moments(LISTS), pr.moments(LISTS, conventions=pr.LIGHTGBM)
-    with pytest.raises(pr.DataError, match=r"different conventions.*LightGBM\(.*polars_rank\(\)"):
-        pr.merge([ours, theirs])
-    skipped = pr.moments(LISTS.lazy(), undefined="skip")
-    with pytest.raises(pr.DataError, match=r"polars_rank\(undefined='skip', own='skip'|undefined"):
-        pr.merge([ours.lazy(), skipped]).collect()
+    ours, theirs = (
+        pr.stats.moments(LISTS),
+        pr.stats.moments(LISTS, conventions=pr.conventions.LIGHTGBM),
+    )
+    with pytest.raises(
+        pr.errors.DataError, match=r"different conventions.*LightGBM\(.*polars_rank\(\)"
+    ):
+        pr.stats.merge([ours, theirs])
+    skipped = pr.stats.moments(LISTS.lazy(), undefined="skip")
+    with pytest.raises(
+        pr.errors.DataError, match=r"polars_rank\(undefined='skip', own='skip'|undefined"
+    ):
+        pr.stats.merge([ours.lazy(), skipped]).collect()
 
 
 def test_conventions_by_name():
     options = {"run": "run", "baseline": "a"}
     for function, more in [
-        (pr.moments, {"by": "run"}),
-        (pr.moments, options),
+        (pr.stats.moments, {"by": "run"}),
+        (pr.stats.moments, options),
         (pr.summarize, {"by": "run", "interval": "none"}),
         (pr.compare, options),
-        (pr.compare_all, {"run": "run"}),
-        (pr.power, options),
+        (pr.stats.compare_all, {"run": "run"}),
+        (pr.stats.power, options),
         (pr.slices, {**options, "metric": "ap", "columns": "query"}),
     ]:
         named, said = (
-            function(LISTS, **more, conventions=each) for each in ("lightgbm", pr.LIGHTGBM)
+            function(LISTS, **more, conventions=each)
+            for each in ("lightgbm", pr.conventions.LIGHTGBM)
         )
         assert_frame_equal(named, said)
 
 
-@pytest.mark.parametrize("function", [pr.compare, pr.power])
+@pytest.mark.parametrize("function", [pr.compare, pr.stats.power])
 @pytest.mark.parametrize("word", [{"undefined": "skip"}, {"conventions": "lightgbm"}], ids=str)
 def test_what_undefined_values_count_as_is_settled(function, word):
-    made = pr.moments(LISTS, run="run", baseline="a")
-    with pytest.raises(pr.ArgumentError, match="settled in moments"):
+    made = pr.stats.moments(LISTS, run="run", baseline="a")
+    with pytest.raises(pr.errors.ArgumentError, match="settled in moments"):
         function(made, run="run", baseline="a", **word)
 
 
@@ -189,57 +200,61 @@ def test_any_type_tells_lists_apart(key):
         pr.compare(LISTS.with_columns(pl.col("query") * 7), test="randomization", **options),
     )
     assert_frame_equal(
-        pr.compare(pr.moments(lists, **options), **options, test="t"),
+        pr.compare(pr.stats.moments(lists, **options), **options, test="t"),
         pr.compare(LISTS, **options, test="t"),
     )
 
 
 def test_other_baselines_are_named():
-    of_a, of_b = (pr.moments(LISTS, run="run", baseline=name) for name in "ab")
-    with pytest.raises(pr.DataError, match="different baseline.*'a', 'b'"):
-        pr.merge([of_a, of_b])
+    of_a, of_b = (pr.stats.moments(LISTS, run="run", baseline=name) for name in "ab")
+    with pytest.raises(pr.errors.DataError, match="different baseline.*'a', 'b'"):
+        pr.stats.merge([of_a, of_b])
 
 
 def test_misuse_of_merge():
-    with pytest.raises(pr.ArgumentError, match="no moments to merge"):
-        pr.merge([])
-    with pytest.raises(pr.SchemaError, match="holds no moments"):
-        pr.merge(LISTS)
-    with pytest.raises(pr.SchemaError, match="different columns"):
-        pr.merge([pr.moments(LISTS), pr.moments(LISTS, by="run")])
+    with pytest.raises(pr.errors.ArgumentError, match="no moments to merge"):
+        pr.stats.merge([])
+    with pytest.raises(pr.errors.SchemaError, match="holds no moments"):
+        pr.stats.merge(LISTS)
+    with pytest.raises(pr.errors.SchemaError, match="different columns"):
+        pr.stats.merge([pr.stats.moments(LISTS), pr.stats.moments(LISTS, by="run")])
 
 
 def test_misuse_of_moments():
-    with pytest.raises(pr.ArgumentError, match="say which column tells runs apart"):
-        pr.moments(LISTS, baseline="a")
-    with pytest.raises(pr.DataError, match="2 rows: NaN or infinite values in the column 'ap'"):
-        pr.moments(LISTS.with_columns(ap=pl.Series([float("nan"), 1, 0, float("inf")])))
-    with pytest.raises(pr.DataError, match="1 row: weights in the column 'w' are null, negative"):
-        pr.moments(LISTS.with_columns(w=pl.Series([1, -1, 1, 0])), ["ap"], weight="w")
-    with pytest.raises(pr.SchemaError, match="it is a log"):
-        pr.moments(pr.datasets.search_log(3))
-    with pytest.raises(pr.SchemaError, match="holds moments already.*pr.merge"):
-        pr.moments(pr.moments(LISTS))
-    with pytest.raises(pr.SchemaError, match="no column 'qid', which `query` names"):
-        pr.moments(LISTS, query="qid")
-    with pytest.raises(pr.ArgumentError, match="`conventions` must be.*found 'lightgmb'"):
-        pr.moments(LISTS, conventions="lightgmb")
-    with pytest.raises(pr.ArgumentError, match="named by `by` and by `run`"):
-        pr.moments(LISTS, by="run", run="run", baseline="a")
-    with pytest.raises(pr.DataError, match="different weights in two runs"):
+    with pytest.raises(pr.errors.ArgumentError, match="say which column tells runs apart"):
+        pr.stats.moments(LISTS, baseline="a")
+    with pytest.raises(
+        pr.errors.DataError, match="2 rows: NaN or infinite values in the column 'ap'"
+    ):
+        pr.stats.moments(LISTS.with_columns(ap=pl.Series([float("nan"), 1, 0, float("inf")])))
+    with pytest.raises(
+        pr.errors.DataError, match="1 row: weights in the column 'w' are null, negative"
+    ):
+        pr.stats.moments(LISTS.with_columns(w=pl.Series([1, -1, 1, 0])), ["ap"], weight="w")
+    with pytest.raises(pr.errors.SchemaError, match="it is a log"):
+        pr.stats.moments(pr.datasets.search_log(3))
+    with pytest.raises(pr.errors.SchemaError, match="holds moments already.*pr.stats.merge"):
+        pr.stats.moments(pr.stats.moments(LISTS))
+    with pytest.raises(pr.errors.SchemaError, match="no column 'qid', which `query` names"):
+        pr.stats.moments(LISTS, query="qid")
+    with pytest.raises(pr.errors.ArgumentError, match="`conventions` must be.*found 'lightgmb'"):
+        pr.stats.moments(LISTS, conventions="lightgmb")
+    with pytest.raises(pr.errors.ArgumentError, match="named by `by` and by `run`"):
+        pr.stats.moments(LISTS, by="run", run="run", baseline="a")
+    with pytest.raises(pr.errors.DataError, match="different weights in two runs"):
         weights = LISTS.with_columns(w=pl.Series([1, 2, 1, 3]))
-        pr.moments(weights, ["ap"], run="run", baseline="a", weight="w")
+        pr.stats.moments(weights, ["ap"], run="run", baseline="a", weight="w")
 
 
 @pytest.mark.parametrize("engine", ["in-memory", "streaming"])
 def test_errors_are_the_same_lazily(engine):
     broken = LISTS.with_columns(ap=pl.lit(float("nan"))).lazy()
-    with pytest.raises(pr.DataError, match="NaN or infinite values in the column 'ap'"):
-        pr.moments(broken, by="run").collect(engine=engine)
+    with pytest.raises(pr.errors.DataError, match="NaN or infinite values in the column 'ap'"):
+        pr.stats.moments(broken, by="run").collect(engine=engine)
 
 
 def test_streams_in_flat_memory():
-    plan = pr.moments(LISTS.lazy(), by="run").show_graph(
+    plan = pr.stats.moments(LISTS.lazy(), by="run").show_graph(
         engine="streaming", plan_stage="physical", raw_output=True, show=False
     )
     assert "group-by" in plan
@@ -248,7 +263,7 @@ def test_streams_in_flat_memory():
 
 def test_one_table_of_any_kind_is_merged() -> None:
     lists = pl.DataFrame({"day": [1, 1, 2], "query": [1, 2, 3], "rr": [1.0, 0.5, 0.0]})
-    parts = pr.moments(lists, by="day")
-    expected = pr.merge([parts])
+    parts = pr.stats.moments(lists, by="day")
+    expected = pr.stats.merge([parts])
     for table in (parts, parts.to_arrow(), parts.to_pandas(use_pyarrow_extension_array=True)):
-        assert_frame_equal(pr.merge(table), expected, check_dtypes=False)
+        assert_frame_equal(pr.stats.merge(table), expected, check_dtypes=False)

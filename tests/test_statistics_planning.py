@@ -18,7 +18,7 @@ LISTS = pr.per_query(LOG, ["ap", "num_rel", "rr"], by="run").collect()
 @pytest.mark.parametrize("difference", [None, 0.01, 0.3])
 def test_power_is_that_of_statsmodels(alternative, difference):
     theirs = needs.package("statsmodels.stats.power", "stats").TTestPower()
-    found = pr.power(
+    found = pr.stats.power(
         LISTS, baseline="old", metrics=["ap"], difference=difference, alternative=alternative
     )
     side = "two-sided" if alternative == "two-sided" else "larger"
@@ -42,11 +42,13 @@ def test_power_is_that_of_statsmodels(alternative, difference):
 
 
 def test_power_of_moments_and_of_many_queries():
-    moments = pr.moments(LISTS, run="run", baseline="old")
+    moments = pr.stats.moments(LISTS, run="run", baseline="old")
     options = {"baseline": "old", "metrics": ["ap", "rr"], "difference": 0.001}
-    assert_frame_equal(pr.power(moments, **options), pr.power(LISTS, **options), rel_tol=1e-9)
-    lazily = pr.power(LISTS.lazy(), **options).collect(engine="streaming")
-    assert_frame_equal(lazily, pr.power(LISTS, **options), rel_tol=1e-9)
+    assert_frame_equal(
+        pr.stats.power(moments, **options), pr.stats.power(LISTS, **options), rel_tol=1e-9
+    )
+    lazily = pr.stats.power(LISTS.lazy(), **options).collect(engine="streaming")
+    assert_frame_equal(lazily, pr.stats.power(LISTS, **options), rel_tol=1e-9)
     row = lazily.row(0, named=True)
     # From the normal distribution, which is right for so many.
     z = stats.norm.isf(0.025) + stats.norm.isf(0.2)
@@ -57,7 +59,7 @@ def test_nothing_to_show():
     twins = pl.concat(
         [LISTS.filter(run="old"), LISTS.filter(run="old").with_columns(run=pl.lit("x"))]
     )
-    row = pr.power(twins, baseline="old", metrics="ap").row(0, named=True)
+    row = pr.stats.power(twins, baseline="old", metrics="ap").row(0, named=True)
     assert (row["power"], row["needed"], row["smallest"]) == (None, None, None)
 
 
@@ -70,15 +72,15 @@ def test_power_of_extremes():
 
     # Differences that cancel, and those that are all the same: but for rounding.
     for run in ([0.3, 0.1, 0.2], [0.2, 0.3, 0.4]):
-        row = pr.power(pair([0.1, 0.2, 0.3], run), baseline="a").row(0, named=True)
+        row = pr.stats.power(pair([0.1, 0.2, 0.3], run), baseline="a").row(0, named=True)
         assert (row["power"], row["needed"], row["smallest"]) == (None, None, None)
     lists = pair([0.0, 0.0], [1.0, 2.0])
-    tiny = pr.power(lists, baseline="a", difference=1e-300).row(0, named=True)
+    tiny = pr.stats.power(lists, baseline="a", difference=1e-300).row(0, named=True)
     assert tiny["power"] == pytest.approx(0.05)
     assert tiny["needed"] is None
-    huge = pr.power(lists, baseline="a", difference=1e12).row(0, named=True)
+    huge = pr.stats.power(lists, baseline="a", difference=1e12).row(0, named=True)
     assert (huge["power"], huge["needed"]) == (1.0, 2)
-    strict = pr.power(lists, baseline="a", difference=0.5, alpha=1e-12).row(0, named=True)
+    strict = pr.stats.power(lists, baseline="a", difference=0.5, alpha=1e-12).row(0, named=True)
     assert 0 < strict["power"] < 1e-11
     assert strict["needed"] == 152
 
@@ -86,18 +88,26 @@ def test_power_of_extremes():
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"power": 80}, pr.ArgumentError, "`power` must be a number between 0 and 1"),
-        ({"alpha": 0}, pr.ArgumentError, "`alpha` must be"),
-        ({"power": 0.05}, pr.ArgumentError, "`power` must be above `alpha` = 0.05"),
-        ({"power": 0.1, "alpha": 0.2}, pr.ArgumentError, "`power` must be above `alpha` = 0.2"),
-        ({"difference": -0.1}, pr.ArgumentError, "`difference` must be a number above 0"),
-        ({"metrics": "num_rel"}, pr.DataError, "'num_rel' is no mean over queries, but a sum"),
-        ({"baseline": "older"}, pr.DataError, "there is no run 'older'"),
+        ({"power": 80}, pr.errors.ArgumentError, "`power` must be a number between 0 and 1"),
+        ({"alpha": 0}, pr.errors.ArgumentError, "`alpha` must be"),
+        ({"power": 0.05}, pr.errors.ArgumentError, "`power` must be above `alpha` = 0.05"),
+        (
+            {"power": 0.1, "alpha": 0.2},
+            pr.errors.ArgumentError,
+            "`power` must be above `alpha` = 0.2",
+        ),
+        ({"difference": -0.1}, pr.errors.ArgumentError, "`difference` must be a number above 0"),
+        (
+            {"metrics": "num_rel"},
+            pr.errors.DataError,
+            "'num_rel' is no mean over queries, but a sum",
+        ),
+        ({"baseline": "older"}, pr.errors.DataError, "there is no run 'older'"),
     ],
 )
 def test_misuse_of_power(options, error, message):
     with pytest.raises(error, match=message):
-        pr.power(LISTS, **{"baseline": "old", "metrics": "ap", **options})
+        pr.stats.power(LISTS, **{"baseline": "old", "metrics": "ap", **options})
 
 
 def by_hand(matrix, confidence=0.95):
@@ -126,7 +136,7 @@ def by_hand(matrix, confidence=0.95):
 
 @pytest.mark.parametrize("engine", ["in-memory", "streaming"])
 def test_tukey_is_the_analysis_of_variance(engine):
-    found = pr.compare_all(LISTS.lazy(), metrics="ap").collect(engine=engine)
+    found = pr.stats.compare_all(LISTS.lazy(), metrics="ap").collect(engine=engine)
     runs = ["best", "new", "old"]
     wide = LISTS.pivot("run", index="query", values="ap").fill_null(0).select(runs).to_numpy()
     expected = [(runs[i], runs[j], *rest) for i, j, *rest in by_hand(wide)]
@@ -143,7 +153,7 @@ def test_two_runs_are_the_paired_t_test():
     two = LISTS.filter(pl.col("run") != "best")
     few = two.filter(pl.col("query") < 25)
     for lists in (two, few):
-        row = pr.compare_all(lists, metrics="ap").row(0, named=True)
+        row = pr.stats.compare_all(lists, metrics="ap").row(0, named=True)
         expected = pr.compare(lists, metrics="ap", baseline="new").row(0, named=True)
         assert row["p_value"] == pytest.approx(expected["p_value"], rel=1e-6)
         assert (row["low"], row["high"]) == pytest.approx(
@@ -155,34 +165,34 @@ def test_two_runs_are_the_paired_t_test():
 
 def test_only_queries_of_all_runs_count():
     without = LISTS.filter((pl.col("run") != "new") | (pl.col("query") >= 40))
-    found = pr.compare_all(without, metrics="ap")
-    complete = pr.compare_all(LISTS.filter(pl.col("query") >= 40), metrics="ap")
+    found = pr.stats.compare_all(without, metrics="ap")
+    complete = pr.stats.compare_all(LISTS.filter(pl.col("query") >= 40), metrics="ap")
     assert_frame_equal(found.drop("missing"), complete.drop("missing"), rel_tol=1e-9)
     assert found["missing"].to_list() == [40] * 3
-    skipped = pr.compare_all(LISTS, metrics="ap", undefined="skip")
+    skipped = pr.stats.compare_all(LISTS, metrics="ap", undefined="skip")
     assert skipped["queries"][0] == LISTS.filter(run="old")["ap"].count()
 
 
 def test_groups_are_apart():
     lists = LISTS.with_columns(half=pl.when(pl.col("query") < 100).then(1))
-    found = pr.compare_all(lists, metrics=["ap", "rr"], by="half")
+    found = pr.stats.compare_all(lists, metrics=["ap", "rr"], by="half")
     for (half,), part in lists.group_by("half"):
-        alone = pr.compare_all(part, metrics=["ap", "rr"])
+        alone = pr.stats.compare_all(part, metrics=["ap", "rr"])
         of = found.filter(pl.col("half").eq_missing(half)).drop("half")
         assert_frame_equal(of, alone.drop("half", strict=False), rel_tol=1e-9)
 
 
 def test_misuse_of_compare_all():
-    with pytest.raises(pr.DataError, match="there is only one run"):
-        pr.compare_all(LISTS.filter(run="old"), metrics="ap")
-    with pytest.raises(pr.DataError, match="a query stands more than once"):
-        pr.compare_all(pl.concat([LISTS, LISTS.head(2)]), metrics="ap")
-    with pytest.raises(pr.ArgumentError, match="'num_rel' is no mean over queries"):
-        pr.compare_all(LISTS)
-    with pytest.raises(pr.DataError, match="NaN or infinite values in the column 'ap'"):
-        pr.compare_all(LISTS.with_columns(ap=pl.lit(float("nan"))), metrics="ap")
-    with pytest.raises(pr.ArgumentError, match="`confidence`"):
-        pr.compare_all(LISTS, metrics="ap", confidence=95)
-    assert pr.compare_all(LISTS.clear(), metrics="rr").is_empty()
-    one = pr.compare_all(LISTS.filter(query=3), metrics="rr")
+    with pytest.raises(pr.errors.DataError, match="there is only one run"):
+        pr.stats.compare_all(LISTS.filter(run="old"), metrics="ap")
+    with pytest.raises(pr.errors.DataError, match="a query stands more than once"):
+        pr.stats.compare_all(pl.concat([LISTS, LISTS.head(2)]), metrics="ap")
+    with pytest.raises(pr.errors.ArgumentError, match="'num_rel' is no mean over queries"):
+        pr.stats.compare_all(LISTS)
+    with pytest.raises(pr.errors.DataError, match="NaN or infinite values in the column 'ap'"):
+        pr.stats.compare_all(LISTS.with_columns(ap=pl.lit(float("nan"))), metrics="ap")
+    with pytest.raises(pr.errors.ArgumentError, match="`confidence`"):
+        pr.stats.compare_all(LISTS, metrics="ap", confidence=95)
+    assert pr.stats.compare_all(LISTS.clear(), metrics="rr").is_empty()
+    one = pr.stats.compare_all(LISTS.filter(query=3), metrics="rr")
     assert one["p_value"].to_list() == [None] * 3

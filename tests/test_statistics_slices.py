@@ -95,12 +95,17 @@ def test_order_of_rows_does_not_matter():
 @pytest.mark.parametrize(
     ("metric", "options", "error", "message"),
     [
-        ("ap", {"columns": "browser"}, pr.SchemaError, "no column 'browser', which `columns`"),
-        ("ap", {"columns": []}, pr.ArgumentError, "`columns` must name at least one"),
-        ("num_rel", {}, pr.ArgumentError, "no mean over queries"),
-        ("ap", {"least": 0}, pr.ArgumentError, "`least` must be"),
-        ("ap", {"baseline": "older"}, pr.DataError, "there is no run 'older'"),
-        ("country", {}, pr.SchemaError, "must be numeric"),
+        (
+            "ap",
+            {"columns": "browser"},
+            pr.errors.SchemaError,
+            "no column 'browser', which `columns`",
+        ),
+        ("ap", {"columns": []}, pr.errors.ArgumentError, "`columns` must name at least one"),
+        ("num_rel", {}, pr.errors.ArgumentError, "no mean over queries"),
+        ("ap", {"least": 0}, pr.errors.ArgumentError, "`least` must be"),
+        ("ap", {"baseline": "older"}, pr.errors.DataError, "there is no run 'older'"),
+        ("country", {}, pr.errors.SchemaError, "must be numeric"),
     ],
 )
 def test_misuse(metric, options, error, message):

@@ -24,7 +24,9 @@ LISTS = pr.per_query(LOG, METRICS, by=["run", "country"]).collect()
 
 
 @pytest.mark.parametrize("undefined", [None, "zero", "skip", "one", "null", {"ap": "one"}])
-@pytest.mark.parametrize("conventions", [pr.POLARS_RANK, pr.LIGHTGBM, pr.CATBOOST])
+@pytest.mark.parametrize(
+    "conventions", [pr.conventions.POLARS_RANK, pr.conventions.LIGHTGBM, pr.conventions.CATBOOST]
+)
 def test_means_are_those_of_evaluate(undefined, conventions):
     lists = pr.per_query(LOG, METRICS, by="run", conventions=conventions)
     options = {"undefined": undefined, "conventions": conventions}
@@ -151,7 +153,7 @@ def test_bootstrap_is_that_of_scipy_within_chance():
 
 
 def test_poisson_draws_have_the_right_distribution():
-    from polars_rank.statistics.resampling import _hashes, _poisson_counts
+    from polars_rank.stats.resampling import _hashes, _poisson_counts
 
     bits = _hashes(np, np.arange(500, dtype=np.uint64), 500, 7)
     counts = _poisson_counts(np)[bits.view(np.uint16)]
@@ -164,7 +166,7 @@ def test_poisson_draws_have_the_right_distribution():
 
 
 def test_keys_of_strings_do_not_change():
-    from polars_rank.statistics.keys import query_key
+    from polars_rank.stats.keys import query_key
 
     frame = pl.DataFrame({"a": ["x", "y"], "b": [1, 2]})
     key = query_key(["a", "b"], [pl.String(), pl.Int64()])
@@ -184,11 +186,13 @@ def test_quantiles():
 
 def test_moments_give_the_same():
     whole = pr.summarize(LISTS, by="run")
-    merged = pr.merge([pr.moments(part, by=["run", "country"]) for part in LISTS.iter_slices(50)])
+    merged = pr.stats.merge(
+        [pr.stats.moments(part, by=["run", "country"]) for part in LISTS.iter_slices(50)]
+    )
     found = pr.summarize(merged, by="run")
     assert_frame_equal(found, whole, rel_tol=1e-11)
     assert_frame_equal(pr.summarize(merged, "ap"), pr.summarize(LISTS, "ap"), rel_tol=1e-11)
-    paired = pr.moments(LISTS, run="run", baseline=LISTS["run"][0], by="country")
+    paired = pr.stats.moments(LISTS, run="run", baseline=LISTS["run"][0], by="country")
     assert_frame_equal(pr.summarize(paired, by="run"), whole, rel_tol=1e-11)
 
 
@@ -206,18 +210,22 @@ def test_no_lists():
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"confidence": 95}, pr.ArgumentError, "`confidence` must be a number between 0 and 1"),
-        ({"interval": "z"}, pr.ArgumentError, "`interval` must be one of 't'"),
-        ({"metrics": "map"}, pr.SchemaError, "no column 'map', which `metrics` names"),
-        ({"metrics": []}, pr.ArgumentError, "`metrics` is empty"),
-        ({"metrics": ["ap", "ap"]}, pr.ArgumentError, "two parts to play"),
-        ({"metrics": ["country"]}, pr.SchemaError, "must be numeric"),
-        ({"by": "ap", "metrics": "ap"}, pr.ArgumentError, "two parts to play"),
-        ({"quantiles": [5]}, pr.ArgumentError, "numbers from 0 to 1; found 5"),
-        ({"quantiles": [0.5], "cluster": "country"}, pr.ArgumentError, "leave out `weight`"),
-        ({"interval": "bootstrap", "query": "user"}, pr.SchemaError, "no column 'user'"),
-        ({"interval": "bootstrap", "replicates": 0}, pr.ArgumentError, "`replicates`"),
-        ({"weight": "traffic"}, pr.SchemaError, "no column 'traffic', which `weight` names"),
+        (
+            {"confidence": 95},
+            pr.errors.ArgumentError,
+            "`confidence` must be a number between 0 and 1",
+        ),
+        ({"interval": "z"}, pr.errors.ArgumentError, "`interval` must be one of 't'"),
+        ({"metrics": "map"}, pr.errors.SchemaError, "no column 'map', which `metrics` names"),
+        ({"metrics": []}, pr.errors.ArgumentError, "`metrics` is empty"),
+        ({"metrics": ["ap", "ap"]}, pr.errors.ArgumentError, "two parts to play"),
+        ({"metrics": ["country"]}, pr.errors.SchemaError, "must be numeric"),
+        ({"by": "ap", "metrics": "ap"}, pr.errors.ArgumentError, "two parts to play"),
+        ({"quantiles": [5]}, pr.errors.ArgumentError, "numbers from 0 to 1; found 5"),
+        ({"quantiles": [0.5], "cluster": "country"}, pr.errors.ArgumentError, "leave out `weight`"),
+        ({"interval": "bootstrap", "query": "user"}, pr.errors.SchemaError, "no column 'user'"),
+        ({"interval": "bootstrap", "replicates": 0}, pr.errors.ArgumentError, "`replicates`"),
+        ({"weight": "traffic"}, pr.errors.SchemaError, "no column 'traffic', which `weight` names"),
     ],
 )
 def test_misuse(options, error, message):
@@ -236,25 +244,27 @@ def test_misuse(options, error, message):
     ],
 )
 def test_misuse_with_moments(options, message):
-    with pytest.raises(pr.ArgumentError, match=message):
-        pr.summarize(pr.moments(LISTS, by="run"), **options)
+    with pytest.raises(pr.errors.ArgumentError, match=message):
+        pr.summarize(pr.stats.moments(LISTS, by="run"), **options)
 
 
 def test_moments_of_other_metrics():
-    with pytest.raises(pr.DataError, match="no moments of the metric 'rr'; there are .'ndcg@10'"):
-        pr.summarize(pr.moments(LISTS), ["rr"])
+    with pytest.raises(
+        pr.errors.DataError, match="no moments of the metric 'rr'; there are .'ndcg@10'"
+    ):
+        pr.summarize(pr.stats.moments(LISTS), ["rr"])
 
 
 @pytest.mark.parametrize("interval", ["normal", "bootstrap", "studentized", "sequence"])
 def test_one_ranking_has_no_interval(interval):
     one = pl.DataFrame({"query": [1], "ap": [0.5]})
-    with pytest.warns(pr.RankWarning, match="is null in 1 row: it needs two rankings"):
+    with pytest.warns(pr.errors.RankWarning, match="is null in 1 row: it needs two rankings"):
         found = pr.summarize(one, interval=interval)
     assert found.select("mean", "low", "high").row(0) == (0.5, None, None)
 
 
 def test_few_lists_are_warned_of():
-    with pytest.warns(pr.RankWarning, match="1 intervals .'normal'. stand on fewer than 30"):
+    with pytest.warns(pr.errors.RankWarning, match="1 intervals .'normal'. stand on fewer than 30"):
         pr.summarize(LISTS.head(20), ["ap"], interval="normal")
 
 
@@ -262,7 +272,7 @@ def test_few_lists_are_warned_of():
 def test_without_the_extra(missing, monkeypatch):
     monkeypatch.setitem(sys.modules, missing, None)
     interval = {"scipy": "t", "numpy": "bootstrap"}[missing]
-    with pytest.raises(pr.MissingExtraError, match=r"polars_rank\[stats\]"):
+    with pytest.raises(pr.errors.MissingExtraError, match=r"polars_rank\[stats\]"):
         pr.summarize(LISTS, interval=interval)
     for plain in ("normal", "sequence", "none"):
         assert pr.summarize(LISTS, interval=plain).height == len(METRICS)
@@ -316,7 +326,9 @@ def test_null_clusters_are_units_of_their_own():
 
 @pytest.mark.parametrize("order", [slice(None), slice(None, None, -1)])
 def test_studentized_bounds_are_not_rounding_residue(order):
-    with pytest.warns(pr.RankWarning, match="1 intervals .'studentized'. are null: all values are"):
+    with pytest.warns(
+        pr.errors.RankWarning, match="1 intervals .'studentized'. are null: all values are"
+    ):
         found = pr.summarize(per_query([1 / 3] * 38 + [1.0] * 2)[order], interval="studentized")
     assert found.select("low", "high").row(0) == (None, None)
     more = per_query([1 / 3] * 30 + [1.0] * 10)[order]
@@ -329,15 +341,15 @@ def test_studentized_bounds_are_not_rounding_residue(order):
 
 def test_values_without_spread_have_no_studentized_interval():
     for x in ([0.1] * 50, [0.0] * 50):
-        with pytest.warns(pr.RankWarning, match="are null"):
+        with pytest.warns(pr.errors.RankWarning, match="are null"):
             found = pr.summarize(per_query(x), interval="studentized")
         assert found.select("std_error", "low", "high").row(0) == (0.0, None, None)
 
 
 def test_intervals_that_leave_the_range_are_warned_of():
     message = r"1 of 1 intervals leave the range of the metric, as that of 'x', -5.853 to 6.853 out"
-    for lists in (per_query([0, 1]), pr.moments(per_query([0, 1]))):
-        with pytest.warns(pr.RankWarning, match=message):
+    for lists in (per_query([0, 1]), pr.stats.moments(per_query([0, 1]))):
+        with pytest.warns(pr.errors.RankWarning, match=message):
             pr.summarize(lists)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -349,9 +361,11 @@ def test_intervals_that_leave_the_range_are_warned_of():
 def test_rows_that_stand_twice_are_refused():
     lists = pr.per_query(LOG, ["ap"], by="run")
     twice = pl.concat([lists, lists.head(3)])
-    with pytest.raises(pr.DataError, match="6 rows: a row stands more than once.*drop repeats"):
+    with pytest.raises(
+        pr.errors.DataError, match="6 rows: a row stands more than once.*drop repeats"
+    ):
         pr.summarize(twice.collect(), by="run")
-    with pytest.raises(pr.DataError, match="a row stands more than once"):
+    with pytest.raises(pr.errors.DataError, match="a row stands more than once"):
         pr.summarize(twice, by="run").collect(engine="streaming")
     # Lists of the same query and the same value, told apart by the user, or as a cluster.
     sessions = pl.DataFrame({"query": [1, 1, 2], "user": [1, 2, 1], "x": [0.5, 0.5, 0.6]})
@@ -363,12 +377,12 @@ def test_rows_that_stand_twice_are_refused():
 @pytest.mark.filterwarnings("default:the means are over")
 def test_pooled_runs_are_warned_of():
     lists = pr.per_query(LOG, ["ap"], by=["run", "country"])
-    for table in (lists, pr.moments(lists, by=["run", "country"])):
+    for table in (lists, pr.stats.moments(lists, by=["run", "country"])):
         with pytest.warns(
-            pr.RankWarning, match="the means are over 2 runs together; use by=.'run'"
+            pr.errors.RankWarning, match="the means are over 2 runs together; use by=.'run'"
         ):
             pr.summarize(table).collect()
-        with pytest.warns(pr.RankWarning, match=r"use by=\['country', 'run'\]"):
+        with pytest.warns(pr.errors.RankWarning, match=r"use by=\['country', 'run'\]"):
             pr.summarize(table, by="country").collect()
         with warnings.catch_warnings():
             warnings.simplefilter("error")

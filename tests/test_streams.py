@@ -20,8 +20,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
-from polars_rank.columns import OWN
-from polars_rank.logs import streams
+from polars_rank._params import OWN
+from polars_rank.frames import streams
 from strategies import SCHEMA, assert_close, log_of, random_lists, shuffled
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ ONE = LOG.filter(run="a")
 LISTS = pr.per_query(LOG, METRICS, by="run", keep="site")
 ARRAYS = pl.DataFrame({"query": [1, 2], "shown": [["a", "b"], ["c"]], "bought": [["b"], ["d"]]})
 SHOWN = pr.datasets.click_log(30, sessions=20, seed=4).collect()
-BIAS = pr.position_bias(SHOWN)
+BIAS = pr.clicks.position_bias(SHOWN)
 WEIGHTED: dict[str, Any] = {"propensity": BIAS, "query": "session", "score": "new"}
 SLATES = pl.DataFrame({
     "slate": [1, 1, 2, 2],
@@ -118,16 +118,16 @@ CALLS: dict[str, Callable[[Any, Path], Any]] = {
     "evaluate": lambda m, _: pr.evaluate(m(LOG), METRICS, by="run"),
     "per_query": lambda m, _: pr.per_query(m(LOG), METRICS, by="run", keep="site"),
     "rank": lambda m, _: pr.rank(m(ONE)),
-    "tie_bands": lambda m, _: pr.tie_bands(m(ONE), METRICS),
-    "judgment_bounds": lambda m, _: pr.judgment_bounds(m(ONE), METRICS),
+    "tie_bands": lambda m, _: pr.diagnostics.tie_bands(m(ONE), METRICS),
+    "judgment_bounds": lambda m, _: pr.diagnostics.judgment_bounds(m(ONE), METRICS),
     "grouped_auc": lambda m, _: pr.grouped_auc(m(ONE)),
-    "headroom": lambda m, _: pr.headroom(m(ONE), METRICS),
-    "movers": lambda m, _: pr.movers(m(LOG), "rr", baseline="a"),
-    "churn": lambda m, _: pr.churn(m(LOG), baseline="a"),
+    "headroom": lambda m, _: pr.diagnostics.headroom(m(ONE), METRICS),
+    "movers": lambda m, _: pr.diagnostics.movers(m(LOG), "rr", baseline="a"),
+    "churn": lambda m, _: pr.diagnostics.churn(m(LOG), baseline="a"),
     "pr_curve": lambda m, _: pr.pr_curve(m(ONE)),
     "rank_curve": lambda m, _: pr.rank_curve(m(ONE), "rr", [1, 2]),
-    "overlap": lambda m, _: pr.overlap(m(ONE), m(LOG.filter(run="b")), 5),
-    "rbo": lambda m, _: pr.rbo(m(ONE), m(LOG.filter(run="b"))),
+    "overlap": lambda m, _: pr.diagnostics.overlap(m(ONE), m(LOG.filter(run="b")), 5),
+    "rbo": lambda m, _: pr.diagnostics.rbo(m(ONE), m(LOG.filter(run="b"))),
     "explain_difference": lambda m, _: pr.explain_difference(
         m(ONE), "ndcg@5", "polars_rank", "lightgbm"
     ),
@@ -137,43 +137,53 @@ CALLS: dict[str, Callable[[Any, Path], Any]] = {
     "from_lists": lambda m, _: pr.from_lists(m(ARRAYS), retrieved="shown", relevant="bought"),
     "summarize": lambda m, _: pr.summarize(m(LISTS), by="run"),
     "compare": lambda m, _: pr.compare(m(LISTS), **PAIRED),
-    "compare_all": lambda m, _: pr.compare_all(m(LISTS)),
-    "power": lambda m, _: pr.power(m(LISTS), **PAIRED, difference=0.1),
+    "compare_all": lambda m, _: pr.stats.compare_all(m(LISTS)),
+    "power": lambda m, _: pr.stats.power(m(LISTS), **PAIRED, difference=0.1),
     "slices": lambda m, _: pr.slices(m(LISTS), "rr", columns=["site"], **PAIRED),
-    "moments": lambda m, _: pr.moments(m(LISTS), **PAIRED),
-    "merge": lambda m, _: pr.merge(
-        [m(pr.moments(part)) for part in (ONE_LISTS[:9], ONE_LISTS[9:])]
+    "moments": lambda m, _: pr.stats.moments(m(LISTS), **PAIRED),
+    "merge": lambda m, _: pr.stats.merge(
+        [m(pr.stats.moments(part)) for part in (ONE_LISTS[:9], ONE_LISTS[9:])]
     ),
-    "write_moments": lambda m, folder: written(pr.write_moments, m(pr.moments(ONE_LISTS)), folder),
+    "write_moments": lambda m, folder: written(
+        pr.stats.write_moments, m(pr.stats.moments(ONE_LISTS)), folder
+    ),
     "write_qrels": lambda m, folder: written(
-        pr.write_qrels, m(ONE.filter(pl.col("label") >= 0).select("query", "doc", "label")), folder
+        pr.trec.write_qrels,
+        m(ONE.filter(pl.col("label") >= 0).select("query", "doc", "label")),
+        folder,
     ),
-    "write_trec_run": lambda m, folder: written(
-        pr.write_trec_run,
+    "write_run": lambda m, folder: written(
+        pr.trec.write_run,
         m(ONE.drop_nulls("score").select("query", "doc", "score")),
         folder,
         run="a",
     ),
     "check": lambda m, _: pr.check(m(SUMMARY), ["mean(rr) >= 0"]),
-    "write_junit": lambda m, folder: written(pr.write_junit, m(checked()), folder),
-    "write_markdown": lambda m, folder: written(pr.write_markdown, m(checked()), folder),
+    "write_junit": lambda m, folder: written(pr.stats.write_junit, m(checked()), folder),
+    "write_markdown": lambda m, folder: written(pr.stats.write_markdown, m(checked()), folder),
     "report": lambda m, folder: reported(m(ONE), folder),
-    "click_through_rates": lambda m, _: pr.click_through_rates(m(SHOWN)).sort("query", "doc"),
-    "coec": lambda m, _: pr.coec(m(SHOWN)).sort("query", "doc"),
-    "skip_above": lambda m, _: pr.skip_above(m(SHOWN), query="session").sort("pair", "doc"),
-    "last_click": lambda m, _: pr.last_click(m(SHOWN), query="session").sort("pair", "doc"),
-    "position_bias": lambda m, _: pr.position_bias(m(SHOWN)),
-    "propensity_sweep": lambda m, _: pr.propensity_sweep(m(SHOWN), "dcg@5", **WEIGHTED),
-    "team_draft": lambda m, _: pr.team_draft(m(ONE), m(LOG.filter(run="b"))),
-    "balanced_interleaving": lambda m, _: pr.balanced_interleaving(m(ONE), m(LOG.filter(run="b"))),
-    "interleaving_result": lambda m, _: pr.interleaving_result(m(INTERLEAVED)),
-    "scan_ubi": lambda m, _: pr.scan_ubi(m(EVENTS)).collect(),
-    "sips": lambda m, _: pr.sips(m(SLATES)),
-    "iips": lambda m, _: pr.iips(m(SLATES)),
-    "rips": lambda m, _: pr.rips(m(SLATES)),
-    "cascade_dr": lambda m, _: pr.cascade_dr(m(SLATES)),
+    "click_through_rates": lambda m, _: pr.clicks.click_through_rates(m(SHOWN)).sort(
+        "query", "doc"
+    ),
+    "coec": lambda m, _: pr.clicks.coec(m(SHOWN)).sort("query", "doc"),
+    "skip_above": lambda m, _: pr.clicks.skip_above(m(SHOWN), query="session").sort("pair", "doc"),
+    "last_click": lambda m, _: pr.clicks.last_click(m(SHOWN), query="session").sort("pair", "doc"),
+    "position_bias": lambda m, _: pr.clicks.position_bias(m(SHOWN)),
+    "propensity_sweep": lambda m, _: pr.clicks.propensity_sweep(m(SHOWN), "dcg@5", **WEIGHTED),
+    "team_draft": lambda m, _: pr.clicks.team_draft(m(ONE), m(LOG.filter(run="b"))),
+    "balanced_interleaving": lambda m, _: pr.clicks.balanced_interleaving(
+        m(ONE), m(LOG.filter(run="b"))
+    ),
+    "interleaving_result": lambda m, _: pr.clicks.interleaving_result(m(INTERLEAVED)),
+    "scan_ubi": lambda m, _: pr.clicks.scan_ubi(m(EVENTS)).collect(),
+    "sips": lambda m, _: pr.clicks.sips(m(SLATES)),
+    "iips": lambda m, _: pr.clicks.iips(m(SLATES)),
+    "rips": lambda m, _: pr.clicks.rips(m(SLATES)),
+    "cascade_dr": lambda m, _: pr.clicks.cascade_dr(m(SLATES)),
 }
-INTERLEAVED = pr.team_draft(ONE, LOG.filter(run="b")).with_columns(click=pl.col("position") == 2)
+INTERLEAVED = pr.clicks.team_draft(ONE, LOG.filter(run="b")).with_columns(
+    click=pl.col("position") == 2
+)
 ONE_LISTS = LISTS.filter(run="a").drop("run")
 
 
@@ -186,7 +196,7 @@ OTHERS = {
     *("explain", "from_arrays", "metric", "metrics", "mapping", "at_least", "jarvelin", "log"),
     *("exp2", "linear", "log2", "reciprocal"),
     *("clicked", "satisfied", "graded", "graded_dwell", "inverse_propensity"),
-    *("scan_log", "scan_moments", "scan_qrels", "scan_trec_run"),
+    *("scan_log", "scan_moments", "scan_qrels", "scan_run"),
 }
 
 
@@ -224,7 +234,7 @@ def test_every_function_takes_any_kind_of_table(
 ) -> None:
     """Small tables are held in memory; with a short glimpse, they are streams as long ones are."""
     monkeypatch.setattr(streams, "GLIMPSE_ROWS", glimpse)
-    monkeypatch.setattr("polars_rank.columns.GLIMPSE_ROWS", glimpse)
+    monkeypatch.setattr("polars_rank.frames.tables.GLIMPSE_ROWS", glimpse)
     found = CALLS[name](KINDS[kind], tmp_path)
     assert isinstance(found, pl.DataFrame)
     assert not [column for column in found.columns if column.startswith(OWN)]
@@ -241,7 +251,7 @@ def test_what_is_no_table(table: Any) -> None:
     kind = type(table)
     whose = "" if kind.__module__ == "builtins" else f"{kind.__module__.partition('.')[0]}."
     said = f"must be a Polars LazyFrame.*pr.scan_log.*found {whose}{kind.__name__}$"
-    with pytest.raises(pr.ArgumentError, match=said):
+    with pytest.raises(pr.errors.ArgumentError, match=said):
         pr.evaluate(table, "rr")
 
 
@@ -253,7 +263,7 @@ def long_streams(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a few rows be a long stream, in batches that cut lists, or are themselves cut."""
     monkeypatch.setattr(streams, "BATCH_ROWS", 20)
     monkeypatch.setattr(streams, "GLIMPSE_ROWS", 50)
-    monkeypatch.setattr("polars_rank.columns.GLIMPSE_ROWS", 50)
+    monkeypatch.setattr("polars_rank.frames.tables.GLIMPSE_ROWS", 50)
 
 
 class Watched:
@@ -376,7 +386,9 @@ def test_lists_in_two_places_are_found_late() -> None:
     assert_close(pr.evaluate(relation, METRICS), pr.evaluate(table, METRICS))
     assert sum(relation.read) == 2 * table.height
     reader = arrow(table).to_reader(max_chunksize=100)
-    with pytest.raises(pr.DataError, match=r"two places of the stream, by \['query'\].*ORDER BY"):
+    with pytest.raises(
+        pr.errors.DataError, match=r"two places of the stream, by \['query'\].*ORDER BY"
+    ):
         pr.evaluate(reader, METRICS)
     assert_close(
         pr.evaluate(arrow(table).to_reader(max_chunksize=100).read_all(), METRICS),
@@ -402,16 +414,16 @@ def test_a_stream_that_was_read_before_is_not_taken_for_an_empty_log(
     rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(streams, "GLIMPSE_ROWS", rows)
-    monkeypatch.setattr("polars_rank.columns.GLIMPSE_ROWS", rows)
+    monkeypatch.setattr("polars_rank.frames.tables.GLIMPSE_ROWS", rows)
     reader = arrow(PLAIN).to_reader(max_chunksize=100)
     pr.evaluate(reader, "rr")
-    with pytest.warns(pr.RankWarning, match="can be read only once: was it read before"):
+    with pytest.warns(pr.errors.RankWarning, match="can be read only once: was it read before"):
         assert pr.evaluate(reader, "rr")["queries"].item() == 0
 
 
 def test_a_stream_of_no_rows_is_said_to_be_one() -> None:
     reader = arrow(PLAIN.clear()).to_reader()
-    with pytest.warns(pr.RankWarning, match="has no rows; a stream can be read only once"):
+    with pytest.warns(pr.errors.RankWarning, match="has no rows; a stream can be read only once"):
         assert pr.evaluate(reader, "rr")["queries"].item() == 0
     relation = duckdb.connect().from_arrow(arrow(PLAIN.clear()))
     with warnings.catch_warnings():
@@ -426,7 +438,7 @@ def test_rows_at_fault_are_explained_where_they_can_be_read_again(kind: str) -> 
         score=pl.when(pl.int_range(pl.len()) == 700).then(float("nan")).otherwise("score")
     )
     said = "NaN or infinite score" if kind == "RecordBatchReader" else "1 of .* rows: NaN or inf"
-    with pytest.raises(pr.DataError, match=said):
+    with pytest.raises(pr.errors.DataError, match=said):
         pr.evaluate(KINDS[kind](bad), "rr")
 
 
@@ -437,7 +449,7 @@ def test_an_engine_that_fails_on_the_way() -> None:
         "select i // 10 as query, i % 10 as doc, 1.0 as score, "
         "case when i < 20000 then '1' else 'no number' end::int as label from range(40000) t(i)"
     )
-    with pytest.raises(pr.SourceError, match="its engine says: .*Could not convert string"):
+    with pytest.raises(pr.errors.SourceError, match="its engine says: .*Could not convert string"):
         pr.evaluate(failing, "rr")
     # The connection is free again.
     assert connection.sql("select 1").fetchall() == [(1,)]
@@ -453,17 +465,17 @@ def test_the_connection_is_free_after_any_error() -> None:
         lambda: pr.evaluate(relation, "nothing"),
         lambda: pr.per_query(relation, "rr", by="query"),
     ):
-        with pytest.raises(pr.RankError):
+        with pytest.raises(pr.errors.RankError):
             call()
         assert connection.sql("select 1").fetchall() == [(1,)]
 
 
 def test_columns_of_types_that_polars_lacks() -> None:
     relation = duckdb.connect().sql("select 1 as query, interval 1 day as wait")
-    with pytest.raises(pr.SchemaError, match="cannot read the column 'wait' .*cast it"):
+    with pytest.raises(pr.errors.SchemaError, match="cannot read the column 'wait' .*cast it"):
         pr.evaluate(relation, "rr")
     relation = duckdb.connect().sql("select 1 as query, union_value(a := 1) as either")
-    with pytest.raises(pr.SchemaError, match="'either' .*cast it"):
+    with pytest.raises(pr.errors.SchemaError, match="'either' .*cast it"):
         pr.evaluate(relation, "rr")
 
 
@@ -488,7 +500,7 @@ UNREADABLE: dict[str, tuple[Any, str]] = {
 
 @pytest.mark.parametrize(("table", "said"), UNREADABLE.values(), ids=UNREADABLE.keys())
 def test_tables_that_polars_cannot_hold(table: Any, said: str) -> None:
-    with pytest.raises(pr.SchemaError, match=said):
+    with pytest.raises(pr.errors.SchemaError, match=said):
         pr.evaluate(table, "rr")
 
 
@@ -512,10 +524,12 @@ def test_keys_of_duckdb_types(query: str) -> None:
 def test_maps_are_no_ids(tmp_path: Path) -> None:
     maps = pa.array([[("a", 1)], [("b", 1)]], pa.map_(pa.string(), pa.int32()))
     table = pa.table({"query": maps, "score": [1.0, 2.0], "label": [1, 0]})
-    with pytest.raises(pr.SchemaError, match=r"one id per row; found Map.*name a column of ids"):
+    with pytest.raises(
+        pr.errors.SchemaError, match=r"one id per row; found Map.*name a column of ids"
+    ):
         pr.evaluate(table, "rr")
     pl.DataFrame(table).write_parquet(tmp_path / "log.parquet")
-    with pytest.raises(pr.SchemaError, match=r"one id per row; found"):
+    with pytest.raises(pr.errors.SchemaError, match=r"one id per row; found"):
         pr.scan_log(tmp_path / "log.parquet")
 
 

@@ -8,8 +8,8 @@ import polars as pl
 import polars_rank as pr
 import pytest
 from hypothesis import given
-from polars_rank.measures.metric import Metric
-from polars_rank.measures.terms import LABEL, RANK, RETRIEVED, SCORE, Terms, Value, where
+from polars_rank.metrics.metric import Metric
+from polars_rank.metrics.terms import LABEL, RANK, RETRIEVED, SCORE, Terms, Value, where
 from strategies import Lists, assert_close, every_metric, log_of, logs, random_lists, shuffled
 
 LOG = log_of(random_lists(seed=11))
@@ -52,7 +52,7 @@ WRONG: dict[str, tuple[Callable[[Terms], object], str]] = {
 def test_what_would_mean_something_else_in_a_plan_is_an_error(
     function: Callable[[Terms], Value], said: str
 ) -> None:
-    with pytest.raises(pr.ArgumentError, match=said):
+    with pytest.raises(pr.errors.ArgumentError, match=said):
         Metric(function, {}, "x")
 
 
@@ -65,7 +65,7 @@ def test_a_term_offers_only_what_means_the_same_everywhere(method: str) -> None:
 @pytest.mark.parametrize("function", [lambda label: label - label.min(), pl.Expr.cum_sum])
 @pytest.mark.parametrize("parameter", ["gain", "discount"])
 def test_gains_and_discounts_look_at_one_document(parameter: str, function: Callable) -> None:
-    with pytest.raises(pr.ArgumentError, match="depends on that document only"):
+    with pytest.raises(pr.errors.ArgumentError, match="depends on that document only"):
         pr.dcg(3, **{parameter: function})
 
 
@@ -78,7 +78,7 @@ def test_a_value_of_unsettled_order_is_no_part_of_a_product() -> None:
         return where(t.rows() > 0, 1 - 3 * t.top(t.relevant(), 2).number() / t.rows())
 
     one, other = Metric(squared, {}, "x"), Metric(scaled, {}, "x")
-    with pytest.raises(pr.ArgumentError, match="no closed form"):
+    with pytest.raises(pr.errors.ArgumentError, match="no closed form"):
         pr.per_query(LOG, one, ties="expected")
     found = pr.per_query(LOG, other, ties="expected")
     hits = pr.per_query(LOG, [pr.num_relevant_retrieved(2), pl.len().alias("n")], ties="expected")
@@ -125,7 +125,15 @@ def test_arithmetic_of_metrics() -> None:
     assert str(both) == "(((ndcg@3 * 2) - (precision@1 / 2)) + 1)"
 
 
-@pytest.mark.parametrize("conventions", [pr.LIGHTGBM, pr.TREC_EVAL, pr.RANX, pr.SKLEARN])
+@pytest.mark.parametrize(
+    "conventions",
+    [
+        pr.conventions.LIGHTGBM,
+        pr.conventions.TREC_EVAL,
+        pr.conventions.RANX,
+        pr.conventions.SKLEARN,
+    ],
+)
 def test_metrics_made_of_others_follow_conventions(conventions: pr.Conventions) -> None:
     metrics = [pr.ndcg(2), (pr.ndcg(2) * 1).alias("x"), (pr.ndcg(2) + pr.ndcg(3)).alias("y")]
     row = pr.evaluate(LOG, [*metrics, pr.ndcg(3)], conventions=conventions).row(0, named=True)
@@ -137,7 +145,7 @@ def test_metrics_made_of_others_follow_conventions(conventions: pr.Conventions) 
 def test_a_sum_stays_a_sum() -> None:
     counted = pr.num_retrieved().cast(pl.Int64).alias("n")
     assert pr.evaluate(LOG, counted)["n"].item() == LOG["score"].count()
-    with pytest.raises(pr.ArgumentError, match="differently over lists"):
+    with pytest.raises(pr.errors.ArgumentError, match="differently over lists"):
         pr.num_retrieved() + pr.ndcg()
 
 
@@ -162,8 +170,10 @@ def test_what_is_made_of_sums() -> None:
 def test_an_expression_made_of_a_metric_does_not_lose_its_conventions_in_silence() -> None:
     made = pr.ndcg(2).log().alias("x")
     assert pr.evaluate(LOG, made)["x"].item() is not None
-    with pytest.raises(pr.ArgumentError, match="would not follow the conventions of LightGBM"):
-        pr.evaluate(LOG, made, conventions=pr.LIGHTGBM)
+    with pytest.raises(
+        pr.errors.ArgumentError, match="would not follow the conventions of LightGBM"
+    ):
+        pr.evaluate(LOG, made, conventions=pr.conventions.LIGHTGBM)
 
 
 def test_division_by_nothing_is_undefined() -> None:
@@ -174,6 +184,6 @@ def test_division_by_nothing_is_undefined() -> None:
 
 @pytest.mark.parametrize("zero", [0, 0.0, -0.0])
 def test_division_by_the_number_zero(zero: float) -> None:
-    with pytest.raises(pr.ArgumentError, match="ndcg@1 is divided by 0"):
+    with pytest.raises(pr.errors.ArgumentError, match="ndcg@1 is divided by 0"):
         pr.ndcg(1) / zero
     assert pr.evaluate(LOG, (0 / pr.ndcg(1)).alias("x"), undefined="skip")["x"].item() == 0

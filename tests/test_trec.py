@@ -20,7 +20,7 @@ from polars import col
 from polars.testing import assert_frame_equal
 
 from polars_rank.errors import ArgumentError, DataError, RankError, SchemaError, SourceError
-from polars_rank.logs.trec import scan_qrels, scan_trec_run, write_qrels, write_trec_run
+from polars_rank.trec import scan_qrels, scan_run, write_qrels, write_run
 
 Engine = Literal["in-memory", "streaming"]
 ENGINES: tuple[Engine, ...] = ("in-memory", "streaming")
@@ -49,13 +49,13 @@ LOOSE = (
 
 def test_a_run_is_split_at_spaces_and_tabs(file: Path) -> None:
     file.write_text(LOOSE, encoding="utf-8")
-    assert rows(scan_trec_run(file)) == [
+    assert rows(scan_run(file)) == [
         ("1", "a", 2.5, "bm25"),
         ("1", "b", -0.001, "bm25"),
         ("2", "#c", 3.0, "x"),
     ]
     schema = {"query": pl.String, "doc": pl.String, "score": pl.Float64, "run": pl.String}
-    assert scan_trec_run(str(file)).collect_schema() == schema
+    assert scan_run(str(file)).collect_schema() == schema
 
 
 def test_judgments_with_or_without_subtopics(file: Path) -> None:
@@ -86,7 +86,7 @@ def test_several_files_patterns_and_gzip(tmp_path: Path) -> None:
 
 def test_an_empty_file_has_no_documents(file: Path) -> None:
     file.write_text("# nothing yet\n")
-    assert rows(scan_trec_run(file)) == []
+    assert rows(scan_run(file)) == []
     file.write_text("")
     assert rows(scan_qrels(file)) == []
 
@@ -106,7 +106,7 @@ def test_malformed_lines_of_a_run(file: Path, line: str, problem: str, engine: E
     file.write_text(f"\ufeff1 Q0 a 1 0.7 x\n# comment\n\n{line}\n", encoding="utf-8")
     good = file.with_name("good")
     good.write_text("1 Q0 a 1 0.7 x\n" * 5)
-    for frame in (scan_trec_run([good, file]), scan_trec_run(file).select("doc")):
+    for frame in (scan_run([good, file]), scan_run(file).select("doc")):
         with pytest.raises(DataError, match=re.escape(problem)) as error:
             frame.collect(engine=engine)
         assert str(error.value).startswith(f"line 4 of {file} must be ")
@@ -114,7 +114,7 @@ def test_malformed_lines_of_a_run(file: Path, line: str, problem: str, engine: E
 
 def test_words_behind_the_tag_of_a_run(file: Path) -> None:
     file.write_text("1 Q0 a 1 0.5 bm25 k1=0.9 b=0.4\n1 Q0 b 2 0.25 bm25\n1 Q0 c 2.0 0 bm25 #3\n")
-    assert rows(scan_trec_run(file)) == [
+    assert rows(scan_run(file)) == [
         ("1", "a", 0.5, "bm25"),
         ("1", "b", 0.25, "bm25"),
         ("1", "c", 0.0, "bm25"),
@@ -162,7 +162,7 @@ def zstd(text: bytes) -> bytes:
 def test_long_files_however_packed(file: Path, packer: str, engine: Engine) -> None:
     file.write_bytes(PACKERS[packer](LONG.encode()))
     expected = [(f[0], f[2], float(f[4]), f[5]) for f in map(str.split, LONG.splitlines())]
-    run = scan_trec_run([file, file])
+    run = scan_run([file, file])
     assert run.collect(engine=engine).rows() == expected * 2
     assert run.head(3).collect(engine=engine).rows() == expected[:3]
     assert run.filter(query="7").select("doc").collect(engine=engine)["doc"].to_list() == 2 * [
@@ -170,7 +170,7 @@ def test_long_files_however_packed(file: Path, packer: str, engine: Engine) -> N
     ]
     file.write_bytes(PACKERS[packer](LONG.encode() + b"1 Q0 a 1 x y\n"))
     with pytest.raises(DataError, match=f"^line 100001 of {file} must be"):
-        scan_trec_run(file).collect(engine=engine)
+        scan_run(file).collect(engine=engine)
 
 
 BROKEN: dict[str, tuple[Callable[[bytes], bytes], str]] = {
@@ -206,7 +206,7 @@ BROKEN: dict[str, tuple[Callable[[bytes], bytes], str]] = {
 def test_files_that_are_not_whole_or_no_text(file: Path, broken: str, engine: Engine) -> None:
     breaks, message = BROKEN[broken]
     file.write_bytes(breaks(LONG.encode()))
-    frame = scan_trec_run(file)
+    frame = scan_run(file)
     with pytest.raises(SourceError, match=message.replace("FILE", str(file))):
         frame.collect(engine=engine)
     judgments = pl.LazyFrame({"query": ["1"], "doc": ["a"], "label": [1]})
@@ -237,11 +237,11 @@ def test_files_that_are_not_there(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match=r"there is no file '.*\*.gz'"):
         scan_qrels([tmp_path / "*.gz"])
     with pytest.raises(SourceError, match="there is no file 'nowhere/at/all'"):
-        scan_trec_run("nowhere/at/all")
+        scan_run("nowhere/at/all")
     with pytest.raises(SourceError, match="is a directory; name the files in it"):
-        scan_trec_run(tmp_path)
+        scan_run(tmp_path)
     with pytest.raises(ArgumentError, match="`path` must name at least one file"):
-        scan_trec_run([])
+        scan_run([])
 
 
 def test_reading_streams(file: Path) -> None:
@@ -291,13 +291,15 @@ def test_negative_labels_are_unjudged_as_in_trec_eval(tmp_path: Path, seed: int)
         scores[query][doc] = float(score)
     names = {"ndcg", "ndcg_cut.5", "bpref", "map", "num_nonrel_judged_ret", "num_rel", "infAP"}
     theirs = pytrec_eval.RelevanceEvaluator(judged, names).evaluate(scores)
-    log = pr.join_judgments(scan_trec_run(run), scan_qrels(qrels))
+    log = pr.join_judgments(scan_run(run), scan_qrels(qrels))
     for row in pr.per_query(log, BY_TREC_EVAL).collect().iter_rows(named=True):
         for name in BY_TREC_EVAL:
             assert row[name] == pytest.approx(theirs[row["query"]][name]), name
     # Inferred AP tells what is in the pool from what is not.
-    kept = pr.join_judgments(scan_trec_run(run), scan_qrels(qrels, negative="keep"))
-    for row in pr.per_query(kept, ["infAP", "ndcg"], conventions=pr.TREC_EVAL).collect().rows():
+    kept = pr.join_judgments(scan_run(run), scan_qrels(qrels, negative="keep"))
+    for row in (
+        pr.per_query(kept, ["infAP", "ndcg"], conventions=pr.conventions.TREC_EVAL).collect().rows()
+    ):
         expected = theirs[row[-3]]
         assert row[-2:] == pytest.approx((expected["infAP"], expected["ndcg"]))
 
@@ -306,7 +308,7 @@ def test_judged_documents_leave_out_negative_labels(tmp_path: Path) -> None:
     """As trec_eval 10 says of `unj`: a label of -1 is not judged."""
     (tmp_path / "run").write_text("q Q0 a 1 4 x\nq Q0 b 1 3 x\nq Q0 c 1 2 x\nq Q0 d 1 1 x\n")
     (tmp_path / "qrels").write_text("q 0 a -1\nq 0 b 0\nq 0 c 1\nq 0 e -1\n")
-    log = pr.join_judgments(scan_trec_run(tmp_path / "run"), scan_qrels(tmp_path / "qrels"))
+    log = pr.join_judgments(scan_run(tmp_path / "run"), scan_qrels(tmp_path / "qrels"))
     found = pr.evaluate(log, ["judged@4", "unj_4", "num_nonrel_judged_ret"]).collect()
     assert found.row(0)[1:] == (2 / 4, 2 / 4, 1)
 
@@ -332,7 +334,7 @@ LOG = pl.DataFrame(
 
 @pytest.mark.parametrize("lazy", [False, True])
 def test_write_a_run(file: Path, lazy: bool) -> None:
-    write_trec_run(LOG.lazy() if lazy else LOG, file, run="mine")
+    write_run(LOG.lazy() if lazy else LOG, file, run="mine")
     assert file.read_text().splitlines() == [
         "9 Q0 7 1 4.0 mine",
         "9 Q0 6 2 3.0 mine",
@@ -343,10 +345,10 @@ def test_write_a_run(file: Path, lazy: bool) -> None:
 
 
 def test_the_name_of_the_run(file: Path) -> None:
-    write_trec_run(LOG, file)
+    write_run(LOG, file)
     assert {line.split()[-1] for line in file.read_text().splitlines()} == {"polars_rank"}
     two = pl.concat([LOG.with_columns(run=pl.lit(name)) for name in "BA"])
-    write_trec_run(two, file, overwrite=True)
+    write_run(two, file, overwrite=True)
     lines = [line.split() for line in file.read_text().splitlines()]
     assert [(*line[:1], *line[3:4], *line[5:]) for line in lines[3:7]] == [
         ("10", "2", "A"),
@@ -384,8 +386,8 @@ def test_what_was_written_is_read_again(tmp_path: Path, name: str) -> None:
     log = pl.DataFrame(
         {"query": ["q"] * 4, "doc": list("abcd"), "score": [0.1 + 0.2, 1e300, -5e-324, 0.0]}
     )
-    write_trec_run(log, tmp_path / name)
-    back = scan_trec_run(tmp_path / name).drop("run").sort("doc").collect()
+    write_run(log, tmp_path / name)
+    back = scan_run(tmp_path / name).drop("run").sort("doc").collect()
     assert_frame_equal(back, log, check_exact=True)
     assert (tmp_path / name).read_bytes().startswith(b"\x1f\x8b") == name.endswith(".gz")
 
@@ -408,7 +410,7 @@ def test_rows_that_cannot_be_a_run(file: Path, column: pl.Expr, message: str) ->
         log = log.with_columns(run=pl.format("{}", pl.int_range(pl.len())))
     for frame in (log, log.lazy()):
         with pytest.raises(DataError, match=re.escape(message)):
-            write_trec_run(frame, file)
+            write_run(frame, file)
     assert list(file.parent.iterdir()) == []
 
 
@@ -429,7 +431,7 @@ def test_rows_that_cannot_be_judgments(file: Path, column: pl.Expr, message: str
 
 def test_columns_that_do_not_fit(file: Path) -> None:
     with pytest.raises(SchemaError, match=r"`frame` has no column 'sim'.*") as error:
-        write_trec_run(LOG, file, score="sim")
+        write_run(LOG, file, score="sim")
     assert isinstance(error.value, RankError)
     with pytest.raises(SchemaError, match="column 'doc' must be numeric; found String"):
         write_qrels(LOG.cast({"doc": pl.String}), file, label="doc")
@@ -438,11 +440,11 @@ def test_columns_that_do_not_fit(file: Path) -> None:
 
 def test_a_file_is_replaced_only_when_told(file: Path) -> None:
     file.write_text("precious")
-    for write in (write_trec_run, write_qrels):
+    for write in (write_run, write_qrels):
         with pytest.raises(SourceError, match="is there already; .*overwrite=True"):
             write(LOG, file)
     with pytest.raises(DataError):
-        write_trec_run(LOG.with_columns(doc=1), file, overwrite=True)
+        write_run(LOG.with_columns(doc=1), file, overwrite=True)
     assert file.read_text() == "precious"
     write_qrels(LOG, file, overwrite=True)
     assert file.read_text().startswith("9 0 5 2\n")
@@ -455,7 +457,7 @@ def test_a_failed_write_leaves_nothing(file: Path) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(BaseException):  # noqa: B017, PT011  (Polars may wrap it)
-        write_trec_run(LOG.lazy().map_batches(fail), file)
+        write_run(LOG.lazy().map_batches(fail), file)
     assert list(file.parent.iterdir()) == []
 
 
@@ -464,13 +466,13 @@ def test_a_failed_write_leaves_nothing(file: Path) -> None:
 
 @real
 def test_real_files(tmp_path: Path) -> None:
-    run, judgments = scan_trec_run(REAL / "results.test"), scan_qrels(REAL / "qrels.test")
+    run, judgments = scan_run(REAL / "results.test"), scan_qrels(REAL / "qrels.test")
     lines = (REAL / "results.test").read_text().splitlines()
     plain = [(f[0], f[2], float(f[4]), f[5]) for f in map(str.split, lines)]
     assert rows(run) == plain
     lines = (REAL / "qrels.test").read_text().splitlines()
     assert rows(judgments) == [(f[0], f[2], int(f[3])) for f in map(str.split, lines)]
-    write_trec_run(run, tmp_path / "run")
+    write_run(run, tmp_path / "run")
     write_qrels(judgments, tmp_path / "qrels")
-    assert_frame_equal(scan_trec_run(tmp_path / "run"), run, check_row_order=False)
+    assert_frame_equal(scan_run(tmp_path / "run"), run, check_row_order=False)
     assert_frame_equal(scan_qrels(tmp_path / "qrels"), judgments, check_row_order=False)

@@ -79,7 +79,7 @@ LOG = [
 
 
 def log_of(events: Any, queries: Any) -> pl.LazyFrame:
-    return pr.scan_ubi(events, queries, actions="add_to_cart")
+    return pr.clicks.scan_ubi(events, queries, actions="add_to_cart")
 
 
 def rows_of(plan: pl.LazyFrame, engine: str = "streaming") -> list[tuple]:
@@ -148,7 +148,9 @@ def test_forms_of_time(form: Callable[[pl.Expr], pl.Expr]) -> None:
 
 
 def test_events_alone() -> None:
-    found = pr.scan_ubi(pl.DataFrame(EVENTS, infer_schema_length=None)).sort("query", "position")
+    found = pr.clicks.scan_ubi(pl.DataFrame(EVENTS, infer_schema_length=None)).sort(
+        "query", "position"
+    )
     rows = found.select("query", "doc", "position", "click", "dwell", "time").collect().rows()
     assert rows == [
         ("q1", "B", 2, True, 60.0, 0.0),
@@ -166,13 +168,13 @@ def test_sessions_and_events_at_one_time() -> None:
         event("view", "2025-01-01T10:00:30Z", "A", 1, session_id="s1"),
     ]
     for order in (rows, rows[::-1]):
-        log = pr.scan_ubi(pl.DataFrame(order)).sort("doc").collect()
+        log = pr.clicks.scan_ubi(pl.DataFrame(order)).sort("doc").collect()
         assert log["dwell"].to_list() == [30.0, None]
 
 
 def test_pages_of_one_query() -> None:
     again = {**QUERIES[0], "timestamp": "2025-01-01T10:05:00Z", "query_response_hit_ids": ["Z"]}
-    log = pr.scan_ubi(pl.DataFrame(EVENTS), pl.DataFrame([again, *QUERIES]))
+    log = pr.clicks.scan_ubi(pl.DataFrame(EVENTS), pl.DataFrame([again, *QUERIES]))
     assert "Z" not in log.collect()["doc"]
 
 
@@ -182,17 +184,17 @@ def test_is_a_log_of_impressions() -> None:
     means = pr.evaluate(log, ["ctr@2", "time_to_first_click", "abandonment"], position="position")
     found = means.collect().row(0)
     assert found == (3, pytest.approx((1 / 2 + 0 + 1) / 3), (5.0 + 0.0) / 2, pytest.approx(1 / 3))
-    grades = log.with_columns(label=pr.graded({"click": 1, "add_to_cart": 2}))
+    grades = log.with_columns(label=pr.clicks.graded({"click": 1, "add_to_cart": 2}))
     assert grades.sort("query", "position").collect()["label"].to_list() == [0, 2, 0, 1, 0, 1]
     known = log.drop_nulls("user_query")
-    rates = pr.click_through_rates(known, query="user_query", prior=0).collect()
+    rates = pr.clicks.click_through_rates(known, query="user_query", prior=0).collect()
     assert rates.filter(doc="B").select("user_query", "ctr").row(0) == ("laptop", 1.0)
 
 
 def test_integer_ids() -> None:
     events = pl.DataFrame([event("click", "2025-01-01T10:00:00Z", 7, 1, query_id=1)])
     queries = pl.DataFrame({"query_id": [1], "query_response_hit_ids": [[7, 8]]})
-    log = pr.scan_ubi(events, queries).sort("position")
+    log = pr.clicks.scan_ubi(events, queries).sort("position")
     assert log.select("query", "doc", "click").collect().rows() == [
         ("1", "7", True),
         ("1", "8", False),
@@ -207,17 +209,21 @@ def test_lazy_and_in_memory_agree() -> None:
 
 def test_errors(tmp_path: Path) -> None:
     events, queries = pl.DataFrame(EVENTS), pl.DataFrame(QUERIES)
-    with pytest.raises(pr.SchemaError, match="`events` has no column 'action_name'"):
-        pr.scan_ubi(queries)
-    with pytest.raises(pr.SchemaError, match="`queries` has no column 'query_response_hit_ids'"):
-        pr.scan_ubi(events, events)
-    with pytest.raises(pr.SchemaError, match="`events` has no column 'query_id'"):
-        pr.scan_ubi(events.drop("query_id"))
+    with pytest.raises(pr.errors.SchemaError, match="`events` has no column 'action_name'"):
+        pr.clicks.scan_ubi(queries)
+    with pytest.raises(
+        pr.errors.SchemaError, match="`queries` has no column 'query_response_hit_ids'"
+    ):
+        pr.clicks.scan_ubi(events, events)
+    with pytest.raises(pr.errors.SchemaError, match="`events` has no column 'query_id'"):
+        pr.clicks.scan_ubi(events.drop("query_id"))
     for odd in (pl.lit("yesterday"), pl.lit(datetime(2025, 1, 1, tzinfo=UTC).date())):
-        log = pr.scan_ubi(events.with_columns(timestamp=odd))
-        with pytest.raises(pr.DataError, match="neither ISO 8601 nor milliseconds .* rows looked"):
+        log = pr.clicks.scan_ubi(events.with_columns(timestamp=odd))
+        with pytest.raises(
+            pr.errors.DataError, match="neither ISO 8601 nor milliseconds .* rows looked"
+        ):
             log.collect()
-    with pytest.raises(pr.ArgumentError, match="`actions` names 'dwell'"):
-        pr.scan_ubi(events, actions="dwell")
-    with pytest.raises(pr.SourceError, match="there is no file"):
-        pr.scan_ubi(tmp_path / "nothing.ndjson")
+    with pytest.raises(pr.errors.ArgumentError, match="`actions` names 'dwell'"):
+        pr.clicks.scan_ubi(events, actions="dwell")
+    with pytest.raises(pr.errors.SourceError, match="there is no file"):
+        pr.clicks.scan_ubi(tmp_path / "nothing.ndjson")

@@ -116,17 +116,19 @@ def said(run: Callable, *parts: str) -> str:
 def test_bad_rows(
     frame: pl.DataFrame, options: dict, parts: tuple[str, ...], function: Callable, run: Callable
 ) -> None:
-    with pytest.raises(pr.DataError, match=said(run, *parts)) as caught:
+    with pytest.raises(pr.errors.DataError, match=said(run, *parts)) as caught:
         run(function, frame, **options)
-    assert isinstance(caught.value, pr.RankError)
+    assert isinstance(caught.value, pr.errors.RankError)
     assert isinstance(caught.value, ValueError)
 
 
 def test_an_error_of_a_plan_names_the_list_and_a_call_of_ours_the_row() -> None:
     frame = BAD_ROWS["NaN score"][0]
-    with pytest.raises(pr.DataError, match=says("NaN or infinite score", "list {'query': 'a'}")):
+    with pytest.raises(
+        pr.errors.DataError, match=says("NaN or infinite score", "list {'query': 'a'}")
+    ):
         pr.per_query(frame.lazy(), "ap").collect(engine="in-memory")
-    with pytest.raises(pr.DataError, match=says("2 of 4 rows: NaN", "'doc': 'x'")):
+    with pytest.raises(pr.errors.DataError, match=says("2 of 4 rows: NaN", "'doc': 'x'")):
         pr.per_query(frame, "ap")
 
 
@@ -179,7 +181,7 @@ BAD_COLUMNS = {
 def test_bad_columns(
     frame: pl.DataFrame, options: dict, parts: tuple[str, ...], function: Callable, run: Callable
 ) -> None:
-    with pytest.raises(pr.SchemaError, match=says(*parts)):
+    with pytest.raises(pr.errors.SchemaError, match=says(*parts)):
         run(function, frame, **options)
 
 
@@ -201,7 +203,7 @@ BAD_OPTIONS = {
 def test_bad_options(
     options: dict, parts: tuple[str, ...], function: Callable, run: Callable
 ) -> None:
-    with pytest.raises(pr.ArgumentError, match=says(*parts)):
+    with pytest.raises(pr.errors.ArgumentError, match=says(*parts)):
         run(function, GOOD, **options)
 
 
@@ -220,22 +222,24 @@ BAD_METRICS = {
 @pytest.mark.parametrize("function", [pr.per_query, pr.evaluate])
 @pytest.mark.parametrize(("metrics", "parts"), BAD_METRICS.values(), ids=BAD_METRICS.keys())
 def test_bad_metrics(metrics: list, parts: tuple[str, ...], function: Callable, frame: Any) -> None:
-    with pytest.raises(pr.ArgumentError, match=says(*parts)):
+    with pytest.raises(pr.errors.ArgumentError, match=says(*parts)):
         function(frame, metrics)
 
 
 def test_unknown_policy_for_undefined_values() -> None:
-    with pytest.raises(pr.ArgumentError, match=says("`undefined` must be", "'zeros'", "'zero'?")):
+    with pytest.raises(
+        pr.errors.ArgumentError, match=says("`undefined` must be", "'zeros'", "'zero'?")
+    ):
         pr.evaluate(GOOD.lazy(), "ap", undefined="zeros")
 
 
 def test_metric_called_queries() -> None:
-    with pytest.raises(pr.ArgumentError, match="called 'queries'"):
+    with pytest.raises(pr.errors.ArgumentError, match="called 'queries'"):
         pr.evaluate(GOOD, pl.len().alias("queries"))
 
 
 def test_own_expression_reads_a_missing_column() -> None:
-    with pytest.raises(pr.SchemaError, match=says("'labl'", "ranked table", "'label'")):
+    with pytest.raises(pr.errors.SchemaError, match=says("'labl'", "ranked table", "'label'")):
         pr.per_query(GOOD.lazy(), pl.col("labl").sum())
 
 
@@ -243,7 +247,7 @@ def test_own_expression_reads_a_missing_column() -> None:
 @pytest.mark.parametrize("build", [pr.ndcg, pr.precision, pr.average_precision, pr.rbp])
 def test_bad_cutoff(build: Callable, k: object) -> None:
     with pytest.raises(
-        pr.ArgumentError, match=says("`k` must be a positive whole number", repr(k))
+        pr.errors.ArgumentError, match=says("`k` must be a positive whole number", repr(k))
     ):
         build(k)
 
@@ -255,8 +259,14 @@ BAD_PARAMETERS = {
     "empty mapping": (lambda: pr.cg(gain={}), ("`gain` must map at least one grade",)),
     "falling mapping": (lambda: pr.ndcg(gain={0: 1, 1: 0}), ("`gain` must not fall",)),
     "infinite mapping": (lambda: pr.cg(gain={1: float("inf")}), ("finite gains", "inf")),
-    "base of a logarithm": (lambda: pr.log(1), ("`base` must be a number above 1; found 1",)),
-    "base of a discount": (lambda: pr.jarvelin(0), ("`base` must be a number above 1; found 0",)),
+    "base of a logarithm": (
+        lambda: pr.discounts.log(1),
+        ("`base` must be a number above 1; found 1",),
+    ),
+    "base of a discount": (
+        lambda: pr.discounts.jarvelin(0),
+        ("`base` must be a number above 1; found 0",),
+    ),
     "ideal": (lambda: pr.ndcg(ideal="all"), ("`ideal` must be one of", "'judged'", "'all'")),
     "depth of an ideal list": (lambda: pr.ndcg(depth="k"), ("`depth` must be one of", "'k'")),
     "depth of precision": (lambda: pr.precision(depth="n"), ("`depth` must be one of", "'n'")),
@@ -269,7 +279,7 @@ BAD_PARAMETERS = {
 
 @pytest.mark.parametrize(("call", "parts"), BAD_PARAMETERS.values(), ids=BAD_PARAMETERS.keys())
 def test_bad_parameter(call: Callable, parts: tuple[str, ...]) -> None:
-    with pytest.raises(pr.ArgumentError, match=says(*parts)):
+    with pytest.raises(pr.errors.ArgumentError, match=says(*parts)):
         call()
 
 
@@ -286,7 +296,7 @@ def test_labels_that_a_gain_cannot_take(
     metric: str, parts: tuple[str, ...], function: Callable, run: Callable
 ) -> None:
     large = GOOD.with_columns(pl.Series("label", [0, 1, 51, None]))
-    with pytest.raises(pr.DataError, match=said(run, *parts, "'label': 51")):
+    with pytest.raises(pr.errors.DataError, match=said(run, *parts, "'label': 51")):
         run(lambda frame: function(frame, ["ap", metric]), large)
 
 
@@ -298,7 +308,9 @@ def test_largest_label_that_exp2_takes() -> None:
 @pytest.mark.parametrize("name", ["rank", "ideal_rank", "relevant", "hits"])
 def test_ranked_table_keeps_its_names(name: str) -> None:
     taken = GOOD.with_columns(pl.lit(1).alias(name))
-    with pytest.raises(pr.SchemaError, match=says("already has the columns", name, "rename")):
+    with pytest.raises(
+        pr.errors.SchemaError, match=says("already has the columns", name, "rename")
+    ):
         pr.rank(taken.lazy())
     assert pr.evaluate(taken, "ap").equals(pr.evaluate(GOOD, "ap"))
 
@@ -306,9 +318,9 @@ def test_ranked_table_keeps_its_names(name: str) -> None:
 @pytest.mark.parametrize("function", FUNCTIONS.values(), ids=FUNCTIONS.keys())
 def test_sinks_raise_the_same_error(function: Callable, tmp_path: Path) -> None:
     bad = GOOD.with_columns(score=float("nan")).lazy()
-    with pytest.raises(pr.DataError, match="NaN or infinite score in the column"):
+    with pytest.raises(pr.errors.DataError, match="NaN or infinite score in the column"):
         function(bad).sink_parquet(tmp_path / "result.parquet")
-    with pytest.raises(pr.DataError, match="NaN or infinite score in the column"):
+    with pytest.raises(pr.errors.DataError, match="NaN or infinite score in the column"):
         function(bad).sink_csv(tmp_path / "result.csv")
 
 
@@ -323,9 +335,9 @@ def test_files_that_cannot_be_read(function: Callable, tmp_path: Path) -> None:
     whole, cut = tmp_path / "whole.parquet", tmp_path / "cut.parquet"
     GOOD.write_parquet(whole)
     cut.write_bytes(whole.read_bytes()[:-20])
-    with pytest.raises(pr.SourceError, match="cannot be read"):
+    with pytest.raises(pr.errors.SourceError, match="cannot be read"):
         function(pl.scan_parquet(cut))
-    with pytest.raises(pr.SourceError, match=says("cannot be read", "absent.parquet")):
+    with pytest.raises(pr.errors.SourceError, match=says("cannot be read", "absent.parquet")):
         function(pl.scan_parquet(tmp_path / "absent.parquet"))
 
 
@@ -334,12 +346,12 @@ def test_files_that_are_no_log(tmp_path: Path) -> None:
     GOOD.write_parquet(whole)
     cut.write_bytes(whole.read_bytes()[:-20])
     GOOD.with_columns(query=1).write_parquet(other)
-    with pytest.raises(pr.SourceError, match="no file or directory .*absent.parquet"):
+    with pytest.raises(pr.errors.SourceError, match="no file or directory .*absent.parquet"):
         pr.scan_log(tmp_path / "absent.parquet")
-    with pytest.raises(pr.SourceError, match="cannot be read"):
+    with pytest.raises(pr.errors.SourceError, match="cannot be read"):
         pr.scan_log(cut)
     with pytest.raises(
-        pr.SourceError, match="the files have different types in the column 'query'"
+        pr.errors.SourceError, match="the files have different types in the column 'query'"
     ):
         pr.scan_log([whole, other])
 
@@ -347,5 +359,5 @@ def test_files_that_are_no_log(tmp_path: Path) -> None:
 @pytest.mark.parametrize("frame", [{"query": [1]}, [1, 2], None, GOOD["score"]])
 def test_not_a_frame(frame: object) -> None:
     for function in FUNCTIONS.values():
-        with pytest.raises(pr.ArgumentError, match=says("LazyFrame", type(frame).__name__)):
+        with pytest.raises(pr.errors.ArgumentError, match=says("LazyFrame", type(frame).__name__)):
             function(frame)

@@ -10,8 +10,8 @@ import sys
 import needs
 import polars_rank as pr
 import pytest
-from polars_rank.measures.documented import described
-from polars_rank.measures.metric import REGISTER
+from polars_rank.metrics.documentation import described
+from polars_rank.metrics.metric import REGISTER
 
 PROGRAM = """
 import json, sys
@@ -21,7 +21,7 @@ from polars_rank.measures.metric import REGISTER
 assert sys.flags.optimize == 2 and not pr.evaluate.__doc__
 try:
     pr.report(pr.datasets.search_log(9), "ndcg")
-except pr.RankError as error:
+except pr.errors.RankError as error:
     refused = str(error)
 log = pr.datasets.search_log(40, runs=["bm25", "neural"]).collect()
 lists = pr.per_query(log, ["ndcg@10", "fall_out@5"], by="run")
@@ -29,8 +29,8 @@ print(json.dumps({
     "means": pr.evaluate(log, ["ndcg@10", "fall_out@5"], by="run").rows(),
     "differences": pr.compare(lists, baseline="bm25").select("difference", "p_value").rows(),
     "lower": [name for name, each in REGISTER.items() if each.lower_is_better],
-    "parameters": pr.metrics()["parameters"].to_list(),
-    "explained": pr.explain("ndcg@10", pr.LIGHTGBM),
+    "parameters": pr.list_metrics()["parameters"].to_list(),
+    "explained": pr.explain("ndcg@10", pr.conventions.LIGHTGBM),
     "shown": pr.ndcg(10)._repr_markdown_(),
     "refused": refused,
 }))
@@ -60,8 +60,8 @@ def test_numbers_verdicts_and_parameters_are_the_same_without_docstrings() -> No
     differences = pr.compare(lists, baseline="bm25").select("difference", "p_value").rows()
     assert found["differences"] == [list(row) for row in differences]
     assert found["lower"] == [name for name, each in REGISTER.items() if each.lower_is_better]
-    assert found["parameters"] == pr.metrics()["parameters"].to_list()
-    explained = pr.explain("ndcg@10", pr.LIGHTGBM).splitlines()
+    assert found["parameters"] == pr.list_metrics()["parameters"].to_list()
+    explained = pr.explain("ndcg@10", pr.conventions.LIGHTGBM).splitlines()
     assert explained[1].startswith("- what: ")
     assert found["explained"].splitlines() == [explained[0], *explained[2:]]
     assert found["shown"].startswith("`ndcg@10`\n\n")

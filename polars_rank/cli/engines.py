@@ -64,7 +64,7 @@ class Where:
 
     def read(self, log: Log) -> DataFrame:
         """Return a table of Spark's, or what it reads of Parquet files."""
-        from polars_rank.runners.sessions import read, session  # noqa: PLC0415  (an extra)
+        from polars_rank.spark.sessions import read, session  # noqa: PLC0415  (an extra)
 
         if not log.logs or log.qrels or log.run or any(map(is_pipe, log.logs)):
             misused("--engine spark reads a LOG: a table, or Parquet files")
@@ -77,6 +77,6 @@ class Where:
         """Return a result on this machine."""
         if not self.on_spark:
             return cast("pl.LazyFrame", result)
-        from polars_rank.runners.sessions import fetched  # noqa: PLC0415  (an extra)
+        from polars_rank.spark.sessions import fetched  # noqa: PLC0415  (an extra)
 
         return fetched(result).lazy()

@@ -10,19 +10,19 @@ from typing import Annotated, Any, Literal
 import polars as pl
 import typer
 
+from polars_rank import explanation as words
 from polars_rank.cli import options as o
 from polars_rank.cli.engines import Where
 from polars_rank.cli.logs import Definitions, Log, conventions_of
 from polars_rank.cli.messages import misused
 from polars_rank.cli.running import Commands, is_said
+from polars_rank.clicks.counterfactual import MAX_UNSHOWN, Normalize
 from polars_rank.columns import QUERY
-from polars_rank.evaluation import evaluate as means_of
-from polars_rank.evaluation import per_query as lists_of
-from polars_rank.feedback.counterfactual import MAX_UNSHOWN, Normalize
-from polars_rank.measures.catalogue import metrics as catalogue
-from polars_rank.measures.names import split
-from polars_rank.reporting import words
-from polars_rank.reporting.curves import pr_curve, rank_curve
+from polars_rank.evaluation.curves import pr_curve, rank_curve
+from polars_rank.evaluation.evaluate import evaluate as means_of
+from polars_rank.evaluation.evaluate import per_query as lists_of
+from polars_rank.metrics.catalog import list_metrics as catalogue
+from polars_rank.metrics.names import split
 
 Scores = Annotated[
     list[str],

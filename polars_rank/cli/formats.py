@@ -13,9 +13,9 @@ import polars.selectors as cs
 
 from polars_rank.cli.messages import say
 from polars_rank.cli.tables import latex, markdown, on_terminal, plain
-from polars_rank.columns import collected
 from polars_rank.errors import ArgumentError
-from polars_rank.logs.files import new_file, temporary_folder
+from polars_rank.frames.tables import collected
+from polars_rank.io.files import new_file, temporary_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -16,11 +16,12 @@ import typer
 from polars_rank.cli import options as o
 from polars_rank.cli.logs import Log
 from polars_rank.cli.running import Commands, in_options, is_said
-from polars_rank.columns import IDS, RUNS, schema_of
+from polars_rank.columns import IDS, RUNS
+from polars_rank.diagnostics.inspection import found_in, label_counts
 from polars_rank.errors import RankError, hint
-from polars_rank.evaluation import Request
-from polars_rank.logs.parquet import find_layout
-from polars_rank.reporting.findings import found_in, label_counts
+from polars_rank.evaluation.evaluate import Request
+from polars_rank.frames.tables import schema_of
+from polars_rank.io.parquet import find_layout
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -15,11 +15,11 @@ from polars_rank.cli.logs import Definitions, Log, conventions_of
 from polars_rank.cli.messages import misused
 from polars_rank.cli.running import is_said
 from polars_rank.cli.sources import scan_table
-from polars_rank.columns import collected, schema_of
 from polars_rank.conventions import Conventions
-from polars_rank.evaluation import per_query
-from polars_rank.measures.names import split
-from polars_rank.statistics.moments import is_moments, merge
+from polars_rank.evaluation.evaluate import per_query
+from polars_rank.frames.tables import collected, schema_of
+from polars_rank.metrics.names import split
+from polars_rank.stats.moments import is_moments, merge
 
 #: Options that say how a log is evaluated, which in per-query values has been done.
 _OF_LOGS = (*("position", "queries", "relevant", "ties", "unjudged", "layout", "memory"),)

@@ -24,12 +24,13 @@ from polars_rank.cli.sources import (
     scan,
     scan_table,
 )
-from polars_rank.columns import DOC, RUNS, schema_of
+from polars_rank.columns import DOC, RUNS
 from polars_rank.conventions import POLARS_RANK, Conventions, named
 from polars_rank.errors import SourceError
-from polars_rank.logs.files import temporary_folder
-from polars_rank.logs.judgments import join_judgments
-from polars_rank.logs.trec import scan_qrels
+from polars_rank.frames.tables import schema_of
+from polars_rank.io.files import temporary_folder
+from polars_rank.io.judgments import join_judgments
+from polars_rank.trec import scan_qrels
 
 #: Options that name columns of ids, groups and other words.
 _OF_IDS = ("by", "keep", "show", "slices", "columns", "cluster")

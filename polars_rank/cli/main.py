@@ -14,10 +14,10 @@ from pathlib import Path
 from threading import Lock, Thread
 from typing import Any, NoReturn
 
-from polars_rank import progress
+from polars_rank import _progress as progress
 from polars_rank.cli import INTERRUPTED, MISUSED
 from polars_rank.errors import missing_extra
-from polars_rank.logs.files import discard_parts
+from polars_rank.io.files import discard_parts
 
 #: Seconds after a signal until the process ends even if Polars is deep in one long operation.
 PATIENCE = 1.0

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from polars_rank import progress as bars
+from polars_rank import _progress as bars
 from polars_rank.cli import options as o
 from polars_rank.cli.formats import put, require_parquet
 from polars_rank.cli.messages import misused
 from polars_rank.cli.sources import refuse_to_replace
 from polars_rank.datasets import search_log
-from polars_rank.logs.judgments import join_judgments
-from polars_rank.logs.trec import scan_qrels, scan_trec_run
+from polars_rank.io.judgments import join_judgments
+from polars_rank.trec import scan_qrels, scan_run
 
 if TYPE_CHECKING:
     from polars_rank.cli.running import Commands
@@ -38,7 +38,7 @@ def convert(
     if force:
         refuse_to_replace(output, [*qrels, *run])
     frames = [
-        *([scan_trec_run(run)] if run else []),
+        *([scan_run(run)] if run else []),
         *([scan_qrels(qrels, fractional=fractional, negative=negative)] if qrels else []),
     ]
     table = frames[0] if len(frames) == 1 else join_judgments(*frames)

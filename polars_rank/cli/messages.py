@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NoReturn
 import polars as pl
 import typer
 
-from polars_rank import progress as bars
+from polars_rank import _progress as bars
 from polars_rank.cli import BROKEN_PIPE, BUG, INTERRUPTED, MISUSED
 from polars_rank.errors import ArgumentError, DataError, RankError, RankWarning, SourceError
 

@@ -16,14 +16,14 @@ from polars_rank.cli.messages import DEBUG, say
 from polars_rank.cli.sources import Kind, refuse_to_replace
 from polars_rank.conventions import PRESETS, Queries, Unjudged
 from polars_rank.errors import ArgumentError, hint
-from polars_rank.evaluation import Align
-from polars_rank.logs.files import new_file
-from polars_rank.logs.parquet import Layout
-from polars_rank.logs.trec import Negative
-from polars_rank.measures.catalogue import metrics as catalogue
-from polars_rank.measures.metric import REGISTER
-from polars_rank.measures.names import metric as read_metric
-from polars_rank.ranking import Duplicates, Ties
+from polars_rank.evaluation.evaluate import Align
+from polars_rank.evaluation.ranking import Duplicates, Ties
+from polars_rank.io.files import new_file
+from polars_rank.io.parquet import Layout
+from polars_rank.metrics.catalog import list_metrics as catalogue
+from polars_rank.metrics.metric import REGISTER
+from polars_rank.metrics.names import metric as read_metric
+from polars_rank.trec import Negative
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from polars_rank.arguments import one_of
+from polars_rank import plot as charts
+from polars_rank._params import one_of
 from polars_rank.cli import options as o
 from polars_rank.cli.lists import Lists, Source, distinct
 from polars_rank.cli.messages import misused, say
-from polars_rank.columns import schema_of
-from polars_rank.logs.files import new_file
-from polars_rank.measures.names import split
-from polars_rank.reporting import plot as charts
-from polars_rank.statistics.bounds import judgment_bounds, tie_bands
-from polars_rank.statistics.comparison import compare
-from polars_rank.statistics.slicing import slices
-from polars_rank.statistics.summary import summarize
+from polars_rank.diagnostics.bounds import judgment_bounds, tie_bands
+from polars_rank.frames.tables import schema_of
+from polars_rank.io.files import new_file
+from polars_rank.metrics.names import split
+from polars_rank.stats.comparison import compare
+from polars_rank.stats.slicing import slices
+from polars_rank.stats.summary import summarize
 
 if TYPE_CHECKING:
     from collections.abc import Callable

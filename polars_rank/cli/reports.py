@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from polars_rank._params import check_there
 from polars_rank.cli import options as o
 from polars_rank.cli.evaluating import Scores
 from polars_rank.cli.lists import run_of
@@ -16,8 +17,9 @@ from polars_rank.cli.logs import Definitions, Log
 from polars_rank.cli.messages import misused, say
 from polars_rank.cli.running import Commands, run_command
 from polars_rank.cli.statistics import RuleOption, Rules, Undecided, rules_of
-from polars_rank.columns import RUN, check_there, schema_of
-from polars_rank.measures.names import split
+from polars_rank.columns import RUN
+from polars_rank.frames.tables import schema_of
+from polars_rank.metrics.names import split
 from polars_rank.reporting.page import report as write_report
 
 

@@ -14,16 +14,16 @@ import polars.selectors as cs
 
 from polars_rank.columns import IDS, RUNS
 from polars_rank.errors import ArgumentError
-from polars_rank.logs.files import find_files, scan_files
-from polars_rank.logs.lines import reading, text_files
-from polars_rank.logs.parquet import scan_log
-from polars_rank.logs.trec import scan_trec_run
+from polars_rank.io.files import find_files, scan_files
+from polars_rank.io.lines import reading, text_files
+from polars_rank.io.parquet import scan_log
+from polars_rank.trec import scan_run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-    from polars_rank.columns import Names
-    from polars_rank.logs.parquet import Layout
+    from polars_rank._params import Names
+    from polars_rank.io.parquet import Layout
 
 Kind: TypeAlias = Literal["parquet", "csv", "tsv", "ndjson", "ipc", "trec"]
 
@@ -100,7 +100,7 @@ def _ipc(files: list[str], _: Collection[str]) -> pl.LazyFrame:
 
 
 def _trec(files: list[str], _: Collection[str]) -> pl.LazyFrame:
-    return scan_trec_run(files)
+    return scan_run(files)
 
 
 _READERS: dict[Kind, Callable[[list[str], Collection[str]], pl.LazyFrame]] = {

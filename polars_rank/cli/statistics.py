@@ -12,23 +12,23 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import polars as pl
 import typer
 
-from polars_rank.arguments import one_of
+from polars_rank._params import one_of
 from polars_rank.cli import FAILED
 from polars_rank.cli import options as o
 from polars_rank.cli.lists import Lists, Source, distinct
 from polars_rank.cli.messages import misused, say
 from polars_rank.cli.sources import refuse_to_replace
-from polars_rank.logs.files import new_file
-from polars_rank.statistics.comparison import COLUMNS as COMPARED
-from polars_rank.statistics.comparison import compare as compared
-from polars_rank.statistics.gates import Rule, failing, rules_in, write_junit, write_markdown
-from polars_rank.statistics.gates import check as verdicts_on
-from polars_rank.statistics.intervals import Alternative, Interval
-from polars_rank.statistics.pairs import is_run
-from polars_rank.statistics.significance import Correction, Test
-from polars_rank.statistics.slicing import slices as sliced
-from polars_rank.statistics.summary import COLUMNS as SUMMARIZED
-from polars_rank.statistics.summary import summarize as summarized
+from polars_rank.io.files import new_file
+from polars_rank.stats.comparison import COLUMNS as COMPARED
+from polars_rank.stats.comparison import compare as compared
+from polars_rank.stats.gates import Rule, failing, rules_in, write_junit, write_markdown
+from polars_rank.stats.gates import check as verdicts_on
+from polars_rank.stats.intervals import Alternative, Interval
+from polars_rank.stats.pairs import is_run
+from polars_rank.stats.significance import Correction, Test
+from polars_rank.stats.slicing import slices as sliced
+from polars_rank.stats.summary import COLUMNS as SUMMARIZED
+from polars_rank.stats.summary import summarize as summarized
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from polars_rank.columns import OWN, collected
-from polars_rank.ranking import as_text, rank
+from polars_rank._params import OWN
+from polars_rank.evaluation.ranking import as_text, rank
+from polars_rank.frames.tables import collected
 from polars_rank.reporting.question import lower_is_better
-from polars_rank.statistics.lists import agreed_on, variables
-from polars_rank.statistics.pairs import is_run
+from polars_rank.stats.pairs import is_run
+from polars_rank.stats.tables import agreed_on, variables
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,24 +7,24 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from polars_rank.columns import collected
+from polars_rank.diagnostics.inspection import found_in, label_counts
 from polars_rank.errors import DataError
-from polars_rank.evaluation import per_query
+from polars_rank.evaluation.evaluate import per_query
+from polars_rank.frames.tables import collected
 from polars_rank.reporting.documents import Moved, chosen_lists
-from polars_rank.reporting.findings import found_in, label_counts
-from polars_rank.statistics.all_pairs import compare_all
-from polars_rank.statistics.comparison import compare
-from polars_rank.statistics.gates import check
-from polars_rank.statistics.pairs import is_run
-from polars_rank.statistics.slicing import slices
-from polars_rank.statistics.summary import summarize
+from polars_rank.stats.all_pairs import compare_all
+from polars_rank.stats.comparison import compare
+from polars_rank.stats.gates import check
+from polars_rank.stats.pairs import is_run
+from polars_rank.stats.slicing import slices
+from polars_rank.stats.summary import summarize
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
     from polars_rank.reporting.question import Question
-    from polars_rank.statistics.gates import Rule
+    from polars_rank.stats.gates import Rule
 
 #: Above this number of runs, not every one is compared with every other.
 MANY_RUNS = 10

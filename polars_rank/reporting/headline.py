@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import polars as pl
 
-from polars_rank.measures.names import output_name
+from polars_rank.metrics.names import output_name
 from polars_rank.reporting.question import lower_is_better
 
 if TYPE_CHECKING:

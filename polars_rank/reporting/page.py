@@ -13,18 +13,19 @@ from importlib.resources import files as resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from polars_rank.arguments import share, whole_number
-from polars_rank.columns import DOC, RUN, lazy
+from polars_rank._params import share, whole_number
+from polars_rank.columns import DOC, RUN
 from polars_rank.conventions import POLARS_RANK
 from polars_rank.errors import RankWarning, missing_extra
-from polars_rank.logs.files import new_file, temporary_folder
+from polars_rank.frames.tables import lazy
+from polars_rank.io.files import new_file, temporary_folder
+from polars_rank.plot.drawing import altair
 from polars_rank.reporting.evidence import gathered
 from polars_rank.reporting.formats import FILTERS
 from polars_rank.reporting.pictures import pictures, shown
-from polars_rank.reporting.plot.drawing import altair
 from polars_rank.reporting.question import Question
 from polars_rank.reporting.sections import context
-from polars_rank.statistics.intervals import stats
+from polars_rank.stats.intervals import stats
 
 if TYPE_CHECKING:
     import os
@@ -32,11 +33,12 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-    from polars_rank.columns import Names, Score
+    from polars_rank._params import Names
+    from polars_rank.columns import Score
     from polars_rank.conventions import Conventions, Queries, Undefined, Unjudged
-    from polars_rank.evaluation import Metrics
-    from polars_rank.ranking import Duplicates, Ties
-    from polars_rank.statistics.gates import Rules
+    from polars_rank.evaluation.evaluate import Metrics
+    from polars_rank.evaluation.ranking import Duplicates, Ties
+    from polars_rank.stats.gates import Rules
 
 
 #: What the page's own script calls.

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from polars_rank import plot
 from polars_rank.errors import DataError
-from polars_rank.measures.names import output_name
-from polars_rank.reporting import plot
-from polars_rank.statistics.pairs import is_run
+from polars_rank.metrics.names import output_name
+from polars_rank.stats.pairs import is_run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

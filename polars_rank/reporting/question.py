@@ -7,23 +7,26 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from polars_rank.columns import OWN, RUN, check_there, names, schema_of
+from polars_rank._params import OWN, check_there, names
+from polars_rank.columns import RUN
 from polars_rank.conventions import Conventions, named
 from polars_rank.errors import ArgumentError, hint
-from polars_rank.evaluation import Request
-from polars_rank.measures.metric import Metric
-from polars_rank.measures.names import output_name, resolve
-from polars_rank.statistics.comparison import COLUMNS as COMPARED
-from polars_rank.statistics.gates import read_rules
-from polars_rank.statistics.pairs import Pairs
-from polars_rank.statistics.summary import COLUMNS as SUMMARIZED
+from polars_rank.evaluation.evaluate import Request
+from polars_rank.frames.tables import schema_of
+from polars_rank.metrics.metric import Metric
+from polars_rank.metrics.names import output_name, resolve
+from polars_rank.stats.comparison import COLUMNS as COMPARED
+from polars_rank.stats.gates import read_rules
+from polars_rank.stats.pairs import Pairs
+from polars_rank.stats.summary import COLUMNS as SUMMARIZED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from polars_rank.columns import Columns, Names
-    from polars_rank.evaluation import Metrics
-    from polars_rank.statistics.gates import Rule, Rules
+    from polars_rank._params import Names
+    from polars_rank.columns import Columns
+    from polars_rank.evaluation.evaluate import Metrics
+    from polars_rank.stats.gates import Rule, Rules
 
 
 @dataclass(frozen=True, kw_only=True)

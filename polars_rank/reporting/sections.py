@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from polars_rank.columns import OWN
-from polars_rank.measures.metric import Metric
-from polars_rank.measures.names import output_name
+from polars_rank._params import OWN
+from polars_rank.explanation import explain
+from polars_rank.metrics.metric import Metric
+from polars_rank.metrics.names import output_name
 from polars_rank.reporting.bars import Scale
 from polars_rank.reporting.cautions import cautions
 from polars_rank.reporting.formats import percent
 from polars_rank.reporting.headline import headline, standing
 from polars_rank.reporting.question import lower_is_better, names_of
-from polars_rank.reporting.words import explain
-from polars_rank.statistics.gates import WORST_FIRST, failing
+from polars_rank.stats.gates import WORST_FIRST, failing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -221,9 +221,7 @@ def _method(question: Question) -> dict[str, Any]:
 
 
 def _own_version() -> str:
-    from polars_rank import __version__  # noqa: PLC0415  (the package imports this module)
-
-    return __version__
+    return version("polars_rank")
 
 
 def _plain(column: str) -> str:

@@ -72,8 +72,8 @@ def five_rankers(queries: int, seed: int = 0) -> pl.DataFrame:
     as many queries.
     """
     rankers, documents = rankers_of(queries, seed)
-    lists = clicked(pr.team_draft(rankers, k=10, seed=seed), documents, seed)
-    pairs = pr.interleaving_result(lists)
+    lists = clicked(pr.clicks.team_draft(rankers, k=10, seed=seed), documents, seed)
+    pairs = pr.clicks.interleaving_result(lists)
     both = [("team", pl.col("delta")), ("other", -pl.col("delta"))]
     deltas = pl.concat(pairs.select(run=run, delta=delta) for run, delta in both)
     found = []
@@ -101,16 +101,16 @@ def interleaved_pairs(queries: int, seed: int = 0) -> pl.DataFrame:
     names = [*rankers]
     found = []
     for pair in zip(names, names[1:], strict=False):
-        lists = pr.team_draft({name: rankers[name] for name in pair}, k=10, seed=seed)
-        found.append(pr.interleaving_result(clicked(lists, documents, seed)))
+        lists = pr.clicks.team_draft({name: rankers[name] for name in pair}, k=10, seed=seed)
+        found.append(pr.clicks.interleaving_result(clicked(lists, documents, seed)))
     return pl.concat(found)
 
 
 def propensities(log: pl.DataFrame) -> list[str]:
     """Return the table of propensities recovered, with how many standard errors they are off."""
     methods = ("pivot", "adjacent", "em")
-    tables = [pr.position_bias(log, method) for method in methods]
-    shares = pr.position_bias(log, "randomized").get_column("propensity")
+    tables = [pr.clicks.position_bias(log, method) for method in methods]
+    shares = pr.clicks.position_bias(log, "randomized").get_column("propensity")
     lines = [
         f"| position | true | {' | '.join(methods)} | share of clicks alone |",
         "| ---: | ---: | ---: | ---: | ---: | ---: |",
@@ -129,11 +129,11 @@ def propensities(log: pl.DataFrame) -> list[str]:
 def estimates(log: pl.DataFrame) -> list[str]:
     """Return the table of what a new ranker is worth: the truth, and by clicks on the old one."""
     metrics = ["dcg@5", "dcg@10", "p@3", "rbp@10", "arp"]
-    adjacent = pr.position_bias(log, "adjacent")
+    adjacent = pr.clicks.position_bias(log, "adjacent")
     ways = {
         "clicks alone": pl.col("click").cast(pl.Float64),
-        "propensities known": pr.inverse_propensity(),
-        "propensities estimated": pr.inverse_propensity("click", adjacent),
+        "propensities known": pr.clicks.inverse_propensity(),
+        "propensities estimated": pr.clicks.inverse_propensity("click", adjacent),
     }
     lines = [
         f"| | estimate | true | {' | '.join(ways)} |",
@@ -176,19 +176,19 @@ def tasks(options: argparse.Namespace) -> dict[str, Callable[[], object]]:
         return pr.scan_log(path, query=query)
 
     def labels() -> object:
-        label = pr.graded_dwell({1: 0, 2: 10, 3: 30, 4: 120})
+        label = pr.clicks.graded_dwell({1: 0, 2: 10, 3: 30, 4: 120})
         return log().with_columns(label=label).select("query", "doc", "label").sink_parquet(out)
 
     def interleaved() -> object:
         rankers = pr.datasets.search_log(100_000, 20, runs=["a", "b"])
         a, b = (rankers.filter(run=name) for name in "ab")
-        return pr.team_draft(a, b).sink_parquet(out)
+        return pr.clicks.team_draft(a, b).sink_parquet(out)
 
     def biased(method: str) -> Callable[[], object]:
-        return lambda: pr.position_bias(log(), method).collect(engine="streaming")
+        return lambda: pr.clicks.position_bias(log(), method).collect(engine="streaming")
 
     def counterfactual(metric: str, **normalize: str) -> Callable[[], object]:
-        label = pr.inverse_propensity("click", 1 / pl.col("position"))
+        label = pr.clicks.inverse_propensity("click", 1 / pl.col("position"))
         return lambda: pr.evaluate(
             log("session").with_columns(label=label),
             metric,
@@ -199,11 +199,11 @@ def tasks(options: argparse.Namespace) -> dict[str, Callable[[], object]]:
 
     return {
         "labels: `graded_dwell`, to Parquet": labels,
-        "`click_through_rates`, to Parquet": lambda: pr.click_through_rates(log()).sink_parquet(
-            out
-        ),
-        "`coec`, to Parquet": lambda: pr.coec(log()).sink_parquet(out),
-        "`skip_above`, to Parquet": lambda: pr.skip_above(
+        "`click_through_rates`, to Parquet": lambda: pr.clicks.click_through_rates(
+            log()
+        ).sink_parquet(out),
+        "`coec`, to Parquet": lambda: pr.clicks.coec(log()).sink_parquet(out),
+        "`skip_above`, to Parquet": lambda: pr.clicks.skip_above(
             log(sessions), query=sessions
         ).sink_parquet(out),
         "`evaluate`: ctr@10, abandonment, pskip, max_rr": lambda: pr.evaluate(
@@ -261,7 +261,7 @@ def page(options: argparse.Namespace) -> str:
         "## Five rankers",
         "Five rankers that know ever more of the relevance, and users who look at position j with "
         "probability 1 / j and click on what is relevant. 5,000 lists are made of all five by "
-        "`pr.team_draft`: `delta` is the mean of Δ against the other four. For the columns behind "
+        "`pr.clicks.team_draft`: `delta` is the mean of Δ against the other four. For the columns behind "
         "it, each ranker showed its own list for each of the same queries.",
         "\n".join(table(five_rankers(5_000))),
         "Two at a time, each beside the next better one, 5,000 lists:",

@@ -20,7 +20,7 @@ import numpy as np
 import polars as pl
 
 import polars_rank as pr
-from polars_rank.statistics.interleaving import difference_interval
+from polars_rank.clicks.interleaving_test import difference_interval
 
 Random = np.random.Generator
 #: The number of logs in one call, to bound memory.
@@ -240,7 +240,7 @@ def few_pairs(random: Random, logs: int) -> list[str]:
                     pl.col("propensity") + sign * 1.96 * pl.col("standard_error")
                     for sign in (-1, 1)
                 )
-                found = pr.position_bias(log, by="log").filter(position=2)
+                found = pr.clicks.position_bias(log, by="log").filter(position=2)
                 inside = found.select(pl.lit(propensity).is_between(low, high)).to_series()
                 cells.append(f"{inside.mean():.3f}")
             rows.append([f"{propensity}", f"{shown}", *cells])
@@ -254,7 +254,7 @@ def thin_pairs(logs: int) -> list[str]:
         for sessions in (2, 3, 5, 10, 20):
             log = pr.datasets.click_log(100 * logs, docs, sessions=sessions, shown=docs, seed=3)
             log = log.with_columns(log=pl.col("query") // 100).collect()
-            found = pr.position_bias(log, "em", by="log")
+            found = pr.clicks.position_bias(log, "em", by="log")
             cells = found.group_by("log").agg(pl.col("impressions").sum() / pl.col("pairs").sum())
             below = found.filter(pl.col("position").is_in([2, 3, 4])).with_columns(
                 off=pl.col("propensity") * pl.col("position") - 1
@@ -321,7 +321,7 @@ def main() -> None:
     options = arguments()
     started = time.perf_counter()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", pr.RankWarning)
+        warnings.simplefilter("ignore", pr.errors.RankWarning)
         text = page(options)
     if options.output:
         options.output.write_text(text, encoding="utf-8")

@@ -179,7 +179,7 @@ def rare_coverage(random: np.random.Generator, options: argparse.Namespace) -> l
         covered = {}
         for interval in INTERVALS:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore", pr.RankWarning)
+                warnings.simplefilter("ignore", pr.errors.RankWarning)
                 found = pr.summarize(
                     lists, ["x"], by="log", interval=interval, replicates=options.replicates
                 )
@@ -219,7 +219,7 @@ def p_values(
     lists, found = runs(difference), []
     for test in tests:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", pr.RankWarning)
+            warnings.simplefilter("ignore", pr.errors.RankWarning)
             compared = pr.compare(
                 lists, metrics=["x"], baseline="a", by="log", test=test,
                 correction="none", replicates=options.replicates,
@@ -273,13 +273,13 @@ def sequences(random: np.random.Generator, options: argparse.Namespace) -> list[
     rows = []
     for name, truth, step, lists in cases:
         place = pl.int_range(pl.len()).over("log") // step
-        days = pr.moments(lists.with_columns(day=place), ["x"], by=["log", "day"])
+        days = pr.stats.moments(lists.with_columns(day=place), ["x"], by=["log", "day"])
         cells = []
         for interval in ("sequence", "t"):
             covered = []
             for day in range(days["day"].max() + 1):
                 with warnings.catch_warnings():
-                    warnings.simplefilter("ignore", pr.RankWarning)
+                    warnings.simplefilter("ignore", pr.errors.RankWarning)
                     found = pr.summarize(
                         days.filter(pl.col("day") <= day), by="log", interval=interval
                     )

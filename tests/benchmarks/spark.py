@@ -54,7 +54,7 @@ def log_of(rows: int, folder: str) -> Log:
 
 
 def session(partitions: int = 32) -> object:
-    from polars_rank.runners.sessions import FASTER
+    from polars_rank.spark.sessions import FASTER
     from pyspark.sql import SparkSession
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -147,7 +147,7 @@ def ranking_metrics(path: Path) -> dict[str, float]:
 
 def steps(path: Path) -> dict[str, dict[str, float]]:
     """What each step of the evaluation takes, with those before it."""
-    from polars_rank.runners import spark as runner
+    from polars_rank.spark import engine as runner
 
     import polars_rank as pr
 

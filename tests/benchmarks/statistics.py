@@ -115,9 +115,9 @@ def tasks(options: argparse.Namespace) -> dict[str, Callable[[], object]]:
         f"compare: {RUNS} runs x 10 metrics x {n}": lambda: pr.compare(
             scan(runs), baseline="run0"
         ).collect(engine="streaming"),
-        "moments of the same": lambda: pr.moments(scan(runs), run="run", baseline="run0").collect(
-            engine="streaming"
-        ),
+        "moments of the same": lambda: pr.stats.moments(
+            scan(runs), run="run", baseline="run0"
+        ).collect(engine="streaming"),
         f"per_query and compare: 2 runs, {fewer} x 10 documents, 3 metrics": ours_as_peer,
         "ranx.compare of the same, with its dictionaries": peer_compare,
         f"scipy.stats.bootstrap, 1,000 replicates: {fewer}, 5 metrics": peer_bootstrap,

@@ -77,8 +77,8 @@ def random_log(
 
 def trec_log() -> pl.DataFrame:
     """Return the real run and judgments."""
-    run = pr.scan_trec_run(SHARED / "trec" / "results.test")
-    judgments = pr.scan_qrels(SHARED / "trec" / "qrels.test")
+    run = pr.trec.scan_run(SHARED / "trec" / "results.test")
+    judgments = pr.trec.scan_qrels(SHARED / "trec" / "qrels.test")
     return (
         run.select("query", "doc", "score")
         .join(judgments.select("query", "doc", "label"), on=["query", "doc"], how="full",

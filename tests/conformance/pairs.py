@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import polars_rank as pr
-from polars_rank.measures.names import SETS
+from polars_rank.metrics.names import SETS
 
 from . import peers
 
@@ -71,7 +71,7 @@ def named(*names: str) -> dict[str, str | None]:
 PEERS = [
     Peer(
         "pytrec_eval",
-        pr.TREC_EVAL_9,
+        pr.conventions.TREC_EVAL_9,
         peers.pytrec_eval,
         ("grades", "negative", "untied", "trec", "search"),
         named(*SETS["all_trec"]),
@@ -80,7 +80,7 @@ PEERS = [
     ),
     Peer(
         "ir_measures",
-        pr.IR_MEASURES,
+        pr.conventions.IR_MEASURES,
         peers.ir_measures,
         ("grades", "negative", "positive scores", "untied"),
         named(
@@ -98,7 +98,7 @@ PEERS = [
     ),
     Peer(
         "ir_measures (accuracy)",
-        pr.IR_MEASURES,
+        pr.conventions.IR_MEASURES,
         peers.ir_accuracy,
         ("grades", "negative", "untied"),
         {
@@ -111,7 +111,7 @@ PEERS = [
     ),
     Peer(
         "ir_measures (gdeval)",
-        pr.IR_MEASURES,
+        pr.conventions.IR_MEASURES,
         peers.ir_measures,
         ("grades", "negative", "untied"),
         named("ERR@3", "ERR@20", "nDCG(dcg='exp-log2')@3", "nDCG(dcg='exp-log2')@20"),
@@ -122,7 +122,7 @@ PEERS = [
     ),
     Peer(
         "ir_measures (cwl_eval)",
-        pr.IR_MEASURES,
+        pr.conventions.IR_MEASURES,
         peers.ir_measures,
         ("grades", "negative", "untied"),
         named(
@@ -135,7 +135,7 @@ PEERS = [
     ),
     Peer(
         "ranx",
-        pr.RANX,
+        pr.conventions.RANX,
         peers.ranx,
         ("untied", "untied, negative", "search"),
         named(
@@ -150,7 +150,7 @@ PEERS = [
     ),
     Peer(
         "scikit-learn",
-        pr.SKLEARN,
+        pr.conventions.SKLEARN,
         peers.scikit_learn,
         ("scored", "scored, fractional", "search"),
         named(
@@ -175,7 +175,7 @@ PEERS = [
     ),
     Peer(
         "torchmetrics",
-        pr.TORCHMETRICS,
+        pr.conventions.TORCHMETRICS,
         peers.torchmetrics,
         ("scored, untied",),
         {
@@ -199,7 +199,7 @@ PEERS = [
     ),
     Peer(
         "LightGBM",
-        pr.LIGHTGBM,
+        pr.conventions.LIGHTGBM,
         peers.lightgbm,
         ("scored", "search"),
         named("ndcg@1", "ndcg@3", "ndcg@100", "map@1", "map@3", "map@100", "auc"),
@@ -208,7 +208,7 @@ PEERS = [
     ),
     Peer(
         "XGBoost",
-        pr.XGBOOST,
+        pr.conventions.XGBOOST,
         peers.xgboost,
         ("scored", "scored, binary", "search"),
         named("ndcg@1", "ndcg@3", "ndcg", "map@1", "map@3", "map", "pre@1", "pre@3", "pre"),
@@ -217,7 +217,7 @@ PEERS = [
     ),
     Peer(
         "CatBoost",
-        pr.CATBOOST,
+        pr.conventions.CATBOOST,
         peers.catboost,
         ("scored", "scored, fractional", "scored, probability", "search"),
         {

@@ -8,7 +8,7 @@ import re
 import polars as pl
 import polars_rank as pr
 import pytest
-from polars_rank.measures.metric import REGISTER
+from polars_rank.metrics.metric import REGISTER
 
 from . import catalogue, table
 from .logs import GRADES, random_log
@@ -63,7 +63,7 @@ def test_what_the_catalogue_says_of_ties(name: str) -> None:
     assert follows_ties(cut) == (said != "no part")
     assert follows_ties(whole) == (said != "no part" and not said.endswith("without `k`"))
     if "but `expected`" in said:
-        with pytest.raises(pr.ArgumentError, match="closed form"):
+        with pytest.raises(pr.errors.ArgumentError, match="closed form"):
             pr.evaluate(LOG, cut, ties="expected")
     else:
         assert pr.evaluate(LOG, cut, ties="expected")[cut.output_name].item() is not None

@@ -27,7 +27,7 @@ def equal(spark: Any) -> None:
     lists = pr.per_query(LOG, metrics(), by="run", keep="country")
     there = pr.per_query(rows, metrics(), by="run", keep="country")
     same(lists, there, ["run", "query"])
-    lattice = pr.TREC_EVAL, pr.RANX
+    lattice = pr.conventions.TREC_EVAL, pr.conventions.RANX
     for preset in lattice:
         one = LOG.filter(run="bm25")
         table = rows.where("run = 'bm25'")
@@ -35,7 +35,11 @@ def equal(spark: Any) -> None:
              pr.evaluate(table, ["ndcg@10", "ap"], conventions=preset))  # fmt: skip
     same(pr.rank(LOG, by="run"), pr.rank(rows, by="run"), ["run", "query", "doc"])
     some = ["average_precision", "err"]
-    same(pr.moments(lists, some, by="run"), pr.moments(there, some, by="run"), ["run", "metric"])
+    same(
+        pr.stats.moments(lists, some, by="run"),
+        pr.stats.moments(there, some, by="run"),
+        ["run", "metric"],
+    )
     run, judged = LOG.drop("label"), LOG.group_by("query", "doc").agg(pl.col("label").max())
     same(pr.join_judgments(run, judged),
          pr.join_judgments(on_spark(spark, run), on_spark(spark, judged)),

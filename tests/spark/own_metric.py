@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from polars_rank.measures.metric import metric
-from polars_rank.measures.terms import Terms, Value
+from polars_rank.metrics.metric import metric
+from polars_rank.metrics.terms import Terms, Value
 
 
 @metric(high=None, aggregate="sum")

@@ -13,7 +13,7 @@ import polars_rank as pr
 import pytest
 from spark.logs import log, on_spark, same
 from polars.testing import assert_frame_equal
-from polars_rank.runners import sessions
+from polars_rank.spark import sessions
 
 LOG = log()
 ROOT = Path(__file__).parents[2]
@@ -53,28 +53,36 @@ def test_the_command(tmp_path: Path) -> None:
 
 
 def test_a_log_that_spark_does_not_find(spark: Any, tmp_path: Path) -> None:
-    with pytest.raises(pr.SourceError, match="nowhere.*cannot be read by Spark.*not.* found"):
+    with pytest.raises(
+        pr.errors.SourceError, match="nowhere.*cannot be read by Spark.*not.* found"
+    ):
         sessions.read(spark, ["nowhere"])
-    with pytest.raises(pr.SourceError, match="cannot be read by Spark.*does not exist"):
+    with pytest.raises(pr.errors.SourceError, match="cannot be read by Spark.*does not exist"):
         sessions.read(spark, [str(tmp_path / "nothing.parquet")])
-    with pytest.raises(pr.SourceError, match="one table, or Parquet files"):
+    with pytest.raises(pr.errors.SourceError, match="one table, or Parquet files"):
         sessions.read(spark, ["a", "b.parquet"])
 
 
 def test_masters_and_servers_that_there_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(pr.ArgumentError, match="a master of Spark is .*sc://.*found 'nowhere'"):
+    with pytest.raises(
+        pr.errors.ArgumentError, match="a master of Spark is .*sc://.*found 'nowhere'"
+    ):
         sessions.session("nowhere")
     monkeypatch.setattr(sessions, "_CONNECT_SECONDS", 1)
     for where in ({"remote": "sc://127.0.0.1:1"}, {"master": "sc://127.0.0.1:1"}):
-        with pytest.raises(pr.SourceError, match="'sc://127.0.0.1:1' does not answer: there is no"):
+        with pytest.raises(
+            pr.errors.SourceError, match="'sc://127.0.0.1:1' does not answer: there is no"
+        ):
             sessions.session(**where)
-    with pytest.raises(pr.SourceError, match="'http://a' does not answer: .*must start with 'sc"):
+    with pytest.raises(
+        pr.errors.SourceError, match="'http://a' does not answer: .*must start with 'sc"
+    ):
         sessions.session(remote="http://a")
 
 
 def test_sessions_do_not_measure_every_row() -> None:
     code = (
-        "from polars_rank.runners.sessions import FASTER, session\n"
+        "from polars_rank.spark.sessions import FASTER, session\n"
         "made = session('local[1]')\n"
         "assert all(made.conf.get(name) == value for name, value in FASTER.items())"
     )
@@ -91,11 +99,11 @@ def test_what_spark_says_of_files_and_masters() -> None:
 def test_errors_of_workers_are_ours_again(spark: Any) -> None:
     twice = spark.range(4).selectExpr("1 as query", "id % 3 as doc", "id as score", "1 as label")
     with pytest.raises(
-        pr.DataError, match="^duplicates in the column 'doc'.*1 document more"
+        pr.errors.DataError, match="^duplicates in the column 'doc'.*1 document more"
     ) as found:
         sessions.fetched(pr.evaluate(twice, "ap"))
     assert "Traceback" not in str(found.value)
-    with pytest.raises(pr.SourceError, match="Spark failed: .*DIVIDE_BY_ZERO"):
+    with pytest.raises(pr.errors.SourceError, match="Spark failed: .*DIVIDE_BY_ZERO"):
         sessions.fetched(spark.range(3).selectExpr("1 / (id - 1) as x"))
 
 
@@ -104,20 +112,28 @@ def test_tables_by_name_and_one_by_one(spark: Any) -> None:
     options = {"by": "run", "align": "common"}
     same(pr.evaluate(LOG, "ap", **options), pr.evaluate(metrics="ap", frame=rows, **options))
     lists = pr.per_query(rows, "ap", by="run")
-    halves = (pr.moments(lists.where(f"query % 2 = {part}"), by="run") for part in (0, 1))
-    same(pr.moments(pr.per_query(LOG, "ap", by="run"), by="run"), pr.merge(halves), ["run"])
+    halves = (pr.stats.moments(lists.where(f"query % 2 = {part}"), by="run") for part in (0, 1))
+    same(
+        pr.stats.moments(pr.per_query(LOG, "ap", by="run"), by="run"),
+        pr.stats.merge(halves),
+        ["run"],
+    )
 
 
 def test_tables_of_spark_among_others(spark: Any) -> None:
     rows = on_spark(spark, LOG)
-    part = pr.moments(pr.per_query(LOG, "ap", by="run"), by="run")
+    part = pr.stats.moments(pr.per_query(LOG, "ap", by="run"), by="run")
     there = on_spark(spark, part)
     for several in ([part, there], [there, part]):
-        with pytest.raises(pr.ArgumentError, match="some tables are Spark's and others are not"):
-            pr.merge(several)
-    with pytest.raises(pr.ArgumentError, match="`judgments` is a Spark DataFrame and `run` is"):
+        with pytest.raises(
+            pr.errors.ArgumentError, match="some tables are Spark's and others are not"
+        ):
+            pr.stats.merge(several)
+    with pytest.raises(
+        pr.errors.ArgumentError, match="`judgments` is a Spark DataFrame and `run` is"
+    ):
         pr.join_judgments(LOG.drop("label"), rows)
-    with pytest.raises(pr.ArgumentError, match="a frame must be .*; found list"):
+    with pytest.raises(pr.errors.ArgumentError, match="a frame must be .*; found list"):
         pr.evaluate([rows, rows], "ap")
 
 
@@ -125,20 +141,22 @@ def test_columns_of_types_that_are_not_sent(spark: Any) -> None:
     row = "1 as query, 1 as doc, 1.0 as score, 1 as label"
     for value in ("interval 1 month", "make_interval(1, 2)"):
         rows = spark.sql(f"select {row}, {value} as wait")
-        with pytest.raises(pr.SchemaError, match=r"the column 'wait' \(interval.*; drop it"):
+        with pytest.raises(pr.errors.SchemaError, match=r"the column 'wait' \(interval.*; drop it"):
             pr.evaluate(rows, "rr")
-    with pytest.raises(pr.SchemaError, match=r"'m' \(`by`\) must hold one id.*a column of ids"):
+    with pytest.raises(
+        pr.errors.SchemaError, match=r"'m' \(`by`\) must hold one id.*a column of ids"
+    ):
         pr.evaluate(spark.sql(f"select {row}, map('a', 1) as m"), "rr", by="m")
 
 
 def test_without_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("JAVA_HOME", raising=False)
-    with pytest.raises(pr.MissingExtraError, match="apt-get install default-jre-headless"):
+    with pytest.raises(pr.errors.MissingExtraError, match="apt-get install default-jre-headless"):
         sessions.session("local[1]")
 
 
 def test_without_pyspark(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyspark.sql", None)
-    with pytest.raises(pr.MissingExtraError, match=r"pip install 'polars_rank\[spark\]'"):
+    with pytest.raises(pr.errors.MissingExtraError, match=r"pip install 'polars_rank\[spark\]'"):
         sessions.session("local[1]")

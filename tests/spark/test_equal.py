@@ -126,8 +126,10 @@ def test_columns_named_as_those_of_our_own(spark: Any) -> None:
 
 def test_moments_of_other_columns(spark: Any) -> None:
     lists = pr.per_query(on_spark(spark, LOG), FEW, by="run")
-    with pytest.raises(pr.SchemaError, match="moments of different columns cannot be merged"):
-        pr.merge([pr.moments(lists, by="run"), pr.moments(lists)])
+    with pytest.raises(
+        pr.errors.SchemaError, match="moments of different columns cannot be merged"
+    ):
+        pr.stats.merge([pr.stats.moments(lists, by="run"), pr.stats.moments(lists)])
 
 
 def test_documents_and_labels_of_other_types(spark: Any) -> None:
@@ -183,7 +185,7 @@ def test_gains_metrics_and_expressions_of_users(spark: Any) -> None:
     asked = [
         pr.ndcg(10, gain="exp2"),
         pr.ndcg(10, gain={0: 0, 1: 1, 2: 5, 3: 8, 4: 9}).alias("mapped"),
-        pr.ndcg(10, gain=gains.squared, discount=pr.reciprocal),
+        pr.ndcg(10, gain=gains.squared, discount=pr.discounts.reciprocal),
         pr.dcg(5, gain=lambda label: label * 3).alias("of a notebook"),
         (pr.ndcg(10) - pr.precision(1) / 2).alias("made of others"),
         pl.col("score").max().alias("top score"),
@@ -198,20 +200,24 @@ def test_moments_and_their_merge(spark: Any) -> None:
     here = pr.per_query(LOG, FEW, by="run")
     there = pr.per_query(on_spark(spark, LOG, 5), FEW, by="run")
     keys = ["run", "metric"]
-    same(pr.moments(here, by="run"), pr.moments(there, by="run"), keys)
+    same(pr.stats.moments(here, by="run"), pr.stats.moments(there, by="run"), keys)
     same(
-        pr.moments(here, ["ap", "rr"], run="run", baseline="bm25"),
-        pr.moments(there, ["ap", "rr"], run="run", baseline="bm25"),
+        pr.stats.moments(here, ["ap", "rr"], run="run", baseline="bm25"),
+        pr.stats.moments(there, ["ap", "rr"], run="run", baseline="bm25"),
         keys,
     )
     both = pr.per_query(LOG, FEW, query=["query", "run"])
     same(
-        pr.moments(both),
-        pr.moments(pr.per_query(on_spark(spark, LOG, 5), FEW, query=["query", "run"])),
+        pr.stats.moments(both),
+        pr.stats.moments(pr.per_query(on_spark(spark, LOG, 5), FEW, query=["query", "run"])),
     )
     days = [there.where("query % 2 = 0"), there.where("query % 2 = 1")]
-    same(pr.moments(here, by="run"), pr.merge([pr.moments(day, by="run") for day in days]), keys)
-    small = pr.moments(there, run="run", baseline="bm25").toArrow()
+    same(
+        pr.stats.moments(here, by="run"),
+        pr.stats.merge([pr.stats.moments(day, by="run") for day in days]),
+        keys,
+    )
+    small = pr.stats.moments(there, run="run", baseline="bm25").toArrow()
     expected = pr.compare(here, run="run", baseline="bm25", test="t")
     assert_frame_equal(
         pr.compare(small, run="run", baseline="bm25", test="t"), expected,
@@ -265,7 +271,7 @@ def test_clusters_of_estimates(spark: Any, normalize: str, partitions: int) -> N
     """The sessions of a query are in several tasks, and some have no query."""
     rows = pr.datasets.click_log(60, 5, sessions=6).collect()
     some = pl.when(pl.col("query") < 50).then("query")
-    rows = rows.with_columns(label=pr.inverse_propensity(), of=some).drop("query")
+    rows = rows.with_columns(label=pr.clicks.inverse_propensity(), of=some).drop("query")
     options = {"query": "session", "score": "new", "normalize": normalize, "cluster": "of"}
     here = pr.evaluate(rows, ["dcg@3", "p@2"], **options)
     same(here, pr.evaluate(on_spark(spark, rows, partitions), ["dcg@3", "p@2"], **options))

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from spark.logs import fetched, log, on_spark, same
 from polars.testing import assert_frame_equal
-from polars_rank.runners import chunks
+from polars_rank.spark import chunks
 
 LOG = log()
 OF_RUN = {"by": "run", "align": "common"}
@@ -36,7 +36,7 @@ def test_nothing_runs_before_an_action(spark: Any) -> None:
 
     def plan() -> None:
         lists = pr.per_query(bad, "ap", by="run")
-        pr.moments(lists, by="run")
+        pr.stats.moments(lists, by="run")
         pr.evaluate(bad, "ap", **OF_RUN)
         pr.rank(bad, by="run")
         pr.join_judgments(rows.drop("label"), rows.select("query", "doc", "label").distinct())
@@ -174,7 +174,7 @@ BAD = LOG.with_columns(
 def test_a_bad_row_is_one_readable_error(spark: Any) -> None:
     from pyspark.errors import PythonException
 
-    with pytest.raises(pr.DataError) as here:
+    with pytest.raises(pr.errors.DataError) as here:
         pr.evaluate(BAD, "ap", **OF_RUN)
     with pytest.raises(PythonException) as there:
         pr.evaluate(on_spark(spark, BAD, 7), "ap", **OF_RUN).collect()
@@ -194,7 +194,7 @@ def test_bad_rows_of_all_tasks_are_counted_together(spark: Any) -> None:
     from pyspark.errors import PythonException
 
     twice = pl.concat([LOG, LOG.filter(pl.col("query") % 4 == 0)])
-    with pytest.raises(pr.DataError) as here:
+    with pytest.raises(pr.errors.DataError) as here:
         pr.evaluate(twice, "ap", **OF_RUN)
     with pytest.raises(PythonException) as there:
         pr.evaluate(on_spark(spark, twice, 7), "ap", **OF_RUN).collect()
@@ -206,13 +206,13 @@ def test_errors_that_can_be_known_are_raised_before_anything_runs(spark: Any) ->
     lock = threading.Lock()
     guarded = pr.ndcg(3, gain=lambda label: label if lock else label).alias("guarded")
     for error, match, call in [
-        (pr.SchemaError, "no column 'q', which `query` names", lambda: pr.evaluate(rows, "ap", query="q")),
-        (pr.ArgumentError, "there is no metric 'nope'", lambda: pr.evaluate(rows, "nope")),
-        (pr.ArgumentError, "cannot be sent to Spark's workers.*lock", lambda: pr.evaluate(rows, ["ap", guarded])),
-        (pr.ArgumentError, "`align` must be", lambda: pr.evaluate(rows, "ap", by="run", align="x")),
-        (pr.ArgumentError, "takes no Spark DataFrame", lambda: pr.tie_bands(rows, "ap")),
-        (pr.ArgumentError, "takes no Spark DataFrame", lambda: pr.compare(rows, baseline="bm25")),
-        (pr.SchemaError, "two columns 'doc'", lambda: pr.rank(rows.select("*", "doc"))),
+        (pr.errors.SchemaError, "no column 'q', which `query` names", lambda: pr.evaluate(rows, "ap", query="q")),
+        (pr.errors.ArgumentError, "there is no metric 'nope'", lambda: pr.evaluate(rows, "nope")),
+        (pr.errors.ArgumentError, "cannot be sent to Spark's workers.*lock", lambda: pr.evaluate(rows, ["ap", guarded])),
+        (pr.errors.ArgumentError, "`align` must be", lambda: pr.evaluate(rows, "ap", by="run", align="x")),
+        (pr.errors.ArgumentError, "takes no Spark DataFrame", lambda: pr.diagnostics.tie_bands(rows, "ap")),
+        (pr.errors.ArgumentError, "takes no Spark DataFrame", lambda: pr.compare(rows, baseline="bm25")),
+        (pr.errors.SchemaError, "two columns 'doc'", lambda: pr.rank(rows.select("*", "doc"))),
     ]:  # fmt: skip
         with pytest.raises(error, match=match):
             call()
@@ -220,15 +220,15 @@ def test_errors_that_can_be_known_are_raised_before_anything_runs(spark: Any) ->
 
 def test_a_stream_is_evaluated_batch_by_batch(spark: Any, tmp_path: Any) -> None:
     stream = spark.readStream.schema("query long, score double, label int").parquet(str(tmp_path))
-    with pytest.raises(pr.ArgumentError, match="foreachBatch"):
+    with pytest.raises(pr.errors.ArgumentError, match="foreachBatch"):
         pr.evaluate(stream, "ap")
 
 
 def test_warnings_of_workers_reach_the_driver(spark: Any) -> None:
-    with pytest.warns(pr.RankWarning, match="different queries.*align='common'"):
+    with pytest.warns(pr.errors.RankWarning, match="different queries.*align='common'"):
         pr.evaluate(on_spark(spark, LOG), "ap", by="run").collect()
     renamed = on_spark(spark, LOG.drop("run").rename({"doc": "docid"}), 4)
-    with pytest.warns(pr.RankWarning, match="say doc='docid'") as caught:
+    with pytest.warns(pr.errors.RankWarning, match="say doc='docid'") as caught:
         pr.evaluate(renamed, "ap").collect()
-    said = [str(each.message) for each in caught if each.category is pr.RankWarning]
+    said = [str(each.message) for each in caught if each.category is pr.errors.RankWarning]
     assert len([text for text in said if "docid" in text]) == 1

@@ -1,0 +1,192 @@
+"""Checks of parameters: what a value must be, and the error that says so."""
+
+from __future__ import annotations
+
+import math
+from operator import index
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    TypeAlias,
+)
+
+import polars as pl
+
+from polars_rank.errors import ArgumentError, SchemaError, hint
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+
+#: The most documents that Polars can number in one list.
+_LARGEST = 2**32 - 1
+
+
+def one_of(name: str, value: object, allowed: tuple[object, ...]) -> None:
+    """Raise `ArgumentError` unless `value` is among those allowed."""
+    if not any(value is choice or (type(value) is str and value == choice) for choice in allowed):
+        choices = ", ".join(map(repr, allowed))
+        close = hint(str(value), [str(choice) for choice in allowed])
+        message = f"`{name}` must be one of {choices}; found {value!r}.{close}"
+        raise ArgumentError(message)
+
+
+def is_number(value: object) -> bool:
+    """Return whether a value is a finite number that Float64 can hold."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return False
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # a whole number above all floats
+        return False
+
+
+def number(name: str, value: Any, what: str = "") -> float:
+    """Return a finite number; raise `ArgumentError` for anything else, saying what it is."""
+    if not is_number(value):
+        message = f"`{name}` must be a number{what and f', {what}'}; found {value!r}"
+        raise ArgumentError(message)
+    return float(value)
+
+
+def share(name: str, value: float, low: float = 0, high: float = 1) -> None:
+    """Raise `ArgumentError` unless `value` is a number strictly between `low` and `high`."""
+    if not is_number(value) or not low < value < high:
+        message = f"`{name}` must be a number between {low} and {high}; found {value!r}"
+        raise ArgumentError(message)
+
+
+def positive(name: str, value: float) -> None:
+    """Raise `ArgumentError` unless `value` is a finite number above 0."""
+    if not is_number(value) or not value > 0:
+        message = f"`{name}` must be a number above 0; found {value!r}"
+        raise ArgumentError(message)
+
+
+def threshold(name: str, value: float) -> float:
+    """Return the lowest relevant label; raise `ArgumentError` unless it is a finite number."""
+    number(name, value, "the lowest relevant label")
+    return value
+
+
+def whole_number(name: str, value: Any) -> int:
+    """Return a cutoff; raise `ArgumentError` unless it is a positive whole number."""
+    whole = hasattr(value, "__index__") and not isinstance(value, bool)
+    if not whole or not 1 <= index(value) <= _LARGEST:
+        message = f"`{name}` must be a whole number from 1 to {_LARGEST}; found {value!r}"
+        if not whole or index(value) < 1:
+            message = f"`{name}` must be a positive whole number; found {value!r}"
+        raise ArgumentError(message)
+    return index(value)
+
+
+Names: TypeAlias = "str | Sequence[str]"
+
+
+#: What the names of our own columns begin with; no column of a user's may.
+OWN = "polars_rank:"
+
+
+def names(parameter: str, value: Names | None) -> tuple[str, ...]:
+    """Return one name, several or none as a tuple; raise `ArgumentError` for anything else."""
+    if value is None:
+        return ()
+    given = (value,) if isinstance(value, str) else tuple(value)
+    for name in given:
+        if not isinstance(name, str):
+            message = f"`{parameter}` must be column names; found {name!r}"
+            raise ArgumentError(message)
+        if given.count(name) > 1:
+            message = f"`{parameter}` names the column {name!r} twice"
+            raise ArgumentError(message)
+    return given
+
+
+def free(columns: Sequence[str], added: Sequence[str], parameter: str = "by") -> None:
+    """Raise `ArgumentError` if a column that a parameter names is one that the result has too."""
+    for name in added:
+        if name in columns:
+            message = f"`{parameter}` names the column {name!r}, which the result adds; rename it"
+            raise ArgumentError(message)
+
+
+def check_apart(parameter: str, keys: Sequence[str], groups: Sequence[str]) -> None:
+    """Raise `ArgumentError` unless a parameter names columns, and none that `by` names."""
+    if not keys or set(keys) & set(groups):
+        message = f"`{parameter}` must name columns that are not in `by`; found {keys}"
+        raise ArgumentError(message)
+
+
+def check_there(parameter: str, column: str, schema: pl.Schema) -> None:
+    """Raise `SchemaError` unless the column that a parameter names exists."""
+    if not isinstance(column, str):
+        message = f"`{parameter}` must be the name of a column; found {column!r}"
+        raise ArgumentError(message)
+    if column in schema:
+        check_name(column)
+        return
+    columns = ", ".join(repr(name) for name in schema if not name.startswith(OWN))
+    message = (
+        f"there is no column {column!r}, which `{parameter}` names; the frame has {columns}."
+        f"{hint(column, schema)} Name the right one with {parameter}=..."
+    )
+    raise SchemaError(message)
+
+
+def check_name(column: str) -> None:
+    """Raise `SchemaError` for the name of a column that Polars reads as a pattern."""
+    if column == "*" or (column[:1], column[-1:]) == ("^", "$"):
+        message = f"the column {column!r} has a name that Polars reads as a pattern; rename it"
+        raise SchemaError(message)
+
+
+def check_number(parameter: str, column: str, dtype: pl.DataType) -> None:
+    """Raise `SchemaError` unless a column has numbers."""
+    if dtype.is_numeric() or dtype in (pl.Boolean, pl.Null):
+        return
+    remedy = f"cast it, as in pl.col({column!r}).cast(pl.Float64)"
+    if dtype == pl.Duration:
+        remedy = f"take its seconds, pl.col({column!r}).dt.total_seconds(fractional=True)"
+    elif dtype.is_temporal():
+        remedy += f", or say whether there is one, pl.col({column!r}).is_not_null()"
+    if isinstance(dtype, (pl.List, pl.Array)):
+        remedy = "turn one row per query into one row per document with pr.from_lists(...)"
+    message = f"column {column!r} (`{parameter}`) must be numeric; found {dtype}; {remedy}"
+    raise SchemaError(message)
+
+
+def check_values(parameter: str, column: str, dtype: pl.DataType) -> None:
+    """Raise `SchemaError` for a column of Python objects, which Polars cannot compare."""
+    if dtype == pl.Object:
+        message = (
+            f"column {column!r} (`{parameter}`) must hold values that Polars can compare; found "
+            f"Object; make text of them, as in pl.col({column!r}).map_elements(str, pl.String)"
+        )
+        raise SchemaError(message)
+
+
+def check_id(parameter: str, column: str, dtype: pl.DataType) -> None:
+    """Raise `SchemaError` unless a column has one id in each row."""
+    check_values(parameter, column, dtype)
+    if not dtype.is_nested() or isinstance(dtype, pl.Struct):
+        return
+    remedy = "name a column of ids"
+    if isinstance(dtype, (pl.List, pl.Array)):
+        remedy = "turn one row per query into one row per document with pr.from_lists(...)"
+    message = f"column {column!r} (`{parameter}`) must hold one id per row; found {dtype}; {remedy}"
+    raise SchemaError(message)
+
+
+def require(table: str, schema: pl.Schema, columns: Iterable[str]) -> None:
+    """Raise `SchemaError` if a column is not there; say which are, and which look alike."""
+    for column in columns:
+        if column in schema:
+            check_name(column)
+        else:
+            there = ", ".join(map(repr, schema))
+            msg = f"`{table}` has no column {column!r}, but {there}.{hint(column, schema)}"
+            raise SchemaError(msg)

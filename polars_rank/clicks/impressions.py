@@ -1,0 +1,78 @@
+"""A log of impressions, list by list: in flat memory where the lists come in order."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from polars_rank._params import OWN, Names, check_number, check_there, names
+from polars_rank.columns import Columns
+from polars_rank.evaluation.checks import FAULT, fault, raise_for_faults, rules
+from polars_rank.evaluation.contiguity import Lists
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+
+def columns_of(
+    schema: pl.Schema, query: Names, doc: str, click: str, position: str, by: Names | None
+) -> Columns:
+    """Return the columns of a log of impressions: its order is the position, its label the click.
+
+    Raise `SchemaError` where one is off.
+    """
+    given = {"query": query, "doc": doc, "click": click, "position": position, "by": by}
+    for parameter, value in given.items():
+        for name in names(parameter, value):
+            check_there(parameter, name, schema)
+            if parameter in ("click", "position"):
+                check_number(parameter, name, schema[name])
+    return Columns.find(schema, query=query, doc=doc, score=position, label=click, by=by)
+
+
+def is_click(click: str) -> pl.Expr:
+    """Return whether a document was clicked; null where that is not known."""
+    return pl.col(click).cast(pl.Float64) > 0
+
+
+def per_list(
+    log: pl.LazyFrame,
+    columns: Columns,
+    rows: Mapping[str, pl.Expr],
+    values: Sequence[pl.Expr],
+    forbidden: Mapping[str, pl.Expr] | None = None,
+    beside: Callable[[pl.LazyFrame], pl.LazyFrame] = lambda log: log,
+) -> tuple[pl.LazyFrame, Lists]:
+    """Return values of each list, made of expressions over its rows, and how lists are told apart.
+
+    The lists stand in order, under our own names for their keys. Rows for which an expression in
+    `forbidden` holds are at fault; those of any log by default. `beside` may add columns to the
+    log that the expressions read, and must keep the order of its rows.
+    """
+    lists, found = Lists.of(columns), rules(columns, {}) if forbidden is None else forbidden
+    long = lists.checked(
+        beside(lists.in_order(log)).select(
+            *lists.named, *(row.alias(name) for name, row in rows.items()), fault(found)
+        )
+    )
+    made = long.group_by(lists.group, maintain_order=True).agg(
+        *lists.carried, *values, pl.col(FAULT).max()
+    )
+    checked = raise_for_faults(made, log, replace(columns, doc=None), found, lists.keys)
+    return checked.set_sorted(lists.group), lists
+
+
+def in_order(log: pl.LazyFrame, keys: Sequence[str]) -> bool:
+    """Return whether Polars knows a log to be sorted by the keys."""
+    return "SORT BY" not in log.select(keys).sort(keys).explain()
+
+
+def renamed(lists: Lists) -> list[pl.Expr]:
+    """Return the keys of lists under the user's names."""
+    return [pl.col(own).alias(name) for name, own in lists.keys.items()]
+
+
+#: A document, where it stood, and whether it was clicked, under our own names.
+DOC, PLACE, CLICK = (pl.col(OWN + name) for name in ("doc", "place", "click"))

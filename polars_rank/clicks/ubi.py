@@ -1,0 +1,307 @@
+"""`scan_ubi`: OpenSearch's User Behavior Insights as a log of impressions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from polars_rank._params import OWN, Names, names, require
+from polars_rank.errors import ArgumentError, DataError
+from polars_rank.frames.tables import lazy, schema_of
+from polars_rank.io.lines import text_files
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_TEXT = pl.String()
+_AT = pl.Struct({"ordinal": pl.Int64()})
+_OBJECT = pl.Struct({"object_id": _TEXT})
+_BOTH = {"query_id": _TEXT, "session_id": _TEXT, "client_id": _TEXT, "timestamp": _TEXT}
+_EVENTS = {
+    "action_name": _TEXT,
+    **_BOTH,
+    "event_attributes": pl.Struct({"object": _OBJECT, "position": _AT}),
+    "object_id": _TEXT,
+    "position": _AT,
+    "position.ordinal": pl.Int64(),
+}
+_QUERIES = {**_BOTH, "user_query": _TEXT, "query_response_hit_ids": pl.List(_TEXT)}
+
+#: Where an event says which document it is about, and where that stood; the schema of OpenSearch
+#: first, then the same without its nesting.
+_DOC = [("event_attributes", "object", "object_id"), ("object_id",)]
+_ORDINAL = [
+    ("event_attributes", "position", "ordinal"),
+    ("position", "ordinal"),
+    ("position.ordinal",),
+]
+_ZONE = r"(?:[zZ]|[+-]\d\d:?\d\d)$"
+_ABOUT = ("user_query", "session_id", "client_id")
+_WHEN, _FIRST, _ACTION, _PLACE = (OWN + name for name in ("when", "first", "action", "place"))
+_MOMENT = pl.Datetime("us", "UTC")
+#: Lines of a file that are looked at first, for what it is.
+_GLIMPSE = 100
+_PARQUET = (".parquet", ".pq")
+_COLUMNS = ("query", "doc", "position", "click", "dwell", "time", "timestamp", *_ABOUT)
+
+
+def scan_ubi(
+    events: Any,
+    queries: Any = None,
+    *,
+    click: Names = ("click", "click_through"),
+    actions: Names = (),
+) -> pl.LazyFrame:
+    """Scan the events and queries of User Behavior Insights (UBI) as a log of impressions.
+
+    Parameters
+    ----------
+    events
+        The index `ubi_events`: a path of Parquet or NDJSON files (a pattern, or several), one
+        event a line, or a table. Read are `action_name`, `query_id`, `timestamp`, `session_id` or
+        `client_id`, and `object_id` and `position.ordinal` of `event_attributes`, or without it.
+    queries
+        The index `ubi_queries`, likewise; which one is which is told by their columns. Read are
+        `query_id`, `timestamp`, `user_query`, `session_id` or `client_id`, and
+        `query_response_hit_ids`, the documents in the order of the response. Without it, only
+        documents with an event are known to have been shown.
+    click
+        The names of the actions that are a click.
+    actions
+        More actions of interest, such as "add_to_cart" and "purchase": a column each, that says
+        whether it happened, as `pr.clicks.graded` reads it.
+
+    Returns
+    -------
+    LazyFrame
+        One row per document of a query that was shown, in no particular order, with
+
+        - `query`: the `query_id`, of one search by one client; `doc`: the `object_id`, a String;
+        - `position`: from 1, by the response; for documents that are not in it, the ordinal of
+          their first event, null where none says it;
+        - `click`, and a column for each of `actions`: whether it happened;
+        - `dwell`: seconds from a click to the next event of the same session (or client, where
+          there are no sessions), the longest of several; null without a click, and after the last
+          event, when the user may have stayed or gone;
+        - `time`: seconds from the query, or from its first event, to the first click;
+        - `timestamp`, `user_query`, `session_id`, `client_id`: of the query. For what is known of
+          a text over many searches, take `query="user_query"`.
+
+    Raises
+    ------
+    SchemaError
+        For a table without the columns of UBI.
+    ArgumentError
+        For names of actions that are columns of the result.
+    DataError
+        For a timestamp that cannot be read, when the log is collected.
+    SourceError
+        If there are no such files.
+
+    Notes
+    -----
+    Times are ISO 8601, in UTC if they do not say, or milliseconds since 1970. Documents of the
+    response count as shown, also those that the user never scrolled to.
+
+    References
+    ----------
+    OpenSearch, User Behavior Insights, schema 1.3.
+
+    Examples
+    --------
+    >>> queries = pl.DataFrame({
+    ...     "query_id": ["q1"], "timestamp": ["2025-01-01T10:00:00Z"], "user_query": ["shoes"],
+    ...     "query_response_hit_ids": [["A", "B"]],
+    ... })
+    >>> events = pl.DataFrame({
+    ...     "query_id": ["q1", "q1"], "action_name": ["click", "view"], "object_id": ["B", "B"],
+    ...     "timestamp": ["2025-01-01T10:00:05Z", "2025-01-01T10:00:45Z"], "client_id": "c",
+    ... })
+    >>> log = pr.clicks.scan_ubi(events, queries).sort("position").collect()
+    >>> log.select("query", "doc", "position", "click", "dwell", "time").rows()
+    [('q1', 'A', 1, False, None, None), ('q1', 'B', 2, True, 40.0, 5.0)]
+    """
+    signals = {name: [name] for name in names("actions", actions)}
+    for name in signals:
+        if name in _COLUMNS:
+            message = f"`actions` names {name!r}, which is a column of the result; leave it out"
+            raise ArgumentError(message)
+    happened = {"click": [*names("click", click)], **signals}
+    tables = [_table(each) for each in (events, queries) if each is not None]
+    tables.sort(key=lambda table: "action_name" not in schema_of(table))
+    acted = _acted(tables[0], happened)
+    shown, searches = acted, _first_events(acted)
+    if len(tables) > 1:
+        known = _searches(tables[1])
+        shown, searches = _with_responses(acted, known), _with_events(known, searches)
+    since = pl.col(_WHEN) - pl.col("timestamp")
+    return shown.join(searches, on="query", how="left").select(
+        "query",
+        "doc",
+        pl.col("position").cast(pl.Int32),
+        pl.col("click").fill_null(value=False),
+        "dwell",
+        _seconds(since).alias("time"),
+        "timestamp",
+        *_ABOUT,
+        *(pl.col(name).fill_null(value=False) for name in signals),
+    )
+
+
+def _acted(events: pl.LazyFrame, happened: Mapping[str, list[str]]) -> pl.LazyFrame:
+    """Return a row per document of a query that has an event."""
+    schema = schema_of(events)
+    require("events", schema, ["action_name", "query_id"])
+    known = events.select(
+        pl.col("action_name").alias(_ACTION),
+        _time(schema).alias(_WHEN),
+        query=_found(schema, [("query_id",)]),
+        doc=_found(schema, _DOC),
+        position=_found(schema, _ORDINAL).cast(pl.Int64),
+        **_who(schema),
+    )
+    when, following = pl.col(_WHEN), pl.col(_WHEN).shift(-1)
+    # Of events at the same time, the next one is after them all.
+    later = pl.when(following > when).then(following).backward_fill()
+    session = pl.coalesce("session_id", "client_id", "query")
+    stayed = _seconds(later.over(session, order_by=_WHEN) - when).alias("dwell")
+    clicked = pl.col(_ACTION).is_in(happened["click"])
+    return (
+        known.with_columns(stayed)
+        .drop_nulls(["query", "doc"])
+        .group_by("query", "doc")
+        .agg(
+            pl.col("position", "session_id", "client_id").min(),
+            pl.col("dwell").filter(clicked).max(),
+            when.min().alias(_FIRST),
+            when.filter(clicked).min(),
+            *(pl.col(_ACTION).is_in(all_of).any().alias(name) for name, all_of in happened.items()),
+        )
+    )
+
+
+def _first_events(acted: pl.LazyFrame) -> pl.LazyFrame:
+    """Return what the events say about their queries."""
+    return acted.group_by("query").agg(
+        pl.col(_FIRST).min().alias("timestamp"),
+        pl.lit(None, dtype=pl.String).alias("user_query"),
+        pl.col("session_id", "client_id").min(),
+    )
+
+
+def _searches(queries: pl.LazyFrame) -> pl.LazyFrame:
+    """Return a row per query: of several, as of pages of results, the first."""
+    schema = schema_of(queries)
+    require("queries", schema, ["query_id", "query_response_hit_ids"])
+    return (
+        queries.select(
+            _time(schema).alias("timestamp"),
+            pl.col("query_response_hit_ids").cast(pl.List(pl.String)).alias("doc"),
+            query=pl.col("query_id").cast(pl.String),
+            user_query=_found(schema, [("user_query",)]),
+            **_who(schema),
+        )
+        .drop_nulls("query")
+        .group_by("query")
+        .agg(pl.all().sort_by("timestamp").first())
+    )
+
+
+def _with_responses(acted: pl.LazyFrame, searches: pl.LazyFrame) -> pl.LazyFrame:
+    """Return the documents of the responses, and others that have an event."""
+    places = pl.int_ranges(1, pl.col("doc").list.len() + 1, dtype=pl.Int64).alias(_PLACE)
+    responses = (
+        searches.filter(pl.col("doc").list.len() > 0)
+        .select("query", "doc", places)
+        .explode("doc", _PLACE)
+        .group_by("query", "doc")
+        .agg(pl.col(_PLACE).min())
+    )
+    both = responses.join(acted, on=["query", "doc"], how="full", coalesce=True)
+    return both.with_columns(position=pl.coalesce(_PLACE, "position"))
+
+
+def _with_events(searches: pl.LazyFrame, firsts: pl.LazyFrame) -> pl.LazyFrame:
+    """Return what is known of each query, by the events where the queries do not say."""
+    both = searches.drop("doc").join(firsts, on="query", how="full", coalesce=True)
+    about = ("timestamp", *_ABOUT)
+    return both.select("query", *(pl.coalesce(name, f"{name}_right") for name in about))
+
+
+def _table(source: Any) -> pl.LazyFrame:
+    """Return a table, or the files of a path; what OpenSearch exports wraps it in `_source`."""
+    if not isinstance(source, (str, Path, list, tuple)):
+        table = lazy(source)
+    else:
+        files = text_files(source)
+        parquet = all(Path(file).suffix in _PARQUET for file in files)
+        table = pl.scan_parquet(files, glob=False) if parquet else _ndjson(files)
+    inside = schema_of(table).get("_source")
+    return table if inside is None else table.select(pl.col("_source").struct.unnest())
+
+
+def _ndjson(files: list[str]) -> pl.LazyFrame:
+    """Scan NDJSON: the fields that are read, whatever others there are."""
+    first = schema_of(pl.scan_ndjson(files, infer_schema_length=_GLIMPSE))
+    wrapped = first.get("_source")
+    inner = {field.name for field in wrapped.fields} if isinstance(wrapped, pl.Struct) else {*first}
+    fields = _EVENTS if "action_name" in inner else _QUERIES
+    schema = {"_source": pl.Struct(fields)} if isinstance(wrapped, pl.Struct) else fields
+    return pl.scan_ndjson(files, schema=schema)
+
+
+def _found(schema: pl.Schema, paths: Sequence[tuple[str, ...]]) -> pl.Expr:
+    """Return the first field there is, of each row, as a String; null where there is none."""
+    fields = []
+    for column, *inner in paths:
+        known: Mapping[str, Any] = schema
+        field, dtype = pl.col(column), known.get(column)
+        for name in inner:
+            known = dict(dtype) if isinstance(dtype, pl.Struct) else {}
+            field, dtype = field.struct.field(name), known.get(name)
+        if dtype is not None:
+            fields.append(field.cast(pl.String))
+    return pl.coalesce(fields) if fields else pl.lit(None, dtype=pl.String)
+
+
+def _who(schema: pl.Schema) -> dict[str, pl.Expr]:
+    return {name: _found(schema, [(name,)]) for name in ("session_id", "client_id")}
+
+
+def _time(schema: pl.Schema) -> pl.Expr:
+    """Return when it was, in UTC: of ISO 8601, or of milliseconds since 1970."""
+    when, dtype = pl.col("timestamp"), schema.get("timestamp", pl.Null())
+    if isinstance(dtype, pl.Datetime):
+        zoned = when.dt.replace_time_zone("UTC") if dtype.time_zone is None else when
+        return zoned.dt.convert_time_zone("UTC").dt.cast_time_unit("us")
+    if dtype == pl.Null:
+        return pl.lit(None, dtype=_MOMENT)
+    text = when.cast(pl.String).str.strip_chars().str.replace(" ", "T", literal=True)
+    zoned = pl.when(text.str.contains(_ZONE)).then(text).otherwise(text + "Z")
+    number = text.cast(pl.Float64, strict=False)
+    moment = pl.coalesce(
+        zoned.str.to_datetime("%+", time_unit="us", time_zone="UTC", strict=False),
+        (number * 1000).cast(pl.Int64, strict=False).cast(_MOMENT),
+    )
+    both = pl.struct(text.replace(["", "NaN"], None).alias("text"), moment.alias("moment"))
+    return both.map_batches(_understood, return_dtype=_MOMENT, is_elementwise=True)
+
+
+def _understood(times: pl.Series) -> pl.Series:
+    """Return the moments; raise `DataError` where a text says none."""
+    rows = times.struct.unnest()
+    odd = rows.filter(pl.col("text").is_not_null(), pl.col("moment").is_null())
+    if not odd.is_empty():
+        message = (
+            f"a timestamp is neither ISO 8601 nor milliseconds since 1970 ({odd.height:,} of "
+            f"{rows.height:,} rows looked at; e.g. {odd.row(0)[0]!r}); read it first, as with "
+            "pl.col('timestamp').str.to_datetime(...)"
+        )
+        raise DataError(message)
+    return rows.get_column("moment")
+
+
+def _seconds(duration: pl.Expr) -> pl.Expr:
+    return duration.dt.total_microseconds() / 1e6

@@ -1,0 +1,308 @@
+"""How far a value may be off: by the order of tied documents, by documents nobody judged."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from polars_rank._params import OWN, Names, free, number
+from polars_rank.conventions import undefined_of_renamed
+from polars_rank.errors import ArgumentError
+from polars_rank.evaluation.aggregation import Totals, ratio, total
+from polars_rank.evaluation.evaluate import Metrics, Request, check_numbers, wanted, weights_of
+from polars_rank.evaluation.plan import Wanted
+from polars_rank.frames.tables import framed
+from polars_rank.metrics.expected_terms import has_expectation
+from polars_rank.metrics.judgments import judged
+from polars_rank.metrics.metric import Metric
+from polars_rank.metrics.names import output_name, resolve
+from polars_rank.metrics.terms import Terms, Value, where
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from polars_rank.columns import Columns
+
+_ROW = OWN + "row"
+
+
+def _tied_lists(t: Terms) -> Value:
+    return where(t.tied() > 0, 1, 0)
+
+
+def _tied(t: Terms) -> Value:
+    return t.tied()
+
+
+def _retrieved(t: Terms) -> Value:
+    return t.retrieved()
+
+
+#: Whether documents of a list are tied, how many are, and how many there are.
+_TIES = {"tied lists": _tied_lists, "tied": _tied, "retrieved": _retrieved}
+
+
+@framed
+def tie_bands(
+    frame: pl.LazyFrame,
+    /,
+    metrics: Metrics,
+    *,
+    by: Names | None = None,
+    weight: str | None = None,
+    **options: Any,
+) -> pl.LazyFrame:
+    """Best, expected and worst mean of each metric over the orders of tied documents.
+
+    Parameters
+    ----------
+    frame, metrics, by
+        As for `evaluate`.
+    weight
+        The column of each query's weight, as for `evaluate`; the shares are weighted, too.
+    **options
+        Any other parameter of `evaluate` but `ties`, `align`, `normalize` and `max_unshown`.
+
+    Returns
+    -------
+    LazyFrame or DataFrame
+        Like `frame`: one row per group and metric, in this order, with the `by` columns and
+
+        - `metric`: its name;
+        - `best`, `worst`: with the higher, the lower label first among tied documents;
+        - `expected`: the mean over all their orders, null where no closed form is known; see
+          `ties` of `per_query`;
+        - `tied_lists`: the share of the lists in which documents are tied;
+        - `tied_documents`: the share of the retrieved documents that are tied with another of
+          their list, null where nothing is retrieved.
+
+    Raises
+    ------
+    SchemaError, DataError, ArgumentError
+        As for `evaluate`; also for an option that is left out above.
+
+    Notes
+    -----
+    Where a lower value is better, as for `fall_out`, `best` is below `worst`.
+
+    References
+    ----------
+    McSherry & Najork, Computing information retrieval performance measures efficiently in the
+    presence of tied scores, 2008.
+
+    Examples
+    --------
+    >>> df = pl.DataFrame({
+    ...     "query": ["a", "a", "a", "b"], "score": [2, 2, 1, 1], "label": [0, 1, 0, 1]
+    ... })
+    >>> pr.diagnostics.tie_bands(df, ["rr", "p@1"])
+    shape: (2, 6)
+    ┌────────┬──────┬──────────┬───────┬────────────┬────────────────┐
+    │ metric ┆ best ┆ expected ┆ worst ┆ tied_lists ┆ tied_documents │
+    │ ---    ┆ ---  ┆ ---      ┆ ---   ┆ ---        ┆ ---            │
+    │ str    ┆ f64  ┆ f64      ┆ f64   ┆ f64        ┆ f64            │
+    ╞════════╪══════╪══════════╪═══════╪════════════╪════════════════╡
+    │ rr     ┆ 1.0  ┆ 0.875    ┆ 0.75  ┆ 0.5        ┆ 0.5            │
+    │ p@1    ┆ 1.0  ┆ 0.75     ┆ 0.5   ┆ 0.5        ┆ 0.5            │
+    └────────┴──────┴──────────┴───────┴────────────┴────────────────┘
+    """
+    asked = resolve(metrics)
+    _without(options, {"ties": "every order of tied documents is looked at", **_OF_MEANS})
+    options["undefined"] = _undefined(options, asked, ("worst", "best", "expected"))
+    request = Request.of(by=by, **options)
+    agreed = request.conventions
+    metrics_of = {
+        ties: [
+            _named(ties, index, each)
+            for index, each in enumerate(wanted(asked, agreed.but(ties=ties)))
+            if ties != "expected" or has_expectation(each.metric)
+        ]
+        for ties in ("worst", "best", "expected")
+    }
+    in_order = agreed.but(ties="worst")
+    shares = [Wanted(Metric(value, {}, name), in_order) for name, value in _TIES.items()]
+
+    log, columns = request.columns(frame)
+    every = [each for several in metrics_of.values() for each in several]
+    weights, forbidden = weights_of(columns, weight, [])
+    lists = request.lists(log, columns, [*every, *shares], constant=weights, forbidden=forbidden)
+    check_numbers(lists, {f"worst {index}": each for index, each in enumerate(asked)}, weight)
+    totals = [total(each.metric, agreed, weight) for each in [*every, *shares]]
+    wide = Totals(totals, columns.by, agreed).of(lists)
+    known = {output_name(each.metric) for each in metrics_of["expected"]}
+    rows = {
+        output_name(metric): {
+            "best": pl.col(f"best {index}"),
+            "expected": pl.col(name) if (name := f"expected {index}") in known else _NOTHING,
+            "worst": pl.col(f"worst {index}"),
+            "tied_lists": pl.col("tied lists"),
+            "tied_documents": ratio(pl.col("tied"), pl.col("retrieved")),
+        }
+        for index, metric in enumerate(asked)
+    }
+    return _long(wide, columns.by, rows)
+
+
+@framed
+def judgment_bounds(
+    frame: pl.LazyFrame,
+    /,
+    metrics: Metrics,
+    *,
+    by: Names | None = None,
+    grade: float | None = None,
+    weight: str | None = None,
+    **options: Any,
+) -> pl.LazyFrame:
+    """Mean of each metric with unjudged documents as not relevant, and as relevant.
+
+    Parameters
+    ----------
+    frame, metrics, by
+        As for `evaluate`.
+    grade
+        The label that a retrieved document without one gets for the upper value, such as the
+        highest grade of the scale; None for the lowest relevant label.
+    weight
+        The column of each query's weight, as for `evaluate`.
+    **options
+        Any other parameter of `evaluate` but `unjudged`, `align`, `normalize` and `max_unshown`.
+
+    Returns
+    -------
+    LazyFrame or DataFrame
+        Like `frame`: one row per group and metric, in this order, with the `by` columns and
+
+        - `metric`: its name;
+        - `lower`: unjudged documents are not relevant, as in `evaluate`;
+        - `upper`: they are relevant, in each list in which this is the higher value;
+        - `judged`: the mean of `judged` at the metric's own cutoff, or of the whole list.
+
+    Raises
+    ------
+    SchemaError, DataError, ArgumentError
+        As for `evaluate`; also for a `grade` that is not a number, or an option that is left out
+        above.
+
+    Notes
+    -----
+    A document that counts as relevant also counts among the relevant documents of its list and
+    in the ideal list, as it would once judged, so that no value is above its range. Found far
+    down, it can then lower recall, AP or NDCG; such a list keeps its lower value, for its
+    documents may just as well be not relevant. For metrics that only add up documents, such as
+    precision, DCG and RBP, the two are exact bounds for labels of at most `grade`; for the
+    others they are two cases of many. A list that is undefined without relevant documents may
+    have an upper value: with `undefined="skip"`, the two means may be over different lists.
+
+    References
+    ----------
+    Moffat & Zobel, Rank-biased precision for measurement of retrieval effectiveness, 2008.
+
+    Examples
+    --------
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "score": [4.0, 3.0, 2.0, 1.0], "label": [None, 1, 0, None]
+    ... })
+    >>> pr.diagnostics.judgment_bounds(df, ["p@2", "recall@2"])
+    shape: (2, 4)
+    ┌──────────┬───────┬───────┬────────┐
+    │ metric   ┆ lower ┆ upper ┆ judged │
+    │ ---      ┆ ---   ┆ ---   ┆ ---    │
+    │ str      ┆ f64   ┆ f64   ┆ f64    │
+    ╞══════════╪═══════╪═══════╪════════╡
+    │ p@2      ┆ 0.5   ┆ 1.0   ┆ 0.5    │
+    │ recall@2 ┆ 1.0   ┆ 1.0   ┆ 0.5    │
+    └──────────┴───────┴───────┴────────┘
+    """
+    asked = resolve(metrics)
+    _without(options, {"unjudged": "it is looked at both ways", **_OF_MEANS})
+    options["undefined"] = _undefined(options, asked, ("lower", "upper"))
+    request = Request.of(by=by, unjudged="nonrelevant", **options)
+    agreed = request.conventions
+    lowest = agreed.relevant if grade is None else number("grade", grade, "a relevant label")
+    lower = [_named("lower", index, each) for index, each in enumerate(wanted(asked, agreed))]
+    upper = [_named("upper", index, each) for index, each in enumerate(wanted(asked, agreed))]
+    shares = [
+        _named("judged", index, Wanted(judged(_cutoff(metric)), agreed.of(metric)))
+        for index, metric in enumerate(asked)
+    ]
+
+    log, columns = request.columns(frame)
+    weights, forbidden = weights_of(columns, weight, [])
+    filled = log.with_columns(_filled(columns, lowest))
+    values = [each.metric for each in [*lower, *upper, *shares]]
+    # The lists are the same, and in the same order.
+    both = pl.concat(
+        [
+            request.lists(log, columns, [*lower, *shares], constant=weights, forbidden=forbidden),
+            request.lists(filled, replace(columns, schema=filled.collect_schema()), upper).select(
+                output_name(each.metric) for each in upper
+            ),
+        ],
+        how="horizontal",
+    ).with_columns(
+        pl.max_horizontal(f"lower {index}", f"upper {index}").alias(f"upper {index}")
+        for index in range(len(asked))
+    )
+    check_numbers(both, {f"lower {index}": each for index, each in enumerate(asked)}, weight)
+    wide = Totals([total(value, agreed, weight) for value in values], columns.by, agreed).of(both)
+    rows = {
+        output_name(metric): {
+            name: pl.col(f"{name} {index}") for name in ("lower", "upper", "judged")
+        }
+        for index, metric in enumerate(asked)
+    }
+    return _long(wide, columns.by, rows)
+
+
+_NOTHING = pl.lit(None, dtype=pl.Float64)
+
+
+def _named(kind: str, index: int, wanted: Wanted) -> Wanted:
+    return wanted._replace(metric=wanted.metric.alias(f"{kind} {index}"))
+
+
+def _undefined(options: Mapping[str, Any], metrics: Sequence[pl.Expr], kinds: Sequence[str]) -> Any:
+    """Return `undefined` with the names that `_named` gives the metrics."""
+    undefined = options.get("undefined")
+    return undefined_of_renamed(undefined, metrics, lambda i, _: [f"{kind} {i}" for kind in kinds])
+
+
+def _long(
+    wide: pl.LazyFrame, groups: Sequence[str], rows: Mapping[str, Mapping[str, pl.Expr]]
+) -> pl.LazyFrame:
+    """Return one row per group and metric."""
+    free(groups, ["metric", *next(iter(rows.values()))])
+    structs = [
+        pl.struct(pl.lit(name).alias("metric"), *(v.alias(key) for key, v in values.items()))
+        for name, values in rows.items()
+    ]
+    return wide.select(*groups, pl.concat_list(structs).alias(_ROW)).explode(_ROW).unnest(_ROW)
+
+
+def _cutoff(metric: pl.Expr) -> int | None:
+    return metric.arguments.get("k") if isinstance(metric, Metric) else None
+
+
+def _filled(columns: Columns, grade: float) -> pl.Expr:
+    """Return the labels, with a grade for documents that are retrieved but not judged."""
+    name, score = columns.label, pl.col(columns.score)
+    whole = columns.schema[name].is_integer() and grade == int(grade)
+    label = pl.col(name) if whole else pl.col(name).cast(pl.Float64)
+    given = pl.lit(int(grade) if whole else float(grade))
+    return pl.when(score.is_not_null() & label.is_null()).then(given).otherwise(label).alias(name)
+
+
+#: Parameters of `evaluate` that change which lists are averaged, or how; why they have no meaning.
+_OF_MEANS = dict.fromkeys(
+    ("align", "normalize", "max_unshown"), "the means are over all lists of each group"
+)
+
+
+def _without(options: Mapping[str, Any], reasons: Mapping[str, str]) -> None:
+    for name, reason in reasons.items():
+        if name in options:
+            message = f"`{name}` cannot be chosen here, since {reason}; leave it out"
+            raise ArgumentError(message)

@@ -1,0 +1,1 @@
+"""From a log to the values of each ranking, and to their means."""

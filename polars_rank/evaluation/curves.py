@@ -1,0 +1,271 @@
+"""Curves: precision and recall at every threshold, metrics at every cutoff."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from polars_rank._params import OWN, Names, free, names, threshold, whole_number
+from polars_rank.columns import DOC, QUERY, RUNS, Columns
+from polars_rank.conventions import undefined_of_renamed
+from polars_rank.errors import ArgumentError
+from polars_rank.evaluation.aggregation import ratio
+from polars_rank.evaluation.checks import doubts, fault, faults, raise_for_faults, rules
+from polars_rank.evaluation.evaluate import Metrics, evaluate
+from polars_rank.evaluation.ranking import is_relevant
+from polars_rank.frames.tables import framed, schema_of
+from polars_rank.metrics.metric import Metric
+from polars_rank.metrics.names import resolve
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+#: The columns of a precision-recall curve.
+_POINTS = (
+    *("threshold", "found", "hits", "precision", "recall", "f1"),
+    *("auc", "average_precision", "best_f1", "no_skill"),
+)
+_ROW, _RELEVANT, _DOC = OWN + "row", OWN + "relevant", OWN + "doc"
+
+
+@framed
+def pr_curve(
+    frame: pl.LazyFrame,
+    *,
+    by: Names | None = None,
+    score: str = "score",
+    label: str = "label",
+    relevant: float = 1,
+    query: Names | None = QUERY,
+    doc: str | None = DOC,
+) -> pl.LazyFrame:
+    r"""Precision and recall at every score threshold, over all rows or per group.
+
+    At threshold t, documents with score >= t count as found; tied scores are one point.
+
+    Parameters
+    ----------
+    frame
+        The long table: a LazyFrame, a DataFrame or a pyarrow table.
+    by
+        Columns that split the table into one curve each; None for one curve of all rows.
+    score, label
+        Names of the columns. A null score (not retrieved) is never found but counts in recall;
+        a null label (unjudged) is not relevant. A row with neither, as that of a query without
+        documents, does not count.
+    relevant
+        The lowest label that is relevant.
+    query, doc
+        The columns of queries and documents, "query" and "doc" if there are such columns. They
+        change no number: a `RankWarning` says where a document stands more than once in a list,
+        or where a column such as "run" has several values in one, since all rows count.
+
+    Returns
+    -------
+    LazyFrame or DataFrame
+        One row per group and threshold, from the highest threshold, with `threshold`, `found`
+        (documents at or above it), `hits` (relevant ones among them), `precision`, `recall`,
+        `f1`, and for the whole curve, repeated in its rows, `auc` (trapezoids, from precision 1
+        at recall 0), `average_precision` (steps), `best_f1` and `no_skill` (the share of
+        relevant documents among all, the precision of a random order). Recall, `auc`,
+        `average_precision` and F1 are null where no document is relevant.
+
+    Raises
+    ------
+    SchemaError, DataError, ArgumentError
+        As for `evaluate`.
+
+    References
+    ----------
+    Davis & Goadrich, The relationship between precision-recall and ROC curves, 2006.
+
+    Examples
+    --------
+    >>> df = pl.DataFrame({"score": [0.6, 0.5, 0.1, 0.1, 0.1], "label": [1, 1, 0, 0, 1]})
+    >>> pr.pr_curve(df).select("threshold", "precision", "recall", "auc", "no_skill")
+    shape: (3, 5)
+    ┌───────────┬───────────┬──────────┬──────────┬──────────┐
+    │ threshold ┆ precision ┆ recall   ┆ auc      ┆ no_skill │
+    │ ---       ┆ ---       ┆ ---      ┆ ---      ┆ ---      │
+    │ f64       ┆ f64       ┆ f64      ┆ f64      ┆ f64      │
+    ╞═══════════╪═══════════╪══════════╪══════════╪══════════╡
+    │ 0.6       ┆ 1.0       ┆ 0.333333 ┆ 0.933333 ┆ 0.6      │
+    │ 0.5       ┆ 1.0       ┆ 0.666667 ┆ 0.933333 ┆ 0.6      │
+    │ 0.1       ┆ 0.6       ┆ 1.0      ┆ 0.933333 ┆ 0.6      │
+    └───────────┴───────────┴──────────┴──────────┴──────────┘
+    """
+    threshold("relevant", relevant)
+
+    schema = schema_of(frame)
+    if query is QUERY and query not in schema:
+        query = None
+    if query is None and doc is DOC:  # a document may stand in the lists of several queries
+        doc = None
+    columns = Columns.find(schema, query=query, doc=doc, score=score, label=label, by=by)
+    groups = list(columns.by)
+    used = {*columns.keys, score, label, columns.doc}
+    runs = [name for name in schema if name not in used and name.lower() in RUNS]
+    columns = replace(columns, unnamed=tuple(dict.fromkeys([*columns.unnamed, *runs])))
+    free(groups, _POINTS)
+    found = rules(replace(columns, query=(), doc=None), {})
+    log = _of_lists(frame, columns, found)
+    points = (
+        log.group_by(*groups, columns.number(score).alias("threshold"))
+        .agg(
+            pl.len().alias("found"),
+            is_relevant(columns.number(label), relevant).sum().alias("hits"),
+        )
+        .sort(*groups, "threshold", descending=[False] * len(groups) + [True], nulls_last=True)
+    )
+    return _curve(points, groups)
+
+
+def _of_lists(frame: pl.LazyFrame, columns: Columns, found: Mapping[str, pl.Expr]) -> pl.LazyFrame:
+    """Return groups, scores and labels of a log whose faults raise, and whose doubts are said."""
+    values = [columns.score, columns.label]
+    known = frame.filter(pl.any_horizontal(pl.col(values).is_not_null()))
+    named = [pl.col(name).alias(OWN + name) for name in columns.unnamed]
+    if columns.doc is None and not named:
+        rows = known.select(*columns.by, *values, fault(found))
+        return raise_for_faults(rows, frame, columns, found)
+    doc = [] if columns.doc is None else [pl.col(columns.doc).alias(_DOC)]
+    keys = {key: f"{OWN}key {index}" for index, key in enumerate(columns.query)}
+    inner = [*columns.by, *keys.values()]
+    lists = known.select(
+        *columns.by,
+        *(pl.col(key).alias(own) for key, own in keys.items()),
+        *values,
+        *doc,
+        *named,
+        fault(found),
+    )
+    parts = [
+        pl.col(values).implode(),
+        *faults(_DOC if doc else None),
+        *doubts(columns),
+    ]
+    rows = lists.group_by(inner).agg(parts) if inner else lists.select(parts)
+    shown = {**{name: name for name in columns.by}, **keys}
+    checked = raise_for_faults(rows, frame, columns, found, shown, pooled=True)
+    return checked.explode(values)
+
+
+@framed
+def rank_curve(
+    frame: pl.LazyFrame, /, metrics: Metrics, ks: Iterable[int], **options: Any
+) -> pl.LazyFrame:
+    """Means of metrics at every cutoff: one row per k.
+
+    Parameters
+    ----------
+    frame
+        The long table: a LazyFrame, a DataFrame or a pyarrow table.
+    metrics
+        Metrics that take a cutoff, by name or as metrics, without one: "ndcg", `pr.recall()`.
+    ks
+        Cutoffs, such as `range(1, 21)`.
+    **options
+        Options of `evaluate`: names of columns, `by`, `ties`, `undefined`, ...
+
+    Returns
+    -------
+    LazyFrame or DataFrame
+        Like `frame`: one row per group and k, with the `by` columns, `k`, `queries` and a
+        column per metric.
+
+    Raises
+    ------
+    SchemaError, DataError, ArgumentError
+        As for `evaluate`; also for a metric without a cutoff.
+
+    Examples
+    --------
+    >>> df = pl.DataFrame({"query": 1, "score": [3.0, 2.0, 1.0], "label": [1, 0, 1]})
+    >>> pr.rank_curve(df, "recall", [1, 2, 3])
+    shape: (3, 3)
+    ┌─────┬─────────┬────────┐
+    │ k   ┆ queries ┆ recall │
+    │ --- ┆ ---     ┆ ---    │
+    │ i64 ┆ u32     ┆ f64    │
+    ╞═════╪═════════╪════════╡
+    │ 1   ┆ 1       ┆ 0.5    │
+    │ 2   ┆ 1       ┆ 0.5    │
+    │ 3   ┆ 1       ┆ 1.0    │
+    └─────┴─────────┴────────┘
+    """
+    if not isinstance(ks, Iterable):
+        message = f"`ks` must be several cutoffs, such as range(1, 21); found {ks!r}"
+        raise ArgumentError(message)
+    cutoffs = [whole_number("ks", k) for k in ks]
+    if not cutoffs:
+        message = "`ks` is empty; give at least one cutoff"
+        raise ArgumentError(message)
+    curves = [curve_of(expression) for expression in resolve(metrics)]
+    at = [curve.at(k).alias(f"{curve.output_name}:{k}") for k in cutoffs for curve in curves]
+    by = [*(["run"] if options.get("scores") else []), *names("by", options.get("by"))]
+    free(by, ["k", "queries"])
+
+    options["undefined"] = undefined_of_renamed(
+        options.get("undefined"), curves, lambda _, name: [f"{name}:{k}" for k in cutoffs]
+    )
+    wide = evaluate(frame, at, **options)
+    rows = pl.concat_list(
+        pl.struct(
+            pl.lit(k).cast(pl.Int64).alias("k"),
+            "queries",
+            *(pl.col(f"{curve.output_name}:{k}").alias(curve.output_name) for curve in curves),
+        )
+        for k in cutoffs
+    ).alias(_ROW)
+    return wide.select(*by, rows).explode(_ROW).unnest(_ROW)
+
+
+def _curve(points: pl.LazyFrame, groups: list[str]) -> pl.LazyFrame:
+    """Turn counts at each threshold, highest first, into the points of the curves."""
+
+    def each(expression: pl.Expr) -> pl.Expr:
+        return expression.over(groups) if groups else expression
+
+    hits, found, relevant = pl.col("hits"), pl.col("found"), pl.col(_RELEVANT)
+    precision, recall = pl.col("precision"), pl.col("recall")
+    step = recall - each(recall.shift(1, fill_value=0.0))
+    height = (precision + each(precision.shift(1, fill_value=1.0))) / 2
+    whole_curve = {
+        "auc": (step * height).sum(),
+        "average_precision": (step * precision).sum(),
+        "best_f1": pl.col("f1").max(),
+    }
+    return (
+        points.with_columns(
+            each(hits.sum()).alias(_RELEVANT),
+            each(hits.sum() / found.sum()).alias("no_skill"),
+        )
+        .with_columns(each(pl.col("hits", "found").cum_sum()))
+        .filter(pl.col("threshold").is_not_null())
+        .with_columns(
+            (hits / found).alias("precision"),
+            ratio(hits, relevant).alias("recall"),
+            pl.when(relevant > 0).then(2 * hits / (found + relevant)).alias("f1"),
+        )
+        .with_columns(
+            pl.when(relevant > 0).then(each(value)).alias(name)
+            for name, value in whole_curve.items()
+        )
+        .select(
+            *groups,
+            *_POINTS,
+        )
+    )
+
+
+def curve_of(expression: pl.Expr) -> Metric:
+    """Return a metric that has a curve; raise `ArgumentError` for one with a cutoff."""
+    if isinstance(expression, Metric) and "k" not in expression.arguments:
+        return expression
+    message = (
+        f"`metrics` of a curve must be metrics without a cutoff, such as 'ndcg'; found {expression}"
+    )
+    raise ArgumentError(message)

@@ -1,0 +1,1 @@
+"""Tables of any kind: lazy in, lazy out."""

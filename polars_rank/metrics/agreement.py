@@ -1,0 +1,311 @@
+"""Metrics that compare the order of a list with the ideal one: correlations, pairs, Compat."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from polars_rank._params import share
+from polars_rank.metrics.metric import metric
+from polars_rank.metrics.terms import (
+    IDEAL_RANK,
+    JUDGED,
+    LABEL,
+    RANK,
+    RETRIEVED,
+    SCORE,
+    Terms,
+    Value,
+    most,
+    where,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["compat", "kendall_tau_b", "ordered_pair_accuracy", "spearman"]
+
+#: Above this number of different labels, their bits are counted and not each of them.
+_MANY_GRADES = 32
+#: The most rows that Polars can address.
+_MOST_ROWS = 2**32
+
+
+@metric(perfect=None, undefined="no document is relevant")
+def compat(t: Terms, *, p: float = 0.95, normalize: bool = True, rel: float | None = None) -> Value:
+    r"""Compatibility: rank-biased overlap of the list with the ideal list.
+
+    $$\mathrm{RBO} \propto \sum_{d=1}^{D} p^{d-1}
+    \frac{|\mathrm{list}_{1..d} \cap \mathrm{ideal}_{1..d}|}{d}$$
+
+    The ideal list has the relevant documents by label descending, equal labels in the order
+    retrieved, those not retrieved last; D is the length of the longer list.
+
+    Parameters
+    ----------
+    p
+        Persistence of the user, between 0 and 1.
+    normalize
+        Whether the ideal list gets 1: divide by its overlap with itself, at the same depth.
+
+    Returns
+    -------
+    Metric
+        One Float64 in [0, 1] per list; null where no document is relevant.
+
+    References
+    ----------
+    Clarke, Vtyurina & Smucker, Assessing top-k preferences, 2021; Webber, Moffat & Zobel, A
+    similarity measure for indefinite rankings, 2010.
+
+    Examples
+    --------
+    >>> df = pl.DataFrame({"query": 1, "score": [2.0, 1.0], "label": [1, 2]})
+    >>> df.ranking.compat(p=0.5)  # (0 + 1/2 x 2/2) / (1 + 1/2)
+    0.3333333333333333
+    """
+    share("p", p)
+    good = t.relevant(rel)
+    listed = [t.in_any_order(good), t.in_any_order(RETRIEVED)]
+
+    def weights(good: pl.Expr, retrieved: pl.Expr) -> pl.Expr:
+        # What a document in both lists adds: the weights of all depths from where both have it.
+        places = good.cum_count().cast(pl.Float64)
+        depth = pl.max_horizontal(retrieved.sum(), good.sum())
+        return (pl.lit(float(p)).pow(places - 1) / places).head(depth).cum_sum(reverse=True)
+
+    def shared(good: pl.Expr, retrieved: pl.Expr, last: pl.Expr) -> pl.Expr:
+        places = last.filter(good & retrieved).cast(pl.UInt32) - 1
+        return weights(good, retrieved).gather(places).sum()
+
+    def perfect(good: pl.Expr, retrieved: pl.Expr) -> pl.Expr:
+        return weights(good, retrieved).head(good.sum()).sum()
+
+    wanted = t.number_relevant(rel)
+    own = t.fold(shared, *listed, t.in_any_order(pl.max_horizontal(RANK, IDEAL_RANK)))
+    if normalize:
+        return where(wanted > 0, own / t.fold(perfect, *listed))
+    return where(wanted > 0, own * (1 - p) / (1 - p ** most(t.retrieved(), wanted)))
+
+
+@metric(low=-1, undefined="all labels or all scores are the same")
+def kendall_tau_b(t: Terms) -> Value:
+    r"""Kendall's tau-b: pairs in the order of their labels less those against it.
+
+    $$\tau_b = \frac{C - D}{\sqrt{(n_0 - n_{\mathrm{score}})(n_0 - n_{\mathrm{label}})}}$$
+
+    over the n documents that are retrieved and judged: C pairs agree, D disagree, $n_0 = n (n - 1)
+    / 2$ in all, $n_{\mathrm{score}}$ and $n_{\mathrm{label}}$ tied in score and in label.
+
+    Returns
+    -------
+    Metric
+        One Float64 in [-1, 1] per list; null where all labels or all scores are the same. The
+        `ties` rule of the call plays no part. Takes O(n log g) time for g different labels.
+
+    References
+    ----------
+    Kendall, The treatment of ties in ranking problems, 1945.
+
+    Examples
+    --------
+    >>> df = pl.DataFrame({"query": 1, "score": [3.0, 2.0, 1.0], "label": [2, 0, 1]})
+    >>> df.ranking.kendall_tau_b()  # (2 - 1) / 3
+    0.3333333333333333
+    """
+    return _of_pairs(t, _tau_b)
+
+
+@metric(perfect=None, undefined="all labels are the same")
+def ordered_pair_accuracy(t: Terms) -> Value:
+    r"""Ordered pair accuracy: the share of pairs of different label in the right order.
+
+    $$\frac{|\lbrace (a, b) : \mathrm{label}_a \gt \mathrm{label}_b,
+    \mathrm{score}_a \gt \mathrm{score}_b \rbrace|}
+    {|\lbrace (a, b) : \mathrm{label}_a \gt \mathrm{label}_b \rbrace|}$$
+
+    over the documents that are retrieved and judged; tied scores are not in the right order.
+
+    Returns
+    -------
+    Metric
+        One Float64 in [0, 1] per list; null where all labels are the same. The `ties` rule of
+        the call plays no part. Takes O(n log g) time for g different labels.
+
+    References
+    ----------
+    Pasumarthi et al., TF-Ranking: scalable TensorFlow library for learning-to-rank, 2019.
+
+    Examples
+    --------
+    >>> df = pl.DataFrame({"query": 1, "score": [3.0, 2.0, 1.0], "label": [2, 0, 1]})
+    >>> df.ranking.ordered_pair_accuracy()
+    0.6666666666666666
+    """
+    return _of_pairs(t, _ordered)
+
+
+@metric(low=-1, undefined="all labels or all scores are the same")
+def spearman(t: Terms) -> Value:
+    r"""Spearman's rho: the correlation of the ranks by score and by label.
+
+    $$\rho = \mathrm{corr}(\mathrm{rank}_{\mathrm{score}}, \mathrm{rank}_{\mathrm{label}})$$
+
+    over the documents that are retrieved and judged; equal values share their mean rank.
+
+    Returns
+    -------
+    Metric
+        One Float64 in [-1, 1] per list; null where all labels or all scores are the same. The
+        `ties` rule of the call plays no part.
+
+    References
+    ----------
+    Spearman, The proof and measurement of association between two things, 1904.
+
+    Examples
+    --------
+    >>> df = pl.DataFrame({"query": 1, "score": [3.0, 2.0, 1.0], "label": [2, 0, 1]})
+    >>> df.ranking.spearman()
+    0.5
+    """
+
+    def correlation(score: pl.Expr, label: pl.Expr, both: pl.Expr) -> pl.Expr:
+        by_score, by_label = (
+            values.filter(both).cast(pl.Float64).rank("average") for values in (score, label)
+        )
+        # `fill_nan` would compute it three times.
+        return pl.corr(by_score, by_label).replace(math.nan, None)
+
+    return t.fold(correlation, *map(t.in_any_order, (SCORE, LABEL, RETRIEVED & JUDGED)))
+
+
+def _tau_b(lists: pl.Series) -> pl.Series:
+    # Of the pairs of different scores, those against the order have neither the label in it nor
+    # the same one.
+    excess = 2 * pl.col("concordant") + pl.col("level") - pl.col("by_score")
+    return _ratio(lists, excess, (pl.col("by_score") * pl.col("by_label")).sqrt())
+
+
+def _ordered(lists: pl.Series) -> pl.Series:
+    return _ratio(lists, pl.col("concordant"), pl.col("by_label"))
+
+
+def _ratio(lists: pl.Series, part: pl.Expr, whole: pl.Expr) -> pl.Series:
+    value = pl.when(whole > 0).then(part / whole)
+    return _pairs(lists).select(value.alias(lists.name)).to_series()
+
+
+def _of_pairs(t: Terms, value: Callable[[pl.Series], pl.Series]) -> Value:
+    """Return a value over the numbers of pairs of the documents both retrieved and judged."""
+
+    def of_documents(score: pl.Expr, label: pl.Expr, both: pl.Expr) -> pl.Expr:
+        documents = pl.struct(score.alias("score"), label.alias("label")).filter(both)
+        return _of_lists(value, documents.sort_by(score.filter(both)).meta.serialize())
+
+    return t.fold(of_documents, *map(t.in_any_order, (SCORE, LABEL, RETRIEVED & JUDGED)))
+
+
+# Kept, since Polars tells two expressions apart that call the same function.
+@lru_cache
+def _of_lists(value: Callable[[pl.Series], pl.Series], documents: bytes) -> pl.Expr:
+    lists = pl.Expr.deserialize(documents).implode()
+    # Documents of many lists at once, not list by list.
+    return lists.map_batches(
+        value, return_dtype=pl.Float64, is_elementwise=True, returns_scalar=True
+    )
+
+
+def _pairs(lists: pl.Series) -> pl.DataFrame:
+    """Return how many pairs each list has, of documents that stand from the lowest score.
+
+    `by_score` and `by_label` are those that differ in it; `concordant`, those that do so in both
+    and in the same direction; `level`, those that differ in score only. Null without documents.
+    """
+    size = lists.list.len()
+    end = size.cum_sum()
+    rows = (
+        pl.DataFrame({"document": lists, "start": end - size, "end": end})
+        .explode("document", empty_as_null=False)
+        .unnest("document")
+        .with_columns(pl.col("start").set_sorted())
+    )
+    place = pl.int_range(pl.len(), dtype=pl.UInt32)
+    new = (pl.col("score") != pl.col("score").shift(1)) | (place == pl.col("start"))
+    # The first document of the same score.
+    rows = rows.with_columns(pl.when(new).then(place).forward_fill().alias("tie"))
+    grades = rows.get_column("label").unique().sort()
+    few = len(grades) <= _MANY_GRADES and (len(rows) + 1) * (len(grades) + 1) < _MOST_ROWS
+    counted = _by_grade(rows, grades) if few else _by_bits(rows)
+    sums = (
+        counted.with_columns((pl.col("tie") - pl.col("start")).alias("by_score"))
+        .group_by("start", maintain_order=True)
+        .agg(
+            pl.col(name).cast(pl.Int64).sum().cast(pl.Float64)
+            for name in ("concordant", "level", "by_score", "by_label")
+        )
+    )
+    filled = size > 0
+    return sums.select(pl.all().gather(pl.when(filled).then(filled.cum_sum() - 1)))
+
+
+def _by_grade(rows: pl.DataFrame, grades: pl.Series) -> pl.DataFrame:
+    """Count the pairs of each document with those below it: O(n g) for g different labels.
+
+    The running counts of documents whose label is below a grade stand one after the other, a
+    block for each grade and a last one for all; a document reads them at the start of its list,
+    at that of its ties, and at the end of its list.
+    """
+    label, block = rows.get_column("label"), len(rows) + 1
+    higher = grades[1:]
+    zero = pl.zeros(1, dtype=pl.UInt32, eager=True)
+    below = pl.concat(
+        [
+            pl.zeros(block, dtype=pl.UInt32, eager=True),
+            *(part for grade in higher for part in (zero, (label < grade).cum_sum())),
+            pl.int_range(block, dtype=pl.UInt32, eager=True),
+        ],
+        rechunk=True,
+    )
+    own = sum(((label >= grade).cast(pl.UInt32) * block for grade in higher), start=zero)
+    first = own + rows.get_column("start")
+    ties = own + rows.get_column("tie")
+    worse = below.gather(first)
+    concordant = below.gather(ties) - worse
+    return rows.select(
+        "start",
+        "tie",
+        concordant=concordant,
+        level=below.gather(ties + block) - below.gather(first + block) - concordant,
+        by_label=below.gather(own + rows.get_column("end")) - worse,
+    )
+
+
+def _by_bits(rows: pl.DataFrame) -> pl.DataFrame:
+    """Count the pairs of each document with those below it: O(n log g) for g different labels.
+
+    From the lowest score, and tied scores from the highest label, a label rises from one
+    document to a later one only where the score rises, too. Two labels, as numbers, differ
+    first in one bit: for each bit, of the documents with the same bits above it, count the
+    zeros before each one.
+    """
+    rows = rows.sort("start", "score", "label", descending=[False, False, True]).with_columns(
+        (pl.col("label").rank("dense").over("start") - 1).cast(pl.UInt64).alias("grade")
+    )
+    grade = pl.col("grade")
+    concordant = pl.lit(0, dtype=pl.UInt64)
+    for bit in range(rows.select(grade.max()).item().bit_length()):
+        one = grade // 2**bit % 2
+        concordant += (1 - one).cum_sum().over("start", grade // 2 ** (bit + 1)) * one
+    same, tied = (grade.cum_count().over("start", *by, "grade") for by in ((), ("tie",)))
+    place = pl.int_range(pl.len(), dtype=pl.UInt32)
+    return rows.select(
+        "start",
+        "tie",
+        concordant=concordant,
+        level=same - tied,
+        by_label=place - pl.col("start") + 1 - same,
+    )

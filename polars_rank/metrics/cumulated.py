@@ -1,0 +1,144 @@
+"""Metrics of gain cumulated along the list: G, R-based NDCG, NDCG at the relevant documents."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from polars_rank.discounts import log2
+from polars_rank.gains import Gain, linear
+from polars_rank.metrics.gains import ndcg
+from polars_rank.metrics.metric import metric
+from polars_rank.metrics.terms import RANK, Listed, Terms, Value, ratio, where
+
+__all__ = ["g_measure", "ndcg_rel", "rndcg"]
+
+
+@metric(perfect=1, undefined="no document has a gain above 0")
+def g_measure(t: Terms, *, gain: Gain = linear) -> Value:
+    r"""G: gains discounted by how far the gain so far lags behind the ideal list.
+
+    $$\mathrm{G} = \frac{\sum_i g_i / \log_2 (2 + \mathrm{cost}_i - \sum_{j \le i} g_j)}
+    {\sum_{\mathrm{judged}} g}
+    \qquad \mathrm{cost}_i = \sum_{j \le i} \max(g_{(j)}, 1)$$
+
+    with $g_{(j)}$ the gains in ideal order, 0 past their end.
+
+    Returns
+    -------
+    Metric
+        One Float64 per list, in [0, 1] unless a gain is negative; null where no document has
+        a gain above 0. An unjudged document has no gain and costs 1.
+
+    References
+    ----------
+    Buckley, trec_eval, `G`.
+
+    Examples
+    --------
+    >>> df = pl.DataFrame({"query": 1, "score": [3.0, 2.0, 1.0], "label": [1, 0, 0]})
+    >>> df.ranking.g_measure()
+    1.0
+    """
+
+    def cost(label: pl.Expr, _: pl.Expr) -> pl.Expr:
+        worth = gain(label)
+        return pl.when(worth > 0).then(worth.clip(1)).otherwise(1.0)
+
+    def discounted(gains: pl.Expr, costs: pl.Expr) -> pl.Expr:
+        lag = costs.cum_sum() - gains.cum_sum()
+        return (gains / (2 + lag).log(2)).sum()
+
+    gains = t.in_order(t.gain(gain).fill_null(0.0))
+    found = t.fold(discounted, gains, t.in_ideal_order(cost))
+    return ratio(found, t.each(t.gain(gain).clip(0)).sum())
+
+
+@metric(perfect=1, undefined="no document has a gain above 0")
+def rndcg(t: Terms, *, gain: Gain = linear) -> Value:
+    r"""R-based NDCG: mean NDCG at the cutoffs where the ideal list changes its grade.
+
+    $$\mathrm{Rndcg} = \frac{1}{|C|} \sum_{c \in C} \mathrm{NDCG@}c$$
+
+    The cutoffs C: for each gain above 0 that was judged, how many judged documents have it or a
+    higher one; and n, the number of retrieved documents, where it is more than one above the
+    last of them, as in trec_eval.
+
+    Returns
+    -------
+    Metric
+        One Float64 per list, in [0, 1] unless a gain is negative; null where no document has
+        a gain above 0.
+
+    References
+    ----------
+    Buckley, trec_eval, `Rndcg`.
+
+    Examples
+    --------
+    >>> df = pl.DataFrame({"query": 1, "score": [3.0, 2.0, 1.0], "label": [1, 2, 0]})
+    >>> df.ranking.rndcg() == (df.ranking.ndcg(1) + df.ranking.ndcg(2)) / 2
+    True
+    """
+
+    def changes(worth: pl.Expr) -> pl.Expr:
+        return (worth > 0) & worth.ne_missing(worth.shift(-1))
+
+    def at_changes(worth: pl.Expr, found: pl.Expr, best: pl.Expr) -> pl.Expr:
+        return _curve(found, best).filter(changes(worth)).sum()
+
+    worth = t.in_ideal_order(lambda label, _: gain(label))
+    number = t.fold(lambda worth: changes(worth).sum().cast(pl.Float64), worth)
+    deeper = t.retrieved() > t.each(t.gain(gain) > 0).number() + 1
+    whole = where(deeper, ndcg.on(t, gain=gain, depth="retrieved")).fill_null(0.0)
+    total = t.fold(at_changes, worth, *_discounted(t, gain)) + whole
+    return ratio(total, where(number > 0, number + where(deeper, 1.0, 0.0), 0.0))
+
+
+@metric(perfect=None, undefined="no document has a gain above 0")
+def ndcg_rel(t: Terms, *, gain: Gain = linear) -> Value:
+    r"""NDCG averaged over the ranks of the documents with a gain, as AP averages precision.
+
+    $$\frac{1}{R} \left( \sum_{\mathrm{hits}} \mathrm{NDCG@rank}
+    + (R - \mathrm{hits}) \cdot \mathrm{NDCG} \right)$$
+
+    with a hit a retrieved document with a gain above 0, and R all that were judged.
+
+    Returns
+    -------
+    Metric
+        One Float64 per list, in [0, 1] unless a gain is negative; null where no document has
+        a gain above 0.
+
+    References
+    ----------
+    Buckley, trec_eval, `ndcg_rel`.
+
+    Examples
+    --------
+    >>> df = pl.DataFrame({"query": 1, "score": [2.0, 1.0], "label": [0, 1]})
+    >>> df.ranking.ndcg_rel() == df.ranking.ndcg(2)
+    True
+    """
+
+    def at_hits(worth: pl.Expr, found: pl.Expr, best: pl.Expr) -> pl.Expr:
+        return _curve(found, best).filter(worth > 0).sum()
+
+    worth = t.gain(gain)
+    wanted = t.each(worth > 0).number()
+    missed = (wanted - t.top(worth > 0).number()) * ndcg.on(t, gain=gain).fill_null(0.0)
+    found = t.fold(at_hits, t.in_order(worth), *_discounted(t, gain))
+    return ratio(found + missed, wanted)
+
+
+def _discounted(t: Terms, gain: Gain) -> tuple[Listed, Listed]:
+    """Return what each rank adds to DCG, and to the DCG of the ideal list."""
+    return (
+        t.in_order(t.gain(gain).fill_null(0.0) * log2(RANK)),
+        t.in_ideal_order(lambda label, place: (gain(label) * log2(place)).fill_null(0.0)),
+    )
+
+
+def _curve(found: pl.Expr, best: pl.Expr) -> pl.Expr:
+    """Return NDCG at every rank; null where the ideal DCG is not above 0."""
+    whole = best.cum_sum()
+    return pl.when(whole > 0).then(found.fill_null(0.0).cum_sum() / whole)

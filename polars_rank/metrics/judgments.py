@@ -1,0 +1,201 @@
+"""Metrics that mind what was judged: judged and unjudged at k, bpref, inferred AP."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import polars as pl
+
+from polars_rank._params import one_of, positive
+from polars_rank.metrics.metric import metric
+from polars_rank.metrics.terms import JUDGED, LABEL, RANK, Terms, Value, least, ratio
+
+__all__ = ["bpref", "inf_ap", "judged", "log_bpref", "unjudged"]
+
+#: Smooths the share of relevant documents where nothing above is judged, as in trec_eval.
+_EPSILON = 1e-5
+
+
+@metric(undefined="nothing was retrieved and the divisor is not k")
+def judged(t: Terms, k: int | None = None, *, depth: Literal["k", "retrieved"] = "k") -> Value:
+    r"""Judged: the share of the first k documents that has a label.
+
+    $$\mathrm{Judged@k} = \frac{1}{k} \sum_{r=1}^{k} \mathrm{judged}_r$$
+
+    Parameters
+    ----------
+    depth
+        What to divide by: "k", or with "retrieved" the smaller of k and the number of
+        retrieved documents (ir_measures).
+
+    Returns
+    -------
+    Metric
+        One Float64 in [0, 1] per list; null where nothing was retrieved and the divisor is
+        not k.
+
+    References
+    ----------
+    MacAvaney, Macdonald & Ounis, Streamlining evaluation with ir-measures, 2022.
+
+    Examples
+    --------
+    >>> df = pl.DataFrame({"query": 1, "score": [3.0, 2.0, 1.0], "label": [1, None, 0]})
+    >>> df.ranking.judged(2)
+    0.5
+    """
+    one_of("depth", depth, ("k", "retrieved"))
+    return _share(t, JUDGED, k, depth)
+
+
+@metric(undefined="nothing was retrieved and there is no k")
+def unjudged(t: Terms, k: int | None = None) -> Value:
+    r"""Unjudged: the share of the first k ranks that holds a document without a label.
+
+    $$\mathrm{Unjudged@k} = \frac{1}{k} \sum_{r=1}^{k} (1 - \mathrm{judged}_r)$$
+
+    Returns
+    -------
+    Metric
+        One Float64 in [0, 1] per list; without k, null where nothing was retrieved. The ranks
+        that a short list does not fill are neither judged nor unjudged.
+
+    References
+    ----------
+    Soboroff, trec_eval, `unj`.
+
+    Examples
+    --------
+    >>> df = pl.DataFrame({"query": 1, "score": [3.0, 2.0, 1.0], "label": [1, None, 0]})
+    >>> df.ranking.unjudged(2)
+    0.5
+    """
+    return _share(t, ~JUDGED, k, "k")
+
+
+@metric(perfect=1, undefined="no document is relevant")
+def bpref(t: Terms, *, form: Literal["min", "R"] = "min", rel: float | None = None) -> Value:
+    r"""Bpref: how seldom documents judged not relevant stand above relevant ones.
+
+    $$\mathrm{bpref} = \frac{1}{R} \sum_{\mathrm{hits}}
+    \left( 1 - \frac{\min(m, R)}{\min(N, R)} \right)$$
+
+    with m of the N documents judged not relevant above the hit.
+
+    Parameters
+    ----------
+    form
+        What to divide m by: "min", the smaller of N and R (trec_eval, and TensorFlow-Ranking
+        with `use_trec_version`); "R", as first published.
+
+    Returns
+    -------
+    Metric
+        One Float64 in [0, 1] per list; null where no document is relevant. Unjudged documents
+        play no part; nor does a negative label, which says "in the pool, but not judged".
+
+    References
+    ----------
+    Buckley & Voorhees, Retrieval evaluation with incomplete information, 2004.
+
+    Examples
+    --------
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "score": [4.0, 3.0, 2.0, 1.0], "label": [1, 0, None, 1]
+    ... })
+    >>> df.ranking.bpref()  # (1 + (1 - 1 / min(1, 2))) / 2
+    0.5
+    """
+    one_of("form", form, ("min", "R"))
+    wanted = t.number_relevant(rel)
+    relevant, wrong = t.relevant(rel), _judged_not_relevant(t, rel)
+    divisor = least(t.each(wrong).number(), wanted) if form == "min" else wanted
+
+    def counted(wrong: pl.Expr, found: pl.Expr, relevant: pl.Expr) -> pl.Expr:
+        above = wrong.cast(pl.Float64).cum_sum().filter(found)
+        return above.clip(upper_bound=relevant.sum().cast(pl.Float64)).sum()
+
+    above = t.fold(counted, t.in_order(wrong), t.in_order(relevant), t.in_any_order(relevant))
+    # Where the divisor is 0, so is every m.
+    return ratio(t.top(relevant).number() - above / divisor.clip(1), wanted)
+
+
+@metric(low=None, high=0, perfect=0, aggregate="geometric", undefined="no document is relevant")
+def log_bpref(t: Terms, *, floor: float = 1e-5, rel: float | None = None) -> Value:
+    r"""Logarithm of bpref for each list; over lists, its geometric mean.
+
+    $$\ln \max(\mathrm{bpref}, \mathrm{floor})$$
+
+    Parameters
+    ----------
+    floor
+        The least value that counts, above 0: one list at 0 must not settle the mean.
+
+    Returns
+    -------
+    Metric
+        One Float64, 0 or less, per list; null where no document is relevant. `evaluate` gives
+        the geometric mean of bpref; a list that counts as zero counts as the floor.
+
+    References
+    ----------
+    Robertson, On GMAP: and other transformations, 2006; trec_eval, `gm_bpref`.
+
+    Examples
+    --------
+    >>> df = pl.DataFrame({"query": 1, "score": [2.0, 1.0], "label": [1, 0]})
+    >>> df.ranking.per_query("log_bpref").item(0, 1)  # ln 1
+    0.0
+    >>> df.ranking.log_bpref()
+    1.0
+    """
+    positive("floor", floor)
+    return bpref.on(t, rel=rel).clip(floor).log()
+
+
+@metric(undefined="no document is relevant")
+def inf_ap(t: Terms, *, rel: float | None = None) -> Value:
+    r"""Inferred average precision: AP estimated where only a sample of the pool is judged.
+
+    $$\mathrm{infAP} = \frac{1}{R} \sum_{\mathrm{hits}} \left( \frac{1}{i} +
+    \frac{\mathrm{pool}}{i} \cdot \frac{r + \epsilon}{r + m + 2 \epsilon} \right)$$
+
+    At the hit at rank i, of the documents above: r are relevant, m are judged not relevant,
+    and `pool` have any label; epsilon is 0.00001.
+
+    Returns
+    -------
+    Metric
+        One Float64 in [0, 1] per list; null where no document is relevant. A negative label
+        says "in the pool, but not judged"; a null label "not in the pool".
+
+    References
+    ----------
+    Yilmaz & Aslam, Estimating average precision with incomplete and imperfect judgments, 2006.
+
+    Examples
+    --------
+    >>> df = pl.DataFrame({"query": 1, "score": [2.0, 1.0], "label": [1, 1]})
+    >>> round(df.ranking.inf_ap(), 4)
+    1.0
+    """
+
+    def total(hit: pl.Expr, wrong: pl.Expr, judged: pl.Expr, rank: pl.Expr) -> pl.Expr:
+        found, missed, pool = (part.cast(pl.Float64).cum_sum() for part in (hit, wrong, judged))
+        # The hit itself is not above it.
+        likely = (found - 1 + _EPSILON) / (found - 1 + missed + 2 * _EPSILON)
+        return (1 / rank + (pool - 1) / rank * likely).filter(hit).sum()
+
+    terms = (t.relevant(rel), _judged_not_relevant(t, rel), JUDGED, RANK)
+    return ratio(t.fold(total, *map(t.in_order, terms)), t.number_relevant(rel))
+
+
+def _judged_not_relevant(t: Terms, rel: float | None) -> pl.Expr:
+    return JUDGED & (LABEL >= 0) & ~t.relevant(rel)
+
+
+def _share(t: Terms, term: pl.Expr, k: int | None, depth: str) -> Value:
+    found = t.top(term, k).number()
+    if k is None:
+        return ratio(found, t.retrieved())
+    return found / k if depth == "k" else ratio(found, t.retrieved(k))

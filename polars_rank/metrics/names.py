@@ -1,0 +1,422 @@
+"""Names of metrics: "ndcg(gain='exp2')@10" to the function call, in every dialect."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, cast
+
+import polars as pl
+
+from polars_rank import discounts, gains
+from polars_rank.errors import ArgumentError, hint
+from polars_rank.metrics.metric import REGISTER, Metric
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+#: Other names for a metric, lower case: those of other tools and of everyday speech.
+ALIASES: dict[str, tuple[str, dict[str, Any]]] = {
+    "ap": ("average_precision", {}),
+    "map": ("average_precision", {}),
+    "map_cut": ("average_precision", {}),
+    "mean_average_precision": ("average_precision", {}),
+    "rr": ("reciprocal_rank", {}),
+    "mrr": ("reciprocal_rank", {}),
+    "recip_rank": ("reciprocal_rank", {}),
+    "p": ("precision", {}),
+    "r": ("recall", {}),
+    "f": ("fbeta", {}),
+    "rprec": ("r_precision", {}),
+    "r-precision": ("r_precision", {}),
+    "success": ("hit_rate", {}),
+    "hit": ("hit_rate", {}),
+    "ndcg_cut": ("ndcg", {}),
+    "ndcg_burges": ("ndcg", {"gain": "exp2"}),
+    "dcg_burges": ("dcg", {"gain": "exp2"}),
+    "idcg": ("ideal_dcg", {}),
+    "auc": ("roc_auc", {}),
+    "auroc": ("roc_auc", {}),
+    "hr": ("hit_rate", {}),
+    "set_p": ("set_precision", {}),
+    "setp": ("set_precision", {}),
+    "setr": ("set_recall", {}),
+    "setf": ("set_f", {}),
+    "set_map": ("set_ap", {}),
+    "setap": ("set_ap", {}),
+    "set_relative_p": ("set_relative_precision", {}),
+    "relative_p": ("relative_precision", {}),
+    "r_cap": ("recall_capped", {}),
+    "num_ret": ("num_retrieved", {}),
+    "numret": ("num_retrieved", {}),
+    "num_rel": ("num_relevant", {}),
+    "numrel": ("num_relevant", {}),
+    "num_rel_ret": ("num_relevant_retrieved", {}),
+    "numrelret": ("num_relevant_retrieved", {}),
+    "num_nonrel_judged_ret": ("num_nonrelevant_judged_retrieved", {}),
+    "unj": ("unjudged", {}),
+    "infap": ("inf_ap", {}),
+    "gm_map": ("log_average_precision", {}),
+    "gm_bpref": ("log_bpref", {}),
+    "g": ("g_measure", {}),
+    "bing": ("binary_g", {}),
+    "rbp_resid": ("rbp_residual", {}),
+    "arp": ("average_relevance_position", {}),
+    "opa": ("ordered_pair_accuracy", {}),
+    "11pt_avg": ("eleven_point", {}),
+    "iprec": ("interpolated_precision", {}),
+    "iprec_at_recall": ("interpolated_precision", {}),
+    "rprec_mult": ("r_precision", {}),
+    "num_q": ("num_queries", {}),
+    "numq": ("num_queries", {}),
+    "setrelp": ("set_relative_precision", {}),
+    "hits": ("num_relevant_retrieved", {}),
+    "gmap": ("log_average_precision", {}),
+    "normalized_dcg": ("ndcg", {}),
+    "normalizeddcg": ("ndcg", {}),
+    "hitrate": ("hit_rate", {}),
+    "fallout": ("fall_out", {}),
+    "rprecision": ("r_precision", {}),
+    "pre": ("precision", {}),
+    "ndcg_score": ("ndcg", {}),
+    "dcg_score": ("dcg", {}),
+    "roc_auc_score": ("roc_auc", {}),
+    "average_precision_score": ("label_ranking_average_precision", {}),
+    "label_ranking_average_precision_score": ("label_ranking_average_precision", {}),
+    "lrap": ("label_ranking_average_precision", {}),
+    "tau_b": ("kendall_tau_b", {}),
+}
+
+_NAME = re.compile(
+    r"(?P<name>[\w.-]+?)(?:\((?P<arguments>.*)\))?(?:@(?P<at>[^@()]*?))?(?:-l(?P<level>\d+))?"
+)
+_NUMBERED = re.compile(r"(?P<name>.+?)[_.](?P<number>\d+(?:\.\d+)?)")
+_NUMBERS = re.compile(r"(?P<name>.+?[_.])(?P<numbers>-?[\d.]+(?:,-?[\d.]+)+)")
+#: Names of trec_eval whose numbers are parameters of one metric, not several metrics.
+_TABLES = ("11pt_avg", "eleven_point", "utility")
+#: What goes on with a list of numbers behind a name.
+_LISTED = re.compile(r"-?[\d.]+(=[\d.]+)?(?=[,\s]|$)")
+
+#: Several cutoffs of one metric: "ndcg@[5,10]".
+_CUTOFFS = re.compile(r"(?P<name>[^\[\]]+@)\[(?P<cutoffs>\s*\d+(?:\s*,\s*\d+)*\s*)\]")
+
+#: What the number at the end of a name stands for where that is no cutoff, and how it is read:
+#: "iprec_at_recall_0.10", "Rprec_mult_0.20", "set_F_4" (beta squared), "rbp.95" (without "0.").
+_NUMBER: dict[str, tuple[str, Callable[[str], Any]]] = {
+    "interpolated_precision": ("recall", float),
+    "r_precision": ("multiple", float),
+    "set_f": ("beta", lambda text: _beta(float(text))),
+    "rbp": ("p", lambda text: float(text if "." in text else f"0.{text}")),
+}
+
+#: Other words for parameters: what they say in ours.
+_WORDS: dict[str, Callable[[Any], dict[str, Any]]] = {
+    "cutoff": lambda value: {"k": value},
+    "top_k": lambda value: {"k": value},
+    "min_rel": lambda value: {"min_grade": value},
+    "max_rel": lambda value: {"max_grade": value},
+    "gains": lambda value: {"gain": value},
+    "dcg": lambda value: {"log2": {}, "exp-log2": {"gain": gains.exp2}}[value],
+    "adaptive_k": lambda value: {"depth": "retrieved"} if value else {},
+    "judged_only": lambda _: {},
+}
+
+#: Names that with a certain parameter are another metric.
+_VARIANTS = {
+    ("num_retrieved", "rel"): "num_relevant_retrieved",
+    ("set_precision", "relative"): "set_relative_precision",
+}
+
+_DEPTHS = (5, 10, 15, 20, 30, 100, 200, 500, 1000)
+_SET = ["num_q", "num_ret", "num_rel", "num_rel_ret", "utility", "set_P", "set_relative_P",
+        "set_recall", "set_map", "set_F"]  # fmt: skip
+_OFFICIAL = [
+    *("num_q", "num_ret", "num_rel", "num_rel_ret", "map", "gm_map", "Rprec", "bpref"),
+    "recip_rank",
+    *(f"iprec_at_recall_{tenth / 10:.2f}" for tenth in range(11)),
+    *(f"P_{k}" for k in _DEPTHS),
+]
+
+#: Names of trec_eval that stand for several metrics.
+SETS: dict[str, list[str]] = {
+    "official": _OFFICIAL,
+    "set": _SET,
+    "all_trec": [
+        *_OFFICIAL,
+        *(name for name in _SET if name not in _OFFICIAL),
+        *("num_nonrel_judged_ret", "gm_bpref", "infAP", "11pt_avg", "G", "binG", "Rndcg"),
+        *("ndcg", "ndcg_rel", "success_1", "success_5", "success_10"),
+        *(f"Rprec_mult_{fifth / 5:.2f}" for fifth in range(1, 11)),
+        *(f"{name}_{k}" for name in ("relative_P", "recall", "ndcg_cut", "map_cut")
+          for k in _DEPTHS),
+    ],
+}  # fmt: skip
+
+#: What may be written without quotes inside a name, as in "dcg(discount=jarvelin(3))".
+_FUNCTIONS = {
+    name: getattr(module, name)
+    for module, names in (
+        (gains, ("linear", "exp2", "at_least")),
+        (discounts, ("log2", "log", "jarvelin", "reciprocal")),
+    )
+    for name in names
+}
+
+
+@lru_cache(maxsize=1024)
+def metric(name: str) -> Metric:
+    """Read the name of a metric into the metric.
+
+    Parameters
+    ----------
+    name
+        A name with parameters in brackets and the cutoff behind "@", as in
+        "ndcg(gain='exp2')@10". Names of ir_measures ("nDCG(dcg='exp-log2')@10", "AP(rel=2)"),
+        trec_eval ("ndcg_cut_10", "iprec_at_recall_0.10"), ranx ("map@5-l2", "rbp.95") and
+        torchmetrics ("RetrievalMRR") are understood; case does not matter.
+
+    Returns
+    -------
+    Metric
+        The metric; its output column has the name that was asked for.
+
+    Raises
+    ------
+    ArgumentError
+        For a name that does not exist (with close matches), or parameters that do not fit.
+
+    Examples
+    --------
+    >>> str(pr.metric("nDCG@10"))
+    'ndcg@10'
+    >>> str(pr.metric("P_5"))
+    'precision@5'
+    """
+    tabled = _tabled(name.strip())
+    if tabled is not None:
+        return tabled.alias(name)
+    match = _NAME.fullmatch(name.strip())
+    if match is None:
+        message = f"cannot read {name!r} as a metric; write it like \"ndcg(gain='exp2')@10\""
+        raise ArgumentError(message)
+    at, level = match["at"], match["level"]
+    called, function, parameters = _called(match["name"], numbered=at is None)
+    for key, value in _arguments(name, match["arguments"]).items():
+        if value is not False:
+            function = _VARIANTS.get((function, key), function)
+        parameters = {**parameters, **_parameter(name, called, key, value)}
+    if at is not None:
+        key, value = _at(name, function, at)
+        if key in parameters:
+            message = f"`{key}` is given twice in {name!r}; write it once, behind the '@'"
+            raise ArgumentError(message)
+        parameters = {**parameters, key: value}
+    if level is not None:
+        parameters = {**parameters, **_level(function, int(level), parameters)}
+    try:
+        return REGISTER[function](**parameters).alias(name)
+    except TypeError as error:
+        message = f"{name!r} does not fit the parameters of {function}: {error}"
+        raise ArgumentError(message) from None
+
+
+def _called(name: str, *, numbered: bool) -> tuple[str, str, dict[str, Any]]:
+    """Return a name without the number at its end, the metric, and what parameters both say."""
+    function, parameters = find(name)
+    match = _NUMBERED.fullmatch(name)
+    if function is None and numbered and match is not None:
+        name = match["name"]
+        function, parameters = find(name)
+        key, read = _NUMBER.get(str(function), ("k", int))
+        parameters = {**parameters, key: read(match["number"])}
+    if function is None:
+        raise _unknown(name)
+    return name, function, parameters
+
+
+def _tabled(name: str) -> Metric | None:
+    """Read names of trec_eval that end in a list of parameters."""
+    levels = re.fullmatch(r"ndcg[_.](\d+=[\d.]+(?:,\d+=[\d.]+)*)", name, re.IGNORECASE)
+    if levels is not None:
+        pairs = (pair.partition("=") for pair in levels[1].split(","))
+        levels = gains.Levels(tuple((float(grade), float(worth)) for grade, _, worth in pairs))
+        return REGISTER["ndcg"](gain=levels)
+    several = _NUMBERS.fullmatch(name)
+    if several is None or (called := several["name"][:-1].lower()) not in _TABLES:
+        return None
+    numbers = [float(number) for number in several["numbers"].split(",")]
+    if called != "utility":
+        return REGISTER["eleven_point"](recalls=tuple(numbers))
+    if len(numbers) != len("abcd"):
+        message = f"{name!r} must have four numbers, the worth of tp, fp, fn and tn"
+        raise ArgumentError(message)
+    return REGISTER["utility"](**dict(zip("abcd", numbers, strict=True)))
+
+
+def expand(name: str) -> list[str]:
+    """Return the names that a name stands for: "official", "P_5,10", or itself alone."""
+    if name.lower() in SETS:
+        return SETS[name.lower()]
+    listed = _CUTOFFS.fullmatch(name)
+    if listed is not None:
+        return [listed["name"] + cutoff.strip() for cutoff in listed["cutoffs"].split(",")]
+    several = _NUMBERS.fullmatch(name)
+    if several is None or several["name"][:-1].lower() in _TABLES:
+        return [name]
+    return [several["name"] + number for number in several["numbers"].split(",")]
+
+
+def resolve(metrics: str | pl.Expr | Iterable[str | pl.Expr]) -> list[pl.Expr]:
+    """Read names and expressions into expressions with distinct output names."""
+    several = not isinstance(metrics, (str, pl.Expr)) and isinstance(metrics, Iterable)
+    given: list[Any] = []
+    for item in cast("Iterable[Any]", metrics) if several else [metrics]:
+        parts = split(item) if isinstance(item, str) else []
+        given += parts if len(parts) > 1 else [item]
+    if not given:
+        message = "`metrics` is empty; name at least one, such as 'ndcg@10'"
+        raise ArgumentError(message)
+    for item in given:
+        if not isinstance(item, (str, pl.Expr)):
+            called = callable(item) and f"; call it, as in pr.{getattr(item, '__name__', item)}()"
+            message = (
+                f"`metrics` must be names or Polars expressions; found {item!r} "
+                f"of type {type(item).__name__}{called or ''}"
+            )
+            raise ArgumentError(message)
+    resolved = [
+        metric(item) if isinstance(item, str) else item
+        for several in given
+        for item in (expand(several) if isinstance(several, str) else [several])
+    ]
+    twice = [name for name, count in Counter(map(output_name, resolved)).items() if count > 1]
+    if twice:
+        message = f"`metrics` has the name {twice[0]!r} twice; use .alias() to tell them apart"
+        raise ArgumentError(message)
+    return resolved
+
+
+def split(text: str) -> list[str]:
+    """Split names at spaces and commas, but not inside brackets.
+
+    Examples
+    --------
+    >>> from polars_rank.metrics.names import split
+    >>> split("ndcg(gain='exp2', depth='retrieved')@10, ap rr P_5,10 ndcg@[5, 10]")
+    ["ndcg(gain='exp2', depth='retrieved')@10", 'ap', 'rr', 'P_5,10', 'ndcg@[5, 10]']
+    """
+    names, depth = [""], 0
+    for place, character in enumerate(text):
+        depth += (character in "([") - (character in ")]")
+        # A comma between numbers goes on with a name of trec_eval: "P_5,10".
+        listed = character == "," and _LISTED.match(text, place + 1)
+        if depth <= 0 and (character.isspace() or (character == "," and not listed)):
+            names.append("")
+        else:
+            names[-1] += character
+    return [name for name in names if name]
+
+
+def output_name(expression: pl.Expr) -> str:
+    """Return the name of the column that an expression makes."""
+    if isinstance(expression, Metric):
+        return expression.output_name
+    try:
+        return expression.meta.output_name()
+    except pl.exceptions.PolarsError:
+        message = (
+            f"a metric must make one column with a name of its own; add .alias() to {expression}"
+        )
+        raise ArgumentError(message) from None
+
+
+def find(name: str) -> tuple[str | None, dict[str, Any]]:
+    """Return the metric that a name without parameters stands for, and those it brings along."""
+    lower = name.lower()
+    for known in (lower, re.sub("^retrieval_?", "", lower)):
+        if known in REGISTER:
+            return known, {}
+        if known in ALIASES:
+            return ALIASES[known]
+    return None, {}
+
+
+def _unknown(name: str) -> ArgumentError:
+    if name.lower() in SETS:
+        several = len(SETS[name.lower()])
+        return ArgumentError(f"{name!r} stands for {several} metrics; give it to evaluate")
+    close = hint(name, [*REGISTER, *ALIASES])
+    listed = " All are listed by the command polars-rank metrics, or by pr.list_metrics()"
+    return ArgumentError(f"there is no metric {name!r}.{close or listed}")
+
+
+def _at(name: str, function: str, text: str) -> tuple[str, Any]:
+    """Read what stands behind the "@": the cutoff, or the recall of "IPrec@0.1"."""
+    if function == "interpolated_precision":
+        try:
+            return "recall", float(text)
+        except ValueError:
+            message = f"`recall` must be a number from 0 to 1; found {text!r} in {name!r}"
+            raise ArgumentError(message) from None
+    if not text.isdecimal():
+        message = f"`k` must be a positive whole number; found {text!r} in {name!r}"
+        raise ArgumentError(message)
+    return "k", int(text)
+
+
+def _parameter(name: str, called: str, key: str, value: Any) -> dict[str, Any]:
+    """Return a parameter in our words."""
+    if key == "judged_only" and value:
+        message = f"{name!r} asks for judged documents only; call with unjudged='removed' for that"
+        raise ArgumentError(message)
+    if key == "relative" and isinstance(value, bool):
+        return {}
+    if key == "beta" and called.lower() == "setf":
+        return {key: _beta(value)}
+    try:
+        return _WORDS[key](value) if key in _WORDS else {key: value}
+    except (KeyError, TypeError):
+        message = f"cannot read the parameter {key}={value!r} in {name!r}"
+        raise ArgumentError(message) from None
+
+
+def _level(function: str, level: int, parameters: dict[str, Any]) -> dict[str, Any]:
+    """Return what ranx means by "-l2" behind a name: labels below 2 count for nothing."""
+    accepted = inspect.signature(REGISTER[function]).parameters
+    if "gain" in accepted:
+        worth = parameters.get("gain", accepted["gain"].default)
+        return {"gain": gains.at_least(level, gains.GAINS.get(worth, worth))}
+    return {"rel": level}
+
+
+def _beta(squared: float) -> float:
+    """Return the beta of what trec_eval, and ir_measures after it, calls x or beta."""
+    return math.sqrt(squared)
+
+
+def _arguments(name: str, text: str | None) -> dict[str, Any]:
+    if not text:
+        return {}
+    message = f"cannot read the parameters in {name!r}; write them like \"ndcg(gain='exp2')@10\""
+    try:
+        call = ast.parse(f"dict({text})", mode="eval").body
+        given = call.keywords if isinstance(call, ast.Call) and not call.args else []
+        parameters = {str(keyword.arg): _value(keyword.value) for keyword in given}
+    except (SyntaxError, ValueError, KeyError, TypeError):
+        raise ArgumentError(message) from None
+    if not parameters or "None" in parameters:  # values without a name
+        raise ArgumentError(message)
+    return parameters
+
+
+def _value(node: ast.expr) -> Any:
+    if isinstance(node, ast.Name):
+        return _FUNCTIONS[node.id]
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+        return _FUNCTIONS[node.func.id](*map(_value, node.args))
+    return ast.literal_eval(node)

@@ -1,0 +1,320 @@
+"""Metrics of relevant and not relevant: precision, recall, F, hits, R-precision, AP."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from polars_rank._params import one_of, positive
+from polars_rank.metrics.metric import metric
+from polars_rank.metrics.terms import Terms, Value, least, ratio, where
+
+__all__ = [
+    "average_precision",
+    "f1",
+    "fbeta",
+    "hit_rate",
+    "precision",
+    "r_precision",
+    "recall",
+    "recall_capped",
+    "relative_precision",
+]
+
+
+@metric(undefined="nothing was retrieved and the divisor is not k")
+def precision(
+    t: Terms,
+    k: int | None = None,
+    *,
+    depth: Literal["k", "retrieved"] = "k",
+    short: Literal["null"] | None = None,
+    rel: float | None = None,
+) -> Value:
+    r"""Precision: the share of the first k documents that is relevant.
+
+    $$\mathrm{P@k} = \frac{1}{k} \sum_{r=1}^{k} \mathrm{relevant}_r$$
+
+    Parameters
+    ----------
+    k
+        Cutoff, at least 1; None for the whole list, divided by its length.
+    depth
+        What to divide by: "k", or with "retrieved" the smaller of k and the number of
+        retrieved documents.
+    short
+        With "null", a list shorter than k is undefined; otherwise its missing documents count
+        as not relevant (`depth="k"`).
+
+    Returns
+    -------
+    Metric
+        One Float64 in [0, 1] per list; null where nothing was retrieved and the divisor is
+        not k. An unjudged document counts as not relevant.
+
+    References
+    ----------
+    van Rijsbergen, Information Retrieval, 1979.
+
+    Examples
+    --------
+    >>> df = pl.DataFrame({"query": 1, "score": [3.0, 2.0, 1.0], "label": [1, 0, 1]})
+    >>> df.ranking.precision(2)
+    0.5
+    """
+    one_of("depth", depth, ("k", "retrieved"))
+    one_of("short", short, (None, "null"))
+    found = t.top(t.relevant(rel), k).number()
+    if k is None:
+        return ratio(found, t.retrieved())
+    value = found / k if depth == "k" else ratio(found, t.retrieved(k))
+    return value if short is None else where(t.retrieved() >= k, value)
+
+
+@metric(perfect=1, undefined="no document is relevant")
+def recall(t: Terms, k: int | None = None, *, rel: float | None = None) -> Value:
+    r"""Recall: the share of the relevant documents that the first k hold.
+
+    $$\mathrm{R@k} = \frac{1}{R} \sum_{r=1}^{k} \mathrm{relevant}_r$$
+
+    Returns
+    -------
+    Metric
+        One Float64 in [0, 1] per list; null where no document is relevant. R counts all
+        relevant documents, retrieved or not.
+
+    References
+    ----------
+    van Rijsbergen, Information Retrieval, 1979.
+
+    Examples
+    --------
+    >>> df = pl.DataFrame({"query": 1, "score": [3.0, 2.0, None], "label": [1, 0, 1]})
+    >>> df.ranking.recall(2)
+    0.5
+    """
+    return ratio(t.top(t.relevant(rel), k).number(), t.number_relevant(rel))
+
+
+@metric(perfect=1, undefined="no document is relevant")
+def recall_capped(t: Terms, k: int | None = None, *, rel: float | None = None) -> Value:
+    r"""Capped recall: relevant documents among the first k, of as many as k could hold.
+
+    $$\mathrm{Rcap@k} = \frac{1}{\min(k, R)} \sum_{r=1}^{k} \mathrm{relevant}_r$$
+
+    Returns
+    -------
+    Metric
+        One Float64 in [0, 1] per list; null where no document is relevant.
+
+    References
+    ----------
+    Thakur et al., BEIR: a heterogeneous benchmark for zero-shot evaluation, 2021.
+
+    Examples
+    --------
+    >>> df = pl.DataFrame({"query": 1, "score": [2.0, 1.0, None], "label": [1, 0, 1]})
+    >>> df.ranking.recall_capped(1)
+    1.0
+    """
+    possible = t.number_relevant(rel).clip(high=k)
+    return ratio(t.top(t.relevant(rel), k).number(), possible)
+
+
+@metric(perfect=1, undefined="no document is relevant, and without k where nothing was retrieved")
+def relative_precision(t: Terms, k: int | None = None, *, rel: float | None = None) -> Value:
+    r"""Relative precision: precision at k over the highest that R allows.
+
+    $$\frac{1}{\min(k, R)} \sum_{r=1}^{k} \mathrm{relevant}_r$$
+
+    Parameters
+    ----------
+    k
+        Cutoff, at least 1; None for the whole list, whose length then stands for k.
+
+    Returns
+    -------
+    Metric
+        One Float64 in [0, 1] per list; null where no document is relevant, and without k
+        where nothing was retrieved.
+
+    References
+    ----------
+    Buckley, trec_eval, `relative_P`.
+
+    Examples
+    --------
+    >>> df = pl.DataFrame({"query": 1, "score": [2.0, 1.0, None], "label": [1, 0, 1]})
+    >>> df.ranking.relative_precision()
+    0.5
+    """
+    if k is not None:
+        return recall_capped.on(t, k, rel=rel)
+    possible = least(t.retrieved(), t.number_relevant(rel))
+    return ratio(t.top(t.relevant(rel)).number(), possible)
+
+
+@metric(undefined="no document is relevant")
+def fbeta(t: Terms, k: int | None = None, *, beta: float = 1, rel: float | None = None) -> Value:
+    r"""F-measure: the weighted harmonic mean of precision and recall at k.
+
+    $$F_\beta = \frac{(1 + \beta^2) \cdot \mathrm{hits}}{\beta^2 R + k}$$
+
+    Parameters
+    ----------
+    beta
+        How many times recall weighs as much as precision; above 0.
+
+    Returns
+    -------
+    Metric
+        One Float64 in [0, 1] per list; null where no document is relevant, 0 where none of
+        them is among the first k.
+
+    References
+    ----------
+    van Rijsbergen, Information Retrieval, 1979.
+
+    Examples
+    --------
+    >>> df = pl.DataFrame({"query": 1, "score": [2.0, 1.0, None], "label": [1, 0, 1]})
+    >>> df.ranking.fbeta(beta=2)  # 5 x 1 / (4 x 2 + 2)
+    0.5
+    """
+    positive("beta", beta)
+    wanted = t.number_relevant(rel)
+    weight = beta * beta
+    considered = t.retrieved() if k is None else k
+    value = (1 + weight) * t.top(t.relevant(rel), k).number() / (weight * wanted + considered)
+    return where(wanted > 0, value)
+
+
+@metric(undefined="no document is relevant")
+def f1(t: Terms, k: int | None = None, *, rel: float | None = None) -> Value:
+    r"""F1: the harmonic mean of precision and recall at k.
+
+    $$F_1 = \frac{2 \cdot \mathrm{hits}}{R + k}$$
+
+    Returns
+    -------
+    Metric
+        One Float64 in [0, 1] per list; null where no document is relevant.
+
+    References
+    ----------
+    van Rijsbergen, Information Retrieval, 1979.
+
+    Examples
+    --------
+    >>> df = pl.DataFrame({"query": 1, "score": [2.0, 1.0, None], "label": [1, 1, 1]})
+    >>> df.ranking.f1()  # 2 x 2 / (3 + 2)
+    0.8
+    """
+    return fbeta.on(t, k, beta=1, rel=rel)
+
+
+@metric(perfect=1, undefined="no document is relevant")
+def hit_rate(t: Terms, k: int | None = None, *, rel: float | None = None) -> Value:
+    r"""Hit rate (success): 1 where at least one of the first k documents is relevant.
+
+    $$\mathrm{Hit@k} = \max_{r \le k} \mathrm{relevant}_r$$
+
+    Returns
+    -------
+    Metric
+        0.0 or 1.0 per list; null where no document is relevant.
+
+    References
+    ----------
+    Deshpande & Karypis, Item-based top-N recommendation algorithms, 2004.
+
+    Examples
+    --------
+    >>> df = pl.DataFrame({"query": 1, "score": [2.0, 1.0], "label": [0, 1]})
+    >>> df.ranking.hit_rate(1), df.ranking.hit_rate(2)
+    (0.0, 1.0)
+    """
+    found = t.top(t.relevant(rel), k).number()
+    return where(t.number_relevant(rel) > 0, found.clip(high=1))
+
+
+@metric(
+    perfect=1, undefined="no document is relevant, and where a small multiple makes the cutoff 0"
+)
+def r_precision(t: Terms, *, multiple: float = 1, rel: float | None = None) -> Value:
+    r"""R-precision: precision at R, the number of relevant documents, or at a multiple of it.
+
+    $$\mathrm{Rprec} = \frac{1}{c} \sum_{r=1}^{c} \mathrm{relevant}_r
+    \qquad c = \lfloor \mathrm{multiple} \cdot R + 0.9 \rfloor$$
+
+    Parameters
+    ----------
+    multiple
+        What R is multiplied by for the cutoff; above 0. With 1 the cutoff is R.
+
+    Returns
+    -------
+    Metric
+        One Float64 in [0, 1] per list; null where no document is relevant, and where a small
+        multiple makes the cutoff 0.
+
+    References
+    ----------
+    Buckley & Voorhees, Evaluating evaluation measure stability, 2000.
+
+    Examples
+    --------
+    >>> df = pl.DataFrame({"query": 1, "score": [3.0, 2.0, 1.0], "label": [1, 0, 1]})
+    >>> df.ranking.r_precision()
+    0.5
+    """
+    positive("multiple", multiple)
+    cutoff = t.number_relevant(rel)
+    if multiple != 1:
+        cutoff = (cutoff * multiple + 0.9).floor()
+    return ratio(t.top(t.relevant(rel), cutoff).number(), cutoff)
+
+
+@metric(perfect=None, undefined="no document is relevant")
+def average_precision(
+    t: Terms,
+    k: int | None = None,
+    *,
+    norm: Literal["R", "min", "hits"] = "R",
+    rel: float | None = None,
+) -> Value:
+    r"""Average precision: the mean, over relevant documents, of precision at their rank.
+
+    $$\mathrm{AP@k} = \frac{1}{R} \sum_{r=1}^{k} \mathrm{relevant}_r
+    \cdot \frac{\mathrm{hits}_r}{r}$$
+
+    Parameters
+    ----------
+    norm
+        What to divide by: "R", all relevant documents (trec_eval); "min", the smaller of k
+        and R, so that a perfect list gets 1; "hits", the relevant documents among the first k.
+
+    Returns
+    -------
+    Metric
+        One Float64 in [0, 1] per list; null where no document is relevant, 0 where none of
+        them is among the first k.
+
+    References
+    ----------
+    Buckley & Voorhees, Evaluating evaluation measure stability, 2000.
+
+    Examples
+    --------
+    >>> df = pl.DataFrame({"query": 1, "score": [3.0, 2.0, 1.0], "label": [1, 0, 1]})
+    >>> df.ranking.average_precision()  # (1 / 1 + 2 / 3) / 2
+    0.8333333333333333
+    """
+    one_of("norm", norm, ("R", "min", "hits"))
+    wanted = t.number_relevant(rel)
+    precisions = t.at_hits(lambda rank, hits: hits / rank, k, rel)
+    divisor = wanted
+    if norm == "min":
+        divisor = wanted.clip(high=k)
+    if norm == "hits":
+        divisor = t.top(t.relevant(rel), k).number().clip(1)
+    return where(wanted > 0, precisions.sum() / divisor)

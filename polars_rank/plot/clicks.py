@@ -1,0 +1,147 @@
+"""Clicks: how often a document is clicked, by where it was shown."""
+
+from __future__ import annotations
+
+from statistics import NormalDist
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from polars_rank._params import check_there, share, whole_number
+from polars_rank.columns import RUN
+from polars_rank.errors import DataError, SchemaError, number_of
+from polars_rank.frames.tables import collected, lazy, schema_of
+from polars_rank.plot.drawing import (
+    altair,
+    axis,
+    counted,
+    cutoffs,
+    layered,
+    lines,
+    something,
+    tooltip,
+)
+from polars_rank.plot.runs import groups, labelled, run_columns
+
+if TYPE_CHECKING:
+    import altair as alt
+
+    from polars_rank.plot.runs import Colors
+
+
+def click_through(
+    frame: Any,
+    *,
+    position: str = "position",
+    click: str = "click",
+    k: int = 20,
+    run: str | None = RUN,
+    baseline: Any = None,
+    confidence: float = 0.95,
+    colors: Colors | None = None,
+) -> alt.LayerChart:
+    r"""Click-through rate by position: the share of documents shown there that were clicked.
+
+    Parameters
+    ----------
+    frame
+        A log with clicks: a row per document of a list.
+    position
+        The column of positions, 1 = top; null where the document was not shown.
+    click
+        The column of clicks: whether, or how many; null where that is not known.
+    k
+        The last position.
+    run, baseline, colors
+        As for `pr.plot.at_k`.
+    confidence
+        Of Wilson's intervals, between 0 and 1.
+
+    Returns
+    -------
+    altair.LayerChart
+
+    Raises
+    ------
+    SchemaError, DataError, ArgumentError, MissingExtraError
+        As for `pr.plot.at_k`; also for positions below 1 and negative clicks.
+
+    Notes
+    -----
+    The intervals take documents as independent, which those of one list or one user are not
+    quite.
+
+    References
+    ----------
+    Wilson, Probable inference, the law of succession, and statistical inference, 1927.
+
+    Examples
+    --------
+    >>> chart = pr.plot.click_through(pr.datasets.search_log(50), k=10)
+    >>> chart.save("clicks.png")  # doctest: +SKIP
+    """
+    altair()
+    whole_number("k", k)
+    share("confidence", confidence)
+    log = lazy(frame)
+    schema = schema_of(log)
+    for parameter, name in (("position", position), ("click", click)):
+        check_there(parameter, name, schema)
+        if not (schema[name].is_numeric() or schema[name] in (pl.Boolean, pl.Null)):
+            message = f"column {name!r} (`{parameter}`) must be numeric; found {schema[name]}"
+            raise SchemaError(message)
+    columns = run_columns(schema, run, position, click)
+    place, clicks = pl.col(position).cast(pl.Float64), pl.col(click).cast(pl.Float64)
+    shown = log.filter(place.is_not_null() & clicks.is_not_null() & ~(place > k))
+    counts = shown.group_by(*groups(columns), place.alias("x")).agg(
+        pl.len().alias("shown"), (clicks > 0).sum().alias("clicks"),
+        (~(clicks >= 0) | clicks.is_nan()).sum().alias("bad"),
+    )  # fmt: skip
+    table = something(collected(counts), "x", f"position in {position!r} of documents shown")
+    _check(table, position, click)
+    low, high = _wilson(pl.col("clicks"), pl.col("shown"), confidence)
+    table, runs = labelled(
+        table.with_columns(y=pl.col("clicks") / pl.col("shown"), low=low, high=high),
+        baseline=baseline, colors=colors, needed=True,
+    )  # fmt: skip
+    rows = table.select("run", pl.col("x").cast(pl.Int64), "y", "low", "high", "shown", "clicks")
+    rows = rows.sort("run", "x")
+    tips = tooltip(
+        ("x", "position", "d"),
+        ("y", "click-through rate", ".2%"), ("low", "low", ".2%"), ("high", "high", ".2%"),
+        ("clicks", "clicked", ",d"), ("shown", "shown", ",d"), of=runs,
+    )  # fmt: skip
+    x = cutoffs("position", rows.get_column("x"))
+    y = axis("Y", "y", "click-through rate", format="%", scale={"zero": True})
+    number = counted([int(rows.get_column("shown").sum())], "documents shown")
+    return layered(
+        rows, lines(rows, runs, x, y, tips), title="Click-through rate by position",
+        told=[f"{number} at positions 1 to {k} · band: {100 * confidence:g} % interval (Wilson)"],
+    )  # fmt: skip
+
+
+def _wilson(hits: pl.Expr, number: pl.Expr, confidence: float) -> tuple[pl.Expr, pl.Expr]:
+    """Return the bounds of a share, by the score test."""
+    z = NormalDist().inv_cdf((1 + confidence) / 2)
+    whole = 1 + z * z / number
+    middle = (hits / number + z * z / (2 * number)) / whole
+    rate = hits / number
+    margin = (rate * (1 - rate) / number + (z / (2 * number)) ** 2).sqrt() * z / whole
+    return (middle - margin).clip(0, 1), (middle + margin).clip(0, 1)
+
+
+def _check(table: pl.DataFrame, position: str, click: str) -> None:
+    wrong = table.filter(
+        ~(pl.col("x") >= 1) | (pl.col("x") != pl.col("x").floor()) | pl.col("x").is_nan()
+    )
+    if wrong.height:
+        number, value = int(wrong.get_column("shown").sum()), wrong.get_column("x")[0]
+        message = (
+            f"{number_of(number, 'row')}: positions in the column {position!r} must be whole "
+            f"numbers from 1 (the top); found {value!r}; null where a document was not shown"
+        )
+        raise DataError(message)
+    bad = int(table.get_column("bad").sum())
+    if bad:
+        message = f"{number_of(bad, 'row')}: clicks in the column {click!r} are negative or NaN"
+        raise DataError(message)

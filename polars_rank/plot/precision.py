@@ -1,0 +1,210 @@
+"""Precision against recall at every threshold of the score."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from polars_rank._params import OWN, names, threshold
+from polars_rank.columns import RUN, Columns
+from polars_rank.errors import DataError
+from polars_rank.evaluation import curves
+from polars_rank.frames.tables import collected, lazy, schema_of
+from polars_rank.plot.drawing import (
+    ROWS,
+    altair,
+    axis,
+    counted,
+    layered,
+    looks,
+    tooltip,
+    with_field,
+)
+from polars_rank.plot.runs import NEUTRAL, columns_of_runs, grouped, groups, labelled
+from polars_rank.plot.thinning import thinned
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import altair as alt
+
+    from polars_rank._params import Names
+    from polars_rank.plot.runs import Colors, Runs
+
+#: Of a curve's recall: within a 400th of it, a pixel, nothing is to be seen.
+_STEPS = 400
+#: How many points of a step are kept at most.
+_KEPT = 6
+#: Rows of a log whose scores are all told apart, and into how many cells the standard deviation of
+#: more is cut.
+_EXACT, _CELLS = 200_000, 10_000
+_ROWS, _MEAN, _STD = OWN + "rows", OWN + "mean", OWN + "std"
+_POINTS = ("threshold", "found", "precision", "recall", "f1", "auc", "best_f1", "no_skill")
+
+
+def pr_curve(
+    frame: Any,
+    *,
+    by: Names | None = RUN,
+    baseline: Any = None,
+    score: str = "score",
+    label: str = "label",
+    relevant: float = 1,
+    colors: Colors | None = None,
+) -> alt.LayerChart:
+    """Precision against recall at every score threshold, over all rows or per group.
+
+    With the precision of a random order (dashed), the area under the curve in the legend, and the
+    point of the best F1.
+
+    Parameters
+    ----------
+    frame
+        A log; or the table that `pr.pr_curve` returns.
+    by
+        The columns that split the table into one curve each; "run" if there is such a column.
+    baseline, colors
+        As for `pr.plot.at_k`; with several columns in `by`, a curve is called "a · b".
+    score, label, relevant
+        As for `pr.pr_curve`.
+
+    Returns
+    -------
+    altair.LayerChart
+        Of a curve of more points, those are kept that are first, last, highest and lowest, and of
+        the best F1, in each of equal steps of recall: at most a few hundred, between which nothing
+        is to be seen. Area and F1 are those of all points; of a log of more than 200,000 rows,
+        scores that differ by less than a ten-thousandth of their standard deviation are one point.
+
+    Raises
+    ------
+    SchemaError, DataError, ArgumentError, MissingExtraError
+        As for `pr.pr_curve`; also where no document is relevant.
+
+    References
+    ----------
+    Davis & Goadrich, The relationship between precision-recall and ROC curves, 2006.
+    Jugel, Jerzak, Hackenbroich & Markl, M4: a visualization-oriented time series data aggregation,
+    2014.
+
+    Examples
+    --------
+    >>> chart = pr.plot.pr_curve(pr.datasets.search_log(50), by="run")
+    >>> chart.save("precision_recall.png")  # doctest: +SKIP
+    """
+    altair()
+    log = lazy(frame)
+    schema = schema_of(log)
+    columns = [] if by is RUN and RUN not in schema else [*names("by", by)]
+    columns_of_runs("by", columns, schema)
+    told = ""
+    if not {*_POINTS} <= set(schema):
+        threshold("relevant", relevant)
+        Columns.find(schema, query=None, doc=None, score=score, label=label, by=columns)
+        log = _few_scores(log, columns, score)
+        log = curves.pr_curve(log, by=columns or None, score=score, label=label, relevant=relevant)
+        told = f" · relevant: label ≥ {relevant:g}"
+    points = log.select(*groups(columns), *_POINTS).filter(pl.col("recall").is_not_null())
+    table = collected(_few_points(points, _STEPS))
+    if not table.height:
+        message = "there is nothing to draw: no document is relevant; choose relevant=..."
+        raise DataError(message)
+    table, runs = labelled(table, baseline=baseline, colors=colors, needed=True)
+    if table.height > ROWS // 2:
+        steps = max(1, ROWS // (2 * _KEPT * len(runs.labels)))
+        table = collected(_few_points(table.lazy(), steps, ["run"]), few=True)
+    table = table.sort("run", "found")
+    found = counted(table.group_by("run").agg(pl.col("found").max())["found"], "documents found")
+    area = dict(table.group_by("run").agg(pl.col("auc").first()).iter_rows())
+    if runs.several:
+        called = {name: f"{name} (area {value:.3f})" for name, value in area.items()}
+        runs = runs.called(lambda name: called.get(name, name))
+        table = table.with_columns(pl.col("run").replace(called))
+    else:
+        found = f"area {next(iter(area.values())):.3f} · {found}"
+    return layered(
+        _from_the_left(table),
+        _layers(table, runs),
+        title="Precision and recall at every threshold",
+        told=[found + told, "point: best F1 · dashed: no skill, a random order"],
+        height=320,
+    )
+
+
+def _few_scores(log: pl.LazyFrame, columns: Sequence[str], score: str) -> pl.LazyFrame:
+    """Return the log with scores rounded down, finest around their mean, if there are many rows.
+
+    To the points of a curve, this is to leave out some of the thresholds.
+    """
+    value = pl.col(score).cast(pl.Float64)
+    known = value.filter(value.is_finite())
+    facts = {_ROWS: pl.len(), _MEAN: known.mean(), _STD: known.std()}
+    rows = log.group_by(columns).agg(**facts) if columns else log.select(**facts)
+    found = collected(rows)
+    if found.get_column(_ROWS).sum() <= _EXACT:
+        return log
+    of_run = found.lazy().drop(_ROWS)
+    if columns:
+        joined = log.join(of_run, on=columns, how="left", nulls_equal=True)
+    else:
+        joined = log.join(of_run, how="cross")
+    std = pl.col(_STD)
+    cell = (((value - pl.col(_MEAN)) / std).arcsinh() * _CELLS).floor()
+    rounded = (cell / _CELLS).sinh() * std + pl.col(_MEAN)
+    kept = pl.when(value.is_finite() & (std > 0)).then(rounded).otherwise(value)
+    return joined.with_columns(kept.alias(score)).drop(_MEAN, _STD)
+
+
+def _few_points(
+    points: pl.LazyFrame, steps: int, by: list[str] | None = None
+) -> pl.LazyFrame:  # fmt: skip
+    columns = grouped(points.collect_schema()) if by is None else by
+    return thinned(
+        points, columns, pl.col("recall"), order="found", ys=("precision", "f1"), steps=steps
+    )
+
+
+def _from_the_left(table: pl.DataFrame) -> pl.DataFrame:
+    """Return the points from precision 1 at recall 0, where the area begins."""
+    values = {"recall": 0.0, "precision": 1.0, "f1": 0.0, "found": 0, "threshold": None}
+    start = table.unique("run").with_columns(
+        pl.lit(value).cast(table.schema[name]).alias(name) for name, value in values.items()
+    )
+    return pl.concat([start, table]).sort("run", "found").drop("auc", "best_f1", "no_skill")
+
+
+def _layers(table: pl.DataFrame, runs: Runs) -> list[Any]:
+    alt = altair()
+    best = table.filter(pl.col("f1") == pl.col("best_f1"))
+    best = best.unique("run", keep="first", maintain_order=True)
+    chance = table.select("run", "no_skill").unique("run").sort("run")
+    alike = chance.get_column("no_skill").n_unique() == 1
+    color = looks(runs, "color")
+    x = axis("X", "recall", "recall", scale={"domain": [0, 1]}, grid=True)
+    y = axis("Y", "precision", "precision", scale={"domain": [0, 1]})
+    no_skill = tooltip(("no_skill", "no skill", ".4f"), of=None if alike else runs)
+    tips = tooltip(
+        ("threshold", "score of at least", ".4~g"), ("found", "found", ",d"),
+        ("precision", "precision", ".4f"), ("recall", "recall", ".4f"), ("f1", "F1", ".4f"),
+        of=runs,
+    )  # fmt: skip
+    line = alt.Chart().mark_line(strokeWidth=2, strokeJoin="round")
+    order = alt.Order(field="found", type="quantitative")
+    mark = {"filled": True, "size": 90, "stroke": "white", "strokeWidth": 1, "opacity": 1}
+    return [
+        alt.Chart(chance.head(1) if alike else chance)
+        .mark_rule(strokeDash=[4, 3], strokeWidth=1.5)
+        .encode(
+            y=with_field(y, "no_skill"),
+            tooltip=no_skill,
+            **({"color": alt.value(NEUTRAL)} if alike else color),
+        ),
+        line.encode(x=x, y=y, order=order, **looks(runs, "color", "strokeDash")),
+        alt.Chart()
+        .mark_point(filled=True, size=60, opacity=0)
+        .encode(x=x, y=y, tooltip=tips, **color),
+        alt.Chart(best)
+        .mark_point(**mark)
+        .encode(x=x, y=y, tooltip=tips, **looks(runs, "color", "shape", legend=True)),
+    ]

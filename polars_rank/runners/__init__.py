@@ -1,1 +1,0 @@
-"""Where evaluations run that are past one machine: the same functions, on every part of a table."""

@@ -1,0 +1,128 @@
+"""`join_judgments` of Spark DataFrames, as joins of Spark's own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from polars_rank._params import OWN, names
+from polars_rank.frames.tables import is_spark, lazy
+from polars_rank.io.judgments import join_judgments
+from polars_rank.spark import tables
+from polars_rank.spark.tables import quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pyspark.sql import DataFrame
+
+
+def joined(run: DataFrame, asked: Mapping[str, Any]) -> DataFrame:
+    """Return retrieved and judged documents as the long table; see `polars_rank.join_judgments`."""
+    options = dict(asked)
+    judgments = options.pop("judgments")
+    if not is_spark(judgments):
+        judgments = run.sparkSession.createDataFrame(lazy(judgments).collect().to_arrow())
+    left_schema, right_schema = tables.schema_of(run), tables.schema_of(judgments)
+    result = join_judgments(
+        left_schema.to_frame(eager=False), right_schema.to_frame(eager=False), **options
+    ).collect_schema()
+
+    keys = [*names("query", options.get("query", "query")), options.get("doc", "doc")]
+    queries = keys[:-1]
+    by = options.get("by")
+    groups = list(names("by", ["run"] if by is None and "run" in run.columns else by))
+    rest = {*groups, *keys, options.get("score", "score")}
+    others = [name for name in run.columns if name not in rest]
+    left = _as(run, tables.spark_schema(result, run, left_schema), keys)
+    right = _as(judgments, tables.spark_schema(result, judgments, right_schema), keys)
+    if groups:
+        right = right.crossJoin(left.selectExpr(*map(quoted, groups)).distinct())
+    right = _with_constants(right, left, others, [[*groups, *queries], queries, groups])
+
+    shared = [*groups, *keys]
+    right = right.withColumnsRenamed({name: OWN + name for name in shared})
+    both = left.join(right, _same(shared, [OWN + name for name in shared]), "full")
+    twice = {*shared, *others}
+    return both.selectExpr(
+        *(
+            f"coalesce({quoted(name)}, {quoted(OWN + name)}) as {quoted(name)}"
+            if name in twice
+            else quoted(name)
+            for name in result
+        )
+    )
+
+
+def _as(frame: DataFrame, schema: Any, keys: Sequence[str]) -> DataFrame:
+    """Return the frame with its keys in the types of the result, in which they match."""
+    kinds = {name: schema[name].dataType.simpleString() for name in keys}
+    return frame.selectExpr(
+        *(
+            f"cast({quoted(name)} as {kinds[name]}) as {quoted(name)}"
+            if name in kinds
+            else quoted(name)
+            for name in frame.columns
+        )
+    )
+
+
+def _with_constants(
+    judgments: DataFrame,
+    run: DataFrame,
+    others: Sequence[str],
+    levels: Sequence[Sequence[str]],
+) -> DataFrame:
+    """Add those columns of the run that never change within its lists, queries or rankings."""
+    if not others:
+        return judgments
+    parts = [list(keys) for keys in dict.fromkeys(tuple(keys) for keys in levels if keys)]
+    for index, keys in enumerate(parts):
+        mine = [f"{OWN}{index} key {name}" for name in keys]
+        constants = _constants(run, keys, others, f"{OWN}{index} ")
+        renamed = constants.withColumnsRenamed(dict(zip(keys, mine, strict=True)))
+        judgments = judgments.join(renamed, _same(keys, mine), "left").drop(*mine)
+    found = (
+        (name, ", ".join(quoted(f"{OWN}{index} {name}") for index in range(len(parts))))
+        for name in others
+    )
+    levels_of = [f"{OWN}{index} {name}" for index in range(len(parts)) for name in others]
+    made = (f"coalesce({several}) as {quoted(OWN + name)}" for name, several in found)
+    return judgments.selectExpr("*", *made).drop(*levels_of)
+
+
+def _constants(run: DataFrame, keys: Sequence[str], others: Sequence[str], own: str) -> DataFrame:
+    """Return a row for each of the keys, with null in columns that change within any of them."""
+    from pyspark.sql.functions import expr  # noqa: PLC0415  (an extra)
+
+    values, varies = [], []
+    for name in others:
+        column, varying = quoted(name), quoted(f"{own}varies {name}")
+        values.append(f"min({column}) as {quoted(own + name)}")
+        values.append(
+            f"not (min({column}) <=> max({column})) "
+            f"or count({column}) between 1 and count(*) - 1 as {varying}"
+        )
+        varies.append(f"bool_or({varying}) as {varying}")
+    each = run.groupBy(*(expr(quoted(name)) for name in keys)).agg(*map(expr, values))
+    changing = [f"{own}varies {name}" for name in others]
+    somewhere = each.agg(*map(expr, varies))
+    return (
+        each.drop(*changing)
+        .crossJoin(somewhere)
+        .selectExpr(
+            *map(quoted, keys),
+            *(
+                f"case when not {quoted(f'{own}varies {name}')} then {quoted(own + name)} end "
+                f"as {quoted(own + name)}"
+                for name in others
+            ),
+        )
+    )
+
+
+def _same(left: Sequence[str], right: Sequence[str]) -> Any:
+    """Return the condition that columns are equal, null to null."""
+    from pyspark.sql.functions import expr  # noqa: PLC0415  (an extra)
+
+    pairs = zip(left, right, strict=True)
+    return expr(" and ".join(f"{quoted(one)} <=> {quoted(other)}" for one, other in pairs))

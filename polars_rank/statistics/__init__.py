@@ -1,1 +1,0 @@
-"""What the values of many lists say: bounds, overlap, groups."""

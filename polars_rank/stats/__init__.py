@@ -1,0 +1,22 @@
+"""Statistics of per-query tables: more tests, power, moments that merge, and gate reports."""
+
+from polars_rank.stats.all_pairs import compare_all
+from polars_rank.stats.gates import write_junit, write_markdown
+from polars_rank.stats.moments import merge, moments
+from polars_rank.stats.planning import power
+from polars_rank.stats.stored import scan_moments, write_moments
+
+__all__ = [
+    "compare_all",
+    "merge",
+    "moments",
+    "power",
+    "scan_moments",
+    "write_junit",
+    "write_markdown",
+    "write_moments",
+]
+
+
+def __dir__() -> list[str]:
+    return __all__

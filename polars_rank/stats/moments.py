@@ -1,0 +1,551 @@
+"""`moments` and `merge`: per-query values of a day as a few numbers, which add up to a month."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, overload
+
+import polars as pl
+
+from polars_rank._params import OWN, Names, check_name, check_there, names
+from polars_rank.conventions import POLARS_RANK, Conventions
+from polars_rank.errors import ArgumentError, DataError, SchemaError
+from polars_rank.frames.tables import (
+    any_table,
+    collected,
+    is_spark,
+    is_table,
+    lazy,
+    on_clusters,
+    run_on_spark,
+    same_kind,
+    schema_of,
+)
+from polars_rank.stats import sums, witnesses
+from polars_rank.stats.keys import query_key
+from polars_rank.stats.pairs import PAIRED, Pairs
+from polars_rank.stats.tables import (
+    EMPTY,
+    Variable,
+    agreed_on,
+    bad_weight,
+    check_free,
+    data_error,
+    described,
+    key_columns,
+    no_document,
+    not_finite,
+    variables,
+    without,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from polars_rank.columns import Spark
+    from polars_rank.conventions import Undefined
+    from polars_rank.evaluation.evaluate import Metrics
+    from polars_rank.frames.tables import Table
+
+#: What tells the rows of moments apart, beside the groups.
+KINDS = ("metric", "aggregate", "counts_as", "conventions")
+COUNTS = ("queries", "undefined")
+OWN_SUMS = (*COUNTS, *sums.PARTS)
+#: Of each run's differences from the baseline.
+PAIR_COUNTS = ("pairs", "pair_undefined", "wins", "ties", "losses")
+PAIR_MEANS = ("baseline_mean", "run_mean")
+DIFFERENCE = "difference_"
+PAIR_SUMS = (*PAIR_COUNTS, *PAIR_MEANS, *(DIFFERENCE + part for part in sums.PARTS))
+
+FIXED = {*KINDS, *OWN_SUMS, EMPTY, "baseline", *PAIR_SUMS, *witnesses.COLUMNS}
+
+_BAD_WEIGHTS, _TORN = OWN + "bad weights", OWN + "torn"
+SEPARATOR = " "
+#: All differences of a group, and the key of each one's query, for tests that need them.
+VALUES, QUERY_KEYS = "values", "query_keys"
+
+
+@any_table
+@on_clusters
+def moments(
+    lists: Any,
+    metrics: Metrics | None = None,
+    *,
+    by: Names | None = None,
+    run: str | None = None,
+    baseline: Any = None,
+    query: Names = "query",
+    weight: str | None = None,
+    undefined: Undefined | Mapping[str, Undefined] | None = None,
+    conventions: Conventions | str = POLARS_RANK,
+) -> Any:
+    """Moments of per-query values: a small table that adds up over days, files and machines.
+
+    `summarize` and `compare` take it in place of the lists. Counts and sums are of the kind that
+    can be put together again with `merge`, as if all lists had been at hand at once.
+
+    Parameters
+    ----------
+    lists
+        What `per_query` returns: a row per list, a column per metric, null where undefined; of
+        Spark, too.
+    metrics
+        The columns to take, or metrics (`pr.ndcg(10)`); None for all columns of floats.
+    by
+        Columns that split the table.
+    run, baseline
+        The column that tells runs apart, and the value of the run that the others are compared
+        with: the same numbers then also of the paired differences, which `compare` needs.
+    query
+        The columns that tell the lists of a run apart. With `baseline` they make the pairs; and
+        where the table has them, `merge` can tell that two parts have a list in common.
+    weight
+        A column with the weight of each list, such as its traffic: 0 or more.
+    undefined, conventions
+        As in `evaluate`; `conventions` are those with which the lists were made, too: they are
+        kept in the table, and only moments of the same conventions can be merged.
+
+    Returns
+    -------
+    LazyFrame or DataFrame
+        Like `lists`: a row per group, run and metric, with the `by` columns, `run`, and
+
+        - `metric`, `aggregate`, `counts_as`, `conventions`: what was added up, and how;
+        - `queries`, `undefined`: lists, and those where the metric is undefined;
+        - `empty`: lists without a retrieved document, if there is a column `num_retrieved`, as
+          `per_query(by=...)` makes it;
+        - `counted`, `weight`, `mean`, `squares`: of the lists that count, how many, Σw,
+          m = Σwx / Σw and Σw(x - m)²;
+        - `units`, `weight_squares`, `deviations`, `unit_squares`: how many have weight, Σw²,
+          Σw²(x - m) and Σw²(x - m)², for standard errors;
+        - with `baseline` also its name, `pairs` (lists in both runs) and of these
+          `pair_undefined` (undefined on either side), `wins`, `ties`, `losses`, both means, and
+          all of the above of the differences, as `difference_...`;
+        - `first_list`, `last_list`, `sampled_lists`: the keys of a few lists, by which `merge`
+          finds out that a list is in two parts; null without the columns of `query`.
+
+    Raises
+    ------
+    SchemaError
+        For a missing or not numeric column, or a log or moments in place of per-query values.
+    DataError
+        For NaN or infinite values, weights that are null or negative, with `baseline` also a
+        query twice in a run; lazily, when the result is collected.
+    ArgumentError
+        For a `baseline` without `run`, or a column with two roles.
+
+    Notes
+    -----
+    A partition must not tear a query's two runs apart: they are a pair only within one table. With
+    `baseline`, `merge` finds a query that is in two tables, of whatever runs.
+
+    References
+    ----------
+    Chan, Golub & LeVeque, Updating formulae and a pairwise algorithm for computing sample
+    variances, 1979.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> import polars_rank as pr
+    >>> days = [pl.DataFrame({"query": [1, 2], "rr": [1.0, 0.5]}),
+    ...         pl.DataFrame({"query": [3, 4], "rr": [0.0, None]})]
+    >>> month = pr.stats.merge([pr.stats.moments(day) for day in days])
+    >>> month.select("metric", "queries", "undefined", "mean", "squares")
+    shape: (1, 5)
+    ┌────────┬─────────┬───────────┬───────┬─────────┐
+    │ metric ┆ queries ┆ undefined ┆ mean  ┆ squares │
+    │ ---    ┆ ---     ┆ ---       ┆ ---   ┆ ---     │
+    │ str    ┆ i64     ┆ i64       ┆ f64   ┆ f64     │
+    ╞════════╪═════════╪═══════════╪═══════╪═════════╡
+    │ rr     ┆ 4       ┆ 1         ┆ 0.375 ┆ 0.6875  │
+    └────────┴─────────┴───────────┴───────┴─────────┘
+    """
+    agreed = agreed_on(conventions, undefined)
+    if baseline is not None and run is None:
+        message = "`baseline` names a run; say which column tells runs apart with run=..."
+        raise ArgumentError(message)
+
+    def plan(rows: pl.LazyFrame) -> pl.LazyFrame:
+        schema = schema_of(rows)
+        if is_moments(schema):
+            message = (
+                "the table holds moments already; add those of parts up with pr.stats.merge(...)"
+            )
+            raise SchemaError(message)
+        if baseline is None:
+            keys = key_columns(schema, by=by, run=run, weight=weight)
+            kept = names("query", query)
+            for name in kept if query != "query" else ():
+                check_there("query", name, schema)
+            taken = [*kept, *(name for found in keys.values() for name in found)]
+            asked = variables(schema, metrics, agreed, taken, undefined=undefined)
+            groups = [*keys["by"], *keys["run"]]
+            return sums_of(rows, asked, groups, agreed, weight=weight, query=kept)
+        pairs = Pairs.of(schema, by=by, run=str(run), baseline=baseline, query=query, weight=weight)
+        asked = variables(schema, metrics, agreed, pairs.columns, undefined=undefined)
+        return paired_sums(rows, asked, pairs, agreed, query=pairs.query)
+
+    return same_kind(lists, plan)
+
+
+@overload
+def merge(tables: pl.LazyFrame | Iterable[pl.LazyFrame]) -> pl.LazyFrame: ...
+@overload
+def merge(tables: Spark | Iterable[Spark]) -> Spark: ...
+@overload
+def merge(tables: Table | Iterable[Table]) -> pl.DataFrame: ...
+@overload
+def merge(tables: Iterable[pl.LazyFrame | Table]) -> pl.LazyFrame | pl.DataFrame: ...
+def merge(tables: Any) -> Any:
+    """Merge moments of parts into the moments of the whole.
+
+    Parameters
+    ----------
+    tables
+        Results of `moments`, each of them a part; or one table with the rows of several, each
+        row a part of its group.
+
+    Returns
+    -------
+    LazyFrame or DataFrame
+        Like the first of the tables: a row per group, run and metric, equal to the `moments` of
+        all lists at once up to rounding, in any order of the tables.
+
+    Raises
+    ------
+    ArgumentError
+        Without any table.
+    SchemaError
+        For tables that are no moments, or of different groups.
+    DataError
+        For moments of different conventions or with different baselines, and for a list that is
+        in two parts, with its key and theirs; lazily, when the result is collected.
+
+    Notes
+    -----
+    A list is in two parts if it was cut in two, or if a part is given twice. That is found
+
+    - for certain, where a part is given twice, and where a log that is sorted by its queries was
+      cut through a list: it is the last of one part and the first of another, where queries
+      are integers, text, or dates and times;
+    - with a probability of about 1 - (1 - j)^32 otherwise, where a share j of the lists that
+      two parts have together is in both. An unsorted log that was cut anywhere has most of its
+      lists in all parts. A few that two large parts share can go unfound.
+
+    Lists of the same query in two parts are different ones only if a `by` column of the moments
+    tells them apart, such as the day; by fewer columns, `summarize` adds them up.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> import polars_rank as pr
+    >>> lists = pl.DataFrame({"day": [1, 1, 2], "query": [1, 2, 3], "rr": [1.0, 0.5, 0.0]})
+    >>> pr.summarize(pr.stats.merge(pr.stats.moments(lists, by="day")), interval="none")["mean"].item()
+    0.5
+    """
+    several = not (is_spark(tables) or is_table(tables)) and hasattr(tables, "__iter__")
+    parts = [*tables] if several else [tables]
+    if not parts:
+        message = "there are no moments to merge; give at least one table"
+        raise ArgumentError(message)
+    of_spark = [is_spark(part) for part in parts]
+    if all(of_spark):
+        return run_on_spark(merge, parts)
+    if any(of_spark):
+        message = "some tables are Spark's and others are not; give the .toArrow() of the former"
+        raise ArgumentError(message)
+    scans = [lazy(part) for part in parts]
+    labels = [f"table {index}" for index in range(1, len(parts) + 1)] if several else None
+    result = merged(scans, labels)
+    return result if isinstance(parts[0], pl.LazyFrame) else collected(result, few=True)
+
+
+def merged(
+    parts: Sequence[pl.LazyFrame], labels: Sequence[str] | None, *, disjoint: bool = True
+) -> pl.LazyFrame:
+    """Return the moments of parts merged; without labels, each row is a part of its own.
+
+    Parts that are not `disjoint` may have lists of the same keys, as slices of one table do.
+    """
+    schemas = [schema_of(part) for part in parts]
+    if any(EMPTY in schema for schema in schemas):
+        unknown = pl.lit(None, dtype=pl.Int64).alias(EMPTY)
+        parts = [
+            part if EMPTY in schema else part.with_columns(unknown)
+            for part, schema in zip(parts, schemas, strict=True)
+        ]
+        schemas = [schema_of(part) for part in parts]
+    first = groups_of(schemas[0])
+    for name in first:
+        check_name(name)
+    own = {name for name in schemas[0] if name not in witnesses.COLUMNS}
+    for schema in schemas:
+        if groups_of(schema) != first or {*schema} - {*witnesses.COLUMNS} != own:
+            message = (
+                f"moments of different columns cannot be merged: groups {first} in the first "
+                f"table, {groups_of(schema)} in another, or one with a baseline and one without"
+            )
+            raise SchemaError(message)
+    order = [*(name for name in schemas[0] if name in own), *witnesses.COLUMNS]
+    tables = []
+    for index, (part, schema) in enumerate(zip(parts, schemas, strict=True)):
+        label = pl.format("row {}", pl.int_range(1, pl.len() + 1))
+        label = label if labels is None else pl.lit(labels[index])
+        missing = [
+            each for each in witnesses.kept(pl.Schema()) if each.meta.output_name() not in schema
+        ]
+        tables.append(part.with_columns(*missing).select(*order, label.alias(witnesses.PART)))
+    table = pl.concat(tables, how="vertical_relaxed")
+    return regrouped(table, first, disjoint=disjoint, rows_are_parts=labels is None)
+
+
+def is_moments(schema: pl.Schema) -> bool:
+    """Return whether a table is what `moments` returns."""
+    return {*KINDS, *OWN_SUMS} <= schema.keys()
+
+
+def groups_of(schema: pl.Schema) -> list[str]:
+    """Return the columns of moments that tell groups and runs apart."""
+    if not is_moments(schema):
+        missing = next(name for name in (*KINDS, *OWN_SUMS) if name not in schema)
+        message = f"the table holds no moments, it has no column {missing!r}; see pr.stats.moments"
+        raise SchemaError(message)
+    return [name for name in schema if name not in FIXED]
+
+
+def regrouped(
+    table: pl.LazyFrame, by: Sequence[str], *, disjoint: bool = True, rows_are_parts: bool = False
+) -> pl.LazyFrame:
+    """Return moments added up within each group; of parts, if no list is in two of them."""
+    schema = schema_of(table)
+    paired = "baseline" in schema
+    counts = [*COUNTS, *(PAIR_COUNTS if paired else ())]
+    differences = [
+        *(sums.merged_mean(name, DIFFERENCE + "weight") for name in PAIR_MEANS),
+        *sums.merged(DIFFERENCE),
+    ]
+    kinds = [*KINDS, *(["baseline"] if paired else [])]
+    of_parts = witnesses.PART in schema
+    table = table.cache() if of_parts and disjoint else table
+    kept = witnesses.of_parts() if of_parts else []
+    empty = [pl.when(pl.col(EMPTY).null_count() == 0).then(pl.col(EMPTY).sum())]
+    added = table.group_by([*by, *kinds], maintain_order=True).agg(
+        *(pl.col(name).sum() for name in counts),
+        *(empty if EMPTY in schema else ()),
+        *sums.merged(""),
+        *(differences if paired else ()),
+        *kept,
+    )
+    ordered = added.sort(by, nulls_last=False, maintain_order=True) if by else added
+    fixed = [name for name in schema if name in FIXED and name not in witnesses.COLUMNS]
+    if not of_parts:
+        chosen = ordered.select(*by, *fixed)
+        return chosen.map_batches(_one_kind, schema=schema_of(chosen))
+    if not disjoint:
+        checked = ordered.map_batches(_one_kind, schema=schema_of(ordered))
+    else:
+        # Runs of a query that are in two tables are no pair: no query may be in two of them.
+        apart = by[:-1] if paired and not rows_are_parts else by
+        checked = witnesses.with_twice(ordered, table, [*apart, *kinds]).map_batches(
+            lambda rows: _one_kind(witnesses.check(rows, apart)), schema=schema_of(ordered)
+        )
+    return witnesses.sampled(checked).select(*by, *fixed, *witnesses.COLUMNS)
+
+
+def _one_kind(table: pl.DataFrame) -> pl.DataFrame:
+    for kind in ("conventions", "baseline"):
+        if kind in table.columns and table.get_column(kind).n_unique() > 1:
+            found = sorted(map(str, table.get_column(kind).unique()))
+            told = ", ".join(map(repr, found))
+            message = f"moments of different {kind} cannot be merged: {told}; keep them apart"
+            raise DataError(message)
+    return table
+
+
+def sums_of(
+    lists: pl.LazyFrame,
+    asked: Sequence[Variable],
+    by: Sequence[str],
+    conventions: Conventions,
+    *,
+    weight: str | None = None,
+    cluster: Sequence[str] = (),
+    also: Mapping[str, pl.Expr] | None = None,
+    query: Sequence[str] | None = None,
+) -> pl.LazyFrame:
+    """Return the moments of the values; `also` has further aggregations, by column and part.
+
+    With `query`, the columns that tell lists apart, also which lists the part has.
+    """
+    check_free(by, FIXED)
+    rows = lists if query is None else witnesses.with_names(lists, query, schema_of(lists))
+    seen = witnesses.of_lists(schema_of(rows))
+    wide = sums.reduced(
+        rows,
+        by,
+        counts={**_counts(asked, weight), **_empty(schema_of(lists))},
+        means={},
+        spreads={_key(index): variable.value for index, variable in enumerate(asked)},
+        weight=weight,
+        cluster=cluster,
+        also=[*(value.alias(name) for name, value in (also or {}).items()), *seen],
+    )
+    added = tuple(dict.fromkeys(name.split(SEPARATOR, 1)[1] for name in also or ()))
+    kept = [] if query is None else witnesses.kept(schema_of(wide))
+    long = _long(wide, asked, by, conventions, (*sums.PARTS, *added), kept=kept)
+    return _checked(long, lists, asked, weight)
+
+
+def paired_sums(
+    lists: pl.LazyFrame,
+    asked: Sequence[Variable],
+    pairs: Pairs,
+    conventions: Conventions,
+    *,
+    values: bool = False,
+    slices: str | None = None,
+    query: Sequence[str] | None = None,
+) -> pl.LazyFrame:
+    """Return the moments of each run, and of its differences from the baseline.
+
+    With `query` also which lists the part has; with `values` also all differences, and the key
+    of each one's query; with `slices`, the name of a column of lists of structs, a row for each
+    of these instead of each group.
+    """
+    named = lists if query is None else witnesses.with_names(lists, query, schema_of(lists))
+    rows = pairs.joined(named, [each.name for each in asked])
+    by = [*pairs.by, pairs.run]
+    if slices is not None:
+        rows = rows.explode(slices).unnest(slices)
+        by = ["column", "value", pairs.run]
+    check_free(by, FIXED)
+    counts = _counts(asked, pairs.weight)
+    counts[_TORN] = pairs.torn
+    counts |= _empty(schema_of(lists))
+    means: dict[str, pl.Expr] = {}
+    spreads: dict[str, pl.Expr] = {}
+    also: list[pl.Expr] = []
+    for index, each in enumerate(asked):
+        key = _key(index)
+        own, base = pl.col(each.name), pairs.baseline_of(each.name)
+        value, opposed = each.of(own), pl.when(PAIRED).then(each.of(base))
+        difference = value - opposed
+        both = difference.is_not_null()
+        counts |= {
+            key + "pairs": PAIRED,
+            key + "pair_undefined": PAIRED & (own.is_null() | base.is_null()),
+            key + "wins": difference > 0,
+            key + "ties": difference == 0,
+            key + "losses": difference < 0,
+        }
+        means |= {
+            key + "baseline_mean": pl.when(both).then(opposed),
+            key + "run_mean": pl.when(both).then(value),
+        }
+        spreads |= {key: value, key + DIFFERENCE: difference}
+        if values:
+            also += [
+                difference.filter(both).alias(key + VALUES),
+                query_key(pairs.query, pairs.query_types).filter(both).alias(key + QUERY_KEYS),
+            ]
+    wide = sums.reduced(
+        rows,
+        by,
+        counts=counts,
+        means=means,
+        spreads=spreads,
+        weight=pairs.weight,
+        cluster=pairs.cluster,
+        also=[*also, *witnesses.of_lists(schema_of(rows))],
+    )
+    parts = (*sums.PARTS, *PAIR_SUMS, *((VALUES, QUERY_KEYS) if values else ()))
+    kept = [] if query is None else witnesses.kept(schema_of(wide))
+    long = _long(wide, asked, by, conventions, parts, baseline=pairs.name, kept=kept)
+    return pairs.checked(_checked(long, lists, asked, pairs.weight), lists)
+
+
+def _key(index: int) -> str:
+    return f"{OWN}{index}{SEPARATOR}"
+
+
+def _counts(asked: Sequence[Variable], weight: str | None) -> dict[str, pl.Expr]:
+    counts = {}
+    for index, each in enumerate(asked):
+        counts[_key(index) + "undefined"] = pl.col(each.name).is_null()
+        counts[_key(index) + "defined"] = pl.col(each.name).is_not_null()
+    if weight is not None:
+        (counts[_BAD_WEIGHTS],) = bad_weight(weight).values()
+    return counts
+
+
+def _empty(schema: pl.Schema) -> dict[str, pl.Expr]:
+    return {OWN + name: value for name, value in no_document(schema).items()}
+
+
+def _long(
+    wide: pl.LazyFrame,
+    asked: Sequence[Variable],
+    by: Sequence[str],
+    conventions: Conventions,
+    parts: Sequence[str],
+    *,
+    kept: Sequence[pl.Expr],
+    baseline: str | None = None,
+) -> pl.LazyFrame:
+    """Return one row per group and metric, from a column per metric and part, and `kept`."""
+    told = described(conventions)
+    there = schema_of(wide)
+    faults = [name for name in (_BAD_WEIGHTS, _TORN) if name in there]
+    rows = []
+    for index, each in enumerate(asked):
+        key = _key(index)
+        undefined = pl.col(key + "undefined").cast(pl.Int64)
+        kinds = (each.name, each.aggregate, each.counts_as, told)
+        named = {
+            **{kind: pl.lit(value) for kind, value in zip(KINDS, kinds, strict=True)},
+            "queries": undefined + pl.col(key + "defined").cast(pl.Int64),
+            "undefined": undefined,
+            **({EMPTY: pl.col(OWN + EMPTY).cast(pl.Int64)} if OWN + EMPTY in there else {}),
+            **({} if baseline is None else {"baseline": pl.lit(baseline)}),
+            **{part: _whole(part, pl.col(key + part)) for part in parts},
+        }
+        rows.append(pl.struct(value.alias(name) for name, value in named.items()))
+    row = OWN + "row"
+    long = wide.select(*by, *faults, pl.concat_list(rows).alias(row), *kept).explode(row)
+    last = [name for name in witnesses.COLUMNS if kept]
+    return long.unnest(row).select(pl.exclude(last), *last) if last else long.unnest(row)
+
+
+def _whole(part: str, value: pl.Expr) -> pl.Expr:
+    """Return counts as integers wide enough for any sum of them."""
+    return value.cast(pl.Int64) if part.removeprefix(DIFFERENCE) in _WHOLE else value
+
+
+_WHOLE = {*PAIR_COUNTS, "counted", "units"}
+
+
+def _checked(
+    moments: pl.LazyFrame, lists: pl.LazyFrame, asked: Sequence[Variable], weight: str | None
+) -> pl.LazyFrame:
+    """Return the moments, which raise when collected if values or weights are at fault."""
+    faults = [name for name in (_BAD_WEIGHTS, _TORN) if name in schema_of(moments)]
+    kept = [name for name in schema_of(moments) if name not in faults]
+    named = {each.name: each for each in asked}
+
+    def check(table: pl.DataFrame) -> pl.DataFrame:
+        if _BAD_WEIGHTS in faults and table.get_column(_BAD_WEIGHTS).sum():
+            raise data_error(lists, bad_weight(str(weight)))
+        if _TORN in faults and table.get_column(_TORN).sum():
+            message = (
+                f"a query has different weights in two runs, in the column {weight!r}; give each "
+                "query one weight"
+            )
+            raise DataError(message)
+        finite = table.get_column("mean").is_finite()
+        if not finite.fill_null(value=True).all():
+            name = table.get_column("metric").gather((~finite).arg_true())[0]
+            raise data_error(lists, not_finite(named[name]))
+        return without(table, *faults)
+
+    schema = {name: schema_of(moments)[name] for name in kept}
+    return moments.map_batches(check, schema=schema, streamable=True)
