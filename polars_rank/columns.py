@@ -13,7 +13,7 @@ import polars as pl
 from polars_rank._params import OWN, Names, check_id, check_number, check_there, names
 from polars_rank.errors import ArgumentError
 from polars_rank.frames.pieces import NUMBERED
-from polars_rank.frames.tables import _own_name, schema_of
+from polars_rank.frames.tables import own_name, schema_of
 
 if TYPE_CHECKING:
     pass
@@ -100,6 +100,10 @@ class Columns:
         exact = dtype.is_decimal() and name == self.score
         return dtype.is_integer() or dtype.is_float() or exact
 
+    def number_type(self, name: str) -> pl.DataType:
+        """Return the type of a score or label column as `number` returns it."""
+        return self.schema[name] if self.is_plain(name) else pl.Float64()
+
     def check_numeric(self, parameter: str, name: str) -> None:
         """Raise `SchemaError` unless there is such a column of numbers."""
         check_there(parameter, name, self.schema)
@@ -158,7 +162,7 @@ def _check_names(asked: set[str], schema: pl.Schema) -> None:
     own = {OWN + "score", *(name for name, dtype in schema.items() if dtype == NUMBERED)}
     for name in schema:
         if name.startswith(OWN) and name not in asked | own:
-            raise _own_name(name)
+            raise own_name(name)
 
 
 def scored(log: pl.LazyFrame, score: Score, position: str | None) -> tuple[pl.LazyFrame, str]:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from polars_rank._params import one_of, threshold
 from polars_rank.errors import ArgumentError, hint
-from polars_rank.evaluation.ranking import TIES, Ties
 from polars_rank.gains import at_least
 from polars_rank.metrics.metric import REGISTER, Definition, Metric, parameters_of
 from polars_rank.metrics.names import find, output_name
@@ -19,15 +18,20 @@ if TYPE_CHECKING:
 
     import polars as pl
 
+Ties: TypeAlias = Literal["doc", "doc_ascending", "best", "worst", "input", "expected"]
+Duplicates: TypeAlias = Literal["error", "max", "first"]
 Undefined: TypeAlias = Literal["zero", "skip", "one", "null"]
-Queries: TypeAlias = Literal["all", "judged", "retrieved", "both"]
+QuerySet: TypeAlias = Literal["all", "judged", "retrieved", "both"]
 Unjudged: TypeAlias = Literal["nonrelevant", "removed"]
+
+TIES = get_args(Ties)
+DUPLICATES = get_args(Duplicates)
 
 _CHOICES: dict[str, tuple[object, ...]] = {
     "ties": (None, *TIES),
     "undefined": get_args(Undefined),
     "own": get_args(Undefined),
-    "queries": get_args(Queries),
+    "query_set": get_args(QuerySet),
     "unjudged": get_args(Unjudged),
 }
 
@@ -43,7 +47,7 @@ class Conventions:
     ties
         How tied scores are ordered; see `rank`. None: by document id descending where there
         are documents, else "worst".
-    relevant
+    rel
         The lowest label that is relevant.
     undefined
         What a metric counts as in the mean where it is undefined for a list: "zero", "one",
@@ -53,7 +57,7 @@ class Conventions:
     own
         What an expression of the user's own counts as where it is null, likewise; and a metric of
         clicks where nothing was clicked.
-    queries
+    query_set
         Which lists are averaged: "all", those with a "judged" document, those with a
         "retrieved" one, or those with "both".
     unjudged
@@ -75,7 +79,7 @@ class Conventions:
     exceptions
         Metrics for which other choices hold: `{"reciprocal_rank": {"ties": "input"}}`; "@k"
         behind the name, as in "reciprocal_rank@k", is for the metric with a cutoff only. `name`
-        and `queries` are the same for all.
+        and `query_set` are the same for all.
 
     Raises
     ------
@@ -94,10 +98,10 @@ class Conventions:
 
     name: str = "polars_rank"
     ties: Ties | None = None
-    relevant: float = 1
+    rel: float = 1
     undefined: Undefined | Mapping[str, Undefined] = "zero"
     own: Undefined = "skip"
-    queries: Queries = "all"
+    query_set: QuerySet = "all"
     unjudged: Unjudged = "nonrelevant"
     float32_scores: bool = False
     text_ids: bool = False
@@ -110,11 +114,11 @@ class Conventions:
             value = getattr(self, choice)
             for each in value.values() if isinstance(value, Mapping) else (value,):
                 one_of(choice, each, allowed)
-        threshold("relevant", self.relevant)
-        taken = {name for build in REGISTER.values() for name in parameters_of(build)}
+        threshold("rel", self.rel)
         for key in self.parameters:
             metric, _, parameter = key.rpartition(".")
-            accepted = taken if not metric else set(parameters_of(_build(metric, key)))
+            definitions = [_build(metric, key)] if metric else [*REGISTER.values()]
+            accepted = {name for each in definitions for name in parameters_of(each)}
             if parameter not in accepted:
                 message = (
                     f"`parameters` names {key!r}, but no metric takes {parameter!r}"
@@ -174,6 +178,8 @@ class Conventions:
 
     def apply(self, metric: Metric) -> Metric:
         """Return the metric with these conventions' defaults for parameters not given to it."""
+        if not self.parameters and self.gain_from is None and not self.exceptions:
+            return metric
         return metric.with_leaves(self._applied)
 
     def _applied(self, metric: Metric) -> Metric:
@@ -294,7 +300,7 @@ def _plain(name: str) -> str:
 
 
 #: What is decided for all metrics at once.
-_COMMON = ("name", "queries", "undefined", "own", "exceptions")
+_COMMON = ("name", "query_set", "undefined", "own", "exceptions")
 
 #: "Above a half" as the lowest label for which that is so.
 _OVER_HALF = math.nextafter(0.5, 1)
@@ -306,7 +312,7 @@ TREC_EVAL = Conventions(
     name="trec_eval 10",
     ties="doc",
     text_ids=True,
-    queries="judged",
+    query_set="judged",
     gain_from=0,
     parameters={"rounding": "nearest", "rbp.p": 0.9, "rbp_residual.p": 0.9},
 )
@@ -316,7 +322,7 @@ TREC_EVAL_9 = Conventions(
     name="trec_eval 9",
     ties="doc",
     text_ids=True,
-    queries="both",
+    query_set="both",
     float32_scores=True,
     gain_from=0,
     parameters={"rounding": "up"},
@@ -328,7 +334,7 @@ IR_MEASURES = Conventions(
     ties="doc",
     text_ids=True,
     undefined={"pair_accuracy": "skip", "*": "zero"},
-    queries="judged",
+    query_set="judged",
     float32_scores=True,
     gain_from=0,
     parameters={"err.max_grade": 4, "judged.depth": "retrieved", "rounding": "up"},
@@ -350,7 +356,7 @@ IR_MEASURES = Conventions(
 
 #: ranx with `make_comparable=True`.
 RANX = Conventions(
-    name="ranx", ties="input", queries="judged", gain_from=1, parameters={"rbp.graded": True}
+    name="ranx", ties="input", query_set="judged", gain_from=1, parameters={"rbp.graded": True}
 )
 
 SKLEARN = Conventions(
@@ -376,7 +382,7 @@ TORCHMETRICS = Conventions(
 LIGHTGBM = Conventions(
     name="LightGBM",
     ties="input",
-    relevant=_OVER_HALF,
+    rel=_OVER_HALF,
     undefined="one",
     parameters={"gain": "exp2", "average_precision.norm": "min"},
 )
@@ -392,7 +398,7 @@ XGBOOST = Conventions(
 CATBOOST = Conventions(
     name="CatBoost",
     ties="worst",
-    relevant=_OVER_HALF,
+    rel=_OVER_HALF,
     undefined={"ndcg": "one", "recall": "one", "*": "zero"},
     parameters={"average_precision.norm": "min"},
 )

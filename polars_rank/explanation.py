@@ -12,10 +12,11 @@ import polars as pl
 from polars_rank._params import OWN, names
 from polars_rank.conventions import POLARS_RANK, Conventions, named
 from polars_rank.errors import ArgumentError, number_of
-from polars_rank.evaluation.aggregation import counted_as
 from polars_rank.evaluation.evaluate import evaluate, per_query
 from polars_rank.frames.tables import lazy, schema_of
 from polars_rank.metrics.documentation import described
+from polars_rank.evaluation.means import counted_as
+from polars_rank.frames.tables import lazy
 from polars_rank.metrics.metric import REGISTER, Metric, parameters_of, written
 from polars_rank.metrics.names import metric as read
 from polars_rank.metrics.names import output_name
@@ -149,7 +150,7 @@ def _lines(metric: Metric, agreed: Conventions) -> Iterator[tuple[str, str]]:
             text = _WORDS.get((key, word), word) + (worthless if key == "gain" else "")
             yield _TITLES.get(key, key), text
     if "rel" in values:
-        lowest = agreed.relevant if values["rel"] is None else values["rel"]
+        lowest = agreed.rel if values["rel"] is None else values["rel"]
         yield "relevant", f"a label {'' if 'above' in _above(lowest) else 'of '}{_above(lowest)}"
     by_id = agreed.text_ids and agreed.ties in (None, "doc", "doc_ascending")
     yield "tied scores", _TIES[agreed.ties] + ("; ids are compared as text" if by_id else "")
@@ -162,7 +163,7 @@ def _lines(metric: Metric, agreed: Conventions) -> Iterator[tuple[str, str]]:
         if metric.aggregate == "geometric" and isinstance(value, float):
             counted = f"counts as {math.exp(value):g}"
         yield f"undefined where {definition.undefined}", counted
-    yield "lists that count", _QUERIES[agreed.queries]
+    yield "lists that count", _QUERIES[agreed.query_set]
     yield "over lists", _AGGREGATES[metric.aggregate]
 
 
@@ -292,7 +293,7 @@ def _choices(metric: Metric, conventions: Conventions, ids: pl.DataType | None) 
         "ties": agreed.ties or ("worst" if ids is None else "doc"),
         **({} if ids in (None, pl.String) else {"text_ids": agreed.text_ids}),
         "unjudged": agreed.unjudged,
-        **({"relevant": agreed.relevant} if "rel" in free else {}),
+        **({"rel": agreed.rel} if "rel" in free else {}),
         **{
             key: metric.but(**{key: parameters.get(key, value)}).arguments[key]
             for key, value in free.items()
@@ -300,7 +301,7 @@ def _choices(metric: Metric, conventions: Conventions, ids: pl.DataType | None) 
         },
         **({"gain_from": agreed.gain_from} if "gain" in accepted else {}),
         "undefined": agreed.counts_as(metric),
-        "queries": agreed.queries,
+        "query_set": agreed.query_set,
     }
 
 

@@ -69,13 +69,13 @@ def test_bands_follow_the_conventions() -> None:
 @given(lists=logs())
 def test_bounds_are_those_of_evaluate(lists: Lists) -> None:
     log = grouped(lists)
-    bounds = pr.diagnostics.judgment_bounds(log, METRICS, by="group", relevant=2)
-    lower = pr.evaluate(log, METRICS, by="group", relevant=2)
+    bounds = pr.diagnostics.judgment_bounds(log, METRICS, by="group", rel=2)
+    lower = pr.evaluate(log, METRICS, by="group", rel=2)
     assert_close(column(bounds, "lower"), lower.select(METRICS))
     assert all(bounds["upper"] >= bounds["lower"] - 1e-12)
     ks = (3, 2, 3, None, None, 3, None, None)
     cutoffs = [pr.judged(k).alias(name) for name, k in zip(METRICS, ks, strict=True)]
-    judged = pr.evaluate(log, cutoffs, by="group", relevant=2)
+    judged = pr.evaluate(log, cutoffs, by="group", rel=2)
     assert_close(column(bounds, "judged"), judged.select(METRICS))
 
 
@@ -136,8 +136,8 @@ def test_grades(dtype: type[pl.DataType], grade: float | None) -> None:
 @pytest.mark.parametrize("queries", ["judged", "retrieved", "both"])
 def test_which_queries(queries: str) -> None:
     log = log_of(LISTS)
-    bounds = pr.diagnostics.judgment_bounds(log, METRICS, queries=queries, undefined="skip")
-    means = pr.evaluate(log, METRICS, queries=queries, undefined="skip")
+    bounds = pr.diagnostics.judgment_bounds(log, METRICS, query_set=queries, undefined="skip")
+    means = pr.evaluate(log, METRICS, query_set=queries, undefined="skip")
     assert_close(column(bounds, "lower"), means.select(METRICS))
 
 

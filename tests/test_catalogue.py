@@ -125,7 +125,7 @@ def test_rel_is_the_threshold_of_the_call() -> None:
     log = log_of(random_lists(seed=13))
     own = pr.per_query(log, [metric.alias(metric.function.__name__) for metric in WITH_REL[:30]])
     names = [metric.function.__name__ for metric in WITH_REL[:30]]
-    assert_close(own, pr.per_query(log, names, relevant=2))
+    assert_close(own, pr.per_query(log, names, rel=2))
 
 
 def test_geometric_mean_of_average_precision() -> None:

@@ -19,9 +19,9 @@ import polars as pl
 import polars_rank as pr
 import pytest
 from polars.testing import assert_frame_equal
-from polars_rank.conventions import Queries, Undefined, Unjudged
+from polars_rank.conventions import QuerySet, Undefined, Unjudged
 from polars_rank.datasets import search_log
-from polars_rank.evaluation.evaluate import Align
+from polars_rank.evaluation.parameters import Align
 from polars_rank.io.parquet import Layout
 from polars_rank.trec import Negative
 from polars_rank.metrics import catalog as catalogue
@@ -516,7 +516,7 @@ def test_positions_scores_weights_and_runs_of_other_queries(tmp_path: Path) -> N
 def test_choices_are_those_of_the_library() -> None:
     process = start("evaluate", "--help", env={**os.environ, "COLUMNS": "300"})
     shown, _ = process.communicate()
-    for choices in (Ties, Duplicates, Undefined, Queries, Unjudged, Layout, Negative, Align):
+    for choices in (Ties, Duplicates, Undefined, QuerySet, Unjudged, Layout, Negative, Align):
         assert "|".join(get_args(choices)) in shown
 
 

@@ -88,7 +88,7 @@ def test_summarize(given: list[object], lists: pl.DataFrame) -> None:
     same(
         found("summarize", *given, *ASKED, "--interval", "bootstrap", "--replicates", 50,
               "--seed", 3, "--quantiles", "0.1 0.5", "--undefined", "skip"),
-        pr.summarize(lists, METRICS, by="run", interval="bootstrap", replicates=50, seed=3,
+        pr.summarize(lists, METRICS, by="run", interval="bootstrap", n_resamples=50, seed=3,
                      quantiles=[0.1, 0.5], undefined="skip"),
     )  # fmt: skip
 
@@ -107,7 +107,7 @@ def test_compare(given: list[object], lists: pl.DataFrame, tmp_path: Path) -> No
     )  # fmt: skip
     assert code == 0
     expected = pr.compare(
-        lists, metrics=METRICS, baseline="new", test="randomization", replicates=99, seed=2,
+        lists, metrics=METRICS, baseline="new", test="randomization", n_resamples=99, seed=2,
         alternative="less", margin=0.01, correction="bh", undefined="one",
     )  # fmt: skip
     assert_frame_equal(pl.read_parquet(output), expected, abs_tol=1e-12)
@@ -181,7 +181,7 @@ def test_other_columns(log: Path, tmp_path: Path) -> None:
     options = [part for name, column in names.items() if name != "run"
                for part in (f"--{name}", column)]  # fmt: skip
     options += ["--run-column", "day", "--relevant", 2, "--ties", "best"]
-    lists = pr.per_query(frame, "ap", by="run", relevant=2, ties="best")
+    lists = pr.per_query(frame, "ap", by="run", rel=2, ties="best")
     same(
         found("compare", tmp_path / "log.parquet", "-m", "ap", *options, "--baseline", 1),
         pr.compare(lists, baseline=1).rename({"run": "day"}),

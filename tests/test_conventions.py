@@ -16,7 +16,7 @@ METRICS = ["ndcg@5", "rr", "rr@3", "ap", "judged@3"]
 @pytest.mark.parametrize("queries", ["all", "both"])
 def test_exceptions(queries: str, engine: str) -> None:
     agreed = pr.Conventions(
-        queries=queries,
+        query_set=queries,
         exceptions={
             "reciprocal_rank": {"ties": "best"},
             "reciprocal_rank@k": {"ties": "worst", "relevant": 2},
@@ -26,7 +26,7 @@ def test_exceptions(queries: str, engine: str) -> None:
     found = pr.per_query(LOG.lazy(), METRICS, conventions=agreed).collect(engine=engine)
     rules = [{}, {"ties": "best"}, {"ties": "worst", "relevant": 2}, {}, {"unjudged": "removed"}]
     alone = [
-        pr.per_query(LOG, metric, queries=queries, **rule)
+        pr.per_query(LOG, metric, query_set=queries, **rule)
         for metric, rule in zip(METRICS, rules, strict=True)
     ]
     expected = pl.concat([alone[0], *(each.select(pl.last()) for each in alone[1:])],

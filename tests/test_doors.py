@@ -463,7 +463,7 @@ UNCLEAR = {
         lambda: pr.evaluate(BAD[:9], pl.col("score").alias("x")),
         "one value for each list",
     ),
-    "a huge threshold": (lambda: pr.evaluate(BAD[:9], "rr", relevant=10**400), "relevant"),
+    "a huge threshold": (lambda: pr.evaluate(BAD[:9], "rr", rel=10**400), "relevant"),
     "a gain of text": (lambda: pr.ndcg(gain={"a": 1}), "finite grades"),
     "a huge cutoff": (lambda: pr.ndcg(2**32), "`k` must be"),
 }

@@ -145,7 +145,7 @@ def test_evaluate_is_the_mean() -> None:
     means = pr.evaluate(log, metrics, ties="expected").drop("queries")
     lists = pr.per_query(log, metrics, ties="expected").select(metrics).fill_null(0.0)
     assert_close(means, lists.mean())
-    filtered = pr.evaluate(log, metrics, ties="expected", queries="both", unjudged="removed")
+    filtered = pr.evaluate(log, metrics, ties="expected", query_set="both", unjudged="removed")
     assert filtered["queries"].item() < len(SMALL)
 
 

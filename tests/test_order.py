@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from polars.io.plugins import register_io_source
 from polars_rank.columns import Columns
 from polars_rank.datasets import click_log
-from polars_rank.evaluation.contiguity import ROW, RUN, Lists
+from polars_rank.evaluation.contiguity import ROW, RUN, Keys
 
 ENGINES = ("streaming", "in-memory")
 _HALVES = [(1, slice(0, 2)), (2, slice(2, 4))]
@@ -85,7 +85,7 @@ def test_what_an_earlier_run_saw_does_not_count() -> None:
 
 
 def test_batches_of_two_runs_are_not_neighbours() -> None:
-    lists = Lists.of(Columns(("query",), (), None, "", "", pl.Schema(SCHEMA)))
+    lists = Keys.of(Columns(("query",), (), None, "", "", pl.Schema(SCHEMA)))
     rows = rows_of([5, 6, 1, 2]).select(lists.named).with_row_index(ROW)
     first, second = (rows[part].with_columns(pl.lit(run).alias(RUN)) for run, part in _HALVES)
     check = lists.neighbours()
@@ -126,7 +126,7 @@ def test_batches_that_come_in_any_order_are_compared_as_if_they_were_one(
     keys: list[tuple[int | None, int]], cuts: set[int], order: Random
 ) -> None:
     log = pl.DataFrame(keys, schema={"run": pl.Int64, "query": pl.Int64}, orient="row")
-    lists = Lists.of(Columns(("query",), ("run",), None, "", "", log.schema))
+    lists = Keys.of(Columns(("query",), ("run",), None, "", "", log.schema))
     rows = log.select(lists.named).with_row_index(ROW).with_columns(pl.lit(7).alias(RUN))
     edges = [0, *sorted(cut for cut in cuts if cut < rows.height), rows.height]
     parts = [rows[start:end] for start, end in pairwise(edges)]
@@ -153,7 +153,7 @@ def test_batches_that_come_in_any_order_are_compared_as_if_they_were_one(
 
 def test_little_is_kept_of_what_has_passed() -> None:
     log = rows_of([*range(500)])
-    lists = Lists.of(Columns(("query",), (), None, "", "", log.schema))
+    lists = Keys.of(Columns(("query",), (), None, "", "", log.schema))
     rows = log.select(lists.named).with_row_index(ROW).with_columns(pl.lit(7).alias(RUN))
     check = lists.neighbours()
     for start in range(0, 500, 10):

@@ -772,7 +772,7 @@ class TestCharts:
         )
 
     def test_charts_say_what_was_chosen_and_left_out(self, log: pl.DataFrame) -> None:
-        chart = pr.plot.interpolated(log, relevant=2, ties="best")
+        chart = pr.plot.interpolated(log, rel=2, ties="best")
         assert "interpolated_precision · relevant=2 · ties=best · mean of 80" in subtitle(chart)
         table = pl.DataFrame({"day": [1, 2, None], "queries": 4, "rr": [0.1, 0.2, 0.3]})
         assert "1 row without a day left out" in subtitle(pr.plot.over_time(table))

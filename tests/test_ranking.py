@@ -13,7 +13,6 @@ import polars_rank as pr
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from oracles import Doc
 from polars.testing import assert_frame_equal
 from strategies import SCHEMA, Lists, in_rank_order, logs, random_lists, shuffled
 from strategies import log_of as log_with_clicks
@@ -181,7 +180,7 @@ def test_own_names_of_columns() -> None:
 @pytest.mark.parametrize("threshold", [0, 0.5, 2, 5])
 def test_threshold_of_relevance(threshold: float) -> None:
     lists = random_lists(seed=8)
-    assert_same(pr.rank(log_of(lists), relevant=threshold), expected(lists, relevant=threshold))
+    assert_same(pr.rank(log_of(lists), rel=threshold), expected(lists, relevant=threshold))
 
 
 @pytest.mark.parametrize(

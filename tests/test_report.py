@@ -3,7 +3,6 @@
 import json
 import re
 import sys
-import warnings
 from html.parser import HTMLParser
 
 import polars as pl

@@ -96,7 +96,7 @@ def test_labels_are_asked_for_where_they_are_read() -> None:
     with pytest.raises(pr.errors.SchemaError, match="there is no column 'label'"):
         pr.evaluate(LOG, ["ctr", "ndcg"], position="position")
     with pytest.raises(pr.errors.SchemaError, match="there is no column 'label'"):
-        pr.evaluate(LOG, "ctr", position="position", queries="judged")
+        pr.evaluate(LOG, "ctr", position="position", query_set="judged")
     with pytest.raises(pr.errors.SchemaError, match="there is no column 'grade'"):
         pr.evaluate(LOG, "ctr", position="position", label="grade")
 

@@ -176,13 +176,17 @@ def test_draws_give_about_the_p_value_of_t(test, alternative):
 
 @pytest.mark.parametrize("test", ["randomization", "bootstrap"])
 def test_draws_never_give_zero_and_do_not_depend_on_order(test):
-    found = pr.compare(LISTS, baseline="old", test=test, replicates=500)
+    found = pr.compare(LISTS, baseline="old", test=test, n_resamples=500)
     assert found["p_value"].min() == pytest.approx(1 / 501)
     turned = LISTS.sample(fraction=1, shuffle=True, seed=9).lazy()
     for engine in ("in-memory", "streaming"):
-        again = pr.compare(turned, baseline="old", test=test, replicates=500).collect(engine=engine)
+        again = pr.compare(turned, baseline="old", test=test, n_resamples=500).collect(
+            engine=engine
+        )
         assert_frame_equal(again, found, rel_tol=1e-11, abs_tol=1e-12)
-    other = pr.compare(LISTS, metrics=["gm_map"], baseline="old", test=test, seed=1, replicates=500)
+    other = pr.compare(
+        LISTS, metrics=["gm_map"], baseline="old", test=test, seed=1, n_resamples=500
+    )
     assert other["p_value"].to_list() != found.filter(metric="gm_map")["p_value"].to_list()
 
 
@@ -191,7 +195,7 @@ def test_a_run_against_itself(test):
     twins = pl.concat(
         [LISTS.filter(run="old"), LISTS.filter(run="old").with_columns(run=pl.lit("x"))]
     )
-    found = pr.compare(twins, baseline="old", test=test, replicates=100)
+    found = pr.compare(twins, baseline="old", test=test, n_resamples=100)
     assert found["p_value"].to_list() == [1.0] * len(METRICS)
     assert found["effect_size"].to_list() == [None] * len(METRICS)
     assert found["difference"].abs().max() == 0
@@ -209,8 +213,8 @@ def test_margin_is_non_inferiority(test):
         ]
     )
     options = {"metrics": ["ap"], "baseline": "old", "test": test, "alternative": "greater"}
-    plain = pr.compare(worse, **options, replicates=500).row(0, named=True)
-    within = pr.compare(worse, **options, replicates=500, margin=0.02).row(0, named=True)
+    plain = pr.compare(worse, **options, n_resamples=500).row(0, named=True)
+    within = pr.compare(worse, **options, n_resamples=500, margin=0.02).row(0, named=True)
     assert plain["p_value"] > 0.9
     assert within["p_value"] < 0.01
     assert -0.02 < within["low"] < within["difference"]

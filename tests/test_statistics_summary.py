@@ -142,7 +142,7 @@ def test_bootstrap_is_that_of_scipy_within_chance():
     values = LISTS.filter(run="run2" if "run2" in LISTS["run"] else LISTS["run"][0])
     x = values["ap"].fill_null(0).to_numpy()
     n = 4000
-    found = pr.summarize(values, ["ap"], interval="bootstrap", replicates=n).row(0, named=True)
+    found = pr.summarize(values, ["ap"], interval="bootstrap", n_resamples=n).row(0, named=True)
     theirs = stats.bootstrap(
         (x,), np.mean, n_resamples=n, method="percentile", rng=np.random.default_rng(0)
     ).confidence_interval

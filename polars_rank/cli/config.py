@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 KEYS = (
     *("query", "doc", "score", "position", "label", "run_column", "weight", "cluster"),
     *("metrics", "by", "baseline", "confidence"),
-    *("conventions", "ties", "relevant", "unjudged", "queries", "undefined", "duplicates"),
+    *("conventions", "ties", "rel", "unjudged", "query_set", "undefined", "duplicates"),
     *("fractional", "negative", "layout", "memory", "progress"),
 )
 _TABLE = "[tool.polars-rank]"

@@ -110,10 +110,10 @@ def curve(
     written.spare(log.files)
     if kind == "pr":
         _check_of_points(metrics, scores)
-        relevant = definitions.agreed.relevant
+        relevant = definitions.agreed.rel
         rows = log.scan(groups)
         found = pr_curve(
-            rows, by=groups, score=log.score, label=log.label, relevant=relevant,
+            rows, by=groups, score=log.score, label=log.label, rel=relevant,
             query=log.keys if log.query else QUERY, doc=log.columns["doc"],
         )  # fmt: skip
     else:

@@ -19,7 +19,7 @@ from polars_rank.cli.running import Commands, in_options, is_said
 from polars_rank.columns import IDS, RUNS
 from polars_rank.diagnostics.inspection import found_in, label_counts
 from polars_rank.errors import RankError, hint
-from polars_rank.evaluation.evaluate import Request
+from polars_rank.evaluation.parameters import Evaluation
 from polars_rank.frames.tables import schema_of
 from polars_rank.io.parquet import find_layout
 
@@ -67,7 +67,7 @@ def inspect(
     written: o.Written,
     run_column: o.RunColumn = None,
     by: o.By = None,
-    relevant: o.Relevant = None,
+    rel: o.Rel = None,
 ) -> None:
     """Look at a log before any long run: what it holds, and what would be an error.
 
@@ -79,7 +79,7 @@ def inspect(
     rows = [*columns.rows()]
     if not any(row.state == "error" for row in rows):
         try:
-            rows += _contents(columns, 1 if relevant is None else relevant)
+            rows += _contents(columns, 1 if rel is None else rel)
         except RankError as error:
             rows.append(Row("columns", "types", None, "error", in_options(str(error))))
     command = _next(columns, given, rows)
@@ -159,18 +159,18 @@ def _alike(part: str, schema: pl.Schema) -> str | None:
     return next((there[name] for name in _ALIKE[part] if name in there), None)
 
 
-def _contents(columns: _Columns, relevant: float) -> list[Row]:
+def _contents(columns: _Columns, rel: float) -> list[Row]:
     """Count what the log holds."""
     log, runs = columns.log, [] if columns.run is None else [columns.run]
     groups = [*runs, *columns.by]
-    request = Request.of(by=groups, **log.columns)
-    frame, known = request.columns(log.scan(groups))
+    evaluation = Evaluation.of(None, by=groups, **log.columns)
+    frame, known = evaluation.read(log.scan(groups))
     layout = find_layout(log.scan_as_is(), [*groups, *log.keys])
     labels, all_of_it, by_run = pl.collect_all(
         [
             label_counts(frame, known, []),
-            found_in(frame, known, relevant, []),
-            found_in(frame, known, relevant, runs),
+            found_in(frame, known, rel, []),
+            found_in(frame, known, rel, runs),
         ],
         engine="streaming",
     )
@@ -179,7 +179,7 @@ def _contents(columns: _Columns, relevant: float) -> list[Row]:
         Row("size", "rows", found["rows"]),
         *_lists(found, by_run, columns.run),
         Row("lists", "layout", layout, "", _LAYOUTS[layout]),
-        *_labels(labels, found, relevant),
+        *_labels(labels, found, rel),
         *_ties(found),
         *(
             Row("faults", name.replace("_", " "), found[name], "error", remedy)
@@ -203,7 +203,7 @@ def _lists(found: Mapping[str, Any], by_run: pl.DataFrame, run: str | None) -> I
         yield Row("lists", f"{what} length", found[name])
 
 
-def _labels(labels: pl.DataFrame, found: Mapping[str, Any], relevant: float) -> Iterator[Row]:
+def _labels(labels: pl.DataFrame, found: Mapping[str, Any], rel: float) -> Iterator[Row]:
     known = labels.filter(pl.col("label").is_not_null())
     if known.height > _LABELS:
         low, high = known.get_column("label").min(), known.get_column("label").max()
@@ -212,10 +212,10 @@ def _labels(labels: pl.DataFrame, found: Mapping[str, Any], relevant: float) -> 
         )
     else:
         for label, rows in known.iter_rows():
-            note = "relevant" if label >= relevant else ""
+            note = "relevant" if label >= rel else ""
             yield Row("labels", f"share of {label}", rows / found["rows"], "", note)
-    if not known.is_empty() and not known.filter(pl.col("label") >= relevant).height:
-        yield Row("labels", "relevant", 0, "note", "no label is as high as --relevant says")
+    if not known.is_empty() and not known.filter(pl.col("label") >= rel).height:
+        yield Row("labels", "relevant", 0, "note", "no label is as high as --rel says")
     retrieved = found["rows"] - found["not_retrieved"]
     judged = None if found["unjudged_share"] is None else 1 - found["unjudged_share"]
     yield Row("labels", "judged share", judged, "", f"of {retrieved:,} retrieved documents")

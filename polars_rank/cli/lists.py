@@ -22,7 +22,7 @@ from polars_rank.metrics.names import split
 from polars_rank.stats.moments import is_moments, merge
 
 #: Options that say how a log is evaluated, which in per-query values has been done.
-_OF_LOGS = (*("position", "queries", "relevant", "ties", "unjudged", "layout", "memory"),)
+_OF_LOGS = (*("position", "query_set", "rel", "ties", "unjudged", "layout", "memory"),)
 
 
 @dataclass(frozen=True)

@@ -182,9 +182,9 @@ class Definitions:
 
     conventions: o.ConventionsOption = None
     ties: o.TiesOption = None
-    relevant: o.Relevant = None
+    rel: o.Rel = None
     unjudged: o.UnjudgedOption = None
-    queries: o.QueriesOption = None
+    query_set: o.QuerySetOption = None
     undefined: o.UndefinedOption = None
     duplicates: o.DuplicatesOption = "error"
 
@@ -201,9 +201,9 @@ class Definitions:
         return {
             "conventions": conventions_of(self.conventions),
             "ties": self.ties,
-            "relevant": self.relevant,
+            "rel": self.rel,
             "unjudged": self.unjudged,
-            "queries": self.queries,
+            "query_set": self.query_set,
             "undefined": o.undefined_of(self.undefined or []),
             "duplicates": self.duplicates,
         }

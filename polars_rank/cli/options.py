@@ -14,9 +14,9 @@ from polars_rank.cli.config import from_file
 from polars_rank.cli.formats import Format, choose, put
 from polars_rank.cli.messages import DEBUG, say
 from polars_rank.cli.sources import Kind, refuse_to_replace
-from polars_rank.conventions import PRESETS, Queries, Unjudged
+from polars_rank.conventions import PRESETS, QuerySet, Unjudged
 from polars_rank.errors import ArgumentError, hint
-from polars_rank.evaluation.evaluate import Align
+from polars_rank.evaluation.parameters import Align
 from polars_rank.evaluation.ranking import Duplicates, Ties
 from polars_rank.io.files import new_file
 from polars_rank.io.parquet import Layout
@@ -176,7 +176,7 @@ TiesOption = Annotated[
     Ties | None,
     typer.Option("--ties", help="The order of tied scores.", rich_help_panel=DEFINITIONS),
 ]
-Relevant = Annotated[
+Rel = Annotated[
     float | None,
     typer.Option(help="The lowest relevant label; 1 by default.", rich_help_panel=DEFINITIONS),
 ]
@@ -186,10 +186,10 @@ UnjudgedOption = Annotated[
         "--unjudged", help="What documents without a label are.", rich_help_panel=DEFINITIONS
     ),
 ]
-QueriesOption = Annotated[
-    Queries | None,
+QuerySetOption = Annotated[
+    QuerySet | None,
     typer.Option(
-        "--queries", help="Which queries count; all by default.", rich_help_panel=DEFINITIONS
+        "--query-set", help="Which queries count; all by default.", rich_help_panel=DEFINITIONS
     ),
 ]
 UndefinedOption = Annotated[

@@ -180,10 +180,10 @@ def _gain(log: pl.LazyFrame, run: str | None, source: Source, picture: Picture) 
 
 
 def _pr_curve(log: pl.LazyFrame, run: str | None, source: Source, picture: Picture) -> Any:
-    relevant = source.agreed.relevant
+    relevant = source.agreed.rel
     return charts.pr_curve(
         log, by=run, baseline=picture.baseline, score=source.score, label=source.label,
-        relevant=relevant,
+        rel=relevant,
     )  # fmt: skip
 
 

@@ -43,7 +43,7 @@ TestOption = Annotated[Test, typer.Option("--test", help="The test of the differ
 CorrectionOption = Annotated[
     Correction, typer.Option("--correction", help="Of the p-values, for their number.")
 ]
-Replicates = Annotated[int, typer.Option(help="How often is drawn, where it is drawn.")]
+Resamples = Annotated[int, typer.Option(help="How often is drawn, where it is drawn.")]
 Seed = Annotated[int, typer.Option(help="Another seed gives other draws.")]
 Least = Annotated[int, typer.Option(help="Slices of fewer queries are too small to tell.")]
 
@@ -69,7 +69,7 @@ def summarize(
     quantiles: Annotated[
         list[str] | None, typer.Option(help='Quantiles of the values, as in "0.1 0.5".')
     ] = None,
-    replicates: Replicates = 1000,
+    n_resamples: Resamples = 1000,
     seed: Seed = 0,
 ) -> None:
     """Give the mean of each metric with its standard error and confidence interval."""
@@ -81,7 +81,7 @@ def summarize(
         lists.table, lists.metrics, by=lists.groups, query=lists.query, weight=weight,
         cluster=clusters or None, interval=interval, confidence=confidence,
         quantiles=[_quantile(each) for each in o.split_names(quantiles or [])],
-        replicates=replicates, seed=seed, **lists.counted,
+        n_resamples=n_resamples, seed=seed, **lists.counted,
     )  # fmt: skip
     written.put(result, source.files)
 
@@ -102,7 +102,7 @@ def compare(
         float, typer.Option(help="With a direction: to show that it is not worse by this much.")
     ] = 0.0,
     confidence: o.Confidence = 0.95,
-    replicates: Replicates = 10_000,
+    n_resamples: Resamples = 10_000,
     seed: Seed = 0,
 ) -> None:
     """Compare runs with a baseline, query by query: differences, intervals and p-values."""
@@ -113,7 +113,7 @@ def compare(
         metrics=lists.metrics, by=_without(lists.by, [lists.run]), query=lists.query,
         weight=weight, cluster=clusters or None, test=test, correction=correction,
         alternative=alternative, margin=margin, confidence=confidence,
-        replicates=replicates, seed=seed, **lists.counted,
+        n_resamples=n_resamples, seed=seed, **lists.counted,
     )  # fmt: skip
     written.put(result, source.files)
 

@@ -12,8 +12,10 @@ from polars_rank._params import Names, check_there, free, one_of, positive, whol
 from polars_rank.clicks.examination import fitted
 from polars_rank.clicks.exposure import Exposure
 from polars_rank.errors import ArgumentError, RankWarning, number_of
-from polars_rank.evaluation.aggregation import ratio
+from polars_rank.evaluation.means import ratio
 from polars_rank.evaluation.checks import FAULT
+from polars_rank.errors import ArgumentError, RankWarning
+from polars_rank.evaluation.checks import FAILED
 from polars_rank.frames.tables import framed, schema_of
 
 if TYPE_CHECKING:
@@ -195,7 +197,7 @@ def position_bias(
         "propensity",
         "standard_error",
         pl.col("pairs", "impressions", "clicks").cast(pl.UInt32),
-        FAULT,
+        FAILED,
     )
     found = shown.checked(table.sort([*groups, "position"]))
     # Not streamable: what is known of a position shows in the whole table alone.
@@ -430,4 +432,4 @@ def _unbiased(moment: pl.Expr) -> pl.Expr:
 
 
 def _worst() -> pl.Expr:
-    return pl.col(FAULT).max()
+    return pl.col(FAILED).max()

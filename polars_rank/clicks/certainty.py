@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from polars_rank.errors import RankWarning
-from polars_rank.evaluation.aggregation import ratio
+from polars_rank.evaluation.means import ratio
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,24 +11,25 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import polars as pl
 
-from polars_rank._params import OWN, is_number, one_of
-from polars_rank.clicks.certainty import concentration, interval, warn_of_few
+from polars_rank._params import OWN, Names, is_number, one_of
+from polars_rank.clicks.certainty import concentration, interval
 from polars_rank.errors import ArgumentError, DataError
-from polars_rank.evaluation.aggregation import ratio
+from polars_rank.evaluation import plan
+from polars_rank.evaluation.means import grouped, ratio
+from polars_rank.evaluation.parameters import Evaluation, MetricColumn
+from polars_rank.frames.tables import framed
 from polars_rank.gains import linear
 from polars_rank.metrics.metric import Metric
-from polars_rank.metrics.names import output_name
+from polars_rank.metrics.names import Metrics
 from polars_rank.metrics.terms import JUDGED, LABEL, Terms, Value
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
-    from polars_rank.conventions import Conventions
-    from polars_rank.evaluation.aggregation import Total
 
 Normalize: TypeAlias = Literal["ips", "snips"]
 #: The share of what the new ranker would show that, unless more is allowed, was never shown.
@@ -82,71 +83,113 @@ _SUMS: dict[str, Additive | None] = {
 _SHARES: dict[str, Additive] = {"recall": _found}
 
 
-class Estimates(NamedTuple):
-    """The sums by list of which estimates are made, and how."""
+@framed
+def estimate(
+    frame: pl.LazyFrame,
+    metrics: Metrics,
+    *,
+    normalize: Normalize = "snips",
+    max_unshown: float = MAX_UNSHOWN,
+    by: Names | None = None,
+    weight: str | None = None,
+    **options: Any,
+) -> pl.LazyFrame:
+    """Estimate the means of metrics of a new ranker from weighted clicks on another ranker.
 
-    metrics: list[pl.Expr]
+    TODO
+    """
+    evaluation = Evaluation.of(metrics, by=by, weight=weight, **options)
+    estimates = Estimates.of(evaluation, normalize, max_unshown)
+    return estimates.finish(estimates.add_up(estimates.rankings(frame)))
+
+
+@dataclass(frozen=True)
+class Estimates:
+    """The estimates of an evaluation: rankings are added up, sums merged, merged sums finished."""
+
+    evaluation: Evaluation
     normalize: Normalize
-    weights: list[Metric]
+    max_unshown: float
 
     @classmethod
-    def of(
-        cls, metrics: Iterable[pl.Expr], normalize: Normalize, conventions: Conventions
-    ) -> Estimates:
-        """Return the sums; raise `ArgumentError` for a metric that is none."""
-        one_of("normalize", normalize, (None, "ips", "snips"))
-        if conventions.queries != "all":
+    def of(cls, evaluation: Evaluation, normalize: Normalize, max_unshown: float) -> Estimates:
+        """Check the parameters; raise `ArgumentError` for a metric that is no sum."""
+        one_of("normalize", normalize, ("ips", "snips"))
+        if not is_number(max_unshown) or not 0 <= max_unshown <= 1:
+            message = f"`max_unshown` must be a share from 0 to 1; found {max_unshown!r}"
+            raise ArgumentError(message)
+        query_set = evaluation.conventions.query_set
+        if query_set != "all":
             message = (
-                f"`normalize` counts every list, clicked or not; found queries="
-                f"{conventions.queries!r}: say queries='all'"
+                f"`normalize` counts every list, clicked or not; found query_set={query_set!r}: "
+                "say query_set='all'"
             )
             raise ArgumentError(message)
-        asked = [
-            conventions.apply(metric) if isinstance(metric, Metric) else metric
-            for metric in metrics
+        columns = [
+            column._replace(metric=_sum(column.metric, normalize))
+            if isinstance(column.metric, Metric)
+            else column
+            for column in evaluation.metrics
         ]
-        depth = _depth(asked)
-        weights = {
-            _WEIGHT: lambda t: t.each(LABEL).sum(),
+        estimates = cls(evaluation.with_metrics(columns), normalize, max_unshown)
+        estimates.evaluation.check_names(["queries", *estimates.added])
+        return estimates
+
+    @property
+    def added(self) -> list[str]:
+        """The columns of the result beside the metrics."""
+        names = [column.name for column in self.evaluation.metrics]
+        return [*(name + part for name in names for part in _PARTS), *TOLD]
+
+    def rankings(self, frame: pl.LazyFrame) -> pl.LazyFrame:
+        """Return the sums of each ranking, and what there is to know of its weights."""
+        metrics = self.evaluation.metrics
+        depth = _depth(column.metric for column in metrics)
+        label = self.evaluation.label
+
+        def weight(t: Terms) -> Value:
+            problem = f"below 0 in the column {label!r} (label), whose labels are weights"
+            t.require(t.each(LABEL).min() >= 0, problem)
+            return t.each(LABEL).sum()
+
+        weights: dict[str, Callable[[Terms], Value]] = {
+            _WEIGHT: weight,
             _SQUARES: lambda t: t.each(LABEL * LABEL).sum(),
             _HIGHEST: lambda t: t.each(LABEL).max(),
             _RANKED: lambda t: t.retrieved(depth),
             _UNSHOWN: lambda t: t.top(~JUDGED, depth).number(),
         }
-        return cls(
-            [_sum(metric, normalize) if isinstance(metric, Metric) else metric for metric in asked],
-            normalize,
-            [Metric(function, {}, name) for name, function in weights.items()],
-        )
+        more = [
+            MetricColumn(name, Metric(function, {}, name), self.evaluation.conventions)
+            for name, function in weights.items()
+        ]
+        return plan.per_query(frame, self.evaluation.with_metrics([*metrics, *more]))
+
+    def add_up(self, rankings: pl.LazyFrame) -> pl.LazyFrame:
+        """Return the sums of some rankings."""
+        sums = [each for part in self._sums for each in part.add_up()]
+        return grouped(rankings, self.evaluation.by, [pl.len().alias("queries"), *sums])
+
+    def merge(self, parts: pl.LazyFrame) -> pl.LazyFrame:
+        """Return the sums of several parts as those of one."""
+        sums = [each for part in self._sums for each in part.merge()]
+        return grouped(parts, self.evaluation.by, [pl.col("queries").sum(), *sums])
+
+    def finish(self, sums: pl.LazyFrame) -> pl.LazyFrame:
+        """Return the estimates, in sorted order of groups, from the sums of all rankings."""
+        by = self.evaluation.by
+        found = [each for part in self._sums for each in part.finish()]
+        result = sums.select(*by, "queries", *found)
+        check = partial(_checked, by, self.max_unshown)
+        return result.map_batches(check, schema=result.collect_schema(), streamable=True)
 
     @property
-    def of_lists(self) -> list[pl.Expr]:
-        """What is evaluated for each list."""
-        return [*self.metrics, *self.weights]
-
-    @property
-    def added(self) -> list[str]:
-        """The columns of the result beside the metrics."""
-        return [*(name + part for name in self._names for part in _PARTS), *TOLD]
-
-    @property
-    def _names(self) -> list[str]:
-        return [output_name(metric) for metric in self.metrics]
-
-    def totals(self, weight: str | None, *, clustered: bool) -> list[Total]:
-        """Return what lists add up to; `weight` is the column of their own."""
-        estimates = [_Estimate(name, self.normalize, weight) for name in self._names]
-        return [*estimates, _Weights(weight, clustered)]
-
-    def check(self, by: Sequence[str], allowed: float) -> Callable[[pl.LazyFrame], pl.LazyFrame]:
-        """Return what raises `DataError` where too much of the new lists was never shown.
-
-        It also warns of a low effective sample size.
-        """
-        if not is_number(allowed) or not 0 <= allowed <= 1:
-            message = f"`max_unshown` must be a share from 0 to 1; found {allowed!r}"
-            raise ArgumentError(message)
-        return partial(_with_check, list(by), allowed)
+    def _sums(self) -> list[_Sums]:
+        weight = self.evaluation.weight
+        estimates = [
+            _Estimate(column.name, self.normalize, weight) for column in self.evaluation.metrics
+        ]
+        return [*estimates, _Weights(weight)]
 
 
 class _Sums:
@@ -156,47 +199,27 @@ class _Sums:
         """Return the numbers of lists by name, and how they merge."""
         raise NotImplementedError
 
-    def of_lacking(self) -> dict[str, int]:
-        """Return the numbers of a list that a run lacks, where they are not 0."""
-        return {}
-
-    def parts(self) -> list[pl.Expr]:
+    def add_up(self) -> list[pl.Expr]:
         return [value.alias(name) for name, (value, _) in self.named().items()]
 
-    def merged(self) -> list[pl.Expr]:
+    def merge(self) -> list[pl.Expr]:
         return [getattr(pl.col(name), how)() for name, (_, how) in self.named().items()]
 
-    def of_unit(self, clustered: pl.Expr) -> list[pl.Expr]:
-        """Return the numbers of lists that were sampled as one unit, where they were."""
-        return [
-            pl.when(clustered).then(value.cast(pl.Float64)).otherwise(name).alias(name)
-            for name, value in self.units().items()
-        ]
-
-    def units(self) -> dict[str, pl.Expr]:
-        """Return the numbers of a unit that are not the sums or maxima over its lists."""
+    def finish(self) -> list[pl.Expr]:
+        """Return the columns of the result."""
         raise NotImplementedError
-
-    def undefined(self, number: pl.Expr) -> list[pl.Expr]:
-        lacking = self.of_lacking()
-        return [
-            (number * lacking.get(name, 0)).cast(pl.Float64).alias(name) for name in self.named()
-        ]
 
 
 @dataclass(frozen=True)
 class _Estimate(_Sums):
-    """A ratio of sums over lists, with its variance by Taylor's series, and an interval.
-
-    The variance is that of lists or of clusters of them, whichever are the units.
-    """
+    """A ratio of sums over lists, with its variance by Taylor's series, and an interval."""
 
     name: str
     normalize: Normalize
     weight: str | None
 
     def named(self) -> dict[str, tuple[pl.Expr, str]]:
-        """Return the sums of values v, of divisors d, of their squares and products; and units."""
+        """Return the sums of values v, of divisors d, of their squares and products; and lists."""
         own = _own(self.weight)
         value = pl.col(self.name).fill_null(0.0) * own
         divisor = own if self.normalize == "ips" else _OF_LIST * own
@@ -206,25 +229,13 @@ class _Estimate(_Sums):
             for name, each in zip(self._parts, sums, strict=True)
         }
 
-    def units(self) -> dict[str, pl.Expr]:
-        """Return the squares and products of the sums over the lists of a unit; and 1 unit."""
-        value, divisor, squares, products, divisors, units = self._parts
-        v, d = pl.col(value), pl.col(divisor)
-        return {squares: v**2, products: v * d, divisors: d**2, units: pl.col(units) > 0}
-
-    def of_lacking(self) -> dict[str, int]:
-        """Return what a list without clicks adds: itself, and its own weight."""
-        _, divisor, _, _, divisor_squared, units = self._parts
-        counted = self.normalize == "ips" and self.weight is None
-        return {units: 1, **({divisor: 1, divisor_squared: 1} if counted else {})}
-
-    def finished(self) -> list[pl.Expr]:
+    def finish(self) -> list[pl.Expr]:
         """Return the estimate, its variance and the interval."""
-        value, divisor, squares, products, divisors, units = map(pl.col, self._parts)
+        value, divisor, squares, products, divisors, lists = map(pl.col, self._parts)
         found = ratio(value, divisor)
         spread = squares - 2 * found * products + found**2 * divisors
-        variance = pl.when(units > 1).then(
-            spread.clip(lower_bound=0.0) / divisor**2 * units / (units - 1)
+        variance = pl.when(lists > 1).then(
+            spread.clip(lower_bound=0.0) / divisor**2 * lists / (lists - 1)
         )
         estimates = (found, variance, *interval(found, variance))
         return [
@@ -234,41 +245,29 @@ class _Estimate(_Sums):
 
     @property
     def _parts(self) -> list[str]:
-        return [f"{OWN}{part} {self.name}" for part in ("v", "d", "vv", "vd", "dd", "units")]
+        return [f"{OWN}{part} {self.name}" for part in ("v", "d", "vv", "vd", "dd", "lists")]
 
 
 @dataclass(frozen=True)
 class _Weights(_Sums):
-    """What is to be known of the weights: of documents, or of the units that were sampled."""
+    """What is to be known of the weights."""
 
     weight: str | None
-    clustered: bool
 
     def named(self) -> dict[str, tuple[pl.Expr, str]]:
         """Return the numbers from which the finished ones are made."""
         own = _own(self.weight)
-        squares, highest = (
-            (_OF_LIST**2, _OF_LIST) if self.clustered else (pl.col(_SQUARES), pl.col(_HIGHEST))
-        )
         return {
             _OWN_WEIGHT: (own.sum(), "sum"),
             _WEIGHTED: ((_OF_LIST * own).sum(), "sum"),
             _WEIGHT: (_OF_LIST.sum(), "sum"),
-            _SQUARES: (squares.sum(), "sum"),
-            _HIGHEST: (highest.max(), "max"),
+            _SQUARES: (pl.col(_SQUARES).sum(), "sum"),
+            _HIGHEST: (pl.col(_HIGHEST).max(), "max"),
             _UNSHOWN: (pl.col(_UNSHOWN).sum(), "sum"),
             _RANKED: (pl.col(_RANKED).sum(), "sum"),
         }
 
-    def units(self) -> dict[str, pl.Expr]:
-        """Return the weight of a unit as the highest of its weights, and its square."""
-        return {_SQUARES: pl.col(_WEIGHT) ** 2, _HIGHEST: pl.col(_WEIGHT)}
-
-    def of_lacking(self) -> dict[str, int]:
-        """Return what a list without clicks adds: its own weight."""
-        return {_OWN_WEIGHT: 1} if self.weight is None else {}
-
-    def finished(self) -> list[pl.Expr]:
+    def finish(self) -> list[pl.Expr]:
         """Return the columns that are told."""
         told = (
             ratio(pl.col(_WEIGHTED), pl.col(_OWN_WEIGHT)),
@@ -315,11 +314,6 @@ def _depth(metrics: Iterable[pl.Expr]) -> int | None:
     return max(depths) if depths and None not in depths else None
 
 
-def _with_check(by: list[str], allowed: float, results: pl.LazyFrame) -> pl.LazyFrame:
-    schema = results.collect_schema()
-    return results.map_batches(partial(_checked, by, allowed), schema=schema, streamable=True)
-
-
 def _checked(by: list[str], allowed: float, groups: pl.DataFrame) -> pl.DataFrame:
     def where(rows: pl.DataFrame) -> str:
         return f", as in {rows.select(by).row(0, named=True)}" if by else ""
@@ -341,5 +335,4 @@ def _checked(by: list[str], allowed: float, groups: pl.DataFrame) -> pl.DataFram
             f"max_unshown={math.ceil(share * 100) / 100:g} to accept it (now {allowed:g})"
         )
         raise DataError(message)
-    warn_of_few(groups, by, "queries")
     return groups

@@ -18,6 +18,8 @@ import polars as pl
 from polars_rank._progress import counter
 from polars_rank.errors import RankWarning, number_of
 from polars_rank.evaluation.checks import FAULT
+from polars_rank.errors import RankWarning
+from polars_rank.evaluation.checks import FAILED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -42,8 +44,8 @@ def fitted(
 ) -> pl.LazyFrame:
     """Return the propensity of each position in each group, with its standard error."""
     counts, pair = shown.counts()
-    columns = list(dict.fromkeys([*pair, *groups, "position", "clicks", "impressions", FAULT]))
-    kept = [*groups, "position", "clicks", "impressions", FAULT]
+    columns = list(dict.fromkeys([*pair, *groups, "position", "clicks", "impressions", FAILED]))
+    kept = [*groups, "position", "clicks", "impressions", FAILED]
     schema = counts.select(kept).collect_schema() | _ESTIMATED
     fit = partial(_fit, list(groups), pair, iterations, tolerance, progress=progress)
     return counts.select(columns).map_batches(fit, schema=schema)
@@ -63,7 +65,7 @@ def _fit(
 ) -> pl.DataFrame:
     keys = [*groups, "position"]
     places = counts.group_by(keys).agg(
-        _CLICKS.sum(), _SEEN.sum().cast(counts.schema["impressions"]), pl.col(FAULT).max()
+        _CLICKS.sum(), _SEEN.sum().cast(counts.schema["impressions"]), pl.col(FAILED).max()
     )
     cells = counts.with_columns(pl.struct(pair).rle_id().alias("pair")).filter(
         pl.len().over("pair") > 1
@@ -83,7 +85,7 @@ def _fit(
         _SEEN.cast(pl.Float64),
     )
     model = _Model(cells.sort("pair", "place"), linked.get_column("top"))
-    if model.top.len() and not counts.get_column(FAULT).max():  # or else it is raised further on
+    if model.top.len() and not counts.get_column(FAILED).max():  # or else it is raised further on
         model.fit(iterations, tolerance, counter(cells.height * iterations) if progress else None)
         _warn_of(model, linked.get_column("position"), thinnest)
     estimates = linked.select(keys).hstack(model.estimates())
@@ -95,7 +97,7 @@ def _fit(
         pl.when(top).then(1.0).otherwise("propensity").alias("propensity"),
         pl.when(top).then(0.0).otherwise("standard_error").alias("standard_error"),
         pl.col("pairs").fill_null(0),
-    ).select(*keys, "clicks", "impressions", FAULT, *_ESTIMATED)
+    ).select(*keys, "clicks", "impressions", FAILED, *_ESTIMATED)
 
 
 def _warn_of(model: _Model, positions: pl.Series, thinnest: float) -> None:

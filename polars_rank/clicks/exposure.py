@@ -15,8 +15,15 @@ from polars_rank._params import OWN, Names, check_apart, check_number, check_the
 from polars_rank._progress import known_rows, watcher
 from polars_rank.clicks.impressions import in_order, per_list
 from polars_rank.columns import Columns
-from polars_rank.evaluation.checks import FAULT, fault, raise_for_faults
-from polars_rank.evaluation.contiguity import Lists
+from polars_rank.evaluation.checks import (
+    FAILED,
+    Check,
+    checks_of,
+    failed,
+    failed_in_ranking,
+    raise_failed,
+)
+from polars_rank.evaluation.contiguity import Keys
 from polars_rank.frames.tables import schema_of
 
 if TYPE_CHECKING:
@@ -64,15 +71,15 @@ class Exposure:
     @property
     def groups(self) -> dict[str, str]:
         """The `by` columns, and our own names for them."""
-        keys = Lists.of(self.columns).keys
+        keys = Keys.of(self.columns).names
         return {name: keys[name] for name in self.columns.by}
 
     @property
-    def rules(self) -> dict[str, pl.Expr]:
-        """What is wrong with a row → whether it is."""
+    def checks(self) -> list[Check]:
+        """The checks of the rows."""
         position, click = (_number(name) for name in (self.columns.score, self.columns.label))
         ids = (*self.columns.query, str(self.columns.doc))
-        return {
+        problems = {
             **{
                 f"null in the column {name!r}, which tells documents apart; drop these rows": (
                     pl.col(name).is_null()
@@ -85,13 +92,14 @@ class Exposure:
             f"{self.columns.label!r} (click) must be true or false, 0 or 1": (click != 0)
             & (click != 1),
         }
+        return checks_of("row", problems)
 
     def rows(self, named: Mapping[str, str], *more: pl.Expr) -> pl.LazyFrame:
         """Return a row for each document, as it comes, with the columns named, under our names."""
         return self.beside(self.log).select(
             *(pl.col(name).alias(own) for name, own in named.items()),
             *(each.alias(own) for own, each in self._row.items()),
-            fault(self.rules),
+            failed(self.checks, "row"),
             *more,
         )
 
@@ -100,25 +108,27 @@ class Exposure:
 
         The rows of each pair of query and document stand together, in the order of positions.
         """
-        lists = Lists.of(self.columns)
+        lists = Keys.of(self.columns)
         totals = [
             pl.col("click").sum().cast(pl.UInt32).alias("clicks"),
             pl.len().alias("impressions"),
-            pl.col(FAULT).max(),
+            failed_in_ranking(self.checks),
         ]
         if lists.number is None and not in_order(self.log, lists.order):
-            pair = [*lists.keys.values(), "doc"]
+            pair = [*lists.names.values(), "doc"]
             keys = [*pair, "position"]
-            rows = self.rows(lists.keys)
+            rows = self.rows(lists.names)
             return rows.group_by(keys).agg(totals).sort(keys).set_sorted(keys), pair
         pair = [*lists.group, "doc"]
         keys = [*pair, "position"]
         row = pl.struct("doc", "position", "click").sort_by("doc", "position").alias(_ROW)
-        by_list, lists = per_list(self.log, self.columns, self._row, [row], self.rules, self.beside)
+        by_list, lists = per_list(
+            self.log, self.columns, self._row, [row], self.checks, self.beside
+        )
         counted = (
             by_list.explode(_ROW)
             .unnest(_ROW)
-            .with_columns(pl.lit(0, dtype=pl.UInt8).alias(FAULT))  # they were looked at above
+            .with_columns(pl.lit(0, dtype=pl.UInt8).alias(FAILED))  # checked above
             .set_sorted(keys)
             .group_by(keys, maintain_order=True)
             .agg(*lists.carried, *totals)
@@ -132,9 +142,7 @@ class Exposure:
 
     def checked(self, results: pl.LazyFrame) -> pl.LazyFrame:
         """Return the results under the user's names; collecting them raises for rows at fault."""
-        found = raise_for_faults(
-            results, self.log, Columns((), (), None, "", "", self.columns.schema), self.rules
-        )
+        found = raise_failed(results, self.checks, log=self.log)
         return found.rename({own: name for name, own in self.groups.items()})
 
     @property

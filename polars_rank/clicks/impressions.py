@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import polars as pl
 
 from polars_rank._params import OWN, Names, check_number, check_there, names
 from polars_rank.columns import Columns
-from polars_rank.evaluation.checks import FAULT, fault, raise_for_faults, rules
-from polars_rank.evaluation.contiguity import Lists
+from polars_rank.evaluation.checks import (
+    Check,
+    failed,
+    failed_in_ranking,
+    raise_failed,
+    row_checks,
+)
+from polars_rank.evaluation.contiguity import Keys
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -42,25 +47,25 @@ def per_list(
     columns: Columns,
     rows: Mapping[str, pl.Expr],
     values: Sequence[pl.Expr],
-    forbidden: Mapping[str, pl.Expr] | None = None,
+    checks: Sequence[Check] | None = None,
     beside: Callable[[pl.LazyFrame], pl.LazyFrame] = lambda log: log,
-) -> tuple[pl.LazyFrame, Lists]:
+) -> tuple[pl.LazyFrame, Keys]:
     """Return values of each list, made of expressions over its rows, and how lists are told apart.
 
-    The lists stand in order, under our own names for their keys. Rows for which an expression in
-    `forbidden` holds are at fault; those of any log by default. `beside` may add columns to the
+    The lists stand in order, under our own names for their keys. Rows must pass the checks, by
+    default those of any log. `beside` may add columns to the
     log that the expressions read, and must keep the order of its rows.
     """
-    lists, found = Lists.of(columns), rules(columns, {}) if forbidden is None else forbidden
+    lists, checks = Keys.of(columns), row_checks(columns) if checks is None else checks
     long = lists.checked(
         beside(lists.in_order(log)).select(
-            *lists.named, *(row.alias(name) for name, row in rows.items()), fault(found)
+            *lists.named, *(row.alias(name) for name, row in rows.items()), failed(checks, "row")
         )
     )
     made = long.group_by(lists.group, maintain_order=True).agg(
-        *lists.carried, *values, pl.col(FAULT).max()
+        *lists.carried, *values, failed_in_ranking(checks)
     )
-    checked = raise_for_faults(made, log, replace(columns, doc=None), found, lists.keys)
+    checked = raise_failed(made, checks, log=log, keys=lists.names)
     return checked.set_sorted(lists.group), lists
 
 
@@ -69,9 +74,9 @@ def in_order(log: pl.LazyFrame, keys: Sequence[str]) -> bool:
     return "SORT BY" not in log.select(keys).sort(keys).explain()
 
 
-def renamed(lists: Lists) -> list[pl.Expr]:
+def renamed(lists: Keys) -> list[pl.Expr]:
     """Return the keys of lists under the user's names."""
-    return [pl.col(own).alias(name) for name, own in lists.keys.items()]
+    return [pl.col(own).alias(name) for name, own in lists.names.items()]
 
 
 #: A document, where it stood, and whether it was clicked, under our own names.

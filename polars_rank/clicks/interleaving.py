@@ -22,7 +22,7 @@ from polars_rank._params import (
     whole_number,
 )
 from polars_rank.errors import ArgumentError, DataError, SchemaError
-from polars_rank.evaluation.checks import FAULT, fault, refuse
+from polars_rank.evaluation.checks import FAILED, checks_of, failed, refuse_failed
 from polars_rank.frames.tables import collected, lazy, schema_of
 from polars_rank.io.ids import common_type
 
@@ -39,7 +39,7 @@ Docs: TypeAlias = "list[list[Hashable]]"
 Shown: TypeAlias = "dict[Hashable, int]"
 
 _TEAM, _DOCS, _KEY = (OWN + name for name in ("team", "docs", "key"))
-#: What may be wrong with the list of a ranker → what to do about it; `FAULT` counts them from 1.
+#: What may be wrong with the list of a ranker → what to do about it.
 _REMEDIES = {
     "null among queries": "drop these rows or give them an id",
     "null among documents": "drop these rows or give them an id",
@@ -332,7 +332,7 @@ def _interleaved(
         .sort(columns.query)
         .set_sorted([*columns.query])
         .group_by(columns.query, maintain_order=True)
-        .agg(pl.col(_KEY).first(), pl.col(FAULT).max(), pl.col(_TEAM, _DOCS))
+        .agg(pl.col(_KEY).first(), pl.col(FAILED).max(), pl.col(_TEAM, _DOCS))
     )
     schema = schema_of(lists.explode(_DOCS))
     places = {f"rank_{name}": pl.UInt32() for name in rankers if ranks}
@@ -419,6 +419,7 @@ class _Columns(NamedTuple):
             order.cast(pl.Float64).is_nan().any(),
             docs.n_unique() < pl.len(),
         )
+        checks = checks_of("ranking", dict(zip(_REMEDIES, found, strict=True)))
         best = pl.col(self.doc).sort_by([order, self.doc], descending=[place is None, True])
         return (
             table.sort(self.query)
@@ -426,7 +427,7 @@ class _Columns(NamedTuple):
             .select(*self.query, self.doc, order)
             .set_sorted([*self.query])
             .group_by(self.query, maintain_order=True)
-            .agg(best.head(self.k).alias(_DOCS), fault(dict(zip(_REMEDIES, found, strict=True))))
+            .agg(best.head(self.k).alias(_DOCS), failed(checks, "ranking"))
             .with_columns(pl.lit(number, dtype=pl.UInt32).alias(_TEAM))
         )
 
@@ -446,8 +447,8 @@ def _shown(
 ) -> pl.DataFrame:
     """Choose the documents of many lists, one after the other."""
     query = [name for name in lists.columns if not name.startswith(OWN)]
-    for number, (problem, remedy) in enumerate(_REMEDIES.items(), 1):
-        refuse(lists.select(*query, FAULT), pl.col(FAULT) == number, problem, remedy)
+    checks = checks_of("ranking", dict.fromkeys(_REMEDIES, pl.lit(value=True)))
+    refuse_failed(lists.select(*query, FAILED), checks, _REMEDIES)
     position, doc, team, *ranks = (name for name in made if name not in query)
     found: dict[str, list[Any]] = {name: [] for name in made}
     rows: list[int] = []

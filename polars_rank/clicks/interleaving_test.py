@@ -23,8 +23,8 @@ from polars_rank._params import (
 )
 from polars_rank.columns import POSITION
 from polars_rank.errors import ArgumentError, DataError
-from polars_rank.evaluation.aggregation import grouped
-from polars_rank.evaluation.checks import FAULT, fault, refuse
+from polars_rank.evaluation.checks import FAILED, checks_of, failed, refuse, refuse_failed
+from polars_rank.evaluation.means import grouped
 from polars_rank.frames.tables import framed, schema_of
 from polars_rank.stats.intervals import stats
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 _CLICKED, _PREFERRED, _PLACE = (OWN + name for name in ("clicked", "preferred", "place"))
 _SEVERAL = "drop these rows, or name the columns that tell lists apart with query=[...]"
-#: What may be wrong with a row → what to do about it; `FAULT` counts them from 1.
+#: What may be wrong with a row → what to do about it.
 _REMEDIES = {
     "null among queries": _SEVERAL,
     "NaN or numbers below 0 among clicks": "use null for 'unknown'",
@@ -44,7 +44,7 @@ _TWICE = OWN + "twice"
 #: Of a list and a pair of rankers: whether the log has the first of them, and the second.
 _FIRST, _SECOND = OWN + "first", OWN + "second"
 _THERE = {"team": _FIRST, "other": _SECOND}
-_CHECKED = (FAULT, _TWICE, _FIRST, _SECOND)
+_CHECKED = (FAILED, _TWICE, _FIRST, _SECOND)
 _COUNTS = ("queries", "wins", "ties", "losses")
 _FOUND = {name: pl.Float64() for name in ("delta", "low", "high", "p_value")}
 #: How often an interval is halved to find a bound: to the last digit of a Float64.
@@ -179,7 +179,8 @@ def interleaving_result(
     number = pl.col(click).cast(pl.Float64)
     clicked = (number > 0).fill_null(value=False)
     unknown = pl.any_horizontal(pl.col(name).is_null() for name in keys)
-    faults = fault(dict(zip(_REMEDIES, (unknown, (number < 0) | number.is_nan()), strict=True)))
+    conditions = (unknown, (number < 0) | number.is_nan())
+    faults = failed(checks_of("row", dict(zip(_REMEDIES, conditions, strict=True))), "row")
     if ranks is None:
         text = schema[team] == pl.Categorical or isinstance(schema[team], pl.Enum)
         name = pl.col(team).cast(pl.String) if text else pl.col(team)
@@ -220,7 +221,7 @@ def _by_team(
     return (
         _beside(lists, pairs, groups)
         .group_by([*groups, *keys, "team", "other"])
-        .agg((first - second).alias(_PREFERRED), pl.col(FAULT).max(), _is_twice(_PLACE))
+        .agg((first - second).alias(_PREFERRED), pl.col(FAILED).max(), _is_twice(_PLACE))
         .with_columns(pl.col(name).is_not_null().alias(there) for name, there in _THERE.items())
     )
 
@@ -283,8 +284,8 @@ def _tested(pairs: pl.DataFrame, confidence: float, distribution: ModuleType) ->
     """Return the pairs with the sign test of each."""
     told = pairs.drop(_COUNTS)
     _refuse_lone(told)
-    for number, (problem, remedy) in enumerate(_REMEDIES.items(), 1):
-        refuse(told, pl.col(FAULT) == number, problem, remedy)
+    checks = checks_of("row", dict.fromkeys(_REMEDIES, pl.lit(value=True)))
+    refuse_failed(told, checks, _REMEDIES)
     refuse(told, pl.col(_TWICE), "a position comes twice in a list", _SEVERAL)
     found: dict[str, list[float]] = {name: [] for name in _FOUND}
     for lists, wins, ties, losses in pairs.select(_COUNTS).iter_rows():

@@ -17,7 +17,7 @@ from polars_rank.clicks.impressions import (
     renamed,
 )
 from polars_rank.errors import SchemaError
-from polars_rank.evaluation.checks import fault, raise_for_faults, rules
+from polars_rank.evaluation.checks import checks_of, failed, raise_failed, row_checks
 from polars_rank.frames.tables import framed, schema_of
 from polars_rank.metrics.signals import negative
 
@@ -172,7 +172,10 @@ def _preferences(log: pl.LazyFrame, columns: Columns, wins: pl.Expr, time: str) 
     """Return pairs of each document that wins in its list and each that was skipped above it."""
     doc = columns.pair[-1]
     free(columns.pair, ["pair", "label"], "doc")
-    found = {**rules(columns, {}), **negative("click", columns.label)}
+    checks = [
+        *row_checks(columns),
+        *checks_of("row", negative("click", columns.label)),
+    ]
     shown = pl.col(columns.score).is_not_null()
     rows = {
         OWN + "doc": pl.col(doc),
@@ -191,11 +194,10 @@ def _preferences(log: pl.LazyFrame, columns: Columns, wins: pl.Expr, time: str) 
     several = [
         (each.n_unique() < each.len()).alias(name) for each, name in zip(known, _TWICE, strict=True)
     ]
-    lists, told = per_list(log, columns, rows, [*winners, losers, *several], found)
-    broken = {problem: pl.col(name) for name, problem in _TWICE.items()}
-    once = raise_for_faults(
-        lists.with_columns(fault(broken)).drop(_TWICE), log, columns, broken, told.keys, told=True
-    )
+    lists, told = per_list(log, columns, rows, [*winners, losers, *several], checks)
+    unique = checks_of("ranking", {problem: pl.col(name) for name, problem in _TWICE.items()})
+    flagged = lists.with_columns(failed(unique, "ranking")).drop(_TWICE)
+    once = raise_failed(flagged, unique, keys=told.names)
     return (
         once.explode(OWN + "doc", _ABOVE)
         .with_columns(pl.col(_OVER).list.head(_ABOVE))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -20,8 +19,14 @@ from polars_rank.clicks.impressions import (
 )
 from polars_rank.columns import POSITION
 from polars_rank.errors import ArgumentError
-from polars_rank.evaluation.checks import FAULT, fault, raise_for_faults, rules
-from polars_rank.evaluation.contiguity import Lists
+from polars_rank.evaluation.checks import (
+    checks_of,
+    failed,
+    failed_in_ranking,
+    raise_failed,
+    row_checks,
+)
+from polars_rank.evaluation.contiguity import Keys
 from polars_rank.frames.tables import framed, schema_of
 from polars_rank.metrics.signals import negative
 
@@ -227,20 +232,23 @@ def _pairs(
     keys = columns.pair
     doc = keys[-1]
     free(keys, ["impressions", "clicks", "ctr", "expected", "coec", "label"], "doc")
-    found = {**rules(columns, {}), **negative("click", columns.label)}
+    checks = [
+        *row_checks(columns),
+        *checks_of("row", negative("click", columns.label)),
+    ]
     read = {OWN + "doc": pl.col(doc), OWN + "click": _known_click(columns)}
     read |= {_RATE: pl.col(_RATE)} if sums else {}
     shown = CLICK.is_not_null()
     by_doc = pl.struct(*read).filter(shown).sort_by(DOC.filter(shown))
     totals = {"impressions": pl.len(), "clicks": CLICK.sum(), **sums}
-    if Lists.of(columns).number is None and not in_order(log, columns.keys):
+    if Keys.of(columns).number is None and not in_order(log, columns.keys):
         # There are fewer pairs than impressions: these need no order.
         rows = (each.alias(name) for name, each in read.items())
-        known = beside(log).select(*keys, *rows, fault(found)).filter(shown)
-        pairs = known.group_by(keys).agg(pl.col(FAULT).max(), **totals).sort(keys)
-        told = {key: key for key in columns.keys}
-        return raise_for_faults(pairs, log, replace(columns, doc=None), found, told), keys
-    made, lists = per_list(log, columns, read, [by_doc.alias(_ROW)], found, beside)
+        known = beside(log).select(*keys, *rows, failed(checks, "row")).filter(shown)
+        pairs = known.group_by(keys).agg(failed_in_ranking(checks), **totals).sort(keys)
+        named = {key: key for key in columns.keys}
+        return raise_failed(pairs, checks, log=log, keys=named), keys
+    made, lists = per_list(log, columns, read, [by_doc.alias(_ROW)], checks, beside)
     # The rows of a pair come together, so that they add up in flat memory.
     order = [*lists.group, OWN + "doc"]
     pairs = (

@@ -27,8 +27,8 @@ from polars_rank._params import (
 from polars_rank.clicks.certainty import concentration, interval, warn_of_few
 from polars_rank.clicks.impressions import per_list
 from polars_rank.columns import Columns
-from polars_rank.evaluation.aggregation import grouped, ratio
-from polars_rank.evaluation.checks import fault, raise_for_faults
+from polars_rank.evaluation.checks import Check, checks_of, failed, raise_failed
+from polars_rank.evaluation.means import grouped, ratio
 from polars_rank.frames.tables import framed, schema_of
 
 __all__ = ["cascade_dr", "iips", "rips", "sips"]
@@ -407,15 +407,15 @@ class _Columns(NamedTuple):
         free(groups, COLUMNS)
         return Columns(slates, groups, None, self.position, self.reward, schema)
 
-    def rules(self) -> dict[str, pl.Expr]:
-        """Return what is wrong with a row → whether it is."""
+    def checks(self) -> list[Check]:
+        """Return the checks of the rows."""
         finite = {
             f"null, NaN or infinite in the column {name!r} ({parameter}); drop the slate or fill it"
             " in": ~_number(name).is_finite().fill_null(value=False)
             for parameter, name in self.numbers.values()
         }
         logged, new = _number(self.logged), _number(self.new)
-        return {
+        problems = {
             **{
                 f"null in the column {name!r} (slate); drop these rows": pl.col(name).is_null()
                 for name in names("slate", self.slate)
@@ -425,6 +425,7 @@ class _Columns(NamedTuple):
             "logging policy never draws tells nothing": ~((logged > 0) & (logged <= 1)),
             f"the new probability in {self.new!r} must be from 0 to 1": ~new.is_between(0, 1),
         }
+        return checks_of("row", problems)
 
 
 def _valued(frame: pl.LazyFrame, asked: _Columns, estimator: Estimator) -> pl.LazyFrame:
@@ -455,7 +456,7 @@ def _valued(frame: pl.LazyFrame, asked: _Columns, estimator: Estimator) -> pl.La
             **{own: pl.col(name) for own, name in clusters.items()},
         },
         [value.alias(name) for name, value in values.items()],
-        asked.rules(),
+        asked.checks(),
     )
     broken = {
         f"a position comes twice in {asked.position!r}; name the columns that tell slates apart "
@@ -466,13 +467,13 @@ def _valued(frame: pl.LazyFrame, asked: _Columns, estimator: Estimator) -> pl.La
             pl.col(_SEVERAL)
         ),
     }
-    whole = raise_for_faults(
-        slates.with_columns(fault(broken)), frame, columns, broken, lists.keys, told=True
-    )
-    of_groups = {lists.keys[name]: name for name in columns.by}
+    checks = checks_of("ranking", broken)
+    flagged = slates.with_columns(failed(checks, "ranking"))
+    whole = raise_failed(flagged, checks, keys=lists.names)
+    of_groups = {lists.names[name]: name for name in columns.by}
     found = whole.rename(of_groups)
     if clusters:
-        slate = [lists.keys[name] for name in columns.query]
+        slate = [lists.names[name] for name in columns.query]
         found = grouped(_units(found, columns.by, [*clusters], slate), columns.by, _of_units())
     else:
         found = grouped(found, columns.by, _of_slates())

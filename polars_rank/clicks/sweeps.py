@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from polars_rank._params import OWN, check_number, check_there, free, names, one_of
+from polars_rank.clicks.counterfactual import estimate
 from polars_rank.clicks.weights import inverse_propensity
 from polars_rank.errors import ArgumentError
-from polars_rank.evaluation.evaluate import evaluate
 from polars_rank.frames.tables import framed, schema_of
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from polars_rank.clicks.counterfactual import Normalize
     from polars_rank.clicks.weights import Propensity
-    from polars_rank.evaluation.evaluate import Metrics
+    from polars_rank.metrics.names import Metrics
 
 _LABEL = OWN + "label"
 
@@ -113,7 +113,7 @@ def propensity_sweep(
     parts = []
     for clip in heights:
         label = inverse_propensity(click, propensity, clip=clip).alias(_LABEL)
-        found = evaluate(
+        found = estimate(
             frame.with_columns(label), metrics, label=_LABEL, normalize=normalize, **options
         )
         height = None if clip is None else max(clip, 1 / clip)

@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from polars_rank._params import OWN, Names, free, number
-from polars_rank.conventions import undefined_of_renamed
 from polars_rank.errors import ArgumentError
-from polars_rank.evaluation.aggregation import Totals, ratio, total
-from polars_rank.evaluation.evaluate import Metrics, Request, check_numbers, wanted, weights_of
-from polars_rank.evaluation.plan import Wanted
+from polars_rank.evaluation import plan
+from polars_rank.evaluation.means import Means, ratio
+from polars_rank.evaluation.parameters import Evaluation, MetricColumn
 from polars_rank.frames.tables import framed
 from polars_rank.metrics.expected_terms import has_expectation
 from polars_rank.metrics.judgments import judged
 from polars_rank.metrics.metric import Metric
-from polars_rank.metrics.names import output_name, resolve
+from polars_rank.metrics.names import Metrics, output_name, resolve
 from polars_rank.metrics.terms import Terms, Value, where
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from polars_rank.columns import Columns
 
 _ROW = OWN + "row"
 
@@ -63,7 +60,7 @@ def tie_bands(
     weight
         The column of each query's weight, as for `evaluate`; the shares are weighted, too.
     **options
-        Any other parameter of `evaluate` but `ties`, `align`, `normalize` and `max_unshown`.
+        Any other parameter of `evaluate` but `ties` and `align`.
 
     Returns
     -------
@@ -110,28 +107,22 @@ def tie_bands(
     """
     asked = resolve(metrics)
     _without(options, {"ties": "every order of tied documents is looked at", **_OF_MEANS})
-    options["undefined"] = _undefined(options, asked, ("worst", "best", "expected"))
-    request = Request.of(by=by, **options)
-    agreed = request.conventions
-    metrics_of = {
+    evaluation = Evaluation.of(asked, by=by, weight=weight, **options)
+    columns_of = {
         ties: [
-            _named(ties, index, each)
-            for index, each in enumerate(wanted(asked, agreed.but(ties=ties)))
-            if ties != "expected" or has_expectation(each.metric)
+            _named(ties, index, column._replace(conventions=column.conventions.but(ties=ties)))
+            for index, column in enumerate(evaluation.metrics)
         ]
         for ties in ("worst", "best", "expected")
     }
-    in_order = agreed.but(ties="worst")
-    shares = [Wanted(Metric(value, {}, name), in_order) for name, value in _TIES.items()]
-
-    log, columns = request.columns(frame)
-    every = [each for several in metrics_of.values() for each in several]
-    weights, forbidden = weights_of(columns, weight, [])
-    lists = request.lists(log, columns, [*every, *shares], constant=weights, forbidden=forbidden)
-    check_numbers(lists, {f"worst {index}": each for index, each in enumerate(asked)}, weight)
-    totals = [total(each.metric, agreed, weight) for each in [*every, *shares]]
-    wide = Totals(totals, columns.by, agreed).of(lists)
-    known = {output_name(each.metric) for each in metrics_of["expected"]}
+    columns_of["expected"] = [
+        column for column in columns_of["expected"] if has_expectation(column.metric)
+    ]
+    worst = evaluation.conventions.but(ties="worst")
+    shares = [MetricColumn.of(Metric(value, {}, name), worst) for name, value in _TIES.items()]
+    every = [column for columns in columns_of.values() for column in columns]
+    wide = _means(frame, evaluation.with_metrics([*every, *shares]))
+    known = {column.name for column in columns_of["expected"]}
     rows = {
         output_name(metric): {
             "best": pl.col(f"best {index}"),
@@ -142,7 +133,7 @@ def tie_bands(
         }
         for index, metric in enumerate(asked)
     }
-    return _long(wide, columns.by, rows)
+    return _long(wide, evaluation.by, rows)
 
 
 @framed
@@ -168,7 +159,7 @@ def judgment_bounds(
     weight
         The column of each query's weight, as for `evaluate`.
     **options
-        Any other parameter of `evaluate` but `unjudged`, `align`, `normalize` and `max_unshown`.
+        Any other parameter of `evaluate` but `unjudged` and `align`.
 
     Returns
     -------
@@ -218,56 +209,48 @@ def judgment_bounds(
     """
     asked = resolve(metrics)
     _without(options, {"unjudged": "it is looked at both ways", **_OF_MEANS})
-    options["undefined"] = _undefined(options, asked, ("lower", "upper"))
-    request = Request.of(by=by, unjudged="nonrelevant", **options)
-    agreed = request.conventions
-    lowest = agreed.relevant if grade is None else number("grade", grade, "a relevant label")
-    lower = [_named("lower", index, each) for index, each in enumerate(wanted(asked, agreed))]
-    upper = [_named("upper", index, each) for index, each in enumerate(wanted(asked, agreed))]
-    shares = [
-        _named("judged", index, Wanted(judged(_cutoff(metric)), agreed.of(metric)))
-        for index, metric in enumerate(asked)
+    evaluation = Evaluation.of(asked, by=by, weight=weight, unjudged="nonrelevant", **options)
+    lowest = evaluation.conventions.rel if grade is None else number("grade", grade)
+    columns = evaluation.metrics
+    lower = [_named("lower", index, column) for index, column in enumerate(columns)]
+    upper = [
+        _named("upper", index, column._replace(unjudged_label=lowest))
+        for index, column in enumerate(columns)
     ]
-
-    log, columns = request.columns(frame)
-    weights, forbidden = weights_of(columns, weight, [])
-    filled = log.with_columns(_filled(columns, lowest))
-    values = [each.metric for each in [*lower, *upper, *shares]]
-    # The lists are the same, and in the same order.
-    both = pl.concat(
-        [
-            request.lists(log, columns, [*lower, *shares], constant=weights, forbidden=forbidden),
-            request.lists(filled, replace(columns, schema=filled.collect_schema()), upper).select(
-                output_name(each.metric) for each in upper
-            ),
-        ],
-        how="horizontal",
-    ).with_columns(
-        pl.max_horizontal(f"lower {index}", f"upper {index}").alias(f"upper {index}")
-        for index in range(len(asked))
+    shares = [
+        _named("judged", index, column._replace(metric=judged(_cutoff(metric))))
+        for index, (metric, column) in enumerate(zip(asked, columns, strict=True))
+    ]
+    wide = _means(
+        frame,
+        evaluation.with_metrics([*lower, *upper, *shares]),
+        *(
+            pl.max_horizontal(f"lower {index}", f"upper {index}").alias(f"upper {index}")
+            for index in range(len(asked))
+        ),
     )
-    check_numbers(both, {f"lower {index}": each for index, each in enumerate(asked)}, weight)
-    wide = Totals([total(value, agreed, weight) for value in values], columns.by, agreed).of(both)
     rows = {
         output_name(metric): {
             name: pl.col(f"{name} {index}") for name in ("lower", "upper", "judged")
         }
         for index, metric in enumerate(asked)
     }
-    return _long(wide, columns.by, rows)
+    return _long(wide, evaluation.by, rows)
 
 
 _NOTHING = pl.lit(None, dtype=pl.Float64)
 
 
-def _named(kind: str, index: int, wanted: Wanted) -> Wanted:
-    return wanted._replace(metric=wanted.metric.alias(f"{kind} {index}"))
+def _means(frame: pl.LazyFrame, evaluation: Evaluation, *changed: pl.Expr) -> pl.LazyFrame:
+    """Return the means of columns of the per-query table, some of them changed before."""
+    means = Means.of(evaluation)
+    rankings = plan.per_query(frame, evaluation, presence=means.presence)
+    return means.finish(means.add_up(rankings.with_columns(changed)))
 
 
-def _undefined(options: Mapping[str, Any], metrics: Sequence[pl.Expr], kinds: Sequence[str]) -> Any:
-    """Return `undefined` with the names that `_named` gives the metrics."""
-    undefined = options.get("undefined")
-    return undefined_of_renamed(undefined, metrics, lambda i, _: [f"{kind} {i}" for kind in kinds])
+def _named(kind: str, index: int, column: MetricColumn) -> MetricColumn:
+    name = f"{kind} {index}"
+    return column._replace(name=name, metric=column.metric.alias(name))
 
 
 def _long(
@@ -286,19 +269,8 @@ def _cutoff(metric: pl.Expr) -> int | None:
     return metric.arguments.get("k") if isinstance(metric, Metric) else None
 
 
-def _filled(columns: Columns, grade: float) -> pl.Expr:
-    """Return the labels, with a grade for documents that are retrieved but not judged."""
-    name, score = columns.label, pl.col(columns.score)
-    whole = columns.schema[name].is_integer() and grade == int(grade)
-    label = pl.col(name) if whole else pl.col(name).cast(pl.Float64)
-    given = pl.lit(int(grade) if whole else float(grade))
-    return pl.when(score.is_not_null() & label.is_null()).then(given).otherwise(label).alias(name)
-
-
-#: Parameters of `evaluate` that change which lists are averaged, or how; why they have no meaning.
-_OF_MEANS = dict.fromkeys(
-    ("align", "normalize", "max_unshown"), "the means are over all lists of each group"
-)
+#: Parameters of `evaluate` that have no meaning here, and why.
+_OF_MEANS = {"align": "the means are over all lists of each group"}
 
 
 def _without(options: Mapping[str, Any], reasons: Mapping[str, str]) -> None:

@@ -12,8 +12,8 @@ import polars as pl
 
 from polars_rank._params import OWN, Names
 from polars_rank.columns import DOC
-from polars_rank.evaluation.aggregation import ratio
-from polars_rank.evaluation.evaluate import Request
+from polars_rank.evaluation.means import ratio
+from polars_rank.evaluation.parameters import Evaluation
 from polars_rank.evaluation.ranking import is_relevant
 from polars_rank.frames.tables import framed, number_column_in
 
@@ -36,7 +36,7 @@ def findings(
     position: str | None = None,
     scores: Sequence[str] | None = None,
     by: Names | None = None,
-    relevant: float = 1,
+    rel: float = 1,
 ) -> pl.LazyFrame:
     """Count what a log holds; rows that `evaluate` would refuse are counted, too.
 
@@ -44,7 +44,7 @@ def findings(
     ----------
     frame, query, doc, score, label, position, scores, by
         As for `evaluate`.
-    relevant
+    rel
         The lowest label that is relevant.
 
     Returns
@@ -85,18 +85,25 @@ def findings(
     │ 3    ┆ 2     ┆ 2       ┆ 0.5            ┆ 0.5        │
     └──────┴───────┴─────────┴────────────────┴────────────┘
     """
-    request = Request(
-        query=query, doc=doc, score=score, label=label, position=position, scores=scores, by=by
+    evaluation = Evaluation.of(
+        None,
+        query=query,
+        doc=doc,
+        score=score,
+        label=label,
+        position=position,
+        scores=scores,
+        by=by,
     )
-    log, columns = request.columns(frame)
-    return found_in(log, columns, relevant, columns.by)
+    log, columns = evaluation.read(frame)
+    return found_in(log, columns, rel, columns.by)
 
 
 def found_in(
-    log: pl.LazyFrame, columns: Columns, relevant: float, groups: Sequence[str]
+    log: pl.LazyFrame, columns: Columns, rel: float, groups: Sequence[str]
 ) -> pl.LazyFrame:
     """Return the findings on a log whose columns are known, by some of its key columns."""
-    rows = by_length(log, columns, relevant, groups)
+    rows = by_length(log, columns, rel, groups)
     length, lists, retrieved = (pl.col(name) for name in (_LENGTH, "lists", "retrieved"))
     found = [
         pl.exclude(*groups, _LENGTH).sum(),
@@ -116,10 +123,10 @@ def found_in(
 
 
 def by_length(
-    log: pl.LazyFrame, columns: Columns, relevant: float, groups: Sequence[str]
+    log: pl.LazyFrame, columns: Columns, rel: float, groups: Sequence[str]
 ) -> pl.LazyFrame:
     """Return what lists of the same length add up to: few rows, whatever the log."""
-    lists = _by_list(log, columns, relevant, groups)
+    lists = _by_list(log, columns, rel, groups)
     sums = [name for name in lists.collect_schema() if name not in {*groups, _LIST, "hits"}]
     counts = {
         "lists": pl.len(),
@@ -165,7 +172,7 @@ _ORDER = (
 
 
 def _by_list(
-    log: pl.LazyFrame, columns: Columns, relevant: float, groups: Sequence[str]
+    log: pl.LazyFrame, columns: Columns, rel: float, groups: Sequence[str]
 ) -> pl.LazyFrame:
     """Return a row for each list with its counts."""
     score, label = columns.number(columns.score), columns.number(columns.label)
@@ -186,7 +193,7 @@ def _by_list(
         "unlabelled": row & ~labelled,
         "unjudged": retrieved & ~labelled,
         "tied": retrieved & score.is_duplicated(),
-        "hits": is_relevant(label, relevant),
+        "hits": is_relevant(label, rel),
         "null_query": pl.any_horizontal(pl.col(name).is_null() for name in columns.query),
         "bad_score": ~score.cast(pl.Float64).is_finite(),
         "bad_label": ~label.cast(pl.Float64).is_finite(),

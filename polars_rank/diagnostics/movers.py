@@ -11,10 +11,11 @@ from polars_rank.columns import RUN, Score, scored
 from polars_rank.conventions import POLARS_RANK
 from polars_rank.diagnostics.similarity import overlap, rbo
 from polars_rank.errors import ArgumentError
-from polars_rank.evaluation.aggregation import grouped, ratio
+from polars_rank.evaluation.means import grouped, ratio
 from polars_rank.evaluation.evaluate import evaluate, per_query, runs_of
+from polars_rank.evaluation.evaluate import evaluate, per_query
 from polars_rank.evaluation.ranking import rank
-from polars_rank.frames.tables import any_table, same_kind, schema_of
+from polars_rank.frames.tables import framed, schema_of
 from polars_rank.metrics.names import output_name, resolve
 from polars_rank.stats.pairs import is_run, with_known_baseline
 from polars_rank.stats.tables import agreed_on, variables
@@ -22,12 +23,12 @@ from polars_rank.stats.tables import agreed_on, variables
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from polars_rank.evaluation.evaluate import Metrics
+    from polars_rank.metrics.names import Metrics
 
 _OTHER, _PLACE = OWN + "other", OWN + "place"
 
 
-@any_table
+@framed
 def movers(
     frame: Any,
     /,
@@ -155,7 +156,7 @@ def movers(
         found = side_by_side.select(run, "moved", *keys, *_MOVED, *shown)
         return with_known_baseline(found, log, run, schema[run], baseline)
 
-    return same_kind(frame, plan)
+    return plan(frame)
 
 
 def _with_runs(
@@ -187,7 +188,7 @@ def _most(
     )
 
 
-@any_table
+@framed
 def churn(
     frame: Any,
     *,
@@ -290,7 +291,7 @@ def churn(
         found = grouped(both, [*groups, run], values)
         return with_known_baseline(found, log, run, schema[run], baseline)
 
-    return same_kind(frame, plan)
+    return plan(frame)
 
 
 def _same_top(
@@ -316,7 +317,7 @@ def _same_top(
     )
 
 
-@any_table
+@framed
 def headroom(
     frame: Any,
     /,
@@ -417,7 +418,7 @@ def headroom(
         ]
         return long.explode(_OTHER).unnest(_OTHER).with_columns(lost)
 
-    return same_kind(frame, plan)
+    return plan(frame)
 
 
 _STEPS = ("value", "reordered", "complete")

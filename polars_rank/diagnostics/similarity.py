@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from polars_rank._params import OWN, check_there, names, share, whole_number
-from polars_rank.evaluation.aggregation import ratio
+from polars_rank.evaluation.means import ratio
 from polars_rank.evaluation.ranking import rank
 from polars_rank.frames.tables import framed, lazy, schema_of
 

@@ -7,10 +7,11 @@ from typing import Any
 import polars as pl
 
 from polars_rank._params import OWN, Names, free, names
-from polars_rank.evaluation.aggregation import grouped, ratio
 from polars_rank.evaluation.evaluate import per_query
+from polars_rank.evaluation.means import grouped, ratio
 from polars_rank.frames.tables import framed
-from polars_rank.metrics import num_retrieved, roc_auc
+from polars_rank.metrics.pairs import roc_auc
+from polars_rank.metrics.sets import num_retrieved
 
 _AUC, _SHOWN = OWN + "auc", OWN + "shown"
 

@@ -1,224 +1,250 @@
-"""Checks of a log: what rows and rankings must hold, and the errors that say so."""
+"""Checks of a log: what its rows, rankings and groups must not hold, and the errors that say so.
+
+Checks run in the same pass as the metrics. Only when one fails, and only if polars_rank itself
+collects the result, is the log read again to count the failing rows and to show one of them.
+"""
 
 from __future__ import annotations
 
 import reprlib
 import warnings
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any, Literal, TypeAlias
 
 import polars as pl
 
-from polars_rank._params import OWN, one_of
-from polars_rank.columns import RUNS
+from polars_rank._params import OWN
+from polars_rank.columns import RUNS, Columns
 from polars_rank.errors import DataError, Finding, RankWarning, number_of
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+Scope: TypeAlias = Literal["row", "ranking", "group"]
 
-    from polars_rank.columns import Columns
+#: The column with the number of the check that fails, 0 if none does.
+FAILED = OWN + "failed"
 
-
-#: By row, the number of the rule that it breaks, 0 for none; by list, the highest of them.
-FAULT = OWN + "fault"
-
-
-#: By list, how many rows repeat a document of the list.
-REPEATS = OWN + "repeats"
-
-
-#: By list, the number of a column to be kept that has several values in it, 0 for none.
-VARIES = OWN + "varies"
-
-
-#: By list, the number of a column that nobody named, though it tells its rows apart, or does not.
-DOUBTS = OWN + "doubts"
-
-
-_REMEDY = (
+_DUPLICATES = (
     "pass duplicates='max' or 'first', name the columns that tell lists apart with by=, or drop "
     "them with .unique()"
 )
 
 
-def rules(
-    columns: Columns, of_labels: Mapping[str, Callable[[pl.Expr], pl.Expr]]
-) -> dict[str, pl.Expr]:
-    """Return the row rules of a frame: what is wrong → whether this row is at fault."""
-    found = {
-        f"null in the column {name!r} (query); drop these rows or give them an id": pl.col(
-            name
-        ).is_null()
-        for name in columns.query
-    }
-    if columns.doc is not None:
-        # A row of nothing but a query stands for a list without documents.
-        names = f"null in the column {columns.doc!r} (doc); drop these rows or pass doc=None"
-        found[names] = pl.col(columns.doc).is_null() & (
-            pl.col(columns.score).is_not_null() | pl.col(columns.label).is_not_null()
+@dataclass(frozen=True)
+class Check:
+    """A condition that no row, ranking or group may meet, and the message if one does.
+
+    Of several checks that fail, the first in their sequence is reported.
+    """
+
+    scope: Scope
+    #: Over the columns of a row of the log, an aggregation of a ranking, or a row of the result.
+    condition: pl.Expr
+    message: str
+    #: Whether the condition leads to a warning instead of an error.
+    warns: bool = False
+    #: Returns how often the condition is met in the log; None if the message says it all.
+    count: Callable[[pl.LazyFrame], Finding | None] | None = None
+
+    @property
+    def can_be_counted(self) -> bool:
+        """Whether reading the log again tells more."""
+        return self.scope == "row" or self.count is not None
+
+
+def row_checks(columns: Columns) -> list[Check]:
+    """Return the checks of the rows of any log: ids, scores and labels."""
+    checks = [
+        Check(
+            "row",
+            pl.col(name).is_null(),
+            f"null in the column {name!r} (query); drop these rows or give them an id",
         )
+        for name in columns.query
+    ]
+    if columns.doc is not None:
+        # A row with nothing but a query stands for a ranking without documents.
+        filled = pl.col(columns.score).is_not_null() | pl.col(columns.label).is_not_null()
+        message = f"null in the column {columns.doc!r} (doc); drop these rows or pass doc=None"
+        checks.append(Check("row", pl.col(columns.doc).is_null() & filled, message))
     for role, name in (("score", columns.score), ("label", columns.label)):
         if columns.schema[name].is_float():
-            found[f"NaN or infinite {role} in the column {name!r}; use null for 'unknown'"] = ~(
-                pl.col(name).is_finite()
-            )
-    for problem, condition in of_labels.items():
-        label = columns.number(columns.label).cast(pl.Float64)
-        found[f"{columns.label!r} {problem}"] = condition(label)
-    return found
+            message = f"NaN or infinite {role} in the column {name!r}; use null for 'unknown'"
+            checks.append(Check("row", ~pl.col(name).is_finite(), message))
+    return checks
 
 
-def fault(found: Mapping[str, pl.Expr]) -> pl.Expr:
-    """Return the number of a rule that a row breaks, from 1; 0 where it breaks none."""
-    number = pl.lit(0, dtype=pl.UInt8)
-    for index, condition in enumerate(found.values(), start=1):
-        number = pl.when(condition).then(pl.lit(index, dtype=pl.UInt8)).otherwise(number)
-    return number.alias(FAULT)
+def label_checks(
+    columns: Columns, refusals: Mapping[str, Callable[[pl.Expr], pl.Expr]]
+) -> list[Check]:
+    """Return the checks of labels that gains cannot handle."""
+    label = columns.number(columns.label).cast(pl.Float64)
+    return [
+        Check("row", condition(label), f"{columns.label!r} {problem}")
+        for problem, condition in refusals.items()
+    ]
 
 
-def faults(doc: str | None) -> list[pl.Expr]:
-    """Return what is wrong with one list: a rule that is broken, and repeated documents."""
-    repeats = [] if doc is None else [(pl.len() - pl.col(doc).n_unique()).alias(REPEATS)]
-    return [pl.col(FAULT).max(), *repeats]
+def duplicate_check(columns: Columns, doc: str) -> Check:
+    """Return the check for documents that a ranking has twice; `doc` is the column in the plan."""
+    problem = f"duplicates in the column {columns.doc!r} (doc)"
+    return Check(
+        "ranking",
+        pl.col(doc).n_unique() < pl.len(),
+        f"{problem}: a document stands more than once in a list; {_DUPLICATES}",
+        count=partial(_count_duplicates, [*columns.keys, str(columns.doc)], problem),
+    )
 
 
-def doubts(columns: Columns) -> list[pl.Expr]:
-    """Return whether a list repeats what looks like an id, or mixes what looks like runs."""
-    number = pl.lit(0, dtype=pl.UInt8)
-    for index, name in enumerate(columns.unnamed, start=1):
-        values = pl.col(OWN + name).n_unique()
-        doubtful = values > 1 if name.lower() in RUNS else values < pl.len()
-        number = pl.when(doubtful).then(pl.lit(index, dtype=pl.UInt8)).otherwise(number)
-    return [number.alias(DOUBTS)] if columns.unnamed else []
+def constant_check(name: str, column: str) -> Check:
+    """Return the check for several values in a column that is kept once per ranking."""
+    message = (
+        f"the column {name!r} must be the same in all rows of a list; add it to `by`, or leave it"
+    )
+    return Check("ranking", pl.col(column).n_unique() > 1, message)
 
 
-def _warn(name: str, where: str) -> None:
+def unnamed_check(name: str, column: str) -> Check:
+    """Return the warning about a column that looks like runs or ids and that no parameter names."""
+    values = pl.col(column).n_unique()
     if name.lower() in RUNS:
-        said = (
+        message = (
             f"lists have rows of several values of the column {name!r}, which is not used: if it "
             f"tells rankings apart, say by={name!r}"
         )
-    else:
-        said = (
-            f"lists have rows with the same value of the column {name!r}, which looks like an id "
-            f"of documents: say doc={name!r} to have repeated documents found, or doc=None"
-        )
-    warnings.warn(f"{said}{where}", RankWarning, stacklevel=2)
-
-
-def _warn_of_repeats(doc: str, where: str) -> None:
+        return Check("ranking", values > 1, message, warns=True)
     message = (
-        f"a document stands more than once in a list (column {doc!r}), and all its rows count: "
-        "name the columns that tell lists apart with by= or query=, drop repeated rows with "
-        f".unique(), or pass doc=None{where}"
+        f"lists have rows with the same value of the column {name!r}, which looks like an id "
+        f"of documents: say doc={name!r} to have repeated documents found, or doc=None"
     )
-    warnings.warn(message, RankWarning, stacklevel=2)
+    return Check("ranking", values < pl.len(), message, warns=True)
 
 
-def raise_for_faults(
-    results: pl.LazyFrame,
-    log: pl.LazyFrame,
-    columns: Columns,
-    found: Mapping[str, pl.Expr],
-    keys: Mapping[str, str] | None = None,
-    constant: Sequence[str] = (),
+def checks_of(scope: Scope, problems: Mapping[str, pl.Expr]) -> list[Check]:
+    """Return checks from their messages and conditions."""
+    return [Check(scope, condition, problem) for problem, condition in problems.items()]
+
+
+def failed(checks: Sequence[Check], scope: Scope) -> pl.Expr:
+    """Return the number of the check of this scope that fails; the first check has the highest."""
+    number = pl.lit(0, dtype=pl.UInt8)
+    for index, check in reversed([*enumerate(checks)]):
+        if check.scope == scope:
+            found = pl.lit(len(checks) - index, dtype=pl.UInt8)
+            number = pl.when(check.condition).then(found).otherwise(number)
+    return number.alias(FAILED)
+
+
+def failed_in_ranking(checks: Sequence[Check]) -> pl.Expr:
+    """Return the number of the check that fails in a ranking or in one of its rows."""
+    rows = pl.col(FAILED).max()
+    if not any(check.scope == "ranking" for check in checks):
+        return rows
+    return pl.max_horizontal(rows, failed(checks, "ranking")).alias(FAILED)
+
+
+def raise_failed(
+    table: pl.LazyFrame,
+    checks: Sequence[Check],
     *,
-    told: bool = False,
-    pooled: bool = False,
+    log: pl.LazyFrame | None = None,
+    keys: Mapping[str, str] | None = None,
 ) -> pl.LazyFrame:
-    """Drop the columns of faults from the results; collecting them raises if one is not 0.
+    """Drop the numbers of failed checks from a table; collecting it raises if one has failed.
 
-    `keys` says which columns of the results tell lists apart, by their names in the log;
-    `constant`, which columns must have one value in a list; `told`, that the rules are about
-    lists, of which the log's rows say nothing more; `pooled`, that all rows count, so that repeated
-    documents are only warned of.
+    Parameters
+    ----------
+    table
+        Rankings or groups, with the column `FAILED`.
+    checks
+        Those that the numbers are of.
+    log
+        The rows that are read again to count what fails.
+    keys
+        The names of the key columns of the log, and of the same columns in the table.
+
+    Returns
+    -------
+    LazyFrame
+        The table without the column `FAILED`.
     """
-    varying = [
-        f"the column {name!r} must be the same in all rows of a list; add it to `by`, or leave it"
-        for name in constant
-    ]
-    schema = results.collect_schema()
-    checked = [name for name in (FAULT, REPEATS, VARIES, DOUBTS) if name in schema]
+    if not checks:
+        return table.drop(FAILED)
+    schema = {name: dtype for name, dtype in table.collect_schema().items() if name != FAILED}
 
     def check(batch: pl.DataFrame) -> pl.DataFrame:
-        for name in checked:
-            worst: Any = batch.get_column(name).max()
-            if worst:
-                row = batch.row(batch.get_column(name).arg_max() or 0, named=True)
-                where = {key: row[inner] for key, inner in (keys or {}).items() if inner in row}
-                if name == DOUBTS:
-                    _warn(columns.unnamed[worst - 1], f"; as in {where}" * bool(where))
-                    continue
-                if name == REPEATS and pooled:
-                    _warn_of_repeats(str(columns.doc), f"; as in {where}" * bool(where))
-                    continue
-                problem = (
-                    f"duplicates in the column {columns.doc!r} (doc): a document stands more "
-                    f"than once in a list; {_REMEDY}"
-                )
-                if name != REPEATS:
-                    problem = ([*found] if name == FAULT else varying)[worst - 1]
-                message = f"{problem}{f'; in the list {where}' if where else ''}"
-                final = told or name == VARIES
-                details = None if final else partial(explanation, log, columns, found)
-                raise DataError(message, details)
-        return batch.drop(checked)
+        numbers = batch.get_column(FAILED)
+        worst: Any = numbers.max()
+        if worst:
+            failing = checks[len(checks) - worst]
+            row = batch.row(numbers.arg_max() or 0, named=True)
+            where = {key: row[inner] for key, inner in (keys or {}).items() if inner in row}
+            kind = "group" if failing.scope == "group" else "list"
+            if failing.warns:
+                where_text = f"; as in {where}" if where else ""
+                warnings.warn(failing.message + where_text, RankWarning, stacklevel=2)
+            else:
+                where_text = f"; in the {kind} {where}" if where else ""
+                again = failing.can_be_counted and log is not None
+                details = partial(findings, log, checks) if again else None
+                raise DataError(failing.message + where_text, details)
+        return batch.drop(FAILED)
 
-    kept = {name: dtype for name, dtype in schema.items() if name not in checked}
-    return results.map_batches(check, schema=kept, streamable=True)
+    return table.map_batches(check, schema=schema, streamable=True)
+
+
+def findings(log: pl.LazyFrame, checks: Sequence[Check]) -> list[Finding]:
+    """Read the log again and return what fails, how often, and one row of it."""
+    rows = [check for check in checks if check.scope == "row"]
+    total = OWN + "rows"
+    counts = log.select(
+        pl.len().alias(total),
+        *(check.condition.sum().alias(str(index)) for index, check in enumerate(rows)),
+    ).collect(engine="streaming")
+    found = []
+    for index, check in enumerate(rows):
+        count = counts.item(0, str(index))
+        if count:
+            example = _first_row(log.filter(check.condition))
+            found.append(Finding(check.message, count, example, counts.item(0, total)))
+    others = [check.count(log) for check in checks if check.count is not None]
+    return [*found, *(finding for finding in others if finding is not None)]
 
 
 @dataclass(frozen=True)
-class Repeats(Finding):
-    """Documents that stand in a list more than once."""
+class _Duplicates(Finding):
+    """Documents that a ranking has more than once."""
 
     def __str__(self) -> str:
         count = number_of(self.count, "document")
-        return f"{self.problem}: {count} more than once in a list; e.g. {self.example}; {_REMEDY}"
+        return (
+            f"{self.problem}: {count} more than once in a list; e.g. {self.example}; {_DUPLICATES}"
+        )
 
 
-def explanation(log: pl.LazyFrame, columns: Columns, found: Mapping[str, pl.Expr]) -> list[Finding]:
-    """Read the log again and find what is wrong, how often and where."""
-    findings = []
-    counts = log.select(
-        pl.len().alias(OWN + "rows"),
-        *(condition.sum().alias(problem) for problem, condition in found.items()),
-    ).collect(engine="streaming")
-    rows = counts.get_column(OWN + "rows").item()
-    for problem, condition in found.items():
-        count = counts.get_column(problem).item()
-        if count:
-            row = _shown(log.filter(condition).head(1))
-            findings.append(Finding(problem, count, row, rows))
-    if columns.doc is not None:
-        pairs = [*columns.keys, columns.doc]
-        times = OWN + "rows"
-        twice = (
-            log.select(pairs).group_by(pairs).agg(pl.len().alias(times)).filter(pl.col(times) > 1)
-        ).collect(engine="streaming")
-        if not twice.is_empty():
-            row = twice.sort(times, descending=True).row(0, named=True)
-            row["rows"] = row.pop(times)
-            problem = f"duplicates in the column {columns.doc!r} (doc)"
-            findings.append(Repeats(problem, twice.height, row))
-    return findings
+def _count_duplicates(pair: Sequence[str], problem: str, log: pl.LazyFrame) -> Finding | None:
+    times = OWN + "rows"
+    twice = (log.group_by(pair).agg(pl.len().alias(times)).filter(pl.col(times) > 1)).collect(
+        engine="streaming"
+    )
+    if twice.is_empty():
+        return None
+    row = twice.sort(times, descending=True).row(0, named=True)
+    row["rows"] = row.pop(times)
+    return _Duplicates(problem, twice.height, row)
 
 
-def _shown(log: pl.LazyFrame) -> dict[str, Any]:
-    """Return the first row, without columns of our own."""
-    row = log.collect(engine="streaming").row(0, named=True)
+def _first_row(log: pl.LazyFrame) -> dict[str, Any]:
+    """Return the first row, without internal columns."""
+    row = log.head(1).collect(engine="streaming").row(0, named=True)
     return {name: value for name, value in row.items() if not name.startswith(OWN)}
 
 
-def without_duplicates(log: pl.LazyFrame, columns: Columns, keep: str) -> pl.LazyFrame:
-    """Keep one row of each document in each list: the first, or the one of highest score."""
-    one_of("duplicates", keep, ("error", "max", "first"))
-    if columns.doc is None or keep == "error":
-        return log
-    if keep == "max":
-        log = log.sort(columns.score, descending=True, nulls_last=True, maintain_order=True)
-    return log.unique([*columns.keys, columns.doc], keep="first", maintain_order=True)
+def refuse_failed(rows: pl.DataFrame, checks: Sequence[Check], remedies: Mapping[str, str]) -> None:
+    """Raise `DataError` if a check has failed, with what to do about its message."""
+    for index, check in enumerate(checks):
+        remedy = remedies[check.message]
+        refuse(rows, pl.col(FAILED) == len(checks) - index, check.message, remedy)
 
 
 def refuse(rows: pl.DataFrame, fault: pl.Expr, problem: str, remedy: str) -> None:

@@ -32,17 +32,17 @@ ROW, RUN = OWN + "row number", OWN + "run of the plan"
 
 
 @dataclass(frozen=True)
-class Lists:
+class Keys:
     """How lists are told apart: by their keys, or by the number that `scan_log` gave them."""
 
     order: list[str]  # columns of the log that stand in order
     group: list[str]  # the same under our names
-    keys: dict[str, str]  # columns of the result and our names for them
+    names: dict[str, str]  # columns of the result and our names for them
     number: str | None = None  # the column of the log that says which list a row belongs to
     comparable: bool = True  # structs have an order to sort by, but none to compare by
 
     @classmethod
-    def of(cls, columns: Columns) -> Lists:
+    def of(cls, columns: Columns) -> Keys:
         """Return how the lists of a log with these columns are told apart."""
         number = number_column_in(columns.schema, columns.keys)
         keys = {key: f"{OWN}key {index}" for index, key in enumerate(columns.keys)}
@@ -61,7 +61,7 @@ class Lists:
     @property
     def named(self) -> list[pl.Expr]:
         """The columns that tell lists apart, under our own names, as `checked` reads them."""
-        names = {**self.keys, **dict(zip(self.order, self.group, strict=True))}
+        names = {**self.names, **dict(zip(self.order, self.group, strict=True))}
         named = [pl.col(name).alias(own) for name, own in names.items()]
         if self.number is not None:
             # The hash of the row's keys as they were numbered.
@@ -71,7 +71,7 @@ class Lists:
     @property
     def carried(self) -> list[pl.Expr]:
         """The keys of a list that are not those by which rows are grouped."""
-        return [pl.col(name).first() for name in self.keys.values() if name not in self.group]
+        return [pl.col(name).first() for name in self.names.values() if name not in self.group]
 
     def checked(self, rows: pl.LazyFrame) -> pl.LazyFrame:
         """Return rows of a log in order, sorted by list; collecting them raises if they are not."""
@@ -89,8 +89,8 @@ class Lists:
     def neighbours(self) -> Neighbours:
         """Return what compares each row with the one before."""
         if self.number is None:
-            return Neighbours(self._by_key(), self.keys, [*self.keys.values()])
-        return Neighbours(self._by_number(), self.keys, [*self.keys.values(), _LIST, _KEYS])
+            return Neighbours(self._by_key(), self.names, [*self.names.values()])
+        return Neighbours(self._by_number(), self.names, [*self.names.values(), _LIST, _KEYS])
 
     def _by_key(self) -> pl.Expr:
         """Return whether the keys of a row are lower than those of the row before."""
@@ -105,7 +105,7 @@ class Lists:
         number, keys = pl.col(_LIST), pl.col(_KEYS)
         same = number == number.shift(1)
         strayed = (number < number.shift(1)) | (same & (keys != keys.shift(1)))
-        named = dict(sorted(self.keys.items()))
+        named = dict(sorted(self.names.items()))
         own = pl.struct(pl.col(inner).alias(name) for name, inner in named.items()).hash(seed=0)
         return strayed.fill_null(value=False) | (keys != own).fill_null(value=True)
 

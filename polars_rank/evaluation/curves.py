@@ -12,13 +12,15 @@ from polars_rank._params import OWN, Names, free, names, threshold, whole_number
 from polars_rank.columns import DOC, QUERY, RUNS, Columns
 from polars_rank.conventions import undefined_of_renamed
 from polars_rank.errors import ArgumentError
-from polars_rank.evaluation.aggregation import ratio
+from polars_rank.evaluation.means import ratio
 from polars_rank.evaluation.checks import doubts, fault, faults, raise_for_faults, rules
 from polars_rank.evaluation.evaluate import Metrics, evaluate
+from polars_rank.evaluation.checks import failed, raise_failed, row_checks
+from polars_rank.evaluation.evaluate import evaluate
 from polars_rank.evaluation.ranking import is_relevant
 from polars_rank.frames.tables import framed, schema_of
 from polars_rank.metrics.metric import Metric
-from polars_rank.metrics.names import resolve
+from polars_rank.metrics.names import Metrics, resolve
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,7 +40,7 @@ def pr_curve(
     by: Names | None = None,
     score: str = "score",
     label: str = "label",
-    relevant: float = 1,
+    rel: float = 1,
     query: Names | None = QUERY,
     doc: str | None = DOC,
 ) -> pl.LazyFrame:
@@ -56,7 +58,7 @@ def pr_curve(
         Names of the columns. A null score (not retrieved) is never found but counts in recall;
         a null label (unjudged) is not relevant. A row with neither, as that of a query without
         documents, does not count.
-    relevant
+    rel
         The lowest label that is relevant.
     query, doc
         The columns of queries and documents, "query" and "doc" if there are such columns. They
@@ -97,7 +99,7 @@ def pr_curve(
     │ 0.1       ┆ 0.6       ┆ 1.0      ┆ 0.933333 ┆ 0.6      │
     └───────────┴───────────┴──────────┴──────────┴──────────┘
     """
-    threshold("relevant", relevant)
+    threshold("rel", rel)
 
     schema = schema_of(frame)
     if query is QUERY and query not in schema:
@@ -110,47 +112,54 @@ def pr_curve(
     runs = [name for name in schema if name not in used and name.lower() in RUNS]
     columns = replace(columns, unnamed=tuple(dict.fromkeys([*columns.unnamed, *runs])))
     free(groups, _POINTS)
-    found = rules(replace(columns, query=(), doc=None), {})
-    log = _of_lists(frame, columns, found)
+    log = _documents(frame, columns)
     points = (
         log.group_by(*groups, columns.number(score).alias("threshold"))
         .agg(
             pl.len().alias("found"),
-            is_relevant(columns.number(label), relevant).sum().alias("hits"),
+            is_relevant(columns.number(label), rel).sum().alias("hits"),
         )
         .sort(*groups, "threshold", descending=[False] * len(groups) + [True], nulls_last=True)
     )
     return _curve(points, groups)
 
 
-def _of_lists(frame: pl.LazyFrame, columns: Columns, found: Mapping[str, pl.Expr]) -> pl.LazyFrame:
-    """Return groups, scores and labels of a log whose faults raise, and whose doubts are said."""
+def _documents(frame: pl.LazyFrame, columns: Columns) -> pl.LazyFrame:
+    """Return groups, scores and labels of the documents of a log, with checks attached."""
     values = [columns.score, columns.label]
     known = frame.filter(pl.any_horizontal(pl.col(values).is_not_null()))
-    named = [pl.col(name).alias(OWN + name) for name in columns.unnamed]
-    if columns.doc is None and not named:
-        rows = known.select(*columns.by, *values, fault(found))
-        return raise_for_faults(rows, frame, columns, found)
+    checks = row_checks(replace(columns, query=(), doc=None))
+    checks += [unnamed_check(name, OWN + name) for name in columns.unnamed]
+    if columns.doc is not None:
+        checks.append(_pooled_check(columns.doc))
+    if all(check.scope == "row" for check in checks):
+        rows = known.select(*columns.by, *values, failed(checks, "row"))
+        return raise_failed(rows, checks, log=frame)
     doc = [] if columns.doc is None else [pl.col(columns.doc).alias(_DOC)]
     keys = {key: f"{OWN}key {index}" for index, key in enumerate(columns.query)}
     inner = [*columns.by, *keys.values()]
-    lists = known.select(
+    rows = known.select(
         *columns.by,
         *(pl.col(key).alias(own) for key, own in keys.items()),
         *values,
         *doc,
-        *named,
-        fault(found),
+        *(pl.col(name).alias(OWN + name) for name in columns.unnamed),
+        failed(checks, "row"),
     )
-    parts = [
-        pl.col(values).implode(),
-        *faults(_DOC if doc else None),
-        *doubts(columns),
-    ]
-    rows = lists.group_by(inner).agg(parts) if inner else lists.select(parts)
-    shown = {**{name: name for name in columns.by}, **keys}
-    checked = raise_for_faults(rows, frame, columns, found, shown, pooled=True)
-    return checked.explode(values)
+    parts = [pl.col(values).implode(), failed_in_ranking(checks)]
+    rankings = rows.group_by(inner).agg(parts) if inner else rows.select(parts)
+    names = {**{name: name for name in columns.by}, **keys}
+    return raise_failed(rankings, checks, log=frame, keys=names).explode(values)
+
+
+def _pooled_check(doc: str) -> Check:
+    """Return the warning about documents that a ranking has twice and that all count."""
+    message = (
+        f"a document stands more than once in a list (column {doc!r}), and all its rows count: "
+        "name the columns that tell lists apart with by= or query=, drop repeated rows with "
+        ".unique(), or pass doc=None"
+    )
+    return Check("ranking", pl.col(_DOC).n_unique() < pl.len(), message, warns=True)
 
 
 @framed

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, get_args
+from typing import TYPE_CHECKING, NamedTuple
 
 import polars as pl
 
 from polars_rank._params import OWN, Names, one_of, threshold
 from polars_rank.columns import DOC, Columns, Score, scored
+from polars_rank.conventions import DUPLICATES, TIES, Duplicates, Ties
 from polars_rank.errors import ArgumentError, SchemaError
 from polars_rank.evaluation.checks import (
     FAULT,
@@ -17,16 +18,17 @@ from polars_rank.evaluation.checks import (
     raise_for_faults,
     rules,
     without_duplicates,
+    FAILED,
+    duplicate_check,
+    failed,
+    failed_in_ranking,
+    raise_failed,
+    row_checks,
 )
 from polars_rank.frames.tables import framed, schema_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-Ties: TypeAlias = Literal["doc", "doc_ascending", "best", "worst", "input", "expected"]
-Duplicates: TypeAlias = Literal["error", "max", "first"]
-TIES = get_args(Ties)
-DUPLICATES = get_args(Duplicates)
 
 RANKED = ("rank", "ideal_rank", "relevant", "hits")
 
@@ -221,7 +223,7 @@ def rank(
     position: str | None = None,
     by: Names | None = None,
     ties: Ties | None = None,
-    relevant: float = 1,
+    rel: float = 1,
     duplicates: Duplicates = "error",
 ) -> pl.LazyFrame:
     """Return the ranked table: the same rows with `rank`, `ideal_rank`, `relevant`, `hits`.
@@ -244,7 +246,7 @@ def rank(
         How tied scores are ordered: "doc" by document id descending (the default where there
         are documents), "doc_ascending", "best" or "worst" the higher or the lower label first
         ("worst" is the default without documents), "input" as the rows come.
-    relevant
+    rel
         The lowest label that is relevant.
     duplicates
         What to do with a document that stands twice in a list: "error", or keep the row with
@@ -291,7 +293,7 @@ def rank(
     │ null  ┆ null ┆ 1          ┆ true     ┆ null │
     └───────┴──────┴────────────┴──────────┴──────┘
     """
-    threshold("relevant", relevant)
+    threshold("rel", rel)
 
     log, by_score = scored(frame, score, position)
     columns = Columns.find(schema_of(log), query=query, doc=doc, score=by_score, label=label, by=by)
@@ -310,7 +312,7 @@ def rank(
             "drop or rename them"
         )
         raise SchemaError(message)
-    ranked = _ranked(log, columns, rank_order(ties, columns), relevant, duplicates)
+    ranked = _ranked(log, columns, rank_order(ties, columns), rel, duplicates)
     if by_score != OWN + "score":
         return ranked
     shown = pl.col(by_score)
@@ -328,20 +330,20 @@ def _is_document(columns: Columns) -> pl.Expr:
 def _ranked(
     log: pl.LazyFrame, columns: Columns, order: Order, lowest: float, duplicates: Duplicates
 ) -> pl.LazyFrame:
-    log = without_duplicates(log, columns, duplicates)
-    found = rules(columns, {})
+    log = _without_duplicates(log, columns, duplicates)
+    checks = row_checks(columns)
+    if columns.doc is not None:
+        checks.append(duplicate_check(columns, columns.doc))
     label = columns.number(columns.label)
     retrieved, judged = pl.col(columns.score).is_not_null(), label.is_not_null()
     position = pl.col("rank")
     by_label = Order([label, position], [True, False], [True, True], maintain_order=False)
-    checks = faults(columns.doc)
-    told = [check.meta.output_name() for check in checks]
     ranked = (
-        log.with_columns(fault(found))
+        log.with_columns(failed(checks, "row"))
         .with_columns(
             order.position().over(columns.keys).alias("rank"),
             pl.when(_is_document(columns)).then(is_relevant(label, lowest)).alias("relevant"),
-            *(check.over(columns.keys) for check in checks),
+            failed_in_ranking(checks).over(columns.keys),
         )
         .with_columns(
             pl.when(judged).then(by_label.position().over(columns.keys)).alias("ideal_rank"),
@@ -351,6 +353,16 @@ def _ranked(
             pl.when(retrieved).then(pl.col("rank", "hits")),
         )
         # Not by the names of the log's columns, which Polars may read as patterns.
-        .select(pl.exclude(FAULT, *told, *RANKED), *RANKED, *told)
+        .select(pl.exclude(FAILED, *RANKED), *RANKED, FAILED)
     )
-    return raise_for_faults(ranked, log, columns, found, {key: key for key in columns.keys})
+    return raise_failed(ranked, checks, log=log, keys={key: key for key in columns.keys})
+
+
+def _without_duplicates(log: pl.LazyFrame, columns: Columns, keep: Duplicates) -> pl.LazyFrame:
+    """Keep one row of each document in each ranking: the first, or the one of highest score."""
+    one_of("duplicates", keep, DUPLICATES)
+    if columns.doc is None or keep == "error":
+        return log
+    if keep == "max":
+        log = log.sort(columns.score, descending=True, nulls_last=True, maintain_order=True)
+    return log.unique([*columns.keys, columns.doc], keep="first", maintain_order=True)

@@ -9,19 +9,16 @@ from typing import (
     TYPE_CHECKING,
     Any,
     Concatenate,
-    NamedTuple,
     ParamSpec,
     Protocol,
     TypeVar,
-    cast,
     overload,
 )
 
 import polars as pl
 
 from polars_rank._params import OWN, names
-from polars_rank.errors import ArgumentError, DataError, SchemaError, SourceError
-from polars_rank.frames.pieces import NUMBERED
+from polars_rank.errors import ArgumentError, DataError, SourceError
 from polars_rank.frames.stores import store_error
 from polars_rank.frames.streams import GLIMPSE_ROWS, Stream, TornError, held, is_scanned_once
 
@@ -39,7 +36,7 @@ F = TypeVar("F", bound="Callable[..., Any]")
 _ENGINES = {"pyspark": "polars_rank.spark"}
 
 #: Rows of a frame that the in-memory engine collects faster than the streaming one.
-_FEW_ROWS = 50_000
+FEW_ROWS = 50_000
 
 
 def number_column(keys: Sequence[str]) -> str:
@@ -57,18 +54,19 @@ def number_column_in(schema: pl.Schema, keys: Sequence[str]) -> str | None:
     if name not in schema:
         return None
     if schema[name] != NUMBERED:
-        raise _own_name(name)
+        raise own_name(name)
     return name
 
 
-def _own_name(name: str) -> SchemaError:
+def own_name(name: str) -> SchemaError:
+    """Return the error for a user's column that has the name of an internal one."""
     message = f"column {name!r} begins with {OWN!r}, as our own do; rename it"
     return SchemaError(message)
 
 
 def lazy(frame: Any) -> pl.LazyFrame:
     """Return any kind of table as a LazyFrame; a stream, as what it holds."""
-    table = _table(frame)
+    table = as_table(frame)
     return table.whole().lazy() if isinstance(table, Stream) else table.lazy()
 
 
@@ -110,43 +108,44 @@ class Framed(Protocol[P]):
     def __call__(self, frame: Table, /, *args: P.args, **kwargs: P.kwargs) -> pl.DataFrame: ...
 
 
-class Whole(NamedTuple):
-    """A plan for a LazyFrame, and one for a table of which a call of ours collects all rows."""
+def framed(plan: Callable[Concatenate[pl.LazyFrame, P], pl.LazyFrame]) -> Framed[P]:
+    """Make a function of any table from a lazy plan: the same kind of table comes out.
 
-    lazy: Callable[[], pl.LazyFrame]
-    whole: Callable[[], pl.LazyFrame]
-    #: What all rows of `whole` are given to, to be warned of, and what it makes of them.
-    check: Callable[[pl.DataFrame], pl.DataFrame]
+    The first parameter of the plan is the table. Its parameters `by` and `query` name the key
+    columns of rankings: a stream whose rankings come one by one is read in flat memory.
+    """
+    return _dispatched(plan, of_rankings=True)
 
 
-def framed(plan: Callable[Concatenate[pl.LazyFrame, P], pl.LazyFrame | Whole]) -> Framed[P]:
-    """Make a function of any table from a lazy plan, of which `by` and `query` name the lists."""
+def framed_table(plan: Callable[Concatenate[pl.LazyFrame, P], pl.LazyFrame]) -> Framed[P]:
+    """Make a function of any table from a lazy plan, as `framed`, of a table without rankings."""
+    return _dispatched(plan, of_rankings=False)
 
-    @on_clusters
+
+def _dispatched(plan: Callable[..., Any], *, of_rankings: bool) -> Any:
+    first = next(iter(signature(plan).parameters))
+
     @wraps(plan)
-    def function(frame: Any, *args: P.args, **kwargs: P.kwargs) -> Any:
-        given: dict[str, Any] = {"query": "query", "by": None, **kwargs}
-        keys = [key for parameter in ("by", "query") for key in names(parameter, given[parameter])]
-        return same_kind(frame, lambda log: plan(log, *args, **kwargs), [*dict.fromkeys(keys)])
+    def function(*args: Any, **kwargs: Any) -> Any:
+        frame = args[0] if args else kwargs.get(first)
+        if isinstance(frame, pl.LazyFrame):
+            return plan(*args, **kwargs)
+        if is_spark(frame):
+            return run_on_spark(function, *args, **kwargs)
+        rest = args[1:]
+        options = {key: value for key, value in kwargs.items() if args or key != first}
 
-    return cast("Framed[P]", function)
+        def planned(log: pl.LazyFrame) -> pl.LazyFrame:
+            return plan(log, *rest, **options)  # type: ignore[no-any-return]
 
+        table = as_table(frame)
+        if isinstance(table, Stream):
+            given = {"query": "query", "by": None, **options} if of_rankings else {}
+            keys = [key for name in ("by", "query") for key in names(name, given.get(name))]
+            return _streamed(table, planned, [*dict.fromkeys(keys)])
+        return collected(planned(table.lazy()), few=table.height < FEW_ROWS)
 
-def any_table(function: Callable[Concatenate[Any, P], Any]) -> Framed[P]:
-    """Tell type checkers what comes out of a function of any table that ends in `same_kind`."""
-    return cast("Framed[P]", function)
-
-
-def on_clusters(function: F) -> F:
-    """Let Spark run a function where its table, the first parameter, is one of Spark's."""
-    first = next(iter(signature(function).parameters))
-
-    @wraps(function)
-    def door(*args: Any, **kwargs: Any) -> Any:
-        on_spark = is_spark(args[0] if args else kwargs.get(first))
-        return run_on_spark(function, *args, **kwargs) if on_spark else function(*args, **kwargs)
-
-    return cast("F", door)
+    return function
 
 
 def run_on_spark(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -163,61 +162,31 @@ def is_spark(frame: Any) -> bool:
     )
 
 
-def same_kind(
-    frame: Any, plan: Callable[[pl.LazyFrame], pl.LazyFrame | Whole], keys: Sequence[str] = ()
-) -> Any:
-    """Run a lazy plan on any table: LazyFrame in, LazyFrame out; otherwise a DataFrame.
-
-    The plan is told that lists, of which there may be `keys`, come one after the other where a
-    stream of another engine has them so.
-    """
-    table = _table(frame)
-    if isinstance(table, pl.LazyFrame):
-        result = plan(table)
-        return result.lazy() if isinstance(result, Whole) else result
-    if isinstance(table, Stream):
-        return _streamed(table, plan, keys)
-    return _held(table, plan)
-
-
-def _held(
-    table: pl.DataFrame, plan: Callable[[pl.LazyFrame], pl.LazyFrame | Whole]
-) -> pl.DataFrame:
-    result, check = _of_all_rows(plan(table.lazy()))
-    return check(collected(result, few=table.height < _FEW_ROWS))
-
-
-def _of_all_rows(
-    result: pl.LazyFrame | Whole,
-) -> tuple[pl.LazyFrame, Callable[[pl.DataFrame], pl.DataFrame]]:
-    """Return a plan that is to be collected, and what all of its rows are given to."""
-    return (result.whole(), result.check) if isinstance(result, Whole) else (result, _unchanged)
-
-
-def _unchanged(rows: pl.DataFrame) -> pl.DataFrame:
-    return rows
-
-
 def _streamed(
-    stream: Stream, plan: Callable[[pl.LazyFrame], pl.LazyFrame | Whole], keys: Sequence[str]
+    stream: Stream, plan: Callable[[pl.LazyFrame], pl.LazyFrame], keys: Sequence[str]
 ) -> pl.DataFrame:
-    """Run a plan on a stream in flat memory where it can be, otherwise on all of its rows."""
+    """Run a plan on a stream in flat memory if possible, otherwise on all of its rows."""
+
+    def whole() -> pl.DataFrame:
+        table = stream.whole()
+        return collected(plan(table.lazy()), few=table.height < FEW_ROWS)
+
     number = number_column(keys)
     try:
         if sum(batch.height for batch in stream.begun()) < GLIMPSE_ROWS:
-            return _held(stream.whole(), plan)
+            return whole()
         if keys and not stream.in_pieces(keys):
-            return _held(stream.whole(), plan)
-        result, check = _of_all_rows(plan(stream.scan(keys, number)))
+            return whole()
+        result = plan(stream.scan(keys, number))
         if not is_scanned_once(result) or number in result.collect_schema():
-            return _held(stream.whole(), plan)
+            return whole()
         try:
-            found = check(collected(result, again=not stream.once))
+            found = collected(result, again=not stream.once)
         except TornError:
             if stream.once:
                 raise
             stream.close()
-            return _held(stream.whole(), plan)
+            return whole()
         return found.sort(keys) if keys and {*keys} <= {*found.columns} else found
     finally:
         stream.close()
@@ -248,7 +217,7 @@ def unreadable(error: Exception) -> SourceError:
     )
 
 
-def _table(frame: Any) -> pl.LazyFrame | pl.DataFrame | Stream:
+def as_table(frame: Any) -> pl.LazyFrame | pl.DataFrame | Stream:
     """Return any kind of table as one of ours: the one place that decides what a table is."""
     if isinstance(frame, (pl.LazyFrame, pl.DataFrame)):
         return frame

@@ -9,15 +9,14 @@ from polars import col
 
 from polars_rank._params import OWN, check_name, names, require
 from polars_rank.errors import ArgumentError, SchemaError
-from polars_rank.frames.tables import is_spark, lazy, on_clusters, schema_of
+from polars_rank.frames.tables import is_spark, lazy, run_on_spark, schema_of
 from polars_rank.io.ids import common_type
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from polars_rank._params import Names
-    from polars_rank.columns import Spark
-    from polars_rank.frames.tables import SparkFrame, Table
+    from polars_rank.frames.tables import Spark, SparkFrame, Table
 
 
 @overload
@@ -64,7 +63,6 @@ def join_judgments(
     score: str = "score",
     label: str = "label",
 ) -> pl.DataFrame: ...
-@on_clusters
 def join_judgments(
     run: pl.LazyFrame | Table | SparkFrame,
     judgments: pl.LazyFrame | Table | SparkFrame,
@@ -122,6 +120,10 @@ def join_judgments(
     >>> sorted(pr.join_judgments(run, judgments).rows())
     [(1, 'a', 0.9, None), (1, 'b', 0.8, 2), (1, 'c', None, 1)]
     """
+    if is_spark(run):
+        return run_on_spark(
+            join_judgments, run, judgments, by=by, query=query, doc=doc, score=score, label=label
+        )
     if is_spark(judgments):
         message = (
             "`judgments` is a Spark DataFrame and `run` is none; make one of it with "

@@ -25,7 +25,7 @@ from polars_rank.metrics.plan_terms import (
     TIE_ENDS,
     TIE_FIRST,
     TIE_LAST,
-    Shared,
+    PlanTerms,
 )
 from polars_rank.metrics.terms import (
     LABEL,
@@ -51,13 +51,13 @@ if TYPE_CHECKING:
 TIES = TIE_LAST - TIE_FIRST + 1
 
 
-class Expected(Shared):
+class ExpectedTerms(PlanTerms):
     """Terms whose values are means over all orders of tied documents.
 
     It shares the columns of an evaluation, whose rows stand in any of those orders.
     """
 
-    def __init__(self, shared: Shared) -> None:
+    def __init__(self, shared: PlanTerms) -> None:
         vars(self).update(vars(shared))
         self._whole: set[str] = set()
 
@@ -86,7 +86,7 @@ class Expected(Shared):
                 tied = tied_sum(term & RETRIEVED if how == "count" else term)
             else:
                 return Value(self._weighed(term, k, weight).expr, settled=False)
-            found = super(Expected, self).top(tied / TIES, k, weight).sum()
+            found = super(ExpectedTerms, self).top(tied / TIES, k, weight).sum()
             return Value(found.expr, settled=False)
 
         return Term(value)
@@ -154,7 +154,7 @@ class Expected(Shared):
         return super().own(expression)
 
 
-def expectation(metric: Metric, t: Expected) -> Value:
+def expectation(metric: Metric, t: ExpectedTerms) -> Value:
     """Return the mean of a metric over all orders of tied documents."""
     name = metric.function.__name__
     try:
@@ -177,7 +177,7 @@ def expectation(metric: Metric, t: Expected) -> Value:
 
 def has_expectation(metric: pl.Expr) -> bool:
     """Return whether the mean over all orders is known in closed form."""
-    t = Expected(Shared(whole_labels=False))
+    t = ExpectedTerms(PlanTerms(whole_labels=False))
     try:
         expectation(metric, t) if isinstance(metric, Metric) else t.own(metric)
     except ArgumentError:
@@ -195,7 +195,7 @@ def _expected(function: Callable[..., Value]) -> Callable[..., Value]:
 
 
 @_expected
-def hit_rate(t: Expected, k: int | None = None, *, rel: float | None = None) -> Value:
+def hit_rate(t: ExpectedTerms, k: int | None = None, *, rel: float | None = None) -> Value:
     """Return how likely a relevant document is among the first k."""
 
     def found(likely: pl.Expr) -> pl.Expr:
@@ -205,7 +205,7 @@ def hit_rate(t: Expected, k: int | None = None, *, rel: float | None = None) -> 
 
 
 @_expected
-def top_k_accuracy(t: Expected, k: int, *, rel: float | None = None) -> Value:
+def top_k_accuracy(t: ExpectedTerms, k: int, *, rel: float | None = None) -> Value:
     """Return how likely a document of the highest label is among the first k."""
 
     def found(
@@ -222,7 +222,7 @@ def top_k_accuracy(t: Expected, k: int, *, rel: float | None = None) -> Value:
 
 
 @_expected
-def reciprocal_rank(t: Expected, k: int | None = None, *, rel: float | None = None) -> Value:
+def reciprocal_rank(t: ExpectedTerms, k: int | None = None, *, rel: float | None = None) -> Value:
     """Return the sum over ranks of 1 / rank x how likely the first relevant document is there."""
 
     def first_found(likely: pl.Expr, place: pl.Expr) -> pl.Expr:
@@ -234,7 +234,7 @@ def reciprocal_rank(t: Expected, k: int | None = None, *, rel: float | None = No
 
 
 @_expected
-def r_precision(t: Expected, *, multiple: float = 1, rel: float | None = None) -> Value:
+def r_precision(t: ExpectedTerms, *, multiple: float = 1, rel: float | None = None) -> Value:
     """Return the hits to expect among the first R, or a multiple of it, over their number."""
 
     def hits(first: pl.Expr, last: pl.Expr, good: pl.Expr, every: pl.Expr) -> pl.Expr:
@@ -252,7 +252,7 @@ def r_precision(t: Expected, *, multiple: float = 1, rel: float | None = None) -
 
 @_expected
 def average_precision(
-    t: Expected,
+    t: ExpectedTerms,
     k: int | None = None,
     *,
     norm: Literal["R", "min", "hits"] = "R",
@@ -276,12 +276,12 @@ def average_precision(
         divisor = wanted.clip(high=k)
     if norm == "hits":
         divisor = t.top(t.relevant(rel)).number().clip(low=1)
-    found = Shared.top(t, precision, k).sum()
+    found = PlanTerms.top(t, precision, k).sum()
     return where(wanted > 0, found / divisor)
 
 
 @_expected
-def err(t: Expected, k: int | None = None, *, max_grade: float | None = None) -> Value:
+def err(t: ExpectedTerms, k: int | None = None, *, max_grade: float | None = None) -> Value:
     """Return the sum over ranks of 1 / rank x how likely the user stops there."""
     if max_grade is not None:
         stops = Listed(stop_probability(max_grade), "rank")
@@ -295,7 +295,7 @@ def err(t: Expected, k: int | None = None, *, max_grade: float | None = None) ->
 
 @_expected
 def pfound(
-    t: Expected, k: int | None = None, *, decay: float = 0.85, max_grade: float = 1
+    t: ExpectedTerms, k: int | None = None, *, decay: float = 0.85, max_grade: float = 1
 ) -> Value:
     """Return the sum over ranks of decay^(rank - 1) x how likely the user stops there."""
     grade = Listed(_grade(max_grade, 0), "rank")
@@ -320,7 +320,7 @@ def above(values: pl.Expr, rank: pl.Expr) -> pl.Expr:
     return pl.when(rank > 1).then(running.gather(place)).otherwise(0.0)
 
 
-def _likely(t: Expected, rel: float | None) -> Listed:
+def _likely(t: ExpectedTerms, rel: float | None) -> Listed:
     """Return how likely each rank holds a good document if none is above.
 
     The h good ones of a block are then among those from this rank to the last one of the block.
@@ -341,7 +341,7 @@ def _any_order(term: pl.Expr) -> pl.Expr:
 
 
 def _stopping(
-    t: Expected,
+    t: ExpectedTerms,
     stop_of: Callable[..., pl.Expr],
     terms: list[Listed],
     k: int | None,

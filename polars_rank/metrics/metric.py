@@ -15,7 +15,15 @@ from polars_rank.discounts import DISCOUNTS
 from polars_rank.errors import ArgumentError, hint
 from polars_rank.gains import GAINS, mapping
 from polars_rank.metrics.documentation import completed, described, displayed
-from polars_rank.metrics.terms import Plain, Terms, Value, as_value, each_of, where
+from polars_rank.metrics.terms import (
+    ExpressionTerms,
+    Terms,
+    Value,
+    as_value,
+    each_of,
+    is_elementwise,
+    where,
+)
 
 P = ParamSpec("P")
 
@@ -55,7 +63,14 @@ class Definition(Protocol[P]):
 REGISTER: dict[str, Definition[...]] = {}
 
 
-class Metric(pl.Expr):
+class _OwnNames(type(pl.Expr)):  # type: ignore[misc]
+    """Lists the names of a class itself, so that `help(pr.Metric)` leaves out those of Expr."""
+
+    def __dir__(cls) -> list[str]:
+        return [*vars(cls)]
+
+
+class Metric(pl.Expr, metaclass=_OwnNames):
     """A metric: an expression over the ranked table that knows its own name and parameters.
 
     It can stand wherever an expression can. `str(metric)` is the name that `evaluate` reads
@@ -74,10 +89,16 @@ class Metric(pl.Expr):
     ) -> None:
         self.function = function
         self.arguments = dict(arguments)
+        #: The metrics that this one is made of; none for one of the catalog.
+        self.parts = [each for each in self.arguments.values() if isinstance(each, Metric)]
         self.output_name = alias or str(self)
+
+    @property
+    def _pyexpr(self) -> Any:  # type: ignore[override]
+        """The expression of Polars, built when the metric is used as one."""
         marked = MADE_OF + SEPARATOR.join(map(str, self.leaves))
-        plain = self.value(Plain()).expr.alias(marked)
-        self._pyexpr = plain.alias(self.output_name)._pyexpr
+        plain = self.value(ExpressionTerms()).expr.alias(marked)
+        return plain.alias(self.output_name)._pyexpr
 
     def value(self, t: Terms) -> Value:
         """Return the value of one list, of terms by which it is to be evaluated."""
@@ -98,11 +119,6 @@ class Metric(pl.Expr):
     def definition(self) -> Definition[...] | None:
         """What is known of the metric's kind; None for one made of others."""
         return None if self.parts else REGISTER.get(self.function.__name__)
-
-    @property
-    def parts(self) -> list[Metric]:
-        """The metrics that this one is made of; none for one of the catalogue."""
-        return [each for each in self.arguments.values() if isinstance(each, Metric)]
 
     @property
     def leaves(self) -> list[Metric]:
@@ -253,6 +269,7 @@ def metric(
 
     def decorate(function: Callable[Concatenate[Terms, P], Value]) -> Definition[P]:
         signature = _signature(function)
+        known: list[Any] = []
 
         def arguments(*args: Any, **kwargs: Any) -> dict[str, Any]:
             given = signature.bind(*args, **kwargs).arguments
@@ -260,17 +277,19 @@ def metric(
 
         @wraps(function)
         def build(*args: P.args, **kwargs: P.kwargs) -> Metric:
-            return Metric(function, arguments(*args, **kwargs))
-
-        def on(t: Terms, *args: P.args, **kwargs: P.kwargs) -> Value:
-            return function(t, *args, **kwargs)
+            metric = Metric(function, arguments(*args, **kwargs))
+            if not known or not metric.arguments.keys() <= _CHECKED.keys():
+                # The definition itself checks its own parameters and the terms that it reads.
+                metric.value(ExpressionTerms())
+                known.append(function)
+            return metric
 
         if function.__doc__:  # without docstrings (python -OO) there is nothing to complete
             build.__doc__ = completed(inspect.getdoc(function) or "", signature)
         build.__signature__ = signature.replace(return_annotation=Metric)  # type: ignore[attr-defined]
         vars(build).update(
             function=function,
-            on=on,
+            on=function,
             low=low,
             high=high,
             perfect=perfect,
@@ -344,22 +363,34 @@ def _shown(metric: Metric) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
+def _gain(value: Any) -> Any:
+    return mapping(value) if isinstance(value, Mapping) else _function("gain", value, GAINS)
+
+
+#: Parameters of many metrics, and what checks their values.
+_CHECKED: dict[str, Callable[[Any], Any]] = {
+    "k": lambda value: None if value is None else whole_number("k", value),
+    "rel": lambda value: None if value is None else threshold("rel", value),
+    "gain": _gain,
+    "discount": lambda value: _function("discount", value, DISCOUNTS),
+}
+
+
 def _checked(key: str, value: Any) -> Any:
-    if key == "k":
-        return value if value is None else whole_number("k", value)
-    if key == "rel":
-        return value if value is None else threshold("rel", value)
-    if key == "gain":
-        return mapping(value) if isinstance(value, Mapping) else _function(key, value, GAINS)
-    if key == "discount":
-        return _function(key, value, DISCOUNTS)
-    return value
+    return _CHECKED[key](value) if key in _CHECKED else value
 
 
 def _function(key: str, value: Any, named: Mapping[str, Callable[..., pl.Expr]]) -> Any:
     if isinstance(value, str) and value in named:
         return named[value]
     if callable(value):
+        known = any(value is each for each in named.values())
+        if not known and not is_elementwise(value(pl.col("value"))):
+            message = (
+                f"`{key}` must give a value for each document that depends on that document only; "
+                f"found {value!r}"
+            )
+            raise ArgumentError(message)
         return value
     choices = ", ".join(map(repr, named))
     message = f"`{key}` must be {choices} or a function Expr -> Expr; found {value!r}."

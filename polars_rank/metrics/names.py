@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import polars as pl
 
@@ -19,6 +19,8 @@ from polars_rank.metrics.metric import REGISTER, Metric
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+Metrics: TypeAlias = "str | pl.Expr | Iterable[str | pl.Expr]"
 
 #: Other names for a metric, lower case: those of other tools and of everyday speech.
 ALIASES: dict[str, tuple[str, dict[str, Any]]] = {
@@ -271,7 +273,7 @@ def expand(name: str) -> list[str]:
     return [several["name"] + number for number in several["numbers"].split(",")]
 
 
-def resolve(metrics: str | pl.Expr | Iterable[str | pl.Expr]) -> list[pl.Expr]:
+def resolve(metrics: Metrics) -> list[pl.Expr]:
     """Read names and expressions into expressions with distinct output names."""
     several = not isinstance(metrics, (str, pl.Expr)) and isinstance(metrics, Iterable)
     given: list[Any] = []

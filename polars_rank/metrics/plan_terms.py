@@ -77,7 +77,7 @@ class Register:
         return [expression.alias(name) for name, expression in self.columns.items()]
 
 
-class Shared(Terms):
+class PlanTerms(Terms):
     """One plan for many metrics.
 
     The columns of each stage, in this order: `rows` for each document; `folds` over the rows of

@@ -2,7 +2,7 @@
 
 A metric is a function of `Terms`. It asks for a *term*, an expression for each document, over some
 of the documents; reduces it to a `Value`, a number for the list; and does arithmetic on values.
-Who evaluates it decides what a term becomes: here, in `Plain`, an expression over the ranked table
+Who evaluates it decides what a term becomes: here, in `ExpressionTerms`, an expression over the ranked table
 that stands alone; in an evaluation, a column that many metrics share (`shared`); under tied
 scores, the mean over all orders of tied documents (`expectation`). A term offers only what means
 the same in all three, and what is not understood is an error when the metric is built.
@@ -148,14 +148,12 @@ def each_of(function: Callable[..., pl.Expr], *values: Operand) -> Value:
 
 def where(condition: Value, value: Operand, otherwise: Operand | None = None) -> Value:
     """Return a value where a condition holds, elsewhere another one or null."""
-    known = [_value(each) for each in (value, otherwise) if each is not None]
-
-    def chosen(holds: pl.Expr, then: pl.Expr, *other: pl.Expr) -> pl.Expr:
-        found = pl.when(holds).then(then)
-        return found.otherwise(*other) if other else found.otherwise(None)
-
+    other = Value(pl.lit(None)) if otherwise is None else otherwise
     combine = _linear if condition.settled else each_of
-    return combine(chosen, condition, *known)
+    return combine(
+        lambda holds, then, other: pl.when(holds).then(then).otherwise(other),
+        condition, value, other,
+    )  # fmt: skip
 
 
 def ratio(part: Operand, whole: Value) -> Value:
@@ -306,7 +304,7 @@ class Terms(ABC):
         return Listed(term, "any")
 
 
-class Plain(Terms):
+class ExpressionTerms(Terms):
     """A metric that stands alone: an expression over the ranked table, in any order of rows."""
 
     def top(

@@ -50,7 +50,7 @@ def pr_curve(
     baseline: Any = None,
     score: str = "score",
     label: str = "label",
-    relevant: float = 1,
+    rel: float = 1,
     colors: Colors | None = None,
 ) -> alt.LayerChart:
     """Precision against recall at every score threshold, over all rows or per group.
@@ -66,7 +66,7 @@ def pr_curve(
         The columns that split the table into one curve each; "run" if there is such a column.
     baseline, colors
         As for `pr.plot.at_k`; with several columns in `by`, a curve is called "a · b".
-    score, label, relevant
+    score, label, rel
         As for `pr.pr_curve`.
 
     Returns
@@ -100,15 +100,15 @@ def pr_curve(
     columns_of_runs("by", columns, schema)
     told = ""
     if not {*_POINTS} <= set(schema):
-        threshold("relevant", relevant)
+        threshold("rel", rel)
         Columns.find(schema, query=None, doc=None, score=score, label=label, by=columns)
         log = _few_scores(log, columns, score)
-        log = curves.pr_curve(log, by=columns or None, score=score, label=label, relevant=relevant)
-        told = f" · relevant: label ≥ {relevant:g}"
+        log = curves.pr_curve(log, by=columns or None, score=score, label=label, rel=rel)
+        told = f" · relevant: label ≥ {rel:g}"
     points = log.select(*groups(columns), *_POINTS).filter(pl.col("recall").is_not_null())
     table = collected(_few_points(points, _STEPS))
     if not table.height:
-        message = "there is nothing to draw: no document is relevant; choose relevant=..."
+        message = "there is nothing to draw: no document is relevant; choose rel=..."
         raise DataError(message)
     table, runs = labelled(table, baseline=baseline, colors=colors, needed=True)
     if table.height > ROWS // 2:

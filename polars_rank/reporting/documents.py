@@ -162,7 +162,7 @@ def _documents(chosen: pl.DataFrame, question: Question) -> dict[int, pl.DataFra
         collected(rows),
         doc=None if columns.doc is None else "doc",
         ties=None if agreed.ties == "expected" else agreed.ties,
-        relevant=agreed.relevant,
+        rel=agreed.rel,
         duplicates=question.options.get("duplicates", "error"),
     ).sort("rank", nulls_last=True)
     return {int(rows.item(0, "query")): rows for rows in ranked.partition_by("query")}

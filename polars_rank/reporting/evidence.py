@@ -78,7 +78,7 @@ def gathered(frame: pl.LazyFrame, question: Question, path: Path) -> Evidence:
         groups=_beside(groups, by_group, question),
         slices=None if sliced is None else pl.concat(sliced, how="diagonal_relaxed"),
         verdicts=_verdicts(question, judged, by_group, sliced or []),
-        found=collected(found_in(question.log, question.columns, question.agreed.relevant, run)),
+        found=collected(found_in(question.log, question.columns, question.agreed.rel, run)),
         labels=collected(label_counts(question.log, question.columns, run)),
         moved=chosen_lists(lists, question, runs),
     )

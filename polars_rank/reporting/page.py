@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 
     from polars_rank._params import Names
     from polars_rank.columns import Score
-    from polars_rank.conventions import Conventions, Queries, Undefined, Unjudged
-    from polars_rank.evaluation.evaluate import Metrics
+    from polars_rank.conventions import Conventions, QuerySet, Undefined, Unjudged
     from polars_rank.evaluation.ranking import Duplicates, Ties
+    from polars_rank.metrics.names import Metrics
     from polars_rank.stats.gates import Rules
 
 
@@ -65,9 +65,9 @@ def report(
     position: str | None = None,
     scores: Sequence[str] | None = None,
     ties: Ties | None = None,
-    relevant: float | None = None,
+    rel: float | None = None,
     unjudged: Unjudged | None = None,
-    queries: Queries | None = None,
+    query_set: QuerySet | None = None,
     duplicates: Duplicates = "error",
     undefined: Undefined | Mapping[str, Undefined] | None = None,
     conventions: Conventions | str = POLARS_RANK,
@@ -116,7 +116,7 @@ def report(
         `scan_log` read.
     query, doc, score, label, position, scores
         As for `evaluate`.
-    ties, relevant, unjudged, queries, duplicates, undefined, conventions, progress
+    ties, rel, unjudged, query_set, duplicates, undefined, conventions, progress
         As for `evaluate`.
     confidence
         Of all intervals, between 0 and 1; a difference is called sure where its corrected p-value
@@ -175,8 +175,8 @@ def report(
     environment = _environment()
     options = {
         "query": query, "doc": doc, "score": score, "label": label, "position": position,
-        "scores": scores, "ties": ties, "relevant": relevant, "unjudged": unjudged,
-        "queries": queries, "duplicates": duplicates, "conventions": conventions,
+        "scores": scores, "ties": ties, "rel": rel, "unjudged": unjudged,
+        "query_set": query_set, "duplicates": duplicates, "conventions": conventions,
         "progress": progress,
     }  # fmt: skip
     log = lazy(frame)

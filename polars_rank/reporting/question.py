@@ -11,7 +11,7 @@ from polars_rank._params import OWN, check_there, names
 from polars_rank.columns import RUN
 from polars_rank.conventions import Conventions, named
 from polars_rank.errors import ArgumentError, hint
-from polars_rank.evaluation.evaluate import Request
+from polars_rank.evaluation.parameters import Evaluation
 from polars_rank.frames.tables import schema_of
 from polars_rank.metrics.metric import Metric
 from polars_rank.metrics.names import output_name, resolve
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from polars_rank._params import Names
     from polars_rank.columns import Columns
-    from polars_rank.evaluation.evaluate import Metrics
+    from polars_rank.metrics.names import Metrics
     from polars_rank.stats.gates import Rule, Rules
 
 
@@ -72,11 +72,12 @@ class Question:
         """Return the question; raise where a column is not there, or has two parts to play."""
         schema = schema_of(log)
         groups, run = _run_of(schema, names("by", by), run, baseline, options)
-        request = Request.of(
+        evaluation = Evaluation.of(
+            None,
             by=[*([] if run is None or options.get("scores") else [run]), *groups],
             **{key: value for key, value in options.items() if key in _OF_REQUEST},
         )
-        long, columns = request.columns(log)
+        long, columns = evaluation.read(log)
         extra = {"slices": names("slices", slices), "keep": names("keep", keep)}
         shown = names("show", show)
         for parameter, asked in {**extra, "show": shown}.items():
@@ -105,7 +106,7 @@ class Question:
     @property
     def agreed(self) -> Conventions:
         """The conventions with what was said beside them."""
-        choices = ("ties", "relevant", "unjudged", "queries")
+        choices = ("ties", "rel", "unjudged", "query_set")
         given = {name: self.options.get(name) for name in choices}
         return self.conventions.but(**given, undefined=self.undefined)
 
@@ -183,8 +184,8 @@ def names_of(metrics: Sequence[pl.Expr]) -> list[str]:
 
 
 _OF_REQUEST = {
-    *("query", "doc", "score", "label", "position", "scores", "ties", "relevant", "unjudged"),
-    *("queries", "duplicates", "conventions", "progress"),
+    *("query", "doc", "score", "label", "position", "scores", "ties", "rel", "unjudged"),
+    *("query_set", "duplicates", "conventions", "progress"),
 }
 
 

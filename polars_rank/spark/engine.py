@@ -22,9 +22,13 @@ from polars.io.plugins import register_io_source
 from polars_rank._params import OWN, names
 from polars_rank.conventions import POLARS_RANK, named
 from polars_rank.errors import ArgumentError
-from polars_rank.evaluation.evaluate import evaluate, per_query, planned
+from polars_rank.evaluation import plan
+from polars_rank.evaluation.evaluate import evaluate, per_query
+from polars_rank.evaluation.means import Means
+from polars_rank.evaluation.parameters import Evaluation
 from polars_rank.evaluation.ranking import rank
 from polars_rank.frames.tables import collected, same_kind
+from polars_rank.frames.tables import as_table, collected
 from polars_rank.metrics.names import resolve
 from polars_rank.spark import tables
 from polars_rank.spark.chunks import Packed, Sorted, Unpacked
@@ -37,8 +41,6 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
     from pyspark.sql import DataFrame
-
-    from polars_rank.evaluation.aggregation import Totals
 
 
 def run(function: Callable[..., Any], *args: Any, **options: Any) -> DataFrame:
@@ -53,7 +55,7 @@ def run(function: Callable[..., Any], *args: Any, **options: Any) -> DataFrame:
     asked = dict(signature(function).bind(*args, **options).arguments)
     frame = asked.pop(next(iter(asked)))
     if name not in _RUNS:
-        function(frame, **asked)  # which says what it takes
+        as_table(frame)  # raises the error for Spark
     if getattr(frame, "isStreaming", False):
         message = (
             f"pr.{name} takes no streaming DataFrame; call it for each batch, in "
@@ -85,10 +87,8 @@ def _of_some_lists(function: Callable[..., Any], asked: dict[str, Any], rows: An
 def _evaluate(frame: DataFrame, asked: dict[str, Any]) -> DataFrame:
     asked = _here(asked)
     log = _Log.of(frame, partial(evaluate, **asked))
-    evaluation = _Evaluation(asked, planned(pl.LazyFrame(schema=log.given), **asked)[1])
-    return log.parts(
-        evaluation.part, evaluation.merged, _queries(asked), asked, evaluation.finished
-    )
+    parts = _Parts(Evaluation.of(**asked))
+    return log.parts(parts.add_up, parts.merge, _queries(asked), asked, parts.finish)
 
 
 def _moments(frame: DataFrame, asked: dict[str, Any]) -> DataFrame:
@@ -121,21 +121,21 @@ def _queries(asked: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True)
-class _Evaluation:
-    """What `evaluate` does in parts."""
+class _Parts:
+    """The means of an evaluation, in parts."""
 
-    asked: dict[str, Any]
-    totals: Totals
+    evaluation: Evaluation
 
-    def part(self, log: pl.DataFrame) -> pl.DataFrame:
-        lists, totals = planned(log.lazy(), **self.asked)
-        return collected(totals.parts(lists))
+    def add_up(self, log: pl.DataFrame) -> pl.DataFrame:
+        means = Means.of(self.evaluation)
+        rankings = plan.per_query(log.lazy(), self.evaluation, presence=means.presence)
+        return collected(means.add_up(rankings))
 
-    def merged(self, parts: pl.DataFrame) -> pl.DataFrame:
-        return collected(self.totals.merged(parts.lazy()), few=True)
+    def merge(self, parts: pl.DataFrame) -> pl.DataFrame:
+        return collected(Means.of(self.evaluation).merge(parts.lazy()), few=True)
 
-    def finished(self, parts: pl.DataFrame) -> pl.DataFrame:
-        return collected(self.totals.finished(parts.lazy()), few=True)
+    def finish(self, parts: pl.DataFrame) -> pl.DataFrame:
+        return collected(Means.of(self.evaluation).finish(parts.lazy()), few=True)
 
 
 @dataclass(frozen=True)

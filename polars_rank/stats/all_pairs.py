@@ -11,8 +11,8 @@ import polars as pl
 from polars_rank._params import OWN, Names, share
 from polars_rank.conventions import POLARS_RANK, Conventions
 from polars_rank.errors import ArgumentError, DataError
-from polars_rank.evaluation.aggregation import grouped
-from polars_rank.frames.tables import any_table, same_kind, schema_of
+from polars_rank.evaluation.means import grouped
+from polars_rank.frames.tables import framed_table, schema_of
 from polars_rank.stats.intervals import stats
 from polars_rank.stats.tables import (
     agreed_on,
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from polars_rank.conventions import Undefined
-    from polars_rank.evaluation.evaluate import Metrics
+    from polars_rank.metrics.names import Metrics
     from polars_rank.stats.tables import Variable
 
 COLUMNS = (
@@ -37,7 +37,7 @@ COLUMNS = (
 _RUNS, _LISTS, _SHARE, _REPEATS = (OWN + name for name in ("runs", "lists", "share", "repeats"))
 
 
-@any_table
+@framed_table
 def compare_all(
     lists: Any,
     *,
@@ -131,7 +131,7 @@ def compare_all(
         sums = _sums(rows, asked, groups, run, keys["query"])
         return _all_pairs(sums, rows, asked, groups, run, confidence)
 
-    return same_kind(lists, plan)
+    return plan(lists)
 
 
 def _sums(

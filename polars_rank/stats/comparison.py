@@ -10,7 +10,7 @@ import polars as pl
 from polars_rank._params import OWN, Names, number, one_of, share, whole_number
 from polars_rank.conventions import POLARS_RANK, Conventions
 from polars_rank.errors import ArgumentError, DataError, RankWarning, SchemaError
-from polars_rank.frames.tables import any_table, same_kind, schema_of
+from polars_rank.frames.tables import framed_table, schema_of
 from polars_rank.stats import sums
 from polars_rank.stats.intervals import FEW, Alternative, stats, warn_of_range
 from polars_rank.stats.moments import (
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from polars_rank.conventions import Undefined
-    from polars_rank.evaluation.evaluate import Metrics
+    from polars_rank.metrics.names import Metrics
 
 COLUMNS = (
     *("metric", "baseline_mean", "mean", "difference", "relative_difference", "low", "high"),
@@ -61,7 +61,7 @@ _SHARES, _UNITS = OWN + "shares", OWN + "units"
 _IS_BASELINE, _PLACE = OWN + "is baseline", OWN + "place"
 
 
-@any_table
+@framed_table
 def compare(
     lists: Any,
     *,
@@ -79,7 +79,7 @@ def compare(
     confidence: float = 0.95,
     undefined: Undefined | Mapping[str, Undefined] | None = None,
     conventions: Conventions | str = POLARS_RANK,
-    replicates: int = 10_000,
+    n_resamples: int = 10_000,
     seed: int = 0,
 ) -> Any:
     r"""Compare runs with a baseline, query by query.
@@ -124,7 +124,7 @@ def compare(
     undefined, conventions
         As in `evaluate`, with the same default: where both runs have the same queries, the
         difference is that of `evaluate`'s means.
-    replicates, seed
+    n_resamples, seed
         Of the randomization and the bootstrap, which give the same result for the same seed, in
         any order of rows.
 
@@ -215,14 +215,14 @@ def compare(
     one_of("correction", correction, get_args(Correction))
     check_direction(alternative, margin)
     share("confidence", confidence)
-    whole_number("replicates", replicates)
+    whole_number("n_resamples", n_resamples)
     check_seed(seed)
     stats()
     if test != "t" and (weight is not None or cluster is not None):
         message = f"`weight` and `cluster` go with test='t'; found {test!r}"
         raise ArgumentError(message)
     agreed = agreed_on(conventions, undefined)
-    testing = Testing(test, alternative, confidence, replicates, seed)
+    testing = Testing(test, alternative, confidence, n_resamples, seed)
     needs_values = test not in ("t", "sign") or (test == "sign" and margin != 0)
 
     def plan(rows: pl.LazyFrame) -> pl.LazyFrame:
@@ -252,7 +252,7 @@ def compare(
         result = result_of(known, [*groups, "metric", run], test, [_SHARES, _UNITS])
         return _warned(result, groups, run, test)
 
-    return same_kind(lists, plan)
+    return plan(lists)
 
 
 def check_direction(alternative: str, margin: float) -> None:

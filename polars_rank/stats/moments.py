@@ -10,14 +10,12 @@ from polars_rank._params import OWN, Names, check_name, check_there, names
 from polars_rank.conventions import POLARS_RANK, Conventions
 from polars_rank.errors import ArgumentError, DataError, SchemaError
 from polars_rank.frames.tables import (
-    any_table,
     collected,
+    framed_table,
     is_spark,
     is_table,
     lazy,
-    on_clusters,
     run_on_spark,
-    same_kind,
     schema_of,
 )
 from polars_rank.stats import sums, witnesses
@@ -41,10 +39,9 @@ from polars_rank.stats.tables import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from polars_rank.columns import Spark
     from polars_rank.conventions import Undefined
-    from polars_rank.evaluation.evaluate import Metrics
-    from polars_rank.frames.tables import Table
+    from polars_rank.frames.tables import Spark, Table
+    from polars_rank.metrics.names import Metrics
 
 #: What tells the rows of moments apart, beside the groups.
 KINDS = ("metric", "aggregate", "counts_as", "conventions")
@@ -64,8 +61,7 @@ SEPARATOR = " "
 VALUES, QUERY_KEYS = "values", "query_keys"
 
 
-@any_table
-@on_clusters
+@framed_table
 def moments(
     lists: Any,
     metrics: Metrics | None = None,
@@ -185,7 +181,7 @@ def moments(
         asked = variables(schema, metrics, agreed, pairs.columns, undefined=undefined)
         return paired_sums(rows, asked, pairs, agreed, query=pairs.query)
 
-    return same_kind(lists, plan)
+    return plan(lists)
 
 
 @overload

@@ -11,6 +11,8 @@ from polars_rank._params import OWN, Names, one_of, positive, share
 from polars_rank.conventions import POLARS_RANK, Conventions
 from polars_rank.errors import ArgumentError, DataError
 from polars_rank.frames.tables import any_table, same_kind, schema_of
+from polars_rank.errors import DataError
+from polars_rank.frames.tables import framed_table, schema_of
 from polars_rank.stats import sums
 from polars_rank.stats.comparison import against_baseline, groups_of_moments
 from polars_rank.stats.intervals import Alternative, stats
@@ -29,13 +31,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from polars_rank.conventions import Undefined
-    from polars_rank.evaluation.evaluate import Metrics
+    from polars_rank.metrics.names import Metrics
 
 COLUMNS = ("metric", "queries", "difference", "std", "target", "power", "needed", "smallest")
 _AGGREGATE = OWN + "aggregate"
 
 
-@any_table
+@framed_table
 def power(
     lists: Any,
     *,
@@ -158,7 +160,7 @@ def power(
         )  # fmt: skip
         return _with_power(found, power, tail, two_sided=alternative == "two-sided")
 
-    return same_kind(lists, plan)
+    return plan(lists)
 
 
 def _with_power(

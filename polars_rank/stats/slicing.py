@@ -10,7 +10,7 @@ import polars as pl
 from polars_rank._params import OWN, Names, check_there, names, share, whole_number
 from polars_rank.conventions import POLARS_RANK, Conventions
 from polars_rank.errors import ArgumentError
-from polars_rank.frames.tables import any_table, same_kind, schema_of
+from polars_rank.frames.tables import framed_table, schema_of
 from polars_rank.stats.comparison import against_baseline, result_of, tested
 from polars_rank.stats.intervals import stats
 from polars_rank.stats.moments import DIFFERENCE, paired_sums
@@ -28,7 +28,7 @@ _SLICE, _COUNTED = OWN + "slice", DIFFERENCE + "counted"
 _BETWEEN = " & "
 
 
-@any_table
+@framed_table
 def slices(
     lists: Any,
     metric: str | pl.Expr,
@@ -131,7 +131,7 @@ def slices(
     whole_number("least", least)
     stats()
     agreed = agreed_on(conventions, undefined)
-    testing = Testing("t", "two-sided", confidence, replicates=1, seed=0)
+    testing = Testing("t", "two-sided", confidence, n_resamples=1, seed=0)
 
     def plan(rows: pl.LazyFrame) -> pl.LazyFrame:
         schema = schema_of(rows)
@@ -153,7 +153,7 @@ def slices(
         result = result_of(known, [run, "column", "value", "metric"], "t", [_COUNTED])
         return _finished(result, run, least, correction)
 
-    return same_kind(lists, plan)
+    return plan(lists)
 
 
 def _slices(columns: Sequence[str], *, pairs: bool) -> pl.Expr:

@@ -11,8 +11,10 @@ import polars as pl
 from polars_rank._params import OWN, Names, names, one_of, share, whole_number
 from polars_rank.conventions import POLARS_RANK, Conventions
 from polars_rank.errors import ArgumentError, RankWarning, number_of
-from polars_rank.evaluation.aggregation import ratio
+from polars_rank.evaluation.means import ratio
 from polars_rank.frames.tables import any_table, same_kind, schema_of
+from polars_rank.errors import ArgumentError, RankWarning
+from polars_rank.frames.tables import framed_table, schema_of
 from polars_rank.stats import sums
 from polars_rank.stats.intervals import FEW, Interval, warn_of_range, with_width
 from polars_rank.stats.keys import query_key
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from polars_rank.conventions import Undefined
-    from polars_rank.evaluation.evaluate import Metrics
+    from polars_rank.metrics.names import Metrics
     from polars_rank.stats.tables import Variable
 
 COLUMNS = ("metric", "queries", "undefined", "mean", "std", "std_error", "low", "high")
@@ -46,7 +48,7 @@ _RUNS, _ROWS = OWN + "runs", OWN + "rows"
 _RESAMPLED = ("bootstrap", "studentized")
 
 
-@any_table
+@framed_table
 def summarize(
     lists: Any,
     metrics: Metrics | None = None,
@@ -60,7 +62,7 @@ def summarize(
     confidence: float = 0.95,
     interval: Interval = "t",
     quantiles: Sequence[float] = (),
-    replicates: int = 1000,
+    n_resamples: int = 1000,
     seed: int = 0,
 ) -> Any:
     r"""Mean of each metric over the lists, with its standard error and confidence interval.
@@ -104,7 +106,7 @@ def summarize(
     quantiles
         Quantiles of the values to add, from 0 to 1, as columns "q0.5"; not with weights, clusters
         or moments.
-    replicates, seed
+    n_resamples, seed
         Of the bootstrap.
 
     Returns
@@ -176,7 +178,7 @@ def summarize(
     """
     one_of("interval", interval, get_args(Interval))
     share("confidence", confidence)
-    whole_number("replicates", replicates)
+    whole_number("n_resamples", n_resamples)
     check_seed(seed)
     points = {f"q{_quantile(each):g}": float(each) for each in quantiles}
     agreed = agreed_on(conventions, undefined)
@@ -209,14 +211,14 @@ def summarize(
         check_free(keys["by"], [*COLUMNS, *points])
         if interval in _RESAMPLED:
             units = _units(rows, asked, keys, weight, key_columns(schema, query=query)["query"])
-            bounds = _resampled(units, asked, keys["by"], confidence, interval, replicates, seed)
+            bounds = _resampled(units, asked, keys["by"], confidence, interval, n_resamples, seed)
             table = _with_bounds(table, bounds(table), keys["by"])
         result = _finished(table, keys["by"], confidence, interval, [*points])
         # Rows of a cluster that is a query are its lists, which may well be the same.
         told = [] if {*queries} <= {*keys["cluster"]} else queries
         return _checked(result, rows, keys["by"], told)
 
-    return same_kind(lists, plan)
+    return plan(lists)
 
 
 def _quantile(value: float) -> float:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from polars_rank._params import OWN
-from polars_rank.evaluation.aggregation import grouped, ratio
+from polars_rank.evaluation.means import grouped, ratio
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -148,7 +148,7 @@ def coverage(random: np.random.Generator, options: argparse.Namespace) -> list[s
         cells = []
         for interval in INTERVALS:
             found = pr.summarize(
-                lists, ["x"], by="log", interval=interval, replicates=options.replicates, **given
+                lists, ["x"], by="log", interval=interval, n_resamples=options.replicates, **given
             )
             cells.append(found.select(pl.lit(TRUTH).is_between("low", "high").mean()).item())
         rows.append([name, *cells])

@@ -12,9 +12,9 @@ from pathlib import Path
 import polars_rank as pr
 from polars_rank.metrics.catalog import family
 from polars_rank.metrics.documentation import described, displayed
-from polars_rank.metrics.expected_terms import Expected, expectation
+from polars_rank.metrics.expected_terms import ExpectedTerms, expectation
 from polars_rank.metrics.metric import REGISTER
-from polars_rank.metrics.plan_terms import Shared
+from polars_rank.metrics.plan_terms import PlanTerms
 
 from .table import names
 
@@ -106,7 +106,7 @@ def ties(name: str) -> str:
 def _settled(metric: pr.Metric) -> bool | None:
     """Return whether no order of ties changes a metric; None where no mean over them is known."""
     try:
-        return expectation(metric, Expected(Shared(whole_labels=False))).settled
+        return expectation(metric, ExpectedTerms(PlanTerms(whole_labels=False))).settled
     except pr.errors.ArgumentError:
         return None
 

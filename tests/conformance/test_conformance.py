@@ -8,7 +8,7 @@ import needs
 import polars as pl
 import polars_rank as pr
 import pytest
-from polars_rank.evaluation.aggregation import counted_as
+from polars_rank.evaluation.means import counted_as
 
 from .logs import LOGS, REAL, SHARED
 from .pairs import PEERS, Peer

@@ -1,0 +1,250 @@
+"""From the per-query table to means per group: which rankings count, as what, and how they add up.
+
+Every mean over rankings is computed here, whether the rankings come from a log, from last month's
+file or from a cluster: parts of a table are added up, the sums of several parts are merged, and
+the merged sums are finished.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from polars_rank._params import OWN
+from polars_rank.columns import RUNS
+from polars_rank.conventions import Conventions, QuerySet, Undefined
+from polars_rank.errors import ArgumentError
+from polars_rank.evaluation.checks import Check, failed, raise_failed
+from polars_rank.evaluation.parameters import Align, Evaluation
+from polars_rank.evaluation.plan import FOUND, JUDGED
+from polars_rank.metrics.metric import Aggregate, Metric
+from polars_rank.metrics.names import output_name
+
+#: How many runs have a query; whether a ranking is the first of its query; the number of rankings.
+_RUNS, _FIRST, _RANKINGS = OWN + "runs", OWN + "first", OWN + "rankings"
+
+#: Which rankings count.
+COUNTED = {
+    "judged": pl.col(JUDGED),
+    "retrieved": pl.col(FOUND),
+    "both": pl.col(JUDGED) & pl.col(FOUND),
+}
+
+
+@dataclass(frozen=True)
+class Means:
+    """The means of an evaluation: rankings are added up, sums merged, merged sums finished.
+
+    Each of these is a table with one row per group. With `align`, all rankings of a query must be
+    in one part.
+    """
+
+    sums: Sequence[MetricSum]
+    by: Sequence[str]
+    query_set: QuerySet = "all"
+    runs: Sequence[str] = ()
+    #: The key columns that are not runs.
+    query: Sequence[str] = ()
+    align: Align | None = None
+    #: Whether the rankings have the columns `JUDGED` and `FOUND`.
+    presence: bool = False
+
+    @classmethod
+    def of(cls, evaluation: Evaluation) -> Means:
+        """Return the means of an evaluation."""
+        by, query_set = evaluation.by, evaluation.conventions.query_set
+        runs = [name for name in by if name.lower() in RUNS]
+        if evaluation.align is not None and not runs:
+            message = f"`align` needs a column of runs in `by`, such as 'run'; found {by}"
+            raise ArgumentError(message)
+        sums = [
+            MetricSum.of(column.metric, evaluation.conventions, evaluation.weight)
+            for column in evaluation.metrics
+        ]
+        query = [name for name in (*by, *evaluation.query) if name not in runs]
+        presence = bool(by) or query_set != "all"
+        return cls(sums, by, query_set, runs, query, evaluation.align, presence)
+
+    def add_up(self, rankings: pl.LazyFrame) -> pl.LazyFrame:
+        """Return the sums of some rankings."""
+        if self.align == "common":
+            rankings = rankings.with_columns(pl.len().over(self.query).alias(_RUNS))
+        elif self.align == "all":
+            first = pl.int_range(pl.len()).over(self.query) == 0
+            rankings = rankings.with_columns(first.alias(_FIRST))
+        sums = [each for metric in self.sums for each in metric.add_up()]
+        return grouped(rankings, self._keys, [*self._counts, *sums])
+
+    def merge(self, parts: pl.LazyFrame) -> pl.LazyFrame:
+        """Return the sums of several parts as those of one."""
+        counts = [pl.col(count.meta.output_name()).sum() for count in self._counts]
+        sums = [each for metric in self.sums for each in metric.merge()]
+        return grouped(parts, self._keys, [*counts, *sums])
+
+    def finish(self, sums: pl.LazyFrame) -> pl.LazyFrame:
+        """Return the means, in sorted order of groups, from the sums of all rankings."""
+        if self.align == "common":
+            sums = sums.filter(pl.col(_RUNS) == pl.struct(self.runs).n_unique())
+        elif self.align == "all":
+            sums = self.merge(pl.concat([sums, self._missing(sums)], how="diagonal_relaxed"))
+        counts = [pl.col("queries")]
+        if self.query_set != "all":
+            counts += [
+                pl.col(JUDGED).alias("queries_judged"), pl.col(FOUND).alias("queries_retrieved")
+            ]  # fmt: skip
+        means = [metric.finish() for metric in self.sums]
+        checks = self._checks
+        if not checks:
+            return sums.select(*self.by, *counts, *means)
+        table = sums.select(*self.by, *counts, *means, failed(checks, "group"))
+        return raise_failed(table, checks, keys={name: name for name in self.by})
+
+    @property
+    def _keys(self) -> list[str]:
+        return [*self.by, *([_RUNS] if self.align == "common" else [])]
+
+    @property
+    def _counts(self) -> list[pl.Expr]:
+        every = pl.len() if self.query_set == "all" else COUNTED[self.query_set].sum()
+        counts = [every.alias("queries")]
+        if self.presence:
+            counts += [pl.col(JUDGED).sum(), pl.col(FOUND).sum()]
+        if self.align == "all":
+            counts += [pl.col(_FIRST).sum(), pl.len().alias(_RANKINGS)]
+        return counts
+
+    @property
+    def _checks(self) -> list[Check]:
+        """The checks of groups."""
+        checks = []
+        if self.by and self.presence:
+            unknown = pl.any_horizontal(pl.col(name).is_null() for name in self.by)
+            message = (
+                f"null in {', '.join(map(repr, self.by))} (by) for judged documents that were not "
+                "retrieved, so that they count for no group; fill it in for all rows of a query, "
+                "as pr.join_judgments does"
+            )
+            stray = unknown & (pl.col(JUDGED) > 0) & (pl.col(FOUND) == 0)
+            checks.append(Check("group", stray, message))
+        if self.runs and self.align is None:
+            others = [name for name in self.by if name not in self.runs]
+            different = pl.col("queries").n_unique()
+            different = different.over(others) if others else different
+            message = (
+                "means of runs stand side by side that are over different numbers of queries; "
+                "align='common' takes the queries that all runs have, align='all' counts those "
+                "that a run lacks as undefined"
+            )
+            checks.append(Check("group", different > 1, message, warns=True))
+        return checks
+
+    def _missing(self, sums: pl.LazyFrame) -> pl.LazyFrame:
+        """Return the sums of the rankings that runs lack, which count as undefined."""
+        others = [name for name in self.by if name not in self.runs]
+        every = grouped(sums, others, [pl.col(_FIRST).sum()])
+        number = pl.col(_FIRST) - pl.col(_RANKINGS).fill_null(0)
+        values = [number.alias("queries")]
+        values += [each for metric in self.sums for each in metric.undefined(number)]
+        return (
+            sums.select(self.runs)
+            .unique()
+            .join(every, how="cross")
+            .join(sums.select(*self.by, _RANKINGS), on=self.by, how="left", nulls_equal=True)
+            .select(*self.by, *(values if self.query_set == "all" else ()))
+        )
+
+
+@dataclass(frozen=True)
+class MetricSum:
+    """What the values of one metric add up to: a mean or a sum, its weight, and its nulls."""
+
+    name: str
+    aggregate: Aggregate
+    value: pl.Expr
+    weights: pl.Expr | None
+    #: What an undefined value counts as, or "skip" or "null".
+    counts_as: float | Undefined
+
+    @classmethod
+    def of(cls, metric: pl.Expr, conventions: Conventions, weight: str | None = None) -> MetricSum:
+        """Return the sum of the column of a metric."""
+        name = output_name(metric)
+        value, weights = pl.col(name), None if weight is None else pl.col(weight).cast(pl.Float64)
+        if conventions.query_set != "all":
+            counted = COUNTED[conventions.query_set]
+            value = value.filter(counted)
+            weights = None if weights is None else weights.filter(counted)
+        undefined = counted_as(metric, conventions)
+        if isinstance(undefined, float):
+            value = value.fill_null(undefined)
+        aggregate = metric.aggregate if isinstance(metric, Metric) else "mean"
+        return cls(name, aggregate, value, weights, undefined)
+
+    def add_up(self) -> list[pl.Expr]:
+        """Return the sums of some rankings."""
+        value, weights = self.value, self.weights
+        if weights is None:
+            total = value.sum() if self.aggregate == "sum" else value.mean()
+            weight = value.count()
+        else:
+            total, weight = (value * weights).sum(), weights.filter(value.is_not_null()).sum()
+            total = total if self.aggregate == "sum" else ratio(total, weight)
+        return self._named(total, weight, value.null_count())
+
+    def merge(self) -> list[pl.Expr]:
+        """Return the sums of several parts."""
+        value, weight, nulls = map(pl.col, self._names)
+        total = value.sum() if self.aggregate == "sum" else weighted_mean(value, weight)
+        return self._named(total, weight.sum(), nulls.sum())
+
+    def undefined(self, number: pl.Expr) -> list[pl.Expr]:
+        """Return the sums of so many rankings without a value."""
+        if not isinstance(self.counts_as, float) or self.weights is not None:
+            return self._named(pl.lit(None, pl.Float64), number * 0, number)
+        value = pl.lit(self.counts_as)
+        total = value * number if self.aggregate == "sum" else value
+        return self._named(total, number, number * 0)
+
+    def finish(self) -> pl.Expr:
+        """Return the mean, or the sum."""
+        value, _, nulls = map(pl.col, self._names)
+        value = value.exp() if self.aggregate == "geometric" else value
+        if self.counts_as == "null":
+            value = pl.when(nulls == 0).then(value)
+        return value.alias(self.name)
+
+    def _named(self, *sums: pl.Expr) -> list[pl.Expr]:
+        return [each.alias(name) for name, each in zip(self._names, sums, strict=True)]
+
+    @property
+    def _names(self) -> list[str]:
+        return [f"{OWN}{part} {self.name}" for part in ("value", "weight", "nulls")]
+
+
+def grouped(rankings: pl.LazyFrame, by: Sequence[str], values: Sequence[pl.Expr]) -> pl.LazyFrame:
+    """Return one row per group in sorted order, or one row of all rankings."""
+    return rankings.group_by(by).agg(values).sort(by) if by else rankings.select(values)
+
+
+def weighted_mean(value: pl.Expr, weight: pl.Expr) -> pl.Expr:
+    """Return Σwx / Σw; null, not NaN, without weight."""
+    return ratio((value * weight).sum(), weight.sum())
+
+
+def ratio(part: pl.Expr, whole: pl.Expr) -> pl.Expr:
+    """Return part / whole; null, not NaN, where the whole is not above 0."""
+    return pl.when(whole > 0).then(part / whole)
+
+
+def counted_as(metric: pl.Expr, conventions: Conventions) -> float | Undefined:
+    """Return the value that an undefined one is replaced by, or "skip" or "null"."""
+    undefined = conventions.counts_as(metric)
+    if undefined not in ("zero", "one"):
+        return undefined
+    value = 1.0 if undefined == "one" else 0.0
+    if isinstance(metric, Metric) and metric.aggregate == "geometric":  # of logarithms
+        return math.log(max(value, metric.arguments.get("floor", 1e-5)))
+    return value

@@ -1,0 +1,211 @@
+"""The parameters of an evaluation, checked once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+
+import polars as pl
+
+from polars_rank._params import OWN, Names, check_there, free, names, one_of
+from polars_rank.columns import DOC, Columns, Score, scored
+from polars_rank.conventions import (
+    DUPLICATES,
+    POLARS_RANK,
+    Conventions,
+    Duplicates,
+    QuerySet,
+    Ties,
+    Undefined,
+    Unjudged,
+    named,
+)
+from polars_rank.errors import ArgumentError, SchemaError
+from polars_rank.frames.tables import schema_of
+from polars_rank.metrics.metric import Metric
+from polars_rank.metrics.names import output_name, resolve
+
+if TYPE_CHECKING:
+    from polars_rank.metrics.names import Metrics
+
+Align: TypeAlias = Literal["common", "all"]
+
+#: Columns of the ranked table that are made of labels.
+_OF_LABELS = ("label", "ideal_rank", "relevant", "hits")
+
+
+class MetricColumn(NamedTuple):
+    """A column of the per-query table: a metric and the conventions that it follows."""
+
+    name: str
+    metric: pl.Expr
+    conventions: Conventions
+    #: The label of retrieved documents that have none.
+    unjudged_label: float | None = None
+
+    @classmethod
+    def of(cls, metric: pl.Expr, conventions: Conventions) -> MetricColumn:
+        """Return the metric with the parameters and the exceptions of the conventions."""
+        applied = conventions.apply(metric) if isinstance(metric, Metric) else metric
+        return cls(output_name(metric), applied, conventions.of(metric))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluation:
+    """What to evaluate: metrics, columns, definitions. Parameters are checked, data is not."""
+
+    metrics: tuple[MetricColumn, ...]
+    conventions: Conventions
+    query: tuple[str, ...]
+    doc: str | None
+    score: Score
+    label: str
+    position: str | None
+    scores: Sequence[str] | None
+    #: The columns of groups; with several scores also that of runs.
+    by: tuple[str, ...]
+    keep: tuple[str, ...]
+    weight: str | None
+    align: Align | None
+    duplicates: Duplicates
+    progress: bool
+
+    @classmethod
+    def of(
+        cls,
+        metrics: Metrics | None,
+        *,
+        query: Names = "query",
+        doc: str | None = DOC,
+        score: Score = "score",
+        label: str = "label",
+        position: str | None = None,
+        scores: Sequence[str] | None = None,
+        by: Names | None = None,
+        ties: Ties | None = None,
+        rel: float | None = None,
+        unjudged: Unjudged | None = None,
+        query_set: QuerySet | None = None,
+        duplicates: Duplicates = "error",
+        undefined: Undefined | Mapping[str, Undefined] | None = None,
+        keep: Names | None = None,
+        weight: str | None = None,
+        align: Align | None = None,
+        conventions: Conventions | str = POLARS_RANK,
+        progress: bool = False,
+    ) -> Evaluation:
+        """Check the parameters of `evaluate` or `per_query`; see there."""
+        own = undefined if isinstance(undefined, str) else None  # of expressions of the user's
+        definitions = named(conventions).but(
+            ties=ties, rel=rel, unjudged=unjudged, query_set=query_set, undefined=undefined, own=own
+        )
+        one_of("duplicates", duplicates, DUPLICATES)
+        one_of("align", align, (None, "common", "all"))
+        return cls(
+            metrics=tuple(
+                MetricColumn.of(metric, definitions)
+                for metric in (() if metrics is None else resolve(metrics))
+            ),
+            conventions=definitions,
+            query=names("query", query),
+            doc=doc,
+            score=score,
+            label=label,
+            position=position,
+            scores=scores,
+            by=(*(() if scores is None else ("run",)), *names("by", by)),
+            keep=names("keep", keep),
+            weight=weight,
+            align=align,
+            duplicates=duplicates,
+            progress=progress,
+        )
+
+    def with_metrics(self, metrics: Iterable[MetricColumn]) -> Evaluation:
+        """Return the same evaluation of other metrics."""
+        return replace(self, metrics=tuple(metrics))
+
+    def read(self, frame: pl.LazyFrame) -> tuple[pl.LazyFrame, Columns]:
+        """Return the log, with a column of scores and one of labels, and its checked columns."""
+        log, label = frame, self.label
+        if label == "label" and label not in schema_of(log) and self._reads_no_labels():
+            label = OWN + "label"
+            log = log.with_columns(pl.lit(None, dtype=pl.Int8).alias(label))
+        if self.scores is None:
+            log, score = scored(log, self.score, self.position)
+        else:
+            log, score = _runs(log, self.scores)
+        columns = Columns.find(
+            schema_of(log), query=self.query, doc=self.doc, score=score, label=label, by=self.by
+        )
+        for name in self.keep:
+            check_there("keep", name, columns.schema)
+        if self.weight is not None:
+            columns.check_numeric("weight", self.weight)
+        return log, replace(columns, placed=self.position is not None)
+
+    def check_names(self, added: Sequence[str] = ()) -> None:
+        """Raise `ArgumentError` if two columns of the result have one name."""
+        keys, metrics = [*self.by, *self.query], [column.name for column in self.metrics]
+        free(self.by, added)
+        free(self.keep, keys, "keep")
+        if self.weight is not None:
+            free([self.weight], [*keys, *metrics], "weight")
+        others = {*keys, *self.keep, *added}
+        for name in metrics:
+            if name in others:
+                message = (
+                    f"a metric is called {name!r}, which is a column of the result already; use "
+                    ".alias()"
+                )
+                raise ArgumentError(message)
+
+    def check_scalars(self) -> None:
+        """Raise `ArgumentError` for an expression with several values per ranking."""
+        for column in self.metrics:
+            if not _is_scalar(column.metric):
+                message = (
+                    f"{column.name!r} must give one value for each list, such as a sum; "
+                    f"found {column.metric}"
+                )
+                raise ArgumentError(message)
+
+    def _reads_no_labels(self) -> bool:
+        """Return whether there are metrics, and none of them and no convention reads labels."""
+        return bool(self.metrics) and all(
+            _reads(column.metric).isdisjoint(_OF_LABELS)
+            and column.conventions.unjudged == "nonrelevant"
+            and column.conventions.query_set in ("all", "retrieved")
+            for column in self.metrics
+        )
+
+
+def _is_scalar(metric: pl.Expr) -> bool:
+    if isinstance(metric, Metric):
+        return True
+    try:
+        return metric.meta.is_scalar()
+    except pl.exceptions.PolarsError:  # it depends on types that are not known yet
+        return True
+
+
+def _reads(metric: pl.Expr) -> set[str]:
+    """Return the columns of the ranked table that a metric reads."""
+    return set(metric.meta.root_names())
+
+
+def _runs(log: pl.LazyFrame, scores: Sequence[str]) -> tuple[pl.LazyFrame, str]:
+    """Return the log once for each column of scores, with the name of that column as its run."""
+    columns = names("scores", scores)
+    if not columns:
+        message = "`scores` is empty; name at least one column of scores"
+        raise ArgumentError(message)
+    if "run" in schema_of(log):
+        message = "the frame already has a column 'run', which `scores` would add; rename it"
+        raise SchemaError(message)
+    parts = []
+    for name in columns:
+        made, score = scored(log, name, None)
+        parts.append(made.with_columns(pl.col(score).alias(OWN + "score"), run=pl.lit(name)))
+    return pl.concat(parts, how="vertical_relaxed"), OWN + "score"
