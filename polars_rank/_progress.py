@@ -11,6 +11,7 @@ from weakref import WeakSet
 
 import polars as pl
 
+from polars_rank._polars import keeps_all_rows
 from polars_rank.errors import missing_extra
 
 if TYPE_CHECKING:
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
 DELAY, INTERVAL, IDLE = 2.0, 0.2, 5.0
 
 _BARS: WeakSet[_Bar] = WeakSet()
-#: What plans begin their lines with that keep all rows and count them without reading them.
-_CHEAP = ("Parquet SCAN", "DF [", "PROJECT", "ESTIMATED", "hint.sorted")
 _SCREEN = Lock()  # one bar at a time
 
 
@@ -106,8 +105,7 @@ def known_rows(log: pl.LazyFrame) -> int | None:
     2
     >>> known_rows(pl.LazyFrame({"query": [1, 2]}).filter(pl.col("query") > 1))
     """
-    plan = log.explain(optimized=False).splitlines()
-    if not all(line.strip().startswith(_CHEAP) for line in plan):
+    if not keeps_all_rows(log):
         return None
     rows: int = log.select(pl.len()).collect(engine="streaming").item()
     return rows

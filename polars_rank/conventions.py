@@ -18,6 +18,19 @@ if TYPE_CHECKING:
 
     import polars as pl
 
+__all__ = [
+    "CATBOOST",
+    "IR_MEASURES",
+    "LIGHTGBM",
+    "POLARS_RANK",
+    "RANX",
+    "SKLEARN",
+    "TORCHMETRICS",
+    "TREC_EVAL",
+    "TREC_EVAL_9",
+    "XGBOOST",
+]
+
 Ties: TypeAlias = Literal["doc", "doc_ascending", "best", "worst", "input", "expected"]
 Duplicates: TypeAlias = Literal["error", "max", "first"]
 Undefined: TypeAlias = Literal["zero", "skip", "one", "null"]
@@ -414,3 +427,7 @@ PRESETS = (
     XGBOOST,
     CATBOOST,
 )
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -18,6 +18,11 @@ from polars_rank.errors import ArgumentError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+__all__ = [
+    "click_log",
+    "search_log",
+]
+
 _SCHEMA = {
     "run": pl.String,
     "query": pl.Int64,
@@ -409,3 +414,7 @@ def _check_whole(name: str, value: object, least: int | None = None) -> None:
         above = "" if least is None else f" of at least {least}"
         msg = f"`{name}` must be a whole number{above}; found {value!r}"
         raise ArgumentError(msg)
+
+
+def __dir__() -> list[str]:
+    return __all__

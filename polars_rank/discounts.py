@@ -10,6 +10,13 @@ import polars as pl
 
 from polars_rank.gains import _check_base, _expression, _Logarithmic
 
+__all__ = [
+    "jarvelin",
+    "log",
+    "log2",
+    "reciprocal",
+]
+
 Discount: TypeAlias = "Callable[[pl.Expr], pl.Expr] | Any"
 
 
@@ -113,3 +120,7 @@ DISCOUNTS: dict[str, Discount] = {
     "jarvelin": jarvelin(),
     "reciprocal": reciprocal,
 }
+
+
+def __dir__() -> list[str]:
+    return __all__

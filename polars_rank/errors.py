@@ -9,6 +9,17 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+__all__ = [
+    "ArgumentError",
+    "DataError",
+    "GateFailed",
+    "MissingExtraError",
+    "RankError",
+    "RankWarning",
+    "SchemaError",
+    "SourceError",
+]
+
 
 class RankError(ValueError):
     """Any error that polars_rank raises on purpose."""
@@ -105,3 +116,7 @@ def hint(found: str, candidates: Iterable[str]) -> str:
     if not close:
         return ""
     return f" Did you mean {' or '.join(repr(folded[name]) for name in close)}?"
+
+
+def __dir__() -> list[str]:
+    return __all__

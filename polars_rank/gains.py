@@ -13,6 +13,13 @@ import polars as pl
 from polars_rank._params import is_number, number
 from polars_rank.errors import ArgumentError
 
+__all__ = [
+    "at_least",
+    "exp2",
+    "linear",
+    "mapping",
+]
+
 #: A function, or what becomes one before a metric sees it: a name, or a mapping of grades.
 Gain: TypeAlias = "Callable[[pl.Expr], pl.Expr] | Any"
 
@@ -290,3 +297,7 @@ def _check_base(base: float) -> None:
 
 #: Gains and discounts that can be given by name.
 GAINS: dict[str, Gain] = {"linear": linear, "exp2": exp2}
+
+
+def __dir__() -> list[str]:
+    return __all__

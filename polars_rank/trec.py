@@ -19,6 +19,13 @@ from polars_rank.io.lines import LINE, NUMBER, PATH, Paths, scan_lines, text_fil
 if TYPE_CHECKING:
     from typing import Any
 
+__all__ = [
+    "scan_qrels",
+    "scan_run",
+    "write_qrels",
+    "write_run",
+]
+
 Negative: TypeAlias = Literal["unjudged", "keep"]
 
 _RUN = ("query", "iteration", "doc", "rank", "score", "run")
@@ -393,3 +400,7 @@ def _write(
             lazy=True,
         )
         pl.collect_all([*faults, written], engine="streaming")
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from polars_rank._params import OWN, Names, check_apart, check_number, check_there, names
+from polars_rank._polars import is_sorted_by
 from polars_rank._progress import known_rows, watcher
-from polars_rank.clicks.impressions import in_order, per_list
+from polars_rank.clicks.impressions import per_list
 from polars_rank.columns import Columns
 from polars_rank.evaluation.checks import (
     FAILED,
@@ -114,7 +115,7 @@ class Exposure:
             pl.len().alias("impressions"),
             failed_in_ranking(self.checks),
         ]
-        if lists.number is None and not in_order(self.log, lists.order):
+        if lists.number is None and not is_sorted_by(self.log, lists.order):
             pair = [*lists.names.values(), "doc"]
             keys = [*pair, "position"]
             rows = self.rows(lists.names)

@@ -69,11 +69,6 @@ def per_list(
     return checked.set_sorted(lists.group), lists
 
 
-def in_order(log: pl.LazyFrame, keys: Sequence[str]) -> bool:
-    """Return whether Polars knows a log to be sorted by the keys."""
-    return "SORT BY" not in log.select(keys).sort(keys).explain()
-
-
 def renamed(lists: Keys) -> list[pl.Expr]:
     """Return the keys of lists under the user's names."""
     return [pl.col(own).alias(name) for name, own in lists.names.items()]

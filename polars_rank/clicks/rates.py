@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from polars_rank._params import OWN, Names, free, is_number, whole_number
+from polars_rank._polars import is_sorted_by
 from polars_rank.clicks.impressions import (
     CLICK,
     DOC,
     columns_of,
-    in_order,
     is_click,
     per_list,
     renamed,
@@ -241,7 +241,7 @@ def _pairs(
     shown = CLICK.is_not_null()
     by_doc = pl.struct(*read).filter(shown).sort_by(DOC.filter(shown))
     totals = {"impressions": pl.len(), "clicks": CLICK.sum(), **sums}
-    if Keys.of(columns).number is None and not in_order(log, columns.keys):
+    if Keys.of(columns).number is None and not is_sorted_by(log, columns.keys):
         # There are fewer pairs than impressions: these need no order.
         rows = (each.alias(name) for name, each in read.items())
         known = beside(log).select(*keys, *rows, failed(checks, "row")).filter(shown)

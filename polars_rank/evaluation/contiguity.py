@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from polars_rank._params import OWN
+from polars_rank._polars import key_hash
 from polars_rank.errors import DataError
 from polars_rank.frames.tables import number_column_in
 
@@ -89,25 +90,33 @@ class Keys:
     def neighbours(self) -> Neighbours:
         """Return what compares each row with the one before."""
         if self.number is None:
-            return Neighbours(self._by_key(), self.names, [*self.names.values()])
+            return Neighbours(
+                falls({key: pl.col(key).shift(1) for key in self.group}),
+                self.names,
+                [*self.names.values()],
+            )
         return Neighbours(self._by_number(), self.names, [*self.names.values(), _LIST, _KEYS])
-
-    def _by_key(self) -> pl.Expr:
-        """Return whether the keys of a row are lower than those of the row before."""
-        falls = pl.lit(value=False)
-        for name in reversed(self.group):
-            here, before = pl.col(name), pl.col(name).shift(1)
-            falls = (here < before) | (here.eq_missing(before) & falls)
-        return falls.fill_null(value=False)
 
     def _by_number(self) -> pl.Expr:
         """Return whether a row stands where its list cannot be, or has other keys than its list."""
         number, keys = pl.col(_LIST), pl.col(_KEYS)
         same = number == number.shift(1)
         strayed = (number < number.shift(1)) | (same & (keys != keys.shift(1)))
-        named = dict(sorted(self.names.items()))
-        own = pl.struct(pl.col(inner).alias(name) for name, inner in named.items()).hash(seed=0)
-        return strayed.fill_null(value=False) | (keys != own).fill_null(value=True)
+        different = keys != key_hash(self.names)
+        return strayed.fill_null(value=False) | different.fill_null(value=True)
+
+
+def falls(before: Mapping[str, pl.Expr]) -> pl.Expr:
+    """Return whether the keys of a row are lower than those of the row before.
+
+    `before` maps the key columns to their values in that row. A key decides if the keys before it
+    are equal.
+    """
+    lower = pl.lit(value=False)
+    for name, previous in reversed(before.items()):
+        key = pl.col(name)
+        lower = (key < previous) | (key.eq_missing(previous) & lower)
+    return lower.fill_null(value=False)
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from polars_rank._polars import key_hash
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -20,11 +22,6 @@ BATCH_ROWS = 100_000
 
 #: The column that numbers lists: the number of the row's list, and the hash of its keys.
 NUMBERED = pl.Struct({"number": pl.UInt32, "keys": pl.UInt64})
-
-
-def key_hash(keys: Sequence[str]) -> pl.Expr:
-    """Return the hash of a row's keys that stands beside the number of its list."""
-    return pl.struct(sorted(keys)).hash(seed=0)
 
 
 def together(rows: pl.DataFrame, keys: Sequence[str]) -> bool:
@@ -67,7 +64,11 @@ def numbered(
         if piece.is_empty():
             continue
         runs = _runs(piece, keys)
-        starts = piece.filter(runs.ne_missing(runs.shift(1))).select(key_hash(keys)).to_series()
+        starts = (
+            piece.filter(runs.ne_missing(runs.shift(1)))
+            .select(key_hash({key: key for key in keys}))
+            .to_series()
+        )
         if torn is not None:
             seen.append(starts)
         numbers = (runs + count).cast(pl.UInt32).alias("number")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 from polars.io.plugins import register_io_source
 
+from polars_rank._polars import number_of_scans
 from polars_rank.errors import DataError, RankWarning, SchemaError, SourceError
 from polars_rank.frames.pieces import BATCH_ROWS, NUMBERED, first, numbered, together, whole_lists
 
@@ -167,7 +168,7 @@ class Stream:
 
 def is_scanned_once(plan: pl.LazyFrame) -> bool:
     """Return whether a plan reads its stream no more than once."""
-    return plan.explain(optimized=False).count(_NAME) == 1
+    return number_of_scans(plan, _NAME) == 1
 
 
 def _reader(table: Any, columns: list[str] | None) -> Any:

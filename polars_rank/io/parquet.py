@@ -22,6 +22,7 @@ from polars.io.plugins import register_io_source
 from polars_rank._params import OWN, Names, check_there, names, one_of
 from polars_rank._progress import watcher
 from polars_rank.errors import ArgumentError, DataError, SchemaError
+from polars_rank.evaluation.contiguity import falls
 from polars_rank.frames.pieces import BATCH_ROWS, NUMBERED, first, numbered, whole_lists
 from polars_rank.frames.tables import number_column, unreadable
 from polars_rank.io.files import temporary_folder
@@ -168,12 +169,13 @@ def _layout(log: pl.LazyFrame, keys: Sequence[str]) -> Layout:
     )
     nulls = pl.any_horizontal(key.is_null() for key, _ in pairs)
     schema = log.collect_schema()
+    # The order of structs cannot be relied on.
     structs = any(isinstance(schema[key], pl.Struct) for key in keys)
-    # Structs have no order that may be relied on.
-    falls = pl.lit(value=True) if structs else _falls(pairs).fill_null(value=False)
+    before = {here: pl.col(name) for here, name in names_of.values()}
+    fallen = pl.lit(value=True) if structs else falls(before)
     counted = pieces.select(
         pl.len().alias("pieces"),
-        falls.sum().alias("falls"),
+        fallen.sum().alias("falls"),
         nulls.sum().alias("nulls"),
     ).collect(engine="streaming")
     if counted["falls"].item() == 0 and counted["nulls"].item() == 0:
@@ -184,15 +186,6 @@ def _layout(log: pl.LazyFrame, keys: Sequence[str]) -> Layout:
         .item()
     )
     return "adjacent" if counted["pieces"].item() == lists else "shuffled"
-
-
-def _falls(pairs: Sequence[tuple[pl.Expr, pl.Expr]]) -> pl.Expr:
-    """Return whether the keys of a row are lower than those of the row before."""
-    # Written from the last key to the first: a key decides where those before it are equal.
-    falls = pl.lit(value=False)
-    for key, previous in reversed(pairs):
-        falls = (key < previous) | (key.eq_missing(previous) & falls)
-    return falls
 
 
 def _keys(schema: pl.Schema, query: Names, by: Names | None) -> list[str]:

@@ -18,7 +18,6 @@ from polars_rank.metrics.cascade import *
 from polars_rank.metrics.cumulated import *
 from polars_rank.metrics.gains import *
 from polars_rank.metrics.judgments import *
-from polars_rank.metrics.metric import Metric
 from polars_rank.metrics.pairs import *
 from polars_rank.metrics.points import *
 from polars_rank.metrics.relevance import *
@@ -26,7 +25,7 @@ from polars_rank.metrics.sets import *
 from polars_rank.metrics.shown import *
 from polars_rank.metrics.users import *
 
-__all__ = ["Metric"]
+__all__: list[str] = []
 __all__ += agreement.__all__
 __all__ += cascade.__all__
 __all__ += cumulated.__all__

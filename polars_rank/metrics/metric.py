@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Callable, Mapping
 from functools import cache, wraps
 from typing import Any, Concatenate, Literal, ParamSpec, Protocol, TypeAlias, cast
@@ -11,6 +10,7 @@ from typing import Any, Concatenate, Literal, ParamSpec, Protocol, TypeAlias, ca
 import polars as pl
 
 from polars_rank._params import is_number, threshold, whole_number
+from polars_rank._polars import aliases, inner
 from polars_rank.discounts import DISCOUNTS
 from polars_rank.errors import ArgumentError, hint
 from polars_rank.gains import GAINS, mapping
@@ -98,7 +98,7 @@ class Metric(pl.Expr, metaclass=_OwnNames):
         """The expression of Polars, built when the metric is used as one."""
         marked = MADE_OF + SEPARATOR.join(map(str, self.leaves))
         plain = self.value(ExpressionTerms()).expr.alias(marked)
-        return plain.alias(self.output_name)._pyexpr
+        return inner(plain.alias(self.output_name))
 
     def value(self, t: Terms) -> Value:
         """Return the value of one list, of terms by which it is to be evaluated."""
@@ -322,8 +322,7 @@ def parameters_of(metric: Metric | Definition[...]) -> dict[str, Any]:
 
 def made_of(expression: pl.Expr) -> list[str]:
     """Return the names of the metrics that a plain expression was made of."""
-    found = re.findall(rf'alias\("{MADE_OF}(.*?)"\)', str(expression))
-    return [name for names in found for name in names.split(SEPARATOR)]
+    return [name for names in aliases(expression, MADE_OF) for name in names.split(SEPARATOR)]
 
 
 def _rebuilt(made_by: Any, arguments: Mapping[str, Any], name: str) -> Metric:

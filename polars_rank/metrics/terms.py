@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import polars as pl
 
+from polars_rank._polars import inputs, reads_column
 from polars_rank.errors import ArgumentError
 from polars_rank.gains import refusals
 from polars_rank.metrics.signals import numbers
@@ -418,7 +419,8 @@ def is_elementwise(expression: pl.Expr) -> bool:
     """Return whether each row of an expression depends on that row alone."""
     parts = [expression]
     while parts:
-        meta = parts.pop().meta
+        part = parts.pop()
+        meta = part.meta
         if meta.is_column() or meta.is_literal():
             continue
         try:
@@ -427,14 +429,14 @@ def is_elementwise(expression: pl.Expr) -> bool:
                 return False
         except pl.exceptions.PolarsError:  # it depends on columns that are not there: a filter
             return False
-        parts.extend(meta.pop())
+        parts.extend(inputs(part))
     return True
 
 
 def reads_order(term: pl.Expr) -> bool:
     """Return whether a term reads more of the ranks than whether a document has one."""
-    others = str(term).replace(str(RETRIEVED), "")
-    return any(f'col("{name}")' in others for name in ("rank", "hits", "ideal_rank"))
+    names = ("rank", "hits", "ideal_rank")
+    return any(reads_column(term, name, besides=RETRIEVED) for name in names)
 
 
 def as_value(made: Any) -> Value:

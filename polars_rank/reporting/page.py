@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import re
 import warnings
 from contextlib import contextmanager
 from datetime import datetime
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from polars_rank._params import share, whole_number
+from polars_rank._polars import files
 from polars_rank.columns import DOC, RUN
 from polars_rank.conventions import POLARS_RANK
 from polars_rank.errors import RankWarning, missing_extra
@@ -223,12 +223,7 @@ def sources(log: pl.LazyFrame) -> list[str]:
     >>> sources(pl.scan_csv("logs/a.csv", schema={"query": pl.Int64}))
     ['logs/a.csv']
     """
-    found = re.findall(
-        r"^\s*(?:\w+ SCAN \[(.*)\]|PYTHON\[LOG(?:, LIST BY LIST)? (.*)\] SCAN \[.*\])$",
-        log.explain(optimized=False),
-        re.MULTILINE,
-    )
-    return list(dict.fromkeys(file for each in found for file in "".join(each).split(", ") if file))
+    return files(log, "LOG(?:, LIST BY LIST)?")
 
 
 def _named(source: str | Sequence[str] | None) -> list[str]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from polars_rank._params import OWN
+from polars_rank._polars import hash_version
 from polars_rank.errors import SourceError
 from polars_rank.frames.stores import patient, scan_store, store_error
 from polars_rank.frames.tables import lazy
@@ -19,7 +20,7 @@ from polars_rank.stats.moments import KINDS, groups_of, merged
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-_METADATA, _FORMAT = "polars_rank.stats.moments", 3
+_METADATA, _FORMAT = "polars_rank.moments", 4
 
 
 def write_moments(
@@ -53,6 +54,7 @@ def write_moments(
     rows: pl.DataFrame = lazy(table).collect()
     about = {
         "format": _FORMAT,
+        "hash": hash_version(),
         "groups": groups_of(rows.schema),
         **{kind: rows.get_column(kind).unique(maintain_order=True).to_list() for kind in KINDS},
     }

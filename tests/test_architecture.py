@@ -1,0 +1,156 @@
+"""The rules that hold whatever the layout: imports point one way, and public names are deliberate."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import os
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+
+import polars_rank as pr
+import pytest
+
+PACKAGE = Path(pr.__file__).parent
+SNAPSHOT = Path(__file__).parent / "public_names.txt"
+
+#: The parts of the package, lowest first. A part imports from lower parts; parts of one line may
+#: import from each other, but not in a circle.
+LAYERS = (
+    ("errors",),
+    ("_params", "_polars", "_progress"),
+    ("gains", "discounts"),
+    ("frames",),
+    ("columns",),
+    ("metrics",),
+    ("conventions",),
+    ("evaluation",),
+    ("io", "trec", "stats", "datasets"),
+    ("diagnostics", "clicks"),
+    ("explanation",),
+    ("plot",),
+    ("reporting",),
+    ("spark",),
+    ("namespace", "cli"),
+    ("__init__", "conftest"),
+)
+HEIGHT = {part: height for height, layer in enumerate(LAYERS) for part in layer}
+PUBLIC = (
+    "clicks", "conventions", "datasets", "diagnostics", "discounts", "errors", "gains", "plot",
+    "stats", "trec",
+)  # fmt: skip
+
+
+def imports() -> dict[str, set[str]]:
+    """Return the modules of the package, and which of them each imports, also in functions."""
+    paths = {
+        ".".join(path.relative_to(PACKAGE).with_suffix("").parts): path
+        for path in PACKAGE.rglob("*.py")
+    }
+    modules = {name.removesuffix(".__init__"): path for name, path in paths.items()}
+    found: dict[str, set[str]] = {}
+    for name, path in modules.items():
+        found[name] = set()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom):
+                names = [f"{node.module}.{alias.name}" for alias in node.names]
+            else:
+                continue
+            for each in names:
+                if each.partition(".")[0] == "polars_rank":
+                    inner = each.removeprefix("polars_rank").removeprefix(".")
+                    while inner and inner not in modules:
+                        inner = inner.rpartition(".")[0]
+                    found[name].add(inner or "__init__")
+    return found
+
+
+IMPORTS = imports()
+
+
+@pytest.mark.parametrize("module", sorted(IMPORTS))
+def test_imports_point_one_way(module: str) -> None:
+    part = module.partition(".")[0]
+    above = [
+        other
+        for other in IMPORTS[module]
+        if other.partition(".")[0] != part and HEIGHT[other.partition(".")[0]] > HEIGHT[part]
+    ]
+    assert above == []
+
+
+def test_no_modules_import_each_other() -> None:
+    done: set[str] = set()
+
+    def visit(module: str, path: tuple[str, ...]) -> None:
+        assert module not in path, " -> ".join([*path, module])
+        if module not in done:
+            for other in IMPORTS[module] - {module}:
+                visit(other, (*path, module))
+            done.add(module)
+
+    for module in IMPORTS:
+        visit(module, ())
+
+
+def test_only_frames_names_the_spark_package() -> None:
+    named = {
+        path.relative_to(PACKAGE).parts[0]
+        for path in PACKAGE.rglob("*.py")
+        if "polars_rank.spark" in path.read_text(encoding="utf-8")
+    }
+    assert named <= {"frames", "spark", "cli"}
+
+
+def described(module: ModuleType, prefix: str) -> list[str]:
+    """Return a line for each public name: of a function with its signature."""
+    lines = []
+    for name in dir(module):
+        value = getattr(module, name)
+        if inspect.isroutine(value) and not name.startswith("_"):
+            parameters = inspect.signature(value).parameters.values()
+            written = [
+                each.name if each.default is each.empty else f"{each.name}={_default(each.default)}"
+                for each in parameters
+            ]
+            lines.append(f"{prefix}{name}({', '.join(written)})")
+        else:
+            lines.append(prefix + name)
+    return lines
+
+
+def _default(value: object) -> str:
+    if isinstance(value, pr.Conventions):
+        return value.name
+    return getattr(value, "__name__", None) or repr(value)
+
+
+def test_public_names_are_deliberate() -> None:
+    """To accept a change, run the tests with POLARS_RANK_SNAPSHOT=1 and look at the difference."""
+    lines = described(pr, "pr.")
+    for name in PUBLIC:
+        lines += described(import_module(f"polars_rank.{name}"), f"pr.{name}.")
+    text = "\n".join(lines) + "\n"
+    if os.environ.get("POLARS_RANK_SNAPSHOT"):
+        SNAPSHOT.write_text(text, encoding="utf-8")
+    assert text == SNAPSHOT.read_text(encoding="utf-8")
+
+
+def test_each_name_has_one_public_place() -> None:
+    places: dict[int, list[str]] = {}
+    for name in ("", *PUBLIC):
+        module = import_module(f"polars_rank.{name}".rstrip("."))
+        for each in dir(module):
+            value = getattr(module, each)
+            if inspect.isroutine(value) or inspect.isclass(value):
+                places.setdefault(id(value), []).append(f"{name}.{each}")
+    assert [names for names in places.values() if len(names) > 1] == []
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_public_modules_list_their_names(name: str) -> None:
+    module = import_module(f"polars_rank.{name}")
+    assert dir(module) == sorted(module.__all__)
