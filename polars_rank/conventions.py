@@ -258,6 +258,17 @@ def check_undefined(undefined: object, metrics: Iterable[pl.Expr]) -> None:
         raise ArgumentError(message)
 
 
+def counted_as(metric: pl.Expr, conventions: Conventions) -> float | Undefined:
+    """Return the value that an undefined one is replaced by, or "skip" or "null"."""
+    undefined = conventions.counts_as(metric)
+    if undefined not in ("zero", "one"):
+        return undefined
+    value = 1.0 if undefined == "one" else 0.0
+    if isinstance(metric, Metric) and metric.aggregate == "geometric":  # of logarithms
+        return math.log(max(value, metric.arguments.get("floor", 1e-5)))
+    return value
+
+
 def undefined_of_renamed(
     undefined: Any, metrics: Sequence[pl.Expr], names: Callable[[int, str], Iterable[str]]
 ) -> Any:

@@ -10,13 +10,11 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from polars_rank._params import OWN, names
-from polars_rank.conventions import POLARS_RANK, Conventions, named
+from polars_rank.conventions import POLARS_RANK, Conventions, counted_as, named
 from polars_rank.errors import ArgumentError, number_of
 from polars_rank.evaluation.evaluate import evaluate, per_query
 from polars_rank.frames.tables import lazy, schema_of
 from polars_rank.metrics.documentation import described
-from polars_rank.evaluation.means import counted_as
-from polars_rank.frames.tables import lazy
 from polars_rank.metrics.metric import REGISTER, Metric, parameters_of, written
 from polars_rank.metrics.names import metric as read
 from polars_rank.metrics.names import output_name

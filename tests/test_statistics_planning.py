@@ -2,7 +2,6 @@
 
 import math
 
-import numpy as np
 import needs
 import polars as pl
 import polars_rank as pr

@@ -9,7 +9,6 @@ import sys
 
 import needs
 import polars_rank as pr
-import pytest
 from polars_rank.metrics.documentation import described
 from polars_rank.metrics.metric import REGISTER
 

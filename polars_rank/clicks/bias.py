@@ -12,10 +12,8 @@ from polars_rank._params import Names, check_there, free, one_of, positive, whol
 from polars_rank.clicks.examination import fitted
 from polars_rank.clicks.exposure import Exposure
 from polars_rank.errors import ArgumentError, RankWarning, number_of
-from polars_rank.evaluation.means import ratio
-from polars_rank.evaluation.checks import FAULT
-from polars_rank.errors import ArgumentError, RankWarning
 from polars_rank.evaluation.checks import FAILED
+from polars_rank.evaluation.means import ratio
 from polars_rank.frames.tables import framed, schema_of
 
 if TYPE_CHECKING:

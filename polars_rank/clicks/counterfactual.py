@@ -8,15 +8,15 @@ Divided by the mean weight of a list it is the self-normalised estimate, SNIPS.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import polars as pl
 
-from polars_rank._params import OWN, Names, is_number, one_of
-from polars_rank.clicks.certainty import concentration, interval
+from polars_rank._params import OWN, Names, check_apart, is_number, names, one_of
+from polars_rank.clicks.certainty import concentration, interval, warn_of_few
 from polars_rank.errors import ArgumentError, DataError
 from polars_rank.evaluation import plan
 from polars_rank.evaluation.means import grouped, ratio
@@ -89,17 +89,87 @@ def estimate(
     metrics: Metrics,
     *,
     normalize: Normalize = "snips",
+    cluster: Names | None = None,
     max_unshown: float = MAX_UNSHOWN,
     by: Names | None = None,
     weight: str | None = None,
     **options: Any,
 ) -> pl.LazyFrame:
-    """Estimate the means of metrics of a new ranker from weighted clicks on another ranker.
+    r"""Estimate the means of metrics of a new ranker from clicks on the rankings of another.
 
-    TODO
+    Labels are weights of clicks, click / propensity, as `inverse_propensity` returns them. The
+    estimate of inverse propensity scoring (IPS) is the mean over rankings of the weighted sum
+
+    $$\hat V = \frac{1}{n} \sum_i \sum_{d} w_{id} \, \lambda(\mathrm{rank}_{id})$$
+
+    and the self-normalized estimate (SNIPS) is that divided by the mean weight of a ranking.
+
+    Parameters
+    ----------
+    frame
+        The log, one row per document of a ranking, with the scores of the new ranker: a
+        LazyFrame, a DataFrame, any other table with Arrow's C stream, or a Spark DataFrame.
+    metrics
+        Metrics that are sums over documents: CG, DCG, precision, RBP, ARP, with "snips" also
+        recall; by name or as metrics; or expressions that are such sums.
+    normalize
+        "ips" divides the weighted sums by the number of rankings, "snips" (the default) by the
+        sum of the weights: per relevant document, with less variance.
+    cluster
+        Columns that identify the sampling unit, if it is not the ranking; the same in all rows
+        of a ranking. If rankings are sessions, the interval without `cluster` is for other
+        sessions of these queries; the interval with `cluster="query"` is for sessions of other
+        queries from the same population, and is wider. A null is a unit of its own. With
+        `cluster`, memory grows with the number of units.
+    max_unshown
+        The share, from 0 to 1, of the documents down to the deepest k that may have no label
+        because the log never showed them; a larger share is a `DataError`.
+    by
+        Columns of groups.
+    weight
+        The column of each ranking's weight: finite, not negative.
+    **options
+        Any other parameter of `evaluate` but `align`.
+
+    Returns
+    -------
+    LazyFrame or DataFrame
+        Like `frame`: one row per group in sorted order, with the `by` columns, `queries` (the
+        number of rankings) and per metric the estimate, its `_variance`, and `_low` and `_high`,
+        the normal interval of 95%, given the propensities: the error of estimated propensities
+        is not in it. Also `mean_weight` (of a ranking; "snips" times it is "ips"),
+        `effective_sample_size` (Kish, 1965), `max_weight_share` (of the largest weight) and
+        `unshown`. Weights are those of documents; with `cluster`, of units.
+
+    Warns
+    -----
+    RankWarning
+        If the effective sample size or the number of rankings is below 30: intervals are then
+        too narrow. When the result is collected.
+
+    References
+    ----------
+    Swaminathan & Joachims, The self-normalized estimator for counterfactual learning, 2015.
+
+    Examples
+    --------
+    >>> log = pl.DataFrame({
+    ...     "query": [1, 1, 2, 2], "score": [0.9, 0.1, 0.8, 0.2], "label": [2.0, 0.0, 0.0, 4.0],
+    ... })
+    >>> import warnings
+    >>> with warnings.catch_warnings(action="ignore"):  # two rankings are too few
+    ...     pr.clicks.estimate(log, "cg@1", normalize="ips").select("queries", "cg@1").row(0)
+    (2, 1.0)
     """
-    evaluation = Evaluation.of(metrics, by=by, weight=weight, **options)
-    estimates = Estimates.of(evaluation, normalize, max_unshown)
+    estimates = Estimates.of(
+        metrics,
+        normalize=normalize,
+        cluster=cluster,
+        max_unshown=max_unshown,
+        by=by,
+        weight=weight,
+        **options,
+    )
     return estimates.finish(estimates.add_up(estimates.rankings(frame)))
 
 
@@ -109,11 +179,25 @@ class Estimates:
 
     evaluation: Evaluation
     normalize: Normalize
+    #: The columns of sampling units, and their names in the table of rankings.
+    cluster: Mapping[str, str]
     max_unshown: float
 
     @classmethod
-    def of(cls, evaluation: Evaluation, normalize: Normalize, max_unshown: float) -> Estimates:
+    def of(
+        cls,
+        metrics: Metrics,
+        *,
+        normalize: Normalize = "snips",
+        cluster: Names | None = None,
+        max_unshown: float = MAX_UNSHOWN,
+        **options: Any,
+    ) -> Estimates:
         """Check the parameters; raise `ArgumentError` for a metric that is no sum."""
+        if "align" in options:
+            message = "`align` is for means of runs; leave it out"
+            raise ArgumentError(message)
+        evaluation, clusters = Evaluation.of(metrics, **options), names("cluster", cluster)
         one_of("normalize", normalize, ("ips", "snips"))
         if not is_number(max_unshown) or not 0 <= max_unshown <= 1:
             message = f"`max_unshown` must be a share from 0 to 1; found {max_unshown!r}"
@@ -131,7 +215,12 @@ class Estimates:
             else column
             for column in evaluation.metrics
         ]
-        estimates = cls(evaluation.with_metrics(columns), normalize, max_unshown)
+        if clusters:
+            check_apart("cluster", clusters, evaluation.by)
+        kept = [name for name in clusters if name not in evaluation.query]
+        units = {f"{OWN}cluster {index}": name for index, name in enumerate(clusters)}
+        changed = replace(evaluation, metrics=tuple(columns), keep=(*evaluation.keep, *kept))
+        estimates = cls(changed, normalize, units, max_unshown)
         estimates.evaluation.check_names(["queries", *estimates.added])
         return estimates
 
@@ -160,28 +249,43 @@ class Estimates:
             _UNSHOWN: lambda t: t.top(~JUDGED, depth).number(),
         }
         more = [
-            MetricColumn(name, Metric(function, {}, name), self.evaluation.conventions)
+            MetricColumn.of(Metric(function, {}, name), self.evaluation.conventions)
             for name, function in weights.items()
         ]
-        return plan.per_query(frame, self.evaluation.with_metrics([*metrics, *more]))
+        rankings = plan.per_query(frame, self.evaluation.with_metrics([*metrics, *more]))
+        if not self.cluster:
+            return rankings
+        # A null in one column of several makes the ranking a unit of its own.
+        known = pl.all_horizontal(pl.col(name).is_not_null() for name in self.cluster.values())
+        return rankings.with_columns(
+            pl.when(known).then(name).alias(own) for own, name in self.cluster.items()
+        )
 
     def add_up(self, rankings: pl.LazyFrame) -> pl.LazyFrame:
-        """Return the sums of some rankings."""
+        """Return the sums of some rankings: a row per group, or per sampling unit of a group."""
         sums = [each for part in self._sums for each in part.add_up()]
-        return grouped(rankings, self.evaluation.by, [pl.len().alias("queries"), *sums])
+        keys = [*self.evaluation.by, *self.cluster]
+        return grouped(rankings, keys, [pl.len().alias("queries"), *sums])
 
     def merge(self, parts: pl.LazyFrame) -> pl.LazyFrame:
         """Return the sums of several parts as those of one."""
-        sums = [each for part in self._sums for each in part.merge()]
-        return grouped(parts, self.evaluation.by, [pl.col("queries").sum(), *sums])
+        return self._merged(parts, [*self.evaluation.by, *self.cluster])
 
     def finish(self, sums: pl.LazyFrame) -> pl.LazyFrame:
         """Return the estimates, in sorted order of groups, from the sums of all rankings."""
         by = self.evaluation.by
+        if self.cluster:
+            clustered = pl.all_horizontal(pl.col(name).is_not_null() for name in self.cluster)
+            units = [each for part in self._sums for each in part.of_unit(clustered)]
+            sums = self._merged(sums.with_columns(units), by)
         found = [each for part in self._sums for each in part.finish()]
         result = sums.select(*by, "queries", *found)
-        check = partial(_checked, by, self.max_unshown)
+        check = partial(_checked, [*by], self.max_unshown)
         return result.map_batches(check, schema=result.collect_schema(), streamable=True)
+
+    def _merged(self, parts: pl.LazyFrame, keys: Sequence[str]) -> pl.LazyFrame:
+        sums = [each for part in self._sums for each in part.merge()]
+        return grouped(parts, keys, [pl.col("queries").sum(), *sums])
 
     @property
     def _sums(self) -> list[_Sums]:
@@ -189,7 +293,7 @@ class Estimates:
         estimates = [
             _Estimate(column.name, self.normalize, weight) for column in self.evaluation.metrics
         ]
-        return [*estimates, _Weights(weight)]
+        return [*estimates, _Weights(weight, bool(self.cluster))]
 
 
 class _Sums:
@@ -200,10 +304,23 @@ class _Sums:
         raise NotImplementedError
 
     def add_up(self) -> list[pl.Expr]:
+        """Return the sums of some rankings."""
         return [value.alias(name) for name, (value, _) in self.named().items()]
 
     def merge(self) -> list[pl.Expr]:
+        """Return the sums of several parts."""
         return [getattr(pl.col(name), how)() for name, (_, how) in self.named().items()]
+
+    def of_unit(self, clustered: pl.Expr) -> list[pl.Expr]:
+        """Return the numbers of lists that were sampled as one unit, where they were."""
+        return [
+            pl.when(clustered).then(value.cast(pl.Float64)).otherwise(name).alias(name)
+            for name, value in self.units().items()
+        ]
+
+    def units(self) -> dict[str, pl.Expr]:
+        """Return the numbers of a unit that are not the sums or maxima over its lists."""
+        raise NotImplementedError
 
     def finish(self) -> list[pl.Expr]:
         """Return the columns of the result."""
@@ -212,14 +329,17 @@ class _Sums:
 
 @dataclass(frozen=True)
 class _Estimate(_Sums):
-    """A ratio of sums over lists, with its variance by Taylor's series, and an interval."""
+    """A ratio of sums over lists, with its variance by Taylor's series, and an interval.
+
+    The variance is that of lists or of clusters of them, whichever are the units.
+    """
 
     name: str
     normalize: Normalize
     weight: str | None
 
     def named(self) -> dict[str, tuple[pl.Expr, str]]:
-        """Return the sums of values v, of divisors d, of their squares and products; and lists."""
+        """Return the sums of values v, of divisors d, of their squares and products; and units."""
         own = _own(self.weight)
         value = pl.col(self.name).fill_null(0.0) * own
         divisor = own if self.normalize == "ips" else _OF_LIST * own
@@ -229,13 +349,19 @@ class _Estimate(_Sums):
             for name, each in zip(self._parts, sums, strict=True)
         }
 
+    def units(self) -> dict[str, pl.Expr]:
+        """Return the squares and products of the sums over the lists of a unit; and 1 unit."""
+        value, divisor, squares, products, divisors, units = self._parts
+        v, d = pl.col(value), pl.col(divisor)
+        return {squares: v**2, products: v * d, divisors: d**2, units: pl.col(units) > 0}
+
     def finish(self) -> list[pl.Expr]:
         """Return the estimate, its variance and the interval."""
-        value, divisor, squares, products, divisors, lists = map(pl.col, self._parts)
+        value, divisor, squares, products, divisors, units = map(pl.col, self._parts)
         found = ratio(value, divisor)
         spread = squares - 2 * found * products + found**2 * divisors
-        variance = pl.when(lists > 1).then(
-            spread.clip(lower_bound=0.0) / divisor**2 * lists / (lists - 1)
+        variance = pl.when(units > 1).then(
+            spread.clip(lower_bound=0.0) / divisor**2 * units / (units - 1)
         )
         estimates = (found, variance, *interval(found, variance))
         return [
@@ -245,27 +371,35 @@ class _Estimate(_Sums):
 
     @property
     def _parts(self) -> list[str]:
-        return [f"{OWN}{part} {self.name}" for part in ("v", "d", "vv", "vd", "dd", "lists")]
+        return [f"{OWN}{part} {self.name}" for part in ("v", "d", "vv", "vd", "dd", "units")]
 
 
 @dataclass(frozen=True)
 class _Weights(_Sums):
-    """What is to be known of the weights."""
+    """What is to be known of the weights: of documents, or of the units that were sampled."""
 
     weight: str | None
+    clustered: bool
 
     def named(self) -> dict[str, tuple[pl.Expr, str]]:
         """Return the numbers from which the finished ones are made."""
         own = _own(self.weight)
+        squares, highest = (
+            (_OF_LIST**2, _OF_LIST) if self.clustered else (pl.col(_SQUARES), pl.col(_HIGHEST))
+        )
         return {
             _OWN_WEIGHT: (own.sum(), "sum"),
             _WEIGHTED: ((_OF_LIST * own).sum(), "sum"),
             _WEIGHT: (_OF_LIST.sum(), "sum"),
-            _SQUARES: (pl.col(_SQUARES).sum(), "sum"),
-            _HIGHEST: (pl.col(_HIGHEST).max(), "max"),
+            _SQUARES: (squares.sum(), "sum"),
+            _HIGHEST: (highest.max(), "max"),
             _UNSHOWN: (pl.col(_UNSHOWN).sum(), "sum"),
             _RANKED: (pl.col(_RANKED).sum(), "sum"),
         }
+
+    def units(self) -> dict[str, pl.Expr]:
+        """Return the weight of a unit as the highest of its weights, and its square."""
+        return {_SQUARES: pl.col(_WEIGHT) ** 2, _HIGHEST: pl.col(_WEIGHT)}
 
     def finish(self) -> list[pl.Expr]:
         """Return the columns that are told."""
@@ -335,4 +469,5 @@ def _checked(by: list[str], allowed: float, groups: pl.DataFrame) -> pl.DataFram
             f"max_unshown={math.ceil(share * 100) / 100:g} to accept it (now {allowed:g})"
         )
         raise DataError(message)
+    warn_of_few(groups, by, "queries")
     return groups

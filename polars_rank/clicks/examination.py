@@ -17,8 +17,6 @@ import polars as pl
 
 from polars_rank._progress import counter
 from polars_rank.errors import RankWarning, number_of
-from polars_rank.evaluation.checks import FAULT
-from polars_rank.errors import RankWarning
 from polars_rank.evaluation.checks import FAILED
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from polars_rank.columns import RUN, Score, scored
 from polars_rank.conventions import POLARS_RANK
 from polars_rank.diagnostics.similarity import overlap, rbo
 from polars_rank.errors import ArgumentError
-from polars_rank.evaluation.means import grouped, ratio
-from polars_rank.evaluation.evaluate import evaluate, per_query, runs_of
 from polars_rank.evaluation.evaluate import evaluate, per_query
+from polars_rank.evaluation.means import grouped, ratio
+from polars_rank.evaluation.parameters import runs_of
 from polars_rank.evaluation.ranking import rank
 from polars_rank.frames.tables import framed, schema_of
 from polars_rank.metrics.names import output_name, resolve
@@ -168,7 +168,7 @@ def _with_runs(
     if run != RUN:
         message = f"`scores` are the runs, in a column 'run'; leave out `run`; found {run!r}"
         raise ArgumentError(message)
-    return runs_of(log, scores, ())[0], OWN + "score"
+    return runs_of(log, scores)
 
 
 #: What is said of a list that moved, before its documents.

@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
 import polars as pl
@@ -52,8 +53,13 @@ class Check:
         return self.scope == "row" or self.count is not None
 
 
-def row_checks(columns: Columns) -> list[Check]:
-    """Return the checks of the rows of any log: ids, scores and labels."""
+def row_checks(
+    columns: Columns, refusals: Mapping[str, Callable[[pl.Expr], pl.Expr]] = MappingProxyType({})
+) -> list[Check]:
+    """Return the checks of the rows of any log: ids, scores and labels.
+
+    `refusals` are the messages of gains that cannot handle all labels, with their conditions.
+    """
     checks = [
         Check(
             "row",
@@ -71,18 +77,10 @@ def row_checks(columns: Columns) -> list[Check]:
         if columns.schema[name].is_float():
             message = f"NaN or infinite {role} in the column {name!r}; use null for 'unknown'"
             checks.append(Check("row", ~pl.col(name).is_finite(), message))
+    for problem, condition in refusals.items():
+        label = columns.number(columns.label).cast(pl.Float64)
+        checks.append(Check("row", condition(label), f"{columns.label!r} {problem}"))
     return checks
-
-
-def label_checks(
-    columns: Columns, refusals: Mapping[str, Callable[[pl.Expr], pl.Expr]]
-) -> list[Check]:
-    """Return the checks of labels that gains cannot handle."""
-    label = columns.number(columns.label).cast(pl.Float64)
-    return [
-        Check("row", condition(label), f"{columns.label!r} {problem}")
-        for problem, condition in refusals.items()
-    ]
 
 
 def duplicate_check(columns: Columns, doc: str) -> Check:

@@ -12,18 +12,23 @@ from polars_rank._params import OWN, Names, free, names, threshold, whole_number
 from polars_rank.columns import DOC, QUERY, RUNS, Columns
 from polars_rank.conventions import undefined_of_renamed
 from polars_rank.errors import ArgumentError
-from polars_rank.evaluation.means import ratio
-from polars_rank.evaluation.checks import doubts, fault, faults, raise_for_faults, rules
-from polars_rank.evaluation.evaluate import Metrics, evaluate
-from polars_rank.evaluation.checks import failed, raise_failed, row_checks
+from polars_rank.evaluation.checks import (
+    Check,
+    failed,
+    failed_in_ranking,
+    raise_failed,
+    row_checks,
+    unnamed_check,
+)
 from polars_rank.evaluation.evaluate import evaluate
+from polars_rank.evaluation.means import ratio
 from polars_rank.evaluation.ranking import is_relevant
 from polars_rank.frames.tables import framed, schema_of
 from polars_rank.metrics.metric import Metric
 from polars_rank.metrics.names import Metrics, resolve
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    pass
 
 #: The columns of a precision-recall curve.
 _POINTS = (

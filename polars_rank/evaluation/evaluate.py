@@ -18,7 +18,7 @@ from polars_rank.conventions import (
     Unjudged,
 )
 from polars_rank.evaluation import plan
-from polars_rank.evaluation.means import COUNTED, Means, counted_as
+from polars_rank.evaluation.means import COUNTED, NUM_RETRIEVED, Means
 from polars_rank.evaluation.parameters import Align, Evaluation
 from polars_rank.frames.tables import framed
 from polars_rank.metrics.names import Metrics
@@ -83,7 +83,8 @@ def per_query(
         What to do with a document that stands twice in a list: "error", "max" or "first".
     undefined
         What stands where a metric is undefined for a list: "null" (the default), or what
-        `evaluate` would count it as: "zero", "one", or a mapping from metrics to these. Polars'
+        `evaluate` would count it as: "zero", "one", or a mapping to these from names of metrics
+        ("ndcg", for all cutoffs) or of their columns ("ndcg@10"), with "*" for the rest. Polars'
         own mean skips the nulls, where `evaluate` by default counts them as 0.
     keep
         Columns of the log that are the same in all rows of a list, to be kept in its row.
@@ -97,7 +98,10 @@ def per_query(
     -------
     LazyFrame or DataFrame
         Like `frame`: the `by`, `query` and `keep` columns and a column per metric; null where a
-        metric is undefined for the list. Rows are in the order of those keys, or in the log's own
+        metric is undefined for the list. With `by` or `scores` also `num_retrieved` before the
+        metrics, unless another column has that name: how many documents of the list are
+        retrieved, an integer. The statistics do not take it as a metric; they warn of runs that
+        retrieved nothing. Rows are in the order of those keys, or in the log's own
         order where `scan_log` found that the rows of a list stand together; those of Spark are
         in no particular order.
 
@@ -120,6 +124,9 @@ def per_query(
     than 256. Options are checked at once; what is wrong with rows is told by an error of the
     action, in whose text is that of `DataError`. `ties="input"` is the order in which Spark reads
     the rows.
+
+    If no document of a log or of a group has a label, metrics of labels are 0 or undefined:
+    `evaluate` warns. `per_query` does not, because it sees one ranking at a time.
 
     Polars counts the rows of a plan up to 2^32: evaluate larger logs in parts, with `moments` and
     `merge`.
@@ -168,19 +175,24 @@ def per_query(
         progress=progress,
     )
     evaluation.check_names()
-    some = evaluation.conventions.query_set != "all"
-    rankings = plan.per_query(frame, evaluation, presence=some)
-    if some:
-        counted = COUNTED[evaluation.conventions.query_set]
-        rankings = rankings.filter(counted).drop(plan.JUDGED, plan.FOUND)
+    names = [column.name for column in evaluation.metrics]
+    keys = [*evaluation.by, *evaluation.query, *evaluation.keep]
+    query_set = evaluation.conventions.query_set
+    # Rankings of groups, such as runs, are compared: statistics warn if a run retrieved nothing.
+    counted = bool(evaluation.by) and NUM_RETRIEVED not in {*keys, *names}
+    presence = counted or query_set != "all"
+    rankings = plan.per_query(frame, evaluation, presence=presence)
+    if query_set != "all":
+        rankings = rankings.filter(COUNTED[query_set])
+    if presence:
+        number = [pl.col(plan.RETRIEVED).alias(NUM_RETRIEVED)] if counted else []
+        rankings = rankings.select(*keys, *number, *names)
     if undefined is None:
         return rankings
-    filled = {
-        column.name: counted_as(column.metric, evaluation.conventions)
-        for column in evaluation.metrics
-    }
     return rankings.with_columns(
-        pl.col(name).fill_null(value) for name, value in filled.items() if isinstance(value, float)
+        pl.col(column.name).fill_null(column.counts_as)
+        for column in evaluation.metrics
+        if isinstance(column.counts_as, float)
     )
 
 
@@ -220,7 +232,8 @@ def evaluate(
     undefined
         What a metric counts as where it is undefined for a list: "zero" (as in trec_eval and
         scikit-learn), "one" (as in LightGBM), "skip" to leave the list out of that mean,
-        "null" to make the mean null; or a mapping from metrics to these. "zero" unless the
+        "null" to make the mean null; or a mapping to these from names of metrics or of their
+        columns, as for `per_query`. "zero" unless the
         conventions say otherwise; but an expression of your own that is null for a list is
         skipped, and so is a metric of clicks where nothing was clicked, unless `undefined` is
         given.
@@ -282,7 +295,7 @@ def evaluate(
         progress=progress,
     )
     evaluation.check_names(["queries"])
-    evaluation.check_scalars()
     means = Means.of(evaluation)
     rankings = plan.per_query(frame, evaluation, presence=means.presence)
+    means.check_numbers(rankings)
     return means.finish(means.add_up(rankings))

@@ -7,7 +7,6 @@ the merged sums are finished.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -15,22 +14,24 @@ import polars as pl
 
 from polars_rank._params import OWN
 from polars_rank.columns import RUNS
-from polars_rank.conventions import Conventions, QuerySet, Undefined
-from polars_rank.errors import ArgumentError
+from polars_rank.conventions import QuerySet, Undefined
+from polars_rank.errors import ArgumentError, SchemaError
 from polars_rank.evaluation.checks import Check, failed, raise_failed
-from polars_rank.evaluation.parameters import Align, Evaluation
-from polars_rank.evaluation.plan import FOUND, JUDGED
+from polars_rank.evaluation.parameters import Align, Evaluation, MetricColumn
+from polars_rank.evaluation.plan import JUDGED, RETRIEVED
 from polars_rank.metrics.metric import Aggregate, Metric
-from polars_rank.metrics.names import output_name
 
 #: How many runs have a query; whether a ranking is the first of its query; the number of rankings.
 _RUNS, _FIRST, _RANKINGS = OWN + "runs", OWN + "first", OWN + "rankings"
 
+#: The column of the per-query table with the number of retrieved documents.
+NUM_RETRIEVED = "num_retrieved"
+
 #: Which rankings count.
 COUNTED = {
     "judged": pl.col(JUDGED),
-    "retrieved": pl.col(FOUND),
-    "both": pl.col(JUDGED) & pl.col(FOUND),
+    "retrieved": pl.col(RETRIEVED) > 0,
+    "both": pl.col(JUDGED) & (pl.col(RETRIEVED) > 0),
 }
 
 
@@ -49,8 +50,12 @@ class Means:
     #: The key columns that are not runs.
     query: Sequence[str] = ()
     align: Align | None = None
-    #: Whether the rankings have the columns `JUDGED` and `FOUND`.
+    #: Whether the rankings have the columns `JUDGED` and `RETRIEVED`.
     presence: bool = False
+    #: The column of labels, if metrics read it.
+    label: str | None = None
+    #: The columns that tell the rows of sums apart.
+    keys: Sequence[str] = ()
 
     @classmethod
     def of(cls, evaluation: Evaluation) -> Means:
@@ -60,13 +65,33 @@ class Means:
         if evaluation.align is not None and not runs:
             message = f"`align` needs a column of runs in `by`, such as 'run'; found {by}"
             raise ArgumentError(message)
-        sums = [
-            MetricSum.of(column.metric, evaluation.conventions, evaluation.weight)
-            for column in evaluation.metrics
-        ]
+        for column in evaluation.metrics:
+            if not isinstance(column.metric, Metric) and not _is_scalar(column.metric):
+                message = (
+                    f"{column.name!r} must give one value for each list, such as a sum; "
+                    f"found {column.metric}"
+                )
+                raise ArgumentError(message)
+        sums = [MetricSum.of(column, query_set, evaluation.weight) for column in evaluation.metrics]
         query = [name for name in (*by, *evaluation.query) if name not in runs]
-        presence = bool(by) or query_set != "all"
-        return cls(sums, by, query_set, runs, query, evaluation.align, presence)
+        label = None if evaluation.ignores_labels() else evaluation.label
+        presence = bool(by) or query_set != "all" or label is not None
+        keys = [*by, *([_RUNS] if evaluation.align == "common" else [])]
+        return cls(sums, by, query_set, runs, query, evaluation.align, presence, label, keys)
+
+    def check_numbers(self, rankings: pl.LazyFrame) -> None:
+        """Raise `SchemaError` for columns of the user's expressions that have no mean."""
+        own = [each for each in self.sums if not each.is_number]
+        schema = rankings.collect_schema() if own else {}
+        for each in own:
+            dtype = schema[each.name]
+            summable = dtype.is_numeric() or dtype in (pl.Boolean, pl.Null)
+            if not summable and (each.weights is not None or not dtype.is_temporal()):
+                message = (
+                    f"the metric {each.name!r} must give numbers, which have a mean; found "
+                    f"{dtype}; cast it, as in .cast(pl.Float64), or use pr.per_query(...)"
+                )
+                raise SchemaError(message)
 
     def add_up(self, rankings: pl.LazyFrame) -> pl.LazyFrame:
         """Return the sums of some rankings."""
@@ -76,13 +101,13 @@ class Means:
             first = pl.int_range(pl.len()).over(self.query) == 0
             rankings = rankings.with_columns(first.alias(_FIRST))
         sums = [each for metric in self.sums for each in metric.add_up()]
-        return grouped(rankings, self._keys, [*self._counts, *sums])
+        return grouped(rankings, self.keys, [*self._counts, *sums])
 
     def merge(self, parts: pl.LazyFrame) -> pl.LazyFrame:
         """Return the sums of several parts as those of one."""
         counts = [pl.col(count.meta.output_name()).sum() for count in self._counts]
         sums = [each for metric in self.sums for each in metric.merge()]
-        return grouped(parts, self._keys, [*counts, *sums])
+        return grouped(parts, self.keys, [*counts, *sums])
 
     def finish(self, sums: pl.LazyFrame) -> pl.LazyFrame:
         """Return the means, in sorted order of groups, from the sums of all rankings."""
@@ -93,25 +118,22 @@ class Means:
         counts = [pl.col("queries")]
         if self.query_set != "all":
             counts += [
-                pl.col(JUDGED).alias("queries_judged"), pl.col(FOUND).alias("queries_retrieved")
+                pl.col(JUDGED).alias("queries_judged"), pl.col(RETRIEVED).alias("queries_retrieved")
             ]  # fmt: skip
         means = [metric.finish() for metric in self.sums]
         checks = self._checks
         if not checks:
             return sums.select(*self.by, *counts, *means)
+        keys = {name: name for name in (*self.by, "queries")}
         table = sums.select(*self.by, *counts, *means, failed(checks, "group"))
-        return raise_failed(table, checks, keys={name: name for name in self.by})
-
-    @property
-    def _keys(self) -> list[str]:
-        return [*self.by, *([_RUNS] if self.align == "common" else [])]
+        return raise_failed(table, checks, keys=keys)
 
     @property
     def _counts(self) -> list[pl.Expr]:
         every = pl.len() if self.query_set == "all" else COUNTED[self.query_set].sum()
         counts = [every.alias("queries")]
         if self.presence:
-            counts += [pl.col(JUDGED).sum(), pl.col(FOUND).sum()]
+            counts += [pl.col(JUDGED).sum(), (pl.col(RETRIEVED) > 0).sum()]
         if self.align == "all":
             counts += [pl.col(_FIRST).sum(), pl.len().alias(_RANKINGS)]
         return counts
@@ -127,8 +149,16 @@ class Means:
                 "retrieved, so that they count for no group; fill it in for all rows of a query, "
                 "as pr.join_judgments does"
             )
-            stray = unknown & (pl.col(JUDGED) > 0) & (pl.col(FOUND) == 0)
+            stray = unknown & (pl.col(JUDGED) > 0) & (pl.col(RETRIEVED) == 0)
             checks.append(Check("group", stray, message))
+        if self.label is not None:
+            message = (
+                f"no document has a label (column {self.label!r}), so that metrics are 0 or "
+                "undefined: are the labels missing, or were they joined by keys of other queries "
+                "or documents?"
+            )
+            none = (pl.col(JUDGED) == 0) & (pl.col("queries") > 0)
+            checks.append(Check("group", none, message, warns=True))
         if self.runs and self.align is None:
             others = [name for name in self.by if name not in self.runs]
             different = pl.col("queries").n_unique()
@@ -167,21 +197,26 @@ class MetricSum:
     weights: pl.Expr | None
     #: What an undefined value counts as, or "skip" or "null".
     counts_as: float | Undefined
+    #: The columns of the sums: the value, its weight, and the number of nulls.
+    columns: Sequence[str]
+    #: Whether the values are known to be numbers.
+    is_number: bool
 
     @classmethod
-    def of(cls, metric: pl.Expr, conventions: Conventions, weight: str | None = None) -> MetricSum:
-        """Return the sum of the column of a metric."""
-        name = output_name(metric)
+    def of(cls, column: MetricColumn, query_set: QuerySet, weight: str | None) -> MetricSum:
+        """Return the sum of a column."""
+        name, undefined = column.name, column.counts_as
         value, weights = pl.col(name), None if weight is None else pl.col(weight).cast(pl.Float64)
-        if conventions.query_set != "all":
-            counted = COUNTED[conventions.query_set]
+        if query_set != "all":
+            counted = COUNTED[query_set]
             value = value.filter(counted)
             weights = None if weights is None else weights.filter(counted)
-        undefined = counted_as(metric, conventions)
         if isinstance(undefined, float):
             value = value.fill_null(undefined)
-        aggregate = metric.aggregate if isinstance(metric, Metric) else "mean"
-        return cls(name, aggregate, value, weights, undefined)
+        aggregate = column.metric.aggregate if isinstance(column.metric, Metric) else "mean"
+        columns = [f"{OWN}{part} {name}" for part in ("value", "weight", "nulls")]
+        known = isinstance(column.metric, Metric)
+        return cls(name, aggregate, value, weights, undefined, columns, known)
 
     def add_up(self) -> list[pl.Expr]:
         """Return the sums of some rankings."""
@@ -196,7 +231,7 @@ class MetricSum:
 
     def merge(self) -> list[pl.Expr]:
         """Return the sums of several parts."""
-        value, weight, nulls = map(pl.col, self._names)
+        value, weight, nulls = map(pl.col, self.columns)
         total = value.sum() if self.aggregate == "sum" else weighted_mean(value, weight)
         return self._named(total, weight.sum(), nulls.sum())
 
@@ -210,18 +245,21 @@ class MetricSum:
 
     def finish(self) -> pl.Expr:
         """Return the mean, or the sum."""
-        value, _, nulls = map(pl.col, self._names)
+        value, _, nulls = map(pl.col, self.columns)
         value = value.exp() if self.aggregate == "geometric" else value
         if self.counts_as == "null":
             value = pl.when(nulls == 0).then(value)
         return value.alias(self.name)
 
     def _named(self, *sums: pl.Expr) -> list[pl.Expr]:
-        return [each.alias(name) for name, each in zip(self._names, sums, strict=True)]
+        return [each.alias(name) for name, each in zip(self.columns, sums, strict=True)]
 
-    @property
-    def _names(self) -> list[str]:
-        return [f"{OWN}{part} {self.name}" for part in ("value", "weight", "nulls")]
+
+def _is_scalar(expression: pl.Expr) -> bool:
+    try:
+        return expression.meta.is_scalar()
+    except pl.exceptions.PolarsError:  # it depends on types that are not known yet
+        return True
 
 
 def grouped(rankings: pl.LazyFrame, by: Sequence[str], values: Sequence[pl.Expr]) -> pl.LazyFrame:
@@ -237,14 +275,3 @@ def weighted_mean(value: pl.Expr, weight: pl.Expr) -> pl.Expr:
 def ratio(part: pl.Expr, whole: pl.Expr) -> pl.Expr:
     """Return part / whole; null, not NaN, where the whole is not above 0."""
     return pl.when(whole > 0).then(part / whole)
-
-
-def counted_as(metric: pl.Expr, conventions: Conventions) -> float | Undefined:
-    """Return the value that an undefined one is replaced by, or "skip" or "null"."""
-    undefined = conventions.counts_as(metric)
-    if undefined not in ("zero", "one"):
-        return undefined
-    value = 1.0 if undefined == "one" else 0.0
-    if isinstance(metric, Metric) and metric.aggregate == "geometric":  # of logarithms
-        return math.log(max(value, metric.arguments.get("floor", 1e-5)))
-    return value

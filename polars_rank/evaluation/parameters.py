@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 import polars as pl
 
-from polars_rank._params import OWN, Names, check_there, free, names, one_of
+from polars_rank._params import OWN, Names, check_there, check_values, free, names, one_of
 from polars_rank.columns import DOC, Columns, Score, scored
 from polars_rank.conventions import (
     DUPLICATES,
@@ -19,6 +19,8 @@ from polars_rank.conventions import (
     Ties,
     Undefined,
     Unjudged,
+    check_undefined,
+    counted_as,
     named,
 )
 from polars_rank.errors import ArgumentError, SchemaError
@@ -41,6 +43,8 @@ class MetricColumn(NamedTuple):
     name: str
     metric: pl.Expr
     conventions: Conventions
+    #: What an undefined value counts as, or "skip" or "null".
+    counts_as: float | Undefined
     #: The label of retrieved documents that have none.
     unjudged_label: float | None = None
 
@@ -48,7 +52,8 @@ class MetricColumn(NamedTuple):
     def of(cls, metric: pl.Expr, conventions: Conventions) -> MetricColumn:
         """Return the metric with the parameters and the exceptions of the conventions."""
         applied = conventions.apply(metric) if isinstance(metric, Metric) else metric
-        return cls(output_name(metric), applied, conventions.of(metric))
+        value = counted_as(metric, conventions)
+        return cls(output_name(metric), applied, conventions.of(metric), value)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,13 +105,12 @@ class Evaluation:
         definitions = named(conventions).but(
             ties=ties, rel=rel, unjudged=unjudged, query_set=query_set, undefined=undefined, own=own
         )
+        resolved = [] if metrics is None else resolve(metrics)
+        check_undefined(undefined, resolved)
         one_of("duplicates", duplicates, DUPLICATES)
         one_of("align", align, (None, "common", "all"))
         return cls(
-            metrics=tuple(
-                MetricColumn.of(metric, definitions)
-                for metric in (() if metrics is None else resolve(metrics))
-            ),
+            metrics=tuple(MetricColumn.of(metric, definitions) for metric in resolved),
             conventions=definitions,
             query=names("query", query),
             doc=doc,
@@ -129,18 +133,19 @@ class Evaluation:
     def read(self, frame: pl.LazyFrame) -> tuple[pl.LazyFrame, Columns]:
         """Return the log, with a column of scores and one of labels, and its checked columns."""
         log, label = frame, self.label
-        if label == "label" and label not in schema_of(log) and self._reads_no_labels():
+        if label == "label" and label not in schema_of(log) and self.ignores_labels():
             label = OWN + "label"
             log = log.with_columns(pl.lit(None, dtype=pl.Int8).alias(label))
         if self.scores is None:
             log, score = scored(log, self.score, self.position)
         else:
-            log, score = _runs(log, self.scores)
+            log, score = runs_of(log, self.scores)
         columns = Columns.find(
             schema_of(log), query=self.query, doc=self.doc, score=score, label=label, by=self.by
         )
         for name in self.keep:
             check_there("keep", name, columns.schema)
+            check_values("keep", name, columns.schema[name])
         if self.weight is not None:
             columns.check_numeric("weight", self.weight)
         return log, replace(columns, placed=self.position is not None)
@@ -161,17 +166,7 @@ class Evaluation:
                 )
                 raise ArgumentError(message)
 
-    def check_scalars(self) -> None:
-        """Raise `ArgumentError` for an expression with several values per ranking."""
-        for column in self.metrics:
-            if not _is_scalar(column.metric):
-                message = (
-                    f"{column.name!r} must give one value for each list, such as a sum; "
-                    f"found {column.metric}"
-                )
-                raise ArgumentError(message)
-
-    def _reads_no_labels(self) -> bool:
+    def ignores_labels(self) -> bool:
         """Return whether there are metrics, and none of them and no convention reads labels."""
         return bool(self.metrics) and all(
             _reads(column.metric).isdisjoint(_OF_LABELS)
@@ -181,21 +176,12 @@ class Evaluation:
         )
 
 
-def _is_scalar(metric: pl.Expr) -> bool:
-    if isinstance(metric, Metric):
-        return True
-    try:
-        return metric.meta.is_scalar()
-    except pl.exceptions.PolarsError:  # it depends on types that are not known yet
-        return True
-
-
 def _reads(metric: pl.Expr) -> set[str]:
     """Return the columns of the ranked table that a metric reads."""
     return set(metric.meta.root_names())
 
 
-def _runs(log: pl.LazyFrame, scores: Sequence[str]) -> tuple[pl.LazyFrame, str]:
+def runs_of(log: pl.LazyFrame, scores: Sequence[str]) -> tuple[pl.LazyFrame, str]:
     """Return the log once for each column of scores, with the name of that column as its run."""
     columns = names("scores", scores)
     if not columns:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import polars as pl
 
-from polars_rank._params import OWN, check_number
+from polars_rank._params import OWN, check_number, check_values
 from polars_rank._progress import known_rows, watch
 from polars_rank.columns import Columns
 from polars_rank.conventions import Conventions, Duplicates, Ties
@@ -26,7 +26,6 @@ from polars_rank.evaluation.checks import (
     duplicate_check,
     failed,
     failed_in_ranking,
-    label_checks,
     raise_failed,
     row_checks,
     unnamed_check,
@@ -39,17 +38,17 @@ from polars_rank.metrics.metric import Metric, made_of
 from polars_rank.metrics.names import metric as read_metric
 from polars_rank.metrics.plan_terms import TIED, PlanTerms, as_list
 from polars_rank.metrics.signals import negative
-from polars_rank.metrics.terms import RETRIEVED
+from polars_rank.metrics.terms import RETRIEVED as IS_RETRIEVED
 
-#: Whether a ranking has judged documents, and whether it has retrieved ones.
-JUDGED, FOUND = OWN + "judged", OWN + "found"
+#: Whether a ranking has judged documents, and how many of its documents are retrieved.
+JUDGED, RETRIEVED = OWN + "judged", OWN + "retrieved"
 
 #: The largest number of 32-bit floats.
 _LARGEST_32 = (2 - 2**-23) * 2.0**127
 
 _LABEL, _SCORE = pl.col("label"), pl.col("score")
 _ROW, _ROWS, _POSITION = OWN + "row", OWN + "rows", OWN + "position"
-_IDEAL, _RETRIEVED = OWN + "ideal label", OWN + "retrieved"
+_IDEAL, _RETRIEVED = OWN + "ideal label", OWN + "is retrieved"
 _DOCUMENT = OWN + "document"
 
 
@@ -58,7 +57,7 @@ def per_query(
 ) -> pl.LazyFrame:
     """Return one row per ranking: its keys, the columns that are kept, and the metrics.
 
-    With `presence` there are also the columns `JUDGED` and `FOUND`. Rankings are evaluated once
+    With `presence` there are also the columns `JUDGED` and `RETRIEVED`. Rankings are evaluated once
     for each order of documents that the conventions of the metrics ask for.
     """
     log, columns = evaluation.read(frame)
@@ -87,6 +86,7 @@ class _Order(NamedTuple):
     rel: float
     unjudged: str
     float32_scores: bool
+    text_ids: bool
     unjudged_label: float | None
 
     @classmethod
@@ -94,7 +94,9 @@ class _Order(NamedTuple):
         own = column.conventions
         # The mean over all orders is the same from any of them; "worst" needs no documents.
         ties: Ties | None = "worst" if own.ties == "expected" else own.ties
-        return cls(ties, own.rel, own.unjudged, own.float32_scores, column.unjudged_label)
+        return cls(
+            ties, own.rel, own.unjudged, own.float32_scores, own.text_ids, column.unjudged_label
+        )
 
 
 def _in_order(
@@ -119,7 +121,7 @@ def _in_order(
     of_ranking = [
         *keys.carried,
         failed_in_ranking(checks),
-        *([(_LABEL.count() > 0).alias(JUDGED), (_SCORE.count() > 0).alias(FOUND)] * presence),
+        *([(_LABEL.count() > 0).alias(JUDGED), _SCORE.count().alias(RETRIEVED)] * presence),
         *(pl.col(own).first() for own in kept),
     ]
     gathered = [pl.col(name).alias(as_list(name)) for name in terms.gathered]
@@ -129,7 +131,7 @@ def _in_order(
         checked = raise_failed(rankings, checks, log=log, keys=keys.names)
         rows = _ranked_rows(checked, order, keys, read, terms)
         carried = [*keys.carried, *(pl.col(own).first() for own in kept)]
-        carried += [pl.col(name).first() for name in ((JUDGED, FOUND) if presence else ())]
+        carried += [pl.col(name).first() for name in ((JUDGED, RETRIEVED) if presence else ())]
     else:
         # Nothing reads the order of documents: rankings are aggregated as they come.
         relevant = is_relevant(_LABEL, order.rel).alias("relevant")
@@ -151,7 +153,7 @@ def _in_order(
     return table.select(
         *(pl.col(own).alias(name) for name, own in keys.names.items()),
         *(pl.col(own).alias(name) for own, name in kept.items()),
-        *((JUDGED, FOUND) if presence else ()),
+        *((JUDGED, RETRIEVED) if presence else ()),
         *values,
     )
 
@@ -160,7 +162,7 @@ def _checks(
     columns: Columns, evaluation: Evaluation, terms: PlanTerms, kept: dict[str, str]
 ) -> list[Check]:
     """Return the checks of rows and rankings."""
-    checks = [*row_checks(columns), *label_checks(columns, terms.refused)]
+    checks = row_checks(columns, terms.refused)
     for name, parameter in terms.signals.items():
         checks += checks_of("row", negative(parameter, name))
     if evaluation.weight is not None:
@@ -191,6 +193,7 @@ class _Read(NamedTuple):
                 there = ", ".join(map(repr, [*RANKED, *columns.schema]))
                 message = f"a metric reads the column {name!r}, but the ranked table has {there}."
                 raise SchemaError(message + hint(name, [*RANKED, *columns.schema]))
+            check_values("metrics", name, columns.schema[name])
         for name, parameter in terms.signals.items():
             check_number(parameter, name, columns.schema[name])
         return cls(names, extras)
@@ -289,22 +292,21 @@ def _sort(
 ) -> pl.LazyFrame:
     """Return one row per ranking with its documents in rank order, down to the depth that is read."""
     depth = terms.depth
-
-    def head(values: pl.Expr) -> pl.Expr:
-        return values if depth is None else values.head(depth)
-
     only_label = {*read.carried} <= {"label", "score"}
-    sorting = rank_order(order.ties, columns, only_label=only_label)
+    sorting = rank_order(order.ties, columns, only_label=only_label, text_ids=order.text_ids)
     row = pl.struct(*read.carried, _SCORE.is_not_null().alias(_RETRIEVED))
-    parts = [head(sorting.sort(row)).alias(_ROW)]
+    parts = {_ROW: sorting.sort(row)}
     if _IDEAL in read.names:
-        parts.append(head(_LABEL.sort(descending=True, nulls_last=True)).alias(_IDEAL))
-    parts.append((pl.len() if depth is None else pl.len().clip(upper_bound=depth)).alias(_ROWS))
+        parts[_IDEAL] = _LABEL.sort(descending=True, nulls_last=True)
+    number = pl.len()
+    if depth is not None:
+        parts = {name: values.head(depth) for name, values in parts.items()}
+        number = number.clip(upper_bound=depth)
+    parts[_ROWS] = number
     # Where each ranking starts in the running counts of relevant documents.
-    parts += [
-        is_relevant(_LABEL, lowest).sum().alias(name) for name, lowest in _hits(read, terms, order)
-    ]
-    rankings = rows.group_by(keys.group, maintain_order=True).agg(*of_ranking, *parts)
+    for name, lowest in _hits(read, terms, order):
+        parts[name] = is_relevant(_LABEL, lowest).sum()
+    rankings = rows.group_by(keys.group, maintain_order=True).agg(*of_ranking, **parts)
     if "ideal_rank" not in read.names:
         return rankings
     label = pl.element().struct.field("label")
@@ -340,7 +342,7 @@ def _ranked_rows(
         )
     )
     if "hits" in read.names:
-        rows = rows.with_columns(pl.when(RETRIEVED).then("hits").alias("hits"))
+        rows = rows.with_columns(pl.when(IS_RETRIEVED).then("hits").alias("hits"))
     return _with_ties(rows) if TIED & read.names else rows
 
 

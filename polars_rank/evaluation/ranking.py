@@ -12,12 +12,6 @@ from polars_rank.columns import DOC, Columns, Score, scored
 from polars_rank.conventions import DUPLICATES, TIES, Duplicates, Ties
 from polars_rank.errors import ArgumentError, SchemaError
 from polars_rank.evaluation.checks import (
-    FAULT,
-    fault,
-    faults,
-    raise_for_faults,
-    rules,
-    without_duplicates,
     FAILED,
     duplicate_check,
     failed,

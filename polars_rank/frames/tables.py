@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from functools import wraps
+from collections.abc import Mapping
+from functools import partial, wraps
 from importlib import import_module
 from inspect import signature
 from typing import (
@@ -18,7 +19,8 @@ from typing import (
 import polars as pl
 
 from polars_rank._params import OWN, names
-from polars_rank.errors import ArgumentError, DataError, SourceError
+from polars_rank.errors import ArgumentError, DataError, SchemaError, SourceError
+from polars_rank.frames.pieces import NUMBERED
 from polars_rank.frames.stores import store_error
 from polars_rank.frames.streams import GLIMPSE_ROWS, Stream, TornError, held, is_scanned_once
 
@@ -132,20 +134,23 @@ def _dispatched(plan: Callable[..., Any], *, of_rankings: bool) -> Any:
             return plan(*args, **kwargs)
         if is_spark(frame):
             return run_on_spark(function, *args, **kwargs)
-        rest = args[1:]
         options = {key: value for key, value in kwargs.items() if args or key != first}
-
-        def planned(log: pl.LazyFrame) -> pl.LazyFrame:
-            return plan(log, *rest, **options)  # type: ignore[no-any-return]
-
         table = as_table(frame)
         if isinstance(table, Stream):
             given = {"query": "query", "by": None, **options} if of_rankings else {}
             keys = [key for name in ("by", "query") for key in names(name, given.get(name))]
-            return _streamed(table, planned, [*dict.fromkeys(keys)])
-        return collected(planned(table.lazy()), few=table.height < FEW_ROWS)
+            run = partial(_with_first, plan, args[1:], options)
+            return _streamed(table, run, [*dict.fromkeys(keys)])
+        result = plan(table.lazy(), *args[1:], **options)
+        return collected(result, few=table.height < FEW_ROWS)
 
     return function
+
+
+def _with_first(
+    plan: Callable[..., Any], rest: Sequence[Any], options: Mapping[str, Any], table: pl.LazyFrame
+) -> Any:
+    return plan(table, *rest, **options)
 
 
 def run_on_spark(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

@@ -91,7 +91,24 @@ class Metric(pl.Expr, metaclass=_OwnNames):
         self.arguments = dict(arguments)
         #: The metrics that this one is made of; none for one of the catalog.
         self.parts = [each for each in self.arguments.values() if isinstance(each, Metric)]
+        #: What is known of all metrics of its kind; None for one made of others.
+        self.definition = None if self.parts else REGISTER.get(function.__name__)
+        #: What `evaluate` makes of the values of all rankings.
+        self.aggregate: Aggregate = self.definition.aggregate if self.definition else "mean"
+        if self.parts and not self._is_ratio():
+            self.aggregate = self.parts[0].aggregate
         self.output_name = alias or str(self)
+        if not self.parts and self.definition is None:
+            self.value(ExpressionTerms())  # raises for terms that evaluations cannot handle
+
+    def _is_ratio(self) -> bool:
+        """Return whether it is a product or a quotient of metrics, which does not add up.
+
+        Sums that are added, subtracted or scaled by a number are sums. A quotient of sums, such as
+        a share, is a number of each ranking: its mean is taken.
+        """
+        several = self.function in (_multiply, _divide) and len(self.parts) > 1
+        return several or (self.function is _divide and isinstance(self.arguments["right"], Metric))
 
     @property
     def _pyexpr(self) -> Any:  # type: ignore[override]
@@ -116,11 +133,6 @@ class Metric(pl.Expr, metaclass=_OwnNames):
         return _rebuilt, (made_by, self.arguments, self.output_name)
 
     @property
-    def definition(self) -> Definition[...] | None:
-        """What is known of the metric's kind; None for one made of others."""
-        return None if self.parts else REGISTER.get(self.function.__name__)
-
-    @property
     def leaves(self) -> list[Metric]:
         """The metrics of the catalogue that this one is made of, or itself."""
         return [leaf for part in self.parts for leaf in part.leaves] or [self]
@@ -134,19 +146,6 @@ class Metric(pl.Expr, metaclass=_OwnNames):
             for key, each in self.arguments.items()
         }
         return Metric(self.function, arguments, self.output_name)
-
-    @property
-    def aggregate(self) -> Aggregate:
-        """What `evaluate` makes of the values of all lists.
-
-        Sums that are added, subtracted or scaled by a number are sums. A product or a quotient of
-        sums is a number of each list, such as a share, which does not add up: its mean is taken.
-        """
-        if self.parts:
-            scaled = self.function not in (_multiply, _divide) or len(self.parts) == 1
-            inverse = self.function is _divide and isinstance(self.arguments["right"], Metric)
-            return self.parts[0].aggregate if scaled and not inverse else "mean"
-        return self.definition.aggregate if self.definition else "mean"
 
     @property
     def lower_is_better(self) -> bool:

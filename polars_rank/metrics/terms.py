@@ -173,6 +173,7 @@ def most(*values: Operand) -> Value:
 
 
 def _linear(function: Callable[..., pl.Expr], *values: Operand) -> Value:
+    """Return a sum or a settled multiple of values, which may depend on the order of ties."""
     known = [_value(value) for value in values]
     made = function(*(value.expr for value in known))
     return Value(made, settled=all(value.settled for value in known))

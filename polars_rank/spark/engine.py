@@ -20,6 +20,7 @@ import polars as pl
 from polars.io.plugins import register_io_source
 
 from polars_rank._params import OWN, names
+from polars_rank.clicks.counterfactual import Estimates, estimate
 from polars_rank.conventions import POLARS_RANK, named
 from polars_rank.errors import ArgumentError
 from polars_rank.evaluation import plan
@@ -27,7 +28,6 @@ from polars_rank.evaluation.evaluate import evaluate, per_query
 from polars_rank.evaluation.means import Means
 from polars_rank.evaluation.parameters import Evaluation
 from polars_rank.evaluation.ranking import rank
-from polars_rank.frames.tables import collected, same_kind
 from polars_rank.frames.tables import as_table, collected
 from polars_rank.metrics.names import resolve
 from polars_rank.spark import tables
@@ -75,19 +75,30 @@ def _per_query(frame: DataFrame, asked: dict[str, Any]) -> DataFrame:
 
 
 def _of_lists(function: Callable[..., Any], frame: DataFrame, asked: dict[str, Any]) -> DataFrame:
-    call = partial(_of_some_lists, function, asked)
+    call = partial(function, **asked)
     return _Log.of(frame, call).lists(call, _queries(asked), asked)
-
-
-def _of_some_lists(function: Callable[..., Any], asked: dict[str, Any], rows: Any) -> Any:
-    """Return what a function gives of a chunk, without warnings that are about all rows."""
-    return same_kind(rows, lambda log: function(log, **asked))
 
 
 def _evaluate(frame: DataFrame, asked: dict[str, Any]) -> DataFrame:
     asked = _here(asked)
-    log = _Log.of(frame, partial(evaluate, **asked))
-    parts = _Parts(Evaluation.of(**asked))
+    evaluation = Evaluation.of(**asked)
+    means = Means.of(evaluation)
+    rankings = partial(plan.per_query, evaluation=evaluation, presence=means.presence)
+    return _in_parts(frame, partial(evaluate, **asked), _Parts(rankings, means), asked)
+
+
+def _estimate(frame: DataFrame, asked: dict[str, Any]) -> DataFrame:
+    asked = _here(asked)
+    estimates = Estimates.of(**asked)
+    return _in_parts(
+        frame, partial(estimate, **asked), _Parts(estimates.rankings, estimates), asked
+    )
+
+
+def _in_parts(
+    frame: DataFrame, function: Callable[..., Any], parts: _Parts, asked: dict[str, Any]
+) -> DataFrame:
+    log = _Log.of(frame, function)
     return log.parts(parts.add_up, parts.merge, _queries(asked), asked, parts.finish)
 
 
@@ -122,20 +133,19 @@ def _queries(asked: Mapping[str, Any]) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class _Parts:
-    """The means of an evaluation, in parts."""
+    """The means or estimates of an evaluation, in parts."""
 
-    evaluation: Evaluation
+    rankings: Callable[[pl.LazyFrame], pl.LazyFrame]
+    sums: Means | Estimates
 
     def add_up(self, log: pl.DataFrame) -> pl.DataFrame:
-        means = Means.of(self.evaluation)
-        rankings = plan.per_query(log.lazy(), self.evaluation, presence=means.presence)
-        return collected(means.add_up(rankings))
+        return collected(self.sums.add_up(self.rankings(log.lazy())))
 
     def merge(self, parts: pl.DataFrame) -> pl.DataFrame:
-        return collected(Means.of(self.evaluation).merge(parts.lazy()), few=True)
+        return collected(self.sums.merge(parts.lazy()), few=True)
 
     def finish(self, parts: pl.DataFrame) -> pl.DataFrame:
-        return collected(Means.of(self.evaluation).finish(parts.lazy()), few=True)
+        return collected(self.sums.finish(parts.lazy()), few=True)
 
 
 @dataclass(frozen=True)
@@ -367,6 +377,7 @@ def _tried(value: Any) -> tuple[bytes, Exception | None]:
 
 _RUNS: dict[str, Callable[..., Any]] = {
     "evaluate": _evaluate,
+    "estimate": _estimate,
     "per_query": _per_query,
     "rank": _rank,
     "moments": _moments,

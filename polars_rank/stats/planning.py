@@ -10,8 +10,6 @@ import polars as pl
 from polars_rank._params import OWN, Names, one_of, positive, share
 from polars_rank.conventions import POLARS_RANK, Conventions
 from polars_rank.errors import ArgumentError, DataError
-from polars_rank.frames.tables import any_table, same_kind, schema_of
-from polars_rank.errors import DataError
 from polars_rank.frames.tables import framed_table, schema_of
 from polars_rank.stats import sums
 from polars_rank.stats.comparison import against_baseline, groups_of_moments

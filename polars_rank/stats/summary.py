@@ -12,8 +12,6 @@ from polars_rank._params import OWN, Names, names, one_of, share, whole_number
 from polars_rank.conventions import POLARS_RANK, Conventions
 from polars_rank.errors import ArgumentError, RankWarning, number_of
 from polars_rank.evaluation.means import ratio
-from polars_rank.frames.tables import any_table, same_kind, schema_of
-from polars_rank.errors import ArgumentError, RankWarning
 from polars_rank.frames.tables import framed_table, schema_of
 from polars_rank.stats import sums
 from polars_rank.stats.intervals import FEW, Interval, warn_of_range, with_width

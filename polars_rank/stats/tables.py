@@ -11,13 +11,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import polars as pl
 
 from polars_rank._params import OWN, check_there, check_values, names
-from polars_rank.conventions import POLARS_RANK, Conventions, check_undefined, named
+from polars_rank.conventions import POLARS_RANK, Conventions, check_undefined, counted_as, named
 from polars_rank.errors import ArgumentError, DataError, Finding, RankWarning, SchemaError
-from polars_rank.evaluation.means import NUM_RETRIEVED, counted_as
-from polars_rank._params import OWN, check_there, names
-from polars_rank.conventions import POLARS_RANK, Conventions, named
-from polars_rank.errors import ArgumentError, DataError, Finding, SchemaError
-from polars_rank.evaluation.means import counted_as
+from polars_rank.evaluation.means import NUM_RETRIEVED
 from polars_rank.metrics.metric import Metric, written
 from polars_rank.metrics.names import metric as read_metric
 from polars_rank.metrics.names import output_name

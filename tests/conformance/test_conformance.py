@@ -1,14 +1,13 @@
 """Every value of every peer, list by list, equals ours under its preset."""
 
 from __future__ import annotations
+from polars_rank.conventions import counted_as
 
 import math
 
 import needs
-import polars as pl
 import polars_rank as pr
 import pytest
-from polars_rank.evaluation.means import counted_as
 
 from .logs import LOGS, REAL, SHARED
 from .pairs import PEERS, Peer
