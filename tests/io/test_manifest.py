@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 METRICS = ["ndcg@10", "rr"]
 LOG = log_of(random_lists(seed=51, queries=400)).sort("query")
-EXAMPLES = Path(__file__).parent.parent / "examples"
+EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 def moments(rows: pl.DataFrame, **options: Any) -> pl.DataFrame:

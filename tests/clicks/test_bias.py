@@ -24,7 +24,7 @@ from polars_rank.clicks import examination
 FEW = "ignore:.*fewer than 50 pairs:polars_rank.errors.RankWarning"
 pytestmark = pytest.mark.filterwarnings(FEW)
 
-PEERS = json.loads((Path(__file__).parent / "fixtures" / "clicks.json").read_text())
+PEERS = json.loads((Path(__file__).parents[1] / "fixtures" / "clicks.json").read_text())
 METHODS = ("pivot", "adjacent", "randomized", "em")
 
 

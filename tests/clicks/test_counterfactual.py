@@ -26,7 +26,7 @@ pytestmark = pytest.mark.filterwarnings(
     "ignore:the effective sample size is:polars_rank.errors.RankWarning"
 )
 
-PEERS = json.loads((Path(__file__).parent / "fixtures" / "clicks.json").read_text())
+PEERS = json.loads((Path(__file__).parents[1] / "fixtures" / "clicks.json").read_text())
 
 #: Two lists of an older ranker; the new one turns each of them round.
 LOG = pl.DataFrame({

@@ -21,7 +21,7 @@ METRICS = ["ndcg@10", "ap", "rr@3", "num_rel", "gm_map"]
 LOG = pr.datasets.search_log(400, runs=["old", "new", "best"], seed=2)
 LISTS = pr.per_query(LOG, METRICS, by=["run"]).collect()
 #: A log of LightGBM models, if there is one beside the project.
-REAL = Path(__file__).parents[2] / "shared" / "data" / "lambdarank_test.parquet"
+REAL = Path(__file__).parents[3] / "shared" / "data" / "lambdarank_test.parquet"
 
 
 def real():

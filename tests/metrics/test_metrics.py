@@ -13,7 +13,7 @@ from hypothesis import given
 from polars.testing import assert_frame_equal
 from strategies import Lists, assert_close, log_of, logs, random_lists, truth
 
-LAMBDARANK = Path(__file__).parents[2] / "shared" / "data" / "lambdarank_test.parquet"
+LAMBDARANK = Path(__file__).parents[3] / "shared" / "data" / "lambdarank_test.parquet"
 TIES = ("doc", "doc_ascending", "best", "worst", "input")
 
 

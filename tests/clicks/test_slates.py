@@ -21,7 +21,7 @@ pytestmark = pytest.mark.filterwarnings(
     "ignore:the effective sample size is:polars_rank.errors.RankWarning"
 )
 
-PEERS = json.loads((Path(__file__).parent / "fixtures" / "clicks.json").read_text())
+PEERS = json.loads((Path(__file__).parents[1] / "fixtures" / "clicks.json").read_text())
 SLATES = pl.DataFrame(PEERS["slates"])
 MODEL = {"estimate": pl.lit(0.5), "expected": pl.lit(0.25)}
 ESTIMATORS = {
