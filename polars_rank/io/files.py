@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
+import polars.selectors as cs
 
 from polars_rank.errors import ArgumentError, SourceError
 from polars_rank.frames.stores import scan_store
@@ -178,7 +179,8 @@ def find_files(paths: Iterable[str | os.PathLike[str]]) -> Files:
         Files, directories, patterns or URLs. A name that is there is that file or directory,
         also if it looks like a pattern. Of a directory, the files that end in ".parquet", also
         in directories below; but none whose name begins with "." or "_", as those do that are
-        not written yet, and the notes of Spark.
+        not written yet, and the notes of Spark. Nor does a pattern stand for those, unless its
+        own name begins so.
 
     Returns
     -------
@@ -272,7 +274,7 @@ def scan_files(files: Files, options: dict[str, Any]) -> pl.LazyFrame:
     ]
     # Columns may stand in another order.
     order = scans[0].collect_schema().names()
-    log = pl.concat([scan.select(order) for scan in scans], how="vertical_relaxed")
+    log = pl.concat([scan.select(cs.by_name(order)) for scan in scans], how="vertical_relaxed")
     log = log if rows is None else log.head(rows)
     return log if index is None else log.with_row_index(index, offset)
 
@@ -295,7 +297,7 @@ def _files(path: str) -> list[str]:
     elif Path(path).exists():
         return [path]
     else:
-        matches = sorted(glob(path, recursive=True))  # noqa: PTH207  (patterns may be absolute)
+        matches = _matches(path)
         files = [
             file
             for match in matches
@@ -311,6 +313,16 @@ def _files(path: str) -> list[str]:
     return files
 
 
+def _matches(pattern: str) -> list[str]:
+    """Return what a pattern stands for that is not hidden, unless the pattern asks for that."""
+    found = sorted(glob(pattern, recursive=True))  # noqa: PTH207  (patterns may be absolute)
+    parts = Path(pattern).parts
+    fixed = next((i for i, part in enumerate(parts) if any(sign in part for sign in "*?[")), 0)
+    if any(map(_is_hidden, parts[fixed:])):
+        return found
+    return [match for match in found if not any(map(_is_hidden, Path(match).parts[fixed:]))]
+
+
 def _in_folder(folder: str) -> list[str]:
     """Return the files of a directory that are not hidden."""
     # Unlike those of `pathlib`, this pattern follows links, and leaves out what begins with ".".
@@ -318,12 +330,13 @@ def _in_folder(folder: str) -> list[str]:
     return sorted(
         file
         for file in found
-        if Path(file).is_file()
-        and not any(
-            part.startswith("_") and "=" not in part
-            for part in Path(file).relative_to(folder).parts
-        )
+        if Path(file).is_file() and not any(map(_is_hidden, Path(file).relative_to(folder).parts))
     )
+
+
+def _is_hidden(name: str) -> bool:
+    """Return whether a file or directory holds no rows, or none that are whole yet."""
+    return name.startswith("_") and "=" not in name
 
 
 def _partition_keys(path: Path) -> set[str]:

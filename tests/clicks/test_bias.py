@@ -103,6 +103,7 @@ class TestByHand:
         assert of(pr.clicks.position_bias(gap, "adjacent"), "propensity") == [1, 0.5, None]
         assert of(pr.clicks.position_bias(gap), "propensity") == [1, 0.5, 0.25]
 
+    @pytest.mark.filterwarnings("ignore:the propensity of 1 position is at a bound")
     def test_positions_that_no_pair_links_have_no_propensity(self) -> None:
         apart = impressions(("a", 1, 1, 1, 2), ("a", 1, 2, 1, 2), ("b", 1, 3, 1, 2))
         for method in ("pivot", "adjacent", "em"):

@@ -28,6 +28,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+#: The tables are small, and some functions warn of that.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:.*(below 30|fewer than 50 pairs):polars_rank.errors.RankWarning"
+)
+
 METRICS = ["ndcg@10", "rr"]
 PLAIN = log_of(random_lists(seed=61, queries=120)).select(*SCHEMA).sort("query")
 LOG = pl.concat(
@@ -42,7 +47,7 @@ ONE = LOG.filter(run="a")
 LISTS = pr.per_query(LOG, METRICS, by="run", keep="site")
 ARRAYS = pl.DataFrame({"query": [1, 2], "shown": [["a", "b"], ["c"]], "bought": [["b"], ["d"]]})
 SHOWN = pr.datasets.click_log(30, sessions=20, seed=4).collect()
-BIAS = pr.clicks.position_bias(SHOWN)
+BIAS = pl.DataFrame({"position": range(1, 11), "propensity": [1 / n for n in range(1, 11)]})
 WEIGHTED: dict[str, Any] = {"propensity": BIAS, "query": "session", "score": "new"}
 SLATES = pl.DataFrame({
     "slate": [1, 1, 2, 2],

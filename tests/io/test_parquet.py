@@ -563,6 +563,33 @@ def test_partitions_are_those_below_the_directory(tmp_path: Path) -> None:
     assert found.collect()["day"].unique().sort().to_list() == ["1", "2"]
 
 
+def test_notes_of_spark_match_no_pattern(tmp_path: Path) -> None:
+    for name in ("day=1/a.parquet", "day=1/_b.parquet", "_tmp/c.parquet"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        a_log(5).write_parquet(tmp_path / name)
+    (tmp_path / "_SUCCESS").touch()
+    for pattern in ("*", "day=*", "*/*", "day=1/*.parquet"):
+        assert pr.scan_log(tmp_path / pattern).collect().height == a_log(5).height, pattern
+    assert pr.scan_log(tmp_path / "day=1" / "_*").collect().height == a_log(5).height
+    with pytest.raises(pr.errors.SourceError, match="no file matches"):
+        pr.scan_log(tmp_path / "[!d]*")
+
+
+def test_numbers_of_lists_that_were_written_with_a_log(tmp_path: Path) -> None:
+    path, log = tmp_path / "a.parquet", lying("adjacent", a_log(50))
+    log.write_parquet(path)
+    numbered = pr.scan_log(path).collect()
+    assert number_column(["query"]) in numbered.columns
+    # Sorted by query otherwise than lists were numbered, once in order and once in disorder.
+    for name, rows in {
+        "b": numbered.sort("query", "doc"),
+        "c": lying("shuffled", numbered),
+    }.items():
+        rows.write_parquet(tmp_path / f"{name}.parquet")
+        found = pr.evaluate(pr.scan_log(tmp_path / f"{name}.parquet"), METRICS).collect()
+        assert_frame_equal(found, pr.evaluate(log, METRICS))
+
+
 def test_find_files(tmp_path: Path) -> None:
     (tmp_path / "_day=1").mkdir()
     (tmp_path / "log.parquet").mkdir()
