@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import (
-    TYPE_CHECKING,
     TypeAlias,
 )
 
@@ -14,10 +13,6 @@ from polars_rank._params import OWN, Names, check_id, check_number, check_there,
 from polars_rank.errors import ArgumentError
 from polars_rank.frames.pieces import NUMBERED
 from polars_rank.frames.tables import own_name, schema_of
-
-if TYPE_CHECKING:
-    pass
-
 
 Score: TypeAlias = "str | pl.Expr"
 

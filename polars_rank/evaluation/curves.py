@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
 
@@ -26,9 +26,6 @@ from polars_rank.evaluation.ranking import is_relevant
 from polars_rank.frames.tables import framed, schema_of
 from polars_rank.metrics.metric import Metric
 from polars_rank.metrics.names import Metrics, resolve
-
-if TYPE_CHECKING:
-    pass
 
 #: The columns of a precision-recall curve.
 _POINTS = (

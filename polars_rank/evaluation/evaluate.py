@@ -246,6 +246,7 @@ def evaluate(
         over the queries that all of them have ("common"), or over all that any of them has
         ("all"), those that a run lacks counting as undefined. Without it, a `RankWarning` says
         where means stand side by side that are over different queries.
+
     Returns
     -------
     LazyFrame or DataFrame

@@ -19,12 +19,12 @@ from polars_rank.metrics.terms import RANK, Term, Terms, Value, ratio, where
 
 __all__ = [
     "abandonment",
-    "num_clicks",
     "ctr",
     "good_abandonment",
     "max_click_rr",
     "mean_click_rr",
     "min_click_rr",
+    "num_clicks",
     "pskip",
     "satisfied_rate",
     "successful_sessions",
