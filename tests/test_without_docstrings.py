@@ -15,7 +15,7 @@ from polars_rank.metrics.metric import REGISTER
 PROGRAM = """
 import json, sys
 import polars_rank as pr
-from polars_rank.measures.metric import REGISTER
+from polars_rank.metrics.metric import REGISTER
 
 assert sys.flags.optimize == 2 and not pr.evaluate.__doc__
 try:

@@ -121,7 +121,8 @@ def tie_bands(
     worst = evaluation.conventions.but(ties="worst")
     shares = [MetricColumn.of(Metric(value, {}, name), worst) for name, value in _TIES.items()]
     every = [column for columns in columns_of.values() for column in columns]
-    wide = _means(frame, evaluation.with_metrics([*every, *shares]))
+    names = {f"worst {index}": output_name(metric) for index, metric in enumerate(asked)}
+    wide = _means(frame, evaluation.with_metrics([*every, *shares]), names)
     known = {column.name for column in columns_of["expected"]}
     rows = {
         output_name(metric): {
@@ -224,6 +225,7 @@ def judgment_bounds(
     wide = _means(
         frame,
         evaluation.with_metrics([*lower, *upper, *shares]),
+        {f"lower {index}": output_name(metric) for index, metric in enumerate(asked)},
         *(
             pl.max_horizontal(f"lower {index}", f"upper {index}").alias(f"upper {index}")
             for index in range(len(asked))
@@ -241,10 +243,16 @@ def judgment_bounds(
 _NOTHING = pl.lit(None, dtype=pl.Float64)
 
 
-def _means(frame: pl.LazyFrame, evaluation: Evaluation, *changed: pl.Expr) -> pl.LazyFrame:
-    """Return the means of columns of the per-query table, some of them changed before."""
+def _means(
+    frame: pl.LazyFrame, evaluation: Evaluation, names: Mapping[str, str], *changed: pl.Expr
+) -> pl.LazyFrame:
+    """Return the means of columns of the per-query table, some of them changed before.
+
+    `names` maps a column of each of the user's metrics to its name.
+    """
     means = Means.of(evaluation)
     rankings = plan.per_query(frame, evaluation, presence=means.presence)
+    means.check_numbers(rankings, names)
     return means.finish(means.add_up(rankings.with_columns(changed)))
 
 
