@@ -950,7 +950,7 @@ def num_clicks(docs: Docs, k: int | None = None, *, ties: str = "doc") -> float:
 
 def ctr(docs: Docs, k: int | None = None, *, ties: str = "doc") -> float | None:
     """Share of the first k documents shown that were clicked."""
-    return ratio(clicks(docs, k, ties=ties), len(ranked(docs, ties)[:k]))
+    return ratio(num_clicks(docs, k, ties=ties), len(ranked(docs, ties)[:k]))
 
 
 def abandonment(docs: Docs, *, ties: str = "doc") -> float:

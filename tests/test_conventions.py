@@ -12,6 +12,7 @@ LOG = log_of(random_lists(seed=40))
 METRICS = ["ndcg@5", "rr", "rr@3", "ap", "judged@3"]
 
 
+@pytest.mark.filterwarnings("ignore:means of runs stand side by side")
 @pytest.mark.parametrize("engine", ["in-memory", "streaming"])
 @pytest.mark.parametrize("queries", ["all", "both"])
 def test_exceptions(queries: str, engine: str) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from polars_rank._params import OWN, Names, free, number
+from polars_rank.conventions import read_metrics
 from polars_rank.errors import ArgumentError
 from polars_rank.evaluation import plan
 from polars_rank.evaluation.means import Means, ratio
@@ -15,7 +16,7 @@ from polars_rank.frames.tables import framed
 from polars_rank.metrics.expected_terms import has_expectation
 from polars_rank.metrics.judgments import judged
 from polars_rank.metrics.metric import Metric
-from polars_rank.metrics.names import Metrics, output_name, resolve
+from polars_rank.metrics.names import Metrics, output_name
 from polars_rank.metrics.terms import Terms, Value, where
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ def tie_bands(
     │ p@1    ┆ 1.0  ┆ 0.75     ┆ 0.5   ┆ 0.5        ┆ 0.5            │
     └────────┴──────┴──────────┴───────┴────────────┴────────────────┘
     """
-    asked = resolve(metrics)
+    asked = read_metrics(metrics, options.get("conventions"))
     _without(options, {"ties": "every order of tied documents is looked at", **_OF_MEANS})
     evaluation = Evaluation.of(asked, by=by, weight=weight, **options)
     columns_of = {
@@ -208,7 +209,7 @@ def judgment_bounds(
     │ recall@2 ┆ 1.0   ┆ 1.0   ┆ 0.5    │
     └──────────┴───────┴───────┴────────┘
     """
-    asked = resolve(metrics)
+    asked = read_metrics(metrics, options.get("conventions"))
     _without(options, {"unjudged": "it is looked at both ways", **_OF_MEANS})
     evaluation = Evaluation.of(asked, by=by, weight=weight, unjudged="nonrelevant", **options)
     lowest = evaluation.conventions.rel if grade is None else number("grade", grade)

@@ -8,7 +8,7 @@ import polars as pl
 
 from polars_rank._params import OWN, Names, check_there, names, whole_number
 from polars_rank.columns import RUN, Score, scored
-from polars_rank.conventions import POLARS_RANK
+from polars_rank.conventions import POLARS_RANK, read_metrics
 from polars_rank.diagnostics.similarity import overlap, rbo
 from polars_rank.errors import ArgumentError
 from polars_rank.evaluation.evaluate import evaluate, per_query
@@ -16,7 +16,7 @@ from polars_rank.evaluation.means import grouped, ratio
 from polars_rank.evaluation.parameters import runs_of
 from polars_rank.evaluation.ranking import rank
 from polars_rank.frames.tables import framed, schema_of
-from polars_rank.metrics.names import output_name, resolve
+from polars_rank.metrics.names import output_name
 from polars_rank.stats.pairs import is_run, with_known_baseline
 from polars_rank.stats.tables import agreed_on, variables
 
@@ -107,13 +107,13 @@ def movers(
     """
     whole_number("n", n)
     whole_number("k", k)
-    (asked,) = resolve(metric)
+    (asked,) = read_metrics(metric, options.get("conventions"))
     keys = names("query", query)
     columns: dict[str, Any] = {"by": run, "query": query, "doc": doc, "label": label}
     undefined = options.pop("undefined", None)
     agreed = agreed_on(options.get("conventions", POLARS_RANK), undefined)
     of_rank = {
-        name: options[name] for name in ("ties", "relevant", "duplicates") if name in options
+        name: options[name] for name in ("ties", "rel", "duplicates") if name in options
     }
 
     def plan(log: pl.LazyFrame) -> pl.LazyFrame:
@@ -377,7 +377,7 @@ def headroom(
     │ 0.5   ┆ 0.5       ┆ 1.0      ┆ 0.0           ┆ 0.5               │
     └───────┴───────────┴──────────┴───────────────┴───────────────────┘
     """
-    asked, groups = resolve(metrics), names("by", by)
+    asked, groups = read_metrics(metrics, options.get("conventions")), names("by", by)
     made = [output_name(each) for each in asked]
     for taken in set(groups) & {"metric", "queries", *_STEPS, "lost_by_order", "lost_by_retrieval"}:
         message = f"`by` names the column {taken!r}, which the result adds; rename it"
