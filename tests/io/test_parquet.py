@@ -651,7 +651,7 @@ def test_nothing_is_left_when_the_process_ends(tmp_path: Path, end: str) -> None
     script = f"""
 import os
 import polars_rank as pr
-from polars_rank.logs import parquet
+from polars_rank.io import parquet
 parquet.BATCH_ROWS, parquet._SORT_BYTES = 500, 2_000
 batches = pr.scan_log({str(tmp_path / "log.parquet")!r}, memory="1MB").collect_batches(chunk_size=9)
 next(iter(batches))
