@@ -334,7 +334,7 @@ LOG = pl.DataFrame(
 
 @pytest.mark.parametrize("lazy", [False, True])
 def test_write_a_run(file: Path, lazy: bool) -> None:
-    write_run(LOG.lazy() if lazy else LOG, file, run="mine")
+    write_run(LOG.lazy() if lazy else LOG, file, tag="mine")
     assert file.read_text().splitlines() == [
         "9 Q0 7 1 4.0 mine",
         "9 Q0 6 2 3.0 mine",

@@ -354,7 +354,7 @@ GONE = WITH_COUNTRY.filter((pl.col("run") != "new") | pl.col("country").is_not_n
 @pytest.mark.parametrize("engine", ["in-memory", "streaming"])
 @pytest.mark.parametrize("test", ["t", "randomization", "bootstrap", "wilcoxon", "sign"])
 def test_a_run_without_rankings_in_a_group_has_a_row_there(test, engine):
-    options = {"baseline": "old", "by": "country", "test": test, "replicates": 50}
+    options = {"baseline": "old", "by": "country", "test": test, "n_resamples": 50}
     with pytest.warns(
         pr.errors.RankWarning, match="no query in common.*country = None, run = 'new'$"
     ):
@@ -547,7 +547,7 @@ def test_bootstrap_of_few_queries_keeps_its_level():
         x = random.normal(0, 0.3, 400 * queries)
         base = pl.DataFrame({"run": "a", "log": log, "query": query, "x": 0.0})
         lists = pl.concat([base, base.with_columns(run=pl.lit("b"), x=x)])
-        options = {"metrics": ["x"], "by": "log", "correction": "none", "replicates": 500}
+        options = {"metrics": ["x"], "by": "log", "correction": "none", "n_resamples": 500}
         with pytest.warns(
             pr.errors.RankWarning, match="400 comparisons by 'bootstrap' stand on fewer"
         ):

@@ -86,6 +86,7 @@ _SHARES: dict[str, Additive] = {"recall": _found}
 @framed
 def estimate(
     frame: pl.LazyFrame,
+    /,
     metrics: Metrics,
     *,
     normalize: Normalize = "snips",
@@ -205,7 +206,7 @@ class Estimates:
         query_set = evaluation.conventions.query_set
         if query_set != "all":
             message = (
-                f"`normalize` counts every list, clicked or not; found query_set={query_set!r}: "
+                f"an estimate counts every ranking, clicked or not; found query_set={query_set!r}: "
                 "say query_set='all'"
             )
             raise ArgumentError(message)
@@ -428,9 +429,9 @@ def _sum(metric: Metric, normalize: Normalize) -> Metric:
         given = [metric.arguments.get(key) for key in odd[:1] if name in sums]
         why = "".join(f"with {odd[0]}={getattr(each, '__name__', each)!r} it " for each in given)
         message = (
-            f"`normalize` is {normalize!r}, but {metric} {why}is no sum over documents of their "
-            f"labels, which are weights: take {', '.join(sums)} (gain='linear'), or an expression "
-            "that is such a sum, or evaluate it without `normalize`"
+            f"{metric} {why}is no sum over documents of their labels, which are weights: with "
+            f"normalize={normalize!r} take {', '.join(sums)} (gain='linear'), or an expression "
+            "that is such a sum"
         )
         raise ArgumentError(message)
     function = sums[name]
