@@ -90,7 +90,7 @@ def names(parameter: str, value: Names | None) -> tuple[str, ...]:
     given = (value,) if isinstance(value, str) else tuple(value)
     for name in given:
         if not isinstance(name, str):
-            message = f"`{parameter}` must be column names; found {name!r}"
+            message = f"`{parameter}` must be the name of a column; found {name!r}"
             raise ArgumentError(message)
         if given.count(name) > 1:
             message = f"`{parameter}` names the column {name!r} twice"
@@ -115,7 +115,7 @@ def check_apart(parameter: str, keys: Sequence[str], groups: Sequence[str]) -> N
 
 def find_columns(
     schema: pl.Schema,
-    parameters: Mapping[str, Names | None],
+    parameters: Mapping[str, Names],
     *,
     numbers: Sequence[str] = (),
     ids: Sequence[str] = (),
@@ -123,9 +123,13 @@ def find_columns(
 ) -> dict[str, tuple[str, ...]]:
     """Return the columns that each parameter names; raise `SchemaError` where one is not there.
 
-    The columns of the parameters in `numbers` must be numeric, those in `ids` must hold ids.
+    A parameter that may name no column has (), not None. The columns of the parameters in
+    `numbers` must be numeric, those in `ids` must hold ids.
     """
-    found = {parameter: names(parameter, value) for parameter, value in parameters.items()}
+    found = {
+        parameter: names(parameter, (value,) if value is None else value)
+        for parameter, value in parameters.items()
+    }
     for parameter, columns in found.items():
         for column in columns:
             check_there(parameter, column, schema, table)

@@ -121,7 +121,13 @@ class Columns:
             doc, looks = None, RUNS | IDS
         found = find_columns(
             schema,
-            {"query": query, "by": by, "doc": doc, "score": score, "label": label},
+            {
+                "query": query or (),
+                "by": by or (),
+                "doc": doc or (),
+                "score": score,
+                "label": label,
+            },
             numbers=("score", "label"),
             ids=("query", "by", "doc"),
         )

@@ -58,7 +58,7 @@ class Exposure:
         schema = schema_of(log)
         found = find_columns(
             schema,
-            {"query": query, "doc": doc, "by": by, "position": position, "click": click},
+            {"query": query, "doc": doc, "by": by or (), "position": position, "click": click},
             numbers=("position", "click"),
         )
         queries, groups = found["query"], found["by"]

@@ -28,7 +28,7 @@ def columns_of(
 
     Raise `SchemaError` where one is off.
     """
-    given = {"query": query, "doc": doc, "click": click, "position": position, "by": by}
+    given = {"query": query, "doc": doc, "click": click, "position": position, "by": by or ()}
     find_columns(schema, given, numbers=("click", "position"))
     return Columns.find(schema, query=query, doc=doc, score=position, label=click, by=by)
 

@@ -384,7 +384,7 @@ class _Columns(NamedTuple):
         numbers = dict(self.numbers.values())
         found = find_columns(
             schema,
-            {"slate": self.slate, "by": self.by, "cluster": self.cluster, **numbers},
+            {"slate": self.slate, "by": self.by or (), "cluster": self.cluster or (), **numbers},
             numbers=[*numbers],
             ids=("cluster",),
         )

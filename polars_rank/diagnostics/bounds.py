@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -240,7 +241,8 @@ _NOTHING = pl.lit(None, dtype=pl.Float64)
 
 def _means(frame: pl.LazyFrame, evaluation: Evaluation, *changed: pl.Expr) -> pl.LazyFrame:
     """Return the means of columns of the per-query table, some of them changed before."""
-    means = Means.of(evaluation)
+    # Nothing is said of missing labels, which are what is looked at, nor of runs side by side.
+    means = replace(Means.of(evaluation), label=None, runs=())
     rankings = plan.per_query(frame, evaluation, presence=means.presence)
     return means.finish(means.add_up(rankings.with_columns(changed)))
 

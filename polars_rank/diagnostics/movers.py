@@ -252,7 +252,7 @@ def churn(
     frame, by_score = scored(frame, given, None)
     schema = schema_of(frame)
     found = find_columns(
-        schema, {"run": run, "by": by, "query": query, "doc": doc, "score": by_score}
+        schema, {"run": run, "by": by or (), "query": query, "doc": doc, "score": by_score}
     )
     groups, keys = found["by"], found["query"]
     of_baseline = is_run(run, schema[run], baseline)

@@ -194,7 +194,7 @@ def check(
     --------
     >>> import polars as pl
     >>> import polars_rank as pr
-    >>> lists = pl.DataFrame({"query": [1, 2, 3, 4], "rr": [1.0, 0.5, 0.5, 1.0]})
+    >>> lists = pl.DataFrame({"query": range(8), "rr": [1.0, 0.5, 0.5, 1.0] * 2})
     >>> table = pr.summarize(lists)
     >>> found = pr.check(table, ["rr >= 0.2", "rr >= 0.7", "queries >= 3"], undecided="pass")
     >>> found.select("rule", "value", "low", "verdict")
@@ -204,9 +204,9 @@ def check(
     │ ---          ┆ ---   ┆ ---      ┆ ---       │
     │ str          ┆ f64   ┆ f64      ┆ str       │
     ╞══════════════╪═══════╪══════════╪═══════════╡
-    │ rr >= 0.2    ┆ 0.75  ┆ 0.290653 ┆ pass      │
-    │ rr >= 0.7    ┆ 0.75  ┆ 0.290653 ┆ undecided │
-    │ queries >= 3 ┆ 4.0   ┆ null     ┆ pass      │
+    │ rr >= 0.2    ┆ 0.75  ┆ 0.526566 ┆ pass      │
+    │ rr >= 0.7    ┆ 0.75  ┆ 0.526566 ┆ undecided │
+    │ queries >= 3 ┆ 8.0   ┆ null     ┆ pass      │
     └──────────────┴───────┴──────────┴───────────┘
     """
     one_of("on_fail", on_fail, ("raise", "return"))

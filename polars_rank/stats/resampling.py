@@ -65,7 +65,7 @@ def bootstrap_sums(
 
     def weighed(batch: pl.DataFrame) -> pl.DataFrame:
         groups = [group for group in batch.partition_by(by) if group.height] if by else [batch]
-        parts = [_replicates(np, group, columns, n_resamples, seed) for group in groups]
+        parts = [_resampled(np, group, columns, n_resamples, seed) for group in groups]
         # Made of columns: a callback must not run a query of its own, as `select` would.
         repeated = np.repeat(np.arange(len(groups)), n_resamples)
         made = [
@@ -86,7 +86,7 @@ def bootstrap_sums(
     return sums.group_by([*by, REPLICATE]).agg(pl.col(columns).sum())
 
 
-def _replicates(
+def _resampled(
     np: Any, group: pl.DataFrame, columns: Sequence[str], n_resamples: int, seed: int
 ) -> Any:
     values = np.column_stack([group.get_column(name).to_numpy() for name in columns])

@@ -143,7 +143,8 @@ def _check_no_log(schema: pl.Schema) -> None:
 
 def key_columns(schema: pl.Schema, **parameters: Any) -> dict[str, tuple[str, ...]]:
     """Return the columns that each parameter names; raise where one is not there, or is twice."""
-    found = find_columns(schema, parameters)
+    given = {name: () if value is None else value for name, value in parameters.items()}
+    found = find_columns(schema, given)
     seen: dict[str, str] = {}
     for parameter, columns in found.items():
         for column in columns:

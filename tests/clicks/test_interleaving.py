@@ -254,7 +254,7 @@ def test_tied_scores_as_rank_orders_them() -> None:
         (
             lambda a: pr.clicks.team_draft(a, a.drop("doc")),
             pr.errors.SchemaError,
-            "ranker 'b'` has no column",
+            "which `doc` names; the table of the ranker 'b' has",
         ),
         (
             lambda a: pr.clicks.team_draft(a, a.drop("score")),

@@ -57,7 +57,7 @@ def test_shares_of_ties() -> None:
 
 def test_bands_follow_the_conventions() -> None:
     log = log_of(LISTS)
-    options = {"relevant": 2, "undefined": "skip", "queries": "judged", "unjudged": "removed"}
+    options = {"rel": 2, "undefined": "skip", "query_set": "judged", "unjudged": "removed"}
     bands = pr.diagnostics.tie_bands(log, METRICS, **options)
     means = pr.evaluate(log, METRICS, ties="worst", **options)
     assert_close(column(bands, "worst"), means.select(METRICS))

@@ -581,7 +581,11 @@ def test_empty_tables() -> None:
             "no column 'score', which `score` names; `rankings` has 'run', ",
         ),
         (RUN.rename({"score": "scores"}), JUDGMENTS, "Did you mean 'scores'?"),
-        (RUN, JUDGMENTS.rename({"label": "grade"}), "no column 'label', which `label` names; `judgments` has"),
+        (
+            RUN,
+            JUDGMENTS.rename({"label": "grade"}),
+            "no column 'label', which `label` names; `judgments` has",
+        ),
         (
             RUN,
             JUDGMENTS.with_columns(score=1),
