@@ -24,11 +24,12 @@ from polars_rank.evaluation.parameters import Evaluation, MetricColumn
 from polars_rank.frames.tables import framed
 from polars_rank.gains import linear
 from polars_rank.metrics.metric import Metric
-from polars_rank.metrics.names import Metrics
 from polars_rank.metrics.terms import JUDGED, LABEL, Terms, Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from polars_rank.metrics.names import Metrics
 
 
 Normalize: TypeAlias = Literal["ips", "snips"]

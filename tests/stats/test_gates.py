@@ -345,4 +345,4 @@ def test_of_real_tables():
 def test_signs_that_rules_do_not_have(sign, meant):
     rule = f"difference(ndcg(gain='exp2')@10) {sign} -0.01"
     with pytest.raises(pr.errors.ArgumentError, match=f"has '{sign}'; write '{meant}'"):
-        pr.check(pr.summarize(pl.DataFrame({"query": [1, 2], "rr": [1.0, 0.5]})), [rule])
+        pr.check(SUMMARY, [rule])
