@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import polars as pl
 
-from polars_rank._params import OWN, Names, check_apart, is_number, names, one_of
+from polars_rank._params import OWN, Names, check_apart, find_columns, is_number, names, one_of
 from polars_rank.clicks.certainty import concentration, interval, warn_of_few
 from polars_rank.errors import ArgumentError, DataError
 from polars_rank.evaluation import plan
 from polars_rank.evaluation.means import grouped, ratio
 from polars_rank.evaluation.parameters import Evaluation, MetricColumn
-from polars_rank.frames.tables import framed
+from polars_rank.frames.tables import framed, schema_of
 from polars_rank.gains import linear
 from polars_rank.metrics.metric import Metric
 from polars_rank.metrics.terms import JUDGED, LABEL, Terms, Value
@@ -234,6 +234,7 @@ class Estimates:
 
     def rankings(self, frame: pl.LazyFrame) -> pl.LazyFrame:
         """Return the sums of each ranking, and what there is to know of its weights."""
+        find_columns(schema_of(frame), {"cluster": [*self.cluster.values()]})
         metrics = self.evaluation.metrics
         depth = _depth(column.metric for column in metrics)
         label = self.evaluation.label
