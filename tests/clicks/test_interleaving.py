@@ -14,7 +14,7 @@ import polars_rank as pr
 import pytest
 from benchmarks.clicks import clicked as clicked_by
 from benchmarks.clicks import five_rankers, interleaved_pairs, rankers_of
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
@@ -526,6 +526,7 @@ def test_balanced_credit_by_hand() -> None:
     assert found.select("team", "other", "wins", "ties", "losses").rows() == [("a", "b", 1, 1, 1)]
 
 
+@settings(deadline=None)
 @given(seed=st.integers(0, 9999))
 def test_swapping_rankers_turns_the_result_round(seed: int) -> None:
     a, b = tables(some_lists(20, 2, seed=seed))
