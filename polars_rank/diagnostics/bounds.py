@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from polars_rank._params import OWN, Names, free, number
+from polars_rank._params import Names, free, number
 from polars_rank.conventions import read_metrics
 from polars_rank.errors import ArgumentError
 from polars_rank.evaluation import plan
-from polars_rank.evaluation.means import Means, ratio
+from polars_rank.evaluation.means import Means, ratio, to_rows
 from polars_rank.evaluation.parameters import Evaluation, MetricColumn
 from polars_rank.frames.tables import framed
 from polars_rank.metrics.expected_terms import has_expectation
@@ -21,9 +22,6 @@ from polars_rank.metrics.terms import Terms, Value, where
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-
-_ROW = OWN + "row"
 
 
 def _tied_lists(t: Terms) -> Value:
@@ -251,7 +249,8 @@ def _means(
 
     `names` maps a column of each of the user's metrics to its name.
     """
-    means = Means.of(evaluation)
+    # Nothing is said of missing labels, which are what is looked at, nor of runs side by side.
+    means = replace(Means.of(evaluation), label=None, runs=())
     rankings = plan.per_query(frame, evaluation, presence=means.presence)
     means.check_numbers(rankings, names)
     return means.finish(means.add_up(rankings.with_columns(changed)))
@@ -267,11 +266,8 @@ def _long(
 ) -> pl.LazyFrame:
     """Return one row per group and metric."""
     free(groups, ["metric", *next(iter(rows.values()))])
-    structs = [
-        pl.struct(pl.lit(name).alias("metric"), *(v.alias(key) for key, v in values.items()))
-        for name, values in rows.items()
-    ]
-    return wide.select(*groups, pl.concat_list(structs).alias(_ROW)).explode(_ROW).unnest(_ROW)
+    named = [{"metric": pl.lit(name), **values} for name, values in rows.items()]
+    return to_rows(wide, groups, named)
 
 
 def _cutoff(metric: pl.Expr) -> int | None:

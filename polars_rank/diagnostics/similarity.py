@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from polars_rank._params import OWN, check_there, names, share, whole_number
+from polars_rank._params import OWN, find_columns, names, share, whole_number
 from polars_rank.evaluation.means import ratio
 from polars_rank.evaluation.ranking import rank
 from polars_rank.frames.tables import framed, lazy, schema_of
 
 if TYPE_CHECKING:
     from polars_rank._params import Names
-    from polars_rank.evaluation.ranking import Ties
+    from polars_rank.conventions import Ties
 
 _LEFT, _RIGHT, _LABEL = OWN + "left", OWN + "right", OWN + "label"
 
@@ -69,7 +69,7 @@ def rbo(
     --------
     >>> left = pl.DataFrame({"query": 1, "doc": ["a", "b"], "score": [2.0, 1.0]})
     >>> right = pl.DataFrame({"query": 1, "doc": ["a", "b"], "score": [1.0, 2.0]})
-    >>> pr.diagnostics.rbo(left, right, p=0.5)["rbo"].item()  # 0 at depth 1, all in common from depth 2 on
+    >>> pr.diagnostics.rbo(left, right, p=0.5)["rbo"].item()  # 0 at depth 1, 1 from there on
     0.5
     """
     share("p", p)
@@ -160,8 +160,7 @@ def _compared(
     keys = [*names("query", query)]
 
     def ranks(run: pl.LazyFrame, column: str) -> pl.LazyFrame:
-        for name in (*keys, doc, score):
-            check_there("query" if name in keys else "doc or score", name, schema_of(run))
+        find_columns(schema_of(run), {"query": keys, "doc": doc, "score": score})
         unlabelled = run.select(
             *dict.fromkeys([*keys, doc, score]), pl.lit(None, dtype=pl.Float64).alias(_LABEL)
         )

@@ -192,7 +192,7 @@ BAD_OPTIONS = {
     "rel": ({"rel": "high"}, ("`rel` must be a number", "found 'high'")),
     "rel, a truth value": ({"rel": True}, ("`rel` must be a number", "True")),
     "no query": ({"query": []}, ("`query` must name at least one column",)),
-    "query that is no name": ({"query": [1]}, ("`query` must be column names; found 1",)),
+    "query that is no name": ({"query": [1]}, ("`query` must be the name of a column; found 1",)),
     "query twice": ({"query": ["query", "query"]}, ("`query` names", "'query'", "twice")),
     "by and query": ({"by": "query"}, ("'query' is in `by` and in `query`",)),
 }
