@@ -25,7 +25,7 @@ from polars_rank.metrics.metric import REGISTER
 from polars_rank.stats.all_pairs import compare_all
 from polars_rank.stats.comparison import compare
 from polars_rank.stats.gates import check
-from polars_rank.stats.moments import moments
+from polars_rank.stats.moment_tables import moments
 from polars_rank.stats.planning import power
 from polars_rank.stats.slicing import slices
 from polars_rank.stats.summary import summarize

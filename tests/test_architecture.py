@@ -5,12 +5,14 @@ from __future__ import annotations
 import ast
 import inspect
 import os
+import pydoc
+import subprocess
+import sys
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
 import polars_rank as pr
-import pytest
 
 PACKAGE = Path(pr.__file__).parent
 SNAPSHOT = Path(__file__).parent / "public_names.txt"
@@ -71,13 +73,12 @@ def imports() -> dict[str, set[str]]:
 IMPORTS = imports()
 
 
-@pytest.mark.parametrize("module", sorted(IMPORTS))
-def test_imports_point_one_way(module: str) -> None:
-    part = module.partition(".")[0]
+def test_imports_point_one_way() -> None:
     above = [
-        other
-        for other in IMPORTS[module]
-        if other.partition(".")[0] != part and HEIGHT[other.partition(".")[0]] > HEIGHT[part]
+        f"{module} imports {other}"
+        for module, others in IMPORTS.items()
+        for other in others
+        if HEIGHT[other.partition(".")[0]] > HEIGHT[module.partition(".")[0]]
     ]
     assert above == []
 
@@ -150,7 +151,29 @@ def test_each_name_has_one_public_place() -> None:
     assert [names for names in places.values() if len(names) > 1] == []
 
 
-@pytest.mark.parametrize("name", PUBLIC)
-def test_public_modules_list_their_names(name: str) -> None:
-    module = import_module(f"polars_rank.{name}")
-    assert dir(module) == sorted(module.__all__)
+def test_public_modules_list_their_names() -> None:
+    for name in PUBLIC:
+        module = import_module(f"polars_rank.{name}")
+        assert dir(module) == sorted(module.__all__), name
+        assert not [each for each in dir(module) if each.startswith("_")], name
+    assert dir(pr) == sorted([*pr.__all__, "__version__"])
+
+
+def test_help_of_a_metric_shows_its_own_methods() -> None:
+    shown = dir(pr.Metric)
+    assert not {"rolling_mean", "cum_sum"} & set(shown)
+    text = pydoc.render_doc(pr.Metric, renderer=pydoc.plaintext)
+    assert "rolling_mean" not in text
+    assert "lower_is_better" in text
+
+
+def test_the_package_works_without_docstrings() -> None:
+    code = "import polars_rank as pr; print(pr.evaluate.__doc__)"
+    ended = subprocess.run(
+        [sys.executable, "-OO", "-W", "error", "-c", code],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+    )
+    assert (ended.stdout, ended.stderr) == ("None\n", "")

@@ -19,7 +19,7 @@ from polars_rank.conventions import Conventions
 from polars_rank.evaluation.evaluate import per_query
 from polars_rank.frames.tables import collected, schema_of
 from polars_rank.metrics.names import split
-from polars_rank.stats.moments import is_moments, merge
+from polars_rank.stats.moment_tables import is_moments, merge
 
 #: Options that say how a log is evaluated, which in per-query values has been done.
 _OF_LOGS = (*("position", "query_set", "rel", "ties", "unjudged", "layout", "memory"),)

@@ -33,7 +33,7 @@ from polars_rank.spark import tables
 from polars_rank.spark.chunks import Packed, Sorted, Unpacked
 from polars_rank.spark.joins import joined
 from polars_rank.spark.tasks import OfAll, OfLists, OfParts, packed
-from polars_rank.stats.moments import merge, merged, moments
+from polars_rank.stats.moment_tables import merge, merged, moments
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -123,7 +123,11 @@ def _merge(frame: Any, asked: dict[str, Any]) -> DataFrame:
 
 def _here(asked: dict[str, Any]) -> dict[str, Any]:
     """Return what is asked of an evaluation, with metrics that can be read again and again."""
-    return {**asked, "metrics": read_metrics(asked["metrics"], asked.get("conventions")), "progress": False}
+    return {
+        **asked,
+        "metrics": read_metrics(asked["metrics"], asked.get("conventions")),
+        "progress": False,
+    }
 
 
 def _queries(asked: Mapping[str, Any]) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 from polars_rank.stats.all_pairs import compare_all
 from polars_rank.stats.gates import write_junit, write_markdown
-from polars_rank.stats.moments import merge, moments
+from polars_rank.stats.moment_tables import merge, moments
 from polars_rank.stats.planning import power
 from polars_rank.stats.stored import scan_moments, write_moments
 

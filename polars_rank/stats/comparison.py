@@ -13,7 +13,7 @@ from polars_rank.errors import ArgumentError, DataError, RankWarning, SchemaErro
 from polars_rank.frames.tables import framed_table, schema_of
 from polars_rank.stats import sums
 from polars_rank.stats.intervals import FEW, Alternative, stats, warn_of_range
-from polars_rank.stats.moments import (
+from polars_rank.stats.moment_tables import (
     DIFFERENCE,
     KINDS,
     PAIR_MEANS,

@@ -14,7 +14,7 @@ from polars_rank.frames.tables import framed_table, schema_of
 from polars_rank.stats import sums
 from polars_rank.stats.comparison import against_baseline, groups_of_moments
 from polars_rank.stats.intervals import Alternative, stats
-from polars_rank.stats.moments import DIFFERENCE, is_moments, paired_sums, regrouped
+from polars_rank.stats.moment_tables import DIFFERENCE, is_moments, paired_sums, regrouped
 from polars_rank.stats.pairs import Pairs
 from polars_rank.stats.tables import (
     agreed_on,

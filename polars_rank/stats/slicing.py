@@ -13,7 +13,7 @@ from polars_rank.errors import ArgumentError
 from polars_rank.frames.tables import framed_table, schema_of
 from polars_rank.stats.comparison import against_baseline, result_of, tested
 from polars_rank.stats.intervals import stats
-from polars_rank.stats.moments import DIFFERENCE, paired_sums
+from polars_rank.stats.moment_tables import DIFFERENCE, paired_sums
 from polars_rank.stats.pairs import Pairs
 from polars_rank.stats.significance import Testing, corrected
 from polars_rank.stats.tables import EMPTY, agreed_on, variables

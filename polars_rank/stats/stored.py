@@ -16,7 +16,7 @@ from polars_rank.errors import RankWarning, SourceError, number_of
 from polars_rank.frames.stores import patient, scan_store, store_error
 from polars_rank.frames.tables import lazy
 from polars_rank.io.files import DAMAGE, find_files, new_file
-from polars_rank.stats.moments import KINDS, groups_of, merged
+from polars_rank.stats.moment_tables import KINDS, groups_of, merged
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

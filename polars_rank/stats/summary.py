@@ -16,7 +16,7 @@ from polars_rank.frames.tables import framed_table, schema_of
 from polars_rank.stats import sums
 from polars_rank.stats.intervals import FEW, Interval, warn_of_range, with_width
 from polars_rank.stats.keys import query_key
-from polars_rank.stats.moments import SEPARATOR, groups_of, is_moments, regrouped, sums_of
+from polars_rank.stats.moment_tables import SEPARATOR, groups_of, is_moments, regrouped, sums_of
 from polars_rank.stats.pairs import provided
 from polars_rank.stats.resampling import KEY, RESIDUE, bootstrap_sums, check_seed
 from polars_rank.stats.tables import (
