@@ -39,7 +39,7 @@ def log2(rank: pl.Expr) -> pl.Expr:
 
     Examples
     --------
-    >>> pl.select(pr.log2(pl.Series([1, 3]))).to_series().to_list()
+    >>> pl.select(pr.discounts.log2(pl.Series([1, 3]))).to_series().to_list()
     [1.0, 0.5]
     """
     return 1 / (_expression(rank).cast(pl.Float64) + 1).log(2)
@@ -60,7 +60,7 @@ def log(base: float = math.e) -> Discount:
 
     Examples
     --------
-    >>> pl.select(pr.log(2)(pl.Series([1, 3]))).to_series().to_list()
+    >>> pl.select(pr.discounts.log(2)(pl.Series([1, 3]))).to_series().to_list()
     [1.0, 0.5]
     """
     _check_base(base)
@@ -86,7 +86,7 @@ def jarvelin(base: float = 2) -> Discount:
 
     Examples
     --------
-    >>> pl.select(pr.jarvelin()(pl.Series([1, 2, 4]))).to_series().to_list()
+    >>> pl.select(pr.discounts.jarvelin()(pl.Series([1, 2, 4]))).to_series().to_list()
     [1.0, 1.0, 0.5]
     """
     _check_base(base)
@@ -108,7 +108,7 @@ def reciprocal(rank: pl.Expr) -> pl.Expr:
 
     Examples
     --------
-    >>> pl.select(pr.reciprocal(pl.Series([1, 4]))).to_series().to_list()
+    >>> pl.select(pr.discounts.reciprocal(pl.Series([1, 4]))).to_series().to_list()
     [1.0, 0.25]
     """
     return 1 / _expression(rank).cast(pl.Float64)

@@ -63,7 +63,7 @@ def linear(label: pl.Expr) -> pl.Expr:
 
     Examples
     --------
-    >>> pl.select(pr.linear(pl.Series([0, 2, -1]))).to_series().to_list()
+    >>> pl.select(pr.gains.linear(pl.Series([0, 2, -1]))).to_series().to_list()
     [0.0, 2.0, -1.0]
     """
     return _expression(label).cast(pl.Float64)
@@ -88,7 +88,7 @@ def exp2(label: pl.Expr) -> pl.Expr:
 
     Examples
     --------
-    >>> pl.select(pr.exp2(pl.Series([0, 1, 4]))).to_series().to_list()
+    >>> pl.select(pr.gains.exp2(pl.Series([0, 1, 4]))).to_series().to_list()
     [0.0, 1.0, 15.0]
     """
     return pl.lit(2.0).pow(_expression(label).cast(pl.Float64)) - 1
@@ -130,7 +130,7 @@ def mapping(gains: Mapping[float, float]) -> Gain:
 
     Examples
     --------
-    >>> gain = pr.mapping({0: 0, 1: 3, 2: 10})
+    >>> gain = pr.gains.mapping({0: 0, 1: 3, 2: 10})
     >>> pl.select(gain(pl.Series([2, 0, 1]))).to_series().to_list()
     [10.0, 0.0, 3.0]
     """
@@ -224,7 +224,7 @@ def at_least(lowest: float, gain: Gain = linear) -> Gain:
 
     Examples
     --------
-    >>> pl.select(pr.at_least(0)(pl.Series([-1, 0, 2]))).to_series().to_list()
+    >>> pl.select(pr.gains.at_least(0)(pl.Series([-1, 0, 2]))).to_series().to_list()
     [0.0, 0.0, 2.0]
     """
     number("lowest", lowest, "the lowest label with a gain")

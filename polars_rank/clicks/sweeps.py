@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from polars_rank._params import OWN, check_number, check_there, free, names, one_of
-from polars_rank.clicks.estimate import estimate
+from polars_rank.clicks.estimates import estimate
 from polars_rank.clicks.weights import inverse_propensity
 from polars_rank.errors import ArgumentError
 from polars_rank.frames.tables import framed, schema_of
@@ -16,7 +16,7 @@ from polars_rank.frames.tables import framed, schema_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from polars_rank.clicks.estimate import Normalize
+    from polars_rank.clicks.estimates import Normalize
     from polars_rank.clicks.weights import Propensity
     from polars_rank.metrics.names import Metrics
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 import polars_rank as pr
-from polars_rank.clicks.estimate import TOLD, Estimates
+from polars_rank.clicks.estimates import TOLD, Estimates
 from polars_rank.datasets import click_log
 
 #: Most logs here are small, and some have no weight at all.
