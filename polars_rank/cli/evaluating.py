@@ -1,5 +1,5 @@
 """The commands on logs: means and values of each query, curves, and what is computed in words."""
-# ruff: noqa: B006, FBT002, TC001
+# ruff: noqa: B006, FBT002
 # typer reads the options off the signatures: names, defaults, lists and switches. What it reads
 # as their types must exist when the program runs.
 

@@ -1,5 +1,4 @@
 """Options that several commands have, and how a command is made of them."""
-# ruff: noqa: TC003  (typer reads types off signatures, which must exist then)
 
 from __future__ import annotations
 
