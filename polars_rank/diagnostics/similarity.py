@@ -13,7 +13,7 @@ from polars_rank.frames.tables import framed, lazy, schema_of
 
 if TYPE_CHECKING:
     from polars_rank._params import Names
-    from polars_rank.evaluation.ranking import Ties
+    from polars_rank.conventions import Ties
 
 _LEFT, _RIGHT, _LABEL = OWN + "left", OWN + "right", OWN + "label"
 
