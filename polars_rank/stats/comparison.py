@@ -108,7 +108,7 @@ def compare(
     test
         "t" (paired); "randomization" of the signs of the differences (Fisher), exact for up to
         16 queries, which assumes that differences with mean 0 are symmetric: of simulations with
-        exponential ones 0.09 had a p-value below 0.05 with 10 queries, 0.06 with 100; "bootstrap"
+        exponential ones 0.10 had a p-value below 0.05 with 10 queries, 0.06 with 100; "bootstrap"
         (studentized, Poisson), null where too many resamples have no spread;
         "wilcoxon" (signed ranks); "sign".
     correction

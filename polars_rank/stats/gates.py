@@ -193,7 +193,7 @@ def check(
     >>> import polars as pl
     >>> import polars_rank as pr
     >>> lists = pl.DataFrame({"query": [1, 2, 3, 4], "rr": [1.0, 0.5, 0.5, 1.0]})
-    >>> table = pr.summarize(lists)
+    >>> table = pr.summarize(lists, confidence=0.8)
     >>> found = pr.check(table, ["rr >= 0.2", "rr >= 0.7", "queries >= 3"], undecided="pass")
     >>> found.select("rule", "value", "low", "verdict")
     shape: (3, 4)
@@ -202,8 +202,8 @@ def check(
     │ ---          ┆ ---   ┆ ---      ┆ ---       │
     │ str          ┆ f64   ┆ f64      ┆ str       │
     ╞══════════════╪═══════╪══════════╪═══════════╡
-    │ rr >= 0.2    ┆ 0.75  ┆ 0.290653 ┆ pass      │
-    │ rr >= 0.7    ┆ 0.75  ┆ 0.290653 ┆ undecided │
+    │ rr >= 0.2    ┆ 0.75  ┆ 0.513612 ┆ pass      │
+    │ rr >= 0.7    ┆ 0.75  ┆ 0.513612 ┆ undecided │
     │ queries >= 3 ┆ 4.0   ┆ null     ┆ pass      │
     └──────────────┴───────┴──────────┴───────────┘
     """

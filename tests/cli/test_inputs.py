@@ -197,7 +197,9 @@ def test_options_of_a_named_file(here: Path) -> None:
     code, out, err = run(*arguments)
     assert (code, err, json.loads(out)[0]["rr"]) == (0, "", (1 / 2) / 3)
     # Of the file, what the command has no option for is not for it.
-    code, _, err = run("summarize", "log.parquet", "--config", here / "options.toml")
+    code, _, err = run(
+        "summarize", "log.parquet", "--config", here / "options.toml", "--interval", "none"
+    )
     assert (code, err) == (0, "")
     # What is for logs does not keep per-query values from being read.
     lists = pr.per_query(LOG, "rr")

@@ -58,7 +58,12 @@ def test_groups(by: list[str], engine: str) -> None:
     log = shuffled(with_groups(random_lists(seed=1)))
     lists = by_windows(log, EXPRESSIONS, [*by, "query"])
     found = pr.per_query(log.lazy(), METRICS, by=by).collect(engine=engine)
-    assert_close(found, lists)
+    assert found.columns == [*by, "query", "num_retrieved", *METRICS]
+    assert_close(found.drop("num_retrieved"), lists)
+    retrieved = log.group_by(*by, "query").agg(pl.col("score").count().alias("num_retrieved"))
+    assert_frame_equal(
+        found.select(*by, "query", "num_retrieved"), retrieved, check_row_order=False
+    )
     means = lists.group_by(by).agg(pl.len().alias("queries"), pl.col(METRICS).fill_null(0).mean())
     found = pr.evaluate(log.lazy(), METRICS, by=by).collect(engine=engine)
     assert found.columns == [*by, "queries", *METRICS]
