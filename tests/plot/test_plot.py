@@ -16,6 +16,9 @@ import pytest
 from polars.testing import assert_frame_equal
 from polars_rank.plot import drawing, pairs, precision, runs
 
+#: Charts of few queries, whose intervals are wide.
+pytestmark = pytest.mark.filterwarnings("ignore:.* intervals go beyond")
+
 
 #: Text that would be a path, a formula or markup, if anything read it as more than a name.
 ODD = "a.b[0]:'\"\\"
