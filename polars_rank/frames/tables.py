@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial, wraps
 from importlib import import_module
 from inspect import signature
@@ -130,6 +130,11 @@ def _dispatched(plan: Callable[..., Any], *, of_rankings: bool) -> Any:
 
     @wraps(plan)
     def function(*args: Any, **kwargs: Any) -> Any:
+        # Names may be given by an iterator, which can be read only once.
+        kwargs = {
+            key: tuple(value) if isinstance(value, Iterator) and key != first else value
+            for key, value in kwargs.items()
+        }
         frame = args[0] if args else kwargs.get(first)
         if isinstance(frame, pl.LazyFrame):
             return plan(*args, **kwargs)

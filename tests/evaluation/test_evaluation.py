@@ -363,3 +363,13 @@ def test_result_can_be_sunk(plan: pl.LazyFrame, tmp_path: Path) -> None:
     assert_close(
         pl.read_parquet(tmp_path / "lists.parquet"), pr.per_query(plan.collect(), METRICS, by="run")
     )
+
+
+@pytest.mark.parametrize("kind", ["eager", "lazy", "stream"])
+def test_names_may_come_from_an_iterator(kind: str) -> None:
+    frame = pl.DataFrame({"run": ["a", "b"], "query": 1, "score": [0.5, 0.4], "label": [1, 0]})
+    log = {"eager": frame, "lazy": frame.lazy(), "stream": frame.to_arrow().to_reader()}[kind]
+    found = pr.evaluate(log, "rr", by=(name for name in ["run"]), query=iter(["query"])).lazy()
+    assert found.collect().rows() == [("a", 1, 1.0), ("b", 1, 0.0)]
+    assert pr.rank_curve(frame, "ndcg", [1], by=iter(["run"])).columns[0] == "run"
+    assert pr.diagnostics.tie_bands(frame, "rr", by=iter(["run"])).columns[0] == "run"
