@@ -31,7 +31,7 @@ def update(logs: Path, moments: Path) -> list[str]:
         lists = pr.per_query(log, METRICS, by="country", conventions=CONVENTIONS)
         lists = lists.with_columns(day=pl.lit(folder.name.removeprefix("day=")).str.to_date())
         day = pr.stats.moments(lists, by=["day", "country"], conventions=CONVENTIONS)
-        pr.stats.write_moments(day, moments / f"{folder.name}.parquet")
+        pr.stats.write_moments(day, moments / f"{folder.name}.parquet", overwrite=True)
         manifest.add(folder.name, files)
         done.append(folder.name)
     manifest.keep({folder.name for folder in logs.glob("day=*")})

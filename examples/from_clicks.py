@@ -21,9 +21,9 @@ print(bias)
 
 # A click at a place that few look at counts for all who did not.
 weighted = log.with_columns(label=pr.clicks.inverse_propensity("click", bias))
-new = pr.evaluate(weighted, ["dcg@5"], normalize="ips", **asked, **sampled)
+new = pr.clicks.estimate(weighted, ["dcg@5"], normalize="ips", **asked, **sampled)
 shown = {"query": "session", "position": "position"}
-old = pr.evaluate(weighted, ["dcg@5"], normalize="ips", **shown, **sampled)
+old = pr.clicks.estimate(weighted, ["dcg@5"], normalize="ips", **shown, **sampled)
 columns = ["dcg@5", "dcg@5_low", "dcg@5_high", "effective_sample_size"]
 print(pl.concat([old, new]).select(pl.Series("ranker", ["old", "new"]), *columns))
 

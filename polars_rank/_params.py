@@ -4,22 +4,14 @@ from __future__ import annotations
 
 import math
 from operator import index
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    TypeAlias,
-)
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import polars as pl
 
 from polars_rank.errors import ArgumentError, SchemaError, hint
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 
 #: The most documents that Polars can number in one list.
@@ -98,7 +90,7 @@ def names(parameter: str, value: Names | None) -> tuple[str, ...]:
     given = (value,) if isinstance(value, str) else tuple(value)
     for name in given:
         if not isinstance(name, str):
-            message = f"`{parameter}` must be column names; found {name!r}"
+            message = f"`{parameter}` must be the name of a column; found {name!r}"
             raise ArgumentError(message)
         if given.count(name) > 1:
             message = f"`{parameter}` names the column {name!r} twice"
@@ -106,7 +98,7 @@ def names(parameter: str, value: Names | None) -> tuple[str, ...]:
     return given
 
 
-def free(columns: Sequence[str], added: Sequence[str], parameter: str = "by") -> None:
+def free(columns: Sequence[str], added: Iterable[str], parameter: str = "by") -> None:
     """Raise `ArgumentError` if a column that a parameter names is one that the result has too."""
     for name in added:
         if name in columns:
@@ -121,7 +113,34 @@ def check_apart(parameter: str, keys: Sequence[str], groups: Sequence[str]) -> N
         raise ArgumentError(message)
 
 
-def check_there(parameter: str, column: str, schema: pl.Schema) -> None:
+def find_columns(
+    schema: pl.Schema,
+    parameters: Mapping[str, Names],
+    *,
+    numbers: Sequence[str] = (),
+    ids: Sequence[str] = (),
+    table: str = "the frame",
+) -> dict[str, tuple[str, ...]]:
+    """Return the columns that each parameter names; raise `SchemaError` where one is not there.
+
+    A parameter that may name no column has (), not None. The columns of the parameters in
+    `numbers` must be numeric, those in `ids` must hold ids.
+    """
+    found = {
+        parameter: names(parameter, (value,) if value is None else value)
+        for parameter, value in parameters.items()
+    }
+    for parameter, columns in found.items():
+        for column in columns:
+            check_there(parameter, column, schema, table)
+    for checked, check in ((numbers, check_number), (ids, check_id)):
+        for parameter in checked:
+            for column in found[parameter]:
+                check(parameter, column, schema[column])
+    return found
+
+
+def check_there(parameter: str, column: str, schema: pl.Schema, table: str = "the frame") -> None:
     """Raise `SchemaError` unless the column that a parameter names exists."""
     if not isinstance(column, str):
         message = f"`{parameter}` must be the name of a column; found {column!r}"
@@ -131,7 +150,7 @@ def check_there(parameter: str, column: str, schema: pl.Schema) -> None:
         return
     columns = ", ".join(repr(name) for name in schema if not name.startswith(OWN))
     message = (
-        f"there is no column {column!r}, which `{parameter}` names; the frame has {columns}."
+        f"there is no column {column!r}, which `{parameter}` names; {table} has {columns}."
         f"{hint(column, schema)} Name the right one with {parameter}=..."
     )
     raise SchemaError(message)

@@ -9,7 +9,7 @@ from typing import (
 
 import polars as pl
 
-from polars_rank._params import OWN, Names, check_id, check_number, check_there, names
+from polars_rank._params import OWN, Names, check_number, check_there, find_columns
 from polars_rank.errors import ArgumentError
 from polars_rank.frames.pieces import NUMBERED
 from polars_rank.frames.tables import own_name, schema_of
@@ -116,34 +116,31 @@ class Columns:
         by: Names | None,
     ) -> Columns:
         """Check the names and types against the schema; raise `SchemaError` where one is off."""
-        queries, groups = names("query", query), names("by", by)
-        if query is not None and not queries:
-            message = "`query` must name at least one column"
-            raise ArgumentError(message)
         looks = RUNS
         if doc is DOC and doc not in schema:
             doc, looks = None, RUNS | IDS
-        wanted = {
-            "query": queries,
-            "by": groups,
-            "doc": names("doc", doc),
-            "score": (score,),
-            "label": (label,),
-        }
-        for parameter, columns in wanted.items():
-            for column in columns:
-                check_there(parameter, column, schema)
-        asked = {column for columns in wanted.values() for column in columns}
+        found = find_columns(
+            schema,
+            {
+                "query": query or (),
+                "by": by or (),
+                "doc": doc or (),
+                "score": score,
+                "label": label,
+            },
+            numbers=("score", "label"),
+            ids=("query", "by", "doc"),
+        )
+        queries, groups = found["query"], found["by"]
+        if query is not None and not queries:
+            message = "`query` must name at least one column"
+            raise ArgumentError(message)
+        asked = {column for columns in found.values() for column in columns}
         _check_names(asked, schema)
         both = set(queries) & set(groups)
         if both:
             message = f"column {both.pop()!r} is in `by` and in `query`; leave it in one of them"
             raise ArgumentError(message)
-        for parameter, column in (("score", score), ("label", label)):
-            check_number(parameter, column, schema[column])
-        for parameter in ("query", "by", "doc"):
-            for column in wanted[parameter]:
-                check_id(parameter, column, schema[column])
         unnamed = tuple(
             name
             for name, dtype in schema.items()

@@ -14,6 +14,7 @@ from polars.io.plugins import register_io_source
 
 from polars_rank._params import is_number
 from polars_rank.errors import ArgumentError
+from polars_rank.stats.keys import mixed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -361,10 +362,8 @@ def _hash(state: pl.Expr, purpose: str | pl.Expr) -> pl.Expr:
     """Return 64 random bits for each state and purpose."""
     if isinstance(purpose, str):
         purpose = _uint64(int.from_bytes(purpose.encode(), "big"))
-    bits = state + (purpose + 1) * _uint64(0x9E3779B97F4A7C15)
-    bits = (bits ^ (bits // 2**30)) * _uint64(0xBF58476D1CE4E5B9)
-    bits = (bits ^ (bits // 2**27)) * _uint64(0x94D049BB133111EB)
-    return bits ^ (bits // 2**31)
+    bits: pl.Expr = mixed(state + (purpose + 1) * _uint64(0x9E3779B97F4A7C15))
+    return bits
 
 
 def _uniforms(bits: pl.Expr) -> list[pl.Expr]:

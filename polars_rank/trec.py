@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 import polars as pl
 from polars import col
 
-from polars_rank._params import OWN, one_of, require
+from polars_rank._params import OWN, find_columns, one_of
 from polars_rank.errors import DataError, SchemaError
 from polars_rank.evaluation.checks import refuse
 from polars_rank.frames.tables import lazy, schema_of
@@ -142,10 +142,10 @@ def scan_qrels(
 
 
 def write_run(
-    frame: Any,
+    rankings: Any,
     path: str | Path,
     *,
-    run: str | None = None,
+    tag: str | None = None,
     query: str = "query",
     doc: str = "doc",
     score: str = "score",
@@ -159,15 +159,15 @@ def write_run(
 
     Parameters
     ----------
-    frame
+    rankings
         The long table.
     path
         The file to write; with the ending ``.gz`` it is compressed.
-    run
-        Name of the run, in the last field. By default the column ``run``, if there is one, or
-        else ``polars_rank``.
+    tag
+        Of the run, in the last field of each line. By default the column ``run``, if there is
+        one, or else ``polars_rank``.
     query, doc, score
-        Columns of the frame.
+        Columns of the table.
     overwrite
         Replace the file if there is one already.
 
@@ -193,25 +193,25 @@ def write_run(
     >>> import polars_rank as pr
     >>> log = pl.DataFrame({"query": [7, 7], "doc": [1, 2], "score": [0.25, 0.5]})
     >>> with TemporaryDirectory() as folder:
-    ...     pr.trec.write_run(log, Path(folder, "a.run"), run="a")
+    ...     pr.trec.write_run(log, Path(folder, "a.run"), tag="a")
     ...     print(Path(folder, "a.run").read_text(), end="")
     7 Q0 2 1 0.5 a
     7 Q0 1 2 0.25 a
     """
-    rows = lazy(frame)
+    rows = lazy(rankings)
     schema = schema_of(rows)
-    _check(schema, query, doc, score)
-    tag = (
+    _check("rankings", schema, query, doc, score=score)
+    run = (
         col("run")
-        if run is None and "run" in schema
-        else pl.lit("polars_rank" if run is None else run)
+        if tag is None and "run" in schema
+        else pl.lit("polars_rank" if tag is None else tag)
     )
     retrieved = rows.filter(col(score).is_not_null()).select(
         col(query).alias(_ORDER),
         col(query).cast(pl.String).alias("query"),
         col(doc).cast(pl.String).alias("doc"),
         col(score).alias("score"),
-        tag.cast(pl.String).alias("run"),
+        run.cast(pl.String).alias("run"),
     )
     twice = retrieved.group_by("run", "query", "doc").len("lines").filter(col("lines") > 1)
     faults = [
@@ -226,7 +226,7 @@ def write_run(
 
 
 def write_qrels(
-    frame: Any,
+    judgments: Any,
     path: str | Path,
     *,
     query: str = "query",
@@ -241,12 +241,13 @@ def write_qrels(
 
     Parameters
     ----------
-    frame
-        The long table. A column ``subtopic`` becomes the second field, otherwise it is 0.
+    judgments
+        The long table, or a table of judgments. A column ``subtopic`` becomes the second field,
+        otherwise it is 0.
     path
         The file to write; with the ending ``.gz`` it is compressed.
     query, doc, label
-        Columns of the frame.
+        Columns of the table.
     overwrite
         Replace the file if there is one already.
 
@@ -278,9 +279,9 @@ def write_qrels(
     7 0 a 2
     7 0 b 0
     """
-    rows = lazy(frame)
+    rows = lazy(judgments)
     schema = schema_of(rows)
-    _check(schema, query, doc, label)
+    _check("judgments", schema, query, doc, label=label)
     subtopic = col("subtopic") if "subtopic" in schema else pl.lit("0")
     judged = rows.filter(col(label).is_not_null()).select(
         col(query).alias(_ORDER),
@@ -342,8 +343,9 @@ def _refuse_malformed(lines: pl.DataFrame, layout: tuple[str, ...], number: str)
     raise DataError(msg)
 
 
-def _check(schema: pl.Schema, query: str, doc: str, number: str) -> None:
-    require("frame", schema, [query, doc, number])
+def _check(table: str, schema: pl.Schema, query: str, doc: str, **numbers: str) -> None:
+    find_columns(schema, {"query": query, "doc": doc, **numbers}, table=f"`{table}`")
+    (number,) = numbers.values()
     if not schema[number].is_numeric():
         msg = f"column {number!r} must be numeric; found {schema[number]}"
         raise SchemaError(msg)

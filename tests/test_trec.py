@@ -334,7 +334,7 @@ LOG = pl.DataFrame(
 
 @pytest.mark.parametrize("lazy", [False, True])
 def test_write_a_run(file: Path, lazy: bool) -> None:
-    write_run(LOG.lazy() if lazy else LOG, file, run="mine")
+    write_run(LOG.lazy() if lazy else LOG, file, tag="mine")
     assert file.read_text().splitlines() == [
         "9 Q0 7 1 4.0 mine",
         "9 Q0 6 2 3.0 mine",
@@ -430,7 +430,9 @@ def test_rows_that_cannot_be_judgments(file: Path, column: pl.Expr, message: str
 
 
 def test_columns_that_do_not_fit(file: Path) -> None:
-    with pytest.raises(SchemaError, match=r"`frame` has no column 'sim'.*") as error:
+    with pytest.raises(
+        SchemaError, match=r"there is no column 'sim', which `score` names.*"
+    ) as error:
         write_run(LOG, file, score="sim")
     assert isinstance(error.value, RankError)
     with pytest.raises(SchemaError, match="column 'doc' must be numeric; found String"):

@@ -16,7 +16,7 @@ from polars_rank.cli.engines import Where
 from polars_rank.cli.logs import Definitions, Log, conventions_of
 from polars_rank.cli.messages import misused
 from polars_rank.cli.running import Commands, is_said
-from polars_rank.clicks.counterfactual import MAX_UNSHOWN, Normalize, estimate
+from polars_rank.clicks.estimate import MAX_UNSHOWN, Normalize, estimate
 from polars_rank.columns import QUERY
 from polars_rank.evaluation.curves import pr_curve, rank_curve
 from polars_rank.evaluation.evaluate import evaluate as means_of

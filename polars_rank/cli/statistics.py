@@ -45,7 +45,7 @@ CorrectionOption = Annotated[
 ]
 Resamples = Annotated[int, typer.Option(help="How often is drawn, where it is drawn.")]
 Seed = Annotated[int, typer.Option(help="Another seed gives other draws.")]
-Least = Annotated[int, typer.Option(help="Slices of fewer queries are too small to tell.")]
+MinQueries = Annotated[int, typer.Option(help="Slices of fewer queries are too small to tell.")]
 
 
 RuleOption = Annotated[
@@ -126,7 +126,7 @@ def slices(
     pairs: Annotated[
         bool, typer.Option("--pairs", help="Also pairs of values of two columns.")
     ] = False,
-    least: Least = 30,
+    min_queries: MinQueries = 30,
     correction: CorrectionOption = "bh",
     confidence: o.Confidence = 0.95,
 ) -> None:
@@ -134,7 +134,7 @@ def slices(
     asked = o.split_names(columns)
     lists = source.read(kept=asked, paired=True)
     result = _in_slices(
-        lists, asked, baseline, pairs=pairs, least=least, correction=correction,
+        lists, asked, baseline, pairs=pairs, min_queries=min_queries, correction=correction,
         confidence=confidence,
     )  # fmt: skip
     written.put(result, source.files)
@@ -158,7 +158,7 @@ def check(
     interval: IntervalOption = "t",
     test: TestOption = "t",
     confidence: o.Confidence = 0.95,
-    least: Least = 30,
+    min_queries: MinQueries = 30,
     seed: Seed = 0,
     junit: Annotated[Path | None, typer.Option(help="Write JUnit XML to a file.")] = None,
     markdown: Annotated[Path | None, typer.Option(help="Write Markdown to a file.")] = None,
@@ -202,14 +202,16 @@ def check(
             )  # fmt: skip
             tables.append(result.collect())
             if columns:
-                result = _in_slices(lists, columns, baseline, least=least, confidence=confidence)
+                result = _in_slices(
+                    lists, columns, baseline, min_queries=min_queries, confidence=confidence
+                )
                 tables.append(result.collect())
         verdicts = verdicts_on(tables, read, undecided=undecided, on_fail="return")
         written.put(verdicts.lazy(), inputs)
         if junit is not None:
-            write_junit(verdicts, reports[junit], undecided=undecided)
+            write_junit(verdicts, reports[junit], undecided=undecided, overwrite=True)
         if markdown is not None:
-            write_markdown(verdicts, reports[markdown])
+            write_markdown(verdicts, reports[markdown], overwrite=True)
     failed = verdicts.get_column("verdict").is_in(failing(undecided)).sum()
     if failed:
         say(f"{failed} of {verdicts.height} checks failed")

@@ -1,7 +1,7 @@
 """Clicks: labels, position bias, counterfactual estimates and interleaving."""
 
 from polars_rank.clicks.bias import position_bias
-from polars_rank.clicks.counterfactual import estimate
+from polars_rank.clicks.estimate import estimate
 from polars_rank.clicks.interleaving import balanced_interleaving, team_draft
 from polars_rank.clicks.interleaving_test import interleaving_result
 from polars_rank.clicks.labels import clicked, graded, graded_dwell, satisfied

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from polars_rank._params import OWN, Names, check_apart, check_number, check_there, names
+from polars_rank._params import OWN, Names, check_apart, find_columns
 from polars_rank._polars import is_sorted_by
 from polars_rank._progress import known_rows, watcher
 from polars_rank.clicks.impressions import per_list
@@ -56,15 +56,13 @@ class Exposure:
     ) -> Exposure:
         """Check names and types; raise `SchemaError` where one is off."""
         schema = schema_of(log)
-        queries, groups = names("query", query), names("by", by)
-        wanted = [("query", queries), ("doc", [doc]), ("by", groups)]
-        numbers = [("position", position), ("click", click)]
-        for parameter, given in [*wanted, *((each, [name]) for each, name in numbers)]:
-            for column in given:
-                check_there(parameter, column, schema)
+        found = find_columns(
+            schema,
+            {"query": query, "doc": doc, "by": by or (), "position": position, "click": click},
+            numbers=("position", "click"),
+        )
+        queries, groups = found["query"], found["by"]
         check_apart("query", queries, groups)
-        for parameter, column in numbers:
-            check_number(parameter, column, schema[column])
         shown = log.filter(pl.col(position).is_not_null(), pl.col(click).is_not_null())
         columns = Columns(queries, groups, doc, position, click, schema)
         return cls(shown, columns, watcher(known_rows(log))) if progress else cls(shown, columns)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from polars_rank._params import OWN, Names, check_number, check_there, names
+from polars_rank._params import OWN, Names, find_columns
 from polars_rank.columns import Columns
 from polars_rank.evaluation.checks import (
     Check,
@@ -28,12 +28,8 @@ def columns_of(
 
     Raise `SchemaError` where one is off.
     """
-    given = {"query": query, "doc": doc, "click": click, "position": position, "by": by}
-    for parameter, value in given.items():
-        for name in names(parameter, value):
-            check_there(parameter, name, schema)
-            if parameter in ("click", "position"):
-                check_number(parameter, name, schema[name])
+    given = {"query": query, "doc": doc, "click": click, "position": position, "by": by or ()}
+    find_columns(schema, given, numbers=("click", "position"))
     return Columns.find(schema, query=query, doc=doc, score=position, label=click, by=by)
 
 

@@ -14,11 +14,9 @@ import polars as pl
 from polars_rank._params import (
     OWN,
     Names,
-    check_id,
-    check_number,
+    find_columns,
     free,
     names,
-    require,
     whole_number,
 )
 from polars_rank.errors import ArgumentError, DataError, SchemaError
@@ -401,12 +399,14 @@ class _Columns(NamedTuple):
     def check(self, ranker: str, schema: pl.Schema) -> None:
         """Raise `SchemaError` if the table of a ranker lacks a column, or ranks by no number."""
         place = self.place(schema)
-        order = place or self.score
-        require(f"table of the ranker {ranker!r}", schema, [*self.query, self.doc, order])
-        for parameter, given in (("query", self.query), ("doc", [self.doc])):
-            for name in given:
-                check_id(parameter, name, schema[name])
-        check_number("position" if place else "score", order, schema[order])
+        order = {"position": place} if place else {"score": self.score}
+        find_columns(
+            schema,
+            {"query": self.query, "doc": self.doc, **order},
+            numbers=[*order],
+            ids=("query", "doc"),
+            table=f"the table of the ranker {ranker!r}",
+        )
 
     def lists(self, table: pl.LazyFrame, number: int) -> pl.LazyFrame:
         """Return the first documents of each list of a ranker."""

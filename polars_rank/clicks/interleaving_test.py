@@ -10,17 +10,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from polars_rank._params import (
-    OWN,
-    Names,
-    check_apart,
-    check_id,
-    check_number,
-    check_there,
-    free,
-    names,
-    share,
-)
+from polars_rank._params import OWN, Names, check_apart, find_columns, free, share
 from polars_rank.columns import POSITION
 from polars_rank.errors import ArgumentError, DataError
 from polars_rank.evaluation.checks import FAILED, checks_of, failed, refuse, refuse_failed
@@ -156,23 +146,23 @@ def interleaving_result(
             f"{ranks!r}"
         )
         raise ArgumentError(message)
-    keys, groups, schema = names("query", query), names("by", by), schema_of(frame)
-    wanted = {"query": keys, "by": groups, "click": [click]}
-    if ranks is None:
-        wanted["team"] = [team]
-    else:
-        wanted["ranks"] = [*ranks.values()]
+    schema = schema_of(frame)
     placed = position in schema
-    if placed or ranks is not None or position is not POSITION:
-        wanted["position"] = [position]
-    for parameter, columns in wanted.items():
-        for column in columns:
-            check_there(parameter, column, schema)
-    for parameter in ("click", *(("ranks", "position") if ranks is not None else ())):
-        for column in wanted[parameter]:
-            check_number(parameter, column, schema[column])
-    if ranks is None:
-        check_id("team", team, schema[team])
+    named = placed or ranks is not None or position is not POSITION
+    found = find_columns(
+        schema,
+        {
+            "query": query,
+            "by": by or (),
+            "click": click,
+            "team": team if ranks is None else (),
+            "ranks": () if ranks is None else [*ranks.values()],
+            "position": position if named else (),
+        },
+        numbers=("click",) if ranks is None else ("click", "ranks", "position"),
+        ids=("team",),
+    )
+    keys, groups = found["query"], found["by"]
     check_apart("query", keys, groups)
     free(groups, ["team", "other", *_COUNTS, *_FOUND])
     free(keys, ["team", "other"], "query")

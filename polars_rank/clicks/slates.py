@@ -14,16 +14,7 @@ from typing import NamedTuple, TypeAlias
 
 import polars as pl
 
-from polars_rank._params import (
-    OWN,
-    Names,
-    check_apart,
-    check_id,
-    check_number,
-    check_there,
-    free,
-    names,
-)
+from polars_rank._params import OWN, Names, check_apart, find_columns, free, names
 from polars_rank.clicks.certainty import concentration, interval, warn_of_few
 from polars_rank.clicks.impressions import per_list
 from polars_rank.columns import Columns
@@ -390,20 +381,17 @@ class _Columns(NamedTuple):
 
     def checked(self, schema: pl.Schema) -> Columns:
         """Check names and types; raise `SchemaError` where one is off."""
-        slates, groups = names("slate", self.slate), names("by", self.by)
-        for parameter, given in (("slate", slates), ("by", groups)):
-            for name in given:
-                check_there(parameter, name, schema)
+        numbers = dict(self.numbers.values())
+        found = find_columns(
+            schema,
+            {"slate": self.slate, "by": self.by or (), "cluster": self.cluster or (), **numbers},
+            numbers=[*numbers],
+            ids=("cluster",),
+        )
+        slates, groups, clusters = found["slate"], found["by"], found["cluster"]
         check_apart("slate", slates, groups)
-        clusters = [*self.clusters.values()]
-        for name in clusters:
-            check_there("cluster", name, schema)
-            check_id("cluster", name, schema[name])
         if clusters:
             check_apart("cluster", clusters, groups)
-        for parameter, name in self.numbers.values():
-            check_there(parameter, name, schema)
-            check_number(parameter, name, schema[name])
         free(groups, COLUMNS)
         return Columns(slates, groups, None, self.position, self.reward, schema)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from polars_rank._params import OWN, check_number, check_there, free, names, one_of
-from polars_rank.clicks.counterfactual import estimate
+from polars_rank.clicks.estimate import estimate
 from polars_rank.clicks.weights import inverse_propensity
 from polars_rank.errors import ArgumentError
 from polars_rank.frames.tables import framed, schema_of
@@ -16,7 +16,7 @@ from polars_rank.frames.tables import framed, schema_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from polars_rank.clicks.counterfactual import Normalize
+    from polars_rank.clicks.estimate import Normalize
     from polars_rank.clicks.weights import Propensity
     from polars_rank.metrics.names import Metrics
 
@@ -43,9 +43,9 @@ def propensity_sweep(
     Parameters
     ----------
     frame
-        The log, with the new ranker's scores: as for `evaluate`.
+        The log, with the new ranker's scores: as for `estimate`.
     metrics
-        Sums over documents, as for `evaluate(..., normalize=...)`.
+        Sums over documents, as for `estimate`.
     click, propensity
         As for `inverse_propensity`; a table of propensities is looked up by the column "position".
     clips
@@ -54,24 +54,24 @@ def propensity_sweep(
     normalize
         "ips" or "snips".
     **options
-        Options of `evaluate`, such as `query`, `score`, `by`, `max_unshown`, and `cluster`, which
+        Options of `estimate`, such as `query`, `score`, `by`, `max_unshown`, and `cluster`, which
         says whether intervals are for other sessions of these queries or for other queries.
 
     Returns
     -------
     LazyFrame or DataFrame
-        Like `frame`: the rows of `evaluate` for each clip in turn, behind the column `clip`, the
+        Like `frame`: the rows of `estimate` for each clip in turn, behind the column `clip`, the
         highest weight, null for none.
 
     Raises
     ------
     SchemaError, DataError, ArgumentError
-        As for `inverse_propensity` and `evaluate`; for no clips.
+        As for `inverse_propensity` and `estimate`; for no clips.
 
     Warns
     -----
     RankWarning
-        As `evaluate`: if the effective sample size at a clip, or the number of lists, is below 30.
+        As `estimate`: if the effective sample size at a clip, or the number of lists, is below 30.
 
     References
     ----------

@@ -78,8 +78,8 @@ def inverse_propensity(
 
     Notes
     -----
-    `evaluate(..., normalize="ips")` counts such labels as weighted hits in every metric that is a
-    sum over documents, normalize="snips" divides by the sum of the weights. Without `normalize`,
+    `estimate(..., normalize="ips")` counts such labels as weighted hits in every metric that is a
+    sum over documents, normalize="snips" divides by the sum of the weights. In `evaluate`,
     metrics of labels (DCG, CG) are right as they are; those of relevant and not relevant
     (precision, AP, reciprocal rank) would count each weight as one.
 

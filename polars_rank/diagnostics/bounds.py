@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from polars_rank._params import OWN, Names, free, number
+from polars_rank._params import Names, free, number
 from polars_rank.errors import ArgumentError
 from polars_rank.evaluation import plan
-from polars_rank.evaluation.means import Means, ratio
+from polars_rank.evaluation.means import Means, ratio, to_rows
 from polars_rank.evaluation.parameters import Evaluation, MetricColumn
 from polars_rank.frames.tables import framed
 from polars_rank.metrics.expected_terms import has_expectation
@@ -20,9 +21,6 @@ from polars_rank.metrics.terms import Terms, Value, where
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-
-_ROW = OWN + "row"
 
 
 def _tied_lists(t: Terms) -> Value:
@@ -243,7 +241,8 @@ _NOTHING = pl.lit(None, dtype=pl.Float64)
 
 def _means(frame: pl.LazyFrame, evaluation: Evaluation, *changed: pl.Expr) -> pl.LazyFrame:
     """Return the means of columns of the per-query table, some of them changed before."""
-    means = Means.of(evaluation)
+    # Nothing is said of missing labels, which are what is looked at, nor of runs side by side.
+    means = replace(Means.of(evaluation), label=None, runs=())
     rankings = plan.per_query(frame, evaluation, presence=means.presence)
     return means.finish(means.add_up(rankings.with_columns(changed)))
 
@@ -258,11 +257,8 @@ def _long(
 ) -> pl.LazyFrame:
     """Return one row per group and metric."""
     free(groups, ["metric", *next(iter(rows.values()))])
-    structs = [
-        pl.struct(pl.lit(name).alias("metric"), *(v.alias(key) for key, v in values.items()))
-        for name, values in rows.items()
-    ]
-    return wide.select(*groups, pl.concat_list(structs).alias(_ROW)).explode(_ROW).unnest(_ROW)
+    named = [{"metric": pl.lit(name), **values} for name, values in rows.items()]
+    return to_rows(wide, groups, named)
 
 
 def _cutoff(metric: pl.Expr) -> int | None:

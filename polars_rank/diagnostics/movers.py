@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from polars_rank._params import OWN, Names, check_there, names, whole_number
+from polars_rank._params import OWN, Names, check_there, find_columns, free, names, whole_number
 from polars_rank.columns import RUN, Score, scored
 from polars_rank.conventions import POLARS_RANK
 from polars_rank.diagnostics.similarity import overlap, rbo
 from polars_rank.errors import ArgumentError
 from polars_rank.evaluation.evaluate import evaluate, per_query
-from polars_rank.evaluation.means import grouped, ratio
+from polars_rank.evaluation.means import grouped, ratio, to_rows
 from polars_rank.evaluation.parameters import runs_of
 from polars_rank.evaluation.ranking import rank
 from polars_rank.frames.tables import framed, schema_of
@@ -30,7 +30,7 @@ _OTHER, _PLACE = OWN + "other", OWN + "place"
 
 @framed
 def movers(
-    frame: Any,
+    frame: pl.LazyFrame,
     /,
     metric: str | pl.Expr,
     *,
@@ -45,7 +45,7 @@ def movers(
     position: str | None = None,
     scores: Sequence[str] | None = None,
     **options: Any,
-) -> Any:
+) -> pl.LazyFrame:
     """Movers: the lists that gained and lost most, the two rankings side by side.
 
     Parameters
@@ -112,51 +112,42 @@ def movers(
     columns: dict[str, Any] = {"by": run, "query": query, "doc": doc, "label": label}
     undefined = options.pop("undefined", None)
     agreed = agreed_on(options.get("conventions", POLARS_RANK), undefined)
-    of_rank = {
-        name: options[name] for name in ("ties", "relevant", "duplicates") if name in options
-    }
+    of_rank = {name: options[name] for name in ("ties", "rel", "duplicates") if name in options}
 
-    def plan(log: pl.LazyFrame) -> pl.LazyFrame:
-        log, by_score = _with_runs(log, run, score, scores)
-        schema = schema_of(log)
-        check_there("run", run, schema)
-        lists = per_query(log, asked, score=by_score, position=position, **columns, **options)
-        (variable,) = variables(
-            schema_of(lists), [asked], agreed, [run, *keys], undefined=undefined
-        )
-        of_baseline = is_run(run, schema[run], baseline)
-        base = lists.filter(of_baseline).select(*keys, variable.value.alias("baseline_value"))
-        value = variable.value.alias("value")
-        pairs = (
-            lists.filter(~of_baseline)
-            .select(run, *keys, value)
-            .join(base, on=keys, how="inner")
-            .with_columns(difference=pl.col("value") - pl.col("baseline_value"))
-        )
-        log, by_score = scored(log, by_score, position)
-        rows = log.select([*dict.fromkeys([run, *keys, doc, label, by_score])])
-        ranked = rank(rows, score=by_score, **columns, **of_rank).filter(pl.col("rank") <= k)
-        beside = ranked.filter(of_baseline).select(
-            *keys, "rank", pl.col(doc).alias("baseline_doc"), pl.col(label).alias("baseline_label")
-        )
-        own = ranked.select(
-            run, *keys, "rank", pl.col(doc).alias("doc"), pl.col(label).alias("label")
-        )
-        ranks = pl.int_ranges(1, pl.lit(k + 1), dtype=pl.UInt32).alias("rank")
-        chosen = pl.concat([_most(pairs, run, keys, n, gained=up) for up in (True, False)])
-        side_by_side = (
-            chosen.with_columns(ranks)
-            .explode("rank")
-            .join(beside, on=[*keys, "rank"], how="left")
-            .join(own, on=[run, *keys, "rank"], how="left")
-            .filter(pl.any_horizontal(pl.col("doc", "baseline_doc").is_not_null()))
-            .sort(run, "moved", _PLACE, "rank")
-        )
-        shown = ["baseline_doc", "baseline_label", "doc", "label"]
-        found = side_by_side.select(run, "moved", *keys, *_MOVED, *shown)
-        return with_known_baseline(found, log, run, schema[run], baseline)
-
-    return plan(frame)
+    frame, by_score = _with_runs(frame, run, score, scores)
+    schema = schema_of(frame)
+    check_there("run", run, schema)
+    lists = per_query(frame, asked, score=by_score, position=position, **columns, **options)
+    (variable,) = variables(schema_of(lists), [asked], agreed, [run, *keys], undefined=undefined)
+    of_baseline = is_run(run, schema[run], baseline)
+    base = lists.filter(of_baseline).select(*keys, variable.value.alias("baseline_value"))
+    value = variable.value.alias("value")
+    pairs = (
+        lists.filter(~of_baseline)
+        .select(run, *keys, value)
+        .join(base, on=keys, how="inner")
+        .with_columns(difference=pl.col("value") - pl.col("baseline_value"))
+    )
+    frame, by_score = scored(frame, by_score, position)
+    rows = frame.select([*dict.fromkeys([run, *keys, doc, label, by_score])])
+    ranked = rank(rows, score=by_score, **columns, **of_rank).filter(pl.col("rank") <= k)
+    beside = ranked.filter(of_baseline).select(
+        *keys, "rank", pl.col(doc).alias("baseline_doc"), pl.col(label).alias("baseline_label")
+    )
+    own = ranked.select(run, *keys, "rank", pl.col(doc).alias("doc"), pl.col(label).alias("label"))
+    ranks = pl.int_ranges(1, pl.lit(k + 1), dtype=pl.UInt32).alias("rank")
+    chosen = pl.concat([_most(pairs, run, keys, n, gained=up) for up in (True, False)])
+    side_by_side = (
+        chosen.with_columns(ranks)
+        .explode("rank")
+        .join(beside, on=[*keys, "rank"], how="left")
+        .join(own, on=[run, *keys, "rank"], how="left")
+        .filter(pl.any_horizontal(pl.col("doc", "baseline_doc").is_not_null()))
+        .sort(run, "moved", _PLACE, "rank")
+    )
+    shown = ["baseline_doc", "baseline_label", "doc", "label"]
+    found = side_by_side.select(run, "moved", *keys, *_MOVED, *shown)
+    return with_known_baseline(found, frame, run, schema[run], baseline)
 
 
 def _with_runs(
@@ -190,7 +181,7 @@ def _most(
 
 @framed
 def churn(
-    frame: Any,
+    frame: pl.LazyFrame,
     *,
     baseline: Any,
     run: str = "run",
@@ -201,7 +192,7 @@ def churn(
     doc: str = "doc",
     score: Score = "score",
     scores: Sequence[str] | None = None,
-) -> Any:
+) -> pl.LazyFrame:
     """Churn: how much the rankings of runs changed from the baseline; no labels needed.
 
     Parameters
@@ -257,41 +248,36 @@ def churn(
     └─────┴─────────┴─────────┴───────────┴─────────┘
     """
     whole_number("k", k)
-    groups, keys = names("by", by), names("query", query)
-
-    def plan(log: pl.LazyFrame) -> pl.LazyFrame:
-        log, given = _with_runs(log, run, score, scores)
-        log, by_score = scored(log, given, None)
-        schema = schema_of(log)
-        wanted = {"run": [run], "by": groups, "query": keys, "doc": [doc], "score": [by_score]}
-        for parameter, columns in wanted.items():
-            for column in columns:
-                check_there(parameter, column, schema)
-        of_baseline = is_run(run, schema[run], baseline)
-        columns = [*groups, *keys, doc, by_score]
-        others = log.filter(~of_baseline).select(run, *columns)
-        # The baseline once for each run, so that the queries of either side are met.
-        runs = others.select(run).unique()
-        base = log.filter(of_baseline).select(columns).join(runs, how="cross")
-        lists = [run, *groups, *keys]
-        options: dict[str, Any] = {"query": lists, "doc": doc, "score": by_score}
-        alike = overlap(others, base, k, **options).join(
-            rbo(others, base, p=p, **options), on=lists, how="left", nulls_equal=True
-        )
-        same = _same_top(others, base, lists, doc, by_score, k)
-        both = alike.join(same, on=lists, how="left", nulls_equal=True)
-        counted = pl.col("paired")
-        values = [
-            counted.sum().alias("queries"),
-            (~counted).sum().alias("missing"),
-            pl.col("overlap").filter(counted).mean().alias(f"overlap@{k}"),
-            pl.col("rbo").filter(counted).mean(),
-            ratio(pl.col("changed").filter(counted).sum(), counted.sum()).alias("changed"),
-        ]
-        found = grouped(both, [*groups, run], values)
-        return with_known_baseline(found, log, run, schema[run], baseline)
-
-    return plan(frame)
+    frame, given = _with_runs(frame, run, score, scores)
+    frame, by_score = scored(frame, given, None)
+    schema = schema_of(frame)
+    found = find_columns(
+        schema, {"run": run, "by": by or (), "query": query, "doc": doc, "score": by_score}
+    )
+    groups, keys = found["by"], found["query"]
+    of_baseline = is_run(run, schema[run], baseline)
+    columns = [*groups, *keys, doc, by_score]
+    others = frame.filter(~of_baseline).select(run, *columns)
+    # The baseline once for each run, so that the queries of either side are met.
+    runs = others.select(run).unique()
+    base = frame.filter(of_baseline).select(columns).join(runs, how="cross")
+    lists = [run, *groups, *keys]
+    options: dict[str, Any] = {"query": lists, "doc": doc, "score": by_score}
+    alike = overlap(others, base, k, **options).join(
+        rbo(others, base, p=p, **options), on=lists, how="left", nulls_equal=True
+    )
+    same = _same_top(others, base, lists, doc, by_score, k)
+    both = alike.join(same, on=lists, how="left", nulls_equal=True)
+    counted = pl.col("paired")
+    values = [
+        counted.sum().alias("queries"),
+        (~counted).sum().alias("missing"),
+        pl.col("overlap").filter(counted).mean().alias(f"overlap@{k}"),
+        pl.col("rbo").filter(counted).mean(),
+        ratio(pl.col("changed").filter(counted).sum(), counted.sum()).alias("changed"),
+    ]
+    result = grouped(both, [*groups, run], values)
+    return with_known_baseline(result, frame, run, schema[run], baseline)
 
 
 def _same_top(
@@ -319,7 +305,7 @@ def _same_top(
 
 @framed
 def headroom(
-    frame: Any,
+    frame: pl.LazyFrame,
     /,
     metrics: Metrics,
     *,
@@ -327,7 +313,7 @@ def headroom(
     score: str = "score",
     label: str = "label",
     **options: Any,
-) -> Any:
+) -> pl.LazyFrame:
     """Headroom: where the value is lost, by the order or by what was not retrieved.
 
     Parameters
@@ -379,46 +365,37 @@ def headroom(
     """
     asked, groups = resolve(metrics), names("by", by)
     made = [output_name(each) for each in asked]
-    for taken in set(groups) & {"metric", "queries", *_STEPS, "lost_by_order", "lost_by_retrieval"}:
-        message = f"`by` names the column {taken!r}, which the result adds; rename it"
-        raise ArgumentError(message)
-
-    def plan(log: pl.LazyFrame) -> pl.LazyFrame:
-        for parameter, column in (("score", score), ("label", label)):
-            check_there(parameter, column, schema_of(log))
-        retrieved = pl.col(score).is_not_null()
-        worth = pl.col(label).cast(pl.Float64)
-        last = worth.fill_null(_BELOW)
-        orders = {
-            "value": pl.col(score),
-            "reordered": pl.when(retrieved).then(last),
-            "complete": pl.when(retrieved).then(last).otherwise(worth),
+    free(groups, ["metric", "queries", *_STEPS, "lost_by_order", "lost_by_retrieval"])
+    find_columns(schema_of(frame), {"score": score, "label": label})
+    retrieved = pl.col(score).is_not_null()
+    worth = pl.col(label).cast(pl.Float64)
+    last = worth.fill_null(_BELOW)
+    orders = {
+        "value": pl.col(score),
+        "reordered": pl.when(retrieved).then(last),
+        "complete": pl.when(retrieved).then(last).otherwise(worth),
+    }
+    names_of: dict[str, Any] = {"score": score, "label": label, "by": by}
+    wide = []
+    for step, order in orders.items():
+        means = evaluate(frame.with_columns(order.alias(score)), asked, **names_of, **options)
+        head = [*groups, "queries"] if step == "value" else []
+        wide.append(
+            means.select(*head, *(pl.col(name).alias(f"{OWN}{step} {name}") for name in made))
+        )
+    # The groups are the same, and in the same order.
+    both = pl.concat(wide, how="horizontal")
+    rows = [
+        {
+            "metric": pl.lit(name),
+            **{step: pl.col(f"{OWN}{step} {name}") for step in orders},
         }
-        names_of: dict[str, Any] = {"score": score, "label": label, "by": by}
-        wide = []
-        for step, order in orders.items():
-            means = evaluate(log.with_columns(order.alias(score)), asked, **names_of, **options)
-            head = [*groups, "queries"] if step == "value" else []
-            wide.append(
-                means.select(*head, *(pl.col(name).alias(f"{OWN}{step} {name}") for name in made))
-            )
-        # The groups are the same, and in the same order.
-        both = pl.concat(wide, how="horizontal")
-        rows = [
-            pl.struct(
-                pl.lit(name).alias("metric"),
-                *(pl.col(f"{OWN}{step} {name}").alias(step) for step in orders),
-            )
-            for name in made
-        ]
-        long = both.select(*groups, "queries", pl.concat_list(rows).alias(_OTHER))
-        lost = [
-            (pl.col("reordered") - pl.col("value")).alias("lost_by_order"),
-            (pl.col("complete") - pl.col("reordered")).alias("lost_by_retrieval"),
-        ]
-        return long.explode(_OTHER).unnest(_OTHER).with_columns(lost)
-
-    return plan(frame)
+        for name in made
+    ]
+    return to_rows(both, [*groups, "queries"], rows).with_columns(
+        (pl.col("reordered") - pl.col("value")).alias("lost_by_order"),
+        (pl.col("complete") - pl.col("reordered")).alias("lost_by_retrieval"),
+    )
 
 
 _STEPS = ("value", "reordered", "complete")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from polars_rank._params import OWN, check_there, names, share, whole_number
+from polars_rank._params import OWN, find_columns, names, share, whole_number
 from polars_rank.evaluation.means import ratio
 from polars_rank.evaluation.ranking import rank
 from polars_rank.frames.tables import framed, lazy, schema_of
@@ -160,8 +160,7 @@ def _compared(
     keys = [*names("query", query)]
 
     def ranks(run: pl.LazyFrame, column: str) -> pl.LazyFrame:
-        for name in (*keys, doc, score):
-            check_there("query" if name in keys else "doc or score", name, schema_of(run))
+        find_columns(schema_of(run), {"query": keys, "doc": doc, "score": score})
         unlabelled = run.select(
             *dict.fromkeys([*keys, doc, score]), pl.lit(None, dtype=pl.Float64).alias(_LABEL)
         )

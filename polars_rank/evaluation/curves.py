@@ -21,7 +21,7 @@ from polars_rank.evaluation.checks import (
     unnamed_check,
 )
 from polars_rank.evaluation.evaluate import evaluate
-from polars_rank.evaluation.means import ratio
+from polars_rank.evaluation.means import ratio, to_rows
 from polars_rank.evaluation.ranking import is_relevant
 from polars_rank.frames.tables import framed, schema_of
 from polars_rank.metrics.metric import Metric
@@ -32,7 +32,7 @@ _POINTS = (
     *("threshold", "found", "hits", "precision", "recall", "f1"),
     *("auc", "average_precision", "best_f1", "no_skill"),
 )
-_ROW, _RELEVANT, _DOC = OWN + "row", OWN + "relevant", OWN + "doc"
+_RELEVANT, _DOC = OWN + "relevant", OWN + "doc"
 
 
 @framed
@@ -223,15 +223,16 @@ def rank_curve(
         options.get("undefined"), curves, lambda _, name: [f"{name}:{k}" for k in cutoffs]
     )
     wide = evaluate(frame, at, **options)
-    rows = pl.concat_list(
-        pl.struct(
-            pl.lit(k).cast(pl.Int64).alias("k"),
-            "queries",
-            *(pl.col(f"{curve.output_name}:{k}").alias(curve.output_name) for curve in curves),
-        )
+    names_at = {curve.output_name: f"{curve.output_name}:" for curve in curves}
+    rows = [
+        {
+            "k": pl.lit(k, dtype=pl.Int64),
+            "queries": pl.col("queries"),
+            **{name: pl.col(f"{at}{k}") for name, at in names_at.items()},
+        }
         for k in cutoffs
-    ).alias(_ROW)
-    return wide.select(*by, rows).explode(_ROW).unnest(_ROW)
+    ]
+    return to_rows(wide, by, rows)
 
 
 def _curve(points: pl.LazyFrame, groups: list[str]) -> pl.LazyFrame:

@@ -7,7 +7,7 @@ the merged sums are finished.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import polars as pl
@@ -23,6 +23,8 @@ from polars_rank.metrics.metric import Aggregate, Metric
 
 #: How many runs have a query; whether a ranking is the first of its query; the number of rankings.
 _RUNS, _FIRST, _RANKINGS = OWN + "runs", OWN + "first", OWN + "rankings"
+
+_ROW = OWN + "row"
 
 #: The column of the per-query table with the number of retrieved documents.
 NUM_RETRIEVED = "num_retrieved"
@@ -265,6 +267,22 @@ def _is_scalar(expression: pl.Expr) -> bool:
 def grouped(rankings: pl.LazyFrame, by: Sequence[str], values: Sequence[pl.Expr]) -> pl.LazyFrame:
     """Return one row per group in sorted order, or one row of all rankings."""
     return rankings.group_by(by).agg(values).sort(by) if by else rankings.select(values)
+
+
+def to_rows(
+    wide: pl.LazyFrame,
+    keys: Sequence[str | pl.Expr],
+    rows: Iterable[Mapping[str, pl.Expr]],
+    beside: Sequence[str | pl.Expr] = (),
+) -> pl.LazyFrame:
+    """Return several rows for each row of a wide table, with some of its columns as keys.
+
+    Of each new row, the names of its columns and their values are given. Columns `beside` come
+    after them.
+    """
+    structs = [pl.struct(value.alias(name) for name, value in row.items()) for row in rows]
+    lists = wide.select(*keys, pl.concat_list(structs).alias(_ROW), *beside)
+    return lists.explode(_ROW).unnest(_ROW)
 
 
 def weighted_mean(value: pl.Expr, weight: pl.Expr) -> pl.Expr:

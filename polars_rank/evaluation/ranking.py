@@ -307,7 +307,7 @@ def rank(
         )
         raise SchemaError(message)
     ranked = _ranked(log, columns, rank_order(ties, columns), rel, duplicates)
-    if by_score != OWN + "score":
+    if isinstance(score, str) and score == by_score:
         return ranked
     shown = pl.col(by_score)
     negated = position or (score[1:] if isinstance(score, str) else None)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, overload
 import polars as pl
 from polars import col
 
-from polars_rank._params import OWN, check_name, names, require
+from polars_rank._params import OWN, check_name, find_columns, names
 from polars_rank.errors import ArgumentError, SchemaError
 from polars_rank.frames.tables import is_spark, lazy, run_on_spark, schema_of
 from polars_rank.io.ids import common_type
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @overload
 def join_judgments(
-    run: pl.LazyFrame,
+    rankings: pl.LazyFrame,
     judgments: pl.LazyFrame | Table,
     *,
     by: Names | None = None,
@@ -32,7 +32,7 @@ def join_judgments(
 ) -> pl.LazyFrame: ...
 @overload
 def join_judgments(
-    run: Spark,
+    rankings: Spark,
     judgments: Spark | pl.LazyFrame | Table,
     *,
     by: Names | None = None,
@@ -43,7 +43,7 @@ def join_judgments(
 ) -> Spark: ...
 @overload
 def join_judgments(
-    run: Table,
+    rankings: Table,
     judgments: pl.LazyFrame,
     *,
     by: Names | None = None,
@@ -54,7 +54,7 @@ def join_judgments(
 ) -> pl.LazyFrame: ...
 @overload
 def join_judgments(
-    run: Table,
+    rankings: Table,
     judgments: Table,
     *,
     by: Names | None = None,
@@ -64,7 +64,7 @@ def join_judgments(
     label: str = "label",
 ) -> pl.DataFrame: ...
 def join_judgments(
-    run: pl.LazyFrame | Table | SparkFrame,
+    rankings: pl.LazyFrame | Table | SparkFrame,
     judgments: pl.LazyFrame | Table | SparkFrame,
     *,
     by: Names | None = None,
@@ -80,22 +80,22 @@ def join_judgments(
 
     Parameters
     ----------
-    run
+    rankings
         Retrieved documents: query, doc, score and any other columns.
     judgments
         Judged documents: query, doc, label and any other columns.
     by
-        Columns of ``run`` that tell its rankings apart: each of them gets all the judgments.
+        Columns of ``rankings`` that tell runs apart: each of them gets all the judgments.
         By default the column ``run``, if there is one; ``[]`` for none.
     query, doc
         Key columns, in both tables; ``query`` may be several.
     score, label
-        Columns of ``run`` and of ``judgments``.
+        Columns of ``rankings`` and of ``judgments``.
 
     Returns
     -------
     DataFrame or LazyFrame
-        Lazy if one of the two is; of Spark if `run` is. The rows are in no particular order.
+        Lazy if one of the two is; of Spark if `rankings` is. The rows are in no particular order.
 
     Raises
     ------
@@ -104,9 +104,9 @@ def join_judgments(
 
     Notes
     -----
-    A column of ``run`` that has one value in each query, such as its country, has that value in
-    the rows of judged documents that were not retrieved, too; so does one that has one value in
-    each list or in each ranking. Where a query is in no run, it is null. All other columns are
+    A column of ``rankings`` that has one value in each query, such as its country, has that value
+    in the rows of judged documents that were not retrieved, too; so does one that has one value
+    in each ranking or in each run. Where a query is in no run, it is null. All other columns are
     null in the rows that come only from the other table.
 
     Integer keys of different widths match, and so do strings and categoricals.
@@ -120,31 +120,33 @@ def join_judgments(
     >>> sorted(pr.join_judgments(run, judgments).rows())
     [(1, 'a', 0.9, None), (1, 'b', 0.8, 2), (1, 'c', None, 1)]
     """
-    if is_spark(run):
-        on_spark: SparkFrame = run_on_spark(
-            join_judgments, run, judgments, by=by, query=query, doc=doc, score=score, label=label
-        )
-        return on_spark
+    if is_spark(rankings):
+        columns = {"by": by, "query": query, "doc": doc, "score": score, "label": label}
+        result: SparkFrame = run_on_spark(join_judgments, rankings, judgments, **columns)
+        return result
     if is_spark(judgments):
         message = (
-            "`judgments` is a Spark DataFrame and `run` is none; make one of it with "
+            "`judgments` is a Spark DataFrame and `rankings` is none; make one of it with "
             "spark.createDataFrame(...), or give the .toArrow() of the judgments"
         )
         raise ArgumentError(message)
-    left, right = _without_numbers(lazy(run)), _without_numbers(lazy(judgments))
+    left, right = _without_numbers(lazy(rankings)), _without_numbers(lazy(judgments))
     left_schema, right_schema = schema_of(left), schema_of(right)
     keys = [*names("query", query), *names("doc", doc)]
     groups = names("by", ["run"] if by is None and "run" in left_schema else by)
-    require("run", left_schema, [*groups, *keys, score])
-    require("judgments", right_schema, [*keys, label])
+    both = {"query": query, "doc": doc}
+    find_columns(left_schema, {"by": groups, **both, "score": score}, table="`rankings`")
+    find_columns(right_schema, {**both, "label": label}, table="`judgments`")
     for name in right_schema:
         if name in left_schema and name not in keys:
-            msg = f"column {name!r} is in `run` and in `judgments`; rename it or drop it in one"
+            msg = (
+                f"column {name!r} is in `rankings` and in `judgments`; rename it or drop it in one"
+            )
             raise SchemaError(msg)
     types = {key: common_type(left_schema[key], right_schema[key]) for key in keys}
     for key, dtype in types.items():
         if dtype is None:
-            found = f"{left_schema[key]} in `run` and {right_schema[key]} in `judgments`"
+            found = f"{left_schema[key]} in `rankings` and {right_schema[key]} in `judgments`"
             msg = (
                 f"column {key!r} is {found}, so that no row would match; cast one of them, as in "
                 f"judgments.cast({{{key!r}: pl.{left_schema[key]}}})"
@@ -166,7 +168,7 @@ def join_judgments(
         .with_columns(pl.coalesce(name, OWN + name) for name in others)
         .drop(OWN + name for name in others)
     )
-    eager = not isinstance(run, pl.LazyFrame) and not isinstance(judgments, pl.LazyFrame)
+    eager = not isinstance(rankings, pl.LazyFrame) and not isinstance(judgments, pl.LazyFrame)
     return joined.collect(engine="streaming") if eager else joined
 
 
@@ -177,11 +179,11 @@ def _without_numbers(table: pl.LazyFrame) -> pl.LazyFrame:
 
 def _with_constants(
     judgments: pl.LazyFrame,
-    run: pl.LazyFrame,
+    rankings: pl.LazyFrame,
     others: Sequence[str],
     levels: Sequence[Sequence[str]],
 ) -> pl.LazyFrame:
-    """Add those columns of the run that never change within its lists, queries or rankings.
+    """Add those columns of the rankings that never change within a ranking, a query or a run.
 
     A column that changes within any of them is one of documents, and null.
     """
@@ -189,7 +191,7 @@ def _with_constants(
         return judgments
     parts = list(dict.fromkeys(tuple(keys) for keys in levels if keys))
     for index, keys in enumerate(parts):
-        values = run.group_by(keys).agg(
+        values = rankings.group_by(keys).agg(
             *(col(name).first().alias(f"{OWN}{index} {name}") for name in others),
             *(col(name).n_unique().alias(f"{OWN}count {name}") for name in others),
         )

@@ -20,7 +20,7 @@ import polars as pl
 from polars.io.plugins import register_io_source
 
 from polars_rank._params import OWN, names
-from polars_rank.clicks.counterfactual import Estimates, estimate
+from polars_rank.clicks.estimate import Estimates, estimate
 from polars_rank.conventions import POLARS_RANK, named
 from polars_rank.errors import ArgumentError
 from polars_rank.evaluation import plan

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from polars_rank._params import OWN, Names, share
+from polars_rank._params import OWN, Names, free, share
 from polars_rank.conventions import POLARS_RANK, Conventions
 from polars_rank.errors import ArgumentError, DataError
 from polars_rank.evaluation.means import grouped
@@ -16,7 +16,6 @@ from polars_rank.frames.tables import framed_table, schema_of
 from polars_rank.stats.intervals import stats
 from polars_rank.stats.tables import (
     agreed_on,
-    check_free,
     data_error,
     key_columns,
     not_finite,
@@ -39,7 +38,7 @@ _RUNS, _LISTS, _SHARE, _REPEATS = (OWN + name for name in ("runs", "lists", "sha
 
 @framed_table
 def compare_all(
-    lists: Any,
+    table: pl.LazyFrame,
     *,
     run: str = "run",
     metrics: Metrics | None = None,
@@ -48,7 +47,7 @@ def compare_all(
     confidence: float = 0.95,
     undefined: Undefined | Mapping[str, Undefined] | None = None,
     conventions: Conventions | str = POLARS_RANK,
-) -> Any:
+) -> pl.LazyFrame:
     r"""Compare all pairs of runs: Tukey's honestly significant difference, within queries.
 
     $$q = \frac{|\bar x_i - \bar x_j|}{\sqrt{\mathrm{MSE} / n}}$$
@@ -59,13 +58,13 @@ def compare_all(
 
     Parameters
     ----------
-    lists, run, metrics, by, query, confidence, undefined, conventions
+    table, run, metrics, by, query, confidence, undefined, conventions
         As for `compare`.
 
     Returns
     -------
     LazyFrame or DataFrame
-        Like `lists`: a row per group, metric and pair of runs, with the `by` columns and
+        Like `table`: a row per group, metric and pair of runs, with the `by` columns and
 
         - `metric`, `run` (under its own name), `other`;
         - `mean`, `other_mean`, `difference` (mean - other_mean), `low`, `high`, `p_value`;
@@ -116,22 +115,17 @@ def compare_all(
     stats()
     agreed = agreed_on(conventions, undefined)
 
-    def plan(rows: pl.LazyFrame) -> pl.LazyFrame:
-        schema = schema_of(rows)
-        keys = key_columns(schema, by=by, run=run, query=query)
-        groups = keys["by"]
-        check_free([*groups, run], COLUMNS)
-        asked = variables(
-            schema, metrics, agreed, [*groups, run, *keys["query"]], undefined=undefined
-        )
-        for each in asked:
-            if each.aggregate != "mean":
-                message = f"{each.name!r} is no mean over queries; compare the means of others"
-                raise ArgumentError(message)
-        sums = _sums(rows, asked, groups, run, keys["query"])
-        return _all_pairs(sums, rows, asked, groups, run, confidence)
-
-    return plan(lists)
+    schema = schema_of(table)
+    keys = key_columns(schema, by=by, run=run, query=query)
+    groups = keys["by"]
+    free([*groups, run], COLUMNS)
+    asked = variables(schema, metrics, agreed, [*groups, run, *keys["query"]], undefined=undefined)
+    for each in asked:
+        if each.aggregate != "mean":
+            message = f"{each.name!r} is no mean over queries; compare the means of others"
+            raise ArgumentError(message)
+    sums = _sums(table, asked, groups, run, keys["query"])
+    return _all_pairs(sums, table, asked, groups, run, confidence)
 
 
 def _sums(

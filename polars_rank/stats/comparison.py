@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import polars as pl
 
-from polars_rank._params import OWN, Names, number, one_of, share, whole_number
+from polars_rank._params import OWN, Names, free, number, one_of, share, whole_number
 from polars_rank.conventions import POLARS_RANK, Conventions
 from polars_rank.errors import ArgumentError, DataError, RankWarning, SchemaError
 from polars_rank.frames.tables import framed_table, schema_of
@@ -30,7 +30,6 @@ from polars_rank.stats.significance import Correction, Found, Sample, Test, Test
 from polars_rank.stats.tables import (
     EMPTY,
     agreed_on,
-    check_free,
     key_columns,
     only_metrics,
     rows_told,
@@ -63,7 +62,7 @@ _IS_BASELINE, _PLACE = OWN + "is baseline", OWN + "place"
 
 @framed_table
 def compare(
-    lists: Any,
+    table: pl.LazyFrame,
     *,
     run: str = "run",
     baseline: Any,
@@ -81,7 +80,7 @@ def compare(
     conventions: Conventions | str = POLARS_RANK,
     n_resamples: int = 10_000,
     seed: int = 0,
-) -> Any:
+) -> pl.LazyFrame:
     r"""Compare runs with a baseline, query by query.
 
     $$d_q = x_q - b_q, \qquad t = \frac{\bar d}{s_d / \sqrt n}$$
@@ -90,7 +89,7 @@ def compare(
 
     Parameters
     ----------
-    lists
+    table
         What `per_query` returns of several runs: a row per list, a column per metric, null where
         undefined. Or `moments` with the same `run` and `baseline`, for the tests "t" and "sign".
     run, baseline
@@ -131,7 +130,7 @@ def compare(
     Returns
     -------
     LazyFrame or DataFrame
-        Like `lists`: a row per group, metric and run other than the baseline, in this order. A
+        Like `table`: a row per group, metric and run other than the baseline, in this order. A
         run that has no rankings in a group of the baseline has a row there, too, with 0
         `queries` and those of the baseline as `missing`. With the `by` columns and
 
@@ -225,34 +224,31 @@ def compare(
     testing = Testing(test, alternative, confidence, n_resamples, seed)
     needs_values = test not in ("t", "sign") or (test == "sign" and margin != 0)
 
-    def plan(rows: pl.LazyFrame) -> pl.LazyFrame:
-        schema = schema_of(rows)
-        if is_moments(schema):
-            settled(undefined, conventions)
-            given = {"weight": weight, "cluster": cluster}
-            _refuse({**given, f"test={test!r}": needs_values})
-            groups = groups_of_moments(schema, by, run, baseline)
-            table = regrouped(only_metrics(rows, metrics), [*groups, run])
-        else:
-            pairs = Pairs.of(
-                schema, by=by, run=run, query=query, baseline=baseline, weight=weight,
-                cluster=cluster,
-            )  # fmt: skip
-            groups = [*pairs.by]
-            check_free([*groups, run], COLUMNS)
-            asked = variables(schema, metrics, agreed, pairs.columns, undefined=undefined)
-            table = paired_sums(rows, asked, pairs, agreed, values=needs_values)
-        chosen = against_baseline(table, groups, run, baseline)
-        known = tested(chosen, testing, correction, margin)
-        shares = (pl.col("aggregate") == "mean") & sums.shares()
-        known = known.with_columns(
-            (shares & pl.col("baseline_mean").is_between(0, 1)).alias(_SHARES),
-            pl.col(DIFFERENCE + "units").alias(_UNITS),
-        )
-        result = result_of(known, [*groups, "metric", run], test, [_SHARES, _UNITS])
-        return _warned(result, groups, run, test)
-
-    return plan(lists)
+    schema = schema_of(table)
+    if is_moments(schema):
+        settled(undefined, conventions)
+        given = {"weight": weight, "cluster": cluster}
+        _refuse({**given, f"test={test!r}": needs_values})
+        groups = groups_of_moments(schema, by, run, baseline)
+        moments = regrouped(only_metrics(table, metrics), [*groups, run])
+    else:
+        pairs = Pairs.of(
+            schema, by=by, run=run, query=query, baseline=baseline, weight=weight,
+            cluster=cluster,
+        )  # fmt: skip
+        groups = [*pairs.by]
+        free([*groups, run], COLUMNS)
+        asked = variables(schema, metrics, agreed, pairs.columns, undefined=undefined)
+        moments = paired_sums(table, asked, pairs, agreed, values=needs_values)
+    chosen = against_baseline(moments, groups, run, baseline)
+    known = tested(chosen, testing, correction, margin)
+    shares = (pl.col("aggregate") == "mean") & sums.shares()
+    known = known.with_columns(
+        (shares & pl.col("baseline_mean").is_between(0, 1)).alias(_SHARES),
+        pl.col(DIFFERENCE + "units").alias(_UNITS),
+    )
+    result = result_of(known, [*groups, "metric", run], test, [_SHARES, _UNITS])
+    return _warned(result, groups, run, test)
 
 
 def check_direction(alternative: str, margin: float) -> None:
@@ -281,7 +277,7 @@ def groups_of_moments(schema: pl.Schema, by: Names | None, run: str, baseline: A
     if "baseline" not in schema:
         message = (
             "the moments have no differences; make them with "
-            f"pr.stats.moments(lists, run={run!r}, baseline={baseline!r})"
+            f"pr.stats.moments(table, run={run!r}, baseline={baseline!r})"
         )
         raise SchemaError(message)
     found = key_columns(schema, by=by, run=run)

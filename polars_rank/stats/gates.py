@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import re
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
@@ -23,6 +24,7 @@ from polars_rank.errors import (
     number_of,
 )
 from polars_rank.frames.tables import lazy
+from polars_rank.io.files import new_file
 from polars_rank.stats.tables import EMPTY, warn_of_empty
 
 if TYPE_CHECKING:
@@ -192,8 +194,8 @@ def check(
     --------
     >>> import polars as pl
     >>> import polars_rank as pr
-    >>> lists = pl.DataFrame({"query": [1, 2, 3, 4], "rr": [1.0, 0.5, 0.5, 1.0]})
-    >>> table = pr.summarize(lists, confidence=0.8)
+    >>> lists = pl.DataFrame({"query": range(8), "rr": [1.0, 0.5, 0.5, 1.0] * 2})
+    >>> table = pr.summarize(lists)
     >>> found = pr.check(table, ["rr >= 0.2", "rr >= 0.7", "queries >= 3"], undecided="pass")
     >>> found.select("rule", "value", "low", "verdict")
     shape: (3, 4)
@@ -202,9 +204,9 @@ def check(
     │ ---          ┆ ---   ┆ ---      ┆ ---       │
     │ str          ┆ f64   ┆ f64      ┆ str       │
     ╞══════════════╪═══════╪══════════╪═══════════╡
-    │ rr >= 0.2    ┆ 0.75  ┆ 0.513612 ┆ pass      │
-    │ rr >= 0.7    ┆ 0.75  ┆ 0.513612 ┆ undecided │
-    │ queries >= 3 ┆ 4.0   ┆ null     ┆ pass      │
+    │ rr >= 0.2    ┆ 0.75  ┆ 0.526564 ┆ pass      │
+    │ rr >= 0.7    ┆ 0.75  ┆ 0.526564 ┆ undecided │
+    │ queries >= 3 ┆ 8.0   ┆ null     ┆ pass      │
     └──────────────┴───────┴──────────┴───────────┘
     """
     one_of("on_fail", on_fail, ("raise", "return"))
@@ -248,7 +250,9 @@ def failing(undecided: str) -> list[str]:
     return ["fail", "undecided"] if undecided == "fail" else ["fail"]
 
 
-def write_junit(verdicts: Any, path: str | Path, *, undecided: str = "fail") -> None:
+def write_junit(
+    verdicts: Any, path: str | Path, *, undecided: str = "fail", overwrite: bool = False
+) -> None:
     """Write verdicts as JUnit XML, which build servers show.
 
     Parameters
@@ -259,6 +263,8 @@ def write_junit(verdicts: Any, path: str | Path, *, undecided: str = "fail") -> 
         The file.
     undecided
         Whether undecided checks "fail" or "pass"; those that pass are marked as skipped.
+    overwrite
+        Replace the file if it is there already.
     """
     one_of("undecided", undecided, ("pass", "fail"))
     failed = failing(undecided)
@@ -282,10 +288,11 @@ def write_junit(verdicts: Any, path: str | Path, *, undecided: str = "fail") -> 
         elif row["verdict"] == "undecided":
             ET.SubElement(case, "skipped", message=_told(row))
     ET.indent(root)
-    ET.ElementTree(root).write(path, encoding="utf-8", xml_declaration=True)
+    with new_file(path, overwrite=overwrite) as part:
+        ET.ElementTree(root).write(part, encoding="utf-8", xml_declaration=True)
 
 
-def write_markdown(verdicts: Any, path: str | Path) -> None:
+def write_markdown(verdicts: Any, path: str | Path, *, overwrite: bool = False) -> None:
     """Write verdicts as a Markdown table, for a pull request or a job's summary.
 
     Parameters
@@ -294,6 +301,8 @@ def write_markdown(verdicts: Any, path: str | Path) -> None:
         What `check` returns, or `GateFailed.verdicts`.
     path
         The file.
+    overwrite
+        Replace the file if it is there already.
     """
     lines = [
         "| verdict | rule | where | value | interval | queries |",
@@ -304,7 +313,8 @@ def write_markdown(verdicts: Any, path: str | Path) -> None:
         cells = [row["verdict"], row["rule"], row["where"], _number(row["value"]), interval]
         cells.append("" if row["queries"] is None else f"{row['queries']:,}")
         lines.append("| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |")
-    Path(path).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    with new_file(path, overwrite=overwrite) as part:
+        part.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def _told(row: Mapping[str, Any]) -> str:
@@ -347,11 +357,6 @@ def _is_float(text: str) -> bool:
 
 def rules_in(path: Path) -> tuple[list[Any], Any]:
     """Return the rules of a TOML file, and what it says of undecided ones."""
-    try:
-        import tomllib  # noqa: PLC0415  (of Python 3.11 and later)
-    except ImportError as error:
-        message = f"{str(path)!r} needs Python 3.11 to be read; give check the rules as a list"
-        raise SourceError(message) from error
     try:
         found = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:

@@ -1,15 +1,15 @@
-"""Random numbers that belong to a query: the same wherever and whenever it is looked at."""
+"""Random bits that belong to a query: the same wherever and whenever it is looked at."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_ODD, _TEXT_SEED = 0xD6E8FEB86659FD93, 0x9E3779B97F4A7C15
+_TEXT_SEED = 0x9E3779B97F4A7C15
 
 
 def query_key(names: Sequence[str], dtypes: Sequence[pl.DataType]) -> pl.Expr:
@@ -21,7 +21,8 @@ def query_key(names: Sequence[str], dtypes: Sequence[pl.DataType]) -> pl.Expr:
     """
     key = pl.lit(0, dtype=pl.UInt64)
     for name, dtype in zip(names, dtypes, strict=True):
-        key = _mixed(key) + _bits(pl.col(name), dtype)
+        # Mixed, so that keys of several columns do not add up to the same.
+        key = mixed(key) + _bits(pl.col(name), dtype)
     return key
 
 
@@ -34,7 +35,14 @@ def _bits(column: pl.Expr, dtype: pl.DataType) -> pl.Expr:
     return (column.cast(pl.String) if has_text else column).hash(_TEXT_SEED)
 
 
-def _mixed(bits: pl.Expr) -> pl.Expr:
-    """Return the bits so changed that keys of several columns do not add up to the same."""
-    bits = (bits ^ (bits // 2**32)) * pl.lit(_ODD, dtype=pl.UInt64)
-    return bits ^ (bits // 2**29)
+def mixed(bits: Any) -> Any:
+    """Return 64 other bits for each 64 bits, in an expression or an array of numpy: one to one.
+
+    This is the output function of the generator splitmix64 (Steele, Lea & Flood, 2014).
+    """
+    bits = bits ^ bits // 2**30
+    bits *= 0xBF58476D1CE4E5B9
+    bits ^= bits // 2**27
+    bits *= 0x94D049BB133111EB
+    bits ^= bits // 2**31
+    return bits

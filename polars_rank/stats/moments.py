@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any, overload
 
 import polars as pl
 
-from polars_rank._params import OWN, Names, check_name, check_there, names
+from polars_rank._params import OWN, Names, check_name, check_there, free, names
 from polars_rank.conventions import POLARS_RANK, Conventions
 from polars_rank.errors import ArgumentError, DataError, SchemaError
+from polars_rank.evaluation.means import to_rows
 from polars_rank.frames.tables import (
     collected,
     framed_table,
@@ -26,7 +27,6 @@ from polars_rank.stats.tables import (
     Variable,
     agreed_on,
     bad_weight,
-    check_free,
     data_error,
     described,
     key_columns,
@@ -63,7 +63,7 @@ VALUES, QUERY_KEYS = "values", "query_keys"
 
 @framed_table
 def moments(
-    lists: Any,
+    table: pl.LazyFrame,
     metrics: Metrics | None = None,
     *,
     by: Names | None = None,
@@ -73,7 +73,7 @@ def moments(
     weight: str | None = None,
     undefined: Undefined | Mapping[str, Undefined] | None = None,
     conventions: Conventions | str = POLARS_RANK,
-) -> Any:
+) -> pl.LazyFrame:
     """Moments of per-query values: a small table that adds up over days, files and machines.
 
     `summarize` and `compare` take it in place of the lists. Counts and sums are of the kind that
@@ -81,7 +81,7 @@ def moments(
 
     Parameters
     ----------
-    lists
+    table
         What `per_query` returns: a row per list, a column per metric, null where undefined; of
         Spark, too.
     metrics
@@ -103,7 +103,7 @@ def moments(
     Returns
     -------
     LazyFrame or DataFrame
-        Like `lists`: a row per group, run and metric, with the `by` columns, `run`, and
+        Like `table`: a row per group, run and metric, with the `by` columns, `run`, and
 
         - `metric`, `aggregate`, `counts_as`, `conventions`: what was added up, and how;
         - `queries`, `undefined`: lists, and those where the metric is undefined;
@@ -161,27 +161,22 @@ def moments(
         message = "`baseline` names a run; say which column tells runs apart with run=..."
         raise ArgumentError(message)
 
-    def plan(rows: pl.LazyFrame) -> pl.LazyFrame:
-        schema = schema_of(rows)
-        if is_moments(schema):
-            message = (
-                "the table holds moments already; add those of parts up with pr.stats.merge(...)"
-            )
-            raise SchemaError(message)
-        if baseline is None:
-            keys = key_columns(schema, by=by, run=run, weight=weight)
-            kept = names("query", query)
-            for name in kept if query != "query" else ():
-                check_there("query", name, schema)
-            taken = [*kept, *(name for found in keys.values() for name in found)]
-            asked = variables(schema, metrics, agreed, taken, undefined=undefined)
-            groups = [*keys["by"], *keys["run"]]
-            return sums_of(rows, asked, groups, agreed, weight=weight, query=kept)
-        pairs = Pairs.of(schema, by=by, run=str(run), baseline=baseline, query=query, weight=weight)
-        asked = variables(schema, metrics, agreed, pairs.columns, undefined=undefined)
-        return paired_sums(rows, asked, pairs, agreed, query=pairs.query)
-
-    return plan(lists)
+    schema = schema_of(table)
+    if is_moments(schema):
+        message = "the table holds moments already; add those of parts up with pr.stats.merge(...)"
+        raise SchemaError(message)
+    if baseline is None:
+        keys = key_columns(schema, by=by, run=run, weight=weight)
+        kept = names("query", query)
+        for name in kept if query != "query" else ():
+            check_there("query", name, schema)
+        taken = [*kept, *(name for found in keys.values() for name in found)]
+        asked = variables(schema, metrics, agreed, taken, undefined=undefined)
+        groups = [*keys["by"], *keys["run"]]
+        return sums_of(table, asked, groups, agreed, weight=weight, query=kept)
+    pairs = Pairs.of(schema, by=by, run=str(run), baseline=baseline, query=query, weight=weight)
+    asked = variables(schema, metrics, agreed, pairs.columns, undefined=undefined)
+    return paired_sums(table, asked, pairs, agreed, query=pairs.query)
 
 
 @overload
@@ -374,7 +369,7 @@ def sums_of(
 
     With `query`, the columns that tell lists apart, also which lists the part has.
     """
-    check_free(by, FIXED)
+    free(by, FIXED)
     rows = lists if query is None else witnesses.with_names(lists, query, schema_of(lists))
     seen = witnesses.of_lists(schema_of(rows))
     wide = sums.reduced(
@@ -415,7 +410,7 @@ def paired_sums(
     if slices is not None:
         rows = rows.explode(slices).unnest(slices)
         by = ["column", "value", pairs.run]
-    check_free(by, FIXED)
+    free(by, FIXED)
     counts = _counts(asked, pairs.weight)
     counts[_TORN] = pairs.torn
     counts |= _empty(schema_of(lists))
@@ -506,11 +501,8 @@ def _long(
             **({} if baseline is None else {"baseline": pl.lit(baseline)}),
             **{part: _whole(part, pl.col(key + part)) for part in parts},
         }
-        rows.append(pl.struct(value.alias(name) for name, value in named.items()))
-    row = OWN + "row"
-    long = wide.select(*by, *faults, pl.concat_list(rows).alias(row), *kept).explode(row)
-    last = [name for name in witnesses.COLUMNS if kept]
-    return long.unnest(row).select(pl.exclude(last), *last) if last else long.unnest(row)
+        rows.append(named)
+    return to_rows(wide, [*by, *faults], rows, kept)
 
 
 def _whole(part: str, value: pl.Expr) -> pl.Expr:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import polars as pl
 
-from polars_rank._params import OWN, Names, one_of, positive, share
+from polars_rank._params import OWN, Names, free, one_of, positive, share
 from polars_rank.conventions import POLARS_RANK, Conventions
 from polars_rank.errors import ArgumentError, DataError
 from polars_rank.frames.tables import framed_table, schema_of
@@ -18,7 +18,6 @@ from polars_rank.stats.moments import DIFFERENCE, is_moments, paired_sums, regro
 from polars_rank.stats.pairs import Pairs
 from polars_rank.stats.tables import (
     agreed_on,
-    check_free,
     only_metrics,
     settled,
     variables,
@@ -37,7 +36,7 @@ _AGGREGATE = OWN + "aggregate"
 
 @framed_table
 def power(
-    lists: Any,
+    table: pl.LazyFrame,
     *,
     run: str = "run",
     baseline: Any,
@@ -46,11 +45,11 @@ def power(
     by: Names | None = None,
     query: Names = "query",
     power: float = 0.8,
-    alpha: float = 0.05,
+    confidence: float = 0.95,
     alternative: Alternative = "two-sided",
     undefined: Undefined | Mapping[str, Undefined] | None = None,
     conventions: Conventions | str = POLARS_RANK,
-) -> Any:
+) -> pl.LazyFrame:
     r"""Power of the paired t test: which differences a number of queries can show.
 
     $$P(|T| > t_{1 - \alpha/2, n-1}), \qquad T \sim t_{n-1}(\sqrt n \, |d| / s_d)$$
@@ -59,21 +58,21 @@ def power(
 
     Parameters
     ----------
-    lists, run, baseline, metrics, by, query, undefined, conventions
+    table, run, baseline, metrics, by, query, undefined, conventions
         As for `compare`; two runs that differ about as much as those to come.
     difference
         The difference of means that is to be shown, above 0; None for the one that was found.
     power
-        How likely it is to be shown, between `alpha` and 1.
-    alpha
-        The level of the test, between 0 and 1.
+        How likely it is to be shown, between 1 - `confidence` and 1.
+    confidence
+        Of the test, between 0 and 1: its level α is 1 - `confidence`.
     alternative
         Of the test; "greater" and "less" are the same here.
 
     Returns
     -------
     LazyFrame or DataFrame
-        Like `lists`: a row per group, metric and run other than the baseline, with the `by`
+        Like `table`: a row per group, metric and run other than the baseline, with the `by`
         columns and
 
         - `metric`, `run` (under its own name), `queries`: those in both runs that count;
@@ -119,11 +118,12 @@ def power(
     └──────────┴────────┴────────┘
     """
     share("power", power)
-    share("alpha", alpha)
+    share("confidence", confidence)
+    alpha = 1 - confidence
     if power <= alpha:
         message = (
-            f"`power` must be above `alpha` = {alpha!r}, the power to show no difference at all; "
-            f"found {power!r}"
+            f"`power` must be above 1 - `confidence` = {alpha:g}, the power to show no difference "
+            f"at all; found {power!r}"
         )
         raise ArgumentError(message)
     one_of("alternative", alternative, get_args(Alternative))
@@ -133,32 +133,29 @@ def power(
     tail = alpha / 2 if alternative == "two-sided" else alpha
     agreed = agreed_on(conventions, undefined)
 
-    def plan(rows: pl.LazyFrame) -> pl.LazyFrame:
-        schema = schema_of(rows)
-        if is_moments(schema):
-            settled(undefined, conventions)
-            groups = groups_of_moments(schema, by, run, baseline)
-            table = regrouped(only_metrics(rows, metrics), [*groups, run])
-        else:
-            pairs = Pairs.of(schema, by=by, run=run, query=query, baseline=baseline)
-            groups = [*pairs.by]
-            asked = variables(schema, metrics, agreed, pairs.columns, undefined=undefined)
-            table = paired_sums(rows, asked, pairs, agreed)
-        check_free([*groups, run], COLUMNS)
-        size = pl.col(DIFFERENCE + "mean").abs()
-        target = pl.when(size <= sums.rounding(DIFFERENCE)).then(0.0).otherwise(size)
-        if difference is not None:
-            target = pl.lit(difference, dtype=pl.Float64)
-        found = against_baseline(table, groups, run, baseline).select(
-            *groups, "metric", run, pl.col("aggregate").alias(_AGGREGATE),
-            pl.col(DIFFERENCE + "units").alias("queries"),
-            pl.col(DIFFERENCE + "mean").alias("difference"),
-            sums.std(DIFFERENCE).alias("std"),
-            target.alias("target"),
-        )  # fmt: skip
-        return _with_power(found, power, tail, two_sided=alternative == "two-sided")
-
-    return plan(lists)
+    schema = schema_of(table)
+    if is_moments(schema):
+        settled(undefined, conventions)
+        groups = groups_of_moments(schema, by, run, baseline)
+        moments = regrouped(only_metrics(table, metrics), [*groups, run])
+    else:
+        pairs = Pairs.of(schema, by=by, run=run, query=query, baseline=baseline)
+        groups = [*pairs.by]
+        asked = variables(schema, metrics, agreed, pairs.columns, undefined=undefined)
+        moments = paired_sums(table, asked, pairs, agreed)
+    free([*groups, run], COLUMNS)
+    size = pl.col(DIFFERENCE + "mean").abs()
+    target = pl.when(size <= sums.rounding(DIFFERENCE)).then(0.0).otherwise(size)
+    if difference is not None:
+        target = pl.lit(difference, dtype=pl.Float64)
+    found = against_baseline(moments, groups, run, baseline).select(
+        *groups, "metric", run, pl.col("aggregate").alias(_AGGREGATE),
+        pl.col(DIFFERENCE + "units").alias("queries"),
+        pl.col(DIFFERENCE + "mean").alias("difference"),
+        sums.std(DIFFERENCE).alias("std"),
+        target.alias("target"),
+    )  # fmt: skip
+    return _with_power(found, power, tail, two_sided=alternative == "two-sided")
 
 
 def _with_power(

@@ -13,6 +13,7 @@ import polars as pl
 
 from polars_rank._params import OWN
 from polars_rank.errors import ArgumentError, missing_extra
+from polars_rank.stats.keys import mixed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,7 +52,7 @@ def bootstrap_sums(
 ) -> pl.LazyFrame:
     """Return a row per group and replicate: the sums of columns under Poisson weights.
 
-    Batch by batch, so that memory is that of groups x columns x resamples. `rows` has the
+    Batch by batch, so that memory is that of groups x columns x n_resamples. `rows` has the
     columns `by`, `KEY` and `columns`.
     """
     np = numpy()
@@ -64,7 +65,7 @@ def bootstrap_sums(
 
     def weighed(batch: pl.DataFrame) -> pl.DataFrame:
         groups = [group for group in batch.partition_by(by) if group.height] if by else [batch]
-        parts = [_replicates(np, group, columns, n_resamples, seed) for group in groups]
+        parts = [_resampled(np, group, columns, n_resamples, seed) for group in groups]
         # Made of columns: a callback must not run a query of its own, as `select` would.
         repeated = np.repeat(np.arange(len(groups)), n_resamples)
         made = [
@@ -85,7 +86,7 @@ def bootstrap_sums(
     return sums.group_by([*by, REPLICATE]).agg(pl.col(columns).sum())
 
 
-def _replicates(
+def _resampled(
     np: Any, group: pl.DataFrame, columns: Sequence[str], n_resamples: int, seed: int
 ) -> Any:
     values = np.column_stack([group.get_column(name).to_numpy() for name in columns])
@@ -145,20 +146,11 @@ def _poisson_counts(np: Any) -> Any:
 
 
 def _hashes(np: Any, keys: Any, words: int, seed: int) -> Any:
-    """Return random words for each key: splitmix64 (Steele, Lea & Flood, 2014) as a hash."""
+    """Return random words for each key: splitmix64 as a hash."""
     golden = np.uint64(0x9E3779B97F4A7C15)
-    start = _mixed(np, keys.astype(np.uint64) + np.uint64(seed * _ODD % 2**64))
+    start = mixed(keys.astype(np.uint64) + np.uint64(seed * _ODD % 2**64))
     steps = np.arange(1, words + 1, dtype=np.uint64) * golden
-    return _mixed(np, start[:, None] + steps[None, :])
+    return mixed(start[:, None] + steps[None, :])
 
 
 _ODD = 0xD6E8FEB86659FD93
-
-
-def _mixed(np: Any, bits: Any) -> Any:
-    bits = bits ^ (bits >> np.uint64(30))
-    bits *= np.uint64(0xBF58476D1CE4E5B9)
-    bits ^= bits >> np.uint64(27)
-    bits *= np.uint64(0x94D049BB133111EB)
-    bits ^= bits >> np.uint64(31)
-    return bits

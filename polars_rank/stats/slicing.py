@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from polars_rank._params import OWN, Names, check_there, names, share, whole_number
+from polars_rank._params import OWN, Names, find_columns, names, share, whole_number
 from polars_rank.conventions import POLARS_RANK, Conventions
 from polars_rank.errors import ArgumentError
 from polars_rank.frames.tables import framed_table, schema_of
@@ -30,7 +30,7 @@ _BETWEEN = " & "
 
 @framed_table
 def slices(
-    lists: Any,
+    table: pl.LazyFrame,
     metric: str | pl.Expr,
     *,
     columns: Names,
@@ -38,12 +38,12 @@ def slices(
     run: str = "run",
     query: Names = "query",
     pairs: bool = False,
-    least: int = 30,
+    min_queries: int = 30,
     correction: Correction = "bh",
     confidence: float = 0.95,
     undefined: Undefined | Mapping[str, Undefined] | None = None,
     conventions: Conventions | str = POLARS_RANK,
-) -> Any:
+) -> pl.LazyFrame:
     r"""Compare two runs in every slice: where the difference comes from, and where it turns.
 
     $$\mathrm{contribution}_s = \frac{\sum_{q \in s} d_q}{n}$$
@@ -52,7 +52,7 @@ def slices(
 
     Parameters
     ----------
-    lists
+    table
         What `per_query` returns of several runs, with columns that are constant within a query,
         such as its country.
     metric
@@ -63,7 +63,7 @@ def slices(
         As for `compare`.
     pairs
         Whether pairs of values of two of the columns are slices, too.
-    least
+    min_queries
         Slices of fewer queries are too `small` to tell: they have no interval and no p-value,
         and do not count among the tests.
     correction
@@ -74,7 +74,7 @@ def slices(
     Returns
     -------
     LazyFrame or DataFrame
-        Like `lists`: a row per run other than the baseline, column and value, those that pull
+        Like `table`: a row per run other than the baseline, column and value, those that pull
         the difference down most first, with
 
         - `run` (under its own name), `column`, `value`: the value as text, null for null; of a
@@ -111,7 +111,7 @@ def slices(
     ...     "country": ["DE", "DE", "FR", "FR"] * 2,
     ...     "rr": [0.5, 0.5, 1.0, 1.0, 1.0, 1.0, 1.0, 0.5],
     ... })
-    >>> found = pr.slices(lists, "rr", columns="country", baseline="a", least=2)
+    >>> found = pr.slices(lists, "rr", columns="country", baseline="a", min_queries=2)
     >>> found.select("value", "queries", "difference", "contribution")
     shape: (2, 4)
     ┌───────┬─────────┬────────────┬──────────────┐
@@ -128,32 +128,28 @@ def slices(
         message = "`columns` must name at least one column; every value of it is a slice"
         raise ArgumentError(message)
     share("confidence", confidence)
-    whole_number("least", least)
+    whole_number("min_queries", min_queries)
     stats()
     agreed = agreed_on(conventions, undefined)
     testing = Testing("t", "two-sided", confidence, n_resamples=1, seed=0)
 
-    def plan(rows: pl.LazyFrame) -> pl.LazyFrame:
-        schema = schema_of(rows)
-        for column in asked:
-            check_there("columns", column, schema)
-        whole = Pairs.of(schema, by=None, run=run, query=query, baseline=baseline)
-        keys = [*whole.columns, *asked]
-        (variable,) = variables(schema, [metric], agreed, keys, "metric", undefined)
-        if variable.aggregate != "mean":
-            message = f"{variable.name!r} is no mean over queries; its slices do not add up"
-            raise ArgumentError(message)
-        # The slice of the run's own row: of the baseline, a query has the same value in all.
-        sliced = rows.with_columns(_slices(asked, pairs=pairs).alias(_SLICE))
-        table = paired_sums(sliced, [variable], whole, agreed, slices=_SLICE)
-        chosen = against_baseline(
-            table, ["column", "value"], run, baseline, told=[run], again=["metric", "column"]
-        )
-        known = tested(chosen, testing, "none", 0.0)
-        result = result_of(known, [run, "column", "value", "metric"], "t", [_COUNTED])
-        return _finished(result, run, least, correction)
-
-    return plan(lists)
+    schema = schema_of(table)
+    find_columns(schema, {"columns": asked})
+    whole = Pairs.of(schema, by=None, run=run, query=query, baseline=baseline)
+    keys = [*whole.columns, *asked]
+    (variable,) = variables(schema, [metric], agreed, keys, "metric", undefined)
+    if variable.aggregate != "mean":
+        message = f"{variable.name!r} is no mean over queries; its slices do not add up"
+        raise ArgumentError(message)
+    # The slice of the run's own row: of the baseline, a query has the same value in all.
+    sliced = table.with_columns(_slices(asked, pairs=pairs).alias(_SLICE))
+    moments = paired_sums(sliced, [variable], whole, agreed, slices=_SLICE)
+    chosen = against_baseline(
+        moments, ["column", "value"], run, baseline, told=[run], again=["metric", "column"]
+    )
+    known = tested(chosen, testing, "none", 0.0)
+    result = result_of(known, [run, "column", "value", "metric"], "t", [_COUNTED])
+    return _finished(result, run, min_queries, correction)
 
 
 def _slices(columns: Sequence[str], *, pairs: bool) -> pl.Expr:
@@ -187,8 +183,10 @@ def _quoted(text: pl.Expr) -> pl.Expr:
     return pl.when(ambiguous).then(in_quotes).otherwise(text).fill_null("null")
 
 
-def _finished(table: pl.LazyFrame, run: str, least: int, correction: Correction) -> pl.LazyFrame:
-    small = pl.col("queries") < least
+def _finished(
+    table: pl.LazyFrame, run: str, min_queries: int, correction: Correction
+) -> pl.LazyFrame:
+    small = pl.col("queries") < min_queries
     whole = pl.col(_COUNTED).sum().over(run, "column")
     columns = ["low", "high", "p_value"]
     ready = table.select(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ import polars as pl
 
 from polars_rank._params import OWN
 from polars_rank._polars import hash_version
-from polars_rank.errors import SourceError
+from polars_rank.errors import RankWarning, SourceError, number_of
 from polars_rank.frames.stores import patient, scan_store, store_error
 from polars_rank.frames.tables import lazy
 from polars_rank.io.files import DAMAGE, find_files, new_file
@@ -24,7 +25,11 @@ _METADATA, _FORMAT = "polars_rank.moments", 4
 
 
 def write_moments(
-    table: Any, path: str | Path, *, storage_options: Mapping[str, Any] | None = None
+    table: Any,
+    path: str | Path,
+    *,
+    overwrite: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> None:
     """Write moments as a Parquet file, whose metadata say what they are.
 
@@ -36,7 +41,9 @@ def write_moments(
     table
         What `moments` or `merge` returns.
     path
-        The file, or the URL of an object; one that is there is overwritten.
+        The file, or the URL of an object.
+    overwrite
+        Replace it if it is there already.
     storage_options
         Of the object store, as for `scan_log`.
 
@@ -45,7 +52,7 @@ def write_moments(
     SchemaError
         For a table that is no moments.
     SourceError
-        Where the file cannot be written.
+        Where the file cannot be written, or is there already.
 
     See Also
     --------
@@ -60,10 +67,16 @@ def write_moments(
     }
     metadata = {_METADATA: json.dumps(about)}
     if not _is_url(path):
-        with new_file(path, overwrite=True) as part:
+        with new_file(path, overwrite=overwrite) as part:
             rows.write_parquet(part, metadata=metadata)
         return
     options = patient(str(path), storage_options)
+    if not overwrite and _is_there(str(path), options):
+        message = (
+            f"{str(path)!r} is there already; choose another name, or say that it may be replaced "
+            "(overwrite=True)"
+        )
+        raise SourceError(message)
     try:
         rows.write_parquet(path, metadata=metadata, storage_options=options)
     except DAMAGE as error:
@@ -71,7 +84,7 @@ def write_moments(
 
 
 def scan_moments(
-    source: str | Path | Sequence[str | Path],
+    path: str | Path | Sequence[str | Path],
     *,
     storage_options: Mapping[str, Any] | None = None,
 ) -> pl.LazyFrame:
@@ -79,7 +92,7 @@ def scan_moments(
 
     Parameters
     ----------
-    source
+    path
         A file, a directory, a pattern such as "moments/*.parquet", or several of them; also URLs.
     storage_options
         Of the object store, as for `scan_log`.
@@ -96,18 +109,43 @@ def scan_moments(
     DataError
         For files of different conventions, which are named, and for a list that is in two of
         them; when the result is collected.
+
+    Warns
+    -----
+    RankWarning
+        For files from a release of Polars with another hash: a ranking that is in two files may
+        then not be found.
     """
-    given = [source] if isinstance(source, (str, Path)) else list(source)
+    given = [path] if isinstance(path, (str, Path)) else list(path)
     options = patient(str(given[0]), storage_options) if given else None
     files = _files(given, options)
-    for file in files:
-        _check_format(file, options)
+    hashes = {file: _about(file, options).get("hash") for file in files}
+    if others := [file for file in files if hashes[file] != hash_version()]:
+        message = (
+            f"{len(others)} of {number_of(len(files), 'file')} of moments, such as {others[0]!r}, "
+            f"come from a release of Polars with another hash than that of {pl.__version__}: parts "
+            "that count twice may not be found; make these moments again, or see to it that no "
+            "ranking is in two files"
+        )
+        warnings.warn(message, RankWarning, stacklevel=2)
     parts = [pl.scan_parquet(file, glob=False, storage_options=options) for file in files]
     return merged(parts, [repr(file) for file in files])
 
 
 def _is_url(path: str | Path) -> bool:
     return "://" in os.fspath(path)
+
+
+def _is_there(url: str, options: dict[str, Any] | None) -> bool:
+    """Return whether a store has an object of this name."""
+    try:
+        pl.read_parquet_metadata(url, storage_options=options)
+    except FileNotFoundError:
+        return False
+    except DAMAGE as error:  # by the store; otherwise it is an object of another kind
+        if (found := store_error(error, [url], "written")) is not None:
+            raise found from error
+    return True
 
 
 def _files(given: Sequence[str | Path], options: dict[str, Any] | None) -> list[str]:
@@ -124,7 +162,8 @@ def _files(given: Sequence[str | Path], options: dict[str, Any] | None) -> list[
         raise store_error(error, found.names) or error from error
 
 
-def _check_format(file: str, options: dict[str, Any] | None) -> None:
+def _about(file: str, options: dict[str, Any] | None) -> dict[str, Any]:
+    """Return what a file of moments says of itself."""
     try:
         found = pl.read_parquet_metadata(file, storage_options=options).get(_METADATA)
     except (OSError, pl.exceptions.PolarsError) as error:
@@ -133,10 +172,11 @@ def _check_format(file: str, options: dict[str, Any] | None) -> None:
     if found is None:
         message = f"{file!r} holds no moments; write them with pr.stats.write_moments(table, path)"
         raise SourceError(message)
-    version = json.loads(found)["format"]
-    if version > _FORMAT:
+    about: dict[str, Any] = json.loads(found)
+    if (version := about["format"]) > _FORMAT:
         message = (
             f"{file!r} has moments of format {version}, this release of polars_rank reads "
             f"{_FORMAT}; install a newer one"
         )
         raise SourceError(message)
+    return about

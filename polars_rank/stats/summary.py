@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import polars as pl
 
-from polars_rank._params import OWN, Names, names, one_of, share, whole_number
+from polars_rank._params import OWN, Names, free, names, one_of, share, whole_number
 from polars_rank.conventions import POLARS_RANK, Conventions
 from polars_rank.errors import ArgumentError, RankWarning, number_of
-from polars_rank.evaluation.means import ratio
+from polars_rank.evaluation.means import ratio, to_rows
 from polars_rank.frames.tables import framed_table, schema_of
 from polars_rank.stats import sums
 from polars_rank.stats.intervals import FEW, Interval, warn_of_range, with_width
@@ -22,7 +22,6 @@ from polars_rank.stats.resampling import KEY, RESIDUE, bootstrap_sums, check_see
 from polars_rank.stats.tables import (
     EMPTY,
     agreed_on,
-    check_free,
     data_error,
     key_columns,
     only_metrics,
@@ -48,7 +47,7 @@ _RESAMPLED = ("bootstrap", "studentized")
 
 @framed_table
 def summarize(
-    lists: Any,
+    table: pl.LazyFrame,
     metrics: Metrics | None = None,
     *,
     by: Names | None = None,
@@ -62,7 +61,7 @@ def summarize(
     quantiles: Sequence[float] = (),
     n_resamples: int = 1000,
     seed: int = 0,
-) -> Any:
+) -> pl.LazyFrame:
     r"""Mean of each metric over the lists, with its standard error and confidence interval.
 
     $$m = \frac{\sum_q w_q x_q}{\sum_q w_q}, \qquad
@@ -73,7 +72,7 @@ def summarize(
 
     Parameters
     ----------
-    lists
+    table
         What `per_query` returns: a row per list, a column per metric, null where undefined. Or
         the result of `moments` or `merge`.
     metrics
@@ -110,7 +109,7 @@ def summarize(
     Returns
     -------
     LazyFrame or DataFrame
-        Like `lists`: a row per group and metric, with the `by` columns and
+        Like `table`: a row per group and metric, with the `by` columns and
 
         - `metric`, `queries`, `undefined`: how many lists, and of them undefined;
         - `mean`: the mean, or the sum or geometric mean where `evaluate` gives that;
@@ -181,42 +180,39 @@ def summarize(
     points = {f"q{_quantile(each):g}": float(each) for each in quantiles}
     agreed = agreed_on(conventions, undefined)
 
-    def plan(rows: pl.LazyFrame) -> pl.LazyFrame:
-        schema = schema_of(rows)
-        if is_moments(schema):
-            given = {"weight": weight, "cluster": cluster, "quantiles": quantiles}
-            settled(undefined, conventions)
-            _refuse(given, interval)
-            found = key_columns(schema, by=by)["by"]
-            unknown = set(found) - set(groups_of(schema))
-            if unknown:
-                message = f"the moments are not split by {unknown.pop()!r}; make them with by=..."
-                raise ArgumentError(message)
-            table = regrouped(only_metrics(rows, metrics), found)
-            result = _finished(table, found, confidence, interval, [])
-            return _checked(result, rows, found, [])
-        keys = key_columns(schema, by=by, weight=weight, cluster=cluster)
-        if points and (weight is not None or keys["cluster"]):
-            message = "`quantiles` are of lists that count alike; leave out `weight` and `cluster`"
+    schema = schema_of(table)
+    if is_moments(schema):
+        given = {"weight": weight, "cluster": cluster, "quantiles": quantiles}
+        settled(undefined, conventions)
+        _refuse(given, interval)
+        found = key_columns(schema, by=by)["by"]
+        unknown = set(found) - set(groups_of(schema))
+        if unknown:
+            message = f"the moments are not split by {unknown.pop()!r}; make them with by=..."
             raise ArgumentError(message)
-        queries = names("query", query)
-        taken = [*queries, *(name for several in keys.values() for name in several)]
-        asked = variables(schema, metrics, agreed, taken, undefined=undefined)
-        table = sums_of(
-            rows, asked, keys["by"], agreed, weight=weight, cluster=keys["cluster"],
-            also=_quantiles(asked, points),
-        )  # fmt: skip
-        check_free(keys["by"], [*COLUMNS, *points])
-        if interval in _RESAMPLED:
-            units = _units(rows, asked, keys, weight, key_columns(schema, query=query)["query"])
-            bounds = _resampled(units, asked, keys["by"], confidence, interval, n_resamples, seed)
-            table = _with_bounds(table, bounds(table), keys["by"])
-        result = _finished(table, keys["by"], confidence, interval, [*points])
-        # Rows of a cluster that is a query are its lists, which may well be the same.
-        told = [] if {*queries} <= {*keys["cluster"]} else queries
-        return _checked(result, rows, keys["by"], told)
-
-    return plan(lists)
+        moments = regrouped(only_metrics(table, metrics), found)
+        result = _finished(moments, found, confidence, interval, [])
+        return _checked(result, table, found, [])
+    keys = key_columns(schema, by=by, weight=weight, cluster=cluster)
+    if points and (weight is not None or keys["cluster"]):
+        message = "`quantiles` are of lists that count alike; leave out `weight` and `cluster`"
+        raise ArgumentError(message)
+    queries = names("query", query)
+    taken = [*queries, *(name for several in keys.values() for name in several)]
+    asked = variables(schema, metrics, agreed, taken, undefined=undefined)
+    moments = sums_of(
+        table, asked, keys["by"], agreed, weight=weight, cluster=keys["cluster"],
+        also=_quantiles(asked, points),
+    )  # fmt: skip
+    free(keys["by"], [*COLUMNS, *points])
+    if interval in _RESAMPLED:
+        units = _units(table, asked, keys, weight, key_columns(schema, query=query)["query"])
+        bounds = _resampled(units, asked, keys["by"], confidence, interval, n_resamples, seed)
+        moments = _with_bounds(moments, bounds(moments), keys["by"])
+    result = _finished(moments, keys["by"], confidence, interval, [*points])
+    # Rows of a cluster that is a query are its lists, which may well be the same.
+    told = [] if {*queries} <= {*keys["cluster"]} else queries
+    return _checked(result, table, keys["by"], told)
 
 
 def _quantile(value: float) -> float:
@@ -412,16 +408,12 @@ def _resampled(
             )
             columns += [f"{_unit(index)} {name}" for name in made]
     drawn = bootstrap_sums(units.select(*by, KEY, *columns), by, columns, n_resamples, seed)
+    parts = ("w", "y", *(("ww", "wy", "yy") if squares else ()))
     rows = [
-        pl.struct(
-            pl.lit(each.name).alias("metric"),
-            *(pl.col(f"{_unit(i)} {p}").alias(p) for p in ("w", "y")),
-            *(pl.col(f"{_unit(i)} {p}").alias(p) for p in ("ww", "wy", "yy") if squares),
-        )
+        {"metric": pl.lit(each.name), **{part: pl.col(f"{_unit(i)} {part}") for part in parts}}
         for i, each in enumerate(asked)
     ]
-    row = OWN + "row"
-    long = drawn.select(*by, pl.concat_list(rows).alias(row)).explode(row).unnest(row)
+    long = to_rows(drawn, by, rows)
     # The resampled mean, less the mean.
     off = ratio(pl.col("y"), pl.col("w"))
     point, tail = pl.col(_POINT).first(), (1 - confidence) / 2

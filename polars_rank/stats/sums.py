@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from polars_rank._params import OWN
-from polars_rank.evaluation.means import grouped, ratio
+from polars_rank.evaluation.means import grouped, ratio, weighted_mean
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -163,7 +163,7 @@ def merged(name: str) -> list[pl.Expr]:
         pl.col(name + part) for part in PARTS
     )
     part_mean = mean.fill_null(0.0)
-    together = _together(part_mean, weight)
+    together = weighted_mean(part_mean, weight)
     shift = (part_mean - together).fill_null(0.0)
     parts = (
         counted.sum(),
@@ -180,11 +180,7 @@ def merged(name: str) -> list[pl.Expr]:
 
 def merged_mean(name: str, weight: str) -> pl.Expr:
     """Return the mean of several parts taken together."""
-    return _together(pl.col(name).fill_null(0.0), pl.col(weight)).alias(name)
-
-
-def _together(mean: pl.Expr, weight: pl.Expr) -> pl.Expr:
-    return ratio((mean * weight).sum(), weight.sum())
+    return weighted_mean(pl.col(name).fill_null(0.0), pl.col(weight)).alias(name)
 
 
 def rounding(name: str) -> pl.Expr:

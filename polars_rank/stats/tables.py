@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import polars as pl
 
-from polars_rank._params import OWN, check_there, check_values, names
+from polars_rank._params import OWN, check_there, check_values, find_columns
 from polars_rank.conventions import POLARS_RANK, Conventions, check_undefined, counted_as, named
 from polars_rank.errors import ArgumentError, DataError, Finding, RankWarning, SchemaError
 from polars_rank.evaluation.means import NUM_RETRIEVED
@@ -143,11 +143,11 @@ def _check_no_log(schema: pl.Schema) -> None:
 
 def key_columns(schema: pl.Schema, **parameters: Any) -> dict[str, tuple[str, ...]]:
     """Return the columns that each parameter names; raise where one is not there, or is twice."""
-    found = {parameter: names(parameter, value) for parameter, value in parameters.items()}
+    given = {name: () if value is None else value for name, value in parameters.items()}
+    found = find_columns(schema, given)
     seen: dict[str, str] = {}
     for parameter, columns in found.items():
         for column in columns:
-            check_there(parameter, column, schema)
             check_values(parameter, column, schema[column])
             if column in seen:
                 message = (
@@ -161,13 +161,6 @@ def key_columns(schema: pl.Schema, **parameters: Any) -> dict[str, tuple[str, ..
             message = f"column {column!r} begins with {OWN!r}, as our own do; rename it"
             raise SchemaError(message)
     return found
-
-
-def check_free(groups: Sequence[str], added: Iterable[str]) -> None:
-    """Raise `ArgumentError` if a group column has the name of a column of the result."""
-    for name in set(added) & set(groups):
-        message = f"the result adds a column {name!r}, which `by` names too; rename it"
-        raise ArgumentError(message)
 
 
 def data_error(lists: pl.LazyFrame, problems: Mapping[str, pl.Expr], where: str = "") -> DataError:

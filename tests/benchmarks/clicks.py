@@ -80,7 +80,7 @@ def five_rankers(queries: int, seed: int = 0) -> pl.DataFrame:
     for number, (name, ranker) in enumerate(rankers.items(), 1):
         top = pr.rank(ranker).filter(pl.col("rank") <= 10)
         alone = clicked(top.select("query", "doc", position="rank"), documents, seed + number)
-        by_clicks = ["ctr@10", "abandonment", "max_rr", "pskip"]
+        by_clicks = ["ctr@10", "abandonment", "max_click_rr", "pskip"]
         found.append(
             pl.concat(
                 [
@@ -141,9 +141,9 @@ def estimates(log: pl.DataFrame) -> list[str]:
     ]
     for normalize in ("ips", "snips"):
         options = {"query": "session", "score": "new", "normalize": normalize}
-        truth = pr.evaluate(log, metrics, label="relevance", **options)
+        truth = pr.clicks.estimate(log, metrics, label="relevance", **options)
         tables = [
-            pr.evaluate(log.with_columns(label=label), metrics, **options)
+            pr.clicks.estimate(log.with_columns(label=label), metrics, **options)
             for label in ways.values()
         ]
         for metric in metrics:
@@ -187,14 +187,10 @@ def tasks(options: argparse.Namespace) -> dict[str, Callable[[], object]]:
     def biased(method: str) -> Callable[[], object]:
         return lambda: pr.clicks.position_bias(log(), method).collect(engine="streaming")
 
-    def counterfactual(metric: str, **normalize: str) -> Callable[[], object]:
+    def of_new_ranker(function: Callable[..., pl.LazyFrame], metric: str) -> Callable[[], object]:
         label = pr.clicks.inverse_propensity("click", 1 / pl.col("position"))
-        return lambda: pr.evaluate(
-            log("session").with_columns(label=label),
-            metric,
-            query="session",
-            score="new",
-            **normalize,
+        return lambda: function(
+            log("session").with_columns(label=label), metric, query="session", score="new"
         ).collect(engine="streaming")
 
     return {
@@ -206,20 +202,20 @@ def tasks(options: argparse.Namespace) -> dict[str, Callable[[], object]]:
         "`skip_above`, to Parquet": lambda: pr.clicks.skip_above(
             log(sessions), query=sessions
         ).sink_parquet(out),
-        "`evaluate`: ctr@10, abandonment, pskip, max_rr": lambda: pr.evaluate(
+        "`evaluate`: ctr@10, abandonment, pskip, max_click_rr": lambda: pr.evaluate(
             log(sessions),
-            ["ctr@10", "abandonment", "pskip", "max_rr"],
+            ["ctr@10", "abandonment", "pskip", "max_click_rr"],
             query=sessions,
             position="position",
         ).collect(engine="streaming"),
         "`team_draft`: 2 rankers x 20 documents x 100,000 queries": interleaved,
         "`position_bias`: pivot": biased("pivot"),
         "`position_bias`: adjacent": biased("adjacent"),
-        "`evaluate`: NDCG@10 of a new ranker, labels by inverse propensity": counterfactual(
-            "ndcg@10"
+        "`evaluate`: NDCG@10 of a new ranker, labels by inverse propensity": of_new_ranker(
+            pr.evaluate, "ndcg@10"
         ),
-        "`evaluate`: the same, DCG@10 by SNIPS with its interval": counterfactual(
-            "dcg@10", normalize="snips"
+        "`estimate`: the same, DCG@10 by SNIPS with its interval": of_new_ranker(
+            pr.clicks.estimate, "dcg@10"
         ),
     }
 

@@ -124,7 +124,7 @@ def estimated(
     for start in range(0, logs, AT_ONCE):
         rows = weighted(random, min(AT_ONCE, logs - start), queries, sessions, relevance)
         for normalize, truth in truths.items():
-            result = pr.evaluate(
+            result = pr.clicks.estimate(
                 rows, "cg@1", query="session", by="log", normalize=normalize, cluster=cluster
             )
             covered = pl.lit(truth).is_between("cg@1_low", "cg@1_high").fill_null(value=False)
@@ -288,7 +288,7 @@ def page(options: argparse.Namespace) -> str:
         "Share of intervals that contain the true difference. Lists are won, lost or tied "
         "independently; 10,000 logs per cell.",
         "\n".join(interleaving(random, 10 * logs)),
-        "## `evaluate(normalize=...)`: the population of queries",
+        "## `estimate`: the population of queries",
         "Share of intervals that contain the value over the population of queries. Each query has "
         "its own relevance, beta(0.5, 1.5); documents were shown at random positions with "
         "propensities 1 / position. Without `cluster`, intervals are for other sessions of the same "

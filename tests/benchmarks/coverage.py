@@ -183,7 +183,7 @@ def rare_coverage(random: np.random.Generator, options: argparse.Namespace) -> l
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", pr.errors.RankWarning)
                 found = pr.summarize(
-                    lists, ["x"], by="log", interval=interval, replicates=options.replicates
+                    lists, ["x"], by="log", interval=interval, n_resamples=options.replicates
                 )
             covered[interval] = found.select(pl.lit(truth).is_between("low", "high")).to_series()
         known = covered["studentized"].is_not_null()
@@ -227,7 +227,7 @@ def p_values(
             warnings.simplefilter("ignore", pr.errors.RankWarning)
             compared = pr.compare(
                 lists, metrics=["x"], baseline="a", by="log", test=test,
-                correction="none", replicates=options.replicates,
+                correction="none", n_resamples=options.replicates,
             )  # fmt: skip
         found.append(compared["p_value"])
     return found

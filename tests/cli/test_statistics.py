@@ -129,10 +129,10 @@ def test_compare(given: list[object], lists: pl.DataFrame, tmp_path: Path) -> No
 
 def test_slices(given: list[object], lists: pl.DataFrame) -> None:
     expected = [
-        pr.slices(lists, metric, columns=["country", "user"], baseline="old", pairs=True, least=2)
+        pr.slices(lists, metric, columns=["country", "user"], baseline="old", pairs=True, min_queries=2)
         for metric in METRICS
     ]
-    columns = ["--columns", "country user", "--pairs", "--least", 2]
+    columns = ["--columns", "country user", "--pairs", "--min-queries", 2]
     same(found("slices", *given, *ASKED, "--baseline", "old", *columns), pl.concat(expected))
 
 
@@ -143,7 +143,7 @@ def test_check(given: list[object], lists: pl.DataFrame) -> None:
     both = [
         pr.compare(lists, metrics=["ndcg@10"], baseline="old"),
         # Small slices would be undecided; there are 80 queries of six countries.
-        pr.slices(lists, "ndcg@10", columns="country", baseline="old", least=2),
+        pr.slices(lists, "ndcg@10", columns="country", baseline="old", min_queries=2),
     ]
     summary = pr.summarize(new, ["ndcg@10"], by="run")
     expected = pl.concat(
@@ -152,7 +152,7 @@ def test_check(given: list[object], lists: pl.DataFrame) -> None:
     )
     assert expected.height == 1 + (1 + 6) + (1 + 6)  # six countries
     options = [part for rule in rules for part in ("--rule", rule)]
-    gate = ["check", *given, "--baseline", "old", "--slices", "country", "--least", 2,
+    gate = ["check", *given, "--baseline", "old", "--slices", "country", "--min-queries", 2,
             *options]  # fmt: skip
     same(found(*gate), expected)
 
@@ -408,7 +408,7 @@ def test_defaults_are_those_of_the_library(command: str, function: Any) -> None:
     shared = [
         name
         for name in ("interval", "confidence", "replicates", "seed", "test", "correction",
-                     "alternative", "margin", "pairs", "least", "undefined", "weight")
+                     "alternative", "margin", "pairs", "min_queries", "undefined", "weight")
         if name in options and name in inspect.signature(function).parameters
     ]  # fmt: skip
     assert len(shared) > 4

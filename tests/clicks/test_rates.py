@@ -214,7 +214,7 @@ def test_a_false_hint_is_an_error(clicks: pl.DataFrame) -> None:
         (
             lambda: pr.clicks.coec(LOG, doc=None),
             pr.errors.ArgumentError,
-            "`query` and `doc` must name",
+            "must be the name of a column; found None",
         ),  # type: ignore[arg-type]
         (
             lambda: pr.clicks.coec(LOG, doc="query"),
@@ -224,7 +224,7 @@ def test_a_false_hint_is_an_error(clicks: pl.DataFrame) -> None:
         (
             lambda: pr.clicks.coec(LOG, query=None),
             pr.errors.ArgumentError,
-            "`query` and `doc` must name",
+            "must be the name of a column; found None",
         ),  # type: ignore[arg-type]
         (
             lambda: pr.clicks.coec(LOG, position=None),

@@ -192,7 +192,7 @@ BAD_OPTIONS = {
     "relevant": ({"relevant": "high"}, ("`relevant` must be a number", "found 'high'")),
     "relevant, a truth value": ({"relevant": True}, ("`relevant` must be a number", "True")),
     "no query": ({"query": []}, ("`query` must name at least one column",)),
-    "query that is no name": ({"query": [1]}, ("`query` must be column names; found 1",)),
+    "query that is no name": ({"query": [1]}, ("`query` must be the name of a column; found 1",)),
     "query twice": ({"query": ["query", "query"]}, ("`query` names", "'query'", "twice")),
     "by and query": ({"by": "query"}, ("'query' is in `by` and in `query`",)),
 }

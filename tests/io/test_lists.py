@@ -575,17 +575,29 @@ def test_empty_tables() -> None:
 @pytest.mark.parametrize(
     ("run", "judgments", "message"),
     [
-        (RUN.rename({"score": "scores"}), JUDGMENTS, "`run` has no column 'score', but 'run', "),
+        (
+            RUN.rename({"score": "scores"}),
+            JUDGMENTS,
+            "no column 'score', which `score` names; `rankings` has 'run', ",
+        ),
         (RUN.rename({"score": "scores"}), JUDGMENTS, "Did you mean 'scores'?"),
-        (RUN, JUDGMENTS.rename({"label": "grade"}), "`judgments` has no column 'label', but"),
-        (RUN, JUDGMENTS.with_columns(score=1), "column 'score' is in `run` and in `judgments`"),
+        (
+            RUN,
+            JUDGMENTS.rename({"label": "grade"}),
+            "no column 'label', which `label` names; `judgments` has",
+        ),
+        (
+            RUN,
+            JUDGMENTS.with_columns(score=1),
+            "column 'score' is in `rankings` and in `judgments`",
+        ),
         (
             RUN,
             JUDGMENTS.cast({"query": pl.String}),
-            "column 'query' is Int64 in `run` and String in `judgments`, so that no row would "
+            "column 'query' is Int64 in `rankings` and String in `judgments`, so that no row would "
             "match; cast one of them, as in judgments.cast({'query': pl.Int64})",
         ),
-        (RUN.cast({"query": pl.Float64}), JUDGMENTS, "is Float64 in `run` and Int64 in"),
+        (RUN.cast({"query": pl.Float64}), JUDGMENTS, "is Float64 in `rankings` and Int64 in"),
     ],
 )
 def test_tables_that_do_not_fit(run: pl.DataFrame, judgments: pl.DataFrame, message: str) -> None:

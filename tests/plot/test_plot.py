@@ -80,7 +80,7 @@ def every_chart(
     )
     daily = pr.per_query(daily, "ndcg@10", by=[run, "day"], query=query)
     named = {"run": run, "baseline": base}
-    sliced = pr.slices(one, "ndcg@10", columns="country", least=5, query=query, **named)
+    sliced = pr.slices(one, "ndcg@10", columns="country", min_queries=5, query=query, **named)
     unjudged = pr.diagnostics.judgment_bounds(log, ["ndcg@10", "ap"], **by)
     return {
         "at_k": pr.plot.at_k(log, query=query, **named),
@@ -362,7 +362,7 @@ class TestValues:
 
     def test_slices_in_the_order_of_contributions(self, lists: pl.DataFrame) -> None:
         one = lists.filter(pl.col("run") != "mixed")
-        table = pr.slices(one, "rr", columns="country", baseline="bm25", least=12)
+        table = pr.slices(one, "rr", columns="country", baseline="bm25", min_queries=12)
         found = rows_of(pr.plot.slices(table), "label", "x", "low", "contribution", "small")
         assert found["label"].to_list() == table["value"].to_list()
         assert found["x"].to_list() == table["difference"].to_list()

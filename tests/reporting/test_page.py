@@ -478,6 +478,7 @@ CASES = {
 }  # fmt: skip
 
 
+@pytest.mark.filterwarnings("ignore:most rankings have no retrieved document")
 @pytest.mark.parametrize("case", CASES)
 def test_any_log_has_a_report(case, tmp_path):
     log, options, expected = CASES[case]

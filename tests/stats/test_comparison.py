@@ -354,7 +354,7 @@ GONE = WITH_COUNTRY.filter((pl.col("run") != "new") | pl.col("country").is_not_n
 @pytest.mark.parametrize("engine", ["in-memory", "streaming"])
 @pytest.mark.parametrize("test", ["t", "randomization", "bootstrap", "wilcoxon", "sign"])
 def test_a_run_without_rankings_in_a_group_has_a_row_there(test, engine):
-    options = {"baseline": "old", "by": "country", "test": test, "replicates": 50}
+    options = {"baseline": "old", "by": "country", "test": test, "n_resamples": 50}
     with pytest.warns(
         pr.errors.RankWarning, match="no query in common.*country = None, run = 'new'$"
     ):
@@ -535,7 +535,7 @@ def test_resamples_without_spread_are_infinite():
             with pytest.warns(
                 pr.errors.RankWarning, match="1 comparisons by 'bootstrap' are null: the"
             ):
-                found = pr.compare(pair(differences), **options, replicates=1000)
+                found = pr.compare(pair(differences), **options, n_resamples=1000)
             assert found.select("p_value", "low", "high").row(0) == (None, None, None)
 
 
@@ -547,7 +547,7 @@ def test_bootstrap_of_few_queries_keeps_its_level():
         x = random.normal(0, 0.3, 400 * queries)
         base = pl.DataFrame({"run": "a", "log": log, "query": query, "x": 0.0})
         lists = pl.concat([base, base.with_columns(run=pl.lit("b"), x=x)])
-        options = {"metrics": ["x"], "by": "log", "correction": "none", "replicates": 500}
+        options = {"metrics": ["x"], "by": "log", "correction": "none", "n_resamples": 500}
         with pytest.warns(
             pr.errors.RankWarning, match="400 comparisons by 'bootstrap' stand on fewer"
         ):
@@ -558,7 +558,7 @@ def test_bootstrap_of_few_queries_keeps_its_level():
 def test_bootstrap_does_not_depend_on_rounding():
     differences = [0.3 - 0.1] * 30 + [0.5] * 10
     lists = pair(differences)
-    options = {"baseline": "a", "test": "bootstrap", "replicates": 1000}
+    options = {"baseline": "a", "test": "bootstrap", "n_resamples": 1000}
     row = pr.compare(lists, **options).row(0, named=True)
     exact = pr.compare(pair([2] * 30 + [5] * 10), **options).row(0, named=True)
     assert row["p_value"] == exact["p_value"]
@@ -574,7 +574,7 @@ def test_differences_that_are_nothing_but_rounding(test):
     base = np.random.default_rng(0).random(40)
     lists = pl.DataFrame({"run": ["a"] * 40 + ["b"] * 40, "query": [*range(40)] * 2,
                           "x": [*base, *base * (1 + 2e-16)]})  # fmt: skip
-    found = pr.compare(lists, baseline="a", test=test, replicates=100)
+    found = pr.compare(lists, baseline="a", test=test, n_resamples=100)
     assert found["p_value"].item() == 1.0
     assert found["effect_size"].item() is None
 

@@ -145,7 +145,7 @@ def test_a_group_in_which_a_run_has_no_rankings_does_not_pass():
     summary = pr.summarize(lists.filter(run="b"), by=["run", "country"])
     with pytest.warns(pr.errors.RankWarning, match="no query in common"):
         compared = pr.compare(lists, baseline="a", by="country")
-    sliced = pr.slices(lists, "rr", columns="country", baseline="a", least=2)
+    sliced = pr.slices(lists, "rr", columns="country", baseline="a", min_queries=2)
     rules = ["missing <= 0", "queries >= 1", "difference(rr) >= -9", "rr >= -9", "low(rr) >= -9"]
     for tables, where in (
         ([summary, compared], "country=FR, run=b"), ([sliced], "run=b, column=country, value=FR")
@@ -187,7 +187,7 @@ def test_where_names_slices_of_any_type():
         "run": ["a"] * 6 + ["b"] * 6, "query": [*range(6)] * 2, "rr": [0.2, 0.4, 0.5] * 4,
         "flag": [True, True, False, False, None, None] * 2, "level": [1.0, 1.0, 2.0, 2.0, 3.5, 3.5] * 2,
     })  # fmt: skip
-    table = pr.slices(lists, "rr", columns=["flag", "level"], baseline="a", least=2)
+    table = pr.slices(lists, "rr", columns=["flag", "level"], baseline="a", min_queries=2)
     for column, value in (("flag", True), ("flag", None), ("level", 2), ("level", 3.5)):
         rule = {"rule": "queries >= 2", "where": {"column": column, "value": value}}
         assert pr.check(table, [rule])["queries"].to_list() == [2]
@@ -197,7 +197,7 @@ def test_small_slices_are_undecided_but_for_counts():
     """They have no interval: a handful of queries must neither open a gate nor shut it."""
     log = pr.datasets.search_log(60, runs=["old", "new"])
     lists = pr.per_query(log, "ap", by="run", keep="country")
-    table = pr.slices(lists, "ap", columns="country", baseline="old", least=10).collect()
+    table = pr.slices(lists, "ap", columns="country", baseline="old", min_queries=10).collect()
     assert 0 < table["small"].sum() < table.height
     sure, mean, contribution, p_value, queries = (
         pr.check(table, [rule], on_fail="return")["verdict"]
@@ -329,7 +329,7 @@ def test_of_real_tables():
         pr.summarize(lists, by="run"),
         pr.compare(lists, baseline="old", query=["query"]),
         # Six countries share 200 queries: with the default, some would be too small to decide.
-        pr.slices(lists, "ap", columns="country", baseline="old", least=2),
+        pr.slices(lists, "ap", columns="country", baseline="old", min_queries=2),
     ]
     rules = [
         {"rule": "ap >= 0.1", "where": {"run": "new", "value": "US"}},
@@ -345,4 +345,4 @@ def test_of_real_tables():
 def test_signs_that_rules_do_not_have(sign, meant):
     rule = f"difference(ndcg(gain='exp2')@10) {sign} -0.01"
     with pytest.raises(pr.errors.ArgumentError, match=f"has '{sign}'; write '{meant}'"):
-        pr.check(pr.summarize(pl.DataFrame({"query": [1, 2], "rr": [1.0, 0.5]})), [rule])
+        pr.check(SUMMARY, [rule])

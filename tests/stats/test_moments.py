@@ -1,5 +1,6 @@
 """Moments: what they add up, and that parts make the whole."""
 
+import json
 import random
 
 import numpy as np
@@ -100,9 +101,9 @@ def test_files(tmp_path):
         pr.stats.write_moments(pr.stats.moments(part), tmp_path / f"{index}.parquet")
     found = pr.stats.scan_moments(tmp_path / "*.parquet").collect()
     close(found, pr.stats.moments(lists))
-    metadata = pl.read_parquet_metadata(tmp_path / "0.parquet")["polars_rank.stats.moments"]
-    assert '"metric": ["ap"]' in metadata
-    assert '"format": 3' in metadata
+    about = json.loads(pl.read_parquet_metadata(tmp_path / "0.parquet")["polars_rank.moments"])
+    assert about["metric"] == ["ap"]
+    assert about["format"] == 4
     # A plain scan of the same files is a table to merge, too.
     close(pr.stats.merge(pl.read_parquet(tmp_path / "*.parquet")), pr.stats.moments(lists))
 
@@ -114,6 +115,39 @@ def test_files_of_a_directory_or_a_pattern(tmp_path, source):
         pr.stats.write_moments(part, tmp_path / f"day{day}.parquet")
     found = pr.stats.scan_moments(f"{tmp_path}/{source}").collect()
     assert found["queries"].to_list() == [4, 4]
+
+
+def test_files_of_another_hash_are_told(tmp_path):
+    """The samples of lists in two files can be compared if one function hashed their keys."""
+    part = pr.stats.moments(LISTS, by="run")
+    pr.stats.write_moments(part, tmp_path / "ours.parquet")
+    about = json.loads(pl.read_parquet_metadata(tmp_path / "ours.parquet")["polars_rank.moments"])
+    for name, hash_version in (("other", {"hash": "0"}), ("without", {})):
+        text = json.dumps({**{k: v for k, v in about.items() if k != "hash"}, **hash_version})
+        file = tmp_path / f"{name}.parquet"
+        part.write_parquet(file, metadata={"polars_rank.moments": text})
+        with pytest.warns(
+            pr.errors.RankWarning, match=f"1 of 1 file .*{name}.* that count twice may not be found"
+        ):
+            found = pr.stats.scan_moments(file).collect()
+        assert found["queries"].to_list() == part["queries"].to_list()
+    with pytest.warns(pr.errors.RankWarning, match="2 of 3 files of moments, such as '.*other"):
+        pr.stats.scan_moments(tmp_path)
+
+
+def test_files_are_not_replaced_unasked(tmp_path):
+    for write, table in (
+        (pr.stats.write_moments, pr.stats.moments(LISTS, by="run")),
+        (pr.stats.write_junit, pr.check(pr.summarize(LISTS, by="run"), ["queries > 0"])),
+        (pr.stats.write_markdown, pr.check(pr.summarize(LISTS, by="run"), ["queries > 0"])),
+    ):
+        file = tmp_path / write.__name__
+        file.write_text("mine")
+        with pytest.raises(pr.errors.SourceError, match="is there already"):
+            write(table, file)
+        assert file.read_text() == "mine"
+        write(table, file, overwrite=True)
+        assert file.read_bytes() != b"mine"
 
 
 def test_files_that_are_none(tmp_path):
@@ -130,7 +164,7 @@ def test_files_that_are_none(tmp_path):
     with pytest.raises(pr.errors.SourceError, match="holds no moments"):
         pr.stats.scan_moments([tmp_path / "a.parquet"])
     pl.DataFrame({"a": [1]}).write_parquet(
-        tmp_path / "b.parquet", metadata={"polars_rank.stats.moments": '{"format": 99}'}
+        tmp_path / "b.parquet", metadata={"polars_rank.moments": '{"format": 99}'}
     )
     with pytest.raises(pr.errors.SourceError, match="format 99.*newer"):
         pr.stats.scan_moments(tmp_path / "b.parquet")

@@ -79,7 +79,9 @@ def test_power_of_extremes():
     assert tiny["needed"] is None
     huge = pr.stats.power(lists, baseline="a", difference=1e12).row(0, named=True)
     assert (huge["power"], huge["needed"]) == (1.0, 2)
-    strict = pr.stats.power(lists, baseline="a", difference=0.5, alpha=1e-12).row(0, named=True)
+    strict = pr.stats.power(lists, baseline="a", difference=0.5, confidence=1 - 1e-12).row(
+        0, named=True
+    )
     assert 0 < strict["power"] < 1e-11
     assert strict["needed"] == 152
 
@@ -88,12 +90,12 @@ def test_power_of_extremes():
     ("options", "error", "message"),
     [
         ({"power": 80}, pr.errors.ArgumentError, "`power` must be a number between 0 and 1"),
-        ({"alpha": 0}, pr.errors.ArgumentError, "`alpha` must be"),
-        ({"power": 0.05}, pr.errors.ArgumentError, "`power` must be above `alpha` = 0.05"),
+        ({"confidence": 1}, pr.errors.ArgumentError, "`confidence` must be"),
+        ({"power": 0.05}, pr.errors.ArgumentError, "`power` must be above 1 - `confidence` = 0.05"),
         (
-            {"power": 0.1, "alpha": 0.2},
+            {"power": 0.1, "confidence": 0.8},
             pr.errors.ArgumentError,
-            "`power` must be above `alpha` = 0.2",
+            "`power` must be above 1 - `confidence` = 0.2",
         ),
         ({"difference": -0.1}, pr.errors.ArgumentError, "`difference` must be a number above 0"),
         (

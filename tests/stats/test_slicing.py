@@ -30,7 +30,7 @@ def test_contributions_add_up(undefined, engine):
 
 
 def test_each_slice_is_a_comparison():
-    found = pr.slices(LISTS, "ap", columns=["country", "device"], baseline="old", least=2)
+    found = pr.slices(LISTS, "ap", columns=["country", "device"], baseline="old", min_queries=2)
     for row in found.iter_rows(named=True):
         part = LISTS.filter(pl.col(row["column"]).eq_missing(row["value"]))
         alone = pr.compare(part, metrics="ap", baseline="old", correction="none")
@@ -42,7 +42,7 @@ def test_each_slice_is_a_comparison():
 def test_small_slices_are_no_tests():
     multitest = needs.package("statsmodels.stats.multitest", "stats")
     found = pr.slices(
-        LISTS, "ap", columns=["country", "device"], baseline="old", pairs=True, least=30
+        LISTS, "ap", columns=["country", "device"], baseline="old", pairs=True, min_queries=30
     )
     assert set(found.filter("small")["queries"] < 30) == {True}
     assert found.filter("small")["p_value"].null_count() == found["small"].sum() > 0
@@ -103,7 +103,7 @@ def test_order_of_rows_does_not_matter():
         ),
         ("ap", {"columns": []}, pr.errors.ArgumentError, "`columns` must name at least one"),
         ("num_rel", {}, pr.errors.ArgumentError, "no mean over queries"),
-        ("ap", {"least": 0}, pr.errors.ArgumentError, "`least` must be"),
+        ("ap", {"min_queries": 0}, pr.errors.ArgumentError, "`min_queries` must be"),
         ("ap", {"baseline": "older"}, pr.errors.DataError, "there is no run 'older'"),
         ("country", {}, pr.errors.SchemaError, "must be numeric"),
     ],

@@ -125,7 +125,7 @@ def test_bootstrap_depends_on_queries_alone(interval, options):
         user=pl.format("u{}", pl.col("query") % 50), w=1.0 + pl.col("query") % 3
     )
     options = {"metrics": ["ap", "rr@3"], "by": "run", "interval": interval, **options}
-    options["replicates"] = 200
+    options["n_resamples"] = 200
     whole = pr.summarize(lists, **options)
     turned = lists.sample(fraction=1, shuffle=True, seed=3)
     pieces = pl.concat([part.lazy() for part in turned.iter_slices(77)], rechunk=False)
@@ -224,7 +224,7 @@ def test_no_lists():
         ({"quantiles": [5]}, pr.errors.ArgumentError, "numbers from 0 to 1; found 5"),
         ({"quantiles": [0.5], "cluster": "country"}, pr.errors.ArgumentError, "leave out `weight`"),
         ({"interval": "bootstrap", "query": "user"}, pr.errors.SchemaError, "no column 'user'"),
-        ({"interval": "bootstrap", "replicates": 0}, pr.errors.ArgumentError, "`replicates`"),
+        ({"interval": "bootstrap", "n_resamples": 0}, pr.errors.ArgumentError, "`n_resamples`"),
         ({"weight": "traffic"}, pr.errors.SchemaError, "no column 'traffic', which `weight` names"),
     ],
 )

@@ -15,20 +15,21 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import polars as pl
 
-from polars_rank._params import OWN, Names, check_apart, is_number, names, one_of
+from polars_rank._params import OWN, Names, check_apart, find_columns, is_number, names, one_of
 from polars_rank.clicks.certainty import concentration, interval, warn_of_few
 from polars_rank.errors import ArgumentError, DataError
 from polars_rank.evaluation import plan
 from polars_rank.evaluation.means import grouped, ratio
 from polars_rank.evaluation.parameters import Evaluation, MetricColumn
-from polars_rank.frames.tables import framed
+from polars_rank.frames.tables import framed, schema_of
 from polars_rank.gains import linear
 from polars_rank.metrics.metric import Metric
-from polars_rank.metrics.names import Metrics
 from polars_rank.metrics.terms import JUDGED, LABEL, Terms, Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from polars_rank.metrics.names import Metrics
 
 
 Normalize: TypeAlias = Literal["ips", "snips"]
@@ -206,7 +207,7 @@ class Estimates:
         query_set = evaluation.conventions.query_set
         if query_set != "all":
             message = (
-                f"`normalize` counts every list, clicked or not; found query_set={query_set!r}: "
+                f"an estimate counts every ranking, clicked or not; found query_set={query_set!r}: "
                 "say query_set='all'"
             )
             raise ArgumentError(message)
@@ -233,6 +234,7 @@ class Estimates:
 
     def rankings(self, frame: pl.LazyFrame) -> pl.LazyFrame:
         """Return the sums of each ranking, and what there is to know of its weights."""
+        find_columns(schema_of(frame), {"cluster": [*self.cluster.values()]})
         metrics = self.evaluation.metrics
         depth = _depth(column.metric for column in metrics)
         label = self.evaluation.label
@@ -429,9 +431,9 @@ def _sum(metric: Metric, normalize: Normalize) -> Metric:
         given = [metric.arguments.get(key) for key in odd[:1] if name in sums]
         why = "".join(f"with {odd[0]}={getattr(each, '__name__', each)!r} it " for each in given)
         message = (
-            f"`normalize` is {normalize!r}, but {metric} {why}is no sum over documents of their "
-            f"labels, which are weights: take {', '.join(sums)} (gain='linear'), or an expression "
-            "that is such a sum, or evaluate it without `normalize`"
+            f"{metric} {why}is no sum over documents of their labels, which are weights: with "
+            f"normalize={normalize!r} take {', '.join(sums)} (gain='linear'), or an expression "
+            "that is such a sum"
         )
         raise ArgumentError(message)
     function = sums[name]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import warnings
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
@@ -16,10 +15,8 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 import polars_rank as pr
-from polars_rank.clicks.counterfactual import TOLD
+from polars_rank.clicks.estimate import TOLD, Estimates
 from polars_rank.datasets import click_log
-from polars_rank.evaluation.evaluate import planned
-from polars_rank.metrics.names import resolve
 
 #: Most logs here are small, and some have no weight at all.
 pytestmark = pytest.mark.filterwarnings(
@@ -155,7 +152,7 @@ class TestByHand:
 
     def test_dcg(self) -> None:
         a, b = 4 / 1 + 1 / 2, 2 / math.log2(3)
-        found = pr.evaluate(WEIGHTED, "dcg", normalize="ips")
+        found = pr.clicks.estimate(WEIGHTED, "dcg", normalize="ips")
         assert one(found, "dcg") == pytest.approx((a + b) / 2)
         assert one(found, "dcg") == one(pr.evaluate(WEIGHTED, "dcg"), "dcg")
         assert one(found, "mean_weight") == (5 + 2) / 2
@@ -170,7 +167,7 @@ class TestByHand:
 
     def test_dcg_self_normalised(self) -> None:
         a, b = 4 / 1 + 1 / 2, 2 / math.log2(3)
-        found = pr.evaluate(WEIGHTED, "dcg", normalize="snips")
+        found = pr.clicks.estimate(WEIGHTED, "dcg", normalize="snips")
         snips = (a + b) / (5 + 2)
         variance = 2 / 1 * ((a - snips * 5) ** 2 + (b - snips * 2) ** 2) / 7**2
         assert one(found, "dcg") == pytest.approx(snips)
@@ -185,39 +182,39 @@ class TestByHand:
         (pl.col("label").filter(pl.col("rank") > 1).sum().alias("below"), 1, 2),
     ])  # fmt: skip
     def test_others(self, metric: Any, a: float, b: float) -> None:
-        ips = pr.evaluate(WEIGHTED, metric, normalize="ips")
-        snips = pr.evaluate(WEIGHTED, metric, normalize="snips")
+        ips = pr.clicks.estimate(WEIGHTED, metric, normalize="ips")
+        snips = pr.clicks.estimate(WEIGHTED, metric, normalize="snips")
         assert ips.row(0)[1] == pytest.approx((a + b) / 2)
         assert snips.row(0)[1] == pytest.approx((a + b) / 7)
 
     def test_recall_is_a_share_of_the_weights(self) -> None:
-        assert one(pr.evaluate(WEIGHTED, "recall@1", normalize="snips"), "recall@1") == 4 / 7
+        assert one(pr.clicks.estimate(WEIGHTED, "recall@1", normalize="snips"), "recall@1") == 4 / 7
 
     def test_lists_have_weights_of_their_own(self) -> None:
         log = WEIGHTED.with_columns(traffic=pl.when(pl.col("query") == "a").then(3).otherwise(1))
         a, b = 4, 0
-        ips = pr.evaluate(log, "cg@1", normalize="ips", weight="traffic")
-        snips = pr.evaluate(log, "cg@1", normalize="snips", weight="traffic")
+        ips = pr.clicks.estimate(log, "cg@1", normalize="ips", weight="traffic")
+        snips = pr.clicks.estimate(log, "cg@1", normalize="snips", weight="traffic")
         assert one(ips, "cg@1") == pytest.approx((3 * a + b) / 4)
         assert one(snips, "cg@1") == pytest.approx((3 * a + b) / (3 * 5 + 2))
         assert one(ips, "mean_weight") == pytest.approx((3 * 5 + 2) / 4)
 
     def test_groups(self) -> None:
         log = WEIGHTED.with_columns(country=pl.col("query"))
-        found = pr.evaluate(log, "cg@1", by="country", normalize="snips")
+        found = pr.clicks.estimate(log, "cg@1", by="country", normalize="snips")
         assert found.get_column("cg@1").to_list() == [4 / 5, 0]
         assert found.get_column("cg@1_variance").to_list() == [None, None]  # of one list each
         assert found.get_column("effective_sample_size").to_list() == [25 / 17, 1]
 
     def test_no_click_at_all(self) -> None:
         log = WEIGHTED.with_columns(label=0.0)
-        found = pr.evaluate(log, "cg@1", normalize="snips")
+        found = pr.clicks.estimate(log, "cg@1", normalize="snips")
         assert one(found, "cg@1") is None
         assert one(found, "effective_sample_size") is None
-        assert one(pr.evaluate(log, "cg@1", normalize="ips"), "cg@1") == 0
+        assert one(pr.clicks.estimate(log, "cg@1", normalize="ips"), "cg@1") == 0
 
     def test_an_empty_log(self) -> None:
-        found = pr.evaluate(WEIGHTED.clear(), "cg@1", normalize="snips")
+        found = pr.clicks.estimate(WEIGHTED.clear(), "cg@1", normalize="snips")
         assert found.row(0)[:2] == (0, None)
 
 
@@ -229,9 +226,9 @@ def test_agrees_with_the_peer(expected: dict[str, Any]) -> None:
     log = log.with_columns(label=pr.clicks.inverse_propensity(clip=expected["clip"] or None))
     metric, sums = {"dcg": ("dcg", "dcg"), "recall": ("recall@3", "cg@3")}[expected["weight"]]
     options: dict[str, Any] = {"query": "session", "score": "new"}
-    ips = pr.evaluate(log, sums, normalize="ips", **options)
-    snips = pr.evaluate(log, metric, normalize="snips", **options)
-    naive = pr.evaluate(log, sums, label="click", normalize="ips", **options)
+    ips = pr.clicks.estimate(log, sums, normalize="ips", **options)
+    snips = pr.clicks.estimate(log, metric, normalize="snips", **options)
+    naive = pr.clicks.estimate(log, sums, label="click", normalize="ips", **options)
     found = {
         "naive": one(naive, sums),
         "ips": one(ips, sums),
@@ -256,8 +253,8 @@ class TestProperties:
     @settings(max_examples=40, deadline=None)
     @given(weighted_logs(), st.sampled_from(["dcg", "dcg@2", "p@3", "arp", "rbp"]))
     def test_snips_times_the_mean_weight_is_ips(self, log: pl.DataFrame, metric: str) -> None:
-        ips = pr.evaluate(log, metric, normalize="ips")
-        snips = pr.evaluate(log, metric, normalize="snips")
+        ips = pr.clicks.estimate(log, metric, normalize="ips")
+        snips = pr.clicks.estimate(log, metric, normalize="snips")
         if one(snips, "mean_weight") == 0:
             assert one(ips, metric) == 0
         else:
@@ -267,7 +264,7 @@ class TestProperties:
     @settings(max_examples=40, deadline=None)
     @given(weighted_logs())
     def test_weights_are_shares_of_a_sample(self, log: pl.DataFrame) -> None:
-        found = pr.evaluate(log, "dcg", normalize="snips")
+        found = pr.clicks.estimate(log, "dcg", normalize="snips")
         clicks = log.get_column("click").sum()
         if clicks:
             assert 1 - 1e-9 <= one(found, "effective_sample_size") <= clicks + 1e-9
@@ -278,7 +275,9 @@ class TestProperties:
     @given(weighted_logs())
     def test_equal_weights_are_the_naive_estimate(self, log: pl.DataFrame) -> None:
         swept = pr.clicks.propensity_sweep(log, "cg@2", clips=[1])
-        naive = pr.evaluate(log.with_columns(label=pl.col("click")), "cg@2", normalize="snips")
+        naive = pr.clicks.estimate(
+            log.with_columns(label=pl.col("click")), "cg@2", normalize="snips"
+        )
         assert_frame_equal(swept.drop("clip"), naive)
 
     def test_the_variance_is_that_of_summarize(self) -> None:
@@ -287,7 +286,7 @@ class TestProperties:
         options: dict[str, Any] = {"query": "session", "score": "new"}
         lists = pr.per_query(log, "dcg@5", **options)
         expected = pr.summarize(lists, query="session", interval="normal")
-        found = pr.evaluate(log, "dcg@5", normalize="ips", **options)
+        found = pr.clicks.estimate(log, "dcg@5", normalize="ips", **options)
         assert one(found, "dcg@5") == pytest.approx(one(expected, "mean"))
         assert math.sqrt(one(found, "dcg@5_variance")) == pytest.approx(one(expected, "std_error"))
         assert one(found, "dcg@5_low") == pytest.approx(one(expected, "low"))
@@ -298,8 +297,8 @@ class TestProperties:
             label=pr.clicks.inverse_propensity(), device=pl.col("query") % 2
         )
         options: dict[str, Any] = {"query": "session", "score": "new", "by": "device"}
-        lazy = pr.evaluate(log, ["dcg@3", "p@5"], normalize=normalize, **options)
-        found = pr.evaluate(log.collect(), ["dcg@3", "p@5"], normalize=normalize, **options)
+        lazy = pr.clicks.estimate(log, ["dcg@3", "p@5"], normalize=normalize, **options)
+        found = pr.clicks.estimate(log.collect(), ["dcg@3", "p@5"], normalize=normalize, **options)
         assert lazy.collect_schema() == found.schema
         assert_frame_equal(lazy.collect(engine="streaming"), found)
         assert_frame_equal(lazy.collect(engine="in-memory"), found)
@@ -319,9 +318,13 @@ class TestRecovery:
         weighted = log.with_columns(
             label=pr.clicks.inverse_propensity("click", "propensity" if known else bias)
         )
-        truth = pr.evaluate(log, self.METRICS, label="relevance", normalize="ips", **self.OPTIONS)
-        found = pr.evaluate(weighted, self.METRICS, normalize="ips", **self.OPTIONS)
-        naive = pr.evaluate(log, self.METRICS, label="click", normalize="ips", **self.OPTIONS)
+        truth = pr.clicks.estimate(
+            log, self.METRICS, label="relevance", normalize="ips", **self.OPTIONS
+        )
+        found = pr.clicks.estimate(weighted, self.METRICS, normalize="ips", **self.OPTIONS)
+        naive = pr.clicks.estimate(
+            log, self.METRICS, label="click", normalize="ips", **self.OPTIONS
+        )
         for metric in self.METRICS:
             error = math.sqrt(one(found, f"{metric}_variance"))
             assert abs(one(found, metric) - one(truth, metric)) <= 3 * error, metric
@@ -330,8 +333,8 @@ class TestRecovery:
 
     def test_snips_is_that_of_the_truth(self) -> None:
         weighted = self.LOG.with_columns(label=pr.clicks.inverse_propensity())
-        found = pr.evaluate(weighted, "dcg@5", normalize="snips", **self.OPTIONS).collect()
-        truth = pr.evaluate(
+        found = pr.clicks.estimate(weighted, "dcg@5", normalize="snips", **self.OPTIONS).collect()
+        truth = pr.clicks.estimate(
             self.LOG, "dcg@5", label="relevance", normalize="snips", **self.OPTIONS
         ).collect()
         error = math.sqrt(one(found, "dcg@5_variance"))
@@ -344,8 +347,8 @@ class TestRecovery:
             weighted = log.with_columns(label=pr.clicks.inverse_propensity())
             for normalize, values in off.items():
                 options = {**self.OPTIONS, "normalize": normalize}
-                found = pr.evaluate(weighted, "dcg@3", **options)
-                truth = pr.evaluate(log, "dcg@3", label="relevance", **options)
+                found = pr.clicks.estimate(weighted, "dcg@3", **options)
+                truth = pr.clicks.estimate(log, "dcg@3", label="relevance", **options)
                 away = one(found, "dcg@3") - one(truth, "dcg@3")
                 values.append(away / math.sqrt(one(found, "dcg@3_variance")))
         for values in off.values():
@@ -365,62 +368,67 @@ class TestRefusals:
     ])  # fmt: skip
     def test_metrics_that_are_no_sums(self, metric: Any, normalize: Any, said: str) -> None:
         with pytest.raises(pr.errors.ArgumentError, match=said):
-            pr.evaluate(WEIGHTED, metric, normalize=normalize)
+            pr.clicks.estimate(WEIGHTED, metric, normalize=normalize)
 
     def test_conventions(self) -> None:
-        with pytest.raises(pr.errors.ArgumentError, match="counts every list"):
-            pr.evaluate(WEIGHTED, "dcg", normalize="snips", conventions="trec_eval")
+        with pytest.raises(pr.errors.ArgumentError, match="counts every ranking"):
+            pr.clicks.estimate(WEIGHTED, "dcg", normalize="snips", conventions="trec_eval")
         with pytest.raises(pr.errors.ArgumentError, match="with gain="):
-            pr.evaluate(WEIGHTED, "dcg", normalize="snips", conventions="lightgbm")
+            pr.clicks.estimate(WEIGHTED, "dcg", normalize="snips", conventions="lightgbm")
         with pytest.raises(pr.errors.ArgumentError, match="`normalize` must be one of"):
-            pr.evaluate(WEIGHTED, "dcg", normalize="SNIPS")  # type: ignore[arg-type]
+            pr.clicks.estimate(WEIGHTED, "dcg", normalize="SNIPS")  # type: ignore[arg-type]
         with pytest.raises(pr.errors.ArgumentError, match="which the result adds"):
-            pr.evaluate(WEIGHTED.with_columns(unshown=1), "dcg", normalize="ips", by="unshown")
+            pr.clicks.estimate(
+                WEIGHTED.with_columns(unshown=1), "dcg", normalize="ips", by="unshown"
+            )
 
     def test_what_was_never_shown(self) -> None:
         # The new ranker's first of each list was not shown by the old one: half of the first two.
         unseen = WEIGHTED.with_columns(label=pl.when(pl.col("score") < 3).then("label"))
         for make in (
-            lambda: pr.evaluate(unseen, "dcg@2", normalize="ips"),
-            lambda: pr.evaluate(unseen.lazy(), "dcg@2", normalize="ips").collect(),
+            lambda: pr.clicks.estimate(unseen, "dcg@2", normalize="ips"),
+            lambda: pr.clicks.estimate(unseen.lazy(), "dcg@2", normalize="ips").collect(),
         ):
             with pytest.raises(
                 pr.errors.DataError, match=r"50\.0% of what the new ranker would show .*max_unshown"
             ):
                 make()
         with pytest.raises(pr.errors.DataError, match=r"33\.3% .*max_unshown=0\.34 to accept"):
-            pr.evaluate(unseen, "arp", normalize="ips")
-        found = pr.evaluate(unseen, "dcg@2", normalize="ips", max_unshown=0.5)
+            pr.clicks.estimate(unseen, "arp", normalize="ips")
+        found = pr.clicks.estimate(unseen, "dcg@2", normalize="ips", max_unshown=0.5)
         assert one(found, "unshown") == 0.5
         # At most at the deepest cutoff that is asked for; of the whole list without one.
         assert (
-            one(pr.evaluate(unseen, ["cg@1", "cg@2"], normalize="ips", max_unshown=1), "unshown")
+            one(
+                pr.clicks.estimate(unseen, ["cg@1", "cg@2"], normalize="ips", max_unshown=1),
+                "unshown",
+            )
             == 1 / 2
         )
         assert (
-            one(pr.evaluate(unseen, ["cg@1", "arp"], normalize="ips", max_unshown=1), "unshown")
+            one(
+                pr.clicks.estimate(unseen, ["cg@1", "arp"], normalize="ips", max_unshown=1),
+                "unshown",
+            )
             == 1 / 3
         )
         with pytest.raises(pr.errors.DataError, match=r"as in .'country': 'x'"):
-            pr.evaluate(
+            pr.clicks.estimate(
                 unseen.with_columns(country=pl.lit("x")), "cg@1", by="country", normalize="ips"
             )
         with pytest.raises(pr.errors.ArgumentError, match="`max_unshown`"):
-            pr.evaluate(unseen, "dcg@2", normalize="ips", max_unshown=2)
-
-    def test_without_normalize_nothing_changes(self) -> None:
-        assert pr.evaluate(WEIGHTED, ["dcg", "ndcg"]).columns == ["queries", "dcg", "ndcg"]
+            pr.clicks.estimate(unseen, "dcg@2", normalize="ips", max_unshown=2)
 
 
 class TestSweep:
-    def test_is_evaluate_at_each_clip(self) -> None:
+    def test_is_the_estimate_at_each_clip(self) -> None:
         swept = pr.clicks.propensity_sweep(
             LOG, ["dcg", "p@1"], clips=[1, 0.5, None], normalize="ips"
         )
         assert swept.get_column("clip").to_list() == [1, 2, None]
         for clip, row in zip([1, 2, None], swept.drop("clip").iter_slices(1), strict=True):
             labelled = LOG.with_columns(label=pr.clicks.inverse_propensity(clip=clip))
-            assert_frame_equal(row, pr.evaluate(labelled, ["dcg", "p@1"], normalize="ips"))
+            assert_frame_equal(row, pr.clicks.estimate(labelled, ["dcg", "p@1"], normalize="ips"))
 
     def test_groups_and_laziness(self) -> None:
         log = LOG.with_columns(country=pl.col("query"))
@@ -450,14 +458,14 @@ class TestClusters:
             "session": [1, 2, 3], "query": ["a", "a", "b"], "score": 1, "label": [4.0, 0.0, 2.0]
         })  # fmt: skip
         options: dict[str, Any] = {"query": "session", "cluster": "query"}
-        ips = pr.evaluate(log, "cg", normalize="ips", **options)
+        ips = pr.clicks.estimate(log, "cg", normalize="ips", **options)
         left = [(4 + 0) - 2 * 2, 2 - 2 * 1]  # of Σv = 6 over 3 sessions, a mean of 2
         assert one(ips, "cg_variance") == pytest.approx(2 * sum(x**2 for x in left) / 3**2)
         weighted = log.with_columns(traffic=pl.Series([1, 1, 2]))
-        found = pr.evaluate(weighted, "cg", normalize="ips", weight="traffic", **options)
+        found = pr.clicks.estimate(weighted, "cg", normalize="ips", weight="traffic", **options)
         left = [4 - 2 * 2, 4 - 2 * 2]
         assert (one(found, "cg"), one(found, "cg_variance")) == (2, 0)
-        snips = pr.evaluate(log, "cg", normalize="snips", **options)
+        snips = pr.clicks.estimate(log, "cg", normalize="snips", **options)
         assert (one(snips, "cg"), one(snips, "cg_variance")) == (1, 0)  # all weight is hits
         assert one(ips, "effective_sample_size") == (4 + 2) ** 2 / (4**2 + 2**2)
         assert one(ips, "max_weight_share") == 4 / 6
@@ -466,7 +474,7 @@ class TestClusters:
     def test_the_variance_is_that_of_summarize(self) -> None:
         lists = pr.per_query(self.LOG, "dcg@5", keep="query", **self.OPTIONS).collect()
         expected = pr.summarize(lists, query="session", cluster="query", interval="normal")
-        found = pr.evaluate(
+        found = pr.clicks.estimate(
             self.LOG, "dcg@5", normalize="ips", cluster="query", **self.OPTIONS
         ).collect()
         assert one(found, "dcg@5") == pytest.approx(one(expected, "mean"))
@@ -479,60 +487,46 @@ class TestClusters:
         log = self.LOG.collect().with_columns(nobody=pl.lit(None, pl.String))
         options = {"normalize": normalize, **self.OPTIONS}
         lists = ["queries", "dcg@5", "dcg@5_variance", "dcg@5_low", "dcg@5_high"]
-        plain = pr.evaluate(log, "dcg@5", **options).select(lists)
+        plain = pr.clicks.estimate(log, "dcg@5", **options).select(lists)
         for alone in ("nobody", "session", ["query", "nobody"]):
-            found = pr.evaluate(log, "dcg@5", cluster=alone, **options)
+            found = pr.clicks.estimate(log, "dcg@5", cluster=alone, **options)
             assert_frame_equal(found.select(lists), plain)
-        clustered = pr.evaluate(log, "dcg@5", cluster="query", **options)
+        clustered = pr.clicks.estimate(log, "dcg@5", cluster="query", **options)
         assert one(clustered, "dcg@5_variance") > one(plain, "dcg@5_variance")
         both = options | {"query": ["query", "session"], "cluster": "query"}
-        assert_frame_equal(pr.evaluate(log, "dcg@5", **both), clustered)
+        assert_frame_equal(pr.clicks.estimate(log, "dcg@5", **both), clustered)
         # Where some clusters are unknown, the others still are clusters.
         some = log.with_columns(pl.when(pl.col("query") < 30).then("query").alias("known"))
         named = pl.when(pl.col("query") < 30).then(-pl.col("query")).otherwise(pl.col("session"))
         found, expected = (
-            pr.evaluate(some.with_columns(own=named), "dcg@5", cluster=cluster, **options)
+            pr.clicks.estimate(some.with_columns(own=named), "dcg@5", cluster=cluster, **options)
             for cluster in ("known", "own")
         )
         assert_frame_equal(found, expected)
 
-    @pytest.mark.parametrize("align", ["common", "all", None])
-    def test_parts_of_a_cluster_merge(self, align: Any) -> None:
+    def test_parts_of_a_cluster_merge(self) -> None:
         """Whatever part of a log the sessions of a query come in, as on Spark."""
         log = self.LOG.collect()
         second = log.filter(pl.col("session") % 3 > 0).with_columns(new=-pl.col("new"))
         runs = pl.concat([log.with_columns(run=pl.lit("a")), second.with_columns(run=pl.lit("b"))])
-        options = dict(
-            self.OPTIONS, normalize="snips", cluster="query", by="run", align=align,
-            metrics=resolve(["dcg@5"]),
-        )  # fmt: skip
+        options = dict(self.OPTIONS, normalize="snips", cluster="query", by="run")
+        estimates = Estimates.of("dcg@5", **options)
         halves = []
         for part in (runs.filter(pl.col("session") % 2 == half) for half in (0, 1)):
-            lists, totals = planned(part.lazy(), **options)
-            halves.append(totals.parts(lists))
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "means of runs", pr.errors.RankWarning)
-            together = totals.finished(totals.merged(pl.concat(halves))).collect()
-            assert_frame_equal(together, pr.evaluate(runs, **options))
-        if align == "all":  # a session that a run lacks is one without clicks, of the same query
-            lacking = runs.join(second.select("session", "doc"), on=["session", "doc"], how="anti")
-            empty = lacking.with_columns(run=pl.lit("b"), label=0.0)
-            filled = pr.evaluate(pl.concat([runs, empty]), **options | {"align": None})
-            assert_frame_equal(
-                together.select("run", "dcg@5", "dcg@5_low"),
-                filled.select("run", "dcg@5", "dcg@5_low"),
-            )
+            halves.append(estimates.add_up(estimates.rankings(part.lazy())))
+        together = estimates.finish(estimates.merge(pl.concat(halves))).collect()
+        assert_frame_equal(together, pr.clicks.estimate(runs, "dcg@5", **options))
 
     def test_lazy_streaming_groups_and_empty_logs(self) -> None:
         options = dict(self.OPTIONS, normalize="ips", cluster="query")
         by = self.LOG.with_columns(device=pl.col("query") % 2)
-        lazy = pr.evaluate(by, "dcg@5", by="device", **options)
-        found = pr.evaluate(by.collect(), "dcg@5", by="device", **options)
+        lazy = pr.clicks.estimate(by, "dcg@5", by="device", **options)
+        found = pr.clicks.estimate(by.collect(), "dcg@5", by="device", **options)
         assert lazy.collect_schema() == found.schema
         assert_frame_equal(lazy.collect(engine="streaming"), found)
-        alone = pr.evaluate(by.filter(pl.col("device") == 1), "dcg@5", **options).collect()
+        alone = pr.clicks.estimate(by.filter(pl.col("device") == 1), "dcg@5", **options).collect()
         assert_frame_equal(found.filter(device=1).drop("device"), alone)
-        empty = pr.evaluate(by.collect().clear(), "dcg@5", **options)
+        empty = pr.clicks.estimate(by.collect().clear(), "dcg@5", **options)
         assert empty.select("queries", "dcg@5", "dcg@5_low").row(0) == (0, None, None)
 
     def test_a_sweep_has_clusters(self) -> None:
@@ -540,7 +534,7 @@ class TestClusters:
         swept = pr.clicks.propensity_sweep(
             log, "dcg@5", clips=[None], cluster="query", **self.OPTIONS
         )
-        found = pr.evaluate(
+        found = pr.clicks.estimate(
             self.LOG.collect(), "dcg@5", normalize="snips", cluster="query", **self.OPTIONS
         )
         assert_frame_equal(swept.drop("clip"), found)
@@ -548,18 +542,16 @@ class TestClusters:
     def test_refusals(self) -> None:
         log = self.LOG.collect()
         options = dict(self.OPTIONS, normalize="ips")
-        with pytest.raises(
-            pr.errors.ArgumentError, match="`cluster` is for the intervals of `normalize`"
-        ):
-            pr.evaluate(log, "dcg@5", cluster="query", **self.OPTIONS)
+        with pytest.raises(pr.errors.ArgumentError, match="`align` is for means of runs"):
+            pr.clicks.estimate(log, "dcg@5", align="common", **options)
         with pytest.raises(pr.errors.ArgumentError, match="`cluster` must name .* not in `by`"):
-            pr.evaluate(log, "dcg@5", cluster="query", by="query", **options)
+            pr.clicks.estimate(log, "dcg@5", cluster="query", by="query", **options)
         with pytest.raises(pr.errors.SchemaError, match="no column 'user', which `cluster` names"):
-            pr.evaluate(log, "dcg@5", cluster="user", **options)
+            pr.clicks.estimate(log, "dcg@5", cluster="user", **options)
         with pytest.raises(
             pr.errors.DataError, match="'position' must be the same in all rows of a list"
         ):
-            pr.evaluate(log, "dcg@5", cluster="position", **options)
+            pr.clicks.estimate(log, "dcg@5", cluster="position", **options)
 
 
 @pytest.mark.filterwarnings("error:the effective sample size:polars_rank.errors.RankWarning")
@@ -568,40 +560,35 @@ def test_a_low_effective_sample_size_is_told() -> None:
         queries = pl.int_range(lists, eager=True)
         return pl.DataFrame({"query": queries, "score": 1.0, "label": 5.0 * (queries < clicked)})
 
-    found = pr.evaluate(log(30), "cg", normalize="ips")
+    found = pr.clicks.estimate(log(30), "cg", normalize="ips")
     assert one(found, "effective_sample_size") == 30
     for few, size in ((log(29), 29), (log(0), 0), (log(29, 29), 29)):
         for normalize in ("ips", "snips"):
             with pytest.warns(
                 pr.errors.RankWarning, match=f"sample size is {size}, below 30: few weights"
             ):
-                pr.evaluate(few.lazy(), "cg", normalize=normalize).collect()
+                pr.clicks.estimate(few.lazy(), "cg", normalize=normalize).collect()
     pairs = log(40).with_columns(user=pl.col("query") // 2, half=pl.col("query") // 20)
     with pytest.warns(pr.errors.RankWarning, match="sample size is 20, below 30"):
-        pr.evaluate(pairs, "cg", normalize="ips", cluster="user")
+        pr.clicks.estimate(pairs, "cg", normalize="ips", cluster="user")
     with pytest.warns(
         pr.errors.RankWarning, match="sample size is 20, below 30, as in {'half': 0}"
     ):
-        pr.evaluate(pairs, "cg", normalize="ips", by="half")
-
-
-def test_a_ranking_method_gives_the_estimate() -> None:
-    expected = one(pr.evaluate(WEIGHTED, "dcg@2", normalize="snips"), "dcg@2")
-    assert WEIGHTED.ranking.dcg(2, normalize="snips") == expected
+        pr.clicks.estimate(pairs, "cg", normalize="ips", by="half")
 
 
 def test_a_new_ranker_that_ranks_nothing() -> None:
     log = WEIGHTED.with_columns(pl.when(query="a").then("score").alias("score"))
-    assert pr.evaluate(log, "dcg", normalize="ips")["queries"].item() == 2
+    assert pr.clicks.estimate(log, "dcg", normalize="ips")["queries"].item() == 2
     lost = WEIGHTED.with_columns(score=pl.lit(None, pl.Float64))  # a join in which no id was found
     for broken, options in ((lost, {}), (log, {"by": "device"})):
         grouped = broken.with_columns(device=pl.col("query"))
         with pytest.raises(
             pr.errors.DataError, match="ranks no document .score null.*the ids of both"
         ):
-            pr.evaluate(grouped, "dcg", normalize="snips", max_unshown=1, **options)
+            pr.clicks.estimate(grouped, "dcg", normalize="snips", max_unshown=1, **options)
     with pytest.raises(pr.errors.DataError, match="as in {'device': 'b'}"):
-        pr.evaluate(log.with_columns(device="query"), "dcg", normalize="ips", by="device")
+        pr.clicks.estimate(log.with_columns(device="query"), "dcg", normalize="ips", by="device")
 
 
 def test_options_of_a_sweep() -> None:
@@ -619,5 +606,5 @@ def test_weights_below_0_are_no_weights(normalize: str) -> None:
     log = pl.DataFrame({"query": [1, 1, 2], "score": [2.0, 1.0, 1.0], "label": [4.0, -1.0, 2.0]})
     for frame in (log, log.lazy()):
         with pytest.raises(pr.errors.DataError, match="below 0 in the column 'label'"):
-            pr.evaluate(frame, "dcg@5", normalize=normalize).lazy().collect()
+            pr.clicks.estimate(frame, "dcg@5", normalize=normalize).lazy().collect()
     assert pr.evaluate(log, "dcg@5")["queries"].item() == 2  # a grade may be
