@@ -171,6 +171,7 @@ def scored(log: pl.LazyFrame, score: Score, position: str | None) -> tuple[pl.La
         check_number("score", name, schema[name])
         score = _negative(pl.col(name), schema[name])
     if isinstance(score, str):
+        check_there("score", score, schema)
         return log, score
     if not isinstance(score, pl.Expr):
         message = (

@@ -11,10 +11,12 @@ from polars_rank._params import one_of, threshold
 from polars_rank.errors import ArgumentError, hint
 from polars_rank.gains import at_least
 from polars_rank.metrics.metric import REGISTER, Definition, Metric, parameters_of
-from polars_rank.metrics.names import find, output_name
+from polars_rank.metrics.names import find, output_name, resolve
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+
+    from polars_rank.metrics.names import Metrics
 
     import polars as pl
 
@@ -317,6 +319,13 @@ def named(conventions: Conventions | str) -> Conventions:
         )
         raise ArgumentError(message)
     return found
+
+
+def read_metrics(
+    metrics: Metrics, conventions: Conventions | str | None = None
+) -> list[pl.Expr]:
+    """Read names and expressions into expressions, names as the tool of the conventions does."""
+    return resolve(metrics, named(conventions or POLARS_RANK).name)
 
 
 def _plain(name: str) -> str:

@@ -16,8 +16,7 @@ from polars_rank.evaluation.evaluate import evaluate, per_query
 from polars_rank.frames.tables import lazy, schema_of
 from polars_rank.metrics.documentation import described
 from polars_rank.metrics.metric import REGISTER, Metric, parameters_of, written
-from polars_rank.metrics.names import metric as read
-from polars_rank.metrics.names import output_name
+from polars_rank.metrics.names import output_name, read
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -118,7 +117,7 @@ def explain(metric: str | Metric, conventions: Conventions | str = POLARS_RANK) 
     - lists that count: all
     - over lists: the mean over lists
     """
-    asked = read(metric) if isinstance(metric, str) else metric
+    asked = read(metric, named(conventions).name) if isinstance(metric, str) else metric
     if not isinstance(asked, Metric) or asked.parts:
         message = (
             "`metric` must be a name or a metric of the catalogue, of which there is something to "

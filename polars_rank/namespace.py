@@ -15,7 +15,7 @@ from polars_rank.clicks.rates import click_through_rates, coec
 from polars_rank.clicks.slates import cascade_dr, iips, rips, sips
 from polars_rank.clicks.sweeps import propensity_sweep
 from polars_rank.diagnostics.bounds import judgment_bounds, tie_bands
-from polars_rank.diagnostics.movers import churn, headroom, movers
+from polars_rank.diagnostics.changes import churn, headroom, movers
 from polars_rank.errors import hint
 from polars_rank.evaluation.auc import grouped_auc
 from polars_rank.evaluation.curves import pr_curve, rank_curve

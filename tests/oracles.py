@@ -943,14 +943,14 @@ def _click_ranks(docs: Docs, ties: str) -> list[int]:
     return [rank for rank, d in enumerate(ranked(docs, ties), 1) if clicked(d)]
 
 
-def clicks(docs: Docs, k: int | None = None, *, ties: str = "doc") -> float:
+def num_clicks(docs: Docs, k: int | None = None, *, ties: str = "doc") -> float:
     """Documents of the first k that were clicked; Radlinski et al. 2008."""
     return float(sum(map(clicked, ranked(docs, ties)[:k])))
 
 
 def ctr(docs: Docs, k: int | None = None, *, ties: str = "doc") -> float | None:
     """Share of the first k documents shown that were clicked."""
-    return ratio(clicks(docs, k, ties=ties), len(ranked(docs, ties)[:k]))
+    return ratio(num_clicks(docs, k, ties=ties), len(ranked(docs, ties)[:k]))
 
 
 def abandonment(docs: Docs, *, ties: str = "doc") -> float:
@@ -963,18 +963,18 @@ def good_abandonment(docs: Docs, *, ties: str = "doc") -> float:
     return float(not _click_ranks(docs, ties) and any(map(is_good, docs)))
 
 
-def max_rr(docs: Docs, *, ties: str = "doc") -> float | None:
+def max_click_rr(docs: Docs, *, ties: str = "doc") -> float | None:
     """1 / rank of the highest click; Radlinski et al. 2008."""
     return max((1 / rank for rank in _click_ranks(docs, ties)), default=None)
 
 
-def mean_rr(docs: Docs, *, ties: str = "doc") -> float | None:
+def mean_click_rr(docs: Docs, *, ties: str = "doc") -> float | None:
     """Mean of 1 / rank over the clicks; Chuklin et al. 2013."""
     ranks = _click_ranks(docs, ties)
     return fmean(1 / rank for rank in ranks) if ranks else None
 
 
-def min_rr(docs: Docs, *, ties: str = "doc") -> float | None:
+def min_click_rr(docs: Docs, *, ties: str = "doc") -> float | None:
     """1 / rank of the lowest click; Chuklin et al. 2013."""
     return min((1 / rank for rank in _click_ranks(docs, ties)), default=None)
 
@@ -1008,7 +1008,7 @@ def satisfied_rate(
     docs: Docs, k: int | None = None, *, seconds: float = 30, ties: str = "doc"
 ) -> float | None:
     """Share of the clicks with a dwell of so many seconds; Kim et al. 2014."""
-    return ratio(_satisfied(docs, k, seconds, ties), clicks(docs, k, ties=ties))
+    return ratio(_satisfied(docs, k, seconds, ties), num_clicks(docs, k, ties=ties))
 
 
 def successful_sessions(

@@ -12,6 +12,7 @@ LOG = log_of(random_lists(seed=40))
 METRICS = ["ndcg@5", "rr", "rr@3", "ap", "judged@3"]
 
 
+@pytest.mark.filterwarnings("ignore:means of runs stand side by side")
 @pytest.mark.parametrize("engine", ["in-memory", "streaming"])
 @pytest.mark.parametrize("queries", ["all", "both"])
 def test_exceptions(queries: str, engine: str) -> None:
@@ -19,12 +20,12 @@ def test_exceptions(queries: str, engine: str) -> None:
         query_set=queries,
         exceptions={
             "reciprocal_rank": {"ties": "best"},
-            "reciprocal_rank@k": {"ties": "worst", "relevant": 2},
+            "reciprocal_rank@k": {"ties": "worst", "rel": 2},
             "judged": {"unjudged": "removed"},
         },
     )
     found = pr.per_query(LOG.lazy(), METRICS, conventions=agreed).collect(engine=engine)
-    rules = [{}, {"ties": "best"}, {"ties": "worst", "relevant": 2}, {}, {"unjudged": "removed"}]
+    rules = [{}, {"ties": "best"}, {"ties": "worst", "rel": 2}, {}, {"unjudged": "removed"}]
     alone = [
         pr.per_query(LOG, metric, query_set=queries, **rule)
         for metric, rule in zip(METRICS, rules, strict=True)
@@ -40,10 +41,10 @@ def test_exceptions(queries: str, engine: str) -> None:
 
 
 def test_what_the_call_says_holds_for_all() -> None:
-    asked = {"ties": "best", "relevant": 2}
+    asked = {"ties": "best", "rel": 2}
     everywhere = pr.conventions.IR_MEASURES.but(**asked)
     assert all(everywhere.of(pr.metric(metric)).ties == "best" for metric in METRICS)
-    exceptions = {"reciprocal_rank": {"ties": "worst", "relevant": 3}}
+    exceptions = {"reciprocal_rank": {"ties": "worst", "rel": 3}}
     agreed = pr.Conventions(exceptions=exceptions)
     assert_close(
         pr.per_query(LOG, METRICS, conventions=agreed, **asked),

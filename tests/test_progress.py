@@ -136,7 +136,7 @@ def test_figures(rows: int, total: int | None, words: list[str]) -> None:
 SCRIPT = """
     import time
     import polars as pl
-    from polars_rank import progress
+    from polars_rank import _progress as progress
 
     progress.DELAY, progress.INTERVAL = {delay}, 0.01
     log = pl.LazyFrame({{"query": range(1000)}})

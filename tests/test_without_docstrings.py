@@ -16,7 +16,7 @@ RULES = ["ndcg@10 >= 0.1", "ndcg@10 >= 0.9", "fall_out@5 <= 0.9"]
 PROGRAM = """
 import json, sys
 import polars_rank as pr
-from polars_rank.measures.metric import REGISTER
+from polars_rank.metrics.metric import REGISTER
 
 assert sys.flags.optimize == 2 and not pr.evaluate.__doc__
 try:

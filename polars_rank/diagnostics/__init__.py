@@ -1,7 +1,7 @@
 """Diagnostics: what a log and the choices of an evaluation do to a number."""
 
 from polars_rank.diagnostics.bounds import judgment_bounds, tie_bands
-from polars_rank.diagnostics.movers import churn, headroom, movers
+from polars_rank.diagnostics.changes import churn, headroom, movers
 from polars_rank.diagnostics.similarity import overlap, rbo
 
 __all__ = ["churn", "headroom", "judgment_bounds", "movers", "overlap", "rbo", "tie_bands"]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from polars_rank._params import Names, free, number
+from polars_rank.conventions import read_metrics
 from polars_rank.errors import ArgumentError
 from polars_rank.evaluation import plan
 from polars_rank.evaluation.means import Means, ratio, to_rows
@@ -16,7 +17,7 @@ from polars_rank.frames.tables import framed
 from polars_rank.metrics.expected_terms import has_expectation
 from polars_rank.metrics.judgments import judged
 from polars_rank.metrics.metric import Metric
-from polars_rank.metrics.names import Metrics, output_name, resolve
+from polars_rank.metrics.names import Metrics, output_name
 from polars_rank.metrics.terms import Terms, Value, where
 
 if TYPE_CHECKING:
@@ -103,7 +104,7 @@ def tie_bands(
     │ p@1    ┆ 1.0  ┆ 0.75     ┆ 0.5   ┆ 0.5        ┆ 0.5            │
     └────────┴──────┴──────────┴───────┴────────────┴────────────────┘
     """
-    asked = resolve(metrics)
+    asked = read_metrics(metrics, options.get("conventions"))
     _without(options, {"ties": "every order of tied documents is looked at", **_OF_MEANS})
     evaluation = Evaluation.of(asked, by=by, weight=weight, **options)
     columns_of = {
@@ -119,7 +120,8 @@ def tie_bands(
     worst = evaluation.conventions.but(ties="worst")
     shares = [MetricColumn.of(Metric(value, {}, name), worst) for name, value in _TIES.items()]
     every = [column for columns in columns_of.values() for column in columns]
-    wide = _means(frame, evaluation.with_metrics([*every, *shares]))
+    names = {f"worst {index}": output_name(metric) for index, metric in enumerate(asked)}
+    wide = _means(frame, evaluation.with_metrics([*every, *shares]), names)
     known = {column.name for column in columns_of["expected"]}
     rows = {
         output_name(metric): {
@@ -205,7 +207,7 @@ def judgment_bounds(
     │ recall@2 ┆ 1.0   ┆ 1.0   ┆ 0.5    │
     └──────────┴───────┴───────┴────────┘
     """
-    asked = resolve(metrics)
+    asked = read_metrics(metrics, options.get("conventions"))
     _without(options, {"unjudged": "it is looked at both ways", **_OF_MEANS})
     evaluation = Evaluation.of(asked, by=by, weight=weight, unjudged="nonrelevant", **options)
     lowest = evaluation.conventions.rel if grade is None else number("grade", grade)
@@ -222,6 +224,7 @@ def judgment_bounds(
     wide = _means(
         frame,
         evaluation.with_metrics([*lower, *upper, *shares]),
+        {f"lower {index}": output_name(metric) for index, metric in enumerate(asked)},
         *(
             pl.max_horizontal(f"lower {index}", f"upper {index}").alias(f"upper {index}")
             for index in range(len(asked))
@@ -239,11 +242,17 @@ def judgment_bounds(
 _NOTHING = pl.lit(None, dtype=pl.Float64)
 
 
-def _means(frame: pl.LazyFrame, evaluation: Evaluation, *changed: pl.Expr) -> pl.LazyFrame:
-    """Return the means of columns of the per-query table, some of them changed before."""
+def _means(
+    frame: pl.LazyFrame, evaluation: Evaluation, names: Mapping[str, str], *changed: pl.Expr
+) -> pl.LazyFrame:
+    """Return the means of columns of the per-query table, some of them changed before.
+
+    `names` maps a column of each of the user's metrics to its name.
+    """
     # Nothing is said of missing labels, which are what is looked at, nor of runs side by side.
     means = replace(Means.of(evaluation), label=None, runs=())
     rankings = plan.per_query(frame, evaluation, presence=means.presence)
+    means.check_numbers(rankings, names)
     return means.finish(means.add_up(rankings.with_columns(changed)))
 
 

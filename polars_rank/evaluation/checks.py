@@ -169,24 +169,29 @@ def raise_failed(
     if not checks:
         return table.drop(FAILED)
     schema = {name: dtype for name, dtype in table.collect_schema().items() if name != FAILED}
+    warned: set[int] = set()
 
     def check(batch: pl.DataFrame) -> pl.DataFrame:
         numbers = batch.get_column(FAILED)
-        worst: Any = numbers.max()
-        if worst:
-            failing = checks[len(checks) - worst]
-            row = batch.row(numbers.arg_max() or 0, named=True)
+        if not numbers.max():
+            return batch.drop(FAILED)
+        for number in numbers.unique().sort(descending=True).drop_nulls():
+            if number == 0 or number in warned:
+                continue
+            failing = checks[len(checks) - number]
+            row = batch.row(numbers.index_of(number) or 0, named=True)
             where = {key: row[inner] for key, inner in (keys or {}).items() if inner in row}
-            kind = "group" if failing.scope == "group" else "list"
-            if failing.warns:
+            if failing.warns:  # once, however many batches there are
+                warned.add(number)
                 where_text = f"; as in {where}" if where else ""
                 warnings.warn(failing.message + where_text, RankWarning, stacklevel=2)
-            else:
-                where_text = f"; in the {kind} {where}" if where else ""
-                details = None
-                if failing.can_be_counted and log is not None:
-                    details = partial(findings, log, checks)
-                raise DataError(failing.message + where_text, details)
+                continue
+            kind = "group" if failing.scope == "group" else "list"
+            where_text = f"; in the {kind} {where}" if where else ""
+            details = None
+            if failing.can_be_counted and log is not None:
+                details = partial(findings, log, checks)
+            raise DataError(failing.message + where_text, details)
         return batch.drop(FAILED)
 
     return table.map_batches(check, schema=schema, streamable=True)

@@ -10,7 +10,7 @@ import polars as pl
 
 from polars_rank._params import OWN, Names, free, names, threshold, whole_number
 from polars_rank.columns import DOC, QUERY, RUNS, Columns
-from polars_rank.conventions import undefined_of_renamed
+from polars_rank.conventions import read_metrics, undefined_of_renamed
 from polars_rank.errors import ArgumentError
 from polars_rank.evaluation.checks import (
     Check,
@@ -25,7 +25,7 @@ from polars_rank.evaluation.means import ratio, to_rows
 from polars_rank.evaluation.ranking import is_relevant
 from polars_rank.frames.tables import framed, schema_of
 from polars_rank.metrics.metric import Metric
-from polars_rank.metrics.names import Metrics, resolve
+from polars_rank.metrics.names import Metrics
 
 #: The columns of a precision-recall curve.
 _POINTS = (
@@ -214,7 +214,7 @@ def rank_curve(
     if not cutoffs:
         message = "`ks` is empty; give at least one cutoff"
         raise ArgumentError(message)
-    curves = [curve_of(expression) for expression in resolve(metrics)]
+    curves = [curve_of(expression) for expression in read_metrics(metrics, options.get("conventions"))]
     at = [curve.at(k).alias(f"{curve.output_name}:{k}") for k in cutoffs for curve in curves]
     by = [*(["run"] if options.get("scores") else []), *names("by", options.get("by"))]
     free(by, ["k", "queries"])

@@ -81,16 +81,23 @@ class Means:
         keys = [*by, *([_RUNS] if evaluation.align == "common" else [])]
         return cls(sums, by, query_set, runs, query, evaluation.align, presence, label, keys)
 
-    def check_numbers(self, rankings: pl.LazyFrame) -> None:
-        """Raise `SchemaError` for columns of the user's expressions that have no mean."""
-        own = [each for each in self.sums if not each.is_number]
+    def check_numbers(
+        self, rankings: pl.LazyFrame, names: Mapping[str, str] | None = None
+    ) -> None:
+        """Raise `SchemaError` for columns of the user's expressions that have no mean.
+
+        `names` maps the columns to check to the names of the user's metrics; by default, all
+        columns have those names.
+        """
+        names = {each.name: each.name for each in self.sums} if names is None else names
+        own = [each for each in self.sums if not each.is_number and each.name in names]
         schema = rankings.collect_schema() if own else {}
         for each in own:
             dtype = schema[each.name]
             summable = dtype.is_numeric() or dtype in (pl.Boolean, pl.Null)
             if not summable and (each.weights is not None or not dtype.is_temporal()):
                 message = (
-                    f"the metric {each.name!r} must give numbers, which have a mean; found "
+                    f"the metric {names[each.name]!r} must give numbers, which have a mean; found "
                     f"{dtype}; cast it, as in .cast(pl.Float64), or use pr.per_query(...)"
                 )
                 raise SchemaError(message)

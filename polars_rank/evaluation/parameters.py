@@ -105,7 +105,7 @@ class Evaluation:
         definitions = named(conventions).but(
             ties=ties, rel=rel, unjudged=unjudged, query_set=query_set, undefined=undefined, own=own
         )
-        resolved = [] if metrics is None else resolve(metrics)
+        resolved = [] if metrics is None else resolve(metrics, definitions.name)
         check_undefined(undefined, resolved)
         one_of("duplicates", duplicates, DUPLICATES)
         one_of("align", align, (None, "common", "all"))

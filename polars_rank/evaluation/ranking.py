@@ -310,7 +310,7 @@ def rank(
     if isinstance(score, str) and score == by_score:
         return ranked
     shown = pl.col(by_score)
-    negated = position or (score[1:] if isinstance(score, str) else None)
+    negated = position or (score[1:] if isinstance(score, str) and score != by_score else None)
     if negated is not None and columns.schema[negated] == pl.Int64:
         shown = shown.clip(upper_bound=2**63 - 1).cast(pl.Int64)  # of the least number, one less
     return ranked.with_columns(shown).rename({by_score: "score"})

@@ -77,7 +77,6 @@ ALIASES: dict[str, tuple[str, dict[str, Any]]] = {
     "num_q": ("num_queries", {}),
     "numq": ("num_queries", {}),
     "setrelp": ("set_relative_precision", {}),
-    "hits": ("num_relevant_retrieved", {}),
     "gmap": ("log_average_precision", {}),
     "normalized_dcg": ("ndcg", {}),
     "normalizeddcg": ("ndcg", {}),
@@ -92,6 +91,33 @@ ALIASES: dict[str, tuple[str, dict[str, Any]]] = {
     "label_ranking_average_precision_score": ("label_ranking_average_precision", {}),
     "lrap": ("label_ranking_average_precision", {}),
     "tau_b": ("kendall_tau_b", {}),
+    "mean_reciprocal_rank": ("reciprocal_rank", {}),
+    "cumulative_gain": ("cg", {}),
+    "discounted_cumulative_gain": ("dcg", {}),
+    "ideal_discounted_cumulative_gain": ("ideal_dcg", {}),
+    "normalized_discounted_cumulative_gain": ("ndcg", {}),
+    "normalised_discounted_cumulative_gain": ("ndcg", {}),
+    "normalised_dcg": ("ndcg", {}),
+    "expected_reciprocal_rank": ("err", {}),
+    "rank_biased_precision": ("rbp", {}),
+    "geometric_mean_average_precision": ("log_average_precision", {}),
+    "inferred_average_precision": ("inf_ap", {}),
+    "binary_preference": ("bpref", {}),
+    "hit_ratio": ("hit_rate", {}),
+    "f1_score": ("f1", {}),
+    "click_through_rate": ("ctr", {}),
+    "matthews_correlation_coefficient": ("mcc", {}),
+}
+
+#: Names that have another meaning elsewhere, and are understood under a tool's conventions only.
+TOOL_ALIASES: dict[tuple[str, str], str] = {("ranx", "hits"): "num_relevant_retrieved"}
+
+#: What to say instead of such a name.
+_MEANINGS = {
+    "hits": (
+        "say 'hit_rate' for whether there is a relevant document, 'num_relevant_retrieved' for "
+        "their number, which is what ranx calls hits"
+    ),
 }
 
 _NAME = re.compile(
@@ -170,7 +196,6 @@ _FUNCTIONS = {
 }
 
 
-@lru_cache(maxsize=1024)
 def metric(name: str) -> Metric:
     """Read the name of a metric into the metric.
 
@@ -199,6 +224,12 @@ def metric(name: str) -> Metric:
     >>> str(pr.metric("P_5"))
     'precision@5'
     """
+    return read(name)
+
+
+@lru_cache(maxsize=1024)
+def read(name: str, tool: str = "") -> Metric:
+    """Read the name of a metric into the metric, as `metric`; some names as a tool means them."""
     tabled = _tabled(name.strip())
     if tabled is not None:
         return tabled.alias(name)
@@ -207,7 +238,7 @@ def metric(name: str) -> Metric:
         message = f"cannot read {name!r} as a metric; write it like \"ndcg(gain='exp2')@10\""
         raise ArgumentError(message)
     at, level = match["at"], match["level"]
-    called, function, parameters = _called(match["name"], numbered=at is None)
+    called, function, parameters = _called(match["name"], tool, numbered=at is None)
     for key, value in _arguments(name, match["arguments"]).items():
         if value is not False:
             function = _VARIANTS.get((function, key), function)
@@ -227,15 +258,15 @@ def metric(name: str) -> Metric:
         raise ArgumentError(message) from None
 
 
-def _called(name: str, *, numbered: bool) -> tuple[str, str, dict[str, Any]]:
+def _called(name: str, tool: str, *, numbered: bool) -> tuple[str, str, dict[str, Any]]:
     """Return a name without the number at its end, the metric, and what parameters both say."""
-    function, parameters = find(name)
+    function, parameters = find(name, tool)
     match = _NUMBERED.fullmatch(name)
     if function is None and numbered and match is not None:
         name = match["name"]
-        function, parameters = find(name)
-        key, read = _NUMBER.get(str(function), ("k", int))
-        parameters = {**parameters, key: read(match["number"])}
+        function, parameters = find(name, tool)
+        key, number = _NUMBER.get(str(function), ("k", int))
+        parameters = {**parameters, key: number(match["number"])}
     if function is None:
         raise _unknown(name)
     return name, function, parameters
@@ -273,8 +304,8 @@ def expand(name: str) -> list[str]:
     return [several["name"] + number for number in several["numbers"].split(",")]
 
 
-def resolve(metrics: Metrics) -> list[pl.Expr]:
-    """Read names and expressions into expressions with distinct output names."""
+def resolve(metrics: Metrics, tool: str = "") -> list[pl.Expr]:
+    """Read names, some as a tool means them, and expressions into expressions of distinct names."""
     several = not isinstance(metrics, (str, pl.Expr)) and isinstance(metrics, Iterable)
     given: list[Any] = []
     for item in cast("Iterable[Any]", metrics) if several else [metrics]:
@@ -292,7 +323,7 @@ def resolve(metrics: Metrics) -> list[pl.Expr]:
             )
             raise ArgumentError(message)
     resolved = [
-        metric(item) if isinstance(item, str) else item
+        read(item, tool) if isinstance(item, str) else item
         for several in given
         for item in (expand(several) if isinstance(several, str) else [several])
     ]
@@ -337,7 +368,7 @@ def output_name(expression: pl.Expr) -> str:
         raise ArgumentError(message) from None
 
 
-def find(name: str) -> tuple[str | None, dict[str, Any]]:
+def find(name: str, tool: str = "") -> tuple[str | None, dict[str, Any]]:
     """Return the metric that a name without parameters stands for, and those it brings along."""
     lower = name.lower()
     for known in (lower, re.sub("^retrieval_?", "", lower)):
@@ -345,6 +376,8 @@ def find(name: str) -> tuple[str | None, dict[str, Any]]:
             return known, {}
         if known in ALIASES:
             return ALIASES[known]
+        if (tool, known) in TOOL_ALIASES:
+            return TOOL_ALIASES[tool, known], {}
     return None, {}
 
 
@@ -352,6 +385,8 @@ def _unknown(name: str) -> ArgumentError:
     if name.lower() in SETS:
         several = len(SETS[name.lower()])
         return ArgumentError(f"{name!r} stands for {several} metrics; give it to evaluate")
+    if name.lower() in _MEANINGS:
+        return ArgumentError(f"{name!r} has several meanings: {_MEANINGS[name.lower()]}")
     close = hint(name, [*REGISTER, *ALIASES])
     listed = " All are listed by the command polars-rank metrics, or by pr.list_metrics()"
     return ArgumentError(f"there is no metric {name!r}.{close or listed}")

@@ -8,14 +8,14 @@ import polars as pl
 
 from polars_rank._params import one_of, share, whole_number
 from polars_rank.columns import RUN
-from polars_rank.conventions import POLARS_RANK, named
+from polars_rank.conventions import POLARS_RANK, named, read_metrics
 from polars_rank.errors import ArgumentError
 from polars_rank.evaluation import curves
 from polars_rank.evaluation.evaluate import per_query
 from polars_rank.frames.tables import collected, lazy, schema_of
 from polars_rank.metrics.gains import cg, dcg, ideal_dcg
 from polars_rank.metrics.metric import Metric
-from polars_rank.metrics.names import output_name, resolve
+from polars_rank.metrics.names import output_name
 from polars_rank.metrics.points import interpolated_precision
 from polars_rank.plot.drawing import (
     ROWS,
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
     import altair as alt
 
+    from polars_rank.conventions import Conventions
     from polars_rank.discounts import Discount
     from polars_rank.gains import Gain
     from polars_rank.plot.runs import Colors
@@ -125,7 +126,7 @@ def at_k(
         )
         told = [f"mean of {counted(table.get_column('queries'))}"]
     else:
-        measure = _measure("ndcg" if metric is None else metric)
+        measure = _measure("ndcg" if metric is None else metric, options.get("conventions"))
         points = [whole_number("ks", k) for k in (range(1, 21) if ks is None else ks)]
         name = output_name(measure)
         at = {k: measure.at(k) for k in points}
@@ -286,8 +287,8 @@ def _undiscounted(rank: pl.Expr) -> pl.Expr:
     return rank * 0 + 1.0
 
 
-def _measure(metric: str | Metric) -> Metric:
-    asked = resolve(metric)
+def _measure(metric: str | Metric, conventions: Conventions | str | None) -> Metric:
+    asked = read_metrics(metric, conventions)
     if len(asked) != 1:
         message = f"a chart is of one metric; found {metric!r}"
         raise ArgumentError(message)

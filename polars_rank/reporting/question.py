@@ -9,12 +9,12 @@ import polars as pl
 
 from polars_rank._params import OWN, check_there, names
 from polars_rank.columns import RUN
-from polars_rank.conventions import Conventions, named
+from polars_rank.conventions import Conventions, named, read_metrics
 from polars_rank.errors import ArgumentError, hint
 from polars_rank.evaluation.parameters import Evaluation
 from polars_rank.frames.tables import schema_of
 from polars_rank.metrics.metric import Metric
-from polars_rank.metrics.names import output_name, resolve
+from polars_rank.metrics.names import output_name
 from polars_rank.stats.comparison import COLUMNS as COMPARED
 from polars_rank.stats.gates import read_rules
 from polars_rank.stats.pairs import Pairs
@@ -90,7 +90,7 @@ class Question:
         if run in extra["slices"]:
             message = f"`slices` names the column of runs, {run!r}; leave it out"
             raise ArgumentError(message)
-        wanted = resolve(metrics)
+        wanted = read_metrics(metrics, options.get("conventions"))
         read, undecided = _gates(rules, undecided, wanted, baseline)
         return cls(
             log=long, columns=columns, metrics=wanted, by=groups, run=run, rules=read,

@@ -21,7 +21,7 @@ from polars.io.plugins import register_io_source
 
 from polars_rank._params import OWN, names
 from polars_rank.clicks.estimate import Estimates, estimate
-from polars_rank.conventions import POLARS_RANK, named
+from polars_rank.conventions import POLARS_RANK, named, read_metrics
 from polars_rank.errors import ArgumentError
 from polars_rank.evaluation import plan
 from polars_rank.evaluation.evaluate import evaluate, per_query
@@ -29,7 +29,6 @@ from polars_rank.evaluation.means import Means
 from polars_rank.evaluation.parameters import Evaluation
 from polars_rank.evaluation.ranking import rank
 from polars_rank.frames.tables import as_table, collected
-from polars_rank.metrics.names import resolve
 from polars_rank.spark import tables
 from polars_rank.spark.chunks import Packed, Sorted, Unpacked
 from polars_rank.spark.joins import joined
@@ -124,7 +123,7 @@ def _merge(frame: Any, asked: dict[str, Any]) -> DataFrame:
 
 def _here(asked: dict[str, Any]) -> dict[str, Any]:
     """Return what is asked of an evaluation, with metrics that can be read again and again."""
-    return {**asked, "metrics": resolve(asked["metrics"]), "progress": False}
+    return {**asked, "metrics": read_metrics(asked["metrics"], asked.get("conventions")), "progress": False}
 
 
 def _queries(asked: Mapping[str, Any]) -> tuple[str, ...]:

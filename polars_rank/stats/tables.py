@@ -15,8 +15,7 @@ from polars_rank.conventions import POLARS_RANK, Conventions, check_undefined, c
 from polars_rank.errors import ArgumentError, DataError, Finding, RankWarning, SchemaError
 from polars_rank.evaluation.means import NUM_RETRIEVED
 from polars_rank.metrics.metric import Metric, written
-from polars_rank.metrics.names import metric as read_metric
-from polars_rank.metrics.names import output_name
+from polars_rank.metrics.names import output_name, read
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -95,7 +94,7 @@ def variables(
         named_ones = [name for name, dtype in schema.items() if dtype.is_float()]
         named_ones += [each for each in found if isinstance(each, str)]
         given = [each for each in found if isinstance(each, pl.Expr)]
-        check_undefined(undefined, [*map(_metric, named_ones), *given])
+        check_undefined(undefined, [*(_metric(name, conventions.name) for name in named_ones), *given])
     made = [_variable(each, schema, conventions, parameter) for each in found]
     for index, variable in enumerate(made):
         if variable.name in taken or variable.name in [each.name for each in made[:index]]:
@@ -117,17 +116,17 @@ def _variable(
     if not (schema[name].is_numeric() or schema[name] in (pl.Boolean, pl.Null)):
         message = f"the column {name!r} (`{parameter}`) must be numeric; found {schema[name]}"
         raise SchemaError(message)
-    metric = _metric(name) if isinstance(asked, str) else asked
+    metric = _metric(name, conventions.name) if isinstance(asked, str) else asked
     undefined = counted_as(metric, conventions)
     fill = undefined if isinstance(undefined, float) else None
     aggregate = metric.aggregate if isinstance(metric, Metric) else "mean"
     return Variable(name, aggregate, conventions.counts_as(metric), fill)
 
 
-def _metric(name: str) -> pl.Expr:
+def _metric(name: str, tool: str) -> pl.Expr:
     """Return the metric that a column is named after, or a plain column."""
     try:
-        return read_metric(name)
+        return read(name, tool)
     except ArgumentError:
         return pl.col(name)
 

@@ -25,7 +25,7 @@ def log_of(lists: Lists) -> pl.DataFrame:
     return log_with_clicks(lists).select(*SCHEMA)
 
 
-def expected(lists: Lists, ties: str = "doc", relevant: float = 1) -> pl.DataFrame:
+def expected(lists: Lists, ties: str = "doc", rel: float = 1) -> pl.DataFrame:
     """The ranked table, in the order of the log."""
     rows = []
     for query, docs in lists.items():
@@ -34,14 +34,14 @@ def expected(lists: Lists, ties: str = "doc", relevant: float = 1) -> pl.DataFra
         ideal = sorted(judged, key=lambda d: d.label, reverse=True)
         for d in docs:
             rank = order.index(d) + 1
-            hits = sum(e.label is not None and e.label >= relevant for e in order[:rank])
+            hits = sum(e.label is not None and e.label >= rel for e in order[:rank])
             rows.append(
                 {
                     "query": query,
                     **d._asdict(),
                     "rank": None if d.score is None else rank,
                     "ideal_rank": None if d.label is None else ideal.index(d) + 1,
-                    "relevant": d.label is not None and d.label >= relevant,
+                    "relevant": d.label is not None and d.label >= rel,
                     "hits": None if d.score is None else hits,
                 }
             )
@@ -180,7 +180,7 @@ def test_own_names_of_columns() -> None:
 @pytest.mark.parametrize("threshold", [0, 0.5, 2, 5])
 def test_threshold_of_relevance(threshold: float) -> None:
     lists = random_lists(seed=8)
-    assert_same(pr.rank(log_of(lists), rel=threshold), expected(lists, relevant=threshold))
+    assert_same(pr.rank(log_of(lists), rel=threshold), expected(lists, rel=threshold))
 
 
 @pytest.mark.parametrize(

@@ -209,7 +209,7 @@ def test_no_public_function_is_left_out() -> None:
     functions = {
         name
         for name in pr.__all__
-        if isinstance(getattr(pr, name), types.FunctionType) and name not in pr.measures.__all__
+        if isinstance(getattr(pr, name), types.FunctionType) and name not in pr.metrics.__all__
     }
     assert functions - OTHERS == set(CALLS)
 

@@ -82,7 +82,14 @@ SAME = {
     "precision@3-l2": "precision(rel=2)@3",
     "ndcg@10-l2": "ndcg(gain=at_least(2))@10",
     "ndcg_burges@10-l1": "ndcg(gain=at_least(1, exp2))@10",
-    "hits@5": "num_relevant_retrieved@5",
+    "mean_reciprocal_rank@10": "reciprocal_rank@10",
+    "Mean_Average_Precision": "average_precision",
+    "normalized_discounted_cumulative_gain@10": "ndcg@10",
+    "normalised_discounted_cumulative_gain_5": "ndcg@5",
+    "discounted_cumulative_gain@10": "dcg@10",
+    "expected_reciprocal_rank@10": "err@10",
+    "rank_biased_precision(p=0.5)": "rbp(p=0.5)",
+    "hit_ratio@10": "hit_rate@10",
     "RetrievalMAP": "average_precision",
     "RetrievalNormalizedDCG(top_k=5)": "ndcg@5",
     "RetrievalPrecision(top_k=5, adaptive_k=True)": "precision(depth='retrieved')@5",
@@ -155,6 +162,8 @@ UNREADABLE = {
     "unknown": ("ngcd@10", "there is no metric 'ngcd'. Did you mean 'ndcg'"),
     "unknown alias": ("recip_rnk", "Did you mean 'recip_rank'"),
     "nothing alike": ("xyz", "there is no metric 'xyz'. All are listed by the"),
+    "of two meanings": ("hits", "say 'hit_rate'"),
+    "of two meanings, with a cutoff": ("hits@10", "'num_relevant_retrieved'"),
     "empty": ("", "cannot read '' as a metric"),
     "no name": ("@10", "cannot read '@10' as a metric"),
     "open bracket": ("ndcg(gain='exp2'@10", "cannot read"),
@@ -198,3 +207,20 @@ def test_names_that_stand_for_several() -> None:
         "set_F.4",
     ]
     assert len(pr.evaluate(log, "all_trec").columns) == 1 + len(set(SETS["all_trec"]))
+
+
+@pytest.mark.parametrize("name", ["hits", "hits@2", "Hits(k=2)", "hits@2-l1"])
+def test_hits_are_a_count_under_the_conventions_of_ranx(name: str) -> None:
+    log = pl.DataFrame(
+        {"query": 1, "doc": [*"abcd"], "score": [4.0, 3.0, 2.0, 1.0], "label": [1, 1, 0, 1]}
+    )
+    expected = 3.0 if name == "hits" else 2.0
+    for ranx in ("ranx", pr.conventions.RANX, pr.conventions.RANX.but(ties="doc")):
+        assert pr.evaluate(log, name, conventions=ranx)[name].item() == expected
+        lists = pr.per_query(log, [name], conventions=ranx)
+        assert lists[name].item() == expected
+        assert pr.diagnostics.tie_bands(log, name, conventions=ranx)["best"].item() == expected
+    assert pr.explain(name, "ranx").startswith("num_relevant_retrieved")
+    for conventions in ("polars_rank", "trec_eval"):
+        with pytest.raises(pr.errors.ArgumentError, match="'hit_rate'.*'num_relevant_retrieved'"):
+            pr.evaluate(log, name, conventions=conventions)

@@ -23,13 +23,13 @@ LOG = pl.DataFrame(
 VALUES = {
     "ctr@3": (1 / 3, 0 / 2),
     "ctr": (2 / 4, 0.0),
-    "clicks@3": (1.0, 0.0),
-    "clicks": (2.0, 0.0),
+    "num_clicks@3": (1.0, 0.0),
+    "num_clicks": (2.0, 0.0),
     "abandonment": (0.0, 1.0),
     "good_abandonment": (0.0, 1.0),
-    "max_rr": (1 / 2, None),
-    "mean_rr": ((1 / 2 + 1 / 4) / 2, None),
-    "min_rr": (1 / 4, None),
+    "max_click_rr": (1 / 2, None),
+    "mean_click_rr": ((1 / 2 + 1 / 4) / 2, None),
+    "min_click_rr": (1 / 4, None),
     "pskip": (2 / 4, None),
     "time_to_first_click": (8.5, None),
     "time_to_last_click": (31.0, None),
@@ -59,6 +59,7 @@ def test_lists_without_a_click_are_left_out_of_the_mean(name: str) -> None:
     assert named == pytest.approx((first + 1) / 2)
 
 
+@pytest.mark.filterwarnings("ignore:.*intervals leave the range")
 def test_stored_values_have_the_mean_of_evaluate() -> None:
     names = list(VALUES)
     means = pr.evaluate(LOG, names, position="position").select(names).row(0)
@@ -88,7 +89,7 @@ def test_other_columns() -> None:
 
 def test_counts_and_nulls_of_clicks() -> None:
     log = pl.DataFrame({"query": 1, "position": [1, 2, 3, None], "click": [3, None, 0, 1]})
-    values = pr.per_query(log, ["clicks", "ctr", "pskip"], position="position").row(0)[1:]
+    values = pr.per_query(log, ["num_clicks", "ctr", "pskip"], position="position").row(0)[1:]
     assert values == (1.0, 1 / 3, 0.0)  # a null is no click, what was not shown plays no part
 
 
@@ -158,13 +159,13 @@ def test_a_position_that_comes_twice_is_of_two_lists() -> None:
     lists = {"query": ["query", "session"], "position": "position"}
     assert pr.evaluate(log, "ctr@1", **lists)["ctr@1"].item() == 1
     message = r"a position comes twice in a list.* query=\[...\].*the session; in the list .*'a'"
-    for metric in ("ctr@1", "clicks", "abandonment", "pskip", "mean_rr"):
+    for metric in ("ctr@1", "num_clicks", "abandonment", "pskip", "mean_click_rr"):
         with pytest.raises(pr.errors.DataError, match=message):
             pr.evaluate(log, metric, position="position")
         with pytest.raises(pr.errors.DataError, match=message):
             pr.per_query(log.lazy(), metric, position="position").collect()
     # Tied scores are no positions; what was not shown has none; and other metrics read no clicks.
-    assert pr.evaluate(log, "clicks", score="position")["clicks"].item() == 3
+    assert pr.evaluate(log, "num_clicks", score="position")["num_clicks"].item() == 3
     shown = log.with_columns(pl.when(session=1).then("position"))
-    assert pr.evaluate(shown, "clicks", position="position")["clicks"].item() == 1
+    assert pr.evaluate(shown, "num_clicks", position="position")["num_clicks"].item() == 1
     assert pr.evaluate(log, "num_ret", position="position")["num_ret"].item() == 4

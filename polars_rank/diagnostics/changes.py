@@ -8,7 +8,7 @@ import polars as pl
 
 from polars_rank._params import OWN, Names, check_there, find_columns, free, names, whole_number
 from polars_rank.columns import RUN, Score, scored
-from polars_rank.conventions import POLARS_RANK
+from polars_rank.conventions import POLARS_RANK, read_metrics
 from polars_rank.diagnostics.similarity import overlap, rbo
 from polars_rank.errors import ArgumentError
 from polars_rank.evaluation.evaluate import evaluate, per_query
@@ -16,7 +16,7 @@ from polars_rank.evaluation.means import grouped, ratio, to_rows
 from polars_rank.evaluation.parameters import runs_of
 from polars_rank.evaluation.ranking import rank
 from polars_rank.frames.tables import framed, schema_of
-from polars_rank.metrics.names import output_name, resolve
+from polars_rank.metrics.names import output_name
 from polars_rank.stats.pairs import is_run, with_known_baseline
 from polars_rank.stats.tables import agreed_on, variables
 
@@ -107,7 +107,7 @@ def movers(
     """
     whole_number("n", n)
     whole_number("k", k)
-    (asked,) = resolve(metric)
+    (asked,) = read_metrics(metric, options.get("conventions"))
     keys = names("query", query)
     columns: dict[str, Any] = {"by": run, "query": query, "doc": doc, "label": label}
     undefined = options.pop("undefined", None)
@@ -363,7 +363,7 @@ def headroom(
     │ 0.5   ┆ 0.5       ┆ 1.0      ┆ 0.0           ┆ 0.5               │
     └───────┴───────────┴──────────┴───────────────┴───────────────────┘
     """
-    asked, groups = resolve(metrics), names("by", by)
+    asked, groups = read_metrics(metrics, options.get("conventions")), names("by", by)
     made = [output_name(each) for each in asked]
     free(groups, ["metric", "queries", *_STEPS, "lost_by_order", "lost_by_retrieval"])
     find_columns(schema_of(frame), {"score": score, "label": label})

@@ -1,0 +1,100 @@
+"""What depends on Polars beyond its documented interface, so that a change of Polars is noticed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import polars_rank._polars as ours
+from polars.io.plugins import register_io_source
+
+KEYS = pl.DataFrame({"run": ["a", "b", None], "query": [1, 1, 2]})
+SCHEMA = pl.Schema({"query": pl.Int64})
+
+
+def test_inner() -> None:
+    """An expression of a subclass takes the inner one of another as its own."""
+    same = pl.Expr._from_pyexpr(ours.inner(pl.col("a") + 1))
+    assert same.meta.eq(pl.col("a") + 1)
+    assert pl.select(pl.lit(2).alias("a")).select(same).item() == 3
+
+
+def test_inputs() -> None:
+    first, second = pl.col("a").sum(), pl.col("b")
+    found = ours.inputs(first / second)
+    assert [any(each.meta.eq(part) for each in found) for part in (first, second)] == [True, True]
+    assert len(found) == 2
+    assert ours.inputs(pl.col("a")) == []
+
+
+def test_aliases() -> None:
+    expression = pl.col("x").alias("own: a") + pl.col("y").sum().alias("own: b(1)").alias("other")
+    assert sorted(ours.aliases(expression, "own: ")) == ["a", "b(1)"]
+    assert ours.aliases(pl.col("own: a"), "own: ") == []
+
+
+def test_reads_column() -> None:
+    relevant = pl.col("label") >= 1
+    assert not ours.reads_column(relevant.sum(), "label", besides=relevant)
+    assert ours.reads_column(relevant.sum() + pl.col("label").max(), "label", besides=relevant)
+    assert not ours.reads_column(pl.col("labels").sum(), "label", besides=relevant)
+
+
+def source(name: str) -> pl.LazyFrame:
+    """Return a plan that reads a Python source of this name."""
+
+    def read(*_: object) -> object:
+        yield pl.DataFrame({"query": [1]}, SCHEMA)
+
+    return register_io_source(read, schema=SCHEMA, explain_name=name)
+
+
+def test_number_of_scans() -> None:
+    one = source("STREAM 7")
+    assert ours.number_of_scans(one, "STREAM 7") == 1
+    assert ours.number_of_scans(one.join(one, on="query").filter(pl.col("query") > 0), "STREAM 7") == 2
+    assert ours.number_of_scans(one, "STREAM 8") == 0
+
+
+def test_is_sorted_by() -> None:
+    table = KEYS.lazy()
+    assert not ours.is_sorted_by(table, ["run", "query"])
+    assert ours.is_sorted_by(table.set_sorted(["run", "query"]), ["run", "query"])
+    assert not ours.is_sorted_by(table.set_sorted("query"), ["run"])
+
+
+def test_keeps_all_rows(tmp_path: Path) -> None:
+    KEYS.write_parquet(tmp_path / "keys.parquet")
+    scan = pl.scan_parquet(tmp_path / "keys.parquet")
+    for plan in (scan, KEYS.lazy(), scan.set_sorted("run")):
+        assert ours.keeps_all_rows(plan)
+    for plan in (scan.filter(pl.col("query") > 1), scan.unique(), scan.map_batches(lambda t: t)):
+        assert not ours.keeps_all_rows(plan)
+
+
+def test_files(tmp_path: Path) -> None:
+    paths = [str(tmp_path / f"{name}.parquet") for name in "ab"]
+    for path in paths:
+        KEYS.write_parquet(path)
+    both = pl.concat([pl.scan_parquet(paths), pl.scan_parquet(paths[0])])
+    assert ours.files(both.filter(pl.col("query") > 1), "LOG") == paths
+    assert ours.files(source(f"LOG {paths[1]}"), "LOG") == [paths[1]]
+    assert ours.files(KEYS.lazy(), "LOG") == []
+
+
+def test_key_hash() -> None:
+    """Files of moments hold these values: a list that is in two files is found by them."""
+    by_name = ours.key_hash({"query": "query", "run": "run"})
+    for engine in ("in-memory", "streaming"):
+        found = KEYS.lazy().select(by_name.alias("hash")).collect(engine=engine)
+        assert found["hash"].to_list() == [
+            2758092955449124961, 3648615843712977925, 4649075645311908259
+        ]  # fmt: skip
+    # Of the columns, the names that they are given count, not their own or their order.
+    renamed = KEYS.select("query", system="run")
+    other = renamed.select(ours.key_hash({"run": "system", "query": "query"}))
+    assert other.to_series().to_list() == found["hash"].to_list()
+
+
+def test_hash_version() -> None:
+    assert ours.hash_version() == "484587b30c488402"
