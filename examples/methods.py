@@ -6,7 +6,7 @@ from polars_rank.datasets import search_log
 df = search_log(queries=500, runs=1).collect()
 
 print(df.ranking.ndcg(10))  # a float
-print(df.ranking.average_precision(relevant=2))
+print(df.ranking.average_precision(rel=2))
 print(df.ranking.evaluate(["ndcg@10", "ap"], by="country"))
 print(df.lazy().ranking.per_query(["ndcg@10", "ap"]).head(3).collect())
 
