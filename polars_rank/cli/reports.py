@@ -1,5 +1,5 @@
 """The commands that tell the whole story: the report page, and a demonstration of it all."""
-# ruff: noqa: B006, FBT002, TC001  (as in `evaluating`)
+# ruff: noqa: B006, FBT002  (as in `evaluating`)
 
 from __future__ import annotations
 

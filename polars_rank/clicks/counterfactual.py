@@ -86,6 +86,7 @@ _SHARES: dict[str, Additive] = {"recall": _found}
 @framed
 def estimate(
     frame: pl.LazyFrame,
+    /,
     metrics: Metrics,
     *,
     normalize: Normalize = "snips",

@@ -13,7 +13,7 @@ from polars_rank.frames.tables import framed, lazy, schema_of
 
 if TYPE_CHECKING:
     from polars_rank._params import Names
-    from polars_rank.evaluation.ranking import Ties
+    from polars_rank.conventions import Ties
 
 _LEFT, _RIGHT, _LABEL = OWN + "left", OWN + "right", OWN + "label"
 
@@ -69,7 +69,7 @@ def rbo(
     --------
     >>> left = pl.DataFrame({"query": 1, "doc": ["a", "b"], "score": [2.0, 1.0]})
     >>> right = pl.DataFrame({"query": 1, "doc": ["a", "b"], "score": [1.0, 2.0]})
-    >>> pr.diagnostics.rbo(left, right, p=0.5)["rbo"].item()  # 0 at depth 1, all in common from depth 2 on
+    >>> pr.diagnostics.rbo(left, right, p=0.5)["rbo"].item()  # 0 at depth 1, 1 from depth 2 on
     0.5
     """
     share("p", p)

@@ -183,8 +183,9 @@ def raise_failed(
                 warnings.warn(failing.message + where_text, RankWarning, stacklevel=2)
             else:
                 where_text = f"; in the {kind} {where}" if where else ""
-                again = failing.can_be_counted and log is not None
-                details = partial(findings, log, checks) if again else None
+                details = None
+                if failing.can_be_counted and log is not None:
+                    details = partial(findings, log, checks)
                 raise DataError(failing.message + where_text, details)
         return batch.drop(FAILED)
 

@@ -89,8 +89,8 @@ def per_query(
     keep
         Columns of the log that are the same in all rows of a list, to be kept in its row.
     conventions
-        Whose definitions to follow where nothing else is said, such as `pr.conventions.TREC_EVAL` or
-        "trec_eval".
+        Whose definitions to follow where nothing else is said, such as "trec_eval" or
+        `pr.conventions.TREC_EVAL`.
     progress
         Show a progress bar on a terminal when it takes longer than two seconds (extra "cli").
 

@@ -121,9 +121,10 @@ def join_judgments(
     [(1, 'a', 0.9, None), (1, 'b', 0.8, 2), (1, 'c', None, 1)]
     """
     if is_spark(run):
-        return run_on_spark(
+        on_spark: SparkFrame = run_on_spark(
             join_judgments, run, judgments, by=by, query=query, doc=doc, score=score, label=label
         )
+        return on_spark
     if is_spark(judgments):
         message = (
             "`judgments` is a Spark DataFrame and `run` is none; make one of it with "

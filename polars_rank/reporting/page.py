@@ -35,8 +35,7 @@ if TYPE_CHECKING:
 
     from polars_rank._params import Names
     from polars_rank.columns import Score
-    from polars_rank.conventions import Conventions, QuerySet, Undefined, Unjudged
-    from polars_rank.evaluation.ranking import Duplicates, Ties
+    from polars_rank.conventions import Conventions, Duplicates, QuerySet, Ties, Undefined, Unjudged
     from polars_rank.metrics.names import Metrics
     from polars_rank.stats.gates import Rules
 

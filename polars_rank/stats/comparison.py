@@ -360,7 +360,7 @@ def _check_runs(rows: pl.DataFrame, run: str, baseline: Any) -> None:
         return
     is_baseline = rows.get_column(_IS_BASELINE)
     there = rows.get_column(run).unique().sort()
-    told = ", ".join(repr(each) for each in there[:10]) + (", ..." if there.len() > 10 else "")  # noqa: PLR2004
+    told = ", ".join(repr(each) for each in there[:10]) + (", ..." if there.len() > 10 else "")
     if not is_baseline.any():
         message = f"there is no run {baseline!r} in the column {run!r}; there are {told}"
         raise DataError(message)

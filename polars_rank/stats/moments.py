@@ -236,7 +236,8 @@ def merge(tables: Any) -> Any:
     >>> import polars as pl
     >>> import polars_rank as pr
     >>> lists = pl.DataFrame({"day": [1, 1, 2], "query": [1, 2, 3], "rr": [1.0, 0.5, 0.0]})
-    >>> pr.summarize(pr.stats.merge(pr.stats.moments(lists, by="day")), interval="none")["mean"].item()
+    >>> days = pr.stats.moments(lists, by="day")
+    >>> pr.summarize(pr.stats.merge(days), interval="none")["mean"].item()
     0.5
     """
     several = not (is_spark(tables) or is_table(tables)) and hasattr(tables, "__iter__")

@@ -47,11 +47,11 @@ def check_seed(seed: object) -> None:
 
 
 def bootstrap_sums(
-    rows: pl.LazyFrame, by: Sequence[str], columns: Sequence[str], replicates: int, seed: int
+    rows: pl.LazyFrame, by: Sequence[str], columns: Sequence[str], n_resamples: int, seed: int
 ) -> pl.LazyFrame:
     """Return a row per group and replicate: the sums of columns under Poisson weights.
 
-    Batch by batch, so that memory is that of groups x columns x replicates. `rows` has the
+    Batch by batch, so that memory is that of groups x columns x resamples. `rows` has the
     columns `by`, `KEY` and `columns`.
     """
     np = numpy()
@@ -64,14 +64,14 @@ def bootstrap_sums(
 
     def weighed(batch: pl.DataFrame) -> pl.DataFrame:
         groups = [group for group in batch.partition_by(by) if group.height] if by else [batch]
-        parts = [_replicates(np, group, columns, replicates, seed) for group in groups]
+        parts = [_replicates(np, group, columns, n_resamples, seed) for group in groups]
         # Made of columns: a callback must not run a query of its own, as `select` would.
-        repeated = np.repeat(np.arange(len(groups)), replicates)
+        repeated = np.repeat(np.arange(len(groups)), n_resamples)
         made = [
             pl.Series(name, [group.get_column(name)[0] for group in groups], schema[name])
             for name in by
         ]
-        number = np.tile(np.arange(replicates, dtype=np.uint32), len(groups))
+        number = np.tile(np.arange(n_resamples, dtype=np.uint32), len(groups))
         sums = np.concatenate(parts) if parts else np.empty((0, len(columns)))
         return pl.DataFrame(
             [
@@ -86,35 +86,35 @@ def bootstrap_sums(
 
 
 def _replicates(
-    np: Any, group: pl.DataFrame, columns: Sequence[str], replicates: int, seed: int
+    np: Any, group: pl.DataFrame, columns: Sequence[str], n_resamples: int, seed: int
 ) -> Any:
     values = np.column_stack([group.get_column(name).to_numpy() for name in columns])
-    return poisson_sums(group.get_column(KEY).to_numpy(), values, replicates, seed)
+    return poisson_sums(group.get_column(KEY).to_numpy(), values, n_resamples, seed)
 
 
-def poisson_sums(keys: Any, values: Any, replicates: int, seed: int) -> Any:
-    """Return the sums (replicates x columns) of rows under their Poisson(1) weights."""
+def poisson_sums(keys: Any, values: Any, n_resamples: int, seed: int) -> Any:
+    """Return the sums (n_resamples x columns) of rows under their Poisson(1) weights."""
     np = numpy()
     counts = _poisson_counts(np)
-    words = -(-replicates // _DRAWS)
+    words = -(-n_resamples // _DRAWS)
     sums = np.zeros((values.shape[1], words * _DRAWS))
     for start in range(0, len(keys), _ROWS):
         bits = _hashes(np, keys[start : start + _ROWS], words, seed)
         weights = np.take(counts, bits.view(np.uint16))
         _add_product(sums, values[start : start + _ROWS], weights)
-    return sums.T[:replicates]
+    return sums.T[:n_resamples]
 
 
-def sign_sums(keys: Any, values: Any, replicates: int, seed: int) -> Any:
-    """Return the sums (replicates x columns) of rows with random signs."""
+def sign_sums(keys: Any, values: Any, n_resamples: int, seed: int) -> Any:
+    """Return the sums (n_resamples x columns) of rows with random signs."""
     np = numpy()
-    words = -(-replicates // _BITS)
+    words = -(-n_resamples // _BITS)
     positive = np.zeros((values.shape[1], words * _BITS))
     for start in range(0, len(keys), _ROWS):
         bits = _hashes(np, keys[start : start + _ROWS], words, seed)
         signs = np.unpackbits(bits.view(np.uint8), axis=1).astype(np.float64)
         _add_product(positive, values[start : start + _ROWS], signs)
-    return (2 * positive.T - values.sum(axis=0))[:replicates]
+    return (2 * positive.T - values.sum(axis=0))[:n_resamples]
 
 
 def _add_product(sums: Any, values: Any, weights: Any) -> None:

@@ -51,7 +51,7 @@ class Testing:
     test: Test
     alternative: Alternative
     confidence: float
-    replicates: int
+    n_resamples: int
     seed: int
 
     def __call__(self, samples: Sequence[Sample]) -> list[Found]:
@@ -76,11 +76,11 @@ class Testing:
             shifted = np.column_stack([sample.values - sample.null for sample in samples])
             if len(keys) <= _EXACT:
                 return [all_sign_sums(column) for column in shifted.T]
-            return [*sign_sums(keys, shifted, self.replicates, self.seed).T]
+            return [*sign_sums(keys, shifted, self.n_resamples, self.seed).T]
         # Squares of deviations do not cancel, as those of the values would.
         off = np.column_stack([sample.values - (sample.mean or 0.0) for sample in samples])
         columns = np.column_stack([np.ones(len(keys)), off, off**2])
-        sums = poisson_sums(keys, columns, self.replicates, self.seed)
+        sums = poisson_sums(keys, columns, self.n_resamples, self.seed)
         count = len(samples)
         return [(sums[:, 0], sums[:, 1 + i], sums[:, 1 + count + i]) for i in range(count)]
 

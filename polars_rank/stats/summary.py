@@ -151,7 +151,7 @@ def summarize(
 
     The weights of the bootstrap are a hash of query (or cluster), replicate and seed: the order
     of rows, their partition and the engine change nothing. Lists are read once more for it, in
-    batches, with memory of groups x metrics x replicates.
+    batches, with memory of groups x metrics x resamples.
 
     References
     ----------
@@ -396,7 +396,7 @@ def _resampled(
     by: Sequence[str],
     confidence: float,
     interval: str,
-    replicates: int,
+    n_resamples: int,
     seed: int,
 ) -> Any:
     """Return what makes the bounds of each group and metric, given the moments."""
@@ -411,7 +411,7 @@ def _resampled(
                 value.alias(f"{_unit(index)} {name}") for name, value in made.items()
             )
             columns += [f"{_unit(index)} {name}" for name in made]
-    drawn = bootstrap_sums(units.select(*by, KEY, *columns), by, columns, replicates, seed)
+    drawn = bootstrap_sums(units.select(*by, KEY, *columns), by, columns, n_resamples, seed)
     rows = [
         pl.struct(
             pl.lit(each.name).alias("metric"),

@@ -154,7 +154,7 @@ def test_alias_of_a_metric() -> None:
 UNREADABLE = {
     "unknown": ("ngcd@10", "there is no metric 'ngcd'. Did you mean 'ndcg'"),
     "unknown alias": ("recip_rnk", "Did you mean 'recip_rank'"),
-    "nothing alike": ("xyz", "there is no metric 'xyz'. pr.list_metrics() lists all"),
+    "nothing alike": ("xyz", "there is no metric 'xyz'. All are listed by the"),
     "empty": ("", "cannot read '' as a metric"),
     "no name": ("@10", "cannot read '@10' as a metric"),
     "open bracket": ("ndcg(gain='exp2'@10", "cannot read"),
