@@ -349,6 +349,7 @@ class TestValues:
         )
         assert title(chart) == "Difference of rr, with intervals"
 
+    @pytest.mark.filterwarnings("ignore:.* intervals leave the range")
     def test_groups_are_rows_of_a_forest_plot(self, lists: pl.DataFrame) -> None:
         summary = pr.summarize(lists, "rr", by=["country", "run"])
         labels = rows_of(pr.plot.intervals(summary), "label")["label"]
@@ -431,6 +432,7 @@ class TestTimes:
         png(chart)  # a rule where a band would have no width
         assert chart.to_dict()["layer"][0]["mark"]["type"] == "rule"
 
+    @pytest.mark.filterwarnings("ignore:.* intervals leave the range")
     def test_several_rows_of_a_day_are_an_error(self, lists: pl.DataFrame) -> None:
         table = pr.summarize(lists, "rr", by=["run", "country"]).with_columns(day=1)
         with pytest.raises(
@@ -590,6 +592,7 @@ class TestNames:
         assert found["y"].to_list() == pytest.approx(there["y"].to_list())
         assert set(found["run"]) == {ODD, "null", runs.label_of(MARKUP)}
 
+    @pytest.mark.filterwarnings("ignore:.* intervals leave the range")
     def test_no_text_of_data_ends_the_script_of_a_page(self, log: pl.DataFrame) -> None:
         evil = "<!--<script></script><img src=x onerror=alert(1)>"
         lists = pr.per_query(log, "rr", by=["run", "country"]).with_columns(
