@@ -114,7 +114,7 @@ def written(write: Callable[..., None], table: Any, folder: Path, **options: Any
 
 
 def reported(table: Any, folder: Path) -> pl.DataFrame:
-    page = pr.report(table, "rr", run=None, output=folder / "report.html", overwrite=True)
+    page = pr.report(table, "rr", run=None, path=folder / "report.html", overwrite=True)
     (verdict,) = re.findall(r'<p class="verdict">(.*?)</p>', page.read_text("utf-8"))
     return pl.DataFrame({"verdict": [verdict]})
 
