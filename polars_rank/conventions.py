@@ -16,9 +16,9 @@ from polars_rank.metrics.names import find, output_name, resolve
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from polars_rank.metrics.names import Metrics
-
     import polars as pl
+
+    from polars_rank.metrics.names import Metrics
 
 __all__ = [
     "CATBOOST",
@@ -321,9 +321,7 @@ def named(conventions: Conventions | str) -> Conventions:
     return found
 
 
-def read_metrics(
-    metrics: Metrics, conventions: Conventions | str | None = None
-) -> list[pl.Expr]:
+def read_metrics(metrics: Metrics, conventions: Conventions | str | None = None) -> list[pl.Expr]:
     """Read names and expressions into expressions, names as the tool of the conventions does."""
     return resolve(metrics, named(conventions or POLARS_RANK).name)
 

@@ -52,7 +52,9 @@ def source(name: str) -> pl.LazyFrame:
 def test_number_of_scans() -> None:
     one = source("STREAM 7")
     assert ours.number_of_scans(one, "STREAM 7") == 1
-    assert ours.number_of_scans(one.join(one, on="query").filter(pl.col("query") > 0), "STREAM 7") == 2
+    assert (
+        ours.number_of_scans(one.join(one, on="query").filter(pl.col("query") > 0), "STREAM 7") == 2
+    )
     assert ours.number_of_scans(one, "STREAM 8") == 0
 
 

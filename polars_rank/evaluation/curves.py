@@ -214,7 +214,9 @@ def rank_curve(
     if not cutoffs:
         message = "`ks` is empty; give at least one cutoff"
         raise ArgumentError(message)
-    curves = [curve_of(expression) for expression in read_metrics(metrics, options.get("conventions"))]
+    curves = [
+        curve_of(expression) for expression in read_metrics(metrics, options.get("conventions"))
+    ]
     at = [curve.at(k).alias(f"{curve.output_name}:{k}") for k in cutoffs for curve in curves]
     by = [*(["run"] if options.get("scores") else []), *names("by", options.get("by"))]
     free(by, ["k", "queries"])

@@ -81,9 +81,7 @@ class Means:
         keys = [*by, *([_RUNS] if evaluation.align == "common" else [])]
         return cls(sums, by, query_set, runs, query, evaluation.align, presence, label, keys)
 
-    def check_numbers(
-        self, rankings: pl.LazyFrame, names: Mapping[str, str] | None = None
-    ) -> None:
+    def check_numbers(self, rankings: pl.LazyFrame, names: Mapping[str, str] | None = None) -> None:
         """Raise `SchemaError` for columns of the user's expressions that have no mean.
 
         `names` maps the columns to check to the names of the user's metrics; by default, all

@@ -124,7 +124,11 @@ def _merge(frame: Any, asked: dict[str, Any]) -> DataFrame:
 
 def _here(asked: dict[str, Any]) -> dict[str, Any]:
     """Return what is asked of an evaluation, with metrics that can be read again and again."""
-    return {**asked, "metrics": read_metrics(asked["metrics"], asked.get("conventions")), "progress": False}
+    return {
+        **asked,
+        "metrics": read_metrics(asked["metrics"], asked.get("conventions")),
+        "progress": False,
+    }
 
 
 def _queries(asked: Mapping[str, Any]) -> tuple[str, ...]:

@@ -94,7 +94,9 @@ def variables(
         named_ones = [name for name, dtype in schema.items() if dtype.is_float()]
         named_ones += [each for each in found if isinstance(each, str)]
         given = [each for each in found if isinstance(each, pl.Expr)]
-        check_undefined(undefined, [*(_metric(name, conventions.name) for name in named_ones), *given])
+        check_undefined(
+            undefined, [*(_metric(name, conventions.name) for name in named_ones), *given]
+        )
     made = [_variable(each, schema, conventions, parameter) for each in found]
     for index, variable in enumerate(made):
         if variable.name in taken or variable.name in [each.name for each in made[:index]]:

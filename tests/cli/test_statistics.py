@@ -129,7 +129,9 @@ def test_compare(given: list[object], lists: pl.DataFrame, tmp_path: Path) -> No
 
 def test_slices(given: list[object], lists: pl.DataFrame) -> None:
     expected = [
-        pr.slices(lists, metric, columns=["country", "user"], baseline="old", pairs=True, min_queries=2)
+        pr.slices(
+            lists, metric, columns=["country", "user"], baseline="old", pairs=True, min_queries=2
+        )
         for metric in METRICS
     ]
     columns = ["--columns", "country user", "--pairs", "--min-queries", 2]
