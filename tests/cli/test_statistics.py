@@ -99,7 +99,7 @@ def test_summarize(given: list[object], lists: pl.DataFrame) -> None:
                      interval="normal", confidence=0.9),
     )  # fmt: skip
     same(
-        found("summarize", *given, *ASKED, "--interval", "bootstrap", "--replicates", 50,
+        found("summarize", *given, *ASKED, "--interval", "bootstrap", "--n-resamples", 50,
               "--seed", 3, "--quantiles", "0.1 0.5", "--undefined", "skip"),
         pr.summarize(lists, METRICS, by="run", interval="bootstrap", n_resamples=50, seed=3,
                      quantiles=[0.1, 0.5], undefined="skip"),
@@ -115,7 +115,7 @@ def test_compare(given: list[object], lists: pl.DataFrame, tmp_path: Path) -> No
     # One side of the interval is infinite, which JSON cannot write.
     output = tmp_path / "out.parquet"
     code, _, _ = run(
-        "compare", *given, *ASKED, "--baseline", "new", "--test", "randomization", "--replicates",
+        "compare", *given, *ASKED, "--baseline", "new", "--test", "randomization", "--n-resamples",
         99, "--seed", 2, "--alternative", "less", "--margin", 0.01, "--correction", "bh",
         "--undefined", "one", "-o", output,
     )  # fmt: skip
@@ -196,7 +196,7 @@ def test_other_columns(log: Path, tmp_path: Path) -> None:
     frame.rename(names).write_parquet(tmp_path / "log.parquet")
     options = [part for name, column in names.items() if name != "run"
                for part in (f"--{name}", column)]  # fmt: skip
-    options += ["--run-column", "day", "--relevant", 2, "--ties", "best"]
+    options += ["--run-column", "day", "--rel", 2, "--ties", "best"]
     lists = pr.per_query(frame, "ap", by="run", rel=2, ties="best")
     same(
         found("compare", tmp_path / "log.parquet", "-m", "ap", *options, "--baseline", 1),
