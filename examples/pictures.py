@@ -27,7 +27,7 @@ with TemporaryDirectory() as nowhere:
     print(f"{picture.name}: {picture.stat().st_size / 1000:.0f} kB")
 
     page = pr.report(
-        log, ["ndcg@10", "ap"], baseline="bm25", slices="country", output=f"{nowhere}/report.html"
+        log, ["ndcg@10", "ap"], baseline="bm25", slices="country", path=f"{nowhere}/report.html"
     )
     print(f"{page.name}: {page.stat().st_size / 1000:.0f} kB")
     browser = shutil.which("chromium") or shutil.which("google-chrome")

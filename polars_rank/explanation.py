@@ -219,7 +219,7 @@ def explain_difference(
     >>> df = pl.DataFrame({
     ...     "query": ["a", "a", "b"], "score": [0.9, 0.1, 0.5], "label": [1, 3, 0]
     ... })
-    >>> why = pr.explain_difference(df, "ndcg@10", pr.conventions.POLARS_RANK, pr.conventions.LIGHTGBM)
+    >>> why = pr.explain_difference(df, "ndcg@10", "polars_rank", "lightgbm")
     >>> why.select("choice", "a", "b", pl.col("mean", "change").round(4))
     shape: (3, 5)
     ┌───────────┬────────┬───────┬────────┬─────────┐

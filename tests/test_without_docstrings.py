@@ -12,6 +12,7 @@ import polars_rank as pr
 from polars_rank.metrics.documentation import described
 from polars_rank.metrics.metric import REGISTER
 
+RULES = ["ndcg@10 >= 0.1", "ndcg@10 >= 0.9", "fall_out@5 <= 0.9"]
 PROGRAM = """
 import json, sys
 import polars_rank as pr
@@ -22,11 +23,13 @@ try:
     pr.report(pr.datasets.search_log(9), "ndcg")
 except pr.errors.RankError as error:
     refused = str(error)
+RULES = sys.argv[1:]
 log = pr.datasets.search_log(40, runs=["bm25", "neural"]).collect()
 lists = pr.per_query(log, ["ndcg@10", "fall_out@5"], by="run")
+summary = pr.summarize(lists, by="run", interval="normal")
 print(json.dumps({
     "means": pr.evaluate(log, ["ndcg@10", "fall_out@5"], by="run").rows(),
-    "differences": pr.compare(lists, baseline="bm25").select("difference", "p_value").rows(),
+    "verdicts": pr.check(summary, RULES, on_fail="return")["verdict"].to_list(),
     "lower": [name for name, each in REGISTER.items() if each.lower_is_better],
     "parameters": pr.list_metrics()["parameters"].to_list(),
     "explained": pr.explain("ndcg@10", pr.conventions.LIGHTGBM),
@@ -51,13 +54,14 @@ def bare(*arguments: str) -> str:
 
 
 def test_numbers_verdicts_and_parameters_are_the_same_without_docstrings() -> None:
-    found = json.loads(bare("-c", PROGRAM))
+    found = json.loads(bare("-c", PROGRAM, *RULES))
     log = pr.datasets.search_log(40, runs=["bm25", "neural"]).collect()
     lists = pr.per_query(log, ["ndcg@10", "fall_out@5"], by="run")
     means = pr.evaluate(log, ["ndcg@10", "fall_out@5"], by="run").rows()
     assert found["means"] == [list(row) for row in means]
-    differences = pr.compare(lists, baseline="bm25").select("difference", "p_value").rows()
-    assert found["differences"] == [list(row) for row in differences]
+    summary = pr.summarize(lists, by="run", interval="normal")
+    verdicts = pr.check(summary, RULES, on_fail="return")["verdict"].to_list()
+    assert found["verdicts"] == verdicts and {"pass", "fail"} <= {*verdicts}
     assert found["lower"] == [name for name, each in REGISTER.items() if each.lower_is_better]
     assert found["parameters"] == pr.list_metrics()["parameters"].to_list()
     explained = pr.explain("ndcg@10", pr.conventions.LIGHTGBM).splitlines()

@@ -1,5 +1,5 @@
 """`polars-rank`: its commands, each of which is a few calls of the library."""
-# ruff: noqa: FBT002, TC001  (typer reads switches and types off signatures)
+# ruff: noqa: FBT002  (typer reads switches and types off signatures)
 
 from __future__ import annotations
 

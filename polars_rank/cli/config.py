@@ -1,5 +1,4 @@
 """Options from a file: [tool.polars-rank] of a pyproject.toml, or a TOML file that is named."""
-# ruff: noqa: TC002  (typer reads types off signatures, which must exist then)
 
 from __future__ import annotations
 

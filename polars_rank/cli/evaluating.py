@@ -1,5 +1,5 @@
 """The commands on logs: means and values of each query, curves, and what is computed in words."""
-# ruff: noqa: B006, FBT002, TC001
+# ruff: noqa: B006, FBT002
 # typer reads the options off the signatures: names, defaults, lists and switches. What it reads
 # as their types must exist when the program runs.
 
@@ -16,7 +16,7 @@ from polars_rank.cli.engines import Where
 from polars_rank.cli.logs import Definitions, Log, conventions_of
 from polars_rank.cli.messages import misused
 from polars_rank.cli.running import Commands, is_said
-from polars_rank.clicks.estimates import MAX_UNSHOWN, Normalize
+from polars_rank.clicks.estimates import MAX_UNSHOWN, Normalize, estimate
 from polars_rank.columns import QUERY
 from polars_rank.evaluation.curves import pr_curve, rank_curve
 from polars_rank.evaluation.evaluate import evaluate as means_of
@@ -73,6 +73,8 @@ def evaluate(
     for name in ("max_unshown", "cluster"):
         if is_said(name) and normalize is None:
             misused(f"--{name.replace('_', '-')} is for estimates; say which with --normalize")
+    if align is not None and normalize is not None:
+        misused("--align is for means; leave it or --normalize out")
     if keep and not per_query:
         misused("--keep is for rows of queries; add --per-query")
     written.spare(log.files)
@@ -82,11 +84,13 @@ def evaluate(
     rows: Any = where.read(log) if where.on_spark else log.scan(groups)
     if per_query:
         found = lists_of(rows, names, keep=o.split_names(keep), **options)
-    else:
-        found = means_of(
-            rows, names, weight=weight, align=align, normalize=normalize, max_unshown=max_unshown,
-            cluster=o.split_names(cluster) if normalize else None, **options,
+    elif normalize is not None:
+        found = estimate(
+            rows, names, weight=weight, normalize=normalize, max_unshown=max_unshown,
+            cluster=o.split_names(cluster) or None, **options,
         )  # fmt: skip
+    else:
+        found = means_of(rows, names, weight=weight, align=align, **options)
     written.put(where.fetched(found))
 
 

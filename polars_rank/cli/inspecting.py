@@ -2,7 +2,6 @@
 
 Rows at fault are counted, not raised. Lists are aggregated as they come, in flat memory.
 """
-# ruff: noqa: TC001  (typer reads the options off the signatures)
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
 """Per-query values: of a log, which is evaluated first, of a table, or moments of either."""
-# ruff: noqa: TC001, TC003  (typer reads the options off the fields, whose types must exist then)
 
 from __future__ import annotations
 

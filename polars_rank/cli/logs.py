@@ -1,5 +1,4 @@
 """A log as the command reads it: files in any format, names of columns, and definitions."""
-# ruff: noqa: TC003  (typer reads the options off the fields, whose types must exist then)
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
 """Options that several commands have, and how a command is made of them."""
-# ruff: noqa: TC003  (typer reads types off signatures, which must exist then)
 
 from __future__ import annotations
 
@@ -14,10 +13,9 @@ from polars_rank.cli.config import from_file
 from polars_rank.cli.formats import Format, choose, put
 from polars_rank.cli.messages import DEBUG, say
 from polars_rank.cli.sources import Kind, refuse_to_replace
-from polars_rank.conventions import PRESETS, QuerySet, Unjudged
+from polars_rank.conventions import PRESETS, Duplicates, QuerySet, Ties, Unjudged
 from polars_rank.errors import ArgumentError, hint
 from polars_rank.evaluation.parameters import Align
-from polars_rank.evaluation.ranking import Duplicates, Ties
 from polars_rank.io.files import new_file
 from polars_rank.io.parquet import Layout
 from polars_rank.metrics.catalog import list_metrics as catalogue

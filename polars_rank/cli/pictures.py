@@ -1,5 +1,4 @@
 """The command that draws: charts of logs, of per-query values, and of tables of other commands."""
-# ruff: noqa: TC003  (typer reads the options off the fields, whose types must exist then)
 
 from __future__ import annotations
 

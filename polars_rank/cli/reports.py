@@ -1,5 +1,5 @@
 """The commands that tell the whole story: the report page, and a demonstration of it all."""
-# ruff: noqa: B006, FBT002, TC001  (as in `evaluating`)
+# ruff: noqa: B006, FBT002  (as in `evaluating`)
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def report(
         log.scan(keys), names, by=groups or None, run=run, baseline=value,
         slices=o.split_names(slices) or None, rules=given, undecided=decided,
         scores=o.split_names(scores) or None, keep=o.split_names(keep), show=o.split_names(show),
-        confidence=confidence, worst=worst, k=k, title=title, source=files, output=output,
+        confidence=confidence, worst=worst, k=k, title=title, source=files, path=output,
         overwrite=force, progress=log.progress, **log.columns, **definitions.choices,
     )  # fmt: skip
     say(f"Wrote {path}")

@@ -78,9 +78,11 @@ def _csv(files: list[str], ids: Collection[str], separator: str = ",") -> pl.Laz
         {name: counts.get_column(prefix + name).item() for name in doubtful}
         for prefix in ("", _NUMBERS, _ODD)
     )
-    types: dict[Any, Any] = {name: pl.Null for name in doubtful if not known[name]}
-    types |= {name: pl.Float64 for name in doubtful if odd[name] and numbers[name] == known[name]}
-    return log.cast(types)
+    return log.cast({
+        name: pl.Float64
+        for name in doubtful
+        if not known[name] or (odd[name] and numbers[name] == known[name])
+    })  # fmt: skip
 
 
 def _tsv(files: list[str], ids: Collection[str]) -> pl.LazyFrame:

@@ -10,47 +10,37 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from polars_rank._params import OWN, Names
-from polars_rank.columns import DOC
+from polars_rank._params import OWN
 from polars_rank.evaluation.means import ratio
-from polars_rank.evaluation.parameters import Evaluation
 from polars_rank.evaluation.ranking import is_relevant
-from polars_rank.frames.tables import framed, number_column_in
+from polars_rank.frames.tables import number_column_in
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from polars_rank.columns import Columns, Score
+    from polars_rank.columns import Columns
 
 _LIST, _LENGTH = OWN + "list", OWN + "length"
 
 
-@framed
-def findings(
-    frame: pl.LazyFrame,
-    *,
-    query: Names = "query",
-    doc: str | None = DOC,
-    score: Score = "score",
-    label: str = "label",
-    position: str | None = None,
-    scores: Sequence[str] | None = None,
-    by: Names | None = None,
-    rel: float = 1,
+def found_in(
+    log: pl.LazyFrame, columns: Columns, rel: float, groups: Sequence[str]
 ) -> pl.LazyFrame:
-    """Count what a log holds; rows that `evaluate` would refuse are counted, too.
+    """Count what a log holds, by some of its key columns; rows that are wrong are counted, too.
 
     Parameters
     ----------
-    frame, query, doc, score, label, position, scores, by
-        As for `evaluate`.
+    log, columns
+        The log, and its columns.
     rel
         The lowest label that is relevant.
+    groups
+        Columns of the log that split it.
 
     Returns
     -------
-    LazyFrame or DataFrame
-        Like `frame`: a row per group, in sorted order, with the `by` columns and
+    LazyFrame
+        A row per group, in sorted order, with the columns of `groups` and
 
         - `rows`, `lists`; `shortest`, `median_length`, `mean_length`, `longest`: of lists, in
           rows;
@@ -63,46 +53,7 @@ def findings(
         - `repeated`: rows that repeat a document of their list;
         - `null_query`, `null_doc`, `bad_score`, `bad_label`: rows without an id, and with a NaN
           or infinite value.
-
-    Raises
-    ------
-    SchemaError, ArgumentError
-        As for `evaluate`, for columns that are missing or of the wrong type.
-
-    Examples
-    --------
-    >>> from polars_rank.diagnostics.inspection import findings
-    >>> log = pl.DataFrame({
-    ...     "query": ["a", "a", "b"], "score": [2.0, 2.0, None], "label": [0, None, 1]
-    ... })
-    >>> findings(log).select("rows", "lists", "longest", "unjudged_share", "tied_lists")
-    shape: (1, 5)
-    ┌──────┬───────┬─────────┬────────────────┬────────────┐
-    │ rows ┆ lists ┆ longest ┆ unjudged_share ┆ tied_lists │
-    │ ---  ┆ ---   ┆ ---     ┆ ---            ┆ ---        │
-    │ i64  ┆ i64   ┆ i64     ┆ f64            ┆ f64        │
-    ╞══════╪═══════╪═════════╪════════════════╪════════════╡
-    │ 3    ┆ 2     ┆ 2       ┆ 0.5            ┆ 0.5        │
-    └──────┴───────┴─────────┴────────────────┴────────────┘
     """
-    evaluation = Evaluation.of(
-        None,
-        query=query,
-        doc=doc,
-        score=score,
-        label=label,
-        position=position,
-        scores=scores,
-        by=by,
-    )
-    log, columns = evaluation.read(frame)
-    return found_in(log, columns, rel, columns.by)
-
-
-def found_in(
-    log: pl.LazyFrame, columns: Columns, rel: float, groups: Sequence[str]
-) -> pl.LazyFrame:
-    """Return the findings on a log whose columns are known, by some of its key columns."""
     rows = by_length(log, columns, rel, groups)
     length, lists, retrieved = (pl.col(name) for name in (_LENGTH, "lists", "retrieved"))
     found = [

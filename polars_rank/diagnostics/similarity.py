@@ -69,7 +69,7 @@ def rbo(
     --------
     >>> left = pl.DataFrame({"query": 1, "doc": ["a", "b"], "score": [2.0, 1.0]})
     >>> right = pl.DataFrame({"query": 1, "doc": ["a", "b"], "score": [1.0, 2.0]})
-    >>> pr.diagnostics.rbo(left, right, p=0.5)["rbo"].item()  # 0 at depth 1, 1 from there on
+    >>> pr.diagnostics.rbo(left, right, p=0.5)["rbo"].item()  # 0 at depth 1, 1 from depth 2 on
     0.5
     """
     share("p", p)

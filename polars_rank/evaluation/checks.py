@@ -188,8 +188,9 @@ def raise_failed(
                 continue
             kind = "group" if failing.scope == "group" else "list"
             where_text = f"; in the {kind} {where}" if where else ""
-            again = failing.can_be_counted and log is not None
-            details = partial(findings, log, checks) if again else None
+            details = None
+            if failing.can_be_counted and log is not None:
+                details = partial(findings, log, checks)
             raise DataError(failing.message + where_text, details)
         return batch.drop(FAILED)
 

@@ -113,7 +113,7 @@ def falls(before: Mapping[str, pl.Expr]) -> pl.Expr:
     are equal.
     """
     lower = pl.lit(value=False)
-    for name, previous in reversed(before.items()):
+    for name, previous in reversed([*before.items()]):
         key = pl.col(name)
         lower = (key < previous) | (key.eq_missing(previous) & lower)
     return lower.fill_null(value=False)

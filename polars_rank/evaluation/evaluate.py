@@ -89,8 +89,8 @@ def per_query(
     keep
         Columns of the log that are the same in all rows of a list, to be kept in its row.
     conventions
-        Whose definitions to follow where nothing else is said, such as `pr.conventions.TREC_EVAL` or
-        "trec_eval".
+        Whose definitions to follow where nothing else is said, such as "trec_eval" or
+        `pr.conventions.TREC_EVAL`.
     progress
         Show a progress bar on a terminal when it takes longer than two seconds (extra "cli").
 
@@ -125,7 +125,7 @@ def per_query(
     action, in whose text is that of `DataError`. `ties="input"` is the order in which Spark reads
     the rows.
 
-    If no document of a log or of a group has a label, metrics of labels are 0 or undefined:
+    If no document of the log or of a group has a label, metrics of labels are 0 or undefined:
     `evaluate` warns. `per_query` does not, because it sees one ranking at a time.
 
     Polars counts the rows of a plan up to 2^32: evaluate larger logs in parts, with `moments` and
@@ -233,10 +233,9 @@ def evaluate(
         What a metric counts as where it is undefined for a list: "zero" (as in trec_eval and
         scikit-learn), "one" (as in LightGBM), "skip" to leave the list out of that mean,
         "null" to make the mean null; or a mapping to these from names of metrics or of their
-        columns, as for `per_query`. "zero" unless the
-        conventions say otherwise; but an expression of your own that is null for a list is
-        skipped, and so is a metric of clicks where nothing was clicked, unless `undefined` is
-        given.
+        columns, as for `per_query`. "zero" unless the conventions say otherwise; but an
+        expression of your own that is null for a list is skipped, and so is a metric of clicks
+        where nothing was clicked, unless `undefined` is given.
 
     weight
         The column of each query's weight, such as its traffic, the same in all rows of a list:

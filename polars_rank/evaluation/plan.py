@@ -290,7 +290,7 @@ def _sort(
     terms: PlanTerms,
     of_ranking: Sequence[pl.Expr],
 ) -> pl.LazyFrame:
-    """Return one row per ranking with its documents in rank order, down to the depth that is read."""
+    """Return one row per ranking with its documents in rank order, as deep as is read."""
     depth = terms.depth
     only_label = {*read.carried} <= {"label", "score"}
     sorting = rank_order(order.ties, columns, only_label=only_label, text_ids=order.text_ids)

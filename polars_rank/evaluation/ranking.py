@@ -124,7 +124,7 @@ def best_of_each(columns: Columns, duplicates: Duplicates) -> Order:
     )
     if ids is None or score is None:
         return Order([pl.col(doc), by_score], [False, True], [True, True], maintain_order=True)
-    narrow = max(ids.width, score.width) == 32  # noqa: PLR2004
+    narrow = max(ids.width, score.width) == 32
     key_type, shift = (pl.Int64, 32) if narrow else (pl.Int128, 64)
     # The rest of an id's range, from 0, so that no id's rows go over to those of another.
     below = 2 ** (shift - 1) - 1 - score.number.cast(key_type)
@@ -158,7 +158,7 @@ def _packed(columns: Columns, second: _Bits, *, descending: bool) -> pl.Expr | N
     if score is None:
         return None
     width = max(score.width, second.width)
-    key_type, shift = (pl.Int64, 32) if width <= 32 else (pl.Int128, 64)  # noqa: PLR2004
+    key_type, shift = (pl.Int64, 32) if width <= 32 else (pl.Int128, 64)
     first, number = score.number.cast(key_type) * 2**shift, second.number.cast(key_type)
     packed: pl.Expr = first + number if descending else first - number
     return packed

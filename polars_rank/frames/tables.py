@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial, wraps
 from importlib import import_module
 from inspect import signature
@@ -13,6 +13,7 @@ from typing import (
     ParamSpec,
     Protocol,
     TypeVar,
+    cast,
     overload,
 )
 
@@ -116,12 +117,12 @@ def framed(plan: Callable[Concatenate[pl.LazyFrame, P], pl.LazyFrame]) -> Framed
     The first parameter of the plan is the table. Its parameters `by` and `query` name the key
     columns of rankings: a stream whose rankings come one by one is read in flat memory.
     """
-    return _dispatched(plan, of_rankings=True)
+    return cast("Framed[P]", _dispatched(plan, of_rankings=True))
 
 
 def framed_table(plan: Callable[Concatenate[pl.LazyFrame, P], pl.LazyFrame]) -> Framed[P]:
     """Make a function of any table from a lazy plan, as `framed`, of a table without rankings."""
-    return _dispatched(plan, of_rankings=False)
+    return cast("Framed[P]", _dispatched(plan, of_rankings=False))
 
 
 def _dispatched(plan: Callable[..., Any], *, of_rankings: bool) -> Any:
@@ -129,6 +130,11 @@ def _dispatched(plan: Callable[..., Any], *, of_rankings: bool) -> Any:
 
     @wraps(plan)
     def function(*args: Any, **kwargs: Any) -> Any:
+        # Names may be given by an iterator, which can be read only once.
+        kwargs = {
+            key: tuple(value) if isinstance(value, Iterator) and key != first else value
+            for key, value in kwargs.items()
+        }
         frame = args[0] if args else kwargs.get(first)
         if isinstance(frame, pl.LazyFrame):
             return plan(*args, **kwargs)
@@ -142,7 +148,8 @@ def _dispatched(plan: Callable[..., Any], *, of_rankings: bool) -> Any:
             run = partial(_with_first, plan, args[1:], options)
             return _streamed(table, run, [*dict.fromkeys(keys)])
         result = plan(table.lazy(), *args[1:], **options)
-        return collected(result, few=table.height < FEW_ROWS)
+        few = isinstance(table, pl.DataFrame) and table.height < FEW_ROWS
+        return collected(result, few=few)
 
     return function
 

@@ -61,7 +61,7 @@ def from_arrays(
     Notes
     -----
     Rules for ties, gains and lists without relevant documents differ between tools: evaluate with
-    ``conventions=pr.conventions.SKLEARN``, ``pr.conventions.LIGHTGBM``, ``pr.conventions.XGBOOST`` or ``pr.conventions.CATBOOST`` for the numbers
+    ``conventions="sklearn"``, ``"lightgbm"``, ``"xgboost"`` or ``"catboost"`` for the numbers
     that they give.
 
     Examples

@@ -277,8 +277,8 @@ def _tabled(name: str) -> Metric | None:
     levels = re.fullmatch(r"ndcg[_.](\d+=[\d.]+(?:,\d+=[\d.]+)*)", name, re.IGNORECASE)
     if levels is not None:
         pairs = (pair.partition("=") for pair in levels[1].split(","))
-        levels = gains.Levels(tuple((float(grade), float(worth)) for grade, _, worth in pairs))
-        return REGISTER["ndcg"](gain=levels)
+        gain = gains.Levels(tuple((float(grade), float(worth)) for grade, _, worth in pairs))
+        return REGISTER["ndcg"](gain=gain)
     several = _NUMBERS.fullmatch(name)
     if several is None or (called := several["name"][:-1].lower()) not in _TABLES:
         return None

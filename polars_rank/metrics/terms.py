@@ -2,9 +2,9 @@
 
 A metric is a function of `Terms`. It asks for a *term*, an expression for each document, over some
 of the documents; reduces it to a `Value`, a number for the list; and does arithmetic on values.
-Who evaluates it decides what a term becomes: here, in `ExpressionTerms`, an expression over the ranked table
-that stands alone; in an evaluation, a column that many metrics share (`shared`); under tied
-scores, the mean over all orders of tied documents (`expectation`). A term offers only what means
+Its terms are implemented three times: by `ExpressionTerms` as an expression over the ranked table
+that stands alone; by `PlanTerms` as columns of a plan that many metrics share; and by
+`ExpectedTerms` as means over all orders of tied documents. A term offers only what means
 the same in all three, and what is not understood is an error when the metric is built.
 """
 

@@ -274,7 +274,7 @@ def interpolated(
 
 
 #: Options that change a number, and are said.
-_CHOICES = ("relevant", "ties", "unjudged", "queries")
+_CHOICES = ("rel", "ties", "unjudged", "query_set")
 #: Parameters in which the points of a curve differ.
 _OF_POINTS = ("k", "recall")
 #: Where no interval is known.

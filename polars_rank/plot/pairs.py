@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from polars_rank.plot.runs import Colors
 
 #: Queries that are drawn one by one; more are counted in cells.
-SINGLE = 1_000
+_SINGLE = 1_000
 #: Cells on each side of a scatter of many queries.
 _SIDE = 40
 _CELL = OWN + "cell"
@@ -90,7 +90,7 @@ def differences(
     found = Values.of(lists, metric, run, query, undefined, conventions)
     pairs = found.beside(baseline)
     spread, runs = labelled(found.paired(pairs, f"the run {baseline!r} and another"), colors=colors)
-    single = spread.get_column("counted").sum() <= SINGLE
+    single = spread.get_column("counted").sum() <= _SINGLE
     if single:
         plan = _queries(pairs, found)
     else:
@@ -237,7 +237,7 @@ def scatter(
     )
     up = axis("Y", "y", f"{found.name} of {b}", scale={"domain": [low, high], "nice": False})
     both = pairs.filter(pl.col(DIFFERENCE).is_not_null())
-    if spread.get_column("counted")[0] <= SINGLE:
+    if spread.get_column("counted")[0] <= _SINGLE:
         plan = both.select(query=found.query_name, x=BASELINE, y=VALUE)
         data = collected(plan).sort("x", "y", "query")
         tips = tooltip(("query", "query"), ("x", a, ".4f"), ("y", b, ".4f"))

@@ -36,9 +36,8 @@ if TYPE_CHECKING:
 _STEPS = 400
 #: How many points of a step are kept at most.
 _KEPT = 6
-#: Rows of a log whose scores are all told apart, and into how many cells the standard deviation of
-#: more is cut.
-_EXACT, _CELLS = 200_000, 10_000
+#: Into how many cells the standard deviation of many scores is cut.
+_CELLS = 10_000
 _ROWS, _MEAN, _STD = OWN + "rows", OWN + "mean", OWN + "std"
 _POINTS = ("threshold", "found", "precision", "recall", "f1", "auc", "best_f1", "no_skill")
 
@@ -102,7 +101,7 @@ def pr_curve(
     if not {*_POINTS} <= set(schema):
         threshold("rel", rel)
         Columns.find(schema, query=None, doc=None, score=score, label=label, by=columns)
-        log = _few_scores(log, columns, score)
+        log = with_few_scores(log, columns, score)
         log = curves.pr_curve(log, by=columns or None, score=score, label=label, rel=rel)
         told = f" · relevant: label ≥ {rel:g}"
     points = log.select(*groups(columns), *_POINTS).filter(pl.col("recall").is_not_null())
@@ -132,8 +131,10 @@ def pr_curve(
     )
 
 
-def _few_scores(log: pl.LazyFrame, columns: Sequence[str], score: str) -> pl.LazyFrame:
-    """Return the log with scores rounded down, finest around their mean, if there are many rows.
+def with_few_scores(
+    log: pl.LazyFrame, columns: Sequence[str], score: str, *, exact_rows: int = 200_000
+) -> pl.LazyFrame:
+    """Return a log of more than `exact_rows` with scores rounded down, finest around their mean.
 
     To the points of a curve, this is to leave out some of the thresholds.
     """
@@ -142,7 +143,7 @@ def _few_scores(log: pl.LazyFrame, columns: Sequence[str], score: str) -> pl.Laz
     facts = {_ROWS: pl.len(), _MEAN: known.mean(), _STD: known.std()}
     rows = log.group_by(columns).agg(**facts) if columns else log.select(**facts)
     found = collected(rows)
-    if found.get_column(_ROWS).sum() <= _EXACT:
+    if found.get_column(_ROWS).sum() <= exact_rows:
         return log
     of_run = found.lazy().drop(_ROWS)
     if columns:

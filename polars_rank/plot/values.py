@@ -94,7 +94,7 @@ class Values(NamedTuple):
         there = found.to_series().to_list()
         given = [each for each in (x, y) if each is not None]
         others = [each for each in there if each not in given]
-        if len(given) + len(others) != 2:  # noqa: PLR2004
+        if len(given) + len(others) != 2:
             message = f"name the runs with x=... and y=...; there are {there[:10]}"
             raise ArgumentError(message)
         if y is None:

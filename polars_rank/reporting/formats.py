@@ -56,7 +56,7 @@ def percent(value: float | None, *, sign: bool = False) -> str:
     """
     if value is None or math.isnan(value):
         return NOTHING
-    digits = 1 if abs(value) >= 0.01 or not value else 2  # noqa: PLR2004
+    digits = 1 if abs(value) >= 0.01 or not value else 2
     text = f"{value:+,.{digits}%}" if sign and value else f"{value:,.{digits}%}"
     return text.replace("-", _MINUS).replace("%", "\N{NO-BREAK SPACE}%")
 
@@ -77,7 +77,7 @@ def p_value(value: float | None) -> str:
     """
     if value is None or math.isnan(value):
         return NOTHING
-    return "< 0.001" if value < 0.001 else f"{value:.3f}"  # noqa: PLR2004
+    return "< 0.001" if value < 0.001 else f"{value:.3f}"
 
 
 def text(value: Any) -> str:
@@ -93,7 +93,7 @@ def text(value: Any) -> str:
         return "null"
     if isinstance(value, dict):
         return ", ".join(f"{name}={text(each)}" for name, each in value.items())
-    if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:  # noqa: PLR2004
+    if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
         return f"{value:.0f}"
     if isinstance(value, float):
         return f"{value:.6g}"

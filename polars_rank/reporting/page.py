@@ -35,8 +35,7 @@ if TYPE_CHECKING:
 
     from polars_rank._params import Names
     from polars_rank.columns import Score
-    from polars_rank.conventions import Conventions, QuerySet, Undefined, Unjudged
-    from polars_rank.evaluation.ranking import Duplicates, Ties
+    from polars_rank.conventions import Conventions, Duplicates, QuerySet, Ties, Undefined, Unjudged
     from polars_rank.metrics.names import Metrics
     from polars_rank.stats.gates import Rules
 
@@ -54,7 +53,7 @@ def report(
     baseline: Any = None,
     slices: Names | None = None,
     rules: Rules | None = None,
-    output: str | os.PathLike[str] = "report.html",
+    path: str | os.PathLike[str] = "report.html",
     overwrite: bool = False,
     title: str | None = None,
     source: str | Sequence[str] | None = None,
@@ -105,7 +104,7 @@ def report(
     rules
         As for `check`, whose verdicts are shown: none of them raises. With a baseline, rules on
         means are about the other runs.
-    output
+    path
         The file.
     overwrite
         Replace the file if it is there already.
@@ -163,7 +162,7 @@ def report(
     >>> log = pr.datasets.search_log(100, runs=["bm25", "neural"])
     >>> page = pr.report(
     ...     log, ["ndcg@10", "ap"], baseline="bm25", slices="country",
-    ...     output=tempfile.mkdtemp() + "/report.html",
+    ...     path=tempfile.mkdtemp() + "/report.html",
     ... )
     >>> page.name
     'report.html'
@@ -185,7 +184,7 @@ def report(
         options=options, undefined=undefined, rules=rules, undecided=undecided,
         confidence=confidence, worst=worst, k=k,
     )  # fmt: skip
-    with new_file(output, overwrite=overwrite) as part, temporary_folder() as folder:
+    with new_file(path, overwrite=overwrite) as part, temporary_folder() as folder:
         with _heard() as warned:
             evidence = gathered(log, question, folder / "lists.parquet")
             found = {**context(evidence, question), **shown(pictures(evidence, question))}
@@ -197,7 +196,7 @@ def report(
         found["made"] = datetime.now().astimezone()
         found.update(_parts(drawn=bool(found["kinds"])))
         part.write_text(environment.get_template("report.html").render(found), encoding="utf-8")
-    return Path(output)
+    return Path(path)
 
 
 @contextmanager

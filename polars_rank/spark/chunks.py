@@ -22,8 +22,6 @@ Chunks: TypeAlias = Callable[[Iterable[pa.RecordBatch]], Iterator[pl.DataFrame]]
 
 #: Rows of a chunk, about.
 CHUNK_ROWS = 500_000
-#: Bytes of rows that are sorted into buckets at once, and of one cell of a bucket, about.
-_PACKED_BYTES, _CELL_BYTES = 16 << 20, 32 << 10
 
 #: Rows on their way to the worker of their bucket: cells of Arrow's own format.
 CELLS = pa.schema([("bucket", pa.int32()), ("rows", pa.binary())])
@@ -38,11 +36,12 @@ class Sorted:
 
     columns: Sequence[str]
     query: Sequence[str]
+    chunk_rows: int = CHUNK_ROWS
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pl.DataFrame]:
         """Yield the chunks."""
         waiting: list[pl.DataFrame] = []
-        enough = CHUNK_ROWS
+        enough = self.chunk_rows
         for batch in batches:
             arrays = batch.columns[: len(self.columns)]
             waiting.append(arrived(pa.Table.from_arrays(arrays, names=list(self.columns))))
@@ -52,7 +51,7 @@ class Sorted:
                 if held < rows.height:
                     yield rows.head(rows.height - held)
                 waiting = [rows.tail(held)]
-                enough = max(CHUNK_ROWS, 2 * held)  # not to look at a long query too often
+                enough = max(self.chunk_rows, 2 * held)  # not to look at a long query too often
         if waiting:
             yield pl.concat(waiting)
 
@@ -65,6 +64,9 @@ class Packed:
     """
 
     schema: pl.Schema
+    #: Bytes of rows that are sorted into buckets at once, and of one cell of a bucket, about.
+    packed_bytes: int = 16 << 20
+    cell_bytes: int = 32 << 10
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield cells of the rows, bucket by bucket of some megabytes at once."""
@@ -73,7 +75,7 @@ class Packed:
         for batch in batches:
             waiting += [batch] if batch.num_rows else []
             size += batch.nbytes
-            if size >= _PACKED_BYTES and waiting:
+            if size >= self.packed_bytes and waiting:
                 yield self._cells(waiting)
                 waiting, size = [], 0
         if waiting:
@@ -86,7 +88,7 @@ class Packed:
         runs = rows.get_column(bucket).rle().struct.unnest()
         table = rows.drop(bucket).rechunk().to_arrow(compat_level=pl.CompatLevel.oldest())
         (whole,) = table.to_batches()
-        most = max(1, _CELL_BYTES * whole.num_rows // max(whole.nbytes, 1))
+        most = max(1, self.cell_bytes * whole.num_rows // max(whole.nbytes, 1))
         buckets, cells, start = [], [], 0
         for length, value in runs.iter_rows():
             for begin in range(start, start + length, most):
@@ -106,6 +108,7 @@ class Unpacked:
 
     schema: pl.Schema
     placed: bool
+    chunk_rows: int = CHUNK_ROWS
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pl.DataFrame]:
         """Yield the chunks."""
@@ -115,7 +118,7 @@ class Unpacked:
         for batch in batches:
             cells = batch.column(1)
             for index, bucket in enumerate(batch.column(0).to_pylist()):
-                if rows >= CHUNK_ROWS and bucket != last:
+                if rows >= self.chunk_rows and bucket != last:
                     yield self._rows(waiting)
                     waiting, rows = [], 0
                 cell = pa.ipc.read_record_batch(cells[index].as_buffer(), schema)

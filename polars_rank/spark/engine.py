@@ -51,7 +51,8 @@ def run(function: Callable[..., Any], *args: Any, **options: Any) -> DataFrame:
         For a function that takes none, or options that cannot be sent to the workers.
     """
     name = function.__name__
-    asked = dict(signature(function).bind(*args, **options).arguments)
+    bound = signature(function).bind(*args, **options)
+    asked = {**dict(zip(bound.arguments, bound.args, strict=False)), **bound.kwargs}
     frame = asked.pop(next(iter(asked)))
     if name not in _RUNS:
         as_table(frame)  # raises the error for Spark

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _MASTERS = ("local", "spark://", "yarn", "k8s://")
-#: How long to wait for a server of Spark Connect.
-_CONNECT_SECONDS = 20
 
 #: Without a limit, Spark does not measure a batch after each row that it hands over to Python.
 FASTER = {"spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1)}
@@ -35,10 +33,13 @@ FASTER = {"spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1)}
 _QUIET = {"spark.ui.showConsoleProgress": "false", "spark.log.level": "OFF"}
 
 
-def session(master: str | None = None, remote: str | None = None) -> SparkSession:
+def session(
+    master: str | None = None, remote: str | None = None, *, timeout: float = 20
+) -> SparkSession:
     """Return a session of Spark: of a master, "local[*]" unless one is named, or of a Connect URL.
 
-    A Connect URL, such as "sc://host:15002", may be given as the master, too.
+    A Connect URL, such as "sc://host:15002", may be given as the master, too; it waits `timeout`
+    seconds for the server.
 
     Raises
     ------
@@ -59,7 +60,7 @@ def session(master: str | None = None, remote: str | None = None) -> SparkSessio
         )
         raise ArgumentError(message)
     try:
-        made = _started(master) if remote is None else _connected(remote)
+        made = _started(master) if remote is None else _connected(remote, timeout)
         made.range(1).count()
     except MissingExtraError:
         raise
@@ -83,7 +84,7 @@ def _started(master: str) -> SparkSession:
     return made
 
 
-def _connected(url: str) -> SparkSession:
+def _connected(url: str, timeout: float) -> SparkSession:
     """Connect to a server; pyspark itself tries for ten minutes whether there is one."""
     import grpc  # type: ignore[import-untyped]  # noqa: PLC0415  (an extra)
     from pyspark.sql import SparkSession  # noqa: PLC0415  (an extra)
@@ -91,9 +92,9 @@ def _connected(url: str) -> SparkSession:
 
     channel = DefaultChannelBuilder(url).toChannel()
     try:
-        grpc.channel_ready_future(channel).result(timeout=_CONNECT_SECONDS)
+        grpc.channel_ready_future(channel).result(timeout=timeout)
     except grpc.FutureTimeoutError:
-        message = f"there is no connection after {_CONNECT_SECONDS} seconds; check host and port"
+        message = f"there is no connection after {timeout} seconds; check host and port"
         raise TimeoutError(message) from None
     finally:
         channel.close()

@@ -107,7 +107,7 @@ def compare(
     test
         "t" (paired); "randomization" of the signs of the differences (Fisher), exact for up to
         16 queries, which assumes that differences with mean 0 are symmetric: of simulations with
-        exponential ones 0.09 had a p-value below 0.05 with 10 queries, 0.06 with 100; "bootstrap"
+        exponential ones 0.10 had a p-value below 0.05 with 10 queries, 0.06 with 100; "bootstrap"
         (studentized, Poisson), null where too many resamples have no spread;
         "wilcoxon" (signed ranks); "sign".
     correction
@@ -356,7 +356,7 @@ def _check_runs(rows: pl.DataFrame, run: str, baseline: Any) -> None:
         return
     is_baseline = rows.get_column(_IS_BASELINE)
     there = rows.get_column(run).unique().sort()
-    told = ", ".join(repr(each) for each in there[:10]) + (", ..." if there.len() > 10 else "")  # noqa: PLR2004
+    told = ", ".join(repr(each) for each in there[:10]) + (", ..." if there.len() > 10 else "")
     if not is_baseline.any():
         message = f"there is no run {baseline!r} in the column {run!r}; there are {told}"
         raise DataError(message)

@@ -91,8 +91,7 @@ def warn_of_range(table: pl.DataFrame, leaves: pl.Series, least: int) -> None:
         row = leaves.arg_true()[0]
         metric, low, high = (table.get_column(name)[row] for name in ("metric", "low", "high"))
         message = (
-            f"{count} of {table.height} intervals leave the range of the metric, as that of "
-            f"{metric!r}, {low:.4g} to {high:.4g} outside of [{least}, 1]: they stand on too few "
-            "lists or clusters to say much"
+            f"{count} of {table.height} intervals go beyond [{least}, 1], the range of the metric, "
+            f"e.g. {metric!r}: {low:.4g} to {high:.4g}; there are too few queries or clusters"
         )
         warnings.warn(message, RankWarning, stacklevel=2)

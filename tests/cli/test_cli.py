@@ -145,7 +145,7 @@ def test_names_of_metrics_are_split_outside_brackets(texts: list[str], names: li
         (["evaluate", "LOG", "-m", "ap", "--run", "r"], "give either a LOG or --run"),
         (["evaluate", "--run", "r", "-m", "ap"], "--run has no judgments"),
         (["evaluate", "--qrels", "q", "-m", "ap"], "--qrels has judgments only"),
-        (["evaluate", "LOG", "-m", "ap", "--relevant", "nan"], "`--relevant` must be"),
+        (["evaluate", "LOG", "-m", "ap", "--rel", "nan"], "`--rel` must be"),
         (["evaluate", "LOG", "-m", "ap", "--undefined", "two"], "`--undefined` must be one of"),
         (["evaluate", "LOG", "-m", "ap", "--undefined", "ndgc=one"], "Did you mean"),
         (["evaluate", "LOG", "-m", "ap", "--lable", "x"], "--label"),
@@ -194,7 +194,7 @@ def test_names_of_metrics_are_split_outside_brackets(texts: list[str], names: li
             ["evaluate", "LOG", "-m", "ap", "--by", "run", "--conventions", "lightgmb"],
             "found 'lightgmb'. Did you mean 'lightgbm'",
         ),
-        (["evaluate", "LOG", "-m", "ap", "--queries", "some"], "--queries"),
+        (["evaluate", "LOG", "-m", "ap", "--query-set", "some"], "--query-set"),
         (["evaluate", "LOG", "-m", "ap", "--unjudged", "kept"], "--unjudged"),
         (["evaluate", "LOG", "no.csv", "-m", "ap"], "the files of a log must be of one format"),
         (["evaluate", "no.csv", "-m", "ap"], "there is no file 'no.csv'"),
@@ -407,13 +407,13 @@ def test_options_come_before_conventions(tmp_path: Path) -> None:
 
     # RR of the queries: 1/2, undefined, undefined, 0.
     assert found()["rr"] == (1 / 2) / 4
-    assert found("--queries", "judged")["rr"] == pytest.approx((1 / 2) / 3)
-    assert found("--queries", "both")["queries"] == 2
+    assert found("--query-set", "judged")["rr"] == pytest.approx((1 / 2) / 3)
+    assert found("--query-set", "both")["queries"] == 2
     assert found("--unjudged", "removed")["rr"] == 1 / 4
     assert found("--undefined", "one")["rr"] == (1 / 2 + 1 + 1) / 4
     assert found("--conventions", "lightgbm")["rr"] == (1 / 2 + 1 + 1) / 4
     assert found("--conventions", "lightgbm", "--undefined", "skip")["rr"] == (1 / 2) / 2
-    assert found("--conventions", "trec_eval", "--queries", "all")["rr"] == (1 / 2) / 4
+    assert found("--conventions", "trec_eval", "--query-set", "all")["rr"] == (1 / 2) / 4
     assert found("--conventions", "trec_eval")["rr"] == pytest.approx((1 / 2) / 3)
 
 
@@ -444,7 +444,7 @@ def test_labels_that_are_weights_of_clicks_are_estimated(tmp_path: Path, normali
     code, out, err = run(*command, "--max-unshown", 0.5, "--format", "json")
     (row,) = json.loads(out)
     with pytest.warns(pr.errors.RankWarning, match="effective sample size"):
-        wanted = pr.evaluate(weighted, "p@1", normalize=normalize, max_unshown=0.5)
+        wanted = pr.clicks.estimate(weighted, "p@1", normalize=normalize, max_unshown=0.5)
     assert (code, row) == (0, wanted.row(0, named=True))
     assert "the effective sample size is" in err
     assert row["p@1"] == pytest.approx({"ips": (0 + 2) / 2, "snips": (0 + 2) / (3 + 2)}[normalize])
@@ -461,7 +461,7 @@ def test_clusters_of_estimates(tmp_path: Path) -> None:
     command += ["--score", "new", "--format", "json"]
     config = ["--config", tmp_path / "options.toml"]
     options = {"query": "session", "score": "new"}
-    wanted = pr.evaluate(log, "dcg@3", normalize="ips", cluster="query", **options).collect()
+    wanted = pr.clicks.estimate(log, "dcg@3", normalize="ips", cluster="query", **options).collect()
     for said in (["--cluster", "query"], config):
         code, out, err = run(*command, "--normalize", "ips", *said)
         assert (code, err) == (0, "")
@@ -567,7 +567,7 @@ def test_generate_makes_the_log_of_the_library(tmp_path: Path) -> None:
 
 
 def test_metrics_are_all_listed() -> None:
-    table = catalogue.metrics()
+    table = catalogue.list_metrics()
     assert table["metric"].to_list() == sorted(REGISTER)
     listed = table["aliases"].explode(empty_as_null=False).str.split(" = ").list.first()
     assert sorted(listed) == sorted(ALIASES)

@@ -179,10 +179,10 @@ def test_options_of_a_project(here: Path) -> None:
     (here / "pyproject.toml").write_text("[tool.polars-rank]\n" + CONFIG)
     code, out, err = run("evaluate", "log.parquet", "--format", "json")
     assert (code, json.loads(out)) == (0, [{"queries": 3, "rr": (1 / 2) / 3, "p@1": 0.0}])
-    said = f"{here / 'pyproject.toml'}: --query, --label, --relevant, --metrics\n"
+    said = f"{here / 'pyproject.toml'}: --query, --label, --rel, --metrics\n"
     assert err == f"Options from [tool.polars-rank] of {said}"
     # The command line wins.
-    _, out, _ = run("evaluate", "log.parquet", "--relevant", 1, "-m", "rr", "--format", "json")
+    _, out, _ = run("evaluate", "log.parquet", "--rel", 1, "-m", "rr", "--format", "json")
     assert json.loads(out) == [{"queries": 3, "rr": RR}]
     # A nearer file without the table is not it; one with it is.
     (here / "logs" / "pyproject.toml").write_text("[project]\nname = 'x'\n")
@@ -197,14 +197,16 @@ def test_options_of_a_named_file(here: Path) -> None:
     code, out, err = run(*arguments)
     assert (code, err, json.loads(out)[0]["rr"]) == (0, "", (1 / 2) / 3)
     # Of the file, what the command has no option for is not for it.
-    code, _, err = run("summarize", "log.parquet", "--config", here / "options.toml")
+    code, _, err = run(
+        "summarize", "log.parquet", "--config", here / "options.toml", "--interval", "none"
+    )
     assert (code, err) == (0, "")
     # What is for logs does not keep per-query values from being read.
     lists = pr.per_query(LOG, "rr")
     lists.rename({"query": "qid"}).write_parquet("lists.parquet")
     arguments = ["summarize", "lists.parquet", "--config", here / "options.toml", "-m", "rr"]
     assert run(*arguments)[0] == 0
-    assert "--relevant is for logs" in run(*arguments, "--relevant", 1)[2]
+    assert "--rel is for logs" in run(*arguments, "--rel", 1)[2]
 
 
 @pytest.mark.parametrize(
@@ -213,7 +215,7 @@ def test_options_of_a_named_file(here: Path) -> None:
         ('lable = "x"', "unknown options: 'lable'. Did you mean 'label'?"),
         ("metrics = {}", "metrics in"),
         ('label = ["a"]', "must be text or a number; found ['a']"),
-        ("relevant = 'much'", "Invalid value for '--relevant'"),
+        ("rel = 'much'", "Invalid value for '--rel'"),
         ("ties = 'never'", "Invalid value for '--ties'"),
         ("label =", "cannot be read"),
         ("[tool]\npolars-rank = 1", "must be a table of options"),

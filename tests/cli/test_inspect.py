@@ -202,7 +202,7 @@ def test_logs_of_little(here: Path) -> None:
         label=pl.col("query") / 7
     )
     many.write_parquet("log.parquet")
-    found = inspected("log.parquet", "--relevant", 9)
+    found = inspected("log.parquet", "--rel", 9)
     assert found["labels", "range"][::2] == (f"0.0 to {39 / 7}", "40 different labels")
     assert found["labels", "relevant"][:2] == ("0", "note")
 

@@ -301,7 +301,7 @@ def test_messages_speak_of_options(here: Path) -> None:
         (*evaluate, "--label", "run"): "(`--label`) must be numeric",
         (*evaluate, "--doc", "dok"): "which `--doc` names; the frame has 'query', 'doc', 'score', "
         "'label', 'run'. Did you mean 'doc'? Name the right one with --doc ...",
-        (*evaluate, "--relevant", "inf"): "`--relevant` must be",
+        (*evaluate, "--rel", "inf"): "`--rel` must be",
         (*evaluate, "--align", "all"): "`--align` needs a column of runs in `--by`",
         ("summarize", "log.parquet", "-m", "rr", "--confidence", "2"): "`--confidence` must be",
         (*evaluate, "-o", "log.parquet", "--format", "csv"): "may be replaced (--force)",

@@ -42,7 +42,7 @@ def test_curves(log: Path) -> None:
                     "--format", "csv")  # fmt: skip
     expected = pr.rank_curve(frame, "ndcg", [1, 10], by="run", ties="best")
     assert_frame_equal(pl.read_csv(out.encode()), expected, check_dtypes=False)
-    _, out, _ = run("curve", log, "--kind", "pr", "--by", "run", "--relevant", 2, "--format", "csv")
+    _, out, _ = run("curve", log, "--kind", "pr", "--by", "run", "--rel", 2, "--format", "csv")
     expected = pr.pr_curve(frame, by="run", rel=2)
     assert_frame_equal(pl.read_csv(out.encode()), expected, check_dtypes=False)
 

@@ -1,6 +1,6 @@
 """Write examples/metrics.md: what every metric is, from the functions themselves.
 
-`python -m tests.conformance.catalogue` from the root of the project.
+`PYTHONPATH=tests python -m tests.conformance.catalogue` from the root of the project.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def page() -> str:
     sections = [
         "\n\n".join([
             f"## {title}",
-            inspect.getdoc(sys.modules[f"polars_rank.list_metrics.{name}"]) or "",
+            inspect.getdoc(sys.modules[f"polars_rank.metrics.{name}"]) or "",
             _table(grouped[name]),
             *(_entry(metric, aliases[metric], elsewhere[metric]) for metric in grouped[name]),
         ])

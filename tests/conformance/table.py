@@ -1,6 +1,6 @@
 """Write examples/peers.md: which metric is called what by whom, and where a peer differs.
 
-`python -m tests.conformance.table` from the root of the project.
+`PYTHONPATH=tests python -m tests.conformance.table` from the root of the project.
 """
 
 from __future__ import annotations

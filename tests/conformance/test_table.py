@@ -25,13 +25,13 @@ ORDERS = ("doc", "doc_ascending", "best", "worst", "input")
 
 def test_page_is_up_to_date() -> None:
     assert table.PAGE.read_text(encoding="utf-8") == table.page(), (
-        "run `python -m tests.conformance.table`"
+        "run `PYTHONPATH=tests python -m tests.conformance.table`"
     )
 
 
 def test_catalogue_is_up_to_date() -> None:
     assert catalogue.PAGE.read_text(encoding="utf-8") == catalogue.page(), (
-        "run `python -m tests.conformance.catalogue`"
+        "run `PYTHONPATH=tests python -m tests.conformance.catalogue`"
     )
 
 

@@ -161,7 +161,7 @@ def test_alias_of_a_metric() -> None:
 UNREADABLE = {
     "unknown": ("ngcd@10", "there is no metric 'ngcd'. Did you mean 'ndcg'"),
     "unknown alias": ("recip_rnk", "Did you mean 'recip_rank'"),
-    "nothing alike": ("xyz", "there is no metric 'xyz'. All are listed by the command"),
+    "nothing alike": ("xyz", "there is no metric 'xyz'. All are listed by the"),
     "of two meanings": ("hits", "say 'hit_rate'"),
     "of two meanings, with a cutoff": ("hits@10", "'num_relevant_retrieved'"),
     "empty": ("", "cannot read '' as a metric"),

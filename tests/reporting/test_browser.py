@@ -43,7 +43,7 @@ def page(log, tmp_path_factory):
         rules=["ndcg@10 >= 0.2", "ndcg@10 >= 0.99"],
         keep="country",
         show="click",
-        output=path,
+        path=path,
         title="Title <b>not bold</b>",
     )
 
@@ -294,7 +294,7 @@ def test_axe_finds_no_violation(driver, page, theme, width):
 )
 def test_axe_finds_no_violation_in_pages_of_other_kinds(driver, log, tmp_path, options):
     rows = log.filter(run="bm25").drop("run") if "run" in options else log
-    page = pr.report(rows, "ap", output=tmp_path / "report.html", **options)
+    page = pr.report(rows, "ap", path=tmp_path / "report.html", **options)
     found, kept = violations(opened(driver, page))
     assert found == [] and kept > 30
 

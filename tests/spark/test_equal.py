@@ -43,11 +43,11 @@ def test_means_of_every_metric(spark: Any, partitions: int) -> None:
         {"by": ["run", "country"], "align": "all", "undefined": "one"},
         {"by": "run", "align": "all", "undefined": "null"},
         {"by": "run", "align": "all", "weight": "traffic"},
-        {"by": "run", "align": "all", "queries": "both"},
+        {"by": "run", "align": "all", "query_set": "both"},
         {"by": ["country", "run"], "align": "common", "undefined": "skip", "weight": "traffic"},
-        {"by": "country", "query": ["run", "query"], "queries": "judged"},
+        {"by": "country", "query": ["run", "query"], "query_set": "judged"},
         {"by": "run", "align": "common", "ties": "expected", "unjudged": "removed"},
-        {"by": "run", "align": "common", "duplicates": "max", "relevant": 2},
+        {"by": "run", "align": "common", "duplicates": "max", "rel": 2},
     ],
     ids=str,
 )
@@ -82,7 +82,7 @@ KEYS = {
     # Two zeros, which are one number, and no number, which is one, too.
     "fraction": pl.when(pl.col("query") == 3)
     .then(pl.when(pl.int_range(pl.len()) % 2 == 0).then(0.0).otherwise(-0.0))
-    .otherwise(pl.when(pl.col("query") == 5).then(float("nan")).otherwise(pl.col("query") / 8)),
+    .otherwise(pl.when(pl.col("query") < 5).then(float("nan")).otherwise(pl.col("query") / 8)),
 }
 
 
@@ -140,8 +140,20 @@ def test_documents_and_labels_of_other_types(spark: Any) -> None:
     assert isinstance(rows["score"].drop_nulls()[0], Decimal)
     here = pr.evaluate(rows, FEW, by="country", query=["query", "run"])
     same(here, pr.evaluate(on_spark(spark, rows), FEW, by="country", query=["query", "run"]))
+    tied = LOG.with_columns(pl.col("score").round(0))
+    options = {"query": ["query", "run"], "conventions": "trec_eval"}  # which compares ids as text
+    same(pr.evaluate(tied, FEW, **options), pr.evaluate(on_spark(spark, tied), FEW, **options))
 
 
+def test_labels_of_some_lists_only(spark: Any) -> None:
+    """Workers see some lists at a time: only all of them together can lack labels."""
+    some = LOG.with_columns(pl.when(pl.col("query") == 5).then("label").alias("label"))
+    keys = ["query", "run"]
+    found = pr.per_query(on_spark(spark, some, 7), FEW, query=keys)
+    same(pr.per_query(some, FEW, query=keys), found, keys)
+
+
+@pytest.mark.filterwarnings("ignore:no document has a label")
 def test_no_rows_and_one_query(spark: Any) -> None:
     one = LOG.filter(pl.col("query") == 5)
     for rows in (LOG.clear(), one, one.head(1)):
@@ -273,5 +285,24 @@ def test_clusters_of_estimates(spark: Any, normalize: str, partitions: int) -> N
     some = pl.when(pl.col("query") < 50).then("query")
     rows = rows.with_columns(label=pr.clicks.inverse_propensity(), of=some).drop("query")
     options = {"query": "session", "score": "new", "normalize": normalize, "cluster": "of"}
-    here = pr.evaluate(rows, ["dcg@3", "p@2"], **options)
-    same(here, pr.evaluate(on_spark(spark, rows, partitions), ["dcg@3", "p@2"], **options))
+    here = pr.clicks.estimate(rows, ["dcg@3", "p@2"], **options)
+    there = pr.clicks.estimate(on_spark(spark, rows, partitions), ["dcg@3", "p@2"], **options)
+    same(here, there)
+
+
+def test_estimates_of_groups(spark: Any) -> None:
+    """Without clusters, with options of evaluate, a weight, and a group that is null."""
+    country = pl.when(pl.col("query") % 3 != 0).then(pl.format("c{}", pl.col("query") % 3))
+    rows = pr.datasets.click_log(60, 5, sessions=6).collect().with_columns(
+        label=pr.clicks.inverse_propensity(), country=country,
+        traffic=(pl.col("query") % 5).cast(pl.Float64),
+    )  # fmt: skip
+    options = {
+        "query": "session", "score": "new", "by": "country", "weight": "traffic",
+        "ties": "worst", "max_unshown": 1,
+    }  # fmt: skip
+    asked = ["dcg@3", pr.precision(2), "recall@3"]
+    here = pr.clicks.estimate(rows, asked, **options)
+    same(here, pr.clicks.estimate(on_spark(spark, rows, 4), asked, **options))
+    with pytest.raises(pr.errors.ArgumentError, match="ndcg"):
+        pr.clicks.estimate(on_spark(spark, rows, 4), "ndcg@3", **options)

@@ -94,10 +94,9 @@ def check_whole_queries(found: list[pl.DataFrame], rows: pl.DataFrame) -> None:
     assert len(queries) == rows["query"].n_unique()
 
 
-def test_chunks_are_cut_between_queries(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chunks, "CHUNK_ROWS", 20)
+def test_chunks_are_cut_between_queries() -> None:
     rows = LOG.sort("query")
-    of = chunks.Sorted(rows.columns, ["query"])
+    of = chunks.Sorted(rows.columns, ["query"], chunk_rows=20)
     found = list(of(batches_of(rows)))
     assert len(found) > 5
     assert pl.concat(found).equals(rows)
@@ -108,12 +107,7 @@ def test_chunks_are_cut_between_queries(monkeypatch: pytest.MonkeyPatch) -> None
 
 @pytest.mark.parametrize("packed_bytes", [1, 2_000, 1 << 20])
 @pytest.mark.parametrize("cell_bytes", [1, 100, 1 << 20])
-def test_packed_rows_come_back_by_bucket(
-    monkeypatch: pytest.MonkeyPatch, packed_bytes: int, cell_bytes: int
-) -> None:
-    monkeypatch.setattr(chunks, "_PACKED_BYTES", packed_bytes)
-    monkeypatch.setattr(chunks, "_CELL_BYTES", cell_bytes)
-    monkeypatch.setattr(chunks, "CHUNK_ROWS", 20)
+def test_packed_rows_come_back_by_bucket(packed_bytes: int, cell_bytes: int) -> None:
     rows = LOG.with_columns(
         *(pl.lit(value).alias(name) for name, value in {"empty": None, "text": "é \n"}.items()),
         price=pl.col("score").cast(pl.Decimal(20, 4)),
@@ -123,20 +117,21 @@ def test_packed_rows_come_back_by_bucket(
     bucket = (pl.col("query").hash(0) % 8).cast(pl.Int32).alias("bucket")
     given = rows.select(bucket, *(pl.col(name) for name in rows.columns))
     nothing = given.clear().to_arrow(compat_level=pl.CompatLevel.oldest()).to_batches()
-    cells = list(chunks.Packed(rows.schema)([*batches_of(given), *nothing]))
+    pack = chunks.Packed(rows.schema, packed_bytes, cell_bytes)
+    cells = list(pack([*batches_of(given), *nothing]))
     assert all(batch.schema == chunks.CELLS for batch in cells)
     moved = pl.concat([pl.DataFrame(pa.Table.from_batches([batch])) for batch in cells])
-    found = list(chunks.Unpacked(rows.schema, placed=False)(batches_of(moved.sort("bucket"), 3)))
+    unpack = chunks.Unpacked(rows.schema, placed=False, chunk_rows=20)
+    found = list(unpack(batches_of(moved.sort("bucket"), 3)))
     assert len(found) > 2
     check_whole_queries(found, rows)
 
 
-def test_packed_rows_stand_as_they_did(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chunks, "_PACKED_BYTES", 500)
+def test_packed_rows_stand_as_they_did() -> None:
     rows = LOG.with_row_index("place")
     rows = rows.select(*LOG.columns, pl.col("place").cast(pl.Int64))
     given = rows.select(pl.lit(0, dtype=pl.Int32).alias("bucket"), *rows.columns)
-    cells = reversed(list(chunks.Packed(rows.schema)(batches_of(given))))
+    cells = reversed(list(chunks.Packed(rows.schema, packed_bytes=500)(batches_of(given))))
     (found,) = chunks.Unpacked(rows.schema, placed=True)(cells)
     assert found.equals(LOG)
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 #: Tests of a few lists by hand.
-pytestmark = pytest.mark.filterwarnings("ignore:.* leave the range of the metric")
+pytestmark = pytest.mark.filterwarnings("ignore:.* intervals go beyond")
 
 VALUES = st.one_of(st.none(), st.integers(0, 64).map(lambda n: n / 64), st.floats(0, 1))
 

@@ -1,0 +1,73 @@
+"""What a log holds: counts by hand, the same for every layout and engine, in one pass."""
+
+import polars as pl
+import polars_rank as pr
+import pytest
+from polars_rank.diagnostics.inspection import by_length, found_in
+from polars_rank.evaluation.parameters import Evaluation
+
+
+@pytest.fixture(scope="module")
+def log():
+    return pr.datasets.search_log(120, runs=["bm25", "neural"]).collect()
+
+
+def findings(frame, **options):
+    rows, columns = Evaluation.of(None, **options).read(frame.lazy())
+    return found_in(rows, columns, 1, columns.by)
+
+
+def test_findings_by_hand():
+    log = pl.DataFrame(
+        {
+            "query": ["a", "a", "a", "b", "b", "c", None],
+            "doc": [1, 2, 2, 1, None, None, 9],
+            "score": [2.0, 2.0, 1.0, None, 0.5, None, float("nan")],
+            "label": [1.0, None, 0.0, 2.0, 0.0, None, float("inf")],
+        }
+    )
+    row = findings(log).collect().row(0, named=True)
+    assert row == {
+        "rows": 6,  # that of "c" is of an empty list
+        "lists": 4,
+        "shortest": 0,
+        "median_length": (1 + 2) / 2,
+        "mean_length": (3 + 2 + 0 + 1) / 4,
+        "longest": 3,
+        "not_retrieved": 1,
+        "unlabelled": 1,
+        "unjudged": 1,
+        "unjudged_share": 1 / 5,
+        "tied_lists": 1 / 4,
+        "tied_documents": 2 / 5,
+        "barren_lists": 1,
+        "unretrieved_lists": 1,
+        "repeated": 1,
+        "null_query": 1,
+        "null_doc": 1,
+        "bad_score": 1,
+        "bad_label": 1,
+    }
+
+
+@pytest.mark.parametrize("layout", ["sorted", "adjacent", "shuffled"])
+def test_findings_are_the_same_for_every_layout_and_engine(log, tmp_path, layout):
+    order = {
+        "sorted": log.sort("run", "query"),
+        "adjacent": log.sort("run", "query", descending=[False, True]),
+        "shuffled": log.sample(fraction=1, shuffle=True, seed=1),
+    }
+    order[layout].write_parquet(tmp_path / "log.parquet")
+    scanned = findings(pr.scan_log(tmp_path / "log.parquet", by="run"), by="run")
+    expected = findings(log, by="run").collect()
+    assert scanned.collect(engine="streaming").equals(expected)
+    assert scanned.collect(engine="in-memory").equals(expected)
+
+
+def test_findings_stream(log, tmp_path):
+    log.sort("run", "query").write_parquet(tmp_path / "log.parquet")
+    scanned = pr.scan_log(tmp_path / "log.parquet", by="run")
+    rows, columns = Evaluation.of(None, by="run").read(scanned)
+    plan = by_length(rows, columns, 1, ["run"])
+    graph = plan.show_graph(engine="streaming", plan_stage="physical", raw_output=True, show=False)
+    assert "sorted-group-by" in graph and "in-memory-map" not in graph
