@@ -71,7 +71,7 @@ def cells(value: Any, *path: str) -> Iterator[tuple[tuple[str, ...], float]]:
         yield path, float(value)
 
 
-@pytest.mark.filterwarnings("ignore:.* intervals leave the range")
+@pytest.mark.filterwarnings("ignore:.* intervals go beyond")
 @pytest.mark.parametrize("section", SECTIONS, ids=lambda text: text.partition("\n")[0])
 def test_theirs_and_ours_are_equal(
     section: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import polars_rank as pr
+from polars_rank.metrics.names import read
 from polars_rank.metrics.names import SETS
 
 from . import peers
@@ -51,7 +52,7 @@ class Peer:
 
     def ours(self, name: str) -> pr.Metric:
         """Return our metric for a name of the peer's."""
-        return pr.metric(self.pairs[name] or name)
+        return read(self.pairs[name] or name, self.conventions.name)
 
     def on(self, log: str) -> list[str]:
         """Return the peer's metrics that are compared on a log."""

@@ -113,7 +113,7 @@ def test_undefined_values_per_group() -> None:
     }
 
 
-@pytest.mark.filterwarnings("ignore:.*intervals leave the range")
+@pytest.mark.filterwarnings("ignore:.*intervals go beyond")
 def test_undefined_values_of_some_metrics() -> None:
     asked = ["ndcg", "ndcg@1", pr.ndcg(2).alias("main"), pl.col("label").max().alias("top")]
 

@@ -59,7 +59,7 @@ def test_lists_without_a_click_are_left_out_of_the_mean(name: str) -> None:
     assert named == pytest.approx((first + 1) / 2)
 
 
-@pytest.mark.filterwarnings("ignore:.*intervals leave the range")
+@pytest.mark.filterwarnings("ignore:.*intervals go beyond")
 def test_stored_values_have_the_mean_of_evaluate() -> None:
     names = list(VALUES)
     means = pr.evaluate(LOG, names, position="position").select(names).row(0)
