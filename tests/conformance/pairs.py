@@ -10,8 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import polars_rank as pr
-from polars_rank.metrics.names import read
-from polars_rank.metrics.names import SETS
+from polars_rank.metrics.names import SETS, read
 
 from . import peers
 

@@ -16,9 +16,6 @@ import pytest
 from polars.testing import assert_frame_equal
 from polars_rank.plot import drawing, precision, runs
 
-#: The charts are of few queries, whose intervals are wide.
-pytestmark = pytest.mark.filterwarnings("ignore:.* intervals go beyond")
-
 #: Charts of few queries, whose intervals are wide.
 pytestmark = pytest.mark.filterwarnings("ignore:.* intervals go beyond")
 

@@ -220,7 +220,7 @@ def test_a_stream_is_evaluated_batch_by_batch(spark: Any, tmp_path: Any) -> None
 
 
 def test_warnings_of_workers_reach_the_driver(spark: Any) -> None:
-    with pytest.warns(pr.errors.RankWarning, match="different queries.*align='common'"):
+    with pytest.warns(pr.errors.RankWarning, match="different numbers of queries.*align='common'"):
         pr.evaluate(on_spark(spark, LOG), "ap", by="run").collect()
     renamed = on_spark(spark, LOG.drop("run").rename({"doc": "docid"}), 4)
     with pytest.warns(pr.errors.RankWarning, match="say doc='docid'") as caught:
