@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 #: A place that is examined this surely, as is its top, is as if it were always examined: the
 #: constraint that probabilities are at most 1 holds it there, and no information tells its error.
 _ALWAYS = 0.99
-#: With fewer impressions per pair and position, propensities come out 15% to 60% too high.
+#: With fewer impressions per pair and position, propensities come out 10% to 130% too high.
 _THIN = 1.5
 #: Probabilities stay this far from 0 and 1, which no iteration would leave again.
 _EDGE = 1e-9

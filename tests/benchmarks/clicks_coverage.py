@@ -34,6 +34,7 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.clicks_coverage")
     parser.add_argument("--logs", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", type=int, help="one section, from 0; printed")
     parser.add_argument("--output", type=Path, help="Markdown; default: print")
     return parser.parse_args()
 
@@ -135,10 +136,10 @@ def estimated(
 
 def populations(random: Random, logs: int) -> list[str]:
     kinds: dict[str, tuple[Sessions, float, int]] = {
-        "20 sessions each": (fixed(20), 0.8, logs),
-        "100 sessions each": (fixed(100), 0.8, logs // 3),
-        "20 sessions each, few clicks": (fixed(20), 0.2, logs),
-        "20 sessions on average, geometric": (geometric(20), 0.8, logs),
+        "20 sessions each": (fixed(20), 0.8, logs // 2),
+        "20 sessions each, few clicks": (fixed(20), 0.2, logs // 2),
+        "20 sessions on average, geometric": (geometric(20), 0.8, logs // 2),
+        "100 sessions each": (fixed(100), 0.8, logs // 2),
         "Pareto(1.2), up to 1,000": (heavy, 0.8, logs // 2),
     }
     rows = []
@@ -149,14 +150,22 @@ def populations(random: Random, logs: int) -> list[str]:
             for normalize in ("ips", "snips"):
                 of = found.filter(normalize=normalize)
                 cells.append(f"{of['covered'].mean():.3f}")
-        rows.append([name, *cells, f"{found['effective_sample_size'].median():.0f}"])
-    head = ["300 queries", "IPS, sessions", "SNIPS, sessions", "IPS, `cluster`", "SNIPS, `cluster`"]
+        rows.append([name, f"{number:,}", *cells, f"{found['effective_sample_size'].median():.0f}"])
+    head = [
+        "300 queries",
+        "logs",
+        "IPS, sessions",
+        "SNIPS, sessions",
+        "IPS, `cluster`",
+        "SNIPS, `cluster`",
+    ]
     return table([*head, "effective clusters"], rows)
 
 
 def slates(random: Random, logs: int) -> list[str]:
     """Cover the value over users of slates of two documents, drawn from two by each policy."""
-    users, each, chance = 300, 20, 0.8
+    logs //= 2
+    users, each, chance = 300, 10, 0.8
     truth = 2 * 0.25 * (1.5 * chance + 0.5 * (1 - chance))
     names = ("sips", "iips", "rips")
     covered: dict[tuple[str, str | None], list[bool]] = {}
@@ -187,16 +196,20 @@ def slates(random: Random, logs: int) -> list[str]:
                 inside = found.select(pl.lit(truth).is_between("low", "high")).to_series()
                 covered.setdefault((name, cluster), []).extend(inside)
     rows_of = [
-        [f"`{name}`", *(f"{np.mean(covered[name, cluster]):.3f}" for cluster in (None, "user"))]
+        [
+            f"`{name}`",
+            f"{logs:,}",
+            *(f"{np.mean(covered[name, cluster]):.3f}" for cluster in (None, "user")),
+        ]
         for name in names
     ]
-    return table(["300 users with 20 slates each", "slates", "`cluster`"], rows_of)
+    return table(["300 users with 10 slates each", "logs", "slates", "`cluster`"], rows_of)
 
 
 def sizes(random: Random, logs: int) -> list[str]:
     """Cover with clusters, by the effective sample size that the log has."""
     found = pl.concat(
-        estimated(random, logs, queries, fixed(5), relevance)
+        estimated(random, logs // 2, queries, fixed(5), relevance)
         for relevance in (0.8, 0.2, 0.05)
         for queries in (10, 20, 30, 50, 100, 300)
     )
@@ -205,6 +218,8 @@ def sizes(random: Random, logs: int) -> list[str]:
     rows = []
     for low, high in zip(edges, edges[1:], strict=False):
         of = found.filter(low <= size, size < high)
+        if of.is_empty():
+            continue
         shares = [of.filter(normalize=name).get_column("covered") for name in ("ips", "snips")]
         cells = [f"{np.mean(share.to_list()):.3f}" for share in shares]
         rows.append([f"{low} to {high}", f"{of.height // 2:,}", *cells])
@@ -247,25 +262,25 @@ def few_pairs(random: Random, logs: int) -> list[str]:
     return table(["propensity", "impressions", *(f"{each} pairs" for each in numbers)], rows)
 
 
-def thin_pairs(logs: int) -> list[str]:
+def thin_pairs(random: Random, logs: int) -> list[str]:
     """Compare the propensities of EM with the truth, by how often pairs were shown."""
-    rows = []
-    for docs in (5, 10):
-        for sessions in (2, 3, 5, 10, 20):
-            log = pr.datasets.click_log(100 * logs, docs, sessions=sessions, shown=docs, seed=3)
-            log = log.with_columns(log=pl.col("query") // 100).collect()
-            found = pr.clicks.position_bias(log, "em", by="log")
-            cells = found.group_by("log").agg(pl.col("impressions").sum() / pl.col("pairs").sum())
-            below = found.filter(pl.col("position").is_in([2, 3, 4])).with_columns(
-                off=pl.col("propensity") * pl.col("position") - 1
-            )
-            off = below.group_by("position").agg(pl.col("off").mean()).sort("position")["off"]
-            bound = below.filter(position=2)["standard_error"].is_null().mean()
-            rows.append([
-                f"{docs}", f"{sessions}", f"{cells['impressions'].mean():.2f}",
-                *(f"{each:+.0%}" for each in off), f"{bound:.0%}",
-            ])  # fmt: skip
-    head = ["documents", "sessions", "impressions per pair and position"]
+    number, rows = max(1, logs // 50), []
+    seed = int(random.integers(1000))
+    for sessions in (2, 3, 5, 10, 20):
+        log = pr.datasets.click_log(100 * number, 10, sessions=sessions, seed=seed)
+        log = log.with_columns(log=pl.col("query") // 100).collect()
+        found = pr.clicks.position_bias(log, "em", by="log")
+        cells = found.group_by("log").agg(pl.col("impressions").sum() / pl.col("pairs").sum())
+        below = found.filter(pl.col("position").is_in([2, 3, 4])).with_columns(
+            off=pl.col("propensity") * pl.col("position") - 1
+        )
+        off = below.group_by("position").agg(pl.col("off").mean()).sort("position")["off"]
+        bound = below.filter(position=2)["standard_error"].is_null().mean()
+        rows.append([
+            f"{sessions}", f"{number}", f"{cells['impressions'].mean():.2f}",
+            *(f"{each:+.0%}" for each in off), f"{bound:.0%}",
+        ])  # fmt: skip
+    head = ["sessions", "logs", "impressions per pair and position"]
     return table(
         [*head, *(f"position {each}" for each in (2, 3, 4)), "position 2 at a bound"], rows
     )
@@ -276,6 +291,7 @@ def table(head: list[str], rows: list[list[str]]) -> list[str]:
     return [*lines, *("| " + " | ".join(row) + " |" for row in rows)]
 
 
+<<<<<<<
 def page(options: argparse.Namespace) -> str:
     random, logs = np.random.default_rng(options.seed), options.logs
     deviation = 2 * math.sqrt(0.05 * 0.95 / logs)
@@ -289,45 +305,79 @@ def page(options: argparse.Namespace) -> str:
         "independently; 10,000 logs per cell.",
         "\n".join(interleaving(random, 10 * logs)),
         "## `estimate`: the population of queries",
+=======
+#: By title: what the table shows, and what makes it of random numbers and a number of logs.
+SECTIONS: dict[str, tuple[str, Callable[[Random, int], list[str]]]] = {
+    "`interleaving_result`": (
+        "Share of intervals that contain the true difference. Each list is won, lost or tied "
+        "independently.",
+        interleaving,
+    ),
+    "`evaluate(normalize=...)`: the population of queries": (
+>>>>>>>
         "Share of intervals that contain the value over the population of queries. Each query has "
         "its own relevance, beta(0.5, 1.5); documents were shown at random positions with "
-        "propensities 1 / position. Without `cluster`, intervals are for other sessions of the same "
-        "queries. In the last row few queries have most of the sessions: the effective sample size "
-        "is below 30, and `evaluate` warns.",
-        "\n".join(populations(random, logs)),
-        "## Slates: the population of users",
-        f"{logs // 2:,} logs.",
-        "\n".join(slates(random, logs // 2)),
-        "## The effective sample size",
-        "The same with `cluster`, for 10 to 300 queries of 5 sessions and for many to few clicks. "
-        "Intervals are too narrow below an effective sample size of 30, where `evaluate` warns.",
-        "\n".join(sizes(random, logs // 2)),
-        '## `position_bias`, "pivot": few pairs',
-        "Share of intervals, two standard errors wide, that contain the true propensity of position "
-        "2, where a standard error is known. Pairs have relevance beta(0.3, 1) and were shown as "
-        'often at both positions. `position_bias` warns below 50 pairs or 10 clicks. With "adjacent", '
-        "position 2 is the same.",
-        "\n".join(few_pairs(random, logs)),
-        '## `position_bias`, "em": pairs shown seldom',
-        "Mean relative error of propensities, 20 logs of 100 queries each: with few impressions per "
-        "pair and position, lower positions come out too high, and many propensities are at the bound "
-        "of 1, where the standard error is null. `position_bias` warns below 1.5 impressions.",
-        "\n".join(thin_pairs(max(1, logs // 50))),
-    ]
-    return "\n\n".join(parts) + "\n"
+        "propensities 1 / position. Without `cluster`, intervals are for other sessions of the "
+        "same queries. In the last row few queries have most of the sessions: the effective sample "
+        "size is below 30, and `evaluate` warns.",
+        populations,
+    ),
+    "Slates: the population of users": (
+        "Share of intervals that contain the value over the population of users, of whom each has "
+        "a rate of rewards.",
+        slates,
+    ),
+    "The effective sample size": (
+        "Share of intervals that contain the value over the population of queries, with `cluster`, "
+        "for 10 to 300 queries of 5 sessions and for many to few clicks. Below an effective sample "
+        "size of 30, `evaluate` warns.",
+        sizes,
+    ),
+    '`position_bias`, "pivot": few pairs': (
+        "Share of intervals, 1.96 standard errors to each side, that contain the true propensity "
+        "of position 2, where the standard error is known. Pairs have relevance beta(0.3, 1) and "
+        "were shown as often at both positions. `position_bias` warns below 50 pairs or 10 clicks. "
+        'For position 2, "adjacent" is the same.',
+        few_pairs,
+    ),
+    '`position_bias`, "em": pairs shown seldom': (
+        "Mean relative error of the propensities of logs of 100 queries with 10 documents. With "
+        "few impressions per pair and position, lower positions come out too high, and some are at "
+        "the bound of 1, where the standard error is null. `position_bias` warns below 1.5.",
+        thin_pairs,
+    ),
+}
+
+
+def section(title: str, options: argparse.Namespace) -> str:
+    text, made = SECTIONS[title]
+    random = np.random.default_rng([options.seed, [*SECTIONS].index(title)])
+    started = time.perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", pr.errors.RankWarning)
+        lines = made(random, options.logs)
+    print(f"{title}: {time.perf_counter() - started:.0f} s", file=sys.stderr)
+    return "\n\n".join([f"## {title}", text, "\n".join(lines)])
 
 
 def main() -> None:
     options = arguments()
-    started = time.perf_counter()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", pr.errors.RankWarning)
-        text = page(options)
+    if options.only is not None:
+        print(section([*SECTIONS][options.only], options))
+        return
+    deviation = 2 * math.sqrt(0.05 * 0.95 / options.logs)
+    parts = [
+        "# Clicks: coverage of 95% intervals, by simulation",
+        f"Generated by `python -m tests.benchmarks.clicks_coverage`: {options.logs:,} logs per "
+        f"cell unless stated, seed {options.seed}. By chance, shares near 0.95 move by "
+        f"{deviation:.3f} either way (two standard errors).",
+        *(section(title, options) for title in SECTIONS),
+    ]
+    text = "\n\n".join(parts) + "\n"
     if options.output:
         options.output.write_text(text, encoding="utf-8")
     else:
         print(text)
-    print(f"{time.perf_counter() - started:.0f} s", file=sys.stderr)
 
 
 if __name__ == "__main__":
