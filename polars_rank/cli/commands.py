@@ -45,8 +45,10 @@ class Program(TyperGroup):
         try:
             code = super().main(*args, **options)
         except SystemExit as end:  # of Click and of Rich, which end with 1 where a pipe is closed
-            let_go_of_output()
-            code = BROKEN_PIPE if end.code == 1 else end.code
+            code = end.code
+            if code == 1:
+                let_go_of_output()
+                code = BROKEN_PIPE
         except RankError as error:  # of a file of options
             say(f"Error: {error}")
             code = MISUSED

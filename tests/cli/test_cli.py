@@ -100,7 +100,7 @@ def test_other_columns_and_options(tmp_path: Path) -> None:
     names = {"query": "q", "doc": "d", "score": "s", "label": "grade"}
     frame = search_log(40, 8, runs=1).collect()
     frame.rename(names).write_parquet(path)
-    options = {"ties": "best", "relevant": 2, "undefined": "skip"}
+    options = {"ties": "best", "rel": 2, "undefined": "skip"}
     code, out, _ = run(
         "evaluate",
         path,

@@ -172,7 +172,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-CONFIG = 'query = "qid"\nlabel = "grade"\nrelevant = 2\nmetrics = ["rr", "p@1"]\n'
+CONFIG = 'query = "qid"\nlabel = "grade"\nrel = 2\nmetrics = ["rr", "p@1"]\n'
 
 
 def test_options_of_a_project(here: Path) -> None:

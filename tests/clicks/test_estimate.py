@@ -176,7 +176,7 @@ class TestByHand:
     @pytest.mark.parametrize(("metric", "a", "b"), [
         ("cg@2", 4, 2),
         ("p@2", 4 / 2, 2 / 2),
-        ("hits@1", 4, 0),
+        ("num_relevant_retrieved@1", 4, 0),
         ("arp", 4 * 1 + 1 * 3, 2 * 2),
         ("rbp(p=0.5)@3", 0.5 * (4 + 1 / 4), 0.5 * (2 / 2)),
         (pl.col("label").filter(pl.col("rank") > 1).sum().alias("below"), 1, 2),

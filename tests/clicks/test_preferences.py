@@ -96,7 +96,7 @@ def test_errors(clicks: pl.DataFrame) -> None:
         pr.clicks.last_click(clicks, time="when")
     with pytest.raises(pr.errors.ArgumentError, match="'pair', which the result adds"):
         pr.clicks.skip_above(clicks.rename({"session": "pair"}), query=["query", "pair"])
-    with pytest.raises(pr.errors.ArgumentError, match="`query` and `doc` must name"):
+    with pytest.raises(pr.errors.ArgumentError, match="`doc` must be the name of a column"):
         pr.clicks.skip_above(clicks, query=KEYS, doc=None)  # type: ignore[arg-type]
     for value in ("12", [1]):
         with pytest.raises(

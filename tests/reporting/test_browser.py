@@ -283,6 +283,7 @@ def test_axe_finds_no_violation(driver, page, theme, width):
     assert found == [] and kept > 30
 
 
+@pytest.mark.filterwarnings("ignore:.* intervals go beyond")
 @pytest.mark.parametrize(
     "options",
     [
