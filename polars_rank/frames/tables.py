@@ -236,7 +236,7 @@ def as_table(frame: Any) -> pl.LazyFrame | pl.DataFrame | Stream:
     if is_spark(frame):
         message = (
             "this function takes no Spark DataFrame, which may be larger than this machine; make a "
-            "small table of it with pr.evaluate, pr.per_query or pr.moments, and give the "
+            "small table of it with pr.evaluate, pr.per_query or pr.stats.moments, and give the "
             ".toArrow() of that"
         )
         raise ArgumentError(message)

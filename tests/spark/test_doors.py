@@ -129,7 +129,7 @@ def test_tables_of_spark_among_others(spark: Any) -> None:
         ):
             pr.stats.merge(several)
     with pytest.raises(
-        pr.errors.ArgumentError, match="`judgments` is a Spark DataFrame and `run` is"
+        pr.errors.ArgumentError, match="`judgments` is a Spark DataFrame and `rankings` is"
     ):
         pr.join_judgments(LOG.drop("label"), rows)
     with pytest.raises(pr.errors.ArgumentError, match="a frame must be .*; found list"):
