@@ -13,6 +13,16 @@ import pytest
 collect_ignore = ["benchmarks", "typing"]
 
 
+#: Warnings about logs that hypothesis makes and whose numbers are compared all the same.
+RANDOM_LOGS = ("ignore:no document has a label", "ignore:means of runs stand side by side")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
+            item.add_marker(pytest.mark.filterwarnings(*RANDOM_LOGS))
+
+
 @pytest.hookimpl(hookwrapper=True)
 def pytest_sessionfinish(session: pytest.Session) -> object:
     yield
