@@ -6,8 +6,10 @@ function has a test in `tests/test_polars.py` that fails if Polars changes.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
+from io import StringIO
 from typing import Any
 
 import polars as pl
@@ -29,6 +31,16 @@ def inputs(expression: pl.Expr) -> Sequence[pl.Expr]:
 def aliases(expression: pl.Expr, prefix: str) -> list[str]:
     """Return the names within an expression that begin with a prefix, without that prefix."""
     return re.findall(rf'alias\("{prefix}(.*?)"\)', str(expression))
+
+
+def renamed(expression: pl.Expr, names: Mapping[str, str]) -> pl.Expr:
+    """Return the same expression of other columns, given as a mapping from names to new names."""
+    if expression.meta.is_column():
+        return pl.col(names[expression.meta.output_name()])
+    text = expression.meta.serialize(format="json")
+    for name, other in names.items():
+        text = text.replace(f'{{"Column":{json.dumps(name)}}}', f'{{"Column":{json.dumps(other)}}}')
+    return pl.Expr.deserialize(StringIO(text), format="json")
 
 
 def reads_column(expression: pl.Expr, name: str, *, besides: pl.Expr) -> bool:
@@ -60,6 +72,32 @@ def files(plan: pl.LazyFrame, source: str) -> list[str]:
         re.MULTILINE,
     )
     return list(dict.fromkeys(file for each in found for file in "".join(each).split(", ") if file))
+
+
+def source_of_rows(plan: pl.LazyFrame, keys: Sequence[str]) -> str | None:
+    """Return the line that shows where the rows of a plan come from, if their keys are the source's.
+
+    Rows may be filtered, and columns may be added, dropped or changed, but not the keys; nothing
+    may add rows. Otherwise, and for plans with several sources, the result is None.
+    """
+    *steps, source = (
+        line.strip()
+        for line in plan.explain(optimized=False).splitlines()
+        if not line.strip().startswith("PROJECT */")
+    )
+    for step in steps:
+        if step.startswith(("hint.sorted", "FILTER", "FROM", "SLICE", "WITH_COLUMNS:")):
+            continue
+        if not step.startswith(("SELECT [", "[")) or "explode(" in step:
+            return None
+        for key in keys:
+            column = re.escape(f'col("{key}")')
+            kept = re.search(rf"(\[|, ){column}(,|\])", step)
+            if f'alias("{key}")' in step or bool(kept) != step.startswith("SELECT ["):
+                return None
+            if not kept and re.search(column, step):
+                return None
+    return source
 
 
 def key_hash(keys: Mapping[str, str]) -> pl.Expr:

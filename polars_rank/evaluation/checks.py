@@ -83,12 +83,17 @@ def row_checks(
     return checks
 
 
-def duplicate_check(columns: Columns, doc: str) -> Check:
-    """Return the check for documents that a ranking has twice; `doc` is the column in the plan."""
+def repeats(doc: str) -> pl.Expr:
+    """Return whether a ranking has a document more than once."""
+    return pl.col(doc).n_unique() < pl.len()
+
+
+def duplicate_check(columns: Columns, repeated: pl.Expr) -> Check:
+    """Return the check for documents that a ranking has more than once, of which `repeated` is true."""
     problem = f"duplicates in the column {columns.doc!r} (doc)"
     return Check(
         "ranking",
-        pl.col(doc).n_unique() < pl.len(),
+        repeated,
         f"{problem}: a document stands more than once in a list; {_DUPLICATES}",
         count=partial(_count_duplicates, [*columns.keys, str(columns.doc)], problem),
     )
@@ -125,10 +130,10 @@ def checks_of(scope: Scope, problems: Mapping[str, pl.Expr]) -> list[Check]:
 
 def failed(checks: Sequence[Check], scope: Scope) -> pl.Expr:
     """Return the number of the check of this scope that fails; the first check has the highest."""
-    number = pl.lit(0, dtype=pl.UInt8)
+    number = pl.lit(0, dtype=pl.UInt16)
     for index, check in reversed([*enumerate(checks)]):
         if check.scope == scope:
-            found = pl.lit(len(checks) - index, dtype=pl.UInt8)
+            found = pl.lit(len(checks) - index, dtype=pl.UInt16)
             number = pl.when(check.condition).then(found).otherwise(number)
     return number.alias(FAILED)
 

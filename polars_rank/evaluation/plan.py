@@ -21,24 +21,36 @@ from polars_rank.conventions import Conventions, Duplicates, Ties
 from polars_rank.errors import ArgumentError, SchemaError, hint
 from polars_rank.evaluation.checks import (
     Check,
+    FAILED,
     checks_of,
     constant_check,
     duplicate_check,
     failed,
     failed_in_ranking,
     raise_failed,
+    repeats,
     row_checks,
     unnamed_check,
 )
 from polars_rank.evaluation.contiguity import Keys
 from polars_rank.evaluation.parameters import Evaluation, MetricColumn
-from polars_rank.evaluation.ranking import RANKED, best_of_each, is_relevant, rank_order
+from polars_rank.evaluation.ranking import (
+    RANKED,
+    best_of_each,
+    is_relevant,
+    packed_key,
+    rank_order,
+)
+from polars_rank.evaluation.wide import REPEATED, is_short, per_ranking
+from polars_rank.evaluation.wide import presence as of_presence
+from polars_rank.frames.lengths import Lengths, lengths_of
 from polars_rank.metrics.expected_terms import ExpectedTerms, expectation
 from polars_rank.metrics.metric import Metric, made_of
 from polars_rank.metrics.names import metric as read_metric
 from polars_rank.metrics.plan_terms import TIED, PlanTerms, as_list
 from polars_rank.metrics.signals import negative
 from polars_rank.metrics.terms import RETRIEVED as IS_RETRIEVED
+from polars_rank.metrics.wide_terms import NotWideError, WideTerms
 
 #: Whether a ranking has judged documents, and how many of its documents are retrieved.
 JUDGED, RETRIEVED = OWN + "judged", OWN + "retrieved"
@@ -61,11 +73,13 @@ def per_query(
     for each order of documents that the conventions of the metrics ask for.
     """
     log, columns = evaluation.read(frame)
+    runs = ["run"] if evaluation.scores is not None else []
+    lengths = lengths_of(frame, [key for key in columns.keys if key not in runs])
     orders: dict[_Order, list[MetricColumn]] = {}
     for column in evaluation.metrics:
         orders.setdefault(_Order.of(column), []).append(column)
     tables = [
-        _in_order(log, columns, evaluation.with_metrics(metrics), order, presence=presence)
+        _in_order(log, columns, evaluation.with_metrics(metrics), order, lengths, presence=presence)
         for order, metrics in orders.items()
     ]
     if len(tables) == 1:
@@ -98,31 +112,71 @@ class _Order(NamedTuple):
             ties, own.rel, own.unjudged, own.float32_scores, own.text_ids, column.unjudged_label
         )
 
+    def canonical(self, columns: Columns) -> Columns:
+        """Return the columns under their canonical names, with the types that they have there."""
+        score = pl.Float32() if self.float32_scores else columns.number_type(columns.score)
+        label = columns.number_type(columns.label)
+        types = {"score": score, "label": label if self.unjudged_label is None else pl.Float64()}
+        doc = None if columns.doc is None else "doc"
+        if columns.doc is not None:
+            types["doc"] = columns.schema[columns.doc]
+        return replace(columns, doc=doc, score="score", label="label", schema=pl.Schema(types))
+
 
 def _in_order(
     log: pl.LazyFrame,
     columns: Columns,
     evaluation: Evaluation,
     order: _Order,
+    lengths: Lengths | None,
     *,
     presence: bool,
 ) -> pl.LazyFrame:
     """Return the per-query table of metrics that share one order of documents."""
     keys = Keys.of(columns)
-    terms = PlanTerms(
-        whole_labels=columns.schema[columns.label].is_integer(), placed=columns.placed
-    )
-    values = [_value(column, terms) for column in evaluation.metrics]
+    canonical = order.canonical(columns)
+    key = packed_key(order.ties, canonical, only_label=True, text_ids=order.text_ids)
+    terms, values = _terms(evaluation, columns, lengths if key is not None else None)
     read = _Read.of(terms, columns)
     constant = [*evaluation.keep, *([] if evaluation.weight is None else [evaluation.weight])]
     kept = {f"{OWN}kept {index}": name for index, name in enumerate(constant)}
-    checks = _checks(columns, evaluation, terms, kept)
-    rows, canonical = _canonical(log, columns, evaluation, order, keys, read, kept, checks)
+    wide = isinstance(terms, WideTerms)
+    checks = _checks(columns, evaluation, terms, kept, REPEATED if wide else repeats("doc"))
+    rows = _canonical(log, columns, evaluation, order, keys, read, kept, checks)
+    kept_values = [pl.col(own).first() for own in kept]
+    present = (
+        {
+            JUDGED: _LABEL.count() > 0,
+            RETRIEVED: _SCORE.count(),
+        }
+        if presence
+        else {}
+    )
+    result = [
+        *(pl.col(own).alias(name) for name, own in keys.names.items()),
+        *(pl.col(own).alias(name) for own, name in kept.items()),
+    ]
+    if wide:
+        carried = [*keys.carried, *kept_values]
+        table = per_ranking(
+            rows,
+            canonical,
+            key,
+            terms,
+            group=keys.group,
+            carried=carried,
+            checks=checks,
+            lowest=order.rel,
+        )
+        present = dict(zip(present, of_presence(terms.length)))
+        table = table.select(*result, *(e.alias(n) for n, e in present.items()), *values, FAILED)
+        names = [*keys.names]
+        return raise_failed(table, checks, log=log, keys=dict(zip(names, names)))
     of_ranking = [
         *keys.carried,
         failed_in_ranking(checks),
-        *([(_LABEL.count() > 0).alias(JUDGED), _SCORE.count().alias(RETRIEVED)] * presence),
-        *(pl.col(own).first() for own in kept),
+        *(each.alias(name) for name, each in present.items()),
+        *kept_values,
     ]
     gathered = [pl.col(name).alias(as_list(name)) for name in terms.gathered]
     gathered += terms.folds.named()
@@ -130,8 +184,7 @@ def _in_order(
         rankings = _sort(rows, canonical, order, keys, read, terms, of_ranking)
         checked = raise_failed(rankings, checks, log=log, keys=keys.names)
         rows = _ranked_rows(checked, order, keys, read, terms)
-        carried = [*keys.carried, *(pl.col(own).first() for own in kept)]
-        carried += [pl.col(name).first() for name in ((JUDGED, RETRIEVED) if presence else ())]
+        carried = [*keys.carried, *kept_values, *(pl.col(name).first() for name in present)]
     else:
         # Nothing reads the order of documents: rankings are aggregated as they come.
         relevant = is_relevant(_LABEL, order.rel).alias("relevant")
@@ -150,16 +203,30 @@ def _in_order(
         required = [Check("ranking", ~each, problem) for problem, each in terms.required.items()]
         flagged = table.with_columns(failed(required, "ranking"))
         table = raise_failed(flagged, required, keys=keys.names)
-    return table.select(
-        *(pl.col(own).alias(name) for name, own in keys.names.items()),
-        *(pl.col(own).alias(name) for own, name in kept.items()),
-        *((JUDGED, RETRIEVED) if presence else ()),
-        *values,
-    )
+    return table.select(*result, *present, *values)
+
+
+def _terms(
+    evaluation: Evaluation, columns: Columns, lengths: Lengths | None
+) -> tuple[PlanTerms, list[pl.Expr]]:
+    """Return the terms of metrics, and the metrics as expressions over them."""
+    whole_labels = columns.schema[columns.label].is_integer()
+    if lengths is not None and is_short(lengths):
+        wide = WideTerms(lengths.longest, whole_labels=whole_labels, placed=columns.placed)
+        try:
+            return wide, [_value(column, wide) for column in evaluation.metrics]
+        except NotWideError:
+            pass
+    terms = PlanTerms(whole_labels=whole_labels, placed=columns.placed)
+    return terms, [_value(column, terms) for column in evaluation.metrics]
 
 
 def _checks(
-    columns: Columns, evaluation: Evaluation, terms: PlanTerms, kept: dict[str, str]
+    columns: Columns,
+    evaluation: Evaluation,
+    terms: PlanTerms,
+    kept: dict[str, str],
+    repeated: pl.Expr,
 ) -> list[Check]:
     """Return the checks of rows and rankings."""
     checks = row_checks(columns, terms.refused)
@@ -171,7 +238,7 @@ def _checks(
         valid = ((weight >= 0) & weight.is_finite()).fill_null(value=False)
         checks.append(Check("row", ~valid, message))
     if columns.doc is not None and evaluation.duplicates == "error":
-        checks.append(duplicate_check(columns, "doc"))
+        checks.append(duplicate_check(columns, repeated))
     checks += [constant_check(name, own) for own, name in kept.items()]
     checks += [unnamed_check(name, OWN + name) for name in columns.unnamed]
     return checks
@@ -215,8 +282,8 @@ def _canonical(
     read: _Read,
     kept: dict[str, str],
     checks: Sequence[Check],
-) -> tuple[pl.LazyFrame, Columns]:
-    """Return the rows, ranking by ranking, under canonical names, and what those are."""
+) -> pl.LazyFrame:
+    """Return the rows, ranking by ranking, under canonical names."""
     score, label = columns.number(columns.score), columns.number(columns.label)
     if order.float32_scores:
         # Larger scores must not become infinite and tie with those that are not retrieved.
@@ -246,16 +313,7 @@ def _canonical(
     )
     if evaluation.progress:  # after the sort, which a log that is known to be sorted does not need
         rows = watch(rows, known_rows(log)).set_sorted(keys.group)
-    types = {
-        **({} if columns.doc is None else {"doc": columns.schema[columns.doc]}),
-        "score": pl.Float32() if order.float32_scores else columns.number_type(columns.score),
-        "label": (
-            columns.number_type(columns.label) if order.unjudged_label is None else pl.Float64()
-        ),
-    }
-    doc = None if columns.doc is None else "doc"
-    canonical = replace(columns, doc=doc, score="score", label="label", schema=pl.Schema(types))
-    return rows, canonical
+    return rows
 
 
 def _distinct(
@@ -372,7 +430,10 @@ def _with_ties(rows: pl.LazyFrame) -> pl.LazyFrame:
 def _value(column: MetricColumn, terms: PlanTerms) -> pl.Expr:
     """Return a metric as an expression over the sums that all metrics share."""
     metric, conventions = column.metric, column.conventions
-    t = ExpectedTerms(terms) if conventions.ties == "expected" else terms
+    expected = conventions.ties == "expected"
+    if expected and isinstance(terms, WideTerms):
+        raise NotWideError
+    t = ExpectedTerms(terms) if expected else terms
     if isinstance(metric, Metric):
         value = expectation(metric, t) if isinstance(t, ExpectedTerms) else metric.value(t)
         return value.expr.alias(column.name)

@@ -17,6 +17,7 @@ from polars_rank.evaluation.checks import (
     failed,
     failed_in_ranking,
     raise_failed,
+    repeats,
     row_checks,
 )
 from polars_rank.frames.tables import framed, schema_of
@@ -79,6 +80,9 @@ def rank_order(
             "or choose 'worst', 'best' or 'input'"
         )
         raise ArgumentError(message)
+    packed = packed_key(ties, columns, only_label=only_label, text_ids=text_ids)
+    if packed is not None:
+        return Order([packed.number], [True], [False], maintain_order=False)
     score, label = columns.number(columns.score), columns.number(columns.label)
     by_score = (score, True, True)
     if columns.schema[columns.score].is_float():
@@ -93,15 +97,6 @@ def rank_order(
     best = ties == "best"
     # An unjudged document ranks with the zeros; among those, the judged one is the better.
     by_label = [(label.fill_null(0), best, best), (label, best, best)]
-    second = None
-    if ties in ("doc", "doc_ascending"):
-        second = None if text_ids else _id_bits(columns)
-    elif ties in ("best", "worst") and (only_label or doc is None):
-        second = _label_bits(columns)
-    if second is not None:
-        packed = _packed(columns, second, descending=ties in ("doc", "best"))
-        if packed is not None:
-            return Order([packed], [True], [False], maintain_order=False)
     keys = {
         "doc": [by_score, *by_doc],
         "doc_ascending": [by_score, *by_doc],
@@ -143,25 +138,52 @@ class _Bits(NamedTuple):
 
     number: pl.Expr
     width: int
+    signed: bool = True
 
 
 _INTEGERS_32 = {pl.Int8, pl.Int16, pl.Int32, pl.UInt8, pl.UInt16, pl.UInt32}
 _INTEGERS_64 = {pl.Int64, pl.UInt64}
 
+#: The bits of -inf as a signed number, by the width of the float.
+_INFINITE = {32: -(2**23), 64: -(2**52)}
 
-def _packed(columns: Columns, second: _Bits, *, descending: bool) -> pl.Expr | None:
-    """Return score and second key as one whole number, whose descending order is theirs.
 
-    One key sorts in half the time of two.
-    """
+class PackedKey(NamedTuple):
+    """Score and tie rule of a document as one whole number, higher being better."""
+
+    number: pl.Expr
+    #: Int64 or Int128.
+    dtype: type[pl.DataType]
+    #: The lowest number that a retrieved document can have; all others have a lower one.
+    lowest_retrieved: int
+
+
+def packed_key(
+    ties: Ties | None, columns: Columns, *, only_label: bool, text_ids: bool
+) -> PackedKey | None:
+    """Return the order of one ranking as one key, if there is one: it sorts in half the time."""
+    if ties is None:
+        ties = "doc" if columns.doc is not None else "worst"
+    if ties in ("doc", "doc_ascending"):
+        second = None if text_ids else _id_bits(columns)
+    elif ties in ("best", "worst") and (only_label or columns.doc is None):
+        second = _label_bits(columns)
+    else:
+        second = None
     score = _float_bits(columns.score, columns.schema[columns.score], -math.inf)
-    if score is None:
+    if second is None or score is None:
         return None
-    width = max(score.width, second.width)
-    key_type, shift = (pl.Int64, 32) if width <= 32 else (pl.Int128, 64)
-    first, number = score.number.cast(key_type) * 2**shift, second.number.cast(key_type)
-    packed: pl.Expr = first + number if descending else first - number
-    return packed
+    dtype, width = (pl.Int64, 32) if max(score.width, second.width) == 32 else (pl.Int128, 64)
+    first, number = score.number.cast(dtype) * 2**width, second.number.cast(dtype)
+    descending = ties in ("doc", "best")
+    # A missing score has the bits of -inf, just below those of the lowest score.
+    lowest_bits = -(2 ** (score.width - 1)) - _INFINITE[score.width] + 1
+    if second.signed:
+        lowest = -(2 ** (width - 1))
+    else:
+        lowest = 0 if descending else 1 - 2**width
+    key = first + number if descending else first - number
+    return PackedKey(key, dtype, lowest_bits * 2**width + lowest)
 
 
 def _id_bits(columns: Columns) -> _Bits | None:
@@ -170,7 +192,8 @@ def _id_bits(columns: Columns) -> _Bits | None:
     if dtype not in _INTEGERS_32 | _INTEGERS_64:
         return None
     # Only the row of an empty list has no document.
-    return _Bits(pl.col(doc).fill_null(0), 32 if dtype in _INTEGERS_32 else 64)
+    width = 32 if dtype in _INTEGERS_32 else 64
+    return _Bits(pl.col(doc).fill_null(0), width, dtype.is_signed_integer())
 
 
 def _label_bits(columns: Columns) -> _Bits | None:
@@ -327,7 +350,7 @@ def _ranked(
     log = _without_duplicates(log, columns, duplicates)
     checks = row_checks(columns)
     if columns.doc is not None:
-        checks.append(duplicate_check(columns, columns.doc))
+        checks.append(duplicate_check(columns, repeats(columns.doc)))
     label = columns.number(columns.label)
     retrieved, judged = pl.col(columns.score).is_not_null(), label.is_not_null()
     position = pl.col("rank")

@@ -23,6 +23,7 @@ from polars_rank._params import OWN, Names, check_there, names, one_of
 from polars_rank._progress import watcher
 from polars_rank.errors import ArgumentError, DataError, SchemaError
 from polars_rank.evaluation.contiguity import falls
+from polars_rank.frames.lengths import Lengths, source_name
 from polars_rank.frames.pieces import BATCH_ROWS, NUMBERED, first, numbered, whole_lists
 from polars_rank.frames.tables import number_column, unreadable
 from polars_rank.io.files import temporary_folder
@@ -124,7 +125,9 @@ def scan_log(
         source = Source.scan([paths] if isinstance(paths, (str, os.PathLike)) else paths, options)
         keys = _keys(source.schema, query, by)
         with source.files.unchanged():
-            found = layout if layout == "shuffled" else find_layout(source.log, keys)
+            found, lengths = (
+                (layout, None) if layout == "shuffled" else find_layout(source.log, keys)
+            )
     except (OSError, pl.exceptions.PolarsError) as error:
         raise unreadable(error) from error
     allowed = {
@@ -141,19 +144,19 @@ def scan_log(
         raise DataError(message)
     watched = watcher(source.rows) if progress else _unwatched
     if found == "sorted":
-        return _as_it_is(source, keys, watched)
-    return _numbered(source, keys, None if found == "adjacent" else budget, watched)
+        return _as_it_is(source, keys, lengths, watched)
+    return _numbered(source, keys, lengths, None if found == "adjacent" else budget, watched)
 
 
-def find_layout(log: pl.LazyFrame, keys: Sequence[str]) -> Layout:
-    """Find out by one pass over the key columns how the rows of the lists lie."""
+def find_layout(log: pl.LazyFrame, keys: Sequence[str]) -> tuple[Layout, Lengths | None]:
+    """Find out by one pass over the key columns how the rows of rankings lie, and how many."""
     # A log in no order shows it in its first rows, and need not be read through.
-    if _layout(log.head(_GLIMPSE_ROWS), keys) == "shuffled":
-        return "shuffled"
+    if _layout(log.head(_GLIMPSE_ROWS), keys)[0] == "shuffled":
+        return "shuffled", None
     return _layout(log, keys)
 
 
-def _layout(log: pl.LazyFrame, keys: Sequence[str]) -> Layout:
+def _layout(log: pl.LazyFrame, keys: Sequence[str]) -> tuple[Layout, Lengths | None]:
     # Names of our own, since a column of the log may have any name.
     names_of = {key: (f"key {index}", f"before {index}") for index, key in enumerate(keys)}
     shifted = log.select(
@@ -177,15 +180,21 @@ def _layout(log: pl.LazyFrame, keys: Sequence[str]) -> Layout:
         pl.len().alias("pieces"),
         fallen.sum().alias("falls"),
         nulls.sum().alias("nulls"),
+        pl.col("row").diff().max().alias("longest"),
+        pl.col("row").max().alias("last"),
     ).collect(engine="streaming")
+    rows = log.select(pl.len()).collect(engine="streaming").item()
+    last = rows - (counted["last"].item() or 0)
+    longest = max(counted["longest"].item() or 0, last)
+    lengths = Lengths(sorted(keys), rows, counted["pieces"].item(), longest)
     if counted["falls"].item() == 0 and counted["nulls"].item() == 0:
-        return "sorted"
+        return "sorted", lengths
     lists = (
         pieces.select(pl.struct(key for key, _ in pairs).hash().n_unique())
         .collect(engine="streaming")
         .item()
     )
-    return "adjacent" if counted["pieces"].item() == lists else "shuffled"
+    return ("adjacent", lengths) if lengths.rankings == lists else ("shuffled", None)
 
 
 def _keys(schema: pl.Schema, query: Names, by: Names | None) -> list[str]:
@@ -204,7 +213,9 @@ def _keys(schema: pl.Schema, query: Names, by: Names | None) -> list[str]:
     return keys
 
 
-def _as_it_is(source: Source, keys: list[str], watched: Watched) -> pl.LazyFrame:
+def _as_it_is(
+    source: Source, keys: list[str], lengths: Lengths | None, watched: Watched
+) -> pl.LazyFrame:
     """Return a sorted log."""
 
     def read(
@@ -224,13 +235,16 @@ def _as_it_is(source: Source, keys: list[str], watched: Watched) -> pl.LazyFrame
         for rows in first(batches, n_rows):
             yield rows[columns]
 
-    return register_io_source(read, schema=source.schema, explain_name=f"LOG {source}").set_sorted(
-        keys
-    )
+    name = source_name("LOG", lengths, source)
+    return register_io_source(read, schema=source.schema, explain_name=name).set_sorted(keys)
 
 
 def _numbered(
-    source: Source, keys: list[str], budget: int | None, watched: Watched
+    source: Source,
+    keys: list[str],
+    lengths: Lengths | None,
+    budget: int | None,
+    watched: Watched,
 ) -> pl.LazyFrame:
     """Return the log list by list with the column that numbers the lists."""
     number = number_column(keys)
@@ -260,7 +274,8 @@ def _numbered(
         for rows in first(kept, n_rows):
             yield rows[columns]
 
-    return register_io_source(read, schema=full, explain_name=f"LOG, LIST BY LIST {source}")
+    name = source_name("LOG, LIST BY LIST", lengths, source)
+    return register_io_source(read, schema=full, explain_name=name)
 
 
 def _needed(

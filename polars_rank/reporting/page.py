@@ -222,7 +222,7 @@ def sources(log: pl.LazyFrame) -> list[str]:
     >>> sources(pl.scan_csv("logs/a.csv", schema={"query": pl.Int64}))
     ['logs/a.csv']
     """
-    return files(log, "LOG(?:, LIST BY LIST)?")
+    return files(log, r"LOG(?:, LIST BY LIST)?(?: \{.*?\})?")
 
 
 def _named(source: str | Sequence[str] | None) -> list[str]:
