@@ -75,7 +75,7 @@ def files(plan: pl.LazyFrame, source: str) -> list[str]:
 
 
 def source_of_rows(plan: pl.LazyFrame, keys: Sequence[str]) -> str | None:
-    """Return the line that shows where the rows of a plan come from, if their keys are the source's.
+    """Return the line of a plan that shows the source of its rows, if it is that of their keys.
 
     Rows may be filtered, and columns may be added, dropped or changed, but not the keys; nothing
     may add rows. Otherwise, and for plans with several sources, the result is None.

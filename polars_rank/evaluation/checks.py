@@ -89,7 +89,7 @@ def repeats(doc: str) -> pl.Expr:
 
 
 def duplicate_check(columns: Columns, repeated: pl.Expr) -> Check:
-    """Return the check for documents that a ranking has more than once, of which `repeated` is true."""
+    """Return the check for rankings with a document more than once, for which `repeated` holds."""
     problem = f"duplicates in the column {columns.doc!r} (doc)"
     return Check(
         "ranking",
@@ -97,6 +97,12 @@ def duplicate_check(columns: Columns, repeated: pl.Expr) -> Check:
         f"{problem}: a document stands more than once in a list; {_DUPLICATES}",
         count=partial(_count_duplicates, [*columns.keys, str(columns.doc)], problem),
     )
+
+
+def length_check(longest: int) -> Check:
+    """Return the check for rankings that are longer than the log said when it was scanned."""
+    message = f"a ranking has more than the {longest} documents that were there; scan the log again"
+    return Check("ranking", pl.len() > longest, message)
 
 
 def constant_check(name: str, column: str) -> Check:

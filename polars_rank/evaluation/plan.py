@@ -20,13 +20,14 @@ from polars_rank.columns import Columns
 from polars_rank.conventions import Conventions, Duplicates, Ties
 from polars_rank.errors import ArgumentError, SchemaError, hint
 from polars_rank.evaluation.checks import (
-    Check,
     FAILED,
+    Check,
     checks_of,
     constant_check,
     duplicate_check,
     failed,
     failed_in_ranking,
+    length_check,
     raise_failed,
     repeats,
     row_checks,
@@ -38,10 +39,10 @@ from polars_rank.evaluation.ranking import (
     RANKED,
     best_of_each,
     is_relevant,
-    packed_key,
+    key_of_columns,
     rank_order,
 )
-from polars_rank.evaluation.wide import REPEATED, is_short, per_ranking
+from polars_rank.evaluation.wide import REPEATED, ROW, Documents, is_short, per_ranking
 from polars_rank.evaluation.wide import presence as of_presence
 from polars_rank.frames.lengths import Lengths, lengths_of
 from polars_rank.metrics.expected_terms import ExpectedTerms, expectation
@@ -135,65 +136,66 @@ def _in_order(
     """Return the per-query table of metrics that share one order of documents."""
     keys = Keys.of(columns)
     canonical = order.canonical(columns)
-    key = packed_key(order.ties, canonical, only_label=True, text_ids=order.text_ids)
-    terms, values = _terms(evaluation, columns, lengths if key is not None else None)
+    key = key_of_columns(order.ties, canonical, text_ids=order.text_ids, row=ROW)
+    terms, values = _terms(evaluation, columns, None if key is None else lengths)
     read = _Read.of(terms, columns)
     constant = [*evaluation.keep, *([] if evaluation.weight is None else [evaluation.weight])]
     kept = {f"{OWN}kept {index}": name for index, name in enumerate(constant)}
-    wide = isinstance(terms, WideTerms)
-    checks = _checks(columns, evaluation, terms, kept, REPEATED if wide else repeats("doc"))
-    rows = _canonical(log, columns, evaluation, order, keys, read, kept, checks)
-    kept_values = [pl.col(own).first() for own in kept]
-    present = (
-        {
-            JUDGED: _LABEL.count() > 0,
-            RETRIEVED: _SCORE.count(),
-        }
-        if presence
-        else {}
-    )
-    result = [
-        *(pl.col(own).alias(name) for name, own in keys.names.items()),
-        *(pl.col(own).alias(name) for own, name in kept.items()),
-    ]
-    if wide:
-        carried = [*keys.carried, *kept_values]
+    carried = [*keys.carried, *(pl.col(own).first() for own in kept)]
+    result = [pl.col(own).alias(name) for name, own in keys.names.items()]
+    result += [pl.col(own).alias(name) for own, name in kept.items()]
+    if key is not None and isinstance(terms, WideTerms):
+        checks = _checks(columns, evaluation, terms, kept, REPEATED)
+        checks.append(length_check(terms.length))
+        rows = _canonical(log, columns, evaluation, order, keys, read, kept, checks)
         table = per_ranking(
-            rows,
-            canonical,
-            key,
-            terms,
-            group=keys.group,
-            carried=carried,
-            checks=checks,
-            lowest=order.rel,
-        )
-        present = dict(zip(present, of_presence(terms.length)))
-        table = table.select(*result, *(e.alias(n) for n, e in present.items()), *values, FAILED)
-        names = [*keys.names]
-        return raise_failed(table, checks, log=log, keys=dict(zip(names, names)))
-    of_ranking = [
-        *keys.carried,
-        failed_in_ranking(checks),
-        *(each.alias(name) for name, each in present.items()),
-        *kept_values,
-    ]
+            rows, Documents(canonical, key), terms,
+            group=keys.group, carried=carried, checks=checks, lowest=order.rel,
+        )  # fmt: skip
+        judged, retrieved = of_presence(terms.length)
+        present = [judged.alias(JUDGED), retrieved.alias(RETRIEVED)] * presence
+        table = table.select(*result, *present, *values, FAILED)
+        return raise_failed(table, checks, log=log, keys={name: name for name in keys.names})
+    checks = _checks(columns, evaluation, terms, kept, repeats("doc"))
+    rows = _canonical(log, columns, evaluation, order, keys, read, kept, checks)
+    table = _summed(
+        rows, canonical, order, keys, read, terms, checks, carried, log, presence=presence
+    )
+    return table.select(*result, *([JUDGED, RETRIEVED] * presence), *values)
+
+
+def _summed(
+    rows: pl.LazyFrame,
+    columns: Columns,
+    order: _Order,
+    keys: Keys,
+    read: _Read,
+    terms: PlanTerms,
+    checks: Sequence[Check],
+    carried: Sequence[pl.Expr],
+    log: pl.LazyFrame,
+    *,
+    presence: bool,
+) -> pl.LazyFrame:
+    """Return one row per ranking with the sums of terms over its rows."""
+    present = [(_LABEL.count() > 0).alias(JUDGED), _SCORE.count().alias(RETRIEVED)] * presence
+    of_ranking = [*carried, failed_in_ranking(checks), *present]
     gathered = [pl.col(name).alias(as_list(name)) for name in terms.gathered]
     gathered += terms.folds.named()
     if terms.ordered:
-        rankings = _sort(rows, canonical, order, keys, read, terms, of_ranking)
+        rankings = _sort(rows, columns, order, keys, read, terms, of_ranking)
         checked = raise_failed(rankings, checks, log=log, keys=keys.names)
         rows = _ranked_rows(checked, order, keys, read, terms)
-        carried = [*keys.carried, *kept_values, *(pl.col(name).first() for name in present)]
+        of_ranking = [*carried, *([pl.col(JUDGED, RETRIEVED).first()] * presence)]
     else:
         # Nothing reads the order of documents: rankings are aggregated as they come.
         relevant = is_relevant(_LABEL, order.rel).alias("relevant")
         rank = pl.when(_SCORE.is_not_null()).then(1).alias("rank")
-        rows, carried = rows.with_columns(relevant, rank), of_ranking
+        rows = rows.with_columns(relevant, rank)
     table = (
         rows.with_columns(terms.rows_of.named())
         .group_by(keys.group, maintain_order=True)
-        .agg(*carried, *gathered)
+        .agg(*of_ranking, *gathered)
     )
     if not terms.ordered:
         table = raise_failed(table, checks, log=log, keys=keys.names)
@@ -203,7 +205,7 @@ def _in_order(
         required = [Check("ranking", ~each, problem) for problem, each in terms.required.items()]
         flagged = table.with_columns(failed(required, "ranking"))
         table = raise_failed(flagged, required, keys=keys.names)
-    return table.select(*result, *present, *values)
+    return table
 
 
 def _terms(

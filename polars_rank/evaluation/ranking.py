@@ -72,8 +72,7 @@ def rank_order(
         raise ArgumentError(message)
     one_of("ties", ties, (None, *TIES))
     doc = columns.doc
-    if ties is None:
-        ties = "doc" if doc is not None else "worst"
+    ties = ties or default_ties(columns)
     if ties in ("doc", "doc_ascending") and doc is None:
         message = (
             f"`ties` is {ties!r}, but the frame has no document column; name it with doc=..., "
@@ -156,20 +155,35 @@ class PackedKey(NamedTuple):
     dtype: type[pl.DataType]
     #: The lowest number that a retrieved document can have; all others have a lower one.
     lowest_retrieved: int
+    #: What decides between documents of one number, if that is not known to be enough: the higher
+    #: value comes first, or the lower one.
+    second: pl.Expr | None = None
+    ascending: bool = False
+
+    def reads(self, column: str) -> bool:
+        """Return whether the key is made of a column."""
+        return column in self.number.meta.root_names()
 
 
 def packed_key(
-    ties: Ties | None, columns: Columns, *, only_label: bool, text_ids: bool
+    ties: Ties,
+    columns: Columns,
+    *,
+    only_label: bool,
+    text_ids: bool,
+    row: str | None = None,
 ) -> PackedKey | None:
-    """Return the order of one ranking as one key, if there is one: it sorts in half the time."""
-    if ties is None:
-        ties = "doc" if columns.doc is not None else "worst"
-    if ties in ("doc", "doc_ascending"):
+    """Return the order of one ranking as one key, if there is one: it sorts in half the time.
+
+    `row` is the column that numbers the rows of the log, if there is one.
+    """
+    second: _Bits | None = None
+    if ties == "input" and row is not None:
+        second = _Bits(pl.col(row), 32, signed=False)
+    elif ties in ("doc", "doc_ascending"):
         second = None if text_ids else _id_bits(columns)
     elif ties in ("best", "worst") and (only_label or columns.doc is None):
         second = _label_bits(columns)
-    else:
-        second = None
     score = _float_bits(columns.score, columns.schema[columns.score], -math.inf)
     if second is None or score is None:
         return None
@@ -178,12 +192,35 @@ def packed_key(
     descending = ties in ("doc", "best")
     # A missing score has the bits of -inf, just below those of the lowest score.
     lowest_bits = -(2 ** (score.width - 1)) - _INFINITE[score.width] + 1
-    if second.signed:
-        lowest = -(2 ** (width - 1))
-    else:
-        lowest = 0 if descending else 1 - 2**width
+    lowest_second = -(2 ** (width - 1)) if second.signed else (0 if descending else 1 - 2**width)
     key = first + number if descending else first - number
-    return PackedKey(key, dtype, lowest_bits * 2**width + lowest)
+    return PackedKey(key, dtype, lowest_bits * 2**width + lowest_second)
+
+
+def key_of_columns(
+    ties: Ties | None, columns: Columns, *, text_ids: bool, row: str
+) -> PackedKey | None:
+    """Return the order of one ranking as one key, or as one and document ids that are text."""
+    ties = ties or default_ties(columns)
+    if columns.doc is None and ties in ("doc", "doc_ascending"):
+        return None
+    key = packed_key(ties, columns, only_label=True, text_ids=text_ids, row=row)
+    score = _float_bits(columns.score, columns.schema[columns.score], -math.inf)
+    if columns.schema[columns.label] in (pl.UInt64, pl.Int128, pl.UInt128):
+        return None
+    if key is not None or ties not in ("doc", "doc_ascending") or score is None:
+        return key
+    doc, dtype = str(columns.doc), columns.schema[str(columns.doc)]
+    if dtype not in (pl.String, pl.Categorical) and not (text_ids and dtype.is_integer()):
+        return None
+    lowest = -(2 ** (score.width - 1)) - _INFINITE[score.width] + 1
+    number, ascending = score.number.cast(pl.Int64), ties == "doc_ascending"
+    return PackedKey(number, pl.Int64, lowest, as_text(doc, dtype), ascending)
+
+
+def default_ties(columns: Columns) -> Ties:
+    """Return the rule for ties where none is given."""
+    return "doc" if columns.doc is not None else "worst"
 
 
 def _id_bits(columns: Columns) -> _Bits | None:

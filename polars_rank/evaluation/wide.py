@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import reduce
+from typing import NamedTuple
 
 import polars as pl
 
@@ -35,22 +36,20 @@ REPEATED = pl.col(OWN + "repeated")
 
 #: Lower than any label that Float64 tells apart.
 _NO_LABEL = -(2**63)
-#: The key of a position beyond the end of a ranking: lower than any other, and without a label.
-_NO_DOCUMENT = -(2**127) + 2**63
-#: Higher than the key of any document: that of a row that fails a check, whose number is added.
-_FAILED = 2**127 - 2**16
-
 #: Rows from which on it pays to plan so many columns.
 _MANY_ROWS = 50_000
 
-_KEY, _CODE, _IDEAL = OWN + "order", OWN + "code", OWN + "ideal code"
+#: The number of a row of the log.
+ROW = OWN + "row"
+
+_KEY, _SECOND = OWN + "order", OWN + "second"
+_CODE, _IDEAL = OWN + "code", OWN + "ideal code"
 _DOCUMENT, _ROWS, _LOWER = OWN + "doc", OWN + "rows", OWN + "lower"
 
 
 def per_ranking(
     rows: pl.LazyFrame,
-    columns: Columns,
-    order: PackedKey,
+    documents: Documents,
     terms: WideTerms,
     *,
     group: Sequence[str],
@@ -64,10 +63,8 @@ def per_ranking(
     ----------
     rows
         The rows of the log under canonical names, ranking by ranking.
-    columns
-        What those names are.
-    order
-        The order of the documents of a ranking.
+    documents
+        How documents become columns.
     terms
         What the metrics read.
     group
@@ -79,83 +76,150 @@ def per_ranking(
     lowest
         The lowest relevant label.
     """
-    positions = range(terms.length)
-    packed = order.dtype == pl.Int64  # there is room for the label in the key
-    key, code = order.number.cast(pl.Int128), _code(columns)
-    if packed:
-        key = key * 2**64 + code.cast(pl.Int128)
-    number = pl.col(FAILED)
-    cells = {_KEY: pl.when(number == 0).then(key).otherwise(number.cast(pl.Int128) + _FAILED)}
-    missing = {_KEY: pl.lit(_NO_DOCUMENT, dtype=pl.Int128)}
-    if not packed:
-        cells[_CODE], missing[_CODE] = code, pl.lit(_NO_LABEL, dtype=pl.Int64)
+    unique = any(check.condition.meta.eq(REPEATED) for check in checks)
+    cells = documents.cells(with_ids=unique)
     conditions, of_ranking = _of_ranking(checks)
-    repeated = None
-    if any(check.condition.meta.eq(REPEATED) for check in checks):
-        cells[_DOCUMENT] = pl.col("doc")
-        repeated = _repeated(terms.length)
-        missing[_DOCUMENT] = columns.schema["doc"].min()
-    rankings = (
-        rows.with_columns(expression.alias(name) for name, expression in cells.items())
+    if documents.order.reads(ROW):
+        rows = rows.with_row_index(ROW)
+    table = (
+        rows.with_columns(cell.value.alias(name) for name, cell in cells.items())
         .group_by(group, maintain_order=True)
         .agg(*carried, *conditions, *cells, pl.len().alias(_ROWS))
+        .with_columns(
+            cell.at(pl.col(name).list.get(i, null_on_oob=True)).alias(at(name, i))
+            for name, cell in cells.items()
+            for i in range(terms.length)
+        )
     )
-    table = rankings.with_columns(
-        _filled(pl.col(name).list.get(i, null_on_oob=True), missing.get(name)).alias(at(name, i))
-        for name in cells
-        for i in positions
-    ).drop(*cells)
-    if packed:
-        table = table.with_columns(
-            pl.col(at(_KEY, i)).cast(pl.Int64, wrap_numerical=True).alias(at(_CODE, i))
-            for i in positions
-        )
-    table = table.with_columns(pl.col(at(_CODE, i)).alias(at(_IDEAL, i)) for i in positions)
-    for layer in network(terms.length):
-        if packed:
-            table = table.with_columns(e for a, b in layer for e in _exchanged(_KEY, a, b))
-        else:
-            table = table.with_columns(
-                (pl.col(at(_KEY, a)) < pl.col(at(_KEY, b))).alias(at(_LOWER, a)) for a, b in layer
-            ).with_columns(
-                e for a, b in layer for e in (*_exchanged(_KEY, a, b), *_followed(_CODE, a, b))
-            )
-    if packed:
-        table = table.with_columns(
-            pl.col(at(_KEY, i)).cast(pl.Int64, wrap_numerical=True).alias(at(_CODE, i))
-            for i in positions
-        )
-    for name in (_IDEAL, _DOCUMENT) if repeated is not None else (_IDEAL,):
-        table = _in_order(table, name, terms.length)
-    lowest_key = order.lowest_retrieved * 2**64 - 2**63 if packed else order.lowest_retrieved
-    retrieved = [pl.col(at(_KEY, i)) >= pl.lit(lowest_key, dtype=pl.Int128) for i in positions]
-    whole = columns.schema[columns.label].is_integer()
-    labels = [_label(pl.col(at(_CODE, i)), whole=whole) for i in positions]
-    first = pl.col(at(_KEY, 0))
+    table = documents.sorted(table, terms.length)
+    repeated = pl.lit(value=False)
+    if unique:
+        table, repeated = _descending(table, _DOCUMENT, terms.length), _repeated(terms.length)
     table = table.with_columns(
-        *(label.alias(at(LABEL, i)) for i, label in enumerate(labels)),
-        *(_label(pl.col(at(_IDEAL, i)), whole=whole).alias(at(IDEAL, i)) for i in positions),
-        *(
-            pl.when(each).then(pl.lit(i + 1, dtype=pl.UInt32)).alias(at(RANK, i))
-            for i, each in enumerate(retrieved)
-        ),
-        *(
-            _label(pl.col(at(_CODE, i)), whole=whole, among=retrieved[i]).alias(
-                at(RETRIEVED_LABEL, i)
-            )
-            for i in positions
-        ),
-        *((pl.col(_ROWS) > i).alias(at(HERE, i)) for i in positions),
-        (pl.when(first >= _FAILED).then(first - _FAILED).otherwise(0).cast(pl.UInt16)).alias(
-            FAILED
-        ),
-        (pl.lit(value=False) if repeated is None else repeated).alias(REPEATED.meta.output_name()),
+        *documents.columns_at(terms.length),
+        *((pl.col(_ROWS) > i).alias(at(HERE, i)) for i in range(terms.length)),
+        repeated.alias(REPEATED.meta.output_name()),
     )
-    failing = pl.max_horizontal(FAILED, failed(of_ranking, "ranking"))
+    failing = pl.max_horizontal(documents.failing, failed(of_ranking, "ranking"))
     table = table.with_columns(failing.alias(FAILED))
     for layer in terms.layers(lowest):
         table = table.with_columns(layer) if layer else table
     return table
+
+
+class _Cell(NamedTuple):
+    """A value of a document, and the one of positions beyond the end of a ranking."""
+
+    value: pl.Expr
+    missing: pl.Expr | None
+
+    def at(self, position: pl.Expr) -> pl.Expr:
+        """Return the value at a position."""
+        return position if self.missing is None else position.fill_null(self.missing)
+
+
+class Documents:
+    """How documents become columns of positions: keys to sort by, with their labels.
+
+    Labels are whole numbers of the same order. They have room in a key of 64 bits that decides
+    alone; otherwise they, and the second key, change places with the keys.
+    """
+
+    def __init__(self, columns: Columns, order: PackedKey) -> None:
+        self.columns = columns
+        self.order = order
+        self._packed = order.dtype == pl.Int64 and order.second is None
+        self._dtype = pl.Int64 if order.second is not None else pl.Int128
+        #: Above the keys of all documents and below those of all; a failed check is added.
+        limit = 2**63 if self._dtype == pl.Int64 else 2**127
+        self._failing, self._missing = limit - 2**16, 2**63 - limit if self._packed else -limit
+
+    def cells(self, *, with_ids: bool) -> dict[str, _Cell]:
+        """Return the values of a document."""
+        key, code, number = self.order.number.cast(self._dtype), self._code(), pl.col(FAILED)
+        if self._packed:
+            key = key * 2**64 + code.cast(self._dtype)
+        key = pl.when(number == 0).then(key).otherwise(number.cast(self._dtype) + self._failing)
+        cells = {_KEY: _Cell(key, pl.lit(self._missing, dtype=self._dtype))}
+        if not self._packed:
+            cells[_CODE] = _Cell(code, pl.lit(_NO_LABEL, dtype=pl.Int64))
+        if self.order.second is not None:
+            cells[_SECOND] = _Cell(self.order.second, None)
+        if with_ids:
+            dtype, doc = self.columns.schema["doc"], pl.col("doc")
+            if not isinstance(dtype, pl.datatypes.IntegerType):
+                dtype, doc = pl.UInt64(), doc.hash()
+            cells[_DOCUMENT] = _Cell(doc, dtype.min())
+        return cells
+
+    def sorted(self, table: pl.LazyFrame, length: int) -> pl.LazyFrame:
+        """Return the columns in rank order, and the labels in ideal order."""
+        codes = [self._packed_code(i).alias(at(_CODE, i)) for i in range(length)]
+        table = table.with_columns(codes).with_columns(
+            pl.col(at(_CODE, i)).alias(at(_IDEAL, i)) for i in range(length)
+        )
+        followers = [] if self._packed else [_CODE]
+        followers += [] if self.order.second is None else [_SECOND]
+        for layer in network(length):
+            if followers:
+                table = table.with_columns(
+                    self._is_lower(a, b).alias(at(_LOWER, a)) for a, b in layer
+                )
+            table = table.with_columns(
+                *(each for pair in layer for each in _exchanged(_KEY, *pair)),
+                *(each for name in followers for pair in layer for each in _followed(name, *pair)),
+            )
+        return _descending(table.with_columns(codes), _IDEAL, length)
+
+    def columns_at(self, length: int) -> Iterator[pl.Expr]:
+        """Return the columns that terms read, from those in order."""
+        lowest = self.order.lowest_retrieved
+        lowest = lowest * 2**64 - 2**63 if self._packed else lowest
+        for i in range(length):
+            code, ideal = pl.col(at(_CODE, i)), pl.col(at(_IDEAL, i))
+            retrieved = pl.col(at(_KEY, i)) >= pl.lit(lowest, dtype=self._dtype)
+            yield pl.when(retrieved).then(pl.lit(i + 1, dtype=pl.UInt32)).alias(at(RANK, i))
+            yield self._label(code, code != _NO_LABEL).alias(at(LABEL, i))
+            yield self._label(ideal, ideal != _NO_LABEL).alias(at(IDEAL, i))
+            yield self._label(code, retrieved & (code != _NO_LABEL)).alias(at(RETRIEVED_LABEL, i))
+
+    @property
+    def failing(self) -> pl.Expr:
+        """The number of the check that fails in a row: its key is the highest."""
+        first = pl.col(at(_KEY, 0))
+        number = pl.when(first >= self._failing).then(first - self._failing)
+        return number.fill_null(0).cast(pl.UInt16)
+
+    def _packed_code(self, position: int) -> pl.Expr:
+        if not self._packed:
+            return pl.col(at(_CODE, position))
+        return pl.col(at(_KEY, position)).cast(pl.Int64, wrap_numerical=True)
+
+    def _code(self) -> pl.Expr:
+        """Return the label as a whole number of the same order, the lowest where there is none."""
+        label, dtype = self.columns.number("label"), self.columns.schema["label"]
+        if dtype == pl.Int64:
+            label = label.clip(lower_bound=_NO_LABEL + 1)
+        if dtype.is_integer():
+            return label.cast(pl.Int64).fill_null(_NO_LABEL)
+        bits = label.cast(pl.Float64).reinterpret(dtype=pl.Int64)
+        return pl.when(bits < 0).then(_NO_LABEL - bits).otherwise(bits).fill_null(_NO_LABEL)
+
+    def _label(self, code: pl.Expr, known: pl.Expr) -> pl.Expr:
+        """Return the label of a code, null where it is not known."""
+        if self.columns.schema["label"].is_integer():
+            return pl.when(known).then(code)
+        bits = pl.when(code < 0).then(_NO_LABEL - code).otherwise(code)
+        return pl.when(known).then(bits.reinterpret(dtype=pl.Float64))
+
+    def _is_lower(self, a: int, b: int) -> pl.Expr:
+        """Return whether the document at one position belongs behind the one at another."""
+        key, other = pl.col(at(_KEY, a)), pl.col(at(_KEY, b))
+        if self.order.second is None:
+            return key < other
+        second, its = pl.col(at(_SECOND, a)), pl.col(at(_SECOND, b))
+        behind = second > its if self.order.ascending else second < its
+        return (key < other) | ((key == other) & behind)
 
 
 def presence(length: int) -> tuple[pl.Expr, pl.Expr]:
@@ -190,32 +254,6 @@ def _of_ranking(checks: Sequence[Check]) -> tuple[list[pl.Expr], list[Check]]:
     return conditions, found
 
 
-def _filled(value: pl.Expr, missing: pl.Expr | None) -> pl.Expr:
-    return value if missing is None else value.fill_null(missing)
-
-
-def _code(columns: Columns) -> pl.Expr:
-    """Return the label as a whole number of the same order, the lowest where there is none."""
-    label = columns.number(columns.label)
-    if columns.schema[columns.label].is_integer():
-        whole = label.cast(pl.Int64)
-        if columns.schema[columns.label] == pl.Int64:
-            whole = whole.clip(lower_bound=_NO_LABEL + 1)
-        return whole.fill_null(_NO_LABEL)
-    bits = label.cast(pl.Float64).reinterpret(dtype=pl.Int64)
-    return pl.when(bits < 0).then(_NO_LABEL - bits).otherwise(bits).fill_null(_NO_LABEL)
-
-
-def _label(code: pl.Expr, *, whole: bool, among: pl.Expr | None = None) -> pl.Expr:
-    """Return the label of a code, of some documents only."""
-    known = code != _NO_LABEL
-    known = known if among is None else known & among
-    if whole:
-        return pl.when(known).then(code)
-    bits = pl.when(code < 0).then(_NO_LABEL - code).otherwise(code)
-    return pl.when(known).then(bits.reinterpret(dtype=pl.Float64))
-
-
 def _exchanged(name: str, a: int, b: int) -> Iterator[pl.Expr]:
     """Return the higher of two columns in the place of the first, the lower in the other's."""
     pair = at(name, a), at(name, b)
@@ -230,7 +268,7 @@ def _followed(name: str, a: int, b: int) -> Iterator[pl.Expr]:
     yield pl.when(lower).then(pl.col(first)).otherwise(pl.col(second)).alias(second)
 
 
-def _in_order(table: pl.LazyFrame, name: str, length: int) -> pl.LazyFrame:
+def _descending(table: pl.LazyFrame, name: str, length: int) -> pl.LazyFrame:
     """Return the table with its columns of a name in descending order."""
     for layer in network(length):
         table = table.with_columns(e for a, b in layer for e in _exchanged(name, a, b))

@@ -125,9 +125,7 @@ def scan_log(
         source = Source.scan([paths] if isinstance(paths, (str, os.PathLike)) else paths, options)
         keys = _keys(source.schema, query, by)
         with source.files.unchanged():
-            found, lengths = (
-                (layout, None) if layout == "shuffled" else find_layout(source.log, keys)
-            )
+            found, lengths = (layout, None) if layout == "shuffled" else _look(source.log, keys)
     except (OSError, pl.exceptions.PolarsError) as error:
         raise unreadable(error) from error
     allowed = {
@@ -148,8 +146,13 @@ def scan_log(
     return _numbered(source, keys, lengths, None if found == "adjacent" else budget, watched)
 
 
-def find_layout(log: pl.LazyFrame, keys: Sequence[str]) -> tuple[Layout, Lengths | None]:
-    """Find out by one pass over the key columns how the rows of rankings lie, and how many."""
+def find_layout(log: pl.LazyFrame, keys: Sequence[str]) -> Layout:
+    """Find out by one pass over the key columns how the rows of rankings lie."""
+    return _look(log, keys)[0]
+
+
+def _look(log: pl.LazyFrame, keys: Sequence[str]) -> tuple[Layout, Lengths | None]:
+    """Return how the rows of rankings lie and, if they stand together, how many they are."""
     # A log in no order shows it in its first rows, and need not be read through.
     if _layout(log.head(_GLIMPSE_ROWS), keys)[0] == "shuffled":
         return "shuffled", None

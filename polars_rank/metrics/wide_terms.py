@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import math
 from functools import reduce
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import polars as pl
 
 from polars_rank._params import OWN
 from polars_rank._polars import renamed
 from polars_rank.metrics.plan_terms import IDEAL_LABEL, PlanTerms, Register, complete
-from polars_rank.metrics.terms import RELEVANT, RETRIEVED, Cutoff, How, Listed, Term, Value
+from polars_rank.metrics.terms import RELEVANT, RETRIEVED, Cutoff, How, Term, Value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -37,6 +37,10 @@ LONGEST = 64
 
 class NotWideError(Exception):
     """A metric reads more of a ranking than labels and ranks, position by position."""
+
+
+def _not_wide(*_: object) -> NoReturn:
+    raise NotWideError
 
 
 class WideTerms(PlanTerms):
@@ -155,33 +159,8 @@ class WideTerms(PlanTerms):
         """Take the columns of all positions that the ranking has."""
         return self._weighted(term, None, None if self._adds_nothing(term) else pl.col(HERE), None)
 
-    def require(self, condition: Value, problem: str) -> None:
-        """Leave other checks of rankings to others."""
-        raise NotWideError
-
-    def rows(self) -> Value:
-        """Leave empty rankings to others."""
-        raise NotWideError
-
-    def fold(self, function: Callable[..., pl.Expr], *terms: Listed) -> Value:
-        """Leave functions of whole rankings to others."""
-        raise NotWideError
-
-    def own(self, expression: pl.Expr) -> Value:
-        """Leave expressions over the ranked table to others."""
-        raise NotWideError
-
-    def tied(self) -> Value:
-        """Leave scores to others."""
-        raise NotWideError
-
-    def signal(self, parameter: str, column: str) -> pl.Expr:
-        """Leave columns of the log to others."""
-        raise NotWideError
-
-    def hits_column(self, rel: float | None) -> pl.Expr:
-        """Leave hits at all documents to others."""
-        raise NotWideError
+    # Functions of whole rankings, scores and other columns of the log are left to `PlanTerms`.
+    rows = tied = fold = own = require = signal = hits_column = cast("Any", _not_wide)
 
     def _relevant_column(self, rel: float | None, label: str) -> str:
         return self._relevant.setdefault((rel, label), f"{OWN}relevant {len(self._relevant)}")
