@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from contextvars import ContextVar
 from dataclasses import MISSING, Field, fields, is_dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any, TypeAlias, get_type_hints
 
 import typer
@@ -111,6 +112,7 @@ def is_said(name: str) -> bool:
     return source is not None and source.name == "COMMANDLINE"
 
 
+@cache
 def _hints(thing: Any) -> dict[str, Any]:
     hints = get_type_hints(thing, include_extras=True)
     hints.pop("return", None)
