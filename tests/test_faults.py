@@ -7,9 +7,12 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 
 import needs
 import polars as pl
@@ -215,14 +218,23 @@ def test_no_rows(tmp_path: Path) -> None:
     assert evaluated(pr.scan_log(tmp_path)).rows() == [(0, None, None, None)]
 
 
-def test_more_files_than_a_process_may_open(tmp_path: Path) -> None:
-    rows = pl.DataFrame({"doc": [1, 2], "score": [0.9, 0.1], "label": [0, 1]})
-    for query in range(2_000):
-        rows.insert_column(0, pl.Series("query", [query] * 2)).write_parquet(
-            tmp_path / f"{query:05}.parquet"
-        )
-        rows.drop_in_place("query")
-    assert pr.evaluate(pr.scan_log(tmp_path), "rr").collect().rows() == [(2_000, 1 / 2)]
+@pytest.fixture
+def few_open_files() -> Iterator[int]:
+    """A limit of the files that this process may have open at once."""
+    resource = pytest.importorskip("resource", reason="no limit of open files")
+    allowed = resource.getrlimit(resource.RLIMIT_NOFILE)
+    limit = max(map(int, os.listdir("/dev/fd"))) + 50
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, allowed[1]))
+    yield limit
+    resource.setrlimit(resource.RLIMIT_NOFILE, allowed)
+
+
+def test_more_files_than_a_process_may_open(tmp_path: Path, few_open_files: int) -> None:
+    files = few_open_files + 1
+    for query in range(files):
+        rows = {"query": [query] * 2, "doc": [1, 2], "score": [0.9, 0.1], "label": [0, 1]}
+        pl.DataFrame(rows).write_parquet(tmp_path / f"{query:05}.parquet")
+    assert pr.evaluate(pr.scan_log(tmp_path), "rr").collect().rows() == [(files, 1 / 2)]
 
 
 @pytest.mark.parametrize("pattern", ["", "*.parquet", "**/*.parquet"])
@@ -270,7 +282,7 @@ def full_disk(tmp_path: Path) -> Iterator[tuple[Path, Callable[[], None] | None]
     """A place for few files, and what a process must do for it to be one."""
     place = tmp_path / "disk"
     place.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(place)]
+    mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(place)]
     mounted = False
     with contextlib.suppress(OSError):
         mounted = subprocess.run(mount, capture_output=True, check=False).returncode == 0
@@ -279,7 +291,7 @@ def full_disk(tmp_path: Path) -> Iterator[tuple[Path, Callable[[], None] | None]
         subprocess.run(["umount", "-l", str(place)], check=True)
         return
     resource = pytest.importorskip("resource", reason="no way to fill a disk")
-    yield place, lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (256 * 1024,) * 2)
+    yield place, lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (64 * 1024,) * 2)
 
 
 @posix
@@ -288,7 +300,7 @@ def test_disk_full(
     tmp_path: Path, full_disk: tuple[Path, Callable[[], None] | None], what: str
 ) -> None:
     log = tmp_path / "log.parquet"
-    a_log(20_000).sample(fraction=1, shuffle=True, seed=1).write_parquet(log)
+    a_log(5_000).sample(fraction=1, shuffle=True, seed=1).write_parquet(log)
     place, limit = full_disk
     output = (place if what == "output" else tmp_path) / "lists.parquet"
     process = start(
@@ -312,40 +324,48 @@ def test_disk_full(
     assert sorted(file.name for file in tmp_path.iterdir()) == ["disk", "log.parquet"]
 
 
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_two_threads_write_one_file(tmp_path: Path, overwrite: bool) -> None:
+    target, both = tmp_path / "a", Barrier(2, timeout=60)
+
+    def write(text: str) -> str | None:
+        try:
+            with new_file(target, overwrite=overwrite) as part:
+                part.write_text(text)
+                both.wait()
+        except pr.errors.SourceError:
+            return None
+        return text
+
+    with ThreadPoolExecutor(2) as threads:
+        done = [text for text in threads.map(write, ["one", "other"]) if text is not None]
+    assert len(done) == (2 if overwrite else 1)
+    assert target.read_text() in done
+    assert list(tmp_path.iterdir()) == [target]
+
+
 @posix
-@pytest.mark.parametrize("force", [False, True])
-def test_two_processes_write_one_output(tmp_path: Path, force: bool) -> None:
+def test_two_processes_write_one_output(tmp_path: Path) -> None:
     log, output = tmp_path / "log.parquet", tmp_path / "lists.parquet"
-    frame = a_log(2_000)
+    frame = a_log(300)
     frame.write_parquet(log)
-    arguments = ["evaluate", log, "-m", "ap rr", "--per-query", "-o", output]
-    both = [start(*arguments, *(["--force"] if force else [])) for _ in range(2)]
+    both = [start("evaluate", log, "-m", "ap rr", "--per-query", "-o", output) for _ in range(2)]
     for process in both:
         process.communicate()
-    codes = sorted(process.returncode for process in both)
-    assert codes == ([0, 0] if force else [0, 2])
+    assert sorted(process.returncode for process in both) == [0, 2]
     assert_frame_equal(pl.read_parquet(output), pr.per_query(frame, ["ap", "rr"]))
     assert sorted(file.name for file in tmp_path.iterdir()) == ["lists.parquet", "log.parquet"]
 
 
 @posix
-def test_run_again_after_a_kill(tmp_path: Path) -> None:
+def test_run_again_after_a_kill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log, output = tmp_path / "log.parquet", tmp_path / "lists.parquet"
-    frame = a_log(50_000)
+    frame = a_log(30_000)
     frame.write_parquet(log)
-    environment = {**os.environ, "TMPDIR": str(tmp_path)}
-    arguments = [
-        "evaluate",
-        log,
-        "-m",
-        "ap rr",
-        "--per-query",
-        "-o",
-        output,
-        "--layout",
-        "shuffled",
-    ]
-    process = start(*arguments, env=environment)
+    arguments = ["evaluate", log, "-m", "ap rr", "--per-query", "-o", output]
+    arguments += ["--layout", "shuffled"]
+    slow = {"TMPDIR": str(tmp_path), "POLARS_MAX_THREADS": "1"}
+    process = start(*arguments, env={**os.environ, **slow})
     while process.poll() is None and not any(
         file.name.endswith(".part") for file in tmp_path.iterdir()
     ):
@@ -353,9 +373,10 @@ def test_run_again_after_a_kill(tmp_path: Path) -> None:
     process.send_signal(signal.SIGKILL)
     process.communicate()
     assert not output.exists()
-    again = start(*arguments, env=environment)
-    again.communicate()
-    assert again.returncode == 0
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    app = needs.package("polars_rank.cli.commands", "cli").app
+    again = needs.package("typer.testing", "cli").CliRunner().invoke(app, [*map(str, arguments)])
+    assert again.exit_code == 0
     assert_frame_equal(
         pl.read_parquet(output), pr.per_query(frame, ["ap", "rr"]), check_row_order=False
     )
