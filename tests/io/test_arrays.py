@@ -13,9 +13,10 @@ import polars as pl
 import polars_rank as pr
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
+from strategies import more_examples
 
 np = needs.package("numpy", "test")
 
@@ -109,7 +110,7 @@ def test_nan_is_refused_as_everywhere() -> None:
 ONE_LIST = st.lists(st.tuples(st.integers(0, 3), st.floats(-1, 1)), max_size=5)
 
 
-@settings(deadline=None)
+@more_examples
 @given(st.lists(ONE_LIST, min_size=1, max_size=5))
 def test_groups_and_lists_are_the_same(lists: list[list[tuple[int, float]]]) -> None:
     labels = [[label for label, _ in values] for values in lists]
