@@ -44,11 +44,12 @@ def test_contenders_agree(tmp_path: Path) -> None:
 
 
 def test_a_slow_or_missing_contender(tmp_path: Path) -> None:
+    needs.package("duckdb", "test")
     options = ["--rows", "2_000", "--limit-rows", "1_000", "--metrics", "ndcg@10"]
-    names = "polars_rank,pytrec_eval,torchmetrics"
+    names = "duckdb,pytrec_eval,torchmetrics"
     text, runs = benchmark(tmp_path, *options, "--contenders", names)
     at = {(run["contender"], run["rows"]) for run in runs}
-    assert {("polars_rank", 1_000), ("polars_rank", 2_000), ("pytrec_eval", 1_000)} <= at
+    assert {("duckdb", 1_000), ("duckdb", 2_000), ("pytrec_eval", 1_000)} <= at
     assert ("pytrec_eval", 2_000) not in at
     if importlib.util.find_spec("torchmetrics") is None:
         assert "torchmetrics (not installed: " in text

@@ -49,8 +49,14 @@ TWO_DIMENSIONS: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize("labels", TWO_DIMENSIONS)
-@pytest.mark.parametrize("scores", TWO_DIMENSIONS)
+@pytest.mark.parametrize(
+    ("labels", "scores"),
+    [
+        *((array, TWO_DIMENSIONS[0]) for array in TWO_DIMENSIONS),
+        *((array, array) for array in TWO_DIMENSIONS[1:]),
+        *((TWO_DIMENSIONS[0], array) for array in TWO_DIMENSIONS[1:]),
+    ],
+)
 def test_two_dimensions_are_a_row_for_each_query(labels: Any, scores: Any) -> None:
     table = pr.from_arrays(labels(LABELS), scores(SCORES))
     assert isinstance(table, pl.DataFrame)
