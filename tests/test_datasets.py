@@ -48,12 +48,12 @@ def test_the_same_seed_gives_the_same_log_always() -> None:
     assert not search_log(2, (2, 3), runs=1, seed=8).collect().equals(log)
 
 
-@pytest.mark.parametrize("rows", [1, 100])
+@pytest.mark.parametrize("rows", [1, 50])
 def test_the_size_of_batches_changes_nothing(monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
-    expected = search_log(5).collect()
+    expected = search_log(3).collect()
     monkeypatch.setattr(datasets, "_BATCH_ROWS", rows)
-    assert_frame_equal(search_log(5).collect(engine="in-memory"), expected)
-    assert_frame_equal(search_log(5).collect(engine="streaming"), expected)
+    assert_frame_equal(search_log(3).collect(engine="in-memory"), expected)
+    assert_frame_equal(search_log(3).collect(engine="streaming"), expected)
 
 
 def test_what_is_read_changes_nothing() -> None:

@@ -1,6 +1,6 @@
 """`scan_log`: all rows of the files as they were scanned, in any layout, or an error that says which.
 
-With POLARS_RANK_DEEP=1 in the environment, forty times as many damaged files are read.
+With POLARS_RANK_DEEP=1 in the environment, fifty times as many damaged files are read.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from polars_rank.io.files import find_files, temporary_folder
 from strategies import log_of, random_lists
 
 METRICS = ["ndcg@3", "ap", "rr", "num_ret"]
-DEEP = 40 if os.environ.get("POLARS_RANK_DEEP") else 1
+DEEP = 50 if os.environ.get("POLARS_RANK_DEEP") else 1
 ENGINES = ["in-memory", "streaming"]
 
 #: Each layout of a log, as its rows come to lie; and a budget of memory to read it with.
@@ -84,7 +84,7 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @layouts
-@pytest.mark.parametrize("rows", [1, 2, 7, 100])
+@pytest.mark.parametrize("rows", [1, 7, 100])
 def test_small_batches(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, layout: str, rows: int
 ) -> None:
@@ -394,7 +394,7 @@ def compared(path: Path, layout: str) -> tuple[str, str]:
 
 def test_damaged_files(tmp_path: Path) -> None:
     """Each is an error that names the file, or the number of all rows that it has now."""
-    seeds = 5 * DEEP
+    seeds = 4 * DEEP
     jobs = []
     for way in ("plain", "zstd", "pages", "arrow", "strings"):
         for layout in LAYOUTS:
