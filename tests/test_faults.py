@@ -9,10 +9,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Barrier
+from typing import Any
 
 import needs
 import polars as pl
@@ -46,6 +47,14 @@ def start(*arguments: object, **options: object) -> subprocess.Popen[str]:
         text=True,
         **options,
     )
+
+
+def run(*arguments: object) -> Any:
+    """Run the command line in this process."""
+    testing = needs.package("typer.testing", "cli")
+    from polars_rank.cli.commands import app
+
+    return testing.CliRunner().invoke(app, [*map(str, arguments)])
 
 
 # Broken files
@@ -277,49 +286,43 @@ def test_new_file_in_no_place(tmp_path: Path, name: str, message: str) -> None:
         pass
 
 
-@pytest.fixture
-def full_disk(tmp_path: Path) -> Iterator[tuple[Path, Callable[[], None] | None]]:
-    """A place for few files, and what a process must do for it to be one."""
-    place = tmp_path / "disk"
-    place.mkdir()
+@contextlib.contextmanager
+def full_disk(place: Path) -> Iterator[None]:
+    """Let a folder be a place for few bytes, or else all files be short."""
     mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(place)]
     mounted = False
     with contextlib.suppress(OSError):
         mounted = subprocess.run(mount, capture_output=True, check=False).returncode == 0
     if mounted:
-        yield place, None
-        subprocess.run(["umount", "-l", str(place)], check=True)
+        try:
+            yield
+            assert list(place.iterdir()) == []
+        finally:
+            subprocess.run(["umount", "-l", str(place)], check=True)
         return
     resource = pytest.importorskip("resource", reason="no way to fill a disk")
-    yield place, lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (64 * 1024,) * 2)
+    allowed = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (64 * 1024, allowed[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, allowed)
 
 
 @posix
 @pytest.mark.parametrize("what", ["output", "spilling"])
-def test_disk_full(
-    tmp_path: Path, full_disk: tuple[Path, Callable[[], None] | None], what: str
-) -> None:
-    log = tmp_path / "log.parquet"
+def test_disk_full(tmp_path: Path, what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    log, place = tmp_path / "log.parquet", tmp_path / "disk"
     a_log(5_000).sample(fraction=1, shuffle=True, seed=1).write_parquet(log)
-    place, limit = full_disk
+    place.mkdir()
     output = (place if what == "output" else tmp_path) / "lists.parquet"
-    process = start(
-        "evaluate",
-        log,
-        "-m",
-        "ndcg@10 ap ndcg rbp",
-        "--per-query",
-        "-o",
-        output,
-        "--memory",
-        "1MB",
-        preexec_fn=limit,
-        env={**os.environ, "TMPDIR": str(tmp_path if what == "output" else place)},
-    )
-    out, err = process.communicate()
-    assert (process.returncode, out) == (2, "")
-    assert "Error: " in err
-    assert "Traceback" not in err
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path if what == "output" else place))
+    arguments = ["evaluate", log, "-m", "ndcg@10 ap ndcg rbp", "--per-query", "-o", output]
+    with full_disk(place):
+        ended = run(*arguments, "--memory", "1MB")
+    assert (ended.exit_code, ended.stdout) == (2, "")
+    assert "Error: " in ended.stderr
+    assert "Traceback" not in ended.stderr
     assert list(place.iterdir()) == []
     assert sorted(file.name for file in tmp_path.iterdir()) == ["disk", "log.parquet"]
 
@@ -374,9 +377,7 @@ def test_run_again_after_a_kill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     process.communicate()
     assert not output.exists()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    app = needs.package("polars_rank.cli.commands", "cli").app
-    again = needs.package("typer.testing", "cli").CliRunner().invoke(app, [*map(str, arguments)])
-    assert again.exit_code == 0
+    assert run(*arguments).exit_code == 0
     assert_frame_equal(
         pl.read_parquet(output), pr.per_query(frame, ["ap", "rr"]), check_row_order=False
     )
