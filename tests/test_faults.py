@@ -347,15 +347,31 @@ def test_two_threads_write_one_file(tmp_path: Path, overwrite: bool) -> None:
     assert list(tmp_path.iterdir()) == [target]
 
 
-@posix
 def test_two_processes_write_one_output(tmp_path: Path) -> None:
     log, output = tmp_path / "log.parquet", tmp_path / "lists.parquet"
     frame = a_log(300)
     frame.write_parquet(log)
-    both = [start("evaluate", log, "-m", "ap rr", "--per-query", "-o", output) for _ in range(2)]
-    for process in both:
-        process.communicate()
-    assert sorted(process.returncode for process in both) == [0, 2]
+    code = """
+import sys
+from polars_rank.io.files import new_file
+with new_file(sys.argv[1]) as part:
+    part.write_text("late")
+    print("written", flush=True)
+    input()
+"""
+    other = subprocess.Popen(
+        [sys.executable, "-c", code, str(output)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert other.stdout is not None
+    assert other.stdout.readline() == "written\n"
+    assert run("evaluate", log, "-m", "ap rr", "--per-query", "-o", output).exit_code == 0
+    _, err = other.communicate("\n")
+    assert other.returncode == 1
+    assert "is there already" in err
     assert_frame_equal(pl.read_parquet(output), pr.per_query(frame, ["ap", "rr"]))
     assert sorted(file.name for file in tmp_path.iterdir()) == ["lists.parquet", "log.parquet"]
 

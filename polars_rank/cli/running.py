@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 from contextvars import ContextVar
 from dataclasses import MISSING, Field, fields, is_dataclass
-from functools import cache
 from typing import TYPE_CHECKING, Any, TypeAlias, get_type_hints
 
 import typer
@@ -65,8 +64,8 @@ def grouped(function: Callable[..., None]) -> Callable[..., None]:
         if name not in groups
     ]
     shared = [
-        _parameter(each.name, _hints(kind)[each.name], _default(each))
-        for kind in groups.values()
+        _parameter(each.name, hints[each.name], _default(each))
+        for kind, hints in ((kind, _hints(kind)) for kind in groups.values())
         for each in fields(kind)
     ]
     # The help shows first what only this command has.
@@ -112,7 +111,6 @@ def is_said(name: str) -> bool:
     return source is not None and source.name == "COMMANDLINE"
 
 
-@cache
 def _hints(thing: Any) -> dict[str, Any]:
     hints = get_type_hints(thing, include_extras=True)
     hints.pop("return", None)
