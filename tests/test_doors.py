@@ -409,8 +409,8 @@ def test_long_lists(length: int) -> None:
         assert found[1] == expected[1]
 
 
-def test_every_metric_of_a_list_of_a_million() -> None:
-    length = 1_000_000
+def test_every_metric_of_a_very_long_list() -> None:
+    length = 200_000
     log = pl.select(
         query=pl.lit(1),
         score=pl.int_range(length, 0, -1).cast(pl.Float64),

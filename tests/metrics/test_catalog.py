@@ -81,7 +81,7 @@ LABELS = {
 @pytest.mark.parametrize("metrics", [METRICS, WITH_REL], ids=["parameters", "rel"])
 @pytest.mark.parametrize("labels", LABELS)
 def test_equals_its_oracle(metrics: list[pr.Metric], labels: str) -> None:
-    lists = random_lists(seed=11, labels=LABELS[labels], queries=40)
+    lists = random_lists(seed=11, labels=LABELS[labels], queries=25)
     log = shuffled(log_of(lists, pl.Float64)).lazy()
     expected = truth(metrics, lists)
     inline = pr.rank(log).group_by("query").agg(metrics).sort("query")
@@ -104,7 +104,7 @@ def test_polars_may_share_subexpressions_of_any_metrics() -> None:
 
 def test_long_lists() -> None:
     lists = {
-        0: [Doc(i, -float(i // 3), (i * 7) % 5 / (1 + i // 50)) for i in range(1200)],
+        0: [Doc(i, -float(i // 3), (i * 7) % 5 / (1 + i // 50)) for i in range(500)],
         1: [Doc(i, float(i), i % 3 or None) for i in range(100)],
     }
     metrics = [

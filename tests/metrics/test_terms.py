@@ -128,7 +128,7 @@ def test_the_same_value_wherever_it_is_evaluated(lists: Lists, metric: pr.Metric
 
 @pytest.mark.parametrize("layout", ["sorted", "adjacent", "shuffled"])
 def test_the_same_values_through_a_file(layout: str, tmp_path: pytest.TempPathFactory) -> None:
-    log = log_of(random_lists(seed=12))
+    log, metrics = log_of(random_lists(seed=12)), every_metric()
     rows = {
         "sorted": log,
         "adjacent": log.with_columns(query=-pl.col("query")),
@@ -136,8 +136,8 @@ def test_the_same_values_through_a_file(layout: str, tmp_path: pytest.TempPathFa
     }[layout]
     rows.write_parquet(tmp_path / "log.parquet")
     scan = pr.scan_log(tmp_path / "log.parquet", layout=layout)
-    found = pr.per_query(scan, METRICS).collect(engine="streaming").sort("query")
-    assert_close(found, pr.per_query(rows, METRICS))
+    found = pr.per_query(scan, metrics).collect(engine="streaming").sort("query")
+    assert_close(found, pr.per_query(rows, metrics))
 
 
 def test_arithmetic_of_metrics() -> None:

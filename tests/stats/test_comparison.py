@@ -17,7 +17,7 @@ from scipy import stats
 #: Tests of a few lists by hand.
 pytestmark = pytest.mark.filterwarnings("ignore:.* intervals go beyond")
 
-METRICS = ["ndcg@10", "ap", "rr@3", "num_rel", "gm_map"]
+METRICS = ["ap", "rr@3", "num_rel", "gm_map"]
 LOG = pr.datasets.search_log(400, runs=["old", "new", "best"], seed=2)
 LISTS = pr.per_query(LOG, METRICS, by=["run"]).collect()
 #: A log of LightGBM models, if there is one beside the project.
@@ -44,12 +44,11 @@ def values(lists, metric, run, baseline):
 @pytest.mark.parametrize("alternative", ["two-sided", "greater", "less"])
 @pytest.mark.parametrize(("lists", "baseline"), [*tables()])
 def test_t_wilcoxon_and_sign_are_those_of_scipy(lists, baseline, alternative):
-    metrics = ["ndcg@10", "ap"]
     for test in ("t", "wilcoxon", "sign"):
         found = pr.compare(
-            lists, metrics=metrics, baseline=baseline, test=test, alternative=alternative
+            lists, metrics=["ap"], baseline=baseline, test=test, alternative=alternative
         )
-        assert found.height == 2 * (lists["run"].n_unique() - 1)
+        assert found.height == (lists["run"].n_unique() - 1)
         for row in found.iter_rows(named=True):
             new, old = values(lists, row["metric"], row["run"], baseline)
             theirs = stats.ttest_rel(new, old, alternative=alternative)
