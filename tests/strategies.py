@@ -23,6 +23,9 @@ settings.register_profile(
 settings.register_profile("deep", max_examples=300, deadline=None, print_blob=True)
 settings.load_profile("deep" if os.environ.get("POLARS_RANK_DEEP") else "quick")
 
+#: For tests whose examples are a few lists, and cheap.
+more_examples = settings(max_examples=4 * settings().max_examples)
+
 #: The lists of a log by query, the documents of a list in the order of its rows.
 Lists = Mapping[int, list[Doc]]
 

@@ -48,12 +48,12 @@ def test_the_same_seed_gives_the_same_log_always() -> None:
     assert not search_log(2, (2, 3), runs=1, seed=8).collect().equals(log)
 
 
-@pytest.mark.parametrize("rows", [1, 100])
+@pytest.mark.parametrize("rows", [1, 50])
 def test_the_size_of_batches_changes_nothing(monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
-    expected = search_log(12).collect()
+    expected = search_log(3).collect()
     monkeypatch.setattr(datasets, "_BATCH_ROWS", rows)
-    assert_frame_equal(search_log(12).collect(engine="in-memory"), expected)
-    assert_frame_equal(search_log(12).collect(engine="streaming"), expected)
+    assert_frame_equal(search_log(3).collect(engine="in-memory"), expected)
+    assert_frame_equal(search_log(3).collect(engine="streaming"), expected)
 
 
 def test_what_is_read_changes_nothing() -> None:
@@ -258,17 +258,17 @@ class TestClickLog:
         old, new = (log.select(pl.corr("relevance", name)).item() for name in ("score", "new"))
         assert new > old + 0.2
 
-    @pytest.mark.parametrize("rows", [1, 60])
+    @pytest.mark.parametrize("rows", [1, 30])
     def test_the_size_of_batches_changes_nothing(
         self, monkeypatch: pytest.MonkeyPatch, rows: int
     ) -> None:
-        lazy, log = click_log(9, 5, sessions=4), click_log(9, 5, sessions=4).collect()
+        lazy, log = click_log(4, 5, sessions=3), click_log(4, 5, sessions=3).collect()
         monkeypatch.setattr(datasets, "_BATCH_ROWS", rows)
         assert_frame_equal(lazy.collect(engine="streaming"), log)
         some = lazy.filter("click").select("dwell", "query")
         assert_frame_equal(some.collect(), log.filter("click").select("dwell", "query"))
         assert_frame_equal(lazy.head(33).collect(), log.head(33))
-        assert_frame_equal(click_log(20, 5, sessions=4).filter(col("query") < 9).collect(), log)
+        assert_frame_equal(click_log(6, 5, sessions=3).filter(col("query") < 4).collect(), log)
 
     def test_another_seed_is_another_log(self) -> None:
         assert not click_log(3).collect().equals(click_log(3, seed=1).collect())

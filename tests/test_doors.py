@@ -22,10 +22,10 @@ from strategies import assert_close, every_metric, log_of, random_lists, shuffle
 
 BAD = pl.DataFrame(
     {
-        "query": [q for q in range(300) for _ in range(10)],
-        "doc": list(range(10)) * 300,
-        "score": [float(i % 7) for i in range(2999)] + [float("nan")],
-        "label": [i % 3 for i in range(3000)],
+        "query": [q for q in range(100) for _ in range(10)],
+        "doc": list(range(10)) * 100,
+        "score": [float(i % 7) for i in range(999)] + [float("nan")],
+        "label": [i % 3 for i in range(1000)],
     }
 )
 CALLS: dict[str, Any] = {
@@ -42,7 +42,7 @@ def test_rows_at_fault_are_an_error_and_never_a_hang(call: Any) -> None:
     found = []
 
     def many() -> None:
-        for _ in range(20):
+        for _ in range(10):
             try:
                 call()
             except pr.errors.DataError as error:
@@ -52,18 +52,23 @@ def test_rows_at_fault_are_an_error_and_never_a_hang(call: Any) -> None:
     thread.start()
     thread.join(timeout=300)
     assert not thread.is_alive(), f"hangs after {len(found)} calls"
-    assert len(found) == 20
+    assert len(found) == 10
     assert all("NaN or infinite score" in text for text in found)
 
 
-@pytest.mark.parametrize("metric", every_metric(3), ids=str)
-def test_metrics_are_copied_and_pickled(metric: pr.Metric) -> None:
-    log = log_of(random_lists(seed=21, queries=5))
-    for again in (pickle.loads(pickle.dumps(metric)), copy.copy(metric), copy.deepcopy(metric)):
+def pickled(metric: pr.Metric) -> pr.Metric:
+    return pickle.loads(pickle.dumps(metric))
+
+
+@pytest.mark.parametrize("function", [pickled, copy.copy, copy.deepcopy])
+def test_metrics_are_copied_and_pickled(function: Any) -> None:
+    log, metrics = log_of(random_lists(seed=21, queries=5)), every_metric(3)
+    copies = [function(metric) for metric in metrics]
+    for metric, again in zip(metrics, copies, strict=True):
         assert isinstance(again, pr.Metric)
         assert str(again) == str(metric)
         assert again.output_name == metric.output_name
-        assert_close(pr.per_query(log, again), pr.per_query(log, metric))
+    assert_close(pr.per_query(log, copies), pr.per_query(log, metrics))
 
 
 @pytest.mark.parametrize(
@@ -404,8 +409,8 @@ def test_long_lists(length: int) -> None:
         assert found[1] == expected[1]
 
 
-def test_every_metric_of_a_list_of_a_million() -> None:
-    length = 1_000_000
+def test_every_metric_of_a_very_long_list() -> None:
+    length = 200_000
     log = pl.select(
         query=pl.lit(1),
         score=pl.int_range(length, 0, -1).cast(pl.Float64),

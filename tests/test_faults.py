@@ -7,9 +7,13 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
+from typing import Any
 
 import needs
 import polars as pl
@@ -43,6 +47,14 @@ def start(*arguments: object, **options: object) -> subprocess.Popen[str]:
         text=True,
         **options,
     )
+
+
+def run(*arguments: object) -> Any:
+    """Run the command line in this process."""
+    testing = needs.package("typer.testing", "cli")
+    from polars_rank.cli.commands import app
+
+    return testing.CliRunner().invoke(app, [*map(str, arguments)])
 
 
 # Broken files
@@ -116,11 +128,11 @@ def test_types_that_fit_are_cast(tmp_path: Path, column: str, other: pl.DataType
         log.filter(pl.col("query") < 25),
         log.filter(pl.col("query") >= 25).cast({column: other}),
     ]
+    expected = pr.evaluate(log, METRICS)
     for order in (1, -1):
         for name, frame in zip("ab", both[::order], strict=True):
             frame.write_parquet(tmp_path / f"{name}.parquet")
-        found = evaluated(pr.scan_log(tmp_path))
-        assert_frame_equal(found, pr.evaluate(log, METRICS))
+        assert_frame_equal(evaluated(pr.scan_log(tmp_path)), expected)
 
 
 @pytest.mark.parametrize("other", [pl.Categorical, pl.Enum([f"q{n:09}" for n in range(50)])])
@@ -215,14 +227,23 @@ def test_no_rows(tmp_path: Path) -> None:
     assert evaluated(pr.scan_log(tmp_path)).rows() == [(0, None, None, None)]
 
 
-def test_more_files_than_a_process_may_open(tmp_path: Path) -> None:
-    rows = pl.DataFrame({"doc": [1, 2], "score": [0.9, 0.1], "label": [0, 1]})
-    for query in range(2_000):
-        rows.insert_column(0, pl.Series("query", [query] * 2)).write_parquet(
-            tmp_path / f"{query:05}.parquet"
-        )
-        rows.drop_in_place("query")
-    assert pr.evaluate(pr.scan_log(tmp_path), "rr").collect().rows() == [(2_000, 1 / 2)]
+@pytest.fixture
+def few_open_files() -> Iterator[int]:
+    """A limit of the files that this process may have open at once."""
+    resource = pytest.importorskip("resource", reason="no limit of open files")
+    allowed = resource.getrlimit(resource.RLIMIT_NOFILE)
+    limit = max(map(int, os.listdir("/dev/fd"))) + 50
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, allowed[1]))
+    yield limit
+    resource.setrlimit(resource.RLIMIT_NOFILE, allowed)
+
+
+def test_more_files_than_a_process_may_open(tmp_path: Path, few_open_files: int) -> None:
+    files = few_open_files + 1
+    for query in range(files):
+        rows = {"query": [query] * 2, "doc": [1, 2], "score": [0.9, 0.1], "label": [0, 1]}
+        pl.DataFrame(rows).write_parquet(tmp_path / f"{query:05}.parquet")
+    assert pr.evaluate(pr.scan_log(tmp_path), "rr").collect().rows() == [(files, 1 / 2)]
 
 
 @pytest.mark.parametrize("pattern", ["", "*.parquet", "**/*.parquet"])
@@ -265,87 +286,105 @@ def test_new_file_in_no_place(tmp_path: Path, name: str, message: str) -> None:
         pass
 
 
-@pytest.fixture
-def full_disk(tmp_path: Path) -> Iterator[tuple[Path, Callable[[], None] | None]]:
-    """A place for few files, and what a process must do for it to be one."""
-    place = tmp_path / "disk"
-    place.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(place)]
+@contextlib.contextmanager
+def full_disk(place: Path) -> Iterator[None]:
+    """Let a folder be a place for few bytes, or else all files be short."""
+    mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(place)]
     mounted = False
     with contextlib.suppress(OSError):
         mounted = subprocess.run(mount, capture_output=True, check=False).returncode == 0
     if mounted:
-        yield place, None
-        subprocess.run(["umount", "-l", str(place)], check=True)
+        try:
+            yield
+            assert list(place.iterdir()) == []
+        finally:
+            subprocess.run(["umount", "-l", str(place)], check=True)
         return
     resource = pytest.importorskip("resource", reason="no way to fill a disk")
-    yield place, lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (256 * 1024,) * 2)
+    allowed = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (64 * 1024, allowed[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, allowed)
 
 
 @posix
 @pytest.mark.parametrize("what", ["output", "spilling"])
-def test_disk_full(
-    tmp_path: Path, full_disk: tuple[Path, Callable[[], None] | None], what: str
-) -> None:
-    log = tmp_path / "log.parquet"
-    a_log(20_000).sample(fraction=1, shuffle=True, seed=1).write_parquet(log)
-    place, limit = full_disk
+def test_disk_full(tmp_path: Path, what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    log, place = tmp_path / "log.parquet", tmp_path / "disk"
+    a_log(5_000).sample(fraction=1, shuffle=True, seed=1).write_parquet(log)
+    place.mkdir()
     output = (place if what == "output" else tmp_path) / "lists.parquet"
-    process = start(
-        "evaluate",
-        log,
-        "-m",
-        "ndcg@10 ap ndcg rbp",
-        "--per-query",
-        "-o",
-        output,
-        "--memory",
-        "1MB",
-        preexec_fn=limit,
-        env={**os.environ, "TMPDIR": str(tmp_path if what == "output" else place)},
-    )
-    out, err = process.communicate()
-    assert (process.returncode, out) == (2, "")
-    assert "Error: " in err
-    assert "Traceback" not in err
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path if what == "output" else place))
+    arguments = ["evaluate", log, "-m", "ndcg@10 ap ndcg rbp", "--per-query", "-o", output]
+    with full_disk(place):
+        ended = run(*arguments, "--memory", "1MB")
+    assert (ended.exit_code, ended.stdout) == (2, "")
+    assert "Error: " in ended.stderr
+    assert "Traceback" not in ended.stderr
     assert list(place.iterdir()) == []
     assert sorted(file.name for file in tmp_path.iterdir()) == ["disk", "log.parquet"]
 
 
-@posix
-@pytest.mark.parametrize("force", [False, True])
-def test_two_processes_write_one_output(tmp_path: Path, force: bool) -> None:
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_two_threads_write_one_file(tmp_path: Path, overwrite: bool) -> None:
+    target, both = tmp_path / "a", Barrier(2, timeout=60)
+
+    def write(text: str) -> str | None:
+        try:
+            with new_file(target, overwrite=overwrite) as part:
+                part.write_text(text)
+                both.wait()
+        except pr.errors.SourceError:
+            return None
+        return text
+
+    with ThreadPoolExecutor(2) as threads:
+        done = [text for text in threads.map(write, ["one", "other"]) if text is not None]
+    assert len(done) == (2 if overwrite else 1)
+    assert target.read_text() in done
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_two_processes_write_one_output(tmp_path: Path) -> None:
     log, output = tmp_path / "log.parquet", tmp_path / "lists.parquet"
-    frame = a_log(2_000)
+    frame = a_log(300)
     frame.write_parquet(log)
-    arguments = ["evaluate", log, "-m", "ap rr", "--per-query", "-o", output]
-    both = [start(*arguments, *(["--force"] if force else [])) for _ in range(2)]
-    for process in both:
-        process.communicate()
-    codes = sorted(process.returncode for process in both)
-    assert codes == ([0, 0] if force else [0, 2])
+    code = """
+import sys
+from polars_rank.io.files import new_file
+with new_file(sys.argv[1]) as part:
+    part.write_text("late")
+    print("written", flush=True)
+    input()
+"""
+    other = subprocess.Popen(
+        [sys.executable, "-c", code, str(output)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert other.stdout is not None
+    assert other.stdout.readline() == "written\n"
+    assert run("evaluate", log, "-m", "ap rr", "--per-query", "-o", output).exit_code == 0
+    _, err = other.communicate("\n")
+    assert other.returncode == 1
+    assert "is there already" in err
     assert_frame_equal(pl.read_parquet(output), pr.per_query(frame, ["ap", "rr"]))
     assert sorted(file.name for file in tmp_path.iterdir()) == ["lists.parquet", "log.parquet"]
 
 
 @posix
-def test_run_again_after_a_kill(tmp_path: Path) -> None:
+def test_run_again_after_a_kill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log, output = tmp_path / "log.parquet", tmp_path / "lists.parquet"
-    frame = a_log(50_000)
+    frame = a_log(30_000)
     frame.write_parquet(log)
-    environment = {**os.environ, "TMPDIR": str(tmp_path)}
-    arguments = [
-        "evaluate",
-        log,
-        "-m",
-        "ap rr",
-        "--per-query",
-        "-o",
-        output,
-        "--layout",
-        "shuffled",
-    ]
-    process = start(*arguments, env=environment)
+    arguments = ["evaluate", log, "-m", "ap rr", "--per-query", "-o", output]
+    arguments += ["--layout", "shuffled"]
+    slow = {"TMPDIR": str(tmp_path), "POLARS_MAX_THREADS": "1"}
+    process = start(*arguments, env={**os.environ, **slow})
     while process.poll() is None and not any(
         file.name.endswith(".part") for file in tmp_path.iterdir()
     ):
@@ -353,9 +392,8 @@ def test_run_again_after_a_kill(tmp_path: Path) -> None:
     process.send_signal(signal.SIGKILL)
     process.communicate()
     assert not output.exists()
-    again = start(*arguments, env=environment)
-    again.communicate()
-    assert again.returncode == 0
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    assert run(*arguments).exit_code == 0
     assert_frame_equal(
         pl.read_parquet(output), pr.per_query(frame, ["ap", "rr"]), check_row_order=False
     )

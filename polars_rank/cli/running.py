@@ -64,8 +64,8 @@ def grouped(function: Callable[..., None]) -> Callable[..., None]:
         if name not in groups
     ]
     shared = [
-        _parameter(each.name, _hints(kind)[each.name], _default(each))
-        for kind in groups.values()
+        _parameter(each.name, hints[each.name], _default(each))
+        for kind, hints in ((kind, _hints(kind)) for kind in groups.values())
         for each in fields(kind)
     ]
     # The help shows first what only this command has.

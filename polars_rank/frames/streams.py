@@ -80,6 +80,10 @@ class Stream:
             warnings.warn(message, RankWarning, stacklevel=2)
         return self._begun
 
+    def is_long(self) -> bool:
+        """Return whether there are at least `GLIMPSE_ROWS` rows."""
+        return sum(batch.height for batch in self.begun()) >= GLIMPSE_ROWS
+
     def whole(self) -> pl.DataFrame:
         """Return all rows, in memory."""
         try:

@@ -23,7 +23,7 @@ from polars_rank._params import OWN, names
 from polars_rank.errors import ArgumentError, DataError, SchemaError, SourceError
 from polars_rank.frames.pieces import NUMBERED
 from polars_rank.frames.stores import store_error
-from polars_rank.frames.streams import GLIMPSE_ROWS, Stream, TornError, held, is_scanned_once
+from polars_rank.frames.streams import Stream, TornError, held, is_scanned_once
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -185,7 +185,7 @@ def _streamed(
 
     number = number_column(keys)
     try:
-        if sum(batch.height for batch in stream.begun()) < GLIMPSE_ROWS:
+        if not stream.is_long():
             return whole()
         if keys and not stream.in_pieces(keys):
             return whole()

@@ -31,7 +31,7 @@ LINE, NUMBER, PATH = (OWN + name for name in ("line", "number", "path"))
 _SCHEMA = pl.Schema({LINE: pl.String(), NUMBER: pl.get_index_type(), PATH: pl.String()})
 
 #: Bytes read at a time: about what the cache of a processor holds.
-_CHUNK = 1 << 20
+CHUNK_BYTES = 1 << 20
 
 _BOM = b"\xef\xbb\xbf"  # some editors put it before the first line
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
@@ -91,7 +91,7 @@ def _matches(name: str) -> list[str]:
     return files
 
 
-def scan_lines(files: Sequence[str]) -> pl.LazyFrame:
+def scan_lines(files: Sequence[str], *, chunk_bytes: int = CHUNK_BYTES) -> pl.LazyFrame:
     """Scan the lines of text files in UTF-8, without reading them yet.
 
     Parameters
@@ -99,6 +99,8 @@ def scan_lines(files: Sequence[str]) -> pl.LazyFrame:
     files
         Paths of local files, plain or compressed (gzip, bzip2, xz, zstd), and URLs that Polars
         can read.
+    chunk_bytes
+        Number of uncompressed bytes of a local file to read at a time.
 
     Returns
     -------
@@ -113,8 +115,10 @@ def scan_lines(files: Sequence[str]) -> pl.LazyFrame:
     """
     local = [file for file in files if "://" not in file]
     if len(local) == len(files):
-        return _scan_local(local)
-    return pl.concat(_scan_remote(file) if "://" in file else _scan_local([file]) for file in files)
+        return _scan_local(local, chunk_bytes)
+    return pl.concat(
+        _scan_remote(file) if "://" in file else _scan_local([file], chunk_bytes) for file in files
+    )
 
 
 def _scan_remote(url: str) -> pl.LazyFrame:
@@ -124,14 +128,14 @@ def _scan_remote(url: str) -> pl.LazyFrame:
     return lines.select(pl.col(LINE).str.strip_prefix(_BOM.decode()), NUMBER, PATH)
 
 
-def _scan_local(files: Sequence[str]) -> pl.LazyFrame:
+def _scan_local(files: Sequence[str], chunk_bytes: int) -> pl.LazyFrame:
     def read(
         with_columns: list[str] | None,
         predicate: pl.Expr | None,
         n_rows: int | None,
         batch_size: int | None,  # noqa: ARG001  (a suggestion)
     ) -> Iterator[pl.DataFrame]:
-        for lines in (lines for file in files for lines in _lines(file)):
+        for lines in (lines for file in files for lines in _lines(file, chunk_bytes)):
             rows = lines if predicate is None else lines.filter(predicate)
             if n_rows is not None:
                 rows = rows.head(n_rows)
@@ -143,10 +147,10 @@ def _scan_local(files: Sequence[str]) -> pl.LazyFrame:
     return register_io_source(read, schema=_SCHEMA, explain_name="LINES")
 
 
-def _lines(file: str) -> Iterator[pl.DataFrame]:
+def _lines(file: str, chunk_bytes: int) -> Iterator[pl.DataFrame]:
     """Read a file, some lines at a time."""
     count = 0
-    for chunk in _chunks(file):
+    for chunk in _chunks(file, chunk_bytes):
         text = _text(chunk, file, count)
         lines = pl.Series(LINE, [text]).str.split("\n").explode(empty_as_null=False)
         frame = lines.to_frame().with_row_index(NUMBER, count + 1)
@@ -154,11 +158,11 @@ def _lines(file: str) -> Iterator[pl.DataFrame]:
         count += frame.height
 
 
-def _chunks(file: str) -> Iterator[bytes]:
+def _chunks(file: str, chunk_bytes: int) -> Iterator[bytes]:
     """Read the bytes of a file, cut where lines end, without the end of the last of them."""
     held: list[bytes] = []
     with reading(file) as stream:
-        while chunk := _some(stream, file):
+        while chunk := _some(stream, file, chunk_bytes):
             whole, end, rest = chunk.rpartition(b"\n")
             if end:
                 yield b"".join([*held, whole])
@@ -183,9 +187,9 @@ def reading(file: str) -> IO[bytes]:
     return stream
 
 
-def _some(stream: IO[bytes], file: str) -> bytes:
+def _some(stream: IO[bytes], file: str, size: int) -> bytes:
     try:
-        return stream.read(_CHUNK)
+        return stream.read(size)
     except _CORRUPT as error:
         raise _unreadable(file, error) from error
 

@@ -130,7 +130,7 @@ class _Known:
             if store is not None:
                 raise store from error
             fault = self.fault()
-            if fault is None and isinstance(error, Exception):
+            if fault is None and isinstance(error, Exception) and "parquet: " not in str(error):
                 raise  # of something else, such as a full disk or a filter
             raise fault or self.not_whole(str(error)) from error
         self.check()

@@ -10,13 +10,15 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 import polars_rank as pr
 from polars_rank.clicks.estimates import TOLD, Estimates
 from polars_rank.datasets import click_log
+
+import strategies  # which says how many examples hypothesis makes
 
 #: Most logs here are small, and some have no weight at all.
 pytestmark = pytest.mark.filterwarnings(
@@ -240,45 +242,49 @@ def test_agrees_with_the_peer(expected: dict[str, Any]) -> None:
 
 @st.composite
 def weighted_logs(draw: Any) -> pl.DataFrame:
-    rows = draw(st.lists(
-        st.tuples(st.integers(0, 4), st.booleans(), st.floats(0.05, 1), st.integers(0, 9)),
-        min_size=1, max_size=40,
-    ))  # fmt: skip
+    """Several logs, told apart by the column "log", so that they are evaluated at once."""
+    row = st.tuples(st.integers(0, 4), st.booleans(), st.floats(0.05, 1), st.integers(0, 9))
+    logs = draw(st.lists(st.lists(row, min_size=1, max_size=40), min_size=5, max_size=10))
     return pl.DataFrame(
-        rows, schema=["query", "click", "propensity", "score"], orient="row"
-    ).with_columns(label=pr.clicks.inverse_propensity())
+        [(number, *each) for number, rows in enumerate(logs) for each in rows],
+        schema=["log", "query", "click", "propensity", "score"], orient="row",
+    ).with_columns(label=pr.clicks.inverse_propensity())  # fmt: skip
 
 
 class TestProperties:
-    @settings(max_examples=40, deadline=None)
-    @given(weighted_logs(), st.sampled_from(["dcg", "dcg@2", "p@3", "arp", "rbp"]))
-    def test_snips_times_the_mean_weight_is_ips(self, log: pl.DataFrame, metric: str) -> None:
-        ips = pr.clicks.estimate(log, metric, normalize="ips")
-        snips = pr.clicks.estimate(log, metric, normalize="snips")
-        if one(snips, "mean_weight") == 0:
-            assert one(ips, metric) == 0
-        else:
-            product = one(snips, metric) * one(snips, "mean_weight")
-            assert product == pytest.approx(one(ips, metric))
-
-    @settings(max_examples=40, deadline=None)
     @given(weighted_logs())
-    def test_weights_are_shares_of_a_sample(self, log: pl.DataFrame) -> None:
-        found = pr.clicks.estimate(log, "dcg", normalize="snips")
-        clicks = log.get_column("click").sum()
-        if clicks:
-            assert 1 - 1e-9 <= one(found, "effective_sample_size") <= clicks + 1e-9
-            assert 1 / clicks - 1e-9 <= one(found, "max_weight_share") <= 1
-            assert 0 <= one(found, "dcg") <= 1 + 1e-9
-
-    @settings(max_examples=20, deadline=None)
-    @given(weighted_logs())
-    def test_equal_weights_are_the_naive_estimate(self, log: pl.DataFrame) -> None:
-        swept = pr.clicks.propensity_sweep(log, "cg@2", clips=[1])
-        naive = pr.clicks.estimate(
-            log.with_columns(label=pl.col("click")), "cg@2", normalize="snips"
+    def test_snips_times_the_mean_weight_is_ips(self, logs: pl.DataFrame) -> None:
+        metrics = ["dcg", "dcg@2", "p@3", "arp", "rbp"]
+        ips, snips = (
+            pr.clicks.estimate(logs, metrics, normalize=each, by="log").sort("log")
+            for each in ("ips", "snips")
         )
-        assert_frame_equal(swept.drop("clip"), naive)
+        assert ips.height == snips.height == logs.get_column("log").n_unique()
+        for sums, shares in zip(ips.to_dicts(), snips.to_dicts(), strict=True):
+            for metric in metrics:
+                if shares["mean_weight"] == 0:
+                    assert sums[metric] == 0
+                else:
+                    product = shares[metric] * shares["mean_weight"]
+                    assert product == pytest.approx(sums[metric])
+
+    @given(weighted_logs())
+    def test_weights_are_shares_of_a_sample(self, logs: pl.DataFrame) -> None:
+        found = pr.clicks.estimate(logs, "dcg", normalize="snips", by="log")
+        clicks = dict(logs.group_by("log").agg(pl.col("click").sum()).rows())
+        for row in found.iter_rows(named=True):
+            if number := clicks[row["log"]]:
+                assert 1 - 1e-9 <= row["effective_sample_size"] <= number + 1e-9
+                assert 1 / number - 1e-9 <= row["max_weight_share"] <= 1
+                assert 0 <= row["dcg"] <= 1 + 1e-9
+
+    @given(weighted_logs())
+    def test_equal_weights_are_the_naive_estimate(self, logs: pl.DataFrame) -> None:
+        swept = pr.clicks.propensity_sweep(logs, "cg@2", clips=[1], by="log")
+        naive = pr.clicks.estimate(
+            logs.with_columns(label=pl.col("click")), "cg@2", normalize="snips", by="log"
+        )
+        assert_frame_equal(swept.drop("clip").sort("log"), naive.sort("log"))
 
     def test_the_variance_is_that_of_summarize(self) -> None:
         log = click_log(20, sessions=10, seed=2).collect()
@@ -307,27 +313,26 @@ class TestProperties:
 class TestRecovery:
     """What is estimated of a new ranker, from clicks on the lists of another one."""
 
-    LOG = click_log(400, sessions=100, seed=11)
+    LOG = click_log(400, sessions=40, seed=11)
     OPTIONS: dict[str, Any] = {"query": "session", "score": "new"}
     METRICS = ("dcg@5", "p@3", "rbp@5", "arp")
 
-    @pytest.mark.parametrize("known", [True, False], ids=["propensities known", "estimated"])
-    def test_ips_is_unbiased_and_clicks_alone_are_not(self, known: bool) -> None:
+    def test_ips_is_unbiased_and_clicks_alone_are_not(self) -> None:
         log = self.LOG.collect()
         bias = pr.clicks.position_bias(log, "adjacent")
-        weighted = log.with_columns(
-            label=pr.clicks.inverse_propensity("click", "propensity" if known else bias)
+        log = log.with_columns(
+            known=pr.clicks.inverse_propensity(),
+            estimated=pr.clicks.inverse_propensity("click", bias),
         )
-        truth = pr.clicks.estimate(
-            log, self.METRICS, label="relevance", normalize="ips", **self.OPTIONS
-        )
-        found = pr.clicks.estimate(weighted, self.METRICS, normalize="ips", **self.OPTIONS)
-        naive = pr.clicks.estimate(
-            log, self.METRICS, label="click", normalize="ips", **self.OPTIONS
+        options = {**self.OPTIONS, "normalize": "ips"}
+        truth, known, estimated, naive = (
+            pr.clicks.estimate(log, self.METRICS, label=label, **options)
+            for label in ("relevance", "known", "estimated", "click")
         )
         for metric in self.METRICS:
-            error = math.sqrt(one(found, f"{metric}_variance"))
-            assert abs(one(found, metric) - one(truth, metric)) <= 3 * error, metric
+            for found in (known, estimated):
+                error = math.sqrt(one(found, f"{metric}_variance"))
+                assert abs(one(found, metric) - one(truth, metric)) <= 3 * error, metric
             error = math.sqrt(one(naive, f"{metric}_variance"))
             assert abs(one(naive, metric) - one(truth, metric)) > 10 * error, metric
 
@@ -341,18 +346,18 @@ class TestRecovery:
         assert abs(one(found, "dcg@5") - one(truth, "dcg@5")) <= 3 * error
 
     def test_errors_are_as_large_as_estimates_vary(self) -> None:
-        off = {"ips": [], "snips": []}  # type: dict[Any, list[float]]
-        for seed in range(40):
-            log = click_log(40, 5, sessions=20, seed=seed).collect()
-            weighted = log.with_columns(label=pr.clicks.inverse_propensity())
-            for normalize, values in off.items():
-                options = {**self.OPTIONS, "normalize": normalize}
-                found = pr.clicks.estimate(weighted, "dcg@3", **options)
-                truth = pr.clicks.estimate(log, "dcg@3", label="relevance", **options)
-                away = one(found, "dcg@3") - one(truth, "dcg@3")
-                values.append(away / math.sqrt(one(found, "dcg@3_variance")))
-        for values in off.values():
-            assert 0.7 < math.sqrt(sum(each**2 for each in values) / len(values)) < 1.35
+        logs = [
+            click_log(40, 5, sessions=20, seed=seed).with_columns(seed=pl.lit(seed))
+            for seed in range(40)
+        ]
+        log = pl.concat(logs).with_columns(label=pr.clicks.inverse_propensity()).collect()
+        for normalize in ("ips", "snips"):
+            options = {**self.OPTIONS, "normalize": normalize, "by": "seed"}
+            found = pr.clicks.estimate(log, "dcg@3", **options).sort("seed")
+            truth = pr.clicks.estimate(log, "dcg@3", label="relevance", **options).sort("seed")
+            off = (found["dcg@3"] - truth["dcg@3"]) / found["dcg@3_variance"].sqrt()
+            assert off.len() == 40
+            assert 0.7 < math.sqrt((off**2).mean()) < 1.35
 
 
 class TestRefusals:

@@ -14,9 +14,11 @@ import polars_rank as pr
 import pytest
 from benchmarks.clicks import clicked as clicked_by
 from benchmarks.clicks import five_rankers, interleaved_pairs, rankers_of
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
+
+import strategies  # which says how many examples hypothesis makes
 
 Docs = list[list[int]]
 Engine = Literal["in-memory", "streaming"]
@@ -526,7 +528,6 @@ def test_balanced_credit_by_hand() -> None:
     assert found.select("team", "other", "wins", "ties", "losses").rows() == [("a", "b", 1, 1, 1)]
 
 
-@settings(deadline=None)
 @given(seed=st.integers(0, 9999))
 def test_swapping_rankers_turns_the_result_round(seed: int) -> None:
     a, b = tables(some_lists(20, 2, seed=seed))
@@ -589,12 +590,11 @@ def test_errors_of_results() -> None:
 # -- With known truth -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", [0, 1])
-def test_recovers_the_order_of_five_rankers(seed: int) -> None:
-    rankers = five_rankers(2000, seed)
+def test_recovers_the_order_of_five_rankers() -> None:
+    rankers = five_rankers(2000, 0)
     for name in ("ndcg@10", "delta"):
         assert rankers[name].is_sorted()
-    pairs = interleaved_pairs(2000, seed)
+    pairs = interleaved_pairs(2000, 0)
     assert (pairs["high"] < 0).all()
     assert (pairs["p_value"] < 0.01).all()
 

@@ -18,6 +18,8 @@ from polars_rank.columns import Columns
 from polars_rank.datasets import click_log
 from polars_rank.evaluation.contiguity import ROW, RUN, Keys
 
+import strategies  # which says how many examples hypothesis makes
+
 ENGINES = ("streaming", "in-memory")
 _HALVES = [(1, slice(0, 2)), (2, slice(2, 4))]
 LATER = "rows do not stand list by list any more"
@@ -59,9 +61,16 @@ def test_a_row_below_the_one_before_is_an_error(batches: list[list[int]], engine
         pr.evaluate(log, "ndcg", doc=None).collect(engine=engine)
 
 
-def test_far_apart_in_a_large_frame() -> None:
-    # 100,000 rows are a batch for Polars: the fall is between two of them.
-    log = rows_of([*range(100_000), *range(50_000, 150_000)]).lazy().set_sorted("query")
+@pytest.fixture
+def small_batches() -> Iterator[None]:
+    """Let Polars cut frames into batches of 250 rows, not of 100,000."""
+    with pl.Config(streaming_chunk_size=250):
+        yield
+
+
+@pytest.mark.usefixtures("small_batches")
+def test_a_fall_between_two_batches_of_a_frame() -> None:
+    log = rows_of([*range(1000), *range(500, 1500)]).lazy().set_sorted("query")
     for _ in range(10):
         with pytest.raises(pr.errors.DataError, match=LATER):
             pr.evaluate(log, "rr").collect(engine="streaming")
@@ -95,9 +104,10 @@ def test_batches_of_two_runs_are_not_neighbours() -> None:
         check(second.with_columns(pl.lit(1).alias(RUN)))
 
 
+@pytest.mark.usefixtures("small_batches")
 def test_runs_of_one_plan_at_once() -> None:
-    right = rows_of([*range(300_000)]).lazy().set_sorted("query")
-    false = rows_of([*range(100_000), *range(200_000)]).lazy().set_sorted("query")
+    right = rows_of([*range(3000)]).lazy().set_sorted("query")
+    false = rows_of([*range(1000), *range(2000)]).lazy().set_sorted("query")
     plans = [pr.evaluate(log, "p@1") for log in (right, false)]
 
     def collected(number: int) -> int:
@@ -107,15 +117,16 @@ def test_runs_of_one_plan_at_once() -> None:
             return -1
 
     with ThreadPoolExecutor(4) as pool:
-        assert [*pool.map(collected, range(12))] == [300_000, -1] * 6
+        assert [*pool.map(collected, range(12))] == [3000, -1] * 6
 
 
+@pytest.mark.usefixtures("small_batches")
 def test_plans_collected_together() -> None:
-    logs = [rows_of([*range(n * 50_000)]).lazy().set_sorted("query") for n in range(1, 6)]
+    logs = [rows_of([*range(n * 500)]).lazy().set_sorted("query") for n in range(1, 6)]
     plans = [pr.evaluate(log, "p@1") for log in logs]
     for engine in ENGINES:
         found = pl.collect_all(plans, engine=engine)
-        assert [each["queries"].item() for each in found] == [n * 50_000 for n in range(1, 6)]
+        assert [each["queries"].item() for each in found] == [n * 500 for n in range(1, 6)]
 
 
 KEYS = st.lists(st.tuples(st.sampled_from([None, 1, 2]), st.integers(0, 3)), max_size=12)

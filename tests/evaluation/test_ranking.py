@@ -246,20 +246,19 @@ def test_lower_scores_are_better_exactly(dtype: pl.DataType, engine: str) -> Non
         high = 2 ** _BITS[dtype] - 1
         low = -high - 1 if dtype.is_signed_integer() else 0
         values = [low, low + 1, low + 2, high - 1, high]
-    log = pl.LazyFrame(
-        {"query": 1, "doc": range(len(values)), "x": pl.Series(values, dtype=dtype), "label": 0}
-    )
+    # The same documents in each list, of which another one is relevant.
     wanted = [*range(1, len(values) + 1)]
+    log = pl.LazyFrame({"doc": wanted, "x": pl.Series(values, dtype=dtype)})
+    log = pl.LazyFrame({"query": wanted}).join(log, how="cross", maintain_order="left_right")
+    log = log.with_columns(label=pl.col("doc") == pl.col("query"))
     for options in ({"score": "-x"}, {"position": "x"}):
         found = pr.rank(log, **options).collect(engine=engine)
-        assert found["rank"].to_list() == wanted
-        for place in wanted:
-            labelled = log.with_columns(label=pl.col("doc") == place - 1)
-            for more in ({}, {"duplicates": "max"}):
-                rows = pr.evaluate(labelled, "rr", **options, **more).collect(engine=engine)
-                assert rows["rr"].item() == 1 / place
+        assert found["rank"].to_list() == wanted * len(values)
+        for more in ({}, {"duplicates": "max"}):
+            lists = pr.per_query(log, "rr", **options, **more).collect(engine=engine)
+            assert lists["rr"].to_list() == [1 / place for place in wanted]
     runs = pr.evaluate(log, "num_ret", scores=["-x", "x"]).collect(engine=engine)
-    assert runs["num_ret"].to_list() == [len(values)] * 2
+    assert runs["num_ret"].to_list() == [len(values) ** 2] * 2
 
 
 def test_scores_of_positions() -> None:

@@ -13,9 +13,10 @@ import polars as pl
 import polars_rank as pr
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
+from strategies import more_examples
 
 np = needs.package("numpy", "test")
 
@@ -48,8 +49,14 @@ TWO_DIMENSIONS: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize("labels", TWO_DIMENSIONS)
-@pytest.mark.parametrize("scores", TWO_DIMENSIONS)
+@pytest.mark.parametrize(
+    ("labels", "scores"),
+    [
+        *((array, TWO_DIMENSIONS[0]) for array in TWO_DIMENSIONS),
+        *((array, array) for array in TWO_DIMENSIONS[1:]),
+        *((TWO_DIMENSIONS[0], array) for array in TWO_DIMENSIONS[1:]),
+    ],
+)
 def test_two_dimensions_are_a_row_for_each_query(labels: Any, scores: Any) -> None:
     table = pr.from_arrays(labels(LABELS), scores(SCORES))
     assert isinstance(table, pl.DataFrame)
@@ -109,7 +116,7 @@ def test_nan_is_refused_as_everywhere() -> None:
 ONE_LIST = st.lists(st.tuples(st.integers(0, 3), st.floats(-1, 1)), max_size=5)
 
 
-@settings(deadline=None)
+@more_examples
 @given(st.lists(ONE_LIST, min_size=1, max_size=5))
 def test_groups_and_lists_are_the_same(lists: list[list[tuple[int, float]]]) -> None:
     labels = [[label for label, _ in values] for values in lists]

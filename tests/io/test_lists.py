@@ -11,11 +11,12 @@ from typing import Any, Literal
 import polars as pl
 import polars_rank as pr
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from polars import col
 from polars.io.plugins import register_io_source
 from polars.testing import assert_frame_equal
+from strategies import more_examples
 
 from polars_rank.errors import ArgumentError, DataError, SchemaError
 from polars_rank.io.judgments import join_judgments
@@ -211,7 +212,7 @@ def test_an_empty_frame_gives_an_empty_table() -> None:
     assert_frame_equal(table, full.clear())
 
 
-@settings(deadline=None)
+@more_examples
 @given(
     st.lists(
         st.tuples(
@@ -443,7 +444,7 @@ def test_a_value_that_is_missing_in_part_of_a_query_is_not_constant() -> None:
     assert joined.filter(doc="b", run="A")["country"].to_list() == [None]
 
 
-@settings(deadline=None)
+@more_examples
 @given(
     st.lists(
         st.tuples(

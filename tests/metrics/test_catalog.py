@@ -80,14 +80,14 @@ LABELS = {
 
 @pytest.mark.parametrize("metrics", [METRICS, WITH_REL], ids=["parameters", "rel"])
 @pytest.mark.parametrize("labels", LABELS)
-@pytest.mark.parametrize("engine", ["in-memory", "streaming"])
-def test_equals_its_oracle(metrics: list[pr.Metric], labels: str, engine: str) -> None:
-    lists = random_lists(seed=11, labels=LABELS[labels])
+def test_equals_its_oracle(metrics: list[pr.Metric], labels: str) -> None:
+    lists = random_lists(seed=11, labels=LABELS[labels], queries=25)
     log = shuffled(log_of(lists, pl.Float64)).lazy()
     expected = truth(metrics, lists)
-    assert_close(pr.per_query(log, metrics).collect(engine=engine), expected)
     inline = pr.rank(log).group_by("query").agg(metrics).sort("query")
-    assert_close(inline.collect(engine=engine), expected)
+    for plan in (pr.per_query(log, metrics), inline):
+        for engine in ("in-memory", "streaming"):
+            assert_close(plan.collect(engine=engine), expected)
 
 
 def test_polars_may_share_subexpressions_of_any_metrics() -> None:
@@ -104,7 +104,7 @@ def test_polars_may_share_subexpressions_of_any_metrics() -> None:
 
 def test_long_lists() -> None:
     lists = {
-        0: [Doc(i, -float(i // 3), (i * 7) % 5 / (1 + i // 50)) for i in range(1200)],
+        0: [Doc(i, -float(i // 3), (i * 7) % 5 / (1 + i // 50)) for i in range(500)],
         1: [Doc(i, float(i), i % 3 or None) for i in range(100)],
     }
     metrics = [

@@ -11,14 +11,15 @@ import polars as pl
 import polars_rank as pr
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 from oracles import Doc
 from polars_rank.metrics.expected_terms import EXPECTATIONS, has_expectation
 from polars_rank.metrics.metric import REGISTER, Metric
 from strategies import Lists, _plain, assert_close, every_metric, log_of, logs, shuffled
 
-METRICS = [metric for metric in every_metric(1, 2, 3, 8) if has_expectation(metric)]
+METRICS = [metric for metric in every_metric(1, 3, 8) if has_expectation(metric)]
 CLOSED = {metric.function.__name__ for metric in METRICS}
+#: Each as it is and at a cutoff: where its values must only stay what they are.
+FEW = [each for each in every_metric(3) if has_expectation(each) and "rel=" not in str(each)]
 MORE = [
     pr.ndcg(3, gain="exp2", discount="reciprocal"),
     pr.ndcg(gain={-1: 0, 0: 0, 1: 3, 2: 4, 3: 5, 4: 9}, ideal="retrieved", depth="retrieved"),
@@ -82,15 +83,15 @@ def test_worked_example() -> None:
 def test_scikit_learn(k: int | None) -> None:
     sklearn = needs.package("sklearn.metrics", "test")
     draw = random.Random(2)
-    labels = [[draw.choice((0, 0, 1, 2, 5)) for _ in range(40)] for _ in range(50)]
-    scores = [[draw.randint(0, 9) / 10 for _ in range(40)] for _ in range(50)]
-    log = pl.DataFrame({"query": range(50), "score": scores, "label": labels})
+    labels = [[draw.choice((0, 0, 1, 2, 5)) for _ in range(40)] for _ in range(10)]
+    scores = [[draw.randint(0, 9) / 10 for _ in range(40)] for _ in range(10)]
+    log = pl.DataFrame({"query": range(10), "score": scores, "label": labels})
     found = pr.per_query(
         log.explode("score", "label", empty_as_null=True),
         [pr.ndcg(k).alias("ndcg"), pr.dcg(k).alias("dcg")],
         ties="expected",
     )
-    for query in range(50):
+    for query in range(10):
         pair = [labels[query]], [scores[query]]
         theirs = (sklearn.ndcg_score(*pair, k=k), sklearn.dcg_score(*pair, k=k))
         assert found.row(query)[1:] == pytest.approx(theirs, abs=1e-9)
@@ -99,8 +100,8 @@ def test_scikit_learn(k: int | None) -> None:
 @given(lists=logs())
 def test_between_worst_and_best(lists: Lists) -> None:
     log = log_of(lists)
-    mean, best, worst = (pr.per_query(log, METRICS, ties=t) for t in ("expected", "best", "worst"))
-    for metric in METRICS:
+    mean, best, worst = (pr.per_query(log, FEW, ties=t) for t in ("expected", "best", "worst"))
+    for metric in FEW:
         name = metric.output_name
         if "judged" in name or "click" in metric.meta.root_names():
             continue  # of documents that are worth the same, the rules look at more than that
@@ -113,23 +114,20 @@ def test_between_worst_and_best(lists: Lists) -> None:
 @given(lists=logs())
 def test_without_ties(lists: Lists) -> None:
     log = log_of(lists).with_columns(score=pl.col("score") + pl.col("doc") / 1000)
-    assert_close(expected(log), pr.per_query(log, METRICS, ties="doc"))
+    assert_close(expected(log, FEW), pr.per_query(log, FEW, ties="doc"))
 
 
-@given(lists=logs(), seed=st.integers(0, 99))
-def test_order_of_rows_is_irrelevant(lists: Lists, seed: int) -> None:
-    log = log_of(lists)
-    assert_close(expected(shuffled(log, seed)), expected(log))
-    assert_close(expected(shuffled(log, seed).drop("doc")), expected(log))
+def test_order_of_rows_is_irrelevant() -> None:
+    turned, found = shuffled(log_of(SMALL)), FOUND.select("query", *map(str, FEW))
+    assert_close(expected(turned, FEW), found)
+    assert_close(expected(turned.drop("doc"), FEW), found)
 
 
-@given(lists=logs())
-def test_engines(lists: Lists) -> None:
-    log = log_of(lists)
-    lazy = expected(log.lazy())
+@pytest.mark.parametrize("engine", ["in-memory", "streaming"])
+def test_engines(engine: str) -> None:
+    lazy = expected(log_of(SMALL).lazy(), FEW)
     assert isinstance(lazy, pl.LazyFrame)
-    assert_close(lazy.collect(engine="in-memory"), expected(log))
-    assert_close(lazy.collect(engine="streaming"), expected(log))
+    assert_close(lazy.collect(engine=engine), FOUND.select("query", *map(str, FEW)))
 
 
 def test_streams() -> None:
@@ -150,8 +148,9 @@ def test_evaluate_is_the_mean() -> None:
 
 
 def test_large_block() -> None:
-    # All 2000 documents are tied: ERR of equally good documents is that of any order.
-    log = pl.DataFrame({"query": 1, "score": [1.0] * 2000, "label": [1] * 2000})
+    # All 1100 documents are tied: ERR of equally good documents is that of any order. Half of so
+    # many can be chosen in more ways than a float can hold.
+    log = pl.DataFrame({"query": 1, "score": [1.0] * 1100, "label": [1] * 1100})
     metrics = ["err(max_grade=1)", "rr", "ap", "ndcg", "hit_rate@1", "p@7"]
     assert_close(pr.evaluate(log, metrics, ties="expected"), pr.evaluate(log, metrics))
 

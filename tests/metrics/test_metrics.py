@@ -349,7 +349,7 @@ VARIANTS = [
 @pytest.mark.parametrize("ties", TIES)
 def test_parameters_against_oracles(ties: str) -> None:
     metrics = list({str(metric): metric for metric in VARIANTS}.values())
-    lists = random_lists(seed=6)
+    lists = random_lists(seed=6, queries=25)
     found = pr.per_query(log_of(lists), metrics, ties=ties)
     assert_close(found, truth(metrics, lists, ties))
     inline = pr.rank(log_of(lists), ties=ties).group_by("query").agg(metrics).sort("query")

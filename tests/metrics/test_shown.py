@@ -122,10 +122,16 @@ READ = {
     "good": ["good_abandonment"],
 }
 FIVE = timedelta(seconds=5)  # its ticks would be 5,000,000
+OTHERS = ("5", date(2026, 1, 5), [5])
 
 
-@pytest.mark.parametrize(("column", "metric"), [(c, m) for c, names in READ.items() for m in names])
-@pytest.mark.parametrize("value", [FIVE, "5", date(2026, 1, 5), [5]])
+@pytest.mark.parametrize(
+    ("column", "metric", "value"),
+    [
+        *((column, metric, FIVE) for column, names in READ.items() for metric in names),
+        *((column, names[0], value) for column, names in READ.items() for value in OTHERS),
+    ],
+)
 def test_what_is_no_number(column: str, metric: str, value: object) -> None:
     log = pl.DataFrame({
         "query": 1, "position": [1], "click": [1], "dwell": [1], "time": [1], "good": [1]

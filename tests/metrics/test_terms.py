@@ -8,9 +8,19 @@ import polars as pl
 import polars_rank as pr
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 from polars_rank.metrics.metric import Metric
 from polars_rank.metrics.terms import LABEL, RANK, RETRIEVED, SCORE, Terms, Value, where
-from strategies import Lists, assert_close, every_metric, log_of, logs, random_lists, shuffled
+from strategies import (
+    Lists,
+    assert_close,
+    every_metric,
+    log_of,
+    logs,
+    random_lists,
+    shuffled,
+    truth,
+)
 
 LOG = log_of(random_lists(seed=11))
 METRICS = every_metric(3)
@@ -86,24 +96,39 @@ def test_a_value_of_unsettled_order_is_no_part_of_a_product() -> None:
     assert_close(found, hits.select("query", x=counted))
 
 
-@pytest.mark.parametrize("part", range(8))
-@given(lists=logs())
-def test_the_same_value_wherever_it_is_evaluated(part: int, lists: Lists) -> None:
+@pytest.fixture(scope="module")
+def expected() -> pl.DataFrame:
+    """Return the values of all metrics, which are those of the oracles."""
+    lists = random_lists(seed=7, queries=30)
+    found = pr.per_query(log_of(lists), METRICS)
+    assert_close(found, truth(METRICS, lists))
+    return found
+
+
+@pytest.mark.parametrize("metric", [each for each in METRICS if "rel=" not in str(each)], ids=str)
+def test_alone_as_beside_others(metric: pr.Metric, expected: pl.DataFrame) -> None:
+    log = log_of(random_lists(seed=7, queries=30))
+    plain = pr.rank(log).group_by("query").agg(metric).sort("query")
+    streamed = pr.per_query(log.lazy(), metric).collect(engine="streaming")
+    for found in (pr.per_query(log, metric), plain, streamed):
+        assert_close(found, expected.select("query", metric.output_name))
+
+
+@given(lists=logs(), metric=st.sampled_from(METRICS))
+def test_the_same_value_wherever_it_is_evaluated(lists: Lists, metric: pr.Metric) -> None:
     log = log_of(lists)
-    ranked = pr.rank(log)
+    eager = pr.per_query(log, METRICS)
     plan = pr.per_query(log.lazy(), METRICS)
-    together = [plan.collect(engine=engine) for engine in ("streaming", "in-memory")]
-    for metric in METRICS[part::8]:
-        alone = pr.per_query(log, metric)
-        plain = ranked.group_by("query").agg(metric).sort("query")
-        streamed = pr.per_query(log.lazy(), metric).collect(engine="streaming")
-        for other in (plain, streamed, *together):
-            assert_close(other.select("query", metric.output_name), alone)
+    assert plan.collect_schema() == eager.schema
+    plain = pr.rank(log).group_by("query").agg(METRICS).sort("query")
+    for found in (plain, plan.collect(engine="streaming"), plan.collect(engine="in-memory")):
+        assert_close(found, eager)
+    assert_close(pr.per_query(log, metric), eager.select("query", metric.output_name))
 
 
 @pytest.mark.parametrize("layout", ["sorted", "adjacent", "shuffled"])
 def test_the_same_values_through_a_file(layout: str, tmp_path: pytest.TempPathFactory) -> None:
-    log = log_of(random_lists(seed=12))
+    log, metrics = log_of(random_lists(seed=12)), every_metric()
     rows = {
         "sorted": log,
         "adjacent": log.with_columns(query=-pl.col("query")),
@@ -111,8 +136,8 @@ def test_the_same_values_through_a_file(layout: str, tmp_path: pytest.TempPathFa
     }[layout]
     rows.write_parquet(tmp_path / "log.parquet")
     scan = pr.scan_log(tmp_path / "log.parquet", layout=layout)
-    found = pr.per_query(scan, METRICS).collect(engine="streaming").sort("query")
-    assert_close(found, pr.per_query(rows, METRICS))
+    found = pr.per_query(scan, metrics).collect(engine="streaming").sort("query")
+    assert_close(found, pr.per_query(rows, metrics))
 
 
 def test_arithmetic_of_metrics() -> None:

@@ -17,7 +17,7 @@ from scipy import stats
 #: Tests of a few lists by hand.
 pytestmark = pytest.mark.filterwarnings("ignore:.* intervals go beyond")
 
-METRICS = ["ndcg@10", "ap", "rr@3", "num_rel", "gm_map"]
+METRICS = ["ap", "rr@3", "num_rel", "gm_map"]
 LOG = pr.datasets.search_log(400, runs=["old", "new", "best"], seed=2)
 LISTS = pr.per_query(LOG, METRICS, by=["run"]).collect()
 #: A log of LightGBM models, if there is one beside the project.
@@ -44,12 +44,11 @@ def values(lists, metric, run, baseline):
 @pytest.mark.parametrize("alternative", ["two-sided", "greater", "less"])
 @pytest.mark.parametrize(("lists", "baseline"), [*tables()])
 def test_t_wilcoxon_and_sign_are_those_of_scipy(lists, baseline, alternative):
-    metrics = ["ndcg@10", "ap"]
     for test in ("t", "wilcoxon", "sign"):
         found = pr.compare(
-            lists, metrics=metrics, baseline=baseline, test=test, alternative=alternative
+            lists, metrics=["ap"], baseline=baseline, test=test, alternative=alternative
         )
-        assert found.height == 2 * (lists["run"].n_unique() - 1)
+        assert found.height == (lists["run"].n_unique() - 1)
         for row in found.iter_rows(named=True):
             new, old = values(lists, row["metric"], row["run"], baseline)
             theirs = stats.ttest_rel(new, old, alternative=alternative)
@@ -351,17 +350,24 @@ WITH_COUNTRY = LISTS.with_columns(
 GONE = WITH_COUNTRY.filter((pl.col("run") != "new") | pl.col("country").is_not_null())
 
 
-@pytest.mark.parametrize("engine", ["in-memory", "streaming"])
-@pytest.mark.parametrize("test", ["t", "randomization", "bootstrap", "wilcoxon", "sign"])
+@pytest.mark.parametrize(
+    ("test", "engine"),
+    [
+        ("t", "in-memory"),
+        *((test, "streaming") for test in ("t", "randomization", "bootstrap", "wilcoxon", "sign")),
+    ],
+)
 def test_a_run_without_rankings_in_a_group_has_a_row_there(test, engine):
+    metrics = ["ap", "num_rel", "gm_map"]  # a mean, a sum and a geometric mean
     options = {"baseline": "old", "by": "country", "test": test, "n_resamples": 50}
+    options["metrics"] = metrics
     with pytest.warns(
         pr.errors.RankWarning, match="no query in common.*country = None, run = 'new'$"
     ):
         found = pr.compare(GONE.lazy(), **options).collect(engine=engine)
-    assert found.height == 3 * len(METRICS) * 2
+    assert found.height == 3 * len(metrics) * 2
     gone = found.filter(pl.col("country").is_null(), run="new")
-    assert gone["metric"].to_list() == METRICS
+    assert gone["metric"].to_list() == metrics
     expected = {"queries": 0, "missing": 134, "undefined": 0, "wins": 0, "ties": 0, "losses": 0}
     unknown = ("baseline_mean", "mean", "difference", "low", "high", "p_value", "p_corrected")
     for row in gone.iter_rows(named=True):

@@ -1,0 +1,110 @@
+"""Lines of text files, plain and compressed, read in chunks that end anywhere."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import lzma
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal
+
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from polars_rank.errors import SourceError
+from polars_rank.io.lines import LINE, NUMBER, PATH, scan_lines
+
+Engine = Literal["in-memory", "streaming"]
+ENGINES: tuple[Engine, ...] = ("in-memory", "streaming")
+
+LINES = [f"{i // 10} doc{i * 7919 % 100_003} caf\u00e9" for i in range(400)]
+TEXT = "".join(f"{line}\n" for line in LINES).encode()
+CHUNK_BYTES = 1_000  # a twelfth of the text
+
+
+def zstd(text: bytes) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.CompressedOutputStream(sink, "zstd") as packed:
+        packed.write(text)
+    return sink.getvalue().to_pybytes()
+
+
+PACKERS: dict[str, Callable[[bytes], bytes]] = {
+    "plain": bytes,
+    "gzip": gzip.compress,
+    "gzip in pieces": lambda text: gzip.compress(text[:5000]) + gzip.compress(text[5000:]),
+    "bz2": bz2.compress,
+    "xz": lzma.compress,
+    "zstd": zstd,
+    "\\r\\n": lambda text: text.replace(b"\n", b"\r\n"),
+    "no last end": lambda text: text[:-1],
+    "byte order mark": lambda text: b"\xef\xbb\xbf" + text,
+}
+
+
+@pytest.mark.parametrize(
+    ("packer", "engine"),
+    [("plain", "in-memory"), *((packer, "streaming") for packer in PACKERS)],
+)
+def test_long_files_however_packed(tmp_path: Path, packer: str, engine: Engine) -> None:
+    files = [str(tmp_path / name) for name in "ab"]
+    for file in files:
+        Path(file).write_bytes(PACKERS[packer](TEXT))
+    lines = scan_lines(files, chunk_bytes=CHUNK_BYTES)
+    rows = [(line, number, file) for file in files for number, line in enumerate(LINES, 1)]
+    assert lines.collect(engine=engine).rows() == rows
+    assert lines.head(3).collect(engine=engine).rows() == rows[:3]
+    assert lines.head(450).select(NUMBER).collect(engine=engine).to_series().to_list() == [
+        number for _, number, _ in rows[:450]
+    ]
+    some = lines.filter(pl.col(LINE).str.starts_with("7 ")).select(NUMBER, PATH)
+    assert some.collect(engine=engine).rows() == [
+        (number, file) for line, number, file in rows if line.startswith("7 ")
+    ]
+
+
+@pytest.mark.parametrize("chunk_bytes", [1, 20, len(TEXT) - 1, len(TEXT), len(TEXT) + 1])
+def test_chunks_may_end_anywhere(tmp_path: Path, chunk_bytes: int) -> None:
+    file = tmp_path / "file"
+    file.write_bytes(TEXT)
+    lines = scan_lines([str(file)], chunk_bytes=chunk_bytes).collect()
+    assert lines[LINE].to_list() == LINES
+    assert lines[NUMBER].to_list() == list(range(1, 401))
+
+
+BROKEN: dict[str, tuple[Callable[[bytes], bytes], str]] = {
+    "latin-1": (
+        lambda text: text.replace(LINES[396].encode(), LINES[396].encode("latin-1")),
+        "line 397 of FILE holds the byte 0xe9",
+    ),
+    "UTF-16": (lambda text: text.decode().encode("utf-16"), "FILE is text in UTF-16"),
+    "UTF-16, unmarked": (
+        lambda text: text.decode().encode("utf-16-le"),
+        "line 1 of FILE holds a zero byte, which is in no text",
+    ),
+    "half a gzip": (
+        lambda text: gzip.compress(text)[:-1000],
+        "FILE cannot be read to its end: .*; is it whole?",
+    ),
+    "gzip less 3 bytes": (lambda text: gzip.compress(text)[:-3], "FILE cannot be read to its end"),
+    "half a bz2": (lambda text: bz2.compress(text)[:-1000], "FILE cannot be read to its end"),
+    "half a xz": (lambda text: lzma.compress(text)[:-1000], "FILE cannot be read to its end"),
+    "half a zstd": (lambda text: zstd(text)[:-1000], "FILE cannot be read to its end"),
+    "corrupt gzip": (
+        lambda text: gzip.compress(text)[:15] + b"\xff" * 20,
+        "FILE cannot be read to its end",
+    ),
+}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("broken", BROKEN)
+def test_files_that_are_not_whole_or_no_text(tmp_path: Path, broken: str, engine: Engine) -> None:
+    breaks, message = BROKEN[broken]
+    file = tmp_path / "file"
+    file.write_bytes(breaks(TEXT))
+    with pytest.raises(SourceError, match=message.replace("FILE", re.escape(str(file)))):
+        scan_lines([str(file)], chunk_bytes=CHUNK_BYTES).collect(engine=engine)
