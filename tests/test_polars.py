@@ -100,3 +100,43 @@ def test_key_hash() -> None:
 
 def test_hash_version() -> None:
     assert ours.hash_version() == "484587b30c488402"
+
+
+def test_renamed() -> None:
+    term = pl.when(pl.col("label") > 0).then(pl.col("rank").log(2) + 1.5).otherwise(pl.col('a"b'))
+    other = ours.renamed(term, {"label": "label 3", "rank": "rank", 'a"b': "c\\d"})
+    assert {*other.meta.root_names()} == {"label 3", "rank", "c\\d"}
+    row = pl.DataFrame({"label 3": [1, 0], "rank": [4.0, 8.0], "c\\d": [0.0, 7.0]})
+    assert row.select(other).to_series().to_list() == [3.5, 7.0]
+    assert ours.renamed(pl.col("label"), {"label": "x"}).meta.eq(pl.col("x"))
+
+
+def test_source_of_rows() -> None:
+    def found(plan: pl.LazyFrame) -> bool:
+        return ours.source_of_rows(plan, ["query"]) is not None
+
+    log = source("LOG x").with_columns(score=pl.lit(1.0))
+    assert ours.source_of_rows(log, ["query"]) == "PYTHON[LOG x] SCAN []"
+    for kept in (
+        log.filter(pl.col("query") > 1).head(3),
+        log.select("score", "query"),
+        log.with_columns(pl.col("score") + 1, a=pl.lit("x")),
+        log.rename({"score": "s"}),
+        log.set_sorted("query"),
+    ):
+        assert found(kept), kept.explain(optimized=False)
+    for changed in (
+        pl.concat([log, log]),
+        log.with_columns(pl.col("query") + 1),
+        log.with_columns(query=pl.col("score")),
+        log.with_columns(query=pl.lit(1)),
+        log.with_columns(a=pl.col("query")).drop("query").rename({"a": "query"}),
+        log.rename({"query": "a", "score": "query"}),
+        log.select(pl.col("query") // 2),
+        log.select(pl.all().repeat_by(2).explode()),
+        log.with_columns(a=[1, 2]).explode("a"),
+        log.join(log, on="query"),
+        log.group_by("query").agg("score").explode("score"),
+        log.map_batches(lambda table: table),
+    ):
+        assert not found(changed), changed.explain(optimized=False)

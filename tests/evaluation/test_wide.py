@@ -1,0 +1,288 @@
+"""Short rankings: the same numbers from columns of positions as from rows of documents.
+
+A log in memory with many short rankings is evaluated by position. The same log with an empty one
+below it is evaluated by rows, because nothing is known of the rankings of two tables.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+from functools import cache
+from inspect import Parameter
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import polars_rank as pr
+import pytest
+from polars.testing import assert_frame_equal
+from polars_rank.evaluation.wide import network
+from polars_rank.metrics.metric import REGISTER, parameters_of
+from strategies import NEEDED
+
+#: Metrics that read more than labels and ranks, position by position: they take rows.
+ROWS = {
+    *("abandonment", "accuracy", "bpref", "compat", "coverage_error", "ctr", "eleven_point", "err"),
+    *("fall_out", "g_measure", "good_abandonment", "inf_ap", "interpolated_precision"),
+    *("bpm", "nerr8", "nerr9", "nerr10", "nerr11", "inst"),
+    *("kendall_tau_b", "label_ranking_average_precision", "label_ranking_loss", "log_bpref"),
+    *("max_click_rr", "mcc", "mean_click_rr", "min_click_rr", "ndcg_rel", "num_clicks"),
+    *("ordered_pair_accuracy", "partial_auc", "pfound", "pr_auc", "pskip", "rndcg", "roc_auc"),
+    *("satisfied_rate", "spearman", "successful_sessions", "time_to_first_click"),
+    *("time_to_last_click", "utility"),
+}
+METRICS = sorted(REGISTER.keys() - ROWS)
+PARAMETERS: list[dict[str, Any]] = [
+    {}, {"k": 1}, {"k": 3}, {"k": 50}, {"rel": 2}, {"gain": "exp2", "k": 4},
+    {"gain": pr.gains.at_least(2), "discount": pr.discounts.jarvelin(3)},
+]  # fmt: skip
+
+
+@cache
+def log(
+    longest: int = 8,
+    *,
+    score: type[pl.DataType] = pl.Float32,
+    label: type[pl.DataType] = pl.Int8,
+    doc: type[pl.DataType] = pl.Int32,
+    rows: int = 52_000,
+    seed: int = 1,
+) -> pl.DataFrame:
+    """Return short rankings with ties, and documents that are not retrieved or not judged."""
+    draw = random.Random(seed)
+    queries, docs = [], []
+    while len(queries) < rows:
+        length = draw.randint(1, longest)
+        queries += [len(queries)] * length
+        docs += draw.sample(range(2 * longest), length)
+    table = pl.DataFrame(
+        {
+            "query": queries,
+            "doc": docs,
+            "score": [draw.choice([-1.5, -0.0, 0.0, 0.25, 2.0, 2.0, None]) for _ in queries],
+            "label": [draw.choice([-1, 0, 0, 1, 2, 3, None]) for _ in queries],
+        }
+    )
+    text = pl.col("doc").cast(pl.String)
+    return table.with_columns(
+        (text if doc in (pl.String, pl.Categorical) else pl.col("doc")).cast(doc),
+        pl.col("score").cast(score),
+        (pl.col("label") / 2 if label.is_float() else pl.col("label").abs()).cast(label),
+    )
+
+
+def by_rows(table: pl.DataFrame) -> pl.LazyFrame:
+    return pl.concat([table.lazy(), table.lazy().head(0)])
+
+
+def is_wide(plan: pl.LazyFrame) -> bool:
+    return "list.get(" in plan.explain(optimized=False)
+
+
+def all_metrics() -> list[pr.Metric]:
+    metrics: dict[str, pr.Metric] = {}
+    for name in METRICS:
+        for parameters in PARAMETERS:
+            try:
+                metric = REGISTER[name](**parameters)
+            except (TypeError, pr.errors.ArgumentError):  # it has no such parameter
+                continue
+            metrics.setdefault(str(metric), metric)
+    return [metric.alias(f"{index} {name}") for index, (name, metric) in enumerate(metrics.items())]
+
+
+def assert_same(table: pl.DataFrame, metrics: Any, **options: Any) -> None:
+    wide, rows = (
+        pr.per_query(frame, metrics, **options) for frame in (table.lazy(), by_rows(table))
+    )
+    assert (is_wide(wide), is_wide(rows)) == (True, False)
+    found, expected = (plan.collect(engine="streaming") for plan in (wide, rows))
+    assert_frame_equal(found, expected, rel_tol=1e-12, abs_tol=1e-12)
+
+
+def test_every_metric() -> None:
+    assert_same(log(), all_metrics())
+
+
+def test_metrics_that_take_rows() -> None:
+    table = log().with_columns(click=pl.lit(1), clicked=pl.lit(1))
+    taking = set()
+    for name, definition in REGISTER.items():
+        needed = {
+            key: NEEDED[key]
+            for key, default in parameters_of(definition).items()
+            if default is Parameter.empty
+        }
+        metric = definition(**needed)
+        try:
+            if not is_wide(pr.per_query(table.lazy(), [metric.alias("own"), "ndcg"])):
+                taking.add(name)
+        except pr.errors.SchemaError:  # it reads a column that is not there
+            taking.add(name)
+    assert taking == ROWS
+
+
+FEW = ["ndcg@3", "ndcg(gain='exp2')", "ap", "rr", "p@2", "recall(rel=2)@3", "num_ret", "unjudged@3"]
+
+
+@pytest.mark.parametrize("doc", [pl.Int64, pl.UInt32, pl.UInt64, pl.String, pl.Categorical])
+@pytest.mark.parametrize(
+    ("score", "label"),
+    [(pl.Float64, pl.Float64), (pl.Float32, pl.Int64), (pl.Float64, pl.UInt8)],
+)
+def test_types(score: type[pl.DataType], label: type[pl.DataType], doc: type[pl.DataType]) -> None:
+    assert_same(log(6, score=score, label=label, doc=doc), FEW)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        *({"ties": ties} for ties in ("doc_ascending", "best", "worst", "input")),
+        *({"ties": ties, "doc": None} for ties in ("best", "worst", "input")),
+        {"unjudged": "removed", "rel": 2},
+        {"query_set": "both"},
+        {"duplicates": "max", "undefined": "one"},
+        {"by": "group", "keep": "text"},
+        {"query": ["query", "group"]},
+        *(
+            {"conventions": name}
+            for name in ("trec_eval", "trec_eval 9", "ranx", "lightgbm", "xgboost", "catboost")
+        ),
+    ],
+    ids=str,
+)
+def test_options(options: dict[str, Any]) -> None:
+    table = log(5).with_columns(group=pl.col("query") % 2, text=pl.lit("a"))
+    metrics = FEW[:-1] if options.get("conventions") == "xgboost" else FEW
+    assert_same(table, metrics, **options)
+
+
+def test_runs_from_columns_of_scores() -> None:
+    table = log(5).with_columns(other=-pl.col("score"))
+    assert_same(table, FEW, scores=["score", "other"])
+
+
+@pytest.mark.parametrize("longest", [1, 2, 13, 30])
+def test_lengths(longest: int) -> None:
+    assert_same(log(longest, rows=50_000), FEW)
+
+
+@pytest.mark.parametrize("layout", ["sorted", "adjacent", "shuffled"])
+def test_logs_in_files(tmp_path: Path, layout: str) -> None:
+    table = log(5)
+    expected = pr.per_query(by_rows(table), FEW).collect(engine="streaming")
+    if layout == "adjacent":
+        table = table.sort(pl.col("query").hash(), maintain_order=True)
+    elif layout == "shuffled":
+        table = table.sample(fraction=1, shuffle=True, seed=1)
+    table.write_parquet(tmp_path / "log.parquet")
+    scanned = pr.scan_log(tmp_path / "log.parquet")
+    plan = pr.per_query(scanned, FEW)
+    # The rankings of a shuffled log are not counted before it is sorted.
+    assert is_wide(plan) == (layout != "shuffled")
+    assert_frame_equal(plan.collect(engine="streaming").sort("query"), expected, rel_tol=1e-12)
+    some = pr.evaluate(scanned.filter(pl.col("doc") > 3).with_columns(x=pl.lit(1)), FEW)
+    assert is_wide(some) == (layout != "shuffled")
+    assert_frame_equal(
+        some.collect(engine="streaming"),
+        pr.evaluate(by_rows(table.filter(pl.col("doc") > 3)), FEW).collect(engine="streaming"),
+        rel_tol=1e-12,
+    )
+
+
+def test_rankings_that_became_longer_take_rows(tmp_path: Path) -> None:
+    table = log(5)
+    table.write_parquet(tmp_path / "log.parquet")
+    scanned = pr.scan_log(tmp_path / "log.parquet")
+    other = scanned.with_columns(pl.col("doc") + 100)
+    for longer in (
+        pl.concat([scanned, other]),
+        scanned.with_columns(pl.col("query") // 100, doc=pl.int_range(pl.len())),
+        scanned.select(pl.col("query") // 100, "score", "label", doc=pl.int_range(pl.len())),
+        scanned.drop("query").with_columns(query=pl.lit(1), doc=pl.int_range(pl.len())),
+        scanned.rename({"query": "other"}).with_columns(query=pl.lit(1), doc=pl.int_range(pl.len())),
+        scanned.join(table.lazy().select("doc").unique().head(2), how="cross")
+        .drop("doc").rename({"doc_right": "doc"}).unique(["query", "doc"]),
+    ):  # fmt: skip
+        plan = pr.evaluate(longer, "ndcg")
+        assert not is_wide(plan)
+        expected = pr.evaluate(longer.collect(), "ndcg")
+        assert_frame_equal(plan.collect(), expected, rel_tol=1e-12)
+
+
+def test_small_logs_take_rows() -> None:
+    assert not is_wide(pr.per_query(log(rows=1_000).lazy(), "ndcg"))
+
+
+def test_a_few_long_rankings_among_short_ones_take_rows() -> None:
+    long = pl.DataFrame({"query": -1, "doc": range(50), "score": 1.0, "label": 1})
+    table = pl.concat([long.cast(dict(log(3).schema)), log(3)])
+    assert not is_wide(pr.per_query(table.lazy(), "ndcg"))
+
+
+@pytest.mark.parametrize("doc", [pl.Int32, pl.Int64, pl.String])
+def test_bad_rows_are_the_same_errors(doc: type[pl.DataType]) -> None:
+    table = log(4, doc=doc)
+    row = table.slice(30_000, 1)
+    for bad in (
+        row,
+        row.with_columns(pl.lit(None, doc).alias("doc"), score=pl.lit(1.0, pl.Float32)),
+        row.with_columns(score=pl.lit(float("nan"), pl.Float32)),
+        row.with_columns(score=pl.lit(float("inf"), pl.Float32)),
+    ):
+        faulty = pl.concat([table, bad])
+        messages = []
+        for frame in (faulty.lazy(), by_rows(faulty)):
+            with pytest.raises(pr.errors.DataError) as caught:
+                pr.evaluate(frame, "ndcg").collect(engine="streaming")
+            messages.append(str(caught.value))
+        assert messages[0] == messages[1]
+
+
+def test_labels_that_a_gain_refuses() -> None:
+    table = log(4).with_columns(label=pl.col("label").cast(pl.Int16) + 60)
+    with pytest.raises(pr.errors.DataError, match="exp2"):
+        pr.evaluate(table.lazy(), "ndcg(gain='exp2')").collect()
+
+
+def test_values_at_the_ends_of_their_types() -> None:
+    table = log(4, doc=pl.Int64, label=pl.Int64, score=pl.Float64)
+    lowest, highest = -(2**63), 2**63 - 1
+    extreme = pl.DataFrame(
+        {
+            "query": [-2] * 4 + [-1] * 2,
+            "doc": [lowest, highest, 0, lowest + 1, highest, lowest],
+            "score": [-1.7976931348623157e308, -1.7976931348623157e308, None, 1e308, 0.0, -0.0],
+            "label": [lowest, highest, 1, None, highest, lowest],
+        }
+    )
+    assert_same(pl.concat([extreme, table]), ["p@1", "p@2", "ap", "dcg", "num_ret", "unjudged@4"])
+
+
+@pytest.mark.parametrize("length", range(2, 11))
+def test_networks_sort(length: int) -> None:
+    """A network that sorts all zeros and ones sorts everything (Knuth, volume 3)."""
+    for values in itertools.product((0, 1), repeat=length):
+        row = [*values]
+        for a, b in itertools.chain(*network(length)):
+            row[a], row[b] = max(row[a], row[b]), min(row[a], row[b])
+        assert row == sorted(values, reverse=True)
+
+
+def test_networks_of_any_length_compare_each_position_once_in_a_layer() -> None:
+    for length in range(1, 65):
+        for layer in network(length):
+            positions = [*itertools.chain(*layer)]
+            assert len({*positions}) == len(positions)
+            assert all(0 <= a < b < length for a, b in layer)
+        row = [*range(length)]
+        for a, b in itertools.chain(*network(length)):
+            row[a], row[b] = max(row[a], row[b]), min(row[a], row[b])
+        assert row == sorted(row, reverse=True)
+
+
+def test_no_node_of_the_plan_holds_all_rows() -> None:
+    plan = pr.evaluate(log(5).lazy().set_sorted("query"), FEW)
+    graph = plan.show_graph(engine="streaming", plan_stage="physical", raw_output=True, show=False)
+    assert "in-memory-map" not in str(graph)
