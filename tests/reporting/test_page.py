@@ -271,10 +271,10 @@ def test_the_page_asks_for_nothing(page):
 
 
 def test_pages_are_small_whatever_the_log(tmp_path):
-    log = pr.datasets.search_log(1500, 2, runs=["a", "b"]).with_columns(slice=pl.col("query"))
+    log = pr.datasets.search_log(700, 2, runs=["a", "b"]).with_columns(slice=pl.col("query"))
     path = tmp_path / "slices.html"
     pr.report(log, "ndcg@10", baseline="a", slices=["slice", "country"], path=path)
-    assert path.stat().st_size < 5_000_000
+    assert path.stat().st_size < 2_500_000
     many = pr.datasets.search_log(20, 5, runs=30)
     page = read(many, tmp_path, "ndcg@10", baseline="run01")
     assert page.path.stat().st_size < 5_000_000
@@ -345,12 +345,10 @@ BASE = pr.datasets.search_log(40, runs=["a", "b"]).collect()
 ONE = BASE.filter(pl.col("run") == "a").drop("run")
 ODD = ["𝔘nicode 🙂", "עברית " + "x" * 3000]
 CASES = {
-    "a single run": (ONE, {}, "ndcg@10 is 0."),
     "run in by": (BASE, {"by": "run"}, "b is better than a|between b and a"),
     "run is none": (ONE, {"run": None, "slices": "country"}, "ndcg@10 is 0."),
-    "groups": (BASE, {"by": "country", "baseline": "a"}, "By country"),
     "groups of one run": (ONE, {"by": "country"}, "By country"),
-    "null groups": (
+    "groups and null": (
         BASE.with_columns(country=pl.when(pl.col("country") != "US").then("country")),
         {"by": "country", "baseline": "a", "slices": "country"},
         "By country",
@@ -435,10 +433,10 @@ def test_any_log_has_a_report(case, tmp_path):
         assert {len(row) for row in rows} <= {len(head)}
 
 
-def test_lazy_and_eager_logs_have_the_same_page(log, tmp_path):
+def test_lazy_and_eager_logs_have_the_same_page(tmp_path):
     made = [
-        Read(pr.report(each, "ndcg@10", path=tmp_path / name, baseline="bm25"))
-        for name, each in {"a.html": log, "b.html": log.lazy(), "c.html": log.to_arrow()}.items()
+        Read(pr.report(each, "ndcg@10", path=tmp_path / name, baseline="a"))
+        for name, each in {"a.html": BASE, "b.html": BASE.lazy(), "c.html": BASE.to_arrow()}.items()
     ]
     first, *others = ([page.tables, page.scripts] for page in made)
     assert all(each == first for each in others)
