@@ -302,13 +302,13 @@ def _ideal(table: pl.DataFrame, runs: Runs, x: Any, y: Any) -> list[Any]:
     alike = not (spread.get_column("ideal") > _ALIKE).any()
     best = table.filter(pl.col("run") == runs.labels[0]) if alike else table
     best = best.select("run", "x", "ideal")
-    color = {"color": alt.value(NEUTRAL)} if alike else looks(runs, "color")
+    color = {"color": alt.ColorValue(NEUTRAL)} if alike else looks(runs, "color")
     line = alt.Chart(best).mark_line(strokeWidth=1.5, strokeDash=[4, 3])
     end = best.sort("ideal").tail(1)
     word = alt.Chart(end).mark_text(align="right", dy=-9, fontSize=11, color=NEUTRAL)
     return [
-        line.encode(x=x, y=y, detail="run:N", **color),
-        word.encode(x=x, y=y, text=alt.value("ideal")),
+        line.encode(x=x, y=y, detail=alt.Detail(field="run", type="nominal"), **color),
+        word.encode(x=x, y=y, text=alt.TextValue("ideal")),
     ]
 
 

@@ -138,7 +138,7 @@ def _histogram(
         ("x", "from", ".4~g"), ("end", "below", ".4~g"), ("number", "queries", ",d"),
         ("y", "share", ".2%"), of=runs,
     )  # fmt: skip
-    bar = {"x": x, "x2": "end", "y": y, "y2": alt.datum(0)}
+    bar = {"x": x, "x2": alt.X2(field="end"), "y": y, "y2": alt.Y2Datum(0)}
     layers = [
         alt.Chart().mark_rect(opacity=0.75, strokeWidth=0).encode(**bar, **color, tooltip=tips)
     ]
@@ -146,7 +146,7 @@ def _histogram(
         steps = alt.Chart().encode(x=x, y=y)
         layers = [
             steps.mark_area(interpolate="step-after", opacity=0.12, strokeWidth=0).encode(
-                y2=alt.datum(0), **color
+                y2=alt.Y2Datum(0), **color
             ),
             steps.mark_line(interpolate="step-after", strokeWidth=2).encode(
                 **looks(runs, "color", "strokeDash", legend=True)

@@ -1,6 +1,8 @@
 """How all charts look: sizes, axes, titles, tooltips; and how lines are drawn.
 
 Charts have columns of our own names only, so that no name of a user's is read as a path by Vega.
+Axes, scales and legends are dictionaries, and each channel names its class and its type: altair
+checks, copies and infers the rest on every step, which took most of the time of a report.
 """
 
 from __future__ import annotations
@@ -104,21 +106,25 @@ def layered(
     alt = altair()
     title, shown = harmless(title), [harmless(line) for line in told if line]
     for layer in layers:  # a screen reader has the description; thousands of points would bury it
-        layer.mark["aria"] = False
-    heading = alt.TitleParams(
-        title, subtitle=shown, anchor="start", frame="group", fontSize=14, fontWeight=600,
-        subtitleFontSize=11, subtitlePadding=4, offset=12, limit=width + 120,
-    )  # fmt: skip
-    chart = alt.layer(*layers, data=data).properties(
+        layer.mark = {**layer.mark.to_dict(validate=False), "aria": False}
+    heading = {
+        "text": title, "subtitle": shown, "anchor": "start", "frame": "group", "fontSize": 14,
+        "fontWeight": 600, "subtitleFontSize": 11, "subtitlePadding": 4, "offset": 12,
+        "limit": width + 120,
+    }  # fmt: skip
+    # Beside other charts, a chart keeps its own colours and legend.
+    own = dict.fromkeys(("color", "strokeDash", "shape", "opacity"), "independent")
+    # In one step: each method of a chart copies all of its layers.
+    return alt.LayerChart(  # type: ignore[no-any-return]
+        data,
+        [*layers],
         title=heading,
         width=width,
         height=height,
-        view=alt.ViewBackground(stroke=None),
+        view={"stroke": None},
         description=". ".join([title, *shown]),
+        resolve={"scale": own},
     )
-    # Beside other charts, a chart keeps its own colours and legend.
-    own = dict.fromkeys(("color", "strokeDash", "shape", "opacity"), "independent")
-    return chart.resolve_scale(**own)  # type: ignore[no-any-return]
 
 
 def axis(
@@ -139,11 +145,11 @@ def axis(
     }  # fmt: skip
     if kind == "X" and type == "quantitative":
         look["labelFlush"] = False
-    scaled = alt.Undefined if scale is None else alt.Scale(**scale)
+    scaled = alt.Undefined if scale is None else {**scale}
     sort = options.pop("sort", alt.Undefined)
     return getattr(alt, kind)(
         field=field, type=type, title=title and harmless(title), scale=scaled, sort=sort,
-        axis=alt.Axis(**{**look, **options}),
+        axis={**look, **options},
     )  # fmt: skip
 
 
@@ -170,14 +176,14 @@ def looks(runs: Runs, *channels: Channel, legend: bool = False) -> dict[str, Any
     alt = altair()
     longest = max(map(len, runs.labels))
     points = "shape" in channels
-    shown = alt.Legend(
-        orient="top", direction="horizontal", title=None, symbolSize=90, symbolOpacity=1,
-        symbolStrokeWidth=0 if points else 2,
-        symbolType=alt.Undefined if points else "stroke",
-        labelFontSize=11, labelLimit=WIDTH - 60, columnPadding=14, offset=8,
-        columns=max(1, min(len(runs.labels), WIDTH // (34 + 6 * min(longest, 60)))),
-        symbolLimit=len(runs.labels),
-    )  # fmt: skip
+    shown = {
+        "orient": "top", "direction": "horizontal", "title": None, "symbolSize": 90,
+        "symbolOpacity": 1, "symbolStrokeWidth": 0 if points else 2,
+        **({} if points else {"symbolType": "stroke"}),
+        "labelFontSize": 11, "labelLimit": WIDTH - 60, "columnPadding": 14, "offset": 8,
+        "columns": max(1, min(len(runs.labels), WIDTH // (34 + 6 * min(longest, 60)))),
+        "symbolLimit": len(runs.labels),
+    }  # fmt: skip
     kinds: dict[str, tuple[Any, Sequence[Any]]] = {
         "color": (alt.Color, runs.colors),
         "strokeDash": (alt.StrokeDash, runs.dashes),
@@ -192,7 +198,7 @@ def looks(runs: Runs, *channels: Channel, legend: bool = False) -> dict[str, Any
             title=None,
             sort=None,
             legend=shown if legend and runs.several else None,
-            scale=alt.Scale(domain=[*runs.labels], range=[*values]),
+            scale={"domain": [*runs.labels], "range": [*values]},
         )
     return made
 
@@ -212,7 +218,7 @@ def lines(table: pl.DataFrame, runs: Runs, x: Any, y: Any, tips: Sequence[Any]) 
         band = known.mark_area(opacity=opacity, strokeWidth=0)
         if most == 1:  # a band has two ends
             band = known.mark_rule(opacity=0.6, strokeWidth=2)
-        ends = {"x": x, "y": with_field(y, "low"), "y2": "high"}
+        ends = {"x": x, "y": with_field(y, "low"), "y2": alt.Y2(field="high")}
         layers.append(band.encode(**ends, **looks(runs, "color")))
     line = alt.Chart().mark_line(strokeWidth=2, strokeJoin="round")
     points = alt.Chart().encode(x=x, y=y, tooltip=[*tips])

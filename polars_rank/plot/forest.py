@@ -36,6 +36,8 @@ _MOST = 60
 #: Pixels between runs in a row.
 _STEP = 16
 _KEY = OWN + "key "
+#: What puts a mark beside the middle of its row: no scale, which charts would share.
+_BELOW: dict[str, Any] = {"yOffset": {"expr": "datum.place"}}
 
 
 def intervals(
@@ -257,14 +259,14 @@ def bounds(
     both = {"y": y, "tooltip": tips}
     color = looks(runs, "color")
     of_points = looks(runs, "color", "shape", legend=_within(found, runs))
-    bar = alt.Chart().mark_rule(strokeWidth=9, opacity=0.4, **_below())
-    tick = alt.Chart().mark_tick(thickness=2, size=15, opacity=1, **_below())
+    bar = alt.Chart().mark_rule(strokeWidth=9, opacity=0.4, **_BELOW)
+    tick = alt.Chart().mark_tick(thickness=2, size=15, opacity=1, **_BELOW)
     known = alt.Chart().transform_filter("isValid(datum.x)")
     layers = [
-        bar.encode(x=x, x2="high", **both, **color),
+        bar.encode(x=x, x2=alt.X2(field="high"), **both, **color),
         tick.encode(x=x, **both, **color),
         tick.encode(x=with_field(x, "high"), **both, **color),
-        known.mark_point(filled=True, size=46, opacity=1, **_below()).encode(
+        known.mark_point(filled=True, size=46, opacity=1, **_BELOW).encode(
             x=with_field(x, "x"), **both, **of_points
         ),
     ]
@@ -328,13 +330,13 @@ def _forest(
     both = {"y": y, "tooltip": tips}
     of_points = looks(runs, "color", "shape", legend=_within(found, runs))
     known = alt.Chart().transform_filter("isValid(datum.low) && isValid(datum.high)")
-    line = known.mark_rule(strokeWidth=2, **_below()).encode(**both, **looks(runs, "color"))
-    layers = [line.encode(x=with_field(x, "low"), x2="high")]
-    points = alt.Chart().mark_point(filled=True, size=64, opacity=1, **_below())
+    line = known.mark_rule(strokeWidth=2, **_BELOW).encode(**both, **looks(runs, "color"))
+    layers = [line.encode(x=with_field(x, "low"), x2=alt.X2(field="high"))]
+    points = alt.Chart().mark_point(filled=True, size=64, opacity=1, **_BELOW)
     points = points.encode(x=x, **both, **of_points)
     if "small" in found.columns:
         look = {"filled": False, "size": 64, "opacity": 1, "strokeWidth": 1.5}
-        hollow = alt.Chart().mark_point(**look, **_below())
+        hollow = alt.Chart().mark_point(**look, **_BELOW)
         hollow = hollow.encode(x=x, **both, **looks(runs, "color", "shape"))
         layers.append(hollow.transform_filter("datum.small"))
         points = points.transform_filter("!datum.small")
@@ -366,8 +368,3 @@ def _rows_axis(found: pl.DataFrame, runs: Runs) -> tuple[Any, float]:
     look: dict[str, Any] = {"grid": False, "sort": labels, "labelPadding": 8}
     each = _STEP * len(runs.labels) + 14 if _within(found, runs) else 26
     return axis("Y", "label", None, type="nominal", **look), max(56, each * len(labels))
-
-
-def _below() -> dict[str, Any]:
-    """Return what puts a mark beside the middle of its row: no scale, which charts would share."""
-    return {"yOffset": altair().ExprRef(expr="datum.place")}

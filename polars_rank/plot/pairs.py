@@ -155,12 +155,12 @@ def _waterfall(runs: Runs, x: Any, y: Any, tips: list[Any]) -> list[Any]:
             line.encode(x=x, y=y, **looks(runs, "color", "strokeDash", legend=True)),
             points.encode(x=x, y=y, tooltip=tips),
         ]
-    bar = {"x": x, "y": y, "y2": alt.datum(0)}
+    bar = {"x": x, "y": y, "y2": alt.Y2Datum(0)}
     area = alt.Chart().mark_area(interpolate="step-after", opacity=0.8, strokeWidth=0)
     under_the_pointer = alt.Chart().mark_rect(opacity=0)
     return [
-        area.encode(**bar, color=alt.value(runs.colors[0])),
-        under_the_pointer.encode(**bar, x2="end", tooltip=tips),
+        area.encode(**bar, color=alt.ColorValue(runs.colors[0])),
+        under_the_pointer.encode(**bar, x2=alt.X2(field="end"), tooltip=tips),
     ]
 
 
@@ -251,7 +251,10 @@ def scatter(
         )  # fmt: skip
         mark = alt.Chart().mark_rect(strokeWidth=0, color=color)
         shade = _shade(max(data.get_column("number")), color)
-        cells = mark.encode(x=across, x2="x2", y=up, y2="y2", opacity=shade, tooltip=tips)
+        cells = mark.encode(
+            x=across, x2=alt.X2(field="x2"), y=up, y2=alt.Y2(field="y2"), opacity=shade,
+            tooltip=tips,
+        )  # fmt: skip
     line = alt.Chart(pl.DataFrame({"x": [low, high], "y": [low, high]}))
     alike = line.mark_line(strokeDash=[4, 3], color=NEUTRAL, strokeWidth=1.5)
     return layered(
@@ -280,11 +283,11 @@ def _shade(most: int, color: str) -> Any:
     """Return the channel of the number of queries: an opacity, for any background."""
     alt = altair()
     powers = [10**power for power in range(12) if 10**power <= most]
-    legend = alt.Legend(
-        format=",~s", labelFontSize=11, titleFontSize=11, symbolType="square", symbolSize=160,
-        symbolFillColor=color, symbolStrokeWidth=0, values=powers,
-    )  # fmt: skip
-    scale = alt.Scale(type="log", domain=[1, max(2, most)], range=[0.15, 1])
+    legend = {
+        "format": ",~s", "labelFontSize": 11, "titleFontSize": 11, "symbolType": "square",
+        "symbolSize": 160, "symbolFillColor": color, "symbolStrokeWidth": 0, "values": powers,
+    }  # fmt: skip
+    scale = {"type": "log", "domain": [1, max(2, most)], "range": [0.15, 1]}
     return alt.Opacity(
         field="number", type="quantitative", title="queries", scale=scale, legend=legend
     )  # fmt: skip

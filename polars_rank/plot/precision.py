@@ -199,7 +199,7 @@ def _layers(table: pl.DataFrame, runs: Runs) -> list[Any]:
         .encode(
             y=with_field(y, "no_skill"),
             tooltip=no_skill,
-            **({"color": alt.value(NEUTRAL)} if alike else color),
+            **({"color": alt.ColorValue(NEUTRAL)} if alike else color),
         ),
         line.encode(x=x, y=y, order=order, **looks(runs, "color", "strokeDash")),
         alt.Chart()

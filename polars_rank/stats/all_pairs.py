@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
@@ -230,6 +231,12 @@ def _absent(run: Any, other: Any, missing: int) -> tuple[Any, ...]:
     return (run, other, *(None,) * len(COLUMNS[2:-2]), 0, missing)
 
 
+@cache
+def _quantile(confidence: float, runs: int, degrees: int) -> float:
+    """Return the quantile of the studentized range: a slow search, alike for all metrics."""
+    return float(stats().studentized_range.ppf(confidence, runs, degrees))
+
+
 def _tukey(part: pl.DataFrame, key: str, run: str, confidence: float) -> list[tuple[Any, ...]]:
     names, means = part.get_column(run).to_list(), part.get_column(key + "mean").to_list()
     runs = len(names)
@@ -241,7 +248,7 @@ def _tukey(part: pl.DataFrame, key: str, run: str, confidence: float) -> list[tu
     squares = float(part.get_column(key + "squares").sum())
     unit = math.sqrt(squares / degrees / queries) if degrees > 0 else 0.0
     distribution = stats().studentized_range
-    width = float(distribution.ppf(confidence, runs, degrees)) * unit if unit else 0.0
+    width = _quantile(confidence, runs, degrees) * unit if unit else 0.0
     found: list[tuple[Any, ...]] = []
     for first, second in combinations(range(runs), 2):
         mean, other = means[second], means[first]
