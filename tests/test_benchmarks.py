@@ -21,6 +21,7 @@ from benchmarks.logs import Log, write
 
 ROOT = Path(__file__).parents[1]
 LIGHT = ["polars_rank", *(name for name in ("duckdb", "numba") if importlib.util.find_spec(name))]
+LIGHT += ["clickhouse"] * bool(importlib.util.find_spec("chdb"))
 
 
 def benchmark(folder: Path, *options: str) -> tuple[str, list[dict[str, Any]]]:

@@ -125,6 +125,42 @@ def duckdb(log: Log, metrics: list[str]) -> Stages:
     yield dict(zip(metrics, row))
 
 
+@contender("chdb")
+def clickhouse(log: Log, metrics: list[str]) -> Stages:
+    """ClickHouse: one SQL query with array functions, a row per query. Same ties; reads while it
+    computes."""
+    import chdb as peer
+
+    yield
+    yield
+    forms = {
+        "ndcg": "if(ideal_dcg[least({0}, n)] > 0, dcg[least({0}, n)] / ideal_dcg[least({0}, n)], 0)",
+        "p": "hits[least({0}, n)] / {0}",
+        "recall": "if(R > 0, hits[least({0}, n)] / R, 0)",
+        "ap": "if(R > 0, precisions / R, 0)",
+        "rr": "if(first > 0, 1 / first, 0)",
+    }
+    means = ", ".join(f"avg({renamed(name, forms)})" for name in metrics)
+    doc = "String" if log.ids == "string" else "Int32"
+    answer = peer.query(f"""
+        select {means} from (
+            select arrayReverseSort(groupArray((score, doc, label))) as ranked,
+                arrayMap(x -> x.3, ranked) as labels, length(labels) as n,
+                arrayReverseSort(labels) as ideal,
+                arrayMap(i -> 1 / log2(i + 1), range(1, n + 1)) as discounts,
+                arrayCumSum(arrayMap((l, d) -> (exp2(l) - 1) * d, labels, discounts)) as dcg,
+                arrayCumSum(arrayMap((l, d) -> (exp2(l) - 1) * d, ideal, discounts)) as ideal_dcg,
+                arrayMap(l -> l > 0, labels) as relevant, arrayCumSum(relevant) as hits,
+                hits[n] as R, indexOf(relevant, 1) as first,
+                arraySum((h, r, i) -> if(r, h / i, 0), hits, relevant, range(1, n + 1))
+                    as precisions
+            from file('{log.path}', Parquet,
+                'query Int64, doc {doc}, score Float32, label Int8')
+            group by query)
+    """, "CSV")  # fmt: skip
+    yield dict(zip(metrics, map(float, str(answer).split(","))))
+
+
 @contender("pandas")
 def pandas(log: Log, metrics: list[str]) -> Stages:
     """Sorts, cumulative counts and group-by sums of columns. Same ties."""
