@@ -137,7 +137,7 @@ def _in_order(
     keys = Keys.of(columns)
     canonical = order.canonical(columns)
     key = key_of_columns(order.ties, canonical, text_ids=order.text_ids, row=ROW)
-    terms, values = _terms(evaluation, columns, None if key is None else lengths)
+    terms, values = _terms(evaluation, columns, order, None if key is None else lengths)
     read = _Read.of(terms, columns)
     constant = [*evaluation.keep, *([] if evaluation.weight is None else [evaluation.weight])]
     kept = {f"{OWN}kept {index}": name for index, name in enumerate(constant)}
@@ -150,7 +150,7 @@ def _in_order(
         rows = _canonical(log, columns, evaluation, order, keys, read, kept, checks)
         table = per_ranking(
             rows, Documents(canonical, key), terms,
-            group=keys.group, carried=carried, checks=checks, lowest=order.rel,
+            group=keys.group, carried=carried, checks=checks,
         )  # fmt: skip
         judged, retrieved = of_presence(terms.length)
         present = [judged.alias(JUDGED), retrieved.alias(RETRIEVED)] * presence
@@ -199,8 +199,8 @@ def _summed(
     )
     if not terms.ordered:
         table = raise_failed(table, checks, log=log, keys=keys.names)
-    for sums in (terms.sums, terms.late):
-        table = table.with_columns(sums.named()) if sums.columns else table
+    for layer in terms.layers():
+        table = table.with_columns(layer) if layer else table
     if terms.required:
         required = [Check("ranking", ~each, problem) for problem, each in terms.required.items()]
         flagged = table.with_columns(failed(required, "ranking"))
@@ -209,12 +209,14 @@ def _summed(
 
 
 def _terms(
-    evaluation: Evaluation, columns: Columns, lengths: Lengths | None
+    evaluation: Evaluation, columns: Columns, order: _Order, lengths: Lengths | None
 ) -> tuple[PlanTerms, list[pl.Expr]]:
     """Return the terms of metrics, and the metrics as expressions over them."""
     whole_labels = columns.schema[columns.label].is_integer()
     if lengths is not None and is_short(lengths):
-        wide = WideTerms(lengths.longest, whole_labels=whole_labels, placed=columns.placed)
+        wide = WideTerms(
+            lengths.longest, order.rel, whole_labels=whole_labels, placed=columns.placed
+        )
         try:
             return wide, [_value(column, wide) for column in evaluation.metrics]
         except NotWideError:

@@ -55,7 +55,6 @@ def per_ranking(
     group: Sequence[str],
     carried: Sequence[pl.Expr],
     checks: Sequence[Check],
-    lowest: float,
 ) -> pl.LazyFrame:
     """Return one row per ranking: what is carried, the columns of terms, and `FAILED`.
 
@@ -73,8 +72,6 @@ def per_ranking(
         Aggregations that give one value per ranking.
     checks
         The checks of rows and rankings.
-    lowest
-        The lowest relevant label.
     """
     unique = any(check.condition.meta.eq(REPEATED) for check in checks)
     cells = documents.cells(with_ids=unique)
@@ -102,7 +99,7 @@ def per_ranking(
     )
     failing = pl.max_horizontal(documents.failing, failed(of_ranking, "ranking"))
     table = table.with_columns(failing.alias(FAILED))
-    for layer in terms.layers(lowest):
+    for layer in terms.layers():
         table = table.with_columns(layer) if layer else table
     return table
 

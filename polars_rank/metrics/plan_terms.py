@@ -29,7 +29,7 @@ from polars_rank.metrics.terms import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
 #: The row's position in its list, from 1: the rank, if the document is retrieved.
 POSITION = pl.col(OWN + "position").cast(pl.Float64)
@@ -99,6 +99,8 @@ class PlanTerms(Terms):
         #: The columns of what users did that are read, by the parameters that name them.
         self.signals: dict[str, str] = {}
         self.cutoffs: list[Cutoff] = []
+        #: The cutoffs at which the sums of columns are read.
+        self._cutoffs_of: dict[str, set[int]] = {}
         #: What asks for the documents in order: without any, lists need not be sorted.
         self.ordered: list[str] = []
         self._whole_labels = whole_labels
@@ -217,15 +219,57 @@ class PlanTerms(Terms):
             self.cutoffs.append(k)
             name = self._column(complete(term, how, among)).meta.output_name()
             self.gathered[name] = None
-            terms = pl.col(as_list(name)).list
-            if isinstance(k, Value):
-                first = terms.head(k.expr.cast(pl.Int64))
-                return Value(pl.col(self.late(reduced(first.list, how))))
+            return self._reduced(name, k, how)
+
+        return Term(value)
+
+    def _reduced(self, name: str, k: Cutoff, how: How) -> Value:
+        """Return a column of rows, reduced to the first k of each ranking."""
+        terms = pl.col(as_list(name)).list
+        if isinstance(k, Value):
+            first = terms.head(k.expr.cast(pl.Int64))
+            return Value(pl.col(self.late(reduced(first.list, how))))
+        if k is None or how in ("min", "max"):
             return Value(
                 pl.col(self.sums(reduced(terms if k is None else terms.head(k).list, how)))
             )
+        return self._summed(name, k)
 
-        return Term(value)
+    def _summed(self, name: str, k: int) -> Value:
+        """Return the sum of a term down to a cutoff."""
+        self._cutoffs_of.setdefault(name, set()).add(k)
+        return Value(pl.col(_sum_at(name, k)))
+
+    def layers(self) -> Iterable[list[pl.Expr]]:
+        """Return the columns of each stage over gathered lists."""
+        yield self.sums.named()
+        yield from self._sums_at_cutoffs()
+        yield self.late.named()
+
+    def _sums_at_cutoffs(self) -> Iterable[list[pl.Expr]]:
+        """Return sums that go on from one cutoff to the next."""
+        begun: dict[str, int] = {}
+        for cutoff in sorted({k for cutoffs in self._cutoffs_of.values() for k in cutoffs}):
+            names = [name for name, cutoffs in self._cutoffs_of.items() if cutoff in cutoffs]
+            layer = []
+            for name in names:
+                start = begun.get(name, 0)
+                part = self._part(name, start, cutoff)
+                total = pl.col(_sum_at(name, start)) + part if start else part
+                layer.append(total.alias(_sum_at(name, cutoff)))
+                begun[name] = cutoff
+            yield layer
+
+    def _part(self, name: str, start: int, stop: int) -> pl.Expr:
+        """Return the sum of a term from one rank to another."""
+        values = pl.col(as_list(name)).list
+        if stop - start == 1:
+            return values.get(start, null_on_oob=True).cast(pl.Float64).fill_null(0.0)
+        return reduced(values.slice(start, stop - start).list, "sum")
+
+
+def _sum_at(name: str, k: int) -> str:
+    return f"{OWN}sum of {name} at {k}"
 
 
 def _is_unique(values: pl.Expr) -> pl.Expr:

@@ -15,7 +15,7 @@ import polars as pl
 
 from polars_rank._params import OWN
 from polars_rank._polars import renamed
-from polars_rank.metrics.plan_terms import IDEAL_LABEL, PlanTerms, Register, complete
+from polars_rank.metrics.plan_terms import IDEAL_LABEL, PlanTerms, complete
 from polars_rank.metrics.terms import RELEVANT, RETRIEVED, Cutoff, How, Term, Value
 
 if TYPE_CHECKING:
@@ -46,23 +46,23 @@ def _not_wide(*_: object) -> NoReturn:
 class WideTerms(PlanTerms):
     """One plan for many metrics, over columns of positions."""
 
-    def __init__(self, length: int, *, whole_labels: bool, placed: bool) -> None:
+    def __init__(self, length: int, lowest: float, *, whole_labels: bool, placed: bool) -> None:
         super().__init__(whole_labels=whole_labels, placed=placed)
         self.length = length
+        #: The lowest relevant label.
+        self.lowest = lowest
         #: The columns of relevance, by threshold and by the column of labels.
         self._relevant: dict[tuple[float | None, str], str] = {}
         #: The columns of running counts of relevant documents, by those of relevance.
         self._hits: dict[str, str] = {}
-        #: Sums that go on from one cutoff to the next: the columns to add, and where to stop.
-        self._running: dict[str, tuple[Sequence[pl.Expr], set[int]]] = {}
-        self._sums: dict[str, str] = {}
-        self._late = Register("late")
+        #: The columns of which sums are made.
+        self._cells: dict[str, Sequence[pl.Expr]] = {}
 
-    def layers(self, lowest: float) -> Iterable[list[pl.Expr]]:
-        """Return the columns of each stage; `lowest` is the lowest relevant label."""
+    def layers(self) -> Iterable[list[pl.Expr]]:
+        """Return the columns of each stage."""
         positions = range(self.length)
         yield [
-            self._is_relevant(pl.col(at(label, i)), lowest if rel is None else rel).alias(
+            self._is_relevant(pl.col(at(label, i)), self.lowest if rel is None else rel).alias(
                 at(name, i)
             )
             for (rel, label), name in self._relevant.items()
@@ -84,27 +84,16 @@ class WideTerms(PlanTerms):
                 ).alias(at(hits, i))
                 for name, hits in self._hits.items()
             ]
-        begun: dict[str, int] = {}
-        for cutoff in sorted({k for _, cutoffs in self._running.values() for k in cutoffs}):
-            yield [
-                self._next(name, cells, begun, cutoff)
-                for name, (cells, cutoffs) in self._running.items()
-                if cutoff in cutoffs
-            ]
-        yield self._late.named()
+        yield from self._sums_at_cutoffs()
+        yield self.late.named()
 
     def _is_relevant(self, label: pl.Expr, lowest: float) -> pl.Expr:
         whole = self._whole_labels and abs(lowest) < 2**53  # whole numbers compare faster
         return (label >= (math.ceil(lowest) if whole else lowest)).fill_null(value=False)
 
-    def _next(
-        self, name: str, cells: Sequence[pl.Expr], begun: dict[str, int], cutoff: int
-    ) -> pl.Expr:
-        """Return the sum of a term down to a cutoff, from the one at the cutoff before."""
-        start = begun.get(name, 0)
-        before = [pl.col(f"{name} at {start}")] if start else []
-        begun[name] = cutoff
-        return reduce(pl.Expr.__add__, [*before, *cells[start:cutoff]]).alias(f"{name} at {cutoff}")
+    def _part(self, name: str, start: int, stop: int) -> pl.Expr:
+        """Return the sum of the columns from one position to another."""
+        return reduce(pl.Expr.__add__, self._cells[name][start:stop])
 
     def relevant(self, rel: float | None = None) -> pl.Expr:
         """Return whether the document is relevant."""
@@ -147,7 +136,7 @@ class WideTerms(PlanTerms):
                 )
                 for i in range(self.length)
             ]
-            return self._reduced(cells, f"{term(pl.col(RANK), pl.col('hits'))} of {name}", k, how)
+            return self._of_cells(cells, f"{term(pl.col(RANK), pl.col('hits'))} of {name}", k, how)
 
         return Term(value)
 
@@ -197,35 +186,34 @@ class WideTerms(PlanTerms):
             name = self._name(complete(term, how, among))
             cells = [pl.col(at(name, i)) for i in range(self.length)]
             if weight is None:
-                return self._reduced(cells, name, k, how)
+                return self._of_cells(cells, name, k, how)
             ranks = pl.Series("rank", range(1, self.length + 1), pl.Float64)
             weights = pl.select(weight(pl.lit(ranks)).cast(pl.Float64)).to_series().to_list()
             cells = [cell * each for cell, each in zip(cells, weights, strict=True)]
-            return self._reduced(cells, f"{name} times {weights}", k, how)
+            return self._of_cells(cells, f"{name} times {weights}", k, how)
 
         return Term(value)
 
-    def _reduced(self, cells: Sequence[pl.Expr], key: str, k: Cutoff, how: How) -> Value:
+    def _of_cells(self, cells: Sequence[pl.Expr], key: str, k: Cutoff, how: How) -> Value:
         """Return a sum, a count or an extreme of columns, down to a cutoff."""
         if isinstance(k, Value):
             depth = k.expr.cast(pl.Int64)
             cells = [pl.when(depth > i).then(cell) for i, cell in enumerate(cells)]
             if how in ("sum", "count"):
                 cells = [cell.cast(pl.Float64).fill_null(0.0) for cell in cells]
-                return Value(pl.col(self._late(reduce(pl.Expr.__add__, cells))))
+                return Value(pl.col(self.late(reduce(pl.Expr.__add__, cells))))
         cutoff = min(k, self.length) if isinstance(k, int) else self.length
         if how in ("min", "max"):
             # Columns without nulls are compared several times faster.
             none = math.inf if how == "min" else -math.inf
             extreme = pl.min_horizontal if how == "min" else pl.max_horizontal
             cells = [cell.cast(pl.Float64).fill_null(none) for cell in cells[:cutoff]]
-            found = pl.col(self._late(extreme(cells)))
+            found = pl.col(self.late(extreme(cells)))
             return Value(pl.when(found != none).then(found))
         if how == "count":
             cells = [cell.cast(pl.UInt8) for cell in cells]
-        name = self._sums.setdefault(f"{how} {key}", f"{OWN}sum {len(self._sums)}")
-        self._running.setdefault(name, (cells, set()))[1].add(cutoff)
-        return Value(pl.col(f"{name} at {cutoff}").cast(pl.Float64))
+        self._cells[f"{how} {key}"] = cells
+        return Value(self._summed(f"{how} {key}", cutoff).expr.cast(pl.Float64))
 
 
 def at(name: str, position: int) -> str:

@@ -77,7 +77,7 @@ def by_rows(table: pl.DataFrame) -> pl.LazyFrame:
 
 
 def is_wide(plan: pl.LazyFrame) -> bool:
-    return "list.get(" in plan.explain(optimized=False)
+    return ".int_ranges(" not in plan.explain(optimized=False)
 
 
 def all_metrics() -> list[pr.Metric]:
