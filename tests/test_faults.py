@@ -249,7 +249,7 @@ def test_new_file_appears_whole_or_not_at_all(tmp_path: Path) -> None:
 
 def test_new_file_does_not_replace_what_came_meanwhile(tmp_path: Path) -> None:
     target = tmp_path / "a"
-    with pytest.raises(pr.errors.SourceError, match="there already"), new_file(target) as part:
+    with pytest.raises(pr.errors.SourceError, match="already exists"), new_file(target) as part:
         part.write_text("late")
         target.write_text("early")
     assert target.read_text() == "early"
@@ -319,7 +319,7 @@ def test_two_processes_write_one_output(tmp_path: Path, force: bool) -> None:
     frame = a_log(2_000)
     frame.write_parquet(log)
     arguments = ["evaluate", log, "-m", "ap rr", "--per-query", "-o", output]
-    both = [start(*arguments, *(["--force"] if force else [])) for _ in range(2)]
+    both = [start(*arguments, *(["--overwrite"] if force else [])) for _ in range(2)]
     for process in both:
         process.communicate()
     codes = sorted(process.returncode for process in both)

@@ -68,17 +68,17 @@ def rank_order(
             "`ties` is 'expected', which is a mean over many orders and no order itself; use it "
             "with per_query or evaluate, and 'doc', 'best' or 'worst' here"
         )
-        raise ArgumentError(message)
+        raise ArgumentError(message, "ties")
     one_of("ties", ties, (None, *TIES))
     doc = columns.doc
     if ties is None:
         ties = "doc" if doc is not None else "worst"
     if ties in ("doc", "doc_ascending") and doc is None:
         message = (
-            f"`ties` is {ties!r}, but the frame has no document column; name it with doc=..., "
+            f"`ties` is {ties!r}, but the frame has no document column; name it with `doc`, "
             "or choose 'worst', 'best' or 'input'"
         )
-        raise ArgumentError(message)
+        raise ArgumentError(message, "ties", "doc")
     score, label = columns.number(columns.score), columns.number(columns.label)
     by_score = (score, True, True)
     if columns.schema[columns.score].is_float():
@@ -298,7 +298,7 @@ def rank(
                 f"`{role}` names {other}, but the frame also has a column {role!r}, which metrics "
                 "would read on the ranked table; drop it or rename it"
             )
-            raise SchemaError(message)
+            raise SchemaError(message, role)
     there = [name for name in RANKED if name in columns.schema]
     if there:
         message = (
