@@ -24,7 +24,7 @@ def one_of(name: str, value: object, allowed: tuple[object, ...]) -> None:
         choices = ", ".join(map(repr, allowed))
         close = hint(str(value), [str(choice) for choice in allowed])
         message = f"`{name}` must be one of {choices}; found {value!r}.{close}"
-        raise ArgumentError(message)
+        raise ArgumentError(message, name)
 
 
 def is_number(value: object) -> bool:
@@ -41,7 +41,7 @@ def number(name: str, value: Any, what: str = "") -> float:
     """Return a finite number; raise `ArgumentError` for anything else, saying what it is."""
     if not is_number(value):
         message = f"`{name}` must be a number{what and f', {what}'}; found {value!r}"
-        raise ArgumentError(message)
+        raise ArgumentError(message, name)
     return float(value)
 
 
@@ -49,14 +49,14 @@ def share(name: str, value: float, low: float = 0, high: float = 1) -> None:
     """Raise `ArgumentError` unless `value` is a number strictly between `low` and `high`."""
     if not is_number(value) or not low < value < high:
         message = f"`{name}` must be a number between {low} and {high}; found {value!r}"
-        raise ArgumentError(message)
+        raise ArgumentError(message, name)
 
 
 def positive(name: str, value: float) -> None:
     """Raise `ArgumentError` unless `value` is a finite number above 0."""
     if not is_number(value) or not value > 0:
         message = f"`{name}` must be a number above 0; found {value!r}"
-        raise ArgumentError(message)
+        raise ArgumentError(message, name)
 
 
 def threshold(name: str, value: float) -> float:
@@ -72,11 +72,14 @@ def whole_number(name: str, value: Any) -> int:
         message = f"`{name}` must be a whole number from 1 to {_LARGEST}; found {value!r}"
         if not whole or index(value) < 1:
             message = f"`{name}` must be a positive whole number; found {value!r}"
-        raise ArgumentError(message)
+        raise ArgumentError(message, name)
     return index(value)
 
 
 Names: TypeAlias = "str | Sequence[str]"
+
+#: What to do with a log that has one row per query.
+_FROM_LISTS = "turn one row per query into one row per document with from_lists"
 
 
 #: What the names of our own columns begin with; no column of a user's may.
@@ -91,10 +94,10 @@ def names(parameter: str, value: Names | None) -> tuple[str, ...]:
     for name in given:
         if not isinstance(name, str):
             message = f"`{parameter}` must be the name of a column; found {name!r}"
-            raise ArgumentError(message)
+            raise ArgumentError(message, parameter)
         if given.count(name) > 1:
             message = f"`{parameter}` names the column {name!r} twice"
-            raise ArgumentError(message)
+            raise ArgumentError(message, parameter)
     return given
 
 
@@ -103,14 +106,14 @@ def free(columns: Sequence[str], added: Iterable[str], parameter: str = "by") ->
     for name in added:
         if name in columns:
             message = f"`{parameter}` names the column {name!r}, which the result adds; rename it"
-            raise ArgumentError(message)
+            raise ArgumentError(message, parameter)
 
 
 def check_apart(parameter: str, keys: Sequence[str], groups: Sequence[str]) -> None:
     """Raise `ArgumentError` unless a parameter names columns, and none that `by` names."""
     if not keys or set(keys) & set(groups):
         message = f"`{parameter}` must name columns that are not in `by`; found {keys}"
-        raise ArgumentError(message)
+        raise ArgumentError(message, parameter, "by")
 
 
 def find_columns(
@@ -119,7 +122,7 @@ def find_columns(
     *,
     numbers: Sequence[str] = (),
     ids: Sequence[str] = (),
-    table: str = "the frame",
+    table: str = "",
 ) -> dict[str, tuple[str, ...]]:
     """Return the columns that each parameter names; raise `SchemaError` where one is not there.
 
@@ -140,20 +143,20 @@ def find_columns(
     return found
 
 
-def check_there(parameter: str, column: str, schema: pl.Schema, table: str = "the frame") -> None:
+def check_there(parameter: str, column: str, schema: pl.Schema, table: str = "") -> None:
     """Raise `SchemaError` unless the column that a parameter names exists."""
     if not isinstance(column, str):
         message = f"`{parameter}` must be the name of a column; found {column!r}"
-        raise ArgumentError(message)
+        raise ArgumentError(message, parameter)
     if column in schema:
         check_name(column)
         return
     columns = ", ".join(repr(name) for name in schema if not name.startswith(OWN))
     message = (
-        f"there is no column {column!r}, which `{parameter}` names; {table} has {columns}."
-        f"{hint(column, schema)} Name the right one with {parameter}=..."
+        f"column {column!r} (`{parameter}`) not found; available{table and f' in {table}'}: "
+        f"{columns or 'no columns'}.{hint(column, schema)}"
     )
-    raise SchemaError(message)
+    raise SchemaError(message, parameter)
 
 
 def check_name(column: str) -> None:
@@ -167,15 +170,15 @@ def check_number(parameter: str, column: str, dtype: pl.DataType) -> None:
     """Raise `SchemaError` unless a column has numbers."""
     if dtype.is_numeric() or dtype in (pl.Boolean, pl.Null):
         return
-    remedy = f"cast it, as in pl.col({column!r}).cast(pl.Float64)"
+    remedy = "cast it to Float64"
     if dtype == pl.Duration:
-        remedy = f"take its seconds, pl.col({column!r}).dt.total_seconds(fractional=True)"
+        remedy = "convert it to seconds"
     elif dtype.is_temporal():
-        remedy += f", or say whether there is one, pl.col({column!r}).is_not_null()"
+        remedy += ", or replace it with whether it is null"
     if isinstance(dtype, (pl.List, pl.Array)):
-        remedy = "turn one row per query into one row per document with pr.from_lists(...)"
+        remedy = _FROM_LISTS
     message = f"column {column!r} (`{parameter}`) must be numeric; found {dtype}; {remedy}"
-    raise SchemaError(message)
+    raise SchemaError(message, parameter)
 
 
 def check_values(parameter: str, column: str, dtype: pl.DataType) -> None:
@@ -183,9 +186,9 @@ def check_values(parameter: str, column: str, dtype: pl.DataType) -> None:
     if dtype == pl.Object:
         message = (
             f"column {column!r} (`{parameter}`) must hold values that Polars can compare; found "
-            f"Object; make text of them, as in pl.col({column!r}).map_elements(str, pl.String)"
+            "Object; convert them to text"
         )
-        raise SchemaError(message)
+        raise SchemaError(message, parameter)
 
 
 def check_id(parameter: str, column: str, dtype: pl.DataType) -> None:
@@ -195,9 +198,9 @@ def check_id(parameter: str, column: str, dtype: pl.DataType) -> None:
         return
     remedy = "name a column of ids"
     if isinstance(dtype, (pl.List, pl.Array)):
-        remedy = "turn one row per query into one row per document with pr.from_lists(...)"
+        remedy = _FROM_LISTS
     message = f"column {column!r} (`{parameter}`) must hold one id per row; found {dtype}; {remedy}"
-    raise SchemaError(message)
+    raise SchemaError(message, parameter)
 
 
 def require(table: str, schema: pl.Schema, columns: Iterable[str]) -> None:
@@ -208,4 +211,4 @@ def require(table: str, schema: pl.Schema, columns: Iterable[str]) -> None:
         else:
             there = ", ".join(map(repr, schema))
             msg = f"`{table}` has no column {column!r}, but {there}.{hint(column, schema)}"
-            raise SchemaError(msg)
+            raise SchemaError(msg, table)

@@ -81,7 +81,7 @@ class Columns:
                 "`query` and `doc` must name the columns of queries and of documents, and no "
                 f"column twice; found {self.query}, `doc` {self.doc!r} and `by` {self.by}"
             )
-            raise ArgumentError(message)
+            raise ArgumentError(message, "query", "doc", "by")
         return [*self.keys, self.doc]
 
     def number(self, name: str) -> pl.Expr:
@@ -134,13 +134,13 @@ class Columns:
         queries, groups = found["query"], found["by"]
         if query is not None and not queries:
             message = "`query` must name at least one column"
-            raise ArgumentError(message)
+            raise ArgumentError(message, "query")
         asked = {column for columns in found.values() for column in columns}
         _check_names(asked, schema)
         both = set(queries) & set(groups)
         if both:
             message = f"column {both.pop()!r} is in `by` and in `query`; leave it in one of them"
-            raise ArgumentError(message)
+            raise ArgumentError(message, "by", "query")
         unnamed = tuple(
             name
             for name, dtype in schema.items()
@@ -162,7 +162,7 @@ def scored(log: pl.LazyFrame, score: Score, position: str | None) -> tuple[pl.La
     if position is not None:
         if score != "score":
             message = "`score` and `position` both say how documents are ranked; give one of them"
-            raise ArgumentError(message)
+            raise ArgumentError(message, "score", "position")
         score = f"-{position}"
     schema = schema_of(log)
     if isinstance(score, str) and score not in schema and score.startswith("-"):
@@ -176,9 +176,9 @@ def scored(log: pl.LazyFrame, score: Score, position: str | None) -> tuple[pl.La
     if not isinstance(score, pl.Expr):
         message = (
             "`score` must be the name of a column, '-' and the name of one in which lower is "
-            f"better, or an expression; found {score!r}; for several, use scores=[...]"
+            f"better, or an expression; found {score!r}; for several, use `scores`"
         )
-        raise ArgumentError(message)
+        raise ArgumentError(message, "score", "scores")
     return log.with_columns(score.alias(OWN + "score")), OWN + "score"
 
 

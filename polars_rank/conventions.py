@@ -139,7 +139,7 @@ class Conventions:
                     f"`parameters` names {key!r}, but no metric takes {parameter!r}"
                     f"{f' in {metric}' * bool(metric)}.{hint(parameter, accepted)}"
                 )
-                raise ArgumentError(message)
+                raise ArgumentError(message, "parameters")
         for name in self.exceptions:
             _build(name.removesuffix("@k"), name)
         excepted = [choice.name for choice in fields(self) if choice.name not in _COMMON]
@@ -150,7 +150,7 @@ class Conventions:
                         f"`exceptions` must change {', '.join(map(repr, excepted))}; found "
                         f"{choice!r}.{hint(choice, excepted)}"
                     )
-                    raise ArgumentError(message)
+                    raise ArgumentError(message, "exceptions")
             replace(self, exceptions={}, **choices)
 
     def but(self, **choices: Any) -> Conventions:
@@ -257,7 +257,7 @@ def check_undefined(undefined: object, metrics: Iterable[pl.Expr]) -> None:
             f"{', '.join(map(repr, available))}; '*' stands for the rest."
             f"{hint(str(name), available)}"
         )
-        raise ArgumentError(message)
+        raise ArgumentError(message, "undefined")
 
 
 def counted_as(metric: pl.Expr, conventions: Conventions) -> float | Undefined:
@@ -314,10 +314,10 @@ def named(conventions: Conventions | str) -> Conventions:
     if found is None:
         known = ", ".join(sorted({preset.name for preset in (POLARS_RANK, *PRESETS)}))
         message = (
-            f"`conventions` must be pr.Conventions or the name of a preset ({known}); found "
+            f"`conventions` must be Conventions or the name of a preset ({known}); found "
             f"{conventions!r}.{hint(str(conventions), presets)}"
         )
-        raise ArgumentError(message)
+        raise ArgumentError(message, "conventions")
     return found
 
 

@@ -216,7 +216,7 @@ def click_log(
     listed = isinstance(looked, (list, tuple)) and len(looked) >= shown
     if not listed or not all(is_number(each) and 0 < each <= 1 for each in looked):
         msg = f"`propensities` must be {shown} numbers above 0, at most 1; found {propensities!r}"
-        raise ArgumentError(msg)
+        raise ArgumentError(msg, "propensities")
     rows = sessions * docs_per_query
 
     def batches(
@@ -389,10 +389,10 @@ def _lengths(docs_per_query: int | tuple[int, int]) -> tuple[int, int]:
         _check_whole("docs_per_query", high, least=low)
     else:
         msg = f"`docs_per_query` must be a number or a pair of them; found {docs_per_query!r}"
-        raise ArgumentError(msg)
+        raise ArgumentError(msg, "docs_per_query")
     if high >= _CATALOGUES[-1]:
         msg = f"`docs_per_query` must be below {_CATALOGUES[-1]}; found {high}"
-        raise ArgumentError(msg)
+        raise ArgumentError(msg, "docs_per_query")
     return low, high
 
 
@@ -403,7 +403,7 @@ def _names(runs: int | str | Sequence[str]) -> list[str]:
     names = [runs] if isinstance(runs, str) else list(runs)
     if not names or len(set(names)) < len(names):
         msg = f"`runs` must be a number of runs or different names; found {runs!r}"
-        raise ArgumentError(msg)
+        raise ArgumentError(msg, "runs")
     return names
 
 
@@ -412,7 +412,7 @@ def _check_whole(name: str, value: object, least: int | None = None) -> None:
     if not whole or (least is not None and value < least):  # type: ignore[operator]
         above = "" if least is None else f" of at least {least}"
         msg = f"`{name}` must be a whole number{above}; found {value!r}"
-        raise ArgumentError(msg)
+        raise ArgumentError(msg, name)
 
 
 def __dir__() -> list[str]:

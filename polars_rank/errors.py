@@ -24,6 +24,11 @@ __all__ = [
 class RankError(ValueError):
     """Any error that polars_rank raises on purpose."""
 
+    def __init__(self, message: str, *parameters: str) -> None:
+        super().__init__(message)
+        #: The parameters at fault, which the message names in backticks.
+        self.parameters = parameters
+
 
 class ArgumentError(RankError):
     """A parameter has a value that it cannot have."""
@@ -42,6 +47,8 @@ class Finding:
     example: Mapping[str, object]
     #: How many rows there are, where that is said.
     rows: int | None = None
+    #: The parameters that the problem names in backticks.
+    parameters: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         of = "" if self.rows is None else f"{self.count:,} of "
@@ -53,9 +60,12 @@ class DataError(RankError):
     """Rows hold values that cannot be evaluated: NaN, null queries, duplicates."""
 
     def __init__(
-        self, message: str, details: Callable[[], Sequence[Finding]] | None = None
+        self,
+        message: str,
+        *parameters: str,
+        details: Callable[[], Sequence[Finding]] | None = None,
     ) -> None:
-        super().__init__(message)
+        super().__init__(message, *parameters)
         self._details = details
         #: What was found, once the error is explained.
         self.findings: Sequence[Finding] = ()
@@ -68,7 +78,8 @@ class DataError(RankError):
     @classmethod
     def of(cls, findings: Sequence[Finding]) -> DataError:
         """Return the error that tells all findings."""
-        error = cls("\n".join(map(str, findings)))
+        parameters = dict.fromkeys(name for each in findings for name in each.parameters)
+        error = cls("\n".join(map(str, findings)), *parameters)
         error.findings = findings
         return error
 
@@ -86,7 +97,12 @@ class GateFailed(RankError):  # noqa: N818  (what happened, not an error of the 
 
 
 class RankWarning(UserWarning):
-    """A result that stands on less than it seems to; what is wrong with it, and what to do."""
+    """Warning about a result that may mislead."""
+
+    def __init__(self, message: str, *parameters: str) -> None:
+        super().__init__(message)
+        #: The parameters that the message names in backticks.
+        self.parameters = parameters
 
 
 class MissingExtraError(RankError, ImportError):

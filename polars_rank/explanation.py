@@ -123,7 +123,7 @@ def explain(metric: str | Metric, conventions: Conventions | str = POLARS_RANK) 
             "`metric` must be a name or a metric of the catalogue, of which there is something to "
             f"explain; found {metric if isinstance(metric, (pl.Expr, str)) else repr(metric)}"
         )
-        raise ArgumentError(message)
+        raise ArgumentError(message, "metric")
     conventions = named(conventions)
     agreed = conventions.of(asked)
     applied = replace(agreed, gain_from=None).apply(asked)
@@ -235,7 +235,7 @@ def explain_difference(
     asked = read(metric) if isinstance(metric, str) else metric
     if not isinstance(asked, Metric):
         message = f"`metric` must be a name or a metric of this package; found {metric!r}"
-        raise ArgumentError(message)
+        raise ArgumentError(message, "metric")
     keys = [*names("by", columns.pop("by", None)), *names("query", columns.pop("query", "query"))]
     a, b = named(a), named(b)
     options = {**columns, "query": keys}

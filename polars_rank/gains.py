@@ -136,17 +136,17 @@ def mapping(gains: Mapping[float, float]) -> Gain:
     """
     if not gains:
         message = "`gain` must map at least one grade to a gain; found an empty mapping"
-        raise ArgumentError(message)
+        raise ArgumentError(message, "gain")
     if not all(map(is_number, [*gains, *gains.values()])):
         message = f"`gain` must map finite grades to finite gains; found {dict(gains)!r}"
-        raise ArgumentError(message)
+        raise ArgumentError(message, "gain")
     found = _Mapped({float(grade): float(gains[grade]) for grade in sorted(gains)}, dict(gains))
     if sorted(found.gains.values()) != list(found.gains.values()):
         message = (
             "`gain` must not fall as the grade rises, for the ideal order is by grade; "
             f"found {dict(gains)!r}"
         )
-        raise ArgumentError(message)
+        raise ArgumentError(message, "gain")
     return found
 
 
@@ -292,7 +292,7 @@ def _expression(values: pl.Expr | pl.Series) -> pl.Expr:
 def _check_base(base: float) -> None:
     if not (is_number(base) and base > 1):
         message = f"`base` must be a number above 1; found {base!r}"
-        raise ArgumentError(message)
+        raise ArgumentError(message, "base")
 
 
 #: Gains and discounts that can be given by name.

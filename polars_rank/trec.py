@@ -338,9 +338,9 @@ def _refuse_malformed(lines: pl.DataFrame, layout: tuple[str, ...], number: str)
     msg = (
         f"line {row[NUMBER]} of {row[PATH]} must be {' '.join(layout)!r}, with a "
         f"{'whole' if whole else 'finite'} number as the {number}; found {row[LINE]!r}"
-        f"{'; pass fractional=True for labels such as 0.5' if whole else ''}"
+        f"{'; set `fractional` for labels such as 0.5' if whole else ''}"
     )
-    raise DataError(msg)
+    raise DataError(msg, *(["fractional"] if whole else []))
 
 
 def _check(table: str, schema: pl.Schema, query: str, doc: str, **numbers: str) -> None:

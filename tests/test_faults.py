@@ -270,7 +270,7 @@ def test_new_file_appears_whole_or_not_at_all(tmp_path: Path) -> None:
 
 def test_new_file_does_not_replace_what_came_meanwhile(tmp_path: Path) -> None:
     target = tmp_path / "a"
-    with pytest.raises(pr.errors.SourceError, match="there already"), new_file(target) as part:
+    with pytest.raises(pr.errors.SourceError, match="already exists"), new_file(target) as part:
         part.write_text("late")
         target.write_text("early")
     assert target.read_text() == "early"
@@ -371,7 +371,7 @@ with new_file(sys.argv[1]) as part:
     assert run("evaluate", log, "-m", "ap rr", "--per-query", "-o", output).exit_code == 0
     _, err = other.communicate("\n")
     assert other.returncode == 1
-    assert "is there already" in err
+    assert "already exists" in err
     assert_frame_equal(pl.read_parquet(output), pr.per_query(frame, ["ap", "rr"]))
     assert sorted(file.name for file in tmp_path.iterdir()) == ["lists.parquet", "log.parquet"]
 

@@ -6,8 +6,6 @@ import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
-
 from polars_rank.cli.messages import say
 from polars_rank.errors import ArgumentError, SourceError, hint
 
@@ -16,7 +14,7 @@ if TYPE_CHECKING:
 
 #: Options that a file may hold: what a log is, and how it is to be read, whatever the command.
 KEYS = (
-    *("query", "doc", "score", "position", "label", "run_column", "weight", "cluster"),
+    *("query", "doc", "score", "position", "label", "run", "weight", "cluster"),
     *("metrics", "by", "baseline", "confidence"),
     *("conventions", "ties", "rel", "unjudged", "query_set", "undefined", "duplicates"),
     *("fractional", "negative", "layout", "memory", "progress"),
@@ -24,24 +22,22 @@ KEYS = (
 _TABLE = "[tool.polars-rank]"
 
 
-def from_file(ctx: typer.Context, path: Path | None) -> Path | None:
-    """Let a file say what options are that are not on the command line."""
-    if ctx.resilient_parsing:  # the shell completes
-        return path
+def options_for(command: Any, path: Path | None) -> dict[str, Any]:
+    """Return the defaults that a file gives for the options of a command."""
     file = path or _nearest()
     if file is None:
-        return path
+        return {}
     found = _checked(_table(file, named=path is not None), file)
-    own = {each.name: each for each in ctx.command.params}
-    ctx.default_map = {
-        name: _value(value, name, file, several=own[name].multiple)
+    options = {each.name: each for each in command.params}
+    defaults = {
+        name: _value(value, name, file, several=options[name].multiple)
         for name, value in found.items()
-        if name in own
+        if name in options
     }
-    if path is None and ctx.default_map:
-        names = ", ".join(f"--{name.replace('_', '-')}" for name in ctx.default_map)
+    if path is None and defaults:
+        names = ", ".join(f"--{name.replace('_', '-')}" for name in defaults)
         say(f"Options from {_TABLE} of {file}: {names}")
-    return path
+    return defaults
 
 
 def _nearest() -> Path | None:

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
-
-import typer
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from polars_rank.cli.messages import misused
-from polars_rank.cli.running import is_said
 from polars_rank.cli.sources import is_pipe
 
 if TYPE_CHECKING:
@@ -17,41 +14,17 @@ if TYPE_CHECKING:
 
     from polars_rank.cli.logs import Log
 
-_PANEL = "Engine"
-Engine = Literal["polars", "spark"]
-EngineOption = Annotated[
-    Engine,
-    typer.Option(
-        "--engine",
-        help="Polars on this machine; or Spark (extra spark), which reads a table or Parquet.",
-        rich_help_panel=_PANEL,
-    ),
-]
-Master = Annotated[
-    str | None,
-    typer.Option(
-        help="Of Spark, as local[4], spark://host:7077 or sc://host:15002; local[*] by default.",
-        rich_help_panel=_PANEL,
-    ),
-]
-Remote = Annotated[
-    str | None,
-    typer.Option(
-        help="A Spark Connect server, as sc://host:15002, for --master.", rich_help_panel=_PANEL
-    ),
-]
-
 #: How files are read on this machine.
 _OF_FILES = ("input_format", "layout", "memory", "missing_columns", "extra_columns")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Where:
     """The engine that evaluates, and how Spark is reached."""
 
-    engine: EngineOption = "polars"
-    master: Master = None
-    remote: Remote = None
+    engine: Literal["polars", "spark"]
+    master: str | None
+    remote: str | None
 
     @property
     def on_spark(self) -> bool:
@@ -62,14 +35,20 @@ class Where:
             misused("give --master or --remote")
         return self.engine == "spark"
 
-    def read(self, log: Log) -> DataFrame:
-        """Return a table of Spark's, or what it reads of Parquet files."""
+    def opened(self, log: Log) -> Log:
+        """Return the log, whose pipes this machine has read."""
+        return log if self.on_spark else log.opened
+
+    def rows(self, log: Log, groups: list[str]) -> pl.LazyFrame | DataFrame:
+        """Return the log, or a table of Spark's, or what it reads of Parquet files."""
+        if not self.on_spark:
+            return log.scan(groups)
         from polars_rank.spark.sessions import read, session  # noqa: PLC0415  (an extra)
 
-        if not log.logs or log.qrels or log.run or any(map(is_pipe, log.logs)):
+        if not log.logs or log.qrels or any(map(is_pipe, log.logs)):
             misused("--engine spark reads a LOG: a table, or Parquet files")
         for name in _OF_FILES:
-            if is_said(name):
+            if log.is_given(name):
                 misused(f"--{name.replace('_', '-')} is for --engine polars")
         return read(session(self.master, self.remote), log.logs)
 

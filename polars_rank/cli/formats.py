@@ -10,6 +10,7 @@ from typing import IO, TYPE_CHECKING, Literal, TypeAlias
 
 import polars as pl
 import polars.selectors as cs
+import typer
 
 from polars_rank.cli.messages import say
 from polars_rank.cli.tables import latex, markdown, on_terminal, plain
@@ -62,12 +63,12 @@ def require_parquet(output: Path) -> None:
 
 
 def put(
-    result: pl.LazyFrame, form: Format | None, output: Path | None, *, force: bool = False
+    result: pl.LazyFrame, form: Format | None, output: Path | None, *, overwrite: bool = False
 ) -> None:
     """Write a result to a file, or show it."""
     shape = choose(form, output)
     if output is not None and not _is_stream(output):
-        with new_file(output, overwrite=force) as part:
+        with new_file(output, overwrite=overwrite) as part:
             _write(result, shape, part)
         say(f"Wrote {output}")
     elif output is None and shape == "table" and sys.stdout.isatty():
@@ -79,6 +80,16 @@ def put(
             with (folder / "out").open("rb") as file, _opened(output) as stream:
                 shutil.copyfileobj(file, stream)
                 stream.flush()
+
+
+def put_text(text: str, output: Path | None, *, overwrite: bool) -> None:
+    """Write text to a file, or show it."""
+    if output is None:
+        typer.echo(text)
+    else:
+        with new_file(output, overwrite=overwrite) as part:
+            part.write_text(text + "\n", "utf-8")
+        say(f"Wrote {output}")
 
 
 def _is_stream(output: Path) -> bool:

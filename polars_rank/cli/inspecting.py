@@ -13,8 +13,10 @@ import polars as pl
 import typer
 
 from polars_rank.cli import options as o
+from polars_rank.cli.formats import choose, put
 from polars_rank.cli.logs import Log
-from polars_rank.cli.running import Commands, in_options, is_said
+from polars_rank.cli.messages import in_options
+from polars_rank.cli.sources import refuse_to_replace
 from polars_rank.columns import IDS, RUNS
 from polars_rank.diagnostics.inspection import found_in, label_counts
 from polars_rank.errors import RankError, hint
@@ -32,7 +34,7 @@ _ALIKE = {
     "score": ("prediction", "pred", "y_pred", "relevance_score", "similarity", "sim", "logit"),
     "position": ("rank", "pos", "place"),
     "label": ("relevance", "rel", "grade", "judgment", "target", "y_true", "clicked", "click"),
-    "run_column": sorted(RUNS),
+    "run": sorted(RUNS),
 }
 #: Labels of more values than this are told by their range, and of more runs only the first.
 _LABELS = _RUNS = 12
@@ -62,37 +64,56 @@ class Row(NamedTuple):
 
 
 def inspect(
-    log: Log,
-    written: o.Written,
-    run_column: o.RunColumn = None,
-    by: o.By = None,
+    ctx: typer.Context,
+    logs: o.Logs = [],
+    run: o.Run = None,
+    by: o.By = [],
+    qrels: o.Qrels = [],
+    fractional: o.Fractional = False,
+    negative: o.Negative = "unjudged",
+    input_format: o.InputFormat = None,
+    layout: o.Layout = None,
+    memory: o.Memory = None,
+    missing_columns: o.MissingColumns = "raise",
+    extra_columns: o.ExtraColumns = "raise",
+    query: o.Query = [],
+    doc: o.Doc = None,
+    score: o.Score = "score",
+    position: o.Position = None,
+    label: o.Label = "label",
+    progress: o.Progress = True,
     rel: o.Rel = None,
+    format: o.Format = None,
+    output: o.Output = None,
+    overwrite: o.Overwrite = False,
 ) -> None:
     """Look at a log before any long run: what it holds, and what would be an error.
 
-    Rows at fault are counted, whatever is wrong with them; the end is the command to run next.
+    Invalid rows are counted, whatever is wrong with them; the last line is the command to run next.
+
+    Example: polars-rank inspect log.parquet
     """
-    given, log = log, log.opened
+    given = o.chosen(Log, locals())
+    refuse_to_replace(output, given.files)
+    log = given.opened
     schema = schema_of(log.scan_as_is())
-    columns = _Columns.of(log, schema, run_column, o.split_names(by or []))
+    columns = _Columns.of(log, schema, run, o.split_names(by))
     rows = [*columns.rows()]
     if not any(row.state == "error" for row in rows):
         try:
             rows += _contents(columns, 1 if rel is None else rel)
         except RankError as error:
-            rows.append(Row("columns", "types", None, "error", in_options(str(error))))
+            rows.append(Row("columns", "types", None, "error", in_options(error, ctx)))
     command = _next(columns, given, rows)
-    apart = written.shape == "table" and written.output is None  # to be copied, from one line
+    shape = choose(format, output)
+    apart = shape == "table" and output is None  # to be copied, from one line
     rows += [] if apart else [command]
-    human = written.shape in ("table", "markdown", "latex")
+    human = shape in ("table", "markdown", "latex")
     shown = [row._replace(value=_shown(row, human=human)) for row in rows]
     table = pl.DataFrame(shown, dict.fromkeys(Row._fields, pl.String), orient="row")
-    written.put(table.lazy(), log.files)
+    put(table.lazy(), format, output, overwrite=overwrite)
     if apart:
         typer.echo(f"\nNext{command.note and ', '}{command.note}: {command.value}")
-
-
-COMMANDS: Commands = {inspect: ["polars-rank inspect log.parquet"]}
 
 
 class _Columns(NamedTuple):
@@ -109,17 +130,17 @@ class _Columns(NamedTuple):
         """Look for columns of other names where those of the default are not there."""
         wanted = {"query": log.keys, "doc": [log.doc or "doc"], "label": [log.label]}
         wanted |= {} if log.position else {"score": [log.score.removeprefix("-")]}
-        wanted |= {"run_column": ["run"]} if run is None else {}
+        wanted |= {"run": ["run"]} if run is None else {}
         missing = [
             part for part, names in wanted.items()
-            if not {*names} <= {*schema} and not is_said(part)
+            if not {*names} <= {*schema} and not log.is_given(part)
         ]  # fmt: skip
         found = {part: _alike(part, schema) for part in missing}
         if "score" in found and found["score"] is None:
             found["position"] = "position" if "position" in schema else _alike("position", schema)
         assumed = {part: name for part, name in found.items() if name is not None}
         used = {part: [name] if part == "query" else name for part, name in assumed.items()}
-        column = used.pop("run_column", "run" if run is None and "run" in schema else run)
+        column = used.pop("run", "run" if run is None and "run" in schema else run)
         return cls(replace(log, **used), schema, column or None, by, assumed)  # type: ignore[arg-type]
 
     @property
@@ -134,16 +155,15 @@ class _Columns(NamedTuple):
 
     def rows(self) -> Iterator[Row]:
         """Say which columns there are, and which are missing."""
+        log = self.log
         for part, names in self.parts.items():
-            option = {"run": "run_column"}.get(part, part)
             for name in names:
                 if name in self.schema:
-                    guess = f"assumed; say --{option.replace('_', '-')} {shlex.quote(name)}"
-                    note = guess if option in self.assumed else ""
+                    guess = f"assumed; use --{part} {shlex.quote(name)}"
+                    note = guess if part in self.assumed else ""
                     yield Row("columns", part, f"{name}: {self.schema[name]}", "", note)
-                elif part != "doc" or is_said(part):
-                    flag, close = option.replace("_", "-"), hint(name, self.schema)
-                    note = f"there is no column {name!r}; name it with --{flag}.{close}"
+                elif part != "doc" or log.is_given(part):
+                    note = f"column {name!r} (--{part}) not found.{hint(name, self.schema)}"
                     yield Row("columns", part, None, "error", note)
         used = {name for names in self.parts.values() for name in names}
         others = {name: dtype for name, dtype in self.schema.items() if name not in used}
@@ -239,8 +259,8 @@ def _next(columns: _Columns, given: Log, rows: list[Row]) -> Row:
     """Return the command to run next."""
     errors = [row for row in rows if row.state == "error"]
     options = {name: getattr(given, name) for name in
-               ("qrels", "run", "input_format", "query", "doc", "score", "position", "label")
-               if is_said(name)}  # fmt: skip
+               ("qrels", "input_format", "query", "doc", "score", "position", "label")
+               if given.is_given(name)}  # fmt: skip
     options |= columns.assumed
     options |= {"by": columns.by} if columns.by else {}
     repeated = any(row.part == "faults" and row.what == "repeated" for row in errors)
@@ -248,8 +268,8 @@ def _next(columns: _Columns, given: Log, rows: list[Row]) -> Row:
     runs = next((row.value for row in rows if row.what == "runs"), 0)
     first = next((row.what for row in rows if row.what.startswith("queries of ")), "")
     command = "compare" if isinstance(runs, int) and runs > 1 else "evaluate"
-    if command == "evaluate" and "run_column" in options:
-        del options["run_column"]
+    if command == "evaluate" and "run" in options:
+        del options["run"]
     words = ["polars-rank", command, *given.logs, "--metrics", "ndcg@10 ap rr"]
     words += ["--baseline", first.removeprefix("queries of ")] if command == "compare" else []
     for name, value in options.items():

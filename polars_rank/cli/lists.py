@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Annotated, Any
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import Any
 
 import polars as pl
-import typer
 
-from polars_rank.cli import options as o
-from polars_rank.cli.logs import Definitions, Log, conventions_of
+from polars_rank._params import Names, check_there, find_columns
+from polars_rank.cli.logs import Log, definitions
 from polars_rank.cli.messages import misused
-from polars_rank.cli.running import is_said
+from polars_rank.cli.options import chosen, split_names
 from polars_rank.cli.sources import scan_table
 from polars_rank.conventions import Conventions
 from polars_rank.evaluation.evaluate import per_query
@@ -56,25 +56,24 @@ class Lists:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Source(Log, Definitions):
-    """What is read: a log, which is evaluated, or per-query values; and how."""
+class Source(Log):
+    """A log, which is evaluated, or per-query values, as a command is given them."""
 
-    logs: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="LOG",
-            help="A log as of evaluate; or per-query values or moments of such a one.",
-        ),
-    ] = field(default_factory=list)
-    lists: Annotated[
-        list[str],
-        typer.Option(
-            help="Per-query values, instead of a log; told by their columns, too.",
-            rich_help_panel=o.INPUT,
-        ),
-    ] = field(default_factory=list)
-    metrics: o.Metrics = field(default_factory=list)
-    run_column: o.RunColumn = None
+    lists: list[str]
+    metrics: list[str]
+    run: str | None
+    definitions: dict[str, Any]
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> Source:
+        """Return what the arguments of a command describe."""
+        return chosen(cls, {**values, "definitions": definitions(values)})
+
+    @property
+    def rel(self) -> float:
+        """The lowest relevant label."""
+        conventions: Conventions = self.definitions["conventions"]
+        return conventions.but(rel=self.definitions["rel"]).rel
 
     @property
     def files(self) -> list[str]:
@@ -84,15 +83,15 @@ class Source(Log, Definitions):
     def read(
         self,
         *,
-        by: Iterable[str] | None = None,
-        kept: Iterable[str | None] = (),
+        by: Iterable[str] = (),
+        kept: Mapping[str, Names | None] | None = None,
         paired: bool = False,
         metrics: Sequence[str] = (),
     ) -> Lists:
         """Return per-query values of whatever was given.
 
-        `kept` are columns of the query that a command needs, `metrics` those that it has reason
-        to think of where none are named; `paired` is whether it compares runs.
+        `kept` are columns of the query that a command needs, by parameter; `metrics` those that
+        it needs if none are named; `paired` is whether it compares runs.
         """
         source = self.opened
         table = source.table()
@@ -100,23 +99,26 @@ class Source(Log, Definitions):
         asked = distinct([*split(" ".join(self.metrics)), *metrics]) or None
         lists = Lists(
             table,
-            self.run_column_of(schema, paired=paired),
-            o.split_names(by or []),
+            self.run_column(schema, paired=paired),
+            split_names(by),
             self.keys,
             asked,
-            conventions_of(self.conventions),
-            o.undefined_of(self.undefined or []),
+            self.definitions["conventions"],
+            self.definitions["undefined"],
         )
         if not self._is_log(schema):
             self._check_evaluated(schema, asked)
             return replace(lists, table=merge(table)) if is_moments(schema) else lists
         if asked is None:
             misused('name the metrics of the log, as in --metrics "ndcg@10 ap"')
-        return replace(lists, table=source._evaluated(lists, kept))
+        found = find_columns(
+            schema, {name: columns or () for name, columns in (kept or {}).items()}
+        )
+        return replace(lists, table=source._evaluated(lists, chain(*found.values())))
 
     def table(self) -> pl.LazyFrame:
         """Return what was given as it stands, whose rows may be in any order."""
-        if self.lists and (self.logs or self.run or self.qrels):
+        if self.lists and (self.logs or self.qrels):
             misused("--lists are per-query values, instead of a log; give one of the two")
         if self.lists:
             return scan_table(self.lists, self.input_format, self.differing, self.ids)
@@ -131,8 +133,8 @@ class Source(Log, Definitions):
 
     def _check_evaluated(self, schema: pl.Schema, metrics: Sequence[str] | None) -> None:
         for name in _OF_LOGS:
-            if getattr(self, name) is not None and is_said(name):
-                misused(f"--{name} is for logs; these are per-query values")
+            if self.is_given(name):
+                misused(f"--{name.replace('_', '-')} is for logs; these are per-query values")
         missing = [name for name in metrics or [] if name not in schema]
         if missing and not self.lists and not is_moments(schema):
             misused(
@@ -141,26 +143,22 @@ class Source(Log, Definitions):
                 "the columns of a log with --score and --label, those of values with --metrics"
             )
 
-    def run_column_of(self, schema: pl.Schema, *, paired: bool = False) -> str | None:
+    def run_column(self, schema: pl.Schema, *, paired: bool = False) -> str | None:
         """Return the column of runs; where runs are compared, there must be one."""
-        column = "run" if self.run_column is None else self.run_column
+        column = "run" if self.run is None else self.run
         if column in schema:
             return column
-        if paired or (self.run_column is not None and column):
-            misused(
-                f"there is no column {column!r} to tell runs apart; the columns are "
-                f"{', '.join(schema)}; name it with --run-column"
-            )
+        if paired or (self.run is not None and column):
+            check_there("run", column, schema)
         return None
 
-    def _evaluated(self, lists: Lists, kept: Iterable[str | None]) -> pl.LazyFrame:
+    def _evaluated(self, lists: Lists, kept: Iterable[str]) -> pl.LazyFrame:
         """Return the per-query values of a log."""
         keys = [*lists.groups, *lists.query]
-        kept = distinct(name for name in kept if name and name not in keys)
-        choices = {**self.choices, "undefined": None}
         return per_query(
-            self.scan(lists.groups), lists.metrics or [], by=lists.groups, keep=kept,
-            **self.columns, **choices,
+            self.scan(lists.groups), lists.metrics or [], by=lists.groups,
+            keep=distinct(name for name in kept if name not in keys), **self.columns,
+            **{**self.definitions, "undefined": None},
         )  # fmt: skip
 
 

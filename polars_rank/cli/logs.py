@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import polars as pl
+import typer
 
-from polars_rank.cli import options as o
 from polars_rank.cli.messages import misused
-from polars_rank.cli.running import given, until_the_end
+from polars_rank.cli.options import split_names, undefined_of
 from polars_rank.cli.sources import (
     STANDARD_INPUT,
     Kind,
@@ -29,49 +29,55 @@ from polars_rank.errors import SourceError
 from polars_rank.frames.tables import schema_of
 from polars_rank.io.files import temporary_folder
 from polars_rank.io.judgments import join_judgments
-from polars_rank.trec import scan_qrels
+from polars_rank.io.parquet import Layout
+from polars_rank.trec import Negative, scan_qrels
 
 #: Options that name columns of ids, groups and other words.
-_OF_IDS = ("by", "keep", "show", "slices", "columns", "cluster")
+_OF_IDS = ("run", "by", "keep", "show", "slices", "columns", "cluster")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Log:
-    """The files of a log and the names of its columns."""
+    """The files of a log and the names of its columns, as a command is given them."""
 
-    logs: o.Logs = field(default_factory=list)
-    qrels: o.Qrels = field(default_factory=list)
-    run: o.Run = field(default_factory=list)
-    fractional: o.Fractional = False
-    negative: o.NegativeOption = "unjudged"
-    input_format: o.KindOption = None
-    config: o.Config = None
-    layout: o.LayoutOption = None
-    memory: o.Memory = None
-    missing_columns: o.MissingColumns = "raise"
-    extra_columns: o.ExtraColumns = "raise"
-    query: o.Query = field(default_factory=list)
-    doc: o.Doc = None
-    score: o.Score = "score"
-    position: o.Position = None
-    label: o.Label = "label"
-    progress: o.Progress = True
+    ctx: typer.Context
+    logs: list[str]
+    qrels: list[Path]
+    fractional: bool
+    negative: Negative
+    input_format: Kind | None
+    layout: Layout | None
+    memory: str | None
+    missing_columns: Literal["raise", "insert"]
+    extra_columns: Literal["raise", "ignore"]
+    query: list[str]
+    doc: str | None
+    score: str
+    position: str | None
+    label: str
+    progress: bool
+
+    def is_given(self, name: str) -> bool:
+        """Return whether an option is on the command line, rather than in a file."""
+        source = self.ctx.get_parameter_source(name)
+        return source is not None and source.name == "COMMANDLINE"
 
     @property
     def files(self) -> list[str]:
         """All files that are read."""
-        return [*self.logs, *map(str, [*self.qrels, *self.run])]
+        return [*self.logs, *map(str, self.qrels)]
 
     @property
     def keys(self) -> list[str]:
         """The columns of the query."""
-        return o.split_names(self.query) or ["query"]
+        return split_names(self.query) or ["query"]
 
     @property
     def ids(self) -> set[str]:
         """The columns that hold ids or names, which are text in files of text."""
-        named = o.split_names(given(*_OF_IDS))
-        return {*self.keys, self.doc or "doc", *named, *given("run_column")}
+        given = [self.ctx.params.get(name) or [] for name in _OF_IDS]
+        texts = (text for each in given for text in ([each] if isinstance(each, str) else each))
+        return {*self.keys, self.doc or "doc", *split_names(texts)}
 
     @property
     def columns(self) -> dict[str, Any]:
@@ -92,21 +98,14 @@ class Log:
 
         def kept(paths: list[Any]) -> list[Any]:
             return [
-                type(path)(keep_pipe(path, until_the_end(temporary_folder())))
+                type(path)(keep_pipe(path, self.ctx.with_resource(temporary_folder())))
                 if is_pipe(path) else path
                 for path in paths
             ]  # fmt: skip
 
         if not any(map(is_pipe, self.files)):
             return self
-        return replace(self, logs=kept(self.logs), qrels=kept(self.qrels), run=kept(self.run))
-
-    @property
-    def is_trec(self) -> bool:
-        """Whether runs are TREC files, which have a column of runs."""
-        if not self.logs:
-            return True
-        return bool(self.qrels) and (self.input_format or kind_of(self.logs)) == "trec"
+        return replace(self, logs=kept(self.logs), qrels=kept(self.qrels))
 
     @property
     def differing(self) -> dict[str, str]:
@@ -114,16 +113,16 @@ class Log:
         given = {"missing_columns": self.missing_columns, "extra_columns": self.extra_columns}
         return {name: value for name, value in given.items() if value != "raise"}
 
-    def groups(self, by: Iterable[str] | None) -> list[str]:
-        """Return the columns to group by; of TREC files, the run if nothing is said."""
-        return o.split_names(by or []) or (["run"] if self.is_trec else [])
+    def groups(self, by: Iterable[str]) -> list[str]:
+        """Return the columns to group by; of TREC files, the run by default."""
+        is_trec = bool(self.qrels) and (self.input_format or kind_of(self.logs)) == "trec"
+        return split_names(by) or (["run"] if is_trec else [])
 
     def scan(self, by: Iterable[str] = ()) -> pl.LazyFrame:
         """Return the log, which will be evaluated in these groups."""
         kind = self._checked()
         if self.qrels:
-            files = self.logs or [*map(str, self.run)]
-            return self._judged(scan_table(files, kind, self.differing, self.ids), by)
+            return self._judged(scan_table(self.logs, kind, self.differing, self.ids), by)
         return scan(
             self.logs, kind, self.differing, self.ids, query=self.keys, by=[*by],
             layout=self.layout, memory=self.memory, progress=self.progress,
@@ -138,15 +137,11 @@ class Log:
 
     def _checked(self) -> Kind:
         """Return the format of the files, of which there must be those that belong together."""
-        if not (self.logs or self.qrels or self.run):
-            misused("give a LOG, or --qrels and --run")
-        if self.logs and self.run:
-            misused("give either a LOG or --run; --qrels goes with each of them")
-        if self.run and not self.qrels:
-            misused("--run has no judgments; give them with --qrels")
-        if not (self.logs or self.run):
-            misused("--qrels has judgments only; give what was retrieved as a LOG, or with --run")
-        kind = "trec" if self.run else self.input_format or kind_of(self.logs)
+        if self.qrels and not self.logs:
+            misused("--qrels has judgments only; give what was retrieved as a LOG")
+        if not self.logs:
+            misused("give a LOG")
+        kind = self.input_format or kind_of(self.logs)
         if kind == "trec" and not self.qrels:
             misused(f"{self.logs[0]} is a TREC run, without judgments; give them with --qrels")
         return kind
@@ -175,46 +170,22 @@ class Log:
         return joined
 
 
-@dataclass(frozen=True, kw_only=True)
-class Definitions:
-    """Whose definitions are followed, and what is said otherwise."""
-
-    conventions: o.ConventionsOption = None
-    ties: o.TiesOption = None
-    rel: o.Rel = None
-    unjudged: o.UnjudgedOption = None
-    query_set: o.QuerySetOption = None
-    undefined: o.UndefinedOption = None
-    duplicates: o.DuplicatesOption = "error"
-
-    @property
-    def agreed(self) -> Conventions:
-        """The conventions with what is said otherwise."""
-        rest = ("conventions", "duplicates")
-        choices = {name: value for name, value in self.choices.items() if name not in rest}
-        return conventions_of(self.conventions).but(**choices)
-
-    @property
-    def choices(self) -> dict[str, Any]:
-        """The definitions, for the functions of the library."""
-        return {
-            "conventions": conventions_of(self.conventions),
-            "ties": self.ties,
-            "rel": self.rel,
-            "unjudged": self.unjudged,
-            "query_set": self.query_set,
-            "undefined": o.undefined_of(self.undefined or []),
-            "duplicates": self.duplicates,
-        }
+def definitions(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the definitions among the arguments of a command, for functions of the library."""
+    return {
+        "conventions": conventions_of(values["conventions"]),
+        "undefined": undefined_of(values["undefined"]),
+        **{name: values[name] for name in ("ties", "rel", "unjudged", "query_set", "duplicates")},
+    }
 
 
-def conventions_of(text: str | None) -> Conventions:
+def conventions_of(text: str) -> Conventions:
     """Return conventions by the name of a preset, or those of a TOML file.
 
     A file has the fields of `Conventions`, and may have `base`, a preset that they change.
     """
-    if text is None or not text.lower().endswith(".toml"):
-        return named(text or POLARS_RANK)
+    if not text.lower().endswith(".toml"):
+        return named(text)
     try:
         found = tomllib.loads(Path(text).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:

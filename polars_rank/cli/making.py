@@ -1,10 +1,9 @@
 """The commands that make files: Parquet of TREC files, and generated logs."""
-# ruff: noqa: B006, FBT002  (as in `evaluating`)
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -17,54 +16,52 @@ from polars_rank.datasets import search_log
 from polars_rank.io.judgments import join_judgments
 from polars_rank.trec import scan_qrels, scan_run
 
-if TYPE_CHECKING:
-    from polars_rank.cli.running import Commands
-
-Out = Annotated[Path, typer.Argument(metavar="OUT", help="The Parquet file to write.")]
-
 
 def convert(
-    output: Out,
+    output: Annotated[
+        Path,
+        typer.Option("--output", "-o", help="The Parquet file.", rich_help_panel=o.OUTPUT),
+    ],
+    logs: Annotated[list[Path], typer.Argument(metavar="RUN", help="TREC runs.")] = [],
     qrels: o.Qrels = [],
-    run: o.Run = [],
     fractional: o.Fractional = False,
-    negative: o.NegativeOption = "unjudged",
-    force: o.Force = False,
+    negative: o.Negative = "unjudged",
+    overwrite: o.Overwrite = False,
 ) -> None:
-    """Turn TREC files into Parquet: a run, judgments, or both joined into one long table."""
-    if not (qrels or run):
-        misused("give --qrels, --run, or both")
+    """Turn TREC files into Parquet: a run, judgments, or both joined into one long table.
+
+    Example: polars-rank convert bm25.txt --qrels qrels.txt --output both.parquet
+    """
+    if not (qrels or logs):
+        misused("give a RUN, --qrels, or both")
     require_parquet(output)
-    if force:
-        refuse_to_replace(output, [*qrels, *run])
+    refuse_to_replace(output, [*qrels, *logs])
     frames = [
-        *([scan_run(run)] if run else []),
+        *([scan_run(logs)] if logs else []),
         *([scan_qrels(qrels, fractional=fractional, negative=negative)] if qrels else []),
     ]
     table = frames[0] if len(frames) == 1 else join_judgments(*frames)
     keys = [name for name in ("run", "query") if name in table.collect_schema()]
-    put(table.sort(keys), "parquet", output, force=force)
+    put(table.sort(keys), "parquet", output, overwrite=overwrite)
 
 
 def generate(
-    output: Out,
-    queries: Annotated[int, typer.Option(help="Number of queries.")] = 1_000,
-    docs_per_query: Annotated[int, typer.Option(help="Documents per list, in the mean.")] = 20,
+    output: Annotated[Path, typer.Argument(metavar="OUT", help="The Parquet file to write.")],
+    queries: o.Queries = 1_000,
+    docs_per_query: Annotated[int, typer.Option(help="Mean number of documents per query.")] = 20,
     runs: Annotated[
-        str, typer.Option(help="Number of runs, or their names, each better than the last.")
-    ] = "2",
-    seed: Annotated[int, typer.Option(help="Another seed gives another log.")] = 0,
+        list[str], typer.Option(help="Names of runs, each better than the last; or their number.")
+    ] = ["bm25", "neural"],
+    seed: o.Seed = 0,
     progress: o.Progress = True,
-    force: o.Force = False,
+    overwrite: o.Overwrite = False,
 ) -> None:
-    """Generate a realistic search log, to try the other commands on."""
+    """Generate a realistic search log, to try the other commands on.
+
+    Example: polars-rank generate log.parquet --queries 500
+    """
     require_parquet(output)
-    named = int(runs) if runs.isdecimal() else o.split_names([runs])
-    log = search_log(queries, docs_per_query, runs=named, seed=seed)
-    put(bars.watch(log) if progress else log, "parquet", output, force=force)
-
-
-COMMANDS: Commands = {
-    generate: ["polars-rank generate log.parquet --queries 500"],
-    convert: ["polars-rank convert both.parquet --qrels qrels.txt --run bm25.txt"],
-}
+    names = o.split_names(runs)
+    number = int(names[0]) if len(names) == 1 and names[0].isdecimal() else names
+    log = search_log(queries, docs_per_query, runs=number, seed=seed)
+    put(bars.watch(log) if progress else log, "parquet", output, overwrite=overwrite)

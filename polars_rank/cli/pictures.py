@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -13,6 +13,7 @@ from polars_rank._params import one_of
 from polars_rank.cli import options as o
 from polars_rank.cli.lists import Lists, Source, distinct
 from polars_rank.cli.messages import misused, say
+from polars_rank.cli.sources import refuse_to_replace
 from polars_rank.diagnostics.bounds import judgment_bounds, tie_bands
 from polars_rank.frames.tables import schema_of
 from polars_rank.io.files import new_file
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     import polars as pl
-
-    from polars_rank.cli.running import Commands
 
 #: Named as the functions of `pr.plot`, whose underscores will do as well.
 KINDS = (
@@ -41,64 +40,27 @@ _PAPER = {False: "white", True: "#16181d"}
 OPTIONS = "Of some kinds"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Picture:
     """What is drawn, beside the log and its metrics."""
 
-    baseline: Annotated[
-        str | None, typer.Option(help="The run that is drawn first, and compared with.")
-    ] = None
-    versus: Annotated[
-        str | None, typer.Option(help="scatter: the other run.", rich_help_panel=OPTIONS)
-    ] = None
-    by: o.By = None
-    to: Annotated[
-        int, typer.Option(help="The last rank, cutoff or position.", rich_help_panel=OPTIONS)
-    ] = 20
-    discounted: Annotated[
-        bool,
-        typer.Option("--discounted", help="gain: discounted, DCG.", rich_help_panel=OPTIONS),
-    ] = False
-    ecdf: Annotated[
-        bool,
-        typer.Option(
-            "--ecdf", help="distribution: the shares at or below a value.", rich_help_panel=OPTIONS
-        ),
-    ] = False
-    of: Annotated[
-        Literal["ties", "judgments"],
-        typer.Option(help="bounds: by tied or by unjudged documents.", rich_help_panel=OPTIONS),
-    ] = "ties"
-    columns: Annotated[
-        list[str],
-        typer.Option(help="slices: columns whose values are slices.", rich_help_panel=OPTIONS),
-    ] = field(default_factory=list)
-    time: Annotated[
-        str, typer.Option(help="over-time: the column of time.", rich_help_panel=OPTIONS)
-    ] = "day"
-    click: Annotated[
-        str, typer.Option(help="click-through: the column of clicks.", rich_help_panel=OPTIONS)
-    ] = "click"
-    confidence: o.Confidence = 0.95
-
-
-@dataclass(frozen=True, kw_only=True)
-class File:
-    """Where the picture goes."""
-
-    output: Annotated[
-        Path,
-        typer.Option(
-            "--output", "-o", help="The .png, .svg, .html or .json file.", rich_help_panel=o.OUTPUT
-        ),
-    ]
-    force: o.Force = False
-    dark: Annotated[
-        bool, typer.Option("--dark", help="On a dark ground.", rich_help_panel=o.OUTPUT)
-    ] = False
+    baseline: str | None
+    x: str | None
+    y: str | None
+    by: list[str]
+    k: int
+    ks: list[str]
+    discount: bool
+    ecdf: bool
+    of: Literal["ties", "judgments"]
+    columns: list[str]
+    time: str
+    click: str
+    confidence: float
 
 
 def plot(
+    ctx: typer.Context,
     kind: Annotated[
         str,
         typer.Argument(
@@ -109,43 +71,109 @@ def plot(
             ],
         ),
     ],
-    source: Source,
-    picture: Picture,
-    file: File,
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output", "-o", help="The .png, .svg, .html or .json file.", rich_help_panel=o.OUTPUT
+        ),
+    ],
+    logs: o.LogsOrLists = [],
+    lists: o.Lists = [],
+    metrics: o.Metrics = [],
+    run: o.Run = None,
+    baseline: o.AnyBaseline = None,
+    by: o.By = [],
+    confidence: o.Confidence = 0.95,
+    ks: o.Ks = ["1-20"],
+    k: Annotated[
+        int, typer.Option(help="gain, click-through: the last rank.", rich_help_panel=OPTIONS)
+    ] = 20,
+    discount: Annotated[
+        bool, typer.Option("--discount", help="gain: discounted, DCG.", rich_help_panel=OPTIONS)
+    ] = False,
+    ecdf: Annotated[
+        bool,
+        typer.Option(
+            "--ecdf", help="distribution: the shares at or below a value.", rich_help_panel=OPTIONS
+        ),
+    ] = False,
+    of: Annotated[
+        Literal["ties", "judgments"],
+        typer.Option(help="bounds: by tied or by unjudged documents.", rich_help_panel=OPTIONS),
+    ] = "ties",
+    columns: Annotated[
+        list[str],
+        typer.Option(help="slices: columns whose values are slices.", rich_help_panel=OPTIONS),
+    ] = [],
+    x: Annotated[
+        str | None, typer.Option(help="scatter: the run on the x axis.", rich_help_panel=OPTIONS)
+    ] = None,
+    y: Annotated[
+        str | None, typer.Option(help="scatter: the run on the y axis.", rich_help_panel=OPTIONS)
+    ] = None,
+    time: Annotated[
+        str, typer.Option(help="over-time: the column of time.", rich_help_panel=OPTIONS)
+    ] = "day",
+    click: Annotated[
+        str, typer.Option(help="click-through: the column of clicks.", rich_help_panel=OPTIONS)
+    ] = "click",
+    qrels: o.Qrels = [],
+    fractional: o.Fractional = False,
+    negative: o.Negative = "unjudged",
+    input_format: o.InputFormat = None,
+    layout: o.Layout = None,
+    memory: o.Memory = None,
+    missing_columns: o.MissingColumns = "raise",
+    extra_columns: o.ExtraColumns = "raise",
+    query: o.Query = [],
+    doc: o.Doc = None,
+    score: o.Score = "score",
+    position: o.Position = None,
+    label: o.Label = "label",
+    progress: o.Progress = True,
+    conventions: o.Conventions = "polars_rank",
+    ties: o.Ties = None,
+    rel: o.Rel = None,
+    unjudged: o.Unjudged = None,
+    query_set: o.QuerySet = None,
+    undefined: o.Undefined = [],
+    duplicates: o.Duplicates = "error",
+    dark: Annotated[
+        bool, typer.Option("--dark", help="Dark background.", rich_help_panel=o.OUTPUT)
+    ] = False,
+    overwrite: o.Overwrite = False,
 ) -> None:
     """Draw a chart of a log, of per-query values, or of a table of another command.
 
     Of logs: at-k, gain, pr-curve, interpolated, click-through, bounds. Of logs and per-query
     values: distribution, differences, scatter, intervals, slices, over-time.
+
+    Example: polars-rank plot at-k log.parquet --metrics ndcg -o ndcg.png
+
+    Example: polars-rank plot differences log.parquet -m ap --baseline bm25 -o ap.svg
     """
+    arguments = locals()
+    source = Source.of(arguments)
     kind = kind.replace("_", "-")
     one_of("kind", kind, KINDS)
-    ending = file.output.suffix.lower()
+    ending = output.suffix.lower()
     if ending not in _ENDINGS:
         known = ", ".join(_ENDINGS)
-        misused(f"the name of --output must end in {known}; found '{file.output}'")
-    o.Written(output=file.output, force=file.force).spare(source.files)
-    chart = _chart(kind, source.opened, picture)
-    look = {**charts.style(dark=file.dark), "background": _PAPER[file.dark]}
-    with new_file(file.output, overwrite=file.force) as part:
+        misused(f"the name of --output must end in {known}; found '{output}'")
+    refuse_to_replace(output, source.files)
+    chart = _chart(kind, source.opened, o.chosen(Picture, arguments))
+    look = {**charts.style(dark=dark), "background": _PAPER[dark]}
+    with new_file(output, overwrite=overwrite) as part:
         sized = {"scale_factor": 2} if ending == ".png" else {}
         inline = {"inline": True} if ending == ".html" else {}
         chart.configure(**look).save(str(part), format=ending[1:], **sized, **inline)
-    say(f"Wrote {file.output}")
-
-
-COMMANDS: Commands = {
-    plot: [
-        "polars-rank plot at-k log.parquet --metrics ndcg -o ndcg.png",
-        "polars-rank plot differences log.parquet -m ap --baseline run1 -o ap.svg",
-    ],
-}
+    say(f"Wrote {output}")
 
 
 def _chart(kind: str, source: Source, picture: Picture) -> Any:
     """Return the chart of what was given."""
     schema = schema_of(source.table())
-    run = source.run_column_of(schema)
+    run = source.run_column(schema)
     if kind in _OF_TABLES and {*_OF_TABLES[kind][0]} <= {*schema}:
         options = {"by" if kind == "pr-curve" else "run": run}
         if kind == "over-time":
@@ -156,9 +184,9 @@ def _chart(kind: str, source: Source, picture: Picture) -> Any:
         return _OF_LOGS[kind](log, run, source, picture)
     if kind == "over-time" and picture.time not in schema:
         misused(f"there is no column {picture.time!r} of time; name it with --time")
-    groups = [*o.split_names(picture.by or []), *([picture.time] if kind == "over-time" else [])]
+    groups = [*o.split_names(picture.by), *([picture.time] if kind == "over-time" else [])]
     lists = source.read(
-        by=groups, kept=o.split_names(picture.columns),
+        by=groups, kept={"columns": o.split_names(picture.columns)},
         paired=kind in ("differences", "scatter", "slices"),
     ).held()  # fmt: skip
     return _OF_LISTS[kind](lists, picture)
@@ -166,20 +194,20 @@ def _chart(kind: str, source: Source, picture: Picture) -> Any:
 
 def _at_k(log: pl.LazyFrame, run: str | None, source: Source, picture: Picture) -> Any:
     return charts.at_k(
-        log, _one(source), ks=range(1, picture.to + 1), run=run, baseline=picture.baseline,
+        log, _one(source), ks=o.cutoffs(picture.ks), run=run, baseline=picture.baseline,
         confidence=picture.confidence, **_options(source),
     )  # fmt: skip
 
 
 def _gain(log: pl.LazyFrame, run: str | None, source: Source, picture: Picture) -> Any:
     return charts.gain(
-        log, k=picture.to, discount=picture.discounted, run=run, baseline=picture.baseline,
+        log, k=picture.k, discount=picture.discount, run=run, baseline=picture.baseline,
         **_options(source),
     )  # fmt: skip
 
 
 def _pr_curve(log: pl.LazyFrame, run: str | None, source: Source, picture: Picture) -> Any:
-    relevant = source.agreed.rel
+    relevant = source.rel
     return charts.pr_curve(
         log, by=run, baseline=picture.baseline, score=source.score, label=source.label,
         rel=relevant,
@@ -194,7 +222,7 @@ def _interpolated(log: pl.LazyFrame, run: str | None, source: Source, picture: P
 
 def _click_through(log: pl.LazyFrame, run: str | None, source: Source, picture: Picture) -> Any:
     return charts.click_through(
-        log, position=source.position or "position", click=picture.click, k=picture.to, run=run,
+        log, position=source.position or "position", click=picture.click, k=picture.k, run=run,
         baseline=picture.baseline, confidence=picture.confidence,
     )  # fmt: skip
 
@@ -221,9 +249,7 @@ def _differences(lists: Lists, picture: Picture) -> Any:
 
 
 def _scatter(lists: Lists, picture: Picture) -> Any:
-    x, y = (
-        None if each is None else lists.value(each) for each in (picture.baseline, picture.versus)
-    )
+    x, y = (None if each is None else lists.value(each) for each in (picture.x, picture.y))
     return charts.scatter(
         lists.table, _first(lists), x=x, y=y, run=str(lists.run),
         query=[*lists.query, *lists.by], **lists.counted,
@@ -281,7 +307,7 @@ _OF_TABLES: dict[str, tuple[tuple[str, ...], Callable[..., Any]]] = {
 
 
 def _options(source: Source) -> dict[str, Any]:
-    return {**source.columns, **source.choices}
+    return {**source.columns, **source.definitions}
 
 
 def _names(source: Source) -> list[str]:

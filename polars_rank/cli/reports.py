@@ -1,5 +1,4 @@
 """The commands that tell the whole story: the report page, and a demonstration of it all."""
-# ruff: noqa: B006, FBT002  (as in `evaluating`)
 
 from __future__ import annotations
 
@@ -11,70 +10,90 @@ import typer
 
 from polars_rank._params import check_there
 from polars_rank.cli import options as o
-from polars_rank.cli.evaluating import Scores
 from polars_rank.cli.lists import run_of
-from polars_rank.cli.logs import Definitions, Log
+from polars_rank.cli.logs import Log, definitions
 from polars_rank.cli.messages import misused, say
-from polars_rank.cli.running import Commands, run_command
-from polars_rank.cli.statistics import RuleOption, Rules, Undecided, rules_of
+from polars_rank.cli.sources import refuse_to_replace
+from polars_rank.cli.statistics import rules_of
 from polars_rank.columns import RUN
 from polars_rank.frames.tables import schema_of
 from polars_rank.metrics.names import split
-from polars_rank.reporting.page import report as write_report
+from polars_rank.reporting import page
 
 
 def report(
-    log: Log,
-    definitions: Definitions,
+    ctx: typer.Context,
+    logs: o.Logs = [],
     metrics: o.Metrics = [],
-    run_column: o.RunColumn = None,
-    baseline: Annotated[
-        str | None, typer.Option(help="The run that the others are compared with.")
-    ] = None,
-    by: o.By = None,
-    slices: Annotated[list[str], typer.Option(help="Columns whose values are slices.")] = [],
-    scores: Scores = [],
-    rule: RuleOption = None,
-    rules: Rules = None,
-    undecided: Undecided = None,
+    run: o.Run = None,
+    baseline: o.AnyBaseline = None,
+    by: o.By = [],
+    slices: o.Slices = [],
+    rule: o.Rule = [],
+    rules: o.Rules = None,
+    undecided: o.Undecided = None,
     confidence: o.Confidence = 0.95,
     keep: Annotated[
-        list[str],
-        typer.Option(help="Columns shown with a list, as the words of the query."),
+        list[str], typer.Option(help="Columns shown with a query, such as its text.")
     ] = [],
     show: Annotated[
-        list[str], typer.Option(help="Columns shown with documents, as their titles.")
+        list[str], typer.Option(help="Columns shown with documents, such as their titles.")
     ] = [],
-    worst: Annotated[int, typer.Option(help="Lists shown of each run at either end.")] = 5,
-    k: Annotated[int, typer.Option(help="Documents shown of each list.")] = 10,
-    title: Annotated[str | None, typer.Option(help="Of the page.")] = None,
+    worst: Annotated[int, typer.Option(help="Queries shown of each run at either end.")] = 5,
+    k: Annotated[int, typer.Option(help="Documents shown of each query.")] = 10,
+    title: Annotated[str | None, typer.Option(help="Title of the page.")] = None,
+    qrels: o.Qrels = [],
+    fractional: o.Fractional = False,
+    negative: o.Negative = "unjudged",
+    input_format: o.InputFormat = None,
+    layout: o.Layout = None,
+    memory: o.Memory = None,
+    missing_columns: o.MissingColumns = "raise",
+    extra_columns: o.ExtraColumns = "raise",
+    query: o.Query = [],
+    doc: o.Doc = None,
+    score: o.Score = "score",
+    position: o.Position = None,
+    label: o.Label = "label",
+    progress: o.Progress = True,
+    scores: o.Scores = [],
+    conventions: o.Conventions = "polars_rank",
+    ties: o.Ties = None,
+    rel: o.Rel = None,
+    unjudged: o.Unjudged = None,
+    query_set: o.QuerySet = None,
+    undefined: o.Undefined = [],
+    duplicates: o.Duplicates = "error",
     output: Annotated[
-        Path,
-        typer.Option("--output", "-o", help="The HTML file.", rich_help_panel=o.OUTPUT),
+        Path, typer.Option("--output", "-o", help="The HTML file.", rich_help_panel=o.OUTPUT)
     ] = Path("report.html"),
-    force: o.Force = False,
+    overwrite: o.Overwrite = False,
 ) -> None:
-    """Write a report: one HTML file with everything there is to say, which opens offline."""
-    names, files = split(" ".join(metrics)), log.files
-    log = log.opened
+    """Write a report: one self-contained HTML file, which works offline.
+
+    Example: polars-rank report log.parquet --metrics "ndcg@10 ap" --baseline bm25 --slices country
+    """
+    arguments = locals()
+    given = o.chosen(Log, arguments)
+    log = given.opened
     if output.suffix.lower() not in (".html", ".htm"):
         misused(f"the name of --output must end in .html; found '{output}'")
-    o.Written(output=output, force=force).spare([*files, *([rules] if rules else [])])
+    refuse_to_replace(output, [*given.files, *([rules] if rules else [])])
     schema = schema_of(log.scan_as_is())
-    run = (RUN if run_column is None else run_column) or None
-    groups = o.split_names(by or [])
-    keys = [*([run] if run is not None and run in schema else []), *groups]
+    column = (RUN if run is None else run) or None
+    groups = o.split_names(by)
+    keys = [*([column] if column is not None and column in schema else []), *groups]
     value: Any = baseline
     if baseline is not None and not scores:
-        check_there("run", str(run), schema)
-        value = run_of(baseline, str(run), schema[str(run)])
-    given, decided = rules_of(rule or [], rules, undecided) if rule or rules else (None, None)
-    path = write_report(
-        log.scan(keys), names, by=groups or None, run=run, baseline=value,
-        slices=o.split_names(slices) or None, rules=given, undecided=decided,
+        check_there("run", str(column), schema)
+        value = run_of(baseline, str(column), schema[str(column)])
+    read, decided = rules_of(rule, rules, undecided) if rule or rules else (None, None)
+    path = page.report(
+        log.scan(keys), split(" ".join(metrics)), by=groups or None, run=column, baseline=value,
+        slices=o.split_names(slices) or None, rules=read, undecided=decided,
         scores=o.split_names(scores) or None, keep=o.split_names(keep), show=o.split_names(show),
-        confidence=confidence, worst=worst, k=k, title=title, source=files, path=output,
-        overwrite=force, progress=log.progress, **log.columns, **definitions.choices,
+        confidence=confidence, worst=worst, k=k, title=title, source=given.files, path=output,
+        overwrite=overwrite, progress=log.progress, **log.columns, **definitions(arguments),
     )  # fmt: skip
     say(f"Wrote {path}")
 
@@ -91,6 +110,7 @@ _OWN = "polars-rank-demo"
 
 
 def demo(
+    ctx: typer.Context,
     folder: Annotated[
         Path | None,
         typer.Argument(
@@ -98,11 +118,14 @@ def demo(
             help=f"Where the log and the report go; {_OWN}, written anew, by default.",
         ),
     ] = None,
-    queries: Annotated[int, typer.Option(help="Number of queries of the log.")] = 1_000,
-    force: o.Force = False,
+    queries: o.Queries = 1_000,
+    overwrite: o.Overwrite = False,
 ) -> None:
-    """Make a log of two runs, evaluate and compare them, and report: each by a command shown."""
-    folder, force = (Path(_OWN), True) if folder is None else (folder, force)
+    """Make a log of two runs, evaluate and compare them, and report: each by a command shown.
+
+    Example: polars-rank demo
+    """
+    folder, overwrite = (Path(_OWN), True) if folder is None else (folder, overwrite)
     folder.mkdir(parents=True, exist_ok=True)
     page = folder / "report.html"
     names = {"log": folder / "log.parquet", "page": page, "queries": queries}
@@ -111,14 +134,9 @@ def demo(
         writes = step.startswith(("generate", "report"))
         words = shlex.split(step.format(**quoted))
         typer.echo(f"$ polars-rank {shlex.join(words)}")
-        run_command(words + ["--force"] * (force and writes))
+        words += ["--overwrite"] * (overwrite and writes)
+        code = ctx.find_root().command.main(words, prog_name="polars-rank", standalone_mode=False)
+        if code:
+            raise typer.Exit(code)
         typer.echo()
     typer.echo(f"Open the report in a browser: {page.resolve().as_uri()}")
-
-
-COMMANDS: Commands = {
-    report: [
-        'polars-rank report log.parquet --metrics "ndcg@10 ap" --baseline run1 --slices country',
-    ],
-    demo: ["polars-rank demo"],
-}

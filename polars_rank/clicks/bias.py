@@ -169,7 +169,7 @@ def position_bias(
         check_there("swap", swap, schema_of(frame))
         if method != "randomized":
             message = f"`swap` is for the method 'randomized'; found {method!r}"
-            raise ArgumentError(message)
+            raise ArgumentError(message, "swap")
     shown = Exposure.of(
         frame,
         query=query,

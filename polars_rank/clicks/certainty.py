@@ -46,6 +46,6 @@ def warn_of_few(groups: pl.DataFrame, by: Sequence[str], number: str) -> None:
     message = (
         f"the effective sample size is {found:.3g}, below {FEW}{where}: few weights decide the "
         "estimate, and its interval is likely too narrow; take a log of more clicks, clip the "
-        "weights (inverse_propensity(clip=...)), or evaluate a policy nearer to the logged one"
+        "weights, or evaluate a policy nearer to the logged one"
     )
     warnings.warn(message, RankWarning, stacklevel=2)

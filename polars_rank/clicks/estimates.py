@@ -198,19 +198,19 @@ class Estimates:
         """Check the parameters; raise `ArgumentError` for a metric that is no sum."""
         if "align" in options:
             message = "`align` is for means of runs; leave it out"
-            raise ArgumentError(message)
+            raise ArgumentError(message, "align")
         evaluation, clusters = Evaluation.of(metrics, **options), names("cluster", cluster)
         one_of("normalize", normalize, ("ips", "snips"))
         if not is_number(max_unshown) or not 0 <= max_unshown <= 1:
             message = f"`max_unshown` must be a share from 0 to 1; found {max_unshown!r}"
-            raise ArgumentError(message)
+            raise ArgumentError(message, "max_unshown")
         query_set = evaluation.conventions.query_set
         if query_set != "all":
             message = (
-                f"an estimate counts every ranking, clicked or not; found query_set={query_set!r}: "
-                "say query_set='all'"
+                f"an estimate counts every ranking, clicked or not; found {query_set!r}: "
+                "set `query_set` to 'all'"
             )
-            raise ArgumentError(message)
+            raise ArgumentError(message, "query_set")
         columns = [
             column._replace(metric=_sum(column.metric, normalize))
             if isinstance(column.metric, Metric)
@@ -432,10 +432,10 @@ def _sum(metric: Metric, normalize: Normalize) -> Metric:
         why = "".join(f"with {odd[0]}={getattr(each, '__name__', each)!r} it " for each in given)
         message = (
             f"{metric} {why}is no sum over documents of their labels, which are weights: with "
-            f"normalize={normalize!r} take {', '.join(sums)} (gain='linear'), or an expression "
+            f"`normalize` {normalize!r} take {', '.join(sums)} (gain='linear'), or an expression "
             "that is such a sum"
         )
-        raise ArgumentError(message)
+        raise ArgumentError(message, "normalize")
     function = sums[name]
     return metric if function is None else Metric(function, metric.arguments, metric.output_name)
 
@@ -468,9 +468,9 @@ def _checked(by: list[str], allowed: float, groups: pl.DataFrame) -> pl.DataFram
         message = (
             f"{share:.1%} of what the new ranker would show was never shown (label null)"
             f"{where(lacking)}: of such documents the log knows nothing, and they count as worth "
-            "nothing. Evaluate a ranker nearer to the logged one, or at a lower k, or say "
-            f"max_unshown={math.ceil(share * 100) / 100:g} to accept it (now {allowed:g})"
+            "nothing. Evaluate a ranker nearer to the logged one, or at a lower k, or set "
+            f"`max_unshown` to {math.ceil(share * 100) / 100:g} to accept it (now {allowed:g})"
         )
-        raise DataError(message)
+        raise DataError(message, "max_unshown")
     warn_of_few(groups, by, "queries")
     return groups

@@ -381,14 +381,14 @@ class _Columns(NamedTuple):
         """Return the columns; raise `ArgumentError` for a parameter out of its range."""
         if not isinstance(seed, int) or isinstance(seed, bool):
             message = f"`seed` must be a whole number; found {seed!r}"
-            raise ArgumentError(message)
+            raise ArgumentError(message, "seed")
         columns = cls(names("query", query), doc, score, position, whole_number("k", k), seed)
         if not columns.query or not isinstance(doc, str) or doc in columns.query:
             message = (
                 "`query` and `doc` must name the columns of queries and of documents; found "
                 f"{query!r} and {doc!r}"
             )
-            raise ArgumentError(message)
+            raise ArgumentError(message, "query", "doc")
         free([*columns.query, doc], ["position", "team"], "query")
         return columns
 

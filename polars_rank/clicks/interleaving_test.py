@@ -145,7 +145,7 @@ def interleaving_result(
             "`ranks` must map the names of two rankers to the columns of their ranks; found "
             f"{ranks!r}"
         )
-        raise ArgumentError(message)
+        raise ArgumentError(message, "ranks")
     schema = schema_of(frame)
     placed = position in schema
     named = placed or ranks is not None or position is not POSITION

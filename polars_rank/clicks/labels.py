@@ -160,7 +160,7 @@ def graded_dwell(
                 f"`grades` must ask for more seconds the higher the grade; found {grades[high]!r} "
                 f"for {high!r} and {grades[low]!r} for {low!r}"
             )
-            raise ArgumentError(message)
+            raise ArgumentError(message, "grades")
     stayed = checked_numbers("dwell", dwell)
     label = _highest((grade, stayed >= grades[grade]) for grade in known).fill_null(0)
     return _label(label, position, known)
@@ -241,7 +241,7 @@ def _alike(event: str, names: pl.DataType, values: pl.Series) -> pl.Series:
             f"column {event!r} (`event`) must hold what the keys of `grades` are, {names}; found "
             f"{values.dtype}; for events that have a column each, leave `event` out"
         )
-        raise SchemaError(message)
+        raise SchemaError(message, "event", "grades")
     return values.cast(names)
 
 
@@ -256,18 +256,18 @@ def _highest(steps: Iterable[tuple[float, pl.Expr]]) -> pl.Expr:
 def _check_mapping(parameter: str, grades: object) -> None:
     if not isinstance(grades, Mapping):
         message = f"`{parameter}` must be a mapping, such as a dict; found {grades!r}"
-        raise ArgumentError(message)
+        raise ArgumentError(message, parameter)
 
 
 def _grades(parameter: str, grades: Collection[float]) -> list[float]:
     """Return the grades in order; raise `ArgumentError` unless there are some, all numbers."""
     if not grades or not all(map(is_number, grades)):
         message = f"`{parameter}` must have a number for each grade; found {list(grades)}"
-        raise ArgumentError(message)
+        raise ArgumentError(message, parameter)
     return sorted(grades)
 
 
 def _at_least_zero(parameter: str, value: float) -> None:
     if number(parameter, value, "of seconds") < 0:
         message = f"`{parameter}` must be 0 or more seconds; found {value!r}"
-        raise ArgumentError(message)
+        raise ArgumentError(message, parameter)

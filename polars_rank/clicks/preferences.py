@@ -162,7 +162,7 @@ def last_click(
             f"column {moment!r} (`time`) must be a number or a time; found {dtype}; read "
             f"it first, as with pl.col({moment!r}).str.to_datetime()"
         )
-        raise SchemaError(message)
+        raise SchemaError(message, "time")
     when = pl.col(_TIME)
     last = CLICK & (when.filter(CLICK).max() == when)
     return _preferences(frame, columns, last & (PLACE.filter(last).max() == PLACE), moment)

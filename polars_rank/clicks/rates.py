@@ -287,7 +287,7 @@ def _labelled(
         return pairs.with_columns(label=share)
     if whole_number("grades", grades) == 1:
         message = "`grades` must be 2 or more, or None; of one grade, all documents have the same"
-        raise ArgumentError(message)
+        raise ArgumentError(message, "grades")
     known = pl.col(value).round_sig_figs(_DIGITS)
     below, count = (known.rank("min") - 1).cast(pl.Int64), known.count()
     grade = (below * grades // count).cast(pl.Int32)
@@ -307,4 +307,4 @@ def _prior(prior: float | tuple[float, float]) -> float | tuple[float, float]:
         "`prior` must be how many impressions the mean rate weighs, or the pair (alpha, beta), "
         f"numbers of 0 or more; found {prior!r}"
     )
-    raise ArgumentError(message)
+    raise ArgumentError(message, "prior")

@@ -99,11 +99,11 @@ def propensity_sweep(
         message = (
             f"`clips` must list at least one highest weight, or None for no clip; found {clips!r}"
         )
-        raise ArgumentError(message)
+        raise ArgumentError(message, "clips")
     one_of("normalize", normalize, ("ips", "snips"))
     if "label" in options:
         message = "labels are made of `click` and `propensity` here; leave `label` out"
-        raise ArgumentError(message)
+        raise ArgumentError(message, "click", "propensity", "label")
     schema = schema_of(frame)
     for parameter, column in (("click", click), ("propensity", propensity)):
         if isinstance(column, str):

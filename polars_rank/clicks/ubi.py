@@ -127,7 +127,7 @@ def scan_ubi(
     for name in signals:
         if name in _COLUMNS:
             message = f"`actions` names {name!r}, which is a column of the result; leave it out"
-            raise ArgumentError(message)
+            raise ArgumentError(message, "actions")
     happened = {"click": [*names("click", click)], **signals}
     tables = [_table(each) for each in (events, queries) if each is not None]
     tables.sort(key=lambda table: "action_name" not in schema_of(table))

@@ -110,7 +110,7 @@ def inverse_propensity(
     seen = _expression(propensity, position)
     if not isinstance(clicked, pl.Expr):
         message = f"`click` must be the name of a column or an expression; found {click!r}"
-        raise ArgumentError(message)
+        raise ArgumentError(message, "click")
     placed = isinstance(propensity, pl.DataFrame)
     shown = pl.col(position).is_not_null() if placed else pl.lit(value=True)
     both = pl.struct(clicked.alias("click"), seen.alias("propensity"), shown.alias("shown"))
@@ -133,7 +133,7 @@ def _expression(propensity: Any, position: str) -> pl.Expr:
             "`propensity` must be the name of a column, an expression, or the DataFrame that "
             f"position_bias returns; found {type(propensity).__name__}"
         )
-        raise ArgumentError(message)
+        raise ArgumentError(message, "propensity")
     places = propensity.get_column("position")
     if places.is_duplicated().any():
         message = (

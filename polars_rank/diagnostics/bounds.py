@@ -282,4 +282,4 @@ def _without(options: Mapping[str, Any], reasons: Mapping[str, str]) -> None:
     for name, reason in reasons.items():
         if name in options:
             message = f"`{name}` cannot be chosen here, since {reason}; leave it out"
-            raise ArgumentError(message)
+            raise ArgumentError(message, name)

@@ -158,7 +158,7 @@ def _with_runs(
         return log, score
     if run != RUN:
         message = f"`scores` are the runs, in a column 'run'; leave out `run`; found {run!r}"
-        raise ArgumentError(message)
+        raise ArgumentError(message, "scores", "run")
     return runs_of(log, scores)
 
 

@@ -26,8 +26,8 @@ Scope: TypeAlias = Literal["row", "ranking", "group"]
 FAILED = OWN + "failed"
 
 _DUPLICATES = (
-    "pass duplicates='max' or 'first', name the columns that tell lists apart with by=, or drop "
-    "them with .unique()"
+    "set `duplicates` to 'max' or 'first', name the columns that tell lists apart with `by`, or "
+    "drop them"
 )
 
 
@@ -46,6 +46,8 @@ class Check:
     warns: bool = False
     #: Returns how often the condition is met in the log; None if the message says it all.
     count: Callable[[pl.LazyFrame], Finding | None] | None = None
+    #: The parameters that the message names in backticks.
+    parameters: tuple[str, ...] = ()
 
     @property
     def can_be_counted(self) -> bool:
@@ -71,8 +73,9 @@ def row_checks(
     if columns.doc is not None:
         # A row with nothing but a query stands for a ranking without documents.
         filled = pl.col(columns.score).is_not_null() | pl.col(columns.label).is_not_null()
-        message = f"null in the column {columns.doc!r} (doc); drop these rows or pass doc=None"
-        checks.append(Check("row", pl.col(columns.doc).is_null() & filled, message))
+        message = f"null in the column {columns.doc!r}; drop these rows or evaluate without `doc`"
+        missing = pl.col(columns.doc).is_null() & filled
+        checks.append(Check("row", missing, message, parameters=("doc",)))
     for role, name in (("score", columns.score), ("label", columns.label)):
         if columns.schema[name].is_float():
             message = f"NaN or infinite {role} in the column {name!r}; use null for 'unknown'"
@@ -96,6 +99,7 @@ def duplicate_check(columns: Columns, repeated: pl.Expr) -> Check:
         repeated,
         f"{problem}: a document stands more than once in a list; {_DUPLICATES}",
         count=partial(_count_duplicates, [*columns.keys, str(columns.doc)], problem),
+        parameters=("duplicates", "by"),
     )
 
 
@@ -110,7 +114,7 @@ def constant_check(name: str, column: str) -> Check:
     message = (
         f"the column {name!r} must be the same in all rows of a list; add it to `by`, or leave it"
     )
-    return Check("ranking", pl.col(column).n_unique() > 1, message)
+    return Check("ranking", pl.col(column).n_unique() > 1, message, parameters=("by",))
 
 
 def unnamed_check(name: str, column: str) -> Check:
@@ -119,14 +123,14 @@ def unnamed_check(name: str, column: str) -> Check:
     if name.lower() in RUNS:
         message = (
             f"lists have rows of several values of the column {name!r}, which is not used: if it "
-            f"tells rankings apart, say by={name!r}"
+            "tells rankings apart, add it to `by`"
         )
-        return Check("ranking", values > 1, message, warns=True)
+        return Check("ranking", values > 1, message, warns=True, parameters=("by",))
     message = (
         f"lists have rows with the same value of the column {name!r}, which looks like an id "
-        f"of documents: say doc={name!r} to have repeated documents found, or doc=None"
+        "of documents: name it with `doc` to find repeated documents, or name no column"
     )
-    return Check("ranking", values < pl.len(), message, warns=True)
+    return Check("ranking", values < pl.len(), message, warns=True, parameters=("doc",))
 
 
 def checks_of(scope: Scope, problems: Mapping[str, pl.Expr]) -> list[Check]:
@@ -195,14 +199,15 @@ def raise_failed(
             if failing.warns:  # once, however many batches there are
                 warned.add(number)
                 where_text = f"; as in {where}" if where else ""
-                warnings.warn(failing.message + where_text, RankWarning, stacklevel=2)
+                warning = RankWarning(failing.message + where_text, *failing.parameters)
+                warnings.warn(warning, stacklevel=2)
                 continue
             kind = "group" if failing.scope == "group" else "list"
             where_text = f"; in the {kind} {where}" if where else ""
             details = None
             if failing.can_be_counted and log is not None:
                 details = partial(findings, log, checks)
-            raise DataError(failing.message + where_text, details)
+            raise DataError(failing.message + where_text, *failing.parameters, details=details)
         return batch.drop(FAILED)
 
     return table.map_batches(check, schema=schema, streamable=True)
@@ -221,7 +226,8 @@ def findings(log: pl.LazyFrame, checks: Sequence[Check]) -> list[Finding]:
         count = counts.item(0, str(index))
         if count:
             example = _first_row(log.filter(check.condition))
-            found.append(Finding(check.message, count, example, counts.item(0, total)))
+            rows_of = counts.item(0, total)
+            found.append(Finding(check.message, count, example, rows_of, check.parameters))
     others = [check.count(log) for check in checks if check.count is not None]
     return [*found, *(finding for finding in others if finding is not None)]
 
@@ -246,7 +252,7 @@ def _count_duplicates(pair: Sequence[str], problem: str, log: pl.LazyFrame) -> F
         return None
     row = twice.sort(times, descending=True).row(0, named=True)
     row["rows"] = row.pop(times)
-    return _Duplicates(problem, twice.height, row)
+    return _Duplicates(problem, twice.height, row, parameters=("duplicates", "by"))
 
 
 def _first_row(log: pl.LazyFrame) -> dict[str, Any]:

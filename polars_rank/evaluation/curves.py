@@ -158,10 +158,11 @@ def _pooled_check(doc: str) -> Check:
     """Return the warning about documents that a ranking has twice and that all count."""
     message = (
         f"a document stands more than once in a list (column {doc!r}), and all its rows count: "
-        "name the columns that tell lists apart with by= or query=, drop repeated rows with "
-        ".unique(), or pass doc=None"
+        "name the columns that tell lists apart with `by` or `query`, drop repeated rows, or "
+        "evaluate without `doc`"
     )
-    return Check("ranking", pl.col(_DOC).n_unique() < pl.len(), message, warns=True)
+    repeated = pl.col(_DOC).n_unique() < pl.len()
+    return Check("ranking", repeated, message, warns=True, parameters=("by", "query", "doc"))
 
 
 @framed
@@ -209,11 +210,11 @@ def rank_curve(
     """
     if not isinstance(ks, Iterable):
         message = f"`ks` must be several cutoffs, such as range(1, 21); found {ks!r}"
-        raise ArgumentError(message)
+        raise ArgumentError(message, "ks")
     cutoffs = [whole_number("ks", k) for k in ks]
     if not cutoffs:
         message = "`ks` is empty; give at least one cutoff"
-        raise ArgumentError(message)
+        raise ArgumentError(message, "ks")
     curves = [
         curve_of(expression) for expression in read_metrics(metrics, options.get("conventions"))
     ]
@@ -282,4 +283,4 @@ def curve_of(expression: pl.Expr) -> Metric:
     message = (
         f"`metrics` of a curve must be metrics without a cutoff, such as 'ndcg'; found {expression}"
     )
-    raise ArgumentError(message)
+    raise ArgumentError(message, "metrics")

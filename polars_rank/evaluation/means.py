@@ -66,7 +66,7 @@ class Means:
         runs = [name for name in by if name.lower() in RUNS]
         if evaluation.align is not None and not runs:
             message = f"`align` needs a column of runs in `by`, such as 'run'; found {by}"
-            raise ArgumentError(message)
+            raise ArgumentError(message, "align", "by")
         for column in evaluation.metrics:
             if not isinstance(column.metric, Metric) and not _is_scalar(column.metric):
                 message = (
@@ -96,7 +96,7 @@ class Means:
             if not summable and (each.weights is not None or not dtype.is_temporal()):
                 message = (
                     f"the metric {names[each.name]!r} must give numbers, which have a mean; found "
-                    f"{dtype}; cast it, as in .cast(pl.Float64), or use pr.per_query(...)"
+                    f"{dtype}; cast it to Float64, or use per_query"
                 )
                 raise SchemaError(message)
 
@@ -154,7 +154,7 @@ class Means:
             message = (
                 f"null in {', '.join(map(repr, self.by))} (by) for judged documents that were not "
                 "retrieved, so that they count for no group; fill it in for all rows of a query, "
-                "as pr.join_judgments does"
+                "as join_judgments does"
             )
             stray = unknown & (pl.col(JUDGED) > 0) & (pl.col(RETRIEVED) == 0)
             checks.append(Check("group", stray, message))

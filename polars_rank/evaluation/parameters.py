@@ -186,10 +186,10 @@ def runs_of(log: pl.LazyFrame, scores: Sequence[str]) -> tuple[pl.LazyFrame, str
     columns = names("scores", scores)
     if not columns:
         message = "`scores` is empty; name at least one column of scores"
-        raise ArgumentError(message)
+        raise ArgumentError(message, "scores")
     if "run" in schema_of(log):
         message = "the frame already has a column 'run', which `scores` would add; rename it"
-        raise SchemaError(message)
+        raise SchemaError(message, "scores")
     parts = []
     for name in columns:
         made, score = scored(log, name, None)

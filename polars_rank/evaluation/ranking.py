@@ -69,16 +69,16 @@ def rank_order(
             "`ties` is 'expected', which is a mean over many orders and no order itself; use it "
             "with per_query or evaluate, and 'doc', 'best' or 'worst' here"
         )
-        raise ArgumentError(message)
+        raise ArgumentError(message, "ties")
     one_of("ties", ties, (None, *TIES))
     doc = columns.doc
     ties = ties or default_ties(columns)
     if ties in ("doc", "doc_ascending") and doc is None:
         message = (
-            f"`ties` is {ties!r}, but the frame has no document column; name it with doc=..., "
+            f"`ties` is {ties!r}, but the frame has no document column; name it with `doc`, "
             "or choose 'worst', 'best' or 'input'"
         )
-        raise ArgumentError(message)
+        raise ArgumentError(message, "ties", "doc")
     packed = packed_key(ties, columns, only_label=only_label, text_ids=text_ids)
     if packed is not None:
         return Order([packed.number], [True], [False], maintain_order=False)
@@ -358,7 +358,7 @@ def rank(
                 f"`{role}` names {other}, but the frame also has a column {role!r}, which metrics "
                 "would read on the ranked table; drop it or rename it"
             )
-            raise SchemaError(message)
+            raise SchemaError(message, role)
     there = [name for name in RANKED if name in columns.schema]
     if there:
         message = (

@@ -63,7 +63,7 @@ def patient(url: str, options: Mapping[str, Any] | None) -> dict[str, Any] | Non
     """Return options for a store that may fall silent: it is waited for, but not for ever."""
     if options is not None and not isinstance(options, Mapping):
         message = f"`storage_options` must be a mapping of options to values; found {options!r}"
-        raise ArgumentError(message)
+        raise ArgumentError(message, "storage_options")
     waits = _PATIENCE if url.partition("://")[0] in _STORES else {}
     return {**waits, **(options or {})} or None
 

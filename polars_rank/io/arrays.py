@@ -90,13 +90,13 @@ def from_arrays(
     for name, values in (("labels", label.values), ("scores", score.values)):
         if not (values.dtype.is_numeric() or values.dtype in (pl.Boolean, pl.Null)):
             message = f"`{name}` must hold numbers; found {values.dtype}"
-            raise ArgumentError(message)
+            raise ArgumentError(message, name)
     flat = {"score": score.values, "label": label.values}
     flat |= {} if doc is None else {"doc": doc.values}
     if queries is not None and label.sizes is None:
         if groups is not None:
             message = "`groups` and `queries` both say which elements are a list; leave one out"
-            raise ArgumentError(message)
+            raise ArgumentError(message, "groups", "queries")
         table = pl.DataFrame({"query": _ids(queries, len(label.values)), **flat})
         place = pl.int_range(1, pl.len() + 1, dtype=pl.Int64).over("query")
     else:
@@ -122,14 +122,14 @@ def _array(name: str, given: Any) -> _Array:
     values = rows.explode(empty_as_null=False, keep_nulls=False)
     if values.dtype.is_nested():
         message = f"`{name}` must have one dimension or two; found {series.dtype}"
-        raise ArgumentError(message)
+        raise ArgumentError(message, name)
     return _Array(values, rows.list.len().fill_null(0))
 
 
 def _series(name: str, given: Any) -> pl.Series:
     message = f"`{name}` must be an array, a Series or a list; found {type(given).__name__}"
     if given is None or isinstance(given, (str, bytes, pl.DataFrame)):
-        raise ArgumentError(message)
+        raise ArgumentError(message, name)
     try:
         series = pl.Series(given, strict=False)
         if series.dtype == pl.Object:  # numpy's arrays of anything
@@ -151,7 +151,7 @@ def _check_shape(labels: _Array, name: str, other: _Array) -> None:
         row = differ.arg_max() or 0
         found = f"{labels.sizes[row]} in row {row}", f"{other.sizes[row]} in row {row}"
     message = f"`labels` and `{name}` must have one shape; found {found[0]} and {found[1]}"
-    raise ArgumentError(message)
+    raise ArgumentError(message, "labels", name)
 
 
 def _shape(array: _Array) -> str:
@@ -165,7 +165,7 @@ def _ids(queries: Any, length: int) -> pl.Series:
     ids = _array("queries", queries)
     if ids.sizes is not None or len(ids.values) != length:
         message = f"`queries` must have one dimension of length {length}; found {_shape(ids)}"
-        raise ArgumentError(message)
+        raise ArgumentError(message, "queries")
     return ids.values
 
 
@@ -176,19 +176,19 @@ def _sizes(labels: _Array, groups: Any) -> pl.Series:
         return pl.Series([length]) if labels.sizes is None else labels.sizes
     if labels.sizes is not None:
         message = "`groups` go with arrays of one dimension; found `labels` with two"
-        raise ArgumentError(message)
+        raise ArgumentError(message, "groups", "labels")
     sizes = _series("groups", groups)
     whole = sizes.dtype.is_integer() and not sizes.has_nulls() and (sizes >= 0).all()
     if not (whole or sizes.is_empty()):
         message = f"`groups` must be the sizes of the lists, whole numbers; found {groups!r}"
-        raise ArgumentError(message)
+        raise ArgumentError(message, "groups")
     total = sizes.cast(pl.Int64).sum()
     if total != length:
         message = (
             f"`groups` must add up to the number of labels, {length}; found {total}"
             "; for an id of each element, pass queries="
         )
-        raise ArgumentError(message)
+        raise ArgumentError(message, "groups")
     return sizes
 
 

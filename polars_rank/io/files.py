@@ -71,10 +71,7 @@ def new_file(path: str | os.PathLike[str], *, overwrite: bool = False) -> Iterat
     whole
     """
     target = Path(path)
-    there = SourceError(
-        f"'{target}' is there already; choose another name, or say that it may be replaced "
-        "(overwrite=True)"
-    )
+    there = SourceError(f"'{target}' already exists; use `overwrite` to replace it", "overwrite")
     if target.is_dir():
         message = f"'{target}' is a directory; name a file in it"
         raise SourceError(message)
@@ -209,7 +206,7 @@ def find_files(paths: Iterable[str | os.PathLike[str]]) -> Files:
     given = [os.fspath(path) for path in paths]
     if not given:
         message = "`paths` is empty; name at least one Parquet file, directory or glob"
-        raise ArgumentError(message)
+        raise ArgumentError(message, "paths")
     if any("://" in path for path in given):
         return Files([*dict.fromkeys(given)], remote=True)
     local = [str(Path(path).expanduser()) for path in given]
@@ -365,10 +362,10 @@ def _common_schema(runs: list[tuple[pl.Schema, list[str]]]) -> pl.Schema:
                 has, lacks = (first_file, file) if name in first else (file, first_file)
                 message = (
                     f"the files have different columns: {name!r} is in '{has}', but not in "
-                    f"'{lacks}'; pass missing_columns='insert' or extra_columns='ignore', or "
-                    "evaluate the files apart"
+                    f"'{lacks}'; set `missing_columns` to 'insert' or `extra_columns` to 'ignore', "
+                    "or evaluate the files apart"
                 )
-                raise SourceError(message)
+                raise SourceError(message, "missing_columns", "extra_columns")
             dtype = common_value_type(common[name], schema[name])
             if dtype is None:
                 message = (

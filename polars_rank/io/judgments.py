@@ -129,7 +129,7 @@ def join_judgments(
             "`judgments` is a Spark DataFrame and `rankings` is none; make one of it with "
             "spark.createDataFrame(...), or give the .toArrow() of the judgments"
         )
-        raise ArgumentError(message)
+        raise ArgumentError(message, "judgments", "rankings")
     left, right = _without_numbers(lazy(rankings)), _without_numbers(lazy(judgments))
     left_schema, right_schema = schema_of(left), schema_of(right)
     keys = [*names("query", query), *names("doc", doc)]
@@ -142,7 +142,7 @@ def join_judgments(
             msg = (
                 f"column {name!r} is in `rankings` and in `judgments`; rename it or drop it in one"
             )
-            raise SchemaError(msg)
+            raise SchemaError(msg, "rankings", "judgments")
     types = {key: common_type(left_schema[key], right_schema[key]) for key in keys}
     for key, dtype in types.items():
         if dtype is None:

@@ -72,7 +72,7 @@ def text_files(paths: Paths) -> list[str]:
     given = [paths] if isinstance(paths, (str, Path)) else list(paths)
     if not given:
         message = "`path` must name at least one file; found none"
-        raise ArgumentError(message)
+        raise ArgumentError(message, "path")
     return [file for name in given for file in _matches(str(name))]
 
 

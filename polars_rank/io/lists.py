@@ -150,7 +150,7 @@ def from_lists(
     _check_columns(schema, lists, keys)
     if scores is not None and retrieved is not None and _has_structs(schema[retrieved]):
         msg = f"{retrieved!r} has structs with a score each; leave out `scores`"
-        raise ArgumentError(msg)
+        raise ArgumentError(msg, "scores")
     arrays = [column for column in lists.given if isinstance(schema[column], pl.Array)]
     rows = rows.with_columns(col(arrays).arr.to_list())
 
@@ -284,14 +284,14 @@ def _element(name: str, column: str, dtype: pl.DataType) -> pl.DataType:
     fits = isinstance(dtype, pl.List) and not element.is_nested()
     if not fits or not (number.is_numeric() or number in (pl.Boolean, pl.Null)):
         msg = f"column {column!r} (`{name}`) must have lists of {_ELEMENTS[name]}; found {dtype}"
-        raise SchemaError(msg)
+        raise SchemaError(msg, name)
     if ids and element.is_float():
         msg = f"column {column!r} (`{name}`) must have lists of ids; found {dtype}: are these " + (
             "scores? Name the column with scores=, beside `retrieved` ids or `labels`"
             if name == "retrieved"
             else "labels? Name the column with labels="
         )
-        raise SchemaError(msg)
+        raise SchemaError(msg, name)
     return cast("pl.DataType", element)
 
 

@@ -139,7 +139,7 @@ def scan_log(
             f"`layout` says {layout!r}, but the rows are {found} by {keys}; "
             "leave it at 'auto', or sort the log"
         )
-        raise DataError(message)
+        raise DataError(message, "layout")
     watched = watcher(source.rows) if progress else _unwatched
     if found == "sorted":
         return _as_it_is(source, keys, lengths, watched)
@@ -211,7 +211,7 @@ def _keys(schema: pl.Schema, query: Names, by: Names | None) -> list[str]:
                     f"column {key!r} (`{parameter}`) must hold one id per row; found "
                     f"{schema[key]}; name a column of ids, or write the log with one"
                 )
-                raise SchemaError(message)
+                raise SchemaError(message, parameter)
             keys.append(key)
     return keys
 
@@ -332,5 +332,5 @@ def _bytes(memory: str | int | None) -> int:
     size = float(match[1]) * 1000 ** " KMGT".index(match[2].upper() or " ") if match else 0
     if size < 10**6:
         message = f"`memory` must be a size of at least 1MB, such as '2GB'; found {memory!r}"
-        raise ArgumentError(message)
+        raise ArgumentError(message, "memory")
     return int(size)

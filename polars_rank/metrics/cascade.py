@@ -476,7 +476,7 @@ def stop_probability(max_grade: float) -> pl.Expr:
     positive("max_grade", max_grade)
     if max_grade > _LARGEST_LABEL:
         message = f"`max_grade` must be at most {_LARGEST_LABEL}; found {max_grade!r}"
-        raise ArgumentError(message)
+        raise ArgumentError(message, "max_grade")
     label = LABEL.clip(0, max_grade).fill_null(0.0)
     stops: pl.Expr = (pl.lit(2.0).pow(label) - 1) / 2.0 ** float(max_grade)
     return stops
@@ -489,7 +489,7 @@ def _grade(max_grade: float, min_grade: float) -> pl.Expr:
             "`max_grade` must be above `min_grade`, the label that is worth nothing; "
             f"found {max_grade!r} and {min_grade!r}"
         )
-        raise ArgumentError(message)
+        raise ArgumentError(message, "max_grade", "min_grade")
     label = LABEL.fill_null(min_grade).clip(min_grade, max_grade)
     return (label - min_grade) / (max_grade - min_grade)
 

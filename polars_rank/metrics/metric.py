@@ -388,7 +388,7 @@ def _function(key: str, value: Any, named: Mapping[str, Callable[..., pl.Expr]])
                 f"`{key}` must give a value for each document that depends on that document only; "
                 f"found {value!r}"
             )
-            raise ArgumentError(message)
+            raise ArgumentError(message, key)
         return value
     choices = ", ".join(map(repr, named))
     message = f"`{key}` must be {choices} or a function Expr -> Expr; found {value!r}."

@@ -247,7 +247,7 @@ def read(name: str, tool: str = "") -> Metric:
         key, value = _at(name, function, at)
         if key in parameters:
             message = f"`{key}` is given twice in {name!r}; write it once, behind the '@'"
-            raise ArgumentError(message)
+            raise ArgumentError(message, key)
         parameters = {**parameters, key: value}
     if level is not None:
         parameters = {**parameters, **_level(function, int(level), parameters)}
@@ -313,7 +313,7 @@ def resolve(metrics: Metrics, tool: str = "") -> list[pl.Expr]:
         given += parts if len(parts) > 1 else [item]
     if not given:
         message = "`metrics` is empty; name at least one, such as 'ndcg@10'"
-        raise ArgumentError(message)
+        raise ArgumentError(message, "metrics")
     for item in given:
         if not isinstance(item, (str, pl.Expr)):
             called = callable(item) and f"; call it, as in pr.{getattr(item, '__name__', item)}()"
@@ -321,7 +321,7 @@ def resolve(metrics: Metrics, tool: str = "") -> list[pl.Expr]:
                 f"`metrics` must be names or Polars expressions; found {item!r} "
                 f"of type {type(item).__name__}{called or ''}"
             )
-            raise ArgumentError(message)
+            raise ArgumentError(message, "metrics")
     resolved = [
         read(item, tool) if isinstance(item, str) else item
         for several in given
@@ -329,8 +329,8 @@ def resolve(metrics: Metrics, tool: str = "") -> list[pl.Expr]:
     ]
     twice = [name for name, count in Counter(map(output_name, resolved)).items() if count > 1]
     if twice:
-        message = f"`metrics` has the name {twice[0]!r} twice; use .alias() to tell them apart"
-        raise ArgumentError(message)
+        message = f"`metrics` has the name {twice[0]!r} twice; give one of them an alias"
+        raise ArgumentError(message, "metrics")
     return resolved
 
 
@@ -388,7 +388,7 @@ def _unknown(name: str) -> ArgumentError:
     if name.lower() in _MEANINGS:
         return ArgumentError(f"{name!r} has several meanings: {_MEANINGS[name.lower()]}")
     close = hint(name, [*REGISTER, *ALIASES])
-    listed = " All are listed by the command polars-rank metrics, or by pr.list_metrics()"
+    listed = " All are listed by the command polars-rank metrics, or by list_metrics"
     return ArgumentError(f"there is no metric {name!r}.{close or listed}")
 
 
@@ -399,10 +399,10 @@ def _at(name: str, function: str, text: str) -> tuple[str, Any]:
             return "recall", float(text)
         except ValueError:
             message = f"`recall` must be a number from 0 to 1; found {text!r} in {name!r}"
-            raise ArgumentError(message) from None
+            raise ArgumentError(message, "recall") from None
     if not text.isdecimal():
         message = f"`k` must be a positive whole number; found {text!r} in {name!r}"
-        raise ArgumentError(message)
+        raise ArgumentError(message, "k")
     return "k", int(text)
 
 

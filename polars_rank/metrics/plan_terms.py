@@ -49,7 +49,7 @@ TIED = {OWN + name for name in ("tie first", "tie last", "tie begins", "tie ends
 #: What is wrong where documents share a position.
 _SEVERAL = (
     "a position comes twice in a list, as where several lists of one query are taken for one; name "
-    "the columns that tell lists apart with query=[...], such as the session"
+    "the columns that tell lists apart with `query`, such as the session"
 )
 
 

@@ -63,7 +63,7 @@ def interpolated_precision(
     one_of("rounding", rounding, ("up", "nearest"))
     if not is_number(recall) or not 0 <= recall <= 1:
         message = f"`recall` must be a number from 0 to 1; found {recall!r}"
-        raise ArgumentError(message)
+        raise ArgumentError(message, "recall")
 
     def best(found: pl.Expr, rank: pl.Expr, relevant: pl.Expr) -> pl.Expr:
         ranks = rank.filter(found)
@@ -113,7 +113,7 @@ def eleven_point(
     points = [tenth / 10 for tenth in range(11)] if recalls is None else list(recalls)
     if not points or not all(is_number(point) and 0 <= point <= 1 for point in points):
         message = f"`recalls` must be numbers from 0 to 1; found {recalls!r}"
-        raise ArgumentError(message)
+        raise ArgumentError(message, "recalls")
 
     def total(found: pl.Expr, rank: pl.Expr, relevant: pl.Expr) -> pl.Expr:
         ranks = rank.filter(found)

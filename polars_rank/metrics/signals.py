@@ -51,5 +51,5 @@ def _checked(parameter: str, column: str, values: pl.Series) -> pl.Series:
 def _check_name(parameter: str, column: str) -> None:
     if not isinstance(column, str):
         message = f"`{parameter}` must be the name of a column; found {column!r}"
-        raise ArgumentError(message)
+        raise ArgumentError(message, parameter)
     check_name(column)

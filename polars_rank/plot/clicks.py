@@ -89,7 +89,7 @@ def click_through(
         check_there(parameter, name, schema)
         if not (schema[name].is_numeric() or schema[name] in (pl.Boolean, pl.Null)):
             message = f"column {name!r} (`{parameter}`) must be numeric; found {schema[name]}"
-            raise SchemaError(message)
+            raise SchemaError(message, parameter)
     columns = run_columns(schema, run, position, click)
     place, clicks = pl.col(position).cast(pl.Float64), pl.col(click).cast(pl.Float64)
     shown = log.filter(place.is_not_null() & clicks.is_not_null() & ~(place > k))

@@ -340,7 +340,7 @@ def _estimated(
     share("confidence", confidence)
     if not metrics:
         message = "there is nothing to draw: `ks` is empty; give at least one cutoff"
-        raise ArgumentError(message)
+        raise ArgumentError(message, "ks")
     columns = _columns(log, run, options)
     asked = [*metrics.values()]
     agreed = named(options.get("conventions", POLARS_RANK))
@@ -368,7 +368,7 @@ def _columns(log: pl.LazyFrame, run: str | None, options: Mapping[str, Any]) -> 
     """Return the columns of the result that tell runs apart: one or none."""
     if "by" in options:
         message = "`by` does not go with a chart; name the column that splits it with run=..."
-        raise ArgumentError(message)
+        raise ArgumentError(message, "by")
     return ["run"] if options.get("scores") else run_columns(schema_of(log), run)
 
 
@@ -397,13 +397,13 @@ def _undefined(number: Any, undefined: Any, agreed: Any, metric: Metric) -> str:
 def _only_of_logs(options: Mapping[str, Any]) -> None:
     if options:
         message = f"`{next(iter(options))}` goes with a log; the table has its means already"
-        raise ArgumentError(message)
+        raise ArgumentError(message, next(iter(options)))
 
 
 def _check_rows(table: pl.DataFrame) -> None:
     if table.height > ROWS:
         message = (
             f"the chart would have {table.height:,} points, more than {ROWS:,}; give fewer "
-            "cutoffs, such as ks=[1, 2, 5, 10, 20, 50, 100]"
+            "`ks`, such as 1, 2, 5, 10, 20, 50, 100"
         )
-        raise ArgumentError(message)
+        raise ArgumentError(message, "ks")

@@ -90,7 +90,7 @@ def distribution(
     most = ROWS // (2 * len(runs.labels)) - 1
     if kind == "histogram" and bins > most:
         message = f"`bins` must be at most {most:,} for {len(runs.labels)} runs; found {bins:,}"
-        raise ArgumentError(message)
+        raise ArgumentError(message, "bins")
     ends = extent(min(spread.get_column("low")), max(spread.get_column("high")))
     if kind == "ecdf":
         counts = _counts(found.known, ends, most)

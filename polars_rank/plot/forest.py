@@ -155,7 +155,7 @@ def slices(
     whole_number("most", most)
     if most > _MOST:
         message = f"`most` must be at most {_MOST}; found {most:,}"
-        raise ArgumentError(message)
+        raise ArgumentError(message, "most")
     rows = lazy(table)
     schema = schema_of(rows)
     wanted = ("column", "value", "metric", "difference", "low", "high", "contribution", "small")
@@ -303,10 +303,10 @@ def _rows(
     number = found.get_column("label").n_unique()
     if number > _MOST:
         message = (
-            f"the chart would have {number:,} rows, more than {_MOST}; leave some out with "
-            ".filter(...), or choose metrics=[...]"
+            f"the chart would have {number:,} rows, more than {_MOST}; leave some out, or "
+            "choose some `metrics`"
         )
-        raise ArgumentError(message)
+        raise ArgumentError(message, "metrics")
     return found, runs
 
 

@@ -107,8 +107,8 @@ def pr_curve(
     points = log.select(*groups(columns), *_POINTS).filter(pl.col("recall").is_not_null())
     table = collected(_few_points(points, _STEPS))
     if not table.height:
-        message = "there is nothing to draw: no document is relevant; choose rel=..."
-        raise DataError(message)
+        message = "there is nothing to draw: no document is relevant; choose `rel`"
+        raise DataError(message, "rel")
     table, runs = labelled(table, baseline=baseline, colors=colors, needed=True)
     if table.height > ROWS // 2:
         steps = max(1, ROWS // (2 * _KEPT * len(runs.labels)))

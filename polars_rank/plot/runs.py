@@ -52,7 +52,7 @@ class Runs:
         if len(others) > MOST:
             message = (
                 f"there are {len(others):,} runs, of which a chart can tell at most {MOST} apart; "
-                "leave some out, as with .filter(pl.col('run').is_in([...]))"
+                "leave some out"
             )
             raise ArgumentError(message)
         chosen = _checked(colors)
@@ -149,10 +149,10 @@ def run_columns(schema: pl.Schema, run: str | None, *others: str) -> list[str]:
         return []
     if not isinstance(run, str):
         message = f"`run` must be the name of a column; found {run!r}"
-        raise ArgumentError(message)
+        raise ArgumentError(message, "run")
     if run in others:
         message = f"the column {run!r} is named by `run` and by another parameter; leave one"
-        raise ArgumentError(message)
+        raise ArgumentError(message, "run")
     return columns_of_runs("run", [run], schema)
 
 
@@ -164,7 +164,7 @@ def columns_of_runs(parameter: str, columns: Sequence[str], schema: pl.Schema) -
             message = (
                 f"column {name!r} (`{parameter}`) must hold one name per row; found {schema[name]}"
             )
-            raise SchemaError(message)
+            raise SchemaError(message, parameter)
     return [*columns]
 
 
@@ -193,8 +193,10 @@ def labelled(
     columns = grouped(table.columns)
     if not columns:
         if needed and baseline is not None:
-            message = f"`baseline` is {baseline!r}, but nothing tells runs apart; say run=..."
-            raise ArgumentError(message)
+            message = (
+                f"`baseline` is {baseline!r}, but there is no column of runs; name it with `run`"
+            )
+            raise ArgumentError(message, "baseline", "run")
         named = table.with_columns(pl.lit("").alias("run"))
         return named, Runs.of([""], None, {"": PALETTE[0]})
     label = pl.concat_str([_text(table.get_column(name)) for name in columns], separator=" · ")
@@ -204,7 +206,7 @@ def labelled(
     if needed and baseline is not None and label_of(baseline) not in runs.labels:
         there = ", ".join(map(repr, runs.labels[:10])) or "no rows at all"
         message = f"there is no run {baseline!r}, which `baseline` names; there are {there}"
-        raise DataError(message)
+        raise DataError(message, "baseline")
     return table.with_columns(label.alias("run")).drop(columns), runs
 
 
@@ -221,9 +223,9 @@ def _checked(colors: Colors | None) -> dict[str, str]:
         return {}
     if not isinstance(colors, Mapping):
         message = f"`colors` must be a mapping from runs to colours; found {colors!r}"
-        raise ArgumentError(message)
+        raise ArgumentError(message, "colors")
     for run, color in colors.items():
         if not isinstance(color, str) or not color.strip():
             message = f"`colors` must name a colour, as '#0072B2', for {run!r}; found {color!r}"
-            raise ArgumentError(message)
+            raise ArgumentError(message, "colors")
     return {label_of(run): color for run, color in colors.items()}

@@ -48,13 +48,13 @@ def column_of(schema: pl.Schema, metric: Any, taken: Sequence[str]) -> str:
         check_there("metric", name, schema)
         if not (schema[name].is_numeric() or schema[name] == pl.Null):
             message = f"the column {name!r} (`metric`) must be numeric; found {schema[name]}"
-            raise SchemaError(message)
+            raise SchemaError(message, "metric")
         return name
     found = [name for name, dtype in schema.items() if dtype.is_float() and name not in taken]
     if len(found) == 1:
         return found[0]
-    message = f"name the column to draw with metric=...; those of floats are {found}"
-    raise ArgumentError(message) if found else SchemaError(message)
+    message = f"name the column to draw with `metric`; those of floats are {found}"
+    raise ArgumentError(message, "metric") if found else SchemaError(message, "metric")
 
 
 def chosen(rows: pl.LazyFrame, metrics: Any) -> pl.LazyFrame:
@@ -76,8 +76,8 @@ def only_metric(rows: pl.LazyFrame, metric: Any) -> tuple[str, pl.LazyFrame]:
     rows = chosen(rows, metric)
     there = metrics_of(rows)
     if len(there) > 1:
-        message = f"a chart is of one metric; name it with metric=...; the table has {there}"
-        raise ArgumentError(message)
+        message = f"a chart is of one metric; name it with `metric`; the table has {there}"
+        raise ArgumentError(message, "metric")
     return (there[0] if there else "metric"), rows
 
 

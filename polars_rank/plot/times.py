@@ -105,10 +105,10 @@ def over_time(
         harmless_texts(something(found, "y", name)), baseline=baseline, colors=colors, needed=True
     )
     if found.select(pl.struct("x", "run").is_duplicated().any()).item():
-        message = f"there are several rows for one {time!r}; split the chart with run=..." + (
-            f", or choose one value of {others} with .filter(...)" if others else ""
+        message = f"there are several rows for one {time!r}; split the chart with `run`" + (
+            f", or choose one value of {others}" if others else ""
         )
-        raise ArgumentError(message)
+        raise ArgumentError(message, "run")
     found, kind = _timely(found)
     found = _fitting(found, runs, kind).sort("run", "x")
     known = found.get_column("low").is_not_null().any()

@@ -55,8 +55,8 @@ class Values(NamedTuple):
         asked = variables(schema, metrics, agreed, taken, "metric", undefined)
         if len(asked) > 1:
             there = ", ".join(repr(each.name) for each in asked)
-            message = f"a chart is of one metric; name it with metric=...; there are {there}"
-            raise ArgumentError(message)
+            message = f"a chart is of one metric; name it with `metric`; there are {there}"
+            raise ArgumentError(message, "metric")
         (variable,) = asked
         undefined_there = pl.col(variable.name).is_null().alias(_UNDEFINED)
         picked = rows.select(*taken, variable.value.alias(VALUE), undefined_there)
@@ -95,8 +95,8 @@ class Values(NamedTuple):
         given = [each for each in (x, y) if each is not None]
         others = [each for each in there if each not in given]
         if len(given) + len(others) != 2:
-            message = f"name the runs with x=... and y=...; there are {there[:10]}"
-            raise ArgumentError(message)
+            message = f"name the runs with `x` and `y`; there are {there[:10]}"
+            raise ArgumentError(message, "x", "y")
         if y is None:
             return (x, others[0]) if x is not None else (others[0], others[1])
         return others[0], y
@@ -105,7 +105,7 @@ class Values(NamedTuple):
         """Return the value of each query beside the baseline's, of all other runs or of one."""
         if not self.run:
             message = "`run` must name the column that tells the two runs apart; found None"
-            raise ArgumentError(message)
+            raise ArgumentError(message, "run")
         (run,) = self.run
         dtype = schema_of(self.rows)[run]
         lists = self.rows.group_by([run, *self.query]).agg(
@@ -152,9 +152,9 @@ class Values(NamedTuple):
         if (found.get_column("times") > 1).any():
             message = (
                 "a query has several lists in one run; name all columns of its id with "
-                f"query=[...], which is {self.query} now"
+                f"`query`, which is {self.query} now"
             )
-            raise DataError(message)
+            raise DataError(message, "query")
         self._check(found)
         return found
 
@@ -163,7 +163,7 @@ class Values(NamedTuple):
         if bad:
             message = (
                 f"{number_of(bad, 'row')}: NaN or infinite values in the column {self.name!r}; use "
-                f"null for 'undefined', as in pl.col({self.name!r}).fill_nan(None)"
+                "null for 'undefined'"
             )
             raise DataError(message)
         something(spread, "low", f"value of {self.name!r}")

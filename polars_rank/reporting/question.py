@@ -89,7 +89,7 @@ class Question:
             Pairs.of(pl.Schema(theirs), by=groups, run=str(run), query=query, baseline=baseline)
         if run in extra["slices"]:
             message = f"`slices` names the column of runs, {run!r}; leave it out"
-            raise ArgumentError(message)
+            raise ArgumentError(message, "slices")
         wanted = read_metrics(metrics, options.get("conventions"))
         read, undecided = _gates(rules, undecided, wanted, baseline)
         return cls(
@@ -167,9 +167,9 @@ def _gates(
             raise ArgumentError(message)
         if baseline is None and rule.column in {*COMPARED} - {*SUMMARIZED}:
             message = (
-                f"the rule {rule.text!r} is about differences from a run; name it with baseline=..."
+                f"the rule {rule.text!r} is about differences from a run; name it with `baseline`"
             )
-            raise ArgumentError(message)
+            raise ArgumentError(message, "baseline")
     return read, undecided
 
 
@@ -201,7 +201,7 @@ def _run_of(
     if options.get("scores") is not None:
         if not unsaid and run != RUN:
             message = f"`scores` are the runs, in a column 'run'; leave out `run`; found {run!r}"
-            raise ArgumentError(message)
+            raise ArgumentError(message, "scores", "run")
         return [*groups], str(RUN)
     if unsaid:
         keys = names("query", options.get("query", "query"))
@@ -211,13 +211,13 @@ def _run_of(
     if run is None:
         if baseline is not None:
             message = "`baseline` is one of the runs; say with `run` which column they are in"
-            raise ArgumentError(message)
+            raise ArgumentError(message, "baseline", "run")
         return [*groups], None
     if not isinstance(run, str):
         message = f"`run` must be the name of a column; found {run!r}"
-        raise ArgumentError(message)
+        raise ArgumentError(message, "run")
     check_there("run", run, schema)
     if run in groups:
         message = f"column {run!r} is in `by` and in `run`; leave it in one of them"
-        raise ArgumentError(message)
+        raise ArgumentError(message, "by", "run")
     return [*groups], run

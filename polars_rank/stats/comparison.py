@@ -218,8 +218,8 @@ def compare(
     check_seed(seed)
     stats()
     if test != "t" and (weight is not None or cluster is not None):
-        message = f"`weight` and `cluster` go with test='t'; found {test!r}"
-        raise ArgumentError(message)
+        message = f"`weight` and `cluster` go with `test` 't'; found {test!r}"
+        raise ArgumentError(message, "weight", "cluster", "test")
     agreed = agreed_on(conventions, undefined)
     testing = Testing(test, alternative, confidence, n_resamples, seed)
     needs_values = test not in ("t", "sign") or (test == "sign" and margin != 0)
@@ -256,34 +256,36 @@ def check_direction(alternative: str, margin: float) -> None:
     one_of("alternative", alternative, get_args(Alternative))
     if number("margin", margin, "0 or above") < 0:
         message = f"`margin` must be 0 or above; found {margin!r}"
-        raise ArgumentError(message)
+        raise ArgumentError(message, "margin")
     if margin and alternative == "two-sided":
         message = (
-            "`margin` needs a direction: alternative='greater' shows that the run is not worse "
+            "`margin` needs a direction: `alternative` 'greater' shows that the run is not worse "
             "than the baseline by that much, where higher is better"
         )
-        raise ArgumentError(message)
+        raise ArgumentError(message, "margin", "alternative")
 
 
 def _refuse(given: Mapping[str, Any]) -> None:
     for name, value in given.items():
         if value:
             message = f"moments have no lists left for `{name}`; give compare the lists"
-            raise ArgumentError(message)
+            raise ArgumentError(message, name)
 
 
 def groups_of_moments(schema: pl.Schema, by: Names | None, run: str, baseline: Any) -> list[str]:
     """Return the groups that are asked of moments of differences."""
     if "baseline" not in schema:
         message = (
-            "the moments have no differences; make them with "
-            f"pr.stats.moments(table, run={run!r}, baseline={baseline!r})"
+            "the moments have no differences; compute them with the run column "
+            f"{run!r} and the baseline {baseline!r}"
         )
         raise SchemaError(message)
     found = key_columns(schema, by=by, run=run)
     unknown = {run, *found["by"]} - set(groups_of(schema))
     if unknown:
-        message = f"the moments are not split by {unknown.pop()!r}; make them with by=..."
+        message = (
+            f"the moments are not split by {unknown.pop()!r}; split them when they are computed"
+        )
         raise ArgumentError(message)
     return [*found["by"]]
 
@@ -363,13 +365,15 @@ def _check_runs(rows: pl.DataFrame, run: str, baseline: Any) -> None:
     if is_baseline.all():
         message = (
             f"there is only the run {told} in the column {run!r}, and nothing to compare it with; "
-            "put the lists of both runs in one table, as with pl.concat"
+            "put the lists of both runs in one table"
         )
         raise DataError(message)
     made_with = rows.get_column("baseline")[0]
     if made_with != str(baseline):
-        message = f"the moments are of differences from {made_with!r}; found baseline={baseline!r}"
-        raise DataError(message)
+        message = (
+            f"the moments are of differences from {made_with!r}; found `baseline` {baseline!r}"
+        )
+        raise DataError(message, "baseline")
 
 
 def tested(

@@ -95,7 +95,7 @@ class Rule:
         unknown = set(given) - {"rule", "where"} if isinstance(given, Mapping) else {str(given)}
         if unknown or not isinstance(given.get("rule"), str):
             message = f"a rule must be text, or have `rule` and perhaps `where`; found {given!r}"
-            raise ArgumentError(message)
+            raise ArgumentError(message, "rule", "where")
         text, where = given["rule"].strip(), given.get("where", {})
         for sign, meant in _MISWRITTEN.items():
             if sign in text:
@@ -110,7 +110,7 @@ class Rule:
             raise ArgumentError(message)
         if not isinstance(where, Mapping):
             message = f"`where` of a rule must be columns and their values; found {where!r}"
-            raise ArgumentError(message)
+            raise ArgumentError(message, "where")
         column, name = match["column"], match["name"]
         bound = float(match["bound"])
         if column is not None and column not in _NUMBERS:
@@ -237,11 +237,11 @@ def read_rules(rules: Rules, undecided: str | None = None) -> tuple[list[Rule], 
     one_of("undecided", undecided, ("pass", "fail"))
     if not isinstance(rules, Sequence):
         message = f"`rules` must be a list of rules, or the path of a file; found {rules!r}"
-        raise ArgumentError(message)
+        raise ArgumentError(message, "rules")
     read = [Rule.read(each) for each in rules]
     if not read:
         message = "`rules` is empty; a gate without rules is always open"
-        raise ArgumentError(message)
+        raise ArgumentError(message, "rules")
     return read, undecided
 
 
@@ -369,7 +369,7 @@ def rules_in(path: Path) -> tuple[list[Any], Any]:
         message = (
             f"{str(path)!r} must have [[rules]] and perhaps `undecided`; found {sorted(found)}"
         )
-        raise ArgumentError(message)
+        raise ArgumentError(message, "undecided")
     return found["rules"], found.get("undecided")
 
 

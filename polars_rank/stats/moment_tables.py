@@ -159,7 +159,7 @@ def moments(
     agreed = agreed_on(conventions, undefined)
     if baseline is not None and run is None:
         message = "`baseline` names a run; say which column tells runs apart with run=..."
-        raise ArgumentError(message)
+        raise ArgumentError(message, "baseline")
 
     schema = schema_of(table)
     if is_moments(schema):

@@ -49,14 +49,14 @@ class Pairs:
         found = key_columns(schema, by=by, run=run, query=query, weight=weight, cluster=cluster)
         if len(found["run"]) != 1 or not found["query"]:
             message = f"`run` and `query` must name columns; found {run!r} and {query!r}"
-            raise ArgumentError(message)
+            raise ArgumentError(message, "run", "query")
         dtype = schema[run]
         if isinstance(baseline, str) is not _is_text(dtype):
             message = (
                 f"`baseline` must be a value of the column {run!r} of type {dtype}; "
                 f"found {baseline!r}"
             )
-            raise ArgumentError(message)
+            raise ArgumentError(message, "baseline")
         return cls(found["by"], run, found["query"], weight, found["cluster"], baseline, schema)
 
     @property
@@ -121,12 +121,11 @@ class Pairs:
 
     def _repeated(self, lists: pl.LazyFrame) -> DataError:
         keys = [*self.by, self.run, *self.query]
-        named = ", ".join(map(repr, self.query))
         problem = (
             f"a list stands more than once: the columns {', '.join(map(repr, keys))} do not tell "
-            f"lists apart; name those that do with query=[{named}, ...] or by=..., or drop repeats"
+            f"lists apart; name those that do with `query` or `by`, or drop repeats"
         )
-        return data_error(lists, {problem: pl.struct(keys).is_duplicated()})
+        return data_error(lists, {problem: pl.struct(keys).is_duplicated()}, "query", "by")
 
 
 def is_run(run: str, dtype: pl.DataType, name: Any) -> pl.Expr:

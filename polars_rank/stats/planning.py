@@ -125,7 +125,7 @@ def power(
             f"`power` must be above 1 - `confidence` = {alpha:g}, the power to show no difference "
             f"at all; found {power!r}"
         )
-        raise ArgumentError(message)
+        raise ArgumentError(message, "power", "confidence")
     one_of("alternative", alternative, get_args(Alternative))
     if difference is not None:
         positive("difference", difference)

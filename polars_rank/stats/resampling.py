@@ -44,7 +44,7 @@ def check_seed(seed: object) -> None:
     """Raise `ArgumentError` unless a seed is a whole number."""
     if isinstance(seed, bool) or not isinstance(seed, int):
         message = f"`seed` must be a whole number; found {seed!r}"
-        raise ArgumentError(message)
+        raise ArgumentError(message, "seed")
 
 
 def bootstrap_sums(

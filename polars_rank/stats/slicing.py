@@ -126,7 +126,7 @@ def slices(
     asked = names("columns", columns)
     if not asked:
         message = "`columns` must name at least one column; every value of it is a slice"
-        raise ArgumentError(message)
+        raise ArgumentError(message, "columns")
     share("confidence", confidence)
     whole_number("min_queries", min_queries)
     stats()

@@ -72,11 +72,8 @@ def write_moments(
         return
     options = patient(str(path), storage_options)
     if not overwrite and _is_there(str(path), options):
-        message = (
-            f"{str(path)!r} is there already; choose another name, or say that it may be replaced "
-            "(overwrite=True)"
-        )
-        raise SourceError(message)
+        message = f"{str(path)!r} already exists; use `overwrite` to replace it"
+        raise SourceError(message, "overwrite")
     try:
         rows.write_parquet(path, metadata=metadata, storage_options=options)
     except DAMAGE as error:

@@ -188,7 +188,9 @@ def summarize(
         found = key_columns(schema, by=by)["by"]
         unknown = set(found) - set(groups_of(schema))
         if unknown:
-            message = f"the moments are not split by {unknown.pop()!r}; make them with by=..."
+            message = (
+                f"the moments are not split by {unknown.pop()!r}; split them when they are computed"
+            )
             raise ArgumentError(message)
         moments = regrouped(only_metrics(table, metrics), found)
         result = _finished(moments, found, confidence, interval, [])
@@ -196,7 +198,7 @@ def summarize(
     keys = key_columns(schema, by=by, weight=weight, cluster=cluster)
     if points and (weight is not None or keys["cluster"]):
         message = "`quantiles` are of lists that count alike; leave out `weight` and `cluster`"
-        raise ArgumentError(message)
+        raise ArgumentError(message, "quantiles", "weight", "cluster")
     queries = names("query", query)
     taken = [*queries, *(name for several in keys.values() for name in several)]
     asked = variables(schema, metrics, agreed, taken, undefined=undefined)
@@ -218,7 +220,7 @@ def summarize(
 def _quantile(value: float) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:
         message = f"`quantiles` must be numbers from 0 to 1; found {value!r}"
-        raise ArgumentError(message)
+        raise ArgumentError(message, "quantiles")
     return value
 
 
@@ -226,13 +228,13 @@ def _refuse(given: Mapping[str, Any], interval: str) -> None:
     for name, value in given.items():
         if value:
             message = f"moments have no lists left for `{name}`; give summarize the lists"
-            raise ArgumentError(message)
+            raise ArgumentError(message, name)
     if interval in _RESAMPLED:
         message = (
             f"`interval` {interval!r} draws lists, of which moments have none left; choose 't', "
             "'normal' or 'sequence', or give summarize the lists"
         )
-        raise ArgumentError(message)
+        raise ArgumentError(message, "interval")
 
 
 def _quantiles(asked: Sequence[Variable], points: Mapping[str, float]) -> dict[str, pl.Expr]:
@@ -293,9 +295,9 @@ def _warned(result: pl.LazyFrame, by: Sequence[str], interval: str) -> pl.LazyFr
         if few and interval not in ("t", "none"):
             message = (
                 f"{few} intervals ({interval!r}) stand on fewer than {FEW} lists or clusters and "
-                "are too narrow; use interval='t'"
+                "are too narrow; use `interval` 't'"
             )
-            warnings.warn(message, RankWarning, stacklevel=2)
+            warnings.warn(RankWarning(message, "interval"), stacklevel=2)
         alone = int((units == 1).sum())
         if alone and interval not in ("t", "none"):
             message = (
@@ -306,9 +308,9 @@ def _warned(result: pl.LazyFrame, by: Sequence[str], interval: str) -> pl.LazyFr
         if interval == "studentized" and (unknown := int((some & low.is_null()).sum())):
             message = (
                 f"{unknown} intervals ({interval!r}) are null: all values are the same in too many "
-                "of the resamples; use interval='t', or more queries"
+                "of the resamples; use `interval` 't', or more queries"
             )
-            warnings.warn(message, RankWarning, stacklevel=2)
+            warnings.warn(RankWarning(message, "interval"), stacklevel=2)
         several = (units < FEW) | (interval == "studentized")
         warn_of_range(table, several & table.get_column(_SHARES) & ((low < 0) | (high > 1)), 0)
         warn_of_empty(table, by)
@@ -348,7 +350,7 @@ def _checked(
         most: Any = found.get_column(_RUNS).max() or 0
         if most > 1:
             message = f"each mean pools {most} runs; add {_RUN!r} to `by` for the mean of each run"
-            warnings.warn(message, RankWarning, stacklevel=2)
+            warnings.warn(RankWarning(message, "by"), stacklevel=2)
 
     return provided(result, runs.select(pl.col(_RUNS).max()), warn)
 

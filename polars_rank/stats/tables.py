@@ -61,7 +61,7 @@ def settled(
     """Raise `ArgumentError` for what cannot be said of moments any more."""
     if undefined is not None or named(conventions) != POLARS_RANK:
         message = (
-            "what undefined values count as is settled in moments; say it in pr.stats.moments(...)"
+            "what undefined values count as is settled in moments; choose it when computing them"
         )
         raise ArgumentError(message)
 
@@ -81,15 +81,15 @@ def variables(
         found: list[Any] = [n for n, dtype in schema.items() if dtype.is_float() and n not in taken]
         if not found:
             message = (
-                "the table has no column of per-query values (floats); give it what "
-                "pr.per_query(...) returns, or name the columns with metrics=[...]"
+                "the table has no column of per-query values (floats); give it the "
+                "result of per_query, or name the columns with `metrics`"
             )
-            raise SchemaError(message)
+            raise SchemaError(message, "metrics")
     else:
         found = [metrics] if isinstance(metrics, (str, pl.Expr)) else list(metrics)
         if not found:
             message = "`metrics` is empty; name at least one column, or leave it out for all"
-            raise ArgumentError(message)
+            raise ArgumentError(message, "metrics")
     if isinstance(undefined, Mapping):
         named_ones = [name for name, dtype in schema.items() if dtype.is_float()]
         named_ones += [each for each in found if isinstance(each, str)]
@@ -110,14 +110,14 @@ def _variable(
 ) -> Variable:
     if not isinstance(asked, (str, pl.Expr)):
         message = f"`{parameter}` must name columns; found {asked!r}"
-        raise ArgumentError(message)
+        raise ArgumentError(message, parameter)
     name = asked if isinstance(asked, str) else output_name(asked)
     if name not in schema:
         _check_no_log(schema)
     check_there(parameter, name, schema)
     if not (schema[name].is_numeric() or schema[name] in (pl.Boolean, pl.Null)):
         message = f"the column {name!r} (`{parameter}`) must be numeric; found {schema[name]}"
-        raise SchemaError(message)
+        raise SchemaError(message, parameter)
     metric = _metric(name, conventions.name) if isinstance(asked, str) else asked
     undefined = counted_as(metric, conventions)
     fill = undefined if isinstance(undefined, float) else None
@@ -137,7 +137,7 @@ def _check_no_log(schema: pl.Schema) -> None:
     if "score" in schema and "label" in schema:
         message = (
             "the table has the columns 'score' and 'label', so it is a log, a row per document; "
-            "make per-query values of it first, with pr.per_query(log, [...])"
+            "compute per-query values first, with per_query"
         )
         raise SchemaError(message)
 
@@ -155,7 +155,7 @@ def key_columns(schema: pl.Schema, **parameters: Any) -> dict[str, tuple[str, ..
                     f"the column {column!r} is named by `{seen[column]}` and by `{parameter}`; "
                     "leave it in one of them"
                 )
-                raise ArgumentError(message)
+                raise ArgumentError(message, seen[column], parameter)
             seen[column] = parameter
     for column in schema:
         if column.startswith(OWN):
@@ -164,29 +164,31 @@ def key_columns(schema: pl.Schema, **parameters: Any) -> dict[str, tuple[str, ..
     return found
 
 
-def data_error(lists: pl.LazyFrame, problems: Mapping[str, pl.Expr], where: str = "") -> DataError:
+def data_error(
+    lists: pl.LazyFrame, problems: Mapping[str, pl.Expr], *parameters: str, where: str = ""
+) -> DataError:
     """Return the error for rows at fault: by problem, which rows they are."""
     message = "; ".join(problems) + where
-    return DataError(message, partial(_explained, lists, dict(problems)))
+    details = partial(_explained, lists, dict(problems), parameters)
+    return DataError(message, *parameters, details=details)
 
 
-def _explained(lists: pl.LazyFrame, problems: Mapping[str, pl.Expr]) -> list[Finding]:
+def _explained(
+    lists: pl.LazyFrame, problems: Mapping[str, pl.Expr], parameters: tuple[str, ...]
+) -> list[Finding]:
     found = []
     for problem, fault in problems.items():
         rows = lists.filter(fault)
         count = rows.select(pl.len()).collect(engine="streaming").item()
         if count:
             row = rows.head(1).collect(engine="streaming").row(0, named=True)
-            found.append(Finding(problem, count, row))
+            found.append(Finding(problem, count, row, parameters=parameters))
     return found
 
 
 def not_finite(variable: Variable) -> dict[str, pl.Expr]:
     """Return what is wrong with values that are no numbers."""
-    problem = (
-        f"NaN or infinite values in the column {variable.name!r}; use null for 'undefined', as in "
-        f"pl.col({variable.name!r}).fill_nan(None)"
-    )
+    problem = f"NaN or infinite values in the column {variable.name!r}; use null for 'undefined'"
     return {problem: ~pl.col(variable.name).cast(pl.Float64).is_finite()}
 
 

@@ -134,7 +134,7 @@ def check(table: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
             f"the list {_shown(twice[_NAME])}{group} is in two parts, {first} and {second}: it was "
             "cut in two, or a part counts twice; cut parts where lists end, merge each of them "
             "once, and where parts have lists of the same query, name what tells them apart, such "
-            "as their day, in moments(..., by=...) or query=[...]"
+            "as their day, when the moments are computed"
         )
         raise DataError(message)
     return pl.DataFrame([column for column in table.get_columns() if column.name != _TWICE])

@@ -10,11 +10,12 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 from io import StringIO
 from pathlib import Path
 from typing import Any, get_args
 
-import needs
+from commands import invoke, run
 import polars as pl
 import polars_rank as pr
 import pytest
@@ -29,9 +30,7 @@ from polars_rank.metrics.metric import REGISTER
 from polars_rank.metrics.names import ALIASES
 from polars_rank.evaluation.ranking import Duplicates, Ties
 
-CliRunner = needs.package("typer.testing", "cli").CliRunner
 
-from polars_rank.cli.commands import app  # noqa: E402
 from polars_rank.cli.options import split_names  # noqa: E402
 
 METRICS = ["ndcg@10", "ap", "rr"]
@@ -42,13 +41,6 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("log") / "log.parquet"
     search_log(60, 10, seed=1).sink_parquet(path)
     return path
-
-
-def run(*arguments: object) -> tuple[int, str, str]:
-    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return result.exit_code, result.stdout, result.stderr
 
 
 def start(*arguments: object, **options: object) -> subprocess.Popen[str]:
@@ -140,17 +132,15 @@ def test_names_of_metrics_are_split_outside_brackets(texts: list[str], names: li
         (["evaluate", "LOG", "--metrics", "ap", "--by", "runs"], "Did you mean 'run'"),
         (["evaluate", "LOG", "--metrics", "ap", "--label", "country"], "must be numeric"),
         (["evaluate", "no.parquet", "--metrics", "ap"], "there is no file"),
-        (["evaluate", "--metrics", "ap"], "give a LOG, or --qrels and --run"),
+        (["evaluate", "--metrics", "ap"], "give a LOG"),
         (["evaluate", "LOG", "--metrics", "ap", "--qrels", "q"], "there is no file 'q'"),
-        (["evaluate", "LOG", "-m", "ap", "--run", "r"], "give either a LOG or --run"),
-        (["evaluate", "--run", "r", "-m", "ap"], "--run has no judgments"),
         (["evaluate", "--qrels", "q", "-m", "ap"], "--qrels has judgments only"),
         (["evaluate", "LOG", "-m", "ap", "--rel", "nan"], "`--rel` must be"),
         (["evaluate", "LOG", "-m", "ap", "--undefined", "two"], "`--undefined` must be one of"),
         (["evaluate", "LOG", "-m", "ap", "--undefined", "ndgc=one"], "Did you mean"),
         (["evaluate", "LOG", "-m", "ap", "--lable", "x"], "--label"),
         (["curve", "LOG", "-m", "ndcg@10"], "`--metrics` of a curve must be metrics without"),
-        (["curve", "LOG", "-m", "ndcg", "--ks", "ten"], "--ks must be whole numbers"),
+        (["curve", "LOG", "-m", "ndcg", "--ks", "ten"], "`--ks` must be whole numbers"),
         (["curve", "LOG", "-m", "ndcg", "--kind", "pr"], "--metrics is for --kind rank"),
         (["explain", "ndgc"], "Did you mean 'ndcg'"),
         (["explain", "ndcg", "LOG"], "name other conventions with --versus"),
@@ -158,7 +148,7 @@ def test_names_of_metrics_are_split_outside_brackets(texts: list[str], names: li
         (["explain", "ndcg", "--conventions", "no.toml"], "'no.toml' cannot be read"),
         (["evaluate", "LOG", "--metrics", "ap", "--ties", "never"], "--ties"),
         (["evaluate", "LOG", "--metrics", "ap", "--by", "run", "-o", "no/a.csv"], "no directory"),
-        (["convert", "out.parquet"], "give --qrels, --run, or both"),
+        (["convert", "-o", "out.parquet"], "give a RUN, --qrels, or both"),
         (["generate", "out.parquet", "--queries", "-1"], "`--queries` must be"),
         (["frobnicate"], "frobnicate"),
         (["evaluate", "LOG", "-m", "ap", "--doc", "docs"], "Did you mean 'doc'"),
@@ -167,18 +157,9 @@ def test_names_of_metrics_are_split_outside_brackets(texts: list[str], names: li
             ["evaluate", "LOG", "-m", "ap", "--per-query", "--align", "all"],
             "--align is for means; leave it or --per-query out",
         ),
-        (
-            ["evaluate", "LOG", "-m", "dcg", "--per-query", "--normalize", "ips"],
-            "--normalize is for means; leave it or --per-query out",
-        ),
-        (
-            ["evaluate", "LOG", "-m", "dcg", "--max-unshown", "0.5"],
-            "--max-unshown is for estimates; say which with --normalize",
-        ),
-        (
-            ["evaluate", "LOG", "-m", "dcg", "--cluster", "user"],
-            "--cluster is for estimates; say which with --normalize",
-        ),
+        (["estimate", "LOG", "-m", "dcg", "--max-unshown", "2"], "`--max-unshown` must be a share"),
+        (["estimate", "LOG", "-m", "dcg", "--query-set", "judged"], "set `--query-set` to 'all'"),
+        (["estimate", "LOG", "-m", "ap"], "with `--normalize` 'snips' take"),
         (
             ["evaluate", "LOG", "-m", "ap", "--by", "run query"],
             "--by names 'query', which is the query; for a row of each, --per-query",
@@ -189,7 +170,7 @@ def test_names_of_metrics_are_split_outside_brackets(texts: list[str], names: li
             "found 'out.xlsx'",
         ),
         (["generate", "out.csv"], "the name of OUT must end in .parquet, as that is written"),
-        (["convert", "out.csv", "--qrels", "q"], "the name of OUT must end in .parquet"),
+        (["convert", "-o", "out.csv", "--qrels", "q"], "must end in .parquet"),
         (
             ["evaluate", "LOG", "-m", "ap", "--by", "run", "--conventions", "lightgmb"],
             "found 'lightgmb'. Did you mean 'lightgbm'",
@@ -218,8 +199,8 @@ def test_an_output_is_not_overwritten_unasked(log: Path, tmp_path: Path) -> None
     arguments = ["evaluate", log, "-m", "rr", "--by", "run", "-o", output]
     code, _, err = run(*arguments)
     assert (code, output.read_text()) == (2, "mine")
-    assert "is there already" in err
-    assert run(*arguments, "--force")[0] == 0
+    assert "already exists" in err
+    assert run(*arguments, "--overwrite")[0] == 0
     assert pl.read_csv(output).columns == ["run", "queries", "rr"]
 
 
@@ -237,7 +218,7 @@ def test_the_log_that_is_read_is_not_replaced(log: Path, tmp_path: Path, kind: s
         output = given = tmp_path / "a.csv"
         pl.read_parquet(log).write_csv(output)
     before = output.read_bytes()
-    arguments = ["evaluate", given, "-m", "rr", "--by", "run", "--force", "-o"]
+    arguments = ["evaluate", given, "-m", "rr", "--by", "run", "--overwrite", "-o"]
     code, out, err = run(*arguments, output)
     assert (code, out, output.read_bytes()) == (2, "", before)
     assert f"{output} is read by this command, and would be replaced" in err
@@ -247,10 +228,10 @@ def test_the_log_that_is_read_is_not_replaced(log: Path, tmp_path: Path, kind: s
 def test_trec_files_that_are_read_are_not_replaced(tmp_path: Path) -> None:
     (tmp_path / "q").write_text("q1 0 a 1\n")
     (tmp_path / "r").write_text("q1 Q0 b 1 2.0 bm25\n")
-    sources = ["--qrels", tmp_path / "q", "--run", tmp_path / "r", "--force"]
+    sources = [tmp_path / "r", "--qrels", tmp_path / "q", "--overwrite"]
     for name in "qr":
         for arguments in (
-            ["convert", tmp_path / name, *sources],
+            ["convert", *sources, "-o", tmp_path / name],
             ["evaluate", *sources, "-m", "rr", "-o", tmp_path / name],
         ):
             code, _, err = run(*arguments)
@@ -326,21 +307,14 @@ def test_rows_at_fault_are_counted(tmp_path: Path, ending: str) -> None:
     assert "2 documents more than once in a list" in err
 
 
-def test_a_warning_is_one_line(log: Path, tmp_path: Path) -> None:
-    (tmp_path / "sitecustomize.py").write_text(
-        "import warnings, polars_rank as pr, polars_rank.evaluation.evaluate as module\n"
-        "true = module.evaluate\n"
-        "def evaluate(*arguments, **options):\n"
-        "    warnings.warn('part of it', pr.errors.RankWarning)\n"
-        "    return true(*arguments, **options)\n"
-        "module.evaluate = evaluate\n"
-    )
-    path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
-    process = start(
-        "evaluate", log, "-m", "rr", "--by", "run", env={**os.environ, "PYTHONPATH": path}
-    )
-    out, err = process.communicate()
-    assert (process.returncode, err) == (0, "Warning: part of it\n")
+def test_a_warning_is_one_line(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def evaluate(*arguments: Any, **options: Any) -> Any:
+        warnings.warn("part of it", pr.errors.RankWarning)
+        return pr.evaluate(*arguments, **options)
+
+    monkeypatch.setattr("polars_rank.cli.evaluating.evaluation.evaluate", evaluate)
+    code, out, err = run("evaluate", log, "-m", "rr", "--by", "run")
+    assert (code, err) == (0, "Warning: part of it\n")
     assert out.startswith("run ")
 
 
@@ -440,7 +414,7 @@ def test_labels_that_are_weights_of_clicks_are_estimated(tmp_path: Path, normali
         {"query": [1, 1, 2], "doc": [1, 2, 1], "score": [2, 1, 1], "label": [None, 3.0, 2.0]}
     )
     weighted.write_parquet(tmp_path / "log.parquet")
-    command = ["evaluate", tmp_path / "log.parquet", "-m", "p@1", "--normalize", normalize]
+    command = ["estimate", tmp_path / "log.parquet", "-m", "p@1", "--normalize", normalize]
     code, out, err = run(*command, "--max-unshown", 0.5, "--format", "json")
     (row,) = json.loads(out)
     with pytest.warns(pr.errors.RankWarning, match="effective sample size"):
@@ -457,19 +431,16 @@ def test_clusters_of_estimates(tmp_path: Path) -> None:
     )
     log.sink_parquet(tmp_path / "log.parquet")
     (tmp_path / "options.toml").write_text('cluster = "query"\n')
-    command = ["evaluate", tmp_path / "log.parquet", "-m", "dcg@3", "--query", "session"]
-    command += ["--score", "new", "--format", "json"]
+    command = ["estimate", tmp_path / "log.parquet", "-m", "dcg@3", "--query", "session"]
+    command += ["--score", "new", "--format", "json", "--normalize", "ips"]
+    wanted = pr.clicks.estimate(
+        log, "dcg@3", normalize="ips", cluster="query", query="session", score="new"
+    ).collect()
     config = ["--config", tmp_path / "options.toml"]
-    options = {"query": "session", "score": "new"}
-    wanted = pr.clicks.estimate(log, "dcg@3", normalize="ips", cluster="query", **options).collect()
-    for said in (["--cluster", "query"], config):
-        code, out, err = run(*command, "--normalize", "ips", *said)
+    for arguments in ([*command, "--cluster", "query"], [*config, *command]):
+        code, out, err = run(*arguments)
         assert (code, err) == (0, "")
         assert json.loads(out)[0] == pytest.approx(wanted.row(0, named=True))
-    # A file's clusters are those of statistics, too: plain means have none.
-    code, out, _ = run(*command, *config)
-    plain = pr.evaluate(log, "dcg@3", **options).collect()
-    assert (code, json.loads(out)[0]) == (0, pytest.approx(plain.row(0, named=True)))
 
 
 def test_positions_scores_weights_and_runs_of_other_queries(tmp_path: Path) -> None:
@@ -514,8 +485,7 @@ def test_positions_scores_weights_and_runs_of_other_queries(tmp_path: Path) -> N
 
 
 def test_choices_are_those_of_the_library() -> None:
-    process = start("evaluate", "--help", env={**os.environ, "COLUMNS": "300"})
-    shown, _ = process.communicate()
+    shown = invoke("evaluate", "--help", env={"COLUMNS": "300", "TERM": "dumb"}).stdout
     for choices in (Ties, Duplicates, Undefined, QuerySet, Unjudged, Layout, Negative, Align):
         assert "|".join(get_args(choices)) in shown
 
@@ -525,13 +495,13 @@ def test_trec_files(tmp_path: Path) -> None:
     qrels.write_text("q1 0 a 1\nq1 0 b 0\nq2 0 a 2\n")
     trec_run.write_text("q1 Q0 b 1 2.0 bm25\nq1 Q0 a 2 1.0 bm25\nq2 Q0 a 1 1.0 bm25\n")
     expected = {"run": "bm25", "queries": 2, "rr": (1 / 2 + 1) / 2}
-    _, out, _ = run("evaluate", "--qrels", qrels, "--run", trec_run, "-m", "rr", "--format", "json")
+    _, out, _ = run("evaluate", trec_run, "--qrels", qrels, "-m", "rr", "--format", "json")
     assert json.loads(out) == [expected]
     long = tmp_path / "long.parquet"
-    assert run("convert", long, "--qrels", qrels, "--run", trec_run)[0] == 0
+    assert run("convert", trec_run, "--qrels", qrels, "-o", long)[0] == 0
     assert pr.evaluate(pl.read_parquet(long), "rr", by="run").to_dicts() == [expected]
     qrels.write_text("q1 0 a 1\nq1 0 b -1\nq2 0 a 2\n")
-    sources = ["--qrels", qrels, "--run", trec_run]
+    sources = [trec_run, "--qrels", qrels]
     arguments = ["evaluate", *sources, "-m", "ndcg", "--format", "json"]
     found = {
         word: json.loads(run(*arguments, "--negative", word)[1])[0]["ndcg"]
@@ -543,16 +513,16 @@ def test_trec_files(tmp_path: Path) -> None:
     assert found == pytest.approx({"unjudged": (gain + 1) / 2, "keep": (kept + 1) / 2})
     assert json.loads(run(*arguments)[1])[0]["ndcg"] == found["unjudged"]  # as of trec_eval
     for word, label in (("unjudged", None), ("keep", -1)):
-        run("convert", long, *sources, "--negative", word, "--force")
+        run("convert", *sources, "-o", long, "--negative", word, "--overwrite")
         assert pl.read_parquet(long).filter(query="q1", doc="b")["label"].item() == label
     alone = tmp_path / "judgments.parquet"
-    assert run("convert", alone, "--qrels", qrels)[0] == 0
+    assert run("convert", "-o", alone, "--qrels", qrels)[0] == 0
     assert pl.read_parquet(alone).columns == ["query", "doc", "label"]
 
 
 def test_malformed_trec_file(tmp_path: Path) -> None:
     (tmp_path / "qrels").write_text("q1 0 a 1\nq1 0 b\n")
-    code, _, err = run("convert", tmp_path / "out.parquet", "--qrels", tmp_path / "qrels")
+    code, _, err = run("convert", "-o", tmp_path / "out.parquet", "--qrels", tmp_path / "qrels")
     assert (code, [file.name for file in tmp_path.iterdir()]) == (2, ["qrels"])
     assert "line 2" in err
 
@@ -607,7 +577,9 @@ def test_without_the_extra(tmp_path: Path, package: str) -> None:
 @pytest.fixture(scope="module")
 def large_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("large") / "log.parquet"
-    search_log(75_000, 20).sink_parquet(path)  # three million rows
+    part = search_log(2_500, 20).collect()
+    parts = (part.with_columns(pl.col("query") + 2_500 * number) for number in range(10))
+    pl.concat(parts).sort("run", "query").write_parquet(path)  # a million rows
     return path
 
 
@@ -632,7 +604,7 @@ def test_ended_by_a_signal(large_log: Path, tmp_path: Path, layout: str, sent: s
         "--layout",
         layout,
         "--memory",
-        "100MB",
+        "20MB",
         env={**os.environ, "TMPDIR": str(spill)},
         # A machine may run its tests with signals ignored, which children inherit.
         preexec_fn=lambda: signal.signal(signal.Signals[sent], signal.SIG_DFL),

@@ -7,12 +7,11 @@ import re
 import shlex
 from pathlib import Path
 
-import needs
+from commands import invoke, testing
+import polars_rank as pr
 import pytest
 
-testing = needs.package("typer.testing", "cli")
-
-from polars_rank.cli.commands import app  # noqa: E402
+from polars_rank.cli.commands import app
 
 COMMANDS = [each.name or each.callback.__name__ for each in app.registered_commands]
 SNAPSHOTS = Path(__file__).parent / "help"
@@ -20,8 +19,7 @@ SNAPSHOTS = Path(__file__).parent / "help"
 
 def ended(*arguments: str) -> testing.Result:
     """Run the command on a wide screen without colours."""
-    env = {"COLUMNS": "400", "NO_COLOR": "1", "TERM": "dumb"}
-    return testing.CliRunner(env=env).invoke(app, arguments, prog_name="polars-rank")
+    return invoke(*arguments, env={"COLUMNS": "400", "NO_COLOR": "1", "TERM": "dumb"})
 
 
 @pytest.fixture(scope="module")
@@ -68,11 +66,15 @@ def test_examples_work(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "qrels.txt").write_text("q1 0 a 1\nq2 0 b 1\n")
     (tmp_path / "bm25.txt").write_text("q1 Q0 a 1 2.0 bm25\nq2 Q0 b 1 1.0 bm25\n")
+    clicks = pr.datasets.click_log(60, 5, sessions=4)
+    clicks.with_columns(label=pr.clicks.inverse_propensity()).sink_parquet("clicks.parquet")
     for name in sorted(COMMANDS, key=lambda name: name != "generate"):  # it makes the log
-        text = " ".join(normalised(helps[name]).split())
-        for example in re.findall(r"Example: (polars-rank .*?)(?= Example: |$)", text):
+        for example in re.findall(r"^Example: (.*)$", normalised(helps[name]), re.MULTILINE):
             program, *arguments = shlex.split(example)
-            done = ended(*arguments)
+            # On few queries: these are the words of the help, not its data.
+            done = ended(
+                *arguments, *(["--queries", "200"] if name in ("generate", "demo") else [])
+            )
             assert (done.exit_code, "Error" in done.stderr) == (0, False), (example, done.stderr)
             assert done.stdout.strip() or "Wrote" in done.stderr
     assert {"log.parquet", "both.parquet"} < {file.name for file in tmp_path.iterdir()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import inspect
 import json
 import os
 import subprocess
@@ -13,15 +14,15 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
-import needs
+from commands import run
 import polars as pl
 import polars_rank as pr
 import pytest
 
-CliRunner = needs.package("typer.testing", "cli").CliRunner
 
 from polars_rank.cli.commands import app  # noqa: E402
 from polars_rank.cli.config import KEYS  # noqa: E402
+from polars_rank.cli.sources import keep_pipe  # noqa: E402
 
 LOG = pl.DataFrame(
     {
@@ -35,13 +36,6 @@ LOG = pl.DataFrame(
 RR = (1 / 2 + 1 / 2 + 1) / 3
 QRELS = "1 0 a 1\n1 0 b 0\n2 0 a 0\n2 0 ü 2\n3 0 a 1\n"
 RUN = "".join(f"{q} Q0 {d} 1 {s} mine\n" for q, d, s in LOG.select("query", "doc", "score").rows())
-
-
-def run(*arguments: object, stdin: bytes | None = None) -> tuple[int, str, str]:
-    result = CliRunner().invoke(app, [str(argument) for argument in arguments], input=stdin)
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return result.exit_code, result.stdout, result.stderr
 
 
 def rr(*arguments: object, stdin: bytes | None = None) -> float:
@@ -88,7 +82,7 @@ def test_formats_by_option(tmp_path: Path) -> None:
     (tmp_path / "one").write_text("query\n1\n")
     assert "--input-format" in run("evaluate", tmp_path / "one", "-m", "rr")[2]
     code, _, err = run("evaluate", tmp_path / "one", "-m", "rr", "--input-format", "csv")
-    assert (code, "there is no column 'score', which `--score` names" in err) == (2, True)
+    assert (code, "column 'score' (`--score`) not found" in err) == (2, True)
 
 
 def test_judgments_go_with_any_log(tmp_path: Path) -> None:
@@ -97,11 +91,9 @@ def test_judgments_go_with_any_log(tmp_path: Path) -> None:
     trec.write_text(RUN)
     LOG.drop("label").write_parquet(table)
     with_qrels = ["--qrels", qrels]
-    assert rr("--run", trec, *with_qrels) == RR
     assert rr(trec, *with_qrels) == RR
     assert rr(table, *with_qrels) == RR  # whose queries are whole numbers
     assert rr("-", *with_qrels, stdin=RUN.encode()) == RR
-    assert rr("--run", "-", *with_qrels, stdin=RUN.encode()) == RR
     assert rr(trec, "--qrels", "-", stdin=QRELS.encode()) == RR
     renamed = LOG.drop("label").rename({"query": "q", "doc": "d", "score": "s"})
     renamed.write_csv(tmp_path / "other.csv")
@@ -136,31 +128,24 @@ def test_pipes_that_hold_something_else(arguments: list[str], stdin: bytes, mess
 @pytest.mark.skipif(os.name != "posix", reason="pipes of POSIX")
 def test_pipes_of_processes(tmp_path: Path) -> None:
     """A pipe of standard input, and those that a shell gives for <(...)."""
-    LOG.write_csv(tmp_path / "log.csv")
     (tmp_path / "qrels").write_text(QRELS)
     (tmp_path / "run").write_text(RUN)
     command = f"{sys.executable} -m polars_rank.cli evaluate -m rr --format json"
-    for script in (
-        f"cat log.csv | {command} -",
-        f"{command} --qrels <(cat qrels) --run <(cat run)",
-        f"cat run | {command} - --qrels <(cat qrels)",
-    ):
-        done = subprocess.run(
-            ["bash", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True
-        )
-        assert json.loads(done.stdout)[0]["rr"] == RR
+    script = f"head -2 run | {command} - <(tail -n +3 run) --qrels <(cat qrels)"
+    done = subprocess.run(
+        ["bash", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert json.loads(done.stdout)[0]["rr"] == RR
 
 
-def test_a_terminal_is_not_read(tmp_path: Path) -> None:
+def test_a_terminal_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pty = pytest.importorskip("pty", reason="terminals of POSIX")
     here, there = pty.openpty()
-    done = subprocess.run(
-        [sys.executable, "-m", "polars_rank.cli", "evaluate", "-", "-m", "rr"], stdin=there,
-        capture_output=True, text=True, check=False, timeout=60,
-    )  # fmt: skip
+    with os.fdopen(there) as terminal:
+        monkeypatch.setattr("sys.stdin", terminal)
+        with pytest.raises(pr.errors.ArgumentError, match="which is this terminal"):
+            keep_pipe("-", tmp_path)
     os.close(here)
-    os.close(there)
-    assert (done.returncode, "which is this terminal" in done.stderr) == (2, True)
 
 
 @pytest.fixture
@@ -188,23 +173,25 @@ def test_options_of_a_project(here: Path) -> None:
     (here / "logs" / "pyproject.toml").write_text("[project]\nname = 'x'\n")
     assert run("evaluate", "log.parquet")[0] == 0
     (here / "logs" / "pyproject.toml").write_text("[tool.polars-rank]\nlabel = 'grades'\n")
-    assert "there is no column" in run("evaluate", "log.parquet", "-m", "rr", "--query", "qid")[2]
+    assert (
+        "column 'grades' (`--label`) not found"
+        in run("evaluate", "log.parquet", "-m", "rr", "--query", "qid")[2]
+    )
 
 
 def test_options_of_a_named_file(here: Path) -> None:
     (here / "options.toml").write_text(CONFIG)
-    arguments = ["evaluate", "log.parquet", "--config", here / "options.toml", "--format", "json"]
+    config = ["--config", here / "options.toml"]
+    arguments = [*config, "evaluate", "log.parquet", "--format", "json"]
     code, out, err = run(*arguments)
     assert (code, err, json.loads(out)[0]["rr"]) == (0, "", (1 / 2) / 3)
     # Of the file, what the command has no option for is not for it.
-    code, _, err = run(
-        "summarize", "log.parquet", "--config", here / "options.toml", "--interval", "none"
-    )
+    code, _, err = run(*config, "summarize", "log.parquet", "--interval", "none")
     assert (code, err) == (0, "")
     # What is for logs does not keep per-query values from being read.
     lists = pr.per_query(LOG, "rr")
     lists.rename({"query": "qid"}).write_parquet("lists.parquet")
-    arguments = ["summarize", "lists.parquet", "--config", here / "options.toml", "-m", "rr"]
+    arguments = [*config, "summarize", "lists.parquet", "-m", "rr"]
     assert run(*arguments)[0] == 0
     assert "--rel is for logs" in run(*arguments, "--rel", 1)[2]
 
@@ -224,10 +211,10 @@ def test_options_of_a_named_file(here: Path) -> None:
 )
 def test_files_of_options_that_are_wrong(here: Path, text: str, message: str) -> None:
     (here / "options.toml").write_text(text)
-    code, out, err = run("evaluate", "log.parquet", "--config", here / "options.toml")
+    code, out, err = run("--config", here / "options.toml", "evaluate", "log.parquet")
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert message in err
-    assert "cannot be read" in run("evaluate", "log.parquet", "--config", here / "gone.toml")[2]
+    assert "cannot be read" in run("--config", here / "gone.toml", "evaluate", "log.parquet")[2]
 
 
 @pytest.mark.parametrize(
@@ -254,8 +241,6 @@ def test_options_of_files_are_those_of_some_command() -> None:
 
 
 def _options(callback: Any) -> list[str]:
-    import inspect
-
     return [*inspect.signature(callback).parameters]
 
 
@@ -341,7 +326,10 @@ def test_files_with_other_columns(tmp_path: Path) -> None:
     LOG.head(2).write_parquet(tmp_path / "1.parquet")
     LOG.slice(2).drop("doc").with_columns(day=1).write_parquet(tmp_path / "2.parquet")
     code, _, err = run("evaluate", tmp_path, "-m", "rr", "--doc", "")
-    assert (code, "pass --missing-columns insert or --extra-columns ignore" in err) == (2, True)
+    assert (
+        code,
+        "set `--missing-columns` to 'insert' or `--extra-columns` to 'ignore'" in err,
+    ) == (2, True)
     options = ["--missing-columns", "insert", "--extra-columns", "ignore"]
     assert rr(tmp_path, "--doc", "", *options) == RR
     LOG.write_csv(tmp_path / "log.csv")
@@ -371,9 +359,7 @@ def test_ids_are_text(tmp_path: Path, ending: str) -> None:
     assert lines("evaluate", log, *rr, "--by", "run country") == ["1,03,1,0.5", "1,3,1,1.0"]
     listed = ["01,03,0.5", "1,3,1.0"]
     assert lines("evaluate", log, *rr, "--per-query", "--keep", "country") == listed
-    found = lines(
-        "summarize", log, *rr, "--by", "country", "--run-column", "", "--interval", "none"
-    )
+    found = lines("summarize", log, *rr, "--by", "country", "--run", "", "--interval", "none")
     assert [line.split(",")[:3] for line in found] == [["03", "rr", "1"], ["3", "rr", "1"]]
 
 

@@ -7,21 +7,10 @@ import math
 import shlex
 from pathlib import Path
 
-import needs
+from commands import run
 import polars as pl
 import polars_rank as pr
 import pytest
-
-CliRunner = needs.package("typer.testing", "cli").CliRunner
-
-from polars_rank.cli.commands import app  # noqa: E402
-
-
-def run(*arguments: object) -> tuple[int, str, str]:
-    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return result.exit_code, result.stdout, result.stderr
 
 
 def inspected(*arguments: object) -> dict[tuple[str, str], tuple[str, str, str]]:
@@ -153,16 +142,20 @@ def test_columns_of_other_names(here: Path, names: dict[str, str], options: list
     code, _, err = run(*words)
     assert (code, "Error" in err) == (0, False)
     if not options:
-        assumed = [note for _, _, note in found.values() if note.startswith("assumed; say --")]
+        assumed = [note for _, _, note in found.values() if note.startswith("assumed; use --")]
         assert len(assumed) == len(names)
 
 
 @pytest.mark.parametrize(
     ("frame", "option", "note"),
     [
-        (FINE.rename({"score": "scroe"}), [], "name it with --score. Did you mean 'scroe'?"),
-        (FINE, ["--label", "grade"], "there is no column 'grade'; name it with --label."),
-        (FINE, ["--run-column", "model"], "there is no column 'model'; name it with --run-column."),
+        (
+            FINE.rename({"score": "scroe"}),
+            [],
+            "column 'score' (--score) not found. Did you mean 'scroe'?",
+        ),
+        (FINE, ["--label", "grade"], "column 'grade' (--label) not found."),
+        (FINE, ["--run", "model"], "column 'model' (--run) not found."),
         (FINE.cast({"score": pl.String}), [], "(`--score`) must be numeric; found String"),
         (FINE.with_columns(query=pl.concat_list("query")), [], "must hold one id per row"),
     ],
@@ -188,7 +181,7 @@ def test_groups(here: Path) -> None:
     assert words[-2:] == ["--by", "day"]
     assert run(*words)[0] == 0
     (told,) = errors(inspected("log.parquet", "--by", "dya")).values()
-    assert told == "there is no column 'dya'; name it with --by. Did you mean 'day'?"
+    assert told == "column 'dya' (--by) not found. Did you mean 'day'?"
 
 
 def test_logs_of_little(here: Path) -> None:
@@ -210,7 +203,7 @@ def test_logs_of_little(here: Path) -> None:
 def test_trec_files(here: Path) -> None:
     Path("qrels").write_text("1 0 a 1\n1 0 b 0\n")
     Path("run").write_text("1 Q0 a 1 2.0 bm25\n1 Q0 c 2 1.0 bm25\n")
-    found = inspected("--qrels", "qrels", "--run", "run")
+    found = inspected("run", "--qrels", "qrels")
     assert values(found, "size") == {"rows": "3", "runs": "1", "queries of bm25": "1"}
     program, *words = shlex.split(found["next", "command"][0])
     assert (program, run(*words)[0]) == ("polars-rank", 0)

@@ -6,23 +6,16 @@ import json
 from pathlib import Path
 
 import needs
+from commands import run
 import polars as pl
 import polars_rank as pr
 import pytest
 from polars.testing import assert_frame_equal
 
-CliRunner = needs.package("typer.testing", "cli").CliRunner
 needs.package("altair", "plot")
 
-from polars_rank.cli.commands import app  # noqa: E402
+from polars_rank.cli import reports  # noqa: E402
 from polars_rank.cli.pictures import KINDS  # noqa: E402
-
-
-def run(*arguments: object) -> tuple[int, str, str]:
-    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return result.exit_code, result.stdout, result.stderr
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +28,9 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_curves(log: Path) -> None:
     frame = pl.read_parquet(log)
-    _, out, _ = run("curve", log, "-m", "ndcg recall", "--to", 4, "--by", "run", "--format", "csv")
+    _, out, _ = run(
+        "curve", log, "-m", "ndcg recall", "--ks", "1-4", "--by", "run", "--format", "csv"
+    )
     expected = pr.rank_curve(frame, ["ndcg", "recall"], range(1, 5), by="run")
     assert_frame_equal(pl.read_csv(out.encode()), expected, check_dtypes=False)
     _, out, _ = run("curve", log, "-m", "ndcg", "--ks", "1, 10", "--by", "run", "--ties", "best",
@@ -75,15 +70,15 @@ def test_explain(log: Path, tmp_path: Path) -> None:
 
 
 ASKED = {
-    "at-k": ["-m", "ndcg", "--to", 5],
-    "gain": ["--to", 5, "--discounted"],
+    "at-k": ["-m", "ndcg", "--ks", "1-5"],
+    "gain": ["--k", 5, "--discount"],
     "pr-curve": [],
     "interpolated": [],
-    "click-through": ["--to", 5],
+    "click-through": ["--k", 5],
     "bounds": ["-m", "ndcg@5"],
     "distribution": ["-m", "ap", "--ecdf"],
     "differences": ["-m", "ap", "--baseline", "old"],
-    "scatter": ["-m", "ap", "--baseline", "old"],
+    "scatter": ["-m", "ap", "--x", "old", "--y", "new"],
     "intervals": ["-m", "ap rr", "--baseline", "old"],
     "slices": ["-m", "ap", "--baseline", "old", "--columns", "country"],
     "over-time": ["-m", "ap"],
@@ -91,7 +86,7 @@ ASKED = {
 
 
 def drawn(*arguments: object, output: Path) -> dict[str, object]:
-    code, out, err = run("plot", *arguments, "-o", output, "--force")
+    code, out, err = run("plot", *arguments, "-o", output, "--overwrite")
     assert (code, out, err) == (0, "", f"Wrote {output}\n")
     return json.loads(output.read_text("utf-8"))
 
@@ -147,7 +142,7 @@ def test_pictures_of_values_and_of_tables(log: Path, tmp_path: Path) -> None:
         "slices": ["slices", log, *ASKED["slices"]],
     }
     for kind, command in tables.items():
-        run(*command, "-o", tmp_path / "table.csv", "--force")
+        run(*command, "-o", tmp_path / "table.csv", "--overwrite")
         assert rows_of(drawn(kind, tmp_path / "table.csv", output=output))
 
 
@@ -161,7 +156,7 @@ def test_files_of_pictures(log: Path, tmp_path: Path, ending: str) -> None:
     assert data.startswith(begin)
     assert b'src="http' not in data  # it opens offline
     code, _, err = run(*arguments)
-    assert (code, "(--force)" in err, output.read_bytes()) == (2, True, data)
+    assert (code, "use `--overwrite` to replace it" in err, output.read_bytes()) == (2, True, data)
     assert [file.name for file in tmp_path.iterdir()] == [output.name]
 
 
@@ -178,7 +173,10 @@ def test_files_of_pictures(log: Path, tmp_path: Path, ending: str) -> None:
         (["differences", "LOG", "-m", "ap", "-o", "x.png"], "with --baseline"),
         (["slices", "LOG", "-m", "ap", "--baseline", "old", "-o", "x.png"], "with --columns"),
         (["over-time", "LOG", "-m", "ap", "--time", "week", "-o", "x.png"], "name it with --time"),
-        (["click-through", "LOG", "--click", "buy", "-o", "x.png"], "`--click` names"),
+        (
+            ["click-through", "LOG", "--click", "buy", "-o", "x.png"],
+            "column 'buy' (`--click`) not found",
+        ),
     ],
 )
 def test_pictures_that_cannot_be(
@@ -194,7 +192,7 @@ def test_pictures_that_cannot_be(
 def test_a_picture_does_not_replace_its_log(log: Path, tmp_path: Path) -> None:
     copy = tmp_path / "log.json"
     copy.write_bytes(log.read_bytes())
-    code, _, err = run("plot", "gain", copy, "-o", copy, "--force")
+    code, _, err = run("plot", "gain", copy, "-o", copy, "--overwrite")
     assert (code, "is read by this command" in err) == (2, True)
 
 
@@ -203,7 +201,7 @@ def test_report(log: Path, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     (tmp_path / "gate.toml").write_text('undecided = "pass"\n[[rules]]\nrule = "queries >= 7"\n')
     arguments = [
-        "report", log, "--metrics", "ndcg@10 ap", "--run-column", "run", "--baseline", "old",
+        "report", log, "--metrics", "ndcg@10 ap", "--run", "run", "--baseline", "old",
         "--slices", "country", "--rule", "ap >= 0.123", "--rules", tmp_path / "gate.toml",
         "--title", "Ours & theirs", "--conventions", "lightgbm", "--output", page,
     ]  # fmt: skip
@@ -214,14 +212,14 @@ def test_report(log: Path, tmp_path: Path) -> None:
     for part in ("Ours &amp; theirs", "ap &gt;= 0.123", "queries &gt;= 7", "LightGBM", str(log)):
         assert part in text
     code, _, err = run(*arguments)
-    assert (code, "(--force)" in err) == (2, True)
+    assert (code, "use `--overwrite` to replace it" in err) == (2, True)
     for wrong, message in {
         ("--output", tmp_path / "page.pdf"): "must end in .html",
         ("--baseline", "older"): "'older'",
-        ("--run-column", "model"): "there is no column 'model'",
-        ("--slices", "county"): "which `--slices` names",
+        ("--run", "model"): "column 'model' (`--run`) not found",
+        ("--slices", "county"): "column 'county' (`--slices`) not found",
     }.items():
-        code, _, err = run(*arguments, *wrong, "--force")
+        code, _, err = run(*arguments, *wrong, "--overwrite")
         assert (code, message in err) == (2, True), err
     assert page.read_text("utf-8") == text
 
@@ -239,18 +237,18 @@ def test_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert [shlex.split(block)[2] for block in blocks] == [
         "generate", "evaluate", "compare", "report"
     ]  # fmt: skip
-    for block in blocks:
+    for block in blocks[1:3]:
         line, _, shown = block.partition("\n")
         program, *words = shlex.split(line.removeprefix("$ "))
-        force = ["--force"] * (words[0] in ("generate", "report"))
-        code, again, _ = run(*words, *force)
+        code, again, _ = run(*words)
         assert (program, code, again.rstrip("\n")) == ("polars-rank", 0, shown)
     assert Path("my demo/report.html").resolve().as_uri() in out
+    # It replaces nothing unasked, but in its own folder; as the first of its steps shows.
+    monkeypatch.setattr("polars_rank.cli.reports._STEPS", reports._STEPS[:1])
     code, _, err = run("demo", "my demo")
-    assert (code, "(--force)" in err) == (2, True)
-    assert run("demo", "my demo", "--queries", 50, "--force")[0] == 0
-    # Its own folder is written anew.
-    for queries in (20, 30):
-        assert run("demo", "--queries", queries)[0] == 0
-        log = pl.read_parquet("polars-rank-demo/log.parquet")
-        assert log["query"].n_unique() == queries
+    assert (code, "use `--overwrite` to replace it" in err) == (2, True)
+    for arguments, folder in ((["my demo", "--overwrite"], "my demo"), ([], "polars-rank-demo")):
+        for queries in (20, 30):
+            assert run("demo", *arguments, "--queries", queries)[0] == 0
+            log = pl.read_parquet(f"{folder}/log.parquet")
+            assert log["query"].n_unique() == queries

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-import needs
+from commands import run
 import polars as pl
 import polars_rank as pr
 import pytest
 from polars.testing import assert_frame_equal
 from polars_rank.datasets import search_log
 
-CliRunner = needs.package("typer.testing", "cli").CliRunner
-
-from polars_rank.cli.commands import app  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore:.* intervals go beyond")
 
@@ -44,13 +40,6 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def lists(log: Path) -> pl.DataFrame:
     keep = ["country", "user", "traffic"]
     return pr.per_query(pl.read_parquet(log), METRICS, by="run", keep=keep)
-
-
-def run(*arguments: object) -> tuple[int, str, str]:
-    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return result.exit_code, result.stdout, result.stderr
 
 
 def found(*arguments: object) -> pl.DataFrame:
@@ -196,7 +185,7 @@ def test_other_columns(log: Path, tmp_path: Path) -> None:
     frame.rename(names).write_parquet(tmp_path / "log.parquet")
     options = [part for name, column in names.items() if name != "run"
                for part in (f"--{name}", column)]  # fmt: skip
-    options += ["--run-column", "day", "--rel", 2, "--ties", "best"]
+    options += ["--run", "day", "--rel", 2, "--ties", "best"]
     lists = pr.per_query(frame, "ap", by="run", rel=2, ties="best")
     same(
         found("compare", tmp_path / "log.parquet", "-m", "ap", *options, "--baseline", 1),
@@ -213,7 +202,7 @@ def test_without_runs(tmp_path: Path) -> None:
     table.write_parquet(tmp_path / "table.parquet")
     by_run = found("summarize", tmp_path / "table.parquet", "--interval", "none")
     assert by_run.select("run", "mean").rows() == [("a", 1.0), ("b", 0.25)]
-    pooled = ["--interval", "none", "--run-column", ""]
+    pooled = ["--interval", "none", "--run", ""]
     code, out, err = run("summarize", tmp_path / "table.parquet", *pooled, "--format", "json")
     assert (code, err[:32]) == (0, "Warning: each mean pools 2 runs;")
     table.drop("run").write_parquet(tmp_path / "table.parquet")
@@ -227,7 +216,7 @@ def test_trec_files(tmp_path: Path) -> None:
     qrels.write_text("q1 0 a 1\nq1 0 b 0\nq2 0 a 2\nq2 0 b 0\n")
     bm25.write_text("q1 Q0 b 1 2.0 bm25\nq1 Q0 a 2 1.0 bm25\nq2 Q0 a 1 1.0 bm25\n")
     new.write_text("q1 Q0 a 1 2.0 new\nq2 Q0 a 2 1.0 new\n")
-    table = found("compare", "--qrels", qrels, "--run", bm25, "--run", new, "-m", "rr",
+    table = found("compare", bm25, new, "--qrels", qrels, "-m", "rr",
                   "--baseline", "bm25")  # fmt: skip
     row = table.select("run", "baseline_mean", "mean", "wins", "ties", "losses").row(0)
     assert row == ("new", (1 / 2 + 1) / 2, 1.0, 1, 1, 0)
@@ -309,12 +298,12 @@ def test_reports(table: Path, tmp_path: Path) -> None:
     ]  # fmt: skip
     before = junit.read_bytes(), markdown.read_bytes()
     code, out, err = run(*arguments, "--undecided", "pass")
-    assert (code, out, "is there already" in err) == (2, "", True)
+    assert (code, out, "already exists" in err) == (2, "", True)
     assert (junit.read_bytes(), markdown.read_bytes()) == before
-    assert run(*arguments, "--undecided", "pass", "--force")[0] == 1
+    assert run(*arguments, "--undecided", "pass", "--overwrite")[0] == 1
     (suite,) = ElementTree.parse(junit).getroot()
     assert (suite.get("failures"), suite.get("skipped")) == ("1", "1")
-    code, _, err = run("check", table, "--rule", "rr > 0", "--junit", table, "--force")
+    code, _, err = run("check", table, "--rule", "rr > 0", "--junit", table, "--overwrite")
     assert (code, "is read by this command" in err) == (2, True)
     assert {file.name for file in tmp_path.iterdir()} == {"table.csv", "gate.xml", "gate.md"}
 
@@ -332,15 +321,21 @@ def test_verdicts_to_a_file(table: Path, tmp_path: Path) -> None:
     [
         (["summarize", "LOG"], "name the metrics of the log"),
         (["summarize", "LOG", "-m", "ndgc@10"], "Did you mean 'ndcg'"),
-        (["summarize", "-m", "ap"], "give a LOG, or --qrels and --run"),
+        (["summarize", "-m", "ap"], "give a LOG"),
         (["summarize", "LOG", "--lists", "LOG"], "instead of a log; give one of the two"),
         (["summarize", "--qrels", "LOG"], "--qrels has judgments only"),
         (["summarize", "--lists", "LOG"], "so it is a log, a row per document"),
         (["summarize", "no.parquet", "-m", "ap"], "there is no file"),
         (["summarize", "LOG", "-m", "ap", "--cluster", "doc"], "'doc'"),
-        (["summarize", "LOG", "-m", "ap", "--weight", "wieght"], "there is no column 'wieght'"),
-        (["summarize", "LOG", "-m", "ap", "--run-column", "runs"], "name it with --run-column"),
-        (["summarize", "LOG", "-m", "ap", "--label", "grade"], "there is no column 'grade'"),
+        (
+            ["summarize", "LOG", "-m", "ap", "--weight", "wieght"],
+            "column 'wieght' (`--weight`) not found",
+        ),
+        (["summarize", "LOG", "-m", "ap", "--run", "runs"], "column 'runs' (`--run`) not found"),
+        (
+            ["summarize", "LOG", "-m", "ap", "--label", "grade"],
+            "column 'grade' (`--label`) not found",
+        ),
         (["summarize", "TABLE", "--quantiles", "half"], "--quantiles must be numbers"),
         (["summarize", "TABLE", "--ties", "best"], "--ties is for logs"),
         (["summarize", "TABLE", "--memory", "1GB"], "--memory is for logs"),
@@ -349,7 +344,7 @@ def test_verdicts_to_a_file(table: Path, tmp_path: Path) -> None:
         (["summarize", "TABLE", "-o", "out.xlsx"], "must end in .txt, .csv"),
         (["compare", "LOG", "-m", "ap"], "Missing option '--baseline'"),
         (["compare", "LOG", "-m", "ap", "--baseline", "odl"], "there are 'new', 'old'"),
-        (["compare", "TABLE", "--baseline", "old"], "there is no column 'run'"),
+        (["compare", "TABLE", "--baseline", "old"], "column 'run' (`--run`) not found"),
         (["compare", "LOG", "-m", "ap", "--baseline", "old", "--margin", "1"], "`--margin`"),
         (["slices", "LOG", "-m", "ap", "--baseline", "old"], "Missing option '--columns'"),
         (
@@ -392,27 +387,9 @@ def test_rows_at_fault_are_shown(tmp_path: Path) -> None:
 def test_what_is_read_is_not_replaced(log: Path, tmp_path: Path, command: str) -> None:
     copy = tmp_path / "log.parquet"
     copy.write_bytes(log.read_bytes())
-    arguments = [command, copy, "-m", "ndcg@10", *COMMANDS[command], "--force", "-o"]
+    arguments = [command, copy, "-m", "ndcg@10", *COMMANDS[command], "--overwrite", "-o"]
     code, out, err = run(*arguments, copy)
     assert (code, out, copy.read_bytes()) == (2, "", log.read_bytes())
     assert "is read by this command, and would be replaced" in err
     assert run(*arguments, tmp_path / "out.csv")[0] == 0
     assert pl.read_csv(tmp_path / "out.csv").height > 0
-
-
-@pytest.mark.parametrize(
-    ("command", "function"),
-    [("summarize", pr.summarize), ("compare", pr.compare), ("slices", pr.slices)],
-)
-def test_defaults_are_those_of_the_library(command: str, function: Any) -> None:
-    (found,) = [each for each in app.registered_commands if each.callback.__name__ == command]
-    options = inspect.signature(found.callback).parameters
-    shared = [
-        name
-        for name in ("interval", "confidence", "replicates", "seed", "test", "correction",
-                     "alternative", "margin", "pairs", "min_queries", "undefined", "weight")
-        if name in options and name in inspect.signature(function).parameters
-    ]  # fmt: skip
-    assert len(shared) > 4
-    for name in shared:
-        assert options[name].default == inspect.signature(function).parameters[name].default

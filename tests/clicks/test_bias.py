@@ -324,7 +324,7 @@ def test_bad_parameters() -> None:
         pr.clicks.position_bias(SMALL, "em", tolerance=0)
     with pytest.raises(pr.errors.ArgumentError, match="`swap` is for the method 'randomized'"):
         pr.clicks.position_bias(SMALL, swap="position")
-    with pytest.raises(pr.errors.SchemaError, match="no column 'clicked', which `click` names"):
+    with pytest.raises(pr.errors.SchemaError, match="column 'clicked' .`click`. not found"):
         pr.clicks.position_bias(SMALL, click="clicked")
     for name in ("click", "position"):
         for value in ("1", timedelta(seconds=1), date(2026, 1, 5)):

@@ -398,7 +398,7 @@ class TestRefusals:
                 pr.errors.DataError, match=r"50\.0% of what the new ranker would show .*max_unshown"
             ):
                 make()
-        with pytest.raises(pr.errors.DataError, match=r"33\.3% .*max_unshown=0\.34 to accept"):
+        with pytest.raises(pr.errors.DataError, match=r"33\.3% .*`max_unshown` to 0\.34 to accept"):
             pr.clicks.estimate(unseen, "arp", normalize="ips")
         found = pr.clicks.estimate(unseen, "dcg@2", normalize="ips", max_unshown=0.5)
         assert one(found, "unshown") == 0.5
@@ -551,7 +551,7 @@ class TestClusters:
             pr.clicks.estimate(log, "dcg@5", align="common", **options)
         with pytest.raises(pr.errors.ArgumentError, match="`cluster` must name .* not in `by`"):
             pr.clicks.estimate(log, "dcg@5", cluster="query", by="query", **options)
-        with pytest.raises(pr.errors.SchemaError, match="no column 'user', which `cluster` names"):
+        with pytest.raises(pr.errors.SchemaError, match="column 'user' .`cluster`. not found"):
             pr.clicks.estimate(log, "dcg@5", cluster="user", **options)
         with pytest.raises(
             pr.errors.DataError, match="'position' must be the same in all rows of a list"
@@ -601,7 +601,7 @@ def test_options_of_a_sweep() -> None:
         pr.clicks.propensity_sweep(LOG, "dcg", normalize=None)  # type: ignore[arg-type]
     with pytest.raises(pr.errors.ArgumentError, match="leave `label` out"):
         pr.clicks.propensity_sweep(LOG, "dcg", label="click")
-    with pytest.raises(pr.errors.SchemaError, match="no column 'klick', which `click` names"):
+    with pytest.raises(pr.errors.SchemaError, match="column 'klick' .`click`. not found"):
         pr.clicks.propensity_sweep(LOG.lazy(), "dcg", click="klick")
 
 

@@ -256,12 +256,12 @@ def test_tied_scores_as_rank_orders_them() -> None:
         (
             lambda a: pr.clicks.team_draft(a, a.drop("doc")),
             pr.errors.SchemaError,
-            "which `doc` names; the table of the ranker 'b' has",
+            ".`doc`. not found; available in the table of the ranker 'b'",
         ),
         (
             lambda a: pr.clicks.team_draft(a, a.drop("score")),
             pr.errors.SchemaError,
-            "no column 'score'",
+            "column 'score' .`score`. not found",
         ),
         (
             lambda a: pr.clicks.team_draft(a, a.with_columns(score=float("nan"))),
@@ -547,7 +547,7 @@ def test_swapping_rankers_turns_the_result_round(seed: int) -> None:
 
 def test_errors_of_results() -> None:
     log = clicked(["a"])
-    with pytest.raises(pr.errors.SchemaError, match="no column 'who', which `team` names"):
+    with pytest.raises(pr.errors.SchemaError, match="column 'who' .`team`. not found"):
         pr.clicks.interleaving_result(log, team="who")
     for ranks in ({"a": "position"}, ["a", "b"]):
         with pytest.raises(
@@ -559,7 +559,7 @@ def test_errors_of_results() -> None:
             pr.errors.ArgumentError, match="`query` must (name columns that are not in|be the name)"
         ):
             pr.clicks.interleaving_result(log, **options)
-    with pytest.raises(pr.errors.SchemaError, match="no column 'place', which `position` names"):
+    with pytest.raises(pr.errors.SchemaError, match="column 'place' .`position`. not found"):
         pr.clicks.interleaving_result(log, position="place")
     with pytest.raises(pr.errors.SchemaError, match="'team' .*must hold one id per row"):
         pr.clicks.interleaving_result(log.with_columns(pl.concat_list("team")))

@@ -175,14 +175,13 @@ def test_what_is_below_0(label: pl.Expr) -> None:
 def test_errors_say_what_to_do_with_times() -> None:
     log = pl.DataFrame({"dwell": [FIVE], "click": [date(2026, 1, 5)]})
     with pytest.raises(
-        pr.errors.SchemaError, match=r"its seconds, pl.col\('dwell'\).dt.total_seconds\("
+        pr.errors.SchemaError,
+        match="'dwell' .`dwell`. must be numeric; found Duration.*; convert it to seconds",
     ):
         log.select(pr.clicks.satisfied())
     seconds = log.with_columns(pl.col("dwell").dt.total_seconds(fractional=True))
     assert seconds.select(pr.clicks.satisfied(seconds=6)).item() == 0
-    with pytest.raises(
-        pr.errors.SchemaError, match=r"whether there is one, pl.col\('click'\).is_not_null\("
-    ):
+    with pytest.raises(pr.errors.SchemaError, match="or replace it with whether it is null"):
         log.select(pr.clicks.clicked())
     assert log.with_columns(pl.col("click").is_not_null()).select(pr.clicks.clicked()).item() == 1
 

@@ -92,7 +92,7 @@ def test_nothing_was_clicked(clicks: pl.DataFrame) -> None:
 
 
 def test_errors(clicks: pl.DataFrame) -> None:
-    with pytest.raises(pr.errors.SchemaError, match="no column 'when', which `time` names"):
+    with pytest.raises(pr.errors.SchemaError, match="column 'when' .`time`. not found"):
         pr.clicks.last_click(clicks, time="when")
     with pytest.raises(pr.errors.ArgumentError, match="'pair', which the result adds"):
         pr.clicks.skip_above(clicks.rename({"session": "pair"}), query=["query", "pair"])

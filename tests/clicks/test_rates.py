@@ -169,22 +169,22 @@ def test_a_false_hint_is_an_error(clicks: pl.DataFrame) -> None:
         (
             lambda: pr.clicks.coec(LOG, click="klick"),
             pr.errors.SchemaError,
-            "no column 'klick', which `click`",
+            "column 'klick' .`click`. not found",
         ),
         (
             lambda: pr.clicks.coec(LOG.drop("position")),
             pr.errors.SchemaError,
-            "'position', which `position`",
+            "'position' .`position`. not found",
         ),
         (
             lambda: pr.clicks.click_through_rates(LOG, doc="id"),
             pr.errors.SchemaError,
-            "'id', which `doc` names",
+            "'id' .`doc`. not found",
         ),
         (
             lambda: pr.clicks.click_through_rates(LOG, position="place"),
             pr.errors.SchemaError,
-            "no column 'place', which `position` names",
+            "column 'place' .`position`. not found",
         ),
         (
             lambda: pr.clicks.click_through_rates(LOG, prior=-1),

@@ -103,13 +103,13 @@ def test_scores_or_positions_say_how_runs_rank():
 
 
 def test_misuse_of_movers():
-    with pytest.raises(pr.errors.SchemaError, match="no column 'system', which `run` names"):
+    with pytest.raises(pr.errors.SchemaError, match="column 'system' .`run`. not found"):
         pr.diagnostics.movers(LOG, "ap", baseline="old", run="system")
     with pytest.raises(pr.errors.ArgumentError, match="`n` must be"):
         pr.diagnostics.movers(LOG, "ap", baseline="old", n=0)
     with pytest.raises(pr.errors.ArgumentError, match="there is no metric 'mapp'"):
         pr.diagnostics.movers(LOG, "mapp", baseline="old")
-    with pytest.raises(pr.errors.SchemaError, match="no column 'doc'"):
+    with pytest.raises(pr.errors.SchemaError, match="column 'doc' .`doc`. not found"):
         pr.diagnostics.movers(LOG.drop("doc"), "ap", baseline="old")
 
 
@@ -161,7 +161,7 @@ def test_no_log():
 def test_misuse_of_churn():
     with pytest.raises(pr.errors.ArgumentError, match="`k` must be"):
         pr.diagnostics.churn(LOG, baseline="old", k=0)
-    with pytest.raises(pr.errors.SchemaError, match="no column 'lang', which `by` names"):
+    with pytest.raises(pr.errors.SchemaError, match="column 'lang' .`by`. not found"):
         pr.diagnostics.churn(LOG, baseline="old", by="lang")
     with pytest.raises(pr.errors.ArgumentError, match="`p` must be"):
         pr.diagnostics.churn(LOG, baseline="old", p=1)
@@ -200,7 +200,7 @@ def test_headroom_by_hand():
 
 
 def test_misuse_of_headroom():
-    with pytest.raises(pr.errors.SchemaError, match="no column 'score'"):
+    with pytest.raises(pr.errors.SchemaError, match="column 'score' .`score`. not found"):
         pr.diagnostics.headroom(LOG.drop("score"), "ap")
     with pytest.raises(pr.errors.ArgumentError, match="the result adds; rename it"):
         pr.diagnostics.headroom(LOG.rename({"run": "metric"}), "ap", by="metric")

@@ -59,7 +59,7 @@ BAD_ROWS = {
     "null doc": (
         GOOD.with_columns(pl.when((QUERY == "a") | FIRST).then(DOC)),
         {},
-        ("1 of 4 rows", "null in the column 'doc'", "doc=None", "'score': 0.1"),
+        ("1 of 4 rows", "null in the column 'doc'", "without `doc`", "'score': 0.1"),
     ),
     "NaN score": (
         GOOD.with_columns(pl.when(FIRST).then(float("nan")).otherwise(SCORE).alias("score")),
@@ -84,7 +84,7 @@ BAD_ROWS = {
     "duplicate documents": (
         GOOD.with_columns(doc=pl.lit("x")),
         {},
-        ("2 ", "more than once in a list", "'doc': 'x'", "'rows': 2", "duplicates=", "by="),
+        ("2 ", "more than once in a list", "'doc': 'x'", "'rows': 2", "`duplicates`", "`by`"),
     ),
     "duplicates in several query columns": (
         pl.concat([GOOD, GOOD.head(1)]).rename({"query": "user"}).with_columns(page=1),
@@ -136,11 +136,15 @@ BAD_COLUMNS = {
     "missing": (
         GOOD.rename({"label": "labels"}),
         {},
-        ("no column 'label'", "'score', 'labels'", "Did you mean 'labels'?", "label=..."),
+        ("column 'label' (`label`) not found", "'score', 'labels'", "Did you mean 'labels'?"),
     ),
-    "missing query": (GOOD.drop("query"), {}, ("no column 'query'", "'doc'", "query=...")),
-    "missing by": (GOOD, {"by": ["quer"]}, ("no column 'quer'", "Did you mean 'query'?", "by=")),
-    "missing doc that was asked for": (GOOD, {"doc": "item"}, ("no column 'item'", "doc=...")),
+    "missing query": (GOOD.drop("query"), {}, ("column 'query' (`query`) not found", "'doc'")),
+    "missing by": (
+        GOOD,
+        {"by": ["quer"]},
+        ("column 'quer' (`by`) not found", "Did you mean 'query'?"),
+    ),
+    "missing doc that was asked for": (GOOD, {"doc": "item"}, ("column 'item' (`doc`) not found")),
     "text as score": (
         GOOD.with_columns(score=pl.lit("high")),
         {},
@@ -187,7 +191,7 @@ def test_bad_columns(
 
 BAD_OPTIONS = {
     "ties": ({"ties": "docs"}, ("`ties` must be one of", "'doc'", "found 'docs'", "Did you mean")),
-    "ties without documents": ({"doc": None, "ties": "doc"}, ("`ties` is 'doc'", "doc=...")),
+    "ties without documents": ({"doc": None, "ties": "doc"}, ("`ties` is 'doc'", "`doc`")),
     "duplicates": ({"duplicates": "last"}, ("`duplicates` must be one of", "found 'last'")),
     "rel": ({"rel": "high"}, ("`rel` must be a number", "found 'high'")),
     "rel, a truth value": ({"rel": True}, ("`rel` must be a number", "True")),
@@ -209,7 +213,7 @@ def test_bad_options(
 
 BAD_METRICS = {
     "none": ([], ("`metrics` is empty", "ndcg@10")),
-    "twice": (["ap", "ap"], ("name 'ap' twice", ".alias()")),
+    "twice": (["ap", "ap"], ("name 'ap' twice", "alias")),
     "twice, as a name and as a metric": (["ndcg@5", pr.ndcg(5)], ("name 'ndcg@5' twice",)),
     "unknown": (["ngcd@10"], ("no metric 'ngcd'", "Did you mean", "'ndcg'")),
     "a number": ([10], ("names or Polars expressions", "found 10", "int")),

@@ -405,7 +405,7 @@ def test_moments_in_the_store(store: Store) -> None:
         pr.errors.DataError, match="s3://logs/moments/0.parquet' and 's3://logs/moments/2"
     ):
         pr.stats.scan_moments("s3://logs/moments/*.parquet", **options).collect()
-    with pytest.raises(pr.errors.SourceError, match="2.parquet' is there already"):
+    with pytest.raises(pr.errors.SourceError, match="2.parquet' already exists"):
         pr.stats.write_moments(pr.stats.moments(lists), "s3://logs/moments/2.parquet", **options)
     pr.stats.write_moments(
         pr.stats.moments(lists), "s3://logs/moments/2.parquet", overwrite=True, **options

@@ -579,13 +579,13 @@ def test_empty_tables() -> None:
         (
             RUN.rename({"score": "scores"}),
             JUDGMENTS,
-            "no column 'score', which `score` names; `rankings` has 'run', ",
+            "column 'score' (`score`) not found; available in `rankings`: 'run', ",
         ),
         (RUN.rename({"score": "scores"}), JUDGMENTS, "Did you mean 'scores'?"),
         (
             RUN,
             JUDGMENTS.rename({"label": "grade"}),
-            "no column 'label', which `label` names; `judgments` has",
+            "column 'label' (`label`) not found; available in `judgments`",
         ),
         (
             RUN,

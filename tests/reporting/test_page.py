@@ -221,7 +221,7 @@ def test_what_undecided_rules_count_as_is_said(log, lists, tmp_path, undecided):
         ("ap >= 0.1", pr.errors.SourceError, "give rules as a list"),
         (["what"], pr.errors.ArgumentError, "cannot read the rule"),
         (["rr >= 0.1"], pr.errors.ArgumentError, "'rr', which is not among the metrics"),
-        (["difference(ap) >= 0"], pr.errors.ArgumentError, "name it with baseline="),
+        (["difference(ap) >= 0"], pr.errors.ArgumentError, "name it with `baseline`"),
     ],
 )
 def test_rules_about_nothing_are_refused_before_the_log_is_read(log, tmp_path, rules, error, match):
@@ -448,7 +448,7 @@ def test_an_error_leaves_nothing_behind_and_what_was_there(log, tmp_path):
         pr.report(log, "ap", baseline="nobody", path=path)
     assert [*tmp_path.iterdir()] == []
     path.write_text("mine", encoding="utf-8")
-    with pytest.raises(pr.errors.SourceError, match="is there already"):
+    with pytest.raises(pr.errors.SourceError, match="already exists"):
         pr.report(log, "ap", path=path)
     twice = pl.concat([log, log.head(1)])
     with pytest.raises(pr.errors.DataError, match="duplicates in the column 'doc'.*more than once"):
@@ -463,12 +463,12 @@ def test_an_error_leaves_nothing_behind_and_what_was_there(log, tmp_path):
 @pytest.mark.parametrize(
     ("options", "error", "match"),
     [
-        ({"run": "system"}, pr.errors.SchemaError, "no column 'system', which `run` names"),
+        ({"run": "system"}, pr.errors.SchemaError, "column 'system' .`run`. not found"),
         ({"run": None, "baseline": "a"}, pr.errors.ArgumentError, "`baseline` is one of the runs"),
         ({"run": "run", "by": "run"}, pr.errors.ArgumentError, "in `by` and in `run`"),
-        ({"slices": "land"}, pr.errors.SchemaError, "no column 'land', which `slices` names"),
+        ({"slices": "land"}, pr.errors.SchemaError, "column 'land' .`slices`. not found"),
         ({"slices": "run"}, pr.errors.ArgumentError, "`slices` names the column of runs"),
-        ({"show": "titel"}, pr.errors.SchemaError, "no column 'titel', which `show` names"),
+        ({"show": "titel"}, pr.errors.SchemaError, "column 'titel' .`show`. not found"),
         ({"slices": "click"}, pr.errors.DataError, "must be the same in all rows of a list"),
         ({"metrics": "ndgc"}, pr.errors.ArgumentError, "Did you mean"),
         ({"confidence": 95}, pr.errors.ArgumentError, "`confidence` must be"),

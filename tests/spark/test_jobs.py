@@ -201,7 +201,7 @@ def test_errors_that_can_be_known_are_raised_before_anything_runs(spark: Any) ->
     lock = threading.Lock()
     guarded = pr.ndcg(3, gain=lambda label: label if lock else label).alias("guarded")
     for error, match, call in [
-        (pr.errors.SchemaError, "no column 'q', which `query` names", lambda: pr.evaluate(rows, "ap", query="q")),
+        (pr.errors.SchemaError, "column 'q' .`query`. not found", lambda: pr.evaluate(rows, "ap", query="q")),
         (pr.errors.ArgumentError, "there is no metric 'nope'", lambda: pr.evaluate(rows, "nope")),
         (pr.errors.ArgumentError, "cannot be sent to Spark's workers.*lock", lambda: pr.evaluate(rows, ["ap", guarded])),
         (pr.errors.ArgumentError, "`align` must be", lambda: pr.evaluate(rows, "ap", by="run", align="x")),
@@ -223,7 +223,7 @@ def test_warnings_of_workers_reach_the_driver(spark: Any) -> None:
     with pytest.warns(pr.errors.RankWarning, match="different numbers of queries.*align='common'"):
         pr.evaluate(on_spark(spark, LOG), "ap", by="run").collect()
     renamed = on_spark(spark, LOG.drop("run").rename({"doc": "docid"}), 4)
-    with pytest.warns(pr.errors.RankWarning, match="say doc='docid'") as caught:
+    with pytest.warns(pr.errors.RankWarning, match="'docid'.* name it with `doc`") as caught:
         pr.evaluate(renamed, "ap").collect()
     said = [str(each.message) for each in caught if each.category is pr.errors.RankWarning]
     assert len([text for text in said if "docid" in text]) == 1

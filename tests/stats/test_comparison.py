@@ -308,15 +308,15 @@ def test_runs_of_numbers():
             pr.errors.DataError,
             "no run 'older' in the column 'run'; there are 'best', 'new', 'old'",
         ),
-        ({"run": "system"}, pr.errors.SchemaError, "no column 'system', which `run` names"),
-        ({"query": "q"}, pr.errors.SchemaError, "no column 'q', which `query` names"),
+        ({"run": "system"}, pr.errors.SchemaError, "column 'system' .`run`. not found"),
+        ({"query": "q"}, pr.errors.SchemaError, "column 'q' .`query`. not found"),
         ({"margin": 0.1}, pr.errors.ArgumentError, "`margin` needs a direction"),
         ({"margin": -0.1, "alternative": "greater"}, pr.errors.ArgumentError, "0 or above"),
         ({"test": "welch"}, pr.errors.ArgumentError, "`test` must be one of"),
         ({"correction": "fdr"}, pr.errors.ArgumentError, "`correction` must be one of"),
         ({"seed": "x"}, pr.errors.ArgumentError, "`seed` must be a whole number"),
         ({"confidence": 1}, pr.errors.ArgumentError, "`confidence` must be"),
-        ({"test": "sign", "cluster": "query"}, pr.errors.ArgumentError, "go with test='t'"),
+        ({"test": "sign", "cluster": "query"}, pr.errors.ArgumentError, "go with `test` 't'"),
     ],
 )
 def test_misuse(options, error, message):
@@ -489,7 +489,7 @@ def test_misuse_with_moments():
     paired = pr.stats.moments(LISTS, run="run", baseline="old")
     with pytest.raises(pr.errors.ArgumentError, match="no lists left for `test='wilcoxon'`"):
         pr.compare(paired, baseline="old", test="wilcoxon")
-    with pytest.raises(pr.errors.DataError, match="differences from 'old'; found baseline='new'"):
+    with pytest.raises(pr.errors.DataError, match="differences from 'old'; found `baseline` 'new'"):
         pr.compare(paired, baseline="new")
     with pytest.raises(pr.errors.ArgumentError, match="not split by"):
         pr.compare(paired, baseline="old", by="metric")

@@ -99,7 +99,7 @@ def test_order_of_rows_does_not_matter():
             "ap",
             {"columns": "browser"},
             pr.errors.SchemaError,
-            "no column 'browser', which `columns`",
+            "column 'browser' .`columns`. not found",
         ),
         ("ap", {"columns": []}, pr.errors.ArgumentError, "`columns` must name at least one"),
         ("num_rel", {}, pr.errors.ArgumentError, "no mean over queries"),

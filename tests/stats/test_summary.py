@@ -217,16 +217,20 @@ def test_no_lists():
             "`confidence` must be a number between 0 and 1",
         ),
         ({"interval": "z"}, pr.errors.ArgumentError, "`interval` must be one of 't'"),
-        ({"metrics": "map"}, pr.errors.SchemaError, "no column 'map', which `metrics` names"),
+        ({"metrics": "map"}, pr.errors.SchemaError, "column 'map' .`metrics`. not found"),
         ({"metrics": []}, pr.errors.ArgumentError, "`metrics` is empty"),
         ({"metrics": ["ap", "ap"]}, pr.errors.ArgumentError, "two parts to play"),
         ({"metrics": ["country"]}, pr.errors.SchemaError, "must be numeric"),
         ({"by": "ap", "metrics": "ap"}, pr.errors.ArgumentError, "two parts to play"),
         ({"quantiles": [5]}, pr.errors.ArgumentError, "numbers from 0 to 1; found 5"),
         ({"quantiles": [0.5], "cluster": "country"}, pr.errors.ArgumentError, "leave out `weight`"),
-        ({"interval": "bootstrap", "query": "user"}, pr.errors.SchemaError, "no column 'user'"),
+        (
+            {"interval": "bootstrap", "query": "user"},
+            pr.errors.SchemaError,
+            "column 'user' .`query`. not found",
+        ),
         ({"interval": "bootstrap", "n_resamples": 0}, pr.errors.ArgumentError, "`n_resamples`"),
-        ({"weight": "traffic"}, pr.errors.SchemaError, "no column 'traffic', which `weight` names"),
+        ({"weight": "traffic"}, pr.errors.SchemaError, "column 'traffic' .`weight`. not found"),
     ],
 )
 def test_misuse(options, error, message):
