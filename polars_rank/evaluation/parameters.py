@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import polars as pl
 
@@ -35,6 +35,9 @@ Align: TypeAlias = Literal["common", "all"]
 
 #: Columns of the ranked table that are made of labels.
 _OF_LABELS = ("label", "ideal_rank", "relevant", "hits")
+
+#: Whether metrics read labels, by their function and name: to find out takes a millisecond.
+_KNOWN: dict[tuple[Callable[..., Any], str], bool] = {}
 
 
 class MetricColumn(NamedTuple):
@@ -169,16 +172,21 @@ class Evaluation:
     def ignores_labels(self) -> bool:
         """Return whether there are metrics, and none of them and no convention reads labels."""
         return bool(self.metrics) and all(
-            _reads(column.metric).isdisjoint(_OF_LABELS)
+            not _reads_labels(column.metric)
             and column.conventions.unjudged == "nonrelevant"
             and column.conventions.query_set in ("all", "retrieved")
             for column in self.metrics
         )
 
 
-def _reads(metric: pl.Expr) -> set[str]:
-    """Return the columns of the ranked table that a metric reads."""
-    return set(metric.meta.root_names())
+def _reads_labels(metric: pl.Expr) -> bool:
+    """Return whether a metric reads columns that are made of labels."""
+    if not isinstance(metric, Metric) or metric.parts:
+        return not {*metric.meta.root_names()}.isdisjoint(_OF_LABELS)
+    key = metric.function, str(metric)
+    if key not in _KNOWN:
+        _KNOWN[key] = not {*metric.meta.root_names()}.isdisjoint(_OF_LABELS)
+    return _KNOWN[key]
 
 
 def runs_of(log: pl.LazyFrame, scores: Sequence[str]) -> tuple[pl.LazyFrame, str]:

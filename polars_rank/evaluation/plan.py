@@ -136,7 +136,9 @@ def _in_order(
     """Return the per-query table of metrics that share one order of documents."""
     keys = Keys.of(columns)
     canonical = order.canonical(columns)
-    key = key_of_columns(order.ties, canonical, text_ids=order.text_ids, row=ROW)
+    key = None
+    if lengths is not None and is_short(lengths):
+        key = key_of_columns(order.ties, canonical, text_ids=order.text_ids, row=ROW)
     terms, values = _terms(evaluation, columns, order, None if key is None else lengths)
     read = _Read.of(terms, columns)
     constant = [*evaluation.keep, *([] if evaluation.weight is None else [evaluation.weight])]
@@ -213,7 +215,7 @@ def _terms(
 ) -> tuple[PlanTerms, list[pl.Expr]]:
     """Return the terms of metrics, and the metrics as expressions over them."""
     whole_labels = columns.schema[columns.label].is_integer()
-    if lengths is not None and is_short(lengths):
+    if lengths is not None:
         wide = WideTerms(
             lengths.longest, order.rel, whole_labels=whole_labels, placed=columns.placed
         )
