@@ -86,8 +86,8 @@ def write_log(logs: Path, day: date, run: str) -> None:
 
 
 def main() -> None:
-    """Run the job on two nights, and look at June."""
-    days = [date(2024, 6, 1) + timedelta(days=number) for number in range(30)]
+    """Run the job on two nights, and look at all days."""
+    days = [date(2024, 6, 1) + timedelta(days=number) for number in range(15)]
     with TemporaryDirectory() as folder:
         logs, moments = Path(folder, "logs"), Path(folder, "moments")
         logs.mkdir()
@@ -98,15 +98,15 @@ def main() -> None:
         write_log(logs, days[-1], "bm25")  # on the last day, the engine answers as it used to
         print(f"second night: {update(logs, moments)}")
         print(f"once more: {update(logs, moments)}")
-        month = together(moments)
+        whole = together(moments)
 
-    # All of June, as if its lists had been read at once.
-    print(pr.summarize(month).select("metric", "queries", "mean", "std_error", "low", "high"))
-    print(pr.summarize(month, "ndcg@10", by="country"))
+    # All days, as if their lists had been read at once.
+    print(pr.summarize(whole).select("metric", "queries", "mean", "std_error", "low", "high"))
+    print(pr.summarize(whole, "ndcg@10", by="country"))
 
     # A number that is looked at every day: an interval that is right on all days at once.
     so_far = [
-        pr.summarize(month.filter(pl.col("day") <= day), "rr", interval="sequence")
+        pr.summarize(whole.filter(pl.col("day") <= day), "rr", interval="sequence")
         for day in days[6::7]
     ]
     print(pl.concat(so_far).select("queries", "mean", "low", "high"))
@@ -114,7 +114,7 @@ def main() -> None:
     # Yesterday against the week before: other queries, so two intervals and no pairs.
     yesterday, last_week = pl.col("day") == days[-1], pl.col("day").is_in(days[-8:-1])
     for name, chosen in {"last week": last_week, "yesterday": yesterday}.items():
-        row = pr.summarize(month.filter(chosen), "ndcg@10").row(0, named=True)
+        row = pr.summarize(whole.filter(chosen), "ndcg@10").row(0, named=True)
         print(f"{name}: {row['mean']:.3f}, from {row['low']:.3f} to {row['high']:.3f}")
 
 

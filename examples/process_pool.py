@@ -27,9 +27,9 @@ def main() -> None:
     with TemporaryDirectory() as folder:
         # A query is in one file, with all of its runs; otherwise the two are no pair, and a list
         # that were cut in two would be an error.
-        log = search_log(queries=2000, runs=["bm25", "neural"])
-        for part in range(8):
-            share = log.filter(pl.col("query") % 8 == part)
+        log = search_log(queries=400, runs=["bm25", "neural"])
+        for part in range(4):
+            share = log.filter(pl.col("query") % 4 == part)
             share.sink_parquet(Path(folder, f"{part}.parquet"))
         files = sorted(map(str, Path(folder).glob("*.parquet")))
 

@@ -1,7 +1,5 @@
 """`polars-rank`: its commands, each of which is a few calls of the library."""
 
-from __future__ import annotations
-
 import sys
 from importlib.metadata import version as installed
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The commands on logs: means and values of each query, curves, and metrics in words."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal
 
 import polars as pl

@@ -3,11 +3,10 @@
 Rows at fault are counted, not raised. Lists are aggregated as they come, in flat memory.
 """
 
-from __future__ import annotations
-
 import shlex
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import polars as pl
 import typer
@@ -23,9 +22,6 @@ from polars_rank.errors import RankError, hint
 from polars_rank.evaluation.parameters import Evaluation
 from polars_rank.frames.tables import schema_of
 from polars_rank.io.parquet import find_layout
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 #: Names of columns, in small letters, that often have a part in a log; the likeliest first.
 _ALIKE = {
@@ -126,7 +122,7 @@ class _Columns(NamedTuple):
     assumed: Mapping[str, str]
 
     @classmethod
-    def of(cls, log: Log, schema: pl.Schema, run: str | None, by: list[str]) -> _Columns:
+    def of(cls, log: Log, schema: pl.Schema, run: str | None, by: list[str]) -> Self:
         """Look for columns of other names where those of the default are not there."""
         wanted = {"query": log.keys, "doc": [log.doc or "doc"], "label": [log.label]}
         wanted |= {} if log.position else {"score": [log.score.removeprefix("-")]}

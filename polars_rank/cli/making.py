@@ -1,7 +1,5 @@
 """The commands that make files: Parquet of TREC files, and generated logs."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

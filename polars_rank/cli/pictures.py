@@ -1,11 +1,11 @@
 """The command that draws: charts of logs, of per-query values, and of tables of other commands."""
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
+import polars as pl
 import typer
 
 from polars_rank import plot as charts
@@ -21,11 +21,6 @@ from polars_rank.metrics.names import split
 from polars_rank.stats.comparison import compare
 from polars_rank.stats.slicing import slices
 from polars_rank.stats.summary import summarize
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    import polars as pl
 
 #: Named as the functions of `pr.plot`, whose underscores will do as well.
 KINDS = (

@@ -1,7 +1,5 @@
 """The commands that tell the whole story: the report page, and a demonstration of it all."""
 
-from __future__ import annotations
-
 import shlex
 from pathlib import Path
 from typing import Annotated, Any

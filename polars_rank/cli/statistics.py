@@ -1,7 +1,5 @@
 """The commands on per-query values: how far to trust a mean, which run is better, and gates."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from pathlib import Path

@@ -5,13 +5,7 @@ from __future__ import annotations
 from itertools import starmap
 from typing import TYPE_CHECKING, Any
 
-from rich import box
 from rich.cells import cell_len
-from rich.console import Console
-from rich.measure import Measurement
-from rich.rule import Rule
-from rich.table import Table
-from rich.text import Text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,10 +43,18 @@ _MARKDOWN = str.maketrans({"|": r"\|", "\\": r"\\", "<": "&lt;", "*": r"\*", "`"
 
 def on_terminal(table: pl.DataFrame) -> None:
     """Show a table as wide as the terminal; one that does not fit, row below row."""
-    console = Console(highlight=False)
     if table.height > _MANY_ROWS:
         print(plain(table), end="")  # noqa: T201
         return
+    # Without a terminal, the import would take a good part of the time of a command.
+    from rich import box  # noqa: PLC0415
+    from rich.console import Console  # noqa: PLC0415
+    from rich.measure import Measurement  # noqa: PLC0415
+    from rich.rule import Rule  # noqa: PLC0415
+    from rich.table import Table  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    console = Console(highlight=False)
     drawn = Table(box=box.SIMPLE_HEAD)
     columns = zip(*_cells(table), strict=True) if table.height else [()] * table.width
     for name, right, cells in zip(table.columns, _numeric(table), columns, strict=True):

@@ -73,7 +73,8 @@ def test_examples_work(
             program, *arguments = shlex.split(example)
             # On few queries: these are the words of the help, not its data.
             done = ended(
-                *arguments, *(["--queries", "200"] if name in ("generate", "demo") else [])
+                *arguments,
+                *{"generate": ["--queries", "200"], "demo": ["--queries", "30"]}.get(name, []),
             )
             assert (done.exit_code, "Error" in done.stderr) == (0, False), (example, done.stderr)
             assert done.stdout.strip() or "Wrote" in done.stderr

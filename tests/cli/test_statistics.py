@@ -119,11 +119,11 @@ def test_compare(given: list[object], lists: pl.DataFrame, tmp_path: Path) -> No
 def test_slices(given: list[object], lists: pl.DataFrame) -> None:
     expected = [
         pr.slices(
-            lists, metric, columns=["country", "user"], baseline="old", pairs=True, min_queries=2
+            lists, metric, columns=["country", "traffic"], baseline="old", pairs=True, min_queries=2
         )
         for metric in METRICS
     ]
-    columns = ["--columns", "country user", "--pairs", "--min-queries", 2]
+    columns = ["--columns", "country traffic", "--pairs", "--min-queries", 2]
     same(found("slices", *given, *ASKED, "--baseline", "old", *columns), pl.concat(expected))
 
 

@@ -759,7 +759,7 @@ class TestDegenerate:
             pr.plot.click_through(log.with_columns(position=pl.col("position") - 1))
         with pytest.raises(pr.errors.DataError, match="negative or NaN"):
             pr.plot.click_through(log.with_columns(click=-1))
-        with pytest.raises(pr.errors.ArgumentError, match=r"name the runs with x=.* and y="):
+        with pytest.raises(pr.errors.ArgumentError, match=r"name the runs with `x` and `y`"):
             pr.plot.scatter(rr)
         with pytest.raises(pr.errors.ArgumentError, match="`kind` must be one of"):
             pr.plot.distribution(rr, kind="pie")
