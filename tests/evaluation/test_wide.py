@@ -126,10 +126,15 @@ def test_metrics_that_take_rows() -> None:
 FEW = ["ndcg@3", "ndcg(gain='exp2')", "ap", "rr", "p@2", "recall(rel=2)@3", "num_ret", "unjudged@3"]
 
 
-@pytest.mark.parametrize("doc", [pl.Int64, pl.UInt32, pl.UInt64, pl.String, pl.Categorical])
 @pytest.mark.parametrize(
-    ("score", "label"),
-    [(pl.Float64, pl.Float64), (pl.Float32, pl.Int64), (pl.Float64, pl.UInt8)],
+    ("score", "label", "doc"),
+    [
+        (pl.Float64, pl.Float64, pl.Int64),
+        (pl.Float64, pl.UInt8, pl.UInt64),
+        (pl.Float32, pl.Float32, pl.UInt32),
+        (pl.Float32, pl.Int64, pl.String),
+        (pl.Float64, pl.Int8, pl.Categorical),
+    ],
 )
 def test_types(score: type[pl.DataType], label: type[pl.DataType], doc: type[pl.DataType]) -> None:
     assert_same(log(6, score=score, label=label, doc=doc), FEW)
