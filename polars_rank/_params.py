@@ -201,14 +201,3 @@ def check_id(parameter: str, column: str, dtype: pl.DataType) -> None:
         remedy = _FROM_LISTS
     message = f"column {column!r} (`{parameter}`) must hold one id per row; found {dtype}; {remedy}"
     raise SchemaError(message, parameter)
-
-
-def require(table: str, schema: pl.Schema, columns: Iterable[str]) -> None:
-    """Raise `SchemaError` if a column is not there; say which are, and which look alike."""
-    for column in columns:
-        if column in schema:
-            check_name(column)
-        else:
-            there = ", ".join(map(repr, schema))
-            msg = f"`{table}` has no column {column!r}, but {there}.{hint(column, schema)}"
-            raise SchemaError(msg, table)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from polars_rank._params import OWN, Names, names, require
+from polars_rank._params import OWN, Names, check_there, names
 from polars_rank.errors import ArgumentError, DataError
 from polars_rank.frames.tables import lazy, schema_of
 from polars_rank.io.lines import text_files
@@ -153,7 +153,8 @@ def scan_ubi(
 def _acted(events: pl.LazyFrame, happened: Mapping[str, list[str]]) -> pl.LazyFrame:
     """Return a row per document of a query that has an event."""
     schema = schema_of(events)
-    require("events", schema, ["action_name", "query_id"])
+    for column in ("action_name", "query_id"):
+        check_there("events", column, schema)
     known = events.select(
         pl.col("action_name").alias(_ACTION),
         _time(schema).alias(_WHEN),
@@ -194,7 +195,8 @@ def _first_events(acted: pl.LazyFrame) -> pl.LazyFrame:
 def _searches(queries: pl.LazyFrame) -> pl.LazyFrame:
     """Return a row per query: of several, as of pages of results, the first."""
     schema = schema_of(queries)
-    require("queries", schema, ["query_id", "query_response_hit_ids"])
+    for column in ("query_id", "query_response_hit_ids"):
+        check_there("queries", column, schema)
     return (
         queries.select(
             _time(schema).alias("timestamp"),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 import polars as pl
 from polars import col
 
-from polars_rank._params import OWN, names, require
+from polars_rank._params import OWN, check_there, names
 from polars_rank.errors import ArgumentError, SchemaError
 from polars_rank.evaluation.checks import refuse
 from polars_rank.frames.tables import lazy, schema_of
@@ -143,7 +143,11 @@ def from_lists(
         raise ArgumentError(problem)
     rows = lazy(frame)
     schema = schema_of(rows)
-    require("frame", schema, [*lists.given, *names("query", query)])
+    for parameter, column in lists._asdict().items():
+        if column is not None:
+            check_there(parameter, column, schema)
+    for column in names("query", query):
+        check_there("query", column, schema)
     keys = names("query", query) or ("query",)
     if query is None and "query" not in schema:
         rows = rows.with_row_index("query").cast({"query": pl.Int64})

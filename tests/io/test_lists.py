@@ -265,9 +265,13 @@ def test_unclear_combinations(lists: dict[str, str], message: str) -> None:
 @pytest.mark.parametrize(
     ("columns", "lists", "message"),
     [
-        ({}, {"labels": "grade"}, "`frame` has no column 'grade', but 'shown', 'bought'"),
+        (
+            {},
+            {"labels": "grade"},
+            "column 'grade' (`labels`) not found; available: 'shown', 'bought'",
+        ),
         ({}, {"labels": "grade"}, "Did you mean 'grades'?"),
-        ({}, {"labels": "grades", "query": "q"}, "`frame` has no column 'q'"),
+        ({}, {"labels": "grades", "query": "q"}, "column 'q' (`query`) not found"),
         ({"doc": 1}, {"labels": "grades"}, "the frame has a column 'doc' already; rename"),
         ({}, {"labels": "country"}, "'country' (`labels`) must have lists of numbers; found"),
         ({}, {"labels": "shown"}, "'shown' (`labels`) must have lists of numbers; found List(Str"),
@@ -293,7 +297,7 @@ def test_unclear_combinations(lists: dict[str, str], message: str) -> None:
             "'found' (`relevant`) must have lists of ids; found List(Float64): are these labels?",
         ),
         ({}, {"labels": "grades", "scores": "shown"}, "'shown' (`scores`) must have lists of num"),
-        ({}, {"labels": "grades", "scores": "score"}, "`frame` has no column 'score'"),
+        ({}, {"labels": "grades", "scores": "score"}, "column 'score' (`scores`) not found"),
         (
             {},
             {"retrieved": "shown", "relevant": "grades"},
