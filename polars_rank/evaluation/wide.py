@@ -3,14 +3,14 @@
 A document is one whole number: its place in the order, and its label. A sorting network of
 `max_horizontal` and `min_horizontal` puts the columns of a ranking in order; a second one puts its
 labels in ideal order. Nothing is sorted, exploded or gathered per ranking, so that rankings of 5 to
-20 documents take less than half the time.
+20 documents take about half the time.
 
 It takes rows of documents instead to evaluate
 
 - logs of which it is not known how long their rankings are: shuffled logs, files that `scan_log`
   has not looked at, and plans that join, concatenate or change keys;
-- logs with few rows, with rankings of more than 64 documents, or with a few long rankings among
-  short ones;
+- logs with few rows, with rankings of more than about 35 documents, or with a few long rankings
+  among short ones;
 - metrics that read more than labels and ranks, position by position, such as correlations, metrics
   of clicks and the user's own expressions; `ties="expected"`;
 - scores that are not floats, ids that are not integers or text, and labels beyond 64 bits.
@@ -241,8 +241,9 @@ def is_short(lengths: Lengths) -> bool:
     Columns take time for the longest ranking; rows take time for each ranking and each row.
     """
     longest = lengths.longest
-    columns = 0.02 * longest + 0.0015 * longest**2
-    rows = 0.9 + 0.085 * lengths.rows / max(lengths.rankings, 1)
+    # Measured, in microseconds per ranking.
+    columns = 0.12 * longest + 0.0056 * longest**2
+    rows = 1.5 + 0.27 * lengths.rows / max(lengths.rankings, 1)
     return lengths.rows >= _MANY_ROWS and longest <= LONGEST and columns < rows
 
 
