@@ -141,7 +141,7 @@ def clickhouse(log: Log, metrics: list[str]) -> Stages:
         "rr": "if(first > 0, 1 / first, 0)",
     }
     means = ", ".join(f"avg({renamed(name, forms)})" for name in metrics)
-    doc = "String" if log.ids == "string" else "Int32"
+    query, doc = ("String", "String") if log.ids == "string" else ("Int64", "Int32")
     answer = peer.query(f"""
         select {means} from (
             select arrayReverseSort(groupArray((score, doc, label))) as ranked,
@@ -155,7 +155,7 @@ def clickhouse(log: Log, metrics: list[str]) -> Stages:
                 arraySum((h, r, i) -> if(r, h / i, 0), hits, relevant, range(1, n + 1))
                     as precisions
             from file('{log.path}', Parquet,
-                'query Int64, doc {doc}, score Float32, label Int8')
+                'query {query}, doc {doc}, score Float32, label Int8')
             group by query)
     """, "CSV")  # fmt: skip
     yield dict(zip(metrics, map(float, str(answer).split(","))))
