@@ -18,7 +18,9 @@ import polars_rank as pr
 import pytest
 from polars.testing import assert_frame_equal
 from polars_rank.evaluation.wide import network
-from polars_rank.metrics.metric import REGISTER, parameters_of
+from polars_rank.metrics import metric as metric_module
+from polars_rank.metrics.metric import REGISTER, metric, parameters_of
+from polars_rank.metrics.terms import JUDGED, LABEL
 from strategies import NEEDED
 
 #: Metrics that read more than labels and ranks, position by position: they take rows.
@@ -121,6 +123,41 @@ def test_metrics_that_take_rows() -> None:
         except pr.errors.SchemaError:  # it reads a column that is not there
             taking.add(name)
     assert taking == ROWS
+
+
+class TestOwnDefinitions:
+    """Terms, gains and discounts that are not null or 0 where there is no document."""
+
+    @pytest.fixture(autouse=True)
+    def register(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(metric_module, "REGISTER", {**REGISTER})
+
+    @pytest.mark.parametrize(
+        "function",
+        [
+            lambda t: t.each(JUDGED.cast(pl.Float64) * 2).min(),
+            lambda t: t.each(LABEL.fill_null(0) - 9).max(),
+            lambda t: t.each(~t.relevant()).number(),
+            lambda t: t.top(LABEL.fill_null(0), 2).min(),
+            lambda t: t.top(LABEL.fill_null(1), 3).sum(),
+            lambda t: t.top(LABEL, weight=lambda rank: pl.when(rank > 1).then(rank)).max(),
+        ],
+    )
+    def test_terms(self, function: Any) -> None:
+        def own(t: Any, k: int | None = None) -> Any:
+            return function(t)
+
+        assert_same(log(6), [metric(low=None, high=None)(own)(), "p@1"])
+
+    def test_gains_and_discounts(self) -> None:
+        gain = lambda label: label.fill_null(1) + 1  # noqa: E731
+        discount = lambda rank: pl.when(rank > 2).then(1 / rank)  # noqa: E731
+        metrics = [
+            *(pr.ndcg(k, gain=gain).alias(f"gain {k}") for k in (None, 2, 5)),
+            *(pr.ndcg(k, discount=discount).alias(f"discount {k}") for k in (None, 4)),
+            pr.ideal_dcg(3, gain=gain),
+        ]
+        assert_same(log(6), metrics)
 
 
 FEW = ["ndcg@3", "ndcg(gain='exp2')", "ap", "rr", "p@2", "recall(rel=2)@3", "num_ret", "unjudged@3"]
