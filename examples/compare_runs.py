@@ -1,4 +1,4 @@
-"""Which run is better, on how many queries, and where does it lose most?"""
+"""Compare two runs: means, differences with p-values, and the largest losses."""
 
 import polars as pl
 
@@ -9,11 +9,11 @@ log = search_log(queries=2_000, runs=["bm25", "neural"])
 
 print(pr.evaluate(log, ["ndcg@10", "ap", "rr"], by="run").collect())
 
-# A list without a relevant document counts as 0, here as in the means above.
+# An undefined value (no relevant document) counts as 0, as in the means above.
 lists = pr.per_query(log, "ndcg@10", by="run", undefined="zero").collect()
 print(pr.compare(lists, baseline="bm25").drop("baseline_mean", "effect_size"))
 
-# A table per query is a frame like any other.
+# The per-query table is an ordinary DataFrame: pivot it to find the largest losses.
 gain = (pl.col("neural") - pl.col("bm25")).alias("gain")
 runs = lists.pivot("run", index="query", values="ndcg@10").with_columns(gain)
 print(runs.sort("gain").head(3))

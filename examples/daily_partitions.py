@@ -1,8 +1,9 @@
-"""A job for each night: evaluates the days that are new, and keeps a manifest of what it has done.
+"""A nightly job that evaluates new days and records them in a manifest.
 
-A rerun repeats nothing and counts nothing twice, whenever the last run was stopped: each day has
-one file of moments, which gets its name when it is whole, and only days in the manifest count. A
-day is done again if its files, the metrics, the conventions or the version have changed.
+The job can be stopped and restarted at any time without repeating or double counting a day: each
+day has one file of moments, which is renamed to its final name when complete, and only days in the
+manifest count. A day is evaluated again if its files, the metrics, the conventions or the version
+change.
 """
 
 import json
@@ -20,11 +21,11 @@ CONVENTIONS = pr.conventions.TREC_EVAL
 
 
 def update(logs: Path, moments: Path) -> list[str]:
-    """Evaluate the days that are not done yet, and say which they were."""
+    """Evaluate new or changed days and return their names."""
     manifest = Manifest(moments / "manifest.json")
     done = []
     for folder in sorted(logs.glob("day=*")):
-        files = described(folder)
+        files = file_stats(folder)
         if manifest.days.get(folder.name) == files:
             continue
         log = pr.scan_log(folder, by="country")
@@ -38,42 +39,42 @@ def update(logs: Path, moments: Path) -> list[str]:
     return done
 
 
-def together(moments: Path) -> pl.DataFrame:
-    """Merge the days of the manifest, of which no two may have a list in common."""
+def merged(moments: Path) -> pl.DataFrame:
+    """Merge the moments of all days in the manifest, which must not share rankings."""
     days = Manifest(moments / "manifest.json").days
     return pr.stats.scan_moments([moments / f"{day}.parquet" for day in days]).collect()
 
 
-def described(folder: Path) -> list[list[object]]:
-    """Return of each file its name, size and time: what shows that it was written anew."""
+def file_stats(folder: Path) -> list[list[object]]:
+    """Return the name, size and modification time of each file, to detect changes."""
     status = {file.name: file.stat() for file in sorted(folder.glob("*.parquet"))}
-    return [[name, found.st_size, found.st_mtime_ns] for name, found in status.items()]
+    return [[name, stat.st_size, stat.st_mtime_ns] for name, stat in status.items()]
 
 
 class Manifest:
-    """Which days are done, from which files, by which metrics, conventions and version."""
+    """The evaluated days and their files, for the current metrics, conventions and version."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        asked = [METRICS, repr(CONVENTIONS), pr.__version__]
-        found = json.loads(path.read_text()) if path.exists() else {}
-        days = found.get("days", {}) if found.get("asked") == asked else {}
-        self.asked, self.days = asked, days
+        settings = [METRICS, repr(CONVENTIONS), pr.__version__]
+        manifest = json.loads(path.read_text()) if path.exists() else {}
+        days = manifest.get("days", {}) if manifest.get("settings") == settings else {}
+        self.settings, self.days = settings, days
 
     def add(self, day: str, files: list[list[object]]) -> None:
-        """Enter a day whose moments are written."""
+        """Record a day after its moments are written."""
         self.days[day] = files
         self._write()
 
     def keep(self, days: set[str]) -> None:
-        """Strike out the days whose logs are gone."""
+        """Remove days whose logs no longer exist."""
         if self.days.keys() - days:
             self.days = {day: files for day, files in self.days.items() if day in days}
             self._write()
 
     def _write(self) -> None:
         part = self.path.with_suffix(".part")
-        part.write_text(json.dumps({"asked": self.asked, "days": self.days}, indent=1))
+        part.write_text(json.dumps({"settings": self.settings, "days": self.days}, indent=1))
         part.replace(self.path)  # the manifest is the old one or the new one, never half of it
 
 
@@ -95,23 +96,23 @@ def main() -> None:
         for day in days[:-1]:
             write_log(logs, day, "neural")
         print(f"first night: {len(update(logs, moments))} days")
-        write_log(logs, days[-1], "bm25")  # on the last day, the engine answers as it used to
+        write_log(logs, days[-1], "bm25")  # on the last day, the old ranker is back
         print(f"second night: {update(logs, moments)}")
         print(f"once more: {update(logs, moments)}")
-        whole = together(moments)
+        whole = merged(moments)
 
-    # All days, as if their lists had been read at once.
+    # All days together, with the same result as a single evaluation.
     print(pr.summarize(whole).select("metric", "queries", "mean", "std_error", "low", "high"))
     print(pr.summarize(whole, "ndcg@10", by="country"))
 
-    # A number that is looked at every day: an interval that is right on all days at once.
+    # A confidence sequence for monitoring: its intervals hold on all days simultaneously.
     so_far = [
         pr.summarize(whole.filter(pl.col("day") <= day), "rr", interval="sequence")
         for day in days[6::7]
     ]
     print(pl.concat(so_far).select("queries", "mean", "low", "high"))
 
-    # Yesterday against the week before: other queries, so two intervals and no pairs.
+    # Yesterday vs. the week before: the queries differ, so there are no pairs to compare.
     yesterday, last_week = pl.col("day") == days[-1], pl.col("day").is_in(days[-8:-1])
     for name, chosen in {"last week": last_week, "yesterday": yesterday}.items():
         row = pr.summarize(whole.filter(chosen), "ndcg@10").row(0, named=True)

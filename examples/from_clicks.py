@@ -1,35 +1,35 @@
-"""Is the new ranker better? From clicks on the lists of the old one, without a single judgment."""
+"""Estimate a new ranker from clicks on the rankings of the old one, without judgments."""
 
 import polars as pl
 
 import polars_rank as pr
 
-# What was shown where and clicked, in sessions, with the scores of a new ranker beside.
+# Sessions with positions and clicks, and the scores of a new ranker.
 log = pr.datasets.click_log(queries=300, sessions=100, seed=2).collect()
-asked = {"query": "session", "score": "new"}
-# The sessions of a query are alike. Intervals are for the population of queries that these were
-# drawn from; without `cluster`, they would be for other sessions of these same queries.
-sampled = {"cluster": "query"}
+new_ranker = {"query": "session", "score": "new"}
+# Sessions of a query are correlated. With `cluster`, intervals are for the population of queries;
+# without it, they would be for other sessions of the same queries.
+unit = {"cluster": "query"}
 
-# The naive answer takes a click as the label: whatever stood on top before looks good.
+# The naive estimate uses clicks as labels, which favors documents that were shown near the top.
 clicks = log.with_columns(label=pr.clicks.clicked())
-print(pr.evaluate(clicks, ["dcg@5"], **asked))
+print(pr.evaluate(clicks, ["dcg@5"], **new_ranker))
 
-# The same documents were seen at several positions: how likely does a user look at each?
+# Propensities of positions, from documents that were shown at several positions.
 bias = pr.clicks.position_bias(log, "adjacent")
 print(bias)
 
-# A click at a place that few look at counts for all who did not.
+# Inverse propensity weights: a click at a low position has a higher weight.
 weighted = log.with_columns(label=pr.clicks.inverse_propensity("click", bias))
-new = pr.clicks.estimate(weighted, ["dcg@5"], normalize="ips", **asked, **sampled)
+new = pr.clicks.estimate(weighted, ["dcg@5"], normalize="ips", **new_ranker, **unit)
 shown = {"query": "session", "position": "position"}
-old = pr.clicks.estimate(weighted, ["dcg@5"], normalize="ips", **shown, **sampled)
+old = pr.clicks.estimate(weighted, ["dcg@5"], normalize="ips", **shown, **unit)
 columns = ["dcg@5", "dcg@5_low", "dcg@5_high", "effective_sample_size"]
 print(pl.concat([old, new]).select(pl.Series("ranker", ["old", "new"]), *columns))
 
-# How much of that hangs on a few heavy weights?
+# The sensitivity to large weights.
 clips = [2, 5, 10, None]
-print(pr.clicks.propensity_sweep(log, "dcg@5", propensity=bias, clips=clips, **asked, **sampled))
+print(pr.clicks.propensity_sweep(log, "dcg@5", propensity=bias, clips=clips, **new_ranker, **unit))
 
-# Here the truth is known.
-print(pr.evaluate(log, ["dcg@5"], label="relevance", **asked))
+# The true value, known for this generated log.
+print(pr.evaluate(log, ["dcg@5"], label="relevance", **new_ranker))

@@ -1,4 +1,4 @@
-"""One row per query, with lists of ids: recommendations and what was bought."""
+"""Evaluate recommendations in list columns: one row per user, with items shown and bought."""
 
 import polars as pl
 

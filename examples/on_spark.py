@@ -1,4 +1,4 @@
-"""Past one machine: the same functions on Spark DataFrames, and a small table for statistics."""
+"""Evaluate a log on Spark, and compare runs locally from a small table of moments."""
 
 import os
 import sys
@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 import polars_rank as pr
 
-# Workers on this machine are of this Python.
+# Local workers use the same Python.
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 session = SparkSession.builder.master("local[2]").config("spark.sql.shuffle.partitions", "8")
 spark = session.config("spark.ui.enabled", "false").getOrCreate()
@@ -17,12 +17,12 @@ with tempfile.TemporaryDirectory() as folder:
     pr.datasets.search_log(1_000, runs=["bm25", "neural"]).sink_parquet(f"{folder}/log.parquet")
     log = spark.read.parquet(f"{folder}/log.parquet")  # on a cluster: spark.table("logs.search")
 
-    # Spark DataFrames, as lazy as any other: nothing has run yet.
+    # The results are lazy Spark DataFrames: nothing has run yet.
     means = pr.evaluate(log, ["ndcg@10", "ap", "rr"], by="run")
     lists = pr.per_query(log, ["ndcg@10", "ap"], by="run", undefined="zero")
     means.show()
 
-    # A few rows travel to this machine; which run is better is answered here.
+    # Only a few rows of moments are collected; the comparison runs locally.
     moments = pr.stats.moments(lists, run="run", baseline="bm25").toArrow()
     print(pr.compare(moments, run="run", baseline="bm25"))
 

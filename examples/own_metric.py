@@ -1,4 +1,4 @@
-"""A metric of your own is an expression over the ranked table; nothing to register."""
+"""Define custom metrics as expressions over the ranked table."""
 
 import polars as pl
 
@@ -14,6 +14,6 @@ seconds = pl.col("dwell").filter(first_page).sum().alias("seconds on page 1")
 
 print(pr.evaluate(log, [pr.ndcg(10), clicks, bad, seconds]).collect())
 
-# The gain of a label and the discount of a rank may be expressions of yours, too.
+# Custom gains and discounts.
 patient = pr.ndcg(10, gain={0: 0, 1: 1, 2: 5, 3: 20, 4: 50}, discount=lambda rank: 0.9**rank)
 print(pr.evaluate(log, patient.alias("patient ndcg")).collect())

@@ -1,4 +1,4 @@
-"""A row per query, straight to Parquet: millions of them pass by without filling memory."""
+"""Write per-query values to Parquet in flat memory."""
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -12,8 +12,8 @@ with TemporaryDirectory() as folder:
     path, output = Path(folder, "log.parquet"), Path(folder, "per_query.parquet")
     search_log(queries=20_000, docs_per_query=10).sink_parquet(path)
 
-    log = pr.scan_log(path, by="run", progress=True)  # a bar, if it takes longer than 2 seconds
-    # A metric that is undefined for a list counts as 0, as it does in `evaluate`.
+    log = pr.scan_log(path, by="run", progress=True)  # shows a progress bar after 2 seconds
+    # Undefined values count as 0, as in `evaluate`.
     lists = pr.per_query(log, ["ndcg@10", "ap", "rr"], by="run", undefined="zero")
     lists.sink_parquet(output)
 

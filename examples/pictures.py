@@ -1,6 +1,6 @@
-"""The pictures of the README: `python examples/pictures.py examples` makes them anew.
+"""Generate the images of the README: `python examples/pictures.py examples`.
 
-That of the report needs Chromium; without it, it is left out.
+The image of the report needs Chromium and is skipped without it.
 """
 
 import shutil
@@ -14,7 +14,7 @@ from polars_rank.datasets import search_log
 
 log = search_log(queries=1_000, runs=["bm25", "hybrid", "neural"], seed=3)
 
-# The mean at every cutoff with its interval, beside the differences of single queries behind it.
+# Left: the mean by cutoff with intervals. Right: the differences per query.
 lists = pr.per_query(log, "ndcg@10", by="run").collect()
 curve = pr.plot.at_k(log, "ndcg", baseline="bm25")
 spread = pr.plot.differences(lists, "ndcg@10", baseline="bm25")
@@ -34,7 +34,7 @@ with TemporaryDirectory() as nowhere:
     if browser is not None:
         picture = folder / "report.png"
         options = ["--headless=new", "--no-sandbox", "--hide-scrollbars", "--window-size=1340,1500"]
-        waiting = "--virtual-time-budget=5000"  # milliseconds of the page's own time, for charts
+        waiting = "--virtual-time-budget=5000"  # milliseconds for the page to draw its charts
         subprocess.run(  # noqa: S603
             [browser, *options, waiting, f"--screenshot={picture.resolve()}", page.as_uri()],
             check=True,

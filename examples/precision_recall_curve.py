@@ -1,4 +1,4 @@
-"""Precision and recall at every score, and means at every cutoff."""
+"""Compute a precision-recall curve, and means by cutoff."""
 
 import polars as pl
 

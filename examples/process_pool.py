@@ -1,6 +1,6 @@
-"""Files of a log in a pool of processes: each gives moments, which the first one merges.
+"""Evaluate the files of a log in a process pool, and merge their moments.
 
-Any scheduler will do in place of the pool: `moments` of a part and `merge` are all that it needs.
+Any scheduler works in the same way: compute `moments` for each part, then `merge` them.
 """
 
 from concurrent.futures import ProcessPoolExecutor
@@ -16,26 +16,26 @@ from polars_rank.datasets import search_log
 METRICS = ["ndcg@10", "ap", "rr"]
 
 
-def evaluated(file: str) -> pl.DataFrame:
-    """Return the moments of one file, each run's beside those of the baseline."""
+def file_moments(file: str) -> pl.DataFrame:
+    """Return the moments of one file, paired with the baseline."""
     lists = pr.per_query(pr.scan_log(file, by="run"), METRICS, by="run")
     return pr.stats.moments(lists, run="run", baseline="bm25").collect(engine="streaming")
 
 
 def main() -> None:
-    """Write a log in files of whole queries, and evaluate it."""
+    """Write a log to files of complete queries and evaluate it."""
     with TemporaryDirectory() as folder:
-        # A query is in one file, with all of its runs; otherwise the two are no pair, and a list
-        # that were cut in two would be an error.
+        # All rows of a query, of all runs, are in the same file. Otherwise the runs could not be
+        # paired, and a ranking split across files would raise an error.
         log = search_log(queries=400, runs=["bm25", "neural"])
         for part in range(4):
             share = log.filter(pl.col("query") % 4 == part)
             share.sink_parquet(Path(folder, f"{part}.parquet"))
         files = sorted(map(str, Path(folder).glob("*.parquet")))
 
-        # "spawn", because a process that is forked from one that runs Polars may hang.
+        # Use "spawn", because processes forked from one that runs Polars can hang.
         with ProcessPoolExecutor(max_workers=2, mp_context=get_context("spawn")) as pool:
-            parts = list(pool.map(evaluated, files))
+            parts = list(pool.map(file_moments, files))
 
     whole = pr.stats.merge(parts)
     print(pr.summarize(whole, by="run").select("run", "metric", "queries", "mean", "low", "high"))

@@ -1,6 +1,6 @@
-"""A log in Ray Data: its blocks are made of whole queries, and each of them gives moments.
+"""Evaluate a log with Ray Data: repartition by query, then compute moments per block.
 
-`pr.stats.merge` finds out whether a list was in two blocks after all, and then raises.
+`pr.stats.merge` raises an error if a ranking is split across blocks.
 """
 
 import sys
@@ -19,8 +19,8 @@ from polars_rank.datasets import search_log
 METRICS = ["ndcg@10", "ap", "rr"]
 
 
-def evaluated(block: pa.Table) -> pa.Table:
-    """Return the moments of a block: a few rows, of both runs and their differences."""
+def block_moments(block: pa.Table) -> pa.Table:
+    """Return the moments of a block: a few rows for both runs and their differences."""
     lists = pr.per_query(block, METRICS, by="run")
     return pr.stats.moments(lists, run="run", baseline="bm25").to_arrow(
         compat_level=pl.CompatLevel.oldest()
@@ -28,7 +28,7 @@ def evaluated(block: pa.Table) -> pa.Table:
 
 
 def main() -> None:
-    """Write a log in no order, and evaluate it in two processes."""
+    """Write a shuffled log and evaluate it in two processes."""
     path = ":".join(entry or str(Path.cwd()) for entry in sys.path)
     ray.init(
         num_cpus=2,
@@ -46,9 +46,9 @@ def main() -> None:
         for index, part in enumerate(mixed.iter_slices(-(-mixed.height // 4))):
             part.write_parquet(Path(folder, f"{index}.parquet"))
 
-        # All rows of a query, of whatever run, in one block.
+        # All rows of a query, of all runs, are in one block.
         blocks = ray.data.read_parquet(folder).repartition(4, keys=["query"])
-        moments = blocks.map_batches(evaluated, batch_format="pyarrow", batch_size=None)
+        moments = blocks.map_batches(block_moments, batch_format="pyarrow", batch_size=None)
         parts = [pl.from_arrow(ray.get(block)) for block in moments.to_arrow_refs()]
         whole = pr.stats.merge([part for part in parts if not part.is_empty()])
     ray.shutdown()

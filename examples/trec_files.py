@@ -1,4 +1,4 @@
-"""Runs and judgments as TREC has them: text files."""
+"""Read, write and evaluate TREC run and qrels files."""
 
 from pathlib import Path
 from tempfile import TemporaryDirectory

@@ -1,0 +1,204 @@
+"""The pages of examples/guide: their code runs and prints what they show; a browser test of the site.
+
+Run `PYTHONPATH=tests python -m tests.test_guide` in the root of the project to update the printed
+output on all pages.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import io
+import os
+import re
+import shlex
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import needs
+import pytest
+from commands import run
+
+GUIDE = Path(__file__).parents[1] / "examples" / "guide"
+#: A block of code; the name of the file that a reader saves it in; the output below it.
+BLOCK = re.compile(
+    r"^```(?:\{code-block\} )?(?P<language>\w+)\n(?::caption: (?P<file>\S+)\n\n)?(?P<code>.*?)^```\n"
+    r"(?:\n```text\n(?P<output>.*?)^```\n)?",
+    re.MULTILINE | re.DOTALL,
+)
+#: Pages of pairs of code, which test_coming_from.py runs.
+ELSEWHERE = ("coming_from.md",)
+PAGES = {
+    path.relative_to(GUIDE).with_suffix("").as_posix(): path
+    for path in sorted(GUIDE.rglob("*.md"))
+    if "```python" in path.read_text(encoding="utf-8") and path.name not in ELSEWHERE
+}
+#: Packages that are not in the extra "test".
+PACKAGES = {"tasks/lightgbm": "lightgbm", "tasks/spark": "pyspark"}
+#: Spark's workers run on this Python, and its driver needs no network.
+SPARK = {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+
+
+def executed(path: Path) -> str:
+    """Run the code of a page in the current directory; return the page with what it prints."""
+    text = path.read_text(encoding="utf-8")
+    names: dict[str, object] = {"__name__": "__main__"}
+
+    def replaced(block: re.Match[str]) -> str:
+        language, code = block["language"], block["code"]
+        if block["file"]:
+            Path(block["file"]).parent.mkdir(parents=True, exist_ok=True)
+            Path(block["file"]).write_text(code, encoding="utf-8")
+        line = text.count("\n", 0, block.start("code"))
+        printed = io.StringIO()
+        if language == "python":
+            with contextlib.redirect_stdout(printed):
+                exec(compile("\n" * line + code, str(path), "exec"), names)
+        elif language in ("sh", "yaml"):
+            for command in re.findall(r"(?:^|run: )(polars-rank (?:\\\n|.)*)", code, re.MULTILINE):
+                _, *arguments = shlex.split(command.replace("\\\n", " "))
+                status, output, errors = run(*arguments)
+                # A gate that fails is an answer, and its table says so.
+                assert status == 0 or (arguments[0] == "check" and "fail" in output), errors
+                printed.write(output)
+        output = "\n".join(line.rstrip() for line in printed.getvalue().splitlines()).strip("\n")
+        whole, shown = block.group(), block["output"]
+        if shown is None:
+            assert not output or language != "python", f"{path}:{line}: the output is not shown"
+            return whole
+        return whole[: block.start("output") - block.start()] + output + "\n```\n"
+
+    return BLOCK.sub(replaced, text)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    for setting in SPARK.items():
+        monkeypatch.setenv(*setting)
+    return tmp_path
+
+
+@contextlib.contextmanager
+def object_store() -> Iterator[None]:
+    """Run an S3 server with an empty bucket "logs", to which the environment points."""
+    boto3 = needs.package("boto3", "test")
+    server = needs.package("moto.server", "test").ThreadedMotoServer(port=0, verbose=False)
+    server.start()
+    try:
+        host, port = server.get_host_and_port()
+        settings = {
+            "AWS_ENDPOINT_URL": f"http://{host}:{port}",
+            "AWS_ALLOW_HTTP": "true",
+            "AWS_ACCESS_KEY_ID": "key",
+            "AWS_SECRET_ACCESS_KEY": "secret",
+            "AWS_DEFAULT_REGION": "us-east-1",
+            "AWS_REGION": "us-east-1",
+        }
+        with pytest.MonkeyPatch.context() as environment:
+            for name, value in settings.items():
+                environment.setenv(name, value)
+            boto3.client("s3").create_bucket(Bucket="logs")
+            yield
+    finally:
+        server.stop()
+
+
+@pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas")
+@pytest.mark.parametrize("name", PAGES)
+def test_code_runs_and_prints_what_the_page_shows(name: str, folder: Path) -> None:
+    text = PAGES[name].read_text(encoding="utf-8")
+    for block in BLOCK.finditer(text):
+        if block["language"] == "python":
+            compile(block["code"], name, "exec")
+    if name in PACKAGES:
+        needs.package(PACKAGES[name], "conformance")
+    if name == "tasks/spark" and (missing := needs.without_spark()):
+        pytest.skip(missing)
+    with object_store() if name == "tasks/stores" else contextlib.nullcontext():
+        assert executed(PAGES[name]) == text, "run `PYTHONPATH=tests python -m tests.test_guide`"
+
+
+@pytest.fixture(scope="module")
+def driver() -> Iterator[Any]:
+    chromium = needs.program("chromium", "chromium-browser", "google-chrome", package="chromium")
+    service = needs.program("chromedriver", "chromium.chromedriver", package="chromium-driver")
+    webdriver = needs.package("selenium.webdriver", "test")
+    options = webdriver.ChromeOptions()
+    options.binary_location = chromium
+    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):
+        options.add_argument(argument)
+    browser = webdriver.Chrome(options, webdriver.ChromeService(service))
+    browser.execute_cdp_cmd("Network.enable", {})
+    nothing = {"latency": 0, "downloadThroughput": 0, "uploadThroughput": 0}
+    browser.execute_cdp_cmd("Network.emulateNetworkConditions", {"offline": True, **nothing})
+    yield browser
+    browser.quit()
+
+
+@pytest.fixture(scope="module")
+def site() -> Path:
+    if "POLARS_RANK_SITE" not in os.environ:
+        pytest.skip("needs POLARS_RANK_SITE=OUT, of `python -m sphinx -W examples/guide OUT`")
+    return Path(os.environ["POLARS_RANK_SITE"]).resolve()
+
+
+def opened(driver: Any, page: Path, width: int) -> Any:
+    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}
+    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    driver.get(page.as_uri())
+    return driver
+
+
+@pytest.mark.parametrize("width", [390, 1440])
+@pytest.mark.parametrize("page", ["index", "tasks/rag", "reference/polars_rank.ndcg"])
+def test_axe_finds_no_violation(driver: Any, site: Path, page: str, width: int) -> None:
+    axe = (files("axe_core_python") / "axe.min.js").read_text(encoding="utf-8")
+    opened(driver, site / f"{page}.html", width).execute_script(axe)
+    result = driver.execute_async_script(
+        "axe.run(document, {resultTypes: ['violations']}).then(arguments[arguments.length - 1]);"
+    )
+    violations = [(v["id"], [n["html"] for n in v["nodes"][:3]]) for v in result["violations"]]
+    assert violations == [] and len(result["passes"]) > 20
+
+
+@pytest.mark.parametrize("page", ["coming_from", "gallery", "metrics", "tasks/ci"])
+def test_a_phone_scrolls_down_only(driver: Any, site: Path, page: str) -> None:
+    opened(driver, site / f"{page}.html", 390)
+    assert driver.execute_script("return document.documentElement.scrollWidth") <= 390
+
+
+def test_search_works_without_a_network(driver: Any, site: Path) -> None:
+    driver.get((site / "search.html").as_uri() + "?q=average_precision")
+    found = "return [...document.querySelectorAll('#search-results a')].map((a) => a.href)"
+    for _ in range(100):
+        if any("average_precision" in link for link in driver.execute_script(found)):
+            return
+        time.sleep(0.1)
+    pytest.fail("the search does not find the page of average_precision")
+
+
+def main() -> None:
+    """Write the printed output to the pages that can run here."""
+    os.environ.update(SPARK)
+    start = os.getcwd()
+    for name, path in PAGES.items():
+        if name in PACKAGES and not importlib.util.find_spec(PACKAGES[name]):
+            print(f"{name}: needs {PACKAGES[name]}")
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            os.chdir(folder)
+            try:
+                with object_store() if name == "tasks/stores" else contextlib.nullcontext():
+                    path.write_text(executed(path), encoding="utf-8")
+            finally:
+                os.chdir(start)
+
+
+if __name__ == "__main__":
+    main()
