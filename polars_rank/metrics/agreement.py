@@ -1,4 +1,4 @@
-"""Metrics that compare the order of a list with the ideal one: correlations, pairs, Compat."""
+"""Metrics that compare a ranking with the ideal order: Compat, correlations, ordered pairs."""
 
 from __future__ import annotations
 
@@ -28,33 +28,36 @@ if TYPE_CHECKING:
 
 __all__ = ["compat", "kendall_tau_b", "ordered_pair_accuracy", "spearman"]
 
-#: Above this number of different labels, their bits are counted and not each of them.
+#: Above this number of distinct labels, pairs are counted by the bits of the labels.
 _MANY_GRADES = 32
-#: The most rows that Polars can address.
+#: The largest number of rows that Polars can index.
 _MOST_ROWS = 2**32
 
 
 @metric(perfect=None, undefined="no document is relevant")
 def compat(t: Terms, *, p: float = 0.95, normalize: bool = True, rel: float | None = None) -> Value:
-    r"""Compatibility: rank-biased overlap of the list with the ideal list.
+    r"""Compatibility: rank-biased overlap of the ranking with the ideal ranking.
 
     $$\mathrm{RBO} \propto \sum_{d=1}^{D} p^{d-1}
-    \frac{|\mathrm{list}_{1..d} \cap \mathrm{ideal}_{1..d}|}{d}$$
+    \frac{|\mathrm{ranking}_{1..d} \cap \mathrm{ideal}_{1..d}|}{d}$$
 
-    The ideal list has the relevant documents by label descending, equal labels in the order
-    retrieved, those not retrieved last; D is the length of the longer list.
+    The ideal ranking holds the relevant documents by label, descending. Documents with equal labels
+    keep their order in the ranking; documents that were not retrieved come last. D is the length of
+    the longer of the two rankings.
 
     Parameters
     ----------
     p
-        Persistence of the user, between 0 and 1.
+        Persistence of the user, in (0, 1). A lower value gives more weight to the top ranks.
     normalize
-        Whether the ideal list gets 1: divide by its overlap with itself, at the same depth.
+        Whether to divide by the overlap of the ideal ranking with itself at the same depth, so that
+        the ideal ranking scores 1.
 
     Returns
     -------
     Metric
-        One Float64 in [0, 1] per list; null where no document is relevant.
+        One Float64 in [0, 1] per ranking; null if no document is relevant. Tied scores follow the
+        `ties` rule of `evaluate`; "expected" is not supported.
 
     References
     ----------
@@ -72,7 +75,7 @@ def compat(t: Terms, *, p: float = 0.95, normalize: bool = True, rel: float | No
     listed = [t.in_any_order(good), t.in_any_order(RETRIEVED)]
 
     def weights(good: pl.Expr, retrieved: pl.Expr) -> pl.Expr:
-        # What a document in both lists adds: the weights of all depths from where both have it.
+        # The contribution of a document: the weights of all depths at which both rankings have it.
         places = good.cum_count().cast(pl.Float64)
         depth = pl.max_horizontal(retrieved.sum(), good.sum())
         return (pl.lit(float(p)).pow(places - 1) / places).head(depth).cum_sum(reverse=True)
@@ -91,20 +94,23 @@ def compat(t: Terms, *, p: float = 0.95, normalize: bool = True, rel: float | No
     return where(wanted > 0, own * (1 - p) / (1 - p ** most(t.retrieved(), wanted)))
 
 
-@metric(low=-1, undefined="all labels or all scores are the same")
+@metric(low=-1, undefined="all labels or all scores are equal")
 def kendall_tau_b(t: Terms) -> Value:
-    r"""Kendall's tau-b: pairs in the order of their labels less those against it.
+    r"""Kendall's tau-b: rank correlation between scores and labels.
 
     $$\tau_b = \frac{C - D}{\sqrt{(n_0 - n_{\mathrm{score}})(n_0 - n_{\mathrm{label}})}}$$
 
-    over the n documents that are retrieved and judged: C pairs agree, D disagree, $n_0 = n (n - 1)
-    / 2$ in all, $n_{\mathrm{score}}$ and $n_{\mathrm{label}}$ tied in score and in label.
+    over the n documents that are retrieved and judged: C is the number of concordant pairs, D the
+    number of discordant pairs, $n_0 = n (n - 1) / 2$ the number of all pairs, and
+    $n_{\mathrm{score}}$ and $n_{\mathrm{label}}$ are the numbers of pairs tied in score and in
+    label.
 
     Returns
     -------
     Metric
-        One Float64 in [-1, 1] per list; null where all labels or all scores are the same. The
-        `ties` rule of the call plays no part. Takes O(n log g) time for g different labels.
+        One Float64 in [-1, 1] per ranking; null if all labels or all scores are equal. The
+        computation takes O(n log g) time for g distinct labels. The `ties` rule of `evaluate` has
+        no effect.
 
     References
     ----------
@@ -116,24 +122,25 @@ def kendall_tau_b(t: Terms) -> Value:
     >>> df.ranking.kendall_tau_b()  # (2 - 1) / 3
     0.3333333333333333
     """
-    return _of_pairs(t, _tau_b)
+    return _pair_statistic(t, _tau_b)
 
 
-@metric(perfect=None, undefined="all labels are the same")
+@metric(perfect=None, undefined="all labels are equal")
 def ordered_pair_accuracy(t: Terms) -> Value:
-    r"""Ordered pair accuracy: the share of pairs of different label in the right order.
+    r"""Ordered pair accuracy: fraction of document pairs in the order of their labels.
 
     $$\frac{|\lbrace (a, b) : \mathrm{label}_a \gt \mathrm{label}_b,
     \mathrm{score}_a \gt \mathrm{score}_b \rbrace|}
     {|\lbrace (a, b) : \mathrm{label}_a \gt \mathrm{label}_b \rbrace|}$$
 
-    over the documents that are retrieved and judged; tied scores are not in the right order.
+    over the documents that are retrieved and judged. Pairs with equal labels are ignored; pairs
+    with equal scores count as wrong.
 
     Returns
     -------
     Metric
-        One Float64 in [0, 1] per list; null where all labels are the same. The `ties` rule of
-        the call plays no part. Takes O(n log g) time for g different labels.
+        One Float64 in [0, 1] per ranking; null if all labels are equal. The computation takes O(n
+        log g) time for g distinct labels. The `ties` rule of `evaluate` has no effect.
 
     References
     ----------
@@ -145,22 +152,22 @@ def ordered_pair_accuracy(t: Terms) -> Value:
     >>> df.ranking.ordered_pair_accuracy()
     0.6666666666666666
     """
-    return _of_pairs(t, _ordered)
+    return _pair_statistic(t, _ordered_share)
 
 
-@metric(low=-1, undefined="all labels or all scores are the same")
+@metric(low=-1, undefined="all labels or all scores are equal")
 def spearman(t: Terms) -> Value:
-    r"""Spearman's rho: the correlation of the ranks by score and by label.
+    r"""Spearman's rho: correlation between the ranks by score and by label.
 
     $$\rho = \mathrm{corr}(\mathrm{rank}_{\mathrm{score}}, \mathrm{rank}_{\mathrm{label}})$$
 
-    over the documents that are retrieved and judged; equal values share their mean rank.
+    over the documents that are retrieved and judged. Equal values get their mean rank.
 
     Returns
     -------
     Metric
-        One Float64 in [-1, 1] per list; null where all labels or all scores are the same. The
-        `ties` rule of the call plays no part.
+        One Float64 in [-1, 1] per ranking; null if all labels or all scores are equal. The `ties`
+        rule of `evaluate` has no effect.
 
     References
     ----------
@@ -177,20 +184,20 @@ def spearman(t: Terms) -> Value:
         by_score, by_label = (
             values.filter(both).cast(pl.Float64).rank("average") for values in (score, label)
         )
-        # `fill_nan` would compute it three times.
+        # `fill_nan` would compute the correlation three times.
         return pl.corr(by_score, by_label).replace(math.nan, None)
 
     return t.fold(correlation, *map(t.in_any_order, (SCORE, LABEL, RETRIEVED & JUDGED)))
 
 
 def _tau_b(lists: pl.Series) -> pl.Series:
-    # Of the pairs of different scores, those against the order have neither the label in it nor
-    # the same one.
+    # C - D, where D = by_score - C - level: pairs with different scores are concordant,
+    # discordant, or equal in label.
     excess = 2 * pl.col("concordant") + pl.col("level") - pl.col("by_score")
     return _ratio(lists, excess, (pl.col("by_score") * pl.col("by_label")).sqrt())
 
 
-def _ordered(lists: pl.Series) -> pl.Series:
+def _ordered_share(lists: pl.Series) -> pl.Series:
     return _ratio(lists, pl.col("concordant"), pl.col("by_label"))
 
 
@@ -199,31 +206,32 @@ def _ratio(lists: pl.Series, part: pl.Expr, whole: pl.Expr) -> pl.Series:
     return _pairs(lists).select(value.alias(lists.name)).to_series()
 
 
-def _of_pairs(t: Terms, value: Callable[[pl.Series], pl.Series]) -> Value:
+def _pair_statistic(t: Terms, value: Callable[[pl.Series], pl.Series]) -> Value:
     """Return a value over the numbers of pairs of the documents both retrieved and judged."""
 
     def of_documents(score: pl.Expr, label: pl.Expr, both: pl.Expr) -> pl.Expr:
         documents = pl.struct(score.alias("score"), label.alias("label")).filter(both)
-        return _of_lists(value, documents.sort_by(score.filter(both)).meta.serialize())
+        return _list_statistic(value, documents.sort_by(score.filter(both)).meta.serialize())
 
     return t.fold(of_documents, *map(t.in_any_order, (SCORE, LABEL, RETRIEVED & JUDGED)))
 
 
-# Kept, since Polars tells two expressions apart that call the same function.
+# Cached because Polars does not treat two expressions that call the same function as equal.
 @lru_cache
-def _of_lists(value: Callable[[pl.Series], pl.Series], documents: bytes) -> pl.Expr:
+def _list_statistic(value: Callable[[pl.Series], pl.Series], documents: bytes) -> pl.Expr:
     lists = pl.Expr.deserialize(documents).implode()
-    # Documents of many lists at once, not list by list.
+    # Processes the documents of many rankings at once.
     return lists.map_batches(
         value, return_dtype=pl.Float64, is_elementwise=True, returns_scalar=True
     )
 
 
 def _pairs(lists: pl.Series) -> pl.DataFrame:
-    """Return how many pairs each list has, of documents that stand from the lowest score.
+    """Return the numbers of document pairs of each ranking, given by ascending score.
 
-    `by_score` and `by_label` are those that differ in it; `concordant`, those that do so in both
-    and in the same direction; `level`, those that differ in score only. Null without documents.
+    `by_score` and `by_label` count the pairs that differ in score and in label, `concordant` the
+    pairs that differ in both and in the same direction, and `level` the pairs that differ only
+    in score. All are null for a ranking without documents.
     """
     size = lists.list.len()
     end = size.cum_sum()
@@ -235,7 +243,7 @@ def _pairs(lists: pl.Series) -> pl.DataFrame:
     )
     place = pl.int_range(pl.len(), dtype=pl.UInt32)
     new = (pl.col("score") != pl.col("score").shift(1)) | (place == pl.col("start"))
-    # The first document of the same score.
+    # The row of the first document with the same score.
     rows = rows.with_columns(pl.when(new).then(place).forward_fill().alias("tie"))
     grades = rows.get_column("label").unique().sort()
     few = len(grades) <= _MANY_GRADES and (len(rows) + 1) * (len(grades) + 1) < _MOST_ROWS
@@ -253,11 +261,11 @@ def _pairs(lists: pl.Series) -> pl.DataFrame:
 
 
 def _by_grade(rows: pl.DataFrame, grades: pl.Series) -> pl.DataFrame:
-    """Count the pairs of each document with those below it: O(n g) for g different labels.
+    """Count the pairs of each document with lower-scoring ones: O(n g) for g distinct labels.
 
-    The running counts of documents whose label is below a grade stand one after the other, a
-    block for each grade and a last one for all; a document reads them at the start of its list,
-    at that of its ties, and at the end of its list.
+    `below` concatenates running counts: for each grade, of the documents with a label below it,
+    and finally of all documents. Each document reads the counts at the start of its ranking, at
+    the start of its ties, and at the end of its ranking.
     """
     label, block = rows.get_column("label"), len(rows) + 1
     higher = grades[1:]
@@ -285,12 +293,12 @@ def _by_grade(rows: pl.DataFrame, grades: pl.Series) -> pl.DataFrame:
 
 
 def _by_bits(rows: pl.DataFrame) -> pl.DataFrame:
-    """Count the pairs of each document with those below it: O(n log g) for g different labels.
+    """Count the pairs of each document with lower-scoring ones: O(n log g) for g distinct labels.
 
-    From the lowest score, and tied scores from the highest label, a label rises from one
-    document to a later one only where the score rises, too. Two labels, as numbers, differ
-    first in one bit: for each bit, of the documents with the same bits above it, count the
-    zeros before each one.
+    Documents are sorted by ascending score and, within ties, by descending label. A label is then
+    higher than an earlier one only if its score is higher, too. Two different labels, as integers,
+    agree in their leading bits up to the first bit that differs. For each bit and each document
+    with a 1, the zeros before it are counted among the documents with the same leading bits.
     """
     rows = rows.sort("start", "score", "label", descending=[False, False, True]).with_columns(
         (pl.col("label").rank("dense").over("start") - 1).cast(pl.UInt64).alias("grade")

@@ -1,8 +1,8 @@
-"""Metrics of a user who stops where satisfied: ERR, pFound, and the C/W/L family.
+"""Metrics of a user who stops at a satisfying document: ERR, pFound, and the C/W/L family.
 
-A user walks down the list. C/W/L metrics are the gain expected for each document looked at,
-given how likely the user is to go on from each rank; after the last document retrieved the
-list goes on with gain 0.
+The user reads the ranking from the top. A C/W/L metric is the expected gain per document read,
+given the probability of continuing from each rank. Ranks below the last retrieved document have
+gain 0.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from polars_rank.metrics.terms import LABEL, RANK, Terms, Value
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-#: The powers of two of labels up to here are floats.
+#: The largest label for which 2^label is a finite Float64, rounded down.
 _LARGEST_LABEL = 1000
 
 __all__ = [
@@ -40,21 +40,25 @@ __all__ = [
 
 @metric()
 def err(t: Terms, k: int | None = None, *, max_grade: float | None = None) -> Value:
-    r"""Expected reciprocal rank: 1 / rank where a user who stops at a good document stops.
+    r"""Expected reciprocal rank of the document that satisfies the user.
 
     $$\mathrm{ERR@k} = \sum_{r=1}^{k} \frac{s_r}{r} \prod_{j \lt r} (1 - s_j)
     \qquad s_r = \frac{2^{\mathrm{label}_r} - 1}{2^{\mathrm{max}}}$$
 
+    where s_r is the probability that the document at rank r satisfies the user, and max is
+    `max_grade`.
+
     Parameters
     ----------
     max_grade
-        The highest grade of the scale, 4 in TREC's web tracks; labels above it count as it,
-        labels below 0 as 0. None for the highest label of each list.
+        Highest grade of the scale, at most 1000; 4 in the TREC web tracks. Higher labels count as
+        `max_grade`, negative labels as 0. None: the highest label of each ranking.
 
     Returns
     -------
     Metric
-        One Float64 in [0, 1) per list, never null. An unjudged document is passed over.
+        One Float64 in [0, 1) per ranking, never null. Unjudged documents count as label 0. Tied
+        scores follow the `ties` rule of `evaluate`.
 
     References
     ----------
@@ -68,7 +72,7 @@ def err(t: Terms, k: int | None = None, *, max_grade: float | None = None) -> Va
     """
 
     def stopped(stops: pl.Expr, rank: pl.Expr) -> pl.Expr:
-        return _first(stops * _reach(1 - stops) / rank, k).sum()
+        return _head(stops * _reach_probability(1 - stops) / rank, k).sum()
 
     def by_highest(worth: pl.Expr, rank: pl.Expr, of_all: pl.Expr) -> pl.Expr:
         return stopped((worth - 1) / of_all.max(), rank)
@@ -81,22 +85,26 @@ def err(t: Terms, k: int | None = None, *, max_grade: float | None = None) -> Va
 
 @metric()
 def pfound(t: Terms, k: int | None = None, *, decay: float = 0.85, max_grade: float = 1) -> Value:
-    r"""PFound: how likely a user who may also give up finds what they look for.
+    r"""PFound: probability that the user finds a relevant document before giving up.
 
     $$\mathrm{pFound@k} = \sum_{r=1}^{k} t_r \cdot \mathrm{decay}^{r-1} \prod_{j \lt r} (1 - t_j)
     \qquad t_r = \frac{\mathrm{label}_r}{\mathrm{max}}$$
 
+    where t_r is the probability that the document at rank r satisfies the user, and max is
+    `max_grade`.
+
     Parameters
     ----------
     decay
-        How likely the user goes on from one document to the next, between 0 and 1.
+        Probability that the user continues to the next document, in (0, 1).
     max_grade
-        The label that always satisfies; labels beyond 0 and it count as the nearer one.
+        Label that always satisfies the user, above 0. Labels are clipped to [0, `max_grade`].
 
     Returns
     -------
     Metric
-        One Float64 in [0, 1] per list, never null. An unjudged document is passed over.
+        One Float64 in [0, 1] per ranking, never null. Unjudged documents count as label 0. Tied
+        scores follow the `ties` rule of `evaluate`.
 
     References
     ----------
@@ -111,30 +119,31 @@ def pfound(t: Terms, k: int | None = None, *, decay: float = 0.85, max_grade: fl
     share("decay", decay)
 
     def satisfied(found: pl.Expr, patience: pl.Expr) -> pl.Expr:
-        return _first(found * _reach(1 - found) * patience, k).sum()
+        return _head(found * _reach_probability(1 - found) * patience, k).sum()
 
     return t.fold(satisfied, t.in_order(_grade(max_grade, 0)), t.in_order(_power(decay, RANK)))
 
 
 @metric()
 def sdcg(t: Terms, k: int, *, max_grade: float, min_grade: float = 0) -> Value:
-    r"""Scaled DCG: DCG over that of k documents of the highest grade.
+    r"""Scaled DCG: DCG divided by the DCG of k documents of the highest grade.
 
     $$\mathrm{SDCG@k}
     = \frac{\sum_{r=1}^{k} g_r / \log_2(r + 1)}{\sum_{r=1}^{k} 1 / \log_2(r + 1)}$$
 
-    with g the share of the scale, from `min_grade` to `max_grade`, that the label reaches; 0 past
-    the end of the list.
+    where g_r is the label at rank r, scaled linearly so that `min_grade` becomes 0 and `max_grade`
+    1; g_r is 0 beyond the end of the ranking.
 
     Parameters
     ----------
     k
-        Cutoff, at least 1.
+        Cutoff, a positive integer.
 
     Returns
     -------
     Metric
-        One Float64 in [0, 1] per list, never null: it does not depend on what else is judged.
+        One Float64 in [0, 1] per ranking, never null. Documents that are not among the first k have
+        no effect. Tied scores follow the `ties` rule of `evaluate`.
 
     References
     ----------
@@ -152,23 +161,25 @@ def sdcg(t: Terms, k: int, *, max_grade: float, min_grade: float = 0) -> Value:
 
 @metric()
 def nerr8(t: Terms, k: int, *, max_grade: float, min_grade: float = 0) -> Value:
-    r"""NERR8: gain per document of a user who stops with probability g, at k at the latest.
+    r"""NERR8: expected gain per document read if the user stops with probability g.
 
     $$\frac{\sum_{i=1}^{k} V_i \cdot g_i}{\sum_{i=1}^{k} V_i}
     \qquad V_i = \prod_{j \lt i} C_j \qquad C_i = 1 - g_i$$
 
-    with g the share of the scale, from `min_grade` to `max_grade`, that the label reaches; 0 past
-    the end of the list.
+    where V_i is the probability that the user reads rank i, C_i is the probability that the user
+    continues from rank i, and g_i is the label at rank i, scaled linearly so that `min_grade`
+    becomes 0 and `max_grade` 1; g_i is 0 beyond the end of the ranking.
 
     Parameters
     ----------
     k
-        Cutoff, at least 1.
+        Cutoff, a positive integer.
 
     Returns
     -------
     Metric
-        One Float64 in [0, 1] per list, never null; 0 for an empty list.
+        One Float64 in [0, 1] per ranking, never null; 0 for an empty ranking. Tied scores follow
+        the `ties` rule of `evaluate`; "expected" is not supported.
 
     References
     ----------
@@ -185,23 +196,25 @@ def nerr8(t: Terms, k: int, *, max_grade: float, min_grade: float = 0) -> Value:
 
 @metric()
 def nerr9(t: Terms, k: int, *, max_grade: float, min_grade: float = 0) -> Value:
-    r"""NERR9: as NERR8, and the user tires in proportion to the rank.
+    r"""NERR9: NERR8 with a continuation probability that also depends on the rank.
 
     $$\frac{\sum_{i=1}^{k} V_i \cdot g_i}{\sum_{i=1}^{k} V_i}
     \qquad V_i = \prod_{j \lt i} C_j \qquad C_i = \frac{i}{i + 1} (1 - g_i)$$
 
-    with g the share of the scale, from `min_grade` to `max_grade`, that the label reaches; 0 past
-    the end of the list.
+    where V_i is the probability that the user reads rank i, C_i is the probability that the user
+    continues from rank i, and g_i is the label at rank i, scaled linearly so that `min_grade`
+    becomes 0 and `max_grade` 1; g_i is 0 beyond the end of the ranking.
 
     Parameters
     ----------
     k
-        Cutoff, at least 1.
+        Cutoff, a positive integer.
 
     Returns
     -------
     Metric
-        One Float64 in [0, 1] per list, never null; 0 for an empty list.
+        One Float64 in [0, 1] per ranking, never null; 0 for an empty ranking. Tied scores follow
+        the `ties` rule of `evaluate`; "expected" is not supported.
 
     References
     ----------
@@ -220,25 +233,27 @@ def nerr9(t: Terms, k: int, *, max_grade: float, min_grade: float = 0) -> Value:
 def nerr10(
     t: Terms, *, max_grade: float, p: float = 0.9, min_grade: float = 0, depth: int = 1000
 ) -> Value:
-    r"""NERR10: as NERR8, and the user goes on with probability p as in RBP.
+    r"""NERR10: NERR8 with the continuation probability p of RBP as an extra factor.
 
     $$\frac{\sum_{i=1}^{D} V_i \cdot g_i}{\sum_{i=1}^{D} V_i}
     \qquad V_i = \prod_{j \lt i} C_j \qquad C_i = p (1 - g_i)$$
 
-    with g the share of the scale, from `min_grade` to `max_grade`, that the label reaches; 0 past
-    the end of the list, which goes on to rank D, the `depth`.
+    where V_i is the probability that the user reads rank i, C_i is the probability that the user
+    continues from rank i, and g_i is the label at rank i, scaled linearly so that `min_grade`
+    becomes 0 and `max_grade` 1. D is `depth`; g_i is 0 beyond the end of the ranking.
 
     Parameters
     ----------
     p
-        Persistence of the user, between 0 and 1.
+        Persistence: probability that the user continues to the next document, in (0, 1).
     depth
-        How many ranks the user may walk down; a shorter list is filled up with gain 0.
+        Maximum number of ranks that the user reads. Shorter rankings are extended with gain 0.
 
     Returns
     -------
     Metric
-        One Float64 in [0, 1] per list, never null; 0 for an empty list.
+        One Float64 in [0, 1] per ranking, never null; 0 for an empty ranking. Tied scores follow
+        the `ties` rule of `evaluate`; "expected" is not supported.
 
     References
     ----------
@@ -264,26 +279,28 @@ def nerr11(
     min_grade: float = 0,
     depth: int = 1000,
 ) -> Value:
-    r"""NERR11: as NERR8, and the user goes on as in INSQ.
+    r"""NERR11: NERR8 with the continuation probability of INSQ as an extra factor.
 
     $$\frac{\sum_{i=1}^{D} V_i \cdot g_i}{\sum_{i=1}^{D} V_i}
     \qquad V_i = \prod_{j \lt i} C_j
     \qquad C_i = \left( \frac{i + 2T - 1}{i + 2T} \right)^2 (1 - g_i)$$
 
-    with g the share of the scale, from `min_grade` to `max_grade`, that the label reaches; 0 past
-    the end of the list, which goes on to rank D, the `depth`.
+    where V_i is the probability that the user reads rank i, C_i is the probability that the user
+    continues from rank i, and g_i is the label at rank i, scaled linearly so that `min_grade`
+    becomes 0 and `max_grade` 1. D is `depth`; g_i is 0 beyond the end of the ranking.
 
     Parameters
     ----------
     T
-        How much gain the user is after, above 0.
+        Total gain that the user is looking for, above 0.
     depth
-        How many ranks the user may walk down; a shorter list is filled up with gain 0.
+        Maximum number of ranks that the user reads. Shorter rankings are extended with gain 0.
 
     Returns
     -------
     Metric
-        One Float64 in [0, 1] per list, never null; 0 for an empty list.
+        One Float64 in [0, 1] per ranking, never null; 0 for an empty ranking. Tied scores follow
+        the `ties` rule of `evaluate`; "expected" is not supported.
 
     References
     ----------
@@ -309,25 +326,27 @@ def insq(
     min_grade: float = 0,
     depth: int = 1000,
 ) -> Value:
-    r"""INSQ: gain per document of a user the surer to go on the further down they are.
+    r"""INSQ: expected gain per document read if persistence grows with the rank.
 
     $$\frac{\sum_{i=1}^{D} V_i \cdot g_i}{\sum_{i=1}^{D} V_i}
     \qquad V_i = \prod_{j \lt i} C_j \qquad C_i = \left( \frac{i + 2T - 1}{i + 2T} \right)^2$$
 
-    with g the share of the scale, from `min_grade` to `max_grade`, that the label reaches; 0 past
-    the end of the list, which goes on to rank D, the `depth`.
+    where V_i is the probability that the user reads rank i, C_i is the probability that the user
+    continues from rank i, and g_i is the label at rank i, scaled linearly so that `min_grade`
+    becomes 0 and `max_grade` 1. D is `depth`; g_i is 0 beyond the end of the ranking.
 
     Parameters
     ----------
     T
-        How much gain the user is after, above 0.
+        Total gain that the user is looking for, above 0.
     depth
-        How many ranks the user may walk down; a shorter list is filled up with gain 0.
+        Maximum number of ranks that the user reads. Shorter rankings are extended with gain 0.
 
     Returns
     -------
     Metric
-        One Float64 in [0, 1] per list, never null.
+        One Float64 in [0, 1] per ranking, never null. Tied scores follow the `ties` rule of
+        `evaluate`.
 
     References
     ----------
@@ -355,27 +374,29 @@ def inst(
     min_grade: float = 0,
     depth: int = 1000,
 ) -> Value:
-    r"""INST: as INSQ, and what the user has already gained lowers what they still hope for.
+    r"""INST: INSQ for a user whose persistence also depends on the gain so far.
 
     $$\frac{\sum_{i=1}^{D} V_i \cdot g_i}{\sum_{i=1}^{D} V_i}
     \qquad V_i = \prod_{j \lt i} C_j
     \qquad C_i = \left( \frac{i + T + t_i - 1}{i + T + t_i} \right)^2
     \qquad t_i = T - \sum_{j \le i} g_j$$
 
-    with g the share of the scale, from `min_grade` to `max_grade`, that the label reaches; 0 past
-    the end of the list, which goes on to rank D, the `depth`.
+    where V_i is the probability that the user reads rank i, C_i is the probability that the user
+    continues from rank i, and g_i is the label at rank i, scaled linearly so that `min_grade`
+    becomes 0 and `max_grade` 1. D is `depth`; g_i is 0 beyond the end of the ranking.
 
     Parameters
     ----------
     T
-        How much gain the user is after, above 0.
+        Total gain that the user is looking for, above 0.
     depth
-        How many ranks the user may walk down; a shorter list is filled up with gain 0.
+        Maximum number of ranks that the user reads. Shorter rankings are extended with gain 0.
 
     Returns
     -------
     Metric
-        One Float64 in [0, 1] per list, never null; 0 for an empty list.
+        One Float64 in [0, 1] per ranking, never null; 0 for an empty ranking. Tied scores follow
+        the `ties` rule of `evaluate`; "expected" is not supported.
 
     References
     ----------
@@ -394,8 +415,8 @@ def inst(
         gains, ranks = (listed.head(depth).drop_nulls() for listed in (gains, ranks))
         reached = ranks + 2 * T - gains.cum_sum()
         onward = ((reached - 1) / reached) ** 2
-        seen = _reach(onward)
-        # After the last document the products telescope to a sum of inverse squares.
+        seen = _reach_probability(onward)
+        # Below the last document, the products telescope to a sum of inverse squares.
         rest = pl.struct(
             (gains.len().cast(pl.Float64) + 2 * T - gains.sum()).alias("listed"),
             (depth + 2 * T - gains.sum()).alias("end"),
@@ -416,25 +437,27 @@ def bpm(
     T: float = 1,  # noqa: N803  (as in the literature)
     min_grade: float = 0,
 ) -> Value:
-    r"""Bejeweled player model: mean gain of a user who stops with enough gain, or at k.
+    r"""Bejeweled player model: mean gain per document until the user stops.
 
     $$\mathrm{BPM@k} = \frac{1}{s} \sum_{i \le s} g_i
     \qquad s = \min \left( k, \min \lbrace i : \textstyle\sum_{j \le i} g_j \ge T \rbrace \right)$$
 
-    with g the share of the scale, from `min_grade` to `max_grade`, that the label reaches; 0 past
-    the end of the list.
+    where s is the rank at which the user stops, either because the total gain reaches T or at rank
+    k, and g_i is the label at rank i, scaled linearly so that `min_grade` becomes 0 and `max_grade`
+    1; g_i is 0 beyond the end of the ranking.
 
     Parameters
     ----------
     k
-        Cutoff, at least 1.
+        Cutoff, a positive integer.
     T
-        How much gain is enough, above 0.
+        Total gain at which the user stops, above 0.
 
     Returns
     -------
     Metric
-        One Float64 in [0, 1] per list, never null; 0 for an empty list.
+        One Float64 in [0, 1] per ranking, never null; 0 for an empty ranking. Tied scores follow
+        the `ties` rule of `evaluate`; "expected" is not supported.
 
     References
     ----------
@@ -451,7 +474,7 @@ def bpm(
 
     def per_document(gains: pl.Expr) -> pl.Expr:
         gained = gains.head(k).cum_sum()
-        # A cumulated third of a gain may fall a rounding error short of T.
+        # Rounding errors can leave the sum of fractional gains just below T.
         enough = gained >= T - 1e-9
         stop = pl.when(enough.any()).then((~enough).sum() + 1).otherwise(k)
         return gained.head(stop).max().fill_null(0.0) / stop
@@ -465,7 +488,7 @@ def power_of_two(label: pl.Expr) -> pl.Expr:
 
 
 vars(power_of_two)["refuses"] = {
-    f"above {_LARGEST_LABEL}, of which 2^label is too large for ERR; say max_grade=...": (
+    f"above {_LARGEST_LABEL}, too large for ERR, which uses 2^label; set `max_grade`": (
         lambda label: label > _LARGEST_LABEL
     )
 }
@@ -483,37 +506,34 @@ def stop_probability(max_grade: float) -> pl.Expr:
 
 
 def _grade(max_grade: float, min_grade: float) -> pl.Expr:
-    """Return the share of the scale that a label reaches; 0 for an unjudged document."""
+    """Return the label scaled from [`min_grade`, `max_grade`] to [0, 1]; 0 if it is null."""
     if not max_grade > min_grade:
-        message = (
-            "`max_grade` must be above `min_grade`, the label that is worth nothing; "
-            f"found {max_grade!r} and {min_grade!r}"
-        )
+        message = f"`max_grade` must be above `min_grade`; found {max_grade!r} and {min_grade!r}"
         raise ArgumentError(message, "max_grade", "min_grade")
     label = LABEL.fill_null(min_grade).clip(min_grade, max_grade)
     return (label - min_grade) / (max_grade - min_grade)
 
 
-def _reach(onward: pl.Expr) -> pl.Expr:
-    """Return how likely the user gets to each rank, from how likely they go on from it."""
+def _reach_probability(onward: pl.Expr) -> pl.Expr:
+    """Return the probability of reaching each rank, given that of continuing from each rank."""
     return onward.cum_prod().shift(1, fill_value=1.0)
 
 
-def _first(terms: pl.Expr, k: int | None) -> pl.Expr:
+def _head(terms: pl.Expr, k: int | None) -> pl.Expr:
     return terms if k is None else terms.head(k)
 
 
 def _nerr(t: Terms, grade: pl.Expr, weight: Callable[[Any], Any], depth: int) -> Value:
-    """Return the gain per document where a user stops with probability g, or by the weights.
+    """Return the expected gain per document if the user stops with probability g at each rank.
 
-    The weight of a rank is how likely the user would get there if no document was any good.
+    The weight of a rank is the probability of reaching it if all documents have gain 0.
     """
     whole = math.fsum(weight(rank) for rank in range(1, depth + 1))
 
     def per_document(gains: pl.Expr, weights: pl.Expr) -> pl.Expr:
         gains, weights = (listed.head(depth).drop_nulls() for listed in (gains, weights))
-        seen = weights * _reach(1 - gains)
-        # Beyond the last document nothing stops the user but the weights.
+        seen = weights * _reach_probability(1 - gains)
+        # Below the last document, g is 0: only the weights matter.
         beyond = (1 - gains).product() * (whole - weights.sum())
         return (seen * gains).sum() / (seen.sum() + beyond)
 
@@ -534,7 +554,7 @@ def _telescoped(listed: pl.Expr, end: pl.Expr) -> pl.Expr:
 
 
 def _trigamma(x: pl.Expr) -> pl.Expr:
-    """Return the sum of 1 / (x + i)^2 over i = 0, 1, ...: 12 terms and the rest's expansion."""
+    """Return the sum of 1 / (x + i)^2 over i >= 0: 12 terms and an asymptotic expansion."""
     terms = pl.sum_horizontal(1 / (x + i) ** 2 for i in range(12))
     y = x + 12
     coefficients = {2: 1 / 2, 3: 1 / 6, 5: -1 / 30, 7: 1 / 42, 9: -1 / 30}

@@ -1,4 +1,4 @@
-"""`list_metrics`: what there is to measure, read from the functions themselves."""
+"""`list_metrics`: the table of all metrics, read from their functions."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
 
 
 def list_metrics() -> pl.DataFrame:
-    """List every metric.
+    """Return a table of all metrics.
 
     Returns
     -------
     DataFrame
-        One row per metric, by name, with
+        One row per metric, sorted by name, with the columns
 
-        - `metric`: its name, that of the function and of `evaluate`;
-        - `parameters`: with their defaults, "@k" first for a cutoff;
-        - `low`, `high`: the range of its values, null where it has no bound;
-        - `definition`: in one sentence;
-        - `aliases`: other names that `evaluate` understands;
-        - `family`: what it is about, the module of the functions next to it;
-        - `formula`: in LaTeX;
-        - `undefined`: for which lists it is null, in words that follow "where"; null if for none;
-        - `source`: where it was published, or the tool that it comes from.
+        - `metric`: name of the metric, in `evaluate` and as a function;
+        - `parameters`: parameters with their defaults; "@k" stands for the cutoff;
+        - `low`, `high`: range of the values, null if unbounded;
+        - `definition`: definition in one sentence;
+        - `aliases`: other names that `evaluate` accepts;
+        - `family`: module in which the metric is defined;
+        - `formula`: formula in LaTeX;
+        - `undefined`: condition under which the metric is null for a ranking; null if it never is;
+        - `source`: publication or tool in which the metric is defined.
 
     Examples
     --------
@@ -51,31 +51,31 @@ def list_metrics() -> pl.DataFrame:
     for alias, (name, fixed) in ALIASES.items():
         aliases[name].append(f"{alias} = {REGISTER[name](**fixed)}" if fixed else alias)
     rows = []
-    for name, build in sorted(REGISTER.items()):
-        said = described(build)
+    for name, definition in sorted(REGISTER.items()):
+        description = described(definition)
         rows.append(
             (
                 name,
-                ", ".join(map(_written, inspect.signature(build).parameters.values())),
-                build.low,
-                build.high,
-                said.definition,
+                ", ".join(map(_parameter_text, inspect.signature(definition).parameters.values())),
+                definition.low,
+                definition.high,
+                description.definition,
                 aliases[name],
-                family(build),
-                said.formula or None,
-                build.undefined,
-                said.source or None,
+                family(definition),
+                description.formula or None,
+                definition.undefined,
+                description.source or None,
             )
         )
     return pl.DataFrame(rows, SCHEMA, orient="row")
 
 
-def family(build: Definition[...]) -> str:
+def family(definition: Definition[...]) -> str:
     """Return the name of the module that a metric is defined in."""
-    return build.function.__module__.rpartition(".")[2]
+    return definition.function.__module__.rpartition(".")[2]
 
 
-def _written(parameter: inspect.Parameter) -> str:
+def _parameter_text(parameter: inspect.Parameter) -> str:
     if parameter.name == "k":
         return "@k"
     default = parameter.default

@@ -1,4 +1,4 @@
-"""Metrics of gain cumulated along the list: G, R-based NDCG, NDCG at the relevant documents."""
+"""Variants of cumulated gain: G, R-based NDCG, mean NDCG at the ranks of hits."""
 
 from __future__ import annotations
 
@@ -15,19 +15,20 @@ __all__ = ["g_measure", "ndcg_rel", "rndcg"]
 
 @metric(perfect=1, undefined="no document has a gain above 0")
 def g_measure(t: Terms, *, gain: Gain = linear) -> Value:
-    r"""G: gains discounted by how far the gain so far lags behind the ideal list.
+    r"""G: gains discounted by how far the cumulated gain falls behind the ideal.
 
     $$\mathrm{G} = \frac{\sum_i g_i / \log_2 (2 + \mathrm{cost}_i - \sum_{j \le i} g_j)}
     {\sum_{\mathrm{judged}} g}
     \qquad \mathrm{cost}_i = \sum_{j \le i} \max(g_{(j)}, 1)$$
 
-    with $g_{(j)}$ the gains in ideal order, 0 past their end.
+    where $g_{(j)}$ is the j-th gain in ideal order, or 0 beyond the last judged document.
 
     Returns
     -------
     Metric
-        One Float64 per list, in [0, 1] unless a gain is negative; null where no document has
-        a gain above 0. An unjudged document has no gain and costs 1.
+        One Float64 per ranking, in [0, 1] unless a gain is negative; null if no document has a gain
+        above 0. An unjudged document has gain 0 and cost 1. Tied scores follow the `ties` rule of
+        `evaluate`; "expected" is not supported.
 
     References
     ----------
@@ -55,19 +56,19 @@ def g_measure(t: Terms, *, gain: Gain = linear) -> Value:
 
 @metric(perfect=1, undefined="no document has a gain above 0")
 def rndcg(t: Terms, *, gain: Gain = linear) -> Value:
-    r"""R-based NDCG: mean NDCG at the cutoffs where the ideal list changes its grade.
+    r"""R-based NDCG: mean NDCG at the cutoffs where the gain in ideal order changes.
 
     $$\mathrm{Rndcg} = \frac{1}{|C|} \sum_{c \in C} \mathrm{NDCG@}c$$
 
-    The cutoffs C: for each gain above 0 that was judged, how many judged documents have it or a
-    higher one; and n, the number of retrieved documents, where it is more than one above the
-    last of them, as in trec_eval.
+    The cutoffs C are, for each distinct gain above 0, the number of judged documents with this gain
+    or a higher one. As in trec_eval, the number of retrieved documents is added if it exceeds the
+    last of these cutoffs by more than 1.
 
     Returns
     -------
     Metric
-        One Float64 per list, in [0, 1] unless a gain is negative; null where no document has
-        a gain above 0.
+        One Float64 per ranking, in [0, 1] unless a gain is negative; null if no document has a gain
+        above 0. Tied scores follow the `ties` rule of `evaluate`; "expected" is not supported.
 
     References
     ----------
@@ -96,18 +97,19 @@ def rndcg(t: Terms, *, gain: Gain = linear) -> Value:
 
 @metric(perfect=None, undefined="no document has a gain above 0")
 def ndcg_rel(t: Terms, *, gain: Gain = linear) -> Value:
-    r"""NDCG averaged over the ranks of the documents with a gain, as AP averages precision.
+    r"""Mean NDCG at the ranks of the documents with a gain, by analogy with AP.
 
     $$\frac{1}{R} \left( \sum_{\mathrm{hits}} \mathrm{NDCG@rank}
     + (R - \mathrm{hits}) \cdot \mathrm{NDCG} \right)$$
 
-    with a hit a retrieved document with a gain above 0, and R all that were judged.
+    where hits are the retrieved documents with a gain above 0, and R is the number of judged
+    documents with a gain above 0.
 
     Returns
     -------
     Metric
-        One Float64 per list, in [0, 1] unless a gain is negative; null where no document has
-        a gain above 0.
+        One Float64 per ranking, in [0, 1] unless a gain is negative; null if no document has a gain
+        above 0. Tied scores follow the `ties` rule of `evaluate`; "expected" is not supported.
 
     References
     ----------
@@ -131,7 +133,7 @@ def ndcg_rel(t: Terms, *, gain: Gain = linear) -> Value:
 
 
 def _discounted(t: Terms, gain: Gain) -> tuple[Listed, Listed]:
-    """Return what each rank adds to DCG, and to the DCG of the ideal list."""
+    """Return the discounted gains of the ranking and of the ideal ranking."""
     return (
         t.in_order(t.gain(gain).fill_null(0.0) * log2(RANK)),
         t.in_ideal_order(lambda label, place: (gain(label) * log2(place)).fill_null(0.0)),
@@ -139,6 +141,6 @@ def _discounted(t: Terms, gain: Gain) -> tuple[Listed, Listed]:
 
 
 def _curve(found: pl.Expr, best: pl.Expr) -> pl.Expr:
-    """Return NDCG at every rank; null where the ideal DCG is not above 0."""
+    """Return NDCG at every rank, null if the ideal DCG is not above 0."""
     whole = best.cum_sum()
     return pl.when(whole > 0).then(found.fill_null(0.0).cum_sum() / whole)

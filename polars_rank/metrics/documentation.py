@@ -1,4 +1,4 @@
-"""Docstrings of metrics: written out in full, and read back in parts."""
+"""Docstrings of metrics: completed with shared parameters, and split into parts."""
 
 from __future__ import annotations
 
@@ -6,31 +6,42 @@ import inspect
 import re
 from typing import Any, NamedTuple
 
-#: Parameters that mean the same wherever they stand.
+#: Descriptions of parameters that mean the same in all metrics.
 COMMON = {
-    "k": "Cutoff, at least 1; None for the whole list.",
-    "rel": "The lowest relevant label; None for the threshold of the call.",
-    "gain": "`linear`, `exp2`, a mapping `{grade: gain}`, or a function Expr -> Expr.",
-    "discount": "`log2`, `log(base)`, `jarvelin(base)`, `reciprocal`, or a function Expr -> Expr.",
-    "max_grade": "The label that is worth 1; one above it counts as it.",
-    "min_grade": "The label that is worth 0; one below it counts as it, one between as its share.",
-    "click": "The column that says whether a document was clicked: a condition, or a count from 0.",
-    "dwell": "The column of seconds, from 0, that the user stayed with a document; null without a "
-    "click.",
-    "time": "The column of seconds, from 0, from the query to the click on a document, a number.",
-    "size": "How many documents the collection has; None for the rows of the list.",
+    "k": "Cutoff, a positive integer. None: the whole ranking.",
+    "rel": "Lowest relevant label. None: the `rel` of `evaluate`, 1 by default.",
+    "gain": 'Gain of a label: "linear", "exp2", a mapping `{grade: gain}`, or a function '
+    "Expr -> Expr.",
+    "discount": 'Discount of a rank: "log2", "log", "jarvelin", "reciprocal", or a function '
+    "Expr -> Expr.",
+    "max_grade": "Label with gain 1. Higher labels count as `max_grade`.",
+    "min_grade": "Label with gain 0. Lower labels count as `min_grade`.",
+    "click": "Column of clicks: booleans, or counts of 0 or more.",
+    "dwell": "Column of dwell times on the document in seconds, 0 or more; null without a click.",
+    "time": "Column of times from the query to the click on the document in seconds, 0 or more.",
+    "alpha": "Redundancy: the share of a subtopic's gain that a document covering it takes from "
+    "later ones, from 0 to 1.",
+    "beta": "Persistence: probability that the user continues to the next document, in (0, 1).",
+    "subtopics": "Column of lists of the subtopics to which a document is relevant.",
+    "grades": "Column of lists of grades, one for each element of `subtopics`. None: grade 1.",
+    "weights": "Column of lists of weights, one for each element of `subtopics`; a subtopic has "
+    "one weight per query. None: equal weights.",
+    "depth": 'Divisor: "k", or "retrieved" for the smaller of k and the number of documents.',
+    "category": "Column of the category of the document, or of lists of its categories. Null: "
+    "unknown.",
+    "size": "Number of documents in the collection. None: the number of rows of the ranking.",
 }
 
 _ENTRY = re.compile(r"^(\w[\w, ]*)\n((?:    .*\n|\n(?=    ))+)", re.MULTILINE)
 
 
 class Description(NamedTuple):
-    """What the docstring of a metric says; a part that it does not have is empty."""
+    """The parts of a metric's docstring; a missing part is empty."""
 
     definition: str
-    #: LaTeX, in one line and without dollars.
+    #: LaTeX on one line, without the dollar signs.
     formula: str
-    #: What the letters of the formula stand for.
+    #: The meaning of the letters in the formula.
     letters: str
     parameters: dict[str, str]
     values: str
@@ -38,39 +49,40 @@ class Description(NamedTuple):
 
 
 def completed(text: str, signature: inspect.Signature) -> str:
-    """Return a docstring with its parameters, those that many metrics share among them."""
+    """Return a docstring with all parameters: missing ones get their shared description."""
     before, heading, after = text.partition("Returns\n-------")
     before, _, own = before.partition("Parameters\n----------\n")
-    said = dict(_ENTRY.findall(own))
-    told = {name for names in said for name in names.split(", ")}
-    entries = {
+    own_entries = dict(_ENTRY.findall(own))
+    own_names = {name for names in own_entries for name in names.split(", ")}
+    shared_entries = {
         name: f"    {COMMON[name]}\n"
         for name in signature.parameters
-        if name in COMMON and name not in told
+        if name in COMMON and name not in own_names
     }
     order = [*signature.parameters]
-    both = sorted(
-        {**said, **entries}.items(), key=lambda item: order.index(item[0].partition(",")[0])
+    entries = sorted(
+        {**own_entries, **shared_entries}.items(),
+        key=lambda item: order.index(item[0].partition(",")[0]),
     )
-    if not both:
+    if not entries:
         return text
-    section = "".join(f"{name}\n{said}" for name, said in both)
+    section = "".join(f"{names}\n{entry}" for names, entry in entries)
     return f"{before}Parameters\n----------\n{section}\n{heading}{after}"
 
 
 def described(build: Any) -> Description:
-    """Read the completed docstring of a function that makes a metric, if Python has kept it."""
+    """Return the parts of a metric's completed docstring; all are empty under `python -OO`."""
     text, *sections = re.split(r"^(\w+)\n-+\n", inspect.getdoc(build) or "", flags=re.MULTILINE)
-    titled = dict(zip(sections[::2], sections[1::2], strict=True))
+    section_of = dict(zip(sections[::2], sections[1::2], strict=True))
     definition, *others = map(_line, text.strip().split("\n\n"))
     formula = others.pop(0).strip("$ ") if others and others[0].startswith("$$") else ""
     parameters = {
-        name: _line(said)
-        for names, said in _ENTRY.findall(titled.get("Parameters", ""))
+        name: _line(entry)
+        for names, entry in _ENTRY.findall(section_of.get("Parameters", ""))
         for name in names.split(", ")
     }
-    values = titled.get("Returns", "").partition("\n")[2]  # after the type
-    source = titled.get("References", "")
+    values = section_of.get("Returns", "").partition("\n")[2]  # after the type
+    source = section_of.get("References", "")
     return Description(
         definition, formula, " ".join(others), parameters, _line(values), _line(source)
     )
@@ -78,7 +90,7 @@ def described(build: Any) -> Description:
 
 def displayed(formula: str) -> str:
     """Return a formula as a block of Markdown."""
-    # Behind a bracket, an underscore that touches the next sign may begin emphasis.
+    # After a bracket, Markdown may read an underscore before another character as emphasis.
     return re.sub(r"(?<=[})])_(?=\S)", "_ ", f"$$\n{formula}\n$$")
 
 

@@ -1,13 +1,13 @@
 """`ties="expected"`: the mean of a metric over all orders of tied documents, in closed form.
 
-A block is the documents of one score. Every order of a block is as likely as any other, and
-blocks are independent, so that no order needs to be drawn (McSherry & Najork, Computing
+A block is a set of documents with equal scores. All orders of a block are equally likely, and
+blocks are independent, so the mean needs no sampling of orders (McSherry & Najork, Computing
 information retrieval performance measures efficiently in the presence of tied scores, 2008).
 
-A metric that adds up documents, each weighted by its rank, keeps its own definition: `top`
-gives each document the mean weight of its block's ranks, and a value says whether more than a sum
-was made of it. The others are written again here, over the rows of a list in rank order; within
-a block, that order says nothing.
+A metric that is a sum over documents, each weighted by its rank, keeps its definition: `top` gives
+each document the mean weight of the ranks of its block, and `Value.settled` tracks whether a value
+was used other than in a sum. Other metrics have a second definition in this module, over the rows
+of a ranking in rank order, in which the order within a block is arbitrary.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ if TYPE_CHECKING:
     from polars_rank.gains import Gain
 
 
-#: How many documents are tied with each, itself included.
+#: The number of documents tied with each document, including itself.
 TIES = TIE_LAST - TIE_FIRST + 1
 
 
 class ExpectedTerms(PlanTerms):
     """Terms whose values are means over all orders of tied documents.
 
-    It shares the columns of an evaluation, whose rows stand in any of those orders.
+    They share the columns of an evaluation, whose rows are in one of these orders.
     """
 
     def __init__(self, shared: PlanTerms) -> None:
@@ -67,19 +67,19 @@ class ExpectedTerms(PlanTerms):
         k: Cutoff = None,
         weight: Callable[[pl.Expr], pl.Expr] | None = None,
     ) -> Term:
-        """Take at each rank the mean of the documents that may stand there."""
-        _any_order(term)
+        """Return the mean of `term` over the documents that may have each rank."""
+        _without_ranks(term)
         if (k is None and weight is None) or not term.meta.root_names():
             return super().top(term, k, weight)  # the same in every order
         if isinstance(k, Value):
-            message = "a cutoff of its own for each list"
+            message = "a cutoff that differs between rankings"
             raise OrderMattersError(message)
 
         def value(how: How) -> Value:
             if how in ("min", "max"):
                 message = "an extreme over documents"
                 raise OrderMattersError(message)
-            self.cutoffs.append(None)  # a block may go on below the cutoff
+            self.cutoffs.append(None)  # a block may extend below the cutoff
             if how == "count" and term.meta.eq(RELEVANT):
                 tied = self.tied_hits(None)[0]
             elif how == "count" or str(term) in self._whole:
@@ -92,14 +92,14 @@ class ExpectedTerms(PlanTerms):
         return Term(value)
 
     def gain(self, gain: Gain) -> pl.Expr:
-        """Apply the gain to the label; remember whether that gives whole numbers."""
+        """Apply the gain to the label, and record whether gains are whole numbers."""
         worth = super().gain(gain)
         if self._whole_labels and getattr(gain, "whole", False):
             self._whole.add(str(worth))
         return worth
 
     def tied_hits(self, rel: float | None) -> tuple[pl.Expr, pl.Expr]:
-        """Return how many of the documents tied with each are hits, and the hits above those."""
+        """Return the number of hits in the block of each document, and above the block."""
         hits = self.hits_column(rel).cast(pl.Int64)
         good = (self.relevant(rel) & RETRIEVED).cast(pl.Int64)
         before = pl.when(TIE_BEGINS).then(hits - good).forward_fill()
@@ -109,9 +109,10 @@ class ExpectedTerms(PlanTerms):
     def _weighed(
         self, term: pl.Expr, k: int | None, weight: Callable[[pl.Expr], pl.Expr] | None
     ) -> Value:
-        """Give each document the mean weight of the ranks that it may have.
+        """Return the sum of a term, weighted by the mean weight of each document's possible ranks.
 
-        Sums of fractions must not run on from list to list: rounding errors would add up.
+        Fractions are summed within each ranking: in running sums over all rankings, rounding
+        errors would accumulate.
         """
         counted = pl.lit(1.0) if weight is None else weight(POSITION)
         if k is not None:
@@ -126,29 +127,29 @@ class ExpectedTerms(PlanTerms):
         return self.fold(total, *blocks, *terms)
 
     def at_hits(self, *_: object, **__: object) -> Term:
-        """Refuse: which hit stands where depends on the order."""
-        message = "what stands at each hit"
+        """Raise `OrderMattersError`: the ranks of hits depend on the order of ties."""
+        message = "a term at each hit"
         raise OrderMattersError(message)
 
     def in_order(self, _: pl.Expr) -> Listed:
-        """Refuse: the order is not known."""
-        message = "documents one after the other"
+        """Raise `OrderMattersError`: the order of ties is unknown."""
+        message = "documents in rank order"
         raise OrderMattersError(message)
 
     def each(self, term: pl.Expr) -> Term:
-        """Take the whole list."""
-        return super().each(_any_order(term))
+        """Return the term of all rows."""
+        return super().each(_without_ranks(term))
 
     def in_any_order(self, term: pl.Expr) -> Listed:
-        """Take every document."""
-        return super().in_any_order(_any_order(term))
+        """Return the term of every document."""
+        return super().in_any_order(_without_ranks(term))
 
     def own(self, expression: pl.Expr) -> Value:
-        """Aggregate an expression of the user's own, which can do without ranks."""
+        """Aggregate a user's expression that does not read ranks."""
         if reads_order(expression):
             message = (
-                "`ties='expected'` takes metrics, not an expression over ranks, which one order "
-                f"of tied documents has; found {expression}"
+                "`ties='expected'` does not support expressions that read ranks; use a metric; "
+                f"found {expression}"
             )
             raise ArgumentError(message)
         return super().own(expression)
@@ -168,15 +169,15 @@ def expectation(metric: Metric, t: ExpectedTerms) -> Value:
     except OrderMattersError:
         if metric.parts or name not in EXPECTATIONS:
             message = (
-                f"{metric} has no closed form under ties='expected'; take ties='best' and "
-                "'worst' as its bounds"
+                f"{metric} has no closed form for ties='expected'; use ties='best' and "
+                "ties='worst' for its bounds"
             )
             raise ArgumentError(message) from None
         return Value(EXPECTATIONS[name](t, **metric.arguments).expr, settled=False)
 
 
 def has_expectation(metric: pl.Expr) -> bool:
-    """Return whether the mean over all orders is known in closed form."""
+    """Return whether the mean over all orders of ties has a closed form."""
     t = ExpectedTerms(PlanTerms(whole_labels=False))
     try:
         expectation(metric, t) if isinstance(metric, Metric) else t.own(metric)
@@ -185,7 +186,7 @@ def has_expectation(metric: pl.Expr) -> bool:
     return True
 
 
-#: The expectations of metrics that are more than sums, by the name of the metric.
+#: The means of metrics that are not sums over documents, by the name of the metric.
 EXPECTATIONS: dict[str, Callable[..., Value]] = {}
 
 
@@ -196,17 +197,17 @@ def _expected(function: Callable[..., Value]) -> Callable[..., Value]:
 
 @_expected
 def hit_rate(t: ExpectedTerms, k: int | None = None, *, rel: float | None = None) -> Value:
-    """Return how likely a relevant document is among the first k."""
+    """Return the probability that a relevant document is among the first k."""
 
     def found(likely: pl.Expr) -> pl.Expr:
-        return 1 - _first((1 - likely).cum_prod(), k).min().fill_null(1.0)
+        return 1 - _head((1 - likely).cum_prod(), k).min().fill_null(1.0)
 
-    return where(t.number_relevant(rel) > 0, t.fold(found, _likely(t, rel)))
+    return where(t.number_relevant(rel) > 0, t.fold(found, _first_hit_probability(t, rel)))
 
 
 @_expected
 def top_k_accuracy(t: ExpectedTerms, k: int, *, rel: float | None = None) -> Value:
-    """Return how likely a document of the highest label is among the first k."""
+    """Return the probability that a document of the highest label is among the first k."""
 
     def found(
         place: pl.Expr, first: pl.Expr, last: pl.Expr, label: pl.Expr, every: pl.Expr
@@ -223,19 +224,19 @@ def top_k_accuracy(t: ExpectedTerms, k: int, *, rel: float | None = None) -> Val
 
 @_expected
 def reciprocal_rank(t: ExpectedTerms, k: int | None = None, *, rel: float | None = None) -> Value:
-    """Return the sum over ranks of 1 / rank x how likely the first relevant document is there."""
+    """Return the sum of 1 / rank times the probability that the first hit is at that rank."""
 
     def first_found(likely: pl.Expr, place: pl.Expr) -> pl.Expr:
         missed = (1 - likely).cum_prod().shift(1, fill_value=1.0)
-        return _first(likely * missed / place, k).sum()
+        return _head(likely * missed / place, k).sum()
 
-    terms = _likely(t, rel), Listed(POSITION, "any")
+    terms = _first_hit_probability(t, rel), Listed(POSITION, "any")
     return where(t.number_relevant(rel) > 0, t.fold(first_found, *terms))
 
 
 @_expected
 def r_precision(t: ExpectedTerms, *, multiple: float = 1, rel: float | None = None) -> Value:
-    """Return the hits to expect among the first R, or a multiple of it, over their number."""
+    """Return the expected number of hits down to the cutoff, divided by the cutoff."""
 
     def hits(first: pl.Expr, last: pl.Expr, good: pl.Expr, every: pl.Expr) -> pl.Expr:
         cutoff = every.sum().cast(pl.Float64)
@@ -258,17 +259,18 @@ def average_precision(
     norm: Literal["R", "min", "hits"] = "R",
     rel: float | None = None,
 ) -> Value:
-    """Return the sum over ranks of h / c x the hits to expect there if it is a hit, over rank."""
+    """Return the sum over ranks of P(hit) times the expected precision at a hit, over the norm."""
     if norm == "hits" and k is not None:
         message = (
-            "average_precision(norm='hits') at a cutoff has no closed form under "
-            "ties='expected'; leave out the cutoff or take norm='min'"
+            "average_precision(norm='hits') at a cutoff has no closed form for "
+            "ties='expected'; omit the cutoff or use norm='min'"
         )
         raise ArgumentError(message)
 
     wanted = t.number_relevant(rel)
     hits, hits_above = t.tied_hits(rel)
-    # Given a hit at this rank, the other h - 1 are anywhere among the c - 1 others of the block.
+    # Given a hit at this rank, the other h - 1 hits of the block are equally likely to have any of
+    # its other c - 1 ranks.
     others = (POSITION - TIE_FIRST) * (hits - 1) / (TIES - 1).clip(1)
     precision = hits / TIES * (hits_above + 1 + others) / POSITION
     divisor = wanted
@@ -282,13 +284,13 @@ def average_precision(
 
 @_expected
 def err(t: ExpectedTerms, k: int | None = None, *, max_grade: float | None = None) -> Value:
-    """Return the sum over ranks of 1 / rank x how likely the user stops there."""
+    """Return the sum of 1 / rank times the probability that the user stops at that rank."""
     if max_grade is not None:
         stops = Listed(stop_probability(max_grade), "rank")
-        return _stopping(t, lambda stop: stop, [stops], k, lambda place: 1 / place)
+        return _expected_stop(t, lambda stop: stop, [stops], k, lambda place: 1 / place)
     worth = t.gain(power_of_two).fill_null(1.0)
     terms = [Listed(worth, "rank"), t.in_any_order(worth)]
-    return _stopping(
+    return _expected_stop(
         t, lambda worth, of_all: (worth - 1) / of_all.max(), terms, k, lambda place: 1 / place
     )
 
@@ -297,15 +299,15 @@ def err(t: ExpectedTerms, k: int | None = None, *, max_grade: float | None = Non
 def pfound(
     t: ExpectedTerms, k: int | None = None, *, decay: float = 0.85, max_grade: float = 1
 ) -> Value:
-    """Return the sum over ranks of decay^(rank - 1) x how likely the user stops there."""
+    """Return the sum of decay^(rank - 1) times the probability of stopping at that rank."""
     grade = Listed(_grade(max_grade, 0), "rank")
-    return _stopping(t, lambda stop: stop, [grade], k, lambda place: _power(decay, place))
+    return _expected_stop(t, lambda stop: stop, [grade], k, lambda place: _power(decay, place))
 
 
 def tied_sum(values: pl.Expr) -> pl.Expr:
-    """Return the sum of whole numbers, or count, over the documents tied with each.
+    """Return the sum of whole numbers over the documents tied with each document.
 
-    It is the difference of two running sums, which are exact, whatever came before the list.
+    It is the difference of two running sums, which are exact because they are integers.
     """
     number = values.cast(pl.Int64).fill_null(0)
     running = number.cum_sum()
@@ -314,40 +316,40 @@ def tied_sum(values: pl.Expr) -> pl.Expr:
 
 
 def above(values: pl.Expr, rank: pl.Expr) -> pl.Expr:
-    """Return the sum of values of one list, in rank order, above a rank."""
+    """Return the sum of the values above a rank, given the values of one ranking in rank order."""
     running = values.cast(pl.Float64).cum_sum()
     place = (rank - 2).clip(0).cast(pl.UInt32)
     return pl.when(rank > 1).then(running.gather(place)).otherwise(0.0)
 
 
-def _likely(t: ExpectedTerms, rel: float | None) -> Listed:
-    """Return how likely each rank holds a good document if none is above.
+def _first_hit_probability(t: ExpectedTerms, rel: float | None) -> Listed:
+    """Return the probability that each rank holds a relevant document if no higher rank does.
 
-    The h good ones of a block are then among those from this rank to the last one of the block.
+    In this case, the relevant documents of a block are at this rank or below it in the block.
     """
     left = TIE_LAST + 1 - POSITION
     return Listed((t.tied_hits(rel)[0] / left).clip(0, 1), "rank")
 
 
-def _first(terms: pl.Expr, k: int | None) -> pl.Expr:
+def _head(terms: pl.Expr, k: int | None) -> pl.Expr:
     return terms if k is None else terms.head(k)
 
 
-def _any_order(term: pl.Expr) -> pl.Expr:
+def _without_ranks(term: pl.Expr) -> pl.Expr:
     if reads_order(term):
         message = "a term that reads ranks"
         raise OrderMattersError(message)
     return term
 
 
-def _stopping(
+def _expected_stop(
     t: ExpectedTerms,
     stop_of: Callable[..., pl.Expr],
     terms: list[Listed],
     k: int | None,
     weight: Callable[[pl.Expr], pl.Expr],
 ) -> Value:
-    """Return the sum over ranks of weight x how likely the user stops there, in random order."""
+    """Return the sum of weight times the probability of stopping at each rank, in random order."""
 
     def stopped(place: pl.Expr, first: pl.Expr, last: pl.Expr, *terms: pl.Expr) -> pl.Expr:
         counted = weight(place)
@@ -360,12 +362,12 @@ def _stopping(
             (place - first + 1).cast(pl.Int64).alias("place"),
             (last - first + 1).cast(pl.Int64).alias("ties"),
         )
-        # Documents of many lists at once, not list by list.
+        # Processes the documents of many rankings at once.
         return (
             documents.filter(stop.is_not_null())
             .implode()
             .map_batches(
-                _stopped, return_dtype=pl.Float64, is_elementwise=True, returns_scalar=True
+                _expected_stops, return_dtype=pl.Float64, is_elementwise=True, returns_scalar=True
             )
         )
 
@@ -373,14 +375,14 @@ def _stopping(
     return t.fold(stopped, *places, *terms)
 
 
-def _stopped(lists: pl.Series) -> pl.Series:
-    """Return the sum of weight x how likely the user stops there for many lists.
+def _expected_stops(lists: pl.Series) -> pl.Series:
+    """Return the sum of weight times the probability of stopping at each rank, for many rankings.
 
-    The user gets past j documents drawn from the first i of a block with probability M(i, j),
-    a mean over the draws: M(i, j) = (1 - j / i) M(i-1, j) + j / i (1 - stop_i) M(i-1, j-1),
-    since document i is among the j with probability j / i. Where nobody stops M is 1, and those
-    documents come first in a block, for lists are ranked by ties="worst": one step for each
-    other document of the largest block.
+    Let M(i, j) be the probability that the user continues past j documents drawn at random from
+    the first i documents of a block. Document i is among the j with probability j / i, hence
+    M(i, j) = (1 - j / i) M(i-1, j) + j / i (1 - stop_i) M(i-1, j-1). Documents at which the user
+    never stops come first in a block, because rankings are ordered by ties="worst"; among them, M
+    is 1. The loop has one step for each other document of the largest block.
     """
     block, i, j = ["list", "start"], pl.col("last"), pl.col("place")
     rows = (

@@ -1,4 +1,4 @@
-"""Metrics that add up what the labels are worth: CG, DCG, ideal DCG, NDCG."""
+"""Metrics that add up gains: CG, DCG, ideal DCG, NDCG."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ __all__ = ["cg", "dcg", "ideal_dcg", "ndcg"]
 
 @metric(high=None)
 def cg(t: Terms, k: int | None = None, *, gain: Gain = linear) -> Value:
-    r"""Cumulative gain: what the first k documents are worth, wherever they stand.
+    r"""Cumulative gain: sum of the gains of the first k documents.
 
     $$\mathrm{CG@k} = \sum_{r=1}^{k} \mathrm{gain}(\mathrm{label}_r)$$
 
     Returns
     -------
     Metric
-        One Float64 per list, never null: 0 for an empty list. An unjudged document adds
-        nothing; a negative gain is subtracted.
+        One Float64 per ranking, never null; 0 for an empty ranking. Unjudged documents have gain 0;
+        negative gains are subtracted. Tied scores follow the `ties` rule of `evaluate`, which has
+        no effect without k.
 
     References
     ----------
@@ -42,15 +43,15 @@ def cg(t: Terms, k: int | None = None, *, gain: Gain = linear) -> Value:
 
 @metric(high=None)
 def dcg(t: Terms, k: int | None = None, *, gain: Gain = linear, discount: Discount = log2) -> Value:
-    r"""Discounted cumulative gain: gains weighted by how far down they stand.
+    r"""Discounted cumulative gain: sum of the gains, each discounted by its rank.
 
     $$\mathrm{DCG@k} = \sum_{r=1}^{k} \mathrm{gain}(\mathrm{label}_r) \cdot \mathrm{discount}(r)$$
 
     Returns
     -------
     Metric
-        One Float64 per list, never null: 0 for an empty list. An unjudged document adds
-        nothing and keeps its rank.
+        One Float64 per ranking, never null; 0 for an empty ranking. Unjudged documents have gain 0
+        and keep their rank. Tied scores follow the `ties` rule of `evaluate`.
 
     References
     ----------
@@ -76,26 +77,26 @@ def ideal_dcg(
     ideal: Literal["judged", "retrieved"] = "judged",
     depth: Literal["retrieved"] | None = None,
 ) -> Value:
-    r"""DCG of the ideal list: the documents by label, best first.
+    r"""Ideal DCG: DCG of the documents sorted by label, highest label first.
 
     $$\mathrm{IDCG@k} = \sum_{i=1}^{k} \mathrm{gain}(\mathrm{label}_{(i)})
     \cdot \mathrm{discount}(i)$$
 
-    with $(i)$ the i-th judged document by label, best first.
+    where $(i)$ is the judged document with the i-th highest label.
 
     Parameters
     ----------
     ideal
-        The documents of the ideal list: all that are judged, retrieved or not, or only
-        those retrieved.
+        Documents of the ideal ranking: "judged" for all judged documents, retrieved or not;
+        "retrieved" for the judged documents that were retrieved.
     depth
-        With "retrieved" and no k, the ideal list is cut at the number of retrieved
-        documents.
+        Length of the ideal ranking if k is None: "retrieved" for the number of retrieved documents,
+        None for no limit.
 
     Returns
     -------
     Metric
-        One Float64 per list, never null. The order among equal labels changes nothing.
+        One Float64 per ranking, never null. The `ties` rule of `evaluate` has no effect.
 
     References
     ----------
@@ -124,7 +125,7 @@ def ideal_dcg(
     return t.fold(total, *map(t.in_any_order, (t.gain(gain), listed, RETRIEVED)))
 
 
-@metric(perfect=1, undefined="no document has a gain: the ideal DCG is not above 0")
+@metric(perfect=1, undefined="the ideal DCG is not above 0, as when no document has a gain")
 def ndcg(
     t: Terms,
     k: int | None = None,
@@ -134,29 +135,29 @@ def ndcg(
     ideal: Literal["judged", "retrieved"] = "judged",
     depth: Literal["retrieved"] | None = None,
 ) -> Value:
-    r"""Normalised discounted cumulative gain: DCG over the DCG of the ideal list.
+    r"""Normalized discounted cumulative gain: DCG divided by the ideal DCG.
 
     $$\mathrm{NDCG@k} = \frac{\mathrm{DCG@k}}{\mathrm{IDCG@k}}
     = \frac{\sum_{r=1}^{k} \mathrm{gain}(\mathrm{label}_r) \cdot \mathrm{discount}(r)}
     {\sum_{i=1}^{k} \mathrm{gain}(\mathrm{label}_{(i)}) \cdot \mathrm{discount}(i)}$$
 
-    with $(i)$ the i-th document of the ideal list: by label, best first.
+    where $(i)$ is the document with the i-th highest label.
 
     Parameters
     ----------
     ideal
-        The documents of the ideal list: all that are judged, retrieved or not, or only
-        those retrieved.
+        Documents of the ideal ranking: "judged" for all judged documents, retrieved or not;
+        "retrieved" for the judged documents that were retrieved.
     depth
-        With "retrieved" and no k, the ideal list is cut at the number of retrieved
-        documents.
+        Length of the ideal ranking if k is None: "retrieved" for the number of retrieved documents,
+        None for no limit.
 
     Returns
     -------
     Metric
-        One Float64 per list, in [0, 1] unless a gain is negative; null where the ideal DCG is
-        not above 0 (no document with a gain). An unjudged document adds nothing and keeps its
-        rank; tied scores follow the `ties` rule of the call.
+        One Float64 per ranking, in [0, 1] unless a gain is negative; null if the ideal DCG is not
+        above 0, as when no document has a gain. Unjudged documents have gain 0 and keep their rank.
+        Tied scores follow the `ties` rule of `evaluate`.
 
     References
     ----------

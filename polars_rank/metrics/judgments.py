@@ -1,4 +1,4 @@
-"""Metrics that mind what was judged: judged and unjudged at k, bpref, inferred AP."""
+"""Metrics for incomplete judgments: judged, unjudged, bpref, inferred AP."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from polars_rank.metrics.terms import JUDGED, LABEL, RANK, Terms, Value, least, 
 
 __all__ = ["bpref", "inf_ap", "judged", "log_bpref", "unjudged"]
 
-#: Smooths the share of relevant documents where nothing above is judged, as in trec_eval.
+#: Smooths the fraction of relevant documents if no document above is judged, as in trec_eval.
 _EPSILON = 1e-5
 
 
-@metric(undefined="nothing was retrieved and the divisor is not k")
+@metric(undefined="no document was retrieved and the divisor is not k")
 def judged(t: Terms, k: int | None = None, *, depth: Literal["k", "retrieved"] = "k") -> Value:
-    r"""Judged: the share of the first k documents that has a label.
+    r"""Judged: fraction of the first k documents that have a label.
 
     $$\mathrm{Judged@k} = \frac{1}{k} \sum_{r=1}^{k} \mathrm{judged}_r$$
 
     Parameters
     ----------
     depth
-        What to divide by: "k", or with "retrieved" the smaller of k and the number of
-        retrieved documents (ir_measures).
+        Divisor: "k", or "retrieved" for the smaller of k and the number of retrieved documents (as
+        in ir_measures).
 
     Returns
     -------
     Metric
-        One Float64 in [0, 1] per list; null where nothing was retrieved and the divisor is
-        not k.
+        One Float64 in [0, 1] per ranking; null if no document was retrieved and the divisor is not
+        k. Tied scores follow the `ties` rule of `evaluate`, which has no effect without k.
 
     References
     ----------
@@ -48,17 +48,18 @@ def judged(t: Terms, k: int | None = None, *, depth: Literal["k", "retrieved"] =
     return _share(t, JUDGED, k, depth)
 
 
-@metric(undefined="nothing was retrieved and there is no k")
+@metric(undefined="no cutoff is given and no document was retrieved")
 def unjudged(t: Terms, k: int | None = None) -> Value:
-    r"""Unjudged: the share of the first k ranks that holds a document without a label.
+    r"""Unjudged: fraction of the first k ranks that hold a document without a label.
 
     $$\mathrm{Unjudged@k} = \frac{1}{k} \sum_{r=1}^{k} (1 - \mathrm{judged}_r)$$
 
     Returns
     -------
     Metric
-        One Float64 in [0, 1] per list; without k, null where nothing was retrieved. The ranks
-        that a short list does not fill are neither judged nor unjudged.
+        One Float64 in [0, 1] per ranking; null if k is None and no document was retrieved. If the
+        ranking has fewer than k documents, the empty ranks count as neither judged nor unjudged.
+        Tied scores follow the `ties` rule of `evaluate`, which has no effect without k.
 
     References
     ----------
@@ -75,24 +76,26 @@ def unjudged(t: Terms, k: int | None = None) -> Value:
 
 @metric(perfect=1, undefined="no document is relevant")
 def bpref(t: Terms, *, form: Literal["min", "R"] = "min", rel: float | None = None) -> Value:
-    r"""Bpref: how seldom documents judged not relevant stand above relevant ones.
+    r"""Bpref: binary preference of relevant over judged nonrelevant documents.
 
     $$\mathrm{bpref} = \frac{1}{R} \sum_{\mathrm{hits}}
     \left( 1 - \frac{\min(m, R)}{\min(N, R)} \right)$$
 
-    with m of the N documents judged not relevant above the hit.
+    where N is the number of documents judged not relevant, m is the number of these above the hit,
+    and R is the number of relevant documents.
 
     Parameters
     ----------
     form
-        What to divide m by: "min", the smaller of N and R (trec_eval, and TensorFlow-Ranking
-        with `use_trec_version`); "R", as first published.
+        Divisor of m: "min" for the smaller of N and R (as in trec_eval, and in TensorFlow-Ranking
+        with `use_trec_version`), "R" as originally published.
 
     Returns
     -------
     Metric
-        One Float64 in [0, 1] per list; null where no document is relevant. Unjudged documents
-        play no part; nor does a negative label, which says "in the pool, but not judged".
+        One Float64 in [0, 1] per ranking; null if no document is relevant. Unjudged documents are
+        ignored. So are negative labels, which mean "in the pool but not judged". Tied scores follow
+        the `ties` rule of `evaluate`; "expected" is not supported.
 
     References
     ----------
@@ -116,26 +119,27 @@ def bpref(t: Terms, *, form: Literal["min", "R"] = "min", rel: float | None = No
         return above.clip(upper_bound=relevant.sum().cast(pl.Float64)).sum()
 
     above = t.fold(counted, t.in_order(wrong), t.in_order(relevant), t.in_any_order(relevant))
-    # Where the divisor is 0, so is every m.
+    # If the divisor is 0, every m is 0 as well.
     return ratio(t.top(relevant).number() - above / divisor.clip(1), wanted)
 
 
 @metric(low=None, high=0, perfect=0, aggregate="geometric", undefined="no document is relevant")
 def log_bpref(t: Terms, *, floor: float = 1e-5, rel: float | None = None) -> Value:
-    r"""Logarithm of bpref for each list; over lists, its geometric mean.
+    r"""Logarithm of bpref; `evaluate` returns the geometric mean of bpref.
 
     $$\ln \max(\mathrm{bpref}, \mathrm{floor})$$
 
     Parameters
     ----------
     floor
-        The least value that counts, above 0: one list at 0 must not settle the mean.
+        Lower bound of bpref, above 0, so that a single 0 does not make the geometric mean 0.
 
     Returns
     -------
     Metric
-        One Float64, 0 or less, per list; null where no document is relevant. `evaluate` gives
-        the geometric mean of bpref; a list that counts as zero counts as the floor.
+        One Float64 per ranking, 0 or less; null if no document is relevant. `evaluate` returns the
+        geometric mean of bpref; with `undefined="zero"`, a null counts as the floor. Tied scores
+        follow the `ties` rule of `evaluate`; "expected" is not supported.
 
     References
     ----------
@@ -155,19 +159,20 @@ def log_bpref(t: Terms, *, floor: float = 1e-5, rel: float | None = None) -> Val
 
 @metric(undefined="no document is relevant")
 def inf_ap(t: Terms, *, rel: float | None = None) -> Value:
-    r"""Inferred average precision: AP estimated where only a sample of the pool is judged.
+    r"""Inferred average precision: AP estimated from a judged sample of the pool.
 
     $$\mathrm{infAP} = \frac{1}{R} \sum_{\mathrm{hits}} \left( \frac{1}{i} +
     \frac{\mathrm{pool}}{i} \cdot \frac{r + \epsilon}{r + m + 2 \epsilon} \right)$$
 
-    At the hit at rank i, of the documents above: r are relevant, m are judged not relevant,
-    and `pool` have any label; epsilon is 0.00001.
+    where i is the rank of the hit. Of the documents above it, r are relevant, m are judged not
+    relevant, and pool have a label. R is the number of relevant documents, and epsilon is 0.00001.
 
     Returns
     -------
     Metric
-        One Float64 in [0, 1] per list; null where no document is relevant. A negative label
-        says "in the pool, but not judged"; a null label "not in the pool".
+        One Float64 in [0, 1] per ranking; null if no document is relevant. A negative label means
+        "in the pool but not judged", a null label "not in the pool". Tied scores follow the `ties`
+        rule of `evaluate`; "expected" is not supported.
 
     References
     ----------
@@ -182,7 +187,7 @@ def inf_ap(t: Terms, *, rel: float | None = None) -> Value:
 
     def total(hit: pl.Expr, wrong: pl.Expr, judged: pl.Expr, rank: pl.Expr) -> pl.Expr:
         found, missed, pool = (part.cast(pl.Float64).cum_sum() for part in (hit, wrong, judged))
-        # The hit itself is not above it.
+        # The running counts include the hit itself.
         likely = (found - 1 + _EPSILON) / (found - 1 + missed + 2 * _EPSILON)
         return (1 / rank + (pool - 1) / rank * likely).filter(hit).sum()
 

@@ -1,4 +1,4 @@
-"""What a metric is: a function of the terms of a list, called with its parameters."""
+"""Metrics: functions of the terms of a ranking, called with their parameters."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ from polars_rank.metrics.terms import (
 
 P = ParamSpec("P")
 
-#: What `evaluate` makes of the values of all lists; of logarithms, the geometric mean.
+#: How `evaluate` aggregates the values of all rankings; "geometric" is for logarithms.
 Aggregate: TypeAlias = Literal["mean", "sum", "geometric"]
 
-#: What begins the name of an expression inside one that was made of a metric.
+#: Prefix of the alias by which a plain expression shows which metrics it contains.
 MADE_OF, SEPARATOR = "polars_rank:metric ", " & "
 
 _CONVENTIONS = (
-    "The conventions of the call decide about ties, unjudged documents and undefined lists: "
+    "The conventions of the call decide about ties, unjudged documents and undefined rankings: "
     "`pr.explain` puts them into words."
 )
 
 
 class Definition(Protocol[P]):
-    """A function that makes a metric, and what is known of all metrics that it makes."""
+    """A function that returns a metric, with the properties of all metrics it returns."""
 
     __name__: str
     function: Callable[..., Value]
@@ -53,32 +53,34 @@ class Definition(Protocol[P]):
     lower_is_better: bool
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Metric:
-        """Return the metric with these parameters."""
+        """Return a metric with these parameters."""
 
     def on(self, t: Terms, *args: P.args, **kwargs: P.kwargs) -> Value:
-        """Return its value, as a part of another metric."""
+        """Return the metric's value, for use in another metric."""
 
 
-#: Every function made by `@metric`, by name.
+#: All functions decorated with `@metric`, by name.
 REGISTER: dict[str, Definition[...]] = {}
 
 
 class _OwnNames(type(pl.Expr)):  # type: ignore[misc]
-    """Lists the names of a class itself, so that `help(pr.Metric)` leaves out those of Expr."""
+    """Metaclass that lists only a class's own names, so `help(pr.Metric)` omits those of Expr."""
 
     def __dir__(cls) -> list[str]:
         return [*vars(cls)]
 
 
 class Metric(pl.Expr, metaclass=_OwnNames):
-    """A metric: an expression over the ranked table that knows its own name and parameters.
+    """Expression over the ranked table, with a name and parameters.
 
-    It can stand wherever an expression can. `str(metric)` is the name that `evaluate` reads
-    back into the same metric, as long as its parameters can be written down. Metrics and numbers
-    added, subtracted, multiplied and divided are metrics again. `evaluate` adds up counts, such as
-    `pr.num_retrieved()`, also where they are added, subtracted or scaled by a number; of their
-    products and quotients, as of other metrics, it takes the mean over lists. Alone in a cell of a
-    notebook a metric shows its formula, parameters and source.
+    A metric can be used like any Polars expression. `str(metric)` is its name, from which
+    `evaluate` creates the same metric if all parameters can be written as text.
+
+    Sums, differences, products and quotients of metrics and numbers are metrics. `evaluate` adds
+    up counts such as `pr.num_retrieved()`, and also their sums, differences and multiples. It
+    averages all other metrics, including products and quotients of counts, over the rankings.
+
+    In a notebook, a metric displays its formula, parameters and source.
     """
 
     def __init__(
@@ -89,36 +91,36 @@ class Metric(pl.Expr, metaclass=_OwnNames):
     ) -> None:
         self.function = function
         self.arguments = dict(arguments)
-        #: The metrics that this one is made of; none for one of the catalog.
+        #: The metrics that this metric combines; empty for a metric of the catalog.
         self.parts = [each for each in self.arguments.values() if isinstance(each, Metric)]
-        #: What is known of all metrics of its kind; None for one made of others.
+        #: The definition in the catalog; None for a metric that combines others.
         self.definition = None if self.parts else REGISTER.get(function.__name__)
-        #: What `evaluate` makes of the values of all rankings.
+        #: How `evaluate` aggregates the values of all rankings.
         self.aggregate: Aggregate = self.definition.aggregate if self.definition else "mean"
         if self.parts and not self._is_ratio():
             self.aggregate = self.parts[0].aggregate
         self.output_name = alias or str(self)
         if not self.parts and self.definition is None:
-            self.value(ExpressionTerms())  # raises for terms that evaluations cannot handle
+            self.value(ExpressionTerms())  # raises for terms that an evaluation cannot compute
 
     def _is_ratio(self) -> bool:
-        """Return whether it is a product or a quotient of metrics, which does not add up.
+        """Return whether the metric is a product or a quotient of metrics.
 
-        Sums that are added, subtracted or scaled by a number are sums. A quotient of sums, such as
-        a share, is a number of each ranking: its mean is taken.
+        Sums, differences and multiples of counts are counts, which `evaluate` adds up. A quotient
+        of counts is a value per ranking, which `evaluate` averages.
         """
         several = self.function in (_multiply, _divide) and len(self.parts) > 1
         return several or (self.function is _divide and isinstance(self.arguments["right"], Metric))
 
     @property
     def _pyexpr(self) -> Any:  # type: ignore[override]
-        """The expression of Polars, built when the metric is used as one."""
+        """The expression in Polars' engine, built when the metric is used as an expression."""
         marked = MADE_OF + SEPARATOR.join(map(str, self.leaves))
         plain = self.value(ExpressionTerms()).expr.alias(marked)
         return inner(plain.alias(self.output_name))
 
     def value(self, t: Terms) -> Value:
-        """Return the value of one list, of terms by which it is to be evaluated."""
+        """Return the value of the metric for one ranking, given the terms of an evaluation."""
         made = {
             key: argument.value(t) if isinstance(argument, Metric) else argument
             for key, argument in self.arguments.items()
@@ -126,7 +128,7 @@ class Metric(pl.Expr, metaclass=_OwnNames):
         return as_value(self.function(t, **made))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # A user's own definition registers itself where its module is imported, or else here.
+        # A user's definition is registered when its module is imported, or else when unpickled.
         definition = REGISTER.get(self.function.__name__)
         registered = definition is not None and definition.function is self.function
         made_by = definition if registered else self.function
@@ -134,11 +136,11 @@ class Metric(pl.Expr, metaclass=_OwnNames):
 
     @property
     def leaves(self) -> list[Metric]:
-        """The metrics of the catalogue that this one is made of, or itself."""
+        """The metrics of the catalog that this metric combines, or the metric itself."""
         return [leaf for part in self.parts for leaf in part.leaves] or [self]
 
     def with_leaves(self, change: Callable[[Metric], Metric]) -> Metric:
-        """Return the same metric, under the same name, with its leaves changed."""
+        """Return the metric with its leaves changed, under the same name."""
         if not self.parts:
             return change(self)
         arguments = {
@@ -149,20 +151,20 @@ class Metric(pl.Expr, metaclass=_OwnNames):
 
     @property
     def lower_is_better(self) -> bool:
-        """Whether a lower value is better; of a metric made of others it is not known, so False."""
+        """Whether a lower value is better; always False for a metric that combines others."""
         return self.definition is not None and self.definition.lower_is_better
 
     def alias(self, name: str) -> Metric:
-        """Return the same metric under another column name."""
+        """Return the metric with another column name."""
         return Metric(self.function, self.arguments, name)
 
     def but(self, **parameters: Any) -> Metric:
-        """Return the same metric, under the same name, with other parameters."""
+        """Return the metric with other parameters, under the same name."""
         checked = {key: _checked(key, value) for key, value in parameters.items()}
         return Metric(self.function, {**self.arguments, **checked}, self.output_name)
 
     def at(self, k: int) -> Metric:
-        """Return the same metric with the cutoff k."""
+        """Return the metric with the cutoff k."""
         if self.parts or "k" not in _signature(self.function).parameters:
             message = f"{self} has no cutoff"
             raise ArgumentError(message)
@@ -181,18 +183,18 @@ class Metric(pl.Expr, metaclass=_OwnNames):
         return f"<Metric {self}>"
 
     def _repr_html_(self) -> None:  # type: ignore[override]
-        """Leave it to Markdown: the expression itself is a wall of text."""
+        """Return None, so that notebooks show the Markdown instead of Polars' expression."""
 
     def _repr_markdown_(self) -> str:
-        """Return name, definition, formula and parameters, for a notebook."""
+        """Return name, definition, formula and parameters in Markdown, for notebooks."""
         leaves = {str(leaf): leaf for leaf in self.leaves}.values()
-        whole = [f"`{self}` is made of"] if self.parts else []
+        whole = [f"`{self}` combines"] if self.parts else []
         return "\n\n".join([*whole, *map(_shown, leaves), _CONVENTIONS])
 
     def __format__(self, specification: str) -> str:
         return format(str(self), specification)
 
-    # Arithmetic with metrics and numbers; with anything else it is that of plain expressions.
+    # Arithmetic with metrics and numbers returns metrics; with anything else, plain expressions.
 
     def __add__(self, other: Any) -> Any:
         return _combined(_add, self, other, super().__add__)
@@ -222,18 +224,18 @@ class Metric(pl.Expr, metaclass=_OwnNames):
         return _combined(_subtract, 0, self, super().__add__)
 
     def fill_null(self, value: Any = None, strategy: Any = None, limit: int | None = None) -> Any:
-        """Return the metric with a number where it is null."""
+        """Return the metric with nulls replaced; given a number, the result is a metric."""
         if strategy is None and limit is None and is_number(value):
             return Metric(_fill_null, {"left": self, "right": value}, self.output_name)
         return super().fill_null(value, strategy, limit)
 
     def round(self, decimals: int = 0, mode: Any = "half_to_even") -> Metric:
-        """Return the metric rounded."""
+        """Return the metric rounded to a number of decimals."""
         made = {"metric": self, "decimals": decimals, "mode": mode}
         return Metric(_round, made, self.output_name)
 
     def cast(self, dtype: Any, *, strict: bool = True, wrap_numerical: bool = False) -> Metric:
-        """Return the metric as another type."""
+        """Return the metric cast to another data type."""
         made = {"metric": self, "dtype": dtype, "strict": strict, "wrap": wrap_numerical}
         return Metric(_cast, made, self.output_name)
 
@@ -248,22 +250,23 @@ def metric(
     skipped: bool = False,
     lower_is_better: bool = False,
 ) -> Callable[[Callable[Concatenate[Terms, P], Value]], Definition[P]]:
-    """Make a metric of a function of the terms of a list.
+    """Return a decorator that turns a function of the terms of a ranking into a metric.
 
     Parameters
     ----------
     low, high
-        The range of values on labels that are not negative; None where there is no bound.
+        Range of the values if no label is negative; None for no bound.
     perfect
-        The value for a list in ideal order with all that is relevant; None where it varies.
+        Value for a ranking of all relevant documents in ideal order; None if it varies.
     aggregate
-        What `evaluate` makes of the values of all lists.
+        How `evaluate` aggregates the values of all rankings.
     undefined
-        For which lists it is null, in words that follow "where"; None if for none.
+        Condition under which the metric is null for a ranking, in words that follow "where"; None
+        if it never is.
     skipped
-        Whether those lists are left out of the mean unless the call says otherwise.
+        Whether the mean ignores rankings with null unless the call says otherwise.
     lower_is_better
-        Whether a run with a lower value is the better one.
+        Whether a lower value is better.
     """
 
     def decorate(function: Callable[Concatenate[Terms, P], Value]) -> Definition[P]:
@@ -278,12 +281,12 @@ def metric(
         def build(*args: P.args, **kwargs: P.kwargs) -> Metric:
             metric = Metric(function, arguments(*args, **kwargs))
             if not known or not metric.arguments.keys() <= _CHECKED.keys():
-                # The definition itself checks its own parameters and the terms that it reads.
+                # Evaluating the definition checks its own parameters and its terms.
                 metric.value(ExpressionTerms())
                 known.append(function)
             return metric
 
-        if function.__doc__:  # without docstrings (python -OO) there is nothing to complete
+        if function.__doc__:  # python -OO removes docstrings
             build.__doc__ = completed(inspect.getdoc(function) or "", signature)
         build.__signature__ = signature.replace(return_annotation=Metric)  # type: ignore[attr-defined]
         vars(build).update(
@@ -298,7 +301,7 @@ def metric(
             lower_is_better=lower_is_better,
         )
         if function.__name__ in REGISTER:
-            message = f"there are two metrics {function.__name__!r}; give one of them another name"
+            message = f"a metric {function.__name__!r} already exists; use another name"
             raise ArgumentError(message)
         REGISTER[function.__name__] = cast("Definition[...]", build)
         return cast("Definition[P]", build)
@@ -307,7 +310,7 @@ def metric(
 
 
 def written(value: Any) -> str:
-    """Write a parameter as it stands in the name of a metric."""
+    """Return a parameter's value as text, as in the name of a metric."""
     for name, function in (*GAINS.items(), *DISCOUNTS.items()):
         if value is function or value == function:
             return repr(name)
@@ -315,17 +318,17 @@ def written(value: Any) -> str:
 
 
 def parameters_of(metric: Metric | Definition[...]) -> dict[str, Any]:
-    """Return the parameters that a metric of the catalogue takes, with their defaults."""
+    """Return the parameters of a metric of the catalog, with their defaults."""
     return {key: each.default for key, each in _signature(metric.function).parameters.items()}
 
 
 def made_of(expression: pl.Expr) -> list[str]:
-    """Return the names of the metrics that a plain expression was made of."""
+    """Return the names of the metrics that a plain expression contains."""
     return [name for names in aliases(expression, MADE_OF) for name in names.split(SEPARATOR)]
 
 
 def _rebuilt(made_by: Any, arguments: Mapping[str, Any], name: str) -> Metric:
-    """Return a metric as it was, from its definition or, if it is made of others, its function."""
+    """Return an unpickled metric, given its definition, or its function if it combines others."""
     if not hasattr(made_by, "function"):
         return Metric(made_by, arguments, name)
     REGISTER[made_by.__name__] = made_by
@@ -334,13 +337,13 @@ def _rebuilt(made_by: Any, arguments: Mapping[str, Any], name: str) -> Metric:
 
 @cache
 def _signature(function: Callable[..., Any]) -> inspect.Signature:
-    """Return the signature of a metric as it is called: without the terms."""
+    """Return the signature of a metric's function without its first parameter, the terms."""
     signature = inspect.signature(function)
     return signature.replace(parameters=list(signature.parameters.values())[1:])
 
 
 def _shown(metric: Metric) -> str:
-    """Write down in Markdown what a metric of the catalogue is."""
+    """Return the description of a metric of the catalog in Markdown."""
     alias = "" if metric.output_name == str(metric) else f" as `{metric.output_name}`"
     name = f"`{metric}`{alias}"
     if metric.definition is None or not metric.definition.__doc__:
@@ -365,7 +368,7 @@ def _gain(value: Any) -> Any:
     return mapping(value) if isinstance(value, Mapping) else _function("gain", value, GAINS)
 
 
-#: Parameters of many metrics, and what checks their values.
+#: Functions that check parameters of many metrics and return the checked value.
 _CHECKED: dict[str, Callable[[Any], Any]] = {
     "k": lambda value: None if value is None else whole_number("k", value),
     "rel": lambda value: None if value is None else threshold("rel", value),
@@ -385,7 +388,7 @@ def _function(key: str, value: Any, named: Mapping[str, Callable[..., pl.Expr]])
         known = any(value is each for each in named.values())
         if not known and not is_elementwise(value(pl.col("value"))):
             message = (
-                f"`{key}` must give a value for each document that depends on that document only; "
+                f"`{key}` must be an elementwise expression, with one value per document; "
                 f"found {value!r}"
             )
             raise ArgumentError(message, key)
@@ -407,7 +410,7 @@ def _without_defaults(arguments: dict[str, Any], signature: inspect.Signature) -
 def _combined(
     function: Callable[..., Value], left: Any, right: Any, plain: Callable[[Any], pl.Expr]
 ) -> pl.Expr:
-    """Return the metric made of two metrics or numbers; with anything else, what Polars makes."""
+    """Return the metric that combines two metrics or numbers; otherwise, a plain expression."""
     both = {"left": left, "right": right}
     others = [each for each in both.values() if not isinstance(each, Metric)]
     if not all(map(is_number, others)):
@@ -418,8 +421,8 @@ def _combined(
     kinds = {each.aggregate for each in both.values() if isinstance(each, Metric)}
     if len(kinds) > 1 or "geometric" in kinds:
         message = (
-            f"{left} and {right} are put together differently over lists ({', '.join(kinds)}); "
-            "evaluate them apart, and combine the results"
+            f"{left} and {right} have different aggregations over rankings ({', '.join(kinds)}); "
+            "evaluate them separately and combine the results"
         )
         raise ArgumentError(message)
     return Metric(function, both)
@@ -439,7 +442,7 @@ def _multiply(_: Terms, left: Any, right: Any) -> Value:
 
 def _divide(_: Terms, left: Any, right: Any) -> Value:
     quotient: Value = left / right
-    if isinstance(right, Value):  # null, as every metric is where it is undefined; never NaN
+    if isinstance(right, Value):  # a metric is null if undefined, never NaN
         return where(each_of(lambda divisor: divisor != 0, right), quotient)
     return quotient
 
@@ -456,7 +459,7 @@ def _cast(_: Terms, metric: Any, dtype: Any, *, strict: bool, wrap: bool) -> Val
     return each_of(lambda value: value.cast(dtype, strict=strict, wrap_numerical=wrap), metric)
 
 
-#: How metrics that are made of others are written.
+#: Formats of the names of metrics that combine others.
 _FORMS: dict[Callable[..., Value], str] = {
     _add: "({left} + {right})",
     _subtract: "({left} - {right})",

@@ -1,4 +1,4 @@
-"""Names of metrics: "ndcg(gain='exp2')@10" to the function call, in every dialect."""
+"""Names of metrics, such as "ndcg(gain='exp2')@10" or "ndcg_cut_10", to metrics."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 Metrics: TypeAlias = "str | pl.Expr | Iterable[str | pl.Expr]"
 
-#: Other names for a metric, lower case: those of other tools and of everyday speech.
+#: Other names for a metric in lower case: those of other tools, and common long forms.
 ALIASES: dict[str, tuple[str, dict[str, Any]]] = {
     "ap": ("average_precision", {}),
     "map": ("average_precision", {}),
@@ -107,33 +107,66 @@ ALIASES: dict[str, tuple[str, dict[str, Any]]] = {
     "f1_score": ("f1", {}),
     "click_through_rate": ("ctr", {}),
     "matthews_correlation_coefficient": ("mcc", {}),
+    "alpha-dcg": ("alpha_dcg", {}),
+    "alpha-ndcg": ("alpha_ndcg", {}),
+    "err-ia": ("err_ia", {}),
+    "nerr-ia": ("nerr_ia", {}),
+    "map-ia": ("ap_ia", {}),
+    "map_ia": ("ap_ia", {}),
+    "p-ia": ("precision_ia", {}),
+    "p_ia": ("precision_ia", {}),
+    "strec": ("subtopic_recall", {}),
+    "strecall": ("subtopic_recall", {}),
+    "s_recall": ("subtopic_recall", {}),
+    "i-rec": ("subtopic_recall", {}),
+    "d#-ndcg": ("d_sharp_ndcg", {}),
+    "miuf": ("novelty", {}),
+    "mean_inv_user_freq": ("novelty", {}),
+    "mean_inverse_user_frequency": ("novelty", {}),
+    "meaninvuserfreq": ("novelty", {}),
+    "avg_rec_popularity": ("popularity", {}),
+    "avgrecpopularity": ("popularity", {}),
+    "average_recommendation_popularity": ("popularity", {}),
+    "ild": ("intra_list_diversity", {}),
+    "intralistdiversity": ("intra_list_diversity", {}),
+    "longtailshare": ("long_tail_share", {}),
+    "aplt": ("long_tail_share", {}),
 }
 
-#: Names that have another meaning elsewhere, and are understood under a tool's conventions only.
-TOOL_ALIASES: dict[tuple[str, str], str] = {("ranx", "hits"): "num_relevant_retrieved"}
+#: Names that have another meaning elsewhere, and mean a metric under a tool's conventions only.
+TOOL_ALIASES: dict[tuple[str, str], str] = {
+    ("ranx", "hits"): "num_relevant_retrieved",
+    ("RePlay", "novelty"): "unseen_share",
+    ("RecTools", "arp"): "popularity",
+    ("Evidently", "arp"): "popularity",
+    ("Evidently", "diversity"): "intra_list_diversity",
+}
 
-#: What to say instead of such a name.
+#: What to use instead of an ambiguous name.
 _MEANINGS = {
     "hits": (
-        "say 'hit_rate' for whether there is a relevant document, 'num_relevant_retrieved' for "
-        "their number, which is what ranx calls hits"
+        "use 'hit_rate' for whether a relevant document was retrieved, or "
+        "'num_relevant_retrieved' for how many were (ranx's hits)"
     ),
 }
 
 _NAME = re.compile(
-    r"(?P<name>[\w.-]+?)(?:\((?P<arguments>.*)\))?(?:@(?P<at>[^@()]*?))?(?:-l(?P<level>\d+))?"
+    r"(?P<name>[\w.#-]+?)(?:\((?P<arguments>.*)\))?(?:@(?P<at>[^@()]*?))?(?:-l(?P<level>\d+))?"
 )
 _NUMBERED = re.compile(r"(?P<name>.+?)[_.](?P<number>\d+(?:\.\d+)?)")
 _NUMBERS = re.compile(r"(?P<name>.+?[_.])(?P<numbers>-?[\d.]+(?:,-?[\d.]+)+)")
 #: Names of trec_eval whose numbers are parameters of one metric, not several metrics.
 _TABLES = ("11pt_avg", "eleven_point", "utility")
-#: What goes on with a list of numbers behind a name.
-_LISTED = re.compile(r"-?[\d.]+(=[\d.]+)?(?=[,\s]|$)")
+#: The next number of a list such as "5,10", after a comma.
+_LISTED = re.compile(r"-?[\d.]+(=[\d.]+)?(-l\d+)?(?=[,\s]|$)")
 
-#: Several cutoffs of one metric: "ndcg@[5,10]".
-_CUTOFFS = re.compile(r"(?P<name>[^\[\]]+@)\[(?P<cutoffs>\s*\d+(?:\s*,\s*\d+)*\s*)\]")
+#: Several cutoffs of one metric: "ndcg@5,10", "ndcg@[5, 10]", "map@5,10-l2".
+_CUTOFFS = re.compile(
+    r"(?P<name>.+@)(?P<open>\[)?(?P<cutoffs>\s*[\d.]+(?:\s*,\s*[\d.]+)*\s*)(?(open)\])"
+    r"(?P<level>-l\d+)?"
+)
 
-#: What the number at the end of a name stands for where that is no cutoff, and how it is read:
+#: The parameter that the number at the end of a name sets if it is not a cutoff, and its parser:
 #: "iprec_at_recall_0.10", "Rprec_mult_0.20", "set_F_4" (beta squared), "rbp.95" (without "0.").
 _NUMBER: dict[str, tuple[str, Callable[[str], Any]]] = {
     "interpolated_precision": ("recall", float),
@@ -142,7 +175,7 @@ _NUMBER: dict[str, tuple[str, Callable[[str], Any]]] = {
     "rbp": ("p", lambda text: float(text if "." in text else f"0.{text}")),
 }
 
-#: Other words for parameters: what they say in ours.
+#: Parameters of other tools, as functions from their value to our parameters.
 _WORDS: dict[str, Callable[[Any], dict[str, Any]]] = {
     "cutoff": lambda value: {"k": value},
     "top_k": lambda value: {"k": value},
@@ -154,7 +187,7 @@ _WORDS: dict[str, Callable[[Any], dict[str, Any]]] = {
     "judged_only": lambda _: {},
 }
 
-#: Names that with a certain parameter are another metric.
+#: Metrics that become another one with a certain parameter.
 _VARIANTS = {
     ("num_retrieved", "rel"): "num_relevant_retrieved",
     ("set_precision", "relative"): "set_relative_precision",
@@ -170,7 +203,7 @@ _OFFICIAL = [
     *(f"P_{k}" for k in _DEPTHS),
 ]
 
-#: Names of trec_eval that stand for several metrics.
+#: Names of trec_eval that mean several metrics.
 SETS: dict[str, list[str]] = {
     "official": _OFFICIAL,
     "set": _SET,
@@ -185,7 +218,7 @@ SETS: dict[str, list[str]] = {
     ],
 }  # fmt: skip
 
-#: What may be written without quotes inside a name, as in "dcg(discount=jarvelin(3))".
+#: Gains and discounts that a name may contain without quotes: "dcg(discount=jarvelin(3))".
 _FUNCTIONS = {
     name: getattr(module, name)
     for module, names in (
@@ -197,25 +230,25 @@ _FUNCTIONS = {
 
 
 def metric(name: str) -> Metric:
-    """Read the name of a metric into the metric.
+    """Return the metric of a name.
 
     Parameters
     ----------
     name
-        A name with parameters in brackets and the cutoff behind "@", as in
-        "ndcg(gain='exp2')@10". Names of ir_measures ("nDCG(dcg='exp-log2')@10", "AP(rel=2)"),
-        trec_eval ("ndcg_cut_10", "iprec_at_recall_0.10"), ranx ("map@5-l2", "rbp.95") and
-        torchmetrics ("RetrievalMRR") are understood; case does not matter.
+        A name with parameters in parentheses and the cutoff after "@", such as
+        "ndcg(gain='exp2')@10". Also the names of ir_measures ("nDCG(dcg='exp-log2')@10",
+        "AP(rel=2)"), trec_eval ("ndcg_cut_10", "iprec_at_recall_0.10"), ranx ("map@5-l2",
+        "rbp.95"), and torchmetrics ("RetrievalMRR"). Names are case-insensitive.
 
     Returns
     -------
     Metric
-        The metric; its output column has the name that was asked for.
+        The metric. Its output column has the name as given.
 
     Raises
     ------
     ArgumentError
-        For a name that does not exist (with close matches), or parameters that do not fit.
+        If the name is unknown, or means several metrics, such as "ndcg@5,10".
 
     Examples
     --------
@@ -229,37 +262,58 @@ def metric(name: str) -> Metric:
 
 @lru_cache(maxsize=1024)
 def read(name: str, tool: str = "") -> Metric:
-    """Read the name of a metric into the metric, as `metric`; some names as a tool means them."""
-    tabled = _tabled(name.strip())
-    if tabled is not None:
-        return tabled.alias(name)
+    """Return the metric of a name; `tool` decides names that mean different metrics in tools."""
+    _check_is_one(name)
+    listed = _with_listed_parameters(name.strip())
+    if listed is not None:
+        return listed.alias(name)
     match = _NAME.fullmatch(name.strip())
     if match is None:
-        message = f"cannot read {name!r} as a metric; write it like \"ndcg(gain='exp2')@10\""
+        message = f"invalid metric {name!r}; write it like \"ndcg(gain='exp2')@10\""
         raise ArgumentError(message)
     at, level = match["at"], match["level"]
-    called, function, parameters = _called(match["name"], tool, numbered=at is None)
+    stem, function, parameters = _metric_and_number(match["name"], tool, numbered=at is None)
     for key, value in _arguments(name, match["arguments"]).items():
         if value is not False:
             function = _VARIANTS.get((function, key), function)
-        parameters = {**parameters, **_parameter(name, called, key, value)}
+        parameters = {**parameters, **_parameter(name, stem, key, value)}
     if at is not None:
         key, value = _at(name, function, at)
         if key in parameters:
-            message = f"`{key}` is given twice in {name!r}; write it once, behind the '@'"
+            message = f"`{key}` is given twice in {name!r}; give it once, after the '@'"
             raise ArgumentError(message, key)
         parameters = {**parameters, key: value}
     if level is not None:
         parameters = {**parameters, **_level(function, int(level), parameters)}
+    return _metric_of(name, function, parameters)
+
+
+def _check_is_one(name: str) -> None:
+    several = expand(name.strip())
+    if len(several) > 1:
+        message = f"{name!r} means {len(several)} metrics; name one, such as {several[0]!r}"
+        raise ArgumentError(message)
+
+
+def _metric_of(name: str, function: str, parameters: dict[str, Any]) -> Metric:
+    accepted = inspect.signature(REGISTER[function]).parameters
+    unknown = next((key for key in parameters if key not in accepted), None)
+    if unknown is not None:
+        available = ", ".join(map(repr, accepted)) or "none"
+        message = (
+            f"{function} has no parameter {unknown!r} (in {name!r}); available: "
+            f"{available}.{hint(unknown, accepted)}"
+        )
+        raise ArgumentError(message)
     try:
         return REGISTER[function](**parameters).alias(name)
     except TypeError as error:
-        message = f"{name!r} does not fit the parameters of {function}: {error}"
+        message = f"invalid parameters in {name!r}: {error}"
         raise ArgumentError(message) from None
 
 
-def _called(name: str, tool: str, *, numbered: bool) -> tuple[str, str, dict[str, Any]]:
-    """Return a name without the number at its end, the metric, and what parameters both say."""
+def _metric_and_number(name: str, tool: str, *, numbered: bool) -> tuple[str, str, dict[str, Any]]:
+    """Return the name without the number at its end, its metric, and the parameters of both."""
     function, parameters = find(name, tool)
     match = _NUMBERED.fullmatch(name)
     if function is None and numbered and match is not None:
@@ -272,32 +326,33 @@ def _called(name: str, tool: str, *, numbered: bool) -> tuple[str, str, dict[str
     return name, function, parameters
 
 
-def _tabled(name: str) -> Metric | None:
-    """Read names of trec_eval that end in a list of parameters."""
+def _with_listed_parameters(name: str) -> Metric | None:
+    """Return the metric of a trec_eval name such as "utility_2,-1,0,0"; None for other names."""
     levels = re.fullmatch(r"ndcg[_.](\d+=[\d.]+(?:,\d+=[\d.]+)*)", name, re.IGNORECASE)
     if levels is not None:
         pairs = (pair.partition("=") for pair in levels[1].split(","))
-        gain = gains.Levels(tuple((float(grade), float(worth)) for grade, _, worth in pairs))
+        gain = gains.Levels(tuple((float(label), float(value)) for label, _, value in pairs))
         return REGISTER["ndcg"](gain=gain)
     several = _NUMBERS.fullmatch(name)
-    if several is None or (called := several["name"][:-1].lower()) not in _TABLES:
+    if several is None or (stem := several["name"][:-1].lower()) not in _TABLES:
         return None
     numbers = [float(number) for number in several["numbers"].split(",")]
-    if called != "utility":
+    if stem != "utility":
         return REGISTER["eleven_point"](recalls=tuple(numbers))
     if len(numbers) != len("abcd"):
-        message = f"{name!r} must have four numbers, the worth of tp, fp, fn and tn"
+        message = f"{name!r} must have four numbers, the values of tp, fp, fn, and tn"
         raise ArgumentError(message)
     return REGISTER["utility"](**dict(zip("abcd", numbers, strict=True)))
 
 
 def expand(name: str) -> list[str]:
-    """Return the names that a name stands for: "official", "P_5,10", or itself alone."""
+    """Return the names that "official", "ndcg@5,10", or "P_5,10" means; else the name itself."""
     if name.lower() in SETS:
         return SETS[name.lower()]
     listed = _CUTOFFS.fullmatch(name)
     if listed is not None:
-        return [listed["name"] + cutoff.strip() for cutoff in listed["cutoffs"].split(",")]
+        level = listed["level"] or ""
+        return [f"{listed['name']}{k.strip()}{level}" for k in listed["cutoffs"].split(",")]
     several = _NUMBERS.fullmatch(name)
     if several is None or several["name"][:-1].lower() in _TABLES:
         return [name]
@@ -305,7 +360,7 @@ def expand(name: str) -> list[str]:
 
 
 def resolve(metrics: Metrics, tool: str = "") -> list[pl.Expr]:
-    """Read names, some as a tool means them, and expressions into expressions of distinct names."""
+    """Return expressions with distinct names; `tool` decides names as in `read`."""
     several = not isinstance(metrics, (str, pl.Expr)) and isinstance(metrics, Iterable)
     given: list[Any] = []
     for item in cast("Iterable[Any]", metrics) if several else [metrics]:
@@ -316,10 +371,10 @@ def resolve(metrics: Metrics, tool: str = "") -> list[pl.Expr]:
         raise ArgumentError(message, "metrics")
     for item in given:
         if not isinstance(item, (str, pl.Expr)):
-            called = callable(item) and f"; call it, as in pr.{getattr(item, '__name__', item)}()"
+            remedy = callable(item) and f"; call it: pr.{getattr(item, '__name__', item)}()"
             message = (
-                f"`metrics` must be names or Polars expressions; found {item!r} "
-                f"of type {type(item).__name__}{called or ''}"
+                "`metrics` must be names or Polars expressions; found "
+                f"{type(item).__name__} {getattr(item, '__name__', repr(item))}{remedy or ''}"
             )
             raise ArgumentError(message, "metrics")
     resolved = [
@@ -329,13 +384,15 @@ def resolve(metrics: Metrics, tool: str = "") -> list[pl.Expr]:
     ]
     twice = [name for name, count in Counter(map(output_name, resolved)).items() if count > 1]
     if twice:
-        message = f"`metrics` has the name {twice[0]!r} twice; give one of them an alias"
+        message = f"duplicate metric {twice[0]!r} (`metrics`); rename one of them with .alias()"
         raise ArgumentError(message, "metrics")
     return resolved
 
 
-def split(text: str) -> list[str]:
-    """Split names at spaces and commas, but not inside brackets.
+def split(text: str, *, lists: bool = True) -> list[str]:
+    """Split text at spaces and commas outside brackets.
+
+    If `lists` is true, a comma between numbers does not split, as in "ndcg@5,10" and "P_5,10".
 
     Examples
     --------
@@ -346,8 +403,7 @@ def split(text: str) -> list[str]:
     names, depth = [""], 0
     for place, character in enumerate(text):
         depth += (character in "([") - (character in ")]")
-        # A comma between numbers goes on with a name of trec_eval: "P_5,10".
-        listed = character == "," and _LISTED.match(text, place + 1)
+        listed = lists and character == "," and _LISTED.match(text, place + 1)
         if depth <= 0 and (character.isspace() or (character == "," and not listed)):
             names.append("")
         else:
@@ -356,44 +412,41 @@ def split(text: str) -> list[str]:
 
 
 def output_name(expression: pl.Expr) -> str:
-    """Return the name of the column that an expression makes."""
+    """Return the name of the column that an expression produces."""
     if isinstance(expression, Metric):
         return expression.output_name
     try:
         return expression.meta.output_name()
     except pl.exceptions.PolarsError:
-        message = (
-            f"a metric must make one column with a name of its own; add .alias() to {expression}"
-        )
+        message = f"a metric must produce one column with one name; add .alias(...) to {expression}"
         raise ArgumentError(message) from None
 
 
 def find(name: str, tool: str = "") -> tuple[str | None, dict[str, Any]]:
-    """Return the metric that a name without parameters stands for, and those it brings along."""
+    """Return the metric of a name without cutoff, and the parameters that the name implies."""
     lower = name.lower()
     for known in (lower, re.sub("^retrieval_?", "", lower)):
+        if (tool, known) in TOOL_ALIASES:
+            return TOOL_ALIASES[tool, known], {}
         if known in REGISTER:
             return known, {}
         if known in ALIASES:
             return ALIASES[known]
-        if (tool, known) in TOOL_ALIASES:
-            return TOOL_ALIASES[tool, known], {}
     return None, {}
 
 
 def _unknown(name: str) -> ArgumentError:
-    if name.lower() in SETS:
-        several = len(SETS[name.lower()])
-        return ArgumentError(f"{name!r} stands for {several} metrics; give it to evaluate")
     if name.lower() in _MEANINGS:
-        return ArgumentError(f"{name!r} has several meanings: {_MEANINGS[name.lower()]}")
-    close = hint(name, [*REGISTER, *ALIASES])
-    listed = " All are listed by the command polars-rank metrics, or by list_metrics"
-    return ArgumentError(f"there is no metric {name!r}.{close or listed}")
+        return ArgumentError(f"{name!r} is ambiguous; {_MEANINGS[name.lower()]}")
+    if re.fullmatch(r"[\d.]+", name):
+        message = f"{name!r} is not a metric; write several cutoffs without spaces: 'ndcg@5,10'"
+        return ArgumentError(message)
+    listed = " pr.list_metrics() and the command polars-rank metrics list all metrics."
+    return ArgumentError(f"unknown metric {name!r}.{hint(name, [*REGISTER, *ALIASES]) or listed}")
 
 
 def _at(name: str, function: str, text: str) -> tuple[str, Any]:
-    """Read what stands behind the "@": the cutoff, or the recall of "IPrec@0.1"."""
+    """Return the parameter after the "@": the cutoff, or the recall of "IPrec@0.1"."""
     if function == "interpolated_precision":
         try:
             return "recall", float(text)
@@ -401,52 +454,52 @@ def _at(name: str, function: str, text: str) -> tuple[str, Any]:
             message = f"`recall` must be a number from 0 to 1; found {text!r} in {name!r}"
             raise ArgumentError(message, "recall") from None
     if not text.isdecimal():
-        message = f"`k` must be a positive whole number; found {text!r} in {name!r}"
+        message = f"`k` must be a positive integer; found {text!r} in {name!r}"
         raise ArgumentError(message, "k")
     return "k", int(text)
 
 
-def _parameter(name: str, called: str, key: str, value: Any) -> dict[str, Any]:
-    """Return a parameter in our words."""
+def _parameter(name: str, stem: str, key: str, value: Any) -> dict[str, Any]:
+    """Return our parameters for another tool's."""
     if key == "judged_only" and value:
-        message = f"{name!r} asks for judged documents only; call with unjudged='removed' for that"
+        message = f"`judged_only` in {name!r} is not supported; use unjudged='removed' instead"
         raise ArgumentError(message)
     if key == "relative" and isinstance(value, bool):
         return {}
-    if key == "beta" and called.lower() == "setf":
+    if key == "beta" and stem.lower() == "setf":
         return {key: _beta(value)}
     try:
         return _WORDS[key](value) if key in _WORDS else {key: value}
     except (KeyError, TypeError):
-        message = f"cannot read the parameter {key}={value!r} in {name!r}"
+        message = f"invalid parameter {key}={value!r} in {name!r}"
         raise ArgumentError(message) from None
 
 
 def _level(function: str, level: int, parameters: dict[str, Any]) -> dict[str, Any]:
-    """Return what ranx means by "-l2" behind a name: labels below 2 count for nothing."""
+    """Return the parameters of ranx's "-l2": labels below 2 are not relevant and have no gain."""
     accepted = inspect.signature(REGISTER[function]).parameters
     if "gain" in accepted:
-        worth = parameters.get("gain", accepted["gain"].default)
-        return {"gain": gains.at_least(level, gains.GAINS.get(worth, worth))}
+        gain = parameters.get("gain", accepted["gain"].default)
+        return {"gain": gains.at_least(level, gains.GAINS.get(gain, gain))}
     return {"rel": level}
 
 
 def _beta(squared: float) -> float:
-    """Return the beta of what trec_eval, and ir_measures after it, calls x or beta."""
+    """Return our beta: the square root of what trec_eval calls x, and ir_measures beta."""
     return math.sqrt(squared)
 
 
 def _arguments(name: str, text: str | None) -> dict[str, Any]:
     if not text:
         return {}
-    message = f"cannot read the parameters in {name!r}; write them like \"ndcg(gain='exp2')@10\""
+    message = f"invalid parameters in {name!r}; write them like \"ndcg(gain='exp2')@10\""
     try:
         call = ast.parse(f"dict({text})", mode="eval").body
         given = call.keywords if isinstance(call, ast.Call) and not call.args else []
         parameters = {str(keyword.arg): _value(keyword.value) for keyword in given}
     except (SyntaxError, ValueError, KeyError, TypeError):
         raise ArgumentError(message) from None
-    if not parameters or "None" in parameters:  # values without a name
+    if not parameters or "None" in parameters:  # values without a name, or **
         raise ArgumentError(message)
     return parameters
 

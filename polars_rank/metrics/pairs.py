@@ -1,4 +1,4 @@
-"""Metrics of pairs and thresholds within one list: areas under curves, label ranking."""
+"""Metrics of document pairs and of score thresholds: areas under curves, label ranking."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ __all__ = [
 
 @metric(perfect=1, undefined="all or none of the retrieved documents are relevant")
 def roc_auc(t: Terms, *, rel: float | None = None) -> Value:
-    r"""Area under the ROC curve of one list: how often a relevant document scores higher.
+    r"""ROC AUC: probability that a relevant document outscores a nonrelevant one.
 
     $$\mathrm{AUC} = \frac{\sum_{\mathrm{relevant}} \mathrm{rank}^{\mathrm{up}}
     - P (P + 1) / 2}{P \cdot N}$$
 
-    over the retrieved documents, P of them relevant and N not; $\mathrm{rank}^{\mathrm{up}}$
-    counts from the lowest score, tied scores sharing their mean rank, so that a tied pair counts
-    one half.
+    over the retrieved documents, of which P are relevant and N are not.
+    $\mathrm{rank}^{\mathrm{up}}$ is the rank from the lowest score. Tied scores get their mean
+    rank, so a tied pair counts one half.
 
     Returns
     -------
     Metric
-        One Float64 in [0, 1] per list; null where all or none of the retrieved documents are
-        relevant. The `ties` rule of the call plays no part. Unjudged documents count as not
-        relevant.
+        One Float64 in [0, 1] per ranking; null if all or none of the retrieved documents are
+        relevant. Unjudged documents count as not relevant. The `ties` rule of `evaluate` has no
+        effect.
 
     References
     ----------
@@ -64,19 +64,19 @@ def roc_auc(t: Terms, *, rel: float | None = None) -> Value:
 
 @metric(perfect=1, undefined="no retrieved document is relevant")
 def pr_auc(t: Terms, *, rel: float | None = None) -> Value:
-    r"""Area under the precision-recall curve of one list, by trapezoids.
+    r"""PR AUC: area under the precision-recall curve, by the trapezoidal rule.
 
     $$\sum_{b} (\rho_b - \rho_{b-1}) \cdot \frac{\pi_b + \pi_{b-1}}{2}$$
 
-    with $\rho_b$ and $\pi_b$ recall and precision, over the retrieved documents, down to the end of
-    each block b of tied scores; $\rho_0$ is 0 and $\pi_0$ is 1. For the step-wise area see
+    where $\rho_b$ and $\pi_b$ are recall and precision of the retrieved documents down to the end
+    of block b of tied scores; $\rho_0$ is 0 and $\pi_0$ is 1. For the step-wise area, see
     `average_precision`.
 
     Returns
     -------
     Metric
-        One Float64 in [0, 1] per list; null where no retrieved document is relevant. The
-        `ties` rule of the call plays no part. Unjudged documents count as not relevant.
+        One Float64 in [0, 1] per ranking; null if no retrieved document is relevant. Unjudged
+        documents count as not relevant. The `ties` rule of `evaluate` has no effect.
 
     References
     ----------
@@ -89,8 +89,7 @@ def pr_auc(t: Terms, *, rel: float | None = None) -> Value:
     0.7916666666666666
     """
 
-    # For each relevant document: the trapezoid of its block of tied scores, whose ends are the
-    # last and the first rank of the block among all documents and among the relevant ones.
+    # For each relevant document, the mean height of the trapezoid of its block of tied scores.
     def area(score: pl.Expr, found: pl.Expr) -> pl.Expr:
         hits = _hits(score, found)
         before = pl.when(hits.start > 0).then(hits.found_start / hits.start).otherwise(1.0)
@@ -101,22 +100,22 @@ def pr_auc(t: Terms, *, rel: float | None = None) -> Value:
 
 @metric(perfect=None, undefined="all or none of the retrieved documents are relevant")
 def partial_auc(t: Terms, *, max_fpr: float = 1, rel: float | None = None) -> Value:
-    r"""Partial ROC AUC: the area up to a false positive rate, scaled so that chance is 0.5.
+    r"""Partial ROC AUC: area up to a false positive rate, scaled so chance is 0.5.
 
     $$\frac{1}{2} \left( 1 + \frac{A - f^2 / 2}{f - f^2 / 2} \right)$$
 
-    with A the area under the ROC curve from 0 to f = `max_fpr`.
+    where A is the area under the ROC curve from 0 to f, the false positive rate `max_fpr`.
 
     Parameters
     ----------
     max_fpr
-        How far to go, above 0 and at most 1; with 1 the value is `roc_auc`.
+        Highest false positive rate, in (0, 1]. With 1, the value is `roc_auc`.
 
     Returns
     -------
     Metric
-        One Float64 in [0, 1] per list; null where all or none of the retrieved documents are
-        relevant. The `ties` rule of the call plays no part.
+        One Float64 in [0, 1] per ranking; null if all or none of the retrieved documents are
+        relevant. The `ties` rule of `evaluate` has no effect.
 
     References
     ----------
@@ -135,7 +134,7 @@ def partial_auc(t: Terms, *, max_fpr: float = 1, rel: float | None = None) -> Va
     def lifted(score: pl.Expr, found: pl.Expr) -> pl.Expr:
         hits = _hits(score, found)
         limit = max_fpr * (score.count().cast(pl.Float64) - found.sum().cast(pl.Float64))
-        # Each hit lifts the curve by 1 / P, along the negatives tied with it.
+        # Each hit raises the curve by 1 / P, along the negatives tied with it.
         start, end = hits.start - hits.found_start, hits.end - hits.found_end
         ramp = (limit - start) ** 2 / (2 * (end - start))
         below = pl.when(limit > start).then(ramp).otherwise(0.0)
@@ -147,19 +146,21 @@ def partial_auc(t: Terms, *, max_fpr: float = 1, rel: float | None = None) -> Va
     return (1 + (area - chance) / (max_fpr - chance)) / 2
 
 
-@metric(perfect=1, undefined="all or none of the first k are relevant")
+@metric(perfect=1, undefined="all or none of the first k documents are relevant")
 def pair_accuracy(t: Terms, k: int | None = None, *, rel: float | None = None) -> Value:
-    r"""Pair accuracy: pairs of a relevant and another document that stand in the right order.
+    r"""Pair accuracy: fraction of relevant-nonrelevant pairs in the right order.
 
     $$1 - \frac{\sum_{\mathrm{hits}} (\mathrm{rank} - \mathrm{hits})}{h \cdot o}$$
 
-    over the first k documents, h of them relevant and o not.
+    over the first k documents, of which h are relevant and o are not. The sum is over the relevant
+    documents; hits is the number of relevant documents down to the given rank.
 
     Returns
     -------
     Metric
-        One Float64 in [0, 1] per list; null where all or none of the first k are relevant.
-        Unjudged documents count as not relevant; tied scores follow the `ties` rule.
+        One Float64 in [0, 1] per ranking; null if all or none of the first k documents are
+        relevant. Unjudged documents count as not relevant. Tied scores follow the `ties` rule of
+        `evaluate`; "expected" is not supported.
 
     References
     ----------
@@ -179,19 +180,19 @@ def pair_accuracy(t: Terms, k: int | None = None, *, rel: float | None = None) -
 
 @metric(perfect=1, undefined="no retrieved document is relevant")
 def label_ranking_average_precision(t: Terms, *, rel: float | None = None) -> Value:
-    r"""Label ranking average precision: the mean precision at the score of each hit.
+    r"""Label ranking average precision: mean precision at the score of each hit.
 
     $$\mathrm{LRAP} = \frac{1}{h} \sum_{\mathrm{hits}}
     \frac{|\lbrace \mathrm{relevant} : \mathrm{score} \ge s \rbrace|}
     {|\lbrace \mathrm{retrieved} : \mathrm{score} \ge s \rbrace|}$$
 
-    over the h relevant documents retrieved, s the score of each.
+    where h is the number of relevant documents retrieved, and s the score of a hit.
 
     Returns
     -------
     Metric
-        One Float64 in [0, 1] per list; null where no retrieved document is relevant. Tied
-        scores are counted together: the `ties` rule of the call plays no part.
+        One Float64 in [0, 1] per ranking; null if no retrieved document is relevant. Tied documents
+        count together. The `ties` rule of `evaluate` has no effect.
 
     References
     ----------
@@ -217,18 +218,19 @@ def label_ranking_average_precision(t: Terms, *, rel: float | None = None) -> Va
     lower_is_better=True,
 )
 def label_ranking_loss(t: Terms, *, rel: float | None = None) -> Value:
-    r"""Label ranking loss: the share of pairs where the relevant document is not above.
+    r"""Label ranking loss: fraction of relevant-nonrelevant pairs in the wrong order.
 
     $$\frac{|\lbrace (\mathrm{hit}, \mathrm{other}) : \mathrm{score}_{\mathrm{hit}} \le
     \mathrm{score}_{\mathrm{other}} \rbrace|}{h \cdot o}$$
 
-    over the retrieved documents, h of them relevant and o not.
+    over the retrieved documents, of which h are relevant and o are not.
 
     Returns
     -------
     Metric
-        One Float64 in [0, 1] per list, lower is better; null where all or none of the
-        retrieved documents are relevant. Tied scores count as wrong.
+        One Float64 in [0, 1] per ranking; lower is better. Null if all or none of the retrieved
+        documents are relevant. Pairs with equal scores count as wrong. The `ties` rule of
+        `evaluate` has no effect.
 
     References
     ----------
@@ -256,7 +258,7 @@ def label_ranking_loss(t: Terms, *, rel: float | None = None) -> Value:
     lower_is_better=True,
 )
 def coverage_error(t: Terms, *, rel: float | None = None) -> Value:
-    r"""Coverage error: how far down the list the last hit is.
+    r"""Coverage error: rank of the last relevant document that was retrieved.
 
     $$\max_{\mathrm{hits}} |\lbrace \mathrm{retrieved}
     : \mathrm{score} \ge \mathrm{score}_{\mathrm{hit}} \rbrace|$$
@@ -264,8 +266,8 @@ def coverage_error(t: Terms, *, rel: float | None = None) -> Value:
     Returns
     -------
     Metric
-        One Float64, 1 or more, per list, lower is better; null where no retrieved document
-        is relevant. Tied scores are counted together.
+        One Float64 per ranking, 1 or more; lower is better. Null if no retrieved document is
+        relevant. Tied documents count together. The `ties` rule of `evaluate` has no effect.
 
     References
     ----------
@@ -282,21 +284,22 @@ def coverage_error(t: Terms, *, rel: float | None = None) -> Value:
 
 @metric(perfect=1, undefined="no document is relevant")
 def top_k_accuracy(t: Terms, k: int, *, rel: float | None = None) -> Value:
-    r"""Top-k accuracy: 1 where a document of the highest label is among the first k.
+    r"""Top-k accuracy: 1 if a document of the highest label is among the first k.
 
     $$\left[ \max_{r \le k} \mathrm{label}_r = \max_{\mathrm{judged}} \mathrm{label} \right]$$
 
-    which is 1 where it holds, and else 0.
+    The brackets are 1 if the equation holds, otherwise 0.
 
     Parameters
     ----------
     k
-        Cutoff, at least 1.
+        Cutoff, a positive integer.
 
     Returns
     -------
     Metric
-        0.0 or 1.0 per list; null where no document is relevant.
+        0.0 or 1.0 per ranking; null if no document is relevant. Tied scores follow the `ties` rule
+        of `evaluate`.
 
     References
     ----------
@@ -313,22 +316,22 @@ def top_k_accuracy(t: Terms, k: int, *, rel: float | None = None) -> Value:
 
 
 def _numbers(t: Terms, rel: float | None) -> tuple[Value, Value]:
-    """Return how many retrieved documents are relevant, and how many are not."""
+    """Return the numbers of relevant and of nonrelevant retrieved documents."""
     positives = t.each(t.relevant(rel) & RETRIEVED).number()
     return positives, t.retrieved() - positives
 
 
 def _fold(t: Terms, rel: float | None, function: Callable[[pl.Expr, pl.Expr], pl.Expr]) -> Value:
-    """Return a function of all scores and of which documents are relevant and retrieved."""
+    """Apply a function to the scores and to the flags of relevant retrieved documents."""
     return t.fold(function, t.in_any_order(SCORE), t.in_any_order(t.relevant(rel) & RETRIEVED))
 
 
 class _Hits(NamedTuple):
-    """The relevant retrieved documents, each with the block of scores tied with its own.
+    """The relevant retrieved documents, each with its block of tied scores.
 
-    A block is given by its last rank and the one before its first, among all retrieved
-    documents and among the hits; no rule for ties plays a part. All are null for documents that
-    are no hits.
+    A block is given by the rank before its first rank (`start`) and by its last rank (`end`), both
+    among all retrieved documents and among the hits (`found_start`, `found_end`). All are null for
+    documents that are not hits.
     """
 
     start: pl.Expr
@@ -344,8 +347,8 @@ def _hits(score: pl.Expr, found: pl.Expr) -> _Hits:
     def before(score: pl.Expr) -> pl.Expr:
         return score.rank("min", descending=True).cast(pl.Float64) - 1
 
-    # Masked rather than filtered: where Polars computes a shared subexpression once, it repeats a
-    # scalar to the height of the frame, which then does not fit a filtered column.
+    # Masked instead of filtered: if Polars computes a shared subexpression once, it broadcasts a
+    # scalar to the height of the frame, which does not match the height of a filtered column.
     hits = pl.when(found).then(score)
     return _Hits(
         start=pl.when(found).then(before(score)),

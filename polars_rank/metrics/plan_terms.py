@@ -1,8 +1,8 @@
 """Terms in an evaluation: columns that many metrics share, each computed once.
 
-The rows of each list stand in rank order, those of the ideal order beside them. A term becomes a
-column of these rows; the columns that are summed are gathered into one list for each list of
-documents, for of many sums in many lists, those over a column of lists take a fifth of the time.
+The rows of each ranking are in rank order, with the labels in ideal order in another column. A term
+becomes a column of these rows. Columns to be summed are aggregated into one list per ranking: for
+many metrics and rankings, sums over a column of lists take a fifth of the time.
 """
 
 from __future__ import annotations
@@ -31,30 +31,30 @@ from polars_rank.metrics.terms import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-#: The row's position in its list, from 1: the rank, if the document is retrieved.
+#: The position of the row in its ranking, from 1: the rank, if the document is retrieved.
 POSITION = pl.col(OWN + "position").cast(pl.Float64)
-#: The label that stands at this position of the ideal list.
+#: The label at this position of the ideal ranking.
 IDEAL_LABEL = pl.col(OWN + "ideal label")
-#: Whether the row is a document's: an empty list has one that is not.
+#: Whether the row is a document: an empty ranking has one row that is not.
 DOCUMENT = pl.col(OWN + "document")
-#: The first and the last position of the documents that are tied with this one.
+#: The first and the last position of the documents tied with this document.
 TIE_FIRST = pl.col(OWN + "tie first").cast(pl.Float64)
 TIE_LAST = pl.col(OWN + "tie last").cast(pl.Float64)
-#: Whether the document is the first, or the last, of those that are tied with it.
+#: Whether the document is the first, or the last, of its tied documents.
 TIE_BEGINS, TIE_ENDS = pl.col(OWN + "tie begins"), pl.col(OWN + "tie ends")
-#: What the ranked rows need for these.
+#: The columns that the ranked rows need for these expressions.
 TIED = {OWN + name for name in ("tie first", "tie last", "tie begins", "tie ends")}
 
 
-#: What is wrong where documents share a position.
+#: The message if two documents of a ranking have the same position.
 _SEVERAL = (
-    "a position comes twice in a list, as where several lists of one query are taken for one; name "
-    "the columns that tell lists apart with `query`, such as the session"
+    "a position occurs twice in a ranking; add the columns that identify a ranking, such as the "
+    "session, to `query`"
 )
 
 
 class Register:
-    """Expressions that have a column each, named in the order in which they came."""
+    """Expressions with a column each, named in the order in which they were added."""
 
     def __init__(self, kind: str) -> None:
         self._kind = kind
@@ -78,38 +78,42 @@ class Register:
 
 
 class PlanTerms(Terms):
-    """One plan for many metrics.
+    """Terms of many metrics in one plan.
 
-    The columns of each stage, in this order: `rows` for each document; `folds` over the rows of
-    a list; the columns of `gathered` as lists; `sums` over those lists; `late`, sums whose
-    cutoff is itself a sum. Values are expressions over the last three.
+    The plan computes columns in this order: `rows_of`, one value per document; `folds` over the
+    rows of a ranking; the columns in `gathered` as lists; `sums` over these lists; and `late`, sums
+    whose cutoff is itself a sum. Values are expressions over the folds and the sums.
     """
 
-    def __init__(self, *, whole_labels: bool, placed: bool = False) -> None:
+    def __init__(self, *, whole_labels: bool, placed: bool = False, text_ids: bool = False) -> None:
         self.rows_of = Register("row")
         self.folds = Register("fold")
         self.sums = Register("sum")
         self.late = Register("late")
         self.gathered: dict[str, None] = {}
-        #: The thresholds of relevance by which hits are counted, and the names of the columns.
+        #: The names of the columns of hits, by the lowest relevant label.
         self.hits: dict[float | None, str] = {}
         self.refused: dict[str, Callable[[pl.Expr], pl.Expr]] = {}
-        #: What must hold for every list, and what is wrong where it does not.
+        #: The conditions that must hold for every ranking, by the message if one does not.
         self.required: dict[str, pl.Expr] = {}
-        #: The columns of what users did that are read, by the parameters that name them.
+        #: The parameters that name columns of numbers of 0 or more, by column.
         self.signals: dict[str, str] = {}
+        #: The highest valid numbers of these columns, if they have one.
+        self.highest: dict[str, float] = {}
         self.cutoffs: list[Cutoff] = []
         #: The cutoffs at which the sums of columns are read.
         self._cutoffs_of: dict[str, set[int]] = {}
-        #: What asks for the documents in order: without any, lists need not be sorted.
+        #: The names of orders that terms depend on; if empty, rankings need not be sorted.
         self.ordered: list[str] = []
         self._whole_labels = whole_labels
         #: Whether documents are ranked by the positions at which they were shown.
         self._placed = placed
+        #: Whether document ids are compared as text.
+        self._text_ids = text_ids
 
     @property
     def depth(self) -> int | None:
-        """The rank below which nothing is read; None if whole lists are."""
+        """The largest cutoff; None if a term reads whole rankings."""
         known = [k for k in self.cutoffs if isinstance(k, int)]
         return max(known) if known and len(known) == len(self.cutoffs) else None
 
@@ -124,7 +128,7 @@ class PlanTerms(Terms):
         k: Cutoff = None,
         weight: Callable[[pl.Expr], pl.Expr] | None = None,
     ) -> Term:
-        """Take the first k of the list: its rows stand in rank order."""
+        """Return the term of the first k rows, which are in rank order."""
         if k is not None or weight is not None:
             self.ordered.append("ranks")
         return self._term(term if weight is None else term * weight(POSITION), k, RETRIEVED)
@@ -135,72 +139,78 @@ class PlanTerms(Terms):
         k: int | None = None,
         rel: float | None = None,
     ) -> Term:
-        """Read the running count of hits."""
+        """Return the term of ranks and of the column of hits."""
         hits = self.hits_column(rel).cast(pl.Float64)
         return self._term(term(POSITION, hits), k, self.relevant(rel) & RETRIEVED)
 
     def hits_column(self, rel: float | None) -> pl.Expr:
         """Return the running count of hits."""
-        self.cutoffs.append(None)  # hits are counted through whole lists
+        self.cutoffs.append(None)  # hits are counted in whole rankings
         self.ordered.append("hits")
         return pl.col(self.hits.setdefault(rel, f"{OWN}hits {len(self.hits)}"))
 
     def ideal_top(self, gain: Gain, discount: Discount, k: Cutoff = None) -> Term:
-        """Take the first k of the ideal list."""
+        """Return gain times discount of the first k rows of the ideal ranking."""
         self.ordered.append("ideal ranks")
         return self._term(self._worth(gain, IDEAL_LABEL) * discount(POSITION), k)
 
     def each(self, term: pl.Expr) -> Term:
-        """Take the whole list."""
+        """Return the term of all rows."""
         return self._term(term, None)
 
     def rows(self) -> Value:
-        """Count the rows of the list but that of an empty one."""
+        """Count the rows that are documents."""
         return self._term(DOCUMENT, None).number()
 
     def gain(self, gain: Gain) -> pl.Expr:
-        """Apply the gain to the label, and let the rows be checked for labels that it refuses."""
+        """Apply the gain to the label, and add checks for labels that it rejects."""
         return self._worth(gain, pl.col("label"))
 
     def in_ideal_order(self, term: Callable[[pl.Expr, pl.Expr], pl.Expr]) -> Listed:
-        """Take the labels that stand in ideal order."""
+        """Return the term of the labels in ideal order."""
         place = pl.when(IDEAL_LABEL.is_not_null()).then(POSITION)
         return Listed(term(IDEAL_LABEL.cast(pl.Float64), place), "ideal_rank")
 
     def require(self, condition: Value, problem: str) -> None:
-        """Remember the condition."""
+        """Add the condition to the conditions that every ranking must meet."""
         self.required[problem] = condition.expr
 
-    def signal(self, parameter: str, column: str) -> pl.Expr:
-        """Remember the column, whose type is to be looked at."""
+    def signal(self, parameter: str, column: str, *, high: float | None = None) -> pl.Expr:
+        """Return the column as numbers, and add it to the columns that are checked."""
         self.signals[column] = parameter
+        if high is not None:
+            self.highest[column] = high
         return super().signal(parameter, column)
 
+    def doc(self) -> pl.Expr:
+        """Return the id of each document, as text if ids are compared as text."""
+        return super().doc().cast(pl.String) if self._text_ids else super().doc()
+
     def require_one_list(self) -> None:
-        """Require that no two documents were shown at one position."""
+        """Add the condition that no two documents of a ranking have the same position."""
         if self._placed:
             once = self.fold(_is_unique, self.in_any_order(SCORE))
             self.require(once, _SEVERAL)
 
     def tied(self) -> Value:
-        """Look where the ties begin and end."""
+        """Count the documents whose ties begin and end at different positions."""
         return self._term(TIE_LAST > TIE_FIRST, None, RETRIEVED).number()
 
-    def fold(self, function: Callable[..., pl.Expr], *terms: Listed) -> Value:
-        """Aggregate the rows of each list, which stand in rank order."""
+    def fold(self, function: Callable[..., pl.Expr], *terms: Listed, k: int | None = None) -> Value:
+        """Aggregate the rows of each ranking, which are in rank order."""
         self.ordered += [term.by for term in terms if term.by != "any"]
-        return self._folded(function(*(self._column(self._sequence(term)) for term in terms)))
+        return self._folded(function(*(self._column(self._sequence(term)) for term in terms)), k)
 
     def own(self, expression: pl.Expr) -> Value:
-        """Aggregate an expression of the user's own over the rows of each list."""
+        """Aggregate a user's expression over the rows of each ranking."""
         self.ordered.append("rows")
         return self._folded(expression)
 
     def _sequence(self, term: Listed) -> pl.Expr:
         return pl.when(RETRIEVED).then(term.expr) if term.by == "rank" else term.expr
 
-    def _folded(self, value: pl.Expr) -> Value:
-        self.cutoffs.append(None)
+    def _folded(self, value: pl.Expr, k: int | None = None) -> Value:
+        self.cutoffs.append(k)
         return Value(pl.col(self.folds(value)))
 
     def _worth(self, gain: Gain, label: pl.Expr) -> pl.Expr:
@@ -241,13 +251,13 @@ class PlanTerms(Terms):
         return Value(pl.col(_sum_at(name, k)))
 
     def layers(self) -> Iterable[list[pl.Expr]]:
-        """Return the columns of each stage over gathered lists."""
+        """Return the columns of each stage after the lists are gathered."""
         yield self.sums.named()
         yield from self._sums_at_cutoffs()
         yield self.late.named()
 
     def _sums_at_cutoffs(self) -> Iterable[list[pl.Expr]]:
-        """Return sums that go on from one cutoff to the next."""
+        """Return the sums at cutoffs, each added to the sum at the next smaller cutoff."""
         begun: dict[str, int] = {}
         for cutoff in sorted({k for cutoffs in self._cutoffs_of.values() for k in cutoffs}):
             names = [name for name, cutoffs in self._cutoffs_of.items() if cutoff in cutoffs]
@@ -261,7 +271,7 @@ class PlanTerms(Terms):
             yield layer
 
     def _part(self, name: str, start: int, stop: int) -> pl.Expr:
-        """Return the sum of a term from one rank to another."""
+        """Return the sum of a term between two ranks."""
         values = pl.col(as_list(name)).list
         if stop - start == 1:
             return values.get(start, null_on_oob=True).cast(pl.Float64).fill_null(0.0)
@@ -283,9 +293,9 @@ def as_list(name: str) -> str:
 
 
 def complete(term: pl.Expr, how: How, among: pl.Expr | None) -> pl.Expr:
-    """Return a term of some documents only, without nulls where that changes nothing.
+    """Return a term restricted to some documents, with nulls replaced where they have no effect.
 
-    A sum that has no nulls to skip takes a third of the time.
+    A sum over a column without nulls takes a third of the time.
     """
     if how == "count":
         if among is not None:

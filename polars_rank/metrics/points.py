@@ -1,4 +1,4 @@
-"""Metrics built on precision at the hits: interpolated precision, 11 points, log AP, yaap, G."""
+"""Variants of precision and AP: interpolated precision, log AP, yaap, binary G."""
 
 from __future__ import annotations
 
@@ -30,24 +30,27 @@ Rounding = Literal["up", "nearest"]
 def interpolated_precision(
     t: Terms, *, recall: float = 0, rounding: Rounding = "up", rel: float | None = None
 ) -> Value:
-    r"""Interpolated precision: the best precision at this recall or a higher one.
+    r"""Interpolated precision: highest precision at the given recall or above.
 
     $$\mathrm{IPrec}(\rho) = \max \lbrace \mathrm{hits}_i / i :
     \mathrm{hits}_i \ge \lfloor \rho R + 0.9 \rfloor \rbrace$$
 
+    where hits_i is the number of relevant documents among the first i, and R the number of all
+    relevant documents. The formula shows `rounding="up"`.
+
     Parameters
     ----------
     recall
-        Recall to reach, 0 to 1.
+        Recall to reach, in [0, 1].
     rounding
-        How many hits make up the recall: "up" adds 0.9 and cuts (trec_eval up to version 9),
-        "nearest" adds 0.5 and cuts (trec_eval 10).
+        How the number of hits needed is rounded: "up" for floor(recall * R + 0.9), as in trec_eval
+        up to version 9; "nearest" for floor(recall * R + 0.5), as in trec_eval 10.
 
     Returns
     -------
     Metric
-        One Float64 in [0, 1] per list; 0 where the recall is not reached, null where no
-        document is relevant.
+        One Float64 in [0, 1] per ranking; null if no document is relevant, 0 if the recall is not
+        reached. Tied scores follow the `ties` rule of `evaluate`; "expected" is not supported.
 
     References
     ----------
@@ -89,14 +92,15 @@ def eleven_point(
     Parameters
     ----------
     recalls
-        Other points of recall, each from 0 to 1, than the eleven.
+        Recall levels, each in [0, 1]. None: the eleven levels 0, 0.1, ..., 1.
     rounding
-        How many hits make up a recall: "up" or "nearest"; see `interpolated_precision`.
+        How the number of hits needed is rounded: "up" or "nearest", as in `interpolated_precision`.
 
     Returns
     -------
     Metric
-        One Float64 in [0, 1] per list; null where no document is relevant.
+        One Float64 in [0, 1] per ranking; null if no document is relevant. Tied scores follow the
+        `ties` rule of `evaluate`; "expected" is not supported.
 
     References
     ----------
@@ -118,7 +122,7 @@ def eleven_point(
     def total(found: pl.Expr, rank: pl.Expr, relevant: pl.Expr) -> pl.Expr:
         ranks = rank.filter(found)
         interpolated = (ranks.cum_count() / ranks).cum_max(reverse=True).implode()
-        # The hits that make up each recall, from 0; a list with fewer hits has no such element.
+        # Index of the hit that reaches each recall, out of bounds if there are fewer hits.
         least = [_least(point, relevant, rounding).clip(1) - 1 for point in points]
         needed = pl.concat_list(hits.cast(pl.Int64) for hits in least)
         return interpolated.list.gather(needed, null_on_oob=True).list.sum()
@@ -130,20 +134,21 @@ def eleven_point(
 def log_average_precision(
     t: Terms, k: int | None = None, *, floor: float = 1e-5, rel: float | None = None
 ) -> Value:
-    r"""Logarithm of AP for each list; over lists, the geometric mean of AP, GMAP.
+    r"""Logarithm of AP; `evaluate` returns the geometric mean of AP (GMAP).
 
     $$\ln \max(\mathrm{AP}, \mathrm{floor})$$
 
     Parameters
     ----------
     floor
-        The least AP that counts, above 0: one list at 0 must not settle the mean.
+        Lower bound of AP, above 0, so that a single 0 does not make the geometric mean 0.
 
     Returns
     -------
     Metric
-        One Float64, 0 or less, per list; null where no document is relevant. `evaluate` gives
-        the geometric mean of AP; a list that counts as zero counts as the floor.
+        One Float64 per ranking, 0 or less; null if no document is relevant. `evaluate` returns the
+        geometric mean of AP; with `undefined="zero"`, a null counts as the floor. Tied scores
+        follow the `ties` rule of `evaluate`; "expected" is not supported.
 
     References
     ----------
@@ -163,14 +168,17 @@ def log_average_precision(
 
 @metric(low=None, high=None, undefined="no document is relevant")
 def yaap(t: Terms, *, rel: float | None = None) -> Value:
-    r"""Yet another average precision: AP stretched to the whole line, as a logit does.
+    r"""Yet another average precision: a smoothed logit of AP.
 
     $$\mathrm{yaap} = \ln \frac{1 + R \cdot \mathrm{AP}}{1 + R - R \cdot \mathrm{AP}}$$
+
+    where R is the number of relevant documents.
 
     Returns
     -------
     Metric
-        One Float64 per list, of either sign; null where no document is relevant.
+        One Float64 per ranking, positive or negative; null if no document is relevant. Tied scores
+        follow the `ties` rule of `evaluate`; "expected" is not supported.
 
     References
     ----------
@@ -189,17 +197,19 @@ def yaap(t: Terms, *, rel: float | None = None) -> Value:
 
 @metric(perfect=1, undefined="no document is relevant")
 def binary_g(t: Terms, *, rel: float | None = None) -> Value:
-    r"""Binary G: hits discounted by the documents above them that are not relevant.
+    r"""Binary G: hits discounted by the number of nonrelevant documents above them.
 
     $$\mathrm{binG} = \frac{1}{R} \sum_{\mathrm{hits}}
     \frac{1}{\log_2 (2 + \mathrm{rank} - \mathrm{hits})}$$
 
-    with the rank of each relevant document retrieved, and the hits down to it.
+    where the sum is over the relevant documents retrieved, rank is the rank of each, and hits is
+    the number of relevant documents down to this rank. R is the number of all relevant documents.
 
     Returns
     -------
     Metric
-        One Float64 in [0, 1] per list; null where no document is relevant.
+        One Float64 in [0, 1] per ranking; null if no document is relevant. Tied scores follow the
+        `ties` rule of `evaluate`; "expected" is not supported.
 
     References
     ----------
@@ -219,12 +229,12 @@ def binary_g(t: Terms, *, rel: float | None = None) -> Value:
 
 
 def _hits(t: Terms, rel: float | None) -> tuple[Listed, Listed, Listed]:
-    """Return which documents are hits, from the top, their ranks, and all that are relevant."""
+    """Return the hits and the ranks, in rank order, and all relevant documents."""
     relevant = t.relevant(rel)
     return t.in_order(relevant), t.in_order(RANK), t.in_any_order(relevant)
 
 
 def _least(recall: float, relevant: pl.Expr, rounding: Rounding) -> pl.Expr:
-    """Return how many hits make up a recall, of the documents that are relevant."""
+    """Return the number of hits that reach a recall."""
     wanted = relevant.sum().cast(pl.Float64)
     return (recall * wanted + (0.9 if rounding == "up" else 0.5)).floor()

@@ -1,4 +1,4 @@
-"""Metrics of relevant and not relevant: precision, recall, F, hits, R-precision, AP."""
+"""Metrics of binary relevance: precision, recall, F-measure, hit rate, R-precision, AP."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = [
 ]
 
 
-@metric(undefined="nothing was retrieved and the divisor is not k")
+@metric(undefined="no document was retrieved and the divisor is not k")
 def precision(
     t: Terms,
     k: int | None = None,
@@ -30,26 +30,27 @@ def precision(
     short: Literal["null"] | None = None,
     rel: float | None = None,
 ) -> Value:
-    r"""Precision: the share of the first k documents that is relevant.
+    r"""Precision: fraction of the first k documents that are relevant.
 
     $$\mathrm{P@k} = \frac{1}{k} \sum_{r=1}^{k} \mathrm{relevant}_r$$
 
     Parameters
     ----------
     k
-        Cutoff, at least 1; None for the whole list, divided by its length.
+        Cutoff, a positive integer. None: the whole ranking, divided by the number of retrieved
+        documents.
     depth
-        What to divide by: "k", or with "retrieved" the smaller of k and the number of
-        retrieved documents.
+        Divisor: "k", or "retrieved" for the smaller of k and the number of retrieved documents.
     short
-        With "null", a list shorter than k is undefined; otherwise its missing documents count
-        as not relevant (`depth="k"`).
+        Value for a ranking with fewer than k documents: "null" for null, None to count the missing
+        documents as not relevant (if `depth="k"`).
 
     Returns
     -------
     Metric
-        One Float64 in [0, 1] per list; null where nothing was retrieved and the divisor is
-        not k. An unjudged document counts as not relevant.
+        One Float64 in [0, 1] per ranking; null if no document was retrieved and the divisor is not
+        k. Unjudged documents count as not relevant. Tied scores follow the `ties` rule of
+        `evaluate`, which has no effect without k.
 
     References
     ----------
@@ -72,15 +73,17 @@ def precision(
 
 @metric(perfect=1, undefined="no document is relevant")
 def recall(t: Terms, k: int | None = None, *, rel: float | None = None) -> Value:
-    r"""Recall: the share of the relevant documents that the first k hold.
+    r"""Recall: fraction of the relevant documents that are among the first k.
 
     $$\mathrm{R@k} = \frac{1}{R} \sum_{r=1}^{k} \mathrm{relevant}_r$$
+
+    where R is the number of relevant documents, retrieved or not.
 
     Returns
     -------
     Metric
-        One Float64 in [0, 1] per list; null where no document is relevant. R counts all
-        relevant documents, retrieved or not.
+        One Float64 in [0, 1] per ranking; null if no document is relevant. Tied scores follow the
+        `ties` rule of `evaluate`, which has no effect without k.
 
     References
     ----------
@@ -97,14 +100,17 @@ def recall(t: Terms, k: int | None = None, *, rel: float | None = None) -> Value
 
 @metric(perfect=1, undefined="no document is relevant")
 def recall_capped(t: Terms, k: int | None = None, *, rel: float | None = None) -> Value:
-    r"""Capped recall: relevant documents among the first k, of as many as k could hold.
+    r"""Capped recall: number of relevant documents among the first k over min(k, R).
 
     $$\mathrm{Rcap@k} = \frac{1}{\min(k, R)} \sum_{r=1}^{k} \mathrm{relevant}_r$$
+
+    where R is the number of relevant documents, retrieved or not.
 
     Returns
     -------
     Metric
-        One Float64 in [0, 1] per list; null where no document is relevant.
+        One Float64 in [0, 1] per ranking; null if no document is relevant. Tied scores follow the
+        `ties` rule of `evaluate`, which has no effect without k.
 
     References
     ----------
@@ -120,22 +126,28 @@ def recall_capped(t: Terms, k: int | None = None, *, rel: float | None = None) -
     return ratio(t.top(t.relevant(rel), k).number(), possible)
 
 
-@metric(perfect=1, undefined="no document is relevant, and without k where nothing was retrieved")
+@metric(
+    perfect=1,
+    undefined="no document is relevant, or no cutoff is given and no document was retrieved",
+)
 def relative_precision(t: Terms, k: int | None = None, *, rel: float | None = None) -> Value:
-    r"""Relative precision: precision at k over the highest that R allows.
+    r"""Relative precision: precision at k divided by the highest possible precision.
 
     $$\frac{1}{\min(k, R)} \sum_{r=1}^{k} \mathrm{relevant}_r$$
+
+    where R is the number of relevant documents, retrieved or not.
 
     Parameters
     ----------
     k
-        Cutoff, at least 1; None for the whole list, whose length then stands for k.
+        Cutoff, a positive integer. None: the number of retrieved documents.
 
     Returns
     -------
     Metric
-        One Float64 in [0, 1] per list; null where no document is relevant, and without k
-        where nothing was retrieved.
+        One Float64 in [0, 1] per ranking; null if no document is relevant, or if k is None and no
+        document was retrieved. Tied scores follow the `ties` rule of `evaluate`, which has no
+        effect without k.
 
     References
     ----------
@@ -155,20 +167,24 @@ def relative_precision(t: Terms, k: int | None = None, *, rel: float | None = No
 
 @metric(undefined="no document is relevant")
 def fbeta(t: Terms, k: int | None = None, *, beta: float = 1, rel: float | None = None) -> Value:
-    r"""F-measure: the weighted harmonic mean of precision and recall at k.
+    r"""F-measure: weighted harmonic mean of precision and recall at k.
 
     $$F_\beta = \frac{(1 + \beta^2) \cdot \mathrm{hits}}{\beta^2 R + k}$$
+
+    where hits is the number of relevant documents among the first k, and R the number of all
+    relevant documents.
 
     Parameters
     ----------
     beta
-        How many times recall weighs as much as precision; above 0.
+        Weight of recall relative to precision, above 0.
 
     Returns
     -------
     Metric
-        One Float64 in [0, 1] per list; null where no document is relevant, 0 where none of
-        them is among the first k.
+        One Float64 in [0, 1] per ranking; null if no document is relevant, 0 if no relevant
+        document is among the first k. Tied scores follow the `ties` rule of `evaluate`, which has
+        no effect without k.
 
     References
     ----------
@@ -190,14 +206,18 @@ def fbeta(t: Terms, k: int | None = None, *, beta: float = 1, rel: float | None 
 
 @metric(undefined="no document is relevant")
 def f1(t: Terms, k: int | None = None, *, rel: float | None = None) -> Value:
-    r"""F1: the harmonic mean of precision and recall at k.
+    r"""F1: harmonic mean of precision and recall at k.
 
     $$F_1 = \frac{2 \cdot \mathrm{hits}}{R + k}$$
+
+    where hits is the number of relevant documents among the first k, and R the number of all
+    relevant documents.
 
     Returns
     -------
     Metric
-        One Float64 in [0, 1] per list; null where no document is relevant.
+        One Float64 in [0, 1] per ranking; null if no document is relevant. Tied scores follow the
+        `ties` rule of `evaluate`, which has no effect without k.
 
     References
     ----------
@@ -214,14 +234,15 @@ def f1(t: Terms, k: int | None = None, *, rel: float | None = None) -> Value:
 
 @metric(perfect=1, undefined="no document is relevant")
 def hit_rate(t: Terms, k: int | None = None, *, rel: float | None = None) -> Value:
-    r"""Hit rate (success): 1 where at least one of the first k documents is relevant.
+    r"""Hit rate (success): 1 if any of the first k documents is relevant, else 0.
 
     $$\mathrm{Hit@k} = \max_{r \le k} \mathrm{relevant}_r$$
 
     Returns
     -------
     Metric
-        0.0 or 1.0 per list; null where no document is relevant.
+        0.0 or 1.0 per ranking; null if no document is relevant. Tied scores follow the `ties` rule
+        of `evaluate`, which has no effect without k.
 
     References
     ----------
@@ -237,11 +258,9 @@ def hit_rate(t: Terms, k: int | None = None, *, rel: float | None = None) -> Val
     return where(t.number_relevant(rel) > 0, found.clip(high=1))
 
 
-@metric(
-    perfect=1, undefined="no document is relevant, and where a small multiple makes the cutoff 0"
-)
+@metric(perfect=1, undefined="no document is relevant, or `multiple` makes the cutoff 0")
 def r_precision(t: Terms, *, multiple: float = 1, rel: float | None = None) -> Value:
-    r"""R-precision: precision at R, the number of relevant documents, or at a multiple of it.
+    r"""R-precision: precision at R, the number of relevant documents.
 
     $$\mathrm{Rprec} = \frac{1}{c} \sum_{r=1}^{c} \mathrm{relevant}_r
     \qquad c = \lfloor \mathrm{multiple} \cdot R + 0.9 \rfloor$$
@@ -249,13 +268,13 @@ def r_precision(t: Terms, *, multiple: float = 1, rel: float | None = None) -> V
     Parameters
     ----------
     multiple
-        What R is multiplied by for the cutoff; above 0. With 1 the cutoff is R.
+        Factor by which R is multiplied to get the cutoff, above 0.
 
     Returns
     -------
     Metric
-        One Float64 in [0, 1] per list; null where no document is relevant, and where a small
-        multiple makes the cutoff 0.
+        One Float64 in [0, 1] per ranking; null if no document is relevant, or if `multiple` makes
+        the cutoff 0. Tied scores follow the `ties` rule of `evaluate`.
 
     References
     ----------
@@ -282,22 +301,26 @@ def average_precision(
     norm: Literal["R", "min", "hits"] = "R",
     rel: float | None = None,
 ) -> Value:
-    r"""Average precision: the mean, over relevant documents, of precision at their rank.
+    r"""Average precision: mean of the precision at the rank of each relevant document.
 
     $$\mathrm{AP@k} = \frac{1}{R} \sum_{r=1}^{k} \mathrm{relevant}_r
     \cdot \frac{\mathrm{hits}_r}{r}$$
 
+    where hits_r is the number of relevant documents among the first r, and R the number of all
+    relevant documents.
+
     Parameters
     ----------
     norm
-        What to divide by: "R", all relevant documents (trec_eval); "min", the smaller of k
-        and R, so that a perfect list gets 1; "hits", the relevant documents among the first k.
+        Divisor: "R" for the number of relevant documents (as in trec_eval); "min" for the smaller
+        of k and R, so that a perfect ranking scores 1; "hits" for the number of relevant documents
+        among the first k.
 
     Returns
     -------
     Metric
-        One Float64 in [0, 1] per list; null where no document is relevant, 0 where none of
-        them is among the first k.
+        One Float64 in [0, 1] per ranking; null if no document is relevant, 0 if no relevant
+        document is among the first k. Tied scores follow the `ties` rule of `evaluate`.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""Metrics of the retrieved set as a whole, and of the table of right and wrong decisions."""
+"""Metrics of sets: counts, set precision and recall, and metrics of the confusion matrix."""
 
 from __future__ import annotations
 
@@ -27,14 +27,15 @@ __all__ = [
 
 @metric(low=1, aggregate="sum")
 def num_queries(t: Terms) -> Value:
-    r"""How many lists there are: 1 for each.
+    r"""Number of rankings: 1 per ranking, summed by `evaluate`.
 
     $$1$$
 
     Returns
     -------
     Metric
-        One Float64 per list, never null: 1; `evaluate` gives their sum.
+        One Float64 per ranking, always 1; `evaluate` returns the sum. The `ties` rule of `evaluate`
+        has no effect.
 
     References
     ----------
@@ -46,20 +47,21 @@ def num_queries(t: Terms) -> Value:
     >>> df.ranking.num_queries()
     2.0
     """
-    # Of the documents, for a number alone does not say for which list it is.
+    # Depends on the documents: a constant would not be evaluated for each ranking.
     return where(t.retrieved() >= 0, 1)
 
 
 @metric(high=None, aggregate="sum")
 def num_retrieved(t: Terms) -> Value:
-    r"""How many documents were retrieved: those with a score.
+    r"""Number of retrieved documents, which are the documents with a score.
 
     $$n = |\lbrace d : \mathrm{score}_d \ne \mathrm{null} \rbrace|$$
 
     Returns
     -------
     Metric
-        One Float64 per list, never null: a whole number, 0 or more; `evaluate` gives their sum.
+        One Float64 per ranking, never null: an integer, 0 or more. `evaluate` returns the sum. The
+        `ties` rule of `evaluate` has no effect.
 
     References
     ----------
@@ -76,14 +78,15 @@ def num_retrieved(t: Terms) -> Value:
 
 @metric(high=None, aggregate="sum")
 def num_relevant(t: Terms, *, rel: float | None = None) -> Value:
-    r"""How many documents are relevant, retrieved or not: R.
+    r"""Number of relevant documents, retrieved or not.
 
     $$R = |\lbrace d : \mathrm{label}_d \ge \mathrm{rel} \rbrace|$$
 
     Returns
     -------
     Metric
-        One Float64 per list, never null: a whole number, 0 or more; `evaluate` gives their sum.
+        One Float64 per ranking, never null: an integer, 0 or more. `evaluate` returns the sum. The
+        `ties` rule of `evaluate` has no effect.
 
     References
     ----------
@@ -100,14 +103,15 @@ def num_relevant(t: Terms, *, rel: float | None = None) -> Value:
 
 @metric(high=None, aggregate="sum")
 def num_relevant_retrieved(t: Terms, k: int | None = None, *, rel: float | None = None) -> Value:
-    r"""How many of the first k documents are relevant.
+    r"""Number of relevant documents among the first k.
 
     $$\mathrm{hits@k} = \sum_{r=1}^{k} \mathrm{relevant}_r$$
 
     Returns
     -------
     Metric
-        One Float64 per list, never null: a whole number, 0 or more; `evaluate` gives their sum.
+        One Float64 per ranking, never null: an integer, 0 or more. `evaluate` returns the sum. Tied
+        scores follow the `ties` rule of `evaluate`, which has no effect without k.
 
     References
     ----------
@@ -124,15 +128,16 @@ def num_relevant_retrieved(t: Terms, k: int | None = None, *, rel: float | None 
 
 @metric(high=None, aggregate="sum")
 def num_nonrelevant_judged_retrieved(t: Terms, *, rel: float | None = None) -> Value:
-    r"""How many of the retrieved documents are judged not relevant: 0 <= label < threshold.
+    r"""Number of retrieved documents that are judged not relevant.
 
     $$|\lbrace r : 0 \le \mathrm{label}_r \lt \mathrm{rel} \rbrace|$$
 
     Returns
     -------
     Metric
-        One Float64 per list, never null: a whole number, 0 or more; `evaluate` gives their
-        sum. A negative label says "in the pool, but not judged" and is not counted.
+        One Float64 per ranking, never null: an integer, 0 or more. `evaluate` returns the sum. A
+        negative label means "in the pool but not judged" and is not counted. The `ties` rule of
+        `evaluate` has no effect.
 
     References
     ----------
@@ -148,16 +153,20 @@ def num_nonrelevant_judged_retrieved(t: Terms, *, rel: float | None = None) -> V
     return t.top(wrong).number()
 
 
-@metric(undefined="nothing was retrieved")
+@metric(undefined="no document was retrieved")
 def set_precision(t: Terms, *, rel: float | None = None) -> Value:
-    r"""Set precision: the share of the retrieved documents that is relevant.
+    r"""Set precision: fraction of the retrieved documents that are relevant.
 
     $$\mathrm{hits} / n$$
+
+    where hits is the number of relevant documents retrieved, and n the number of retrieved
+    documents.
 
     Returns
     -------
     Metric
-        One Float64 in [0, 1] per list; null where nothing was retrieved.
+        One Float64 in [0, 1] per ranking; null if no document was retrieved. The `ties` rule of
+        `evaluate` has no effect.
 
     References
     ----------
@@ -174,14 +183,18 @@ def set_precision(t: Terms, *, rel: float | None = None) -> Value:
 
 @metric(perfect=1, undefined="no document is relevant")
 def set_recall(t: Terms, *, rel: float | None = None) -> Value:
-    r"""Set recall: the share of the relevant documents that was retrieved.
+    r"""Set recall: fraction of the relevant documents that were retrieved.
 
     $$\mathrm{hits} / R$$
+
+    where hits is the number of relevant documents retrieved, and R the number of all relevant
+    documents.
 
     Returns
     -------
     Metric
-        One Float64 in [0, 1] per list; null where no document is relevant.
+        One Float64 in [0, 1] per ranking; null if no document is relevant. The `ties` rule of
+        `evaluate` has no effect.
 
     References
     ----------
@@ -198,20 +211,23 @@ def set_recall(t: Terms, *, rel: float | None = None) -> Value:
 
 @metric(undefined="no document is relevant")
 def set_f(t: Terms, *, beta: float = 1, rel: float | None = None) -> Value:
-    r"""Set F-measure: the weighted harmonic mean of set precision and set recall.
+    r"""Set F-measure: weighted harmonic mean of set precision and set recall.
 
     $$F_\beta = \frac{(1 + \beta^2) \cdot \mathrm{hits}}{\beta^2 R + n}$$
+
+    where hits is the number of relevant documents retrieved, R the number of all relevant
+    documents, and n the number of retrieved documents.
 
     Parameters
     ----------
     beta
-        How many times recall weighs as much as precision; above 0. The parameter x of
-        trec_eval is its square.
+        Weight of recall relative to precision, above 0. trec_eval's parameter x is its square.
 
     Returns
     -------
     Metric
-        One Float64 in [0, 1] per list; null where no document is relevant.
+        One Float64 in [0, 1] per ranking; null if no document is relevant. The `ties` rule of
+        `evaluate` has no effect.
 
     References
     ----------
@@ -226,17 +242,20 @@ def set_f(t: Terms, *, beta: float = 1, rel: float | None = None) -> Value:
     return fbeta.on(t, beta=beta, rel=rel)
 
 
-@metric(undefined="nothing was retrieved or no document is relevant")
+@metric(undefined="no document was retrieved or no document is relevant")
 def set_ap(t: Terms, *, rel: float | None = None) -> Value:
-    r"""Set average precision: AP where every retrieved document stands at the last rank.
+    r"""Set average precision: set precision multiplied by set recall.
 
     $$\frac{\mathrm{hits}^2}{n \cdot R}$$
+
+    where hits is the number of relevant documents retrieved, R the number of all relevant
+    documents, and n the number of retrieved documents.
 
     Returns
     -------
     Metric
-        One Float64 in [0, 1] per list: set precision x set recall; null where nothing was
-        retrieved or no document is relevant.
+        One Float64 in [0, 1] per ranking; null if no document was retrieved or no document is
+        relevant. The `ties` rule of `evaluate` has no effect.
 
     References
     ----------
@@ -252,17 +271,20 @@ def set_ap(t: Terms, *, rel: float | None = None) -> Value:
     return ratio(hits * hits, t.retrieved() * t.number_relevant(rel))
 
 
-@metric(perfect=1, undefined="nothing was retrieved or no document is relevant")
+@metric(perfect=1, undefined="no document was retrieved or no document is relevant")
 def set_relative_precision(t: Terms, *, rel: float | None = None) -> Value:
-    r"""Set relative precision: relevant documents retrieved, of as many as there could be.
+    r"""Set relative precision: number of relevant documents retrieved over min(n, R).
 
     $$\frac{\mathrm{hits}}{\min(n, R)}$$
+
+    where hits is the number of relevant documents retrieved, R the number of all relevant
+    documents, and n the number of retrieved documents.
 
     Returns
     -------
     Metric
-        One Float64 in [0, 1] per list; null where nothing was retrieved or no document is
-        relevant.
+        One Float64 in [0, 1] per ranking; null if no document was retrieved or no document is
+        relevant. The `ties` rule of `evaluate` has no effect.
 
     References
     ----------
@@ -289,27 +311,29 @@ def utility(
     size: int | None = None,
     rel: float | None = None,
 ) -> Value:
-    r"""Utility: what the retrieved set is worth, a price on every right and wrong decision.
+    r"""Utility: weighted sum of the four cells of the confusion matrix.
 
     $$a \cdot \mathrm{tp} + b \cdot \mathrm{fp} + c \cdot \mathrm{fn} + d \cdot \mathrm{tn}$$
 
-    with tp relevant and fp other documents retrieved, fn relevant and tn other ones not.
+    where tp and fp are the numbers of relevant and nonrelevant documents retrieved, and fn and tn
+    the numbers of relevant and nonrelevant documents not retrieved.
 
     Parameters
     ----------
     a
-        Worth of a relevant document retrieved.
+        Weight of a relevant document retrieved.
     b
-        Worth of another document retrieved.
+        Weight of a nonrelevant document retrieved.
     c
-        Worth of a relevant document missed.
+        Weight of a relevant document not retrieved.
     d
-        Worth of another document left out.
+        Weight of a nonrelevant document not retrieved.
 
     Returns
     -------
     Metric
-        One Float64 per list, never null. An unjudged document counts as not relevant.
+        One Float64 per ranking, never null. Unjudged documents count as not relevant. The `ties`
+        rule of `evaluate` has no effect.
 
     References
     ----------
@@ -329,17 +353,19 @@ def utility(
 def fall_out(
     t: Terms, k: int | None = None, *, size: int | None = None, rel: float | None = None
 ) -> Value:
-    r"""Fall-out: the share of the documents that are not relevant that the first k hold.
+    r"""Fall-out: fraction of the nonrelevant documents that are among the first k.
 
     $$\frac{\mathrm{fp}}{\mathrm{fp} + \mathrm{tn}}$$
 
-    with tp relevant and fp other documents among the first k, fn relevant and tn other ones not.
+    where tp and fp are the numbers of relevant and nonrelevant documents among the first k, and fn
+    and tn the numbers of relevant and nonrelevant documents that are not among them.
 
     Returns
     -------
     Metric
-        One Float64 in [0, 1] per list, lower is better; null where every document is
-        relevant. An unjudged document counts as not relevant.
+        One Float64 in [0, 1] per ranking; lower is better. Null if every document is relevant.
+        Unjudged documents count as not relevant. Tied scores follow the `ties` rule of `evaluate`,
+        which has no effect without k.
 
     References
     ----------
@@ -359,17 +385,19 @@ def fall_out(
 def accuracy(
     t: Terms, k: int | None = None, *, size: int | None = None, rel: float | None = None
 ) -> Value:
-    r"""Accuracy: the share of the documents that stand on the right side of the cutoff.
+    r"""Accuracy: fraction of the documents that the cutoff k classifies correctly.
 
     $$\frac{\mathrm{tp} + \mathrm{tn}}{\mathrm{tp} + \mathrm{fp} + \mathrm{fn} + \mathrm{tn}}$$
 
-    with tp relevant and fp other documents among the first k, fn relevant and tn other ones not.
+    where tp and fp are the numbers of relevant and nonrelevant documents among the first k, and fn
+    and tn the numbers of relevant and nonrelevant documents that are not among them.
 
     Returns
     -------
     Metric
-        One Float64 in [0, 1] per list, never null. An unjudged document counts as not
-        relevant.
+        One Float64 in [0, 1] per ranking, never null. The first k documents are classified as
+        relevant, all others as not relevant. Unjudged documents count as not relevant. Tied scores
+        follow the `ties` rule of `evaluate`, which has no effect without k.
 
     References
     ----------
@@ -393,19 +421,21 @@ def accuracy(
 def mcc(
     t: Terms, k: int | None = None, *, size: int | None = None, rel: float | None = None
 ) -> Value:
-    r"""Matthews correlation of being relevant and being among the first k.
+    r"""Matthews correlation between being relevant and being among the first k.
 
     $$\frac{\mathrm{tp} \cdot \mathrm{tn} - \mathrm{fp} \cdot \mathrm{fn}}
     {\sqrt{(\mathrm{tp} + \mathrm{fp})(\mathrm{tp} + \mathrm{fn})
     (\mathrm{tn} + \mathrm{fp})(\mathrm{tn} + \mathrm{fn})}}$$
 
-    with tp relevant and fp other documents among the first k, fn relevant and tn other ones not.
+    where tp and fp are the numbers of relevant and nonrelevant documents among the first k, and fn
+    and tn the numbers of relevant and nonrelevant documents that are not among them.
 
     Returns
     -------
     Metric
-        One Float64 in [-1, 1] per list; null where all or none of the documents are relevant,
-        or all or none are among the first k.
+        One Float64 in [-1, 1] per ranking; null if all or none of the documents are relevant, or if
+        all or none are among the first k. Unjudged documents count as not relevant. Tied scores
+        follow the `ties` rule of `evaluate`, which has no effect without k.
 
     References
     ----------
@@ -425,10 +455,10 @@ def mcc(
 def _margins(
     t: Terms, k: int | None, size: int | None, rel: float | None
 ) -> tuple[Value, Value, Value, Value | int]:
-    """Return tp, tp + fp, tp + fn and all four: of the margins, no order changes any."""
+    """Return tp, tp + fp, tp + fn, and the number of documents; ties change only tp."""
     rows = t.rows() if size is None else whole_number("size", size)
     if size is not None:
-        problem = f"`size` of the collection is {size}, but a list has more documents than that"
+        problem = f"`size` of the collection is {size}, but a ranking has more documents"
         t.require(t.rows() <= size, problem)
     tp = t.top(t.relevant(rel), k).number()
     return tp, t.retrieved(k), t.number_relevant(rel), rows

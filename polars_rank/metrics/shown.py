@@ -1,10 +1,11 @@
-"""Metrics of what users did with the list that they were shown.
+"""Metrics of clicks on the ranking that users were shown.
 
-They read a column of clicks, not the label, so that both can be asked of one log. Ranked by
-`position`, a position that comes twice in a list is an error: it is several lists. None of them
-says by itself which ranking is better: of eight such metrics, several of them here, Radlinski,
-Kurup & Joachims (How does clickthrough data reflect retrieval quality?, 2008) found none that
-followed the known quality of rankings reliably, where interleaving did (`pr.clicks.team_draft`).
+Click metrics read a column of clicks instead of the label, so one call can evaluate both. If
+documents are ranked by `position`, a position that occurs twice in a ranking is an error. A click
+metric alone does not show which of two rankings is better: Radlinski, Kurup & Joachims (How does
+clickthrough data reflect retrieval quality?, 2008) compared eight such metrics, several of them
+in this module, and none reliably reflected the known quality of the rankings. Interleaving did:
+see `pr.clicks.team_draft`.
 """
 
 from __future__ import annotations
@@ -32,28 +33,29 @@ __all__ = [
     "time_to_last_click",
 ]
 
-_NO_CLICK = "nothing was clicked"
+_NO_CLICK = "no document was clicked"
 
 
-@metric(undefined="nothing was shown")
+@metric(undefined="no document was shown")
 def ctr(t: Terms, k: int | None = None, *, click: str = "click") -> Value:
-    r"""Click-through rate: the share of the first k documents shown that were clicked.
+    r"""Click-through rate: fraction of the first k documents that were clicked.
 
     $$\frac{1}{\min(k, n)} \sum_{r=1}^{k} c_r$$
 
-    with c_r 1 where the document at rank r was clicked, and 0 elsewhere; n documents were
-    shown.
+    where c_r is 1 if the document at rank r was clicked, otherwise 0, and n is the number of
+    documents shown.
 
     Returns
     -------
     Metric
-        One Float64 in [0, 1] per list; null where nothing was shown. A null click is none.
+        One Float64 in [0, 1] per ranking; null if no document was shown. A null click counts as no
+        click. Tied scores follow the `ties` rule of `evaluate`, which has no effect without k.
 
     Notes
     -----
-    It rewards whatever stood on top. Of eight absolute metrics of clicks, Radlinski, Kurup &
-    Joachims (2008) found none that followed the quality of rankings reliably; interleaving did:
-    `pr.clicks.team_draft`.
+    Click-through rate rewards top positions, whatever the documents there. Absolute click metrics
+    do not reliably reflect the quality of rankings (Radlinski, Kurup & Joachims, 2008).
+    Interleaving does: see `pr.clicks.team_draft`.
 
     References
     ----------
@@ -70,23 +72,24 @@ def ctr(t: Terms, k: int | None = None, *, click: str = "click") -> Value:
 
 @metric(high=None)
 def num_clicks(t: Terms, k: int | None = None, *, click: str = "click") -> Value:
-    r"""Clicks: how many of the first k documents were clicked.
+    r"""Number of documents among the first k that were clicked.
 
     $$\sum_{r=1}^{k} c_r$$
 
-    with c_r 1 where the document at rank r was clicked, and 0 elsewhere.
+    where c_r is 1 if the document at rank r was clicked, otherwise 0.
 
     Returns
     -------
     Metric
-        One Float64 per list, never null: a whole number, 0 or more; `evaluate` gives their mean,
-        the clicks per query. A document counts once, however often it was clicked.
+        One Float64 per ranking, never null: an integer, 0 or more. `evaluate` returns the mean
+        number of clicks per ranking. A document counts once, however often it was clicked. Tied
+        scores follow the `ties` rule of `evaluate`, which has no effect without k.
 
     Notes
     -----
-    More clicks may be more that was good, or a longer search for it. Of eight absolute metrics of
-    clicks, Radlinski, Kurup & Joachims (2008) found none that followed the quality of rankings
-    reliably; interleaving did: `pr.clicks.team_draft`.
+    More clicks can mean more good documents, or a longer search for one. Absolute click metrics do
+    not reliably reflect the quality of rankings (Radlinski, Kurup & Joachims, 2008). Interleaving
+    does: see `pr.clicks.team_draft`.
 
     References
     ----------
@@ -103,23 +106,23 @@ def num_clicks(t: Terms, k: int | None = None, *, click: str = "click") -> Value
 
 @metric()
 def abandonment(t: Terms, *, click: str = "click") -> Value:
-    r"""Abandonment: 1 where nothing was clicked.
+    r"""Abandonment: 1 if no document was clicked, otherwise 0.
 
     $$\prod_r (1 - c_r)$$
 
-    with c_r 1 where the document at rank r was clicked, and 0 elsewhere. Its mean is the
-    abandonment rate.
+    where c_r is 1 if the document at rank r was clicked, otherwise 0. The mean is the abandonment
+    rate.
 
     Returns
     -------
     Metric
-        0.0 or 1.0 per list, never null.
+        0.0 or 1.0 per ranking, never null. The `ties` rule of `evaluate` has no effect.
 
     Notes
     -----
-    A list may be left because it was bad, or because it was itself the answer (`good_abandonment`).
-    Of eight absolute metrics of clicks, Radlinski, Kurup & Joachims (2008) found none that followed
-    the quality of rankings reliably; interleaving did: `pr.clicks.team_draft`.
+    Users abandon a ranking because it is bad, or because it answers the query by itself: see
+    `good_abandonment`. Absolute click metrics do not reliably reflect the quality of rankings
+    (Radlinski, Kurup & Joachims, 2008). Interleaving does: see `pr.clicks.team_draft`.
 
     References
     ----------
@@ -136,27 +139,29 @@ def abandonment(t: Terms, *, click: str = "click") -> Value:
 
 @metric()
 def good_abandonment(t: Terms, *, good: str = "good", click: str = "click") -> Value:
-    r"""Good abandonment: 1 where nothing was clicked because the list itself was the answer.
+    r"""Good abandonment: 1 if the ranking answered the query without a click.
 
     $$g \prod_r (1 - c_r)$$
 
-    with c_r 1 where the document at rank r was clicked, and 0 elsewhere; g is 1 where the list
-    itself was the answer.
+    where c_r is 1 if the document at rank r was clicked, otherwise 0, and g is 1 if the ranking
+    answered the query by itself.
 
     Parameters
     ----------
     good
-        The column that says so: true, or above 0, in any row of the list.
+        Boolean or numeric column that is true, or above 0, in any row of a ranking that answered
+        the query by itself.
 
     Returns
     -------
     Metric
-        0.0 or 1.0 per list, never null; `abandonment` less this is the bad kind.
+        0.0 or 1.0 per ranking, never null. `abandonment` minus this metric is bad abandonment. The
+        `ties` rule of `evaluate` has no effect.
 
     Notes
     -----
-    Of eight absolute metrics of clicks, Radlinski, Kurup & Joachims (2008) found none that followed
-    the quality of rankings reliably; interleaving did: `pr.clicks.team_draft`.
+    Absolute click metrics do not reliably reflect the quality of rankings (Radlinski, Kurup &
+    Joachims, 2008). Interleaving does: see `pr.clicks.team_draft`.
 
     References
     ----------
@@ -176,23 +181,24 @@ def good_abandonment(t: Terms, *, good: str = "good", click: str = "click") -> V
 
 @metric(undefined=_NO_CLICK, skipped=True)
 def max_click_rr(t: Terms, *, click: str = "click") -> Value:
-    r"""Greatest reciprocal rank of a click: 1 / rank of the highest document clicked.
+    r"""Highest reciprocal rank of a click: 1 / rank of the top clicked document.
 
     $$\max_{r : c_r = 1} \frac{1}{r}$$
 
-    with c_r 1 where the document at rank r was clicked, and 0 elsewhere.
+    where c_r is 1 if the document at rank r was clicked, otherwise 0.
 
     Returns
     -------
     Metric
-        One Float64 in (0, 1] per list; null where nothing was clicked, and then left out of the
-        mean.
+        One Float64 in (0, 1] per ranking; null if no document was clicked. By default, the mean
+        ignores such rankings. Tied scores follow the `ties` rule of `evaluate`; "expected" is not
+        supported.
 
     Notes
     -----
-    Users click high up whatever stands there. Of eight absolute metrics of clicks, Radlinski, Kurup
-    & Joachims (2008) found none that followed the quality of rankings reliably; interleaving did:
-    `pr.clicks.team_draft`.
+    Users prefer to click top positions, whatever the documents there. Absolute click metrics do not
+    reliably reflect the quality of rankings (Radlinski, Kurup & Joachims, 2008). Interleaving does:
+    see `pr.clicks.team_draft`.
 
     References
     ----------
@@ -209,22 +215,22 @@ def max_click_rr(t: Terms, *, click: str = "click") -> Value:
 
 @metric(undefined=_NO_CLICK, skipped=True)
 def mean_click_rr(t: Terms, *, click: str = "click") -> Value:
-    r"""Mean reciprocal rank of the clicks: the mean of 1 / rank over the documents clicked.
+    r"""Mean reciprocal rank of clicks: mean of 1 / rank over the clicked documents.
 
     $$\frac{\sum_r c_r / r}{\sum_r c_r}$$
 
-    with c_r 1 where the document at rank r was clicked, and 0 elsewhere.
+    where c_r is 1 if the document at rank r was clicked, otherwise 0.
 
     Returns
     -------
     Metric
-        One Float64 in (0, 1] per list; null where nothing was clicked, and then left out of the
-        mean.
+        One Float64 in (0, 1] per ranking; null if no document was clicked. By default, the mean
+        ignores such rankings. Tied scores follow the `ties` rule of `evaluate`.
 
     Notes
     -----
-    Of eight absolute metrics of clicks, Radlinski, Kurup & Joachims (2008) found none that followed
-    the quality of rankings reliably; interleaving did: `pr.clicks.team_draft`.
+    Absolute click metrics do not reliably reflect the quality of rankings (Radlinski, Kurup &
+    Joachims, 2008). Interleaving does: see `pr.clicks.team_draft`.
 
     References
     ----------
@@ -243,22 +249,23 @@ def mean_click_rr(t: Terms, *, click: str = "click") -> Value:
 
 @metric(undefined=_NO_CLICK, skipped=True)
 def min_click_rr(t: Terms, *, click: str = "click") -> Value:
-    r"""Least reciprocal rank of a click: 1 / rank of the lowest document clicked.
+    r"""Lowest reciprocal rank of a click: 1 / rank of the lowest clicked document.
 
     $$\min_{r : c_r = 1} \frac{1}{r}$$
 
-    with c_r 1 where the document at rank r was clicked, and 0 elsewhere.
+    where c_r is 1 if the document at rank r was clicked, otherwise 0.
 
     Returns
     -------
     Metric
-        One Float64 in (0, 1] per list; null where nothing was clicked, and then left out of the
-        mean.
+        One Float64 in (0, 1] per ranking; null if no document was clicked. By default, the mean
+        ignores such rankings. Tied scores follow the `ties` rule of `evaluate`; "expected" is not
+        supported.
 
     Notes
     -----
-    Of eight absolute metrics of clicks, Radlinski, Kurup & Joachims (2008) found none that followed
-    the quality of rankings reliably; interleaving did: `pr.clicks.team_draft`.
+    Absolute click metrics do not reliably reflect the quality of rankings (Radlinski, Kurup &
+    Joachims, 2008). Interleaving does: see `pr.clicks.team_draft`.
 
     References
     ----------
@@ -275,24 +282,25 @@ def min_click_rr(t: Terms, *, click: str = "click") -> Value:
 
 @metric(undefined=_NO_CLICK, skipped=True, lower_is_better=True)
 def pskip(t: Terms, *, click: str = "click") -> Value:
-    r"""pSkip: the share of the documents down to the lowest click that were passed over.
+    r"""pSkip: fraction of the documents down to the lowest click that were skipped.
 
     $$1 - \frac{1}{m} \sum_r c_r \qquad m = \max \lbrace r : c_r = 1 \rbrace$$
 
-    with c_r 1 where the document at rank r was clicked, and 0 elsewhere; m is the rank of the
-    lowest click.
+    where c_r is 1 if the document at rank r was clicked, otherwise 0, and m is the rank of the
+    lowest clicked document.
 
     Returns
     -------
     Metric
-        One Float64 in [0, 1) per list, lower is better; null where nothing was clicked, and
-        then left out of the mean.
+        One Float64 in [0, 1) per ranking; lower is better. It is null if no document was clicked.
+        By default, the mean ignores such rankings. Tied scores follow the `ties` rule of
+        `evaluate`; "expected" is not supported.
 
     Notes
     -----
-    Users are taken to read from the top down to their lowest click. Of eight absolute metrics of
-    clicks, Radlinski, Kurup & Joachims (2008) found none that followed the quality of rankings
-    reliably; interleaving did: `pr.clicks.team_draft`.
+    pSkip assumes that users read from the top down to the lowest document that they click. Absolute
+    click metrics do not reliably reflect the quality of rankings (Radlinski, Kurup & Joachims,
+    2008). Interleaving does: see `pr.clicks.team_draft`.
 
     References
     ----------
@@ -310,23 +318,24 @@ def pskip(t: Terms, *, click: str = "click") -> Value:
 
 @metric(high=None, undefined=_NO_CLICK, skipped=True)
 def time_to_first_click(t: Terms, *, time: str = "time", click: str = "click") -> Value:
-    r"""Time to the first click: seconds from the query to the earliest click.
+    r"""Time to first click: seconds from the query to the earliest click.
 
     $$\min_{r : c_r = 1} t_r$$
 
-    with c_r 1 where the document at rank r was clicked, and 0 elsewhere; t_r is the time of the
+    where c_r is 1 if the document at rank r was clicked, otherwise 0, and t_r is the time of the
     click.
 
     Returns
     -------
     Metric
-        One Float64 per list, in the unit of the column; null where nothing was clicked, or at no
-        known time, and then left out of the mean.
+        One Float64 per ranking, in the unit of the column `time`; null if no document was clicked
+        or no click has a time. By default, the mean ignores such rankings. The `ties` rule of
+        `evaluate` has no effect.
 
     Notes
     -----
-    Of eight absolute metrics of clicks, Radlinski, Kurup & Joachims (2008) found none that followed
-    the quality of rankings reliably; interleaving did: `pr.clicks.team_draft`.
+    Absolute click metrics do not reliably reflect the quality of rankings (Radlinski, Kurup &
+    Joachims, 2008). Interleaving does: see `pr.clicks.team_draft`.
 
     References
     ----------
@@ -345,23 +354,24 @@ def time_to_first_click(t: Terms, *, time: str = "time", click: str = "click") -
 
 @metric(high=None, undefined=_NO_CLICK, skipped=True)
 def time_to_last_click(t: Terms, *, time: str = "time", click: str = "click") -> Value:
-    r"""Time to the last click: seconds from the query to the latest click.
+    r"""Time to last click: seconds from the query to the latest click.
 
     $$\max_{r : c_r = 1} t_r$$
 
-    with c_r 1 where the document at rank r was clicked, and 0 elsewhere; t_r is the time of the
+    where c_r is 1 if the document at rank r was clicked, otherwise 0, and t_r is the time of the
     click.
 
     Returns
     -------
     Metric
-        One Float64 per list, in the unit of the column; null where nothing was clicked, or at no
-        known time, and then left out of the mean.
+        One Float64 per ranking, in the unit of the column `time`; null if no document was clicked
+        or no click has a time. By default, the mean ignores such rankings. The `ties` rule of
+        `evaluate` has no effect.
 
     Notes
     -----
-    Of eight absolute metrics of clicks, Radlinski, Kurup & Joachims (2008) found none that followed
-    the quality of rankings reliably; interleaving did: `pr.clicks.team_draft`.
+    Absolute click metrics do not reliably reflect the quality of rankings (Radlinski, Kurup &
+    Joachims, 2008). Interleaving does: see `pr.clicks.team_draft`.
 
     References
     ----------
@@ -387,28 +397,29 @@ def satisfied_rate(
     dwell: str = "dwell",
     click: str = "click",
 ) -> Value:
-    r"""Satisfied rate: the share of the clicks on the first k documents that satisfied.
+    r"""Satisfied rate: fraction of the clicks among the first k that were satisfied.
 
     $$\frac{\sum_{r=1}^{k} s_r}{\sum_{r=1}^{k} c_r}$$
 
-    with c_r 1 where the document at rank r was clicked, and 0 elsewhere; s_r is 1 where the
-    user then stayed with it for `seconds` at least.
+    where c_r is 1 if the document at rank r was clicked, otherwise 0, and s_r is 1 if the user also
+    stayed with the document for `seconds` or longer.
 
     Parameters
     ----------
     seconds
-        The least time, 0 or more.
+        Shortest dwell time of a satisfied click in seconds, 0 or more.
 
     Returns
     -------
     Metric
-        One Float64 in [0, 1] per list; null where none of them was clicked, and then left out of
-        the mean.
+        One Float64 in [0, 1] per ranking; null if none of the first k documents was clicked. By
+        default, the mean ignores such rankings. Tied scores follow the `ties` rule of `evaluate`,
+        which has no effect without k; "expected" is not supported.
 
     Notes
     -----
-    Of eight absolute metrics of clicks, Radlinski, Kurup & Joachims (2008) found none that followed
-    the quality of rankings reliably; interleaving did: `pr.clicks.team_draft`.
+    Absolute click metrics do not reliably reflect the quality of rankings (Radlinski, Kurup &
+    Joachims, 2008). Interleaving does: see `pr.clicks.team_draft`.
 
     References
     ----------
@@ -435,28 +446,28 @@ def successful_sessions(
     dwell: str = "dwell",
     click: str = "click",
 ) -> Value:
-    r"""Successful sessions: 1 where a click on the first k documents satisfied.
+    r"""Successful session: 1 if a click among the first k was satisfied, otherwise 0.
 
     $$1 - \prod_{r=1}^{k} (1 - s_r)$$
 
-    with s_r 1 where the document at rank r was clicked and the user stayed with it for
-    `seconds` at least, and 0 elsewhere. The mean is the share of lists, or sessions, that were
-    a success.
+    where s_r is 1 if the document at rank r was clicked and the user stayed with it for `seconds`
+    or longer, otherwise 0. The mean is the fraction of successful rankings or sessions.
 
     Parameters
     ----------
     seconds
-        How long the user stayed at least with a document that satisfied, 0 or more.
+        Shortest dwell time of a satisfied click in seconds, 0 or more.
 
     Returns
     -------
     Metric
-        0.0 or 1.0 per list, never null: 0 where nothing was clicked.
+        0.0 or 1.0 per ranking, never null; 0 if no document was clicked. Tied scores follow the
+        `ties` rule of `evaluate`, which has no effect without k; "expected" is not supported.
 
     Notes
     -----
-    Of eight absolute metrics of clicks, Radlinski, Kurup & Joachims (2008) found none that followed
-    the quality of rankings reliably; interleaving did: `pr.clicks.team_draft`.
+    Absolute click metrics do not reliably reflect the quality of rankings (Radlinski, Kurup &
+    Joachims, 2008). Interleaving does: see `pr.clicks.team_draft`.
 
     References
     ----------
@@ -475,7 +486,7 @@ def successful_sessions(
 
 
 def _clicked(t: Terms, click: str) -> pl.Expr:
-    """Return whether a document was clicked: a column of conditions or counts says so."""
+    """Return whether a document was clicked, from a column of booleans or counts."""
     t.require_one_list()
     return t.signal("click", click) > 0
 
@@ -485,12 +496,12 @@ def _clicks(t: Terms, click: str, k: int | None = None) -> Value:
 
 
 def _ranks(t: Terms, click: str) -> Term:
-    """Return the ranks of the documents that were clicked."""
+    """Return the ranks of the clicked documents."""
     return t.top(pl.when(_clicked(t, click)).then(RANK))
 
 
 def _times(t: Terms, time: str, click: str) -> Term:
-    """Return when documents were clicked."""
+    """Return the times of the clicks."""
     return t.top(pl.when(_clicked(t, click)).then(t.signal("time", time)))
 
 

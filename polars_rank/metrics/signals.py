@@ -1,4 +1,4 @@
-"""Columns of what users did, as numbers: clicks and other conditions or counts, and times."""
+"""Columns of the log beyond labels and scores: clicks, times, lists, attributes of documents."""
 
 from __future__ import annotations
 
@@ -12,39 +12,52 @@ from polars_rank.errors import ArgumentError, DataError, number_of
 
 
 def numbers(parameter: str, column: str) -> pl.Expr:
-    """Return a column as numbers; what other tools write as NaN is null.
+    """Return a column as Float64, with NaN as null.
 
-    Polars refuses to add to what is no number, as a Duration, which it would cast to its ticks.
+    Adding 0.0 makes Polars reject other types, such as a Duration, which it would cast to ticks.
     """
+    return (named(parameter, column) + 0.0).cast(pl.Float64).fill_nan(None)
+
+
+def named(parameter: str, column: str) -> pl.Expr:
+    """Return the column that a parameter names."""
     _check_name(parameter, column)
-    return (pl.col(column) + 0.0).cast(pl.Float64).fill_nan(None)
+    return pl.col(column)
 
 
 def negative(parameter: str, column: str) -> dict[str, pl.Expr]:
-    """Return what is wrong with a number below 0 → whether it is one."""
-    problem = f"below 0 in the column {column!r} ({parameter}); use null for 'unknown'"
+    """Return the check for numbers below 0: its message and its condition."""
+    problem = f"column {column!r} (`{parameter}`) has negative values; use null for unknown"
     return {problem: pl.col(column).cast(pl.Float64) < 0}
 
 
+def too_high(parameter: str, column: str, high: float) -> dict[str, pl.Expr]:
+    """Return the check for numbers above a bound: its message and its condition."""
+    problem = f"column {column!r} (`{parameter}`) has values above {high:g}; use shares from 0 to 1"
+    number = pl.col(column).cast(pl.Float64)
+    return {problem: (number > high) & number.is_not_nan()}
+
+
 def checked_numbers(parameter: str, column: str) -> pl.Expr:
-    """Return the same where nobody can look at the log before: evaluated, it raises.
+    """Return a column as Float64 in an expression that checks the values when it is evaluated.
 
-    `SchemaError` for what is no number, `DataError` for one below 0.
+    It raises `SchemaError` for a column that is not numeric and `DataError` for a number below 0.
     """
-    _check_name(parameter, column)
-    checked = partial(_checked, parameter, column)
-    return pl.col(column).map_batches(checked, return_dtype=pl.Float64, is_elementwise=True)
+    checked = partial(_check_values, parameter, column)
+    return named(parameter, column).map_batches(
+        checked, return_dtype=pl.Float64, is_elementwise=True
+    )
 
 
-def _checked(parameter: str, column: str, values: pl.Series) -> pl.Series:
+def _check_values(parameter: str, column: str, values: pl.Series) -> pl.Series:
     check_number(parameter, column, values.dtype)
     known = values.cast(pl.Float64)
     below = (known < 0).sum()
     if below:
         (problem,), rows = negative(parameter, column), number_of(known.len(), "row")
-        message = f"{problem} ({below:,} of {rows} looked at; e.g. {known.min()!r})"
+        message = f"{problem} ({below:,} of {rows} checked; e.g. {known.min()!r})"
         raise DataError(message)
-    nan = known > math.inf  # nothing else is, in the order of Polars
+    nan = known > math.inf  # Polars orders NaN above infinity
     return known.set(nan, None) if nan.any() else known
 
 

@@ -1,11 +1,11 @@
-"""What metrics are made of: a few sums, counts and extremes over the documents of one list.
+"""Terms of metrics: sums, counts and extremes over the documents of one ranking.
 
-A metric is a function of `Terms`. It asks for a *term*, an expression for each document, over some
-of the documents; reduces it to a `Value`, a number for the list; and does arithmetic on values.
-Its terms are implemented three times: by `ExpressionTerms` as an expression over the ranked table
-that stands alone; by `PlanTerms` as columns of a plan that many metrics share; and by
-`ExpectedTerms` as means over all orders of tied documents. A term offers only what means
-the same in all three, and what is not understood is an error when the metric is built.
+A metric is a function of `Terms`. It selects a *term*, an expression with one value per document;
+reduces the term to a `Value`, one number per ranking; and does arithmetic with values. Terms have
+several implementations: `ExpressionTerms` returns a free-standing expression over the ranked
+table; `PlanTerms` returns columns of a plan that many metrics share; `ExpectedTerms` returns means
+over all orders of tied documents. A term has only the operations that mean the same in each of
+them; anything else raises an error when the metric is built.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import polars as pl
 from polars_rank._polars import inputs, reads_column
 from polars_rank.errors import ArgumentError
 from polars_rank.gains import refusals
-from polars_rank.metrics.signals import numbers
+from polars_rank.metrics.signals import named, numbers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,23 +33,24 @@ RANK = pl.col("rank").cast(pl.Float64)
 IDEAL_RANK = pl.col("ideal_rank").cast(pl.Float64)
 HITS = pl.col("hits").cast(pl.Float64)
 RELEVANT = pl.col("relevant")
+DOC = pl.col("doc")
 RETRIEVED = pl.col("rank").is_not_null()
 JUDGED = pl.col("label").is_not_null()
 
 How: TypeAlias = Literal["sum", "count", "min", "max"]
-#: A cutoff: a number of ranks, a value such as R, or None for the whole list.
+#: A cutoff: a number of ranks, a value such as R, or None for the whole ranking.
 Cutoff: TypeAlias = "int | Value | None"
 
 
 class OrderMattersError(ArgumentError):
-    """A number depends on the order of tied documents in a way that has no closed form."""
+    """A value has no closed form for its mean over the orders of tied documents."""
 
 
 class Value:
-    """A number for each list, or null; arithmetic and comparisons make new ones.
+    """One number per ranking, or null; arithmetic and comparisons return new values.
 
-    `settled` says that no order of tied documents changes it. Of one that is not, only the mean
-    over those orders is known, so that nothing but sums and settled multiples can be made of it.
+    A value is `settled` if it does not depend on the order of tied documents. Of other values, only
+    the mean over the orders is known, so they allow only sums and multiplication by settled values.
     """
 
     __slots__ = ("expr", "settled")
@@ -110,16 +111,16 @@ class Value:
         return each_of(lambda a, b: a & b, self, other)
 
     def equals(self, other: Operand) -> Value:
-        """Return whether two values are the same; false where one is null."""
+        """Return whether two values are equal; False if one is null."""
         return each_of(lambda a, b: (a == b).fill_null(value=False), self, other)
 
     def clip(self, low: Operand | None = None, high: Operand | None = None) -> Value:
-        """Return the value, or the nearer of two bounds where it is beyond them."""
+        """Return the value limited to the given bounds."""
         value = self if low is None else each_of(lambda a, b: a.clip(lower_bound=b), self, low)
         return value if high is None else each_of(lambda a, b: a.clip(upper_bound=b), value, high)
 
     def fill_null(self, other: Operand) -> Value:
-        """Return the value, or another one where it is null."""
+        """Return the value with null replaced."""
         return each_of(lambda a, b: a.fill_null(b), self, other)
 
     def floor(self) -> Value:
@@ -139,16 +140,14 @@ Operand: TypeAlias = "Value | float | bool"
 
 
 def each_of(function: Callable[..., pl.Expr], *values: Operand) -> Value:
-    """Return any function of values, list by list: the values as expressions, a row for a list."""
+    """Apply a function of expressions with one row per ranking to settled values."""
     known = [_value(value) for value in values]
-    if not all(value.settled for value in known):
-        message = "a function of a value that the order of tied documents changes"
-        raise OrderMattersError(message)
+    _check_settled(*known)
     return _linear(function, *known)
 
 
 def where(condition: Value, value: Operand, otherwise: Operand | None = None) -> Value:
-    """Return a value where a condition holds, elsewhere another one or null."""
+    """Return a value if a condition holds, otherwise another value or null."""
     other = Value(pl.lit(None)) if otherwise is None else otherwise
     combine = _linear if condition.settled else each_of
     return combine(
@@ -158,22 +157,30 @@ def where(condition: Value, value: Operand, otherwise: Operand | None = None) ->
 
 
 def ratio(part: Operand, whole: Value) -> Value:
-    """Return part / whole; null, not NaN, where the whole is not above 0."""
-    return where(whole > 0, _value(part) / whole)
+    """Return part / whole; null if the whole is not above 0."""
+    _check_settled(whole)
+    return _linear(lambda part, whole: pl.when(whole > 0).then(part / whole), part, whole)
 
 
 def least(*values: Operand) -> Value:
-    """Return the least of several values."""
+    """Return the smallest of several values."""
     return each_of(pl.min_horizontal, *values)
 
 
 def most(*values: Operand) -> Value:
-    """Return the greatest of several values."""
+    """Return the largest of several values."""
     return each_of(pl.max_horizontal, *values)
 
 
+def _check_settled(*values: Value) -> None:
+    """Raise `OrderMattersError` if a value depends on the order of tied documents."""
+    if not all(value.settled for value in values):
+        message = "a function of a value that the order of tied documents changes"
+        raise OrderMattersError(message)
+
+
 def _linear(function: Callable[..., pl.Expr], *values: Operand) -> Value:
-    """Return a sum or a settled multiple of values, which may depend on the order of ties."""
+    """Apply a function that is linear in the values that depend on the order of ties."""
     known = [_value(value) for value in values]
     made = function(*(value.expr for value in known))
     return Value(made, settled=all(value.settled for value in known))
@@ -185,43 +192,43 @@ def _value(operand: Operand) -> Value:
     if isinstance(operand, (bool, int, float)):
         return Value(pl.lit(operand if isinstance(operand, bool) else float(operand)))
     message = (
-        f"a metric is made of the values of its terms and of numbers; found {operand}: ask the "
-        "terms for it, as in t.retrieved() or t.each(...).sum()"
+        f"a metric must combine values of its terms and numbers; found {operand}; use a method of "
+        "the terms, as in t.retrieved() or t.each(...).sum()"
     )
     raise ArgumentError(message)
 
 
 class Term(NamedTuple):
-    """An expression for each of some documents of a list, waiting to be reduced to a value."""
+    """An expression over some of the documents of a ranking, to be reduced to a value."""
 
     reduce: Callable[[How], Value]
 
     def sum(self) -> Value:
-        """Return the sum; 0 of nothing. Nulls add nothing."""
+        """Return the sum, ignoring nulls; 0 without documents."""
         return self.reduce("sum")
 
     def number(self) -> Value:
-        """Return for how many documents the term, a condition, holds."""
+        """Return the number of documents for which the term, a condition, is true."""
         return self.reduce("count")
 
     def min(self) -> Value:
-        """Return the least; null of nothing."""
+        """Return the minimum; null without documents."""
         return self.reduce("min")
 
     def max(self) -> Value:
-        """Return the greatest; null of nothing."""
+        """Return the maximum; null without documents."""
         return self.reduce("max")
 
 
 class Listed(NamedTuple):
-    """A term as a sequence over all documents of a list, in some order, for `Terms.fold`."""
+    """A term as a sequence over all documents of a ranking in a given order, for `Terms.fold`."""
 
     expr: pl.Expr
     by: Literal["rank", "ideal_rank", "any"]
 
 
 class Terms(ABC):
-    """What a metric may ask of the documents of one list."""
+    """Operations on the documents of one ranking that a metric can use."""
 
     @abstractmethod
     def top(
@@ -230,7 +237,7 @@ class Terms(ABC):
         k: Cutoff = None,
         weight: Callable[[pl.Expr], pl.Expr] | None = None,
     ) -> Term:
-        """Return `term` of the retrieved documents at rank k or above, times the rank's weight."""
+        """Return `term` of the first k documents, multiplied by the weights of their ranks."""
 
     @abstractmethod
     def at_hits(
@@ -239,75 +246,87 @@ class Terms(ABC):
         k: int | None = None,
         rel: float | None = None,
     ) -> Term:
-        """Return `term` of rank and hits at each relevant document at rank k or above."""
+        """Return `term`, a function of rank and hits, of the hits among the first k documents."""
 
     @abstractmethod
     def ideal_top(self, gain: Gain, discount: Discount, k: Cutoff = None) -> Term:
-        """Return gain x discount of the judged documents at ideal rank k or above."""
+        """Return gain times discount of the first k judged documents in ideal order."""
 
     @abstractmethod
     def each(self, term: pl.Expr) -> Term:
-        """Return `term` of every document of the list, retrieved or not."""
+        """Return `term` of every document of the ranking, retrieved or not."""
 
     @abstractmethod
     def rows(self) -> Value:
-        """Return how many documents the list has, retrieved or not."""
+        """Return the number of documents of the ranking, retrieved or not."""
 
     @abstractmethod
     def gain(self, gain: Gain) -> pl.Expr:
-        """Return what the label of a document is worth; null where it has none."""
+        """Return the gain of each document; null if the document has no label."""
 
     @abstractmethod
-    def fold(self, function: Callable[..., pl.Expr], *terms: Listed) -> Value:
-        """Return any function of whole lists: of the terms, as long as the list, to one value."""
+    def fold(self, function: Callable[..., pl.Expr], *terms: Listed, k: int | None = None) -> Value:
+        """Return a function of whole rankings, which reduces sequences of terms to one value.
+
+        With k, the function ignores documents below rank k, which the sequences may lack.
+        """
 
     @abstractmethod
     def require(self, condition: Value, problem: str) -> None:
-        """Let an evaluation raise `DataError` for a list for which a condition does not hold."""
+        """Make an evaluation raise `DataError` if a condition does not hold for a ranking."""
 
     @abstractmethod
     def require_one_list(self) -> None:
-        """Let an evaluation raise `DataError` where a position comes twice in a list."""
+        """Make an evaluation raise `DataError` if a position occurs twice in a ranking."""
 
-    def signal(self, parameter: str, column: str) -> pl.Expr:
-        """Return a column of what users did, such as clicks, as numbers."""
+    def signal(self, parameter: str, column: str, *, high: float | None = None) -> pl.Expr:
+        """Return a column of the user, such as clicks, as numbers from 0 to `high`."""
+        del high  # the plan of an evaluation checks values
         return numbers(parameter, column)
 
+    def lists(self, parameter: str, column: str) -> pl.Expr:
+        """Return a column of lists, one list per document."""
+        return named(parameter, column)
+
+    def doc(self) -> pl.Expr:
+        """Return the id of each document, as ties are broken by it."""
+        return DOC
+
     def relevant(self, rel: float | None = None) -> pl.Expr:
-        """Return whether a document is relevant: by the threshold of the call, or label >= rel."""
+        """Return whether each document is relevant: label >= rel, by default the call's `rel`."""
         return RELEVANT if rel is None else (rel <= LABEL).fill_null(value=False)
 
     def number_relevant(self, rel: float | None = None) -> Value:
-        """Return R, how many documents are relevant, retrieved or not."""
+        """Return R, the number of relevant documents, retrieved or not."""
         return self.each(self.relevant(rel)).number()
 
     def retrieved(self, k: int | None = None) -> Value:
-        """Return how many documents are retrieved, of the first k."""
+        """Return the number of retrieved documents, at most k."""
         found = self.each(RETRIEVED).number()
         return found if k is None else found.clip(high=k)
 
     def tied(self) -> Value:
-        """Return how many of the retrieved documents share their score with another one."""
+        """Return the number of retrieved documents that are tied with another document."""
         return self.fold(
             lambda score: score.drop_nulls().is_duplicated().sum().cast(pl.Float64),
             self.in_any_order(SCORE),
         )
 
     def in_order(self, term: pl.Expr) -> Listed:
-        """Return `term` in rank order; null for documents that are not retrieved, at the end."""
+        """Return `term` in rank order, followed by nulls for documents that are not retrieved."""
         return Listed(term, "rank")
 
     def in_ideal_order(self, term: Callable[[pl.Expr, pl.Expr], pl.Expr]) -> Listed:
-        """Return `term` of label and ideal rank in ideal order, those not judged at the end."""
+        """Return `term`, a function of label and ideal rank, in ideal order, unjudged ones last."""
         return Listed(term(LABEL, IDEAL_RANK), "ideal_rank")
 
     def in_any_order(self, term: pl.Expr) -> Listed:
-        """Return `term` of every document; several such terms stand in the same order."""
+        """Return `term` of every document in an unspecified order, the same for all such terms."""
         return Listed(term, "any")
 
 
 class ExpressionTerms(Terms):
-    """A metric that stands alone: an expression over the ranked table, in any order of rows."""
+    """Terms as free-standing expressions over the ranked table, with rows in any order."""
 
     def top(
         self,
@@ -315,7 +334,7 @@ class ExpressionTerms(Terms):
         k: Cutoff = None,
         weight: Callable[[pl.Expr], pl.Expr] | None = None,
     ) -> Term:
-        """Filter the ranks."""
+        """Filter the rows by rank."""
         if weight is not None:
             term = term * weight(RANK)
         return _reducible(_checked(term).filter(RETRIEVED if k is None else _within(RANK, k)))
@@ -326,7 +345,7 @@ class ExpressionTerms(Terms):
         k: int | None = None,
         rel: float | None = None,
     ) -> Term:
-        """Count the hits anew where another threshold asks for it."""
+        """Use the column of hits, or count hits again for another threshold."""
         if rel is None:
             return self.top(pl.when(RELEVANT).then(term(RANK, HITS)), k)
         found = self.relevant(rel) & RETRIEVED
@@ -334,7 +353,7 @@ class ExpressionTerms(Terms):
         return _reducible(term(ranks, ranks.rank("ordinal").cast(pl.Float64)))
 
     def ideal_top(self, gain: Gain, discount: Discount, k: Cutoff = None) -> Term:
-        """Filter the ideal ranks."""
+        """Filter the rows by ideal rank."""
         term = _checked(gain(LABEL) * discount(IDEAL_RANK))
         return _reducible(term.filter(JUDGED if k is None else _within(IDEAL_RANK, k)))
 
@@ -343,21 +362,22 @@ class ExpressionTerms(Terms):
         return _reducible(_checked(term))
 
     def rows(self) -> Value:
-        """Count all rows but that of an empty list, which is neither relevant nor not."""
+        """Count all rows except that of an empty ranking, in which `relevant` is null."""
         return Value(RELEVANT.count().cast(pl.Float64))
 
     def require(self, condition: Value, problem: str) -> None:
-        """Do nothing: an expression cannot know in which list it is."""
+        """Do nothing: an expression has no access to the keys of its ranking."""
 
     def require_one_list(self) -> None:
-        """Do nothing: an expression cannot know by what documents were ranked."""
+        """Do nothing: an expression has no access to the column that documents were ranked by."""
 
     def gain(self, gain: Gain) -> pl.Expr:
-        """Apply the gain to the label; a label that it refuses is an error of Polars."""
+        """Apply the gain to the label; Polars raises an error for a label that it rejects."""
         return sum((_refusing(*refusal) for refusal in refusals(gain).items()), gain(LABEL))
 
-    def fold(self, function: Callable[..., pl.Expr], *terms: Listed) -> Value:
-        """Sort each term as it asks for."""
+    def fold(self, function: Callable[..., pl.Expr], *terms: Listed, k: int | None = None) -> Value:
+        """Sort each term into its order."""
+        del k  # documents below rank k do no harm
         folded_once(function, len(terms))
         for term in terms:
             _checked(term.expr)
@@ -365,27 +385,29 @@ class ExpressionTerms(Terms):
 
 
 def reduced(term: Any, how: How) -> pl.Expr:
-    """Return a sum, a count, or an extreme, of an expression or of its lists, as Float64."""
-    # A condition is counted as the sum of its values.
+    """Return the sum, count or extreme of an expression or of its lists as Float64."""
+    # The count of a condition is the sum of its values.
     value: pl.Expr = getattr(term, "sum" if how == "count" else how)()
     return value.cast(pl.Float64)
 
 
 def folded_once(function: Callable[..., pl.Expr], count: int) -> None:
-    """Raise `ArgumentError` unless a function makes one value out of its terms, and of no others.
+    """Raise `ArgumentError` if a function reads other columns than its terms.
 
-    It is tried on columns that stand for the terms.
+    The function is tried on placeholder columns.
     """
     terms = [f"term {index}" for index in range(count)]
     made = function(*map(pl.col, terms))
     others = set(made.meta.root_names()) - set(terms)
     if others:
-        message = f"a fold reads {sorted(others)}, which are not among its terms; hand them over"
+        message = (
+            f"a fold reads {sorted(others)}, which are not among its terms; pass them as terms"
+        )
         raise ArgumentError(message)
 
 
 def _refusing(problem: str, condition: Callable[[pl.Expr], pl.Expr]) -> pl.Expr:
-    """Return 0 for each document; fail where a label is refused, with what is wrong with it."""
+    """Return 0 for each document; evaluating it fails, with a message, for a rejected label."""
     said = pl.format("the label {} is " + problem.replace("{", "(").replace("}", ")"), LABEL)
     return pl.when(condition(LABEL)).then(said).cast(pl.Float64).fill_null(0.0)
 
@@ -409,15 +431,14 @@ def _reducible(term: pl.Expr) -> Term:
 def _checked(term: pl.Expr) -> pl.Expr:
     if not is_elementwise(term):
         message = (
-            f"a term must give a value for each document that depends on that document only; "
-            f"found {term}"
+            f"a term must be an elementwise expression, with one value per document; found {term}"
         )
         raise ArgumentError(message)
     return term
 
 
 def is_elementwise(expression: pl.Expr) -> bool:
-    """Return whether each row of an expression depends on that row alone."""
+    """Return whether each row of an expression depends only on the same row of its inputs."""
     parts = [expression]
     while parts:
         part = parts.pop()
@@ -428,20 +449,20 @@ def is_elementwise(expression: pl.Expr) -> bool:
             whole = meta.is_length_preserving() or not meta.root_names()
             if not (whole and meta.is_row_separable()):
                 return False
-        except pl.exceptions.PolarsError:  # it depends on columns that are not there: a filter
+        except pl.exceptions.PolarsError:  # raised for filters
             return False
         parts.extend(inputs(part))
     return True
 
 
 def reads_order(term: pl.Expr) -> bool:
-    """Return whether a term reads more of the ranks than whether a document has one."""
+    """Return whether a term reads ranks other than to test whether they are null."""
     names = ("rank", "hits", "ideal_rank")
     return any(reads_column(term, name, besides=RETRIEVED) for name in names)
 
 
 def as_value(made: Any) -> Value:
-    """Return what a metric's function gave; raise `ArgumentError` unless it is a value."""
+    """Return the result of a metric's function; raise `ArgumentError` if it is not a `Value`."""
     if isinstance(made, Value):
         return made
     message = f"a metric must return a value of its terms; found {made!r}"

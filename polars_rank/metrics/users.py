@@ -1,4 +1,4 @@
-"""Metrics that model a user who walks down the list: RR, RBP and its residual, ARP, PWA."""
+"""Metrics that weight documents by rank: RR, RBP and its residual, ARP, PWA."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ if TYPE_CHECKING:
 __all__ = ["average_relevance_position", "pwa", "rbp", "rbp_residual", "reciprocal_rank"]
 
 
-@metric(perfect=1, undefined="no document is relevant at all")
+@metric(perfect=1, undefined="no document is relevant")
 def reciprocal_rank(t: Terms, k: int | None = None, *, rel: float | None = None) -> Value:
-    r"""Reciprocal rank: 1 / rank of the first relevant document. Its mean is MRR.
+    r"""Reciprocal rank: 1 / rank of the first relevant document.
 
     $$\mathrm{RR@k} = \max_{r \le k} \frac{\mathrm{relevant}_r}{r}$$
 
     Returns
     -------
     Metric
-        One Float64 in [0, 1] per list; 0 where no relevant document is among the first k,
-        null where no document is relevant at all.
+        One Float64 in [0, 1] per ranking; null if no document is relevant, 0 if no relevant
+        document is among the first k. The mean over rankings is MRR. Tied scores follow the `ties`
+        rule of `evaluate`.
 
     References
     ----------
@@ -52,22 +53,23 @@ def rbp(
     graded: bool = False,
     rel: float | None = None,
 ) -> Value:
-    r"""Rank-biased precision: a user goes on to the next document with probability p.
+    r"""Rank-biased precision for a user who continues with probability p.
 
     $$\mathrm{RBP} = (1 - p) \sum_{r=1}^{k} \mathrm{relevant}_r \cdot p^{r - 1}$$
 
     Parameters
     ----------
     p
-        Persistence of the user, between 0 and 1.
+        Persistence: probability that the user continues to the next document, in (0, 1).
     graded
-        Whether a relevant document counts as its label, not as 1.
+        Whether a relevant document counts as its label instead of 1.
 
     Returns
     -------
     Metric
-        One Float64 per list, in [0, 1) unless it is graded, never null: 0 where nothing
-        relevant is retrieved. An unjudged document counts as not relevant.
+        One Float64 per ranking, in [0, 1) unless `graded` is true; never null, 0 if no relevant
+        document was retrieved. Unjudged documents count as not relevant. Tied scores follow the
+        `ties` rule of `evaluate`.
 
     References
     ----------
@@ -86,20 +88,23 @@ def rbp(
 
 @metric()
 def rbp_residual(t: Terms, k: int | None = None, *, p: float = 0.8) -> Value:
-    r"""RBP residual: how much RBP could still grow if all that is unknown were relevant.
+    r"""RBP residual: largest possible increase of RBP with complete judgments.
 
     $$p^{\min(k, n)} + (1 - p) \sum_{r=1}^{k} \mathrm{unjudged}_r \cdot p^{r-1}$$
+
+    where n is the number of retrieved documents.
 
     Parameters
     ----------
     p
-        Persistence of the user, between 0 and 1.
+        Persistence: probability that the user continues to the next document, in (0, 1).
 
     Returns
     -------
     Metric
-        One Float64 in [0, 1] per list, never null: 1 where nothing was retrieved. RBP lies
-        between `rbp` and `rbp` + this.
+        One Float64 in [0, 1] per ranking, never null; 1 if no document was retrieved. With complete
+        judgments, RBP is between `rbp` and `rbp` plus the residual. Tied scores follow the `ties`
+        rule of `evaluate`.
 
     References
     ----------
@@ -119,19 +124,20 @@ def rbp_residual(t: Terms, k: int | None = None, *, p: float = 0.8) -> Value:
 @metric(
     low=None,
     high=None,
-    undefined="the labels of the retrieved documents do not add up to more than 0",
+    undefined="the sum of the labels of the retrieved documents is not above 0",
     lower_is_better=True,
 )
 def average_relevance_position(t: Terms) -> Value:
-    r"""Average relevance position: the mean rank of the documents, weighted by label.
+    r"""Average relevance position: mean rank of the documents, weighted by label.
 
     $$\mathrm{ARP} = \frac{\sum_r \mathrm{label}_r \cdot r}{\sum_r \mathrm{label}_r}$$
 
     Returns
     -------
     Metric
-        One Float64 per list, 1 or more on labels that are not negative, lower is better; null
-        where the labels of the retrieved documents do not add up to more than 0.
+        One Float64 per ranking, 1 or more unless a label is negative; lower is better. Null if the
+        sum of the labels of the retrieved documents is not above 0. Tied scores follow the `ties`
+        rule of `evaluate`.
 
     References
     ----------
@@ -148,20 +154,22 @@ def average_relevance_position(t: Terms) -> Value:
 
 @metric(high=None, undefined="nothing was retrieved")
 def pwa(t: Terms, k: int) -> Value:
-    r"""Position-weighted average of the labels: the first rank weighs 1, the second 1/2.
+    r"""Position-weighted average of the labels, with weight 1 / rank.
 
     $$\mathrm{PWA@k} = \frac{\sum_r \mathrm{label}_r / r}{\sum_r 1 / r} \qquad r \le \min(k, n)$$
+
+    where n is the number of retrieved documents.
 
     Parameters
     ----------
     k
-        Cutoff, at least 1; TensorFlow-Ranking takes 5.
+        Cutoff, a positive integer. TensorFlow-Ranking uses 5.
 
     Returns
     -------
     Metric
-        One Float64 per list, within the range of the labels; null where nothing was
-        retrieved. An unjudged document counts as label 0.
+        One Float64 per ranking, within the range of the labels; null if no document was retrieved.
+        Unjudged documents count as label 0. Tied scores follow the `ties` rule of `evaluate`.
 
     References
     ----------

@@ -1,7 +1,7 @@
 """Terms of short rankings: one row per ranking, one column per position.
 
-A term becomes a column for each position, such as `label 0`, `label 1`, ... in rank order. A sum
-over documents is a sum over columns, and every metric is an elementwise expression.
+A term becomes one column per position in rank order, such as `label 0`, `label 1`, .... A sum over
+documents is a sum over columns, and every metric is an elementwise expression.
 """
 
 from __future__ import annotations
@@ -23,38 +23,38 @@ if TYPE_CHECKING:
     from polars_rank.discounts import Discount
     from polars_rank.gains import Gain
 
-#: The label at a position, and the same if the document there is retrieved.
+#: The label at a position, and the label at a position if the document is retrieved.
 LABEL, RETRIEVED_LABEL = "label", OWN + "retrieved label"
 #: The label at a position of the ideal order.
 IDEAL = IDEAL_LABEL.meta.output_name()
-#: The rank at a position, null if the document is not retrieved; whether there is a document.
+#: The rank at a position, null if the document is not retrieved; whether a document is there.
 RANK, HERE = "rank", OWN + "here"
 
-#: Conditions are counted in one byte, which is as far as rankings go.
+#: The length of the longest ranking supported: conditions are counted as UInt8.
 LONGEST = 64
 
 
 class NotWideError(Exception):
-    """A metric reads more of a ranking than labels and ranks, position by position."""
+    """A metric needs more than the label and the rank at each position."""
 
 
-def _not_wide(*_: object) -> NoReturn:
+def _not_wide(*_: object, **__: object) -> NoReturn:
     raise NotWideError
 
 
 class WideTerms(PlanTerms):
-    """One plan for many metrics, over columns of positions."""
+    """Terms that many metrics share, as one column per position."""
 
     def __init__(self, length: int, lowest: float, *, whole_labels: bool, placed: bool) -> None:
         super().__init__(whole_labels=whole_labels, placed=placed)
         self.length = length
         #: The lowest relevant label.
         self.lowest = lowest
-        #: The columns of relevance, by threshold and by the column of labels.
+        #: The names of columns of relevance, by the lowest relevant label and the column of labels.
         self._relevant: dict[tuple[float | None, str], str] = {}
-        #: The columns of running counts of relevant documents, by those of relevance.
+        #: The names of columns of hits, by the column of relevance.
         self._hits: dict[str, str] = {}
-        #: The columns of which sums are made.
+        #: The columns of each sum, one per position.
         self._cells: dict[str, Sequence[pl.Expr]] = {}
 
     def layers(self) -> Iterable[list[pl.Expr]]:
@@ -91,7 +91,7 @@ class WideTerms(PlanTerms):
         return (label >= (math.ceil(lowest) if whole else lowest)).fill_null(value=False)
 
     def _part(self, name: str, start: int, stop: int) -> pl.Expr:
-        """Return the sum of the columns from one position to another."""
+        """Return the sum of the columns between two positions."""
         return reduce(pl.Expr.__add__, self._cells[name][start:stop])
 
     def relevant(self, rel: float | None = None) -> pl.Expr:
@@ -104,7 +104,7 @@ class WideTerms(PlanTerms):
         k: Cutoff = None,
         weight: Callable[[pl.Expr], pl.Expr] | None = None,
     ) -> Term:
-        """Take the columns of the first k positions."""
+        """Return the term of the first k positions."""
         if RELEVANT.meta.output_name() in term.meta.root_names():
             raise NotWideError
         known = {name: name for name in term.meta.root_names()} | {LABEL: RETRIEVED_LABEL}
@@ -122,7 +122,7 @@ class WideTerms(PlanTerms):
         k: int | None = None,
         rel: float | None = None,
     ) -> Term:
-        """Read the running count of hits."""
+        """Return the term of ranks and of the columns of hits."""
         name = self._relevant_column(rel, RETRIEVED_LABEL)
         hits = self._hits.setdefault(name, f"{name} hits")
 
@@ -135,26 +135,28 @@ class WideTerms(PlanTerms):
                 )
                 for i in range(self.length)
             ]
-            return self._of_cells(cells, f"{term(pl.col(RANK), pl.col('hits'))} of {name}", k, how)
+            return self._cell_value(
+                cells, f"{term(pl.col(RANK), pl.col('hits'))} of {name}", k, how
+            )
 
         return Term(value)
 
     def ideal_top(self, gain: Gain, discount: Discount, k: Cutoff = None) -> Term:
-        """Take the columns of the first k ideal positions."""
+        """Return gain times discount of the first k positions in ideal order."""
         return self._weighted(self._worth(gain, IDEAL_LABEL), k, pl.col(HERE), discount)
 
     def each(self, term: pl.Expr) -> Term:
-        """Take the columns of all positions that the ranking has."""
+        """Return the term of all positions of the ranking."""
         return self._weighted(term, None, pl.col(HERE), None)
 
-    # These need whole rankings, scores, or other columns of the log.
-    rows = tied = fold = own = require = signal = hits_column = cast("Any", _not_wide)
+    # These operations need whole rankings, scores, or other columns of the log.
+    rows = tied = fold = own = require = signal = lists = doc = hits_column = cast("Any", _not_wide)
 
     def _relevant_column(self, rel: float | None, label: str) -> str:
         return self._relevant.setdefault((rel, label), f"{OWN}relevant {len(self._relevant)}")
 
-    def _adds_nothing(self, term: pl.Expr, how: How) -> bool:
-        """Return whether a position without a document changes no sum, count or extreme."""
+    def _is_neutral(self, term: pl.Expr, how: How) -> bool:
+        """Return whether a position without a document has no effect on the reduced term."""
         empty = dict.fromkeys((LABEL, RETRIEVED_LABEL, RANK, IDEAL), None)
         no_document = pl.DataFrame({**empty, **dict.fromkeys(self._conditions, False)})
         value = no_document.cast(dict.fromkeys(empty, pl.Int64)).select(term).item()
@@ -162,11 +164,11 @@ class WideTerms(PlanTerms):
 
     @property
     def _conditions(self) -> list[str]:
-        """The names of columns of conditions."""
+        """The names of Boolean columns."""
         return [*self._relevant.values(), HERE]
 
     def _name(self, term: pl.Expr) -> str:
-        """Return the name of the columns that hold a term."""
+        """Return the name of a term's columns, without the position."""
         return term.meta.output_name() if term.meta.is_column() else self.rows_of(term)
 
     def _term(self, term: pl.Expr, k: Cutoff, among: pl.Expr | None = None) -> Term:
@@ -184,22 +186,22 @@ class WideTerms(PlanTerms):
             raise NotWideError
 
         def value(how: How) -> Value:
-            some = None if self._adds_nothing(term, how) else among
+            some = None if self._is_neutral(term, how) else among
             name = self._name(complete(term, how, some))
             cells = [pl.col(at(name, i)) for i in range(self.length)]
             if weight is None:
-                return self._of_cells(cells, name, k, how)
+                return self._cell_value(cells, name, k, how)
             ranks = pl.lit(pl.Series("rank", range(1, self.length + 1), pl.Float64))
             weights = pl.select(weight(ranks).cast(pl.Float64)).to_series()
             if how == "sum":
                 weights = weights.fill_null(0.0)
             cells = [cell * each for cell, each in zip(cells, weights, strict=True)]
-            return self._of_cells(cells, f"{name} times {weights.to_list()}", k, how)
+            return self._cell_value(cells, f"{name} times {weights.to_list()}", k, how)
 
         return Term(value)
 
-    def _of_cells(self, cells: Sequence[pl.Expr], key: str, k: Cutoff, how: How) -> Value:
-        """Return a sum, a count or an extreme of columns, down to a cutoff."""
+    def _cell_value(self, cells: Sequence[pl.Expr], key: str, k: Cutoff, how: How) -> Value:
+        """Return the sum, count or extreme of the columns down to a cutoff."""
         if isinstance(k, Value):
             depth = k.expr.cast(pl.Int64)
             cells = [pl.when(depth > i).then(cell) for i, cell in enumerate(cells)]
@@ -221,5 +223,5 @@ class WideTerms(PlanTerms):
 
 
 def at(name: str, position: int) -> str:
-    """Return the name of the column of a term at a position, from 0."""
+    """Return the name of a term's column at a position, counted from 0."""
     return f"{name} {position}"

@@ -1,1 +1,1 @@
-"""Every peer's numbers, query by query, under its preset."""
+"""Comparison with other tools, ranking by ranking, with the preset of each tool."""

@@ -1,4 +1,4 @@
-"""The logs that peers are compared on: random ones with every trap, and real ones."""
+"""Logs for the comparison with peers: random logs with all special cases, and real logs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ FRACTIONAL = (0.0, 0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.25)
 BINARY = (0, 0, 0, 1)
 PROBABILITY = (0.0, 0.0, 0.25, 0.375, 0.5, 0.75, 1.0)
 
-#: Few values, so that there are ties, some of them to 32-bit floats only.
+SUBTOPICS = ("a", "b", "c", "d", "e")
+
+#: Few distinct scores, which cause ties; some scores are equal only as 32-bit floats.
 TIED = (-1.0, 0.0, 0.25, 0.25 + 1e-12, 0.5, 0.5, 2.0, 1e6, 1e6 + 1e-3)
 
 
@@ -29,30 +31,30 @@ def random_log(
     pooled: bool = True,
     longest: int = 14,
 ) -> pl.DataFrame:
-    """Make a log of ragged lists; lists of one document and without relevant ones are in it.
+    """Return a random log, including rankings of one document or without relevant documents.
 
     Parameters
     ----------
     seed
-        The same log for the same seed.
+        Random seed.
     labels
-        What to draw labels from.
+        Labels to draw from.
     queries
-        How many lists there are.
+        Number of rankings.
     tied
-        Whether documents of a list may have the same score.
+        Whether scores may be equal within a ranking.
     pooled
-        Whether documents may be unjudged or not retrieved, and queries judged only or retrieved
-        only; otherwise every document has a score and a label.
+        Whether documents, and all documents of a query, may be unjudged or not retrieved;
+        otherwise every document has a score and a label.
     longest
-        How many documents a list may have.
+        Maximum number of documents per ranking.
     """
     draw = random.Random(seed)
     rows = []
     for query in range(queries):
         size = 1 if query % 10 == 0 else draw.randint(1, longest)
         worthless = query % 7 == 3
-        # "9" comes after "10", and doc "d9" after "d10", as text.
+        # As text, query "9" sorts after "10", and document "d9" after "d10".
         for rank, doc in enumerate(draw.sample(range(30), size)):
             score = draw.choice(TIED) if tied else round(draw.uniform(0.1, 5), 4) + rank / 1e3
             label = min(labels) if worthless else draw.choice(labels)
@@ -75,6 +77,20 @@ def random_log(
     )
 
 
+def diverse_log(seed: int) -> pl.DataFrame:
+    """Return a random log with subtopics; some documents are relevant to none, some are unjudged.
+
+    The label is the number of subtopics.
+    """
+    draw = random.Random(seed)
+    log = random_log(seed, GRADES)
+    subtopics = [
+        None if label is None else sorted(draw.sample(SUBTOPICS, min(label, 3)))
+        for label in log["label"]
+    ]
+    return log.with_columns(subtopics=pl.Series(subtopics, dtype=pl.List(pl.String)))
+
+
 def trec_log() -> pl.DataFrame:
     """Return the real run and judgments."""
     run = pr.trec.scan_run(SHARED / "trec" / "results.test")
@@ -88,7 +104,7 @@ def trec_log() -> pl.DataFrame:
 
 
 def search_log() -> pl.DataFrame:
-    """Return 50 real web searches, ranked by a model."""
+    """Return 50 real web search queries, ranked by a model."""
     log = pl.read_parquet(SHARED / "lambdarank_test.parquet")
     return log.filter(pl.col("run") == "lambdarank-10").select(
         pl.col("query").cast(pl.String),
@@ -110,9 +126,11 @@ LOGS = {
     "scored, probability": lambda: random_log(10, PROBABILITY, pooled=False),
     "scored, untied": lambda: random_log(11, GRADES, pooled=False, tied=False),
     "scored, untied, binary": lambda: random_log(12, BINARY, pooled=False, tied=False),
+    "subtopics": lambda: diverse_log(14),
+    "more subtopics": lambda: diverse_log(15),
     "trec": trec_log,
     "search": search_log,
 }
 
-#: Logs that are read from files which may not be there.
+#: Logs that are read from files, which may be missing.
 REAL = ("trec", "search")

@@ -1,7 +1,7 @@
-"""What is compared: the metrics of each peer, under their name there and under ours.
+"""The metrics of each peer, with their names in the peer and in polars_rank.
 
-The table in examples/peers.md is made of this list; every pair in it is checked by
-`test_conformance.py`, every difference by `test_differences.py`.
+The table in examples/guide/peers.md is generated from this list. `test_conformance.py` compares each
+pair, and `test_differences.py` tests known differences.
 """
 
 from __future__ import annotations
@@ -17,26 +17,29 @@ from . import peers
 
 @dataclass(frozen=True)
 class Peer:
-    """A tool, its preset, and the metrics that both have.
+    """A tool, its preset, and its metrics.
 
     Parameters
     ----------
     name
-        What it is called.
+        Name of the tool.
     conventions
-        The preset.
+        Preset that reproduces the tool.
     values
-        How it is called.
+        Function that evaluates metrics with the tool.
     logs
-        The logs that it takes without tripping.
+        Names of the logs that the tool supports.
     pairs
-        Its names of metrics, each with ours; None where `pr.metric` understands the peer's.
+        Metrics by their names in the tool: the name in polars_rank, or None if `pr.metric`
+        accepts the tool's name.
     module, extra
-        What must be installed, and which extra of the package does so.
+        Module to import, and the extra that installs it.
     tolerance
-        Largest difference: 1e-9, or 1e-6 where the peer reckons in 32 bits or prints few digits.
+        Largest difference allowed: 1e-9, or more if the tool computes in 32 bits or prints few
+        digits.
     only
-        Metrics that are compared on some of the logs only, by the peer's name, up to "(" or "@".
+        Names of the logs for metrics that the tool supports only on some logs, by the metric's
+        name up to "(" or "@".
     """
 
     name: str
@@ -50,11 +53,11 @@ class Peer:
     only: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def ours(self, name: str) -> pr.Metric:
-        """Return our metric for a name of the peer's."""
+        """Return the metric for a name in the tool."""
         return read(self.pairs[name] or name, self.conventions.name)
 
     def on(self, log: str) -> list[str]:
-        """Return the peer's metrics that are compared on a log."""
+        """Return the names of the metrics to compare on a log."""
         return [name for name in self.pairs if log in self.only.get(family(name), self.logs)]
 
 
@@ -64,7 +67,7 @@ def family(name: str) -> str:
 
 
 def named(*names: str) -> dict[str, str | None]:
-    """Return pairs of metrics whose names are read as they are."""
+    """Return pairs for names that `pr.metric` accepts."""
     return dict.fromkeys(names)
 
 
@@ -132,6 +135,33 @@ PEERS = [
             "INST(max_rel=4,T=2.0)", "INSQ(max_rel=4,T=1.0)",
         ),
         module="cwl",
+    ),
+    Peer(
+        "ir_measures (pyndeval)",
+        pr.conventions.IR_MEASURES,
+        peers.diverse_ir_measures,
+        ("subtopics", "more subtopics"),
+        named(
+            "alpha_DCG@1", "alpha_DCG@20", "alpha_nDCG@5", "alpha_nDCG(alpha=0.25)@20",
+            "ERR_IA@20", "nERR_IA@20", "NRBP", "NRBP(alpha=0.25,beta=0.75)", "nNRBP", "AP_IA",
+            "P_IA@10", "StRecall@10",
+        ),
+        module="pyndeval",
+        tolerance=1e-12,
+    ),
+    Peer(
+        "pyndeval",
+        pr.conventions.NDEVAL,
+        peers.pyndeval,
+        ("subtopics", "more subtopics"),
+        named(
+            "ERR-IA@1", "ERR-IA@5", "ERR-IA@20", "nERR-IA@1", "nERR-IA@5", "nERR-IA@20",
+            "alpha-DCG@1", "alpha-DCG@5", "alpha-DCG@20", "alpha-nDCG@1", "alpha-nDCG@5",
+            "alpha-nDCG@20", "P-IA@1", "P-IA@5", "P-IA@20", "strec@1", "strec@5", "strec@20",
+            "NRBP", "nNRBP", "MAP-IA",
+        ),
+        module="pyndeval",
+        tolerance=1e-12,
     ),
     Peer(
         "ranx",

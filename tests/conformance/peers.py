@@ -1,4 +1,4 @@
-"""How each peer is called, one list after the other where it has no values per query."""
+"""Functions that evaluate a log with each peer, ranking by ranking if it returns only means."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Values = dict[str, dict[str, float]]
 
 
 def pytrec_eval(log: pl.DataFrame, names: Sequence[str]) -> Values:
-    """Evaluate with pytrec_eval; queries without a label of 0 or more make it crash."""
+    """Evaluate with pytrec_eval, without queries that have no label of at least 0: it crashes."""
     import pytrec_eval as peer
 
     judgments, run = _judgments(log), _run(log)
@@ -26,7 +26,7 @@ def pytrec_eval(log: pl.DataFrame, names: Sequence[str]) -> Values:
 
 
 def ir_measures(log: pl.DataFrame, names: Sequence[str]) -> Values:
-    """Evaluate with ir_measures, which counts 0 queries and documents where the run has none."""
+    """Evaluate with ir_measures, without NumQ and NumRel of queries that are not in the run."""
     import ir_measures as peer
 
     measures = {peer.parse_measure(name): name for name in names}
@@ -41,7 +41,7 @@ def ir_measures(log: pl.DataFrame, names: Sequence[str]) -> Values:
 
 
 def ir_accuracy(log: pl.DataFrame, names: Sequence[str]) -> Values:
-    """Evaluate Accuracy with ir_measures, which divides by zero where all found is relevant."""
+    """Evaluate Accuracy with ir_measures, without rankings for which it divides by zero."""
     found: Values = {name: {} for name in names}
     for (query,), rows in log.group_by("query"):
         for name in names:
@@ -52,11 +52,45 @@ def ir_accuracy(log: pl.DataFrame, names: Sequence[str]) -> Values:
     return found
 
 
-def ranx(log: pl.DataFrame, names: Sequence[str]) -> Values:
-    """Evaluate with ranx; it takes queries with judgments and documents only.
+def pyndeval(
+    log: pl.DataFrame, names: Sequence[str], *, rel: int = 1, alpha: float = 0.5, beta: float = 0.5
+) -> Values:
+    """Evaluate with pyndeval, with the grades of subtopics if there is a column of them."""
+    import pyndeval as peer
 
-    Its bpref is NaN where no document is judged not relevant. One list without relevant documents
-    spoils it for those after it, so that it does not get such lists.
+    options = {"relevance_level": rel, "alpha": alpha, "beta": beta}
+    found = peer.RelevanceEvaluator(_diverse(log), names, **options).evaluate(
+        log.select("query", "doc", "score").drop_nulls().sort("query").iter_rows()
+    )
+    return {name: {query: values[name] for query, values in found.items()} for name in names}
+
+
+def diverse_ir_measures(log: pl.DataFrame, names: Sequence[str]) -> Values:
+    """Evaluate with ir_measures, name by name, for the queries of the run."""
+    return {name: _diverse_ir_measures(log, [name])[name] for name in names}
+
+
+def _diverse_ir_measures(log: pl.DataFrame, names: Sequence[str]) -> Values:
+    import ir_measures as peer
+
+    measures = {peer.parse_measure(name): name for name in names}
+    judgments = [
+        peer.GenericQrel(query, doc, label, subtopic)
+        for query, subtopic, doc, label in _diverse(log)
+    ]
+    run = _run(log)
+    found: Values = {name: {} for name in names}
+    for value in peer.iter_calc(list(measures), judgments, run):
+        if value.query_id in run:
+            found[measures[value.measure]][value.query_id] = value.value
+    return found
+
+
+def ranx(log: pl.DataFrame, names: Sequence[str]) -> Values:
+    """Evaluate with ranx, which supports only queries that have judgments and retrieved documents.
+
+    Its bpref is NaN if no document is judged not relevant. Rankings without relevant documents are
+    removed for bpref, because they make it wrong for later rankings.
     """
     if "bpref" in names and len(names) > 1:
         solvable = log.filter(pl.col("label").max().over("query") >= 1)
@@ -75,7 +109,7 @@ def ranx(log: pl.DataFrame, names: Sequence[str]) -> Values:
 
 
 def by_list(evaluate: Callable[[list[float], list[float], str], float | None]) -> Callable:
-    """Make a function of scores, labels and a name that takes many lists and names."""
+    """Convert a function of scores, labels and a name to a function of a log and names."""
 
     @functools.wraps(evaluate)
     def values(log: pl.DataFrame, names: Sequence[str]) -> Values:
@@ -92,9 +126,9 @@ def by_list(evaluate: Callable[[list[float], list[float], str], float | None]) -
 
 @by_list
 def scikit_learn(scores: list[float], labels: list[float], name: str) -> float | None:
-    """Evaluate with scikit-learn; a ranking of a single document is an error there.
+    """Evaluate with scikit-learn, without rankings of a single document, which it rejects.
 
-    Average precision without relevant documents is 0, but 1 as label ranking average precision.
+    Average precision without relevant documents is omitted: scikit-learn has two values for it.
     """
     from sklearn import metrics
 
@@ -113,7 +147,7 @@ def scikit_learn(scores: list[float], labels: list[float], name: str) -> float |
         )
         return getattr(metrics, function)(relevant, [int(s >= least) for s in scores], **more)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of a list without, or of nothing but, relevant documents
+        warnings.simplefilter("ignore")  # all or none of the documents are relevant
         if function in ("roc_auc_score", "average_precision_score"):
             return getattr(metrics, function)(relevant, scores, **parameters)
         return getattr(metrics, function)([relevant], [scores], **parameters)
@@ -121,7 +155,7 @@ def scikit_learn(scores: list[float], labels: list[float], name: str) -> float |
 
 @by_list
 def torchmetrics(scores: list[float], labels: list[float], name: str) -> float:
-    """Evaluate with torchmetrics' functions; those but NDCG take relevant or not."""
+    """Evaluate with torchmetrics; all its functions except NDCG need binary labels."""
     import torch
     from torchmetrics.functional import retrieval
 
@@ -135,7 +169,7 @@ def torchmetrics(scores: list[float], labels: list[float], name: str) -> float:
 
 
 def lightgbm(log: pl.DataFrame, names: Sequence[str]) -> Values:
-    """Evaluate with LightGBM: scores are what the model starts from, which is never trained."""
+    """Evaluate with LightGBM, with scores as the initial scores of an untrained model."""
     import lightgbm as peer
     import numpy as np
 
@@ -158,7 +192,7 @@ def lightgbm(log: pl.DataFrame, names: Sequence[str]) -> Values:
 
 
 def xgboost(log: pl.DataFrame, names: Sequence[str]) -> Values:
-    """Evaluate with XGBoost: scores are the margin that the model, of no trees, adds to."""
+    """Evaluate with XGBoost, with scores as the base margin of a model without trees."""
     import numpy as np
     import xgboost as peer
 
@@ -185,7 +219,7 @@ def catboost(scores: list[float], labels: list[float], name: str) -> float:
 
 
 def called(name: str) -> tuple[str, dict[str, Any]]:
-    """Read "ndcg_score(k=5)" into the name and the parameters."""
+    """Return the name and the parameters of a call such as "ndcg_score(k=5)"."""
     function, _, arguments = name.partition("(")
     return function, eval(f"dict({arguments.removesuffix(')')})")
 
@@ -203,6 +237,18 @@ def _nested(log: pl.DataFrame, column: str) -> dict[str, dict[str, Any]]:
     for query, doc, value in log.select("query", "doc", column).drop_nulls().iter_rows():
         found.setdefault(query, {})[doc] = value
     return found
+
+
+def _diverse(log: pl.DataFrame) -> list[tuple[str, str, str, int]]:
+    """Return (query, subtopic, doc, grade); a document without subtopics has grade 0 for "a"."""
+    if "grades" not in log.columns:
+        log = log.with_columns(grades=pl.lit(1).repeat_by(pl.col("subtopics").list.len()))
+    judged = log.filter(pl.col("label").is_not_null()).select("query", "subtopics", "doc", "grades")
+    return [
+        (query, subtopic, doc, grade)
+        for query, subtopics, doc, grades in judged.iter_rows()
+        for subtopic, grade in zip(subtopics or ["a"], grades or [0], strict=True)
+    ]
 
 
 def _lists(log: pl.DataFrame) -> Iterator[tuple[str, list[float], list[float]]]:

@@ -1,4 +1,4 @@
-"""Every value of every peer, list by list, equals ours under its preset."""
+"""All values of all peers, ranking by ranking, equal those of polars_rank with their preset."""
 
 from __future__ import annotations
 from polars_rank.conventions import counted_as
@@ -21,11 +21,11 @@ CASES = [
 
 
 @pytest.mark.parametrize(("peer", "log"), CASES)
-@pytest.mark.filterwarnings("ignore")  # the peers' own
-def test_every_value_of_every_list(peer: Peer, log: str) -> None:
+@pytest.mark.filterwarnings("ignore")  # from the peers
+def test_value_of_every_ranking(peer: Peer, log: str) -> None:
     needs.package(peer.module, peer.extra)
     if log in REAL and not SHARED.is_dir():
-        pytest.skip("the real logs are not there")
+        pytest.skip("the real logs are missing")
     frame, names = LOGS[log](), peer.on(log)
     expected = peer.values(frame, names)
     metrics = [peer.ours(name).alias(name) for name in names]

@@ -1,4 +1,4 @@
-"""Where a peer is wrong, random or silent: what it does, and the value that is defined here."""
+"""Differences between polars_rank and peers whose values are wrong, random or missing."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from . import peers
 from .logs import LOGS, SHARED, random_log
 from .pairs import PEERS
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # the peers' own
+pytestmark = pytest.mark.filterwarnings("ignore")  # from the peers
 
 
 def log(*rows: tuple[float | None, float | None], query: str = "1") -> pl.DataFrame:
-    """Make a log of one list: d0, d1, ... with score and label."""
+    """Return a log of one ranking of the documents d0, d1, ... with scores and labels."""
     return pl.DataFrame(
         [(query, f"d{i}", score, label) for i, (score, label) in enumerate(rows)],
         {"query": pl.String, "doc": pl.String, "score": pl.Float64, "label": pl.Float64},
@@ -47,7 +47,7 @@ def test_all_measures_of_pytrec_eval_are_compared() -> None:
 def test_means_of_pytrec_eval(name: str) -> None:
     peer = needs.package("pytrec_eval", "test")
     if name == "trec" and not SHARED.is_dir():
-        pytest.skip("the real logs are not there")
+        pytest.skip("the real logs are missing")
     names = SETS["all_trec"]
     frame = LOGS[name]()
     values = peers.pytrec_eval(frame, names)
@@ -59,13 +59,10 @@ def test_means_of_pytrec_eval(name: str) -> None:
 
 
 def test_all_measures_of_ir_measures_are_compared() -> None:
-    """But those of intents, for which judgments have subtopics."""
     peer = needs.package("ir_measures", "test")
     ours = [pair.partition("(")[0].partition("@")[0] for each in PEERS for pair in each.pairs]
-    intents = {"alpha_DCG", "alpha_nDCG", "ERR_IA", "nERR_IA", "NRBP", "nNRBP", "AP_IA", "P_IA",
-               "StRecall"}  # fmt: skip
     known = {measure.NAME for measure in peer.measures.registry.values()}
-    assert known - intents <= set(ours)
+    assert known <= set(ours)
 
 
 def test_means_of_ir_measures() -> None:
@@ -83,7 +80,10 @@ def test_means_of_ir_measures() -> None:
 
 
 def test_pytrec_eval_crashes_without_a_label_of_0_or_more() -> None:
-    """It ends the interpreter; here negative labels are not relevant, and there is no gain."""
+    """It ends the Python process.
+
+    In polars_rank, negative labels are not relevant and have no gain.
+    """
     needs.package("pytrec_eval", "test")
     code = (
         "import pytrec_eval as p;"
@@ -95,8 +95,11 @@ def test_pytrec_eval_crashes_without_a_label_of_0_or_more() -> None:
         assert mean(frame, name, pr.conventions.TREC_EVAL_9) == 0
 
 
-def test_pytrec_eval_is_silent_about_missing_queries() -> None:
-    """Queries of the judgments only are not in its mean; TREC_EVAL counts them as 0."""
+def test_pytrec_eval_omits_queries_without_retrieved_documents() -> None:
+    """Its mean ignores queries that are only in the judgments, and so does the preset TREC_EVAL_9.
+
+    With the preset TREC_EVAL, they count as 0.
+    """
     frame = pl.concat([log((1.0, 1), query="1"), log((None, 1), query="2"),
                        log((1.0, None), query="3")])  # fmt: skip
     assert mean(frame, "map", pr.conventions.TREC_EVAL_9) == 1
@@ -105,38 +108,42 @@ def test_pytrec_eval_is_silent_about_missing_queries() -> None:
     assert counts.select("queries", "queries_judged", "queries_retrieved").row(0) == (2, 2, 2)
 
 
-def test_trec_eval_9_compares_32_bits() -> None:
-    """The second document is the better one by less than 32 bits tell apart."""
+def test_trec_eval_9_compares_scores_as_32_bit_floats() -> None:
+    """Scores that are equal as 32-bit floats are ties. The preset TREC_EVAL_9 reproduces this."""
     frame = log((1.0, 0), (1.0 + 1e-9, 1)).with_columns(doc=pl.Series(["d9", "d1"]))
     assert mean(frame, "recip_rank", pr.conventions.TREC_EVAL_9) == 1 / 2
     assert mean(frame, "recip_rank", pr.conventions.TREC_EVAL) == 1
 
 
-def test_trec_eval_10_rounds_recall_to_the_nearest() -> None:
+def test_trec_eval_10_rounds_recall_to_the_nearest_hit() -> None:
+    """Versions up to 9 round it up. The presets TREC_EVAL and TREC_EVAL_9 reproduce each rule."""
     frame = log(*[(9.0 - i, 1 if i in (0, 4) else 0) for i in range(8)], (None, 1))
     assert mean(frame, "11pt_avg", pr.conventions.TREC_EVAL) != mean(
         frame, "11pt_avg", pr.conventions.TREC_EVAL_9
     )
 
 
-def test_trec_eval_10_scales_rbp_by_what_it_never_set() -> None:
-    """Its lowest and highest gain are read before they are written. RBP is binary here."""
+def test_trec_eval_10_scales_rbp_by_uninitialized_variables() -> None:
+    """It reads its lowest and highest gain before it sets them. In polars_rank, RBP is binary."""
     frame = log((2.0, 4), (1.0, 1))
     assert mean(frame, "rbp", pr.conventions.TREC_EVAL) == pytest.approx(0.1 * (1 + 0.9))
 
 
-def test_trec_eval_10_has_no_rbp_residual_where_nothing_was_found() -> None:
-    """It is 0 there; but nothing is known about any rank, so it is 1 here."""
+def test_trec_eval_10_has_an_rbp_residual_of_0_without_retrieved_documents() -> None:
+    """In polars_rank, the residual is then 1, because all ranks are unknown."""
     assert mean(log((None, 1)), "rbp_resid", pr.conventions.TREC_EVAL) == 1
 
 
-def test_trec_eval_10_takes_negative_labels_as_unjudged() -> None:
-    """In `unj`; a label is a judgment here."""
+def test_trec_eval_10_counts_negative_labels_as_unjudged() -> None:
+    """This affects `unj`. In polars_rank, every label is a judgment."""
     assert mean(log((1.0, -1)), "unj_5", pr.conventions.TREC_EVAL) == 0
 
 
-def test_ir_measures_has_two_orders_of_ties() -> None:
-    """RR is 1 / 2 and RR@10 is 1 on one list; each is reproduced, at the price of two sorts."""
+def test_ir_measures_orders_ties_in_two_ways() -> None:
+    """For the same ranking, RR is 1 / 2 and RR@10 is 1.
+
+    The preset IR_MEASURES reproduces both, which takes two sorts.
+    """
     frame = log((1.0, 1), (1.0, 0))
     found = pr.evaluate(frame, ["RR", "RR@10"], conventions=pr.conventions.IR_MEASURES)
     assert found.row(0)[-2:] == (1 / 2, 1.0)
@@ -144,8 +151,11 @@ def test_ir_measures_has_two_orders_of_ties() -> None:
     assert own.row(0)[-2:] == (1 / 2, 1 / 2)
 
 
-def test_ir_measures_ranks_what_was_not_retrieved_as_score_0() -> None:
-    """In the ideal list of Compat: before a document of a negative score. Here it comes last."""
+def test_ir_measures_ranks_documents_that_were_not_retrieved_by_score_0() -> None:
+    """In the ideal ranking of Compat, they come before documents with negative scores.
+
+    In polars_rank, they come last.
+    """
     needs.package("ir_measures", "test")
     frame = log((-1.0, 1), (None, 1))
     assert peers.ir_measures(frame, ["Compat"])["Compat"]["1"] < 0.5
@@ -155,7 +165,10 @@ def test_ir_measures_ranks_what_was_not_retrieved_as_score_0() -> None:
 
 
 def test_ir_measures_divides_by_zero_in_accuracy() -> None:
-    """Where every document found is relevant there is no pair: undefined here."""
+    """If every retrieved document is relevant, there are no pairs.
+
+    In polars_rank, the value is null.
+    """
     needs.package("ir_measures", "test")
     frame = log((2.0, 1), (1.0, 1))
     with pytest.raises(ZeroDivisionError):
@@ -163,28 +176,67 @@ def test_ir_measures_divides_by_zero_in_accuracy() -> None:
     assert pr.per_query(frame, "pair_accuracy").item(0, 1) is None
 
 
-def test_ir_measures_calls_beta_what_is_its_square() -> None:
+def test_ir_measures_returns_0_for_a_second_alpha() -> None:
+    """In one call, intent-aware metrics with another alpha, beta or rel than the first are 0.
+
+    In polars_rank, no metric affects another.
+    """
+    needs.package("pyndeval", "conformance")
+    frame, names = LOGS["subtopics"](), ["alpha_nDCG@5", "alpha_nDCG(alpha=0.25)@5"]
+    found = peers._diverse_ir_measures(frame, names)
+    assert sorted(any(values.values()) for values in found.values()) == [False, True]
+    ours = pr.evaluate(frame, names, conventions=pr.conventions.IR_MEASURES)
+    assert all(ours.item(0, name) > 0.1 for name in names)
+
+
+def test_pyndeval_does_not_normalize_alpha_dcg_and_err_ia_at_cutoff_1() -> None:
+    """There they can exceed 1. The preset NDEVAL reproduces this.
+
+    By default, polars_rank normalizes them at every cutoff.
+    """
+    needs.package("pyndeval", "conformance")
+    frame = log((2.0, 1), (1.0, 1)).with_columns(subtopics=pl.Series([["a", "b"], ["a"]]))
+    theirs = peers.pyndeval(frame, ["alpha-DCG@1", "ERR-IA@1"])
+    for name, values in theirs.items():
+        assert values == {"1": 2.0}
+        assert mean(frame, name, pr.conventions.NDEVAL) == 2
+        assert mean(frame, name, pr.conventions.POLARS_RANK) == 1
+
+
+def test_pyndeval_returns_nan_for_nnrbp_without_a_relevant_subtopic() -> None:
+    """Its other metrics are then 0. With the preset NDEVAL, the mean is null."""
+    needs.package("pyndeval", "conformance")
+    frame = log((2.0, 0)).with_columns(subtopics=pl.Series([[]], dtype=pl.List(pl.String)))
+    found = peers.pyndeval(frame, ["nNRBP", "NRBP"])
+    assert math.isnan(found["nNRBP"]["1"]) and found["NRBP"]["1"] == 0
+    assert mean(frame, "nNRBP", pr.conventions.NDEVAL) is None
+    assert mean(frame, "NRBP", pr.conventions.NDEVAL) == 0
+
+
+def test_beta_of_ir_measures_is_the_square_of_beta() -> None:
+    """`SetF(beta=4.0)` is `set_f(beta=2)` in polars_rank."""
     frame = log((2.0, 1), (1.0, 0), (0.5, 0), (None, 1))
     assert mean(frame, "SetF(beta=4.0)", pr.conventions.IR_MEASURES) == mean(
         frame, "set_f(beta=2)", pr.conventions.RANX
     )
 
 
-def test_ranx_orders_ties_by_the_way_it_sorts() -> None:
-    """By a sort that is not stable; here it is the order of the rows."""
+def test_ranx_orders_ties_by_an_unstable_sort() -> None:
+    """With the preset RANX, tied documents keep the order of the rows."""
     frame = log(*[(1.0, 1 if i == 0 else 0) for i in range(40)])
     assert mean(frame, "mrr", pr.conventions.RANX) == 1
 
 
-def test_ranx_has_no_number_for_bpref_without_judged_nonrelevant() -> None:
+def test_ranx_returns_nan_for_bpref_if_no_document_is_judged_not_relevant() -> None:
+    """In polars_rank, bpref is then 1 if all relevant documents were retrieved."""
     needs.package("ranx", "conformance")
     frame = pl.concat([log((2.0, 1), (1.0, 1), query=q) for q in "12"])
     assert peers.ranx(frame.with_columns(pl.col("label").cast(pl.Int64)), ["bpref"])["bpref"] == {}
     assert mean(frame, "bpref", pr.conventions.RANX) == 1
 
 
-def test_bpref_of_ranx_is_spoiled_by_a_list_without_relevant_documents() -> None:
-    """Lists after it get 0. Here no list changes the value of another."""
+def test_bpref_of_ranx_is_wrong_after_a_ranking_without_relevant_documents() -> None:
+    """It is 0 for all later rankings. In polars_rank, no ranking affects another."""
     needs.package("ranx", "conformance")
     some = [log((3.0, 1), (2.0, 0), (1.0, 1), query=query) for query in "124"]
     frame = pl.concat([*some, log((2.0, 0), (1.0, 0), query="3")])
@@ -194,8 +246,8 @@ def test_bpref_of_ranx_is_spoiled_by_a_list_without_relevant_documents() -> None
     assert ours["bpref"].to_list() == [0.5, 0.5, None, 0.5]
 
 
-def test_negative_labels_are_judged_not_relevant_in_bpref_of_ranx() -> None:
-    """In bpref of trec_eval, and here, they are in the pool but not judged."""
+def test_bpref_of_ranx_counts_negative_labels_as_judged_not_relevant() -> None:
+    """In bpref of trec_eval and polars_rank, negative labels mean "in the pool but not judged"."""
     needs.package("ranx", "conformance")
     frame = pl.concat([log((3.0, -1), (2.0, 1), (1.0, 0), query=query) for query in "12"])
     frame = frame.with_columns(pl.col("label").cast(pl.Int64))
@@ -203,29 +255,34 @@ def test_negative_labels_are_judged_not_relevant_in_bpref_of_ranx() -> None:
     assert mean(frame, "bpref", pr.conventions.RANX) == 1
 
 
-def test_graded_rbp_of_ranx_is_no_share() -> None:
-    """It adds up labels; RBP(rel=1) stays below 1."""
+def test_graded_rbp_of_ranx_can_exceed_1() -> None:
+    """It adds up labels, which the preset RANX reproduces.
+
+    By default, RBP in polars_rank is binary and below 1.
+    """
     frame = log((2.0, 4), (1.0, 3))
     assert mean(frame, "rbp.5", pr.conventions.RANX) == 0.5 * (4 + 3 / 2)
     assert mean(frame, "rbp.5", pr.conventions.POLARS_RANK) == 0.5 * (1 + 1 / 2)
 
 
-def test_ranx_cuts_fractional_labels() -> None:
-    """1.9 is 1 there, and a label is a label here."""
+def test_ranx_truncates_fractional_labels() -> None:
+    """It counts a label of 1.9 as 1. polars_rank uses labels as they are."""
     needs.package("ranx", "conformance")
     frame = pl.concat([log((2.0, 1.9), query=q) for q in "12"])
     assert peers.ranx(frame, ["dcg"])["dcg"]["1"] == 1
     assert mean(frame, "dcg", pr.conventions.RANX) == 1.9
 
 
-def test_scikit_learn_refuses_a_single_document() -> None:
+def test_scikit_learn_rejects_a_single_document() -> None:
+    """polars_rank evaluates rankings of any length."""
     metrics = needs.package("sklearn.metrics", "test")
     with pytest.raises(ValueError, match="more than 1 document"):
         metrics.ndcg_score([[1]], [[1.0]])
     assert mean(log((1.0, 1)), "ndcg_score", pr.conventions.SKLEARN) == 1
 
 
-def test_scikit_learn_refuses_negative_labels_in_ndcg() -> None:
+def test_scikit_learn_rejects_negative_labels_in_ndcg() -> None:
+    """In polars_rank, negative labels are penalties."""
     metrics = needs.package("sklearn.metrics", "test")
     with pytest.raises(ValueError, match="negative"):
         metrics.ndcg_score([[1, -1]], [[1.0, 2.0]])
@@ -234,8 +291,8 @@ def test_scikit_learn_refuses_negative_labels_in_ndcg() -> None:
     assert found == pytest.approx(expected, rel=1e-12)
 
 
-def test_average_precision_of_nothing_has_two_values_in_scikit_learn() -> None:
-    """0 as average precision, 1 as label ranking average precision; SKLEARN takes the latter."""
+def test_scikit_learn_has_two_values_of_average_precision_without_relevant_documents() -> None:
+    """They are 0 and, for label ranking average precision, 1. The preset SKLEARN uses 1."""
     metrics = needs.package("sklearn.metrics", "test")
     assert metrics.label_ranking_average_precision_score([[0, 0]], [[2.0, 1.0]]) == 1
     assert metrics.average_precision_score([0, 0], [2.0, 1.0]) == 0
@@ -243,8 +300,11 @@ def test_average_precision_of_nothing_has_two_values_in_scikit_learn() -> None:
     assert mean(frame, "average_precision_score", pr.conventions.SKLEARN) == 1
 
 
-def test_torchmetrics_ignores_documents_of_negative_score() -> None:
-    """A logit of 0 or less is not relevant to it, whatever the label. A score is a score here."""
+def test_torchmetrics_ignores_documents_with_negative_scores() -> None:
+    """A document with a score of 0 or less counts as not relevant, whatever its label.
+
+    In polars_rank, any number is a valid score.
+    """
     needs.package("torchmetrics", "conformance")
     frame = log((-1.0, 1), (-2.0, 0))
     name = "retrieval_reciprocal_rank()"
@@ -252,7 +312,8 @@ def test_torchmetrics_ignores_documents_of_negative_score() -> None:
     assert mean(frame, "RetrievalMRR", pr.conventions.TORCHMETRICS) == 1
 
 
-def test_lightgbm_refuses_fractional_labels_in_ndcg() -> None:
+def test_lightgbm_rejects_fractional_labels_in_ndcg() -> None:
+    """polars_rank accepts any number."""
     lightgbm = needs.package("lightgbm", "conformance")
     with pytest.raises(lightgbm.basic.LightGBMError, match="int type"):
         peers.lightgbm(log((2.0, 1.5), (1.0, 0)), ["ndcg@2"])
@@ -261,7 +322,8 @@ def test_lightgbm_refuses_fractional_labels_in_ndcg() -> None:
     assert found == pytest.approx(expected, rel=1e-12)
 
 
-def test_xgboost_refuses_grades_in_map() -> None:
+def test_xgboost_rejects_grades_in_map() -> None:
+    """In polars_rank, a document is relevant if its grade is at least `rel`."""
     xgboost = needs.package("xgboost", "conformance")
     frame = log((2.0, 2), (1.0, 0))
     with pytest.raises(xgboost.core.XGBoostError, match="binary labels"):
@@ -270,7 +332,10 @@ def test_xgboost_refuses_grades_in_map() -> None:
 
 
 def test_auc_of_xgboost_depends_on_the_order_of_rows() -> None:
-    """As a ranking metric, for one group. Here no order of rows changes it."""
+    """This is the AUC of a ranking, for one group.
+
+    In polars_rank, the order of rows has no effect.
+    """
     needs.package("xgboost", "conformance")
     frame = log((4.0, 0), (3.0, 0), (2.0, 1), (1.0, 1), (0.5, 0))
     turned = frame.reverse()
@@ -282,16 +347,79 @@ def test_auc_of_xgboost_depends_on_the_order_of_rows() -> None:
     )
 
 
-def test_err_of_catboost_takes_labels_as_probabilities() -> None:
-    """Ours stops with (2^label - 1) / 2^max: for a label of 1 of 1, with 1 / 2, not with 1."""
+def test_err_of_catboost_uses_labels_as_probabilities() -> None:
+    """In polars_rank, the probability is (2^label - 1) / 2^max.
+
+    For a label of 1 on a scale up to 1, it is 1 / 2 instead of 1.
+    """
     needs.package("catboost", "conformance")
     frame = log((2.0, 1), (1.0, 0))
     assert peers.catboost(frame, ["ERR"])["ERR"]["1"] == 1
     assert mean(frame, "err(max_grade=1)", pr.conventions.CATBOOST) == 1 / 2
 
 
-def test_presets_differ_only_in_what_they_say() -> None:
-    """On a log without traps, all presets agree on binary NDCG, RR, and recall."""
+#: Two recommendations; only the first is in the training log.
+NEW = pl.DataFrame({
+    "query": 1, "score": [2.0, 1.0], "users": [2, None], "popularity": [0.25, None], "interactions": [8, None]
+})  # fmt: skip
+
+
+def test_rectools_counts_new_documents_as_documents_of_one_user() -> None:
+    """This affects MIUF, and the preset RECTOOLS reproduces it.
+
+    By default, novelty in polars_rank leaves them out.
+    """
+    assert mean(NEW, "MIUF@2", pr.conventions.RECTOOLS) == (2 + 3) / 2
+    assert mean(NEW, "MIUF@2", pr.conventions.POLARS_RANK) == 2
+
+
+def test_replay_divides_surprisal_and_unexpectedness_by_k() -> None:
+    """New documents have the surprisal 1. The preset REPLAY reproduces both.
+
+    By default, polars_rank leaves them out, and divides by the number of documents.
+    """
+    assert mean(NEW, "Surprisal@4", pr.conventions.REPLAY) == pytest.approx((2 / 3 + 1) / 4)
+    assert mean(NEW, "Surprisal@4", pr.conventions.POLARS_RANK) == pytest.approx(2 / 3)
+
+
+def test_replay_calls_the_share_of_unseen_documents_novelty() -> None:
+    """In RecTools and Evidently, and by default in polars_rank, novelty is self-information."""
+    frame = NEW.with_columns(seen=pl.Series([True, False]))
+    assert mean(frame, "Novelty@2", pr.conventions.REPLAY) == 1 / 2
+    assert mean(frame, "Novelty@2", pr.conventions.EVIDENTLY) == 2
+
+
+def test_arp_of_recommenders_is_average_recommendation_popularity() -> None:
+    """RecTools counts interactions, and new documents as 0.
+
+    Evidently counts users, divides by the maximum, and leaves new documents out; `popularity` names
+    the column. Without a preset, ARP is the average relevance position.
+    """
+    assert mean(NEW, "ARP@2", pr.conventions.RECTOOLS) == 8 / 2
+    assert mean(NEW, "ARP(popularity='users')@2", pr.conventions.EVIDENTLY) == 2
+    assert pr.metric("ARP").function.__name__ == "average_relevance_position"
+
+
+def test_rectools_has_an_ild_of_0_for_a_single_document() -> None:
+    """The preset RECTOOLS reproduces it, and so does LENSKIT.
+
+    By default, the diversity of a single document is null.
+    """
+    frame = NEW.head(1).with_columns(embedding=pl.lit([1.0, 0.0]))
+    for preset in (pr.conventions.RECTOOLS, pr.conventions.LENSKIT):
+        assert pr.per_query(frame, "ILD@2", conventions=preset).item(0, 1) == 0
+    assert pr.per_query(frame, "ILD@2").item(0, 1) is None
+
+
+def test_replay_divides_categorical_diversity_by_k() -> None:
+    """In polars_rank, `category_count(k) / k`."""
+    frame = NEW.with_columns(category=pl.Series(["a", "b"]))
+    found = pr.evaluate(frame, pr.category_count(4) / 4, conventions=pr.conventions.REPLAY)
+    assert found.item(0, 1) == 2 / 4
+
+
+def test_presets_agree_on_a_log_without_special_cases() -> None:
+    """Without ties, grades and unjudged documents, all presets agree on NDCG, RR, and recall."""
     frame = random_log(20, (0, 1), tied=False, pooled=False)
     solvable = frame.filter((pl.col("label").max().over("query") == 1))
     names = ["ndcg@5", "rr", "recall@5"]

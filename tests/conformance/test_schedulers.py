@@ -1,4 +1,4 @@
-"""Ray Data computes moments of parts: the same numbers as on one machine."""
+"""Ray Data computes moments in parallel, with the same results as on one machine."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""The pages that are generated: the one from the suite, and the one from the metrics."""
+"""The generated pages: metrics in other tools, and the reference of metrics."""
 
 from __future__ import annotations
 
@@ -8,19 +8,49 @@ import re
 import polars as pl
 import polars_rank as pr
 import pytest
+from oracles import Doc
+from polars_rank.metrics.documentation import described
 from polars_rank.metrics.metric import REGISTER
+
+from strategies import ATTRIBUTES, ATTRIBUTES_SCHEMA
 
 from . import catalogue, table
 from .logs import GRADES, random_log
 
-#: With what users did, which metrics of clicks read.
+#: Includes the columns that metrics of clicks, subtopics and attributes read.
 LOG = random_log(21, GRADES, queries=100).with_columns(
     click=pl.col("label") % 2 == 1,
     dwell=pl.col("label") * 20.0,
     time=pl.col("score").rank(),
     good=pl.col("label") == 4,
+    subtopics=pl.when(pl.col("label") > 0).then(
+        pl.concat_list(pl.col("label") % 3, 3 + pl.col("doc").str.len_chars())
+    ),
+    **{
+        name: pl.col("doc").map_elements(
+            lambda doc, attribute=attribute: attribute(Doc(doc, None, None)),
+            ATTRIBUTES_SCHEMA[name],
+        )
+        for name, attribute in ATTRIBUTES.items()
+    },
+    history_category=pl.lit(["a", "b", "b"]),
 )
 ORDERS = ("doc", "doc_ascending", "best", "worst", "input")
+#: What the docstring of a metric says about ties.
+SENTENCES = {
+    "no effect": "The `ties` rule of `evaluate` has no effect.",
+    "every rule": "Tied scores follow the `ties` rule of `evaluate`.",
+    "every rule; no effect without `k`": (
+        "Tied scores follow the `ties` rule of `evaluate`, which has no effect without k."
+    ),
+    "every rule except `expected`": (
+        'Tied scores follow the `ties` rule of `evaluate`; "expected" is not supported.'
+    ),
+    "every rule except `expected`; no effect without `k`": (
+        "Tied scores follow the `ties` rule of `evaluate`, which has no effect without k; "
+        '"expected" is not supported.'
+    ),
+}
 
 
 def test_page_is_up_to_date() -> None:
@@ -48,7 +78,7 @@ def test_every_metric_has_one_entry_that_the_index_links_to() -> None:
 
 
 def called(name: str, *more: str) -> pr.Metric:
-    """Call a metric with the parameters that it must have, and these if it has them."""
+    """Return a metric with its required parameters, and with the given ones that it has."""
     accepted = inspect.signature(REGISTER[name]).parameters
     needed = {key for key, each in accepted.items() if each.default is each.empty}
     values = {"k": 3, "max_grade": 4}
@@ -61,7 +91,7 @@ CUT = {name: called(name, "k") for name in REGISTER}
 
 @pytest.fixture(scope="module")
 def follow_ties() -> dict[str, bool]:
-    """Return which metrics, by their own names, have other values in another order of ties."""
+    """Return whether each metric has other values for another order of ties."""
     metrics = list({str(each): each for each in (*WHOLE.values(), *CUT.values())}.values())
     first, *others = (pr.per_query(LOG, metrics, ties=ties).drop("query") for ties in ORDERS)
     return {
@@ -72,19 +102,23 @@ def follow_ties() -> dict[str, bool]:
 
 @pytest.fixture(scope="module")
 def mean_over_ties() -> pl.DataFrame:
-    metrics = [each for name, each in CUT.items() if "but `expected`" not in catalogue.ties(name)]
+    metrics = [
+        each for name, each in CUT.items() if "except `expected`" not in catalogue.ties(name)
+    ]
     return pr.evaluate(LOG, metrics, ties="expected")
 
 
-@pytest.mark.parametrize("name", sorted(REGISTER))
-def test_what_the_catalogue_says_of_ties(
-    name: str, follow_ties: dict[str, bool], mean_over_ties: pl.DataFrame
+def test_documented_effect_of_ties(
+    follow_ties: dict[str, bool], mean_over_ties: pl.DataFrame
 ) -> None:
-    said, whole, cut = catalogue.ties(name), WHOLE[name], CUT[name]
-    assert follow_ties[str(cut)] == (said != "no part")
-    assert follow_ties[str(whole)] == (said != "no part" and not said.endswith("without `k`"))
-    if "but `expected`" in said:
-        with pytest.raises(pr.errors.ArgumentError, match="closed form"):
-            pr.evaluate(LOG, cut, ties="expected")
-    else:
-        assert mean_over_ties[str(cut)].item() is not None
+    for name in sorted(REGISTER):
+        rules, whole, cut = catalogue.ties(name), WHOLE[name], CUT[name]
+        assert described(REGISTER[name]).values.endswith(SENTENCES[rules])
+        assert follow_ties[str(cut)] == (rules != "no effect"), name
+        follows = rules != "no effect" and not rules.endswith("without `k`")
+        assert follow_ties[str(whole)] == follows, name
+        if "except `expected`" in rules:
+            with pytest.raises(pr.errors.ArgumentError, match="closed form"):
+                pr.evaluate(LOG, cut, ties="expected")
+        else:
+            assert mean_over_ties[str(cut)].item() is not None

@@ -1,4 +1,4 @@
-"""`ties="expected"` against the mean over all permutations, scikit-learn, and properties."""
+"""`ties="expected"`: the mean over all permutations, scikit-learn, and invariants."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from hypothesis import given
 from oracles import Doc
 from polars_rank.metrics.expected_terms import EXPECTATIONS, has_expectation
 from polars_rank.metrics.metric import REGISTER, Metric
-from strategies import Lists, _plain, assert_close, every_metric, log_of, logs, shuffled
+from strategies import ATTRIBUTES, Lists, _plain, assert_close, every_metric, log_of, logs, shuffled
 
 METRICS = [metric for metric in every_metric(1, 3, 8) if has_expectation(metric)]
 CLOSED = {metric.function.__name__ for metric in METRICS}
-#: Each as it is and at a cutoff: where its values must only stay what they are.
+#: Each metric without and with a cutoff, for tests of invariants.
 FEW = [each for each in every_metric(3) if has_expectation(each) and "rel=" not in str(each)]
 MORE = [
     pr.ndcg(3, gain="exp2", discount="reciprocal"),
@@ -35,12 +35,12 @@ MORE = [
     pr.judged(2, depth="retrieved"),
     pr.mcc(2, size=20),
 ]
-#: Higher labels first is best for these, and for those in `LOW` it is worst.
+#: Metrics that are lowest if higher labels come first.
 LOW = {"fall_out", "average_relevance_position", "unjudged", "rbp_residual"}
 
 
 def small_lists(seed: int) -> Lists:
-    """Short lists with many ties, for all their orders are looked at."""
+    """Return short rankings with many ties, because tests enumerate all orders."""
     draw = random.Random(seed)
 
     def docs() -> list[Doc]:
@@ -69,7 +69,7 @@ def test_mean_over_all_orders(metric: Metric) -> None:
 
 
 def test_worked_example() -> None:
-    # Relevant at rank 1, 2 or 3 of three tied documents, below one that is not relevant.
+    # One relevant document among three tied documents, below a document that is not relevant.
     log = pl.DataFrame({"query": 1, "score": [9, 1, 1, 1], "label": [0, 1, 0, 0]})
     metrics = ["p@2", "rr", "ap", "hit_rate@3", "rbp(p=0.5)"]
     values = pr.per_query(log, metrics, ties="expected").row(0)[1:]
@@ -103,8 +103,8 @@ def test_between_worst_and_best(lists: Lists) -> None:
     mean, best, worst = (pr.per_query(log, FEW, ties=t) for t in ("expected", "best", "worst"))
     for metric in FEW:
         name = metric.output_name
-        if "judged" in name or "click" in metric.meta.root_names():
-            continue  # of documents that are worth the same, the rules look at more than that
+        if "judged" in name or {"click", *ATTRIBUTES} & {*metric.meta.root_names()}:
+            continue  # "best" and "worst" order ties by label, not by what these metrics read
         low, high = (best, worst) if metric.function.__name__ in LOW else (worst, best)
         within = (low[name] <= mean[name] + 1e-9) & (mean[name] <= high[name] + 1e-9)
         assert within.all(), metric
@@ -148,8 +148,8 @@ def test_evaluate_is_the_mean() -> None:
 
 
 def test_large_block() -> None:
-    # All 1100 documents are tied: ERR of equally good documents is that of any order. Half of so
-    # many can be chosen in more ways than a float can hold.
+    # All 1100 documents are tied and have the same label, so ERR is the same in every order. The
+    # number of subsets of half of them exceeds the largest float.
     log = pl.DataFrame({"query": 1, "score": [1.0] * 1100, "label": [1] * 1100})
     metrics = ["err(max_grade=1)", "rr", "ap", "ndcg", "hit_rate@1", "p@7"]
     assert_close(pr.evaluate(log, metrics, ties="expected"), pr.evaluate(log, metrics))
@@ -167,7 +167,7 @@ def test_same_parameters(name: str) -> None:
     assert parameters == [*inspect.signature(REGISTER[name]).parameters.values()]
 
 
-def test_other_metrics_are_refused() -> None:
+def test_other_metrics_raise() -> None:
     log = log_of(SMALL)
     for name in REGISTER.keys() - CLOSED:
         metric = next(m for m in every_metric() if m.function.__name__ == name)
@@ -176,7 +176,7 @@ def test_other_metrics_are_refused() -> None:
     with pytest.raises(pr.errors.ArgumentError, match="norm='hits'.* at a cutoff"):
         expected(log, [pr.average_precision(2, norm="hits")])
     with pytest.raises(
-        pr.errors.ArgumentError, match="takes metrics, not an expression over ranks"
+        pr.errors.ArgumentError, match="does not support expressions that read ranks"
     ):
         expected(log, [(pr.ndcg(3) * pl.col("rank").max()).alias("x")])
 
@@ -187,7 +187,7 @@ def test_own_expressions() -> None:
 
 
 def test_rank_has_no_expectation() -> None:
-    with pytest.raises(pr.errors.ArgumentError, match="no order itself"):
+    with pytest.raises(pr.errors.ArgumentError, match="is a mean over many orders"):
         pr.rank(log_of(SMALL), ties="expected")
 
 

@@ -1,4 +1,4 @@
-"""Worked examples, as visible arithmetic, and the parameters of metrics against the oracles."""
+"""Worked examples with visible arithmetic, and parameters of metrics against the oracles."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ TIES = ("doc", "doc_ascending", "best", "worst", "input")
 
 
 def ranking(*labels: float | None, unretrieved: tuple[float, ...] = ()) -> pl.DataFrame:
-    """One list: the labels in ranked order, then judged documents that were not retrieved."""
+    """Return one ranking: labels in rank order, then labels of documents not retrieved."""
     scores = [-float(i) for i in range(len(labels))] + [None] * len(unretrieved)
     return pl.DataFrame({"query": "q", "score": scores, "label": [*labels, *unretrieved]})
 
 
 def assert_value(log: pl.DataFrame, metric: pl.Expr | str, value: float | None) -> None:
-    """Hold an expression in a `group_by`, `per_query` and `evaluate` against one value."""
+    """Assert the value of a metric in `group_by`, in `per_query` and in `evaluate`."""
     expected = None if value is None else pytest.approx(value, rel=1e-12, abs=1e-12)
     expression = pr.metric(metric) if isinstance(metric, str) else metric
     inline = pr.rank(log).group_by("query").agg(value=expression)["value"].item()
@@ -33,7 +33,7 @@ def assert_value(log: pl.DataFrame, metric: pl.Expr | str, value: float | None) 
     assert [inline, lists, means] == [expected] * 3
 
 
-# The same five threes, with the one five first, last, and with the zeros before the threes.
+# The same labels with the five first, the five last, and the zeros before the threes.
 FIVE_FIRST = ranking(5, 3, 3, 3, 3, 3, 0, 0, 0, 0)
 FIVE_LAST = ranking(3, 3, 3, 3, 3, 0, 0, 0, 0, 5)
 THREES_LAST = ranking(5, 0, 0, 0, 0, 3, 3, 3, 3, 3)
@@ -93,16 +93,16 @@ EXAMPLES = [
     (ranking(0, 1, 0, 1), "p@3", 1 / 3),
     (ranking(0, 1, 0, 1), "p@4", 2 / 4),
     (ranking(0, 1, 0, 1), "ap", (1 / 2 + 2 / 4) / 2),
-    # a 3 and a 2 are judged but not retrieved: the ideal list is 3, 3, 3, 2, 2, 2
+    # a 3 and a 2 are judged but not retrieved: the ideal ranking is 3, 3, 3, 2, 2, 2
     (MISSED, "cg@6", 3 + 2 + 3 + 0 + 1 + 2),
     (MISSED, "dcg@6", 3 + 2 / log2(3) + 3 / log2(4) + 1 / log2(6) + 2 / log2(7)),
     (MISSED, "dcg@6", 6.861126688593502),
     (MISSED, "idcg@6", 3 + 3 / log2(3) + 3 / 2 + 2 / log2(5) + 2 / log2(6) + 2 / log2(7)),
     (MISSED, "idcg@6", 8.740262365546284),
     (MISSED, "ndcg@6", 0.785002371969948),
-    # and the ideal list of the retrieved alone is 3, 3, 2, 2, 1, 0
+    # the ideal ranking of the retrieved documents is 3, 3, 2, 2, 1, 0
     (MISSED, pr.ideal_dcg(ideal="retrieved"), 3 + 3 / log2(3) + 1 + 2 / log2(5) + 1 / log2(6)),
-    # the grades 1, 0, -1: a negative one is a penalty
+    # the grades 1, 0, -1: a negative grade is a penalty
     (SHIFTED, "cg", -1 + 1 + 0 - 1),
     (SHIFTED, "dcg@4", -1 + 1 / log2(3) - 1 / log2(5)),
     (SHIFTED, "ndcg@4", (-1 + 1 / log2(3) - 1 / log2(5)) / (1 + 1 / log2(3) - 1 / log2(5))),
@@ -112,7 +112,7 @@ EXAMPLES = [
     (TRUE_AT_1_2_4_6_10, "ap", 0.7833333333333333),
     (MARKETING, "ndcg(gain='exp2')@1", 7 / 15),
     (MARKETING, "ndcg(gain='exp2')@1", 0.4666666666666667),
-    # precision 1, 1, 3/5 at recall 1/3, 2/3, 1: the three tied documents are one point
+    # precision 1, 1, 3/5 at recall 1/3, 2/3, 1: the three tied documents are one point of the curve
     (TIED, "pr_auc", (1 + 1) / 2 / 3 + (1 + 1) / 2 / 3 + (1 + 3 / 5) / 2 / 3),
     (TIED, "precision", 3 / 5),
     (TIED, "roc_auc", (2 * 2 + 1 * 2 / 2) / (3 * 2)),
@@ -121,7 +121,7 @@ EXAMPLES = [
     (ranking(1, 1, unretrieved=(0, 0, 1)), "f1", 0.8),
     (ranking(1, 1, unretrieved=(0, 0, 1)), "fbeta(beta=2)", 5 * (2 / 3) / (4 * 1 + 2 / 3)),
     (ranking(1, 1, 0, 0, 1), "f1@2", 0.8),
-    # a list of 2 documents cut at 4, and what the missing ones count as
+    # a ranking of 2 documents with the cutoff 4
     (ranking(1, 0), "p@4", 1 / 4),
     (ranking(1, 0), "precision(depth='retrieved')@4", 1 / 2),
     (ranking(1, 0), "precision(short='null')@4", None),
@@ -153,7 +153,7 @@ EXAMPLES = [
         1 + 2 + 1 / (log2(4) / log2(3)),
     ),
     (ranking(1, 0, 2), pr.dcg(discount=lambda rank: 1 / rank.pow(2)), 1 / 1 + 2 / 9),
-    # an unjudged document adds nothing and keeps its rank
+    # an unjudged document has gain 0 and keeps its rank
     (ranking(None, 1), "dcg", 1 / log2(3)),
     (ranking(None, 1), "p@2", 1 / 2),
 ]
@@ -195,9 +195,9 @@ def test_curves_that_pool_rows_warn(engine: str) -> None:
             pr.pr_curve(table.lazy(), **options).collect(engine=engine)
         return [str(each.message) for each in caught]
 
-    repeats = "a document stands more than once in a list (column 'doc')"
-    runs = "lists have rows of several values of the column 'run', which is not used"
-    # Of a list with several faults, the first is named.
+    repeats = "column 'doc' (`doc`) has duplicates"
+    runs = "rankings have several values of the column 'run', which no parameter names"
+    # If several checks fail, the first is reported.
     for table, message in (
         (more, runs),
         (more.drop("run"), repeats),
@@ -219,7 +219,7 @@ GRADES = {"A": 0.1, "B": 0.5, "C": 0.7, "D": 0.5, "E": 0.1}
 
 
 def graded(query: int, retrieved: str) -> pl.DataFrame:
-    """One list of the documents A to E, best first, those left out judged all the same."""
+    """Return one ranking of documents A to E, best first; those not retrieved are judged."""
     scores = [float(5 - retrieved.index(doc)) if doc in retrieved else None for doc in GRADES]
     return pl.DataFrame(
         {"query": query, "doc": list(GRADES), "score": scores, "label": GRADES.values()},

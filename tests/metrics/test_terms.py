@@ -1,4 +1,4 @@
-"""What a metric may be made of: the same value wherever it is evaluated, or an error at once."""
+"""Terms of metrics: every implementation returns the same value, or building a metric raises."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ METRICS = every_metric(3)
 
 
 def evaluated(function: Callable[[Terms], Value], log: pl.DataFrame = LOG) -> pl.DataFrame:
-    """Evaluate a metric of the test's own, in a plan and as a plain expression."""
+    """Return the values of a function of terms, equal in a plan and as a plain expression."""
     metric = Metric(function, {}, "x")
     plan = pr.per_query(log, [metric, "ap"]).select("query", "x")
     plain = pr.rank(shuffled(log)).group_by("query").agg(metric).sort("query")
@@ -35,7 +35,7 @@ def evaluated(function: Callable[[Terms], Value], log: pl.DataFrame = LOG) -> pl
     return plan
 
 
-def test_a_metric_of_ones_own() -> None:
+def test_a_users_metric() -> None:
     share = evaluated(lambda t: t.top(t.relevant(), 2).number() / t.rows())
     wanted = pr.per_query(LOG, [pr.num_relevant_retrieved(2), pl.len().alias("n")])
     assert_close(share, wanted.select("query", x=pl.col("num_relevant_retrieved@2") / pl.col("n")))
@@ -44,13 +44,13 @@ def test_a_metric_of_ones_own() -> None:
 WRONG: dict[str, tuple[Callable[[Terms], object], str]] = {
     "rows counted beside terms": (
         lambda t: t.top(RANK).sum() / pl.len(),
-        "made of the values of its terms",
+        "combine values of its terms",
     ),
     "a column beside terms": (lambda t: t.top(RANK).sum() + pl.col("score").max(), "its terms"),
     "a bare expression": (lambda t: pl.col("rank").max(), "must return a value of its terms"),
-    "a term that is no row's own": (lambda t: t.top(LABEL - LABEL.mean()).sum(), "each document"),
-    "a term that filters": (lambda t: t.each(LABEL.filter(RETRIEVED)).sum(), "each document"),
-    "a term in an order of its own": (lambda t: t.top(SCORE.shift(1)).max(), "each document"),
+    "a term that is no row's own": (lambda t: t.top(LABEL - LABEL.mean()).sum(), "elementwise"),
+    "a term that filters": (lambda t: t.each(LABEL.filter(RETRIEVED)).sum(), "elementwise"),
+    "a term in an order of its own": (lambda t: t.top(SCORE.shift(1)).max(), "elementwise"),
     "a fold of what was not handed over": (
         lambda t: t.fold(lambda label: (label * pl.col("rank")).sum(), t.in_order(LABEL)),
         r"reads \['rank'\]",
@@ -59,7 +59,7 @@ WRONG: dict[str, tuple[Callable[[Terms], object], str]] = {
 
 
 @pytest.mark.parametrize(("function", "said"), WRONG.values(), ids=WRONG.keys())
-def test_what_would_mean_something_else_in_a_plan_is_an_error(
+def test_terms_that_would_differ_in_a_plan_are_errors(
     function: Callable[[Terms], Value], said: str
 ) -> None:
     with pytest.raises(pr.errors.ArgumentError, match=said):
@@ -67,19 +67,19 @@ def test_what_would_mean_something_else_in_a_plan_is_an_error(
 
 
 @pytest.mark.parametrize("method", ["head", "len", "mean", "filter", "cum_sum"])
-def test_a_term_offers_only_what_means_the_same_everywhere(method: str) -> None:
+def test_terms_have_only_operations_that_all_implementations_support(method: str) -> None:
     with pytest.raises(AttributeError):
         Metric(lambda t: getattr(t.top(LABEL, 2), method)(), {}, "x")
 
 
 @pytest.mark.parametrize("function", [lambda label: label - label.min(), pl.Expr.cum_sum])
 @pytest.mark.parametrize("parameter", ["gain", "discount"])
-def test_gains_and_discounts_look_at_one_document(parameter: str, function: Callable) -> None:
-    with pytest.raises(pr.errors.ArgumentError, match="depends on that document only"):
+def test_gains_and_discounts_are_elementwise(parameter: str, function: Callable) -> None:
+    with pytest.raises(pr.errors.ArgumentError, match="must be an elementwise expression"):
         pr.dcg(3, **{parameter: function})
 
 
-def test_a_value_of_unsettled_order_is_no_part_of_a_product() -> None:
+def test_values_that_depend_on_ties_allow_no_products() -> None:
     def squared(t: Terms) -> Value:
         hits = t.top(t.relevant(), 2).number()
         return hits * hits
@@ -96,22 +96,16 @@ def test_a_value_of_unsettled_order_is_no_part_of_a_product() -> None:
     assert_close(found, hits.select("query", x=counted))
 
 
-@pytest.fixture(scope="module")
-def expected() -> pl.DataFrame:
-    """Return the values of all metrics, which are those of the oracles."""
+def test_same_value_alone_and_with_other_metrics() -> None:
     lists = random_lists(seed=7, queries=30)
-    found = pr.per_query(log_of(lists), METRICS)
-    assert_close(found, truth(METRICS, lists))
-    return found
-
-
-@pytest.mark.parametrize("metric", [each for each in METRICS if "rel=" not in str(each)], ids=str)
-def test_alone_as_beside_others(metric: pr.Metric, expected: pl.DataFrame) -> None:
-    log = log_of(random_lists(seed=7, queries=30))
-    plain = pr.rank(log).group_by("query").agg(metric).sort("query")
-    streamed = pr.per_query(log.lazy(), metric).collect(engine="streaming")
-    for found in (pr.per_query(log, metric), plain, streamed):
-        assert_close(found, expected.select("query", metric.output_name))
+    log = log_of(lists)
+    expected = pr.per_query(log, METRICS)
+    assert_close(expected, truth(METRICS, lists))
+    groups = pr.rank(log).group_by("query")
+    for metric in METRICS:
+        if "rel=" not in str(metric):
+            for found in (pr.per_query(log, metric), groups.agg(metric).sort("query")):
+                assert_close(found, expected.select("query", metric.output_name))
 
 
 @given(lists=logs(), metric=st.sampled_from(METRICS))
@@ -158,22 +152,22 @@ def test_arithmetic_of_metrics() -> None:
         pr.conventions.SKLEARN,
     ],
 )
-def test_metrics_made_of_others_follow_conventions(conventions: pr.Conventions) -> None:
+def test_combined_metrics_follow_conventions(conventions: pr.Conventions) -> None:
     metrics = [pr.ndcg(2), (pr.ndcg(2) * 1).alias("x"), (pr.ndcg(2) + pr.ndcg(3)).alias("y")]
     row = pr.evaluate(LOG, [*metrics, pr.ndcg(3)], conventions=conventions).row(0, named=True)
     assert row["x"] == pytest.approx(row["ndcg@2"], abs=1e-12)
-    if conventions.undefined != "one":  # the sum of two that are undefined counts as one, too
+    if conventions.undefined != "one":  # the sum of two undefined metrics counts as one, not two
         assert row["y"] == pytest.approx(row["ndcg@2"] + row["ndcg@3"], abs=1e-12)
 
 
-def test_a_sum_stays_a_sum() -> None:
+def test_casts_and_aliases_of_counts_are_counts() -> None:
     counted = pr.num_retrieved().cast(pl.Int64).alias("n")
     assert pr.evaluate(LOG, counted)["n"].item() == LOG["score"].count()
-    with pytest.raises(pr.errors.ArgumentError, match="differently over lists"):
+    with pytest.raises(pr.errors.ArgumentError, match="different aggregations over rankings"):
         pr.num_retrieved() + pr.ndcg()
 
 
-def test_what_is_made_of_sums() -> None:
+def test_aggregates_of_combined_counts() -> None:
     found, hits = pr.num_retrieved(), pr.num_relevant_retrieved()
     sums = {"a": found + hits, "b": hits - found, "c": found * 2, "d": 2 * hits, "e": found / 4,
             "f": -found, "g": (found - hits / 2) * 3, "h": hits.round(1) + found}  # fmt: skip
@@ -191,16 +185,16 @@ def test_what_is_made_of_sums() -> None:
     assert summary["mean"].to_list() == pytest.approx([row[each.output_name] for each in metrics])
 
 
-def test_an_expression_made_of_a_metric_does_not_lose_its_conventions_in_silence() -> None:
+def test_expressions_of_metrics_with_conventions_raise() -> None:
     made = pr.ndcg(2).log().alias("x")
     assert pr.evaluate(LOG, made)["x"].item() is not None
     with pytest.raises(
-        pr.errors.ArgumentError, match="would not follow the conventions of LightGBM"
+        pr.errors.ArgumentError, match="would not follow the conventions 'LightGBM'"
     ):
         pr.evaluate(LOG, made, conventions=pr.conventions.LIGHTGBM)
 
 
-def test_division_by_nothing_is_undefined() -> None:
+def test_division_by_a_metric_that_is_0_is_undefined() -> None:
     log = pl.DataFrame({"query": 1, "score": [1.0, 0.5], "label": [0, 1]})
     ratio = (pr.recall(2) / pr.precision(1)).alias("x")
     assert pr.per_query(log, ratio)["x"].to_list() == [None]

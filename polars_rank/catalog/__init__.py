@@ -1,0 +1,26 @@
+"""Catalog: how rankings distribute exposure over documents."""
+
+from polars_rank.catalog.exposures import exposure, merge
+from polars_rank.catalog.fairness import awrf, group_exposure
+from polars_rank.catalog.sampling import sampled
+from polars_rank.catalog.seen import exclude_seen, leave_one_out
+from polars_rank.catalog.stochastic import expected_exposure
+from polars_rank.catalog.summaries import summary
+from polars_rank.catalog.training import popularity
+
+__all__ = [
+    "awrf",
+    "exclude_seen",
+    "expected_exposure",
+    "exposure",
+    "group_exposure",
+    "leave_one_out",
+    "merge",
+    "popularity",
+    "sampled",
+    "summary",
+]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,185 @@
+"""`exposure`: how often each document is among the first k, and how visibly."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars as pl
+
+from polars_rank._params import Names, find_columns, free
+from polars_rank.catalog.tops import DOC, RANK, Rankings
+from polars_rank.columns import CLICK, Score
+from polars_rank.conventions import Ties
+from polars_rank.discounts import Discount
+from polars_rank.frames.tables import framed, framed_table, schema_of
+
+#: The columns of the result of `exposure`, besides keys and clicks.
+COUNTS = ("impressions", "exposure")
+
+
+@framed
+def exposure(
+    frame: pl.LazyFrame,
+    k: int | None = 10,
+    *,
+    discount: Discount | None = None,
+    query: Names = "query",
+    doc: str = "doc",
+    score: Score = "score",
+    position: str | None = None,
+    click: str = CLICK,
+    weight: str | None = None,
+    by: Names | None = None,
+    ties: Ties = "doc",
+) -> pl.LazyFrame:
+    r"""Exposure of each document: how often and how visibly it is among the first k.
+
+    $$\mathrm{exposure}(d) = \sum_{q \,:\, \mathrm{rank}_q(d) \le k}
+    w_q \cdot \mathrm{discount}(\mathrm{rank}_q(d))$$
+
+    Parameters
+    ----------
+    frame
+        Long table with one row per document of a ranking. A document without a score was not
+        retrieved. Labels are not needed.
+    k
+        Cutoff, at least 1; None for whole rankings.
+    discount
+        Exposure of a document at a rank, by name ("log2", "reciprocal", ...) or as a function;
+        see `pr.discounts`. By default 1 at each of the first k ranks.
+    query
+        Column of the query or the user, or several columns that identify it.
+    doc
+        Column of the document id.
+    score
+        Column of the score, higher is better; "-distance" if lower is better; or an expression.
+    position
+        Column of the position at which a document was shown, 1 first; replaces `score`.
+    click
+        Column of clicks: a condition, or a count. By default "click", if the table has it.
+    weight
+        Column of the weight of a ranking, such as its traffic: finite numbers of 0 or more.
+    by
+        Columns that split the table, such as the run.
+    ties
+        Order of documents with equal scores: "doc" (id descending), "doc_ascending" or "input".
+
+    Returns
+    -------
+    LazyFrame or DataFrame
+        Like `frame`, in the order of its keys: one row per document that is among the first k of
+        a ranking, with the `by` and `doc` columns and
+
+        - `impressions`: the number of rankings that have it among the first k;
+        - `exposure`: the sum over these rankings;
+        - `share`: its share of the exposure of all documents (of the group);
+        - `clicks`: the number of these rankings in which it was clicked, if there are clicks.
+
+    Raises
+    ------
+    SchemaError
+        If a column is missing or has a wrong type.
+    DataError
+        For null queries, NaN or infinite scores, duplicate documents, and invalid weights or
+        clicks. A lazy result raises it when it is collected.
+    ArgumentError
+        For an invalid parameter.
+
+    Notes
+    -----
+    The memory needed for the result is proportional to the number of documents. The result of a
+    log in parts, such as days, is made by `merge` from the results of the parts.
+
+    References
+    ----------
+    Singh & Joachims, Fairness of exposure in rankings, 2018.
+
+    Examples
+    --------
+    >>> log = pl.DataFrame({
+    ...     "query": [1, 1, 2, 2], "doc": ["a", "b", "a", "c"], "score": [2.0, 1.0, 2.0, 1.0]
+    ... })
+    >>> pr.catalog.exposure(log, 2).rows()
+    [('a', 2, 2.0, 0.5), ('b', 1, 1.0, 0.25), ('c', 1, 1.0, 0.25)]
+    >>> pr.catalog.exposure(log, 2, discount="reciprocal")["exposure"].to_list()
+    [2.0, 0.5, 0.5]
+    """
+    rankings = Rankings.of(
+        frame, k, query=query, doc=doc, score=score, position=position, by=by, ties=ties
+    )
+    rankings = rankings.with_weight(weight).with_click(click)
+    groups = rankings.columns.by
+    clicks = [rankings.clicks.alias("clicks")] * rankings.has_clicks
+    free([*groups, doc], [*COUNTS, "share", "clicks"])
+    rows, keys = rankings.documents()
+    by_document = (
+        rows.filter(pl.col(RANK).is_not_null())
+        .group_by(
+            *(pl.col(keys.names[name]).alias(name) for name in groups), pl.col(DOC).alias(doc)
+        )
+        .agg(
+            pl.len().alias("impressions"),
+            rankings.exposure(discount).sum().alias("exposure"),
+            *clicks,
+        )
+    )
+    return _with_share(by_document, groups, doc)
+
+
+@framed_table
+def merge(exposures: pl.LazyFrame, *, doc: str = "doc", by: Names | None = None) -> pl.LazyFrame:
+    """Merge exposures of the parts of a log into the exposures of the whole.
+
+    Parameters
+    ----------
+    exposures
+        The rows of several results of `exposure`, concatenated. A ranking must not be in two
+        parts.
+    doc
+        Column of the document id.
+    by
+        Columns that split the exposures, such as the run. Exposures of the other groups are added
+        up.
+
+    Returns
+    -------
+    LazyFrame or DataFrame
+        Like `exposures`: what `exposure` returns for all parts at once, up to rounding.
+
+    Raises
+    ------
+    SchemaError
+        If a column is missing.
+
+    Examples
+    --------
+    >>> log = pl.DataFrame({
+    ...     "query": [1, 1, 2, 2], "doc": ["a", "b", "a", "c"], "score": [2.0, 1.0, 2.0, 1.0]
+    ... })
+    >>> days = [pr.catalog.exposure(log.filter(query=day)) for day in (1, 2)]
+    >>> pr.catalog.merge(pl.concat(days)).equals(pr.catalog.exposure(log))
+    True
+    """
+    schema = schema_of(exposures)
+    groups = find_columns(
+        schema,
+        {"doc": doc, "by": by or (), "exposures": COUNTS},
+        numbers=("exposures",),
+        ids=("doc", "by"),
+    )["by"]
+    free([*groups, doc], [*COUNTS, "share", "clicks"])
+    sums = [name for name in (*COUNTS, "clicks") if name in schema]
+    return _with_share(exposures.group_by(*groups, doc).agg(pl.col(sums).sum()), groups, doc)
+
+
+def _with_share(exposures: pl.LazyFrame, groups: Sequence[str], doc: str) -> pl.LazyFrame:
+    """Return exposures in the order of their keys, with shares, which are null if all are 0."""
+    total = pl.col("exposure").sum()
+    total = total.over(groups) if groups else total
+    share = pl.when(total > 0).then(pl.col("exposure") / total).alias("share")
+    clicks = pl.selectors.by_name("clicks", require_all=False)
+    return (
+        exposures.with_columns(share)
+        .sort(*groups, doc)
+        .select(*groups, doc, *COUNTS, "share", clicks)
+    )

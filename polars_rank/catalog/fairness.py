@@ -1,0 +1,463 @@
+"""Fairness of exposure for groups of documents: `group_exposure` and `awrf`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from polars_rank._params import OWN, Names, check_number, find_columns, free, one_of, threshold
+from polars_rank.catalog.tops import DOC, Rankings
+from polars_rank.columns import Score
+from polars_rank.conventions import Ties
+from polars_rank.discounts import Discount
+from polars_rank.errors import SchemaError
+from polars_rank.evaluation.checks import Check, failed, raise_failed
+from polars_rank.evaluation.means import ratio
+from polars_rank.evaluation.ranking import is_relevant
+from polars_rank.frames.tables import framed, is_table, lazy, schema_of
+from polars_rank.io.ids import common_type
+
+_MEMBER, _EXPOSURE, _TARGET, _KNOWN = (
+    OWN + name for name in ("membership", "exposure", "target", "known")
+)
+
+#: The optional column of `doc_groups` with the membership of a document in a group.
+MEMBERSHIP = "membership"
+
+
+@dataclass(frozen=True)
+class Groups:
+    """The groups of documents, and the distribution of exposure over groups that is fair."""
+
+    #: One row per document and group: `DOC`, the group columns, `_MEMBER`.
+    members: pl.LazyFrame
+    names: tuple[str, ...]
+    target: Any
+    #: The rankings with their labels, which the target "relevant" reads.
+    rankings: Rankings
+    rel: float
+
+    @classmethod
+    def of(
+        cls, doc_groups: Any, group: Names, target: Any, rankings: Rankings, rel: float
+    ) -> Groups:
+        """Check the tables; raise `SchemaError` or `ArgumentError` for an invalid one."""
+        threshold("rel", rel)
+        table, doc = lazy(doc_groups), str(rankings.columns.doc)
+        schema = schema_of(table)
+        found = find_columns(
+            schema, {"doc": doc, "group": group}, ids=("doc", "group"), table="`doc_groups`"
+        )
+        if not is_table(target):
+            one_of("target", target, ("items", "relevant"))
+        dtype = common_type(rankings.columns.schema[doc], schema[doc])
+        if dtype is None:
+            message = (
+                f"column {doc!r} (`doc`) is {rankings.columns.schema[doc]} in the rankings and "
+                f"{schema[doc]} in `doc_groups`, so that no row would match; cast one of them"
+            )
+            raise SchemaError(message, "doc", "doc_groups")
+        member = pl.lit(1.0)
+        if MEMBERSHIP in schema:
+            check_number("doc_groups", MEMBERSHIP, schema[MEMBERSHIP])
+            member = pl.col(MEMBERSHIP).cast(pl.Float64)
+        rows = table.select(
+            pl.col(doc).cast(dtype).alias(DOC), *found["group"], member.alias(_MEMBER)
+        )
+        valid = ((pl.col(_MEMBER) >= 0) & pl.col(_MEMBER).is_finite()).fill_null(value=False)
+        checks = [
+            Check(
+                "row",
+                ~valid,
+                f"column {MEMBERSHIP!r} of `doc_groups` must hold finite numbers of 0 or more",
+                parameters=("doc_groups",),
+            ),
+            Check(
+                "row",
+                pl.any_horizontal(pl.col(DOC, *found["group"]).is_null()),
+                "documents and groups of `doc_groups` must not be null; drop these rows",
+                parameters=("doc_groups",),
+            ),
+        ]
+        members = raise_failed(rows.with_columns(failed(checks, "row")), checks)
+        return cls(members, found["group"], target, rankings, rel)
+
+    def joined(self, rows: pl.LazyFrame) -> pl.LazyFrame:
+        """Return documents with their groups; the groups of an unknown document are null."""
+        return rows.cast({DOC: schema_of(self.members)[DOC]}).join(self.members, on=DOC, how="left")
+
+    @property
+    def is_known(self) -> pl.Expr:
+        """Whether a row has a group."""
+        return pl.col(self.names[0]).is_not_null()
+
+    def overall(self) -> pl.LazyFrame:
+        """Return the target over groups that is the same for all rankings, in `_TARGET`."""
+        if not is_table(self.target):
+            return self.members.group_by(self.names).agg(pl.col(_MEMBER).sum().alias(_TARGET))
+        table = lazy(self.target)
+        schema = schema_of(table)
+        find_columns(
+            schema,
+            {"group": self.names, "target": "target"},
+            numbers=("target",),
+            table="`target`",
+        )
+        types = schema_of(self.members)
+        for name in self.names:
+            if common_type(types[name], schema[name]) is None:
+                message = (
+                    f"column {name!r} (`group`) is {types[name]} in `doc_groups` and "
+                    f"{schema[name]} in `target`, so that no row would match; cast one of them"
+                )
+                raise SchemaError(message, "group", "target")
+        value = pl.col("target").cast(pl.Float64)
+        valid = ((value >= 0) & value.is_finite()).fill_null(value=False)
+        check = Check(
+            "row", ~valid, "column 'target' of `target` must hold finite numbers of 0 or more",
+            parameters=("target",),
+        )  # fmt: skip
+        rows = table.select(
+            *(pl.col(name).cast(types[name]) for name in self.names),
+            value.alias(_TARGET),
+            failed([check], "row"),
+        )
+        return raise_failed(rows, [check]).group_by(self.names).agg(pl.col(_TARGET).sum())
+
+    def of_relevant(self, keys: Sequence[str]) -> pl.LazyFrame:
+        """Return the memberships of relevant documents by keys of the log, in `_TARGET`."""
+        columns = self.rankings.columns
+        relevant = self.rankings.log.filter(is_relevant(columns.number(columns.label), self.rel))
+        rows = self.joined(relevant.select(*keys, pl.col(str(columns.doc)).alias(DOC)))
+        return (
+            rows.filter(self.is_known)
+            .group_by(*keys, *self.names)
+            .agg(pl.col(_MEMBER).sum().alias(_TARGET))
+        )
+
+    def exposures(self, keys: Sequence[str], discount: Discount | None) -> pl.LazyFrame:
+        """Return the exposure of groups by keys of the log, in `_EXPOSURE`.
+
+        That of unknown documents, and a ranking without documents, is in rows without a group.
+        """
+        rows, own = self.rankings.documents()
+        exposed = rows.select(
+            *(pl.col(own.names[key]).alias(key) for key in keys),
+            DOC,
+            self.rankings.exposure(discount).alias(_EXPOSURE),
+        )
+        member = pl.col(_MEMBER).fill_null(1)
+        return (
+            self.joined(exposed)
+            .group_by(*keys, *self.names)
+            .agg((pl.col(_EXPOSURE) * member).sum())
+        )
+
+
+@framed
+def group_exposure(
+    frame: pl.LazyFrame,
+    k: int | None = 10,
+    *,
+    doc_groups: Any,
+    group: Names = "group",
+    target: Any = "items",
+    discount: Discount | None = "log2",
+    query: Names = "query",
+    doc: str = "doc",
+    score: Score = "score",
+    label: str = "label",
+    position: str | None = None,
+    weight: str | None = None,
+    by: Names | None = None,
+    ties: Ties = "doc",
+    rel: float = 1,
+) -> pl.LazyFrame:
+    r"""Exposure of each group of documents, and its share against a target.
+
+    $$\mathrm{exposure}(g) = \sum_q \sum_{d \,:\, \mathrm{rank}_q(d) \le k}
+    m(d, g) \cdot w_q \cdot \mathrm{discount}(\mathrm{rank}_q(d))$$
+
+    where $m(d, g)$ is the membership of document d in group g.
+
+    Parameters
+    ----------
+    frame
+        Long table with one row per document of a ranking. A document without a score was not
+        retrieved.
+    k
+        Cutoff, at least 1; None for whole rankings.
+    doc_groups
+        Table of the groups of documents: the columns `doc` and `group`, and optionally
+        `membership`, a number of 0 or more, by default 1. A document may be in several groups, or
+        partly in each; its memberships in a group add up.
+    group
+        Column of the group in `doc_groups`, or several columns: each combination of their values
+        is a group.
+    target
+        The share of exposure that each group should have: in proportion to its documents in
+        `doc_groups` ("items"), in proportion to its relevant documents, counted once for each
+        query ("relevant"), or a table with the columns of `group` and a column `target` of numbers
+        in any unit.
+    discount
+        Exposure of a document at a rank, by name ("log2", "reciprocal", ...) or as a function;
+        see `pr.discounts`. None: 1 at each of the first k ranks.
+    query
+        Column of the query or the user, or several columns that identify it.
+    doc
+        Column of the document id, in both tables.
+    score
+        Column of the score, higher is better; "-distance" if lower is better; or an expression.
+    label
+        Column of the relevance label, which the target "relevant" reads.
+    position
+        Column of the position at which a document was shown, 1 first; replaces `score`.
+    weight
+        Column of the weight of a ranking, such as its traffic: finite numbers of 0 or more.
+    by
+        Columns that split the table, such as the run.
+    ties
+        Order of documents with equal scores: "doc" (id descending), "doc_ascending" or "input".
+    rel
+        Lowest relevant label.
+
+    Returns
+    -------
+    LazyFrame or DataFrame
+        Like `frame`, in the order of its keys: one row for each group of `doc_groups` and of the
+        target, for each value of `by`, with the `by` and `group` columns and
+
+        - `exposure`: the sum over rankings and documents;
+        - `share`: its share of the exposure of all groups;
+        - `target`: the share that it should have, 0 if it is not in the target;
+        - `ratio`: share / target; below 1 if the group has too little exposure; null if the target
+          is 0.
+
+        Documents that are not in `doc_groups` take their ranks but count for no group.
+
+    Raises
+    ------
+    SchemaError
+        If a column is missing or has a wrong type.
+    DataError
+        For null queries, NaN or infinite scores, duplicate documents in a ranking, and null groups
+        or invalid numbers in the tables. A lazy result raises it when it is collected.
+    ArgumentError
+        For an invalid parameter.
+
+    Notes
+    -----
+    Several attributes with partial memberships in one table: join their tables on the document, and
+    multiply the memberships.
+
+    References
+    ----------
+    Singh & Joachims, Fairness of exposure in rankings, 2018.
+
+    Examples
+    --------
+    >>> log = pl.DataFrame({"query": 1, "doc": ["a", "b", "c"], "score": [3.0, 2.0, 1.0]})
+    >>> groups = pl.DataFrame({"doc": ["a", "b", "c"], "group": ["north", "south", "south"]})
+    >>> pr.catalog.group_exposure(log, 2, doc_groups=groups, discount="reciprocal").rows()
+    [('north', 1.0, 0.6666666666666666, 0.3333333333333333, 2.0), ('south', 0.5, ...)]
+    """
+    rankings = _rankings(frame, k, target, query, doc, score, label, position, by, ties)
+    groups = Groups.of(doc_groups, group, target, rankings.with_weight(weight), rel)
+    keys = rankings.columns.by
+    free([*keys, *groups.names], ["exposure", "share", "target", "ratio"])
+    exposures = groups.exposures(keys, discount).cache()
+    every = groups.members.select(groups.names)
+    if isinstance(target, str) and target == "relevant":
+        on, fair = [*keys, *groups.names], groups.of_relevant(keys)
+    else:
+        on, fair = [*groups.names], groups.overall()
+        every = pl.concat([every, fair.select(groups.names)])
+    every = every.unique()
+    if keys:
+        every = exposures.select(keys).unique().join(every, how="cross")
+    total = [pl.col(name).sum() for name in (_EXPOSURE, _TARGET)]
+    of_exposure, of_target = (sum_.over(keys) if keys else sum_ for sum_ in total)
+    return (
+        every.join(exposures, on=[*keys, *groups.names], how="left", nulls_equal=True)
+        .join(fair, on=on, how="left", nulls_equal=True)
+        .with_columns(pl.col(_EXPOSURE, _TARGET).fill_null(0.0))
+        .with_columns(
+            share=ratio(pl.col(_EXPOSURE), of_exposure), target=ratio(pl.col(_TARGET), of_target)
+        )
+        .sort(*keys, *groups.names)
+        .select(
+            *keys,
+            *groups.names,
+            pl.col(_EXPOSURE).alias("exposure"),
+            "share",
+            "target",
+            ratio(pl.col("share"), pl.col("target")).alias("ratio"),
+        )
+    )
+
+
+@framed
+def awrf(
+    frame: pl.LazyFrame,
+    k: int | None = None,
+    *,
+    doc_groups: Any,
+    group: Names = "group",
+    target: Any = "items",
+    discount: Discount | None = "jarvelin",
+    query: Names = "query",
+    doc: str = "doc",
+    score: Score = "score",
+    label: str = "label",
+    position: str | None = None,
+    by: Names | None = None,
+    ties: Ties = "doc",
+    rel: float = 1,
+) -> pl.LazyFrame:
+    r"""Attention-weighted rank fairness (AWRF) of each ranking, as in TREC Fair Ranking 2022.
+
+    $$\mathrm{AWRF} = 1 - \frac12 \sum_g \left(p_g \ln \frac{2 p_g}{p_g + t_g} +
+    t_g \ln \frac{2 t_g}{p_g + t_g}\right)$$
+
+    where $p_g$ is the share of the exposure of a ranking that group g has, and $t_g$ the share that
+    it should have: 1 minus the Jensen-Shannon divergence of the two.
+
+    Parameters
+    ----------
+    frame
+        Long table with one row per document of a ranking. A document without a score was not
+        retrieved.
+    k
+        Cutoff, at least 1; None for whole rankings.
+    doc_groups
+        Table of the groups of documents: the columns `doc` and `group`, and optionally
+        `membership`, a number of 0 or more, by default 1. A document may be in several groups, or
+        partly in each; its memberships in a group add up.
+    group
+        Column of the group in `doc_groups`, or several columns: each combination of their values
+        is a group.
+    target
+        The share of exposure that each group should have: in proportion to its documents in
+        `doc_groups` ("items"), in proportion to its documents that are relevant to the query
+        ("relevant"), or a table with the columns of `group` and a column `target` of numbers in
+        any unit.
+    discount
+        Exposure of a document at a rank, by name or as a function; see `pr.discounts`. Default:
+        "jarvelin", 1 / log2(max(rank, 2)), as in TREC Fair Ranking. None: 1 at each rank.
+    query
+        Column of the query, or several columns that identify it.
+    doc
+        Column of the document id, in both tables.
+    score
+        Column of the score, higher is better; "-distance" if lower is better; or an expression.
+    label
+        Column of the relevance label, which the target "relevant" reads.
+    position
+        Column of the position at which a document was shown, 1 first; replaces `score`.
+    by
+        Columns that split the table, such as the run.
+    ties
+        Order of documents with equal scores: "doc" (id descending), "doc_ascending" or "input".
+    rel
+        Lowest relevant label.
+
+    Returns
+    -------
+    LazyFrame or DataFrame
+        Like `frame`, in the order of its keys: one row per ranking, with the `by` and `query`
+        columns and `awrf` in [1 - ln 2, 1]; null if no retrieved document has a group, or the
+        target is empty. `summarize` and `compare` take this table.
+
+    Raises
+    ------
+    SchemaError
+        If a column is missing or has a wrong type.
+    DataError
+        For null queries, NaN or infinite scores, duplicate documents in a ranking, and null groups
+        or invalid numbers in the tables. A lazy result raises it when it is collected.
+    ArgumentError
+        For an invalid parameter.
+
+    Notes
+    -----
+    Documents that are not in `doc_groups` take their ranks but count for no group. Several
+    attributes with partial memberships in one table: join their tables on the document, and
+    multiply the memberships.
+
+    Differences from the code of TREC Fair Ranking 2022: it computes discounts in 32 bits. Other
+    tools use the name AWRF for 1 minus other distances between the two distributions, such as the
+    absolute difference of shares.
+
+    References
+    ----------
+    Sapiezynski et al., Quantifying the impact of user attention on fair group representation in
+    ranked lists, 2019. Ekstrand et al., Overview of the TREC 2022 Fair Ranking Track, 2023.
+
+    Examples
+    --------
+    >>> log = pl.DataFrame({"query": 1, "doc": ["a", "b"], "score": [2.0, 1.0]})
+    >>> groups = pl.DataFrame({"doc": ["a", "b"], "group": ["north", "south"]})
+    >>> pr.catalog.awrf(log, doc_groups=groups)["awrf"].item()
+    1.0
+    """
+    rankings = _rankings(frame, k, target, query, doc, score, label, position, by, ties)
+    groups = Groups.of(doc_groups, group, target, rankings, rel)
+    keys = rankings.columns.keys
+    free([*keys, *groups.names], ["awrf"])
+    exposures = groups.exposures(keys, discount)
+    if isinstance(target, str) and target == "relevant":
+        parts = [
+            exposures.with_columns(pl.lit(0.0).alias(_TARGET)),
+            groups.of_relevant(keys).with_columns(pl.lit(0.0).alias(_EXPOSURE)),
+        ]
+        both = pl.concat(parts, how="diagonal_relaxed")
+        shares = both.group_by(*keys, *groups.names).agg(pl.col(_EXPOSURE, _TARGET).sum())
+        shares = shares.with_columns(pl.lit(None, pl.Float64).alias(_KNOWN))
+    else:
+        fair = groups.overall().with_columns(pl.col(_TARGET).sum().alias(_KNOWN))
+        shares = exposures.join(fair, on=groups.names, how="left")
+        shares = shares.with_columns(pl.col(_TARGET).fill_null(0.0))
+    value = _one_minus_divergence(groups.is_known)
+    return shares.group_by(keys).agg(value.alias("awrf")).sort(keys)
+
+
+def _one_minus_divergence(known: pl.Expr) -> pl.Expr:
+    """Return 1 - Jensen-Shannon divergence from the rows of the groups of a ranking.
+
+    `_KNOWN` is the sum of the target over all groups; null if all groups of the target have rows.
+    """
+    exposure, target = (pl.col(name).filter(known) for name in (_EXPOSURE, _TARGET))
+    p = exposure / exposure.sum()
+    whole = pl.col(_KNOWN).max().fill_null(target.sum())
+    t = target / whole
+    mean = (p + t) / 2
+    terms = [pl.when(x > 0).then(x * (x / mean).log()).otherwise(0.0).sum() for x in (p, t)]
+    # A group of the target without a row has no exposure.
+    absent = (1 - t.sum()) * math.log(2)
+    divergence = (terms[0] + terms[1] + absent) / 2
+    defined = (exposure.sum() > 0) & (whole > 0)
+    return pl.when(defined).then((1 - divergence).clip(1 - math.log(2), 1))
+
+
+def _rankings(
+    frame: pl.LazyFrame,
+    k: int | None,
+    target: Any,
+    query: Names,
+    doc: str,
+    score: Score,
+    label: str,
+    position: str | None,
+    by: Names | None,
+    ties: Ties,
+) -> Rankings:
+    """Return the rankings, with labels if the target needs them."""
+    read = label if isinstance(target, str) and target == "relevant" else None
+    return Rankings.of(
+        frame, k,
+        query=query, doc=doc, score=score, position=position, by=by, ties=ties, label=read,
+    )  # fmt: skip

@@ -1,0 +1,307 @@
+"""`sampled`: metrics of one positive among sampled negatives, corrected for the sampling."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from operator import mul
+
+import polars as pl
+
+from polars_rank._params import OWN, Names, free, share, threshold, whole_number
+from polars_rank.columns import Score
+from polars_rank.conventions import Ties
+from polars_rank.errors import ArgumentError
+from polars_rank.evaluation.checks import Check, failed, raise_failed
+from polars_rank.evaluation.parameters import Evaluation
+from polars_rank.evaluation.plan import per_query
+from polars_rank.frames.tables import framed
+from polars_rank.metrics.metric import Metric
+from polars_rank.metrics.names import Metrics, output_name, resolve
+
+#: The value of a metric for a ranking with one relevant document, by the document's rank.
+_BY_RANK: dict[str, Callable[[int], float]] = {
+    "hit_rate": lambda _: 1.0,
+    "recall": lambda _: 1.0,
+    "ndcg": lambda rank: 1 / math.log2(rank + 1),
+    "reciprocal_rank": lambda rank: 1 / rank,
+}
+
+_RANK, _RELEVANT, _RETRIEVED = (OWN + name for name in ("rank", "relevant", "retrieved"))
+
+
+@framed
+def sampled(
+    frame: pl.LazyFrame,
+    metrics: Metrics,
+    *,
+    n_items: int,
+    n_sampled: int,
+    variance_weight: float = 0.1,
+    query: Names = "query",
+    doc: str = "doc",
+    score: Score = "score",
+    label: str = "label",
+    position: str | None = None,
+    by: Names | None = None,
+    ties: Ties = "doc",
+    rel: float = 1,
+) -> pl.LazyFrame:
+    r"""Metrics of one positive among sampled negatives, corrected for the sampling.
+
+    $$\hat f = ((1 - \gamma)\, A^\top A + \gamma\, \mathrm{diag}(A^\top 1))^{-1} A^\top f \qquad
+    A_{rs} = \binom{m}{s - 1} q_r^{s-1} (1 - q_r)^{m-s+1}, \quad q_r = \frac{r - 1}{n - 1}$$
+
+    where $f_r$ is the metric of a positive at rank r of all n items, and $A_{rs}$ the probability
+    that its rank is s among m sampled negatives. The corrected metric is the mean of $\hat f_s$
+    over the ranks s in the table: of all functions of s, the one whose mean squared bias, plus
+    $\gamma / (1 - \gamma)$ times its mean squared value, is the least over all ranks r.
+
+    Parameters
+    ----------
+    frame
+        Long table with one row per candidate of a query: one relevant document and `n_sampled`
+        others, drawn uniformly from the other items.
+    metrics
+        Names or metrics: hit rate, recall, NDCG and reciprocal rank, with a cutoff.
+    n_items
+        Number of items of the catalog that a full evaluation would rank.
+    n_sampled
+        Number of sampled negatives of each query.
+    variance_weight
+        The weight γ, in (0, 1), of the variance against the bias. Lower: less bias, wider
+        intervals.
+    query
+        Column of the query or the user, or several columns that identify it.
+    doc
+        Column of the document id.
+    score
+        Column of the score, higher is better; "-distance" if lower is better; or an expression.
+    label
+        Column of the relevance label.
+    position
+        Column of the position of a candidate, 1 first; replaces `score`.
+    by
+        Columns that split the table, such as the run.
+    ties
+        Order of documents with equal scores: "doc" (id descending), "doc_ascending", "best",
+        "worst" or "input".
+    rel
+        Lowest relevant label.
+
+    Returns
+    -------
+    LazyFrame or DataFrame
+        Like `frame`: one row per metric for each value of `by`, with the `by` columns and
+
+        - `metric`: the name;
+        - `queries`: the number of queries;
+        - `sampled`: the mean among the sampled candidates, which says little about all items;
+        - `corrected`: the estimate of the mean among all items; it may be outside [0, 1];
+        - `standard_error`: of `corrected`, from the variance over queries, without its bias.
+
+    Raises
+    ------
+    SchemaError
+        If a column is missing or has a wrong type.
+    DataError
+        For a query without exactly one relevant and `n_sampled` other documents, all with scores,
+        and for invalid ids, scores and labels. A lazy result raises it when it is collected.
+    ArgumentError
+        For an invalid parameter, or a metric that has no correction.
+
+    Notes
+    -----
+    A metric at k among 100 sampled negatives depends mostly on ranks far below k of all items, so
+    that it may order two systems in another way than the metric itself. The correction lowers this
+    bias and raises the variance. It takes all ranks for equally likely, as the paper does. If only
+    a small part of the items is sampled, good rankings are better than the corrected metric says:
+    in a simulation with 100 of 20,000 items, the hit rate at 10 was 0.026 among all items, 0.51
+    among the sampled ones, and 0.015 corrected; with 100 of 2,000 items, 0.059, 0.40 and 0.051.
+    If possible, rank all items.
+
+    Negatives are taken to be drawn with replacement; without it, the formula is close as long as
+    `n_sampled` is a small part of `n_items`.
+
+    References
+    ----------
+    Krichene & Rendle, On sampled metrics for item recommendation, 2020.
+
+    Examples
+    --------
+    >>> log = pl.DataFrame({
+    ...     "query": [1, 1, 1, 2, 2, 2], "doc": [1, 2, 3] * 2, "score": [3, 2, 1] * 2,
+    ...     "label": [1, 0, 0, 0, 1, 0],
+    ... })
+    >>> found = pr.catalog.sampled(log, "hit_rate@1", n_items=10, n_sampled=2)
+    >>> found.select("metric", "queries", "sampled", pl.col("corrected").round(3)).rows()
+    [('hit_rate@1', 2, 0.5, 0.093)]
+    """
+    whole_number("n_items", n_items)
+    whole_number("n_sampled", n_sampled)
+    share("variance_weight", variance_weight)
+    threshold("rel", rel)
+    if n_sampled >= n_items:
+        message = f"`n_sampled` must be below `n_items`; found {n_sampled} and {n_items}"
+        raise ArgumentError(message, "n_sampled", "n_items")
+    cutoffs = {output_name(metric): _by_rank(metric) for metric in resolve(metrics)}
+    reads = {_RANK: "rr", _RELEVANT: "num_rel", _RETRIEVED: "num_ret"}
+    evaluation = Evaluation.of(
+        [metric.alias(own) for own, metric in zip(reads, resolve([*reads.values()]), strict=True)],
+        query=query, doc=doc, score=score, label=label, position=position, by=by, ties=ties,
+        rel=rel,
+    )  # fmt: skip
+    groups = evaluation.by
+    free(groups, ["metric", "queries", "sampled", "corrected", "standard_error"])
+    wrong = (pl.col(_RELEVANT) != 1) | (pl.col(_RETRIEVED) != n_sampled + 1)
+    check = Check(
+        "ranking",
+        wrong | (pl.col(_RANK).fill_null(0) == 0),
+        f"a ranking must have one relevant document and {n_sampled} others (`n_sampled`), all with "
+        "scores",
+        parameters=("n_sampled",),
+    )
+    keys = {key: key for key in (*groups, *evaluation.query)}
+    rankings = per_query(frame, evaluation).with_columns(failed([check], "ranking"))
+    rank = (1 / pl.col(_RANK)).round().cast(pl.Int64).alias(_RANK)
+    ranks = raise_failed(rankings, [check], keys=keys).select(*groups, rank)
+    counts = ranks.group_by(*groups, _RANK).agg(pl.len().cast(pl.Float64).alias("queries"))
+    values = pl.LazyFrame(
+        _estimates(cutoffs, n_items, n_sampled, variance_weight),
+        {_RANK: pl.Int64, "metric": pl.Enum([*cutoffs]), "sampled": pl.Float64,
+         "corrected": pl.Float64},
+        orient="row",
+    )  # fmt: skip
+    n = pl.col("queries")
+
+    def mean(value: pl.Expr) -> pl.Expr:
+        return (value * n).sum() / n.sum()
+
+    corrected = pl.col("corrected")
+    variance = mean(corrected**2) - mean(corrected) ** 2
+    return (
+        counts.join(values, on=_RANK)
+        .group_by(*groups, "metric")
+        .agg(
+            n.sum().cast(pl.UInt32).alias("count"),
+            mean(pl.col("sampled")).alias("sampled"),
+            mean(corrected).alias("corrected"),
+            pl.when(n.sum() > 1)
+            .then((variance.clip(0) / (n.sum() - 1)).sqrt())
+            .alias("standard_error"),
+        )
+        .sort(*groups, "metric")
+        .select(
+            *groups,
+            pl.col("metric").cast(pl.String),
+            pl.col("count").alias("queries"),
+            "sampled",
+            "corrected",
+            "standard_error",
+        )
+    )
+
+
+def _by_rank(metric: pl.Expr) -> Sequence[float]:
+    """Return the value of a metric at each rank down to its cutoff."""
+    name = metric.function.__name__ if isinstance(metric, Metric) and not metric.parts else None
+    k = metric.arguments.get("k") if isinstance(metric, Metric) else None
+    if name not in _BY_RANK or k is None or {*metric.arguments} - {"k"}:  # type: ignore[attr-defined]
+        message = (
+            f"`metrics` of sampled candidates must be hit_rate, recall, ndcg or rr with a cutoff "
+            f"and no other parameter, such as 'ndcg@10'; found {output_name(metric)!r}"
+        )
+        raise ArgumentError(message, "metrics")
+    return [_BY_RANK[name](rank) for rank in range(1, k + 1)]
+
+
+def _estimates(
+    metrics: Mapping[str, Sequence[float]], n: int, m: int, gamma: float
+) -> list[tuple[int, str, float, float]]:
+    """Return, for each sampled rank and metric, its value and the corrected one."""
+    sums, double = _sums(m, n), _sums(2 * m, n)
+    # The product of two binomial probabilities of m trials is one of 2 m trials.
+    pairs = [
+        [
+            (1 - gamma) * double[i + j]
+            * math.exp(_log_choose(m, i) + _log_choose(m, j) - _log_choose(2 * m, i + j))
+            for j in range(i + 1)
+        ]
+        for i in range(m + 1)
+    ]  # fmt: skip
+    for i in range(m + 1):
+        pairs[i][i] += gamma * sums[i]
+    factor = _cholesky(pairs)
+    rows = []
+    for name, values in metrics.items():
+        of_ranks = [*values[:n]]
+        right = [
+            math.fsum(
+                value * _probability(m, i, rank / (n - 1)) for rank, value in enumerate(of_ranks)
+            )
+            for i in range(m + 1)
+        ]
+        corrected = _solved(factor, right)
+        padded = [*values, *([0.0] * (m + 1))]
+        rows += [(i + 1, name, padded[i], corrected[i]) for i in range(m + 1)]
+    return rows
+
+
+def _log_choose(m: int, i: int) -> float:
+    return math.lgamma(m + 1) - math.lgamma(i + 1) - math.lgamma(m - i + 1)
+
+
+def _probability(m: int, i: int, q: float) -> float:
+    """Return the binomial probability of i of m."""
+    if q in (0, 1):
+        return float(i == m * q)
+    return math.exp(_log_choose(m, i) + i * math.log(q) + (m - i) * math.log1p(-q))
+
+
+#: From so many items per trial on, sums over all ranks are integrals with the correction of Euler
+#: and Maclaurin at the ends. The relative error is below 1e-8.
+_MANY = 100
+
+
+def _sums(m: int, n: int) -> list[float]:
+    """Return the sum over all n ranks of the binomial probability of each i of m."""
+    steps = n - 1
+    if steps < _MANY * m:
+        q = pl.int_range(1, steps).cast(pl.Float64) / steps
+        ranks = pl.select(q.log().alias("log"), (1 - q).log().alias("other"))
+        log, other = pl.col("log"), pl.col("other")
+        values = ranks.select(
+            (_log_choose(m, i) + i * log + (m - i) * other).exp().sum().alias(str(i))
+            for i in range(m + 1)
+        ).row(0)
+        return [value + (i == 0) + (i == m) for i, value in enumerate(values)]
+    ends = [(i == 0) + (i == m) for i in range(m + 1)]
+    slopes = [m * ((i == 1) - (i == 0) + (i == m - 1) - (i == m)) for i in range(m + 1)]
+    return [
+        steps / (m + 1) + end / 2 - slope / (12 * steps)
+        for end, slope in zip(ends, slopes, strict=True)
+    ]
+
+
+def _cholesky(matrix: Sequence[Sequence[float]]) -> list[list[float]]:
+    """Return the lower triangle whose square is a matrix, of which the lower triangle is given."""
+    rows: list[list[float]] = []
+    for given in matrix:
+        row: list[float] = []
+        for j, value in enumerate(given[:-1]):
+            row.append((value - sum(map(mul, row, rows[j]))) / rows[j][j])
+        row.append(math.sqrt(given[-1] - sum(map(mul, row, row))))
+        rows.append(row)
+    return rows
+
+
+def _solved(factor: Sequence[Sequence[float]], right: Sequence[float]) -> list[float]:
+    """Return the solution of a system, given the Cholesky factor of its matrix."""
+    forward: list[float] = []
+    for row, value in zip(factor, right, strict=True):
+        forward.append((value - sum(map(mul, row, forward))) / row[-1])
+    solution = [0.0] * len(factor)
+    for i in reversed(range(len(factor))):
+        below = sum(factor[j][i] * solution[j] for j in range(i + 1, len(factor)))
+        solution[i] = (forward[i] - below) / factor[i][i]
+    return solution

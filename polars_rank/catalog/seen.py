@@ -1,0 +1,162 @@
+"""What users have seen: `exclude_seen` from rankings, and `leave_one_out` splits of a log."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import polars as pl
+
+from polars_rank._params import OWN, Names, check_name, find_columns, names, whole_number
+from polars_rank.columns import Columns
+from polars_rank.errors import ArgumentError, SchemaError
+from polars_rank.frames.tables import framed, lazy, schema_of
+from polars_rank.io.ids import common_type
+
+_SEEN, _LABEL = OWN + "seen", OWN + "label"
+
+
+@framed
+def exclude_seen(
+    frame: pl.LazyFrame,
+    history: Any,
+    *,
+    query: Names = "query",
+    doc: str = "doc",
+    score: str = "score",
+    label: str = "label",
+    by: Names | None = None,
+) -> pl.LazyFrame:
+    """Drop the documents from rankings that their user has already seen.
+
+    Parameters
+    ----------
+    frame
+        Long table with one row per document of a ranking.
+    history
+        Table of what users have seen, such as the training log, with the columns `query` and
+        `doc`. A document may occur more than once.
+    query
+        Column of the user or the query in both tables, or several columns that identify it.
+    doc
+        Column of the document id, in both tables.
+    score
+        Column of the score.
+    label
+        Column of the relevance label, if the table has one.
+    by
+        Columns of `frame` that split it, such as the run.
+
+    Returns
+    -------
+    LazyFrame or DataFrame
+        The other rows of `frame`, in their order. A ranking whose documents were all seen remains
+        as one row without document, score and label, so that it counts in means.
+
+    Raises
+    ------
+    SchemaError
+        If a column is missing, or the ids of the two tables have types that do not match.
+    ArgumentError
+        For an invalid parameter.
+
+    Notes
+    -----
+    Judgments of seen documents are dropped with them: a document that cannot be recommended is not
+    missed. If that is not what you want, such as for repeat purchases, drop these documents before
+    you join the judgments.
+
+    Examples
+    --------
+    >>> log = pl.DataFrame({"query": [1, 1, 2], "doc": ["a", "b", "a"], "score": [2.0, 1.0, 1.0]})
+    >>> history = pl.DataFrame({"query": [1, 2], "doc": ["a", "a"]})
+    >>> pr.catalog.exclude_seen(log, history).rows()
+    [(1, 'b', 1.0), (2, None, None)]
+    """
+    schema, table = schema_of(frame), lazy(history)
+    labelled = label != "label" or label in schema
+    log = frame if labelled else frame.with_columns(pl.lit(None, pl.Int8).alias(_LABEL))
+    columns = Columns.find(
+        schema_of(log),
+        query=query, doc=doc, score=score, label=label if labelled else _LABEL, by=by,
+    )  # fmt: skip
+    columns.pair  # noqa: B018  (raises the error for a document that is a key)
+    on = [*columns.query, doc]
+    seen_schema = schema_of(table)
+    find_columns(seen_schema, {"query": query, "doc": doc}, table="`history`")
+    types = {}
+    for name in on:
+        dtype = common_type(schema[name], seen_schema[name])
+        if dtype is None:
+            message = (
+                f"column {name!r} is {schema[name]} in the rankings and {seen_schema[name]} in "
+                "`history`, so that no row would match; cast one of them"
+            )
+            raise SchemaError(message, "history")
+        types[name] = dtype
+    keys = [f"{OWN}{index}" for index in range(len(on))]
+    named = [pl.col(name).cast(types[name]).alias(key) for name, key in zip(on, keys, strict=True)]
+    seen = table.select(named).unique().with_columns(pl.lit(value=True).alias(_SEEN))
+    rows = frame.with_columns(named).join(seen, on=keys, how="left", maintain_order="left")
+    is_seen = pl.col(_SEEN).is_not_null()
+    # One row of each ranking that has lost all of its documents.
+    stays = is_seen.all().over(columns.keys) & (pl.int_range(pl.len()).over(columns.keys) == 0)
+    emptied = [doc, score, *([label] if labelled else [])]
+    return (
+        rows.filter(~is_seen | stays)
+        .with_columns(pl.when(~is_seen).then(pl.col(name)).alias(name) for name in emptied)
+        .select(pl.col(name) for name in schema)
+    )
+
+
+def leave_one_out(time: str, *, n: int = 1, query: Names = "query", doc: str = "doc") -> pl.Expr:
+    """Return whether an interaction is the last one of its user: the test set of a split.
+
+    Parameters
+    ----------
+    time
+        Column of the time of an interaction.
+    n
+        Number of interactions of each user in the test set. A user with at most this many has no
+        others.
+    query
+        Column of the user, or several columns that identify it.
+    doc
+        Column of the document id. Of interactions at the same time, those with the highest ids are
+        the last.
+
+    Returns
+    -------
+    pl.Expr
+        A condition on rows of a log.
+
+    Raises
+    ------
+    ArgumentError
+        For an invalid parameter.
+
+    Notes
+    -----
+    A split at a point in time needs no function: `pl.col("time") >= day`, with `~` for the training
+    log. It has no information from the future in the training log; leave-one-out does.
+
+    References
+    ----------
+    Ji et al., A critical study on data leakage in recommender system offline evaluation, 2023.
+
+    Examples
+    --------
+    >>> log = pl.DataFrame({"query": [1, 1, 2], "doc": ["a", "b", "a"], "time": [1, 2, 1]})
+    >>> test = pr.catalog.leave_one_out("time")
+    >>> log.filter(test).rows()
+    [(1, 'b', 2), (2, 'a', 1)]
+    >>> log.filter(~test).rows()
+    [(1, 'a', 1)]
+    """
+    users = names("query", query)
+    for column in (time, doc, *users):
+        check_name(column)
+    if not users:
+        message = "`query` must name at least one column"
+        raise ArgumentError(message, "query")
+    last = pl.arg_sort_by(time, doc, descending=True, nulls_last=True).arg_sort()
+    return last.over(users) < whole_number("n", n)

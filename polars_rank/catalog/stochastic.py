@@ -1,0 +1,166 @@
+"""`expected_exposure`: how the exposure of documents compares to that of equally relevant ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars as pl
+
+from polars_rank._params import OWN, Names, check_apart, find_columns, free, names, threshold
+from polars_rank.catalog.tops import DOC, RANK, Rankings, discount_of
+from polars_rank.columns import Score
+from polars_rank.conventions import Ties
+from polars_rank.discounts import Discount
+from polars_rank.evaluation.ranking import is_relevant
+from polars_rank.frames.tables import framed, schema_of
+
+_EXPOSURE, _RELEVANT, _SAMPLES = (OWN + name for name in ("exposure", "relevant", "samples"))
+
+
+@framed
+def expected_exposure(
+    frame: pl.LazyFrame,
+    k: int | None = None,
+    *,
+    sample: Names | None = None,
+    discount: Discount | None = "log2",
+    query: Names = "query",
+    doc: str = "doc",
+    score: Score = "score",
+    label: str = "label",
+    position: str | None = None,
+    by: Names | None = None,
+    ties: Ties = "doc",
+    rel: float = 1,
+) -> pl.LazyFrame:
+    r"""Expected exposure of documents against that of an ideal policy: EE-L, EE-D and EE-R.
+
+    $$\mathrm{EE{-}L} = \lVert \epsilon - \epsilon^* \rVert^2 \qquad
+    \mathrm{EE{-}D} = \lVert \epsilon \rVert^2 \qquad
+    \mathrm{EE{-}R} = \epsilon^\top \epsilon^*$$
+
+    where $\epsilon_d$ is the mean discount of the rank of document d over the rankings of the query
+    (0 where d is not among the first k), and $\epsilon^*_d$ that of the ideal policy, which ranks
+    all relevant documents of the query above all others, both in random order.
+
+    Parameters
+    ----------
+    frame
+        Long table with one row per document of a ranking. A stochastic ranker has several rankings
+        of a query, which `sample` tells apart.
+    k
+        Cutoff, at least 1; None for whole rankings.
+    sample
+        Columns that tell apart the rankings of a query. None: a query has one ranking.
+    discount
+        Exposure of a document at a rank, by name ("log2", "reciprocal", ...) or as a function;
+        see `pr.discounts`. The paper uses `lambda rank: 0.5 ** (rank - 1)`.
+        None: 1 at each of the first k ranks.
+    query
+        Column of the query, or several columns that identify it.
+    doc
+        Column of the document id.
+    score
+        Column of the score, higher is better; "-distance" if lower is better; or an expression.
+    label
+        Column of the relevance label. A document is relevant to a query if a row says so.
+    position
+        Column of the position at which a document was shown, 1 first; replaces `score`.
+    by
+        Columns that split the table, such as the run.
+    ties
+        Order of documents with equal scores: "doc" (id descending), "doc_ascending" or "input".
+    rel
+        Lowest relevant label.
+
+    Returns
+    -------
+    LazyFrame or DataFrame
+        Like `frame`, in the order of its keys: one row per query, with the `by` and `query` columns
+        and
+
+        - `ee_l`: expected exposure loss; 0 is ideal;
+        - `ee_d`: expected exposure disparity: lower if exposure is spread over more documents;
+        - `ee_r`: expected exposure relevance: higher if more of it goes to relevant documents.
+
+    Raises
+    ------
+    SchemaError
+        If a column is missing or has a wrong type.
+    DataError
+        For null queries, NaN or infinite scores or labels, and duplicate documents in a ranking. A
+        lazy result raises it when it is collected.
+    ArgumentError
+        For an invalid parameter.
+
+    Notes
+    -----
+    The documents of a query are those of its rows, retrieved or judged. The ideal policy shows all
+    of them. $\mathrm{EE{-}L} = \mathrm{EE{-}D} - 2\,\mathrm{EE{-}R} + \lVert\epsilon^*\rVert^2$.
+
+    TREC Fair Ranking 2022 uses these names for exposures of groups of documents.
+
+    References
+    ----------
+    Diaz et al., Evaluating stochastic rankings with expected exposure, 2020.
+
+    Examples
+    --------
+    >>> log = pl.DataFrame({
+    ...     "query": 1, "sample": [1, 1, 2, 2], "doc": ["a", "b"] * 2,
+    ...     "score": [2.0, 1.0, 1.0, 2.0], "label": 1,
+    ... })
+    >>> found = pr.catalog.expected_exposure(log, sample="sample", discount="reciprocal")
+    >>> found.rows()  # both documents are relevant, and each is on top once
+    [(1, 0.0, 1.125, 1.125)]
+    """
+    threshold("rel", rel)
+    samples, queries = names("sample", sample), names("query", query)
+    if samples:
+        find_columns(schema_of(frame), {"sample": samples}, ids=("sample",))
+        check_apart("sample", samples, [*queries, *names("by", by)])
+    rankings = Rankings.of(
+        frame, k,
+        query=[*queries, *samples], doc=doc, score=score, position=position, by=by, ties=ties,
+        label=label,
+    )  # fmt: skip
+    columns, at = rankings.columns, discount_of(discount)
+    keys = [*columns.by, *queries]
+    free(keys, ["ee_l", "ee_d", "ee_r"])
+    rows, own = rankings.documents()
+    shown = rows.select(
+        *(pl.col(own.names[key]).alias(key) for key in keys),
+        DOC,
+        rankings.exposure(discount).alias(_EXPOSURE),
+        (pl.col(RANK).is_null() | (pl.col(RANK) == 1)).alias(_SAMPLES),
+    )
+    judged = rankings.log.select(
+        *keys,
+        pl.col(str(columns.doc)).alias(DOC),
+        is_relevant(columns.number(columns.label), rel).alias(_RELEVANT),
+    )
+    documents = (
+        pl.concat([shown, judged], how="diagonal_relaxed")
+        .group_by(*keys, DOC)
+        .agg(pl.col(_EXPOSURE, _SAMPLES).sum(), pl.col(_RELEVANT).any())
+    )
+    return documents.group_by(keys).agg(_measures(at, k)).sort(keys)
+
+
+def _measures(discount: Discount, k: int | None) -> Sequence[pl.Expr]:
+    """Return the measures of a query as aggregations of its documents."""
+    document = pl.col(DOC).is_not_null()
+    exposure = pl.col(_EXPOSURE).filter(document) / pl.col(_SAMPLES).sum()
+    relevant = pl.col(_RELEVANT).filter(document)
+    ranks = pl.int_range(1, document.sum() + 1)
+    values = discount(ranks).cast(pl.Float64)
+    values = values if k is None else pl.when(ranks <= k).then(values).otherwise(0.0)
+    # The mean discount of the ranks of relevant documents, and of those below.
+    above = values.filter(ranks <= relevant.sum()).mean()
+    below = values.filter(ranks > relevant.sum()).mean()
+    ideal = pl.when(relevant).then(above).otherwise(below)
+    return [
+        ((exposure - ideal) ** 2).sum().alias("ee_l"),
+        (exposure**2).sum().alias("ee_d"),
+        (exposure * ideal).sum().alias("ee_r"),
+    ]

@@ -1,0 +1,279 @@
+"""`summary`: coverage of the catalog, and how unequal the exposure of its documents is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import polars as pl
+
+from polars_rank._params import OWN, Names, find_columns, free, share
+from polars_rank.catalog.exposures import COUNTS
+from polars_rank.catalog.items import items_of
+from polars_rank.catalog.tops import DOC, RANK, SIZE, Rankings
+from polars_rank.columns import Score
+from polars_rank.conventions import Ties
+from polars_rank.discounts import Discount
+from polars_rank.errors import SchemaError
+from polars_rank.evaluation.means import ratio
+from polars_rank.frames.tables import framed, lazy, schema_of
+
+_KNOWN, _TAIL = OWN + "known", OWN + "long tail"
+#: Of a document: the rankings in which it is first, those in which it is at rank k, the sum of
+#: 1 / sqrt(size) over the rankings that have it, and all rankings of a row without a document.
+_FIRST, _LAST, _COSINE, _EMPTY = (OWN + name for name in ("first", "last", "cosine", "empty"))
+
+_EXPOSURE = pl.col("exposure")
+
+#: The column of `items` that marks the documents of the long tail.
+LONG_TAIL = "long_tail"
+
+
+@framed
+def summary(
+    frame: pl.LazyFrame,
+    k: int | None = 10,
+    *,
+    items: Any = None,
+    top: float = 0.1,
+    discount: Discount | None = None,
+    query: Names = "query",
+    doc: str = "doc",
+    score: Score = "score",
+    position: str | None = None,
+    weight: str | None = None,
+    by: Names | None = None,
+    ties: Ties = "doc",
+) -> pl.LazyFrame:
+    r"""Coverage of the catalog, inequality of exposure, and personalization.
+
+    $$\mathrm{Gini} = \frac{\sum_{i=1}^{n} (2i - n - 1)\, x_i}{n \sum_i x_i} \qquad
+    H = -\sum_i p_i \log_2 p_i, \quad p_i = \frac{x_i}{\sum_j x_j}$$
+
+    where $x_1 \le \dots \le x_n$ are the exposures of the n documents of the catalog, 0 for one
+    that is in no ranking.
+
+    Parameters
+    ----------
+    frame
+        Long table with one row per document of a ranking, or the result of `exposure`. A document
+        without a score was not retrieved. Labels are not needed.
+    k
+        Cutoff, at least 1; None for whole rankings.
+    items
+        Table of the documents of the catalog, one row per document, with the column `doc` and, for
+        `long_tail_share`, a condition `long_tail`, as `popularity` returns it. If it is None, the
+        catalog is the documents that are recommended.
+    top
+        Share of the documents of the catalog that `top_share` counts, in (0, 1).
+    discount
+        Exposure of a document at a rank, by name ("log2", "reciprocal", ...) or as a function;
+        see `pr.discounts`. By default 1 at each of the first k ranks, so that exposures are the
+        numbers of rankings.
+    query
+        Column of the query or the user, or several columns that identify it.
+    doc
+        Column of the document id, in both tables.
+    score
+        Column of the score, higher is better; "-distance" if lower is better; or an expression.
+    position
+        Column of the position at which a document was shown, 1 first; replaces `score`.
+    weight
+        Column of the weight of a ranking, such as its traffic: finite numbers of 0 or more.
+    by
+        Columns that split the table, such as the run.
+    ties
+        Order of documents with equal scores: "doc" (id descending), "doc_ascending" or "input".
+
+    Returns
+    -------
+    LazyFrame or DataFrame
+        Like `frame`: one row per group, with the `by` columns and
+
+        - `queries`: the number of rankings;
+        - `fill_rate`: the share of rankings with at least k documents; null without `k`;
+        - `personalization`: 1 minus the mean cosine similarity of two rankings as sets of
+          documents, over all pairs of rankings with documents; null for fewer than two;
+        - `documents`: the number of documents of `items`; null without `items`;
+        - `recommended`: the number of them among the first k of a ranking;
+        - `coverage`: recommended / documents; null without `items`;
+        - `unknown`: the number of recommended documents that are not in `items`; the columns below
+          do not count them;
+        - `gini`: the Gini index over the catalog, 0 for equal exposures, near 1 if one document
+          has all exposure;
+        - `gini_equality`: 1 - gini;
+        - `gini_recommended`: the Gini index over the recommended documents;
+        - `entropy`: Shannon entropy of the shares of exposure, in bits;
+        - `normalized_entropy`: entropy / log2(n), in [0, 1]; null if n is 1;
+        - `effective_documents`: 2 to the power of the entropy: the number of documents with equal
+          exposure that have this entropy;
+        - `top_share`: the share of exposure of the most exposed `top` of the catalog, rounded up to
+          a whole number of documents;
+        - `long_tail_share`: the share of exposure of the documents of the long tail; null if
+          `items` does not say which these are.
+
+        Measures of exposure are null if there is none. If `frame` is the result of `exposure`, the
+        first three columns, which need rankings, are absent, and `k` and `discount` are those of
+        `exposure`.
+
+    Raises
+    ------
+    SchemaError
+        If a column is missing or has a wrong type.
+    DataError
+        For null queries, NaN or infinite scores, duplicate documents in a ranking or in `items`,
+        and invalid weights. A lazy result raises it when it is collected.
+    ArgumentError
+        For an invalid parameter.
+
+    Notes
+    -----
+    Rankings of equal length have a cosine similarity of overlap / length. The mean over all pairs
+    is computed from one sum per document, not from pairs.
+
+    Other tools use these names with other definitions. `CatalogCoverage` of RecTools is
+    recommended + unknown by default, and divided by `documents` with `normalize=True`. The Gini
+    index of Elliot is 1 - G n / (n - 1). The effective catalog size of Gomez-Uribe & Hunt (2015)
+    is n (1 - G).
+
+    References
+    ----------
+    Ge, Delgado-Battenfeld & Jannach, Beyond accuracy: evaluating recommender systems by coverage
+    and serendipity, 2010. Fleder & Hosanagar, Blockbuster culture's next rise or fall, 2009 (Gini
+    index). Jost, Entropy and diversity, 2006 (effective number).
+
+    Examples
+    --------
+    >>> log = pl.DataFrame({
+    ...     "query": [1, 1, 2, 2], "doc": ["a", "b", "a", "c"], "score": [2.0, 1.0, 2.0, 1.0]
+    ... })
+    >>> catalog = pl.DataFrame({"doc": ["a", "b", "c", "d"]})
+    >>> found = pr.catalog.summary(log, 2, items=catalog)
+    >>> found.select("recommended", "coverage", "gini", "gini_recommended", "entropy").row(0)
+    (3, 0.75, 0.375, 0.16666666666666666, 1.5)
+    """
+    share("top", top)
+    schema = schema_of(frame)
+    # The result of `exposure` has one row per document, and no rankings.
+    by_default = position is None and isinstance(score, str) and score == "score"
+    if by_default and "score" not in schema and {*COUNTS} <= {*schema}:
+        groups = find_columns(
+            schema,
+            {"doc": doc, "by": by or (), "frame": COUNTS},
+            numbers=("frame",),
+            ids=("doc", "by"),
+        )["by"]
+        dtype = schema[doc]
+        sums = frame.group_by(*groups, pl.col(doc).alias(DOC)).agg(pl.col(COUNTS).sum())
+        of_rankings = {}
+    else:
+        rankings = Rankings.of(
+            frame, k, query=query, doc=doc, score=score, position=position, by=by, ties=ties
+        ).with_weight(weight)
+        groups, dtype = rankings.columns.by, schema[doc]
+        sums = _sums(rankings, discount)
+        of_rankings = _of_rankings(k)
+    if items is None:
+        known = pl.col(DOC).is_not_null().alias(_KNOWN)
+        rows = sums.with_columns(known, pl.lit(None, dtype=pl.Boolean).alias(_TAIL))
+        size = None
+    else:
+        catalog = _catalog(items, doc, dtype)
+        size = catalog.select(pl.len().alias("documents"))
+        rows = sums.cast({DOC: schema_of(catalog)[DOC]}).join(catalog, on=DOC, how="left")
+        rows = rows.join(size, how="cross")
+    values = {**of_rankings, **_of_documents(top, catalog=items is not None)}
+    free(groups, [*values, *_COVERAGE])
+    named = [value.alias(name) for name, value in values.items()]
+    found = rows.group_by(groups).agg(named).sort(groups) if groups else rows.select(named)
+    # Not as an aggregate: a log without rows has a catalog, too.
+    found = found.with_columns(documents=None) if size is None else found.join(size, how="cross")
+    documents = pl.col("documents").cast(pl.UInt32)
+    coverage = ratio(pl.col("recommended"), documents).alias("coverage")
+    others = [name for name in values if name not in (*of_rankings, "recommended")]
+    return found.select(*groups, *of_rankings, documents, "recommended", coverage, *others)
+
+
+#: The columns of the result about the catalog.
+_COVERAGE = ("documents", "coverage")
+
+
+def _sums(rankings: Rankings, discount: Discount | None) -> pl.LazyFrame:
+    """Return one row per document and group with all that a summary needs, as sums."""
+    rows, keys = rankings.documents()
+    rank, size = pl.col(RANK), pl.col(SIZE)
+    last = pl.lit(0) if rankings.k is None else (rank == rankings.k).sum()
+    return rows.group_by(
+        *(pl.col(keys.names[name]).alias(name) for name in rankings.columns.by), DOC
+    ).agg(
+        rankings.exposure(discount).sum().alias("exposure"),
+        (rank == 1).sum().alias(_FIRST),
+        last.alias(_LAST),
+        (1 / size.cast(pl.Float64).sqrt()).filter(rank.is_not_null()).sum().alias(_COSINE),
+        rank.is_null().sum().alias(_EMPTY),
+    )
+
+
+def _of_rankings(k: int | None) -> dict[str, pl.Expr]:
+    """Return the measures that need rankings, as aggregations of the sums of documents."""
+    filled = pl.col(_FIRST).sum()
+    queries = filled + pl.col(_EMPTY).sum()
+    # The squared length of the sum of all unit vectors, less that of each one, is the sum of the
+    # cosines of all pairs.
+    n = filled.cast(pl.Float64)
+    cosine = ratio((pl.col(_COSINE) ** 2).sum() - n, n * (n - 1))
+    full = pl.lit(None, dtype=pl.Float64) if k is None else ratio(pl.col(_LAST).sum(), queries)
+    return {
+        "queries": queries.cast(pl.UInt32),
+        "fill_rate": full,
+        "personalization": (1 - cosine).clip(0, 1),
+    }
+
+
+def _of_documents(top: float, *, catalog: bool) -> dict[str, pl.Expr]:
+    """Return the measures of the exposure of documents, as aggregations of their sums."""
+    known = pl.col(_KNOWN).fill_null(value=False)
+    recommended = known.sum()
+    size = pl.col("documents").first() if catalog else recommended
+    exposures = _EXPOSURE.filter(known)
+    total = exposures.sum()
+    # Not `sort()` and positions: under `sum`, Polars 2.1 may drop the sort.
+    place = exposures.rank("ordinal")
+    weighed = (place * exposures).sum()
+
+    def gini(number: pl.Expr) -> pl.Expr:
+        n, unseen = number.cast(pl.Float64), number.cast(pl.Float64) - recommended
+        return ratio(2 * weighed + (2 * unseen - n - 1) * total, n * total).clip(0, 1)
+
+    shares = exposures / total
+    entropy = -(shares * shares.log(2)).filter(exposures > 0).sum()
+    entropy = pl.when(total > 0).then(entropy.clip(0))
+    # Rounded, because 0.07 * 100 is a little more than 7.
+    head = (size * top).fill_null(0).round(6).ceil()
+    tail = _EXPOSURE.filter(known & pl.col(_TAIL)).sum()
+    return {
+        "recommended": recommended,
+        "unknown": (pl.col(DOC).is_not_null() & ~known).sum(),
+        "gini": gini(size),
+        "gini_equality": 1 - gini(size),
+        "gini_recommended": gini(recommended),
+        "entropy": entropy,
+        "normalized_entropy": ratio(entropy, size.log(2)).clip(0, 1),
+        "effective_documents": pl.lit(2.0).pow(entropy),
+        "top_share": ratio((exposures * (place > exposures.len() - head)).sum(), total),
+        "long_tail_share": pl.when(pl.col(_TAIL).is_not_null().any()).then(ratio(tail, total)),
+    }
+
+
+def _catalog(items: Any, doc: str, dtype: pl.DataType) -> pl.LazyFrame:
+    """Return the documents of the catalog, and whether each is in the long tail."""
+    tail = pl.lit(None, dtype=pl.Boolean)
+    schema = schema_of(lazy(items))
+    if LONG_TAIL in schema:
+        if schema[LONG_TAIL] != pl.Boolean:
+            message = (
+                f"column {LONG_TAIL!r} of `items` must be a condition; found {schema[LONG_TAIL]}"
+            )
+            raise SchemaError(message, "items")
+        tail = pl.col(LONG_TAIL).fill_null(value=False)
+    documents, _ = items_of(items, doc, dtype, {_TAIL: tail})
+    return documents.rename({doc: DOC}).with_columns(pl.lit(value=True).alias(_KNOWN))

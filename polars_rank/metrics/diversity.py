@@ -1,0 +1,461 @@
+"""Metrics of diversity: distances between documents, and their distribution over categories.
+
+They read columns of the table instead of the label: embeddings, or categories such as the genre or
+the source. The parameter `items` of `evaluate` joins such attributes of documents. A document may
+have several categories, in a column of lists: each has the same part of the document.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache, lru_cache
+from io import BytesIO
+from typing import Literal, TypeAlias
+
+import polars as pl
+
+from polars_rank._params import is_number, one_of, share
+from polars_rank.errors import ArgumentError, DataError, SchemaError
+from polars_rank.metrics.beyond import missing
+from polars_rank.metrics.metric import metric
+from polars_rank.metrics.signals import named
+from polars_rank.metrics.terms import RANK, RETRIEVED, Listed, Terms, Value, where
+
+__all__ = [
+    "calibration",
+    "category_count",
+    "category_entropy",
+    "intra_list_diversity",
+    "max_share",
+]
+
+#: A function of one column: a list of values for each of many rankings.
+Reducer: TypeAlias = Callable[[Sequence[pl.Series]], pl.Series]
+
+_NO_CATEGORY = "no document among the first k has a category"
+
+_DISTANCES = ("cosine", "euclidean", "jaccard", "category")
+
+
+@metric(
+    high=None,
+    undefined="fewer than two documents among the first k have features",
+    skipped=True,
+)
+def intra_list_diversity(
+    t: Terms,
+    k: int | None = None,
+    *,
+    features: str = "embedding",
+    distance: Literal["cosine", "euclidean", "jaccard", "category"] = "cosine",
+    single: float | None = None,
+    unknown: Literal["skip", "null", "error"] = "skip",
+) -> Value:
+    r"""Intra-list diversity (ILD): mean distance between the first k documents.
+
+    $$\frac{2}{m (m - 1)} \sum_{i=1}^{m} \sum_{j=i+1}^{m} \mathrm{distance}(d_i, d_j)$$
+
+    where d_i are the documents among the first k that have features, and m is their number.
+
+    Parameters
+    ----------
+    features
+        Column of the features of the document: embeddings in arrays or in lists of one length for
+        "cosine" and "euclidean", lists of values for "jaccard", one value for "category".
+    distance
+        Distance between two documents: "cosine" for 1 - cosine similarity (1 if an embedding is 0),
+        "euclidean", "jaccard" for 1 - Jaccard similarity, or "category" for 0 if the values are
+        equal, otherwise 1.
+    single
+        Value for a ranking with one document among the first k: null (None), or a number such as 0
+        or 1.
+    unknown
+        Treatment of documents without features: "skip" leaves them out; "null" makes the ranking
+        undefined; "error" raises `DataError` in an evaluation, and is null elsewhere.
+
+    Returns
+    -------
+    Metric
+        One Float64 of 0 or more per ranking, at most 2 for "cosine" and at most 1 for "jaccard" and
+        "category"; null if fewer than two documents among the first k have features. By default,
+        the mean ignores such rankings. Tied scores follow the `ties` rule of `evaluate`, which has
+        no effect without k; "expected" is not supported.
+
+    Notes
+    -----
+    Time grows with the square of the number of documents: use a cutoff for long rankings.
+
+    References
+    ----------
+    Smyth & McClave, Similarity vs. diversity, 2001; Ziegler et al., Improving recommendation lists
+    through topic diversification, 2005.
+
+    Examples
+    --------
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "score": [3.0, 2.0, 1.0], "embedding": [[1.0, 0.0], [0.0, 2.0], [3.0, 0.0]]
+    ... })
+    >>> df.ranking.intra_list_diversity(2), df.ranking.intra_list_diversity(3)
+    (1.0, 0.6666666666666666)
+    """
+    one_of("distance", distance, _DISTANCES)
+    one_of("unknown", unknown, ("skip", "null", "error"))
+    if single is not None and not is_number(single):
+        message = f"`single` must be a number or None; found {single!r}"
+        raise ArgumentError(message, "single")
+    column = named("features", features)
+    value = _fold(t, k, _reducer(_mean_distance, features, distance), column)
+    if single is not None:
+        value = where(t.retrieved(k).equals(1), single, value)
+    if unknown == "skip":
+        return value
+    known = t.top(column.is_null(), k).number().equals(0)
+    if unknown == "error":
+        t.require(known, missing("features", features))
+    return where(known, value)
+
+
+@metric(high=None)
+def category_count(t: Terms, k: int | None = None, *, category: str = "category") -> Value:
+    r"""Category count: number of different categories of the first k documents.
+
+    $$|\lbrace c : q_c \gt 0 \rbrace|$$
+
+    where q_c is the fraction of the first k documents with the category c.
+
+    Returns
+    -------
+    Metric
+        One Float64 per ranking, never null: an integer, 0 or more. Documents without a category
+        are ignored. Tied scores follow the `ties` rule of `evaluate`, which has no effect without
+        k; "expected" is not supported.
+
+    References
+    ----------
+    Zhang & Hurley, Avoiding monotony, 2008; RePlay, `CategoricalDiversity`, which divides it by k.
+
+    Examples
+    --------
+    >>> df = pl.DataFrame({"query": 1, "score": [3.0, 2.0, 1.0], "category": ["a", "b", "a"]})
+    >>> df.ranking.category_count(3)
+    2.0
+    """
+    return _fold(t, k, _reducer(_count), named("category", category)).fill_null(0.0)
+
+
+@metric(high=None, undefined=_NO_CATEGORY, skipped=True)
+def category_entropy(t: Terms, k: int | None = None, *, category: str = "category") -> Value:
+    r"""Category entropy: entropy of the categories of the first k, in bits.
+
+    $$-\sum_c q_c \log_2 q_c$$
+
+    where q_c is the fraction of the first k documents with the category c.
+
+    Returns
+    -------
+    Metric
+        One Float64 of 0 or more per ranking; null if no document among the first k has a category.
+        By default, the mean ignores such rankings. Documents without a category are ignored. Tied
+        scores follow the `ties` rule of `evaluate`, which has no effect without k; "expected" is
+        not supported.
+
+    References
+    ----------
+    Shannon, A mathematical theory of communication, 1948; Qin & Zhu, Promoting diversity in
+    recommendation by entropy regularizer, 2013.
+
+    Examples
+    --------
+    >>> df = pl.DataFrame({"query": 1, "score": [2.0, 1.0], "category": ["a", "b"]})
+    >>> df.ranking.category_entropy(2)
+    1.0
+    """
+    return _fold(t, k, _reducer(_entropy), named("category", category))
+
+
+@metric(undefined=_NO_CATEGORY, skipped=True, lower_is_better=True)
+def max_share(t: Terms, k: int | None = None, *, category: str = "category") -> Value:
+    r"""Maximum share: largest fraction of the first k documents from one category.
+
+    $$\max_c q_c$$
+
+    where q_c is the fraction of the first k documents with the category c. With the column of the
+    source as the category, this is the crowding of the ranking by one source.
+
+    Returns
+    -------
+    Metric
+        One Float64 in (0, 1] per ranking; lower is better. Null if no document among the first k
+        has a category. By default, the mean ignores such rankings. Documents without a category are
+        ignored. Tied scores follow the `ties` rule of `evaluate`, which has no effect without k;
+        "expected" is not supported.
+
+    References
+    ----------
+    Berger & Parker, Diversity of planktonic foraminifera in deep-sea sediments, 1970.
+
+    Examples
+    --------
+    >>> df = pl.DataFrame({"query": 1, "score": [4.0, 3.0, 2.0, 1.0], "source": [*"aaba"]})
+    >>> df.ranking.max_share(4, category="source")
+    0.75
+    """
+    return _fold(t, k, _reducer(_largest_share), named("category", category))
+
+
+@metric(
+    high=None,
+    undefined=f"{_NO_CATEGORY}, or the history has none",
+    skipped=True,
+    lower_is_better=True,
+)
+def calibration(
+    t: Terms,
+    k: int | None = None,
+    *,
+    category: str = "category",
+    history: str = "history_category",
+    alpha: float = 0.01,
+) -> Value:
+    r"""Calibration: divergence of the categories of the first k from the history.
+
+    $$\sum_c p_c \ln \frac{p_c}{(1 - \alpha) q_c + \alpha p_c}$$
+
+    where p_c is the fraction of the documents in the history of the user with the category c, and
+    q_c the fraction of the first k documents. This is the Kullback-Leibler divergence with the
+    natural logarithm. The smoothing by α keeps it finite if a category is missing.
+
+    Parameters
+    ----------
+    category
+        Column of the category of the document, or of lists of its categories. Null: ignored.
+    history
+        Column of lists: the categories of the documents in the history of the user, the same in all
+        rows of a ranking. The parameters `items` and `history` of `evaluate` join it.
+    alpha
+        Weight of p in the smoothed distribution, between 0 and 1.
+
+    Returns
+    -------
+    Metric
+        One Float64 of 0 or more per ranking; lower is better. Null if no document among the first k
+        has a category, or the history has none. By default, the mean ignores such rankings. Tied
+        scores follow the `ties` rule of `evaluate`, which has no effect without k; "expected" is
+        not supported.
+
+    References
+    ----------
+    Steck, Calibrated recommendations, 2018.
+
+    Examples
+    --------
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "score": [2.0, 1.0], "category": ["a", "b"],
+    ...     "history_category": [["a", "a", "a", "b"]] * 2,
+    ... })
+    >>> round(df.ranking.calibration(2), 4)
+    0.1283
+    """
+    share("alpha", alpha)
+    reducer = _reducer(_divergence, alpha)
+
+    def folded(shown: pl.Expr, categories: pl.Expr, lists: pl.Expr) -> pl.Expr:
+        known = categories.filter(shown).implode().alias("values")
+        both = pl.struct(known, lists.drop_nulls().first().alias("history"))
+        return _mapped(both, reducer)
+
+    columns = named("category", category), named("history", history)
+    return t.fold(folded, _shown(t, k), *map(t.in_any_order, columns), k=k)
+
+
+def _shown(t: Terms, k: int | None) -> Listed:
+    """Return whether each document is among the first k."""
+    return t.in_any_order(RETRIEVED if k is None else k >= RANK)
+
+
+def _fold(t: Terms, k: int | None, reducer: Reducer, column: pl.Expr) -> Value:
+    """Return a function of the values of a column for the first k documents."""
+
+    def folded(shown: pl.Expr, values: pl.Expr) -> pl.Expr:
+        return _mapped(values.filter(shown).implode(), reducer)
+
+    return t.fold(folded, _shown(t, k), t.in_any_order(column), k=k)
+
+
+def _mapped(lists: pl.Expr, reducer: Reducer) -> pl.Expr:
+    """Apply a function to the lists of many rankings at once."""
+    return _applied(lists.meta.serialize(), reducer)
+
+
+@lru_cache(maxsize=256)
+def _applied(serialized: bytes, reducer: Reducer) -> pl.Expr:
+    # Polars compares functions by identity: without the cache, a metric would differ from itself.
+    lists = pl.Expr.deserialize(BytesIO(serialized))
+    return pl.map_batches(
+        [lists], reducer, return_dtype=pl.Float64, is_elementwise=True, returns_scalar=True
+    )
+
+
+@cache
+def _reducer(function: Callable[..., pl.Series], *arguments: object) -> Reducer:
+    """Return a function of lists; the same for the same arguments, so that plans can share it."""
+    return lambda columns: function(columns[0], *arguments)
+
+
+def _documents(lists: pl.Series, name: str = "value") -> pl.DataFrame:
+    """Return one row per value that is not null, in the order of the rankings."""
+    table = pl.DataFrame({"ranking": pl.int_range(len(lists), eager=True), name: lists})
+    return table.explode(name, empty_as_null=True).drop_nulls(name)
+
+
+def _of_rankings(lists: pl.Series, values: pl.DataFrame) -> pl.Series:
+    """Return the column `value` of a table with one row per ranking, null for other rankings."""
+    rankings = pl.DataFrame({"ranking": pl.int_range(len(lists), eager=True)})
+    joined = rankings.join(values, on="ranking", how="left", maintain_order="left")
+    return joined.get_column("value").cast(pl.Float64).alias(lists.name)
+
+
+def _shares(lists: pl.Series, name: str = "share") -> pl.DataFrame:
+    """Return the share of each category in each ranking."""
+    documents = _documents(lists)
+    weight = pl.lit(1.0)
+    if isinstance(documents.schema["value"], (pl.List, pl.Array)):
+        documents = (
+            documents.with_row_index("document")
+            .explode("value", empty_as_null=True)
+            .drop_nulls("value")
+        )
+        weight = 1 / pl.len().over("document")
+    return (
+        documents.with_columns(weight.alias(name))
+        .group_by("ranking", "value", maintain_order=True)
+        .agg(pl.col(name).sum())
+        .with_columns(pl.col(name) / pl.col(name).sum().over("ranking"))
+    )
+
+
+def _per_ranking(lists: pl.Series, value: pl.Expr) -> pl.Series:
+    shares = _shares(lists).group_by("ranking", maintain_order=True).agg(value.alias("value"))
+    return _of_rankings(lists, shares)
+
+
+def _count(lists: pl.Series) -> pl.Series:
+    return _per_ranking(lists, pl.len())
+
+
+def _entropy(lists: pl.Series) -> pl.Series:
+    part = pl.col("share")
+    return _per_ranking(lists, -(part * part.log(2)).sum() + 0.0)
+
+
+def _largest_share(lists: pl.Series) -> pl.Series:
+    return _per_ranking(lists, pl.col("share").max())
+
+
+def _divergence(both: pl.Series, alpha: float) -> pl.Series:
+    """Return the divergence of the distribution of categories from that of the history."""
+    lists, history = both.struct.field("values"), both.struct.field("history")
+    if not isinstance(history.dtype, pl.List):
+        message = f"`history` must be a column of lists of categories; found {history.dtype}"
+        raise SchemaError(message, "history")
+    own, past = _shares(lists, "q"), _shares(history, "p")
+    part, smooth = pl.col("p"), (1 - alpha) * pl.col("q").fill_null(0.0) + alpha * pl.col("p")
+    values = (
+        past.join(own.select("ranking").unique(), on="ranking", how="semi")
+        .join(own, on=["ranking", "value"], how="left", maintain_order="left")
+        .group_by("ranking", maintain_order=True)
+        .agg((part * (part / smooth).log()).sum().clip(lower_bound=0.0).alias("value"))
+    )
+    return _of_rankings(both, values)
+
+
+def _mean_distance(lists: pl.Series, column: str, distance: str) -> pl.Series:
+    """Return the mean distance over the pairs of documents of each ranking.
+
+    The documents of all rankings are compared with their first neighbors, then with their second
+    neighbors, and so on, as whole columns. Memory is proportional to the number of documents.
+    """
+    documents = (
+        _documents(lists)
+        .with_columns(pl.len().over("ranking").alias("number"))
+        .filter(pl.col("number") > 1)
+    )
+    if documents.is_empty():
+        return pl.Series(lists.name, [None] * len(lists), pl.Float64)
+    numbers = documents.group_by("ranking", maintain_order=True).agg(pl.col("number").first())
+    if distance in ("cosine", "euclidean"):
+        documents = _embedded(documents, column)
+    elif distance == "jaccard" and not isinstance(documents.schema["value"], pl.List):
+        message = f"column {column!r} (`features`) must have lists for distance='jaccard'"
+        raise SchemaError(message, "features")
+    elif distance == "category" and documents.schema["value"].is_nested():
+        message = f"column {column!r} (`features`) must have one value for distance='category'"
+        raise SchemaError(message, "features")
+    sums = []
+    for lag in range(1, int(numbers.get_column("number").max())):  # type: ignore[arg-type]
+        if 2 * documents.select((pl.col("number") > lag).sum()).item() < documents.height:
+            documents = documents.filter(pl.col("number") > lag)
+        pairs = pl.concat(
+            [documents.head(-lag), documents.slice(lag).select(pl.all().name.suffix(" of other"))],
+            how="horizontal",
+        )
+        same = pl.col("ranking") == pl.col("ranking of other")
+        sums.append(
+            pairs.select("ranking", _distance(distance).alias("value"), same.alias("same"))
+            .filter("same")
+            .group_by("ranking")
+            .agg(pl.col("value").sum())
+        )
+    number = pl.col("number").cast(pl.Float64)
+    total = pl.concat(sums).group_by("ranking").agg(pl.col("value").sum())
+    mean = pl.col("value") / (number * (number - 1) / 2)
+    return _of_rankings(lists, numbers.join(total, on="ranking").select("ranking", mean))
+
+
+def _embedded(documents: pl.DataFrame, column: str) -> pl.DataFrame:
+    """Return the documents with their embeddings as arrays of Float64, and the norms of these."""
+    dtype = documents.schema["value"]
+    parameter = f"column {column!r} (`features`)"
+    inner = dtype.inner if isinstance(dtype, (pl.List, pl.Array)) else None
+    if inner is None or not inner.is_numeric():
+        message = (
+            f"{parameter} must have arrays or lists of numbers; found {dtype}; set `distance` to "
+            "'category' or 'jaccard' to compare other values"
+        )
+        raise SchemaError(message, "features")
+    values = documents.get_column("value")
+    if isinstance(dtype, pl.List):
+        lengths = values.list.len().unique().sort()
+        if len(lengths) > 1:
+            message = (
+                f"{parameter} has embeddings of different lengths, from {lengths[0]} to "
+                f"{lengths[-1]}"
+            )
+            raise DataError(message, "features")
+        values = values.list.to_array(int(lengths.sum()))
+    width = values.dtype.shape[0]  # type: ignore[attr-defined]
+    values = values.cast(pl.Array(pl.Float64, width))
+    numbers = values.explode()
+    if numbers.null_count() or not numbers.is_finite().all():
+        message = f"{parameter} has null, NaN or infinite numbers in an embedding"
+        raise DataError(message, "features")
+    embedding = pl.col("value")
+    return documents.with_columns(values).with_columns(
+        embedding.arr.dot(embedding).sqrt().alias("norm")
+    )
+
+
+def _distance(distance: str) -> pl.Expr:
+    """Return the distance between the document and the other document of a pair."""
+    one, other = pl.col("value"), pl.col("value of other")
+    if distance == "cosine":
+        norms = pl.col("norm") * pl.col("norm of other")
+        cosine = pl.when(norms > 0).then(one.arr.dot(other) / norms).otherwise(0.0)
+        return 1 - cosine.clip(-1.0, 1.0)
+    if distance == "euclidean":
+        return (one - other).arr.dot(one - other).sqrt()
+    if distance == "jaccard":
+        union = one.list.set_union(other).list.len()
+        common = one.list.set_intersection(other).list.len()
+        return pl.when(union > 0).then(1 - common / union).otherwise(0.0)
+    return (one != other).cast(pl.Float64)

@@ -1,0 +1,635 @@
+"""Metrics of queries with several intents: diversity, novelty, and coverage of nuggets.
+
+A document is relevant to some of the subtopics (intents, aspects, nuggets) of its query: the
+column `subtopics` lists them. A document that repeats what documents above it cover adds less, by
+the factor 1 - alpha for each of them. The list columns `grades` and `weights`, if given, have a
+value for each element of `subtopics`. `pr.join_judgments` makes these columns from judgments of
+(query, doc, subtopic), such as those of `pr.trec.scan_qrels(diversity=True)`.
+
+Subtopics to which no document of the ranking is relevant, retrieved or not, do not count. The
+ideal ranking of `alpha_ndcg`, `nerr_ia` and `nnrbp` is greedy: at each rank, it has the judged
+document that adds the largest gain; of several, the one with the highest document id. A greedy
+ranking is not always the best one, so these metrics can be slightly above 1.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from polars_rank._params import number, one_of, share
+from polars_rank.discounts import log2, reciprocal
+from polars_rank.errors import ArgumentError
+from polars_rank.metrics.metric import metric
+from polars_rank.metrics.subtopics import (
+    Judgments,
+    Norm,
+    Persistence,
+    average_precision,
+    d_sharp,
+    discounted_gain,
+    judged,
+    normalized_gain,
+    precision,
+    recall,
+    support,
+)
+
+if TYPE_CHECKING:
+    from polars_rank.discounts import Discount
+    from polars_rank.metrics.terms import Terms, Value
+
+__all__ = [
+    "alpha_dcg",
+    "alpha_ndcg",
+    "ap_ia",
+    "d_sharp_ndcg",
+    "err_ia",
+    "nerr_ia",
+    "nnrbp",
+    "nrbp",
+    "nugget_recall",
+    "precision_ia",
+    "subtopic_recall",
+]
+
+_NO_SUBTOPIC = "no document is relevant to a subtopic"
+#: The greedy ranking has at least 1 - 1/e of the largest gain down to each rank.
+_HIGHEST = 1 / (1 - math.exp(-1))
+
+
+@metric(undefined=_NO_SUBTOPIC)
+def alpha_dcg(
+    t: Terms,
+    k: int | None = None,
+    *,
+    alpha: float = 0.5,
+    norm: Norm = "full",
+    subtopics: str = "subtopics",
+    grades: str | None = None,
+    weights: str | None = None,
+    rel: float = 1,
+) -> Value:
+    r"""α-DCG: discounted gain of subtopics, smaller if documents above cover them.
+
+    $$\frac{\sum_{r=1}^{k} \frac{1}{\log_2(r + 1)} \sum_i p_i \cdot J_{r,i} (1 - \alpha)^{c_{r,i}}}
+    {\sum_{r=1}^{k} \frac{1}{\log_2(r + 1)} (1 - \alpha)^{r-1}}$$
+
+    where p_i is the weight of subtopic i, divided by the sum of the weights; J_{r,i} is 1 if the
+    document at rank r is relevant to subtopic i, otherwise 0; and c_{r,i} is the number of
+    documents above rank r that are relevant to subtopic i.
+
+    Parameters
+    ----------
+    norm
+        Divisor: "full" for the value of k documents that are each relevant to every subtopic;
+        "none" for no divisor, with the weights themselves as p_i; "ndeval" for "full", but "none"
+        at the cutoff 1, as in ndeval.
+
+    rel
+        Lowest relevant grade.
+
+    Returns
+    -------
+    Metric
+        One Float64 per ranking, in [0, 1] unless `norm` says otherwise; null if no document is
+        relevant to a subtopic. Tied scores follow the `ties` rule of `evaluate`; "expected" is not
+        supported.
+
+    References
+    ----------
+    Clarke et al., Novelty and diversity in information retrieval evaluation, 2008; divisor:
+    Clarke et al., A comparative analysis of cascade measures for novelty and diversity, 2011.
+
+    Examples
+    --------
+    >>> df = pl.DataFrame({"query": 1, "doc": [1, 2], "score": [2.0, 1.0], "label": 1,
+    ...                    "subtopics": [["a"], ["a", "b"]]})
+    >>> df.ranking.alpha_dcg(norm="none")  # 1 + (1/2 + 1) / log2(3)
+    1.9463946303571862
+    """
+    return _discounted(
+        t, k, log2, Judgments(subtopics, grades, weights, rel), alpha=alpha, norm=norm
+    )
+
+
+@metric(high=_HIGHEST, undefined=_NO_SUBTOPIC)
+def alpha_ndcg(
+    t: Terms,
+    k: int | None = None,
+    *,
+    alpha: float = 0.5,
+    subtopics: str = "subtopics",
+    grades: str | None = None,
+    weights: str | None = None,
+    rel: float = 1,
+) -> Value:
+    r"""α-NDCG: α-DCG divided by the α-DCG of the greedy ideal ranking.
+
+    $$\alpha\mathrm{NDCG@k} = \frac{\alpha\mathrm{DCG@k}}{\alpha\mathrm{IDCG@k}}$$
+
+    where αIDCG is the α-DCG of all judged documents in greedy order: at each rank, the document
+    with the largest gain, given the documents above; of several, the one with the highest id.
+
+    Parameters
+    ----------
+    rel
+        Lowest relevant grade.
+
+    Returns
+    -------
+    Metric
+        One Float64 per ranking: 1 for the greedy ranking, rarely above 1, never above 1.59; null
+        if no document is relevant to a subtopic. Tied scores follow the `ties` rule of `evaluate`;
+        "expected" is not supported.
+
+    Notes
+    -----
+    The ideal ranking takes time in proportion to k times the number of documents.
+
+    References
+    ----------
+    Clarke et al., Novelty and diversity in information retrieval evaluation, 2008.
+
+    Examples
+    --------
+    >>> df = pl.DataFrame({"query": 1, "doc": [1, 2], "score": [2.0, 1.0], "label": 1,
+    ...                    "subtopics": [["a"], ["a", "b"]]})
+    >>> round(df.ranking.alpha_ndcg(), 4)  # (1 + 1.5 / log2(3)) / (2 + 0.5 / log2(3))
+    0.8406
+    """
+    return _normalized(t, k, log2, Judgments(subtopics, grades, weights, rel), alpha=alpha)
+
+
+@metric(undefined=_NO_SUBTOPIC)
+def err_ia(
+    t: Terms,
+    k: int | None = None,
+    *,
+    alpha: float = 0.5,
+    norm: Norm = "full",
+    subtopics: str = "subtopics",
+    grades: str | None = None,
+    weights: str | None = None,
+    rel: float = 1,
+) -> Value:
+    r"""ERR-IA: mean over subtopics of the expected reciprocal rank.
+
+    $$\frac{\sum_{r=1}^{k} \frac{1}{r} \sum_i p_i \cdot J_{r,i} (1 - \alpha)^{c_{r,i}}}
+    {\sum_{r=1}^{k} \frac{1}{r} (1 - \alpha)^{r-1}}$$
+
+    where p_i is the weight of subtopic i, divided by the sum of the weights; J_{r,i} is 1 if the
+    document at rank r is relevant to subtopic i, otherwise 0; and c_{r,i} is the number of
+    documents above rank r that are relevant to subtopic i.
+
+    Parameters
+    ----------
+    alpha
+        Probability that a relevant document satisfies the user, in [0, 1].
+    norm
+        Divisor: "full" for the value of k documents that are each relevant to every subtopic;
+        "none" for no divisor, with the weights themselves as p_i; "ndeval" for "full", but "none"
+        at the cutoff 1, as in ndeval.
+
+    rel
+        Lowest relevant grade.
+
+    Returns
+    -------
+    Metric
+        One Float64 per ranking, in [0, 1] unless `norm` says otherwise; null if no document is
+        relevant to a subtopic. Tied scores follow the `ties` rule of `evaluate`; "expected" is not
+        supported.
+
+    References
+    ----------
+    Chapelle et al., Expected reciprocal rank for graded relevance, 2009; divisor: Clarke et al., A
+    comparative analysis of cascade measures for novelty and diversity, 2011.
+
+    Examples
+    --------
+    >>> df = pl.DataFrame({"query": 1, "doc": [1, 2], "score": [2.0, 1.0], "label": 1,
+    ...                    "subtopics": [["a"], ["a", "b"]]})
+    >>> df.ranking.err_ia()  # (1/2 + (1/2 + 1) / 2 / 2) / (1 + 1/2 / 2)
+    0.7
+    """
+    return _discounted(
+        t, k, reciprocal, Judgments(subtopics, grades, weights, rel), alpha=alpha, norm=norm
+    )
+
+
+@metric(high=_HIGHEST, undefined=_NO_SUBTOPIC)
+def nerr_ia(
+    t: Terms,
+    k: int | None = None,
+    *,
+    alpha: float = 0.5,
+    subtopics: str = "subtopics",
+    grades: str | None = None,
+    weights: str | None = None,
+    rel: float = 1,
+) -> Value:
+    r"""Normalized ERR-IA: ERR-IA divided by the ERR-IA of the greedy ideal ranking.
+
+    $$\frac{\mathrm{ERRIA@k}}{\mathrm{ideal\ ERRIA@k}}$$
+
+    where the ideal ranking has all judged documents in greedy order: at each rank, the document
+    with the largest gain, given the documents above; of several, the one with the highest id.
+
+    Parameters
+    ----------
+    alpha
+        Probability that a relevant document satisfies the user, in [0, 1].
+
+    rel
+        Lowest relevant grade.
+
+    Returns
+    -------
+    Metric
+        One Float64 per ranking: 1 for the greedy ranking, rarely above 1, never above 1.59; null
+        if no document is relevant to a subtopic. Tied scores follow the `ties` rule of `evaluate`;
+        "expected" is not supported.
+
+    References
+    ----------
+    Clarke et al., A comparative analysis of cascade measures for novelty and diversity, 2011.
+
+    Examples
+    --------
+    >>> df = pl.DataFrame({"query": 1, "doc": [1, 2], "score": [2.0, 1.0], "label": 1,
+    ...                    "subtopics": [["a"], ["a", "b"]]})
+    >>> round(df.ranking.nerr_ia(), 4)  # (1 + 1.5 / 2) / (2 + 0.5 / 2)
+    0.7778
+    """
+    return _normalized(t, k, reciprocal, Judgments(subtopics, grades, weights, rel), alpha=alpha)
+
+
+@metric(undefined=_NO_SUBTOPIC)
+def nrbp(
+    t: Terms,
+    *,
+    alpha: float = 0.5,
+    beta: float = 0.5,
+    subtopics: str = "subtopics",
+    grades: str | None = None,
+    weights: str | None = None,
+    rel: float = 1,
+) -> Value:
+    r"""NRBP: novelty- and rank-biased precision of the subtopics covered.
+
+    $$(1 - (1 - \alpha) \beta) \sum_{r=1}^{n} \beta^{r-1}
+    \sum_i p_i \cdot J_{r,i} (1 - \alpha)^{c_{r,i}}$$
+
+    where p_i is the weight of subtopic i, divided by the sum of the weights; J_{r,i} is 1 if the
+    document at rank r is relevant to subtopic i, otherwise 0; and c_{r,i} is the number of
+    documents above rank r that are relevant to subtopic i.
+
+    Parameters
+    ----------
+    rel
+        Lowest relevant grade.
+
+    Returns
+    -------
+    Metric
+        One Float64 in [0, 1] per ranking; null if no document is relevant to a subtopic. Tied
+        scores follow the `ties` rule of `evaluate`; "expected" is not supported.
+
+    References
+    ----------
+    Clarke, Kolla & Vechtomova, An effectiveness measure for ambiguous and underspecified queries,
+    2009.
+
+    Examples
+    --------
+    >>> df = pl.DataFrame({"query": 1, "doc": [1, 2], "score": [2.0, 1.0], "label": 1,
+    ...                    "subtopics": [["a"], ["a", "b"]]})
+    >>> df.ranking.nrbp()  # 3/4 x (1/2 + 1/2 x (1/2 + 1) / 2)
+    0.65625
+    """
+    judgments = Judgments(subtopics, grades, weights, rel)
+    share("beta", beta)
+    return _discounted(t, None, Persistence(beta), judgments, alpha=alpha, beta=beta)
+
+
+@metric(high=_HIGHEST, undefined=_NO_SUBTOPIC)
+def nnrbp(
+    t: Terms,
+    *,
+    alpha: float = 0.5,
+    beta: float = 0.5,
+    subtopics: str = "subtopics",
+    grades: str | None = None,
+    weights: str | None = None,
+    rel: float = 1,
+) -> Value:
+    r"""Normalized NRBP: NRBP divided by the NRBP of the greedy ideal ranking.
+
+    $$\frac{\mathrm{NRBP}}{\mathrm{ideal\ NRBP}}$$
+
+    where the ideal ranking has all judged documents in greedy order: at each rank, the document
+    with the largest gain, given the documents above; of several, the one with the highest id.
+
+    Parameters
+    ----------
+    rel
+        Lowest relevant grade.
+
+    Returns
+    -------
+    Metric
+        One Float64 per ranking: 1 for the greedy ranking, rarely above 1, never above 1.59; null
+        if no document is relevant to a subtopic. Tied scores follow the `ties` rule of `evaluate`;
+        "expected" is not supported.
+
+    References
+    ----------
+    Clarke, Kolla & Vechtomova, An effectiveness measure for ambiguous and underspecified queries,
+    2009.
+
+    Examples
+    --------
+    >>> df = pl.DataFrame({"query": 1, "doc": [1, 2], "score": [2.0, 1.0], "label": 1,
+    ...                    "subtopics": [["a"], ["a", "b"]]})
+    >>> round(df.ranking.nnrbp(), 4)  # (1 + 1.5 / 2) / (2 + 0.5 / 2)
+    0.7778
+    """
+    judgments = Judgments(subtopics, grades, weights, rel)
+    share("beta", beta)
+    return _normalized(t, None, Persistence(beta), judgments, alpha=alpha, beta=beta)
+
+
+@metric(undefined=_NO_SUBTOPIC)
+def ap_ia(
+    t: Terms,
+    *,
+    subtopics: str = "subtopics",
+    grades: str | None = None,
+    weights: str | None = None,
+    rel: float = 1,
+) -> Value:
+    r"""AP-IA: mean over subtopics of the average precision for the subtopic.
+
+    $$\sum_i \frac{p_i}{R_i} \sum_{r=1}^{n} J_{r,i} \frac{\sum_{j \le r} J_{j,i}}{r}$$
+
+    where p_i is the weight of subtopic i, divided by the sum of the weights; J_{r,i} is 1 if the
+    document at rank r is relevant to subtopic i, otherwise 0; and R_i is the number of documents
+    relevant to subtopic i, retrieved or not.
+
+    Parameters
+    ----------
+    rel
+        Lowest relevant grade.
+
+    Returns
+    -------
+    Metric
+        One Float64 in [0, 1] per ranking; null if no document is relevant to a subtopic. Tied
+        scores follow the `ties` rule of `evaluate`; "expected" is not supported.
+
+    References
+    ----------
+    Agrawal et al., Diversifying search results, 2009.
+
+    Examples
+    --------
+    >>> df = pl.DataFrame({"query": 1, "doc": [1, 2], "score": [2.0, 1.0], "label": 1,
+    ...                    "subtopics": [["a"], ["a", "b"]]})
+    >>> df.ranking.ap_ia()  # (1 + 1/2) / 2
+    0.75
+    """
+    return judged(t, average_precision, Judgments(subtopics, grades, weights, rel))
+
+
+@metric(undefined=_NO_SUBTOPIC)
+def precision_ia(
+    t: Terms,
+    k: int | None = None,
+    *,
+    subtopics: str = "subtopics",
+    grades: str | None = None,
+    weights: str | None = None,
+    rel: float = 1,
+) -> Value:
+    r"""Intent-aware precision: mean over subtopics of the precision for the subtopic.
+
+    $$\frac{1}{k} \sum_{r=1}^{k} \sum_i p_i \cdot J_{r,i}$$
+
+    where p_i is the weight of subtopic i, divided by the sum of the weights, and J_{r,i} is 1 if
+    the document at rank r is relevant to subtopic i, otherwise 0.
+
+    Parameters
+    ----------
+    rel
+        Lowest relevant grade.
+
+    Returns
+    -------
+    Metric
+        One Float64 in [0, 1] per ranking; null if no document is relevant to a subtopic. Tied
+        scores follow the `ties` rule of `evaluate`, which has no effect without k; "expected" is
+        not supported.
+
+    References
+    ----------
+    Agrawal et al., Diversifying search results, 2009.
+
+    Examples
+    --------
+    >>> df = pl.DataFrame({"query": 1, "doc": [1, 2], "score": [2.0, 1.0], "label": 1,
+    ...                    "subtopics": [["a"], ["a", "b"]]})
+    >>> df.ranking.precision_ia(), df.ranking.precision_ia(1)
+    (0.75, 0.5)
+    """
+    judgments = Judgments(subtopics, grades, weights, rel)
+    return judged(t, precision, judgments, k, ranked=k is not None)
+
+
+@metric(undefined=_NO_SUBTOPIC)
+def subtopic_recall(
+    t: Terms,
+    k: int | None = None,
+    *,
+    subtopics: str = "subtopics",
+    grades: str | None = None,
+    weights: str | None = None,
+    rel: float = 1,
+) -> Value:
+    r"""Subtopic recall (I-rec): share of subtopics that the first k documents cover.
+
+    $$\sum_i p_i \cdot \max_{r \le k} J_{r,i}$$
+
+    where p_i is the weight of subtopic i, divided by the sum of the weights, and J_{r,i} is 1 if
+    the document at rank r is relevant to subtopic i, otherwise 0.
+
+    Parameters
+    ----------
+    rel
+        Lowest relevant grade.
+
+    Returns
+    -------
+    Metric
+        One Float64 in [0, 1] per ranking; null if no document is relevant to a subtopic. Tied
+        scores follow the `ties` rule of `evaluate`, which has no effect without k; "expected" is
+        not supported.
+
+    References
+    ----------
+    Zhai, Cohen & Lafferty, Beyond independent relevance, 2003; I-rec: Sakai & Song, Evaluating
+    diversified search results using per-intent graded relevance, 2011.
+
+    Examples
+    --------
+    >>> df = pl.DataFrame({"query": 1, "doc": [1, 2], "score": [2.0, 1.0], "label": 1,
+    ...                    "subtopics": [["a"], ["a", "b"]]})
+    >>> df.ranking.subtopic_recall(1), df.ranking.subtopic_recall(2)
+    (0.5, 1.0)
+    """
+    judgments = Judgments(subtopics, grades, weights, rel)
+    return judged(t, recall, judgments, k, ranked=k is not None)
+
+
+@metric(undefined="no document lists a nugget with a weight above 0")
+def nugget_recall(
+    t: Terms,
+    k: int | None = None,
+    *,
+    subtopics: str = "subtopics",
+    grades: str | None = None,
+    weights: str | None = None,
+) -> Value:
+    r"""Nugget recall: weighted share of nuggets that the first k documents support.
+
+    $$\frac{\sum_i w_i \cdot \max_{r \le k} g_{r,i}}{\sum_i w_i}$$
+
+    where w_i is the weight of nugget i, and g_{r,i} is the support of nugget i by the document at
+    rank r, from 0 to 1; 0 for a nugget that the document does not list.
+
+    Parameters
+    ----------
+    subtopics
+        Column of lists of the nuggets of a document. A nugget that no document supports counts if
+        a document of the ranking, retrieved or not, lists it with grade 0.
+    grades
+        Column of lists of the support of each nugget, such as 1 for full and 0.5 for partial
+        support, clipped to [0, 1]. None: 1 for every nugget listed.
+    weights
+        Column of lists of the weight of each nugget, such as 1 for vital and 0.5 for okay nuggets
+        in the TREC RAG track; a nugget has one weight per query. None: equal weights.
+
+    Returns
+    -------
+    Metric
+        One Float64 in [0, 1] per ranking; null if no document lists a nugget with a weight above
+        0. Tied scores follow the `ties` rule of `evaluate`, which has no effect without k;
+        "expected" is not supported.
+
+    References
+    ----------
+    Pradeep et al., The great nugget recall, 2025.
+
+    Examples
+    --------
+    >>> df = pl.DataFrame({"query": 1, "doc": [1, 2], "score": [2.0, 1.0], "label": 1,
+    ...                    "nuggets": [["a"], ["a", "b"]], "importance": [[1.0], [1.0, 0.5]]})
+    >>> df.ranking.nugget_recall(1, subtopics="nuggets", weights="importance")
+    0.6666666666666666
+    """
+    judgments = Judgments(subtopics, grades, weights, 0)
+    return judged(t, support, judgments, k, ranked=k is not None)
+
+
+@metric(undefined=_NO_SUBTOPIC)
+def d_sharp_ndcg(
+    t: Terms,
+    k: int | None = None,
+    *,
+    gamma: float = 0.5,
+    subtopics: str = "subtopics",
+    grades: str | None = None,
+    weights: str | None = None,
+    rel: float = 1,
+) -> Value:
+    r"""D♯-NDCG: mean of I-rec (diversity) and D-NDCG (relevance).
+
+    $$\gamma \cdot \mathrm{Irec@k} + (1 - \gamma)
+    \frac{\sum_{r=1}^{k} G_r / \log_2(r + 1)}{\sum_{i=1}^{k} G_{(i)} / \log_2(i + 1)}
+    \qquad G_r = \sum_i p_i \cdot g_{r,i}$$
+
+    where Irec is the number of subtopics covered, divided by the number of subtopics; G is the
+    global gain of a document; p_i is the weight of subtopic i, divided by the sum of the weights;
+    g_{r,i} is the grade of the document at rank r for subtopic i; and $(i)$ is the judged document
+    with the i-th highest global gain.
+
+    Parameters
+    ----------
+    gamma
+        Weight of I-rec, in [0, 1].
+    grades
+        Column of lists of the grade for each subtopic, used as the gain; grades below `rel` count
+        as 0. None: 1 for every subtopic listed.
+
+    rel
+        Lowest relevant grade.
+
+    Returns
+    -------
+    Metric
+        One Float64 in [0, 1] per ranking; null if no document is relevant to a subtopic. Tied
+        scores follow the `ties` rule of `evaluate`; "expected" is not supported.
+
+    References
+    ----------
+    Sakai & Song, Evaluating diversified search results using per-intent graded relevance, 2011.
+
+    Examples
+    --------
+    >>> df = pl.DataFrame({"query": 1, "doc": [1, 2], "score": [2.0, 1.0], "label": 1,
+    ...                    "subtopics": [["a"], ["a", "b"]]})
+    >>> round(df.ranking.d_sharp_ndcg(1), 4)  # 1/2 x 1/2 + 1/2 x (1/2) / 1
+    0.5
+    """
+    _probability("gamma", gamma)
+    judgments = Judgments(subtopics, grades, weights, rel)
+    return judged(t, d_sharp, judgments, k, gamma)
+
+
+def _discounted(
+    t: Terms,
+    k: int | None,
+    discount: Discount,
+    judgments: Judgments,
+    *,
+    alpha: float,
+    norm: Norm = "full",
+    beta: float | None = None,
+) -> Value:
+    """Return the discounted gain of a ranking."""
+    _probability("alpha", alpha)
+    one_of("norm", norm, ("full", "none", "ndeval"))
+    if norm == "ndeval":
+        norm = "none" if k == 1 else "full"
+    return judged(t, discounted_gain, judgments, k, discount, alpha, norm, beta)
+
+
+def _normalized(
+    t: Terms,
+    k: int | None,
+    discount: Discount,
+    judgments: Judgments,
+    *,
+    alpha: float,
+    beta: float | None = None,
+) -> Value:
+    """Return the discounted gain of a ranking, divided by that of the greedy ranking."""
+    _probability("alpha", alpha)
+    depth = k if beta is None else math.ceil(math.log(2.0**-60 * (1 - beta), beta))
+    return judged(t, normalized_gain, judgments, k, discount, alpha, depth, ids=True)
+
+
+def _probability(name: str, value: float) -> None:
+    if not 0 <= number(name, value) <= 1:
+        message = f"`{name}` must be a number from 0 to 1; found {value!r}"
+        raise ArgumentError(message, name)

@@ -1,0 +1,88 @@
+"""`exposure` and `merge`, by hand, against plain Python, and in every layout."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import polars as pl
+import polars_rank as pr
+import pytest
+from catalog.plain import exposures, tops
+from polars.testing import assert_frame_equal
+from strategies import assert_close, log_of, random_lists, shuffled
+
+LOG = pl.DataFrame(
+    {
+        "query": [1, 1, 1, 2, 2, 3],
+        "doc": ["a", "b", "c", "b", "a", None],
+        "score": [3.0, 2.0, None, 2.0, 1.0, None],
+        "click": [True, False, False, None, True, None],
+        "traffic": [2.0, 2.0, 2.0, 0.5, 0.5, 9.0],
+    }
+)
+
+
+def test_by_hand() -> None:
+    found = pr.catalog.exposure(LOG, 1, weight="traffic")
+    assert found.columns == ["doc", "impressions", "exposure", "share", "clicks"]
+    assert found.rows() == [("a", 1, 2.0, 0.8, 1), ("b", 1, 0.5, 0.2, 0)]
+    found = pr.catalog.exposure(LOG.drop("click"), discount="reciprocal")
+    assert found.rows() == [("a", 2, 1.5, 0.5), ("b", 2, 1.5, 0.5)]
+    assert pr.catalog.exposure(LOG, discount=lambda rank: rank * 0)["share"].to_list() == [None] * 2
+    named = LOG.rename({"doc": "item", "click": "opened"})
+    assert pr.catalog.exposure(named, doc="item", click="opened")["clicks"].to_list() == [2, 0]
+
+
+@pytest.mark.parametrize("engine", ["in-memory", "streaming"])
+@pytest.mark.parametrize("ties", ["doc", "doc_ascending", "input"])
+@pytest.mark.parametrize("ids", [pl.Int64, pl.String])
+def test_against_plain_python(engine: str, ties: str, ids: pl.DataType) -> None:
+    log = log_of(random_lists(seed=1)).cast({"doc": ids})
+    found = pr.catalog.exposure(log.lazy(), 3, discount="log2", ties=ties).collect(engine=engine)
+    truth = exposures(tops(log, 3, ties).values(), lambda rank: 1 / math.log2(rank + 1))
+    assert dict(found.select("doc", "exposure").rows()) == pytest.approx(truth, rel=1e-12)
+    assert found["doc"].is_sorted()
+    assert found["share"].sum() == pytest.approx(1)
+
+
+def test_layouts_give_one_result(tmp_path: Path) -> None:
+    log = log_of(random_lists(seed=2)).with_columns(run=pl.col("query") % 3)
+    whole = pr.catalog.exposure(log, 2, by="run")
+    assert_close(pr.catalog.exposure(shuffled(log), 2, by="run"), whole)
+    parts = [pr.catalog.exposure(log.filter(run=run), 2) for run in range(3)]
+    for run, part in enumerate(parts):
+        assert_close(part, whole.filter(run=run).drop("run"))
+    log.write_parquet(tmp_path / "log.parquet")
+    scan = pr.scan_log(tmp_path / "log.parquet")
+    assert_close(pr.catalog.exposure(scan, 2).collect(), pr.catalog.exposure(log, 2))
+    places = pr.rank(log).filter(pl.col("rank").is_not_null()).drop("score")
+    assert_close(pr.catalog.exposure(places, 2, position="rank"), pr.catalog.exposure(log, 2))
+    # Of days, and of runs added up.
+    assert_close(pr.catalog.merge(pl.concat(parts)), pr.catalog.exposure(log, 2))
+    assert_close(pr.catalog.merge(whole), pr.catalog.exposure(log, 2))
+    again = pr.catalog.merge(pl.concat([whole, whole]).lazy(), by="run").collect()
+    assert again["exposure"].to_list() == (2 * whole["exposure"]).to_list()
+    assert_frame_equal(again.select("run", "doc", "share"), whole.select("run", "doc", "share"))
+
+
+def test_invalid_input() -> None:
+    with pytest.raises(pr.errors.DataError, match="pr.collapse"):
+        pr.catalog.exposure(pl.concat([LOG, LOG]))
+    with pytest.raises(pr.errors.DataError, match=r"finite numbers of 0 or more"):
+        pr.catalog.exposure(LOG, weight="score")
+    with pytest.raises(pr.errors.DataError, match="`query`.* has nulls"):
+        pr.catalog.exposure(LOG.with_columns(query=None))
+    with pytest.raises(pr.errors.DataError, match="NaN"):
+        pr.catalog.exposure(LOG.with_columns(score=float("nan"))[:2])
+    with pytest.raises(pr.errors.SchemaError, match="'item' .`doc`. not found"):
+        pr.catalog.exposure(LOG, doc="item")
+    with pytest.raises(pr.errors.SchemaError, match="'clicked' .`click`. not found"):
+        pr.catalog.exposure(LOG, click="clicked")
+    for options in ({"k": 0}, {"discount": "log3"}, {"ties": "worst"}):
+        with pytest.raises(pr.errors.ArgumentError, match=f"`{[*options][0]}`"):
+            pr.catalog.exposure(LOG, **options)
+    with pytest.raises(pr.errors.ArgumentError, match="name of a result column"):
+        pr.catalog.exposure(LOG.with_columns(share=1), by="share")
+    with pytest.raises(pr.errors.SchemaError, match="'impressions' .`exposures`. not found"):
+        pr.catalog.merge(LOG)

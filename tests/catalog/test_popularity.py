@@ -1,0 +1,77 @@
+"""`popularity`, by hand and against plain Python."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+import polars as pl
+import polars_rank as pr
+import pytest
+
+TRAIN = pl.DataFrame({"user": [1, 1, 2, 3, 3, 4], "item": ["a", "a", "b", "b", "c", "c"]})
+
+
+@pytest.mark.parametrize("engine", ["in-memory", "streaming"])
+def test_against_plain_python(engine: str) -> None:
+    draw = random.Random(1)
+    rows = [(draw.randint(1, 30), int(draw.expovariate(0.2))) for _ in range(400)]
+    train = pl.LazyFrame(rows, ["query", "doc"], orient="row")
+    found = pr.catalog.popularity(train, head=0.5).collect(engine=engine)
+    times = Counter(doc for _, doc in rows)
+    users = Counter(doc for _, doc in set(rows))
+    everyone = len({user for user, _ in rows})
+    levels = sorted({*times.values()}, reverse=True)
+    order = sorted(times, key=lambda doc: (times[doc], doc), reverse=True)
+    seen = 0
+    for row, doc in zip(found.to_dicts(), order, strict=True):
+        assert row == {
+            "doc": doc,
+            "users": users[doc],
+            "interactions": times[doc],
+            "popularity": pytest.approx(users[doc] / everyone),
+            "interaction_share": pytest.approx(times[doc] / 400),
+            "popularity_rank": levels.index(times[doc]) + 1,
+            "long_tail": seen >= 0.5 * 400,
+        }
+        seen += times[doc]
+
+
+@pytest.mark.parametrize(
+    ("options", "tail"),
+    [
+        ({"head": 2 / 3}, ["a"]),  # c and b have exactly this share
+        ({"head": 0.6}, ["a"]),
+        ({"head": 0.6, "crossing": "tail"}, ["b", "a"]),
+        ({"head": 2 / 3, "crossing": "tail"}, ["a"]),
+        ({"head": 0.3, "head_of": "documents"}, ["b", "a"]),
+        ({"head": 0.3, "head_of": "documents", "crossing": "tail"}, ["c", "b", "a"]),
+        ({"head": 1 / 3, "head_of": "documents", "crossing": "tail"}, ["b", "a"]),
+    ],
+)
+def test_the_head_and_the_tail(options: dict, tail: list[str]) -> None:
+    found = pr.catalog.popularity(TRAIN, query="user", doc="item", **options)
+    assert found.filter("long_tail")["item"].to_list() == tail
+
+
+def test_items_of_a_summary() -> None:
+    items = pr.catalog.popularity(TRAIN, query="user", doc="item", head=0.5)
+    log = pl.DataFrame({"user": [1, 1], "item": ["a", "c"], "score": [2.0, 1.0]})
+    found = pr.catalog.summary(log, 2, items=items, query="user", doc="item")
+    assert found.select("documents", "coverage", "long_tail_share").row(0) == (3, 2 / 3, 0.5)
+
+
+def test_invalid_input() -> None:
+    with pytest.raises(pr.errors.DataError, match="1 of 6 rows: column 'item' .`doc`. has nulls"):
+        pr.catalog.popularity(
+            TRAIN.with_columns(pl.col("item").replace("a", None).alias("item"))[1:]
+            .vstack(TRAIN[2:3]),
+            query="user", doc="item",
+        )  # fmt: skip
+    with pytest.raises(pr.errors.DataError, match="column 'user' .`query`. has nulls"):
+        pr.catalog.popularity(TRAIN.with_columns(user=None), query="user", doc="item")
+    with pytest.raises(pr.errors.SchemaError, match="'query' .`query`. not found"):
+        pr.catalog.popularity(TRAIN, doc="item")
+    for options in ({"head": 1}, {"head_of": "users"}, {"crossing": "both"}):
+        with pytest.raises(pr.errors.ArgumentError, match=f"`{[*options][0]}`"):
+            pr.catalog.popularity(TRAIN, query="user", doc="item", **options)

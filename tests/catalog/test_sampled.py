@@ -1,0 +1,119 @@
+"""`sampled` against the normal equations, and in a simulation against full evaluation."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import polars as pl
+import polars_rank as pr
+import pytest
+from polars_rank.catalog.sampling import _sums
+from scipy.stats import binom
+
+K = 3
+METRICS = {
+    "hit_rate@3": lambda rank: float(rank <= K),
+    "recall@3": lambda rank: float(rank <= K),
+    "ndcg@3": lambda rank: (rank <= K) / math.log2(rank + 1),
+    "rr@3": lambda rank: (rank <= K) / rank,
+}
+
+
+def log_with(ranks: list[int], m: int) -> pl.DataFrame:
+    """Return a log with the positive at a rank of each query."""
+    rows = [
+        (query, place, m + 1.0 - place, int(place == rank))
+        for query, rank in enumerate(ranks)
+        for place in range(1, m + 2)
+    ]
+    return pl.DataFrame(rows, ["query", "doc", "score", "label"], orient="row")
+
+
+def estimate(f: list[float], m: int, gamma: float) -> np.ndarray:
+    """The solution by definition: least mean squared bias plus variance."""
+    q = np.arange(len(f)) / (len(f) - 1)
+    a = binom.pmf(np.arange(m + 1)[None, :], m, q[:, None])
+    normal = (1 - gamma) * a.T @ a + gamma * np.diag(a.sum(axis=0))
+    return np.linalg.solve(normal, a.T @ np.array(f))
+
+
+@pytest.mark.parametrize("engine", ["in-memory", "streaming"])
+@pytest.mark.parametrize("gamma", [0.1, 0.01])
+def test_against_the_normal_equations(engine: str, gamma: float) -> None:
+    n, m, ranks = 40, 6, [1, 1, 2, 3, 5, 7]
+    found = pr.catalog.sampled(
+        log_with(ranks, m).lazy(), [*METRICS], n_items=n, n_sampled=m, variance_weight=gamma
+    ).collect(engine=engine)
+    for (name, of_rank), row in zip(METRICS.items(), found.to_dicts(), strict=True):
+        values = estimate([of_rank(rank) for rank in range(1, n + 1)], m, gamma)
+        each = [values[rank - 1] for rank in ranks]
+        assert row == {
+            "metric": name,
+            "queries": len(ranks),
+            "sampled": pytest.approx(np.mean([of_rank(rank) for rank in ranks])),
+            "corrected": pytest.approx(np.mean(each), rel=1e-9),
+            "standard_error": pytest.approx(np.std(each, ddof=1) / math.sqrt(len(ranks))),
+        }
+
+
+@pytest.mark.parametrize(("m", "n"), [(7, 20), (7, 5000), (50, 40_000)])
+def test_sums_over_ranks(m: int, n: int) -> None:
+    pmf = binom.pmf(np.arange(m + 1)[None, :], m, (np.arange(n) / (n - 1))[:, None])
+    assert _sums(m, n) == pytest.approx(pmf.sum(axis=0), rel=1e-8)
+
+
+def test_the_error_in_a_simulation() -> None:
+    """The metric among sampled candidates orders two systems wrongly; the corrected one does not."""
+    n, m, draw = 2000, 100, np.random.default_rng(1)
+    users = 3000
+    bold = np.where(
+        draw.random(users) < 0.15, draw.integers(1, 11, users), draw.integers(1, n, users)
+    )
+    even = draw.integers(1, 400, users)  # seldom among the first 10, never far below
+    full, corrected, among = {}, {}, {}
+    for run, ranks in (("bold", bold), ("even", even)):
+        places = draw.binomial(m, (ranks - 1) / (n - 1)) + 1
+        found = pr.catalog.sampled(
+            log_with(places.tolist(), m), "hit_rate@10", n_items=n, n_sampled=m
+        )
+        full[run] = float(np.mean(ranks <= 10))
+        corrected[run], among[run] = found["corrected"].item(), found["sampled"].item()
+    assert full["bold"] > full["even"]
+    assert among["bold"] < among["even"]
+    assert corrected["bold"] > corrected["even"]
+    for run, value in full.items():
+        assert abs(corrected[run] - value) < abs(among[run] - value)
+
+
+def test_runs_and_ties() -> None:
+    log = pl.concat([log_with([1, 2], 2).with_columns(run=1), log_with([3], 2).with_columns(run=2)])
+    found = pr.catalog.sampled(log, "rr@3", n_items=9, n_sampled=2, by="run")
+    assert found.select("run", "queries", "sampled").rows() == [(1, 2, 0.75), (2, 1, 1 / 3)]
+    assert found["standard_error"].is_null().to_list() == [False, True]
+    tied = pr.catalog.sampled(
+        log.with_columns(score=0.0), "rr@3", n_items=9, n_sampled=2, by="run", ties="best"
+    )
+    assert tied["sampled"].to_list() == [1, 1]
+
+
+def test_invalid_input() -> None:
+    log = log_with([1, 2], 2)
+    options = {"n_items": 9, "n_sampled": 2}
+    wrong = "one relevant document and 2 others"
+    for changed in (
+        log[1:],
+        log.with_columns(label=1),
+        log.with_columns(label=0),
+        log.with_columns(score=pl.when(pl.col("label") == 0).then("score")),
+    ):
+        with pytest.raises(pr.errors.DataError, match=wrong):
+            pr.catalog.sampled(changed, "rr@3", **options)
+    for metric in ("rr", "map@3", "ndcg(gain='exp2')@3", pl.len().alias("n")):
+        with pytest.raises(
+            pr.errors.ArgumentError, match="hit_rate, recall, ndcg or rr with a cut"
+        ):
+            pr.catalog.sampled(log, metric, **options)
+    for name, value in (("n_items", 2), ("n_sampled", 0), ("variance_weight", 0)):
+        with pytest.raises(pr.errors.ArgumentError, match=f"`{name}`"):
+            pr.catalog.sampled(log, "rr@3", **{**options, name: value})

@@ -1,0 +1,149 @@
+"""`summary`, by hand, against plain Python, and of exposures."""
+
+from __future__ import annotations
+
+import math
+from itertools import combinations
+from typing import Any
+
+import polars as pl
+import polars_rank as pr
+import pytest
+from catalog.plain import exposures, tops
+from strategies import assert_close, log_of, random_lists, shuffled
+
+
+def gini(values: list[float]) -> float | None:
+    """Half the mean absolute difference of all pairs, relative to the mean."""
+    n, total = len(values), sum(values)
+    if not total:
+        return None
+    return sum(abs(a - b) for a in values for b in values) / (2 * n * total)
+
+
+def summary_of(log: pl.DataFrame, k: int, catalog: set[int] | None, top: float) -> dict[str, Any]:
+    """Return the summary by its definition, from pairs of documents and of rankings."""
+    lists = list(tops(log, k).values())
+    every = exposures(lists, lambda rank: 1.0)
+    pairs = list(combinations([set(docs) for docs in lists if docs], 2))
+    cosines = [len(a & b) / math.sqrt(len(a) * len(b)) for a, b in pairs]
+    known = {doc: x for doc, x in every.items() if catalog is None or doc in catalog}
+    values = sorted((known.get(doc, 0.0) for doc in catalog or known), reverse=True)
+    n, total = len(values), sum(values)
+    shares = [x / total for x in values if x]
+    entropy = -math.fsum(p * math.log2(p) for p in shares)
+    found = gini(values)
+    return {
+        "queries": len(lists),
+        "fill_rate": sum(len(docs) >= k for docs in lists) / len(lists),
+        "personalization": 1 - math.fsum(cosines) / len(pairs),
+        "documents": None if catalog is None else n,
+        "recommended": len(known),
+        "coverage": None if catalog is None else len(known) / n,
+        "unknown": len(every) - len(known),
+        "gini": found,
+        "gini_equality": 1 - found,
+        "gini_recommended": gini(list(known.values())),
+        "entropy": entropy,
+        "normalized_entropy": entropy / math.log2(n),
+        "effective_documents": 2**entropy,
+        "top_share": sum(values[: math.ceil(top * n)]) / total,
+        "long_tail_share": None
+        if catalog is None
+        else sum(x for doc, x in known.items() if doc % 3 == 0) / total,
+    }
+
+
+@pytest.mark.parametrize("engine", ["in-memory", "streaming"])
+@pytest.mark.parametrize("catalog", [None, range(10, 60)])
+def test_against_plain_python(engine: str, catalog: range | None) -> None:
+    log = log_of(random_lists(seed=3))
+    items = None
+    if catalog is not None:
+        items = pl.DataFrame({"doc": catalog}).with_columns(long_tail=pl.col("doc") % 3 == 0)
+    found = pr.catalog.summary(log.lazy(), 3, items=items, top=0.25).collect(engine=engine)
+    truth = summary_of(log, 3, None if catalog is None else {*catalog}, 0.25)
+    assert found.columns == [*truth]
+    assert_close(found, pl.DataFrame([truth]))
+
+
+def test_groups_and_exposures() -> None:
+    log = log_of(random_lists(seed=4)).with_columns(run=pl.col("query") % 2)
+    items = pl.DataFrame({"doc": range(40)}, schema={"doc": pl.Int32})
+    found = pr.catalog.summary(shuffled(log), 2, items=items, by="run", discount="log2")
+    for run in (0, 1):
+        alone = pr.catalog.summary(log.filter(run=run), 2, items=items, discount="log2")
+        assert_close(found.filter(run=run).drop("run"), alone)
+    exposure = pr.catalog.exposure(log, 2, by="run", discount="log2")
+    of_exposure = pr.catalog.summary(exposure, items=items, by="run")
+    assert of_exposure.columns == ["run", *found.columns[4:]]
+    assert_close(of_exposure, found.select(of_exposure.columns))
+    # Without `by`, the exposures of all groups are added up.
+    both = pr.catalog.summary(log, 2, items=items, discount="log2")
+    assert_close(pr.catalog.summary(exposure, items=items), both.drop(both.columns[:3]))
+
+
+def test_rankings_with_columns_of_exposures_are_rankings() -> None:
+    log = log_of(random_lists(seed=5)).drop_nulls("score")
+    more = log.with_columns(impressions=1, exposure=2.0)
+    truth = pr.catalog.summary(log, 2)
+    assert_close(pr.catalog.summary(more, 2), truth)
+    renamed = more.rename({"score": "s"})
+    assert_close(pr.catalog.summary(renamed, 2, score="s"), truth)
+    assert_close(pr.catalog.summary(renamed, 2, score=pl.col("s") * 2), truth)
+    places = pr.rank(more).drop("score")
+    assert_close(pr.catalog.summary(places, 2, position="rank"), truth)
+
+
+def test_extremes() -> None:
+    def of(*lists: str, **options: Any) -> dict[str, Any]:
+        rows = [(i, doc, -float(j)) for i, docs in enumerate(lists) for j, doc in enumerate(docs)]
+        log = pl.DataFrame(rows, ["query", "doc", "score"], orient="row")
+        return pr.catalog.summary(log, **options).row(0, named=True)
+
+    same = of("ab", "ab", "ab", k=2)
+    assert same["personalization"] == pytest.approx(0, abs=1e-12)
+    assert (same["gini"], same["normalized_entropy"]) == (0, 1)
+    apart = of("ab", "cd", k=3)
+    assert apart["personalization"] == pytest.approx(1, abs=1e-12)
+    assert apart["fill_rate"] == 0
+    catalog = pl.DataFrame({"doc": [*"abcdefghij"]})
+    one = of("a", "a", items=catalog, k=1)
+    assert one["gini"] == pytest.approx(0.9)
+    assert (one["entropy"], one["effective_documents"], one["top_share"]) == (0, 1, 1)
+    alone = of("a", k=None)
+    assert [alone[name] for name in ("fill_rate", "personalization", "normalized_entropy")] == [
+        None
+    ] * 3
+    # The smallest number of documents that is at least the share: 1 of 10 for 0.1.
+    assert of("abcdefghij", top=0.1, k=None)["top_share"] == pytest.approx(0.1)
+    assert of("abcdefghij", top=0.11, k=None)["top_share"] == pytest.approx(0.2)
+
+
+def test_rankings_without_documents_are_queries() -> None:
+    log = pl.DataFrame({"query": [1, 2, 3], "doc": ["a", None, "b"], "score": [1.0, None, None]})
+    catalog = pl.DataFrame({"doc": ["a", "b"]})
+    found = pr.catalog.summary(log, 1, items=catalog)
+    assert found.select("queries", "fill_rate", "recommended").row(0) == (3, 1 / 3, 1)
+    empty = pr.catalog.summary(log.clear(), 1, items=catalog).row(0, named=True)
+    assert [empty[name] for name in ("queries", "documents", "coverage", "gini")] == [0, 2, 0, None]
+    runs = log.clear().with_columns(run=1)
+    assert pr.catalog.summary(runs, 1, items=catalog, by="run").is_empty()
+
+
+def test_invalid_items() -> None:
+    log = pl.DataFrame({"query": [1], "doc": ["a"], "score": [1.0]})
+    with pytest.raises(pr.errors.DataError, match="'doc' .`doc`. of `items` has duplicates"):
+        pr.catalog.summary(log, items=pl.DataFrame({"doc": ["a", "a"]}))
+    with pytest.raises(pr.errors.DataError, match="'doc' .`doc`. of `items` has nulls"):
+        pr.catalog.summary(log, items=pl.DataFrame({"doc": ["a", None]}))
+    with pytest.raises(pr.errors.SchemaError, match="String in the rankings and Int64 in `items`"):
+        pr.catalog.summary(log, items=pl.DataFrame({"doc": [1]}))
+    with pytest.raises(
+        pr.errors.SchemaError, match="'doc' .`doc`. not found; available in `items`"
+    ):
+        pr.catalog.summary(log, items=pl.DataFrame({"item": ["a"]}))
+    with pytest.raises(pr.errors.SchemaError, match="'long_tail' of `items` must be a condition"):
+        pr.catalog.summary(log, items=pl.DataFrame({"doc": ["a"], "long_tail": 1}))
+    with pytest.raises(pr.errors.ArgumentError, match="`top` must be"):
+        pr.catalog.summary(log, top=1)

@@ -1,0 +1,94 @@
+"""Values of recommender tools, user by user, from a file that `write_recommenders` writes."""
+
+from __future__ import annotations
+
+import json
+
+import polars as pl
+import polars_rank as pr
+import pytest
+
+from .write_recommenders import FIXTURE, log
+
+FOUND = json.loads(FIXTURE.read_text(encoding="utf-8"))
+DATA = FOUND["log"]
+
+#: The metric for each name in each tool, under the preset of the tool.
+METRICS = {
+    ("RecTools", "MIUF@5"): "MIUF(num_users=20)@5",
+    ("RecTools", "AvgRecPopularity@5"): "AvgRecPopularity@5",
+    ("RecTools", "AvgRecPopularity(normalize)@5"): "ARP(popularity='interaction_share')@5",
+    ("RecTools", "Serendipity@5"): "Serendipity(num_items=30)@5",
+    (
+        "RecTools",
+        "IntraListDiversity@5",
+    ): "IntraListDiversity(features='category',distance='category')@5",
+    ("RePlay", "Surprisal@5"): "Surprisal@5",
+    ("RePlay", "Novelty@5"): "Novelty@5",
+    ("RePlay", "Unexpectedness@5"): "Unexpectedness(expected='baseline')@5",
+    ("RePlay", "CategoricalDiversity@5"): (pr.category_count(5) / 5).alias("CategoricalDiversity"),
+    ("Evidently", "Novelty@5"): "Novelty@5",
+    ("Evidently", "ARP@5"): "ARP(popularity='of_largest')@5",
+}
+
+
+def rankings(name: str) -> pl.DataFrame:
+    rows = [(u, i, r) for u, items in DATA[name].items() for r, i in enumerate(items, 1)]
+    return pl.DataFrame(rows, ["user", "item", "position"], orient="row")
+
+
+def pairs(name: str) -> pl.DataFrame:
+    return pl.DataFrame(DATA[name], ["user", "item"], orient="row")
+
+
+def ranked() -> pl.DataFrame:
+    """Return the rankings, with relevant documents, and those of the baseline that users saw."""
+    return (
+        rankings("rankings")
+        .join(pairs("test").unique().with_columns(label=1), on=["user", "item"], how="left")
+        .join(
+            rankings("baseline").filter(pl.col("position") <= 5).with_columns(baseline=True),
+            on=["user", "item"],
+            how="left",
+        )
+        .drop("position_right")
+    )
+
+
+def items() -> pl.DataFrame:
+    """Return the attributes of documents, and what tools compute from them."""
+    number = len(DATA["items"])
+    popularity = pr.catalog.popularity(pairs("train"), query="user", doc="item").with_columns(
+        of_largest=pl.col("users") / pl.col("users").max(),
+        expected=(number + 1 - pl.col("popularity_rank").cast(pl.Int64)) / number,
+    )
+    category = pl.DataFrame([*DATA["category"].items()], ["item", "category"], orient="row")
+    return category.join(popularity, on="item", how="full", coalesce=True)
+
+
+def test_the_file_is_up_to_date() -> None:
+    assert json.loads(json.dumps(log())) == DATA
+    assert sorted(FOUND["versions"]) == sorted({tool for tool, _ in METRICS})
+    assert {(tool, name) for tool, found in FOUND["values"].items() for name in found} == {*METRICS}
+
+
+@pytest.mark.filterwarnings("ignore:`items` has no row")
+@pytest.mark.parametrize(("tool", "name"), METRICS, ids=map("-".join, METRICS))
+def test_value_of_every_user(tool: str, name: str) -> None:
+    frame = ranked()
+    if name == "CategoricalDiversity@5":  # it was given only documents with a category
+        frame = frame.filter(pl.col("item").is_in(list(DATA["category"])))
+    table = pr.per_query(
+        frame,
+        METRICS[tool, name],
+        query="user",
+        doc="item",
+        position="position",
+        items=items(),
+        history=pairs("train"),
+        conventions=tool,
+    )
+    ours = dict(table.iter_rows())
+    theirs = {user: v for user, v in FOUND["values"][tool][name].items() if v is not None}
+    assert len(theirs) > 15
+    assert {user: v for user, v in ours.items() if v is not None} == pytest.approx(theirs, rel=1e-9)

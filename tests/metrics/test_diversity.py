@@ -1,0 +1,92 @@
+"""Types of the columns that metrics of diversity read, and long rankings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import polars as pl
+import polars_rank as pr
+import pytest
+from oracles import Doc
+from strategies import assert_close, log_of, random_lists, truth
+
+LOG = log_of(random_lists(seed=60))
+ILD = pr.intra_list_diversity(4)
+
+
+@pytest.mark.parametrize(
+    "dtype",
+    [pl.Array(pl.Float64, 3), pl.Array(pl.Float32, 3), pl.Array(pl.Int16, 3), pl.List(pl.Float32)],
+    ids=str,
+)
+def test_types_of_embeddings(dtype: Any) -> None:
+    doubled = LOG.with_columns(pl.col("embedding").list.eval(pl.element() * 2))
+    for metric in (ILD, pr.intra_list_diversity(4, distance="euclidean")):
+        expected = pr.per_query(doubled, metric)
+        assert_close(
+            pr.per_query(doubled.with_columns(pl.col("embedding").cast(dtype)), metric), expected
+        )
+
+
+@pytest.mark.parametrize("dtype", [pl.Categorical, pl.Enum([*"abcd"]), pl.Binary], ids=str)
+def test_types_of_categories(dtype: Any) -> None:
+    metrics = ["category_count@4", "category_entropy@4", "max_share@4", "calibration@4"]
+    cast = LOG.with_columns(
+        pl.col("category").cast(dtype), pl.col("history_category").cast(pl.List(dtype))
+    )
+    assert_close(pr.per_query(cast, metrics), pr.per_query(LOG, metrics))
+
+
+def test_rankings_of_very_different_lengths() -> None:
+    sizes = (200, 1, 2, 3, 40)
+    lists = {q: [Doc(i * 3 + q, -float(i), 1) for i in range(size)] for q, size in enumerate(sizes)}
+    metrics = [pr.intra_list_diversity(), pr.intra_list_diversity(distance="euclidean")]
+    assert_close(pr.per_query(log_of(lists), metrics), truth(metrics, lists))
+
+
+def test_no_row_has_features() -> None:
+    for dtype in (pl.Null, pl.List(pl.Float64), pl.Array(pl.Float64, 2)):
+        log = LOG.with_columns(embedding=pl.lit(None, dtype), category=pl.lit(None, pl.String))
+        found = pr.per_query(log, [ILD, "max_share", "category_count"])
+        assert found.to_series(1).is_null().all() and found["max_share"].is_null().all()
+        assert (found["category_count"] == 0).all()
+
+
+@pytest.mark.parametrize(
+    ("metric", "values", "error", "message"),
+    [
+        ({}, [1.0, 2.0], "SchemaError", "must have arrays or lists of numbers; found Float64"),
+        ({}, [["a"], ["b"]], "SchemaError", r"found List\(String\)"),
+        ({}, [[1.0], [1.0, 2.0]], "DataError", "different lengths, from 1 to 2"),
+        ({}, [[1.0], [None]], "DataError", "has null, NaN or infinite numbers in an embedding"),
+        ({}, [[1.0], [float("nan")]], "DataError", "has null, NaN or infinite numbers"),
+        ({"distance": "jaccard"}, ["a", "b"], "SchemaError", "must have lists"),
+        ({"distance": "category"}, [["a"], ["b"]], "SchemaError", "must have one value"),
+    ],
+)
+def test_features_that_do_not_fit(
+    metric: dict[str, Any], values: list[Any], error: str, message: str
+) -> None:
+    log = pl.DataFrame({"query": 1, "score": [2.0, 1.0], "embedding": values})
+    for frame in (log, log.lazy()):
+        with pytest.raises(getattr(pr.errors, error), match=message):
+            pr.evaluate(frame, pr.intra_list_diversity(**metric)).lazy().collect()
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: pr.intra_list_diversity(distance="dot"), "`distance` must be one of"),
+        (lambda: pr.intra_list_diversity(single="0"), "`single` must be a number or None"),
+        (lambda: pr.intra_list_diversity(unknown="zero"), "`unknown` must be one of"),
+        (lambda: pr.calibration(alpha=0), "`alpha` must be a number between 0 and 1"),
+        (lambda: pr.novelty(unknown="drop"), "`unknown` must be one of"),
+        (lambda: pr.novelty(unknown="max", num_users=0), "`num_users` must be a positive integer"),
+        (lambda: pr.popularity(unknown="max"), "`unknown` must be one of"),
+        (lambda: pr.unseen_share(depth="all"), "`depth` must be one of"),
+        (lambda: pr.category_count(category=3), "`category` must be the name of a column"),
+    ],
+)
+def test_parameters_out_of_range(build: Any, message: str) -> None:
+    with pytest.raises(pr.errors.ArgumentError, match=message):
+        build()

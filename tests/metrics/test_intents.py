@@ -1,0 +1,227 @@
+"""Intent-aware metrics: weights and grades, the greedy ideal, errors, and joined judgments."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from itertools import permutations
+from pathlib import Path
+
+import oracles
+import polars as pl
+import polars_rank as pr
+import pytest
+from oracles import Doc
+from strategies import assert_close, log_of, random_lists, shuffled
+
+GRADES = {"grades": "grades"}
+WEIGHTS = {"grades": "grades", "weights": "weights"}
+
+CALLS = [
+    (name, {**parameters, **columns})
+    for columns in ({}, GRADES, WEIGHTS)
+    for name, parameters in (
+        *((name, {"k": k}) for k in (1, 3) for name in (
+            "alpha_dcg", "alpha_ndcg", "err_ia", "nerr_ia", "precision_ia", "subtopic_recall",
+            "nugget_recall", "d_sharp_ndcg",
+        )),
+        *((name, {"alpha": alpha, "k": k}) for alpha in (0, 0.3, 0.9, 1) for k in (None, 2)
+          for name in ("alpha_dcg", "alpha_ndcg", "err_ia", "nerr_ia")),
+        *(("alpha_dcg", {"norm": norm, "k": k}) for norm in ("none", "ndeval") for k in (1, 2)),
+        *((name, {"alpha": 0.3, "beta": beta}) for beta in (0.2, 0.9) for name in ("nrbp", "nnrbp")),
+        ("ap_ia", {}),
+        ("d_sharp_ndcg", {"gamma": 0.2}),
+    )
+]  # fmt: skip
+
+Covers = Mapping[int, Mapping[str, float]]
+
+
+def judged(
+    seed: int,
+) -> tuple[dict[int, list[Doc]], dict[int, Covers], dict[int, dict[str, float]]]:
+    """Return random rankings, the grades of each document, and the weights of each query."""
+    draw = random.Random(seed)
+    lists = random_lists(seed, queries=30)
+    covers = {
+        query: {
+            d.doc: {s: draw.choice((0, 0.5, 1, 2, 3)) for s in draw.sample("vwxyz", draw.randint(0, 4))}
+            for d in docs
+        }
+        for query, docs in lists.items()
+    }  # fmt: skip
+    weights = {query: {s: draw.choice((0, 0.5, 1, 2)) for s in "vwxyz"} for query in lists}
+    return lists, covers, weights
+
+
+def with_judgments(
+    lists: dict[int, list[Doc]], covers: dict[int, Covers], weights: dict[int, dict[str, float]]
+) -> pl.DataFrame:
+    """Return the log with list columns of subtopics, grades and weights."""
+    rows = [(query, d.doc, covers[query][d.doc]) for query, docs in lists.items() for d in docs]
+    columns = {
+        "subtopics": pl.Series([list(each) for *_, each in rows], dtype=pl.List(pl.String)),
+        "grades": pl.Series([list(each.values()) for *_, each in rows], dtype=pl.List(pl.Float64)),
+        "weights": pl.Series(
+            [[weights[query][s] for s in each] for query, _, each in rows],
+            dtype=pl.List(pl.Float64),
+        ),
+    }
+    return log_of(lists).with_columns(**columns)
+
+
+@pytest.mark.parametrize("rel", [1, 2])
+def test_grades_and_weights(rel: int) -> None:
+    lists, covers, weights = judged(seed=41)
+    calls = [
+        (name, {**options, **({} if name == "nugget_recall" else {"rel": rel})})
+        for name, options in CALLS
+        if rel == 1 or "grades" in options
+    ]
+    metrics = [getattr(pr, name)(**options) for name, options in calls]
+    found = pr.per_query(shuffled(with_judgments(lists, covers, weights)), metrics)
+    for (name, options), metric in zip(calls, metrics, strict=True):
+        oracle, own = getattr(oracles, name), dict(options)
+        graded, weighted = own.pop("grades", None), own.pop("weights", None)
+        least = 0 if name == "nugget_recall" else own.pop("rel")
+        expected = [
+            oracle(
+                docs,
+                **own,
+                covers={
+                    doc: {s: g if graded else 1.0 for s, g in each.items() if not graded or g >= least}
+                    for doc, each in covers[query].items()
+                },
+                weights=weights[query] if weighted else None,
+            )
+            for query, docs in lists.items()
+        ]  # fmt: skip
+        values = pl.DataFrame({"query": list(lists), metric.output_name: expected}, strict=False)
+        assert_close(found.select("query", metric.output_name), values)
+
+
+def test_the_ideal_ranking_is_greedy() -> None:
+    """It is the best of all orders down to rank 1, and almost down to any other rank."""
+    lists, covers, weights = judged(seed=42)
+    lists = {query: docs[:5] for query, docs in lists.items()}
+    log = with_judgments(lists, covers, weights)
+    orders = []
+    for number, order in enumerate(permutations(range(5))):
+        score = pl.Series([float(order[i]) for docs in lists.values() for i in range(len(docs))])
+        orders.append(log.with_columns(score=score, order=pl.lit(number)))
+    names = ["alpha_ndcg@1", "alpha_ndcg@2", "alpha_ndcg", "nerr_ia@3"]
+    found = pr.per_query(pl.concat(orders), names, by="order")
+    highest = {name: found[name].max() for name in names}
+    assert highest["alpha_ndcg@1"] == pytest.approx(1, abs=1e-12)
+    assert all(1 <= value < 1.59 for value in highest.values())
+    assert highest["alpha_ndcg"] < 1.05
+
+
+def test_a_ranking_can_be_better_than_the_greedy_one() -> None:
+    log = pl.DataFrame({
+        "query": 1, "doc": ["a", "b", "c"], "score": [2.0, 1.0, 0.0],
+        "subtopics": [[1, 2, 3], [4, 5, 6], [1, 2, 4, 5]],
+    })  # fmt: skip
+    value = pr.per_query(log, "alpha_ndcg(alpha=1)@2").item(0, 1)
+    assert value == pytest.approx((3 + 3 * 0.6309297535714575) / (4 + 1 * 0.6309297535714575))
+    assert value > 1
+
+
+def test_ties_of_the_ideal_ranking_are_broken_by_descending_id() -> None:
+    """The preset NDEVAL compares ids as text: 9 is above 11 and 10."""
+    # After {y, z}, no document adds two subtopics; after any other one, another one does.
+    log = pl.DataFrame({"query": 1, "doc": [11, 10, 9], "score": [3.0, 2.0, 1.0], "label": 1,
+                        "subtopics": [["x", "y"], ["z", "u"], ["y", "z"]]})  # fmt: skip
+    name, discount = "alpha_ndcg(alpha=1)@2", 0.6309297535714575
+    own = 2 + 2 * discount
+    assert pr.per_query(log, name).item(0, 1) == pytest.approx(own / (2 + 2 * discount))
+    ndeval = pr.per_query(log, name, conventions="ndeval").item(0, 1)
+    assert ndeval == pytest.approx(own / (2 + discount))
+    codes = log.with_columns(pl.col("doc").cast(pl.String).cast(pl.Categorical))
+    assert pr.per_query(codes, name).item(0, 1) == pytest.approx(ndeval)
+
+
+def test_values_do_not_depend_on_the_type_of_subtopics() -> None:
+    log = log_of(random_lists(seed=43))
+    metrics = ["alpha_ndcg@3", "ap_ia", "subtopic_recall@3", "d_sharp_ndcg@3"]
+    expected = pr.per_query(log, metrics)
+    for dtype in (pl.String, pl.Int8, pl.UInt64, pl.Categorical):
+        subtopics = pl.col("subtopics").cast(pl.List(pl.String)).cast(pl.List(dtype))
+        assert_close(pr.per_query(log.with_columns(subtopics), metrics), expected)
+
+
+LOG = pl.DataFrame(
+    {"query": 1, "doc": ["a", "b"], "score": [2.0, 1.0], "subtopics": [["x"], ["x", "y"]]}
+)
+
+
+@pytest.mark.parametrize(
+    ("columns", "call", "error", "message"),
+    [
+        ({"subtopics": ["x", "y"]}, {}, pr.errors.SchemaError, "'subtopics' .* list column"),
+        ({"w": [[1.0], [1.0]]}, {"weights": "w"}, pr.errors.DataError, "lists of the same length"),
+        ({"w": [[1.0], [2.0, 1.0]]}, {"weights": "w"}, pr.errors.DataError, "several weights"),
+        ({"w": [[1.0], [1.0, -1.0]]}, {"weights": "w"}, pr.errors.DataError, "numbers of 0 or more"),
+        ({"subtopics": [["x"], ["y", "y"]]}, {}, pr.errors.DataError, "'y' twice"),
+    ],
+)  # fmt: skip
+def test_invalid_columns(columns: dict, call: dict, error: type, message: str) -> None:
+    log = LOG.with_columns(pl.Series(name, values) for name, values in columns.items())
+    with pytest.raises(error, match=message):
+        pr.evaluate(log, pr.alpha_ndcg(2, **call))
+
+
+def test_missing_columns() -> None:
+    with pytest.raises(pr.errors.SchemaError, match="reads the column 'subtopics'"):
+        pr.evaluate(LOG.drop("subtopics"), "alpha_ndcg@2")
+    with pytest.raises(pr.errors.SchemaError, match="reads the column 'doc'"):
+        pr.evaluate(LOG.drop("doc"), "alpha_ndcg@2")
+    assert pr.evaluate(LOG.drop("doc"), "alpha_dcg@2").item(0, "alpha_dcg@2") > 0
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: pr.alpha_ndcg(alpha=1.5), "`alpha` must be a number from 0 to 1"),
+        (lambda: pr.nrbp(beta=1), "`beta` must be a number between 0 and 1"),
+        (lambda: pr.d_sharp_ndcg(gamma=-1), "`gamma` must be a number from 0 to 1"),
+        (lambda: pr.alpha_dcg(norm="best"), "`norm` must be one of"),
+        (lambda: pr.ap_ia(subtopics=3), "`subtopics` must be the name of a column"),
+    ],
+)
+def test_invalid_parameters(build: object, message: str) -> None:
+    with pytest.raises(pr.errors.ArgumentError, match=message):
+        build()
+
+
+def test_from_trec_files_to_a_metric(tmp_path: Path) -> None:
+    run, qrels = tmp_path / "run", tmp_path / "qrels"
+    run.write_text("1 Q0 a 1 2.0 r\n1 Q0 b 2 1.0 r\n")
+    qrels.write_text("1 1 a 1\n1 2 a 0\n1 1 b 1\n1 2 b 2\n1 3 c 0\n")
+    judgments = pr.trec.scan_qrels(qrels, diversity=True)
+    log = pr.join_judgments(pr.trec.scan_run(run), judgments, subtopic="subtopic")
+    found = pr.evaluate(log, ["alpha_nDCG@20", "StRecall@1", "num_relevant"]).collect()
+    own = 1 + 1.5 * 0.6309297535714575
+    assert found.item(0, "alpha_nDCG@20") == pytest.approx(own / (2 + 0.5 * 0.6309297535714575))
+    assert found.row(0)[-2:] == (0.5, 2.0)
+
+
+def test_columns_of_joined_judgments() -> None:
+    rankings = pl.DataFrame({"query": [1, 1], "doc": ["a", "b"], "score": [2.0, 1.0]})
+    judgments = pl.DataFrame({
+        "query": 1, "doc": ["c", "a", "a", "b"], "subtopic": ["y", "y", "x", "x"],
+        "label": [1, 1, 3, 0], "weight": [0.5, 0.5, 1.0, 1.0],
+    })  # fmt: skip
+    joined = pr.join_judgments(rankings, judgments, subtopic="subtopic").sort("doc")
+    assert joined.drop("query", "score").rows() == [
+        ("a", 3, ["x", "y"], [3, 1], [1.0, 0.5]),
+        ("b", 0, [], [], []),
+        ("c", 1, ["y"], [1], [0.5]),
+    ]
+    value = pr.subtopic_recall(1, grades="grades", weights="weight")
+    assert pr.per_query(joined, value).item(0, 1) == 1
+    with pytest.raises(pr.errors.SchemaError, match="column 'topic' .`subtopic`. not found"):
+        pr.join_judgments(rankings, judgments, subtopic="topic")
+    taken = judgments.rename({"weight": "grades"})
+    with pytest.raises(pr.errors.SchemaError, match="already have a column 'grades'"):
+        pr.join_judgments(rankings, taken, subtopic="subtopic")
