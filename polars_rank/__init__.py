@@ -1,11 +1,43 @@
 """Evaluate search and recommendation rankings in Polars.
 
-`evaluate` returns the mean of each metric over the queries of a log, `per_query` one row per
-ranking, and `rank` the ranked table. Importing the package adds the namespace `.ranking` to
-DataFrame and LazyFrame.
+Evaluation:
+
+- `evaluate`: mean of each metric over the queries of a log.
+- `per_query`: value of each metric for each ranking.
+- `rank`: ranked table, on which metrics are Polars expressions.
+- `rank_curve`, `pr_curve`: means at each cutoff; precision and recall at each score threshold.
+- `grouped_auc`: mean AUC, weighted by the length of the rankings.
+- `ndcg`, `average_precision`, `reciprocal_rank`, ...: metrics; `list_metrics` returns all of them.
+- `metric`, `Metric`: metric from its name; type of all metrics.
+
+Comparison and reports:
+
+- `summarize`: means with confidence intervals.
+- `compare`, `slices`: differences between runs with confidence intervals and p-values; by slice.
+- `check`: verdicts of rules, such as a quality gate.
+- `report`: HTML report.
+
+Input:
+
+- `scan_log`: lazy scan of a Parquet log of any size.
+- `from_arrays`, `from_lists`, `from_dicts`: long table from arrays, list columns or dictionaries.
+- `join_judgments`: long table from rankings and judgments.
+- `collapse`: rankings of documents from rankings of chunks.
+
+Definitions:
+
+- `Conventions`, `conventions`: definitional choices of a tool; presets.
+- `explain`, `explain_difference`: definition of a metric; difference between two conventions.
+- `gains`, `discounts`: gain and discount functions.
+
+Submodules: `stats`, `diagnostics`, `clicks`, `catalog`, `plot`, `trec`, `datasets`, `errors`.
+
+Importing the package adds the namespace `.ranking` (class `Ranking`) to DataFrame and LazyFrame,
+with functions and metrics as methods.
 """
 
 from polars_rank import (
+    catalog,
     clicks,
     conventions,
     datasets,
@@ -25,14 +57,19 @@ from polars_rank.evaluation.evaluate import evaluate, per_query
 from polars_rank.evaluation.ranking import rank
 from polars_rank.explanation import explain, explain_difference
 from polars_rank.io.arrays import from_arrays
+from polars_rank.io.chunks import collapse
+from polars_rank.io.dicts import from_dicts
 from polars_rank.io.judgments import join_judgments
 from polars_rank.io.lists import from_lists
 from polars_rank.io.parquet import scan_log
 from polars_rank.metrics.agreement import *
+from polars_rank.metrics.beyond import *
 from polars_rank.metrics.cascade import *
 from polars_rank.metrics.catalog import list_metrics
 from polars_rank.metrics.cumulated import *
+from polars_rank.metrics.diversity import *
 from polars_rank.metrics.gains import *
+from polars_rank.metrics.intents import *
 from polars_rank.metrics.judgments import *
 from polars_rank.metrics.metric import Metric
 from polars_rank.metrics.names import metric
@@ -55,8 +92,10 @@ __all__ = [
     "Conventions",
     "Metric",
     "Ranking",
+    "catalog",
     "check",
     "clicks",
+    "collapse",
     "compare",
     "conventions",
     "datasets",
@@ -67,6 +106,7 @@ __all__ = [
     "explain",
     "explain_difference",
     "from_arrays",
+    "from_dicts",
     "from_lists",
     "gains",
     "grouped_auc",

@@ -1,4 +1,4 @@
-"""Checks of parameters: what a value must be, and the error that says so."""
+"""Checks of parameters, and the errors that they raise."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 
-#: The most documents that Polars can number in one list.
+#: The maximum number of documents of a ranking, which Polars counts by 32 bits.
 _LARGEST = 2**32 - 1
 
 
 def one_of(name: str, value: object, allowed: tuple[object, ...]) -> None:
-    """Raise `ArgumentError` unless `value` is among those allowed."""
+    """Raise `ArgumentError` unless `value` is one of the allowed values."""
     if not any(value is choice or (type(value) is str and value == choice) for choice in allowed):
         choices = ", ".join(map(repr, allowed))
         close = hint(str(value), [str(choice) for choice in allowed])
@@ -33,12 +33,12 @@ def is_number(value: object) -> bool:
         return False
     try:
         return math.isfinite(value)
-    except OverflowError:  # a whole number above all floats
+    except OverflowError:  # an integer above all floats
         return False
 
 
 def number(name: str, value: Any, what: str = "") -> float:
-    """Return a finite number; raise `ArgumentError` for anything else, saying what it is."""
+    """Return a finite number; raise `ArgumentError` for anything else."""
     if not is_number(value):
         message = f"`{name}` must be a number{what and f', {what}'}; found {value!r}"
         raise ArgumentError(message, name)
@@ -66,23 +66,23 @@ def threshold(name: str, value: float) -> float:
 
 
 def whole_number(name: str, value: Any) -> int:
-    """Return a cutoff; raise `ArgumentError` unless it is a positive whole number."""
+    """Return a cutoff; raise `ArgumentError` unless it is a positive integer."""
     whole = hasattr(value, "__index__") and not isinstance(value, bool)
     if not whole or not 1 <= index(value) <= _LARGEST:
-        message = f"`{name}` must be a whole number from 1 to {_LARGEST}; found {value!r}"
+        message = f"`{name}` must be an integer from 1 to {_LARGEST}; found {value!r}"
         if not whole or index(value) < 1:
-            message = f"`{name}` must be a positive whole number; found {value!r}"
+            message = f"`{name}` must be a positive integer; found {value!r}"
         raise ArgumentError(message, name)
     return index(value)
 
 
 Names: TypeAlias = "str | Sequence[str]"
 
-#: What to do with a log that has one row per query.
-_FROM_LISTS = "turn one row per query into one row per document with from_lists"
+#: The remedy for a table with one row per query.
+_FROM_LISTS = "use from_lists to turn one row per query into one row per document"
 
 
-#: What the names of our own columns begin with; no column of a user's may.
+#: The prefix of internal columns, which users' columns must not have.
 OWN = "polars_rank:"
 
 
@@ -96,21 +96,21 @@ def names(parameter: str, value: Names | None) -> tuple[str, ...]:
             message = f"`{parameter}` must be the name of a column; found {name!r}"
             raise ArgumentError(message, parameter)
         if given.count(name) > 1:
-            message = f"`{parameter}` names the column {name!r} twice"
+            message = f"`{parameter}` has the column {name!r} twice"
             raise ArgumentError(message, parameter)
     return given
 
 
 def free(columns: Sequence[str], added: Iterable[str], parameter: str = "by") -> None:
-    """Raise `ArgumentError` if a column that a parameter names is one that the result has too."""
+    """Raise `ArgumentError` if a parameter names a column that the result adds."""
     for name in added:
         if name in columns:
-            message = f"`{parameter}` names the column {name!r}, which the result adds; rename it"
+            message = f"column {name!r} (`{parameter}`) has the name of a result column; rename it"
             raise ArgumentError(message, parameter)
 
 
 def check_apart(parameter: str, keys: Sequence[str], groups: Sequence[str]) -> None:
-    """Raise `ArgumentError` unless a parameter names columns, and none that `by` names."""
+    """Raise `ArgumentError` unless a parameter names columns that are not in `by`."""
     if not keys or set(keys) & set(groups):
         message = f"`{parameter}` must name columns that are not in `by`; found {keys}"
         raise ArgumentError(message, parameter, "by")
@@ -124,10 +124,10 @@ def find_columns(
     ids: Sequence[str] = (),
     table: str = "",
 ) -> dict[str, tuple[str, ...]]:
-    """Return the columns that each parameter names; raise `SchemaError` where one is not there.
+    """Return the columns of each parameter; raise `SchemaError` if one is missing.
 
-    A parameter that may name no column has (), not None. The columns of the parameters in
-    `numbers` must be numeric, those in `ids` must hold ids.
+    An optional parameter without a column is (), not None. The columns of the parameters in
+    `numbers` must be numeric, those in `ids` must be ids.
     """
     found = {
         parameter: names(parameter, (value,) if value is None else value)
@@ -144,7 +144,7 @@ def find_columns(
 
 
 def check_there(parameter: str, column: str, schema: pl.Schema, table: str = "") -> None:
-    """Raise `SchemaError` unless the column that a parameter names exists."""
+    """Raise `SchemaError` unless the column of a parameter exists."""
     if not isinstance(column, str):
         message = f"`{parameter}` must be the name of a column; found {column!r}"
         raise ArgumentError(message, parameter)
@@ -160,21 +160,21 @@ def check_there(parameter: str, column: str, schema: pl.Schema, table: str = "")
 
 
 def check_name(column: str) -> None:
-    """Raise `SchemaError` for the name of a column that Polars reads as a pattern."""
+    """Raise `SchemaError` for a column name that Polars reads as a pattern."""
     if column == "*" or (column[:1], column[-1:]) == ("^", "$"):
-        message = f"the column {column!r} has a name that Polars reads as a pattern; rename it"
+        message = f"column {column!r} has a name that Polars reads as a pattern; rename it"
         raise SchemaError(message)
 
 
 def check_number(parameter: str, column: str, dtype: pl.DataType) -> None:
-    """Raise `SchemaError` unless a column has numbers."""
+    """Raise `SchemaError` unless a column is numeric."""
     if dtype.is_numeric() or dtype in (pl.Boolean, pl.Null):
         return
     remedy = "cast it to Float64"
     if dtype == pl.Duration:
         remedy = "convert it to seconds"
     elif dtype.is_temporal():
-        remedy += ", or replace it with whether it is null"
+        remedy += ", or replace it with a test such as .is_not_null()"
     if isinstance(dtype, (pl.List, pl.Array)):
         remedy = _FROM_LISTS
     message = f"column {column!r} (`{parameter}`) must be numeric; found {dtype}; {remedy}"
@@ -185,19 +185,19 @@ def check_values(parameter: str, column: str, dtype: pl.DataType) -> None:
     """Raise `SchemaError` for a column of Python objects, which Polars cannot compare."""
     if dtype == pl.Object:
         message = (
-            f"column {column!r} (`{parameter}`) must hold values that Polars can compare; found "
-            "Object; convert them to text"
+            f"column {column!r} (`{parameter}`) has the type Object, which Polars cannot compare; "
+            "convert it to text"
         )
         raise SchemaError(message, parameter)
 
 
 def check_id(parameter: str, column: str, dtype: pl.DataType) -> None:
-    """Raise `SchemaError` unless a column has one id in each row."""
+    """Raise `SchemaError` unless a column has one id per row."""
     check_values(parameter, column, dtype)
     if not dtype.is_nested() or isinstance(dtype, pl.Struct):
         return
-    remedy = "name a column of ids"
+    remedy = "use a column of ids"
     if isinstance(dtype, (pl.List, pl.Array)):
         remedy = _FROM_LISTS
-    message = f"column {column!r} (`{parameter}`) must hold one id per row; found {dtype}; {remedy}"
+    message = f"column {column!r} (`{parameter}`) must have one id per row; found {dtype}; {remedy}"
     raise SchemaError(message, parameter)

@@ -1,7 +1,7 @@
-"""What depends on Polars beyond its documented interface.
+"""Code that depends on undocumented behavior of Polars.
 
-That is the text of plans and expressions, two internals, and hashes that are kept in files. Each
-function has a test in `tests/test_polars.py` that fails if Polars changes.
+It depends on the text of plans and expressions, on two internals, and on hashes that are stored in
+files. Each function has a test in `tests/test_polars.py` that fails if Polars changes.
 """
 
 from __future__ import annotations
@@ -14,27 +14,27 @@ from typing import Any
 
 import polars as pl
 
-#: What begins the lines of plans that keep all rows and count them without reading them.
-_CHEAP = ("Parquet SCAN", "DF [", "PROJECT", "ESTIMATED", "hint.sorted")
+#: Beginnings of the lines in plans whose rows Polars counts without reading them.
+_KEEPS_ROWS = ("Parquet SCAN", "DF [", "PROJECT", "ESTIMATED", "hint.sorted")
 
 
 def inner(expression: pl.Expr) -> Any:
-    """Return the expression as the engine holds it."""
+    """Return the expression in Polars' engine."""
     return expression._pyexpr
 
 
 def inputs(expression: pl.Expr) -> Sequence[pl.Expr]:
-    """Return the expressions that an expression is directly made of."""
+    """Return the direct inputs of an expression."""
     return expression.meta.pop()
 
 
 def aliases(expression: pl.Expr, prefix: str) -> list[str]:
-    """Return the names within an expression that begin with a prefix, without that prefix."""
+    """Return the aliases in an expression that start with a prefix, without the prefix."""
     return re.findall(rf'alias\("{prefix}(.*?)"\)', str(expression))
 
 
 def renamed(expression: pl.Expr, names: Mapping[str, str]) -> pl.Expr:
-    """Return the same expression of other columns, given as a mapping from names to new names."""
+    """Return an expression with its columns renamed by a mapping of old to new names."""
     if expression.meta.is_column():
         return pl.col(names[expression.meta.output_name()])
     text = expression.meta.serialize(format="json")
@@ -44,41 +44,41 @@ def renamed(expression: pl.Expr, names: Mapping[str, str]) -> pl.Expr:
 
 
 def reads_column(expression: pl.Expr, name: str, *, besides: pl.Expr) -> bool:
-    """Return whether an expression reads a column in another way than one that is given."""
+    """Return whether an expression reads a column outside of the expression `besides`."""
     return f'col("{name}")' in str(expression).replace(str(besides), "")
 
 
 def number_of_scans(plan: pl.LazyFrame, source: str) -> int:
-    """Return how often a plan reads a Python source of this name."""
+    """Return the number of times that a plan scans a Python source of this name."""
     return plan.explain(optimized=False).count(source)
 
 
 def is_sorted_by(table: pl.LazyFrame, keys: Sequence[str]) -> bool:
-    """Return whether Polars knows a table to be sorted by the keys."""
+    """Return whether Polars knows that a table is sorted by the keys."""
     return "SORT BY" not in table.select(keys).sort(keys).explain()
 
 
 def keeps_all_rows(plan: pl.LazyFrame) -> bool:
-    """Return whether counting the rows of a plan reads none of them."""
+    """Return whether Polars can count the rows of a plan without reading them."""
     lines = plan.explain(optimized=False).splitlines()
-    return all(line.strip().startswith(_CHEAP) for line in lines)
+    return all(line.strip().startswith(_KEEPS_ROWS) for line in lines)
 
 
 def files(plan: pl.LazyFrame, source: str) -> list[str]:
-    """Return the files that a plan reads by scans of Polars or by a Python source of this name."""
-    found = re.findall(
+    """Return the files that a plan scans, in Polars or by a Python source of this name."""
+    scans = re.findall(
         rf"^\s*(?:\w+ SCAN \[(.*)\]|PYTHON\[{source} (.*)\] SCAN \[.*\])$",
         plan.explain(optimized=False),
         re.MULTILINE,
     )
-    return list(dict.fromkeys(file for each in found for file in "".join(each).split(", ") if file))
+    return list(dict.fromkeys(file for scan in scans for file in "".join(scan).split(", ") if file))
 
 
 def source_of_rows(plan: pl.LazyFrame, keys: Sequence[str]) -> str | None:
-    """Return the line of a plan that shows the source of its rows, if it is that of their keys.
+    """Return the line of a plan that names the source of its rows and keys, or None.
 
-    Rows may be filtered, and columns may be added, dropped or changed, but not the keys; nothing
-    may add rows. Otherwise, and for plans with several sources, the result is None.
+    The plan may filter rows and add, drop or change columns other than the keys. If it changes the
+    keys, adds rows, or has several sources, the result is None.
     """
     *steps, source = (
         line.strip()
@@ -101,12 +101,12 @@ def source_of_rows(plan: pl.LazyFrame, keys: Sequence[str]) -> str | None:
 
 
 def key_hash(keys: Mapping[str, str]) -> pl.Expr:
-    """Return a hash of key columns, given as a mapping from their names to columns."""
+    """Return a hash of the key columns, given as a mapping from key names to column names."""
     columns = (pl.col(column).alias(name) for name, column in sorted(keys.items()))
     return pl.struct(columns).hash(seed=0)
 
 
 def hash_version() -> str:
-    """Return what tells apart releases of Polars whose hashes differ."""
+    """Return a text that differs between releases of Polars with different hashes."""
     values = pl.DataFrame({"text": ["polars_rank"], "number": [1.5]})
     return f"{values.select(pl.struct('text', 'number').hash(seed=0)).item():016x}"

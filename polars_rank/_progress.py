@@ -1,4 +1,4 @@
-"""A progress bar for long evaluations: rows as they stream by, of a total that is known."""
+"""Progress bars of the rows that a lazy plan has read."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ from polars_rank.errors import missing_extra
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-#: Seconds: work that is done before needs no bar; between two looks; without rows until it closes.
+#: Seconds until the bar appears, between two updates, and without rows until the bar closes.
 DELAY, INTERVAL, IDLE = 2.0, 0.2, 5.0
 
 _BARS: WeakSet[_Bar] = WeakSet()
-_SCREEN = Lock()  # one bar at a time
+_TERMINAL = Lock()  # only one bar is drawn at a time
 
 
 def watch(log: pl.LazyFrame, total: int | None = None) -> pl.LazyFrame:
-    """Return the same log; collecting it shows how many of its rows have gone by.
+    """Return the log with a progress bar that appears while it is collected.
 
-    The bar is drawn on standard error, only if that is a terminal, and only when the work takes
-    longer than about two seconds. It shows rows done of the total, rows per second, the time
-    left, and the memory of the process at its peak.
+    The bar is drawn on standard error if that is a terminal and the work takes longer than about
+    two seconds. It shows the number of rows read, rows per second, the remaining time, and the
+    peak memory of the process.
 
     Parameters
     ----------
     log
-        Any LazyFrame. That it is sorted must be said again of the result, with `set_sorted`.
+        Any LazyFrame. The result does not know that its rows are sorted; use `set_sorted`.
     total
-        How many rows it has, where that is known.
+        Number of rows, if known.
 
     Returns
     -------
     LazyFrame
         The same rows and columns. Selections and filters are still pushed into the scan; rows
-        that it leaves out are not counted.
+        that the scan skips are not counted.
 
     Raises
     ------
@@ -59,7 +59,7 @@ def watch(log: pl.LazyFrame, total: int | None = None) -> pl.LazyFrame:
 
 
 def watcher(total: int | None = None) -> Callable[[pl.LazyFrame], pl.LazyFrame]:
-    """Return a `watch` with one bar for all that it is given, as for the parts of a log."""
+    """Return a function like `watch` that shows one bar for all the frames it is called with."""
     add = counter(total)
     if add is None:
         return lambda log: log
@@ -79,7 +79,7 @@ def watcher(total: int | None = None) -> Callable[[pl.LazyFrame], pl.LazyFrame]:
 
 
 def counter(total: int | None = None) -> Callable[[int], None] | None:
-    """Return what draws a bar of the rows that it is told of; None where there is no terminal."""
+    """Return a function that adds rows to a progress bar, or None if there is no terminal."""
     try:
         import rich.progress  # noqa: F401, PLC0415  (an extra)
     except ImportError as error:
@@ -90,13 +90,13 @@ def counter(total: int | None = None) -> Callable[[int], None] | None:
 
 
 def close() -> None:
-    """Take all bars off the screen now, as when a run was interrupted."""
+    """Close all bars."""
     for bar in list(_BARS):
         bar.close()
 
 
 def known_rows(log: pl.LazyFrame) -> int | None:
-    """Return the number of rows where that costs nothing: of Parquet files and frames in memory.
+    """Return the number of rows of Parquet files and frames in memory, otherwise None.
 
     Examples
     --------
@@ -112,7 +112,7 @@ def known_rows(log: pl.LazyFrame) -> int | None:
 
 
 def figures(rows: int, total: int | None, seconds: float) -> str:
-    """Return the words beside the bar.
+    """Return the text next to the bar.
 
     Examples
     --------
@@ -121,26 +121,26 @@ def figures(rows: int, total: int | None, seconds: float) -> str:
     ['3,000,000 of 10,000,000 rows', '1.5 M rows/s', '0:05 left']
     """
     rate = rows / max(seconds, 1e-9)
-    words = [f"{rows:,} rows" if total is None else f"{rows:,} of {total:,} rows"]
-    words.append(f"{rate / 1e6:.1f} M rows/s")
+    texts = [f"{rows:,} rows" if total is None else f"{rows:,} of {total:,} rows"]
+    texts.append(f"{rate / 1e6:.1f} M rows/s")
     if total is not None and rows:
-        minutes, left = divmod(round((total - rows) / rate), 60)
-        words.append(f"{minutes}:{left:02} left")
+        minutes, seconds_left = divmod(round((total - rows) / rate), 60)
+        texts.append(f"{minutes}:{seconds_left:02} left")
     memory = _peak_memory()
-    return " · ".join([*words, *([] if memory is None else [f"{memory / 1e6:,.0f} MB"])])
+    return " · ".join([*texts, *([] if memory is None else [f"{memory / 1e6:,.0f} MB"])])
 
 
 class _Bar:
-    """Counts rows, and draws the count from a thread of its own.
+    """A progress bar, drawn by its own thread.
 
-    A lazy plan does not tell when its run ends: a bar closes when all rows have come, when none
-    has for a while, or when the interpreter ends. The next row opens it again, from 0.
+    A lazy plan does not signal its end. The bar closes when all rows have been read, when no row
+    has been read for a while, or when the interpreter exits. The next row opens a new bar.
     """
 
     def __init__(self, total: int | None) -> None:
         self.total = total
         self.rows = 0
-        self.began = self.latest = 0.0
+        self.start = self.latest = 0.0
         self.open = False
         self.lock = Lock()
         self.thread: Thread | None = None
@@ -151,8 +151,8 @@ class _Bar:
             return
         with self.lock:
             self.latest = time.monotonic()
-            if not self.open or self.whole:
-                self.rows, self.began = 0, self.latest
+            if not self.open or self.complete:
+                self.rows, self.start = 0, self.latest
             self.rows += rows
             if not self.open:
                 self.open = True
@@ -160,7 +160,7 @@ class _Bar:
                 self.thread.start()
 
     @property
-    def whole(self) -> bool:
+    def complete(self) -> bool:
         return self.total is not None and self.rows >= self.total
 
     def close(self) -> None:
@@ -169,13 +169,13 @@ class _Bar:
             self.thread.join()
 
     def draw(self) -> None:
-        while self.goes_on() and time.monotonic() - self.began < DELAY:
+        while self.is_active() and time.monotonic() - self.start < DELAY:
             time.sleep(INTERVAL)
-        if self.open and _SCREEN.acquire(blocking=False):
+        if self.open and _TERMINAL.acquire(blocking=False):
             try:
                 self.show()
             finally:
-                _SCREEN.release()
+                _TERMINAL.release()
 
     def show(self) -> None:
         from rich.console import Console  # noqa: PLC0415  (an extra)
@@ -191,23 +191,23 @@ class _Bar:
             redirect_stderr=False,
         )
         task = progress.add_task("", total=self.total, figures="")
-        atexit.register(progress.stop)  # the terminal gets its cursor back in any case
+        atexit.register(progress.stop)  # restores the cursor, however the process ends
         with progress:
-            while self.goes_on():
-                words = figures(self.rows, self.total, time.monotonic() - self.began)
-                progress.update(task, completed=self.rows, figures=words, refresh=True)
+            while self.is_active():
+                text = figures(self.rows, self.total, time.monotonic() - self.start)
+                progress.update(task, completed=self.rows, figures=text, refresh=True)
                 time.sleep(INTERVAL)
         atexit.unregister(progress.stop)
 
-    def goes_on(self) -> bool:
+    def is_active(self) -> bool:
         with self.lock:
             idle = time.monotonic() - self.latest > IDLE
-            self.open = self.open and not self.whole and not idle
+            self.open = self.open and not self.complete and not idle
             return self.open
 
 
 def _peak_memory() -> int | None:
-    """Return the most memory the process has had, in bytes; None where it cannot be told."""
+    """Return the peak memory of the process in bytes, or None on Windows."""
     try:
         import resource  # noqa: PLC0415  (not on Windows)
     except ImportError:

@@ -17,11 +17,11 @@ from polars_rank.frames.tables import own_name, schema_of
 Score: TypeAlias = "str | pl.Expr"
 
 
-#: Names of columns, in small letters, that tell the rankings of several systems apart.
+#: Names of columns, in lower case, that identify the run.
 RUNS = frozenset({"run", "run_id", "runid", "model", "system", "variant", "ranker", "experiment"})
 
 
-#: Names of columns, in small letters, that hold ids of documents.
+#: Names of columns, in lower case, that identify the document.
 IDS = frozenset({
     *("docid", "doc_id", "docno", "document", "document_id", "documentid", "passage_id", "pid"),
     *("item", "item_id", "itemid", "product", "product_id", "sku", "asin", "url", "object_id"),
@@ -29,7 +29,7 @@ IDS = frozenset({
 
 
 class _Unsaid(str):
-    """A default that can be told from the same text given by the caller, in any process."""
+    """A default that differs from the same text passed by the caller, in any process."""
 
     __slots__ = ()
 
@@ -45,12 +45,16 @@ QUERY: str = _Unsaid("query")
 DOC: str = _Unsaid("doc")
 
 
-#: The column that tells the rankings of several systems apart, if there is one.
+#: The column of runs, if there is one.
 RUN: str = _Unsaid("run")
 
 
 #: The column of positions at which documents were shown, if there is one.
 POSITION: str = _Unsaid("position")
+
+
+#: The column of clicks, if there is one.
+CLICK: str = _Unsaid("click")
 
 
 @dataclass(frozen=True)
@@ -63,23 +67,23 @@ class Columns:
     score: str
     label: str
     schema: pl.Schema
-    #: Columns that nobody named, and that look like ids of documents, or like names of runs.
+    #: Columns that no parameter names and that look like document ids or runs.
     unnamed: tuple[str, ...] = ()
-    #: Whether the score is made of positions, at which documents were shown.
+    #: Whether the score is computed from positions at which documents were shown.
     placed: bool = False
 
     @property
     def keys(self) -> list[str]:
-        """The columns that tell lists apart."""
+        """The columns that identify a ranking."""
         return [*self.by, *self.query]
 
     @property
     def pair(self) -> list[str]:
-        """The columns that tell the documents of lists apart, of which there must be some."""
+        """The columns that identify a document of a ranking."""
         if not self.query or self.doc is None or self.doc in self.keys:
             message = (
-                "`query` and `doc` must name the columns of queries and of documents, and no "
-                f"column twice; found {self.query}, `doc` {self.doc!r} and `by` {self.by}"
+                "`query` and `doc` must name different columns that are not in `by`; found `query` "
+                f"{[*self.query]}, `doc` {self.doc!r} and `by` {[*self.by]}"
             )
             raise ArgumentError(message, "query", "doc", "by")
         return [*self.keys, self.doc]
@@ -89,9 +93,9 @@ class Columns:
         return pl.col(name) if self.is_plain(name) else pl.col(name).cast(pl.Float64)
 
     def is_plain(self, name: str) -> bool:
-        """Return whether a score or label column holds numbers as they are needed."""
+        """Return whether a score or label column needs no cast."""
         dtype = self.schema[name]
-        # Scores that Float64 cannot tell apart must not become ties.
+        # Scores that are equal as Float64 must not become ties.
         exact = dtype.is_decimal() and name == self.score
         return dtype.is_integer() or dtype.is_float() or exact
 
@@ -100,7 +104,7 @@ class Columns:
         return self.schema[name] if self.is_plain(name) else pl.Float64()
 
     def check_numeric(self, parameter: str, name: str) -> None:
-        """Raise `SchemaError` unless there is such a column of numbers."""
+        """Raise `SchemaError` unless the column exists and is numeric."""
         check_there(parameter, name, self.schema)
         check_number(parameter, name, self.schema[name])
 
@@ -115,7 +119,7 @@ class Columns:
         label: str,
         by: Names | None,
     ) -> Columns:
-        """Check the names and types against the schema; raise `SchemaError` where one is off."""
+        """Check names and types against the schema; raise `SchemaError` for invalid ones."""
         looks = RUNS
         if doc is DOC and doc not in schema:
             doc, looks = None, RUNS | IDS
@@ -135,33 +139,33 @@ class Columns:
         if query is not None and not queries:
             message = "`query` must name at least one column"
             raise ArgumentError(message, "query")
-        asked = {column for columns in found.values() for column in columns}
-        _check_names(asked, schema)
+        named = {column for columns in found.values() for column in columns}
+        _check_names(named, schema)
         both = set(queries) & set(groups)
         if both:
-            message = f"column {both.pop()!r} is in `by` and in `query`; leave it in one of them"
+            message = f"column {both.pop()!r} is used for both `by` and `query`; remove it from one"
             raise ArgumentError(message, "by", "query")
         unnamed = tuple(
             name
             for name, dtype in schema.items()
-            if name not in asked and name.lower() in looks and dtype != pl.Object
+            if name not in named and name.lower() in looks and dtype != pl.Object
         )
         return cls(queries, groups, doc, score, label, schema, () if doc else unnamed)
 
 
-def _check_names(asked: set[str], schema: pl.Schema) -> None:
-    """Raise `SchemaError` for names of our own that nobody asked for."""
+def _check_names(named: set[str], schema: pl.Schema) -> None:
+    """Raise `SchemaError` for columns with internal names."""
     own = {OWN + "score", *(name for name, dtype in schema.items() if dtype == NUMBERED)}
     for name in schema:
-        if name.startswith(OWN) and name not in asked | own:
+        if name.startswith(OWN) and name not in named | own:
             raise own_name(name)
 
 
 def scored(log: pl.LazyFrame, score: Score, position: str | None) -> tuple[pl.LazyFrame, str]:
-    """Return the log with a column of scores, higher being better, and its name."""
+    """Return the log with a column of scores, higher is better, and its name."""
     if position is not None:
         if score != "score":
-            message = "`score` and `position` both say how documents are ranked; give one of them"
+            message = "`score` and `position` exclude each other; pass one of them"
             raise ArgumentError(message, "score", "position")
         score = f"-{position}"
     schema = schema_of(log)
@@ -175,8 +179,8 @@ def scored(log: pl.LazyFrame, score: Score, position: str | None) -> tuple[pl.La
         return log, score
     if not isinstance(score, pl.Expr):
         message = (
-            "`score` must be the name of a column, '-' and the name of one in which lower is "
-            f"better, or an expression; found {score!r}; for several, use `scores`"
+            "`score` must be the name of a column ('-name' if lower is better) or an expression; "
+            f"found {score!r}; use `scores` for several columns"
         )
         raise ArgumentError(message, "score", "scores")
     return log.with_columns(score.alias(OWN + "score")), OWN + "score"
@@ -187,7 +191,7 @@ def _negative(number: pl.Expr, dtype: pl.DataType) -> pl.Expr:
     if dtype.is_decimal():
         return -number
     if dtype in (pl.Int128, pl.UInt128):
-        return ~number  # one less than its negative, which may be beyond any type
+        return ~number  # -number - 1, because -number may be beyond any type
     if dtype in (pl.Int64, pl.UInt64):  # their negatives may be beyond Int64
         return -number.cast(pl.Decimal(20, 0))
     return -number.cast(pl.Int64 if dtype.is_integer() else pl.Float64)

@@ -1,4 +1,4 @@
-"""Conventions: the choices that make two tools give two numbers for one ranking."""
+"""Conventions: the choices of definitions in which tools differ, and presets of tools."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from polars_rank._params import one_of, threshold
+from polars_rank.discounts import jarvelin
 from polars_rank.errors import ArgumentError, hint
 from polars_rank.gains import at_least
 from polars_rank.metrics.metric import REGISTER, Definition, Metric, parameters_of
@@ -22,10 +23,15 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CATBOOST",
+    "EVIDENTLY",
     "IR_MEASURES",
+    "LENSKIT",
     "LIGHTGBM",
+    "NDEVAL",
     "POLARS_RANK",
     "RANX",
+    "RECTOOLS",
+    "REPLAY",
     "SKLEARN",
     "TORCHMETRICS",
     "TREC_EVAL",
@@ -53,57 +59,57 @@ _CHOICES: dict[str, tuple[object, ...]] = {
 
 @dataclass(frozen=True)
 class Conventions:
-    """What an evaluation assumes beyond the names of its metrics.
+    """Definitions that an evaluation follows where its metrics do not state them.
 
     Parameters
     ----------
     name
-        Who does it so.
+        Name of the tool or preset.
     ties
-        How tied scores are ordered; see `rank`. None: by document id descending where there
-        are documents, else "worst".
+        Order of documents with tied scores; see `rank`. None: by document id, descending, if
+        there are document ids, otherwise "worst".
     rel
-        The lowest label that is relevant.
+        Lowest relevant label.
     undefined
-        What a metric counts as in the mean where it is undefined for a list: "zero", "one",
-        "skip" or "null"; or a mapping to these from names of metrics, such as "ndcg" for NDCG at
-        every cutoff, and from names of columns, such as "ndcg@10", with "*" for the rest. The name
-        of a column comes first.
+        Value of an undefined metric in the mean: "zero", "one", "skip" (leave the query out), or
+        "null" (the mean is null). Or a mapping to these from names of metrics, such as "ndcg" for
+        NDCG at all cutoffs, or of columns, such as "ndcg@10", with "*" for all others. Names of
+        columns take precedence.
     own
-        What an expression of the user's own counts as where it is null, likewise; and a metric of
-        clicks where nothing was clicked.
+        The same for your own expressions if they are null, and for click metrics if nothing was
+        clicked.
     query_set
-        Which lists are averaged: "all", those with a "judged" document, those with a
-        "retrieved" one, or those with "both".
+        Queries that the mean includes: "all", or those with at least one "judged" document, one
+        "retrieved" document, or one of each ("both").
     unjudged
-        Whether retrieved documents without a label are "nonrelevant" or "removed" from the
-        list before ranks are given (a condensed list).
+        Retrieved documents without a label are "nonrelevant", or "removed" before documents are
+        ranked (condensed rankings).
     float32_scores
-        Whether scores are compared as 32-bit floats.
+        Compare scores as 32-bit floats.
     text_ids
-        Whether document ids are compared as text, byte by byte, where they decide between tied
-        scores: then "9" is above "10", as in trec_eval, whatever the type of the column. False:
-        by the order of their type, numbers as numbers and enums in the order of their categories.
+        If document ids break ties, compare them as text, byte by byte, whatever their type: "9"
+        is greater than "10", as in trec_eval. False: compare them by their type, for example
+        numerically.
     gain_from
-        The lowest label with a gain: those below it have gain 0, whatever the gain. None: every
-        label has the gain that the gain says, negative ones as a penalty.
+        Lowest label with a gain; labels below it have the gain 0. None: all labels have their
+        gain, and negative labels are a penalty.
     parameters
-        Defaults for parameters of metrics: `{"gain": "exp2"}` for every metric that has the
-        parameter, `{"average_precision.norm": "min"}` for one. What is given to a metric itself
-        comes first.
+        Default parameters of metrics: `{"gain": "exp2"}` for all metrics with this parameter,
+        `{"average_precision.norm": "min"}` for one metric. Parameters of the metric itself take
+        precedence.
     exceptions
-        Metrics for which other choices hold: `{"reciprocal_rank": {"ties": "input"}}`; "@k"
-        behind the name, as in "reciprocal_rank@k", is for the metric with a cutoff only. `name`
-        and `query_set` are the same for all.
+        Metrics with other choices: `{"reciprocal_rank": {"ties": "input"}}`. A name that ends in
+        "@k", such as "reciprocal_rank@k", means the metric with a cutoff only. `name` and
+        `query_set` cannot differ.
 
     Raises
     ------
     ArgumentError
-        For a choice that does not exist.
+        If a choice does not exist.
 
     Notes
     -----
-    Lists are ranked once for each different order that the exceptions ask for.
+    The log is ranked once per different order of tied documents in `exceptions`.
 
     Examples
     --------
@@ -132,45 +138,48 @@ class Conventions:
         threshold("rel", self.rel)
         for key in self.parameters:
             metric, _, parameter = key.rpartition(".")
-            definitions = [_build(metric, key)] if metric else [*REGISTER.values()]
+            definitions = [_definition(metric, "parameters")] if metric else [*REGISTER.values()]
             accepted = {name for each in definitions for name in parameters_of(each)}
             if parameter not in accepted:
                 message = (
-                    f"`parameters` names {key!r}, but no metric takes {parameter!r}"
-                    f"{f' in {metric}' * bool(metric)}.{hint(parameter, accepted)}"
+                    f"{metric or 'no metric'} has {'no' if metric else 'the'} parameter "
+                    f"{parameter!r} (`parameters`).{hint(parameter, accepted)}"
                 )
                 raise ArgumentError(message, "parameters")
         for name in self.exceptions:
-            _build(name.removesuffix("@k"), name)
+            _definition(name.removesuffix("@k"), "exceptions")
         excepted = [choice.name for choice in fields(self) if choice.name not in _COMMON]
         for choices in self.exceptions.values():
             for choice in choices:
                 if choice not in excepted:
                     message = (
-                        f"`exceptions` must change {', '.join(map(repr, excepted))}; found "
-                        f"{choice!r}.{hint(choice, excepted)}"
+                        f"invalid choice {choice!r} (`exceptions`); available: "
+                        f"{', '.join(map(repr, excepted))}.{hint(choice, excepted)}"
                     )
                     raise ArgumentError(message, "exceptions")
             replace(self, exceptions={}, **choices)
 
     def but(self, **choices: Any) -> Conventions:
-        """Return the same conventions, for all metrics, with those choices that are not None."""
+        """Return the conventions with other choices for all metrics; None keeps a choice."""
         known = [choice.name for choice in fields(self)]
         for key in choices:
             if key not in known:
-                message = f"conventions have no choice {key!r}.{hint(key, known)}"
+                message = (
+                    f"invalid choice {key!r}; available: {', '.join(map(repr, known))}."
+                    f"{hint(key, known)}"
+                )
                 raise ArgumentError(message)
-        given = {key: value for key, value in choices.items() if value is not None}
-        if not given:
+        changes = {key: value for key, value in choices.items() if value is not None}
+        if not changes:
             return self
         exceptions = {
-            metric: {key: value for key, value in own.items() if key not in given}
+            metric: {key: value for key, value in own.items() if key not in changes}
             for metric, own in self.exceptions.items()
         }
-        return replace(self, **{"exceptions": exceptions, **given})
+        return replace(self, **{"exceptions": exceptions, **changes})
 
     def of(self, metric: object) -> Conventions:
-        """Return the conventions for one metric, without exceptions."""
+        """Return the conventions of one metric, without exceptions."""
         if not self.exceptions:
             return self
         if not isinstance(metric, Metric):
@@ -178,8 +187,8 @@ class Conventions:
         first, *others = (self._of(leaf) for leaf in metric.leaves)
         if any(other != first for other in others):
             message = (
-                f"{metric} is made of metrics that {self.name} evaluates by different "
-                "conventions; evaluate them apart, and combine the results"
+                f"{self.name} evaluates the parts of {metric} by different conventions; evaluate "
+                "the parts separately, and combine the results"
             )
             raise ArgumentError(message)
         return first
@@ -192,41 +201,41 @@ class Conventions:
         return replace(self, exceptions={}, **own)
 
     def apply(self, metric: Metric) -> Metric:
-        """Return the metric with these conventions' defaults for parameters not given to it."""
+        """Return the metric with the default parameters of these conventions."""
         if not self.parameters and self.gain_from is None and not self.exceptions:
             return metric
-        return metric.with_leaves(self._applied)
+        return metric.with_leaves(self._with_defaults)
 
-    def _applied(self, metric: Metric) -> Metric:
+    def _with_defaults(self, metric: Metric) -> Metric:
         accepted = parameters_of(metric)
-        own = f"{metric.function.__name__}."
-        agreed = self._of(metric)
-        parameters = {key: value for key, value in agreed.parameters.items() if key in accepted}
-        for key, value in agreed.parameters.items():
-            if key.startswith(own):
-                parameters[key.removeprefix(own)] = value
+        prefix = f"{metric.function.__name__}."
+        conventions = self._of(metric)
+        defaults = conventions.parameters
+        parameters = {key: value for key, value in defaults.items() if key in accepted}
+        for key, value in defaults.items():
+            if key.startswith(prefix):
+                parameters[key.removeprefix(prefix)] = value
         parameters = {**parameters, **metric.arguments}
-        if "gain" in accepted and agreed.gain_from is not None:
-            made = metric.but(**parameters)
-            gain = made.arguments.get("gain", accepted["gain"])
-            parameters["gain"] = at_least(agreed.gain_from, gain)
+        if "gain" in accepted and conventions.gain_from is not None:
+            gain = metric.but(**parameters).arguments.get("gain", accepted["gain"])
+            parameters["gain"] = at_least(conventions.gain_from, gain)
         return metric.but(**parameters) if parameters != metric.arguments else metric
 
     def counts_as(self, metric: pl.Expr) -> Undefined:
-        """Return what a metric counts as where it is undefined, or an expression where null."""
+        """Return the value of an undefined metric, or of an expression that is null."""
         rules = self.undefined if isinstance(self.undefined, Mapping) else {"*": self.undefined}
         column = output_name(metric)
         if column in rules or not isinstance(metric, Metric):
             return rules.get(column, self.own)
-        rules = {_known(name): value for name, value in rules.items()}
-        found = {self._rule(leaf, rules) for leaf in metric.leaves}
-        if len(found) > 1:
+        rules = {_metric_name(name): value for name, value in rules.items()}
+        values = {self._rule(leaf, rules) for leaf in metric.leaves}
+        if len(values) > 1:
             message = (
-                f"{metric} is made of metrics that count as different values where they are "
-                "undefined; give its parts .fill_null(...), or evaluate them apart"
+                f"the parts of {metric} count as different values where they are undefined; use "
+                ".fill_null(...) on the parts, or evaluate them separately"
             )
-            raise ArgumentError(message)
-        return found.pop()
+            raise ArgumentError(message, "undefined")
+        return values.pop()
 
     def _rule(self, metric: Metric, rules: Mapping[str, Undefined]) -> Undefined:
         skipped = metric.definition is not None and metric.definition.skipped
@@ -234,14 +243,14 @@ class Conventions:
         return rules.get(metric.function.__name__, rest)
 
 
-def _known(name: str) -> str:
-    """Return the name of a metric by any of its names; others are those of own expressions."""
+def _metric_name(name: str) -> str:
+    """Return the main name of a metric; other names, such as of expressions, are unchanged."""
     function, parameters = find(name)
     return name if function is None or parameters else function
 
 
 def check_undefined(undefined: object, metrics: Iterable[pl.Expr]) -> None:
-    """Raise `ArgumentError` if a mapping names a metric that is not among those evaluated."""
+    """Raise `ArgumentError` if a mapping names a metric that is not evaluated."""
     if not isinstance(undefined, Mapping):
         return
     metrics = [*metrics]
@@ -249,24 +258,24 @@ def check_undefined(undefined: object, metrics: Iterable[pl.Expr]) -> None:
     leaves = [leaf for metric in metrics if isinstance(metric, Metric) for leaf in metric.leaves]
     functions = {leaf.function.__name__ for leaf in leaves}
     for name in undefined:
-        if name in ("*", *columns) or (isinstance(name, str) and _known(name) in functions):
+        if name in ("*", *columns) or (isinstance(name, str) and _metric_name(name) in functions):
             continue
         available = [*dict.fromkeys([*columns, *sorted(functions)])]
         message = (
-            f"`undefined` names {name!r}, which is not among the metrics "
-            f"{', '.join(map(repr, available))}; '*' stands for the rest."
+            f"metric {name!r} (`undefined`) is not evaluated; available: "
+            f"{', '.join(map(repr, available))}, or '*' for all others."
             f"{hint(str(name), available)}"
         )
         raise ArgumentError(message, "undefined")
 
 
 def counted_as(metric: pl.Expr, conventions: Conventions) -> float | Undefined:
-    """Return the value that an undefined one is replaced by, or "skip" or "null"."""
+    """Return the value that replaces an undefined one, or "skip" or "null"."""
     undefined = conventions.counts_as(metric)
     if undefined not in ("zero", "one"):
         return undefined
     value = 1.0 if undefined == "one" else 0.0
-    if isinstance(metric, Metric) and metric.aggregate == "geometric":  # of logarithms
+    if isinstance(metric, Metric) and metric.aggregate == "geometric":  # values are logarithms
         return math.log(max(value, metric.arguments.get("floor", 1e-5)))
     return value
 
@@ -274,7 +283,7 @@ def counted_as(metric: pl.Expr, conventions: Conventions) -> float | Undefined:
 def undefined_of_renamed(
     undefined: Any, metrics: Sequence[pl.Expr], names: Callable[[int, str], Iterable[str]]
 ) -> Any:
-    """Return `undefined` for metrics that are evaluated under other names, each by its index."""
+    """Return `undefined` for renamed metrics; `names` maps an index and a name to new names."""
     check_undefined(undefined, metrics)
     if not isinstance(undefined, Mapping):
         return undefined
@@ -288,41 +297,41 @@ def undefined_of_renamed(
     general = {
         name: value
         for name, value in undefined.items()
-        if name not in columns or _known(name) in REGISTER
+        if name not in columns or _metric_name(name) in REGISTER
     }
     return {**general, **renamed}
 
 
-def _build(name: str, key: str) -> Definition[...]:
+def _definition(name: str, parameter: str) -> Definition[...]:
     if name not in REGISTER:
-        message = f"there is no metric {name!r}, which {key!r} names.{hint(name, REGISTER)}"
-        raise ArgumentError(message)
+        message = f"unknown metric {name!r} (`{parameter}`).{hint(name, REGISTER)}"
+        raise ArgumentError(message, parameter)
     return REGISTER[name]
 
 
 def named(conventions: Conventions | str) -> Conventions:
-    """Return conventions, or the preset of a name such as "lightgbm"."""
+    """Return the preset of a name such as "lightgbm"; `Conventions` are returned as they are."""
     if isinstance(conventions, Conventions):
         return conventions
     presets = {
-        spelling: preset
-        for preset in (POLARS_RANK, *PRESETS)
-        for spelling in {_plain(preset.name), _plain(preset.name.removesuffix(" 10"))}
+        spelling: each
+        for each in (POLARS_RANK, *PRESETS)
+        for spelling in {_plain(each.name), _plain(each.name.removesuffix(" 10"))}
     }
     presets["sklearn"] = SKLEARN
-    found = presets.get(_plain(conventions)) if isinstance(conventions, str) else None
-    if found is None:
-        known = ", ".join(sorted({preset.name for preset in (POLARS_RANK, *PRESETS)}))
+    preset = presets.get(_plain(conventions)) if isinstance(conventions, str) else None
+    if preset is None:
+        known = ", ".join(sorted({each.name for each in (POLARS_RANK, *PRESETS)}))
         message = (
-            f"`conventions` must be Conventions or the name of a preset ({known}); found "
-            f"{conventions!r}.{hint(str(conventions), presets)}"
+            f"unknown preset {conventions!r} (`conventions`); available: {known}."
+            f"{hint(str(conventions), presets)}"
         )
         raise ArgumentError(message, "conventions")
-    return found
+    return preset
 
 
 def read_metrics(metrics: Metrics, conventions: Conventions | str | None = None) -> list[pl.Expr]:
-    """Read names and expressions into expressions, names as the tool of the conventions does."""
+    """Return the expressions of metrics; the conventions decide names that differ by tool."""
     return resolve(metrics, named(conventions or POLARS_RANK).name)
 
 
@@ -330,15 +339,15 @@ def _plain(name: str) -> str:
     return "".join(letter for letter in name.lower() if letter.isalnum())
 
 
-#: What is decided for all metrics at once.
+#: Choices that `exceptions` cannot change.
 _COMMON = ("name", "query_set", "undefined", "own", "exceptions")
 
-#: "Above a half" as the lowest label for which that is so.
+#: The lowest float above 0.5.
 _OVER_HALF = math.nextafter(0.5, 1)
 
 POLARS_RANK = Conventions()
 
-#: trec_eval 10 with `-c`: topics that the run lacks count as 0.
+#: trec_eval 10 with `-c`: topics missing from the run count as 0.
 TREC_EVAL = Conventions(
     name="trec_eval 10",
     ties="doc",
@@ -348,7 +357,7 @@ TREC_EVAL = Conventions(
     parameters={"rounding": "nearest", "rbp.p": 0.9, "rbp_residual.p": 0.9},
 )
 
-#: trec_eval 9, and pytrec_eval, which is made of it: topics that both files have.
+#: trec_eval 9 and pytrec_eval, which is built on it: topics in both files.
 TREC_EVAL_9 = Conventions(
     name="trec_eval 9",
     ties="doc",
@@ -359,21 +368,43 @@ TREC_EVAL_9 = Conventions(
     parameters={"rounding": "up"},
 )
 
-#: ir_measures with its default providers, each of which orders tied documents in its own way.
+#: Intent-aware metrics that ndeval, and ir_measures after it, compute.
+_OF_NDEVAL = (
+    *("alpha_dcg", "alpha_ndcg", "err_ia", "nerr_ia", "nrbp", "nnrbp"),
+    *("ap_ia", "precision_ia", "subtopic_recall"),
+)
+_NDEVAL_NORM = {f"{name}.norm": "ndeval" for name in ("alpha_dcg", "err_ia")}
+
+#: ndeval as pyndeval calls it, which orders tied documents by ascending id.
+NDEVAL = Conventions(
+    name="ndeval",
+    ties="doc_ascending",
+    text_ids=True,
+    undefined={"nnrbp": "null", "*": "zero"},
+    query_set="both",
+    parameters=_NDEVAL_NORM,
+)
+
+#: ir_measures with its default providers, which order tied documents differently.
 IR_MEASURES = Conventions(
     name="ir_measures",
     ties="doc",
     text_ids=True,
-    undefined={"pair_accuracy": "skip", "*": "zero"},
+    undefined={"pair_accuracy": "skip", "nnrbp": "null", "*": "zero"},
     query_set="judged",
     float32_scores=True,
     gain_from=0,
-    parameters={"err.max_grade": 4, "judged.depth": "retrieved", "rounding": "up"},
+    parameters={
+        "err.max_grade": 4,
+        "judged.depth": "retrieved",
+        "rounding": "up",
+        **_NDEVAL_NORM,
+    },
     exceptions={
         "err": {"float32_scores": False},
         **{
             name: {"ties": "doc_ascending", "float32_scores": False}
-            for name in ("reciprocal_rank@k", "judged", "compat")
+            for name in ("reciprocal_rank@k", "judged", "compat", *_OF_NDEVAL)
         },
         **{
             name: {"ties": "input", "float32_scores": False}
@@ -401,7 +432,7 @@ SKLEARN = Conventions(
     },
 )
 
-#: torchmetrics; its order of tied documents is not defined but for NDCG.
+#: torchmetrics; its order of tied documents is defined for NDCG only.
 TORCHMETRICS = Conventions(
     name="torchmetrics",
     ties="input",
@@ -434,16 +465,59 @@ CATBOOST = Conventions(
     parameters={"average_precision.norm": "min"},
 )
 
+#: RecTools, for metrics of novelty, popularity and diversity. A document that is not in the
+#: training log counts as a document of one user. A ranking of one document has the diversity 0.
+RECTOOLS = Conventions(
+    name="RecTools",
+    ties="input",
+    parameters={
+        "novelty.unknown": "max",
+        "intra_list_diversity.single": 0.0,
+    },
+)
+
+#: RePlay, for the same metrics. Surprisal and Unexpectedness are divided by k, also if a ranking
+#: is shorter; "Novelty" is the share of unseen documents.
+REPLAY = Conventions(
+    name="RePlay",
+    ties="input",
+    parameters={
+        "surprisal.unknown": "max",
+        "surprisal.depth": "k",
+        "unexpectedness.depth": "k",
+    },
+)
+
+#: LensKit, for the same metrics and for its discount, 1 / log2(max(rank, 2)). The similarity within
+#: a ranking of one document is 1, so that its diversity is 0.
+LENSKIT = Conventions(
+    name="LensKit",
+    ties="input",
+    parameters={"discount": jarvelin(2), "intra_list_diversity.single": 0.0},
+)
+
+#: Evidently, for the same metrics. Documents that are not in the training log are left out.
+EVIDENTLY = Conventions(
+    name="Evidently",
+    ties="input",
+    parameters={"novelty.unknown": "skip", "popularity.unknown": "skip"},
+)
+
 PRESETS = (
     TREC_EVAL,
     TREC_EVAL_9,
     IR_MEASURES,
+    NDEVAL,
     RANX,
     SKLEARN,
     TORCHMETRICS,
     LIGHTGBM,
     XGBOOST,
     CATBOOST,
+    RECTOOLS,
+    REPLAY,
+    LENSKIT,
+    EVIDENTLY,
 )
 
 

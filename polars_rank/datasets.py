@@ -1,7 +1,7 @@
-"""A generated search log, so that everything runs with no download.
+"""Generated logs for examples and tests, without a download.
 
-Every number is a hash of (seed, query, document, run, purpose): the log does not depend on the
-engine, on the size of batches, or on which of its columns and rows are asked for.
+All values are hashes of (seed, query, document, run, purpose), so a log does not depend on the
+engine, the batch size, or the selected columns and rows.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ _CLICK_SCHEMA = {
     "relevance": pl.Float64,
     "propensity": pl.Float64,
 }
-_BATCH_ROWS = 250_000  # little memory, yet enough rows to keep Polars busy
+_BATCH_ROWS = 250_000  # uses little memory and still keeps Polars busy
 
-_CATALOGUES = (9_999_991, 2**31 - 1)  # documents there are: primes, so that no stride repeats one
+_CATALOGS = (9_999_991, 2**31 - 1)  # numbers of documents: primes, so strides never repeat one
 _COUNTRIES = {"BR": 0.08, "DE": 0.22, "FR": 0.36, "GB": 0.52, "IN": 0.70, "US": 1.0}  # cumulative
 _GRADES = (0.38, 0.18, 0.06, 0.015)  # shares of documents with a label of at least 1, 2, 3, 4
-_BARREN = 0.06  # share of queries without any relevant document
+_BARREN = 0.06  # share of queries without a relevant document
 _UNJUDGED = 0.12  # share of documents
-_COARSE = 0.3  # share of documents whose score is rounded, which makes ties
+_COARSE = 0.3  # share of documents with a rounded score, which causes ties
 
 
 def search_log(
@@ -65,45 +65,40 @@ def search_log(
     seed: int = 0,
     string_ids: bool = False,
 ) -> pl.LazyFrame:
-    """Generate a realistic search log: several runs over the same judgments.
+    """Generate a realistic search log with several runs and the same judgments.
 
-    The rows are made in batches as they are read, so ``sink_parquet`` writes a log of any size in
-    little memory. The same arguments always give the same rows, and a run of a longer log begins
-    with the rows of a shorter one.
+    Rows are generated in batches while they are read, so ``sink_parquet`` writes a log of any size
+    with little memory. The same arguments always give the same rows, and a run of a longer log
+    starts with the rows of a shorter one.
 
     Parameters
     ----------
     queries
-        Number of queries, 0 or more; each has one list in every run.
+        Number of queries, 0 or more. Each has one ranking in every run.
     docs_per_query
-        Documents per list, those judged but not retrieved included: their mean (the lengths are
-        spread evenly over 1 to twice the mean less one), or their least and greatest number.
+        Number of documents per ranking, including judged documents that are not retrieved: the mean
+        m of numbers that are uniform from 1 to 2 m - 1, or a pair of the minimum and maximum.
     runs
-        How many runs, or their names, worst first: each ranks better than the one before it.
+        Number or names of runs, from the worst to the best.
     seed
-        Any whole number; another seed gives another log.
+        Random seed, any integer.
     string_ids
-        Give queries and documents strings (``"q0000000042"``) as ids instead of integers.
+        Whether ids are strings (``"q0000000042"``) instead of integers.
 
     Returns
     -------
     LazyFrame
-        Sorted by run and query, in no particular order within a list; one row per run, query
-        and doc, with the columns
+        One row per run, query and doc, sorted by run and query but not within a ranking, with the
+        columns
 
         - ``run``, ``query``, ``doc``: the ids;
-        - ``score``: higher is better, some are tied; null = judged but not retrieved;
-        - ``label``: 0 (most) to 4, the same in every run; null = retrieved but not judged; some
-          queries have no relevant document;
-        - ``country``: where the query came from;
-        - ``position``: the place where the document was shown, 1 = top; null = not shown;
-        - ``click``: likelier near the top and with a higher label; null = not shown;
+        - ``score``: higher is better, with some ties; null = judged but not retrieved;
+        - ``label``: from 0 (most common) to 4, the same in every run; null = retrieved but not
+          judged. Some queries have no relevant document;
+        - ``country``: the country of the query;
+        - ``position``: the position at which the document was shown, 1 = top; null = not shown;
+        - ``click``: more likely near the top and with a higher label; null = not shown;
         - ``dwell``: seconds spent on the document; null = not clicked.
-
-    Raises
-    ------
-    ArgumentError
-        If a number is out of range, or run names are missing or repeated.
 
     Examples
     --------
@@ -152,50 +147,44 @@ def click_log(
     propensities: Sequence[float] | None = None,
     seed: int = 0,
 ) -> pl.LazyFrame:
-    r"""Generate what users did with lists, by a position-based click model with known truth.
+    r"""Generate a click log from a position-based click model with known parameters.
 
     $$P(click) = propensity_{position} \cdot relevance_{query, doc}$$
 
-    Every query is asked in several sessions, by a ranker whose scores vary from one to the next,
-    so that a document is seen at several positions. Beside it stand the scores of a new ranker,
-    better and always the same. The same arguments give the same rows, made in batches as they
-    are read.
+    Every query has several sessions. The scores of the ranker vary between sessions, so documents
+    are shown at several positions. The log also has the scores of a new ranker, which is better
+    and does not vary. The same arguments always give the same rows, which are generated in batches
+    while they are read.
 
     Parameters
     ----------
     queries
         Number of queries, 0 or more.
     docs_per_query
-        Documents of a query, the same in all of its sessions.
+        Number of documents per query, the same in all of its sessions.
     sessions
-        How often each query is asked.
+        Number of sessions per query.
     shown
-        Positions that are shown; documents ranked below them are in the log, but nobody saw
-        them.
+        Number of positions that are shown. Documents below them are in the log but were not shown.
     propensities
-        How likely a user looks at each position, from the top, above 0 and at most 1; by default
-        1 / position.
+        Probabilities that a user examines each position, from the top, above 0 and at most 1.
+        Default: 1 / position.
     seed
-        Any whole number; another seed gives another log.
+        Random seed, any integer.
 
     Returns
     -------
     LazyFrame
-        Sorted by query and session; one row per session and document, with the columns
+        One row per session and document, sorted by query and session, with the columns
 
-        - ``query``, ``session``, ``doc``: the ids; a session belongs to one query;
-        - ``position``: the place where the document was shown, 1 = top; null = not shown;
-        - ``click``; null = not shown;
+        - ``query``, ``session``, ``doc``: the ids; a session has one query;
+        - ``position``: the position at which the document was shown, 1 = top; null = not shown;
+        - ``click``: whether the document was clicked; null = not shown;
         - ``dwell``: seconds spent on the document; null = not clicked;
-        - ``score``: by which it was ranked;
-        - ``new``: the new ranker's;
-        - ``relevance``: the true probability of a click on the document by who looks at it;
-        - ``propensity``: the true probability that somebody looks; null = not shown.
-
-    Raises
-    ------
-    ArgumentError
-        If a number is out of range.
+        - ``score``: the score of the ranker;
+        - ``new``: the score of the new ranker;
+        - ``relevance``: the true probability of a click if the position is examined;
+        - ``propensity``: the true probability of examination; null = not shown.
 
     References
     ----------
@@ -212,9 +201,9 @@ def click_log(
         _check_whole(name, value, least=1)
     _check_whole("shown", shown, least=1)
     _check_whole("seed", seed)
-    looked = [1 / (place + 1) for place in range(shown)] if propensities is None else propensities
-    listed = isinstance(looked, (list, tuple)) and len(looked) >= shown
-    if not listed or not all(is_number(each) and 0 < each <= 1 for each in looked):
+    examined = [1 / (place + 1) for place in range(shown)] if propensities is None else propensities
+    is_sequence = isinstance(examined, (list, tuple)) and len(examined) >= shown
+    if not is_sequence or not all(is_number(each) and 0 < each <= 1 for each in examined):
         msg = f"`propensities` must be {shown} numbers above 0, at most 1; found {propensities!r}"
         raise ArgumentError(msg, "propensities")
     rows = sessions * docs_per_query
@@ -229,11 +218,11 @@ def click_log(
         step = max(1, min(left, _BATCH_ROWS) // rows)
         for start in range(0, queries, step):
             stop = min(start + step, queries)
-            log = _clicks(start, stop, docs_per_query, sessions, list(looked[:shown]), seed)
+            log = _clicks(start, stop, docs_per_query, sessions, list(examined[:shown]), seed)
             batch = log.cast(pl.Schema(_CLICK_SCHEMA)).select(columns or list(_CLICK_SCHEMA))
-            made = batch.head(left).collect()
-            yield made if predicate is None else made.filter(predicate)
-            left -= made.height
+            rows_read = batch.head(left).collect()
+            yield rows_read if predicate is None else rows_read.filter(predicate)
+            left -= rows_read.height
             if left == 0:
                 return
 
@@ -244,7 +233,7 @@ def click_log(
 def _clicks(
     start: int, stop: int, docs: int, sessions: int, propensities: list[float], seed: int
 ) -> pl.LazyFrame:
-    """Return the sessions of each query from `start` to before `stop`."""
+    """Return the sessions of the queries in range(start, stop)."""
     query, doc, seen = col("_query"), col("_doc"), col("_seen")  # random bits of each
     u_relevance, u_tie, _ = _uniforms(doc)
     u_click, u_dwell, u_score = _uniforms(seen)
@@ -257,8 +246,8 @@ def _clicks(
             session=pl.int_ranges(
                 col("query") * sessions, col("query") * sessions + sessions, dtype=pl.UInt64
             ),
-            _first=_hash(query, "first") % _CATALOGUES[0],
-            _stride=_hash(query, "stride") % (_CATALOGUES[0] - 1) + 1,
+            _first=_hash(query, "first") % _CATALOGS[0],
+            _stride=_hash(query, "stride") % (_CATALOGS[0] - 1) + 1,
         )
         .explode("session")
         .with_columns(_index=pl.int_ranges(0, pl.lit(docs), dtype=pl.UInt64))
@@ -267,7 +256,7 @@ def _clicks(
         .with_columns(_seen=_hash(doc, col("session")), relevance=0.05 + 0.85 * u_relevance**2)
     )
     ranked = documents.with_columns(
-        doc=(col("_first") + col("_index") * col("_stride")) % _CATALOGUES[0],
+        doc=(col("_first") + col("_index") * col("_stride")) % _CATALOGS[0],
         score=0.5 * col("relevance") + u_score,
         new=col("relevance") + 0.3 * u_tie,
     ).with_columns(_rank=col("score").rank("ordinal", descending=True).over("session"))
@@ -285,9 +274,9 @@ def _clicks(
 
 
 def _log(start: int, stop: int, low: int, high: int, order: int, seed: int) -> pl.LazyFrame:
-    """Return the list of each query from `start` to before `stop` in the run number `order`."""
-    catalogue = next(size for size in _CATALOGUES if size > high)
-    quality = 1 - 0.5 ** (order + 1)  # of the run: the share of the label that its score knows
+    """Return the rankings of the queries in range(start, stop) in the run number `order`."""
+    catalog = next(size for size in _CATALOGS if size > high)
+    quality = 1 - 0.5 ** (order + 1)  # of the run: the weight of the label in its score
     query, doc, shown = col("_query"), col("_doc"), col("_shown")  # random bits of each
     u_barren, u_rich, u_country = _uniforms(query)
     u_label, u_judged, u_coarse = _uniforms(doc)
@@ -299,21 +288,21 @@ def _log(start: int, stop: int, low: int, high: int, order: int, seed: int) -> p
         .with_columns(_query=_hash(_hash(_uint64(seed), "seed"), col("query")))
         .with_columns(
             _index=pl.int_ranges(low + _hash(query, "length") % (high - low + 1), dtype=pl.UInt64),
-            _first=_hash(query, "first") % catalogue,
-            _stride=_hash(query, "stride") % (catalogue - 1) + 1,
+            _first=_hash(query, "first") % catalog,
+            _stride=_hash(query, "stride") % (catalog - 1) + 1,
             _richness=pl.when(u_barren >= _BARREN).then(0.3 + 1.4 * u_rich).otherwise(0.0),
             country=_country(u_country),
         )
     )
     documents = lists.explode("_index").with_columns(_doc=_hash(query, col("_index")))
     judgments = documents.with_columns(
-        doc=(col("_first") + col("_index") * col("_stride")) % catalogue,
+        doc=(col("_first") + col("_index") * col("_stride")) % catalog,
         _shown=_hash(doc, f"run {order}"),
         _truth=pl.sum_horizontal(u_label < col("_richness") * g for g in _GRADES),
         _judged=u_judged >= _UNJUDGED,
         _grid=pl.when(u_coarse < _COARSE).then(2.0).otherwise(1024.0),
     )
-    # Runs err partly together (`doc`), partly each in its own way (`shown`).
+    # Errors of a score: one part is common to all runs (`doc`), the other is not (`shown`).
     belief = 0.8 * quality * col("_truth") + _noise(doc) + _noise(shown)
     retrieved = ~col("_judged") | (u_found < 0.8 + 0.15 * quality)
     return (
@@ -332,7 +321,7 @@ def _log(start: int, stop: int, low: int, high: int, order: int, seed: int) -> p
 
 
 def _seconds(uniform: pl.Expr) -> pl.Expr:
-    """Return a skewed time around 8 s per grade, at most half an hour."""
+    """Return a skewed duration of about 8 s per grade, at most half an hour."""
     return (8 * (1 + col("_truth")) * uniform / (1.02 - uniform)).clip(0.5, 1800).round(1)
 
 
@@ -344,14 +333,14 @@ def _country(uniform: pl.Expr) -> pl.Expr:
 
 
 def _text(name: str) -> pl.Expr:
-    """Return a column of ids as strings of ten digits, which sort as the numbers do."""
+    """Return ids as strings of ten digits, which sort like the numbers."""
     digits = col(name) + 10**10
     return pl.format(name[0] + "{}", digits.cast(pl.String).str.slice(1)).alias(name)
 
 
 # Random numbers: the splitmix64 generator (Steele, Lea and Flood 2014) as a hash, in wrapping
-# 64-bit arithmetic. Only exact operations follow it, no logarithms, whose last digit depends
-# on the machine.
+# 64-bit arithmetic. Only exact operations are applied to them: the last digit of a logarithm
+# would depend on the machine.
 
 
 def _uint64(value: int) -> pl.Expr:
@@ -388,10 +377,10 @@ def _lengths(docs_per_query: int | tuple[int, int]) -> tuple[int, int]:
         _check_whole("docs_per_query", low, least=1)
         _check_whole("docs_per_query", high, least=low)
     else:
-        msg = f"`docs_per_query` must be a number or a pair of them; found {docs_per_query!r}"
+        msg = f"`docs_per_query` must be an integer or a pair of integers; found {docs_per_query!r}"
         raise ArgumentError(msg, "docs_per_query")
-    if high >= _CATALOGUES[-1]:
-        msg = f"`docs_per_query` must be below {_CATALOGUES[-1]}; found {high}"
+    if high >= _CATALOGS[-1]:
+        msg = f"`docs_per_query` must be below {_CATALOGS[-1]}; found {high}"
         raise ArgumentError(msg, "docs_per_query")
     return low, high
 
@@ -402,7 +391,7 @@ def _names(runs: int | str | Sequence[str]) -> list[str]:
         return [f"run{number:0{len(str(runs))}}" for number in range(1, runs + 1)]
     names = [runs] if isinstance(runs, str) else list(runs)
     if not names or len(set(names)) < len(names):
-        msg = f"`runs` must be a number of runs or different names; found {runs!r}"
+        msg = f"`runs` must be a number of runs or distinct names; found {runs!r}"
         raise ArgumentError(msg, "runs")
     return names
 
@@ -411,7 +400,7 @@ def _check_whole(name: str, value: object, least: int | None = None) -> None:
     whole = isinstance(value, int) and not isinstance(value, bool)
     if not whole or (least is not None and value < least):  # type: ignore[operator]
         above = "" if least is None else f" of at least {least}"
-        msg = f"`{name}` must be a whole number{above}; found {value!r}"
+        msg = f"`{name}` must be an integer{above}; found {value!r}"
         raise ArgumentError(msg, name)
 
 

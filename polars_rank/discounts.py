@@ -1,4 +1,4 @@
-"""Discounts: what a rank is worth, as functions from an expression to an expression."""
+"""Discounts: functions from an expression of ranks to an expression of weights."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ Discount: TypeAlias = "Callable[[pl.Expr], pl.Expr] | Any"
 
 
 def log2(rank: pl.Expr) -> pl.Expr:
-    """Discount 1 / log2(rank + 1): 1 at rank 1, 0.63 at rank 2, 0.5 at rank 3.
+    """Return the discount 1 / log2(rank + 1): 1 at rank 1, 0.63 at 2, 0.5 at 3.
 
     Parameters
     ----------
     rank
-        1 for the best document.
+        Rank, 1 for the best document.
 
     Returns
     -------
     pl.Expr
-        Float64 in (0, 1]; null where the rank is null.
+        Float64 in (0, 1]; null if the rank is null.
 
     References
     ----------
@@ -46,17 +46,17 @@ def log2(rank: pl.Expr) -> pl.Expr:
 
 
 def log(base: float = math.e) -> Discount:
-    """Discount 1 / log_base(rank + 1); natural logarithm unless a base is given.
+    """Return the discount function 1 / log_base(rank + 1).
 
     Parameters
     ----------
     base
-        Base of the logarithm, above 1. NDCG does not depend on it; DCG does.
+        Base of the logarithm, above 1; by default e. NDCG does not depend on the base, DCG does.
 
     Returns
     -------
     Discount
-        A function of the rank.
+        A function of the rank, usable as `discount`.
 
     Examples
     --------
@@ -68,17 +68,18 @@ def log(base: float = math.e) -> Discount:
 
 
 def jarvelin(base: float = 2) -> Discount:
-    """Discount of the original DCG: none for rank < base, then 1 / log_base(rank).
+    """Return the discount function of the original DCG: 1 / log_base(rank), at most 1.
 
     Parameters
     ----------
     base
-        Base of the logarithm, above 1; a user's patience.
+        Base of the logarithm, above 1. Ranks up to the base are not discounted, so a higher base
+        models a more patient user.
 
     Returns
     -------
     Discount
-        A function of the rank.
+        A function of the rank, usable as `discount`.
 
     References
     ----------
@@ -94,17 +95,17 @@ def jarvelin(base: float = 2) -> Discount:
 
 
 def reciprocal(rank: pl.Expr) -> pl.Expr:
-    """Discount 1 / rank.
+    """Return the discount 1 / rank.
 
     Parameters
     ----------
     rank
-        1 for the best document.
+        Rank, 1 for the best document.
 
     Returns
     -------
     pl.Expr
-        Float64 in (0, 1]; null where the rank is null.
+        Float64 in (0, 1]; null if the rank is null.
 
     Examples
     --------
@@ -114,6 +115,7 @@ def reciprocal(rank: pl.Expr) -> pl.Expr:
     return 1 / _expression(rank).cast(pl.Float64)
 
 
+#: Discounts that can be given by name.
 DISCOUNTS: dict[str, Discount] = {
     "log2": log2,
     "log": log(),

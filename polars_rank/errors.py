@@ -1,4 +1,4 @@
-"""The errors of polars_rank: one family, so that one `except` catches them all."""
+"""Errors and warnings of polars_rank; `RankError` is the base class of all errors."""
 
 from __future__ import annotations
 
@@ -22,32 +22,32 @@ __all__ = [
 
 
 class RankError(ValueError):
-    """Any error that polars_rank raises on purpose."""
+    """Base class of all errors that polars_rank raises."""
 
     def __init__(self, message: str, *parameters: str) -> None:
         super().__init__(message)
-        #: The parameters at fault, which the message names in backticks.
+        #: Names of the invalid parameters, which the message has in backticks.
         self.parameters = parameters
 
 
 class ArgumentError(RankError):
-    """A parameter has a value that it cannot have."""
+    """A parameter has an invalid value."""
 
 
 class SchemaError(RankError):
-    """A column is missing, is there twice, or has a type that does not fit."""
+    """A column is missing, a duplicate, or of the wrong type."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What is wrong with how many rows, and one of them; of parts of a table they add up."""
+    """A problem of rows, the number of rows that have it, and one of these rows."""
 
     problem: str
     count: int
     example: Mapping[str, object]
-    #: How many rows there are, where that is said.
+    #: Number of rows of the table, if the message states it.
     rows: int | None = None
-    #: The parameters that the problem names in backticks.
+    #: Parameters that `problem` has in backticks.
     parameters: tuple[str, ...] = ()
 
     def __str__(self) -> str:
@@ -57,7 +57,7 @@ class Finding:
 
 
 class DataError(RankError):
-    """Rows hold values that cannot be evaluated: NaN, null queries, duplicates."""
+    """Rows have invalid values, such as NaN, null queries, or duplicate documents."""
 
     def __init__(
         self,
@@ -67,17 +67,17 @@ class DataError(RankError):
     ) -> None:
         super().__init__(message, *parameters)
         self._details = details
-        #: What was found, once the error is explained.
+        #: The problems of rows, if they were counted.
         self.findings: Sequence[Finding] = ()
 
     def explained(self) -> DataError:
-        """Return the error with counts and a row, for which the log is read again."""
+        """Return the error with counts and an example; this reads the log again."""
         findings = [] if self._details is None else self._details()
         return DataError.of(findings) if findings else self
 
     @classmethod
     def of(cls, findings: Sequence[Finding]) -> DataError:
-        """Return the error that tells all findings."""
+        """Return the error for all findings."""
         parameters = dict.fromkeys(name for each in findings for name in each.parameters)
         error = cls("\n".join(map(str, findings)), *parameters)
         error.findings = findings
@@ -85,11 +85,11 @@ class DataError(RankError):
 
 
 class SourceError(RankError):
-    """A file cannot be read as a log."""
+    """A file, an object store, or another engine cannot be read or written."""
 
 
-class GateFailed(RankError):  # noqa: N818  (what happened, not an error of the program)
-    """Rules are broken; `verdicts` is the table of all of them."""
+class GateFailed(RankError):  # noqa: N818  (an outcome, not a malfunction)
+    """At least one rule failed; `verdicts` is the table of all rules."""
 
     def __init__(self, message: str, verdicts: Any) -> None:
         super().__init__(message)
@@ -101,7 +101,7 @@ class RankWarning(UserWarning):
 
     def __init__(self, message: str, *parameters: str) -> None:
         super().__init__(message)
-        #: The parameters that the message names in backticks.
+        #: Names of the parameters that the message has in backticks.
         self.parameters = parameters
 
 
@@ -112,26 +112,25 @@ class MissingExtraError(RankError, ImportError):
 def missing_extra(extra: str, cause: ImportError) -> MissingExtraError:
     """Return the error that names the extra to install for a failed import."""
     message = (
-        f"this needs the package {cause.name!r}, which is not installed; "
+        f"package {cause.name!r} is not installed; "
         f"install it with: pip install 'polars_rank[{extra}]'"
     )
     return MissingExtraError(message)
 
 
 def number_of(number: float, noun: str, plural: str | None = None) -> str:
-    """Return so many things in words: "1 row", "2,000 rows", "1 query", "2 queries"."""
+    """Return a number with its noun: "1 row", "2,000 rows", "1 query", "2 queries"."""
     return f"{number:,.0f} {noun if number == 1 else plural or noun + 's'}"
 
 
-def hint(found: str, candidates: Iterable[str]) -> str:
-    """Return " Did you mean ...?" for candidates that look like `found`, or nothing."""
-    names = sorted(set(candidates))
-    folded = {name.lower(): name for name in reversed(names)}
-    close = get_close_matches(found.lower(), folded, n=3, cutoff=0.65)
-    close = close or [name for name in folded if sorted(name) == sorted(found.lower())]
+def hint(name: str, candidates: Iterable[str]) -> str:
+    """Return " Did you mean ...?" with the candidates similar to `name`, or an empty string."""
+    folded = {each.lower(): each for each in sorted(set(candidates), reverse=True)}
+    close = get_close_matches(name.lower(), folded, n=3, cutoff=0.65)
+    close = close or [each for each in folded if sorted(each) == sorted(name.lower())]
     if not close:
         return ""
-    return f" Did you mean {' or '.join(repr(folded[name]) for name in close)}?"
+    return f" Did you mean {' or '.join(repr(folded[each]) for each in close)}?"
 
 
 def __dir__() -> list[str]:

@@ -1,9 +1,10 @@
-"""What will be computed, in words; and why two tools disagree about one log, in numbers."""
+"""The definition of a metric in words, and why two conventions give two values for one log."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import fields, replace
+from html import escape
 from inspect import Parameter
 from typing import TYPE_CHECKING, Any
 
@@ -23,36 +24,36 @@ if TYPE_CHECKING:
 
 _VALUE = OWN + "value"
 _TIES = {
-    None: "by document id descending; without ids, the lower label first",
+    None: "by document id, descending; without ids, lowest label first",
     "doc": "by document id, descending",
     "doc_ascending": "by document id, ascending",
-    "best": "the higher label first",
-    "worst": "the lower label first",
+    "best": "highest label first",
+    "worst": "lowest label first",
     "input": "in the order of the rows",
-    "expected": "the mean over all their orders, exactly",
+    "expected": "exact mean over all orders",
 }
 _QUERIES = {
     "all": "all",
-    "judged": "those with a judged document, retrieved or not",
-    "retrieved": "those with a retrieved document",
-    "both": "those with both a judged and a retrieved document",
+    "judged": "with at least one judged document, retrieved or not",
+    "retrieved": "with at least one retrieved document",
+    "both": "with at least one judged and at least one retrieved document",
 }
 _UNJUDGED = {
     "nonrelevant": "not relevant, without gain; they keep their rank",
-    "removed": "removed before ranks are given",
+    "removed": "removed before documents are ranked",
 }
 _UNDEFINED = {
-    "skip": "is left out of the mean",
+    "skip": "left out of the mean",
     "null": "makes the mean null",
     "zero": "counts as 0",
     "one": "counts as 1",
 }
 _AGGREGATES = {
-    "mean": "the mean over lists",
-    "sum": "the sum over lists",
-    "geometric": "the geometric mean over lists",
+    "mean": "mean over queries",
+    "sum": "sum over queries",
+    "geometric": "geometric mean over queries",
 }
-#: Parameters in words, by name and value; others are written as they are.
+#: Values of parameters in words; other values are shown as they are.
 _WORDS: dict[tuple[str, str], str] = {
     ("gain", "linear"): "the label",
     ("gain", "'linear'"): "the label",
@@ -61,107 +62,129 @@ _WORDS: dict[tuple[str, str], str] = {
     ("discount", "'reciprocal'"): "1 / rank",
     ("ideal", "'judged'"): "of all judged documents, retrieved or not",
     ("ideal", "'retrieved'"): "of the retrieved documents only",
-    ("norm", "'R'"): "all relevant documents",
+    ("norm", "'R'"): "number of relevant documents",
     ("norm", "'min'"): "the smaller of k and the number of relevant documents",
-    ("norm", "'hits'"): "the relevant documents among the first k",
+    ("norm", "'hits'"): "number of relevant documents among the first k",
+    ("norm", "'full'"): "the value of documents that are each relevant to every subtopic",
+    ("norm", "'none'"): "none",
+    ("norm", "'ndeval'"): (
+        "the value of documents that are each relevant to every subtopic; none at cutoff 1"
+    ),
     ("depth", "'k'"): "k",
     ("depth", "'retrieved'"): "the smaller of k and the number of retrieved documents",
-    ("rounding", "'up'"): "recall x R, plus 0.9, cut to a whole number of hits",
-    ("rounding", "'nearest'"): "recall x R, rounded to a whole number of hits",
+    ("rounding", "'up'"): "number of hits is recall x R + 0.9, truncated",
+    ("rounding", "'nearest'"): "number of hits is recall x R, rounded",
 }
 _TITLES = {
     "norm": "divisor",
     "depth": "divisor",
-    "ideal": "ideal list",
-    "rounding": "recall",
+    "ideal": "ideal ranking",
+    "rounding": "recall level",
     "click": "column of clicks",
-    "dwell": "column of seconds spent on a document",
-    "time": "column of seconds to a click",
-    "good": "column of lists that answer themselves",
-    "seconds": "seconds that satisfy",
+    "dwell": "column of dwell times in seconds",
+    "time": "column of times of clicks in seconds",
+    "good": "column of queries that the result page itself answers",
+    "seconds": "satisfied from dwell time (seconds)",
+    "subtopics": "column of subtopics",
+    "grades": "column of grades of subtopics",
+    "weights": "column of weights of subtopics",
 }
 
 
 def explain(metric: str | Metric, conventions: Conventions | str = POLARS_RANK) -> str:
-    """Say in words what will be computed.
+    """Return the definition of a metric under conventions, in words.
 
     Parameters
     ----------
     metric
-        A name or a metric.
+        Name of a metric, or a metric.
     conventions
-        Whose definitions to follow where the metric says nothing itself.
+        Conventions, or the name of a preset, for everything that the metric itself does not
+        define.
 
     Returns
     -------
     str
-        A line for each choice: formula, cutoff, parameters, threshold, ties, unjudged
-        documents, undefined lists, which lists count.
+        One line each for the definition, cutoff, parameters, relevance threshold, ties, unjudged
+        documents, undefined values, included queries, and aggregation.
 
     Raises
     ------
     ArgumentError
-        For an unknown metric.
+        If the metric is unknown.
 
     Examples
     --------
-    >>> print(pr.explain("map@10", pr.conventions.LIGHTGBM))
-    average_precision(norm='min')@10 as LightGBM has it
-    - what: Average precision: the mean, over relevant documents, of precision at their rank.
-    - cutoff: the first 10 documents
+    >>> print(pr.explain("map@10", "lightgbm"))
+    average_precision(norm='min')@10 under the conventions of LightGBM
+    - definition: Average precision: mean of the precision at the rank of each relevant document.
+    - cutoff: first 10 documents
     - divisor: the smaller of k and the number of relevant documents
-    - relevant: a label above 0.5
+    - relevant: label above 0.5
     - tied scores: in the order of the rows
     - unjudged documents: not relevant, without gain; they keep their rank
     - undefined where no document is relevant: counts as 1
-    - lists that count: all
-    - over lists: the mean over lists
+    - queries: all
+    - aggregation: mean over queries
     """
-    asked = read(metric, named(conventions).name) if isinstance(metric, str) else metric
-    if not isinstance(asked, Metric) or asked.parts:
-        message = (
-            "`metric` must be a name or a metric of the catalogue, of which there is something to "
-            f"explain; found {metric if isinstance(metric, (pl.Expr, str)) else repr(metric)}"
-        )
-        raise ArgumentError(message, "metric")
     conventions = named(conventions)
-    agreed = conventions.of(asked)
-    applied = replace(agreed, gain_from=None).apply(asked)
-    name = str(applied)
-    lines = [f"{name} as {conventions.name} has it"]
-    lines += [f"- {title}: {text}" for title, text in _lines(applied, agreed)]
-    return "\n".join(lines)
+    parsed = read(metric, conventions.name) if isinstance(metric, str) else metric
+    if not isinstance(parsed, Metric) or parsed.parts:
+        text = str(metric) if isinstance(metric, pl.Expr) else repr(metric)
+        message = f"`metric` must be the name of a metric, or one metric; found {text}"
+        raise ArgumentError(message, "metric")
+    effective = conventions.of(parsed)
+    applied = replace(effective, gain_from=None).apply(parsed)
+    lines = [f"{applied} under the conventions of {conventions.name}"]
+    lines += [f"- {title}: {text}" for title, text in _lines(applied, effective)]
+    return _Lines("\n".join(lines))
 
 
-def _lines(metric: Metric, agreed: Conventions) -> Iterator[tuple[str, str]]:
+class _Lines(str):
+    """Text that a notebook shows line by line, rather than as a quoted string."""
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(self)}</pre>"
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:  # noqa: ARG002, FBT001
+        printer.text(str(self))
+
+
+def _lines(metric: Metric, conventions: Conventions) -> Iterator[tuple[str, str]]:
+    """Yield the titles and texts of the lines of `explain`."""
     definition = REGISTER[metric.function.__name__]
-    if said := described(definition).definition:
-        yield "what", said
+    if text := described(definition).definition:
+        yield "definition", text
     values = {**parameters_of(metric), **metric.arguments}
     for key, value in values.items():
         if key == "k":
-            yield "cutoff", "none" if value is None else f"the first {number_of(value, 'document')}"
+            yield "cutoff", "none" if value is None else f"first {number_of(value, 'document')}"
         elif key != "rel" and value is not None:
             word = written(value)
-            worthless = "" if agreed.gain_from is None else f"; 0 below {agreed.gain_from}"
-            text = _WORDS.get((key, word), word) + (worthless if key == "gain" else "")
+            lowest = conventions.gain_from
+            without_gain = "" if lowest is None else f"; 0 for labels below {lowest}"
+            text = _WORDS.get((key, word), word) + (without_gain if key == "gain" else "")
             yield _TITLES.get(key, key), text
     if "rel" in values:
-        lowest = agreed.rel if values["rel"] is None else values["rel"]
-        yield "relevant", f"a label {'' if 'above' in _above(lowest) else 'of '}{_above(lowest)}"
-    by_id = agreed.text_ids and agreed.ties in (None, "doc", "doc_ascending")
-    yield "tied scores", _TIES[agreed.ties] + ("; ids are compared as text" if by_id else "")
-    if agreed.float32_scores:
+        lowest = conventions.rel if values["rel"] is None else values["rel"]
+        yield "relevant", f"label {'' if 'above' in _above(lowest) else 'of '}{_above(lowest)}"
+    by_id = conventions.text_ids and conventions.ties in (None, "doc", "doc_ascending")
+    yield "tied scores", _TIES[conventions.ties] + ("; ids are compared as text" if by_id else "")
+    if "doc" in metric.meta.root_names():
+        yield "ties in the ideal ranking", "by document id, descending"
+    if conventions.float32_scores:
         yield "scores", "compared as 32-bit floats"
-    yield "unjudged documents", _UNJUDGED[agreed.unjudged]
+    yield "unjudged documents", _UNJUDGED[conventions.unjudged]
     if definition.undefined:
-        counted = _UNDEFINED[agreed.counts_as(metric)]
-        value = counted_as(metric, agreed)
+        effect = _UNDEFINED[conventions.counts_as(metric)]
+        value = counted_as(metric, conventions)
         if metric.aggregate == "geometric" and isinstance(value, float):
-            counted = f"counts as {math.exp(value):g}"
-        yield f"undefined where {definition.undefined}", counted
-    yield "lists that count", _QUERIES[agreed.query_set]
-    yield "over lists", _AGGREGATES[metric.aggregate]
+            effect = f"counts as {math.exp(value):g}"
+        yield f"undefined where {definition.undefined}", effect
+    yield "queries", _QUERIES[conventions.query_set]
+    yield "aggregation", _AGGREGATES[metric.aggregate]
 
 
 def explain_difference(
@@ -173,46 +196,48 @@ def explain_difference(
     worst: int = 3,
     **columns: Any,
 ) -> pl.DataFrame:
-    """Say why two conventions give two means on this log: so much by each choice.
+    """Return how much each choice contributes to the difference of two conventions.
+
+    The choices in which `a` and `b` differ are switched from `a` to `b` one after the other, and
+    the log is evaluated after each switch.
 
     Parameters
     ----------
     frame
-        The long table, as for `evaluate`.
+        The long table.
     metric
-        A name or a metric.
+        Name of a metric, or a metric.
     a, b
-        The conventions that are compared.
+        Conventions to compare, or names of presets.
     worst
-        How many lists to name for each choice.
+        Number of queries to list per choice.
     **columns
-        Names of the columns and `duplicates`, as for `evaluate`; the columns of `by` count as
-        parts of the query.
+        Parameters of `evaluate` that name columns, and `duplicates`. Columns in `by` identify the
+        query together with `query`.
 
     Returns
     -------
     DataFrame
-        One row for each choice in which `a` and `b` differ for this metric, in the order in
-        which they are switched, one after the other, from `a` to `b`:
+        One row per choice in which `a` and `b` differ for the metric, in the order in which they
+        are switched:
 
-        - `choice`, `a`, `b`: which, and what it is under each;
-        - `mean`: the mean after the switch, the last one being that under `b`; null where an
-          undefined list makes it null;
-        - `change`: by how much the switch changed it; null where one of the means is null;
-        - `share`: of the whole difference; null where that is 0 or null;
-        - `worst`: the lists that it changed most, a struct of the query and its `change`. A
-          list that does not count is taken to have the mean of those that do; a list without a
-          value on one side is left out where that mean is null.
+        - `choice`, `a`, `b`: the choice, and its values under `a` and `b`;
+        - `mean`: mean after the switch, in the last row the mean under `b`; null if an undefined
+          value makes it null;
+        - `change`: change of the mean by the switch;
+        - `share`: `change` divided by the whole difference; null if that is 0;
+        - `worst`: the queries that changed most, as structs of the query and its `change`. A
+          query that is not included in the mean has the mean as its value.
 
     Raises
     ------
-    SchemaError, DataError, ArgumentError
-        As for `evaluate`.
+    ArgumentError, DataError, SchemaError
+        The errors of `evaluate`.
 
     Notes
     -----
-    What a choice changes depends on those switched before it; the changes add up to the whole
-    difference in any order.
+    The change by a choice depends on the choices switched before it. The changes add up to the
+    whole difference.
 
     Examples
     --------
@@ -232,106 +257,106 @@ def explain_difference(
     │ undefined ┆ zero   ┆ one   ┆ 0.8549 ┆ 0.5     │
     └───────────┴────────┴───────┴────────┴─────────┘
     """
-    asked = read(metric) if isinstance(metric, str) else metric
-    if not isinstance(asked, Metric):
-        message = f"`metric` must be a name or a metric of this package; found {metric!r}"
+    parsed = read(metric) if isinstance(metric, str) else metric
+    if not isinstance(parsed, Metric):
+        message = f"`metric` must be the name of a metric, or a metric; found {metric!r}"
         raise ArgumentError(message, "metric")
     keys = [*names("by", columns.pop("by", None)), *names("query", columns.pop("query", "query"))]
     a, b = named(a), named(b)
     options = {**columns, "query": keys}
     log, doc = lazy(frame), options.get("doc", "doc")
     ids = None if doc is None else schema_of(log).get(doc)
-    at, end = (_choices(asked, which, ids) for which in (a, b))
-    start = last = _evaluated(log, asked, at, options)
+    choices, target = (_choices(parsed, conventions, ids) for conventions in (a, b))
+    start = last = _evaluated(log, parsed, choices, options)
     rows = []
-    for choice in [choice for choice in end if at.get(choice) != end[choice]]:
-        was, at = at[choice], {**at, choice: end[choice]}
-        now = _evaluated(log, asked, at, options)
+    for choice in [choice for choice in target if choices.get(choice) != target[choice]]:
+        before, choices = choices[choice], {**choices, choice: target[choice]}
+        result = _evaluated(log, parsed, choices, options)
         rows.append(
             {
                 "choice": choice,
-                "a": _shown(choice, was),
-                "b": _shown(choice, end[choice]),
-                "mean": now[0],
-                "change": _less(now[0], last[0]),
-                "worst": _worst(last, now, keys, worst),
+                "a": _shown(choice, before),
+                "b": _shown(choice, target[choice]),
+                "mean": result[0],
+                "change": _difference(result[0], last[0]),
+                "worst": _largest_changes(last, result, keys, worst),
             }
         )
-        last = now
-    whole = _less(last[0], start[0])
+        last = result
+    whole = _difference(last[0], start[0])
     numbers = dict.fromkeys(("mean", "change"), pl.Float64)
     keyed = {key: dtype for key, dtype in start[1].schema.items() if key in keys}
     listed = pl.List(pl.Struct({**keyed, "change": pl.Float64}))
     texts = dict.fromkeys(("choice", "a", "b"), pl.String)
     share = pl.col("change") / pl.lit(whole or None, pl.Float64)
-    found = pl.DataFrame(rows, {**texts, **numbers, "worst": listed}, orient="row")
-    return found.select(*texts, *numbers, share.alias("share"), "worst")
+    table = pl.DataFrame(rows, {**texts, **numbers, "worst": listed}, orient="row")
+    return table.select(*texts, *numbers, share.alias("share"), "worst")
 
 
 def _choices(metric: Metric, conventions: Conventions, ids: pl.DataType | None) -> dict[str, Any]:
-    """Return everything that conventions decide for a metric, in the order to be switched.
+    """Return the choices of conventions for a metric, in the order in which they are switched.
 
-    `ids` is the type of the documents' ids, if they have any.
+    `ids` is the type of document ids, if there are any.
     """
     accepted = parameters_of(metric)
-    agreed = conventions.of(metric)
+    conventions = conventions.of(metric)
     free = {key: value for key, value in accepted.items() if key not in metric.arguments}
     own = f"{metric.function.__name__}."
     parameters = {
-        **{key: value for key, value in agreed.parameters.items() if key in free},
+        **{key: value for key, value in conventions.parameters.items() if key in free},
         **{
             key.removeprefix(own): value
-            for key, value in agreed.parameters.items()
+            for key, value in conventions.parameters.items()
             if key.startswith(own)
         },
     }
     return {
-        "float32_scores": agreed.float32_scores,
-        "ties": agreed.ties or ("worst" if ids is None else "doc"),
-        **({} if ids in (None, pl.String) else {"text_ids": agreed.text_ids}),
-        "unjudged": agreed.unjudged,
-        **({"rel": agreed.rel} if "rel" in free else {}),
+        "float32_scores": conventions.float32_scores,
+        "ties": conventions.ties or ("worst" if ids is None else "doc"),
+        **({} if ids in (None, pl.String) else {"text_ids": conventions.text_ids}),
+        "unjudged": conventions.unjudged,
+        **({"rel": conventions.rel} if "rel" in free else {}),
         **{
             key: metric.but(**{key: parameters.get(key, value)}).arguments[key]
             for key, value in free.items()
             if key not in ("k", "rel") and value is not Parameter.empty
         },
-        **({"gain_from": agreed.gain_from} if "gain" in accepted else {}),
-        "undefined": agreed.counts_as(metric),
-        "query_set": agreed.query_set,
+        **({"gain_from": conventions.gain_from} if "gain" in accepted else {}),
+        "undefined": conventions.counts_as(metric),
+        "query_set": conventions.query_set,
     }
 
 
 def _evaluated(
     log: pl.LazyFrame, metric: Metric, choices: Mapping[str, Any], options: Mapping[str, Any]
 ) -> tuple[float | None, pl.DataFrame]:
-    """Return the mean, and the value of each list that counts."""
+    """Return the mean, and the values of the queries that it includes."""
     known = {each.name for each in fields(Conventions)}
     general = {key: value for key, value in choices.items() if key in known}
-    special = {key: value for key, value in choices.items() if key not in known}
-    agreed = Conventions(**general, parameters=special)
+    parameters = {key: value for key, value in choices.items() if key not in known}
+    conventions = Conventions(**general, parameters=parameters)
     name = output_name(metric)
-    mean, lists = pl.collect_all(
+    mean, values = pl.collect_all(
         [
-            evaluate(log, metric, conventions=agreed, **options).select(name),
-            per_query(log, metric, conventions=agreed, **options),
+            evaluate(log, metric, conventions=conventions, **options).select(name),
+            per_query(log, metric, conventions=conventions, **options),
         ]
     )
-    counted = counted_as(metric, agreed)
-    value = _filled(name, counted if isinstance(counted, float) else None)
-    return mean.item(), lists.with_columns(value.alias(_VALUE)).drop(name)
+    undefined = counted_as(metric, conventions)
+    value = _filled(name, undefined if isinstance(undefined, float) else None)
+    return mean.item(), values.with_columns(value.alias(_VALUE)).drop(name)
 
 
-def _worst(
+def _largest_changes(
     before: tuple[float | None, pl.DataFrame],
     after: tuple[float | None, pl.DataFrame],
     keys: list[str],
     count: int,
 ) -> list[dict[str, Any]]:
-    """Return the lists that changed most; those that do not count have the mean."""
+    """Return the queries that changed most; queries without a value have the mean."""
     both = before[1].join(after[1], on=keys, how="full", coalesce=True, nulls_equal=True)
-    was, now = _filled(_VALUE, before[0]), _filled(_VALUE + "_right", after[0])
-    changes = both.select(*keys, (now - was).alias("change"))
+    values = _filled(_VALUE, before[0]), _filled(_VALUE + "_right", after[0])
+    changes = both.select(*keys, (values[1] - values[0]).alias("change"))
     size = pl.col("change").abs()
     return (
         changes.filter(size > 0)
@@ -342,11 +367,11 @@ def _worst(
 
 
 def _filled(name: str, value: float | None) -> pl.Expr:
-    """Return a column with a number, or None, in place of its nulls."""
+    """Return a column with its nulls replaced."""
     return pl.coalesce(pl.col(name).cast(pl.Float64), pl.lit(value, dtype=pl.Float64))
 
 
-def _less(value: float | None, other: float | None) -> float | None:
+def _difference(value: float | None, other: float | None) -> float | None:
     return None if value is None or other is None else value - other
 
 
@@ -355,7 +380,7 @@ def _shown(choice: str, value: Any) -> str:
 
 
 def _above(lowest: float) -> str:
-    """Write a threshold; the first number above another as "above" that one."""
+    """Return a threshold as text: "1 or more", or "above 0.5" for the next float after 0.5."""
     below = math.nextafter(lowest, -math.inf)
     short = len(repr(below)) + 5 < len(repr(lowest))
     return f"above {below}" if short else f"{lowest} or more"

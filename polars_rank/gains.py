@@ -1,4 +1,4 @@
-"""Gains: what a label is worth, as functions from an expression to an expression."""
+"""Gains: functions from an expression of labels to an expression of gains."""
 
 from __future__ import annotations
 
@@ -20,42 +20,42 @@ __all__ = [
     "mapping",
 ]
 
-#: A function, or what becomes one before a metric sees it: a name, or a mapping of grades.
+#: A function, or a name or a mapping of grades that is converted to a function.
 Gain: TypeAlias = "Callable[[pl.Expr], pl.Expr] | Any"
 
 
-#: What is wrong with a label → whether it is, for labels as Float64.
+#: Messages about invalid labels, and the conditions for labels as Float64.
 Refusals: TypeAlias = Mapping[str, Callable[[pl.Expr], pl.Expr]]
 
 
-#: Above this grade, 2^label - 1 says nothing but "the highest label wins".
+#: Above this label, 2^label - 1 is so large that only the highest label matters.
 LARGEST_EXP2_LABEL = 50
 
 
 def refusals(gain: Gain) -> Refusals:
-    """Return which labels a gain refuses, and why: what it says itself in `refuses`."""
-    found: Refusals = getattr(gain, "refuses", {})
-    return found
+    """Return the messages and conditions of labels that a gain rejects: its `refuses`."""
+    conditions: Refusals = getattr(gain, "refuses", {})
+    return conditions
 
 
 def of_whole(gain: Gain) -> Gain | None:
-    """Return the same gain of labels that are whole numbers, where there is a faster form."""
-    found: Gain | None = getattr(gain, "of_whole", None)
-    return found
+    """Return a faster form of a gain for integer labels, or None: its `of_whole`."""
+    faster: Gain | None = getattr(gain, "of_whole", None)
+    return faster
 
 
 def linear(label: pl.Expr) -> pl.Expr:
-    """Gain equal to the label; negative grades stay negative, as a penalty.
+    """Return the label as gain; negative labels are penalties.
 
     Parameters
     ----------
     label
-        Graded relevance, any numeric type.
+        Label, of any numeric type.
 
     Returns
     -------
     pl.Expr
-        Float64; null where the label is null.
+        Float64; null if the label is null.
 
     References
     ----------
@@ -70,17 +70,17 @@ def linear(label: pl.Expr) -> pl.Expr:
 
 
 def exp2(label: pl.Expr) -> pl.Expr:
-    """Gain 2^label - 1, which stresses high grades.
+    """Return the gain 2^label - 1, which emphasizes high labels.
 
     Parameters
     ----------
     label
-        Graded relevance, at most 50: an evaluation raises `DataError` above that.
+        Label, of any numeric type. An evaluation raises `DataError` for labels above 50.
 
     Returns
     -------
     pl.Expr
-        Float64; null where the label is null.
+        Float64; null if the label is null.
 
     References
     ----------
@@ -95,12 +95,12 @@ def exp2(label: pl.Expr) -> pl.Expr:
 
 
 def _exp2_of_whole(label: pl.Expr) -> pl.Expr:
-    # A power of two is nothing but the exponent of a float: several times faster than pow.
+    # Setting the exponent bits of a float is several times faster than pow.
     exponent = label.cast(pl.Int64).clip(-1022, 1023) + 1023
     return (exponent * 2**52).reinterpret(dtype=pl.Float64) - 1
 
 
-#: Whole numbers for whole labels, of few enough digits that sums of many are exact.
+#: Gains of integer labels are integers, small enough for exact sums.
 vars(linear)["whole"] = True
 
 
@@ -114,19 +114,23 @@ vars(exp2)["refuses"] = {
 
 
 def mapping(gains: Mapping[float, float]) -> Gain:
-    """Gain read from a table `{grade: gain}`.
+    """Return a gain function from a mapping of grades to gains.
 
     Parameters
     ----------
     gains
-        The gain of every grade that occurs. An evaluation raises `DataError` on a label
-        that is not in it.
+        Gain of each grade. Gains must not decrease as grades increase, because the ideal order
+        is by label. An evaluation raises `DataError` for a label that is not in the mapping.
 
     Returns
     -------
     Gain
-        A function of the label. The ideal order is by label: gains should not fall as the
-        label rises.
+        A function of the label, usable as `gain`.
+
+    Raises
+    ------
+    ArgumentError
+        If the mapping is empty, has values that are not finite numbers, or has decreasing gains.
 
     Examples
     --------
@@ -135,19 +139,19 @@ def mapping(gains: Mapping[float, float]) -> Gain:
     [10.0, 0.0, 3.0]
     """
     if not gains:
-        message = "`gain` must map at least one grade to a gain; found an empty mapping"
+        message = "`gain` must map grades to gains; found an empty mapping"
         raise ArgumentError(message, "gain")
     if not all(map(is_number, [*gains, *gains.values()])):
         message = f"`gain` must map finite grades to finite gains; found {dict(gains)!r}"
         raise ArgumentError(message, "gain")
-    found = _Mapped({float(grade): float(gains[grade]) for grade in sorted(gains)}, dict(gains))
-    if sorted(found.gains.values()) != list(found.gains.values()):
+    mapped = _Mapped({float(grade): float(gains[grade]) for grade in sorted(gains)}, dict(gains))
+    if sorted(mapped.gains.values()) != list(mapped.gains.values()):
         message = (
-            "`gain` must not fall as the grade rises, for the ideal order is by grade; "
+            "`gain` must not decrease as the grade increases, because the ideal order is by grade; "
             f"found {dict(gains)!r}"
         )
         raise ArgumentError(message, "gain")
-    return found
+    return mapped
 
 
 @dataclass(frozen=True)
@@ -172,20 +176,17 @@ class _Mapped:
     @property
     def refuses(self) -> Refusals:
         grades = pl.Series([*self.gains], dtype=pl.Float64).implode()
-        problem = (
-            f"not in the gain mapping, which has the grades {sorted(self.given)}; add the others"
-        )
+        problem = f"not in the gain mapping of the grades {sorted(self.given)}; add these labels"
         return {problem: lambda label: ~label.is_in(grades)}
 
 
 @dataclass(frozen=True)
 class Levels:
-    """Gain of some grades as trec_eval takes it: others are worth themselves, none below 0."""
+    """Gain of some grades, as in trec_eval; the gain of other labels is the label, at least 0."""
 
     gains: tuple[tuple[float, float], ...]
 
     def __call__(self, label: pl.Expr) -> pl.Expr:
-        """Return the gain of the label."""
         label = _expression(label).cast(pl.Float64)
         grades, values = (
             pl.Series(each, dtype=pl.Float64) for each in zip(*self.gains, strict=True)
@@ -198,29 +199,29 @@ class Levels:
 
     @property
     def falls(self) -> bool:
-        """Whether a higher grade may be worth less: the ideal order is then by gain."""
+        """Whether gains can decrease as grades increase, so that the ideal order is by gain."""
         return True
 
 
 def at_least(lowest: float, gain: Gain = linear) -> Gain:
-    """Gain 0 for labels below the lowest that is worth anything, another gain for the others.
+    """Return a gain function that is 0 for labels below a threshold.
 
     Parameters
     ----------
     lowest
-        The lowest label with a gain: 0 to make no penalty of negative labels, as trec_eval does.
+        Lowest label with a gain. With 0, negative labels are no penalties, as in trec_eval.
     gain
-        The gain of the other labels.
+        Gain function for labels of `lowest` or above.
 
     Returns
     -------
     Gain
-        A function of the label; null where the label is null.
+        A function of the label, usable as `gain`; null if the label is null.
 
     Raises
     ------
     ArgumentError
-        For a `lowest` that is not a number.
+        If `lowest` is not a number.
 
     Examples
     --------
@@ -237,26 +238,26 @@ class _AtLeast:
     gain: Gain
 
     def __call__(self, label: pl.Expr) -> pl.Expr:
-        return self._worth(label, self.gain)
+        return self._applied(label, self.gain)
 
-    def _worth(self, label: pl.Expr, gain: Gain) -> pl.Expr:
+    def _applied(self, label: pl.Expr, gain: Gain) -> pl.Expr:
         label = _expression(label)
         return pl.when(label < self.lowest).then(0.0).otherwise(gain(label))
 
     @property
     def __name__(self) -> str:
-        more = "" if self.gain is linear else f", {getattr(self.gain, '__name__', self.gain)}"
-        return f"at_least({self.lowest}{more})"
+        name = "" if self.gain is linear else f", {getattr(self.gain, '__name__', self.gain)}"
+        return f"at_least({self.lowest}{name})"
 
     @property
     def refuses(self) -> Refusals:
-        # Labels below the lowest never reach the other gain.
+        # The gain function is not applied to labels below the lowest.
         return {
-            problem: partial(self._at_fault, condition)
+            problem: partial(self._is_invalid, condition)
             for problem, condition in refusals(self.gain).items()
         }
 
-    def _at_fault(self, condition: Callable[[pl.Expr], pl.Expr], label: pl.Expr) -> pl.Expr:
+    def _is_invalid(self, condition: Callable[[pl.Expr], pl.Expr], label: pl.Expr) -> pl.Expr:
         return condition(label) & (label >= self.lowest)
 
     @property
@@ -266,7 +267,7 @@ class _AtLeast:
     @property
     def of_whole(self) -> Gain | None:
         faster = of_whole(self.gain)
-        return None if faster is None else lambda label: self._worth(label, faster)
+        return None if faster is None else lambda label: self._applied(label, faster)
 
 
 @dataclass(frozen=True)
@@ -276,7 +277,7 @@ class _Logarithmic:
 
     def __call__(self, rank: pl.Expr) -> pl.Expr:
         rank = _expression(rank).cast(pl.Float64)
-        # rank < base is written as a clip: where the rank equals the base, 1/log is 1 too.
+        # Clipping gives discount 1 to ranks below the base, as at the base.
         counted = rank + 1 if self.kind == "log" else rank.clip(self.base)
         return math.log(self.base) / counted.log()
 

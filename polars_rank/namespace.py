@@ -1,4 +1,4 @@
-"""`.ranking` on DataFrame and LazyFrame: the functions of polars_rank as methods."""
+"""The namespace `.ranking` of DataFrame and LazyFrame: functions of polars_rank as methods."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from polars_rank.evaluation.auc import grouped_auc
 from polars_rank.evaluation.curves import pr_curve, rank_curve
 from polars_rank.evaluation.evaluate import evaluate, per_query
 from polars_rank.evaluation.ranking import rank
+from polars_rank.io.chunks import collapse
 from polars_rank.metrics.metric import REGISTER
 from polars_rank.stats.all_pairs import compare_all
 from polars_rank.stats.comparison import compare
@@ -38,12 +39,12 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 Frame = TypeVar("Frame", pl.DataFrame, pl.LazyFrame)
 
-#: Parameters of `evaluate`; a metric's method takes them beside the metric's own.
+#: Parameters of `evaluate`, which the method of a metric takes besides the metric's parameters.
 _OPTIONS = frozenset([*signature(evaluate).parameters][2:])
 
 
 def _method(function: Framed[P]) -> Callable[Concatenate[Ranking[Frame], P], Frame]:
-    """Make a method of a function of any table."""
+    """Return a method that calls a function with the frame."""
 
     @wraps(function)
     def method(self: Ranking[Any], *args: P.args, **kwargs: P.kwargs) -> Any:
@@ -53,15 +54,17 @@ def _method(function: Framed[P]) -> Callable[Concatenate[Ranking[Frame], P], Fra
 
 
 class Ranking(Generic[Frame]):
-    """Ranking evaluation of one frame: the functions of polars_rank as methods of it.
+    """Ranking evaluation of a frame: functions and metrics of polars_rank as methods.
 
-    A DataFrame gives DataFrames, a LazyFrame LazyFrames. Every metric is a method, too.
+    Methods return a DataFrame for a DataFrame, and a LazyFrame for a LazyFrame. The method of a
+    metric, such as `df.ranking.ndcg(10)`, returns a float for a DataFrame.
     """
 
     def __init__(self, frame: Frame) -> None:
         self._frame: Frame = frame
 
     rank = _method(rank)
+    collapse = _method(collapse)
     click_through_rates = _method(click_through_rates)
     coec = _method(coec)
     interleaving_result = _method(interleaving_result)
@@ -91,14 +94,14 @@ class Ranking(Generic[Frame]):
     summarize = _method(summarize)
 
     def check(self, rules: Any, **options: Any) -> pl.DataFrame:
-        """Check rules over a table of statistics; see `pr.check`."""
+        """Return the verdicts of rules on a table of statistics; see `pr.check`."""
         return check(self._frame, rules, **options)
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
-        """Return a metric as a method: `df.ranking.ndcg(10)`.
+        """Return the method of a metric, such as `df.ranking.ndcg(10)`.
 
-        The method takes the parameters of the metric and those of `evaluate`. On a DataFrame it
-        returns the mean as a float (with groups, a DataFrame), on a LazyFrame a LazyFrame.
+        The method takes the parameters of the metric and of `evaluate`. It returns the mean as a
+        float for a DataFrame (with `by` or `scores`, a DataFrame), and a LazyFrame for a LazyFrame.
         """
         if name not in REGISTER:
             message = f"there is no metric {name!r}.{hint(name, REGISTER)}"

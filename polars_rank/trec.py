@@ -1,7 +1,8 @@
-"""The text files of TREC: runs and judgments ("qrels"), one document per line."""
+"""TREC text files: runs and judgments ("qrels"), with one document per line."""
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
@@ -17,6 +18,7 @@ from polars_rank.io.files import new_file
 from polars_rank.io.lines import LINE, NUMBER, PATH, Paths, scan_lines, text_files
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
 __all__ = [
@@ -34,30 +36,31 @@ _FIELDS, _ORDER = (OWN + name for name in ("fields", "order"))
 
 
 def scan_run(path: Paths) -> pl.LazyFrame:
-    """Scan the retrieved documents of TREC run files, without reading them yet.
+    """Return a LazyFrame of the retrieved documents in TREC run files.
 
-    A line is ``query iteration doc rank score run``, divided by spaces or tabs. Empty lines and
-    lines that begin with ``#`` are skipped. Iteration and rank are ignored, as trec_eval does,
-    and so are words behind the name of the run.
+    A line has the fields ``query iteration doc rank score run``, separated by spaces or tabs.
+    Empty lines and lines that begin with ``#`` are skipped. As in trec_eval, iteration, rank, and
+    further fields are ignored.
 
     Parameters
     ----------
     path
-        A file, plain or compressed (gzip, bzip2, xz, zstd), a pattern such as ``"runs/*.txt"``,
-        or several.
+        A file, a pattern such as ``"runs/*.txt"``, or several of them. Files may be compressed
+        (gzip, bzip2, xz, zstd).
 
     Returns
     -------
     LazyFrame
-        Columns ``query``, ``doc``, ``run`` (strings) and ``score`` (float).
+        Columns ``query``, ``doc``, ``score`` (Float64), and ``run``. Ids are strings.
 
     Raises
     ------
     SourceError
-        If there is no such file; when the frame is collected, if one is not whole or not in UTF-8.
+        If a file does not exist; when the LazyFrame is collected, if a file is damaged or not
+        UTF-8.
     DataError
-        When the frame is collected: if a line has too few fields, or a score that is not a
-        finite number. The error tells file, line and content.
+        When the LazyFrame is collected, if a line has too few fields or an invalid score. The
+        message has the file, the number of the line, and its text.
 
     Examples
     --------
@@ -78,50 +81,50 @@ def scan_run(path: Paths) -> pl.LazyFrame:
 def scan_qrels(
     path: Paths,
     *,
-    subtopics: bool = False,
+    diversity: bool = False,
     fractional: bool = False,
     negative: Negative = "unjudged",
 ) -> pl.LazyFrame:
-    r"""Scan the judged documents of TREC judgment files ("qrels"), without reading them yet.
+    r"""Return a LazyFrame of the judged documents in TREC judgment files ("qrels").
 
-    A line is ``query iteration doc label``, divided by spaces or tabs. Empty lines and lines that
-    begin with ``#`` are skipped.
+    A line has the fields ``query iteration doc label``, separated by spaces or tabs. Empty lines
+    and lines that begin with ``#`` are skipped.
 
     Parameters
     ----------
     path
-        A file, plain or compressed (gzip, bzip2, xz, zstd), a pattern such as ``"qrels/*.txt"``,
-        or several.
-    subtopics
-        Keep the second field, in which judgments of diversity have the subtopic, as the column
-        ``subtopic``. A document then has one row for each subtopic it was judged for.
+        A file, a pattern such as ``"qrels/*.txt"``, or several of them. Files may be compressed
+        (gzip, bzip2, xz, zstd).
+    diversity
+        Whether the judgments are of diversity: the second field is then the subtopic, and becomes
+        the column ``subtopic``. A document has one row for each subtopic it was judged for;
+        ``join_judgments`` with ``subtopic="subtopic"`` makes lists of them.
     fractional
         Read labels as floats. By default they must be whole numbers.
     negative
-        What a negative label is: "unjudged", which in judgments of TREC is what -1 says of a
-        document of the pool, becomes a null label; "keep" keeps it as a label below all others.
+        Meaning of negative labels. "unjudged": a document that was in the pool but not judged, as
+        TREC uses -1; the label becomes null. "keep": a label below all others.
 
     Returns
     -------
     LazyFrame
-        Columns ``query``, ``doc`` (strings) and ``label``; with ``subtopics``, ``subtopic`` too.
+        Columns ``query``, ``subtopic`` (if `diversity`), ``doc``, and ``label``. Ids are strings.
 
     Raises
     ------
     SourceError
-        If there is no such file; when the frame is collected, if one is not whole or not in UTF-8.
+        If a file does not exist; when the LazyFrame is collected, if a file is damaged or not
+        UTF-8.
     DataError
-        When the frame is collected: if a line has more or fewer fields, or a label that is not a
-        number. The error tells file, line and content.
-    ArgumentError
-        For another word as `negative`.
+        When the LazyFrame is collected, if a line does not have four fields or has an invalid
+        label. The message has the file, the number of the line, and its text.
 
     Notes
     -----
-    With null for what is not judged, NDCG, bpref, judged and unjudged documents are those of
-    trec_eval. Two measures tell "in the pool, but not judged" from "not in the pool" and need
-    ``negative="keep"``: inferred AP, and ``Judged`` of ir_measures. Then also evaluate with
-    ``conventions=pr.conventions.TREC_EVAL``, or negative labels are negative gains.
+    With ``negative="unjudged"``, NDCG, bpref, and numbers of judged documents equal those of
+    trec_eval. Two measures need ``negative="keep"``, because they distinguish unjudged documents
+    in the pool from documents outside it: inferred AP, and ``Judged`` of ir_measures. Then also
+    evaluate with ``conventions="trec_eval"``; otherwise negative labels are negative gains.
 
     Examples
     --------
@@ -138,7 +141,7 @@ def scan_qrels(
     lines = _scan(path, _QRELS, number="label", dtype=pl.Float64() if fractional else pl.Int64())
     if negative == "unjudged":
         lines = lines.with_columns(pl.when(col("label") >= 0).then("label"))
-    return lines.select("query", *(["subtopic"] if subtopics else []), "doc", "label")
+    return lines.select("query", *(["subtopic"] if diversity else []), "doc", "label")
 
 
 def write_run(
@@ -151,35 +154,33 @@ def write_run(
     score: str = "score",
     overwrite: bool = False,
 ) -> None:
-    """Write the retrieved documents of a long table as a TREC run file.
+    """Write the retrieved documents of a long table to a TREC run file.
 
-    Rows with a null score, that is documents that were not retrieved, are left out. Lines are
-    ordered by run, query, and rank, which is by score and then by doc, both descending, doc as
-    text: the order that trec_eval sees.
+    Documents that were not retrieved, whose score is null, are left out. Lines are sorted by run,
+    query, and rank. As in trec_eval, documents rank by score, and by doc as text if scores are
+    tied, both descending.
 
     Parameters
     ----------
     rankings
         The long table.
     path
-        The file to write; with the ending ``.gz`` it is compressed.
+        File to write. A file whose name ends in ``.gz`` is compressed.
     tag
-        Of the run, in the last field of each line. By default the column ``run``, if there is
-        one, or else ``polars_rank``.
+        Name of the run, in the last field of each line. Default: the column ``run`` if there is
+        one, otherwise ``polars_rank``.
     query, doc, score
-        Columns of the table.
+        Columns of the query, the document, and the score.
     overwrite
-        Replace the file if there is one already.
+        Replace an existing file.
 
     Raises
     ------
-    SchemaError
-        If a column is missing.
     DataError
-        If an id is null, empty or has whitespace in it, a score is not finite, or a document is
-        twice in a list.
+        If an id is null, empty, or contains whitespace, if a score is not finite, or if a ranking
+        has duplicate documents.
     SourceError
-        If the file is there already, or its directory is not.
+        If the file exists, or its directory does not.
 
     Notes
     -----
@@ -200,7 +201,7 @@ def write_run(
     """
     rows = lazy(rankings)
     schema = schema_of(rows)
-    _check("rankings", schema, query, doc, score=score)
+    _check_columns("rankings", schema, query, doc, score=score)
     run = (
         col("run")
         if tag is None and "run" in schema
@@ -213,16 +214,16 @@ def write_run(
         col(score).alias("score"),
         run.cast(pl.String).alias("run"),
     )
-    twice = retrieved.group_by("run", "query", "doc").len("lines").filter(col("lines") > 1)
-    faults = [
-        *_faults(retrieved, ["query", "doc", "run"], "score"),
-        _fault(twice, "a document is more than once in a list", "keep one of its rows"),
+    repeated = retrieved.group_by("run", "query", "doc").len("lines").filter(col("lines") > 1)
+    checks = [
+        *_checks(retrieved, ["query", "doc", "run"], "score"),
+        _check(repeated, "duplicate documents in a ranking", "keep one row of each"),
     ]
     by_rank = retrieved.sort(
         "run", _ORDER, "score", "doc", descending=[False, False, True, True]
     ).with_columns(rank=pl.int_range(1, pl.len() + 1).over("run", "query"))
     lines = by_rank.select("query", pl.lit("Q0"), "doc", "rank", "score", "run")
-    _write(lines, faults, Path(path), overwrite=overwrite)
+    _write(lines, checks, Path(path), overwrite=overwrite)
 
 
 def write_qrels(
@@ -234,37 +235,35 @@ def write_qrels(
     label: str = "label",
     overwrite: bool = False,
 ) -> None:
-    """Write the judged documents of a long table as a TREC judgment file ("qrels").
+    """Write the judged documents of a long table to a TREC judgment file ("qrels").
 
-    Rows with a null label, that is documents that were not judged, are left out. A document that
-    is in several runs is written once. Lines are ordered by query and doc.
+    Documents that were not judged, whose label is null, are left out. A document in several runs
+    is written once. Lines are sorted by query and doc.
 
     Parameters
     ----------
     judgments
-        The long table, or a table of judgments. A column ``subtopic`` becomes the second field,
-        otherwise it is 0.
+        The long table, or a table of judgments. The second field is the column ``subtopic`` if
+        there is one, otherwise 0.
     path
-        The file to write; with the ending ``.gz`` it is compressed.
+        File to write. A file whose name ends in ``.gz`` is compressed.
     query, doc, label
-        Columns of the table.
+        Columns of the query, the document, and the label.
     overwrite
-        Replace the file if there is one already.
+        Replace an existing file.
 
     Raises
     ------
-    SchemaError
-        If a column is missing, or labels are not numbers.
     DataError
-        If an id is null, empty or has whitespace in it, a label is not finite, or a document has
-        several labels for one query.
+        If an id is null, empty, or contains whitespace, if a label is not finite, or if a
+        document has several labels for one query.
     SourceError
-        If the file is there already, or its directory is not.
+        If the file exists, or its directory does not.
 
     Notes
     -----
-    The file appears under its name only when it is complete. Fractional labels are written as
-    they are; trec_eval reads only their whole part.
+    The file appears under its name only when it is complete. Fractional labels are written in
+    full, but trec_eval reads only their integer part.
 
     Examples
     --------
@@ -281,7 +280,7 @@ def write_qrels(
     """
     rows = lazy(judgments)
     schema = schema_of(rows)
-    _check("judgments", schema, query, doc, label=label)
+    _check_columns("judgments", schema, query, doc, label=label)
     subtopic = col("subtopic") if "subtopic" in schema else pl.lit("0")
     judged = rows.filter(col(label).is_not_null()).select(
         col(query).alias(_ORDER),
@@ -292,10 +291,10 @@ def write_qrels(
     )
     keys = ["query", "subtopic", "doc"]
     once = judged.group_by(_ORDER, *keys).agg(col("label").min(), highest=col("label").max())
-    several = once.filter(col("label") < col("highest")).drop(_ORDER)
-    faults = [
-        *_faults(judged, keys, "label"),
-        _fault(several, "a document has several labels for one query", "keep one of them"),
+    conflicting = once.filter(col("label") < col("highest")).drop(_ORDER)
+    checks = [
+        *_checks(judged, keys, "label"),
+        _check(conflicting, "several labels for one document of a query", "keep one of them"),
     ]
     whole = col("label").cast(pl.Int64, strict=False)
     number = (
@@ -304,19 +303,19 @@ def write_qrels(
         .otherwise(col("label").cast(pl.String))
     )
     lines = once.sort(_ORDER, "subtopic", "doc").select(*keys, number)
-    _write(lines, faults, Path(path), overwrite=overwrite)
+    _write(lines, checks, Path(path), overwrite=overwrite)
 
 
 def _scan(path: Paths, layout: tuple[str, ...], number: str, dtype: pl.DataType) -> pl.LazyFrame:
-    """Scan lines of fields; the one called `number` is a number, all others are strings."""
-    words = col(LINE).str.replace_all("\t", " ", literal=True).str.split(" ")
-    fields = words.list.eval(pl.element().filter(pl.element() != ""))
+    """Return the fields of lines; the field `number` is a number, all others are strings."""
+    parts = col(LINE).str.replace_all("\t", " ", literal=True).str.split(" ")
+    fields = parts.list.eval(pl.element().filter(pl.element() != ""))
     field = {name: col(_FIELDS).list.get(i, null_on_oob=True) for i, name in enumerate(layout)}
     value = field.pop(number).cast(dtype, strict=False).alias(number)
     return (
         scan_lines(text_files(path))
         .with_columns(fields.alias(_FIELDS))
-        .filter(~field["query"].str.starts_with("#"))  # null, which is left out, without fields
+        .filter(~field["query"].str.starts_with("#"))  # null, so dropped, if there are no fields
         .select(LINE, NUMBER, PATH, value, col(_FIELDS).list.len(), **field)
         .map_batches(partial(_refuse_malformed, layout=layout, number=number), streamable=True)
     )
@@ -327,70 +326,93 @@ def _refuse_malformed(lines: pl.DataFrame, layout: tuple[str, ...], number: str)
         (col(_FIELDS) != len(layout)) | ~col(number).is_finite().fill_null(value=False)
     )
     if layout == _RUN and not malformed.is_empty():
-        # Words may follow the tag; but where the rank is no number, an id has a space in it.
+        # Fields may follow the tag. But if the rank is not a number, an id contains a space.
         rank = col("rank").cast(pl.Float64, strict=False)
-        fine = (col(_FIELDS) > len(layout)) & rank.is_not_null() & col(number).is_finite()
-        malformed = malformed.filter(~fine.fill_null(value=False))
+        valid = (col(_FIELDS) > len(layout)) & rank.is_not_null() & col(number).is_finite()
+        malformed = malformed.filter(~valid.fill_null(value=False))
     if malformed.is_empty():
         return lines
     row = malformed.row(0, named=True)
     whole = lines.schema[number].is_integer()
-    msg = (
-        f"line {row[NUMBER]} of {row[PATH]} must be {' '.join(layout)!r}, with a "
-        f"{'whole' if whole else 'finite'} number as the {number}; found {row[LINE]!r}"
-        f"{'; set `fractional` for labels such as 0.5' if whole else ''}"
+    message = (
+        f"line {row[NUMBER]} of {row[PATH]} must be {' '.join(layout)!r}, where the {number} is a "
+        f"{'whole' if whole else 'finite'} number; found {row[LINE]!r}"
     )
-    raise DataError(msg, *(["fractional"] if whole else []))
+    if _is_other_kind(row[LINE].split(), layout):
+        kind, reader = ("qrels file", "scan_qrels") if layout == _RUN else ("run file", "scan_run")
+        message += (
+            f". The file looks like a {kind}, which pr.trec.{reader} reads; were run and qrels "
+            "swapped?"
+        )
+        raise DataError(message)
+    if whole and row[_FIELDS] == len(layout) and _is_number(row[LINE].split()[-1]):
+        message += "; set `fractional` for labels such as 0.5"
+        raise DataError(message, "fractional")
+    raise DataError(message)
 
 
-def _check(table: str, schema: pl.Schema, query: str, doc: str, **numbers: str) -> None:
+def _is_other_kind(fields: Sequence[str], layout: tuple[str, ...]) -> bool:
+    """Return whether a line of judgments was read as a run, or a line of a run as judgments."""
+    if layout == _RUN:
+        return len(fields) == len(_QRELS) and _is_number(fields[3])
+    return len(fields) >= len(_RUN) and _is_number(fields[3]) and _is_number(fields[4])
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False
+
+
+def _check_columns(table: str, schema: pl.Schema, query: str, doc: str, **numbers: str) -> None:
     find_columns(schema, {"query": query, "doc": doc, **numbers}, table=f"`{table}`")
     (number,) = numbers.values()
     if not schema[number].is_numeric():
-        msg = f"column {number!r} must be numeric; found {schema[number]}"
-        raise SchemaError(msg)
+        message = f"column {number!r} must be numeric; found {schema[number]}"
+        raise SchemaError(message)
 
 
-def _faults(rows: pl.LazyFrame, ids: list[str], number: str) -> list[pl.LazyFrame]:
-    """Return the rows that have no place in a TREC file."""
+def _checks(rows: pl.LazyFrame, ids: list[str], number: str) -> list[pl.LazyFrame]:
+    """Return plans that raise for rows that a TREC file cannot hold."""
     rows = rows.drop(_ORDER)
     blank = [col(name).is_null() | col(name).str.contains(r"^$|\s") for name in ids]
     return [
         *(
-            _fault(
+            _check(
                 rows.filter(condition),
-                f"{name} is null, empty or has whitespace in it",
-                "TREC files divide fields by whitespace; give these rows another one",
+                f"{name} is null, empty, or contains whitespace",
+                "TREC files separate fields by whitespace; replace these values",
             )
             for name, condition in zip(ids, blank, strict=True)
         ),
-        _fault(
+        _check(
             rows.filter(col("query").str.starts_with("#")),
-            "query begins with '#', as comments do",
-            "give these rows another one",
+            "query begins with '#', so its lines would be comments",
+            "replace these values",
         ),
-        _fault(
+        _check(
             rows.filter(~col(number).is_finite()),
             f"{number} is NaN or infinite",
-            "drop these rows, or use null for 'unknown'",
+            "drop these rows, or replace the value with null",
         ),
     ]
 
 
-def _fault(rows: pl.LazyFrame, problem: str, remedy: str) -> pl.LazyFrame:
-    """Return a plan that raises if there are any such rows."""
+def _check(rows: pl.LazyFrame, problem: str, remedy: str) -> pl.LazyFrame:
+    """Return a plan that raises if there are any rows."""
 
     def check(rows: pl.DataFrame) -> pl.DataFrame:
         refuse(rows, pl.lit(value=True), problem, remedy)
         return rows
 
-    return rows.map_batches(check)  # all these rows at once, so that they can be counted
+    return rows.map_batches(check)  # not streamable: all rows at once, so they can be counted
 
 
 def _write(
-    lines: pl.LazyFrame, faults: list[pl.LazyFrame], target: Path, *, overwrite: bool
+    lines: pl.LazyFrame, checks: list[pl.LazyFrame], target: Path, *, overwrite: bool
 ) -> None:
-    """Write lines under another name; give the file its name if there are no faults."""
+    """Write lines to a temporary file, and rename it if all checks pass."""
     with new_file(target, overwrite=overwrite) as part:
         written = lines.sink_csv(
             part,
@@ -401,7 +423,7 @@ def _write(
             quote_style="never",
             lazy=True,
         )
-        pl.collect_all([*faults, written], engine="streaming")
+        pl.collect_all([*checks, written], engine="streaming")
 
 
 def __dir__() -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 from collections.abc import Generator
@@ -16,10 +17,38 @@ collect_ignore = ["benchmarks", "typing"]
 
 
 #: Warnings about logs that hypothesis makes and whose numbers are compared all the same.
-RANDOM_LOGS = ("ignore:no document has a label", "ignore:means of runs stand side by side")
+RANDOM_LOGS = (
+    "ignore:no document has a label",
+    "ignore:the runs were evaluated on different numbers of queries",
+)
+
+
+#: What needs scipy, Altair or Vega's scripts, which take seconds to load: it comes first, so that
+#: one process of two loads them.
+HEAVY = (
+    *("plot", "reporting", "stats", "cli", "frames/test_streams.py"),
+    *("test_examples.py", "test_readme.py"),
+)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Do not look for garbage among what is imported and collected: it stays to the end."""
+    gc.disable()
+    result = yield
+    gc.freeze()
+    gc.enable()
+    return result
+
+
+def pytest_unconfigure() -> None:
+    gc.unfreeze()  # modules of compiled code say so if what is theirs is never freed
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    heavy = tuple(str(here / name) for name in HEAVY)
+    items.sort(key=lambda item: here in item.path.parents and not str(item.path).startswith(heavy))
     for item in items:
         if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
             item.add_marker(pytest.mark.filterwarnings(*RANDOM_LOGS))

@@ -1016,3 +1016,553 @@ def successful_sessions(
 ) -> float:
     """1 with a satisfied click; Kim et al. 2014."""
     return float(_satisfied(docs, k, seconds, ties) > 0)
+
+
+# -- Subtopics ------------------------------------------------------------------------------------
+
+
+def subtopics(d: Doc) -> list[int] | None:
+    """Subtopics of a document, in logs of tests: a function of the id and the label."""
+    if d.label is None:
+        return None
+    bits = (int(d.doc) * 5 + int(d.label)) % 16 if d.label > 0 else 0
+    return [i for i in range(4) if bits >> i & 1]
+
+
+def _covered(docs: Docs, given: Mapping[Hashable, Mapping] | None) -> dict[Hashable, Mapping]:
+    """Grade by subtopic of each document; by default, 1 for its `subtopics`."""
+    if given is not None:
+        return dict(given)
+    return {d.doc: dict.fromkeys(subtopics(d) or [], 1.0) for d in docs}
+
+
+def _shares(
+    docs: Docs, covers: Mapping[Hashable, Mapping], weights: Mapping | None
+) -> dict[Hashable, float] | None:
+    """Weight of each subtopic of any document, divided by their sum."""
+    known = {i for d in docs for i in covers.get(d.doc, ())}
+    total = math.fsum((weights or {}).get(i, 1.0) for i in known)
+    return {i: (weights or {}).get(i, 1.0) / total for i in known} if total > 0 else None
+
+
+def _novel_gain(
+    order: Sequence[Hashable],
+    covers: Mapping[Hashable, Mapping],
+    shares: Mapping[Hashable, float],
+    alpha: float,
+    discount: Discount,
+) -> float:
+    """Sum over ranks of the discounted share of subtopics, times 1 - alpha per document above."""
+    return math.fsum(
+        shares[i] * (1 - alpha) ** sum(i in covers.get(above, ()) for above in order[: r - 1])
+        * discount(r)
+        for r, doc in enumerate(order, 1)
+        for i in covers.get(doc, ())
+    )  # fmt: skip
+
+
+def greedy(
+    docs: Docs,
+    covers: Mapping[Hashable, Mapping],
+    shares: Mapping[Hashable, float],
+    alpha: float = 0.5,
+) -> list[Hashable]:
+    """Documents by largest gain given those above, of several the highest id; ndeval."""
+    left, order = [d.doc for d in docs], []
+    while left:
+
+        def gain(doc: Hashable) -> float:
+            exponents = {
+                i: sum(i in covers.get(above, ()) for above in order) for i in covers.get(doc, ())
+            }
+            return round(math.fsum(shares[i] * (1 - alpha) ** n for i, n in exponents.items()), 11)
+
+        order.append(max(left, key=lambda doc: (gain(doc), doc)))
+        left.remove(order[-1])
+    return order
+
+
+def _cascade(
+    docs: Docs,
+    k: int | None,
+    discount: Discount,
+    alpha: float,
+    norm: str,
+    ties: str,
+    covers: Mapping[Hashable, Mapping] | None,
+    weights: Mapping | None,
+) -> float | None:
+    """Novel gain of the first k documents, divided by that of k perfect or of the greedy ones."""
+    covers = _covered(docs, covers)
+    shares = _shares(docs, covers, weights)
+    if shares is None:
+        return None
+    order = [d.doc for d in ranked(docs, ties)]
+    own = _novel_gain(order[:k], covers, shares, alpha, discount)
+    if norm == "greedy":
+        ideal = greedy(docs, covers, shares, alpha)[:k]
+        return own / _novel_gain(ideal, covers, shares, alpha, discount)
+    if norm == "none" or (norm == "ndeval" and k == 1):
+        known = {i for each in covers.values() for i in each}
+        return own * math.fsum((weights or {}).get(i, 1.0) for i in known)
+    depth = k or max(len(order), 1)
+    return own / math.fsum((1 - alpha) ** (r - 1) * discount(r) for r in range(1, depth + 1))
+
+
+def alpha_dcg(
+    docs: Docs,
+    k: int | None = None,
+    *,
+    alpha: float = 0.5,
+    norm: str = "full",
+    rel: float = 1,
+    ties: str = "doc",
+    covers: Mapping[Hashable, Mapping] | None = None,
+    weights: Mapping | None = None,
+) -> float | None:
+    """Alpha-DCG, by default divided by that of k documents with all subtopics; Clarke 2008."""
+    covers = _covered(docs, covers) if rel <= 1 else {}
+    return _cascade(docs, k, log2, alpha, norm, ties, covers, weights)
+
+
+def alpha_ndcg(docs: Docs, k: int | None = None, **options: object) -> float | None:
+    """Alpha-NDCG = alpha-DCG / that of the greedy ranking; Clarke et al. 2008."""
+    return alpha_dcg(docs, k, norm="greedy", **options)
+
+
+def err_ia(
+    docs: Docs,
+    k: int | None = None,
+    *,
+    alpha: float = 0.5,
+    norm: str = "full",
+    rel: float = 1,
+    ties: str = "doc",
+    covers: Mapping[Hashable, Mapping] | None = None,
+    weights: Mapping | None = None,
+) -> float | None:
+    """ERR-IA, by default divided by that of k documents with all subtopics; Chapelle 2009."""
+    covers = _covered(docs, covers) if rel <= 1 else {}
+    return _cascade(docs, k, reciprocal, alpha, norm, ties, covers, weights)
+
+
+def nerr_ia(docs: Docs, k: int | None = None, **options: object) -> float | None:
+    """NERR-IA = ERR-IA / that of the greedy ranking; Clarke et al. 2011."""
+    return err_ia(docs, k, norm="greedy", **options)
+
+
+def nrbp(
+    docs: Docs,
+    *,
+    alpha: float = 0.5,
+    beta: float = 0.5,
+    norm: str = "full",
+    rel: float = 1,
+    ties: str = "doc",
+    covers: Mapping[Hashable, Mapping] | None = None,
+    weights: Mapping | None = None,
+) -> float | None:
+    """NRBP = (1 - (1 - alpha) beta) sum beta^(r-1) gain_r; Clarke, Kolla & Vechtomova 2009."""
+    covers = _covered(docs, covers) if rel <= 1 else {}
+    shares = _shares(docs, covers, weights)
+    if norm == "greedy" or shares is None:
+        return _cascade(docs, None, lambda r: beta ** (r - 1), alpha, norm, ties, covers, weights)
+    order = [d.doc for d in ranked(docs, ties)]
+    gain = _novel_gain(order, covers, shares, alpha, lambda r: beta ** (r - 1))
+    return (1 - (1 - alpha) * beta) * gain
+
+
+def nnrbp(docs: Docs, **options: object) -> float | None:
+    """NNRBP = NRBP / that of the greedy ranking; Clarke, Kolla & Vechtomova 2009."""
+    return nrbp(docs, norm="greedy", **options)
+
+
+def _over_intents(
+    docs: Docs,
+    of_intent: Callable[[Hashable, Mapping], float],
+    rel: float,
+    covers: Mapping[Hashable, Mapping] | None,
+    weights: Mapping | None,
+) -> float | None:
+    """Weighted mean over subtopics."""
+    covers = _covered(docs, covers) if rel <= 1 else {}
+    shares = _shares(docs, covers, weights)
+    return shares and math.fsum(p * of_intent(i, covers) for i, p in shares.items())
+
+
+def ap_ia(
+    docs: Docs,
+    *,
+    rel: float = 1,
+    ties: str = "doc",
+    covers: Mapping[Hashable, Mapping] | None = None,
+    weights: Mapping | None = None,
+) -> float | None:
+    """Mean over subtopics of AP; Agrawal et al. 2009."""
+
+    def precision_of(i: Hashable, covers: Mapping) -> float:
+        top = [i in covers.get(d.doc, ()) for d in ranked(docs, ties)]
+        found = math.fsum(sum(top[:r]) / r for r, hit in enumerate(top, 1) if hit)
+        return found / sum(i in covers.get(d.doc, ()) for d in docs)
+
+    return _over_intents(docs, precision_of, rel, covers, weights)
+
+
+def precision_ia(
+    docs: Docs,
+    k: int | None = None,
+    *,
+    rel: float = 1,
+    ties: str = "doc",
+    covers: Mapping[Hashable, Mapping] | None = None,
+    weights: Mapping | None = None,
+) -> float | None:
+    """Mean over subtopics of P@k; Agrawal et al. 2009."""
+    top = ranked(docs, ties)[:k]
+    length = k or max(len(top), 1)
+
+    def precision_of(i: Hashable, covers: Mapping) -> float:
+        return sum(i in covers.get(d.doc, ()) for d in top) / length
+
+    return _over_intents(docs, precision_of, rel, covers, weights)
+
+
+def subtopic_recall(
+    docs: Docs,
+    k: int | None = None,
+    *,
+    rel: float = 1,
+    ties: str = "doc",
+    covers: Mapping[Hashable, Mapping] | None = None,
+    weights: Mapping | None = None,
+) -> float | None:
+    """Share of subtopics covered by the first k; Zhai, Cohen & Lafferty 2003."""
+    top = ranked(docs, ties)[:k]
+    return _over_intents(
+        docs,
+        lambda i, covers: float(any(i in covers.get(d.doc, ()) for d in top)),
+        rel, covers, weights,
+    )  # fmt: skip
+
+
+def nugget_recall(
+    docs: Docs,
+    k: int | None = None,
+    *,
+    ties: str = "doc",
+    covers: Mapping[Hashable, Mapping] | None = None,
+    weights: Mapping | None = None,
+) -> float | None:
+    """Share of the weight of nuggets, each times its best support; Pradeep et al. 2025."""
+    top = ranked(docs, ties)[:k]
+
+    def support(i: Hashable, covers: Mapping) -> float:
+        return max((min(covers.get(d.doc, {}).get(i, 0.0), 1.0) for d in top), default=0.0)
+
+    return _over_intents(docs, support, 1, covers, weights)
+
+
+def d_sharp_ndcg(
+    docs: Docs,
+    k: int | None = None,
+    *,
+    gamma: float = 0.5,
+    rel: float = 1,
+    ties: str = "doc",
+    covers: Mapping[Hashable, Mapping] | None = None,
+    weights: Mapping | None = None,
+) -> float | None:
+    """Gamma I-rec + (1 - gamma) NDCG of global gains; Sakai & Song 2011."""
+    covers = _covered(docs, covers) if rel <= 1 else {}
+    shares = _shares(docs, covers, weights)
+    if shares is None:
+        return None
+
+    def gain(d: Doc) -> float:
+        return math.fsum(shares[i] * g for i, g in covers.get(d.doc, {}).items())
+
+    own = math.fsum(gain(d) * log2(r) for r, d in enumerate(ranked(docs, ties)[:k], 1))
+    best = sorted(map(gain, docs), reverse=True)[:k]
+    relevance = own / math.fsum(g * log2(r) for r, g in enumerate(best, 1))
+    recall = subtopic_recall(docs, k, ties=ties, covers=covers)
+    return gamma * recall + (1 - gamma) * relevance
+
+
+# -- Attributes of documents ----------------------------------------------------------------------
+
+#: Users of the training log, in logs of tests.
+USERS = 16
+
+
+def _key(d: Doc) -> int:
+    return d.doc if isinstance(d.doc, int) else sum(map(ord, d.doc))
+
+
+def users(d: Doc) -> int | None:
+    """Users of a document in logs of tests, from 1 to 16; null for some documents."""
+    return None if _key(d) % 7 == 3 else _key(d) * 5 % USERS + 1
+
+
+def share(d: Doc) -> float | None:
+    """Share of the users who used a document; 0 is possible, too."""
+    known = users(d)
+    return None if known is None else known / USERS * (_key(d) % 11 != 10)
+
+
+def rows(d: Doc) -> int | None:
+    """Interactions with a document."""
+    known = users(d)
+    return None if known is None else 3 * known + _key(d) % 2
+
+
+def seen(d: Doc) -> bool:
+    """Whether the user has seen a document."""
+    return _key(d) % 3 == 1
+
+
+def expected_by_others(d: Doc) -> float | None:
+    """Probability that a baseline recommends a document."""
+    return None if _key(d) % 5 == 4 else _key(d) % 5 / 4
+
+
+def long_tail(d: Doc) -> bool | None:
+    """Whether a document belongs to the long tail."""
+    known = users(d)
+    return None if known is None else known < 6
+
+
+def category(d: Doc) -> str | None:
+    """Category of a document."""
+    return None if _key(d) % 9 == 5 else "abcd"[_key(d) * 3 % 11 % 4]
+
+
+def genres(d: Doc) -> list[str] | None:
+    """Categories of a document: several, none, or null."""
+    return None if _key(d) % 9 == 5 else [*"abcd"][_key(d) % 3 : _key(d) % 5]
+
+
+def embedding(d: Doc) -> list[float] | None:
+    """Embedding of a document; some are 0."""
+    number = _key(d)
+    return None if number % 8 == 2 else [float(number % 3), float(number % 4) - 1.0, number % 5 / 2]
+
+
+def history_category(docs: Docs) -> list[str | None]:
+    """Categories of the documents in the history of the user, by the documents of the ranking."""
+    return [category(d) for d in sorted(docs, key=_key) if _key(d) % 2] * 2
+
+
+def _known_mean(
+    values: Sequence[float | None],
+    k: int | None,
+    unknown: str,
+    depth: str,
+    largest: float | None = 0.0,
+) -> float | None:
+    known = [v for v in values if v is not None]
+    number = len(values) if unknown != "skip" else len(known)
+    if unknown == "error" and len(known) < len(values):
+        return None
+    if unknown == "max" and len(known) < len(values):
+        if largest is None:
+            return None
+        known += [largest] * (len(values) - len(known))
+    if depth == "k" and k is not None:
+        return math.fsum(known) / k
+    return ratio(math.fsum(known), number)
+
+
+def _information(d: Doc) -> float | None:
+    part = share(d)
+    return -math.log2(part) if part else None
+
+
+def novelty(
+    docs: Docs,
+    k: int | None = None,
+    *,
+    unknown: str = "skip",
+    depth: str = "retrieved",
+    num_users: int | None = None,
+    ties: str = "doc",
+) -> float | None:
+    """Mean of -log2 of the share of users; Zhou et al. 2010."""
+    values = [_information(d) for d in ranked(docs, ties)[:k]]
+    any_known = any(_information(d) is not None for d in docs)
+    largest = math.log2(num_users) if num_users else math.log2(USERS) if any_known else None
+    return _known_mean(values, k, unknown, depth, largest)
+
+
+def surprisal(
+    docs: Docs,
+    k: int | None = None,
+    *,
+    unknown: str = "skip",
+    depth: str = "retrieved",
+    num_users: int | None = None,
+    ties: str = "doc",
+) -> float | None:
+    """Mean of -log2 of the share of users, over log2 of the number of users; RePlay."""
+    values = [_information(d) for d in ranked(docs, ties)[:k]]
+    most = math.log2(num_users or USERS)
+    return _known_mean([v if v is None else v / most for v in values], k, unknown, depth, 1.0)
+
+
+def unseen_share(
+    docs: Docs, k: int | None = None, *, depth: str = "retrieved", ties: str = "doc"
+) -> float | None:
+    """Share of the documents that the user has not seen; RePlay's Novelty."""
+    return _known_mean([float(not seen(d)) for d in ranked(docs, ties)[:k]], k, "zero", depth)
+
+
+def unexpectedness(
+    docs: Docs, k: int | None = None, *, depth: str = "retrieved", ties: str = "doc"
+) -> float | None:
+    """Share of the documents that a baseline does not recommend; Murakami et al. 2007."""
+    known = _known_mean(
+        [expected_by_others(d) or 0.0 for d in ranked(docs, ties)[:k]], k, "zero", depth
+    )
+    return None if known is None else 1 - known
+
+
+def serendipity(
+    docs: Docs,
+    k: int | None = None,
+    *,
+    num_items: int | None = None,
+    depth: str = "retrieved",
+    rel: float = 1,
+    ties: str = "doc",
+) -> float | None:
+    """Share of the documents that are relevant and not expected; Murakami et al. 2007."""
+    values = [
+        is_relevant(d, rel)
+        * max(
+            ((num_items + 1 - r) / num_items if num_items else 1) - (expected_by_others(d) or 0), 0
+        )
+        for r, d in enumerate(ranked(docs, ties)[:k], 1)
+    ]
+    return _known_mean(values, k, "zero", depth)
+
+
+def popularity(
+    docs: Docs,
+    k: int | None = None,
+    *,
+    popularity: str = "interactions",
+    unknown: str = "zero",
+    depth: str = "retrieved",
+    ties: str = "doc",
+) -> float | None:
+    """Mean number of interactions, or of another column; Yin et al. 2012."""
+    column = {"interactions": rows, "users": users, "popularity": share}[popularity]
+    return _known_mean([column(d) for d in ranked(docs, ties)[:k]], k, unknown, depth)
+
+
+def long_tail_share(
+    docs: Docs,
+    k: int | None = None,
+    *,
+    unknown: str = "skip",
+    depth: str = "retrieved",
+    ties: str = "doc",
+) -> float | None:
+    """Share of the documents in the long tail; Abdollahpouri et al. 2019."""
+    return _known_mean([long_tail(d) for d in ranked(docs, ties)[:k]], k, unknown, depth, 1.0)
+
+
+def _distribution(values: Sequence[str | list[str] | None]) -> dict[str, float]:
+    """Share of each category; a document with several has a part in each."""
+    parts: dict[str, float] = {}
+    for value in values:
+        several = [] if value is None else [value] if isinstance(value, str) else value
+        for each in several:
+            parts[each] = parts.get(each, 0.0) + 1 / len(several)
+    total = math.fsum(parts.values())
+    return {each: part / total for each, part in parts.items()}
+
+
+def _categories(docs: Docs, k: int | None, column: str, ties: str) -> dict[str, float]:
+    read: Callable[[Doc], str | list[str] | None]
+    read = {"category": category, "genres": genres}[column]
+    return _distribution([read(d) for d in ranked(docs, ties)[:k]])
+
+
+def category_count(
+    docs: Docs, k: int | None = None, *, category: str = "category", ties: str = "doc"
+) -> float:
+    """Number of different categories."""
+    return float(len(_categories(docs, k, category, ties)))
+
+
+def category_entropy(
+    docs: Docs, k: int | None = None, *, category: str = "category", ties: str = "doc"
+) -> float | None:
+    """Entropy of the categories in bits; Shannon 1948."""
+    parts = _categories(docs, k, category, ties).values()
+    return -math.fsum(p * math.log2(p) for p in parts) if parts else None
+
+
+def max_share(
+    docs: Docs, k: int | None = None, *, category: str = "category", ties: str = "doc"
+) -> float | None:
+    """Largest share of a category; Berger & Parker 1970."""
+    return max(_categories(docs, k, category, ties).values(), default=None)
+
+
+def calibration(
+    docs: Docs,
+    k: int | None = None,
+    *,
+    category: str = "category",
+    alpha: float = 0.01,
+    ties: str = "doc",
+) -> float | None:
+    """Kullback-Leibler divergence of the categories from those of the history; Steck 2018."""
+    q = _categories(docs, k, category, ties)
+    p = _distribution(history_category(docs))
+    if not p or not q:
+        return None
+    return math.fsum(
+        part * math.log(part / ((1 - alpha) * q.get(each, 0.0) + alpha * part))
+        for each, part in p.items()
+    )
+
+
+def _cosine_distance(a: list[float], b: list[float]) -> float:
+    norms = math.hypot(*a) * math.hypot(*b)
+    return 1 - math.fsum(x * y for x, y in zip(a, b, strict=True)) / norms if norms else 1.0
+
+
+def _jaccard_distance(a: list[str], b: list[str]) -> float:
+    union = {*a, *b}
+    return 1 - len({*a} & {*b}) / len(union) if union else 0.0
+
+
+def intra_list_diversity(
+    docs: Docs,
+    k: int | None = None,
+    *,
+    features: str = "embedding",
+    distance: str = "cosine",
+    single: float | None = None,
+    unknown: str = "skip",
+    ties: str = "doc",
+) -> float | None:
+    """Mean distance over all pairs of documents; Smyth & McClave 2001."""
+    read: Callable[[Doc], object]
+    read = {"embedding": embedding, "genres": genres, "category": category}[features]
+    between: Callable[..., float] = {
+        "cosine": _cosine_distance,
+        "euclidean": math.dist,
+        "jaccard": _jaccard_distance,
+        "category": lambda a, b: float(a != b),
+    }[distance]
+    values = [read(d) for d in ranked(docs, ties)[:k]]
+    known = [v for v in values if v is not None]
+    if unknown != "skip" and len(known) < len(values):
+        return None
+    distances = [between(a, b) for a, b in combinations(known, 2)]
+    if len(values) == 1:
+        return single
+    return fmean(distances) if distances else None

@@ -5,19 +5,22 @@ from __future__ import annotations
 import inspect
 import os
 import random
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import wraps
 
 import oracles
 import polars as pl
+import pytest
 from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from oracles import Doc
 from polars.testing import assert_frame_equal
+from polars_rank import datasets
 from polars_rank.metrics.metric import REGISTER, Metric
 
 # One example is many lists and one evaluation all metrics: a few examples go a long way.
 settings.register_profile(
-    "quick", max_examples=5, deadline=None, derandomize=True, phases=[Phase.generate]
+    "quick", max_examples=3, deadline=None, derandomize=True, phases=[Phase.generate]
 )
 # With POLARS_RANK_DEEP=1: hundreds of examples, other ones each time, made small where one fails.
 settings.register_profile("deep", max_examples=300, deadline=None, print_blob=True)
@@ -32,27 +35,60 @@ Lists = Mapping[int, list[Doc]]
 SCORES = (None, -1.0, 0.0, 0.25, 0.5, 0.5, 2.0)
 LABELS = (None, 0, 0, 1, 1, 2, 3, 4)
 SCHEMA = {"query": pl.Int64, "doc": pl.Int64, "score": pl.Float64, "label": pl.Int64}
-#: Columns that metrics of clicks read, made of the label.
+#: Columns that metrics of clicks and of subtopics read, made of the document.
 DID = {
     "click": oracles.clicked,
     "dwell": oracles.dwell,
     "time": oracles.clicked_at,
     "good": oracles.is_good,
+    "subtopics": oracles.subtopics,
 }
-DID_SCHEMA = {"click": pl.Boolean, "dwell": pl.Float64, "time": pl.Float64, "good": pl.Boolean}
+DID_SCHEMA = {
+    "click": pl.Boolean,
+    "dwell": pl.Float64,
+    "time": pl.Float64,
+    "good": pl.Boolean,
+    "subtopics": pl.List(pl.Int64),
+}
+#: Attributes of documents, which metrics of novelty and diversity read.
+ATTRIBUTES = {
+    "users": oracles.users,
+    "popularity": oracles.share,
+    "interactions": oracles.rows,
+    "seen": oracles.seen,
+    "expected": oracles.expected_by_others,
+    "long_tail": oracles.long_tail,
+    "category": oracles.category,
+    "genres": oracles.genres,
+    "embedding": oracles.embedding,
+}
+ATTRIBUTES_SCHEMA = {
+    "users": pl.Int64,
+    "popularity": pl.Float64,
+    "interactions": pl.Int64,
+    "seen": pl.Boolean,
+    "expected": pl.Float64,
+    "long_tail": pl.Boolean,
+    "category": pl.String,
+    "genres": pl.List(pl.String),
+    "embedding": pl.List(pl.Float64),
+    "history_category": pl.List(pl.String),
+}
 
 #: What to call a metric with that cannot do without an argument.
 NEEDED = {"k": 4, "max_grade": 4, "recall": 0.5, "T": 1.0, "p": 0.7}
 
 
 def log_of(lists: Lists, label: type[pl.DataType] = pl.Int64) -> pl.DataFrame:
-    """Return the long table of some lists, with what users did with them."""
+    """Return the long table of some lists, with clicks, subtopics and attributes."""
+    columns = [*DID.values(), *ATTRIBUTES.values()]
     rows = [
-        (query, *doc, *(did(doc) for did in DID.values()))
+        (query, *doc, *(column(doc) for column in columns), oracles.history_category(docs))
         for query, docs in lists.items()
         for doc in docs
     ]
-    return pl.DataFrame(rows, {**SCHEMA, "label": label, **DID_SCHEMA}, orient="row")
+    schema = {**SCHEMA, "label": label, **DID_SCHEMA, **ATTRIBUTES_SCHEMA}
+    return pl.DataFrame(rows, schema, orient="row")
 
 
 def logs(scores: tuple = SCORES, labels: tuple = LABELS) -> st.SearchStrategy[Lists]:
@@ -73,6 +109,20 @@ def random_lists(
         return [Doc(doc, draw.choice(scores), draw.choice(labels)) for doc in ids]
 
     return {query: docs() for query in range(queries)}
+
+
+def make_fewer_queries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the logs that the library makes have 100 queries at most."""
+
+    def fewer(generate: Callable[..., pl.LazyFrame]) -> Callable[..., pl.LazyFrame]:
+        @wraps(generate)
+        def generated(queries: int, *arguments: object, **options: object) -> pl.LazyFrame:
+            return generate(min(queries, 100), *arguments, **options)
+
+        return generated
+
+    for name in ("search_log", "click_log"):
+        monkeypatch.setattr(datasets, name, fewer(getattr(datasets, name)))
 
 
 def shuffled(frame: pl.DataFrame, seed: int = 0) -> pl.DataFrame:

@@ -50,14 +50,14 @@ def test_a_slow_or_missing_contender(
 ) -> None:
     needs.package("duckdb", "test")
 
-    def made(log: Log) -> Log:
+    def generate(log: Log) -> Log:
         write(log)  # here, where nothing is measured, without a process of its own
         return log
 
     options = "--runs 1 --rows 2_000 --limit-rows 1_000 --metrics ndcg@10 --contenders"
     names = "duckdb,pytrec_eval,torchmetrics"
     monkeypatch.setattr(sys, "argv", ["", *options.split(), names, "--data", str(tmp_path)])
-    monkeypatch.setattr(command, "made", made)
+    monkeypatch.setattr(command, "generate", generate)
     monkeypatch.chdir(ROOT)
     command.main()
     text, runs = capsys.readouterr().out, json.loads((tmp_path / "benchmark.json").read_text())

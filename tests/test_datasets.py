@@ -178,7 +178,7 @@ def test_no_queries_give_an_empty_log_of_the_same_schema() -> None:
 def test_documents_of_a_list_differ_even_in_a_small_catalogue(
     monkeypatch: pytest.MonkeyPatch, longest: int
 ) -> None:
-    monkeypatch.setattr(datasets, "_CATALOGUES", (11, 41))
+    monkeypatch.setattr(datasets, "_CATALOGS", (11, 41))
     log = search_log(50, (longest, longest), runs=1).collect()
     documents = log.group_by("query").agg(col("doc").n_unique(), highest=col("doc").max())
     assert documents["doc"].unique().to_list() == [longest]
@@ -198,17 +198,20 @@ def test_it_streams_to_parquet(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"queries": -1}, "`queries` must be a whole number of at least 0; found -1"),
-        ({"queries": 1.5}, "`queries` must be a whole number of at least 0; found 1.5"),
-        ({"docs_per_query": 0}, "`docs_per_query` must be a whole number of at least 1; found 0"),
-        ({"docs_per_query": (3, 2)}, "must be a whole number of at least 3; found 2"),
+        ({"queries": -1}, "`queries` must be an integer of at least 0; found -1"),
+        ({"queries": 1.5}, "`queries` must be an integer of at least 0; found 1.5"),
+        ({"docs_per_query": 0}, "`docs_per_query` must be an integer of at least 1; found 0"),
+        ({"docs_per_query": (3, 2)}, "must be an integer of at least 3; found 2"),
         ({"docs_per_query": (1, 2**31)}, "must be below 2147483647; found 2147483648"),
-        ({"docs_per_query": 2.5}, "`docs_per_query` must be a number or a pair of them; found 2.5"),
-        ({"runs": 0}, "`runs` must be a whole number of at least 1; found 0"),
-        ({"runs": []}, "`runs` must be a number of runs or different names; found []"),
-        ({"runs": ["a", "a"]}, "different names; found ['a', 'a']"),
-        ({"seed": "x"}, "`seed` must be a whole number; found 'x'"),
-        ({"seed": True}, "`seed` must be a whole number; found True"),
+        (
+            {"docs_per_query": 2.5},
+            "`docs_per_query` must be an integer or a pair of integers; found 2.5",
+        ),
+        ({"runs": 0}, "`runs` must be an integer of at least 1; found 0"),
+        ({"runs": []}, "`runs` must be a number of runs or distinct names; found []"),
+        ({"runs": ["a", "a"]}, "distinct names; found ['a', 'a']"),
+        ({"seed": "x"}, "`seed` must be an integer; found 'x'"),
+        ({"seed": True}, "`seed` must be an integer; found True"),
     ],
 )
 def test_bad_arguments(arguments: dict[str, object], message: str) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from strategies import make_fewer_queries
 
 FOLDER = Path(__file__).parents[1] / "examples"
 #: Those that need another engine or processes, and the tests that run them.
@@ -29,6 +30,7 @@ def test_runs(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", [str(example)])
     monkeypatch.syspath_prepend(example.parent)
+    make_fewer_queries(monkeypatch)  # what examples say of them is not looked at
     with pl.Config():
         runpy.run_path(str(example), run_name="__main__")
     assert capsys.readouterr().out

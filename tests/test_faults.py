@@ -66,7 +66,7 @@ def test_truncated(tmp_path: Path, kept: float) -> None:
     a_log().write_parquet(path)
     whole = path.read_bytes()
     path.write_bytes(whole[: int(kept if kept > 1 else kept * len(whole))])
-    with pytest.raises(pr.errors.SourceError, match="cannot be read"):
+    with pytest.raises(pr.errors.SourceError, match="cannot read"):
         pr.scan_log(path)
 
 
@@ -75,7 +75,7 @@ def test_one_of_several_is_truncated(tmp_path: Path) -> None:
         a_log().write_parquet(tmp_path / f"{name}.parquet")
     path = tmp_path / "b.parquet"
     path.write_bytes(path.read_bytes()[:-100])
-    with pytest.raises(pr.errors.SourceError, match=r"b\.parquet' cannot be read"):
+    with pytest.raises(pr.errors.SourceError, match=r"cannot read .*b\.parquet"):
         pr.scan_log(tmp_path)
 
 
@@ -280,7 +280,7 @@ def test_new_file_does_not_replace_what_came_meanwhile(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [target]
 
 
-@pytest.mark.parametrize(("name", "message"), [("no/a", "no directory"), ("", "is a directory")])
+@pytest.mark.parametrize(("name", "message"), [("no/a", "does not exist"), ("", "is a directory")])
 def test_new_file_in_no_place(tmp_path: Path, name: str, message: str) -> None:
     with pytest.raises(pr.errors.SourceError, match=message), new_file(tmp_path / name):
         pass

@@ -1,4 +1,4 @@
-"""What depends on Polars beyond its documented interface, so that a change of Polars is noticed."""
+"""Undocumented behavior of Polars that polars_rank depends on."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SCHEMA = pl.Schema({"query": pl.Int64})
 
 
 def test_inner() -> None:
-    """An expression of a subclass takes the inner one of another as its own."""
+    """Polars evaluates the inner expression of a subclass of Expr."""
     same = pl.Expr._from_pyexpr(ours.inner(pl.col("a") + 1))
     assert same.meta.eq(pl.col("a") + 1)
     assert pl.select(pl.lit(2).alias("a")).select(same).item() == 3
@@ -41,7 +41,7 @@ def test_reads_column() -> None:
 
 
 def source(name: str) -> pl.LazyFrame:
-    """Return a plan that reads a Python source of this name."""
+    """Return a plan that scans a Python source of this name."""
 
     def read(*_: object) -> object:
         yield pl.DataFrame({"query": [1]}, SCHEMA)
@@ -85,14 +85,14 @@ def test_files(tmp_path: Path) -> None:
 
 
 def test_key_hash() -> None:
-    """Files of moments hold these values: a list that is in two files is found by them."""
+    """Files of moments store these hashes to find rankings that are in two files."""
     by_name = ours.key_hash({"query": "query", "run": "run"})
     for engine in ("in-memory", "streaming"):
         found = KEYS.lazy().select(by_name.alias("hash")).collect(engine=engine)
         assert found["hash"].to_list() == [
             2758092955449124961, 3648615843712977925, 4649075645311908259
         ]  # fmt: skip
-    # Of the columns, the names that they are given count, not their own or their order.
+    # The hash depends on the key names, not on the names or the order of the columns.
     renamed = KEYS.select("query", system="run")
     other = renamed.select(ours.key_hash({"run": "system", "query": "query"}))
     assert other.to_series().to_list() == found["hash"].to_list()

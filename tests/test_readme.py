@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from commands import run
+from strategies import make_fewer_queries
 
 README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
 
@@ -18,6 +19,7 @@ def blocks(language: str) -> list[str]:
 
 def test_code_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    make_fewer_queries(monkeypatch)
     names: dict[str, object] = {}
     for block in blocks("python"):
         exec(compile(block, "README.md", "exec"), names)

@@ -58,7 +58,7 @@ def test_a_run_is_split_at_spaces_and_tabs(file: Path) -> None:
 def test_judgments_with_or_without_subtopics(file: Path) -> None:
     file.write_text("01 1 a 2\n01 2 a 0\n01 2 b -2\n")
     assert rows(scan_qrels(file)) == [("01", "a", 2), ("01", "a", 0), ("01", "b", None)]
-    assert rows(scan_qrels(file, subtopics=True, negative="keep")) == [
+    assert rows(scan_qrels(file, diversity=True, negative="keep")) == [
         ("01", "1", "a", 2),
         ("01", "2", "a", 0),
         ("01", "2", "b", -2),
@@ -92,11 +92,11 @@ def test_an_empty_file_has_no_documents(file: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "problem"),
     [
-        ("1 Q0 b 1 0.5", "with a finite number as the score; found '1 Q0 b 1 0.5'"),
+        ("1 Q0 b 1 0.5", "where the score is a finite number; found '1 Q0 b 1 0.5'"),
         ("1 Q0 b c 1 0.5 x", "must be 'query iteration doc rank score run'"),
-        ("1 Q0 b 1 high x y", "with a finite number as the score"),
+        ("1 Q0 b 1 high x y", "where the score is a finite number"),
         ("1 Q0 b 1 high x", "found '1 Q0 b 1 high x'"),
-        ("1 Q0 b 1 nan x", "with a finite number as the score"),
+        ("1 Q0 b 1 nan x", "where the score is a finite number"),
     ],
 )
 def test_malformed_lines_of_a_run(file: Path, line: str, problem: str, engine: Engine) -> None:
@@ -118,12 +118,23 @@ def test_words_behind_the_tag_of_a_run(file: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize("label", ["0.5", "x", "1 2", ""])
-def test_malformed_lines_of_judgments(file: Path, label: str) -> None:
+@pytest.mark.parametrize(
+    ("label", "end"), [("0.5", "'; set `fractional` .*"), ("x", "'"), ("1 2", "'"), ("", "'")]
+)
+def test_malformed_lines_of_judgments(file: Path, label: str, end: str) -> None:
     file.write_text(f"1 0 a 1\n1 0 b {label}\n")
-    message = "must be 'query subtopic doc label', with a whole number as the label"
-    with pytest.raises(DataError, match=f"line 2 of .*{message}.*set `fractional`"):
+    message = "must be 'query subtopic doc label', where the label is a whole number"
+    with pytest.raises(DataError, match=f"line 2 of .*{message}; found '1 0 b {label}{end}$"):
         scan_qrels(file).collect()
+
+
+def test_swapped_run_and_qrels_files(file: Path) -> None:
+    file.write_text("1 Q0 a 1 0.5 bm25\n")
+    with pytest.raises(DataError, match=r"looks like a run file, which pr\.trec\.scan_run reads"):
+        scan_qrels(file).collect()
+    file.write_text("1 0 a 1\n")
+    with pytest.raises(DataError, match=r"looks like a qrels file, .*pr\.trec\.scan_qrels"):
+        scan_run(file).collect()
 
 
 def test_a_byte_order_mark_does_not_hide_a_malformed_line(file: Path) -> None:
@@ -151,7 +162,7 @@ def test_a_long_run(file: Path, engine: Engine) -> None:
 def test_a_run_that_is_not_whole(file: Path, engine: Engine) -> None:
     file.write_bytes(gzip.compress(b"1 Q0 a 1 0.5 x\n" * 10)[:-3])
     frame = scan_run(file)
-    said = f"{file} cannot be read to its end: .*; is it whole?"
+    said = f"cannot read {file}: .*; check that the file is complete"
     with pytest.raises(SourceError, match=said):
         frame.collect(engine=engine)
     judgments = pl.LazyFrame({"query": ["1"], "doc": ["a"], "label": [1]})
@@ -163,7 +174,7 @@ def test_a_file_that_goes_away(file: Path) -> None:
     file.write_text("1 0 a 1\n")
     frame = scan_qrels(file)
     file.unlink()
-    with pytest.raises(SourceError, match=f"{file} cannot be read"):
+    with pytest.raises(SourceError, match=f"cannot read {file}"):
         frame.collect()
 
 
@@ -175,17 +186,15 @@ def test_malformed_lines_reach_a_sink(file: Path) -> None:
 
 def test_files_that_are_not_there(tmp_path: Path) -> None:
     (tmp_path / "qrels.txt").touch()
-    with pytest.raises(
-        SourceError, match=r"there is no file .*qrel.txt'. Did you mean 'qrels.txt'"
-    ):
+    with pytest.raises(SourceError, match=r"file .*qrel.txt' not found. Did you mean 'qrels.txt'"):
         scan_qrels(tmp_path / "qrel.txt")
-    with pytest.raises(SourceError, match=r"there is no file '.*\*.gz'"):
+    with pytest.raises(SourceError, match=r"file '.*\*.gz' not found"):
         scan_qrels([tmp_path / "*.gz"])
-    with pytest.raises(SourceError, match="there is no file 'nowhere/at/all'"):
+    with pytest.raises(SourceError, match="file 'nowhere/at/all' not found"):
         scan_run("nowhere/at/all")
-    with pytest.raises(SourceError, match="is a directory; name the files in it"):
+    with pytest.raises(SourceError, match="is a directory; name its files"):
         scan_run(tmp_path)
-    with pytest.raises(ArgumentError, match="`path` must name at least one file"):
+    with pytest.raises(ArgumentError, match="`path` is empty; name at least one file"):
         scan_run([])
 
 
@@ -322,7 +331,7 @@ def test_write_subtopics_and_fractional_labels(file: Path) -> None:
     )
     write_qrels(log, file, query="q", doc="d", label="grade")
     assert file.read_text().splitlines() == ["x 1 a 1", "x 2 a 0.5", "x 2 b -2"]
-    back = scan_qrels(file, subtopics=True, fractional=True, negative="keep").collect()
+    back = scan_qrels(file, diversity=True, fractional=True, negative="keep").collect()
     assert back.rows() == [("x", "1", "a", 1.0), ("x", "2", "a", 0.5), ("x", "2", "b", -2.0)]
 
 
@@ -340,13 +349,16 @@ def test_what_was_written_is_read_again(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize(
     ("column", "message"),
     [
-        (pl.lit("a b").alias("doc"), "doc is null, empty or has whitespace in it (rows: 5; the fi"),
-        (pl.lit("").alias("query"), "query is null, empty or has whitespace"),
+        (pl.lit("a b").alias("doc"), "doc is null, empty, or contains whitespace (rows: 5; the fi"),
+        (pl.lit("").alias("query"), "query is null, empty, or contains whitespace"),
         (pl.lit(None, pl.String).alias("doc"), "doc is null, empty"),
-        (pl.format("#{}", "query").alias("query"), "query begins with '#', as comments do"),
-        (pl.lit("\t").alias("run"), "run is null, empty or has whitespace"),
+        (
+            pl.format("#{}", "query").alias("query"),
+            "query begins with '#', so its lines would be comments",
+        ),
+        (pl.lit("\t").alias("run"), "run is null, empty, or contains whitespace"),
         (col("score").log(-1), "score is NaN or infinite (rows: "),
-        (pl.lit(7).alias("doc"), "a document is more than once in a list (rows: 2"),
+        (pl.lit(7).alias("doc"), "duplicate documents in a ranking (rows: 2"),
     ],
 )
 def test_rows_that_cannot_be_a_run(file: Path, column: pl.Expr, message: str) -> None:
@@ -362,10 +374,10 @@ def test_rows_that_cannot_be_a_run(file: Path, column: pl.Expr, message: str) ->
 @pytest.mark.parametrize(
     ("column", "message"),
     [
-        (pl.format("d {}", "doc").alias("doc"), "doc is null, empty or has whitespace in it"),
+        (pl.format("d {}", "doc").alias("doc"), "doc is null, empty, or contains whitespace"),
         (pl.lit(None, pl.Int64).alias("query"), "query is null, empty"),
         (pl.lit(float("inf")).alias("label"), "label is NaN or infinite (rows: 6; the first"),
-        (pl.lit(7).alias("doc"), "a document has several labels for one query (rows: 2"),
+        (pl.lit(7).alias("doc"), "several labels for one document of a query (rows: 2"),
     ],
 )
 def test_rows_that_cannot_be_judgments(file: Path, column: pl.Expr, message: str) -> None:
@@ -393,7 +405,7 @@ def test_a_file_is_replaced_only_when_told(file: Path) -> None:
     assert file.read_text() == "precious"
     write_qrels(LOG, file, overwrite=True)
     assert file.read_text().startswith("9 0 5 2\n")
-    with pytest.raises(SourceError, match="there is no directory"):
+    with pytest.raises(SourceError, match="directory .* does not exist"):
         write_qrels(LOG, file.parent / "missing" / "file")
 
 

@@ -14,8 +14,9 @@ from polars_rank.metrics.metric import REGISTER
 
 RULES = ["ndcg@10 >= 0.1", "ndcg@10 >= 0.9", "fall_out@5 <= 0.9"]
 PROGRAM = """
-import json, sys
-import polars_rank as pr
+import json, sys, warnings
+with warnings.catch_warnings(action="error"):
+    import polars_rank as pr
 from polars_rank.metrics.metric import REGISTER
 
 assert sys.flags.optimize == 2 and not pr.evaluate.__doc__
@@ -69,7 +70,7 @@ def test_numbers_verdicts_and_parameters_are_the_same_without_docstrings() -> No
     assert found["lower"] == [name for name, each in REGISTER.items() if each.lower_is_better]
     assert found["parameters"] == pr.list_metrics()["parameters"].to_list()
     explained = pr.explain("ndcg@10", pr.conventions.LIGHTGBM).splitlines()
-    assert explained[1].startswith("- what: ")
+    assert explained[1].startswith("- definition: ")
     assert found["explained"].splitlines() == [explained[0], *explained[2:]]
     assert found["shown"].startswith("`ndcg@10`\n\n")
     assert "run Python without -OO" in found["refused"]  # Altair needs its docstrings
@@ -80,9 +81,12 @@ def test_lower_is_better_where_the_docstring_says_so() -> None:
     lower = {name for name, build in REGISTER.items() if build.lower_is_better}
     assert lower == {
         "average_relevance_position",
+        "calibration",
         "coverage_error",
         "fall_out",
         "label_ranking_loss",
+        "max_share",
+        "popularity",
         "pskip",
     }
     for name, build in REGISTER.items():

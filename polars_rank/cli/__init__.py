@@ -1,11 +1,11 @@
 """`polars-rank`: the command line."""
 
-#: Exit code of `check` where a rule fails.
+#: Exit code of `check` if a rule fails.
 FAILED = 1
-#: Exit code for wrong usage or input.
+#: Exit code for invalid usage or input.
 MISUSED = 2
-#: Exit code for a fault of the program, as in sysexits.h.
+#: Exit code for an internal error, as in sysexits.h.
 BUG = 70
-#: Exit codes of a shell for signals, 128 and their number: SIGINT, and SIGPIPE.
+#: Exit codes for signals, 128 + their number: SIGINT and SIGPIPE.
 INTERRUPTED = 130
 BROKEN_PIPE = 141

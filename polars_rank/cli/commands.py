@@ -1,14 +1,15 @@
-"""`polars-rank`: its commands, each of which is a few calls of the library."""
+"""`polars-rank`: the program and its commands."""
 
 import sys
 from importlib.metadata import version as installed
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 from polars_rank.cli import BROKEN_PIPE, MISUSED
+from polars_rank.cli.changes import movers
 from polars_rank.cli.config import options_for
 from polars_rank.cli.evaluating import curve, estimate, evaluate, explain, metrics
 from polars_rank.cli.inspecting import inspect
@@ -19,16 +20,31 @@ from polars_rank.cli.reports import demo, report
 from polars_rank.cli.statistics import check, compare, slices, summarize
 from polars_rank.errors import RankError
 
-#: What ends the help of the program.
+#: The last lines of the program's help.
 _CODES = (
-    "Exit codes: 0 for success; 1 if a rule of check fails; 2 for wrong usage or input, which one "
-    "message on standard error explains; 70 for an internal error; 130 for Ctrl-C, 141 for a "
-    "closed pipe, 143 for SIGTERM."
+    "Exit codes: 0 success; 1 a rule of check failed; 2 invalid usage or input; 70 internal error; "
+    "130 Ctrl-C; 141 closed pipe; 143 SIGTERM."
 )
+#: Names of values in the help, by their type in Python.
+_METAVARS = {str: "NAME", Path: "PATH", int: "NUMBER", float: "NUMBER"}
+
+
+def _named(parameters: list[Any]) -> list[Any]:
+    """Return parameters whose types are not shown where they say nothing: flags and arguments."""
+    for parameter in parameters:
+        if parameter.param_type_name == "argument":
+            parameter.display_type_rich = lambda ctx: None  # noqa: ARG005
+        elif parameter.is_flag:
+            parameter.metavar = ""
+    return parameters
 
 
 class Program(TyperGroup):
-    """The program, which ends with one message also where options cannot be read."""
+    """The program; it exits with one message, also if options cannot be parsed."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return the options of the program."""
+        return _named(super().get_params(ctx))
 
     def main(self, *args: Any, **options: Any) -> Any:
         """Run a command and end the process; or return, with `standalone_mode=False`."""
@@ -38,23 +54,27 @@ class Program(TyperGroup):
             return super().main(*args, **options)
         try:
             code = super().main(*args, **options)
-        except SystemExit as end:  # of Click and of Rich, which end with 1 where a pipe is closed
+        except SystemExit as end:  # Click and Rich exit with 1 if a pipe is closed
             code = end.code
             if code == 1:
                 let_go_of_output()
                 code = BROKEN_PIPE
-        except RankError as error:  # of a file of options
+        except RankError as error:  # in a file of options
             say(f"Error: {error}")
             code = MISUSED
         except Exception as error:
             if not hasattr(error, "format_message"):
                 raise
-            code = _explained(error)
+            code = _usage_error(error)
         sys.exit(code)
 
 
 class Command(TyperCommand):
-    """A command, which ends with one message if it fails."""
+    """A command; it exits with one message if it fails."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return the arguments and options of the command."""
+        return _named(super().get_params(ctx))
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command."""
@@ -62,8 +82,8 @@ class Command(TyperCommand):
             return super().invoke(ctx)
 
 
-def _explained(error: Any) -> int:
-    """Say what cannot be read of the command line; or give the help, where nothing is said."""
+def _usage_error(error: Any) -> int:
+    """Print what is wrong with the command line, or the help if it is empty."""
     if type(error).__name__ == "NoArgsIsHelpError":
         error.show()
     else:
@@ -74,7 +94,10 @@ def _explained(error: Any) -> int:
     return MISUSED
 
 
-app = typer.Typer(cls=Program, epilog=_CODES, no_args_is_help=True, pretty_exceptions_enable=False)
+app = typer.Typer(
+    cls=Program, epilog=_CODES, no_args_is_help=True, pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)  # fmt: skip
 
 
 def _version(wanted: bool) -> None:  # noqa: FBT001  (typer calls it)
@@ -83,32 +106,44 @@ def _version(wanted: bool) -> None:  # noqa: FBT001  (typer calls it)
         raise typer.Exit
 
 
-@app.callback(help="Ranking metrics of search and recommendation logs.")
+@app.callback(help="Evaluate search and recommendation rankings.")
 def program(
     ctx: typer.Context,
     config: Annotated[
         Path | None,
         typer.Option(
-            help=r"A TOML file of options (default: \[tool.polars-rank] of pyproject.toml)."
+            help=r"TOML file of options (default: \[tool.polars-rank] of pyproject.toml).",
+            metavar="PATH",
         ),
     ] = None,
-    debug: Annotated[bool, typer.Option("--debug", help="Show where an error comes from.")] = False,  # noqa: ARG001
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,  # noqa: ARG001
     version: Annotated[  # noqa: ARG001
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
-    """Read the options of a file, for the command that is run."""
+    """Read options from a file for the command."""
     name = str(ctx.invoked_subcommand)
     command = ctx.command.commands[name]  # type: ignore[attr-defined]
     ctx.default_map = {name: options_for(command, config)}
 
 
+def _set_metavars(function: Any) -> None:
+    """Name the values of options by their types, unless they have a name."""
+    for hint in get_type_hints(function, include_extras=True).values():
+        annotated, *options = get_args(hint) if get_origin(hint) is Annotated else (hint,)
+        kinds = {annotated, *get_args(annotated)} & {*_METAVARS}
+        for option in options:
+            if kinds and option.metavar is None:
+                option.metavar = _METAVARS[kinds.pop()]
+
+
 for panel, functions in {
-    "Logs": (evaluate, estimate, curve, explain, metrics, inspect),
-    "Statistics": (summarize, compare, slices, check),
-    "Pictures and reports": (plot, report, demo),
+    "Evaluation": (evaluate, estimate, curve, explain, metrics, inspect),
+    "Statistics": (summarize, compare, slices, movers, check),
+    "Charts and reports": (plot, report, demo),
     "Files": (generate, convert),
 }.items():
     for function in functions:
+        _set_metavars(function)
         needs_arguments = function not in (metrics, demo)
         app.command(cls=Command, rich_help_panel=panel, no_args_is_help=needs_arguments)(function)

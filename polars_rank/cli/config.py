@@ -1,4 +1,4 @@
-"""Options from a file: [tool.polars-rank] of a pyproject.toml, or a TOML file that is named."""
+"""Options from a file: [tool.polars-rank] in pyproject.toml, or the TOML file of --config."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from polars_rank.errors import ArgumentError, SourceError, hint
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-#: Options that a file may hold: what a log is, and how it is to be read, whatever the command.
+#: Options that a file may have: those that describe the log and its evaluation.
 KEYS = (
     *("query", "doc", "score", "position", "label", "run", "weight", "cluster"),
     *("metrics", "by", "baseline", "confidence"),
@@ -23,25 +23,25 @@ _TABLE = "[tool.polars-rank]"
 
 
 def options_for(command: Any, path: Path | None) -> dict[str, Any]:
-    """Return the defaults that a file gives for the options of a command."""
+    """Return the defaults for the options of a command from a file."""
     file = path or _nearest()
     if file is None:
         return {}
-    found = _checked(_table(file, named=path is not None), file)
+    values = _checked(_table(file, named=path is not None), file)
     options = {each.name: each for each in command.params}
     defaults = {
         name: _value(value, name, file, several=options[name].multiple)
-        for name, value in found.items()
+        for name, value in values.items()
         if name in options
     }
     if path is None and defaults:
         names = ", ".join(f"--{name.replace('_', '-')}" for name in defaults)
-        say(f"Options from {_TABLE} of {file}: {names}")
+        say(f"Options from {_TABLE} in {file}: {names}")
     return defaults
 
 
 def _nearest() -> Path | None:
-    """Return the first pyproject.toml, from the working directory upwards, that has our table."""
+    """Return the nearest pyproject.toml with the table, from the working directory upwards."""
     here = Path.cwd()
     files = (folder / "pyproject.toml" for folder in (here, *here.parents))
     return next((file for file in files if file.is_file() and _table(file, named=False)), None)
@@ -49,18 +49,18 @@ def _nearest() -> Path | None:
 
 def _table(file: Path, *, named: bool) -> dict[str, Any]:
     try:
-        found = tomllib.loads(file.read_text(encoding="utf-8"))
+        content = tomllib.loads(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        message = f"the options in {str(file)!r} cannot be read: {error}"
+        message = f"cannot read the options in {str(file)!r}: {error}"
         raise SourceError(message) from error
-    own = found.get("tool", {}).get("polars-rank")
-    if own is None and named and "tool" in found:
-        message = f"{str(file)!r} has no {_TABLE}, nor options outside of a table"
+    own = content.get("tool", {}).get("polars-rank")
+    if own is None and named and "tool" in content:
+        message = f"{str(file)!r} has neither {_TABLE} nor top-level options"
         raise ArgumentError(message)
     if own is None:
-        return found if named else {}
+        return content if named else {}
     if not isinstance(own, dict):
-        message = f"{_TABLE} of {str(file)!r} must be a table of options; found {own!r}"
+        message = f"{_TABLE} in {str(file)!r} must be a table; found {own!r}"
         raise ArgumentError(message)
     return own
 
@@ -72,15 +72,15 @@ def _checked(table: Mapping[str, Any], file: Path) -> dict[str, Any]:
         known = [key.replace("_", "-") for key in KEYS]
         close = hint(unknown[0].replace("_", "-"), known)
         message = (
-            f"{str(file)!r} has unknown options: {', '.join(map(repr, unknown))}.{close} There "
-            f"may be {', '.join(known)}"
+            f"unknown options in {str(file)!r}: {', '.join(map(repr, unknown))}.{close} Known "
+            f"options: {', '.join(known)}"
         )
         raise ArgumentError(message)
     return named
 
 
 def _value(value: Any, name: str, file: Path, *, several: bool) -> Any:
-    """Return a value as the command line would give it."""
+    """Return a value as it would be on the command line."""
     values = value if isinstance(value, list) and several else [value]
     if not all(isinstance(each, (str, int, float, bool)) for each in values):
         what = "text, a number or a list of them" if several else "text or a number"

@@ -1,4 +1,4 @@
-"""Where a command evaluates: on this machine, or on Spark."""
+"""The engine of a command: Polars on this machine, or Spark."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
     from polars_rank.cli.logs import Log
 
-#: How files are read on this machine.
+#: Options for reading files with Polars.
 _OF_FILES = ("input_format", "layout", "memory", "missing_columns", "extra_columns")
 
 
 @dataclass(frozen=True)
 class Where:
-    """The engine that evaluates, and how Spark is reached."""
+    """The engine, and how to connect to Spark."""
 
     engine: Literal["polars", "spark"]
     master: str | None
@@ -28,32 +28,32 @@ class Where:
 
     @property
     def on_spark(self) -> bool:
-        """Whether Spark evaluates."""
+        """Whether the engine is Spark."""
         if self.engine != "spark" and (self.master or self.remote):
-            misused("--master and --remote are for --engine spark")
+            misused("--master and --remote need --engine spark")
         if self.master and self.remote:
-            misused("give --master or --remote")
+            misused("use either --master or --remote")
         return self.engine == "spark"
 
     def opened(self, log: Log) -> Log:
-        """Return the log, whose pipes this machine has read."""
+        """Return the log with the content of pipes in files, unless the engine is Spark."""
         return log if self.on_spark else log.opened
 
     def rows(self, log: Log, groups: list[str]) -> pl.LazyFrame | DataFrame:
-        """Return the log, or a table of Spark's, or what it reads of Parquet files."""
+        """Return the log as a LazyFrame or a Spark DataFrame."""
         if not self.on_spark:
             return log.scan(groups)
         from polars_rank.spark.sessions import read, session  # noqa: PLC0415  (an extra)
 
         if not log.logs or log.qrels or any(map(is_pipe, log.logs)):
-            misused("--engine spark reads a LOG: a table, or Parquet files")
+            misused("--engine spark needs a LOG that is a table or Parquet files")
         for name in _OF_FILES:
             if log.is_given(name):
-                misused(f"--{name.replace('_', '-')} is for --engine polars")
+                misused(f"--{name.replace('_', '-')} needs --engine polars")
         return read(session(self.master, self.remote), log.logs)
 
     def fetched(self, result: Any) -> pl.LazyFrame:
-        """Return a result on this machine."""
+        """Return a result as a LazyFrame."""
         if not self.on_spark:
             return cast("pl.LazyFrame", result)
         from polars_rank.spark.sessions import fetched  # noqa: PLC0415  (an extra)

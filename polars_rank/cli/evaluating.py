@@ -1,4 +1,4 @@
-"""The commands on logs: means and values of each query, curves, and metrics in words."""
+"""The commands that evaluate logs and explain metrics."""
 
 from typing import Annotated, Any, Literal
 
@@ -6,6 +6,7 @@ import polars as pl
 import typer
 
 from polars_rank import explanation
+from polars_rank.cli import completion
 from polars_rank.cli import options as o
 from polars_rank.cli.engines import Where
 from polars_rank.cli.formats import choose, put, put_text
@@ -14,9 +15,11 @@ from polars_rank.cli.messages import misused
 from polars_rank.cli.sources import refuse_to_replace
 from polars_rank.clicks import estimates
 from polars_rank.columns import QUERY
+from polars_rank.errors import hint
 from polars_rank.evaluation import curves
 from polars_rank.evaluation import evaluate as evaluation
 from polars_rank.metrics.catalog import list_metrics
+from polars_rank.metrics.metric import REGISTER
 from polars_rank.metrics.names import split
 
 
@@ -26,10 +29,8 @@ def evaluate(
     metrics: o.Metrics = [],
     by: o.By = [],
     align: o.Align = None,
-    per_query: Annotated[bool, typer.Option("--per-query", help="One row per query.")] = False,
-    keep: Annotated[
-        list[str], typer.Option(help="With --per-query: columns of the query to keep.")
-    ] = [],
+    per_query: Annotated[bool, typer.Option("--per-query", help="Show one row per query.")] = False,
+    keep: o.Keep = [],
     qrels: o.Qrels = [],
     fractional: o.Fractional = False,
     negative: o.Negative = "unjudged",
@@ -59,8 +60,9 @@ def evaluate(
     format: o.Format = None,
     output: o.Output = None,
     overwrite: o.Overwrite = False,
+    wide: o.Wide = False,
 ) -> None:
-    """Evaluate a log: the mean of each metric, or a row for each query.
+    """Evaluate a log: show the mean of each metric, or one row per query.
 
     Example: polars-rank evaluate log.parquet --metrics "ndcg@10 ap rr" --by run
 
@@ -70,9 +72,9 @@ def evaluate(
     log, where = o.chosen(Log, arguments), o.chosen(Where, arguments)
     for name in ("weight", "align"):
         if per_query and log.is_given(name):
-            misused(f"--{name} is for means; leave it or --per-query out")
+            misused(f"--{name} applies to means; omit it or --per-query")
     if keep and not per_query:
-        misused("--keep is for rows of queries; add --per-query")
+        misused("--keep needs --per-query")
     refuse_to_replace(output, log.files)
     log = where.opened(log)
     groups = _groups(log, by)
@@ -84,7 +86,8 @@ def evaluate(
         result = evaluation.per_query(rows, names, keep=o.split_names(keep), **options)
     else:
         result = evaluation.evaluate(rows, names, weight=weight, align=align, **options)
-    put(where.fetched(result), format, output, overwrite=overwrite)
+    note = None if per_query else "To count queries with undefined metrics: polars-rank summarize"
+    put(where.fetched(result), format, output, overwrite=overwrite, wide=wide, note=note)
 
 
 def estimate(
@@ -93,11 +96,12 @@ def estimate(
     metrics: o.Metrics = [],
     by: o.By = [],
     normalize: Annotated[
-        estimates.Normalize, typer.Option(help="Divide by the rankings, or by the weights.")
+        estimates.Normalize,
+        typer.Option(help="Divide by the number of rankings, or by the sum of weights."),
     ] = "snips",
     cluster: o.Cluster = [],
     max_unshown: Annotated[
-        float, typer.Option(help="Share of documents that may lack a label.")
+        float, typer.Option(help="Maximum share of documents without a label.")
     ] = estimates.MAX_UNSHOWN,
     qrels: o.Qrels = [],
     fractional: o.Fractional = False,
@@ -128,8 +132,9 @@ def estimate(
     format: o.Format = None,
     output: o.Output = None,
     overwrite: o.Overwrite = False,
+    wide: o.Wide = False,
 ) -> None:
-    """Estimate the means of a new ranker from clicks; labels are weights of clicks.
+    """Estimate the means of a new ranker from clicks, with labels that weight the clicks.
 
     Example: polars-rank estimate clicks.parquet --metrics dcg@10 --query session --score new
     """
@@ -144,7 +149,7 @@ def estimate(
         weight=weight, scores=o.split_names(scores) or None, **log.columns,
         **definitions(arguments),
     )  # fmt: skip
-    put(where.fetched(result), format, output, overwrite=overwrite)
+    put(where.fetched(result), format, output, overwrite=overwrite, wide=wide)
 
 
 def curve(
@@ -154,7 +159,7 @@ def curve(
     by: o.By = [],
     kind: Annotated[
         Literal["rank", "pr"],
-        typer.Option(help="Metrics at every cutoff, or precision and recall at every score."),
+        typer.Option(help="rank: metrics by cutoff; pr: precision and recall by score."),
     ] = "rank",
     ks: o.Ks = ["1-20"],
     qrels: o.Qrels = [],
@@ -182,8 +187,9 @@ def curve(
     format: o.Format = None,
     output: o.Output = None,
     overwrite: o.Overwrite = False,
+    wide: o.Wide = False,
 ) -> None:
-    """Give metrics at every cutoff, or precision and recall at every score, as a table.
+    """Show metrics at each cutoff, or precision and recall at each score.
 
     Example: polars-rank curve log.parquet --metrics ndcg --ks 1-10 --by run
 
@@ -196,7 +202,7 @@ def curve(
     if kind == "pr":
         for name in ("metrics", "scores"):
             if log.is_given(name):
-                misused(f"--{name} is for --kind rank; precision and recall are of one score")
+                misused(f"--{name} needs --kind rank")
         result = curves.pr_curve(
             log.scan(groups), by=groups, score=log.score, label=log.label,
             rel=conventions_of(conventions).but(rel=rel).rel,
@@ -207,16 +213,18 @@ def curve(
             log.scan(groups), split(" ".join(metrics)), o.cutoffs(ks), by=groups,
             scores=o.split_names(scores) or None, **log.columns, **definitions(arguments),
         )  # fmt: skip
-    put(result, format, output, overwrite=overwrite)
+    put(result, format, output, overwrite=overwrite, wide=wide)
 
 
 def explain(
     ctx: typer.Context,
-    metric: Annotated[str, typer.Argument(metavar="METRIC", help="As in ndcg@10.")],
+    metric: Annotated[str, typer.Argument(metavar="METRIC", help="Metric, e.g. ndcg@10.")],
     logs: o.Logs = [],
     versus: Annotated[
         str | None,
-        typer.Option(help="Other conventions; with a LOG, why they give another mean."),
+        typer.Option(
+            help="Conventions to compare with.", metavar="NAME", autocompletion=completion.presets
+        ),
     ] = None,
     by: o.By = [],
     qrels: o.Qrels = [],
@@ -239,7 +247,7 @@ def explain(
     output: o.Output = None,
     overwrite: o.Overwrite = False,
 ) -> None:
-    """Explain a metric in words, or why two conventions give two numbers for a log.
+    """Explain how a metric is computed, or why two conventions differ on a log.
 
     Example: polars-rank explain ndcg@10 --conventions lightgbm
 
@@ -249,12 +257,12 @@ def explain(
     chosen = [conventions_of(each) for each in (conventions, versus) if each is not None]
     if not log.files:
         if format not in (None, "table"):
-            misused("--format is for tables; words have none")
+            misused("--format needs a LOG; without one, the explanation is plain text")
         texts = (explanation.explain(metric, each) for each in chosen)
         put_text("\n\n".join(texts), output, overwrite=overwrite)
         return
     if versus is None:
-        misused("name other conventions with --versus, to be told why they differ on this log")
+        misused("name the conventions to compare with: --versus")
     log = log.opened
     refuse_to_replace(output, log.files)
     groups = log.groups(by)
@@ -265,28 +273,48 @@ def explain(
 
 
 def metrics(
+    texts: Annotated[
+        list[str],
+        typer.Argument(metavar="TEXT", help="Show metrics with this text (default: all)."),
+    ] = [],
     format: o.Format = None,
     output: o.Output = None,
     overwrite: o.Overwrite = False,
 ) -> None:
-    """List every metric: parameters, range, definition and other names.
+    """List metrics: parameters, range, definition and other names.
+
+    Example: polars-rank metrics precision
 
     Example: polars-rank metrics --format csv
     """
-    table = list_metrics().lazy()
+    table = _with_texts(list_metrics(), texts).lazy()
     if choose(format, output) in ("table", "csv", "markdown", "latex"):
         low, high = (
             pl.col(bound).cast(pl.String).str.strip_suffix(".0") for bound in ("low", "high")
         )
-        values = pl.format("[{}, {}]", low.fill_null("-inf"), high.fill_null("inf"))
+        range_ = pl.format("[{}, {}]", low.fill_null("-inf"), high.fill_null("inf"))
         others = pl.col("aliases").list.join("; ")
-        table = table.select("metric", "parameters", values.alias("range"), "definition", others)
-    put(table, format, output, overwrite=overwrite)
+        table = table.select("metric", "parameters", range_.alias("range"), "definition", others)
+    put(table, format, output, overwrite=overwrite, paged=True)
+
+
+def _with_texts(table: pl.DataFrame, texts: list[str]) -> pl.DataFrame:
+    """Return the metrics that have all texts in their names or definitions."""
+    words = pl.concat_str(
+        "metric", "definition", pl.col("aliases").list.join(" "), separator=" "
+    ).str.to_lowercase()
+    for text in texts:
+        table = table.filter(words.str.contains(text.lower(), literal=True))
+    if table.is_empty():
+        misused(f"no metric contains {' '.join(texts)!r}.{hint(texts[-1], REGISTER)}")
+    return table
 
 
 def _groups(log: Log, by: list[str]) -> list[str]:
     groups = log.groups(by)
     for key in log.keys:
         if key in groups:
-            misused(f"--by names {key!r}, which is the query; for a row of each, --per-query")
+            misused(
+                f"--by names {key!r}, a column of the query; for a row per query, use --per-query"
+            )
     return groups

@@ -1,4 +1,4 @@
-"""What the command writes: tables to be read, and data, to pipes and files."""
+"""What the command writes: tables for people, and data for pipes and files."""
 
 from __future__ import annotations
 
@@ -36,45 +36,52 @@ _ENDINGS: dict[str, Format] = {
     ".md": "markdown",
     ".tex": "latex",
 }
-#: JSON has no infinite numbers; JavaScript and Python read these texts as such.
+#: JSON has no infinite numbers; JavaScript and Python convert these texts to them.
 _INFINITE = {float("inf"): "Infinity", float("-inf"): "-Infinity"}
 
 
 def choose(form: Format | None, output: Path | None) -> Format:
-    """Return the format that was asked for, or that the name of the output says."""
+    """Return the requested format, or the one that the ending of the output means."""
     if form == "parquet" and output is None and sys.stdout.isatty():
-        message = "parquet is not for terminals; pipe it, or name a file with --output"
+        message = "Parquet cannot be shown in a terminal; pipe it, or write a file with --output"
         raise ArgumentError(message)
     if form is not None or output is None:
         return form or "table"
     ending = output.suffix.lower()
     if ending not in _ENDINGS:
         known = ", ".join(filter(None, _ENDINGS))
-        message = f"the name of --output must end in {known}, or give --format; found '{output}'"
+        message = f"--output must end in {known} unless --format is given; found '{output}'"
         raise ArgumentError(message)
     return _ENDINGS[ending]
 
 
 def require_parquet(output: Path) -> None:
-    """Raise `ArgumentError` if the name of a Parquet file says that it is another."""
+    """Raise `ArgumentError` for a Parquet file with the ending of another format."""
     if output.suffix.lower() not in ("", ".parquet", ".pq"):
-        message = f"the name of OUT must end in .parquet, as that is written; found '{output}'"
+        message = f"the output is a Parquet file and must end in .parquet; found '{output}'"
         raise ArgumentError(message)
 
 
 def put(
-    result: pl.LazyFrame, form: Format | None, output: Path | None, *, overwrite: bool = False
+    result: pl.LazyFrame,
+    form: Format | None,
+    output: Path | None,
+    *,
+    overwrite: bool = False,
+    wide: bool = True,
+    note: str | None = None,
+    paged: bool = False,
 ) -> None:
-    """Write a result to a file, or show it."""
+    """Write a result to a file, or show it; see `on_terminal` for `wide`, `note` and `paged`."""
     shape = choose(form, output)
     if output is not None and not _is_stream(output):
         with new_file(output, overwrite=overwrite) as part:
             _write(result, shape, part)
         say(f"Wrote {output}")
     elif output is None and shape == "table" and sys.stdout.isatty():
-        on_terminal(collected(result))
+        on_terminal(collected(result), wide=wide, note=note, paged=paged)
     else:
-        # What is written is whole, or nothing: an error comes before the first byte.
+        # Nothing is written if there is an error.
         with temporary_folder() as folder:
             _write(result, shape, folder / "out")
             with (folder / "out").open("rb") as file, _opened(output) as stream:
@@ -83,7 +90,7 @@ def put(
 
 
 def put_text(text: str, output: Path | None, *, overwrite: bool) -> None:
-    """Write text to a file, or show it."""
+    """Write text to a file, or print it."""
     if output is None:
         typer.echo(text)
     else:
@@ -93,14 +100,14 @@ def put_text(text: str, output: Path | None, *, overwrite: bool) -> None:
 
 
 def _is_stream(output: Path) -> bool:
-    """Return whether an output is standard output, or a pipe or a device."""
+    """Return whether an output is standard output, a pipe or a device."""
     return str(output) == "-" or (output.exists() and not output.is_file() and not output.is_dir())
 
 
 def _opened(output: Path | None) -> AbstractContextManager[IO[bytes]]:
     if output is not None and str(output) != "-":
         return output.open("wb")
-    sys.stdout.flush()  # what was said before comes before
+    sys.stdout.flush()  # keeps the order of what has been printed
     return nullcontext(sys.stdout.buffer)
 
 
@@ -124,7 +131,7 @@ def _json(table: pl.DataFrame) -> str:
 
 
 def _lines(table: pl.DataFrame) -> pl.DataFrame:
-    """Return each row as a JSON object; of infinite numbers, Polars writes null."""
+    """Return each row as a JSON object; Polars would write null for infinite numbers."""
     lines = table.write_ndjson().split("\n")[:-1]
     infinite = table.select(cs.float().is_infinite())
     for name in infinite.columns:

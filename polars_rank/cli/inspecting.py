@@ -1,6 +1,6 @@
-"""The command that looks at a log before any long run: what it holds, and what would be an error.
+"""The command that inspects a log: its columns, counts and invalid rows.
 
-Rows at fault are counted, not raised. Lists are aggregated as they come, in flat memory.
+Invalid rows are counted and do not raise. Memory use does not grow with the log.
 """
 
 import shlex
@@ -23,7 +23,7 @@ from polars_rank.evaluation.parameters import Evaluation
 from polars_rank.frames.tables import schema_of
 from polars_rank.io.parquet import find_layout
 
-#: Names of columns, in small letters, that often have a part in a log; the likeliest first.
+#: Common names of columns in lower case, by role; the most likely first.
 _ALIKE = {
     "query": ("qid", "query_id", "queryid", "topic", "topic_id", "session_id", "user_id", "user"),
     "doc": sorted(IDS),
@@ -32,25 +32,25 @@ _ALIKE = {
     "label": ("relevance", "rel", "grade", "judgment", "target", "y_true", "clicked", "click"),
     "run": sorted(RUNS),
 }
-#: Labels of more values than this are told by their range, and of more runs only the first.
+#: Maximum number of labels to list instead of their range, and of runs to list.
 _LABELS = _RUNS = 12
-#: Rows at fault, and what can be done.
+#: Kinds of invalid rows, and what to do about them.
 _FAULTS = {
-    "null_query": "drop them, or give them an id",
-    "null_doc": 'drop them, or say --doc ""',
-    "bad_score": "NaN or infinite; use null for a document that was not retrieved",
-    "bad_label": "NaN or infinite; use null for a document that nobody judged",
-    "repeated": "documents that a list has already; say --duplicates max or first",
+    "null_query": "drop these rows, or set an id",
+    "null_doc": 'drop these rows, or use --doc ""',
+    "bad_score": "NaN or infinite; use null for documents that were not retrieved",
+    "bad_label": "NaN or infinite; use null for unjudged documents",
+    "repeated": "duplicate documents in a ranking; use --duplicates max or first",
 }
 _LAYOUTS = {
-    "sorted": "streams in flat memory",
-    "adjacent": "streams in flat memory, but for 8 bytes a list",
-    "shuffled": "is sorted on disk first, in as much memory as --memory says",
+    "sorted": "streams in constant memory",
+    "adjacent": "streams in constant memory, plus 8 bytes per ranking",
+    "shuffled": "sorted on disk first, within --memory",
 }
 
 
 class Row(NamedTuple):
-    """One thing that is known of a log."""
+    """A fact about the log."""
 
     part: str
     what: str
@@ -83,9 +83,9 @@ def inspect(
     output: o.Output = None,
     overwrite: o.Overwrite = False,
 ) -> None:
-    """Look at a log before any long run: what it holds, and what would be an error.
+    """Inspect a log before a long evaluation: columns, counts and invalid rows.
 
-    Invalid rows are counted, whatever is wrong with them; the last line is the command to run next.
+    The last line is the command to run next.
 
     Example: polars-rank inspect log.parquet
     """
@@ -102,7 +102,7 @@ def inspect(
             rows.append(Row("columns", "types", None, "error", in_options(error, ctx)))
     command = _next(columns, given, rows)
     shape = choose(format, output)
-    apart = shape == "table" and output is None  # to be copied, from one line
+    apart = shape == "table" and output is None  # on a line of its own, to be copied
     rows += [] if apart else [command]
     human = shape in ("table", "markdown", "latex")
     shown = [row._replace(value=_shown(row, human=human)) for row in rows]
@@ -113,7 +113,7 @@ def inspect(
 
 
 class _Columns(NamedTuple):
-    """Which column has which part in a log; `assumed` are those that nobody named."""
+    """The roles of the columns; `assumed` are the roles of columns that the user did not name."""
 
     log: Log
     schema: pl.Schema
@@ -123,7 +123,7 @@ class _Columns(NamedTuple):
 
     @classmethod
     def of(cls, log: Log, schema: pl.Schema, run: str | None, by: list[str]) -> Self:
-        """Look for columns of other names where those of the default are not there."""
+        """Return the roles; look for other names if the default columns are missing."""
         wanted = {"query": log.keys, "doc": [log.doc or "doc"], "label": [log.label]}
         wanted |= {} if log.position else {"score": [log.score.removeprefix("-")]}
         wanted |= {"run": ["run"]} if run is None else {}
@@ -141,7 +141,7 @@ class _Columns(NamedTuple):
 
     @property
     def parts(self) -> dict[str, list[str]]:
-        """The columns of each part, whether they are there or not."""
+        """The columns of each role, including missing ones."""
         log = self.log
         scored = {"position": [log.position]} if log.position else {
             "score": [log.score if log.score in self.schema else log.score.removeprefix("-")]
@@ -150,7 +150,7 @@ class _Columns(NamedTuple):
         return {"run": [self.run] if self.run else [], "by": self.by, **parts}
 
     def rows(self) -> Iterator[Row]:
-        """Say which columns there are, and which are missing."""
+        """Yield the columns, including missing ones."""
         log = self.log
         for part, names in self.parts.items():
             for name in names:
@@ -169,13 +169,13 @@ class _Columns(NamedTuple):
 
 
 def _alike(part: str, schema: pl.Schema) -> str | None:
-    """Return the column that looks most as if it had this part."""
+    """Return the column whose name is most likely for a role."""
     there = {name.lower(): name for name in schema}
     return next((there[name] for name in _ALIKE[part] if name in there), None)
 
 
 def _contents(columns: _Columns, rel: float) -> list[Row]:
-    """Count what the log holds."""
+    """Count rankings, labels, ties and invalid rows."""
     log, runs = columns.log, [] if columns.run is None else [columns.run]
     groups = [*runs, *columns.by]
     evaluation = Evaluation.of(None, by=groups, **log.columns)
@@ -192,22 +192,22 @@ def _contents(columns: _Columns, rel: float) -> list[Row]:
     found = all_of_it.row(0, named=True)
     return [
         Row("size", "rows", found["rows"]),
-        *_lists(found, by_run, columns.run),
-        Row("lists", "layout", layout, "", _LAYOUTS[layout]),
+        *_rankings(found, by_run, columns.run),
+        Row("rankings", "layout", layout, "", _LAYOUTS[layout]),
         *_labels(labels, found, rel),
         *_ties(found),
         *(
-            Row("faults", name.replace("_", " "), found[name], "error", remedy)
+            Row("invalid", name.replace("_", " "), found[name], "error", remedy)
             for name, remedy in _FAULTS.items()
             if found.get(name)
         ),
     ]
 
 
-def _lists(found: Mapping[str, Any], by_run: pl.DataFrame, run: str | None) -> Iterator[Row]:
+def _rankings(found: Mapping[str, Any], by_run: pl.DataFrame, run: str | None) -> Iterator[Row]:
     if run is not None:
         several = by_run.get_column("lists").n_unique() > 1
-        note = "runs have different numbers of queries; say --align where they are averaged"
+        note = "runs have different numbers of queries; use --align to average over the same"
         yield Row("size", "runs", by_run.height, "note" if several else "", note if several else "")
         for name, lists in by_run.select(run, "lists").head(_RUNS).iter_rows():
             yield Row("size", f"queries of {name}", lists)
@@ -215,7 +215,7 @@ def _lists(found: Mapping[str, Any], by_run: pl.DataFrame, run: str | None) -> I
         yield Row("size", "queries", found["lists"])
     for name in ("shortest", "median_length", "mean_length", "longest"):
         what = name.removesuffix("_length")
-        yield Row("lists", f"{what} length", found[name])
+        yield Row("rankings", f"{what} length", found[name])
 
 
 def _labels(labels: pl.DataFrame, found: Mapping[str, Any], rel: float) -> Iterator[Row]:
@@ -230,25 +230,27 @@ def _labels(labels: pl.DataFrame, found: Mapping[str, Any], rel: float) -> Itera
             note = "relevant" if label >= rel else ""
             yield Row("labels", f"share of {label}", rows / found["rows"], "", note)
     if not known.is_empty() and not known.filter(pl.col("label") >= rel).height:
-        yield Row("labels", "relevant", 0, "note", "no label is as high as --rel says")
+        yield Row("labels", "relevant", 0, "note", "no label reaches --rel")
     retrieved = found["rows"] - found["not_retrieved"]
     judged = None if found["unjudged_share"] is None else 1 - found["unjudged_share"]
     yield Row("labels", "judged share", judged, "", f"of {retrieved:,} retrieved documents")
-    for name, note in {
-        "not_retrieved": "judged documents without a score, which count as missed",
-        "barren_lists": "lists without a relevant document; --undefined says what they count as",
-        "unretrieved_lists": "lists in which nothing is retrieved",
+    for name, (what, note) in {
+        "not_retrieved": ("not retrieved", "judged documents without a score"),
+        "barren_lists": ("nothing relevant", "rankings; see --undefined"),
+        "unretrieved_lists": ("nothing retrieved", "rankings"),
     }.items():
         if found[name]:
-            yield Row("labels", name.replace("_", " "), found[name], "note", note)
+            yield Row("labels", what, found[name], "note", note)
 
 
 def _ties(found: Mapping[str, Any]) -> Iterator[Row]:
-    note = "--ties says their order; polars-rank plot bounds, how much it matters"
+    note = "ordered by --ties; polars-rank plot bounds shows the effect"
     for name in ("tied_lists", "tied_documents"):
         share = found[name]
-        told = ("note", note) if share and name == "tied_lists" else ("", "")
-        yield Row("ties", f"share of {name.replace('_', ' ')}", share, *told)
+        state = ("note", note) if share and name == "tied_lists" else ("", "")
+        yield Row(
+            "ties", f"share of {name.replace('_', ' ').replace('lists', 'rankings')}", share, *state
+        )
 
 
 def _next(columns: _Columns, given: Log, rows: list[Row]) -> Row:
@@ -259,7 +261,7 @@ def _next(columns: _Columns, given: Log, rows: list[Row]) -> Row:
                if given.is_given(name)}  # fmt: skip
     options |= columns.assumed
     options |= {"by": columns.by} if columns.by else {}
-    repeated = any(row.part == "faults" and row.what == "repeated" for row in errors)
+    repeated = any(row.part == "invalid" and row.what == "repeated" for row in errors)
     options |= {"duplicates": "max"} if repeated else {}
     runs = next((row.value for row in rows if row.what == "runs"), 0)
     first = next((row.what for row in rows if row.what.startswith("queries of ")), "")
@@ -272,7 +274,7 @@ def _next(columns: _Columns, given: Log, rows: list[Row]) -> Row:
         for each in value if isinstance(value, list) else [value]:
             words += [f"--{name.replace('_', '-')}", str(each)]
     broken = [row for row in errors if not (repeated and row.what == "repeated")]
-    note = "when what is wrong above is mended" if broken else ""
+    note = "after fixing the errors above" if broken else ""
     return Row("next", "command", shlex.join(words), "", note)
 
 

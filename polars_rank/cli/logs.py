@@ -1,4 +1,4 @@
-"""A log as the command reads it: files in any format, names of columns, and definitions."""
+"""The log of a command: files in any format, names of columns, and definitions."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ from polars_rank.io.judgments import join_judgments
 from polars_rank.io.parquet import Layout
 from polars_rank.trec import Negative, scan_qrels
 
-#: Options that name columns of ids, groups and other words.
+#: Options that name columns of text.
 _OF_IDS = ("run", "by", "keep", "show", "slices", "columns", "cluster")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Log:
-    """The files of a log and the names of its columns, as a command is given them."""
+    """The files of a log and the names of its columns."""
 
     ctx: typer.Context
     logs: list[str]
@@ -58,13 +58,13 @@ class Log:
     progress: bool
 
     def is_given(self, name: str) -> bool:
-        """Return whether an option is on the command line, rather than in a file."""
+        """Return whether an option is on the command line."""
         source = self.ctx.get_parameter_source(name)
         return source is not None and source.name == "COMMANDLINE"
 
     @property
     def files(self) -> list[str]:
-        """All files that are read."""
+        """All input files."""
         return [*self.logs, *map(str, self.qrels)]
 
     @property
@@ -74,14 +74,14 @@ class Log:
 
     @property
     def ids(self) -> set[str]:
-        """The columns that hold ids or names, which are text in files of text."""
+        """The columns of ids and names, which are read as text from text files."""
         given = [self.ctx.params.get(name) or [] for name in _OF_IDS]
         texts = (text for each in given for text in ([each] if isinstance(each, str) else each))
         return {*self.keys, self.doc or "doc", *split_names(texts)}
 
     @property
     def columns(self) -> dict[str, Any]:
-        """The names of the columns, for the functions of the library."""
+        """The names of the columns, as parameters of the library's functions."""
         return {
             "query": self.keys,
             "doc": DOC if self.doc is None else self.doc or None,
@@ -92,9 +92,9 @@ class Log:
 
     @cached_property
     def opened(self) -> Self:
-        """The same, with files that hold what comes from pipes, which can be read only once."""
+        """The log with the content of pipes, which can be read only once, in temporary files."""
         if self.files.count(STANDARD_INPUT) > 1:
-            misused("standard input can be read only once; give - only once")
+            misused("standard input can be read only once; use - only once")
 
         def kept(paths: list[Any]) -> list[Any]:
             return [
@@ -109,17 +109,17 @@ class Log:
 
     @property
     def differing(self) -> dict[str, str]:
-        """How files may differ in their columns, for Polars."""
+        """Parameters of Polars for files with different columns."""
         given = {"missing_columns": self.missing_columns, "extra_columns": self.extra_columns}
         return {name: value for name, value in given.items() if value != "raise"}
 
     def groups(self, by: Iterable[str]) -> list[str]:
-        """Return the columns to group by; of TREC files, the run by default."""
+        """Return the columns to group by; for TREC files, the default is the run."""
         is_trec = bool(self.qrels) and (self.input_format or kind_of(self.logs)) == "trec"
         return split_names(by) or (["run"] if is_trec else [])
 
     def scan(self, by: Iterable[str] = ()) -> pl.LazyFrame:
-        """Return the log, which will be evaluated in these groups."""
+        """Return the log for an evaluation by these groups."""
         kind = self._checked()
         if self.qrels:
             return self._judged(scan_table(self.logs, kind, self.differing, self.ids), by)
@@ -129,35 +129,35 @@ class Log:
         )  # fmt: skip
 
     def scan_as_is(self) -> pl.LazyFrame:
-        """Return the log with its rows in the order in which they stand."""
+        """Return the log with its rows in their original order."""
         kind = self._checked()
         if self.qrels:
             return self.scan()
         return scan_table(self.logs, kind, self.differing, self.ids)
 
     def _checked(self) -> Kind:
-        """Return the format of the files, of which there must be those that belong together."""
+        """Return the format of the files; raise if a file is missing."""
         if self.qrels and not self.logs:
-            misused("--qrels has judgments only; give what was retrieved as a LOG")
+            misused("--qrels needs a LOG with the rankings")
         if not self.logs:
-            misused("give a LOG")
+            misused("missing argument LOG")
         kind = self.input_format or kind_of(self.logs)
         if kind == "trec" and not self.qrels:
-            misused(f"{self.logs[0]} is a TREC run, without judgments; give them with --qrels")
+            misused(f"{self.logs[0]} is a TREC run without judgments; add --qrels")
         return kind
 
     def _judged(self, log: pl.LazyFrame, by: Iterable[str]) -> pl.LazyFrame:
-        """Join judgments, whose columns are called as those of the log, by ids as text."""
+        """Join judgments, with the column names of the log and ids as text."""
         if len(self.keys) > 1:
-            misused("--qrels has one column of the query; name one with --query")
+            misused("--qrels needs a single column of the query; name it with --query")
         names = {"query": self.keys[0], "doc": self.doc or "doc", "label": self.label}
         schema = schema_of(log)
         types: dict[Any, Any] = {}
         for name in (names["query"], names["doc"]):
             if name in schema and (schema[name].is_float() or schema[name].is_nested()):
                 misused(
-                    f"the column {name!r} holds {schema[name]}, which are no ids of --qrels; write "
-                    "the log with whole numbers or text"
+                    f"column {name!r} has the type {schema[name]}, but ids in --qrels are text; "
+                    "write the ids of the log as integers or text"
                 )
             types |= {name: pl.String} if name in schema else {}
         judgments = scan_qrels(self.qrels, fractional=self.fractional, negative=self.negative)
@@ -171,7 +171,7 @@ class Log:
 
 
 def definitions(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the definitions among the arguments of a command, for functions of the library."""
+    """Return the definitions among the arguments of a command."""
     return {
         "conventions": conventions_of(values["conventions"]),
         "undefined": undefined_of(values["undefined"]),
@@ -180,15 +180,15 @@ def definitions(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def conventions_of(text: str) -> Conventions:
-    """Return conventions by the name of a preset, or those of a TOML file.
+    """Return the conventions of a preset or of a TOML file.
 
-    A file has the fields of `Conventions`, and may have `base`, a preset that they change.
+    A file has fields of `Conventions`, and optionally `base`, the preset that they change.
     """
     if not text.lower().endswith(".toml"):
         return named(text)
     try:
-        found = tomllib.loads(Path(text).read_text(encoding="utf-8"))
+        fields = tomllib.loads(Path(text).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        message = f"the conventions in {text!r} cannot be read: {error}"
+        message = f"cannot read the conventions in {text!r}: {error}"
         raise SourceError(message) from error
-    return named(found.pop("base", POLARS_RANK)).but(**{"name": Path(text).stem, **found})
+    return named(fields.pop("base", POLARS_RANK)).but(**{"name": Path(text).stem, **fields})

@@ -1,4 +1,4 @@
-"""`polars-rank`: the process around the commands, how it starts and how it ends."""
+"""`polars-rank`: the process of the command line, with signals and temporary files."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from polars_rank.cli import INTERRUPTED, MISUSED
 from polars_rank.errors import missing_extra
 from polars_rank.io.files import discard_parts
 
-#: Seconds after a signal until the process ends even if Polars is deep in one long operation.
+#: Seconds after a signal until the process ends even if Polars is still running.
 PATIENCE = 1.0
 
-#: What ends the process from outside: Ctrl-C, `kill`, and a terminal that is closed.
+#: Signals that end the process: Ctrl-C, `kill`, and a closed terminal.
 _SIGNALS = [
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
 ]
@@ -31,15 +31,15 @@ _ENDING = Lock()
 
 
 def main() -> NoReturn:
-    """Run the command line; temporary files are gone when it ends, also by a signal.
+    """Run the command line and remove temporary files, also after a signal.
 
-    Exit codes: 0 when all went well, 2 for wrong usage or input, 128 and the number of the signal
-    for one of those that end it: 130 for Ctrl-C, 143 for SIGTERM, 129 for SIGHUP.
+    Exit codes: 0 for success, 2 for invalid usage or input, and 128 + the number of a signal: 130
+    for Ctrl-C, 143 for SIGTERM, 129 for SIGHUP.
     """
     folder = Path(tempfile.mkdtemp(prefix="polars_rank-"))
     tempfile.tempdir = str(folder)
     received: list[int] = []
-    _heed_signals(folder, received)
+    _handle_signals(folder, received)
     try:
         code = _run()
         if code == INTERRUPTED:
@@ -64,27 +64,27 @@ def _run() -> int | str | None:
     return 0
 
 
-def _heed_signals(folder: Path, received: list[int]) -> None:
-    """End the process soon after a signal, whatever it is doing."""
+def _handle_signals(folder: Path, received: list[int]) -> None:
+    """End the process soon after a signal, even if Polars is running."""
 
     def interrupt(number: int, _frame: Any) -> None:
         received.append(number)
-        for each in _SIGNALS:  # another one would cut short the clean-up
+        for each in _SIGNALS:  # another signal would interrupt the cleanup
             signal.signal(each, signal.SIG_IGN)
-        # For one Ctrl-C, Polars raises a KeyboardInterrupt as Python does here.
+        # Polars may already have raised a KeyboardInterrupt.
         if not isinstance(sys.exc_info()[1], KeyboardInterrupt):
             raise KeyboardInterrupt
 
     for number in _SIGNALS:
-        # `nohup` has a process ignore that its terminal is closed.
+        # `nohup` makes a process ignore SIGHUP.
         if number == signal.SIGINT or signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, interrupt)
-    hears, tells = socket.socketpair()
-    tells.setblocking(False)  # noqa: FBT003  (the name says it)
-    signal.set_wakeup_fd(tells.detach())
+    reader, writer = socket.socketpair()
+    writer.setblocking(False)  # noqa: FBT003
+    signal.set_wakeup_fd(writer.detach())
 
     def wait() -> None:
-        while (number := hears.recv(1)[0]) not in _SIGNALS:
+        while (number := reader.recv(1)[0]) not in _SIGNALS:
             pass
         received.append(number)
         time.sleep(PATIENCE)
@@ -94,7 +94,7 @@ def _heed_signals(folder: Path, received: list[int]) -> None:
 
 
 def _end_now(folder: Path, received: list[int]) -> NoReturn:
-    """Clean up, say so, and end without waiting for the threads of Polars."""
+    """Clean up, print a message, and end without waiting for the threads of Polars."""
     with _ENDING:
         progress.close()
         discard_parts()
@@ -105,7 +105,7 @@ def _end_now(folder: Path, received: list[int]) -> NoReturn:
 
 
 def _clear(folder: Path) -> None:
-    # After a signal, a thread may go on writing for a moment.
+    # After a signal, a thread may continue to write for a moment.
     for _ in range(20):
         shutil.rmtree(folder, ignore_errors=True)
         if not folder.exists():

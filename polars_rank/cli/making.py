@@ -1,4 +1,4 @@
-"""The commands that make files: Parquet of TREC files, and generated logs."""
+"""The commands that write Parquet: from TREC files, or as generated logs."""
 
 from pathlib import Path
 from typing import Annotated
@@ -18,7 +18,7 @@ from polars_rank.trec import scan_qrels, scan_run
 def convert(
     output: Annotated[
         Path,
-        typer.Option("--output", "-o", help="The Parquet file.", rich_help_panel=o.OUTPUT),
+        o.file("Write to this Parquet file.", o.OUTPUT, "--output", "-o"),
     ],
     logs: Annotated[list[Path], typer.Argument(metavar="RUN", help="TREC runs.")] = [],
     qrels: o.Qrels = [],
@@ -26,7 +26,7 @@ def convert(
     negative: o.Negative = "unjudged",
     overwrite: o.Overwrite = False,
 ) -> None:
-    """Turn TREC files into Parquet: a run, judgments, or both joined into one long table.
+    """Convert TREC files to Parquet: a run, judgments, or both joined into one table.
 
     Example: polars-rank convert bm25.txt --qrels qrels.txt --output both.parquet
     """
@@ -44,17 +44,17 @@ def convert(
 
 
 def generate(
-    output: Annotated[Path, typer.Argument(metavar="OUT", help="The Parquet file to write.")],
+    output: Annotated[Path, typer.Argument(metavar="OUT", help="Parquet file to write.")],
     queries: o.Queries = 1_000,
     docs_per_query: Annotated[int, typer.Option(help="Mean number of documents per query.")] = 20,
     runs: Annotated[
-        list[str], typer.Option(help="Names of runs, each better than the last; or their number.")
+        list[str], typer.Option(help="Names or number of runs; each run is better than the last.")
     ] = ["bm25", "neural"],
     seed: o.Seed = 0,
     progress: o.Progress = True,
     overwrite: o.Overwrite = False,
 ) -> None:
-    """Generate a realistic search log, to try the other commands on.
+    """Generate a realistic search log to try the other commands.
 
     Example: polars-rank generate log.parquet --queries 500
     """

@@ -1,8 +1,9 @@
-"""What the command says when something goes wrong: one message, and how the program ends."""
+"""Messages on standard error, and exit codes."""
 
 from __future__ import annotations
 
 import os
+import re
 import sys
 import traceback
 import warnings
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
 
 @contextmanager
 def one_message(ctx: typer.Context) -> Iterator[None]:
-    """End the program with one clear message if a command fails."""
-    warned: set[str] = set()  # of every part of a log, with another example
+    """End the program with one message if a command fails."""
+    warned: set[str] = set()  # Polars may warn for each part of a log, with another example
 
     def warn(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
         kind = "Warning" if issubclass(category, RankWarning) else category.__name__
@@ -39,14 +40,14 @@ def one_message(ctx: typer.Context) -> Iterator[None]:
             warnings.showwarning = warn
             yield
             sys.stdout.flush()
-    except BrokenPipeError:  # whoever reads our output has had enough
+    except BrokenPipeError:  # the reader of the output is gone
         let_go_of_output()
         raise typer.Exit(BROKEN_PIPE) from None
     except KeyboardInterrupt:
         raise typer.Exit(INTERRUPTED) from None
     except (typer.Exit, typer.BadParameter):
         raise
-    except (Exception, pl.exceptions.PanicException) as error:  # noqa: BLE001  (all there may be)
+    except (Exception, pl.exceptions.PanicException) as error:  # noqa: BLE001  (internal errors, too)
         if ctx.find_root().params.get("debug"):
             bars.close()
             traceback.print_exc()
@@ -62,52 +63,53 @@ def _message(error: BaseException, ctx: typer.Context, files: Iterable[str]) -> 
     """Return the message of an error, and the exit code."""
     if isinstance(error, DataError):
         return in_options(_explained(error), ctx), MISUSED
-    if isinstance(error, SourceError):  # a server may have answered with a page
+    if isinstance(error, SourceError):  # a server may have answered with an HTML page
         return " ".join(in_options(error, ctx).split()), MISUSED
     if isinstance(error, RankError):
         return in_options(error, ctx), MISUSED
     if isinstance(error, (pl.exceptions.PolarsError, OSError)):
-        message = " ".join(str(error).partition("\n\n")[0].split())  # the plan comes behind
+        message = " ".join(str(error).partition("\n\n")[0].split())  # without the query plan
         read = ", ".join(file for file in files if file not in message)
         return f"{message}; reading {read}" if read else message, MISUSED
     if isinstance(error, pl.exceptions.PanicException):  # not an Exception
-        return f"Polars failed ({error}); are the files whole?", MISUSED
+        return f"Polars failed ({error}); check that the files are complete", MISUSED
     fault = f"{type(error).__name__}: {error}"
-    return f"internal error, {fault}; see where with polars-rank --debug, and report it", BUG
+    return f"internal error: {fault}; please report it with the output of --debug", BUG
 
 
 def in_options(problem: object, ctx: typer.Context) -> str:
-    """Return the message of an error or a warning with the options for its parameters."""
+    """Return the message of an error or a warning with options in place of parameters."""
     options = {each.name: max(each.opts, key=len) for each in ctx.command.params}
     message = str(problem)
     for name in getattr(problem, "parameters", ()):
-        # One metric of a function is one of several of a command.
+        # The parameter `metric` of a function is the option --metrics of a command.
         option = options.get(name) or options.get(f"{name}s", "")
         if option.startswith("--"):
             message = message.replace(f"`{name}`", f"`{option}`", 1)
+            message = re.sub(rf"\bpass {name}='([^']*)'", rf"pass {option} \1", message)
     return message
 
 
 def say(message: str) -> None:
-    """Write a message where it is no data."""
+    """Print a message on standard error."""
     bars.close()
     with suppress(OSError):  # the terminal may be closed
         typer.echo(message, err=True)
 
 
 def misused(message: str) -> NoReturn:
-    """End the program for options that do not go together."""
+    """End the program with a message about its options."""
     raise ArgumentError(message)
 
 
 def _explained(error: DataError) -> DataError:
-    """Return the error with counts and a row, if what was read can be read again."""
+    """Return the error with counts and an example, if the input can be read again."""
     with suppress(RankError, pl.exceptions.PolarsError, OSError):
         return error.explained()
     return error
 
 
 def let_go_of_output() -> None:
-    """Let what is still to be written go nowhere, so that the end of the process is quiet."""
+    """Discard unwritten output, so that the process ends without another error."""
     with suppress(OSError, ValueError):
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115

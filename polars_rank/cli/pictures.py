@@ -1,4 +1,4 @@
-"""The command that draws: charts of logs, of per-query values, and of tables of other commands."""
+"""The command for charts of logs, per-query values, and the tables of other commands."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,18 +11,18 @@ import typer
 from polars_rank import plot as charts
 from polars_rank._params import one_of
 from polars_rank.cli import options as o
-from polars_rank.cli.lists import Lists, Source, distinct
 from polars_rank.cli.messages import misused, say
+from polars_rank.cli.per_query import PerQuery, Source, distinct
 from polars_rank.cli.sources import refuse_to_replace
 from polars_rank.diagnostics.bounds import judgment_bounds, tie_bands
 from polars_rank.frames.tables import schema_of
 from polars_rank.io.files import new_file
 from polars_rank.metrics.names import split
 from polars_rank.stats.comparison import compare
-from polars_rank.stats.slicing import slices
+from polars_rank.stats.slicing import slices as sliced
 from polars_rank.stats.summary import summarize
 
-#: Named as the functions of `pr.plot`, whose underscores will do as well.
+#: Names of the functions of `pr.plot`, with hyphens or underscores.
 KINDS = (
     "at-k", "gain", "pr-curve", "interpolated", "click-through", "bounds",
     "distribution", "differences", "scatter", "intervals", "slices", "over-time",
@@ -32,12 +32,12 @@ KINDS = (
 _ENDINGS = (".png", ".svg", ".html", ".json")
 _PAPER = {False: "white", True: "#16181d"}
 
-OPTIONS = "Of some kinds"
+OPTIONS = "Options of single kinds"
 
 
 @dataclass(frozen=True)
 class Picture:
-    """What is drawn, beside the log and its metrics."""
+    """Options of the chart."""
 
     baseline: str | None
     x: str | None
@@ -48,7 +48,7 @@ class Picture:
     discount: bool
     ecdf: bool
     of: Literal["ties", "judgments"]
-    columns: list[str]
+    slices: list[str]
     time: str
     click: str
     confidence: float
@@ -60,7 +60,7 @@ def plot(
         str,
         typer.Argument(
             metavar="KIND",
-            help=f"What is drawn: {', '.join(KINDS)}.",
+            help=f"Kind of chart: {', '.join(KINDS)}.",
             autocompletion=lambda incomplete: [
                 each for each in KINDS if each.startswith(incomplete)
             ],
@@ -68,12 +68,10 @@ def plot(
     ],
     output: Annotated[
         Path,
-        typer.Option(
-            "--output", "-o", help="The .png, .svg, .html or .json file.", rich_help_panel=o.OUTPUT
-        ),
+        o.file("Write to this .png, .svg, .html or .json file.", o.OUTPUT, "--output", "-o"),
     ],
-    logs: o.LogsOrLists = [],
-    lists: o.Lists = [],
+    logs: o.LogsOrValues = [],
+    values: o.Values = [],
     metrics: o.Metrics = [],
     run: o.Run = None,
     baseline: o.AnyBaseline = None,
@@ -81,37 +79,29 @@ def plot(
     confidence: o.Confidence = 0.95,
     ks: o.Ks = ["1-20"],
     k: Annotated[
-        int, typer.Option(help="gain, click-through: the last rank.", rich_help_panel=OPTIONS)
+        int, typer.Option(help="gain, click-through: last rank.", rich_help_panel=OPTIONS)
     ] = 20,
     discount: Annotated[
-        bool, typer.Option("--discount", help="gain: discounted, DCG.", rich_help_panel=OPTIONS)
+        bool,
+        typer.Option("--discount", help="gain: discounted gain (DCG).", rich_help_panel=OPTIONS),
     ] = False,
     ecdf: Annotated[
         bool,
         typer.Option(
-            "--ecdf", help="distribution: the shares at or below a value.", rich_help_panel=OPTIONS
+            "--ecdf", help="distribution: show the cumulative share.", rich_help_panel=OPTIONS
         ),
     ] = False,
     of: Annotated[
         Literal["ties", "judgments"],
-        typer.Option(help="bounds: by tied or by unjudged documents.", rich_help_panel=OPTIONS),
+        typer.Option(
+            help="bounds: effect of tied or of unjudged documents.", rich_help_panel=OPTIONS
+        ),
     ] = "ties",
-    columns: Annotated[
-        list[str],
-        typer.Option(help="slices: columns whose values are slices.", rich_help_panel=OPTIONS),
-    ] = [],
-    x: Annotated[
-        str | None, typer.Option(help="scatter: the run on the x axis.", rich_help_panel=OPTIONS)
-    ] = None,
-    y: Annotated[
-        str | None, typer.Option(help="scatter: the run on the y axis.", rich_help_panel=OPTIONS)
-    ] = None,
-    time: Annotated[
-        str, typer.Option(help="over-time: the column of time.", rich_help_panel=OPTIONS)
-    ] = "day",
-    click: Annotated[
-        str, typer.Option(help="click-through: the column of clicks.", rich_help_panel=OPTIONS)
-    ] = "click",
+    slices: o.Slices = [],
+    x: Annotated[str | None, o.run_name("scatter: run on the x axis.", OPTIONS)] = None,
+    y: Annotated[str | None, o.run_name("scatter: run on the y axis.", OPTIONS)] = None,
+    time: Annotated[str, o.column("over-time: column of the time.", OPTIONS)] = "day",
+    click: Annotated[str, o.column("click-through: column of clicks.", OPTIONS)] = "click",
     qrels: o.Qrels = [],
     fractional: o.Fractional = False,
     negative: o.Negative = "unjudged",
@@ -138,9 +128,9 @@ def plot(
     ] = False,
     overwrite: o.Overwrite = False,
 ) -> None:
-    """Draw a chart of a log, of per-query values, or of a table of another command.
+    """Draw a chart of a log, of per-query values, or of the table of another command.
 
-    Of logs: at-k, gain, pr-curve, interpolated, click-through, bounds. Of logs and per-query
+    For logs: at-k, gain, pr-curve, interpolated, click-through, bounds. For logs and per-query
     values: distribution, differences, scatter, intervals, slices, over-time.
 
     Example: polars-rank plot at-k log.parquet --metrics ndcg -o ndcg.png
@@ -154,7 +144,7 @@ def plot(
     ending = output.suffix.lower()
     if ending not in _ENDINGS:
         known = ", ".join(_ENDINGS)
-        misused(f"the name of --output must end in {known}; found '{output}'")
+        misused(f"--output must end in {known}; found '{output}'")
     refuse_to_replace(output, source.files)
     chart = _chart(kind, source.opened, o.chosen(Picture, arguments))
     look = {**charts.style(dark=dark), "background": _PAPER[dark]}
@@ -166,7 +156,7 @@ def plot(
 
 
 def _chart(kind: str, source: Source, picture: Picture) -> Any:
-    """Return the chart of what was given."""
+    """Return the chart of a log, of per-query values, or of a table."""
     schema = schema_of(source.table())
     run = source.run_column(schema)
     if kind in _OF_TABLES and {*_OF_TABLES[kind][0]} <= {*schema}:
@@ -178,13 +168,13 @@ def _chart(kind: str, source: Source, picture: Picture) -> Any:
         log = source.scan([] if run is None else [run])
         return _OF_LOGS[kind](log, run, source, picture)
     if kind == "over-time" and picture.time not in schema:
-        misused(f"there is no column {picture.time!r} of time; name it with --time")
+        misused(f"column {picture.time!r} (--time) not found; available: {', '.join(schema)}")
     groups = [*o.split_names(picture.by), *([picture.time] if kind == "over-time" else [])]
-    lists = source.read(
-        by=groups, kept={"columns": o.split_names(picture.columns)},
+    data = source.read(
+        by=groups, kept={"slices": o.split_names(picture.slices)},
         paired=kind in ("differences", "scatter", "slices"),
     ).held()  # fmt: skip
-    return _OF_LISTS[kind](lists, picture)
+    return _OF_VALUES[kind](data, picture)
 
 
 def _at_k(log: pl.LazyFrame, run: str | None, source: Source, picture: Picture) -> Any:
@@ -229,68 +219,73 @@ def _bounds(log: pl.LazyFrame, run: str | None, source: Source, picture: Picture
     return charts.bounds(table, run=run, baseline=picture.baseline)
 
 
-def _distribution(lists: Lists, picture: Picture) -> Any:
+def _distribution(data: PerQuery, picture: Picture) -> Any:
     return charts.distribution(
-        lists.table, _first(lists), kind="ecdf" if picture.ecdf else "histogram", run=lists.run,
-        baseline=picture.baseline, **lists.counted,
+        data.table, _first(data), kind="ecdf" if picture.ecdf else "histogram", run=data.run,
+        baseline=picture.baseline, **data.counted,
     )  # fmt: skip
 
 
-def _differences(lists: Lists, picture: Picture) -> Any:
+def _differences(data: PerQuery, picture: Picture) -> Any:
     return charts.differences(
-        lists.table, _first(lists), baseline=_baseline(lists, picture), run=str(lists.run),
-        query=[*lists.query, *lists.by], **lists.counted,
+        data.table, _first(data), baseline=_baseline(data, picture), run=str(data.run),
+        query=[*data.query, *data.by], **data.counted,
     )  # fmt: skip
 
 
-def _scatter(lists: Lists, picture: Picture) -> Any:
-    x, y = (None if each is None else lists.value(each) for each in (picture.x, picture.y))
+def _scatter(data: PerQuery, picture: Picture) -> Any:
+    x, y = (None if each is None else data.value(each) for each in (picture.x, picture.y))
     return charts.scatter(
-        lists.table, _first(lists), x=x, y=y, run=str(lists.run),
-        query=[*lists.query, *lists.by], **lists.counted,
+        data.table, _first(data), x=x, y=y, run=str(data.run),
+        query=[*data.query, *data.by], **data.counted,
     )  # fmt: skip
 
 
-def _intervals(lists: Lists, picture: Picture) -> Any:
-    options = {"query": lists.query, "confidence": picture.confidence, **lists.counted}
+def _intervals(data: PerQuery, picture: Picture) -> Any:
+    options = {"query": data.query, "confidence": picture.confidence, **data.counted}
     if picture.baseline is None:
-        table = summarize(lists.table, lists.metrics, by=lists.groups, **options)
-        return charts.intervals(table, run=lists.run)
-    by = [name for name in lists.by if name != lists.run]
-    baseline = _baseline(lists, picture)
+        table = summarize(data.table, data.metrics, by=data.groups, **options)
+        return charts.intervals(table, run=data.run)
+    by = [name for name in data.by if name != data.run]
+    baseline = _baseline(data, picture)
     table = compare(
-        lists.table, run=str(lists.run), baseline=baseline, metrics=lists.metrics, by=by, **options
+        data.table,
+        run=str(data.run),
+        baseline=baseline,
+        metrics=data.metrics,
+        by=by,
+        **options,
     )
-    return charts.intervals(table, run=lists.run, baseline=baseline)
+    return charts.intervals(table, run=data.run, baseline=baseline)
 
 
-def _slices(lists: Lists, picture: Picture) -> Any:
-    baseline = _baseline(lists, picture)
-    asked = o.split_names(picture.columns) or misused("name the columns of slices with --columns")
-    table = slices(
-        lists.table, _named(lists), columns=asked, run=str(lists.run), baseline=baseline,
-        query=distinct([*lists.query, *lists.by]), confidence=picture.confidence, **lists.counted,
+def _slices(data: PerQuery, picture: Picture) -> Any:
+    baseline = _baseline(data, picture)
+    columns = o.split_names(picture.slices) or misused("name the columns of slices with --slices")
+    table = sliced(
+        data.table, _named(data), columns=columns, run=str(data.run), baseline=baseline,
+        query=distinct([*data.query, *data.by]), confidence=picture.confidence, **data.counted,
     )  # fmt: skip
-    return charts.slices(table, run=lists.run, baseline=baseline)
+    return charts.slices(table, run=data.run, baseline=baseline)
 
 
-def _over_time(lists: Lists, picture: Picture) -> Any:
+def _over_time(data: PerQuery, picture: Picture) -> Any:
     table = summarize(
-        lists.table, [_named(lists)], by=lists.groups, query=lists.query,
-        confidence=picture.confidence, **lists.counted,
+        data.table, [_named(data)], by=data.groups, query=data.query,
+        confidence=picture.confidence, **data.counted,
     )  # fmt: skip
-    return charts.over_time(table, time=picture.time, run=lists.run, baseline=picture.baseline)
+    return charts.over_time(table, time=picture.time, run=data.run, baseline=picture.baseline)
 
 
 _OF_LOGS: dict[str, Callable[..., Any]] = {
     "at-k": _at_k, "gain": _gain, "pr-curve": _pr_curve, "interpolated": _interpolated,
     "click-through": _click_through, "bounds": _bounds,
 }  # fmt: skip
-_OF_LISTS: dict[str, Callable[..., Any]] = {
+_OF_VALUES: dict[str, Callable[..., Any]] = {
     "distribution": _distribution, "differences": _differences, "scatter": _scatter,
     "intervals": _intervals, "slices": _slices, "over-time": _over_time,
 }  # fmt: skip
-#: Kinds that also draw tables of other commands, told by these columns.
+#: Kinds that also draw tables of other commands, recognized by these columns.
 _OF_TABLES: dict[str, tuple[tuple[str, ...], Callable[..., Any]]] = {
     "at-k": (("k", "queries"), charts.at_k),
     "pr-curve": (("threshold", "precision", "recall"), charts.pr_curve),
@@ -306,28 +301,28 @@ def _options(source: Source) -> dict[str, Any]:
 
 
 def _names(source: Source) -> list[str]:
-    return split(" ".join(source.metrics)) or misused("name the metric, as in --metrics ndcg@10")
+    return split(" ".join(source.metrics)) or misused("name a metric, e.g. --metrics ndcg@10")
 
 
 def _one(source: Source) -> str:
     first, *others = _names(source)
     if others:
-        misused(f"the chart is of one metric; found {first} and {', '.join(others)}")
+        misused(f"a chart shows one metric; found {first} and {', '.join(others)}")
     return first
 
 
-def _first(lists: Lists) -> str | None:
-    """Return the metric to draw; None where only one can be meant."""
-    if lists.metrics and len(lists.metrics) > 1:
-        misused(f"the chart is of one metric; found {', '.join(lists.metrics)}")
-    return None if lists.metrics is None else lists.metrics[0]
+def _first(data: PerQuery) -> str | None:
+    """Return the metric to draw; None if the table has only one."""
+    if data.metrics and len(data.metrics) > 1:
+        misused(f"a chart shows one metric; found {', '.join(data.metrics)}")
+    return None if data.metrics is None else data.metrics[0]
 
 
-def _named(lists: Lists) -> str:
-    return _first(lists) or misused("name the metric, as in --metrics ndcg@10")
+def _named(data: PerQuery) -> str:
+    return _first(data) or misused("name a metric, e.g. --metrics ndcg@10")
 
 
-def _baseline(lists: Lists, picture: Picture) -> Any:
+def _baseline(data: PerQuery, picture: Picture) -> Any:
     if picture.baseline is None:
-        misused("name the run to compare with, with --baseline")
-    return lists.value(picture.baseline)
+        misused("name the run to compare with: --baseline")
+    return data.value(picture.baseline)

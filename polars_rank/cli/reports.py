@@ -1,4 +1,4 @@
-"""The commands that tell the whole story: the report page, and a demonstration of it all."""
+"""The commands for the report page and the demonstration."""
 
 import shlex
 from pathlib import Path
@@ -8,9 +8,9 @@ import typer
 
 from polars_rank._params import check_there
 from polars_rank.cli import options as o
-from polars_rank.cli.lists import run_of
 from polars_rank.cli.logs import Log, definitions
 from polars_rank.cli.messages import misused, say
+from polars_rank.cli.per_query import run_of
 from polars_rank.cli.sources import refuse_to_replace
 from polars_rank.cli.statistics import rules_of
 from polars_rank.columns import RUN
@@ -31,15 +31,11 @@ def report(
     rules: o.Rules = None,
     undecided: o.Undecided = None,
     confidence: o.Confidence = 0.95,
-    keep: Annotated[
-        list[str], typer.Option(help="Columns shown with a query, such as its text.")
-    ] = [],
-    show: Annotated[
-        list[str], typer.Option(help="Columns shown with documents, such as their titles.")
-    ] = [],
-    worst: Annotated[int, typer.Option(help="Queries shown of each run at either end.")] = 5,
-    k: Annotated[int, typer.Option(help="Documents shown of each query.")] = 10,
-    title: Annotated[str | None, typer.Option(help="Title of the page.")] = None,
+    keep: o.Keep = [],
+    show: Annotated[list[str], o.column("Columns of documents to show, e.g. their titles.")] = [],
+    n: o.N = 5,
+    k: Annotated[int, typer.Option(help="Number of documents to show for each query.")] = 10,
+    title: Annotated[str | None, typer.Option(help="Page title.", metavar="TEXT")] = None,
     qrels: o.Qrels = [],
     fractional: o.Fractional = False,
     negative: o.Negative = "unjudged",
@@ -62,12 +58,12 @@ def report(
     query_set: o.QuerySet = None,
     undefined: o.Undefined = [],
     duplicates: o.Duplicates = "error",
-    output: Annotated[
-        Path, typer.Option("--output", "-o", help="The HTML file.", rich_help_panel=o.OUTPUT)
-    ] = Path("report.html"),
+    output: Annotated[Path, o.file("Write to this HTML file.", o.OUTPUT, "--output", "-o")] = Path(
+        "report.html"
+    ),
     overwrite: o.Overwrite = False,
 ) -> None:
-    """Write a report: one self-contained HTML file, which works offline.
+    """Write a report: one self-contained HTML file that works offline.
 
     Example: polars-rank report log.parquet --metrics "ndcg@10 ap" --baseline bm25 --slices country
     """
@@ -75,7 +71,7 @@ def report(
     given = o.chosen(Log, arguments)
     log = given.opened
     if output.suffix.lower() not in (".html", ".htm"):
-        misused(f"the name of --output must end in .html; found '{output}'")
+        misused(f"--output must end in .html; found '{output}'")
     refuse_to_replace(output, [*given.files, *([rules] if rules else [])])
     schema = schema_of(log.scan_as_is())
     column = (RUN if run is None else run) or None
@@ -90,20 +86,20 @@ def report(
         log.scan(keys), split(" ".join(metrics)), by=groups or None, run=column, baseline=value,
         slices=o.split_names(slices) or None, rules=read, undecided=decided,
         scores=o.split_names(scores) or None, keep=o.split_names(keep), show=o.split_names(show),
-        confidence=confidence, worst=worst, k=k, title=title, source=given.files, path=output,
+        confidence=confidence, worst=n, k=k, title=title, source=given.files, path=output,
         overwrite=overwrite, progress=log.progress, **log.columns, **definitions(arguments),
     )  # fmt: skip
     say(f"Wrote {path}")
 
 
-#: What the demonstration runs.
+#: The commands of the demonstration.
 _STEPS = (
     "generate {log} --queries {queries} --runs 'bm25 neural'",
     "evaluate {log} --metrics 'ndcg@10 ap rr' --by run",
     "compare {log} --metrics 'ndcg@10 ap rr' --baseline bm25",
     "report {log} --metrics 'ndcg@10 ap rr' --baseline bm25 --slices country --output {page}",
 )
-#: The folder of the demonstration, in which it may replace what it made before.
+#: The folder of the demonstration, whose files it may replace.
 _OWN = "polars-rank-demo"
 
 
@@ -113,13 +109,13 @@ def demo(
         Path | None,
         typer.Argument(
             metavar="FOLDER",
-            help=f"Where the log and the report go; {_OWN}, written anew, by default.",
+            help=f"Folder for the log and the report (default: {_OWN}, overwritten).",
         ),
     ] = None,
     queries: o.Queries = 1_000,
     overwrite: o.Overwrite = False,
 ) -> None:
-    """Make a log of two runs, evaluate and compare them, and report: each by a command shown.
+    """Generate a log of two runs, evaluate and compare them, and write a report.
 
     Example: polars-rank demo
     """

@@ -1,4 +1,4 @@
-"""What the command reads: tables in any format, told by their ending or their first bytes."""
+"""Input tables in any format, which is detected by the file name or the first bytes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 Kind: TypeAlias = Literal["parquet", "csv", "tsv", "ndjson", "ipc", "trec"]
 
-#: What stands for standard input among names of files.
+#: The file name that means standard input.
 STANDARD_INPUT = "-"
 
 _ENDINGS: dict[str, Kind] = {
@@ -47,20 +47,20 @@ _PACKED = {".gz", ".zst"}
 _STREAM = b"\xff\xff\xff\xff"
 _MAGIC: dict[bytes, Kind] = {b"PAR1": "parquet", b"ARROW1": "ipc", _STREAM: "ipc"}
 
-#: What the names of files begin with that Spark and others write beside those of a log.
+#: Prefixes of files that Spark and others write next to the files of a log.
 _NOTES = ("_SUCCESS", "_metadata", "_common_metadata", "_committed_", "_started_", "_delta_log")
 
-#: Bytes of a file from which its format is told.
+#: Number of bytes from which the format is detected.
 _GLIMPSE = 1 << 16
 
 
 def _csv(files: list[str], ids: Collection[str], separator: str = ",") -> pl.LazyFrame:
-    """Scan CSV files: ids are text, and all rows decide about the types of other columns."""
+    """Scan CSV files: ids are text, other types are inferred from all rows."""
     options: dict[str, Any] = {"separator": separator, "glob": False}
     names = pl.scan_csv(files, infer_schema=False, **options).collect_schema().names()
     texts = {name: pl.String for name in names if name in ids or name.lower() in RUNS | IDS}
     log = pl.scan_csv(files, infer_schema_length=None, schema_overrides=texts, **options)
-    # Polars takes a column without any value for text, and one of numbers in which "nan" stands.
+    # Polars infers text for columns without values, and for numbers with "nan".
     doubtful = [
         name
         for name, dtype in log.collect_schema().items()
@@ -90,7 +90,7 @@ def _tsv(files: list[str], ids: Collection[str]) -> pl.LazyFrame:
 
 
 def _ndjson(files: list[str], _: Collection[str]) -> pl.LazyFrame:
-    # Unlike the others, it takes every name as a pattern.
+    # Unlike other functions, it expands patterns in all names.
     names = [file if "://" in file else escape(file) for file in files]
     return pl.scan_ndjson(names, infer_schema_length=None)
 
@@ -126,7 +126,7 @@ def scan(
     memory: str | None,
     progress: bool,
 ) -> pl.LazyFrame:
-    """Scan a log in any format; options as of `scan_log`, for Parquet only."""
+    """Scan a log in any format; options other than columns are for Parquet only."""
     if kind == "parquet":
         return scan_log(
             expanded(paths), query=query, by=by, layout=layout or "auto", memory=memory,
@@ -134,7 +134,7 @@ def scan(
         )  # fmt: skip
     for option, value in (("--layout", layout), ("--memory", memory)):
         if value is not None:
-            message = f"{option} is for Parquet logs only; found {', '.join(paths)}"
+            message = f"{option} needs Parquet files; found {', '.join(paths)}"
             raise ArgumentError(message)
     return scan_table(paths, kind, differing, ids)
 
@@ -142,22 +142,22 @@ def scan(
 def scan_table(
     paths: Sequence[str], kind: Kind | None, differing: Mapping[str, str], ids: Collection[str]
 ) -> pl.LazyFrame:
-    """Scan a table in any format, whose rows may stand in any order; in text, `ids` are text."""
+    """Scan a table in any format, with rows in any order; `ids` are read as text."""
     paths = expanded(paths)
     kind = kind or kind_of(paths)
     if kind == "parquet":
         return scan_files(find_files(paths), {**differing})
     for name in differing:
-        message = f"--{name.replace('_', '-')} is for Parquet only; found {', '.join(paths)}"
+        message = f"--{name.replace('_', '-')} needs Parquet files; found {', '.join(paths)}"
         raise ArgumentError(message)
     return _READERS[kind](text_files(paths), ids)
 
 
 def expanded(paths: Sequence[str]) -> list[str]:
-    """Return the files and directories that paths and patterns stand for, and URLs as they are.
+    """Expand patterns to files and directories; URLs are returned as they are.
 
-    Without what lies in directories that are among them, and without notes such as _SUCCESS, which
-    a pattern matches, also one that the shell has expanded.
+    Files in one of the directories are left out, and so are files such as _SUCCESS, which
+    patterns also match, including those that the shell has expanded.
     """
     found: list[str] = []
     for path in paths:
@@ -170,24 +170,24 @@ def expanded(paths: Sequence[str]) -> list[str]:
 
 
 def kind_of(paths: Sequence[str]) -> Kind:
-    """Return the format of files, which must be the same for all of them."""
+    """Return the format of files; raise unless they all have the same."""
     kinds = {_kind(path) for path in expanded(paths)}
     if len(kinds) > 1:
-        message = f"the files of a log must be of one format; found {', '.join(expanded(paths))}"
+        message = f"files of different formats: {', '.join(expanded(paths))}"
         raise ArgumentError(message)
     return kinds.pop() if kinds else "parquet"
 
 
 def is_pipe(path: str | Path) -> bool:
-    """Return whether a path is standard input, or a pipe such as those of <(...) in a shell."""
+    """Return whether a path is standard input or a pipe, such as <(...) in a shell."""
     return str(path) == STANDARD_INPUT or ("://" not in str(path) and Path(path).is_fifo())
 
 
 def keep_pipe(path: str | Path, folder: Path) -> str:
-    """Write what comes from a pipe to a file in the folder, so that it can be read again."""
+    """Write the content of a pipe to a file in the folder, so that it can be read again."""
     standard = str(path) == STANDARD_INPUT
     if standard and sys.stdin.isatty():
-        message = "- is standard input, which is this terminal; pipe a file into the command"
+        message = "standard input (-) is this terminal; pipe a file into the command"
         raise ArgumentError(message)
     file = folder / ("standard-input" if standard else Path(path).name)
     with (
@@ -203,12 +203,12 @@ def keep_pipe(path: str | Path, folder: Path) -> str:
 
 
 def refuse_to_replace(output: Path | None, inputs: Iterable[str | Path]) -> None:
-    """Raise `ArgumentError` if the output is one of the files that are read."""
+    """Raise `ArgumentError` if the output is one of the input files."""
     if output is None or not output.exists():
         return
     for path in inputs:
         if any(output.samefile(file) for file in _files(str(path))):
-            message = f"{output} is read by this command, and would be replaced; name another file"
+            message = f"{output} is an input of this command; write to another file"
             raise ArgumentError(message)
 
 
@@ -231,22 +231,22 @@ def _kind(path: str) -> Kind:
         _check_parquet(Path(path))
         return "parquet"
     (first, *_) = text_files(path)
-    return _ENDINGS.get(_ending(first)) or _told_by_bytes(first)
+    return _ENDINGS.get(_ending(first)) or _detected(first)
 
 
 def _check_parquet(folder: Path) -> None:
-    """Raise `ArgumentError` for a directory of files in other formats."""
+    """Raise `ArgumentError` for a directory of files in another format than Parquet."""
     endings = {file.suffix.lower() for file in folder.rglob("*") if _ending(str(file)) in _ENDINGS}
     others = sorted(endings - {".parquet"})
     if others and ".parquet" not in endings:
         message = (
-            f"the directory '{folder}' holds no .parquet file; name its files, as in "
+            f"no .parquet files in the directory '{folder}'; name its files, e.g. "
             f"'{folder / '*'}{others[0]}'"
         )
         raise ArgumentError(message)
 
 
-def _told_by_bytes(file: str) -> Kind:
+def _detected(file: str) -> Kind:
     with reading(file) as stream:
         start = stream.read(_GLIMPSE)
     for magic, kind in _MAGIC.items():
@@ -259,20 +259,20 @@ def _told_by_bytes(file: str) -> Kind:
         return "ndjson"
     if len(fields) >= len(_RUN) and _is_number(fields[3]) and _is_number(fields[4]):
         return "trec"
-    # The last field of judgments is a number, the last name of a header is not.
+    # The last field of judgments is a number; the last field of a header is not.
     if len(fields) == len(_QRELS) and _is_number(fields[3]):
-        told = "looks like TREC judgments; give them with --qrels"
+        advice = "looks like TREC judgments; use --qrels"
     elif line.startswith("["):
-        told = "is one JSON array; write a row per line instead, as NDJSON"
+        advice = "is a JSON array; write it as NDJSON, with one row per line"
     elif "\t" in line or "," in line:
         return "tsv" if "\t" in line else "csv"
     else:
-        told = "is of no format that is known; say which one it is with --input-format"
-    message = f"{file} {told}"
+        advice = "has an unknown format; name it with --input-format"
+    message = f"{file} {advice}"
     raise ArgumentError(message)
 
 
-#: What the columns are called in which the numbers of a column are counted.
+#: Prefixes of columns with counts.
 _NUMBERS, _ODD = "numbers of ", "odd numbers of "
 
 #: Fields of a line of a TREC run and of judgments.

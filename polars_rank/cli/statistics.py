@@ -1,4 +1,4 @@
-"""The commands on per-query values: how far to trust a mean, which run is better, and gates."""
+"""The commands for statistics of per-query values: means, comparisons, slices and gates."""
 
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
@@ -12,8 +12,8 @@ from polars_rank._params import one_of
 from polars_rank.cli import FAILED
 from polars_rank.cli import options as o
 from polars_rank.cli.formats import put
-from polars_rank.cli.lists import Lists, Source, distinct
 from polars_rank.cli.messages import misused, say
+from polars_rank.cli.per_query import PerQuery, Source, distinct
 from polars_rank.cli.sources import refuse_to_replace
 from polars_rank.io.files import new_file
 from polars_rank.stats import comparison, gates, intervals, slicing, summary
@@ -22,15 +22,16 @@ from polars_rank.stats.pairs import is_run
 
 def summarize(
     ctx: typer.Context,
-    logs: o.LogsOrLists = [],
-    lists: o.Lists = [],
+    logs: o.LogsOrValues = [],
+    values: o.Values = [],
     metrics: o.Metrics = [],
     run: o.Run = None,
     by: o.By = [],
     interval: o.Interval = "t",
     confidence: o.Confidence = 0.95,
     quantiles: Annotated[
-        list[str], typer.Option(help='Quantiles of the values, as in "0.1 0.5".')
+        list[str],
+        typer.Option(help='Quantiles of the values to add, e.g. "0.1 0.5".', metavar="NUMBER"),
     ] = [],
     n_resamples: o.Resamples = 1000,
     seed: o.Seed = 0,
@@ -60,41 +61,43 @@ def summarize(
     format: o.Format = None,
     output: o.Output = None,
     overwrite: o.Overwrite = False,
+    wide: o.Wide = False,
 ) -> None:
-    """Give the mean of each metric with its standard error and confidence interval.
+    """Show the mean of each metric with its standard error and confidence interval.
 
     Example: polars-rank summarize log.parquet --metrics "ndcg@10 ap" --by country
     """
     source = Source.of(locals())
     refuse_to_replace(output, source.files)
     clusters = o.split_names(cluster)
-    values = source.read(by=by, kept={"weight": weight, "cluster": clusters})
+    data = source.read(by=by, kept={"weight": weight, "cluster": clusters})
     if interval in ("bootstrap", "studentized"):
-        values = values.held()
+        data = data.held()
     result = summary.summarize(
-        values.table, values.metrics, by=values.groups, query=values.query, weight=weight,
+        data.table, data.metrics, by=data.groups, query=data.query, weight=weight,
         cluster=clusters or None, interval=interval, confidence=confidence,
         quantiles=[_quantile(each) for each in o.split_names(quantiles)],
-        n_resamples=n_resamples, seed=seed, **values.counted,
+        n_resamples=n_resamples, seed=seed, **data.counted,
     )  # fmt: skip
-    put(result, format, output, overwrite=overwrite)
+    put(result, format, output, overwrite=overwrite, wide=wide)
 
 
 def compare(
     ctx: typer.Context,
     baseline: o.Baseline,
-    logs: o.LogsOrLists = [],
-    lists: o.Lists = [],
+    logs: o.LogsOrValues = [],
+    values: o.Values = [],
     metrics: o.Metrics = [],
     run: o.Run = None,
     by: o.By = [],
     test: o.Test = "t",
     correction: o.Correction = "holm",
     alternative: Annotated[
-        intervals.Alternative, typer.Option(help="What is to be shown of the run.")
+        intervals.Alternative,
+        typer.Option(help="Alternative hypothesis about the run, relative to the baseline."),
     ] = "two-sided",
     margin: Annotated[
-        float, typer.Option(help="With a direction: to show that it is not worse by this much.")
+        float, typer.Option(help="Non-inferiority margin, with --alternative greater or less.")
     ] = 0.0,
     confidence: o.Confidence = 0.95,
     n_resamples: o.Resamples = 10_000,
@@ -125,36 +128,35 @@ def compare(
     format: o.Format = None,
     output: o.Output = None,
     overwrite: o.Overwrite = False,
+    wide: o.Wide = False,
 ) -> None:
-    """Compare runs with a baseline, query by query: differences, intervals and p-values.
+    """Compare runs with a baseline: differences, confidence intervals and p-values.
 
     Example: polars-rank compare log.parquet --metrics "ndcg@10 rr" --baseline bm25
     """
     source = Source.of(locals())
     refuse_to_replace(output, source.files)
     clusters = o.split_names(cluster)
-    values = source.read(by=by, kept={"weight": weight, "cluster": clusters}, paired=True)
+    data = source.read(by=by, kept={"weight": weight, "cluster": clusters}, paired=True)
     result = comparison.compare(
-        values.table, run=str(values.run), baseline=values.value(baseline),
-        metrics=values.metrics, by=_without(values.by, [values.run]), query=values.query,
+        data.table, run=str(data.run), baseline=data.value(baseline),
+        metrics=data.metrics, by=_without(data.by, [data.run]), query=data.query,
         weight=weight, cluster=clusters or None, test=test, correction=correction,
         alternative=alternative, margin=margin, confidence=confidence,
-        n_resamples=n_resamples, seed=seed, **values.counted,
+        n_resamples=n_resamples, seed=seed, **data.counted,
     )  # fmt: skip
-    put(result, format, output, overwrite=overwrite)
+    put(result, format, output, overwrite=overwrite, wide=wide)
 
 
 def slices(
     ctx: typer.Context,
     baseline: o.Baseline,
-    columns: o.Slices,
-    logs: o.LogsOrLists = [],
-    lists: o.Lists = [],
+    slices: o.Slices,
+    logs: o.LogsOrValues = [],
+    values: o.Values = [],
     metrics: o.Metrics = [],
     run: o.Run = None,
-    pairs: Annotated[
-        bool, typer.Option("--pairs", help="Also pairs of values of two columns.")
-    ] = False,
+    pairs: Annotated[bool, typer.Option("--pairs", help="Add slices by pairs of columns.")] = False,
     min_queries: o.MinQueries = 30,
     correction: o.Correction = "bh",
     confidence: o.Confidence = 0.95,
@@ -182,26 +184,27 @@ def slices(
     format: o.Format = None,
     output: o.Output = None,
     overwrite: o.Overwrite = False,
+    wide: o.Wide = False,
 ) -> None:
-    """Compare runs in every slice: where a difference comes from, and where it turns.
+    """Compare runs in slices of the queries, to see where a difference comes from.
 
-    Example: polars-rank slices log.parquet --metrics ndcg@10 --baseline bm25 --columns country
+    Example: polars-rank slices log.parquet --metrics ndcg@10 --baseline bm25 --slices country
     """
     source = Source.of(locals())
     refuse_to_replace(output, source.files)
-    names = o.split_names(columns)
-    values = source.read(kept={"columns": names}, paired=True)
+    names = o.split_names(slices)
+    data = source.read(kept={"slices": names}, paired=True)
     result = _in_slices(
-        values, names, baseline, pairs=pairs, min_queries=min_queries, correction=correction,
+        data, names, baseline, pairs=pairs, min_queries=min_queries, correction=correction,
         confidence=confidence,
     )  # fmt: skip
-    put(result, format, output, overwrite=overwrite)
+    put(result, format, output, overwrite=overwrite, wide=wide)
 
 
 def check(
     ctx: typer.Context,
-    logs: o.LogsOrLists = [],
-    lists: o.Lists = [],
+    logs: o.LogsOrValues = [],
+    values: o.Values = [],
     metrics: o.Metrics = [],
     run: o.Run = None,
     rule: o.Rule = [],
@@ -238,66 +241,63 @@ def check(
     query_set: o.QuerySet = None,
     undefined: o.Undefined = [],
     duplicates: o.Duplicates = "error",
-    junit: Annotated[
-        Path | None, typer.Option(help="Write JUnit XML to a file.", rich_help_panel=o.OUTPUT)
-    ] = None,
-    markdown: Annotated[
-        Path | None, typer.Option(help="Write Markdown to a file.", rich_help_panel=o.OUTPUT)
-    ] = None,
+    junit: Annotated[Path | None, o.file("Write JUnit XML to a file.", o.OUTPUT)] = None,
+    markdown: Annotated[Path | None, o.file("Write Markdown to a file.", o.OUTPUT)] = None,
     format: o.Format = None,
     output: o.Output = None,
     overwrite: o.Overwrite = False,
+    wide: o.Wide = False,
 ) -> None:
-    """Check rules on means, differences and slices; exit with 1 if one fails.
+    """Check rules on means, differences and slices; exit with 1 if a rule fails.
 
-    With --baseline, rules on mean, low and high are about the means of the other runs; those on
-    difference, p_value and the like about the comparison and slices; those on queries about all.
+    With --baseline, rules on mean, low and high apply to the means of the other runs, and rules on
+    difference, p_value and the like to the comparison and its slices.
 
     Example: polars-rank check log.parquet --baseline bm25 --rule "difference(ndcg@10) >= -0.01"
     """
     source = Source.of(locals())
     with ExitStack() as files:
-        given, decided = rules_of(rule, rules, undecided)
-        read = [gates.Rule.read(each) for each in given]
-        _check_paired(read, baseline, slices)
+        texts, decided = rules_of(rule, rules, undecided)
+        checked = [gates.Rule.read(each) for each in texts]
+        _check_paired(checked, baseline, slices)
         inputs = [*source.files, *([] if rules is None else [str(rules)])]
         refuse_to_replace(output, inputs)
-        # The reports are begun first: that they cannot be written shows before the long work.
+        # The reports are opened first, so that an error comes before the long work.
         reports = {
             path: files.enter_context(_report(path, inputs, overwrite=overwrite))
             for path in (junit, markdown)
             if path is not None
         }
         clusters, columns = o.split_names(cluster), o.split_names(slices)
-        values = source.read(
+        data = source.read(
             by=by, kept={"weight": weight, "cluster": clusters, "slices": columns},
             paired=baseline is not None,
-            metrics=distinct(each.metric for each in read if each.metric),
+            metrics=distinct(each.metric for each in checked if each.metric),
         ).held()  # fmt: skip
         options: dict[str, Any] = {
             "weight": weight, "cluster": clusters or None, "confidence": confidence, "seed": seed
         }  # fmt: skip
         means = summary.summarize(
-            values.table, values.metrics, by=values.groups, query=values.query, interval=interval,
-            **options, **values.counted,
+            data.table, data.metrics, by=data.groups, query=data.query, interval=interval,
+            **options, **data.counted,
         ).collect()  # fmt: skip
         tables = [means]
         if baseline is not None:
-            value, run_column = values.value(baseline), str(values.run)
+            value, run_column = data.value(baseline), str(data.run)
             tables[0] = means.filter(~is_run(run_column, means.schema[run_column], value))
             result = comparison.compare(
-                values.table, run=run_column, baseline=value, metrics=values.metrics,
-                by=_without(values.by, [run_column]), query=values.query, test=test,
-                **options, **values.counted,
+                data.table, run=run_column, baseline=value, metrics=data.metrics,
+                by=_without(data.by, [run_column]), query=data.query, test=test,
+                **options, **data.counted,
             )  # fmt: skip
             tables.append(result.collect())
             if columns:
                 result = _in_slices(
-                    values, columns, baseline, min_queries=min_queries, confidence=confidence
+                    data, columns, baseline, min_queries=min_queries, confidence=confidence
                 )
                 tables.append(result.collect())
-        verdicts = gates.check(tables, read, undecided=decided, on_fail="return")
-        put(verdicts.lazy(), format, output, overwrite=overwrite)
+        verdicts = gates.check(tables, checked, undecided=decided, on_fail="return")
+        put(verdicts.lazy(), format, output, overwrite=overwrite, wide=wide)
         if junit is not None:
             gates.write_junit(verdicts, reports[junit], undecided=decided, overwrite=True)
         if markdown is not None:
@@ -308,28 +308,30 @@ def check(
         raise typer.Exit(FAILED)
 
 
-def _in_slices(lists: Lists, columns: Sequence[str], baseline: str, **options: Any) -> pl.LazyFrame:
-    """Return the slices of each metric, one below the other."""
-    if lists.metrics is None:
-        misused("slices are of metrics that are named, as in --metrics ndcg@10")
-    held = lists.held() if len(lists.metrics) > 1 else lists
-    keys = distinct([*lists.query, *_without(lists.by, [*columns, lists.run])])
-    found: pl.LazyFrame = pl.concat(
+def _in_slices(
+    data: PerQuery, columns: Sequence[str], baseline: str, **options: Any
+) -> pl.LazyFrame:
+    """Return the slices of all metrics in one table."""
+    if data.metrics is None:
+        misused("slices need metrics; add for example --metrics ndcg@10")
+    held = data.held() if len(data.metrics) > 1 else data
+    keys = distinct([*data.query, *_without(data.by, [*columns, data.run])])
+    tables: pl.LazyFrame = pl.concat(
         slicing.slices(
-            held.table, metric, columns=columns, run=str(lists.run),
-            baseline=lists.value(baseline), query=keys, **options, **lists.counted,
+            held.table, metric, columns=columns, run=str(data.run),
+            baseline=data.value(baseline), query=keys, **options, **data.counted,
         )
-        for metric in lists.metrics
+        for metric in data.metrics
     )  # fmt: skip
-    return found
+    return tables
 
 
 def rules_of(
     texts: Sequence[str], file: Path | None, undecided: Literal["pass", "fail"] | None
 ) -> tuple[list[Any], Any]:
-    """Return all rules, and what undecided ones do."""
+    """Return all rules, and the verdict for undecided ones."""
     if not texts and file is None:
-        misused('give a rule, as in --rule "ndcg@10 >= 0.4", or a file of them with --rules')
+        misused('give a rule, e.g. --rule "ndcg@10 >= 0.4", or a file of rules with --rules')
     read, said = ([], None) if file is None else gates.rules_in(file)
     decided = undecided or said or "fail"
     one_of("undecided", decided, ("pass", "fail"))
@@ -337,20 +339,20 @@ def rules_of(
 
 
 def _check_paired(rules: Iterable[gates.Rule], baseline: str | None, slices: Any) -> None:
-    """End the program for rules about tables that the options do not ask for."""
+    """End the program for rules that need another option."""
     if slices and baseline is None:
-        misused("--slices are of differences from a run; name it with --baseline")
+        misused("--slices needs a run to compare the others with; name it with --baseline")
     for rule in rules:
         if rule.column == "contribution" and not slices:
-            misused(f"the rule {rule.text!r} is about slices; name their columns with --slices")
+            misused(f"the rule {rule.text!r} is about slices; name columns with --slices")
         if rule.column in {*comparison.COLUMNS} - {*summary.COLUMNS} and baseline is None:
             misused(
-                f"the rule {rule.text!r} is about differences from a run; name it with --baseline"
+                f"the rule {rule.text!r} is about comparisons; name the other run with --baseline"
             )
 
 
 def _report(path: Path, inputs: Iterable[str], *, overwrite: bool) -> Any:
-    """Return a new file for a report; build servers give an empty one to write to."""
+    """Return a new file for a report; empty files, as build servers create, are replaced."""
     refuse_to_replace(path, inputs)
     return new_file(path, overwrite=overwrite or (path.is_file() and not path.stat().st_size))
 

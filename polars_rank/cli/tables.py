@@ -1,31 +1,49 @@
-"""Tables as text: on a terminal of any width, in a pipe, in Markdown and in LaTeX."""
+"""Tables as text: in a terminal of any width, in a pipe, in Markdown and in LaTeX."""
 
 from __future__ import annotations
 
-from itertools import starmap
+import math
+import pydoc
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from rich.cells import cell_len
 
+from polars_rank.errors import number_of
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     import polars as pl
+    from rich.console import Console
 
-#: Names of columns and cells of text may be broken, but not into narrower pieces.
+#: Columns of text may be folded, but not to less than this.
 _LEAST_WIDTH = 12
 #: Wider than any terminal.
 _WIDE = 10_000
-#: More rows than this are not looked at one by one; to draw them takes long.
+#: Folding more rows than this takes long.
 _MANY_ROWS = 2_000
-#: Floats outside of these have an exponent.
-_SMALL, _LARGE = 1e-4, 1e9
-#: A probability is above 0, also where a float is too small for it.
-_PROBABILITIES, _TINY = ("p_value", "p_corrected"), "<0.000001"
+#: Columns at either end of a table that are never hidden: those that Polars prints, too.
+_ENDS = 4
+#: Floats outside of these are written with an exponent.
+_SMALL, _LARGE = 1e-3, 1e9
+#: Decimals of numbers, and the least of interval bounds.
+_DECIMALS, _BOUND_DECIMALS = 4, 3
+#: Columns whose numbers are not written with four decimals.
+_PROBABILITIES = ("p_value", "p_corrected")
+_CHANGES = ("difference", "contribution", "change", "lost_by_order", "lost_by_retrieval")
+_SHARES = ("relative_difference",)
+#: Names of columns that are much longer than their cells.
+_TITLES = {
+    "relative_difference": "relative", "p_corrected": "p_corr",
+    "baseline_mean": "baseline", "baseline_value": "baseline",
+}  # fmt: skip
+#: Smaller p-values are written as "< 0.001".
+_LEAST_PROBABILITY = 0.001
 
-#: What would move the cursor or end a line is shown, not done.
-_SHOWN = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160), 0x2028, 0x2029)}
-_SHOWN |= {ord("\n"): "\\n", ord("\t"): "\\t", ord("\r"): "\\r"}
+#: Characters that would move the cursor or end a line are escaped.
+_ESCAPES = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160), 0x2028, 0x2029)}
+_ESCAPES |= {ord("\n"): "\\n", ord("\t"): "\\t", ord("\r"): "\\r"}
 
 _LATEX = str.maketrans(
     {
@@ -41,110 +59,212 @@ _LATEX = str.maketrans(
 _MARKDOWN = str.maketrans({"|": r"\|", "\\": r"\\", "<": "&lt;", "*": r"\*", "`": r"\`"})
 
 
-def on_terminal(table: pl.DataFrame) -> None:
-    """Show a table as wide as the terminal; one that does not fit, row below row."""
-    if table.height > _MANY_ROWS:
-        print(plain(table), end="")  # noqa: T201
-        return
+@dataclass(frozen=True)
+class _Column:
+    """A column as it is shown: its cells as text."""
+
+    name: str
+    cells: list[str]
+    is_number: bool
+    #: Whether it may be hidden where a row does not fit on a line.
+    optional: bool = False
+
+    @cached_property
+    def width(self) -> int:
+        return max(map(cell_len, [self.name, *self.cells]))
+
+    def lines(self) -> list[str]:
+        """Return the name and the cells, padded to the same width: numbers to the right."""
+        width = self.width
+
+        def padded(cell: str) -> str:
+            space = " " * (width - cell_len(cell))
+            return space + cell if self.is_number else cell + space
+
+        return [*map(padded, [self.name, *self.cells])]
+
+
+def on_terminal(
+    table: pl.DataFrame, *, wide: bool = True, note: str | None = None, paged: bool = False
+) -> None:
+    """Show a table, one line per row if it fits.
+
+    Unless `wide`, columns in the middle are hidden where the terminal is too narrow. If it still
+    does not fit, text is folded, and as a last resort each row is shown as several lines.
+    """
     # Without a terminal, the import would take a good part of the time of a command.
-    from rich import box  # noqa: PLC0415
     from rich.console import Console  # noqa: PLC0415
-    from rich.measure import Measurement  # noqa: PLC0415
-    from rich.rule import Rule  # noqa: PLC0415
-    from rich.table import Table  # noqa: PLC0415
-    from rich.text import Text  # noqa: PLC0415
 
     console = Console(highlight=False)
-    drawn = Table(box=box.SIMPLE_HEAD)
-    columns = zip(*_cells(table), strict=True) if table.height else [()] * table.width
-    for name, right, cells in zip(table.columns, _numeric(table), columns, strict=True):
-        widest = max((cell_len(cell) for cell in cells), default=0)
-        drawn.add_column(
-            Text(_shown(name)),
-            justify="right" if right else "left",
-            # A number is never broken.
-            min_width=max(
-                widest if right else min(widest, _LEAST_WIDTH), min(cell_len(name), _LEAST_WIDTH)
-            ),
-            overflow="fold",
-        )
-    for row in _cells(table):
-        drawn.add_row(*map(Text, row))
-    options = console.options.update(max_width=_WIDE)
-    if Measurement.get(console, options, drawn).minimum <= console.width:
-        console.print(drawn)
-        return
-    for index, row in enumerate(_cells(table), start=1):
-        grid = Table.grid(padding=(0, 2, 0, 0))
-        grid.add_column(overflow="fold", ratio=1)
-        grid.add_column(overflow="fold", ratio=2)
-        for name, cell in zip(table.columns, row, strict=True):
-            grid.add_row(Text(_shown(name)), Text(cell))
-        console.print(Rule(f"{index} of {table.height}", align="left"), grid)
+    columns = _columns(table)
+    shown = columns if wide else _fitting(columns, console.width)
+    if _width(shown) <= console.width or table.height > _MANY_ROWS:
+        text = _aligned(shown)
+    else:
+        text = _folded(shown, console)
+    if hidden := len(columns) - len(shown):
+        text += f"\n{number_of(hidden, 'column')} hidden; use --wide to show all columns.\n"
+    if note is not None:
+        text += f"\n{note}\n"
+    if paged and text.count("\n") >= console.height:
+        pydoc.pager(text)
+    else:
+        print(text, end="")  # noqa: T201
 
 
 def plain(table: pl.DataFrame) -> str:
-    """Return a table of aligned columns, numbers to the right."""
-    lines = [[*map(_shown, table.columns)], *_cells(table)]
-    widths = [max(map(cell_len, column)) for column in zip(*lines, strict=True)]
-
-    def padded(cell: str, width: int, right: bool) -> str:  # noqa: FBT001
-        space = " " * (width - cell_len(cell))
-        return space + cell if right else cell + space
-
-    return "".join(
-        "  ".join(starmap(padded, zip(line, widths, _numeric(table), strict=True))).rstrip() + "\n"
-        for line in lines
-    )
+    """Return a table of aligned columns."""
+    return _aligned(_columns(table))
 
 
 def markdown(table: pl.DataFrame) -> str:
-    """Return a table in the Markdown of GitHub."""
-    rules = ["---:" if right else "---" for right in _numeric(table)]
-    names = [_shown(name).translate(_MARKDOWN) for name in table.columns]
-    rows = ([cell.translate(_MARKDOWN) for cell in row] for row in _cells(table))
+    """Return a table in GitHub's Markdown."""
+    columns = _columns(table)
+    rules = ["---:" if column.is_number else "---" for column in columns]
+    names = [column.name.translate(_MARKDOWN) for column in columns]
+    rows = ([cell.translate(_MARKDOWN) for cell in row] for row in _rows(columns))
     return "".join(f"| {' | '.join(line)} |\n" for line in (names, rules, *rows))
 
 
 def latex(table: pl.DataFrame) -> str:
     """Return a table in LaTeX, with the rules of its package booktabs."""
-    columns = "".join("r" if right else "l" for right in _numeric(table))
-    names = [_shown(name).translate(_LATEX) for name in table.columns]
-    rows = ([cell.translate(_LATEX) for cell in row] for row in _cells(table))
+    columns = _columns(table)
+    alignment = "".join("r" if column.is_number else "l" for column in columns)
+    names = [column.name.translate(_LATEX) for column in columns]
+    rows = ([cell.translate(_LATEX) for cell in row] for row in _rows(columns))
     head, *body = (" & ".join(line) + " \\\\" for line in (names, *rows))
     return "\n".join([
         "% \\usepackage{booktabs}",
-        f"\\begin{{tabular}}{{{columns}}}",
+        f"\\begin{{tabular}}{{{alignment}}}",
         *("\\toprule", head, "\\midrule", *body, "\\bottomrule"),
         "\\end{tabular}\n",
     ])  # fmt: skip
 
 
-def _numeric(table: pl.DataFrame) -> list[bool]:
-    return [dtype.is_numeric() for dtype in table.dtypes]
+def _fitting(columns: Sequence[_Column], width: int) -> list[_Column]:
+    """Return the columns that fit: without optional ones from the last, then without others."""
+    shown = [*columns]
+    optional = [column for column in reversed(columns) if column.optional]
+    others = ["queries"]
+    if any(column.name == "difference" for column in columns):
+        others.append("mean")
+    optional += [column for name in others for column in columns if column.name == name]
+    for column in optional:
+        if _width(shown) <= width:
+            break
+        shown = [each for each in shown if each is not column]
+    return shown
 
 
-def _cells(table: pl.DataFrame) -> Iterator[list[str]]:
-    above_zero = [name in _PROBABILITIES for name in table.columns]
-    for row in table.iter_rows():
-        cells = zip(row, above_zero, strict=True)
-        yield [_TINY if above and value == 0 else _cell(value) for value, above in cells]
+def _width(columns: Sequence[_Column]) -> int:
+    return sum(column.width for column in columns) + 2 * (len(columns) - 1)
 
 
-def _cell(value: Any) -> str:
+def _aligned(columns: Sequence[_Column]) -> str:
+    lines = zip(*(column.lines() for column in columns), strict=True)
+    return "".join("  ".join(line).rstrip() + "\n" for line in lines)
+
+
+def _rows(columns: Sequence[_Column]) -> list[tuple[str, ...]]:
+    return [*zip(*(column.cells for column in columns), strict=True)]
+
+
+def _folded(columns: Sequence[_Column], console: Console) -> str:
+    """Return a table with folded text; or if it is still too wide, each row as several lines."""
+    from rich import box  # noqa: PLC0415
+    from rich.measure import Measurement  # noqa: PLC0415
+    from rich.rule import Rule  # noqa: PLC0415
+    from rich.table import Table  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    drawn = Table(box=box.SIMPLE_HEAD)
+    for column in columns:
+        # A number is never broken.
+        least = column.width if column.is_number else min(column.width, _LEAST_WIDTH)
+        drawn.add_column(
+            Text(column.name),
+            justify="right" if column.is_number else "left",
+            min_width=least,
+            overflow="fold",
+        )
+    rows = _rows(columns)
+    for row in rows:
+        drawn.add_row(*map(Text, row))
+    options = console.options.update(max_width=_WIDE)
+    with console.capture() as capture:
+        if Measurement.get(console, options, drawn).minimum <= console.width:
+            console.print(drawn)
+        else:
+            for number, row in enumerate(rows, start=1):
+                grid = Table.grid(padding=(0, 2, 0, 0))
+                grid.add_column(overflow="fold", ratio=1)
+                grid.add_column(overflow="fold", ratio=2)
+                for column, cell in zip(columns, row, strict=True):
+                    grid.add_row(Text(column.name), Text(cell))
+                console.print(Rule(f"{number} of {len(rows)}", align="left"), grid)
+    return capture.get()
+
+
+def _columns(table: pl.DataFrame) -> list[_Column]:
+    """Return the columns as text; `low` and `high` become one."""
+    columns = []
+    names = table.columns
+    for place, name in enumerate(names):
+        optional = _ENDS <= place < table.width - _ENDS and name != "difference"
+        values = table.get_column(name).to_list()
+        if name == "low" and names[place + 1 : place + 2] == ["high"]:
+            highs = table.get_column("high").to_list()
+            columns.append(_Column("[low, high]", _intervals(values, highs), True, optional))  # noqa: FBT003
+        elif name != "high" or names[place - 1 : place] != ["low"]:
+            cells = [_cell(name, value) for value in values]
+            is_number = table.dtypes[place].is_numeric()
+            title = _TITLES.get(name, _escaped(name))
+            columns.append(_Column(title, cells, is_number, optional))
+    return columns
+
+
+def _intervals(lows: Sequence[Any], highs: Sequence[Any]) -> list[str]:
+    """Write intervals with as many decimals as the narrowest of them needs."""
+    pairs = [*zip(lows, highs, strict=True)]
+    known = [(low, high) for low, high in pairs if low is not None and high is not None]
+    widths = [high - low for low, high in known if low < high < math.inf and low > -math.inf]
+    decimals = _BOUND_DECIMALS
+    if widths:
+        decimals = min(max(decimals, 1 - math.floor(math.log10(min(widths)))), 9)
+
+    def bound(value: float) -> str:
+        return f"{value:.{decimals}f}" if abs(value) < _LARGE else f"{value:.3g}"
+
+    return [
+        "" if low is None or high is None else f"[{bound(low)}, {bound(high)}]"
+        for low, high in pairs
+    ]
+
+
+def _cell(name: str, value: Any) -> str:
     if value is None:
         return ""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float):
-        plainly = value == 0 or _SMALL <= abs(value) < _LARGE
-        return f"{value:.6f}" if plainly else f"{value:.3g}"
+        return _number(name, value)
     if isinstance(value, list):
-        return "; ".join(map(_cell, value))
+        return "; ".join(_cell(name, each) for each in value)
     if isinstance(value, dict):
-        return ", ".join(f"{name} = {_cell(each)}" for name, each in value.items())
-    return _shown(str(value))
+        return ", ".join(f"{key} = {_cell(name, each)}" for key, each in value.items())
+    return _escaped(str(value))
 
 
-def _shown(text: str) -> str:
-    return text.translate(_SHOWN)
+def _number(name: str, value: float) -> str:
+    if name in _PROBABILITIES and value < _LEAST_PROBABILITY:
+        return f"< {_LEAST_PROBABILITY}"
+    sign = "+" if name in (*_CHANGES, *_SHARES) and value != 0 else ""
+    if name in _SHARES:
+        return f"{value:{sign}.1%}"
+    if value == 0 or _SMALL <= abs(value) < _LARGE:
+        return f"{value:{sign}.{_DECIMALS}f}"
+    return f"{value:{sign}.3g}"
+
+
+def _escaped(text: str) -> str:
+    return text.translate(_ESCAPES)

@@ -1,4 +1,4 @@
-"""`position_bias`: how likely users look at each position, from a log of impressions."""
+"""`position_bias`: the propensity of each position, estimated from a log of impressions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 import polars as pl
 
 from polars_rank._params import Names, check_there, free, one_of, positive, whole_number
-from polars_rank.clicks.examination import fitted
+from polars_rank.clicks.examination import fit
 from polars_rank.clicks.exposure import Exposure
 from polars_rank.errors import ArgumentError, RankWarning, number_of
 from polars_rank.evaluation.checks import FAILED
@@ -27,7 +27,7 @@ COLUMNS = ("position", "propensity", "standard_error", "pairs", "impressions", "
 #: 0.93 of simulated logs (tests/benchmarks/clicks_coverage.md).
 FEW_PAIRS, FEW_CLICKS = 50, 10
 
-#: The click rate of a pair at a position, at the one it is compared with, and at one above that.
+#: The click rates of a pair at a position, at the reference position, and at the one above that.
 _RATE, _BASE, _BEFORE = pl.col("rate"), pl.col("base"), pl.col("before")
 _POSITION = pl.col("position")
 
@@ -48,93 +48,93 @@ def position_bias(
     tolerance: float = 1e-6,
     progress: bool = False,
 ) -> pl.LazyFrame:
-    r"""Estimate how likely users look at each position: its propensity, that of the top being 1.
+    r"""Estimate the propensity of each position: the probability that users examine it.
 
-    By the position-based model a document is clicked if it is looked at, which depends on the
-    position alone, and attractive, which depends on query and document alone. So the click rates
-    of the same documents at two positions tell how their propensities compare:
+    In the position-based model, a document is clicked if its position is examined, which depends
+    only on the position, and if the document is attractive, which depends only on query and
+    document. The ratio of the click rates of the same documents at two positions is then the ratio
+    of the propensities, which are relative to the top position:
 
     $$\frac{p_k}{p_j} = \frac{\sum_{(q, d)} ctr_k(q, d)}{\sum_{(q, d)} ctr_j(q, d)}$$
 
-    over the (query, document) pairs that were shown at both.
+    over the (query, document) pairs that were shown at both positions.
 
     Parameters
     ----------
     frame
-        A log of impressions: one row per document shown, of several rankers or of one that
-        changed. A query stands in it as often as it was asked.
+        A log of impressions, one row per shown document, from several rankers or from a ranker
+        that changed over time. It has every search for a query, so a query occurs many times.
     method
-        - "pivot": each position is compared with the same one;
-        - "adjacent": each with the one above it, and the ratios are multiplied down the list;
-        - "randomized": for a log in which the order of documents was drawn by lot, the shares of
-          clicks are compared; with `swap`, for one of experiments that exchanged two documents;
-        - "em": propensities and attractiveness are fitted together, by expectation-maximisation
-          over all pairs that were shown at several positions.
+        - "pivot" (default): compare each position with the same one, `pivot`;
+        - "adjacent": compare each position with the one above it and multiply the ratios;
+        - "randomized": compare click-through rates in a log with a random order of documents, or,
+          with `swap`, in a log of experiments that exchanged the documents of two positions;
+        - "em": fit propensities and attractiveness together by expectation-maximization, over all
+          pairs that were shown at several positions.
     query, doc, position, click
         Names of the columns: the query (its text, not the session), the document, the position
-        from 1 for the top, and whether it was clicked. A row whose position or click is null was
-        not shown.
+        (1 = top), and the click (Boolean, 0 or 1). Rows with a null position or click were not
+        shown.
     by
-        Columns that split the log, such as the device: each group has its own propensities.
+        Columns that split the log into groups, such as the device. Each group has its own
+        propensities.
     pivot
-        The position that others are compared with: for "pivot", and for `swap`, whose propensities
-        are relative to that of the pivot.
+        Position with which others are compared, for "pivot" and for `swap`. With `swap`,
+        propensities are relative to the pivot.
     swap
-        For "randomized": the column that says which position took part in the exchange with the
-        pivot, null for none. Of the rows it is said for, those of the two positions count.
+        For "randomized": column with the position that was exchanged with the pivot in the
+        impression; null if there was no exchange. Only impressions of the two positions count.
     iterations, tolerance
-        For "em": it ends when no propensity changes by more than the tolerance; a `RankWarning`
-        says when the iterations are over before.
+        For "em": the fit ends if no propensity changes by more than `tolerance`, or after
+        `iterations`, with a `RankWarning`.
     progress
-        Show a progress bar on a terminal when it takes longer than two seconds (extra "cli").
+        Show a progress bar in a terminal after two seconds (extra "cli").
 
     Returns
     -------
     LazyFrame or DataFrame
-        Like `frame`: one row per group and position shown, in their order, none of a log in which
-        nothing was; with the `by` columns and
+        A LazyFrame if `frame` is one: one row per group and shown position, sorted, with the `by`
+        columns and
 
         - `position`;
-        - `propensity`: relative to that of the topmost position; null where no pair links the
-          two, or nobody clicked at one that is compared with. Noise can bring it above 1;
-        - `standard_error`: by the delta method, over pairs as the units ("pivot", "adjacent") or
-          over clicks ("randomized"), or from the Fisher information ("em"); 0 for the top, null
-          where it is not known, as for a propensity that "em" finds at a bound: as high as that of
-          the top, or 0. With a pivot other than the top, the errors of two comparisons
-          are added, which is rather too much;
-        - `pairs`: how many pairs of query and document were compared; null for "randomized";
-        - `impressions`, `clicks`: of the position.
+        - `propensity`: relative to the top position; null if no pair links the two positions, or
+          the position of reference has no clicks. Can exceed 1 because of noise;
+        - `standard_error`: by the delta method, over pairs ("pivot", "adjacent") or over clicks
+          ("randomized"), or from the Fisher information ("em"); 0 for the top position. Null if
+          unknown, for example if "em" estimates a propensity at a bound: equal to that of the top
+          position, or 0. If the pivot is not the top position, the errors of two comparisons are
+          added, which is conservative;
+        - `pairs`: the number of (query, document) pairs compared; null for "randomized";
+        - `impressions`, `clicks`: at the position.
 
     Raises
     ------
-    SchemaError, ArgumentError
-        For a missing or not numeric column, an unknown method, a parameter out of its range.
     DataError
-        For a position that is no whole number from 1, a click that is neither 0 nor 1, a null id;
-        lazily, when the result is collected.
+        If a position is not an integer from 1, a click is neither 0 nor 1, or an id is null;
+        raised when the result is collected.
 
     Warns
     -----
     RankWarning
-        When the result is collected, if it holds no propensity but the top's. For "pivot" and
-        "adjacent", if the standard error of a position is based on fewer than 50 pairs or 10
-        clicks, where it is likely too small. For "em", if the iterations end too early, if a
-        propensity is at a bound, or if pairs were shown fewer than 1.5 times at a position on
+        When the result is collected, if only the propensity of the top position is known. For
+        "pivot" and "adjacent", if the standard error of a position is based on fewer than 50 pairs
+        or 10 clicks and is likely too small. For "em", if the fit does not converge, if a
+        propensity is at a bound, or if pairs have fewer than 1.5 impressions per position on
         average.
 
     Notes
     -----
-    "pivot" and "adjacent" stream in flat memory over a log from `scan_log(..., query=...)`, in
-    whatever order its rows lie; of other logs, and for "em", one row is kept for each query,
-    document and position. All pairs weigh the same, however often they were shown.
+    "pivot" and "adjacent" stream in flat memory over a log from `scan_log(..., query=...)`,
+    whatever the order of its rows. For other logs, and for "em", memory holds one row per (query,
+    document, position). All pairs have the same weight, whatever their number of impressions.
 
-    "em" has the smallest errors where pairs were shown often, some hundred times. With pairs shown
-    only once or twice at a position, it overestimates the propensities of lower positions, by 10%
-    to 130% in simulations: it fits an attractiveness to each pair, and a pair that was clicked each
-    of the few times that it was shown looks as if every position was examined.
+    "em" has the smallest errors if pairs have some hundred impressions each. If pairs have only
+    one or two impressions per position, it overestimates the propensities of lower positions, by
+    10% to 130% in simulations: it fits an attractiveness to each pair, and a pair that was clicked
+    at each of its few impressions looks as if every position had been examined.
 
-    Nothing here distinguishes users who look at a position from users who trust it: if clicks rise
-    with the position's prestige, so do the propensities.
+    No method here separates examination from trust: if users click more at a position because they
+    trust its rank, its propensity is higher.
 
     References
     ----------
@@ -168,7 +168,7 @@ def position_bias(
     if swap is not None:
         check_there("swap", swap, schema_of(frame))
         if method != "randomized":
-            message = f"`swap` is for the method 'randomized'; found {method!r}"
+            message = f"`swap` needs `method` 'randomized'; found {method!r}"
             raise ArgumentError(message, "swap")
     shown = Exposure.of(
         frame,
@@ -177,19 +177,19 @@ def position_bias(
         position=position,
         click=click,
         by=by,
-        progress=progress and method != "em",  # which has a bar of its own
+        progress=progress and method != "em",  # "em" shows its own bar
     )
     free(shown.columns.by, COLUMNS)
     groups = list(shown.groups.values())
     if method == "pivot":
-        found = _pivoted(shown, groups, pivot)
+        estimates = _pivot_estimates(shown, groups, pivot)
     elif method == "adjacent":
-        found = _chained(shown, groups)
+        estimates = _adjacent_estimates(shown, groups)
     elif method == "randomized":
-        found = _randomized(shown, groups, pivot, swap)
+        estimates = _randomized_estimates(shown, groups, pivot, swap)
     else:
-        found = fitted(shown, groups, iterations, tolerance, progress=progress)
-    table = found.select(
+        estimates = fit(shown, groups, iterations, tolerance, progress=progress)
+    table = estimates.select(
         *groups,
         "position",
         "propensity",
@@ -197,13 +197,13 @@ def position_bias(
         pl.col("pairs", "impressions", "clicks").cast(pl.UInt32),
         FAILED,
     )
-    found = shown.checked(table.sort([*groups, "position"]))
-    # Not streamable: what is known of a position shows in the whole table alone.
-    return found.map_batches(partial(_doubted, method), schema=found.collect_schema())
+    result = shown.checked(table.sort([*groups, "position"]))
+    # Not streamable: the warnings depend on the whole table.
+    return result.map_batches(partial(_with_warnings, method), schema=result.collect_schema())
 
 
-def _doubted(method: Method, table: pl.DataFrame) -> pl.DataFrame:
-    """Warn where nothing is known of any position, and of errors that are likely too small."""
+def _with_warnings(method: Method, table: pl.DataFrame) -> pl.DataFrame:
+    """Warn if no propensity is known, and if standard errors are likely too small."""
     top = (pl.col("propensity") == 1) & (pl.col("standard_error") == 0)
     below = table.filter(~top.fill_null(value=False))
     if method in ("pivot", "adjacent"):
@@ -211,14 +211,14 @@ def _doubted(method: Method, table: pl.DataFrame) -> pl.DataFrame:
     if below.height == 0 or below.get_column("propensity").count() > 0:
         return table
     message = (
-        "no propensity is known, for nobody clicked at the position that others are compared with: "
-        "take a log of more clicks, or compare with another position (pivot=...)"
+        "no propensity can be estimated: the position of reference has no clicks; use a log with "
+        "more clicks or another position of reference (pivot=...)"
     )
     if (below.get_column("pairs") == 0).all(ignore_nulls=False):
         message = (
-            "no (query, document) pair was shown at two positions that are compared, so that no "
-            "propensity is known: `query` must be what was asked for, the same each time, and no "
-            "session or impression; if it is, only an experiment tells (method='randomized')"
+            "no propensity can be estimated: no (query, document) pair was shown at two of the "
+            "positions compared; `query` must be the text of the query, not a session or an "
+            "impression; otherwise an experiment is needed (method='randomized')"
         )
     warnings.warn(message, RankWarning, stacklevel=2)
     return table
@@ -235,16 +235,16 @@ def _warn_of_few(below: pl.DataFrame) -> None:
     verb = "is" if few.height == 1 else "are"
     message = (
         f"{number_of(few.height, 'standard error')} of propensities {verb} based on fewer than "
-        f"{FEW_PAIRS} pairs or {FEW_CLICKS} clicks and likely too small; e.g. {first}: take a log "
-        "of more queries or a longer time, or drop these positions"
+        f"{FEW_PAIRS} pairs or {FEW_CLICKS} clicks and likely too small, e.g. {first}; use a log "
+        "with more queries or a longer period, or drop these positions"
     )
     warnings.warn(message, RankWarning, stacklevel=2)
 
 
-def _pivoted(shown: Exposure, groups: Sequence[str], pivot: int) -> pl.LazyFrame:
-    """Compare each position with the pivot, and both with the top."""
+def _pivot_estimates(shown: Exposure, groups: Sequence[str], pivot: int) -> pl.LazyFrame:
+    """Compare each position with the pivot, and the pivot with the top."""
     at_pivot = _RATE.filter(pl.lit(pivot) == _POSITION).first().alias("base")
-    sums = _summed(_pairs(shown, at_pivot), groups)
+    sums = _sums(_pairs(shown, at_pivot), groups)
     top = _Top(groups)
     return sums.with_columns(
         ratio(pl.col("ratio"), top.of("ratio")).alias("propensity"),
@@ -252,11 +252,12 @@ def _pivoted(shown: Exposure, groups: Sequence[str], pivot: int) -> pl.LazyFrame
     ).with_columns(top.standard_error())
 
 
-def _chained(shown: Exposure, groups: Sequence[str]) -> pl.LazyFrame:
-    """Compare each position with the one above it, and multiply down the list.
+def _adjacent_estimates(shown: Exposure, groups: Sequence[str]) -> pl.LazyFrame:
+    """Compare each position with the one above it, and multiply the ratios.
 
-    Two neighbouring ratios share the position between them: their covariance counts for all
-    positions below. Others have none, for clicks at different positions are independent.
+    Two adjacent ratios share the position between them, so their covariance enters the variance of
+    all positions below. Other pairs of ratios have no covariance, because clicks at different
+    positions are independent.
     """
     lists = {
         "above": _POSITION.list.shift(1),
@@ -271,7 +272,7 @@ def _chained(shown: Exposure, groups: Sequence[str]) -> pl.LazyFrame:
         pl.when(two_above).then("before").alias("before"),
     )
     three = pl.when(_BEFORE.is_not_null())
-    sums = _summed(
+    sums = _sums(
         rows,
         groups,
         here_base=three.then(_RATE * _BASE).sum(),
@@ -305,10 +306,10 @@ def _chained(shown: Exposure, groups: Sequence[str]) -> pl.LazyFrame:
     )
 
 
-def _randomized(
+def _randomized_estimates(
     shown: Exposure, groups: Sequence[str], pivot: int, swap: str | None
 ) -> pl.LazyFrame:
-    """Compare the shares of clicks: of the whole log, or within each kind of exchange."""
+    """Compare click-through rates, over the whole log or for each exchanged position."""
     clicks, seen = pl.col("clicks"), pl.col("impressions")
     partner = pl.lit(None) if swap is None else pl.col(swap)
     counts = (
@@ -318,14 +319,14 @@ def _randomized(
     )
     if swap is None:
         base = _Top(groups)
-        kept = counts
+        counted = counts
     else:
         base = _Top([*groups, "swap"], pivot)
-        kept = counts.filter(
+        counted = counts.filter(
             pl.col("swap").is_not_null(), (pivot == _POSITION) | (pl.col("swap") == _POSITION)
         )
     rate = clicks / seen
-    compared = kept.with_columns(
+    ratios = counted.with_columns(
         rate.alias("ratio"),
         pl.when(clicks > 0).then((1 - rate) / clicks).alias("variance"),
     ).with_columns(
@@ -333,8 +334,8 @@ def _randomized(
         (pl.col("variance") + base.of("variance")).alias("variance"),
     )
     return (
-        # The pivot took part in every exchange; any other position in its own.
-        compared.group_by([*groups, "position"])
+        # The pivot has rows for every exchanged position; any other position only its own.
+        ratios.group_by([*groups, "position"])
         .agg(
             pl.col("propensity", "variance").first(),
             pl.col("clicks", "impressions").sum(),
@@ -345,26 +346,27 @@ def _randomized(
     )
 
 
-def _pairs(shown: Exposure, *compared: pl.Expr, **listed: pl.Expr) -> pl.LazyFrame:
-    """Return a row for each position of each pair, with its click rate and what to compare.
+def _pairs(shown: Exposure, *aggregates: pl.Expr, **lists: pl.Expr) -> pl.LazyFrame:
+    """Return one row per position of a pair, with its click rate and the values to compare.
 
-    That is one value for the pair, or made of the lists of its positions and rates.
+    Such a value is an aggregate of the pair (`aggregates`), or a function of the lists of its
+    positions and rates (`lists`).
     """
     counts, pair = shown.counts()
     each = ["position", "rate", "clicks", "impressions"]
     return (
         counts.with_columns((pl.col("clicks") / pl.col("impressions")).alias("rate"))
         .group_by(pair, maintain_order=True)
-        .agg(*shown.carried(pair), *each, *compared, _worst())
-        .with_columns(**listed)
-        .explode(*each, *listed)
+        .agg(*shown.carried(pair), *each, *aggregates, _worst())
+        .with_columns(**lists)
+        .explode(*each, *lists)
     )
 
 
-def _summed(rows: pl.LazyFrame, groups: Sequence[str], **more: pl.Expr) -> pl.LazyFrame:
-    """Return by position what the pairs compared add up to, their ratio, and its variance.
+def _sums(rows: pl.LazyFrame, groups: Sequence[str], **more_sums: pl.Expr) -> pl.LazyFrame:
+    """Return by position the sums over the compared pairs, their ratio, and its variance.
 
-    The variance is relative, that of the ratio's logarithm, by Taylor's series over the pairs.
+    The variance is that of the logarithm of the ratio, by the delta method over the pairs.
     """
     both = pl.when(_BASE.is_not_null()).then(_RATE)
     here, base, pairs = pl.col("here"), pl.col("base"), pl.col("pairs")
@@ -373,7 +375,7 @@ def _summed(rows: pl.LazyFrame, groups: Sequence[str], **more: pl.Expr) -> pl.La
         - 2 * pl.col("both") / (here * base)
         + pl.col("base_squared") / base**2
     )
-    triples = [] if "here_base" not in more else [_BEFORE.count().alias("triples")]
+    triples = [] if "here_base" not in more_sums else [_BEFORE.count().alias("triples")]
     return (
         rows.group_by([*groups, "position"])
         .agg(
@@ -386,7 +388,7 @@ def _summed(rows: pl.LazyFrame, groups: Sequence[str], **more: pl.Expr) -> pl.La
             (both**2).sum().alias("here_here"),
             (both * _BASE).sum().alias("both"),
             (_BASE**2).sum().alias("base_squared"),
-            **more,
+            **more_sums,
         )
         .with_columns(
             pl.when(base > 0).then(here / base).alias("ratio"),
@@ -398,7 +400,7 @@ def _summed(rows: pl.LazyFrame, groups: Sequence[str], **more: pl.Expr) -> pl.La
 
 
 class _Top:
-    """The position that has propensity 1: the topmost of each group, or one that is given."""
+    """The position with propensity 1: the topmost of each group, or a given one."""
 
     def __init__(self, groups: Sequence[str], position: int | None = None) -> None:
         self._groups = list(groups)
@@ -414,7 +416,7 @@ class _Top:
         return self.over(pl.col(name).filter(self.here).first())
 
     def down(self, cumulated: pl.Expr, step: pl.Expr) -> pl.Expr:
-        """Return what is cumulated down the positions; null below the first step that is null."""
+        """Return the cumulative value by position; null from the first null step on."""
         return pl.when(~self.over(step.is_null().cum_max())).then(self.over(cumulated))
 
     def standard_error(self) -> pl.Expr:
@@ -425,7 +427,7 @@ class _Top:
 
 
 def _unbiased(moment: pl.Expr) -> pl.Expr:
-    """Return a moment of pairs from whose values a ratio was estimated, as n / (n - 1) of it."""
+    """Return a moment of pairs times n / (n - 1), because the ratio was estimated from them."""
     pairs = pl.col("pairs").cast(pl.Float64)
     return moment * pairs / (pairs - 1)
 

@@ -1,8 +1,8 @@
-"""What a new ranker's lists are worth, by clicks on those of another: IPS and SNIPS.
+"""Counterfactual estimates of a new ranker from clicks on the rankings of another.
 
 The labels are weights, click / propensity. A metric that is a sum over documents is estimated by
-the same sum over weights, its mean over lists being that of inverse propensity scoring, IPS.
-Divided by the mean weight of a list it is the self-normalised estimate, SNIPS.
+the same sum over weights: its mean over rankings is the estimate by inverse propensity scoring
+(IPS). Divided by the mean weight of a ranking, it is the self-normalized estimate (SNIPS).
 """
 
 from __future__ import annotations
@@ -33,32 +33,32 @@ if TYPE_CHECKING:
 
 
 Normalize: TypeAlias = Literal["ips", "snips"]
-#: The share of what the new ranker would show that, unless more is allowed, was never shown.
+#: Default limit of the share of the new ranker's documents that were never shown.
 MAX_UNSHOWN = 0.1
 
 Additive: TypeAlias = Callable[..., Value]
 
-#: What is told of the weights beside the estimates.
-TOLD = ("mean_weight", "effective_sample_size", "max_weight_share", "unshown")
+#: Columns of the result that describe the weights.
+WEIGHT_COLUMNS = ("mean_weight", "effective_sample_size", "max_weight_share", "unshown")
 
-#: What stands behind the name of a metric, beside its estimate.
+#: Suffixes of the columns of a metric besides the estimate.
 _PARTS = ("_variance", "_low", "_high")
-#: By list: the sum of weights, that of their squares, the highest; documents in the new ranker's
-#: first k, and those among them that were never shown.
+#: Values of a ranking: sum of weights, sum of their squares, largest weight; the number of
+#: documents in the new ranker's top k, and of those among them that were never shown.
 _WEIGHT, _SQUARES, _HIGHEST, _RANKED, _UNSHOWN = (
     OWN + name for name in ("weight", "squares", "highest", "ranked", "unshown")
 )
 
 
 _OWN_WEIGHT, _WEIGHTED = OWN + "own weight", OWN + "weighted"
-_OF_LIST = pl.col(_WEIGHT).fill_null(0.0)
+_OF_RANKING = pl.col(_WEIGHT).fill_null(0.0)
 
 
 def _precision(t: Terms, k: int, **_: Any) -> Value:
     return t.top(LABEL, k).sum() / k
 
 
-def _found(t: Terms, k: int | None = None, **_: Any) -> Value:
+def _weighted_hits(t: Terms, k: int | None = None, **_: Any) -> Value:
     return t.top(LABEL, k).sum()
 
 
@@ -70,18 +70,17 @@ def _positions(t: Terms) -> Value:
     return t.top(LABEL, weight=lambda rank: rank).sum()
 
 
-#: Metrics that are sums over documents, as sums over their weights; None for those that are as
-#: they stand.
+#: Metrics that are sums over documents → the same sums over weights; None if they are identical.
 _SUMS: dict[str, Additive | None] = {
     "cg": None,
     "dcg": None,
     "precision": _precision,
-    "num_relevant_retrieved": _found,
+    "num_relevant_retrieved": _weighted_hits,
     "rbp": _rbp,
     "average_relevance_position": _positions,
 }
-#: Metrics that are such sums once they are divided by the weight of what is relevant.
-_SHARES: dict[str, Additive] = {"recall": _found}
+#: Metrics that are such sums divided by the weight of all relevant documents.
+_SHARES: dict[str, Additive] = {"recall": _weighted_hits}
 
 
 @framed
@@ -110,44 +109,48 @@ def estimate(
     ----------
     frame
         The log, one row per document of a ranking, with the scores of the new ranker: a
-        LazyFrame, a DataFrame, any other table with Arrow's C stream, or a Spark DataFrame.
+        LazyFrame, a DataFrame, any other table with an Arrow C stream, or a Spark DataFrame.
     metrics
-        Metrics that are sums over documents: CG, DCG, precision, RBP, ARP, with "snips" also
-        recall; by name or as metrics; or expressions that are such sums.
+        Metrics that are sums over documents: CG, DCG, precision, RBP, ARP, and with "snips" also
+        recall; by name, as metrics, or as expressions that are such sums.
     normalize
-        "ips" divides the weighted sums by the number of rankings, "snips" (the default) by the
-        sum of the weights: per relevant document, with less variance.
+        "snips" (default) divides the weighted sums by the sum of the weights: the estimate is per
+        relevant document and has a lower variance. "ips" divides them by the number of rankings.
     cluster
-        Columns that identify the sampling unit, if it is not the ranking; the same in all rows
-        of a ranking. If rankings are sessions, the interval without `cluster` is for other
-        sessions of these queries; the interval with `cluster="query"` is for sessions of other
-        queries from the same population, and is wider. A null is a unit of its own. With
+        Columns that identify the sampling unit if it is not the ranking; constant within a
+        ranking. If rankings are sessions, the interval without `cluster` is for other sessions of
+        the same queries; the interval with `cluster="query"` is for sessions of other queries
+        from the same population, and is wider. A ranking with a null is its own unit. With
         `cluster`, memory grows with the number of units.
     max_unshown
-        The share, from 0 to 1, of the documents down to the deepest k that may have no label
-        because the log never showed them; a larger share is a `DataError`.
+        Largest share, from 0 to 1, of documents down to the deepest k that have no label because
+        they were never shown. A larger share raises a `DataError`.
     by
-        Columns of groups.
+        Columns that split the log into groups.
     weight
-        The column of each ranking's weight: finite, not negative.
+        Column with the weight of each ranking, finite and not negative.
     **options
-        Any other parameter of `evaluate` but `align`.
+        Any other parameter of `evaluate` except `align`.
 
     Returns
     -------
     LazyFrame or DataFrame
-        Like `frame`: one row per group in sorted order, with the `by` columns, `queries` (the
-        number of rankings) and per metric the estimate, its `_variance`, and `_low` and `_high`,
-        the normal interval of 95%, given the propensities: the error of estimated propensities
-        is not in it. Also `mean_weight` (of a ranking; "snips" times it is "ips"),
-        `effective_sample_size` (Kish, 1965), `max_weight_share` (of the largest weight) and
-        `unshown`. Weights are those of documents; with `cluster`, of units.
+        A LazyFrame if `frame` is one: one row per group, sorted, with the `by` columns and
+
+        - `queries`: the number of rankings;
+        - for each metric, the estimate, its variance (`<metric>_variance`) and the bounds of its
+          normal 95% interval (`<metric>_low`, `<metric>_high`). The interval does not include the
+          error of estimated propensities;
+        - `mean_weight`: the mean weight of a ranking, the ratio of "ips" to "snips";
+        - `effective_sample_size` (Kish, 1965) and `max_weight_share`, the share of the largest
+          weight, of the weights of documents, or of units with `cluster`;
+        - `unshown`: the share of the new ranker's documents that were never shown.
 
     Warns
     -----
     RankWarning
-        If the effective sample size or the number of rankings is below 30: intervals are then
-        too narrow. When the result is collected.
+        If the effective sample size or the number of rankings is below 30: the intervals are then
+        too narrow. Issued when the result is collected.
 
     References
     ----------
@@ -177,11 +180,11 @@ def estimate(
 
 @dataclass(frozen=True)
 class Estimates:
-    """The estimates of an evaluation: rankings are added up, sums merged, merged sums finished."""
+    """The estimates of an evaluation: sums over rankings, which can be merged and finished."""
 
     evaluation: Evaluation
     normalize: Normalize
-    #: The columns of sampling units, and their names in the table of rankings.
+    #: Internal names of the columns of sampling units → the user's names.
     cluster: Mapping[str, str]
     max_unshown: float
 
@@ -195,9 +198,9 @@ class Estimates:
         max_unshown: float = MAX_UNSHOWN,
         **options: Any,
     ) -> Estimates:
-        """Check the parameters; raise `ArgumentError` for a metric that is no sum."""
+        """Check the parameters; raise `ArgumentError` for a metric that is not a sum."""
         if "align" in options:
-            message = "`align` is for means of runs; leave it out"
+            message = "`align` does not apply to estimates; omit it"
             raise ArgumentError(message, "align")
         evaluation, clusters = Evaluation.of(metrics, **options), names("cluster", cluster)
         one_of("normalize", normalize, ("ips", "snips"))
@@ -207,8 +210,8 @@ class Estimates:
         query_set = evaluation.conventions.query_set
         if query_set != "all":
             message = (
-                f"an estimate counts every ranking, clicked or not; found {query_set!r}: "
-                "set `query_set` to 'all'"
+                "an estimate needs all rankings, clicked or not: `query_set` must be 'all'; found "
+                f"{query_set!r}"
             )
             raise ArgumentError(message, "query_set")
         columns = [
@@ -219,28 +222,28 @@ class Estimates:
         ]
         if clusters:
             check_apart("cluster", clusters, evaluation.by)
-        kept = [name for name in clusters if name not in evaluation.query]
+        extra = [name for name in clusters if name not in evaluation.query]
         units = {f"{OWN}cluster {index}": name for index, name in enumerate(clusters)}
-        changed = replace(evaluation, metrics=tuple(columns), keep=(*evaluation.keep, *kept))
-        estimates = cls(changed, normalize, units, max_unshown)
-        estimates.evaluation.check_names(["queries", *estimates.added])
+        complete = replace(evaluation, metrics=tuple(columns), keep=(*evaluation.keep, *extra))
+        estimates = cls(complete, normalize, units, max_unshown)
+        estimates.evaluation.check_names(["queries", *estimates.added_columns])
         return estimates
 
     @property
-    def added(self) -> list[str]:
-        """The columns of the result beside the metrics."""
+    def added_columns(self) -> list[str]:
+        """The columns of the result in addition to the metrics."""
         names = [column.name for column in self.evaluation.metrics]
-        return [*(name + part for name in names for part in _PARTS), *TOLD]
+        return [*(name + part for name in names for part in _PARTS), *WEIGHT_COLUMNS]
 
     def rankings(self, frame: pl.LazyFrame) -> pl.LazyFrame:
-        """Return the sums of each ranking, and what there is to know of its weights."""
+        """Return the sums of each ranking and statistics of its weights."""
         find_columns(schema_of(frame), {"cluster": [*self.cluster.values()]})
         metrics = self.evaluation.metrics
         depth = _depth(column.metric for column in metrics)
         label = self.evaluation.label
 
         def weight(t: Terms) -> Value:
-            problem = f"below 0 in the column {label!r} (label), whose labels are weights"
+            problem = f"negative label in the column {label!r}; labels must be weights of 0 or more"
             t.require(t.each(LABEL).min() >= 0, problem)
             return t.each(LABEL).sum()
 
@@ -258,31 +261,31 @@ class Estimates:
         rankings = plan.per_query(frame, self.evaluation.with_metrics([*metrics, *more]))
         if not self.cluster:
             return rankings
-        # A null in one column of several makes the ranking a unit of its own.
+        # A ranking with a null in any of the columns is its own unit.
         known = pl.all_horizontal(pl.col(name).is_not_null() for name in self.cluster.values())
         return rankings.with_columns(
             pl.when(known).then(name).alias(own) for own, name in self.cluster.items()
         )
 
     def add_up(self, rankings: pl.LazyFrame) -> pl.LazyFrame:
-        """Return the sums of some rankings: a row per group, or per sampling unit of a group."""
+        """Return the sums over rankings: one row per group, or per sampling unit of a group."""
         sums = [each for part in self._sums for each in part.add_up()]
         keys = [*self.evaluation.by, *self.cluster]
         return grouped(rankings, keys, [pl.len().alias("queries"), *sums])
 
     def merge(self, parts: pl.LazyFrame) -> pl.LazyFrame:
-        """Return the sums of several parts as those of one."""
+        """Return the merged sums of several parts of a log."""
         return self._merged(parts, [*self.evaluation.by, *self.cluster])
 
     def finish(self, sums: pl.LazyFrame) -> pl.LazyFrame:
-        """Return the estimates, in sorted order of groups, from the sums of all rankings."""
+        """Return the estimates by group, sorted, from the sums over all rankings."""
         by = self.evaluation.by
         if self.cluster:
             clustered = pl.all_horizontal(pl.col(name).is_not_null() for name in self.cluster)
             units = [each for part in self._sums for each in part.of_unit(clustered)]
             sums = self._merged(sums.with_columns(units), by)
-        found = [each for part in self._sums for each in part.finish()]
-        result = sums.select(*by, "queries", *found)
+        estimates = [each for part in self._sums for each in part.finish()]
+        result = sums.select(*by, "queries", *estimates)
         check = partial(_checked, [*by], self.max_unshown)
         return result.map_batches(check, schema=result.collect_schema(), streamable=True)
 
@@ -300,29 +303,29 @@ class Estimates:
 
 
 class _Sums:
-    """Numbers of lists that are sums or maxima: those of several sets of lists merge as such."""
+    """Statistics of rankings that are sums or maxima, and can therefore be merged."""
 
     def named(self) -> dict[str, tuple[pl.Expr, str]]:
-        """Return the numbers of lists by name, and how they merge."""
+        """Return the statistics by name, each with the name of its merging method."""
         raise NotImplementedError
 
     def add_up(self) -> list[pl.Expr]:
-        """Return the sums of some rankings."""
+        """Return the statistics over rankings."""
         return [value.alias(name) for name, (value, _) in self.named().items()]
 
     def merge(self) -> list[pl.Expr]:
-        """Return the sums of several parts."""
+        """Return the merged statistics of several parts."""
         return [getattr(pl.col(name), how)() for name, (_, how) in self.named().items()]
 
     def of_unit(self, clustered: pl.Expr) -> list[pl.Expr]:
-        """Return the numbers of lists that were sampled as one unit, where they were."""
+        """Return the statistics of sampling units, if `clustered`, else unchanged."""
         return [
             pl.when(clustered).then(value.cast(pl.Float64)).otherwise(name).alias(name)
             for name, value in self.units().items()
         ]
 
     def units(self) -> dict[str, pl.Expr]:
-        """Return the numbers of a unit that are not the sums or maxima over its lists."""
+        """Return the statistics of a unit that are not sums or maxima over its rankings."""
         raise NotImplementedError
 
     def finish(self) -> list[pl.Expr]:
@@ -332,9 +335,9 @@ class _Sums:
 
 @dataclass(frozen=True)
 class _Estimate(_Sums):
-    """A ratio of sums over lists, with its variance by Taylor's series, and an interval.
+    """A ratio of sums over rankings, with its variance by the delta method and an interval.
 
-    The variance is that of lists or of clusters of them, whichever are the units.
+    The sampling units of the variance are rankings or clusters of rankings.
     """
 
     name: str
@@ -342,18 +345,18 @@ class _Estimate(_Sums):
     weight: str | None
 
     def named(self) -> dict[str, tuple[pl.Expr, str]]:
-        """Return the sums of values v, of divisors d, of their squares and products; and units."""
+        """Return the sums of values, divisors, their squares and products, and units."""
         own = _own(self.weight)
         value = pl.col(self.name).fill_null(0.0) * own
-        divisor = own if self.normalize == "ips" else _OF_LIST * own
-        sums = (value, divisor, value**2, value * divisor, divisor**2, _OF_LIST.is_not_null())
+        divisor = own if self.normalize == "ips" else _OF_RANKING * own
+        sums = (value, divisor, value**2, value * divisor, divisor**2, _OF_RANKING.is_not_null())
         return {
             name: (each.cast(pl.Float64).sum(), "sum")
             for name, each in zip(self._parts, sums, strict=True)
         }
 
     def units(self) -> dict[str, pl.Expr]:
-        """Return the squares and products of the sums over the lists of a unit; and 1 unit."""
+        """Return squares and products of the sums of a unit, and its count as 1 unit."""
         value, divisor, squares, products, divisors, units = self._parts
         v, d = pl.col(value), pl.col(divisor)
         return {squares: v**2, products: v * d, divisors: d**2, units: pl.col(units) > 0}
@@ -361,12 +364,12 @@ class _Estimate(_Sums):
     def finish(self) -> list[pl.Expr]:
         """Return the estimate, its variance and the interval."""
         value, divisor, squares, products, divisors, units = map(pl.col, self._parts)
-        found = ratio(value, divisor)
-        spread = squares - 2 * found * products + found**2 * divisors
+        estimate = ratio(value, divisor)
+        spread = squares - 2 * estimate * products + estimate**2 * divisors
         variance = pl.when(units > 1).then(
             spread.clip(lower_bound=0.0) / divisor**2 * units / (units - 1)
         )
-        estimates = (found, variance, *interval(found, variance))
+        estimates = (estimate, variance, *interval(estimate, variance))
         return [
             each.alias(self.name + part)
             for part, each in zip(("", *_PARTS), estimates, strict=True)
@@ -379,21 +382,23 @@ class _Estimate(_Sums):
 
 @dataclass(frozen=True)
 class _Weights(_Sums):
-    """What is to be known of the weights: of documents, or of the units that were sampled."""
+    """Statistics of the weights of documents or of sampling units."""
 
     weight: str | None
     clustered: bool
 
     def named(self) -> dict[str, tuple[pl.Expr, str]]:
-        """Return the numbers from which the finished ones are made."""
+        """Return the sums and maxima of the weights."""
         own = _own(self.weight)
         squares, highest = (
-            (_OF_LIST**2, _OF_LIST) if self.clustered else (pl.col(_SQUARES), pl.col(_HIGHEST))
+            (_OF_RANKING**2, _OF_RANKING)
+            if self.clustered
+            else (pl.col(_SQUARES), pl.col(_HIGHEST))
         )
         return {
             _OWN_WEIGHT: (own.sum(), "sum"),
-            _WEIGHTED: ((_OF_LIST * own).sum(), "sum"),
-            _WEIGHT: (_OF_LIST.sum(), "sum"),
+            _WEIGHTED: ((_OF_RANKING * own).sum(), "sum"),
+            _WEIGHT: (_OF_RANKING.sum(), "sum"),
             _SQUARES: (squares.sum(), "sum"),
             _HIGHEST: (highest.max(), "max"),
             _UNSHOWN: (pl.col(_UNSHOWN).sum(), "sum"),
@@ -401,51 +406,54 @@ class _Weights(_Sums):
         }
 
     def units(self) -> dict[str, pl.Expr]:
-        """Return the weight of a unit as the highest of its weights, and its square."""
+        """Return the weight of a unit as its largest weight, and its square."""
         return {_SQUARES: pl.col(_WEIGHT) ** 2, _HIGHEST: pl.col(_WEIGHT)}
 
     def finish(self) -> list[pl.Expr]:
-        """Return the columns that are told."""
-        told = (
+        columns = (
             ratio(pl.col(_WEIGHTED), pl.col(_OWN_WEIGHT)),
             *concentration(pl.col(_WEIGHT), pl.col(_SQUARES), pl.col(_HIGHEST)),
             ratio(pl.col(_UNSHOWN), pl.col(_RANKED)),
         )
-        return [each.alias(name) for name, each in zip(TOLD, told, strict=True)]
+        return [each.alias(name) for name, each in zip(WEIGHT_COLUMNS, columns, strict=True)]
 
 
 def _own(weight: str | None) -> pl.Expr:
-    """Return what each list counts: 1, or the weight of its own."""
-    own = _OF_LIST.is_not_null() if weight is None else pl.col(weight)
+    """Return the weight of each ranking: 1, or its value in the column `weight`."""
+    own = _OF_RANKING.is_not_null() if weight is None else pl.col(weight)
     return own.cast(pl.Float64)
 
 
 def _sum(metric: Metric, normalize: Normalize) -> Metric:
-    """Return a metric as a sum over weights, under its own name."""
+    """Return the metric as a sum over weights, under its own name."""
     name = "" if metric.parts else metric.function.__name__
     sums = {**_SUMS, **(_SHARES if normalize == "snips" else {})}
-    odd = [key for key in ("depth", "short", "rel") if metric.arguments.get(key) not in _PLAIN]
-    odd += ["k"] if name == "precision" and metric.arguments.get("k") is None else []
-    odd += ["gain"] if metric.arguments.get("gain", linear) is not linear else []
-    if name not in sums or odd:
-        given = [metric.arguments.get(key) for key in odd[:1] if name in sums]
-        why = "".join(f"with {odd[0]}={getattr(each, '__name__', each)!r} it " for each in given)
+    unsupported = [
+        key for key in ("depth", "short", "rel") if metric.arguments.get(key) not in _PLAIN
+    ]
+    unsupported += ["k"] if name == "precision" and metric.arguments.get("k") is None else []
+    unsupported += ["gain"] if metric.arguments.get("gain", linear) is not linear else []
+    if name not in sums or unsupported:
+        arguments = [metric.arguments.get(key) for key in unsupported[:1] if name in sums]
+        why = "".join(
+            f"with {unsupported[0]}={getattr(each, '__name__', each)!r} " for each in arguments
+        )
         message = (
-            f"{metric} {why}is no sum over documents of their labels, which are weights: with "
-            f"`normalize` {normalize!r} take {', '.join(sums)} (gain='linear'), or an expression "
-            "that is such a sum"
+            f"{metric} {why}is not a sum of labels (weights) over documents; with `normalize` "
+            f"{normalize!r}, use {', '.join(sums)} (gain='linear') or an expression that is such a "
+            "sum"
         )
         raise ArgumentError(message, "normalize")
     function = sums[name]
     return metric if function is None else Metric(function, metric.arguments, metric.output_name)
 
 
-#: Values of parameters that change nothing.
+#: Values of parameters that do not change the metric.
 _PLAIN = (None, "k")
 
 
 def _depth(metrics: Iterable[pl.Expr]) -> int | None:
-    """Return the deepest rank that any of the metrics reads; None for the whole list."""
+    """Return the deepest cutoff of the metrics; None if any has no cutoff."""
     leaves = (leaf for each in metrics if isinstance(each, Metric) for leaf in each.leaves)
     depths: list[Any] = [leaf.arguments.get("k") for leaf in leaves]
     return max(depths) if depths and None not in depths else None
@@ -453,23 +461,23 @@ def _depth(metrics: Iterable[pl.Expr]) -> int | None:
 
 def _checked(by: list[str], allowed: float, groups: pl.DataFrame) -> pl.DataFrame:
     def where(rows: pl.DataFrame) -> str:
-        return f", as in {rows.select(by).row(0, named=True)}" if by else ""
+        return f", e.g. in {rows.select(by).row(0, named=True)}" if by else ""
 
     nothing = groups.filter(pl.col("unshown").is_null() & (pl.col("queries") > 0))
     if not nothing.is_empty():
         message = (
-            f"the new ranker ranks no document (score null){where(nothing)}: join its scores to "
-            "the log by query and document, and see that the ids of both are the same"
+            f"the new ranker has no scores (all null){where(nothing)}; join its scores to the log "
+            "by query and document, and check that the ids of both match"
         )
         raise DataError(message)
-    lacking = groups.filter(pl.col("unshown") > allowed)
-    if not lacking.is_empty():
-        share: Any = lacking.get_column("unshown").max()
+    above_limit = groups.filter(pl.col("unshown") > allowed)
+    if not above_limit.is_empty():
+        share: Any = above_limit.get_column("unshown").max()
         message = (
-            f"{share:.1%} of what the new ranker would show was never shown (label null)"
-            f"{where(lacking)}: of such documents the log knows nothing, and they count as worth "
-            "nothing. Evaluate a ranker nearer to the logged one, or at a lower k, or set "
-            f"`max_unshown` to {math.ceil(share * 100) / 100:g} to accept it (now {allowed:g})"
+            f"{share:.1%} of the new ranker's documents were never shown (label null)"
+            f"{where(above_limit)}; they would count as 0. Evaluate a ranker closer to the logged "
+            "one, or a lower k, or accept this share with "
+            f"`max_unshown={math.ceil(share * 100) / 100:g}` (now {allowed:g})"
         )
         raise DataError(message, "max_unshown")
     warn_of_few(groups, by, "queries")

@@ -1,9 +1,9 @@
-"""The position-based click model, fitted by expectation-maximisation.
+"""The position-based click model, fitted by expectation-maximization.
 
-A document at a position is clicked if the position is examined and the document attractive:
-P(click) = propensity · attractiveness. Of those who did not click, one of the two went unseen;
-each iteration puts in what is expected of them. A pair of query and document that was only ever
-shown at one position says nothing of how positions compare, and is left out.
+A document at a position is clicked if the position is examined and the document is attractive:
+P(click) = propensity · attractiveness. Without a click, the log does not show which of the two was
+missing; each iteration fills in the expected values. (query, document) pairs with a single position
+have no information on the ratio of propensities and are omitted.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
     from polars_rank.clicks.exposure import Exposure
 
-#: A place that is examined this surely, as is its top, is as if it were always examined: the
-#: constraint that probabilities are at most 1 holds it there, and no information tells its error.
+#: If the probabilities of examination of a place and of its top are both above this value, the
+#: constraint that probabilities are at most 1 is active, and the standard error is unknown.
 _ALWAYS = 0.99
 #: With fewer impressions per pair and position, propensities come out 10% to 130% too high.
 _THIN = 1.5
-#: Probabilities stay this far from 0 and 1, which no iteration would leave again.
+#: Distance of probabilities from 0 and 1, from which no iteration could move them again.
 _EDGE = 1e-9
 
 _CLICKS, _SEEN = pl.col("clicks"), pl.col("impressions")
@@ -37,7 +37,7 @@ _POSITION = pl.col("position")
 _EXAMINED, _ATTRACTIVE = pl.col("examined"), pl.col("attractive")
 
 
-def fitted(
+def fit(
     shown: Exposure, groups: Sequence[str], iterations: int, tolerance: float, *, progress: bool
 ) -> pl.LazyFrame:
     """Return the propensity of each position in each group, with its standard error."""
@@ -45,8 +45,8 @@ def fitted(
     columns = list(dict.fromkeys([*pair, *groups, "position", "clicks", "impressions", FAILED]))
     kept = [*groups, "position", "clicks", "impressions", FAILED]
     schema = counts.select(kept).collect_schema() | _ESTIMATED
-    fit = partial(_fit, list(groups), pair, iterations, tolerance, progress=progress)
-    return counts.select(columns).map_batches(fit, schema=schema)
+    fit_batch = partial(_fit, list(groups), pair, iterations, tolerance, progress=progress)
+    return counts.select(columns).map_batches(fit_batch, schema=schema)
 
 
 _ESTIMATED = {"propensity": pl.Float64(), "standard_error": pl.Float64(), "pairs": pl.UInt32()}
@@ -69,7 +69,7 @@ def _fit(
         pl.len().over("pair") > 1
     )
     pairs = cells.group_by(keys).agg(pl.len().cast(pl.UInt32).alias("pairs"))
-    # Nothing can be told relative to a top that nobody clicked.
+    # Without clicks at the top position, no propensity relative to it can be estimated.
     of_top = _CLICKS.filter(_POSITION.min() == _POSITION).sum()
     cells = cells.filter((of_top > 0).over(groups or pl.lit(0)))
     linked = cells.select(keys).unique().sort(keys).with_row_index("place")
@@ -83,15 +83,15 @@ def _fit(
         _SEEN.cast(pl.Float64),
     )
     model = _Model(cells.sort("pair", "place"), linked.get_column("top"))
-    if model.top.len() and not counts.get_column(FAILED).max():  # or else it is raised further on
+    if model.top.len() and not counts.get_column(FAILED).max():  # otherwise `checked` raises
         model.fit(iterations, tolerance, counter(cells.height * iterations) if progress else None)
         _warn_of(model, linked.get_column("position"), thinnest)
     estimates = linked.select(keys).hstack(model.estimates())
-    found = places.join(pairs, on=keys, how="left", nulls_equal=True)
-    found = found.join(estimates, on=keys, how="left", nulls_equal=True)
-    # Of a group without pairs at several positions, all that is known is that its top is the top.
+    table = places.join(pairs, on=keys, how="left", nulls_equal=True)
+    table = table.join(estimates, on=keys, how="left", nulls_equal=True)
+    # In a group without pairs at several positions, only the propensity of the top is known.
     top = _POSITION.min().over(groups or pl.lit(0)) == _POSITION
-    return found.with_columns(
+    return table.with_columns(
         pl.when(top).then(1.0).otherwise("propensity").alias("propensity"),
         pl.when(top).then(0.0).otherwise("standard_error").alias("standard_error"),
         pl.col("pairs").fill_null(0),
@@ -99,32 +99,31 @@ def _fit(
 
 
 def _warn_of(model: _Model, positions: pl.Series, thinnest: float) -> None:
-    """Warn of propensities at a bound, and of pairs that were shown too seldom."""
-    bound = [place for place, held in enumerate(model.at_bound()) if held]
+    """Warn of propensities at a bound, and of pairs with too few impressions."""
+    bound = [place for place, at_bound in enumerate(model.at_bound()) if at_bound]
     if bound:
         message = (
-            f"the propensity of {number_of(len(bound), 'position')} is at a bound, either 0 or as "
-            f"high as that of the top, e.g. at position {positions[bound[0]]}: its standard error "
-            "is not known (null); take a log in which pairs were shown more often, or "
-            "method='pivot'"
+            f"the propensity of {number_of(len(bound), 'position')} is at a bound (0, or equal to "
+            f"that of the top position), e.g. at position {positions[bound[0]]}: the standard "
+            "error is unknown (null); use a log with more impressions per pair, or method='pivot'"
         )
         warnings.warn(message, RankWarning, stacklevel=2)
     if thinnest < _THIN:
         message = (
-            f"pairs were shown {thinnest:.2f} times at a position on average, fewer than {_THIN}: "
-            "'em' overestimates the propensities of lower positions; take a log of a longer time, "
+            f"pairs have {thinnest:.2f} impressions per position on average, fewer than {_THIN}: "
+            "'em' overestimates the propensities of lower positions; use a log of a longer period, "
             "or method='pivot'"
         )
         warnings.warn(message, RankWarning, stacklevel=2)
 
 
 class _Model:
-    """How likely each place (a position of a group) is examined, and each pair attractive."""
+    """Probabilities of examination of each place (position of a group) and attraction of a pair."""
 
     def __init__(self, cells: pl.DataFrame, top: pl.Series) -> None:
-        #: By pair and place: clicks and impressions.
+        #: Clicks and impressions by pair and place.
         self.cells = cells
-        #: For each place, the topmost one of its group.
+        #: The topmost place of the group of each place.
         self.top = top
         rates = cells.group_by("place").agg(rate=_CLICKS.sum() / _SEEN.sum()).sort("place")
         self.examined = rates.select(
@@ -136,39 +135,39 @@ class _Model:
     def fit(
         self, iterations: int, tolerance: float, tick: Callable[[int], None] | None = None
     ) -> None:
-        """Improve until no propensity changes by more than the tolerance; or warn."""
-        before = self.propensity()
+        """Iterate until no propensity changes by more than the tolerance; warn if that fails."""
+        previous = self.propensity()
         for _ in range(iterations):
-            self.improve()
-            now = self.propensity()
-            change = float((now - before).abs().max())  # type: ignore[arg-type]
-            before = now
+            self.iterate()
+            current = self.propensity()
+            change = float((current - previous).abs().max())  # type: ignore[arg-type]
+            previous = current
             if tick is not None:
                 tick(self.cells.height)
             if change <= tolerance:
                 return
         message = (
             f"no convergence in {iterations:,} iterations: a propensity still changes by "
-            f"{change:.2g}, and the tolerance is {tolerance:g}; raise one of them"
+            f"{change:.2g}, more than `tolerance`, {tolerance:g}; increase one of the two"
         )
         warnings.warn(message, RankWarning, stacklevel=2)
 
     def propensity(self) -> pl.Series:
-        """Return how likely each place is examined, relative to the top of its group."""
+        """Return the probability of examination of each place relative to its top."""
         return self.examined / self.examined.gather(self.top)
 
-    def improve(self) -> None:
-        """Expect who examined and who was attracted; estimate both probabilities from that."""
-        cells = self._probable()
+    def iterate(self) -> None:
+        """Run one iteration: expected examinations and attractions, then new probabilities."""
+        cells = self._with_probabilities()
         missed = (_SEEN - _CLICKS) / (1 - _EXAMINED * _ATTRACTIVE)
         whole = _SEEN.sum()
-        looked = _CLICKS + missed * _EXAMINED * (1 - _ATTRACTIVE)
-        attracted = _CLICKS + missed * _ATTRACTIVE * (1 - _EXAMINED)
-        self.examined = _by(cells, "place", looked.sum() / whole)
-        self.attractive = _by(cells, "pair", attracted.sum() / whole)
+        expected_examined = _CLICKS + missed * _EXAMINED * (1 - _ATTRACTIVE)
+        expected_attracted = _CLICKS + missed * _ATTRACTIVE * (1 - _EXAMINED)
+        self.examined = _by_key(cells, "place", expected_examined.sum() / whole)
+        self.attractive = _by_key(cells, "pair", expected_attracted.sum() / whole)
 
     def estimates(self) -> pl.DataFrame:
-        """Return the propensity and its standard error; null where no pairs lead to the top."""
+        """Return propensities and standard errors; null for places not linked to the top."""
         propensity = self.propensity().to_list()
         errors = self._relative_errors()
         bound = self.at_bound()
@@ -179,77 +178,80 @@ class _Model:
                     for value, error in zip(propensity, errors, strict=True)
                 ],
                 "standard_error": [
-                    None if error is None or held else value * error
-                    for value, error, held in zip(propensity, errors, bound, strict=True)
+                    None if error is None or at_bound else value * error
+                    for value, error, at_bound in zip(propensity, errors, bound, strict=True)
                 ],
             },
             schema=dict.fromkeys(("propensity", "standard_error"), pl.Float64),
         )
 
     def at_bound(self) -> list[bool]:
-        """Return which places, beside the tops, have a propensity as high as the top's, or 0."""
+        """Return whether each place, other than a top, has a propensity of 0 or that of its top."""
         clicks = self.cells.group_by("place").agg(_CLICKS.sum()).sort("place").get_column("clicks")
         always = self.examined >= _ALWAYS
         places = pl.int_range(self.top.len(), eager=True)
-        held = ((always & always.gather(self.top)) | (clicks == 0)) & (places != self.top)
-        return held.to_list()
+        at_bound = ((always & always.gather(self.top)) | (clicks == 0)) & (places != self.top)
+        return at_bound.to_list()
 
-    def _probable(self) -> pl.DataFrame:
+    def _with_probabilities(self) -> pl.DataFrame:
         return self.cells.with_columns(
             self.examined.gather(self.cells.get_column("place")).alias("examined"),
             self.attractive.gather(self.cells.get_column("pair")).alias("attractive"),
         )
 
     def _relative_errors(self) -> list[float | None]:
-        """Return the standard errors of the logarithms, by the Fisher information.
+        """Return the standard errors of log propensities, from the Fisher information.
 
-        Of log propensities and log attractiveness, a cell says n s / (1 - s), s being its
-        probability of a click; what it says of the attractiveness is taken out.
+        The information of a cell on the sum of log propensity and log attractiveness is
+        n s / (1 - s), where s is its probability of a click. The attractiveness parameters are
+        eliminated from the information matrix.
         """
         places = self.top.len()
         clicked = _EXAMINED * _ATTRACTIVE
-        cells = self._probable().with_columns(told=_SEEN * clicked / (1 - clicked))
-        told = pl.col("told")
-        cells = cells.with_columns(share=told / told.sum().over("pair"))
+        cells = self._with_probabilities().with_columns(information=_SEEN * clicked / (1 - clicked))
+        information = pl.col("information")
+        cells = cells.with_columns(share=information / information.sum().over("pair"))
         matrix = [[0.0] * places for _ in range(places)]
         for _, part in cells.group_by("position"):
             # A pair is in one group, and there at this position at most once.
             other = part.select("pair", "share", pl.col("place").alias("other"))
             both = cells.join(other, on="pair", suffix=" of other")
-            sums = both.group_by("place", "other").agg((told * pl.col("share of other")).sum())
+            sums = both.group_by("place", "other").agg(
+                (information * pl.col("share of other")).sum()
+            )
             for place, column, value in sums.rows():
                 matrix[place][column] -= value
-        for place, value in cells.group_by("place").agg(told.sum()).rows():
+        for place, value in cells.group_by("place").agg(information.sum()).rows():
             matrix[place][place] += value
         errors: list[float | None] = [None] * places
         for top in sorted(set(self.top.to_list())):
-            reached = _reached(matrix, top)
-            others = [place for place in reached if place != top]
-            inverse = _inverted([[matrix[a][b] for b in others] for a in others])
+            connected = _connected(matrix, top)
+            others = [place for place in connected if place != top]
+            inverse = _inverse([[matrix[a][b] for b in others] for a in others])
             errors[top] = 0.0
             for index, place in enumerate(others):
                 errors[place] = math.sqrt(max(inverse[index][index], 0.0))
         return errors
 
 
-def _by(cells: pl.DataFrame, key: str, value: pl.Expr) -> pl.Series:
-    """Return a probability for each place or pair, in their order."""
-    found = cells.group_by(key).agg(value.clip(_EDGE, 1 - _EDGE).alias("value"))
-    return found.sort(key).get_column("value")
+def _by_key(cells: pl.DataFrame, key: str, value: pl.Expr) -> pl.Series:
+    """Return a probability for each place or pair, sorted by the key."""
+    values = cells.group_by(key).agg(value.clip(_EDGE, 1 - _EDGE).alias("value"))
+    return values.sort(key).get_column("value")
 
 
-def _reached(matrix: Sequence[Sequence[float]], start: int) -> list[int]:
-    """Return the places that pairs link to a place, directly or by way of others."""
-    found, edge = {start}, [start]
+def _connected(matrix: Sequence[Sequence[float]], start: int) -> list[int]:
+    """Return the places that pairs link to a place, directly or through other places."""
+    places, edge = {start}, [start]
     while edge:
         here = edge.pop()
-        new = {there for there, value in enumerate(matrix[here]) if value} - found
-        found |= new
+        new = {there for there, value in enumerate(matrix[here]) if value} - places
+        places |= new
         edge += new
-    return sorted(found)
+    return sorted(places)
 
 
-def _inverted(matrix: Sequence[Sequence[float]]) -> list[list[float]]:
+def _inverse(matrix: Sequence[Sequence[float]]) -> list[list[float]]:
     """Return the inverse of a positive definite matrix, by elimination."""
     size = len(matrix)
     rows = [

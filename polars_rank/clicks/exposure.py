@@ -1,7 +1,7 @@
-"""How often each document was shown and clicked at each position: what position bias is read from.
+"""Impressions and clicks by (query, document, position), the input of position bias estimates.
 
-A log that is known to be in order, as `scan_log` makes any log, is counted list by list in flat
-memory. Of any other, one row is kept for each (query, document, position).
+A log in a known order, such as one from `scan_log`, is counted one ranking at a time in flat
+memory. For any other log, memory holds one row per (query, document, position).
 """
 
 from __future__ import annotations
@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from polars_rank._params import OWN, Names, check_apart, find_columns
-from polars_rank._polars import is_sorted_by
 from polars_rank._progress import known_rows, watcher
-from polars_rank.clicks.impressions import per_list
+from polars_rank.clicks.impressions import per_ranking
 from polars_rank.columns import Columns
 from polars_rank.evaluation.checks import (
     FAILED,
@@ -35,12 +34,12 @@ _ROW = OWN + "row"
 
 @dataclass(frozen=True)
 class Exposure:
-    """The documents shown, of a log of impressions, and its columns, checked against its schema."""
+    """The shown documents of a log of impressions, with its checked columns."""
 
     log: pl.LazyFrame
     columns: Columns
-    #: What is done with the rows as they go by, such as to count them on a bar.
-    beside: Callable[[pl.LazyFrame], pl.LazyFrame] = lambda log: log
+    #: Applied to the rows as they are read, e.g. to update a progress bar.
+    with_progress: Callable[[pl.LazyFrame], pl.LazyFrame] = lambda log: log
 
     @classmethod
     def of(
@@ -54,14 +53,14 @@ class Exposure:
         by: Names | None,
         progress: bool = False,
     ) -> Exposure:
-        """Check names and types; raise `SchemaError` where one is off."""
+        """Check names and types; raise `SchemaError` if one is invalid."""
         schema = schema_of(log)
-        found = find_columns(
+        roles = find_columns(
             schema,
             {"query": query, "doc": doc, "by": by or (), "position": position, "click": click},
             numbers=("position", "click"),
         )
-        queries, groups = found["query"], found["by"]
+        queries, groups = roles["query"], roles["by"]
         check_apart("query", queries, groups)
         shown = log.filter(pl.col(position).is_not_null(), pl.col(click).is_not_null())
         columns = Columns(queries, groups, doc, position, click, schema)
@@ -69,7 +68,7 @@ class Exposure:
 
     @property
     def groups(self) -> dict[str, str]:
-        """The `by` columns, and our own names for them."""
+        """The `by` columns → their internal names."""
         keys = Keys.of(self.columns).names
         return {name: keys[name] for name in self.columns.by}
 
@@ -80,22 +79,20 @@ class Exposure:
         ids = (*self.columns.query, str(self.columns.doc))
         problems = {
             **{
-                f"null in the column {name!r}, which tells documents apart; drop these rows": (
-                    pl.col(name).is_null()
-                )
+                f"null in the id column {name!r}; drop these rows": (pl.col(name).is_null())
                 for name in ids
             },
-            f"{self.columns.score!r} (position) must be a whole number, 1 for the top": (
+            f"column {self.columns.score!r} (`position`) must have integers from 1 (the top)": (
                 (position < 1) | (position != position.floor()) | ~position.is_finite()
             ),
-            f"{self.columns.label!r} (click) must be true or false, 0 or 1": (click != 0)
+            f"column {self.columns.label!r} (`click`) must be Boolean, 0 or 1": (click != 0)
             & (click != 1),
         }
         return checks_of("row", problems)
 
     def rows(self, named: Mapping[str, str], *more: pl.Expr) -> pl.LazyFrame:
-        """Return a row for each document, as it comes, with the columns named, under our names."""
-        return self.beside(self.log).select(
+        """Return one row per document, in the order of the log, under internal names."""
+        return self.with_progress(self.log).select(
             *(pl.col(name).alias(own) for name, own in named.items()),
             *(each.alias(own) for own, each in self._row.items()),
             failed(self.checks, "row"),
@@ -105,44 +102,44 @@ class Exposure:
     def counts(self) -> tuple[pl.LazyFrame, list[str]]:
         """Return clicks and impressions by (query, document, position), and the keys of a pair.
 
-        The rows of each pair of query and document stand together, in the order of positions.
+        Rows of a (query, document) pair are adjacent and sorted by position.
         """
-        lists = Keys.of(self.columns)
+        ranking_keys = Keys.of(self.columns)
         totals = [
             pl.col("click").sum().cast(pl.UInt32).alias("clicks"),
             pl.len().alias("impressions"),
             failed_in_ranking(self.checks),
         ]
-        if lists.number is None and not is_sorted_by(self.log, lists.order):
-            pair = [*lists.names.values(), "doc"]
+        if not ranking_keys.are_adjacent(self.log):
+            pair = [*ranking_keys.names.values(), "doc"]
             keys = [*pair, "position"]
-            rows = self.rows(lists.names)
+            rows = self.rows(ranking_keys.names)
             return rows.group_by(keys).agg(totals).sort(keys).set_sorted(keys), pair
-        pair = [*lists.group, "doc"]
+        pair = [*ranking_keys.group, "doc"]
         keys = [*pair, "position"]
         row = pl.struct("doc", "position", "click").sort_by("doc", "position").alias(_ROW)
-        by_list, lists = per_list(
-            self.log, self.columns, self._row, [row], self.checks, self.beside
+        by_ranking, ranking_keys = per_ranking(
+            self.log, self.columns, self._row, [row], self.checks, self.with_progress
         )
-        counted = (
-            by_list.explode(_ROW)
+        counts = (
+            by_ranking.explode(_ROW)
             .unnest(_ROW)
             .with_columns(pl.lit(0, dtype=pl.UInt8).alias(FAILED))  # checked above
             .set_sorted(keys)
             .group_by(keys, maintain_order=True)
-            .agg(*lists.carried, *totals)
+            .agg(*ranking_keys.carried, *totals)
             .set_sorted(pair)
         )
-        return counted, pair
+        return counts, pair
 
     def carried(self, pair: Sequence[str]) -> list[pl.Expr]:
-        """Return the groups that are not among the keys of a pair."""
+        """Return the group columns that are not keys of a pair."""
         return [pl.col(name).first() for name in self.groups.values() if name not in pair]
 
     def checked(self, results: pl.LazyFrame) -> pl.LazyFrame:
-        """Return the results under the user's names; collecting them raises for rows at fault."""
-        found = raise_failed(results, self.checks, log=self.log)
-        return found.rename({own: name for name, own in self.groups.items()})
+        """Return the results under the user's names; collecting them raises for invalid rows."""
+        table = raise_failed(results, self.checks, log=self.log)
+        return table.rename({own: name for name, own in self.groups.items()})
 
     @property
     def _row(self) -> dict[str, pl.Expr]:

@@ -1,4 +1,4 @@
-"""A log of impressions, list by list: in flat memory where the lists come in order."""
+"""Values per ranking of a log of impressions; memory stays flat if rankings are in order."""
 
 from __future__ import annotations
 
@@ -24,51 +24,60 @@ if TYPE_CHECKING:
 def columns_of(
     schema: pl.Schema, query: Names, doc: str, click: str, position: str, by: Names | None
 ) -> Columns:
-    """Return the columns of a log of impressions: its order is the position, its label the click.
+    """Return the columns of a log of impressions, with positions as scores and clicks as labels.
 
-    Raise `SchemaError` where one is off.
+    Raise `SchemaError` for a missing column or a wrong type.
     """
-    given = {"query": query, "doc": doc, "click": click, "position": position, "by": by or ()}
-    find_columns(schema, given, numbers=("click", "position"))
+    roles = {
+        "query": query,
+        "doc": doc,
+        "click": click,
+        "position": position,
+        "by": by or (),
+    }
+    find_columns(schema, roles, numbers=("click", "position"))
     return Columns.find(schema, query=query, doc=doc, score=position, label=click, by=by)
 
 
 def is_click(click: str) -> pl.Expr:
-    """Return whether a document was clicked; null where that is not known."""
+    """Return whether a document was clicked; null if unknown."""
     return pl.col(click).cast(pl.Float64) > 0
 
 
-def per_list(
+def per_ranking(
     log: pl.LazyFrame,
     columns: Columns,
-    rows: Mapping[str, pl.Expr],
+    inputs: Mapping[str, pl.Expr],
     values: Sequence[pl.Expr],
     checks: Sequence[Check] | None = None,
-    beside: Callable[[pl.LazyFrame], pl.LazyFrame] = lambda log: log,
+    add_columns: Callable[[pl.LazyFrame], pl.LazyFrame] = lambda log: log,
 ) -> tuple[pl.LazyFrame, Keys]:
-    """Return values of each list, made of expressions over its rows, and how lists are told apart.
+    """Return values of each ranking, computed from expressions over its rows, and the keys.
 
-    The lists stand in order, under our own names for their keys. Rows must pass the checks, by
-    default those of any log. `beside` may add columns to the
-    log that the expressions read, and must keep the order of its rows.
+    The rankings are sorted by their keys, which have internal names. Rows must pass the checks
+    (default: those of any log). `add_columns` may add columns to the log for the expressions to
+    read, and must keep the order of the rows.
     """
-    lists, checks = Keys.of(columns), row_checks(columns) if checks is None else checks
-    long = lists.checked(
-        beside(lists.in_order(log)).select(
-            *lists.named, *(row.alias(name) for name, row in rows.items()), failed(checks, "row")
-        )
+    keys, checks = Keys.of(columns), row_checks(columns) if checks is None else checks
+    rows = keys.checked(
+        add_columns(keys.in_order(log)).select(
+            *keys.columns,
+            *(row.alias(name) for name, row in inputs.items()),
+            failed(checks, "row"),
+        ),
+        log,
     )
-    made = long.group_by(lists.group, maintain_order=True).agg(
-        *lists.carried, *values, failed_in_ranking(checks)
+    rankings = rows.group_by(keys.group, maintain_order=True).agg(
+        *keys.carried, *values, failed_in_ranking(checks)
     )
-    checked = raise_failed(made, checks, log=log, keys=lists.names)
-    return checked.set_sorted(lists.group), lists
+    checked = raise_failed(rankings, checks, log=log, keys=keys.names)
+    return checked.set_sorted(keys.group), keys
 
 
-def renamed(lists: Keys) -> list[pl.Expr]:
-    """Return the keys of lists under the user's names."""
-    return [pl.col(own).alias(name) for name, own in lists.names.items()]
+def user_keys(keys: Keys) -> list[pl.Expr]:
+    """Return the keys of rankings under the user's names."""
+    return [pl.col(own).alias(name) for name, own in keys.names.items()]
 
 
-#: A document, where it stood, and whether it was clicked, under our own names.
+#: A document, its position, and whether it was clicked, under internal names.
 DOC, PLACE, CLICK = (pl.col(OWN + name) for name in ("doc", "place", "click"))

@@ -1,4 +1,4 @@
-"""Interleaving: one list to show made of those of several rankers, and whose each document is."""
+"""Interleaving: rankings of several rankers merged into one, with the team of each document."""
 
 from __future__ import annotations
 
@@ -31,27 +31,29 @@ if TYPE_CHECKING:
 
 __all__ = ["balanced_interleaving", "team_draft"]
 
-#: The list of each ranker, best first.
+#: The documents of each ranker, best first.
 Docs: TypeAlias = "list[list[Hashable]]"
-#: The documents to show, in order, each with the number of the ranker that put it there.
+#: The documents to show, in order → the number of the ranker that contributed each.
 Shown: TypeAlias = "dict[Hashable, int]"
 
 _TEAM, _DOCS, _KEY = (OWN + name for name in ("team", "docs", "key"))
-#: What may be wrong with the list of a ranker → what to do about it.
+#: Errors in the rankings of a ranker → remedies.
 _REMEDIES = {
-    "null among queries": "drop these rows or give them an id",
-    "null among documents": "drop these rows or give them an id",
-    "NaN among scores": "use null for 'unknown'",
-    "a document comes twice in the list of a ranker": (
-        "name all columns that tell lists apart with query=[...], or drop one with .unique()"
+    "null query ids": "drop these rows or give them an id",
+    "null document ids": "drop these rows or give them an id",
+    "NaN scores": "use null for 'unknown'",
+    "duplicate documents in a ranking": (
+        "name all columns that identify a ranking with query=[...], or drop duplicates with "
+        ".unique()"
     ),
 }
-#: Random bits beyond those that the orders of all rounds take, so that each is as likely.
+#: Random bits in addition to those needed for the orders of all rounds, to make orders equally
+#: likely.
 _SPARE = 64
 
 
 class _Interleave(Protocol):
-    """Make lists of those of rankers: LazyFrames give a LazyFrame, other tables a DataFrame."""
+    """An interleaving function: LazyFrames give a LazyFrame, other tables a DataFrame."""
 
     @overload
     def __call__(
@@ -68,7 +70,7 @@ class _Interleave(Protocol):
 
 
 def _interleave(function: Callable[..., Any]) -> _Interleave:
-    """Say what types the result has."""
+    """Declare the overloads of an interleaving function."""
     return cast("_Interleave", function)
 
 
@@ -84,51 +86,49 @@ def team_draft(
     score: str = "score",
     position: str | None = None,
 ) -> Any:
-    """Interleave the lists of two or more rankers by team draft.
+    """Interleave the rankings of two or more rankers by team draft.
 
-    As captains choose players: in each round every ranker, in an order drawn anew, puts the best of
-    its documents that is not yet there on the list. Who gets more clicks on its documents, wins
-    the list: `interleaving_result`.
+    In each round, the rankers take turns in a random order, and each adds its best document that is
+    not yet in the merged ranking. The ranker with more clicks on its documents wins the ranking;
+    see `interleaving_result`.
 
     Parameters
     ----------
     a, b
-        The ranked tables: with a column "rank" as `rank` adds it, or with scores; documents of a
-        null rank or score are not retrieved. Or one argument for two rankers or more: the tables
-        in a list, or in a mapping from the names of the rankers.
+        Tables of rankings with a column "rank", as added by `rank`, or with scores. Documents with
+        a null rank or score are not retrieved. For any number of rankers, pass a single list of
+        tables, or a mapping from the names of the rankers to their tables.
     k
-        How many documents to show, at least 1.
+        Number of documents to show, at least 1.
     seed
-        Any whole number. The draws are a hash of it and the query: the same arguments give the
-        same lists, on every machine, and a query its list whatever others there are.
+        Random seed, any integer. Draws are a hash of the seed and the query: the same arguments
+        give the same rankings on every machine, and other queries do not change the ranking of a
+        query.
     query, doc, score
-        Names of the columns; `query` may be several. Tied scores are ordered by document
-        descending, as `rank` orders them.
+        Names of the columns; `query` may be several. Tied scores are ordered by document id
+        descending, as in `rank`.
     position
-        In place of `score`: the column of positions, 1 first.
+        Column with positions (1 = top), instead of `score`.
 
     Returns
     -------
     LazyFrame or DataFrame
-        A LazyFrame if a table is one; sorted by query, with the `query` columns, `position` from
-        1, `doc`, and `team`: "a", "b", ... by the place of the ranker's table, or its name in the
-        mapping.
+        A LazyFrame if any table is one; sorted by query, with the `query` columns, `position` from
+        1, `doc`, and `team`, the ranker that contributed the document: "a", "b", ... in the order
+        of the tables, or its name in the mapping.
 
     Raises
     ------
     SchemaError
-        For a missing column, scores that are not numbers, or ids of which those of one ranker are
-        text and those of another numbers.
-    ArgumentError
-        For fewer than two rankers, or a parameter out of its range.
+        If the ids of one ranker are text and those of another are numbers.
     DataError
-        For a null query or document, a NaN among the scores, a document that comes twice in a
-        list; lazily, when the result is collected.
+        If a query or document is null, a score is NaN, or a ranking has duplicate documents; raised
+        when the result is collected.
 
     Notes
     -----
-    A ranker all of whose documents are on the list passes, and the others go on until there are k:
-    it has fewer documents to be clicked. A query that one ranker does not know is all the others'.
+    A ranker without remaining documents passes, and the others continue until there are k
+    documents. A query that is missing for one ranker only has documents of the others.
 
     References
     ----------
@@ -154,7 +154,7 @@ def team_draft(
     rankers, columns = _rankers(a, b), _Columns.of(query, doc, score, position, k, seed)
     rounds = k + len(rankers)
     bits = rounds * math.ceil(math.log2(math.factorial(len(rankers)))) + _SPARE
-    return _interleaved(rankers, partial(_drafted, k=k), bits, columns)
+    return _interleaved(rankers, partial(_team_draft, k=k), bits, columns)
 
 
 @_interleave
@@ -169,52 +169,50 @@ def balanced_interleaving(
     score: str = "score",
     position: str | None = None,
 ) -> Any:
-    """Interleave the lists of two rankers in balance: from the top of both, in turn.
+    """Interleave the rankings of two rankers by balanced interleaving.
 
-    The first k documents of the list are the first of both rankers, as many of one as of the
-    other, or one more; who comes first is drawn.
+    The rankers take turns, and each adds the next document of its ranking unless it is already in
+    the merged ranking. The first ranker is drawn at random.
 
     Parameters
     ----------
     a, b
-        The ranked tables: with a column "rank" as `rank` adds it, or with scores; documents of a
-        null rank or score are not retrieved. Or one argument: both in a list, or in a mapping
-        from the names of the rankers.
+        Tables of rankings with a column "rank", as added by `rank`, or with scores. Documents with
+        a null rank or score are not retrieved. Alternatively, pass a single list of two tables, or
+        a mapping from the names of the rankers to their tables.
     k
-        How many documents to show, at least 1.
+        Number of documents to show, at least 1.
     seed
-        Any whole number. The draw is a hash of it and the query: the same arguments give the
-        same lists, on every machine, and a query its list whatever others there are.
+        Random seed, any integer. Draws are a hash of the seed and the query: the same arguments
+        give the same rankings on every machine, and other queries do not change the ranking of a
+        query.
     query, doc, score
-        Names of the columns; `query` may be several. Tied scores are ordered by document
-        descending, as `rank` orders them.
+        Names of the columns; `query` may be several. Tied scores are ordered by document id
+        descending, as in `rank`.
     position
-        In place of `score`: the column of positions, 1 first.
+        Column with positions (1 = top), instead of `score`.
 
     Returns
     -------
     LazyFrame or DataFrame
-        A LazyFrame if a table is one; sorted by query, with the `query` columns, `position` from
-        1, `doc`, `team`: "a" or "b", or its name in the mapping, the ranker that put it there, and
-        its rank with each, `rank_a` and `rank_b`, null beyond the first k.
+        A LazyFrame if any table is one; sorted by query, with the `query` columns, `position` from
+        1, `doc`, `team`, the ranker that contributed the document ("a" or "b", or its name in the
+        mapping), and its rank by each ranker, `rank_a` and `rank_b`, null below rank k.
 
     Raises
     ------
     SchemaError
-        For a missing column, scores that are not numbers, or ids of which those of one ranker are
-        text and those of another numbers.
-    ArgumentError
-        For other than two rankers, or a parameter out of its range.
+        If the ids of one ranker are text and those of another are numbers.
     DataError
-        For a null query or document, a NaN among the scores, a document that comes twice in a
-        list; lazily, when the result is collected.
+        If a query or document is null, a score is NaN, or a ranking has duplicate documents; raised
+        when the result is collected.
 
     Notes
     -----
-    Most documents are on both lists, so that `team` says little. Joachims compares how many of the
-    documents clicked each ranker has among its first: `interleaving_result(..., ranks=...)`. Where
-    one list is the other shifted by one, even random clicks make a winner of it: `team_draft` has
-    no such bias.
+    Most documents are in both rankings, so `team` has little information. Joachims compares the
+    numbers of clicked documents in the top ranks of each ranker:
+    `interleaving_result(..., ranks=...)`. If one ranking is the other shifted by one position, even
+    random clicks favor one ranker; `team_draft` has no such bias.
 
     References
     ----------
@@ -239,23 +237,23 @@ def balanced_interleaving(
     """
     rankers = _rankers(a, b)
     if len(rankers) != len("ab"):
-        message = f"balanced interleaving is of two rankers; found {len(rankers)}; see team_draft"
+        message = f"balanced interleaving needs two rankers; found {len(rankers)}; use team_draft"
         raise ArgumentError(message)
     columns = _Columns.of(query, doc, score, position, k, seed)
     return _interleaved(rankers, partial(_balanced, k=k), 1, columns, ranks=True)
 
 
-def _drafted(docs: Docs, bits: int, k: int) -> Shown:
-    """Let the rankers choose in rounds, each in an order of its own."""
+def _team_draft(docs: Docs, bits: int, k: int) -> Shown:
+    """Let the rankers choose documents in rounds, each in a random order."""
     shown: Shown = {}
     rest = [iter(each) for each in docs]
-    left = set(range(len(docs)))
-    while left:
+    remaining = set(range(len(docs)))
+    while remaining:
         bits, order = _order(bits, len(docs))
         for team in order:
             best = next((doc for doc in rest[team] if doc not in shown), None)
             if best is None:
-                left.discard(team)
+                remaining.discard(team)
                 continue
             shown[best] = team
             if len(shown) == k:
@@ -264,7 +262,7 @@ def _drafted(docs: Docs, bits: int, k: int) -> Shown:
 
 
 def _balanced(docs: Docs, bits: int, k: int) -> Shown:
-    """Go down both lists at once, one of them a step ahead."""
+    """Take documents from both rankings in turn."""
     shown: Shown = {}
     for rank in range(k):
         for team in (bits & 1, 1 - (bits & 1)):
@@ -274,11 +272,11 @@ def _balanced(docs: Docs, bits: int, k: int) -> Shown:
 
 
 def _order(bits: int, count: int) -> tuple[int, list[int]]:
-    """Return an order of the first numbers, each as likely, and the random bits that are left."""
-    left, order = [*range(count)], []
-    while left:
-        bits, index = divmod(bits, len(left))
-        order.append(left.pop(index))
+    """Return the remaining random bits and a random permutation of range(count)."""
+    remaining, order = [*range(count)], []
+    while remaining:
+        bits, index = divmod(bits, len(remaining))
+        order.append(remaining.pop(index))
     return bits, order
 
 
@@ -290,17 +288,19 @@ def _rankers(a: Any, b: Any) -> dict[str, Any]:
         tables = [*a] if isinstance(a, (list, tuple)) and b is None else [a, b]
         rankers = dict(zip(ascii_lowercase, tables, strict=False))
         if len(tables) > len(rankers):
-            message = f"of as many as {len(tables)} rankers, give names: a mapping to their tables"
+            message = (
+                f"{len(tables)} rankers need names; pass a mapping from their names to their tables"
+            )
             raise ArgumentError(message)
     if len(rankers) < len("ab") or any(table is None for table in rankers.values()):
         message = (
-            "interleaving needs the tables of two rankers or more: (a, b), a list, or a mapping "
+            "interleaving needs the tables of two or more rankers: (a, b), a list, or a mapping "
             f"from their names; found {len(rankers) - (b is None)}"
         )
         raise ArgumentError(message)
     for name in rankers:
         if not isinstance(name, str):
-            message = f"the names of rankers must be text; found {name!r}"
+            message = f"the names of rankers must be strings; found {name!r}"
             raise ArgumentError(message)
     return rankers
 
@@ -313,7 +313,7 @@ def _interleaved(
     *,
     ranks: bool = False,
 ) -> Any:
-    """Return the lists to show, made of the first documents of each ranker."""
+    """Return the interleaved rankings."""
     tables = [lazy(table) for table in rankers.values()]
     schemas = {name: schema_of(table) for name, table in zip(rankers, tables, strict=True)}
     for name, schema in schemas.items():
@@ -326,7 +326,7 @@ def _interleaved(
         ]
     )
     together = (
-        lists.with_columns(columns.hashed)
+        lists.with_columns(columns.seed_key)
         .sort(columns.query)
         .set_sorted([*columns.query])
         .group_by(columns.query, maintain_order=True)
@@ -334,17 +334,17 @@ def _interleaved(
     )
     schema = schema_of(lists.explode(_DOCS))
     places = {f"rank_{name}": pl.UInt32() for name in rankers if ranks}
-    made = {
+    result_schema = {
         **{name: schema[name] for name in columns.query},
         "position": pl.UInt32(),
         columns.doc: schema[_DOCS],
         "team": pl.String(),
         **places,
     }
-    shown = partial(_shown, choose=choose, bits=bits, rankers=[*rankers], made=made)
-    plan = together.map_batches(shown, schema=made, streamable=True)
-    waits = any(isinstance(table, pl.LazyFrame) for table in rankers.values())
-    return plan if waits else collected(plan)
+    shown = partial(_shown, choose=choose, bits=bits, rankers=[*rankers], schema=result_schema)
+    plan = together.map_batches(shown, schema=result_schema, streamable=True)
+    is_lazy = any(isinstance(table, pl.LazyFrame) for table in rankers.values())
+    return plan if is_lazy else collected(plan)
 
 
 def _common(column: str, schemas: Mapping[str, pl.Schema]) -> pl.DataType:
@@ -352,20 +352,20 @@ def _common(column: str, schemas: Mapping[str, pl.Schema]) -> pl.DataType:
     (first, schema), *others = schemas.items()
     common = schema[column]
     for ranker, other in others:
-        found = common_type(common, other[column])
-        if found is None:
+        shared = common_type(common, other[column])
+        if shared is None:
             message = (
                 f"column {column!r} is {schema[column]} in the table of the ranker {first!r} and "
-                f"{other[column]} in that of {ranker!r}, so that no id would be the same in both; "
-                f"cast one of them, as in .cast({{{column!r}: pl.{schema[column]}}})"
+                f"{other[column]} in the table of {ranker!r}, so no ids would match; cast one of "
+                f"them, e.g. with .cast({{{column!r}: pl.{schema[column]}}})"
             )
             raise SchemaError(message)
-        common = found
+        common = shared
     return common
 
 
 class _Columns(NamedTuple):
-    """The columns of the rankers' tables, and what decides about the lists."""
+    """The columns of the rankers' tables, and the parameters of interleaving."""
 
     query: tuple[str, ...]
     doc: str
@@ -378,14 +378,14 @@ class _Columns(NamedTuple):
     def of(
         cls, query: Names, doc: str, score: str, position: str | None, k: int, seed: int
     ) -> _Columns:
-        """Return the columns; raise `ArgumentError` for a parameter out of its range."""
+        """Return the columns; raise `ArgumentError` for an invalid parameter."""
         if not isinstance(seed, int) or isinstance(seed, bool):
-            message = f"`seed` must be a whole number; found {seed!r}"
+            message = f"`seed` must be an integer; found {seed!r}"
             raise ArgumentError(message, "seed")
         columns = cls(names("query", query), doc, score, position, whole_number("k", k), seed)
         if not columns.query or not isinstance(doc, str) or doc in columns.query:
             message = (
-                "`query` and `doc` must name the columns of queries and of documents; found "
+                "`query` and `doc` must name the columns of queries and documents; found "
                 f"{query!r} and {doc!r}"
             )
             raise ArgumentError(message, "query", "doc")
@@ -393,11 +393,11 @@ class _Columns(NamedTuple):
         return columns
 
     def place(self, schema: pl.Schema) -> str | None:
-        """Return the column by which documents are ranked from 1 on, if there is one."""
+        """Return the column of ranks from 1, or None."""
         return self.position or ("rank" if "rank" in schema else None)
 
     def check(self, ranker: str, schema: pl.Schema) -> None:
-        """Raise `SchemaError` if the table of a ranker lacks a column, or ranks by no number."""
+        """Raise `SchemaError` for a missing column or ranks that are not numeric."""
         place = self.place(schema)
         order = {"position": place} if place else {"score": self.score}
         find_columns(
@@ -409,17 +409,17 @@ class _Columns(NamedTuple):
         )
 
     def lists(self, table: pl.LazyFrame, number: int) -> pl.LazyFrame:
-        """Return the first documents of each list of a ranker."""
+        """Return the top documents of each ranking of a ranker."""
         place = self.place(schema_of(table))
         order = pl.col(place or self.score)
         docs = pl.col(self.doc)
-        found = (
+        conditions = (
             pl.any_horizontal(pl.col(name).is_null() for name in self.query).any(),
             docs.is_null().any(),
             order.cast(pl.Float64).is_nan().any(),
             docs.n_unique() < pl.len(),
         )
-        checks = checks_of("ranking", dict(zip(_REMEDIES, found, strict=True)))
+        checks = checks_of("ranking", dict(zip(_REMEDIES, conditions, strict=True)))
         best = pl.col(self.doc).sort_by([order, self.doc], descending=[place is None, True])
         return (
             table.sort(self.query)
@@ -432,8 +432,8 @@ class _Columns(NamedTuple):
         )
 
     @property
-    def hashed(self) -> pl.Expr:
-        """What the draws for a list are a hash of."""
+    def seed_key(self) -> pl.Expr:
+        """The text that is hashed to draw random bits for a ranking."""
         keys = (pl.col(name).cast(pl.String).fill_null("") for name in self.query)
         return pl.concat_str(pl.lit(str(self.seed)), *keys, separator="\x1f").alias(_KEY)
 
@@ -443,35 +443,35 @@ def _shown(
     choose: Callable[[Docs, int], Shown],
     bits: int,
     rankers: Sequence[str],
-    made: Mapping[str, pl.DataType],
+    schema: Mapping[str, pl.DataType],
 ) -> pl.DataFrame:
-    """Choose the documents of many lists, one after the other."""
+    """Return the interleaved rankings of a batch of queries."""
     query = [name for name in lists.columns if not name.startswith(OWN)]
     checks = checks_of("ranking", dict.fromkeys(_REMEDIES, pl.lit(value=True)))
     refuse_failed(lists.select(*query, FAILED), checks, _REMEDIES)
-    position, doc, team, *ranks = (name for name in made if name not in query)
-    found: dict[str, list[Any]] = {name: [] for name in made}
+    position, doc, team, *ranks = (name for name in schema if name not in query)
+    values: dict[str, list[Any]] = {name: [] for name in schema}
     rows: list[int] = []
     for row, (key, teams, known) in enumerate(lists.select(_KEY, _TEAM, _DOCS).iter_rows()):
         docs: Docs = [[] for _ in rankers]
         for number, each in zip(teams, known, strict=True):
             if docs[number]:
                 message = (
-                    f"the rows of the ranker {rankers[number]!r} do not stand query by query as "
-                    "set_sorted said; sort them"
+                    f"the rows of the ranker {rankers[number]!r} are not sorted by query, although "
+                    "the column is flagged as sorted (set_sorted); sort them"
                 )
                 raise DataError(message)
             docs[number] = each
-        drawn = shake_256(key.encode()).digest((bits + 7) // 8)
-        shown = choose(docs, int.from_bytes(drawn, "big"))
+        random_bytes = shake_256(key.encode()).digest((bits + 7) // 8)
+        shown = choose(docs, int.from_bytes(random_bytes, "big"))
         rows += [row] * len(shown)
-        found[position] += range(1, len(shown) + 1)
-        found[doc] += shown
-        found[team] += (rankers[number] for number in shown.values())
+        values[position] += range(1, len(shown) + 1)
+        values[doc] += shown
+        values[team] += (rankers[number] for number in shown.values())
         for name, each in zip(ranks, docs, strict=False):
             places = {other: rank for rank, other in reversed([*enumerate(each, 1)])}
-            found[name] += map(places.get, shown)
+            values[name] += map(places.get, shown)
     columns = [
-        pl.Series(name, found[name], dtype=made[name]) for name in (position, doc, team, *ranks)
+        pl.Series(name, values[name], dtype=schema[name]) for name in (position, doc, team, *ranks)
     ]
     return lists.select(query)[rows].with_columns(columns)

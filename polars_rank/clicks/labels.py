@@ -1,7 +1,7 @@
-"""Labels from what users did with one document: expressions for `with_columns(label=...)`.
+"""Labels from user actions on one document: expressions for `with_columns(label=...)`.
 
-A document that was not shown was not judged, and gets a null; one that was shown and left alone
-gets 0. That a click says as much about the position as about the document is not corrected here.
+The label is null for a document that was not shown, and 0 for one that was shown without any
+action. These labels are not corrected for position bias.
 """
 
 from __future__ import annotations
@@ -25,35 +25,35 @@ if TYPE_CHECKING:
 
 __all__ = ["clicked", "graded", "graded_dwell", "satisfied"]
 
-#: The labels that the smallest integers hold.
+#: Labels that fit into an Int8.
 _SMALL = range(-128, 128)
 
 
 def clicked(click: str = "click", *, position: str = POSITION) -> pl.Expr:
-    """Label a document by whether it was clicked: 1 or 0.
+    """Label clicked documents 1 and other documents 0.
 
     Parameters
     ----------
     click
-        The column that says so: a condition, or how often it was.
+        Column of clicks: Boolean, or the number of clicks.
     position
-        The column of the position where the document was shown; a null in it means that it was
-        not. By default "position", if the table has it.
+        Column with the position at which the document was shown; null if it was not shown.
+        Default: "position", if the table has that column.
 
     Returns
     -------
     Expr
-        0 or 1 for each row, Int8; null where the document was not shown, or `click` is null.
+        0 or 1 for each row, Int8; null if the document was not shown or `click` is null.
 
     Raises
     ------
     SchemaError, DataError
-        When the column is made: for a `click` that is no number, or below 0.
+        If `click` is not numeric or is negative; raised when the expression is evaluated.
 
     Notes
     -----
-    Users click what they see: on top far more often than below, whatever stands there. See
-    `pr.clicks.coec` and `pr.clicks.position_bias` for what to do about it.
+    Documents near the top are clicked far more often than those below them, whatever their
+    relevance. `pr.clicks.coec` and `pr.clicks.position_bias` correct for the position.
 
     References
     ----------
@@ -69,30 +69,30 @@ def clicked(click: str = "click", *, position: str = POSITION) -> pl.Expr:
 
 
 def satisfied(dwell: str = "dwell", seconds: float = 30, *, position: str = POSITION) -> pl.Expr:
-    """Label a document by whether a click satisfied the user: who stayed for some time, did.
+    """Label documents 1 if the user stayed on them for at least some seconds, else 0.
 
     Parameters
     ----------
     dwell
-        The column of seconds that the user stayed with the document, a number (of a Duration, take
-        `.dt.total_seconds(fractional=True)`); null (or NaN) without a click.
+        Numeric column with the seconds that the user spent on the document; null or NaN without a
+        click. Convert a Duration with `.dt.total_seconds(fractional=True)`.
     seconds
-        How long a user stays at least who is satisfied, 0 or more. Kim et al. find that one limit
-        for all queries is crude: what takes long to read satisfies later.
+        Lowest dwell time of a satisfied user, 0 or more. Kim et al. find that a single threshold
+        for all queries is crude, because the time depends on the length of the document.
     position
-        The column of the position where the document was shown; a null in it means that it was
-        not. By default "position", if the table has it.
+        Column with the position at which the document was shown; null if it was not shown.
+        Default: "position", if the table has that column.
 
     Returns
     -------
     Expr
-        0 or 1 for each row, Int8; null where the document was not shown. Whether there was a click
-        is not asked: a document without one has no dwell.
+        0 or 1 for each row, Int8; null if the document was not shown. The column of clicks is not
+        read: a document without a click has no dwell time.
 
     Raises
     ------
     SchemaError, DataError
-        When the column is made: for a `dwell` that is no number, or below 0.
+        If `dwell` is not numeric or is negative; raised when the expression is evaluated.
 
     References
     ----------
@@ -106,39 +106,40 @@ def satisfied(dwell: str = "dwell", seconds: float = 30, *, position: str = POSI
     [1, 0, 0, None]
     """
     _at_least_zero("seconds", seconds)
-    stayed = checked_numbers("dwell", dwell) >= seconds
-    return _label(stayed.fill_null(value=False), position)
+    satisfied = checked_numbers("dwell", dwell) >= seconds
+    return _label(satisfied.fill_null(value=False), position)
 
 
 def graded_dwell(
     grades: Mapping[float, float], dwell: str = "dwell", *, position: str = POSITION
 ) -> pl.Expr:
-    """Grade a document by how long the user stayed with it.
+    """Grade documents by dwell time.
 
     Parameters
     ----------
     grades
-        Each grade with the seconds from which on it is given, 0 or more: `{1: 0, 2: 10, 3: 30,
-        4: 120}` gives 1 to any click, and 4 to one of two minutes or more.
+        Mapping from each grade to the shortest dwell time in seconds, 0 or more: with `{1: 0,
+        2: 10, 3: 30, 4: 120}`, any click has grade 1 and a click of two minutes or more has grade
+        4.
     dwell
-        The column of seconds that the user stayed with the document, a number (of a Duration, take
-        `.dt.total_seconds(fractional=True)`); null (or NaN) without a click.
+        Numeric column with the seconds that the user spent on the document; null or NaN without a
+        click. Convert a Duration with `.dt.total_seconds(fractional=True)`.
     position
-        The column of the position where the document was shown; a null in it means that it was
-        not. By default "position", if the table has it.
+        Column with the position at which the document was shown; null if it was not shown.
+        Default: "position", if the table has that column.
 
     Returns
     -------
     Expr
-        A grade for each row, Int8 if all are whole numbers, else Float64; 0 without a click, or
-        after one too short for any grade; null where the document was not shown.
+        A grade for each row, Int8 if all grades are integers, else Float64; 0 without a click or if
+        the dwell time is too short for any grade; null if the document was not shown.
 
     Raises
     ------
     ArgumentError
-        If there are no grades, or a higher grade does not ask for more time.
+        If `grades` is empty, or a higher grade does not need a longer dwell time.
     SchemaError, DataError
-        When the column is made: for a `dwell` that is no number, or below 0.
+        If `dwell` is not numeric or is negative; raised when the expression is evaluated.
 
     References
     ----------
@@ -151,52 +152,53 @@ def graded_dwell(
     [0, 1, 2, 4]
     """
     _check_mapping("grades", grades)
-    known = _grades("grades", grades.keys())
+    steps = _grades("grades", grades.keys())
     for grade, seconds in grades.items():
         _at_least_zero(f"grades[{grade!r}]", seconds)
-    for low, high in pairwise(known):
+    for low, high in pairwise(steps):
         if not grades[low] < grades[high]:
             message = (
-                f"`grades` must ask for more seconds the higher the grade; found {grades[high]!r} "
-                f"for {high!r} and {grades[low]!r} for {low!r}"
+                f"in `grades`, a higher grade must need more seconds; found {grades[high]!r} for "
+                f"grade {high!r} and {grades[low]!r} for grade {low!r}"
             )
             raise ArgumentError(message, "grades")
     stayed = checked_numbers("dwell", dwell)
-    label = _highest((grade, stayed >= grades[grade]) for grade in known).fill_null(0)
-    return _label(label, position, known)
+    label = _highest((grade, stayed >= grades[grade]) for grade in steps).fill_null(0)
+    return _label(label, position, steps)
 
 
 def graded(
     grades: Mapping[str, float], *, event: str | None = None, position: str = POSITION
 ) -> pl.Expr:
-    """Grade a document by what users did with it: of several events, the highest grade counts.
+    """Grade documents by the user events on them; the highest grade counts.
 
     Parameters
     ----------
     grades
-        Each event with its grade: `{"view": 0, "click": 1, "cart": 2, "purchase": 4}`. The events
-        are columns, conditions or counts, of a table with a row per impression.
+        Mapping from each event to its grade: `{"view": 0, "click": 1, "cart": 2, "purchase": 4}`.
+        Without `event`, the keys are the names of Boolean or count columns of a table with one row
+        per impression.
     event
-        The column that names the event, of a table with a row per event; its values are the keys
-        of `grades`, and others have no grade.
+        Column with the name of the event, for a table with one row per event. Its values are the
+        keys of `grades`; other values have no grade.
     position
-        The column of the position where the document was shown; a null in it means that it was
-        not. By default "position", if the table has it.
+        Column with the position at which the document was shown; null if it was not shown.
+        Default: "position", if the table has that column.
 
     Returns
     -------
     Expr
-        A grade for each row, Int8 if all are whole numbers, else Float64. Without any of the
-        events it is 0, unless one of grade 0 or less is named, such as a view: a document of which
-        not even that is known was not shown. Null where the document was not shown.
+        A grade for each row, Int8 if all grades are integers, else Float64; null if the document
+        was not shown. A row without any of the events has grade 0. If `grades` includes an event
+        of grade 0 or less, such as a view, such a row counts as not shown.
 
     Raises
     ------
     ArgumentError
-        If there are no grades, or one is not a number.
+        If `grades` is empty or a grade is not a number.
     SchemaError, DataError
-        When the column is made: for columns of events that are no numbers, or below 0, and for an
-        `event` that holds nothing like the keys of `grades`.
+        If a column of events is not numeric or is negative, or if the type of the `event` column
+        does not match the keys of `grades`; raised when the expression is evaluated.
 
     Examples
     --------
@@ -211,7 +213,7 @@ def graded(
     [(1, 4), (2, 0)]
     """
     _check_mapping("grades", grades)
-    known = _grades("grades", grades.values())
+    steps = _grades("grades", grades.values())
     names = pl.Series([*grades]).dtype
     by_grade = sorted(grades, key=lambda name: grades[name])
 
@@ -222,31 +224,31 @@ def graded(
         return pl.col(event).map_batches(alike, return_dtype=names, is_elementwise=True) == name
 
     label = _highest((grades[name], happened(name)) for name in by_grade)
-    return _label(label if known[0] <= 0 else label.fill_null(0), position, known)
+    return _label(label if steps[0] <= 0 else label.fill_null(0), position, steps)
 
 
 def _label(label: pl.Expr, position: str, grades: Iterable[float] = (0, 1)) -> pl.Expr:
-    """Return the label of documents that were shown, in the smallest type that holds the grades."""
+    """Return the label, null if not shown, in the smallest type that holds the grades."""
     small = all(isinstance(grade, int) and grade in _SMALL for grade in grades)
-    # Of a table that does not say where documents were shown, all were.
-    known = cs.by_name(position, require_all=position is not POSITION).is_not_null()
-    shown = pl.all_horizontal(pl.lit(value=True), known)
+    # In a table without positions, all documents count as shown.
+    has_position = cs.by_name(position, require_all=position is not POSITION).is_not_null()
+    shown = pl.all_horizontal(pl.lit(value=True), has_position)
     return pl.when(shown).then(label).cast(pl.Int8 if small else pl.Float64).alias("label")
 
 
 def _alike(event: str, names: pl.DataType, values: pl.Series) -> pl.Series:
-    """Return events in the type of the names that they have; raise `SchemaError` if that fails."""
+    """Return events cast to the type of the names; raise `SchemaError` if the types differ."""
     if common_type(names, values.dtype) is None:
         message = (
-            f"column {event!r} (`event`) must hold what the keys of `grades` are, {names}; found "
-            f"{values.dtype}; for events that have a column each, leave `event` out"
+            f"column {event!r} (`event`) must have the type of the keys of `grades`, {names}; "
+            f"found {values.dtype}; omit `event` if each event has its own column"
         )
         raise SchemaError(message, "event", "grades")
     return values.cast(names)
 
 
 def _highest(steps: Iterable[tuple[float, pl.Expr]]) -> pl.Expr:
-    """Return the last grade whose condition holds; null if none does."""
+    """Return the last grade whose condition is true; null if none is."""
     label: pl.Expr = pl.lit(None)
     for grade, condition in steps:
         label = pl.when(condition).then(pl.lit(grade)).otherwise(label)
@@ -260,9 +262,9 @@ def _check_mapping(parameter: str, grades: object) -> None:
 
 
 def _grades(parameter: str, grades: Collection[float]) -> list[float]:
-    """Return the grades in order; raise `ArgumentError` unless there are some, all numbers."""
+    """Return the sorted grades; raise `ArgumentError` if there are none or not all numbers."""
     if not grades or not all(map(is_number, grades)):
-        message = f"`{parameter}` must have a number for each grade; found {list(grades)}"
+        message = f"`{parameter}` must have at least one grade, all numbers; found {list(grades)}"
         raise ArgumentError(message, parameter)
     return sorted(grades)
 

@@ -1,4 +1,4 @@
-"""Which of two documents a user preferred: pairs, as small lists of two for any metric."""
+"""Preferences between two documents, derived from clicks: rankings of two for any metric."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from polars_rank.clicks.impressions import (
     PLACE,
     columns_of,
     is_click,
-    per_list,
-    renamed,
+    per_ranking,
+    user_keys,
 )
 from polars_rank.errors import SchemaError
 from polars_rank.evaluation.checks import checks_of, failed, raise_failed, row_checks
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 __all__ = ["last_click", "skip_above"]
 
 _TIME, _OVER, _ABOVE = OWN + "time", OWN + "over", OWN + "above"
-_SEVERAL = "; name the columns that tell the lists apart that users saw with query=[...]"
-#: Of a list: what is there twice, and what is wrong where something is.
-_TWICE = {
-    OWN + "twice a place": "a position comes twice in a list" + _SEVERAL,
-    OWN + "twice a doc": "a document comes twice in a list" + _SEVERAL + ", or drop one",
+_REMEDY = "; name all columns that identify a ranking with query=[...]"
+#: Flags of a ranking with duplicates → the error messages.
+_DUPLICATES = {
+    OWN + "duplicate position": "duplicate positions in a ranking" + _REMEDY,
+    OWN + "duplicate doc": "duplicate documents in a ranking" + _REMEDY + ", or drop one",
 }
 
 
@@ -45,41 +45,39 @@ def skip_above(
     position: str = "position",
     by: Names | None = None,
 ) -> pl.LazyFrame:
-    """Return preferences: a document that was clicked over each one skipped above it.
+    """Return preferences of each clicked document over each one skipped above it.
 
     Parameters
     ----------
     frame
         The log, one row per impression of a document.
     query, doc, click, position
-        Names of the columns; `query` may be several, and must tell the lists apart that users
-        saw: with several sessions of a query, `query=["query", "session"]`. A click is a condition,
-        or a count above 0; documents with a null position were not shown.
+        Names of the columns; `query` may be several and must identify each ranking that a user
+        saw: for a log with several sessions per query, `query=["query", "session"]`. A click is
+        Boolean or a count. Documents with a null position were not shown.
     by
-        Columns that split the log.
+        Columns that split the log into groups.
 
     Returns
     -------
     LazyFrame or DataFrame
-        Like `frame`: two rows for each pair, with the `by` and `query` columns, `pair` (its number
-        from 0), `doc`, and `label`: 1 for the document preferred, 0 for the other. With the scores
-        of a ranker joined on, and `query="pair"`, the mean of `pair_accuracy` is the share of the
-        preferences that it agrees with.
+        A LazyFrame if `frame` is one: two rows per pair, with the `by` and `query` columns, `pair`
+        (its number, from 0), `doc`, and `label`: 1 for the preferred document, 0 for the other.
+        After a join with the scores of a ranker, the mean of `pair_accuracy` with `query="pair"`
+        is the share of the preferences that the ranker agrees with.
 
     Raises
     ------
-    SchemaError
-        For a missing column, or clicks or positions that are not numbers.
     DataError
-        For a null query or document, a click below 0 or NaN, a document or a position that comes
-        twice in a list, as where several lists of one query are taken for one; lazily, when the
-        result is collected.
+        If a query or document is null, a click is negative or NaN, or a ranking has duplicate
+        documents or positions, for example because `query` does not include the session; raised
+        when the result is collected.
 
     Notes
     -----
-    What stands above a click was likely seen, so the position does not explain the preference: it
-    always runs against the order that was shown. In the study of Joachims et al. about four of
-    five such preferences agreed with judges.
+    Users likely saw the documents above a click, so position bias cannot explain the preference:
+    it always contradicts the order shown. In the study of Joachims et al., about four of five such
+    preferences agreed with human judges.
 
     References
     ----------
@@ -112,30 +110,39 @@ def last_click(
     position: str = "position",
     by: Names | None = None,
 ) -> pl.LazyFrame:
-    """Return preferences: the last document clicked over each one skipped above it.
+    """Return preferences of the last clicked document over each one skipped above it.
 
     Parameters
     ----------
-    frame, query, doc, click, position, by
-        As for `skip_above`.
+    frame
+        The log, one row per impression of a document.
     time
-        The column of when a document was clicked, a number or a time, by which the last click is
-        found; of several at one time it is the lowest. None: the lowest click, as if users went
-        from the top down.
+        Column with the time of the click, a number or a temporal type. Of several clicks at the
+        same time, the lowest in the ranking is the last. None (default): the last click is the
+        lowest one, as if users clicked from the top down.
+    query, doc, click, position
+        Names of the columns; `query` may be several and must identify each ranking that a user
+        saw: for a log with several sessions per query, `query=["query", "session"]`. A click is
+        Boolean or a count. Documents with a null position were not shown.
+    by
+        Columns that split the log into groups.
 
     Returns
     -------
     LazyFrame or DataFrame
-        As of `skip_above`.
+        A LazyFrame if `frame` is one: two rows per pair, with the `by` and `query` columns, `pair`
+        (its number, from 0), `doc`, and `label`: 1 for the preferred document, 0 for the other.
 
     Raises
     ------
-    SchemaError, DataError
-        As for `skip_above`.
+    DataError
+        If a query or document is null, a click is negative or NaN, or a ranking has duplicate
+        documents or positions; raised when the result is collected.
 
     Notes
     -----
-    Earlier clicks may have disappointed; the last one likely ended the search.
+    The documents of earlier clicks may have disappointed the user; the last click likely ended
+    the search.
 
     References
     ----------
@@ -159,8 +166,8 @@ def last_click(
     dtype = schema[moment]
     if not (dtype.is_numeric() or dtype.is_temporal() or dtype == pl.Null):
         message = (
-            f"column {moment!r} (`time`) must be a number or a time; found {dtype}; read "
-            f"it first, as with pl.col({moment!r}).str.to_datetime()"
+            f"column {moment!r} (`time`) must be numeric or temporal; found {dtype}; parse it "
+            f"first, e.g. with pl.col({moment!r}).str.to_datetime()"
         )
         raise SchemaError(message, "time")
     when = pl.col(_TIME)
@@ -169,7 +176,7 @@ def last_click(
 
 
 def _preferences(log: pl.LazyFrame, columns: Columns, wins: pl.Expr, time: str) -> pl.LazyFrame:
-    """Return pairs of each document that wins in its list and each that was skipped above it."""
+    """Return pairs of each winning document and each document skipped above it."""
     doc = columns.pair[-1]
     free(columns.pair, ["pair", "label"], "doc")
     checks = [
@@ -186,26 +193,29 @@ def _preferences(log: pl.LazyFrame, columns: Columns, wins: pl.Expr, time: str) 
     skipped = ~CLICK & PLACE.is_not_null()
     winners = [
         DOC.filter(wins).sort_by(PLACE.filter(wins)),
-        # How many of those that were skipped stand above each winner.
+        # The number of skipped documents above each winner.
         skipped.sort_by(PLACE).cum_sum().filter(wins.sort_by(PLACE)).alias(_ABOVE),
     ]
     losers = DOC.filter(skipped).sort_by(PLACE.filter(skipped)).alias(_OVER)
-    known = [each.filter(PLACE.is_not_null()) for each in (PLACE, DOC)]
-    several = [
-        (each.n_unique() < each.len()).alias(name) for each, name in zip(known, _TWICE, strict=True)
+    shown_values = [each.filter(PLACE.is_not_null()) for each in (PLACE, DOC)]
+    duplicates = [
+        (each.n_unique() < each.len()).alias(name)
+        for each, name in zip(shown_values, _DUPLICATES, strict=True)
     ]
-    lists, told = per_list(log, columns, rows, [*winners, losers, *several], checks)
-    unique = checks_of("ranking", {problem: pl.col(name) for name, problem in _TWICE.items()})
-    flagged = lists.with_columns(failed(unique, "ranking")).drop(_TWICE)
-    once = raise_failed(flagged, unique, keys=told.names)
+    rankings, keys = per_ranking(log, columns, rows, [*winners, losers, *duplicates], checks)
+    no_duplicates = checks_of(
+        "ranking", {problem: pl.col(name) for name, problem in _DUPLICATES.items()}
+    )
+    flagged = rankings.with_columns(failed(no_duplicates, "ranking")).drop(_DUPLICATES)
+    valid = raise_failed(flagged, no_duplicates, keys=keys.names)
     return (
-        once.explode(OWN + "doc", _ABOVE)
+        valid.explode(OWN + "doc", _ABOVE)
         .with_columns(pl.col(_OVER).list.head(_ABOVE))
         .filter(pl.col(_OVER).list.len() > 0)
         .explode(_OVER)
         .with_row_index("pair")
         .select(
-            *renamed(told),
+            *user_keys(keys),
             "pair",
             pl.concat_list(DOC, _OVER).alias(doc),
             pl.lit([1, 0], dtype=pl.List(pl.Int8)).alias("label"),

@@ -1,4 +1,4 @@
-"""Labels from many impressions of the same document for the same query, and how many there were."""
+"""Labels from the click-through rate of each document of a query."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from polars_rank._params import OWN, Names, free, is_number, whole_number
-from polars_rank._polars import is_sorted_by
 from polars_rank.clicks.impressions import (
     CLICK,
     DOC,
     columns_of,
     is_click,
-    per_list,
-    renamed,
+    per_ranking,
+    user_keys,
 )
 from polars_rank.columns import POSITION
 from polars_rank.errors import ArgumentError
@@ -39,7 +38,7 @@ __all__ = ["click_through_rates", "coec"]
 
 _RATE, _ROW = OWN + "rate", OWN + "row"
 _COUNTS = ("impressions", "clicks")
-#: By so many digits values differ: the last ones tell in which order the same rates were added.
+#: Significant digits by which values differ; the others depend on the order of summation.
 _DIGITS = 9
 
 
@@ -55,7 +54,7 @@ def click_through_rates(
     position: str = POSITION,
     by: Names | None = None,
 ) -> pl.LazyFrame:
-    r"""Count the clicks on each document of a query, and smooth the click-through rate.
+    r"""Return the smoothed click-through rate of each document of a query.
 
     $$\mathrm{CTR} = \frac{clicks + \alpha}{impressions + \alpha + \beta}$$
 
@@ -64,46 +63,44 @@ def click_through_rates(
     frame
         The log, one row per impression of a document.
     prior
-        The Beta prior of the rate, as clicks and impressions that count as seen before any was:
-        the pair (α, β), α clicks and β impressions without one, each 0 or more; or one number m
-        of 0 or more, so many impressions at the mean rate of the log, or of its group:
-        α = m · mean and β = m · (1 - mean). By default 10: of a document with 10 impressions, the
-        rate lies halfway between its own and the mean. 0 or (0, 0): the rate is not smoothed.
+        Beta prior of the rate, in clicks and impressions that are added to those of the log:
+        either a pair (α, β) of α clicks and β impressions without a click, each 0 or more; or a
+        number m ≥ 0 of impressions at the mean rate of the log or of its group, that is
+        α = m · mean and β = m · (1 - mean). With the default of 10, the rate of a document with 10
+        impressions is halfway between its own and the mean. With 0 or (0, 0), it is not smoothed.
     grades
-        How many grades the label has, 2 or more: that of a document is the share of all
-        documents, of all queries (of the group), that have a lower rate, in so many equal steps
-        from 0. None: the label is the rate.
+        Number of grades, 2 or more: the grade of a document is the share of all documents of all
+        queries (of the group) that have a lower rate, in equal steps from 0. None (default): the
+        label is the rate.
     query, doc, click
-        Names of the columns; `query` may be several. A click is a condition, or a count above 0; a
-        null is an impression of which it is not known, and is not counted.
+        Names of the columns; `query` may be several. A click is Boolean or a count. Rows with a
+        null click are not counted.
     position
-        The column of the position where the document was shown; a null in it is no impression.
-        By default "position", if the table has it.
+        Column with the position at which the document was shown. Rows with a null position are
+        not counted. Default: "position", if the table has that column.
     by
-        Columns that split the log, such as the country.
+        Columns that split the log into groups, such as the country.
 
     Returns
     -------
     LazyFrame or DataFrame
-        Like `frame`, in the order of its keys: one row per document of a query that was shown,
-        with the `by`, `query` and `doc` columns and
+        A LazyFrame if `frame` is one, sorted by its keys: one row per document of a query that was
+        shown, with the `by`, `query` and `doc` columns and
 
-        - `impressions`, `clicks`: how many;
+        - `impressions`, `clicks`: their numbers;
         - `ctr`: the smoothed rate;
-        - `label`: the same, or a grade.
+        - `label`: the rate or the grade.
 
     Raises
     ------
-    SchemaError
-        For a missing column, or clicks or positions that are not numbers.
     DataError
-        For a null query or document, a click below 0 or NaN; lazily, when the result is collected.
-    ArgumentError
-        For a parameter out of its range.
+        If a query or document is null, or a click is negative or NaN; raised when the result is
+        collected.
 
     Notes
     -----
-    What stands on top is clicked more: `coec` takes the position out.
+    Documents near the top are clicked more often, whatever their relevance. `coec` corrects for
+    the position.
 
     References
     ----------
@@ -122,13 +119,13 @@ def click_through_rates(
     columns = columns_of(schema, query, doc, click, place, by)
     pairs, keys = _pairs(frame, columns, {})
     if isinstance(weights, float):
-        pairs = _beside(pairs, frame, columns, columns.by)
+        pairs = _with_rates(pairs, frame, columns, columns.by)
         alpha, beta = weights * pl.col(_RATE), weights * (1 - pl.col(_RATE))
     else:
         alpha, beta = map(pl.lit, weights)
     ctr = (pl.col("clicks") + alpha) / (pl.col("impressions") + alpha + beta)
-    labelled = _labelled(pairs.with_columns(ctr=ctr), "ctr", pl.col("ctr"), grades, columns.by)
-    return labelled.select(*keys, *_COUNTS, "ctr", "label")
+    labeled = _labeled(pairs.with_columns(ctr=ctr), "ctr", pl.col("ctr"), grades, columns.by)
+    return labeled.select(*keys, *_COUNTS, "ctr", "label")
 
 
 @framed
@@ -142,54 +139,54 @@ def coec(
     position: str = "position",
     by: Names | None = None,
 ) -> pl.LazyFrame:
-    r"""Divide the clicks on each document of a query by those that its positions get: COEC.
+    r"""Return clicks over expected clicks (COEC) of each document of a query.
 
     $$\mathrm{COEC} = \frac{\sum clicks}{\sum_{impressions} \mathrm{CTR}[position]}$$
 
-    with CTR[j] the clicks per impression of position j in the log, of all queries and documents.
+    where CTR[j] is the number of clicks per impression at position j, over all queries and
+    documents of the log.
 
     Parameters
     ----------
     frame
         The log, one row per impression of a document.
     grades
-        How many grades the label has, 2 or more: that of a document is the share of all
-        documents, of all queries (of the group), that have a lower COEC, in so many equal steps
-        from 0. None: the label is clicks / (clicks + expected clicks), between 0 and 1, and 1/2
-        for as many clicks as its positions get.
+        Number of grades, 2 or more: the grade of a document is the share of all documents of all
+        queries (of the group) that have a lower COEC, in equal steps from 0. None (default): the
+        label is clicks / (clicks + expected clicks), between 0 and 1; it is 1/2 for a document
+        with as many clicks as expected.
     query, doc, click
-        Names of the columns; `query` may be several. A click is a condition, or a count above 0; a
-        null is an impression of which it is not known, and is not counted.
+        Names of the columns; `query` may be several. A click is Boolean or a count. Rows with a
+        null click are not counted.
     position
-        The column of the position where the document was shown; a null is no impression.
+        Column with the position at which the document was shown. Rows with a null position are
+        not counted.
     by
-        Columns that split the log, such as the country: each has its own CTR by position.
+        Columns that split the log into groups, such as the country. Each group has its own CTR by
+        position.
 
     Returns
     -------
     LazyFrame or DataFrame
-        Like `frame`, in the order of its keys: one row per document of a query that was shown,
-        with the `by`, `query` and `doc` columns and
+        A LazyFrame if `frame` is one, sorted by its keys: one row per document of a query that was
+        shown, with the `by`, `query` and `doc` columns and
 
-        - `impressions`, `clicks`: how many: thin evidence is seen there;
-        - `expected`: the clicks that its positions get;
-        - `coec`: clicks / expected, 1 for a document like any other; null where nothing is
-          expected, since nobody ever clicked at its positions;
-        - `label`: in [0, 1], or a grade; null where `coec` is.
+        - `impressions`, `clicks`: their numbers;
+        - `expected`: the expected number of clicks, from the positions of its impressions;
+        - `coec`: clicks / expected, 1 for an average document; null if `expected` is 0, that is,
+          if no document was ever clicked at its positions;
+        - `label`: a number in [0, 1] or a grade; null if `coec` is null.
 
     Raises
     ------
-    SchemaError
-        For a missing column, or clicks or positions that are not numbers.
     DataError
-        For a null query or document, a click below 0 or NaN; lazily, when the result is collected.
-    ArgumentError
-        For a parameter out of its range.
+        If a query or document is null, or a click is negative or NaN; raised when the result is
+        collected.
 
     Notes
     -----
-    It takes out what a position adds on average. Where better documents stand on top, part of
-    their merit goes with it; `pr.clicks.position_bias` tells the two apart.
+    COEC removes the average effect of a position. If better documents are shown nearer to the top,
+    this also removes part of their relevance; `pr.clicks.position_bias` separates the two.
 
     References
     ----------
@@ -208,26 +205,26 @@ def coec(
     [('x', 2, 1.5, 1.3333333333333333), ('y', 1, 1.5, 0.6666666666666666)]
     """
     columns = columns_of(schema_of(frame), query, doc, click, position, by)
-    keyed = partial(
-        _beside, log=frame, columns=columns, keys=[*dict.fromkeys((*columns.by, position))]
+    with_rates = partial(
+        _with_rates, log=frame, columns=columns, keys=[*dict.fromkeys((*columns.by, position))]
     )
-    pairs, keys = _pairs(frame, columns, {"expected": pl.col(_RATE).sum()}, keyed)
+    pairs, keys = _pairs(frame, columns, {"expected": pl.col(_RATE).sum()}, with_rates)
     clicks, expected = pl.col("clicks"), pl.col("expected")
     known = pairs.with_columns(coec=pl.when(expected > 0).then(clicks / expected))
     share = pl.when(expected > 0).then(clicks / (clicks + expected))
-    labelled = _labelled(known, "coec", share, grades, columns.by)
-    return labelled.select(*keys, *_COUNTS, "expected", "coec", "label")
+    labeled = _labeled(known, "coec", share, grades, columns.by)
+    return labeled.select(*keys, *_COUNTS, "expected", "coec", "label")
 
 
 def _pairs(
     log: pl.LazyFrame,
     columns: Columns,
     sums: Mapping[str, pl.Expr],
-    beside: Callable[[pl.LazyFrame], pl.LazyFrame] = lambda log: log,
+    add_columns: Callable[[pl.LazyFrame], pl.LazyFrame] = lambda log: log,
 ) -> tuple[pl.LazyFrame, list[str]]:
-    """Return sums over the impressions of each pair of a query and a document, and its keys.
+    """Return sums over the impressions of each (query, document) pair, and its keys.
 
-    `beside` may add the column of rates to the log.
+    `add_columns` may add the column of rates to the log.
     """
     keys = columns.pair
     doc = keys[-1]
@@ -236,42 +233,44 @@ def _pairs(
         *row_checks(columns),
         *checks_of("row", negative("click", columns.label)),
     ]
-    read = {OWN + "doc": pl.col(doc), OWN + "click": _known_click(columns)}
-    read |= {_RATE: pl.col(_RATE)} if sums else {}
+    inputs = {OWN + "doc": pl.col(doc), OWN + "click": _known_click(columns)}
+    inputs |= {_RATE: pl.col(_RATE)} if sums else {}
     shown = CLICK.is_not_null()
-    by_doc = pl.struct(*read).filter(shown).sort_by(DOC.filter(shown))
+    by_doc = pl.struct(*inputs).filter(shown).sort_by(DOC.filter(shown))
     totals = {"impressions": pl.len(), "clicks": CLICK.sum(), **sums}
-    if Keys.of(columns).number is None and not is_sorted_by(log, columns.keys):
-        # There are fewer pairs than impressions: these need no order.
-        rows = (each.alias(name) for name, each in read.items())
-        known = beside(log).select(*keys, *rows, failed(checks, "row")).filter(shown)
+    if not Keys.of(columns).are_adjacent(log):
+        # Group before sorting: there are fewer pairs than impressions.
+        rows = (each.alias(name) for name, each in inputs.items())
+        known = add_columns(log).select(*keys, *rows, failed(checks, "row")).filter(shown)
         pairs = known.group_by(keys).agg(failed_in_ranking(checks), **totals).sort(keys)
         named = {key: key for key in columns.keys}
         return raise_failed(pairs, checks, log=log, keys=named), keys
-    made, lists = per_list(log, columns, read, [by_doc.alias(_ROW)], checks, beside)
-    # The rows of a pair come together, so that they add up in flat memory.
-    order = [*lists.group, OWN + "doc"]
+    rankings, ranking_keys = per_ranking(
+        log, columns, inputs, [by_doc.alias(_ROW)], checks, add_columns
+    )
+    # Rows of a pair are adjacent, so that their sums take flat memory.
+    order = [*ranking_keys.group, OWN + "doc"]
     pairs = (
-        made.filter(pl.col(_ROW).list.len() > 0)
+        rankings.filter(pl.col(_ROW).list.len() > 0)
         .explode(_ROW)
         .unnest(_ROW)
         .set_sorted(order)
         .group_by(order, maintain_order=True)
-        .agg(*lists.carried, **totals)
+        .agg(*ranking_keys.carried, **totals)
     )
-    return pairs.with_columns(*renamed(lists), DOC.alias(doc)), keys
+    return pairs.with_columns(*user_keys(ranking_keys), DOC.alias(doc)), keys
 
 
 def _known_click(columns: Columns) -> pl.Expr:
-    """Return whether an impression was clicked, 1 or 0; null where it is none."""
+    """Return 1 for a click, 0 for none, null if the document was not shown."""
     shown = pl.col(columns.score).is_not_null()
     return pl.when(shown).then(is_click(columns.label).cast(pl.UInt32))
 
 
-def _beside(
+def _with_rates(
     rows: pl.LazyFrame, log: pl.LazyFrame, columns: Columns, keys: Sequence[str]
 ) -> pl.LazyFrame:
-    """Return rows, in their order, with the clicks per impression of all that share some keys."""
+    """Return the rows, in their order, with the click-through rate for each value of the keys."""
     rate = _known_click(columns).mean().alias(_RATE)
     if not keys:
         return rows.join(log.select(rate), how="cross", maintain_order="left")
@@ -279,14 +278,14 @@ def _beside(
     return rows.join(rates, on=keys, how="left", nulls_equal=True, maintain_order="left")
 
 
-def _labelled(
+def _labeled(
     pairs: pl.LazyFrame, value: str, share: pl.Expr, grades: int | None, by: Sequence[str]
 ) -> pl.LazyFrame:
-    """Return the pairs with a label: a share, or of so many equal steps of the values below."""
+    """Return the pairs with a label: a share, or a grade by the share of lower values."""
     if grades is None:
         return pairs.with_columns(label=share)
     if whole_number("grades", grades) == 1:
-        message = "`grades` must be 2 or more, or None; of one grade, all documents have the same"
+        message = "`grades` must be 2 or more, or None; found 1"
         raise ArgumentError(message, "grades")
     known = pl.col(value).round_sig_figs(_DIGITS)
     below, count = (known.rank("min") - 1).cast(pl.Int64), known.count()
@@ -296,7 +295,7 @@ def _labelled(
 
 
 def _prior(prior: float | tuple[float, float]) -> float | tuple[float, float]:
-    """Return the prior; raise `ArgumentError` unless it is a weight or two, not negative."""
+    """Return the prior; raise `ArgumentError` unless it is one or two numbers of 0 or more."""
     if is_number(prior) and prior >= 0:  # type: ignore[operator]
         return float(prior)  # type: ignore[arg-type]
     pair = isinstance(prior, (tuple, list)) and len(prior) == len(("alpha", "beta"))
@@ -304,7 +303,7 @@ def _prior(prior: float | tuple[float, float]) -> float | tuple[float, float]:
         alpha, beta = prior  # type: ignore[misc]
         return float(alpha), float(beta)
     message = (
-        "`prior` must be how many impressions the mean rate weighs, or the pair (alpha, beta), "
-        f"numbers of 0 or more; found {prior!r}"
+        "`prior` must be a number of impressions or a pair (alpha, beta), all 0 or more; "
+        f"found {prior!r}"
     )
     raise ArgumentError(message, "prior")

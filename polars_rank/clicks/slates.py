@@ -1,9 +1,9 @@
-"""What a new policy of slates is worth, by rewards of the slates that another one drew.
+"""Counterfactual estimates of a new slate policy from the logged slates of another policy.
 
-Both policies draw by lot, and the probabilities are logged: of each document at its position,
-given those above it. The weight of a reward is the ratio of the two policies' probabilities of
-whatever the reward may depend on: the whole slate (SIPS), the documents down to it (RIPS), or its
-own document alone (IIPS).
+Both policies are randomized, and the log has their probabilities of each document at its position
+given the documents above it. The weight of a reward is the ratio of the two policies'
+probabilities of everything that the reward may depend on: the whole slate (SIPS), the documents
+down to its position (RIPS), or only its own document (IIPS).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import polars as pl
 
 from polars_rank._params import OWN, Names, check_apart, find_columns, free, names
 from polars_rank.clicks.certainty import concentration, interval, warn_of_few
-from polars_rank.clicks.impressions import per_list
+from polars_rank.clicks.impressions import per_ranking
 from polars_rank.columns import Columns
 from polars_rank.evaluation.checks import Check, checks_of, failed, raise_failed
 from polars_rank.evaluation.means import grouped, ratio
@@ -29,12 +29,12 @@ COLUMNS = (
     *("mean_weight", "effective_sample_size", "max_weight_share"),
 )
 
-#: Rows of a slate, under our own names.
+#: Internal names of the columns of a slate.
 _POSITION, _REWARD, _LOGGED, _NEW, _ESTIMATE, _EXPECTED = (
     OWN + name for name in ("position", "reward", "logged", "new", "estimate", "expected")
 )
-#: By slate: what it is worth, its weights, their squares, the highest, and how many they are;
-#: by cluster, its slates.
+#: Statistics of a slate: its value, the sum of its weights, of their squares, their maximum and
+#: number; and the number of slates of a cluster.
 _WORTH, _WEIGHTS, _SQUARES, _HIGHEST, _NUMBER, _SLATES = (
     OWN + name for name in ("worth", "weights", "squares", "highest", "number", "slates")
 )
@@ -42,15 +42,15 @@ _REPEATED, _RISING, _SEVERAL = (OWN + name for name in ("repeated", "rising", "s
 
 
 class _Slate(NamedTuple):
-    """The rows of one slate from the top: rewards, and weights given what stands above."""
+    """Rewards and weights of the rows of one slate, from the top."""
 
     reward: pl.Expr
-    #: Of each document alone, and of all documents down to it.
+    #: Weight of each document, and of all documents down to it.
     alone: pl.Expr
     down: pl.Expr
 
 
-#: What a slate is worth, and its weights.
+#: Returns the value of a slate and its weights.
 Estimator: TypeAlias = Callable[[_Slate], tuple[pl.Expr, pl.Expr]]
 
 
@@ -67,70 +67,69 @@ def sips(
     by: Names | None = None,
     cluster: Names | None = None,
 ) -> pl.LazyFrame:
-    r"""Slate value by standard IPS: each reward weighs as the whole slate does.
+    r"""Estimate the value of a slate policy by standard IPS: one weight for the whole slate.
 
     $$V = \frac{1}{n} \sum_i \prod_k \frac{\pi(a_{ik} | a_{i,<k})}{\pi_0(a_{ik} | a_{i,<k})}
     \sum_k r_{ik}$$
 
-    Unbiased whatever users do, and of the highest variance: a slate that the new policy would not
-    draw counts for nothing.
+    Unbiased without assumptions on user behavior, with the highest variance of the estimators: a
+    slate that the new policy cannot draw has weight 0.
 
     Parameters
     ----------
     frame
         One row per document of a slate.
-    slate, position, reward
-        Names of the columns: the slate (its impression, several columns if need be), the
-        position of the document in it, and what it brought, such as a click.
+    slate
+        Columns that identify the slate (one impression).
+    position
+        Column with the position of the document in the slate.
+    reward
+        Column with the reward of the document, such as a click.
     logged, new
-        The columns of the probability that the logging policy, and the new one, put this document
-        at this position given those above it: above 0 and at most 1, and 0 to 1.
+        Columns with the probability that the logging policy, and the new policy, put this document
+        at this position given the documents above it; in (0, 1] and in [0, 1].
     joint
-        The probabilities are those of all documents down to this one together (which do not rise
-        down a slate), not of this one given those above.
+        Whether the probabilities are joint probabilities of all documents down to this one, not
+        conditional on the documents above it. Joint probabilities cannot increase down a slate.
     by
-        Columns that split the table: each group has its own estimate. They are the same in all
-        rows of a slate.
+        Columns that split the table into groups; constant within a slate.
     cluster
-        Columns that identify what was sampled, if it is not the slate, such as the query or the
-        user; the same in all rows of a slate. Without it, the interval is for other slates of
-        these users; with `cluster="user"` it is for slates of other users from the same
-        population, and is wider. A slate with a null is a cluster of its own.
+        Columns that identify the sampling unit if it is not the slate, such as the query or the
+        user; constant within a slate. Without `cluster`, the interval is for other slates of the
+        same users; with `cluster="user"`, it is for slates of other users from the same
+        population, and is wider. A slate with a null is its own cluster.
 
     Returns
     -------
     LazyFrame or DataFrame
-        Like `frame`: one row per group, in order, with the `by` columns and
+        A LazyFrame if `frame` is one: one row per group, sorted, with the `by` columns and
 
-        - `slates`: how many;
-        - `value`: the mean reward of a slate by the new policy;
-        - `variance`, `low`, `high`: of that mean over slates, or over clusters of them, and the
-          normal interval of 95 %;
-        - `mean_weight`: about 1, if the probabilities are what they are said to be;
-        - `effective_sample_size`, `max_weight_share`: how many equal weights would say as much
-          (Kish, 1965), and the share of the greatest; with `cluster`, of the weights of clusters.
+        - `slates`: the number of slates;
+        - `value`: the estimated mean reward of a slate under the new policy;
+        - `variance`, `low`, `high`: the variance of the estimate, over slates or clusters, and the
+          bounds of the normal 95% interval;
+        - `mean_weight`: about 1 if the probabilities are correct;
+        - `effective_sample_size` (Kish, 1965) and `max_weight_share`, the share of the largest
+          weight, of the weights of slates, or of clusters with `cluster`.
 
     Raises
     ------
-    SchemaError, ArgumentError
-        For a missing or not numeric column.
     DataError
-        For nulls, probabilities out of range, a position that comes twice in a slate, a cluster
-        that differs within a slate; lazily, when the result is collected.
+        If there are nulls, probabilities out of range or duplicate positions in a slate, or if
+        `cluster` varies within a slate; raised when the result is collected.
 
     Warns
     -----
     RankWarning
-        When the result is collected, if the effective sample size or the number of slates is
-        below 30, where intervals are too narrow.
+        If the effective sample size or the number of slates is below 30: the interval is then too
+        narrow. Issued when the result is collected.
 
     Notes
     -----
-    All documents of a slate must be there, those without a reward, too: weights are made of them.
-    Positions say which stands above which, from whatever number they count.
+    A slate needs rows for all of its documents, also those without a reward, because the weights
+    depend on them. Positions only define the order of documents and may start at any number.
 
-    A table in the order of slates, as `scan_log(..., query=slate)` makes any, streams in flat
-    memory.
+    A table sorted by slate, such as one from `scan_log(..., query=slate)`, streams in flat memory.
 
     References
     ----------
@@ -150,12 +149,12 @@ def sips(
     3.0
     """
     columns = _Columns(slate, position, reward, logged, new, joint, by, cluster)
-    return _valued(frame, columns, _of_slate)
+    return _estimate(frame, columns, _of_slate)
 
 
 def _of_slate(rows: _Slate) -> tuple[pl.Expr, pl.Expr]:
-    whole = rows.down.last()
-    return whole * rows.reward.sum(), whole
+    slate_weight = rows.down.last()
+    return slate_weight * rows.reward.sum(), slate_weight
 
 
 @framed
@@ -170,30 +169,37 @@ def iips(
     by: Names | None = None,
     cluster: Names | None = None,
 ) -> pl.LazyFrame:
-    r"""Slate value by independent IPS: each reward weighs as its own document does.
+    r"""Estimate the value of a slate policy by independent IPS: one weight per document.
 
     $$V = \frac{1}{n} \sum_i \sum_k \frac{\pi(a_{ik})}{\pi_0(a_{ik})} r_{ik}$$
 
-    Of low variance, and unbiased only where what a document brings does not depend on the others
-    in the slate (the item-position click model).
+    Low variance. Unbiased only if the reward of a document does not depend on the other documents
+    of the slate (the item-position click model).
 
     Parameters
     ----------
-    frame, slate, position, reward, by, cluster
-        As for `sips`.
+    frame
+        One row per document of a slate.
+    slate
+        Columns that identify the slate (one impression).
+    position
+        Column with the position of the document in the slate.
+    reward
+        Column with the reward of the document, such as a click.
     logged, new
-        The columns of the probability that each policy puts this document at this position,
-        whatever stands above it.
+        Columns with the probability that the logging policy, and the new policy, put this document
+        at this position, whatever the documents above it; in (0, 1] and in [0, 1].
+    by
+        Columns that split the table into groups; constant within a slate.
+    cluster
+        Columns that identify the sampling unit if it is not the slate, such as the query or the
+        user; constant within a slate.
 
     Returns
     -------
     LazyFrame or DataFrame
-        As `sips`; the weights are those of all documents.
-
-    Raises
-    ------
-    SchemaError, ArgumentError, DataError
-        As `sips`.
+        A LazyFrame if `frame` is one: one row per group, with the columns of `sips`; the weights
+        are those of all documents.
 
     References
     ----------
@@ -212,7 +218,7 @@ def iips(
     3.0
     """
     columns = _Columns(slate, position, reward, logged, new, joint=False, by=by, cluster=cluster)
-    return _valued(frame, columns, lambda rows: ((rows.alone * rows.reward).sum(), rows.alone))
+    return _estimate(frame, columns, lambda rows: ((rows.alone * rows.reward).sum(), rows.alone))
 
 
 @framed
@@ -228,28 +234,42 @@ def rips(
     by: Names | None = None,
     cluster: Names | None = None,
 ) -> pl.LazyFrame:
-    r"""Slate value by reward interaction IPS: each reward weighs as the documents down to it do.
+    r"""Estimate the value of a slate policy by reward interaction IPS (cascade model).
 
     $$V = \frac{1}{n} \sum_i \sum_k \prod_{j \le k}
     \frac{\pi(a_{ij} | a_{i,<j})}{\pi_0(a_{ij} | a_{i,<j})} r_{ik}$$
 
-    Unbiased where users read from the top, so that what a document brings depends on those above
-    it alone (the cascade model); of a variance between those of `iips` and `sips`.
+    The weight of a reward is that of all documents down to its position. Unbiased if users read
+    from the top, so that the reward of a document depends only on those above it (the cascade
+    model). The variance is between those of `iips` and `sips`.
 
     Parameters
     ----------
-    frame, slate, position, reward, logged, new, joint, by, cluster
-        As for `sips`.
+    frame
+        One row per document of a slate.
+    slate
+        Columns that identify the slate (one impression).
+    position
+        Column with the position of the document in the slate.
+    reward
+        Column with the reward of the document, such as a click.
+    logged, new
+        Columns with the probability that the logging policy, and the new policy, put this document
+        at this position given the documents above it; in (0, 1] and in [0, 1].
+    joint
+        Whether the probabilities are joint probabilities of all documents down to this one, not
+        conditional on the documents above it. Joint probabilities cannot increase down a slate.
+    by
+        Columns that split the table into groups; constant within a slate.
+    cluster
+        Columns that identify the sampling unit if it is not the slate, such as the query or the
+        user; constant within a slate.
 
     Returns
     -------
     LazyFrame or DataFrame
-        As `sips`; the weights are those of all documents.
-
-    Raises
-    ------
-    SchemaError, ArgumentError, DataError
-        As `sips`.
+        A LazyFrame if `frame` is one: one row per group, with the columns of `sips`; the weights
+        are those of all documents.
 
     References
     ----------
@@ -269,7 +289,7 @@ def rips(
     4.0
     """
     columns = _Columns(slate, position, reward, logged, new, joint, by, cluster)
-    return _valued(frame, columns, lambda rows: ((rows.down * rows.reward).sum(), rows.down))
+    return _estimate(frame, columns, lambda rows: ((rows.down * rows.reward).sum(), rows.down))
 
 
 @framed
@@ -287,33 +307,46 @@ def cascade_dr(
     by: Names | None = None,
     cluster: Names | None = None,
 ) -> pl.LazyFrame:
-    r"""Slate value by the cascade doubly robust estimator: a reward model, corrected by `rips`.
+    r"""Estimate the value of a slate policy by cascade doubly robust (a reward model and RIPS).
 
     $$V = \frac{1}{n} \sum_i \sum_k w_{i,\le k} (r_{ik} - \hat Q_{ik}) + w_{i,<k} \hat V_{ik}$$
 
-    with w the weights of `rips`. Unbiased, under the cascade model, whatever the reward model says;
-    the better it is, the lower the variance.
+    where w are the weights of `rips`. Under the cascade model, the estimate is unbiased for any
+    reward model; a better reward model gives a lower variance.
 
     Parameters
     ----------
-    frame, slate, position, reward, logged, new, joint, by, cluster
-        As for `sips`.
+    frame
+        One row per document of a slate.
+    slate
+        Columns that identify the slate (one impression).
+    position
+        Column with the position of the document in the slate.
+    reward
+        Column with the reward of the document, such as a click.
+    logged, new
+        Columns with the probability that the logging policy, and the new policy, put this document
+        at this position given the documents above it; in (0, 1] and in [0, 1].
     estimate
-        The column of Q, the reward model's estimate of what the slate brings from this position
-        on, by the new policy below it, given this document and those above.
+        Column with Q, the reward model's estimate of the reward of the slate from this position
+        on under the new policy, given this document and those above it.
     expected
-        The column of V, the mean of that estimate over the documents that the new policy would
-        put here, given those above.
+        Column with V, the mean of Q over the documents that the new policy could put at this
+        position, given those above it.
+    joint
+        Whether the probabilities are joint probabilities of all documents down to this one, not
+        conditional on the documents above it. Joint probabilities cannot increase down a slate.
+    by
+        Columns that split the table into groups; constant within a slate.
+    cluster
+        Columns that identify the sampling unit if it is not the slate, such as the query or the
+        user; constant within a slate.
 
     Returns
     -------
     LazyFrame or DataFrame
-        As `sips`; the weights are those of all documents.
-
-    Raises
-    ------
-    SchemaError, ArgumentError, DataError
-        As `sips`.
+        A LazyFrame if `frame` is one: one row per group, with the columns of `sips`; the weights
+        are those of all documents.
 
     References
     ----------
@@ -343,11 +376,11 @@ def cascade_dr(
         model, mean = _from_top(_ESTIMATE), _from_top(_EXPECTED)
         return (rows.down * (rows.reward - model) + above * mean).sum(), rows.down
 
-    return _valued(frame, columns, corrected)
+    return _estimate(frame, columns, corrected)
 
 
 class _Columns(NamedTuple):
-    """What the caller says of the table."""
+    """The parameters that describe the table."""
 
     slate: Names
     position: str
@@ -361,7 +394,7 @@ class _Columns(NamedTuple):
 
     @property
     def clusters(self) -> dict[str, str]:
-        """The columns of clusters: our own names → the user's."""
+        """Internal names of the cluster columns → the user's names."""
         return {
             f"{OWN}cluster {index}": name
             for index, name in enumerate(names("cluster", self.cluster))
@@ -369,7 +402,7 @@ class _Columns(NamedTuple):
 
     @property
     def numbers(self) -> dict[str, tuple[str, str]]:
-        """The columns of numbers: our own names → parameters and the user's names."""
+        """Internal names of the numeric columns → parameters and the user's names."""
         both = {
             _POSITION: ("position", self.position),
             _REWARD: ("reward", self.reward),
@@ -380,15 +413,15 @@ class _Columns(NamedTuple):
         return both | {own: (parameter, name) for own, parameter, name in model}
 
     def checked(self, schema: pl.Schema) -> Columns:
-        """Check names and types; raise `SchemaError` where one is off."""
+        """Check names and types; raise `SchemaError` if one is invalid."""
         numbers = dict(self.numbers.values())
-        found = find_columns(
+        roles = find_columns(
             schema,
             {"slate": self.slate, "by": self.by or (), "cluster": self.cluster or (), **numbers},
             numbers=[*numbers],
             ids=("cluster",),
         )
-        slates, groups, clusters = found["slate"], found["by"], found["cluster"]
+        slates, groups, clusters = roles["slate"], roles["by"], roles["cluster"]
         check_apart("slate", slates, groups)
         if clusters:
             check_apart("cluster", clusters, groups)
@@ -396,35 +429,38 @@ class _Columns(NamedTuple):
         return Columns(slates, groups, None, self.position, self.reward, schema)
 
     def checks(self) -> list[Check]:
-        """Return the checks of the rows."""
+        """Return the row checks."""
         finite = {
-            f"null, NaN or infinite in the column {name!r} ({parameter}); drop the slate or fill it"
-            " in": ~_number(name).is_finite().fill_null(value=False)
+            f"null, NaN or infinite in the column {name!r} (`{parameter}`); drop the slate or fill "
+            "the value": ~_number(name).is_finite().fill_null(value=False)
             for parameter, name in self.numbers.values()
         }
         logged, new = _number(self.logged), _number(self.new)
         problems = {
             **{
-                f"null in the column {name!r} (slate); drop these rows": pl.col(name).is_null()
+                f"null in the column {name!r} (`slate`); drop these rows": pl.col(name).is_null()
                 for name in names("slate", self.slate)
             },
             **finite,
-            f"the logged probability in {self.logged!r} must be above 0 and at most 1: what the "
-            "logging policy never draws tells nothing": ~((logged > 0) & (logged <= 1)),
-            f"the new probability in {self.new!r} must be from 0 to 1": ~new.is_between(0, 1),
+            f"column {self.logged!r} (`logged`) must have probabilities above 0 and at most 1": ~(
+                (logged > 0) & (logged <= 1)
+            ),
+            f"column {self.new!r} (`new`) must have probabilities from 0 to 1": ~new.is_between(
+                0, 1
+            ),
         }
         return checks_of("row", problems)
 
 
-def _valued(frame: pl.LazyFrame, asked: _Columns, estimator: Estimator) -> pl.LazyFrame:
+def _estimate(frame: pl.LazyFrame, parameters: _Columns, estimator: Estimator) -> pl.LazyFrame:
     """Return the estimate for each group."""
-    columns = asked.checked(schema_of(frame))
+    columns = parameters.checked(schema_of(frame))
     ratios = _from_top(_NEW) / _from_top(_LOGGED)
     worth, weights = estimator(
-        _Slate(_from_top(_REWARD), ratios, ratios if asked.joint else ratios.cum_prod())
+        _Slate(_from_top(_REWARD), ratios, ratios if parameters.joint else ratios.cum_prod())
     )
-    clusters = asked.clusters
-    varies = (pl.col(own).n_unique() > 1 for own in clusters)
+    clusters = parameters.clusters
+    cluster_varies = (pl.col(own).n_unique() > 1 for own in clusters)
     values = {
         **{own: pl.col(own).first() for own in clusters},
         _WORTH: worth,
@@ -433,44 +469,45 @@ def _valued(frame: pl.LazyFrame, asked: _Columns, estimator: Estimator) -> pl.La
         _HIGHEST: weights.max(),
         _NUMBER: weights.count(),
         _REPEATED: pl.col(_POSITION).n_unique() < pl.len(),
-        _RISING: _rising(_LOGGED) | _rising(_NEW) if asked.joint else pl.lit(value=False).first(),
-        _SEVERAL: pl.any_horizontal(pl.lit(value=False).first(), *varies),
+        _RISING: _rising(_LOGGED) | _rising(_NEW)
+        if parameters.joint
+        else pl.lit(value=False).first(),
+        _SEVERAL: pl.any_horizontal(pl.lit(value=False).first(), *cluster_varies),
     }
-    slates, lists = per_list(
+    slates, keys = per_ranking(
         frame,
         columns,
         {
-            **{own: _number(name) for own, (_, name) in asked.numbers.items()},
+            **{own: _number(name) for own, (_, name) in parameters.numbers.items()},
             **{own: pl.col(name) for own, name in clusters.items()},
         },
         [value.alias(name) for name, value in values.items()],
-        asked.checks(),
+        parameters.checks(),
     )
-    broken = {
-        f"a position comes twice in {asked.position!r}; name the columns that tell slates apart "
-        "with slate=[...]": pl.col(_REPEATED),
-        "joint probabilities rise down a slate, which those of more and more documents cannot; "
-        "leave out joint=True if each is given those above": pl.col(_RISING),
-        f"the columns {[*clusters.values()]} (cluster) must be the same in all rows of a slate": (
+    problems = {
+        f"duplicate positions of a slate in {parameters.position!r}; name all columns that "
+        "identify a slate with slate=[...]": pl.col(_REPEATED),
+        "joint probabilities increase down a slate, which is impossible; use joint=False if they "
+        "are conditional on the documents above": pl.col(_RISING),
+        f"the columns {[*clusters.values()]} (`cluster`) must be constant within a slate": (
             pl.col(_SEVERAL)
         ),
     }
-    checks = checks_of("ranking", broken)
+    checks = checks_of("ranking", problems)
     flagged = slates.with_columns(failed(checks, "ranking"))
-    whole = raise_failed(flagged, checks, keys=lists.names)
-    of_groups = {lists.names[name]: name for name in columns.by}
-    found = whole.rename(of_groups)
+    valid = raise_failed(flagged, checks, keys=keys.names)
+    slates = valid.rename({keys.names[name]: name for name in columns.by})
     if clusters:
-        slate = [lists.names[name] for name in columns.query]
-        found = grouped(_units(found, columns.by, [*clusters], slate), columns.by, _of_units())
+        slate = [keys.names[name] for name in columns.query]
+        estimates = grouped(_units(slates, columns.by, [*clusters], slate), columns.by, _of_units())
     else:
-        found = grouped(found, columns.by, _of_slates())
-    return found.map_batches(
-        partial(_doubted, columns.by), schema=found.collect_schema(), streamable=True
+        estimates = grouped(slates, columns.by, _of_slates())
+    return estimates.map_batches(
+        partial(_with_warnings, columns.by), schema=estimates.collect_schema(), streamable=True
     )
 
 
-def _doubted(by: Sequence[str], groups: pl.DataFrame) -> pl.DataFrame:
+def _with_warnings(by: Sequence[str], groups: pl.DataFrame) -> pl.DataFrame:
     warn_of_few(groups, by, "slates")
     return groups
 
@@ -478,7 +515,7 @@ def _doubted(by: Sequence[str], groups: pl.DataFrame) -> pl.DataFrame:
 def _units(
     slates: pl.LazyFrame, by: Sequence[str], clusters: Sequence[str], slate: Sequence[str]
 ) -> pl.LazyFrame:
-    """Return the sums over the slates of each cluster; one that is null has one slate."""
+    """Return the sums over the slates of each cluster; a null cluster has one slate."""
     alone = pl.any_horizontal(pl.col(name).is_null() for name in clusters)
     unit = [pl.when(~alone).then(name).alias(name) for name in clusters]
     unit += [pl.when(alone).then(name).alias(name) for name in slate]
@@ -487,26 +524,30 @@ def _units(
 
 
 def _of_slates() -> list[pl.Expr]:
-    """Return the mean over slates, its variance and interval, and how weights are spread."""
-    hangs_on = concentration(pl.col(_WEIGHTS).sum(), pl.col(_SQUARES).sum(), pl.col(_HIGHEST).max())
-    return _named(pl.len(), pl.col(_WORTH).mean(), pl.col(_WORTH).var() / pl.len(), hangs_on)
+    """Return the mean over slates, its variance and interval, and statistics of the weights."""
+    weight_statistics = concentration(
+        pl.col(_WEIGHTS).sum(), pl.col(_SQUARES).sum(), pl.col(_HIGHEST).max()
+    )
+    return _named(
+        pl.len(), pl.col(_WORTH).mean(), pl.col(_WORTH).var() / pl.len(), weight_statistics
+    )
 
 
 def _of_units() -> list[pl.Expr]:
-    """Return the same of clusters: the mean is a ratio of sums over them."""
+    """Return the same for clusters, where the mean is a ratio of sums over clusters."""
     worth, slates, weight = pl.col(_WORTH), pl.col(_SLATES), pl.col(_WEIGHTS)
     value = ratio(worth.sum(), slates.sum())
     spread = ((worth - value * slates) ** 2).sum()
     variance = spread / slates.sum() ** 2 * pl.len() / (pl.len() - 1)
-    hangs_on = concentration(weight.sum(), (weight**2).sum(), weight.max())
-    return _named(slates.sum(), value, pl.when(pl.len() > 1).then(variance), hangs_on)
+    weight_statistics = concentration(weight.sum(), (weight**2).sum(), weight.max())
+    return _named(slates.sum(), value, pl.when(pl.len() > 1).then(variance), weight_statistics)
 
 
 def _named(
-    slates: pl.Expr, value: pl.Expr, variance: pl.Expr, hangs_on: tuple[pl.Expr, pl.Expr]
+    slates: pl.Expr, value: pl.Expr, variance: pl.Expr, weight_statistics: tuple[pl.Expr, pl.Expr]
 ) -> list[pl.Expr]:
     mean_weight = ratio(pl.col(_WEIGHTS).sum(), pl.col(_NUMBER).sum())
-    totals = (slates, value, variance, *interval(value, variance), mean_weight, *hangs_on)
+    totals = (slates, value, variance, *interval(value, variance), mean_weight, *weight_statistics)
     return [each.alias(name) for each, name in zip(totals, COLUMNS, strict=True)]
 
 

@@ -1,4 +1,4 @@
-"""`propensity_sweep`: the counterfactual estimate by how far weights are clipped."""
+"""`propensity_sweep`: counterfactual estimates for several clips of the weights."""
 
 from __future__ import annotations
 
@@ -35,43 +35,44 @@ def propensity_sweep(
     normalize: Normalize = "snips",
     **options: Any,
 ) -> pl.LazyFrame:
-    """Estimate what a new ranker is worth from clicks, for weights clipped at several heights.
+    """Estimate the means of a new ranker from clicks, for several clips of the weights.
 
-    The lower the clip, the fewer rows decide less, and the larger the bias: a number to be
-    trusted stays about the same over a good part of the sweep.
+    A lower clip gives a lower variance and a larger bias. An estimate is reliable if it changes
+    little over a large part of the sweep.
 
     Parameters
     ----------
     frame
-        The log, with the new ranker's scores: as for `estimate`.
+        The log, one row per document of a ranking, with the scores of the new ranker.
     metrics
-        Sums over documents, as for `estimate`.
-    click, propensity
-        As for `inverse_propensity`; a table of propensities is looked up by the column "position".
+        Metrics that are sums over documents: CG, DCG, precision, RBP, ARP, and with "snips" also
+        recall; by name, as metrics, or as expressions that are such sums.
+    click
+        Column with clicks (Boolean) or rewards of 0 or more; null if the document was not shown.
+    propensity
+        Column of propensities, an expression, or the DataFrame that `position_bias` returns, which
+        is joined by the column "position".
     clips
-        The highest weights, each 1 or more (or lowest propensities, below 1); None for no clip. At
-        1 every click counts alike: the naive estimate.
+        Upper bounds of the weights, 1 or more (or, if below 1, lower bounds of the propensities);
+        None for no bound. With 1, all clicks have the same weight: the naive estimate.
     normalize
-        "ips" or "snips".
+        "snips" (default) divides the weighted sums by the sum of the weights, "ips" by the number
+        of rankings.
     **options
-        Options of `estimate`, such as `query`, `score`, `by`, `max_unshown`, and `cluster`, which
-        says whether intervals are for other sessions of these queries or for other queries.
+        Other parameters of `estimate`, such as `query`, `score`, `by`, `cluster` and
+        `max_unshown`.
 
     Returns
     -------
     LazyFrame or DataFrame
-        Like `frame`: the rows of `estimate` for each clip in turn, behind the column `clip`, the
-        highest weight, null for none.
-
-    Raises
-    ------
-    SchemaError, DataError, ArgumentError
-        As for `inverse_propensity` and `estimate`; for no clips.
+        A LazyFrame if `frame` is one: the result of `estimate` for each clip in turn, with the
+        column `clip` first: the upper bound of the weights, null for none.
 
     Warns
     -----
     RankWarning
-        As `estimate`: if the effective sample size at a clip, or the number of lists, is below 30.
+        If the effective sample size at a clip, or the number of rankings, is below 30: the
+        intervals are then too narrow. Issued when the result is collected.
 
     References
     ----------
@@ -94,15 +95,15 @@ def propensity_sweep(
     │ null ┆ 0.833333 │
     └──────┴──────────┘
     """
-    heights = [*clips] if isinstance(clips, Iterable) else []
-    if not heights:
+    bounds = [*clips] if isinstance(clips, Iterable) else []
+    if not bounds:
         message = (
-            f"`clips` must list at least one highest weight, or None for no clip; found {clips!r}"
+            f"`clips` must have at least one upper bound, or None for no bound; found {clips!r}"
         )
         raise ArgumentError(message, "clips")
     one_of("normalize", normalize, ("ips", "snips"))
     if "label" in options:
-        message = "labels are made of `click` and `propensity` here; leave `label` out"
+        message = "labels are computed from `click` and `propensity`; omit `label`"
         raise ArgumentError(message, "click", "propensity", "label")
     schema = schema_of(frame)
     for parameter, column in (("click", click), ("propensity", propensity)):
@@ -111,11 +112,11 @@ def propensity_sweep(
             check_number(parameter, column, schema[column])
     free(names("by", options.get("by")), ["clip"])
     parts = []
-    for clip in heights:
+    for clip in bounds:
         label = inverse_propensity(click, propensity, clip=clip).alias(_LABEL)
-        found = estimate(
+        estimates = estimate(
             frame.with_columns(label), metrics, label=_LABEL, normalize=normalize, **options
         )
-        height = None if clip is None else max(clip, 1 / clip)
-        parts.append(found.select(pl.lit(height, dtype=pl.Float64).alias("clip"), pl.all()))
+        bound = None if clip is None else max(clip, 1 / clip)
+        parts.append(estimates.select(pl.lit(bound, dtype=pl.Float64).alias("clip"), pl.all()))
     return pl.concat(parts)

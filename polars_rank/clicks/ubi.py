@@ -1,4 +1,4 @@
-"""`scan_ubi`: OpenSearch's User Behavior Insights as a log of impressions."""
+"""`scan_ubi`: OpenSearch User Behavior Insights as a log of impressions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from polars_rank._params import OWN, Names, check_there, names
+from polars_rank._params import OWN, Names, find_columns, names
 from polars_rank.errors import ArgumentError, DataError
 from polars_rank.frames.tables import lazy, schema_of
 from polars_rank.io.lines import text_files
@@ -29,8 +29,8 @@ _EVENTS = {
 }
 _QUERIES = {**_BOTH, "user_query": _TEXT, "query_response_hit_ids": pl.List(_TEXT)}
 
-#: Where an event says which document it is about, and where that stood; the schema of OpenSearch
-#: first, then the same without its nesting.
+#: Fields with the document of an event and its position: first those of the OpenSearch schema,
+#: then the same fields without nesting.
 _DOC = [("event_attributes", "object", "object_id"), ("object_id",)]
 _ORDINAL = [
     ("event_attributes", "position", "ordinal"),
@@ -41,7 +41,7 @@ _ZONE = r"(?:[zZ]|[+-]\d\d:?\d\d)$"
 _ABOUT = ("user_query", "session_id", "client_id")
 _WHEN, _FIRST, _ACTION, _PLACE = (OWN + name for name in ("when", "first", "action", "place"))
 _MOMENT = pl.Datetime("us", "UTC")
-#: Lines of a file that are looked at first, for what it is.
+#: Lines of a file from which its kind is inferred.
 _GLIMPSE = 100
 _PARQUET = (".parquet", ".pq")
 _COLUMNS = ("query", "doc", "position", "click", "dwell", "time", "timestamp", *_ABOUT)
@@ -59,51 +59,49 @@ def scan_ubi(
     Parameters
     ----------
     events
-        The index `ubi_events`: a path of Parquet or NDJSON files (a pattern, or several), one
-        event a line, or a table. Read are `action_name`, `query_id`, `timestamp`, `session_id` or
-        `client_id`, and `object_id` and `position.ordinal` of `event_attributes`, or without it.
+        The index `ubi_events`: a table, or the path of Parquet or NDJSON files with one event per
+        line (several paths and patterns are allowed). The fields `action_name`, `query_id`,
+        `timestamp`, `session_id` or `client_id`, `object_id` and `position.ordinal` are read, the
+        last two also from `event_attributes`.
     queries
-        The index `ubi_queries`, likewise; which one is which is told by their columns. Read are
-        `query_id`, `timestamp`, `user_query`, `session_id` or `client_id`, and
-        `query_response_hit_ids`, the documents in the order of the response. Without it, only
-        documents with an event are known to have been shown.
+        The index `ubi_queries`, in the same forms. The fields `query_id`, `timestamp`,
+        `user_query`, `session_id` or `client_id` and `query_response_hit_ids` (the documents in
+        the order of the response) are read. Without `queries`, the log only has documents with an
+        event. The two tables are distinguished by their columns, so their order does not matter.
     click
-        The names of the actions that are a click.
+        Names of the actions that count as a click.
     actions
-        More actions of interest, such as "add_to_cart" and "purchase": a column each, that says
-        whether it happened, as `pr.clicks.graded` reads it.
+        Names of other actions, such as "add_to_cart" and "purchase". Each becomes a Boolean column
+        of the result, for use with `pr.clicks.graded`.
 
     Returns
     -------
     LazyFrame
         One row per document of a query that was shown, in no particular order, with
 
-        - `query`: the `query_id`, of one search by one client; `doc`: the `object_id`, a String;
-        - `position`: from 1, by the response; for documents that are not in it, the ordinal of
-          their first event, null where none says it;
-        - `click`, and a column for each of `actions`: whether it happened;
-        - `dwell`: seconds from a click to the next event of the same session (or client, where
-          there are no sessions), the longest of several; null without a click, and after the last
-          event, when the user may have stayed or gone;
+        - `query`: the `query_id` of one search by one client; `doc`: the `object_id`, a String;
+        - `position`: the position in the response, from 1; for documents that are not in the
+          response, the ordinal of their first event, or null;
+        - `click`, and a column for each of `actions`: whether the action happened;
+        - `dwell`: seconds from a click to the next event of the same session (or client, without
+          a session), the maximum of several clicks; null without a click and after the last event;
         - `time`: seconds from the query, or from its first event, to the first click;
-        - `timestamp`, `user_query`, `session_id`, `client_id`: of the query. For what is known of
-          a text over many searches, take `query="user_query"`.
+        - `timestamp`, `user_query`, `session_id`, `client_id`: of the query. To combine all
+          searches for the same text, use `query="user_query"` in later calls.
 
     Raises
     ------
-    SchemaError
-        For a table without the columns of UBI.
     ArgumentError
-        For names of actions that are columns of the result.
+        If `actions` names a column of the result.
     DataError
-        For a timestamp that cannot be read, when the log is collected.
+        If a timestamp cannot be parsed; raised when the log is collected.
     SourceError
-        If there are no such files.
+        If no file is found.
 
     Notes
     -----
-    Times are ISO 8601, in UTC if they do not say, or milliseconds since 1970. Documents of the
-    response count as shown, also those that the user never scrolled to.
+    Timestamps are ISO 8601, in UTC unless they have a time zone, or milliseconds since 1970. All
+    documents of the response count as shown, even if the user never scrolled to them.
 
     References
     ----------
@@ -126,16 +124,16 @@ def scan_ubi(
     signals = {name: [name] for name in names("actions", actions)}
     for name in signals:
         if name in _COLUMNS:
-            message = f"`actions` names {name!r}, which is a column of the result; leave it out"
+            message = f"`actions` contains {name!r}, which is a column of the result; omit it"
             raise ArgumentError(message, "actions")
-    happened = {"click": [*names("click", click)], **signals}
+    actions_by_column = {"click": [*names("click", click)], **signals}
     tables = [_table(each) for each in (events, queries) if each is not None]
     tables.sort(key=lambda table: "action_name" not in schema_of(table))
-    acted = _acted(tables[0], happened)
-    shown, searches = acted, _first_events(acted)
+    acted_docs = _acted_docs(tables[0], actions_by_column)
+    shown, searches = acted_docs, _first_events(acted_docs)
     if len(tables) > 1:
         known = _searches(tables[1])
-        shown, searches = _with_responses(acted, known), _with_events(known, searches)
+        shown, searches = _with_responses(acted_docs, known), _with_events(known, searches)
     since = pl.col(_WHEN) - pl.col("timestamp")
     return shown.join(searches, on="query", how="left").select(
         "query",
@@ -150,27 +148,26 @@ def scan_ubi(
     )
 
 
-def _acted(events: pl.LazyFrame, happened: Mapping[str, list[str]]) -> pl.LazyFrame:
-    """Return a row per document of a query that has an event."""
+def _acted_docs(events: pl.LazyFrame, actions_by_column: Mapping[str, list[str]]) -> pl.LazyFrame:
+    """Return one row per (query, document) pair that has an event."""
     schema = schema_of(events)
-    for column in ("action_name", "query_id"):
-        check_there("events", column, schema)
+    find_columns(schema, {"events": ["action_name", "query_id"]})
     known = events.select(
         pl.col("action_name").alias(_ACTION),
         _time(schema).alias(_WHEN),
-        query=_found(schema, [("query_id",)]),
-        doc=_found(schema, _DOC),
-        position=_found(schema, _ORDINAL).cast(pl.Int64),
-        **_who(schema),
+        query=_first_field(schema, [("query_id",)]),
+        doc=_first_field(schema, _DOC),
+        position=_first_field(schema, _ORDINAL).cast(pl.Int64),
+        **_user_columns(schema),
     )
     when, following = pl.col(_WHEN), pl.col(_WHEN).shift(-1)
-    # Of events at the same time, the next one is after them all.
+    # For events at the same time, the next event is the first one after all of them.
     later = pl.when(following > when).then(following).backward_fill()
     session = pl.coalesce("session_id", "client_id", "query")
-    stayed = _seconds(later.over(session, order_by=_WHEN) - when).alias("dwell")
-    clicked = pl.col(_ACTION).is_in(happened["click"])
+    dwell = _seconds(later.over(session, order_by=_WHEN) - when).alias("dwell")
+    clicked = pl.col(_ACTION).is_in(actions_by_column["click"])
     return (
-        known.with_columns(stayed)
+        known.with_columns(dwell)
         .drop_nulls(["query", "doc"])
         .group_by("query", "doc")
         .agg(
@@ -178,14 +175,17 @@ def _acted(events: pl.LazyFrame, happened: Mapping[str, list[str]]) -> pl.LazyFr
             pl.col("dwell").filter(clicked).max(),
             when.min().alias(_FIRST),
             when.filter(clicked).min(),
-            *(pl.col(_ACTION).is_in(all_of).any().alias(name) for name, all_of in happened.items()),
+            *(
+                pl.col(_ACTION).is_in(all_of).any().alias(name)
+                for name, all_of in actions_by_column.items()
+            ),
         )
     )
 
 
-def _first_events(acted: pl.LazyFrame) -> pl.LazyFrame:
-    """Return what the events say about their queries."""
-    return acted.group_by("query").agg(
+def _first_events(acted_docs: pl.LazyFrame) -> pl.LazyFrame:
+    """Return the columns of each query, taken from its events."""
+    return acted_docs.group_by("query").agg(
         pl.col(_FIRST).min().alias("timestamp"),
         pl.lit(None, dtype=pl.String).alias("user_query"),
         pl.col("session_id", "client_id").min(),
@@ -193,17 +193,16 @@ def _first_events(acted: pl.LazyFrame) -> pl.LazyFrame:
 
 
 def _searches(queries: pl.LazyFrame) -> pl.LazyFrame:
-    """Return a row per query: of several, as of pages of results, the first."""
+    """Return one row per query; of several, such as result pages, the first."""
     schema = schema_of(queries)
-    for column in ("query_id", "query_response_hit_ids"):
-        check_there("queries", column, schema)
+    find_columns(schema, {"queries": ["query_id", "query_response_hit_ids"]})
     return (
         queries.select(
             _time(schema).alias("timestamp"),
             pl.col("query_response_hit_ids").cast(pl.List(pl.String)).alias("doc"),
             query=pl.col("query_id").cast(pl.String),
-            user_query=_found(schema, [("user_query",)]),
-            **_who(schema),
+            user_query=_first_field(schema, [("user_query",)]),
+            **_user_columns(schema),
         )
         .drop_nulls("query")
         .group_by("query")
@@ -211,8 +210,8 @@ def _searches(queries: pl.LazyFrame) -> pl.LazyFrame:
     )
 
 
-def _with_responses(acted: pl.LazyFrame, searches: pl.LazyFrame) -> pl.LazyFrame:
-    """Return the documents of the responses, and others that have an event."""
+def _with_responses(acted_docs: pl.LazyFrame, searches: pl.LazyFrame) -> pl.LazyFrame:
+    """Return the documents of the responses and other documents with an event."""
     places = pl.int_ranges(1, pl.col("doc").list.len() + 1, dtype=pl.Int64).alias(_PLACE)
     responses = (
         searches.filter(pl.col("doc").list.len() > 0)
@@ -221,46 +220,48 @@ def _with_responses(acted: pl.LazyFrame, searches: pl.LazyFrame) -> pl.LazyFrame
         .group_by("query", "doc")
         .agg(pl.col(_PLACE).min())
     )
-    both = responses.join(acted, on=["query", "doc"], how="full", coalesce=True)
+    both = responses.join(acted_docs, on=["query", "doc"], how="full", coalesce=True)
     return both.with_columns(position=pl.coalesce(_PLACE, "position"))
 
 
 def _with_events(searches: pl.LazyFrame, firsts: pl.LazyFrame) -> pl.LazyFrame:
-    """Return what is known of each query, by the events where the queries do not say."""
+    """Return the columns of each query; missing values are filled from the events."""
     both = searches.drop("doc").join(firsts, on="query", how="full", coalesce=True)
     about = ("timestamp", *_ABOUT)
     return both.select("query", *(pl.coalesce(name, f"{name}_right") for name in about))
 
 
 def _table(source: Any) -> pl.LazyFrame:
-    """Return a table, or the files of a path; what OpenSearch exports wraps it in `_source`."""
+    """Return the table, or scan the files; unwrap the field `_source` of OpenSearch exports."""
     if not isinstance(source, (str, Path, list, tuple)):
         table = lazy(source)
     else:
         files = text_files(source)
         parquet = all(Path(file).suffix in _PARQUET for file in files)
         table = pl.scan_parquet(files, glob=False) if parquet else _ndjson(files)
-    inside = schema_of(table).get("_source")
-    return table if inside is None else table.select(pl.col("_source").struct.unnest())
+    source_type = schema_of(table).get("_source")
+    return table if source_type is None else table.select(pl.col("_source").struct.unnest())
 
 
 def _ndjson(files: list[str]) -> pl.LazyFrame:
-    """Scan NDJSON: the fields that are read, whatever others there are."""
+    """Scan NDJSON files, with only the fields that this module reads."""
     first = schema_of(pl.scan_ndjson(files, infer_schema_length=_GLIMPSE))
     wrapped = first.get("_source")
-    inner = {field.name for field in wrapped.fields} if isinstance(wrapped, pl.Struct) else {*first}
-    fields = _EVENTS if "action_name" in inner else _QUERIES
+    field_names = (
+        {field.name for field in wrapped.fields} if isinstance(wrapped, pl.Struct) else {*first}
+    )
+    fields = _EVENTS if "action_name" in field_names else _QUERIES
     schema = {"_source": pl.Struct(fields)} if isinstance(wrapped, pl.Struct) else fields
     return pl.scan_ndjson(files, schema=schema)
 
 
-def _found(schema: pl.Schema, paths: Sequence[tuple[str, ...]]) -> pl.Expr:
-    """Return the first field there is, of each row, as a String; null where there is none."""
+def _first_field(schema: pl.Schema, paths: Sequence[tuple[str, ...]]) -> pl.Expr:
+    """Return the first field that is not null, as a String; null if no field exists."""
     fields = []
-    for column, *inner in paths:
+    for column, *field_names in paths:
         known: Mapping[str, Any] = schema
         field, dtype = pl.col(column), known.get(column)
-        for name in inner:
+        for name in field_names:
             known = dict(dtype) if isinstance(dtype, pl.Struct) else {}
             field, dtype = field.struct.field(name), known.get(name)
         if dtype is not None:
@@ -268,12 +269,12 @@ def _found(schema: pl.Schema, paths: Sequence[tuple[str, ...]]) -> pl.Expr:
     return pl.coalesce(fields) if fields else pl.lit(None, dtype=pl.String)
 
 
-def _who(schema: pl.Schema) -> dict[str, pl.Expr]:
-    return {name: _found(schema, [(name,)]) for name in ("session_id", "client_id")}
+def _user_columns(schema: pl.Schema) -> dict[str, pl.Expr]:
+    return {name: _first_field(schema, [(name,)]) for name in ("session_id", "client_id")}
 
 
 def _time(schema: pl.Schema) -> pl.Expr:
-    """Return when it was, in UTC: of ISO 8601, or of milliseconds since 1970."""
+    """Return the time in UTC, from ISO 8601 or milliseconds since 1970."""
     when, dtype = pl.col("timestamp"), schema.get("timestamp", pl.Null())
     if isinstance(dtype, pl.Datetime):
         zoned = when.dt.replace_time_zone("UTC") if dtype.time_zone is None else when
@@ -288,17 +289,18 @@ def _time(schema: pl.Schema) -> pl.Expr:
         (number * 1000).cast(pl.Int64, strict=False).cast(_MOMENT),
     )
     both = pl.struct(text.replace(["", "NaN"], None).alias("text"), moment.alias("moment"))
-    return both.map_batches(_understood, return_dtype=_MOMENT, is_elementwise=True)
+    return both.map_batches(_parsed, return_dtype=_MOMENT, is_elementwise=True)
 
 
-def _understood(times: pl.Series) -> pl.Series:
-    """Return the moments; raise `DataError` where a text says none."""
+def _parsed(times: pl.Series) -> pl.Series:
+    """Return the parsed times; raise `DataError` if a text could not be parsed."""
     rows = times.struct.unnest()
-    odd = rows.filter(pl.col("text").is_not_null(), pl.col("moment").is_null())
-    if not odd.is_empty():
+    invalid = rows.filter(pl.col("text").is_not_null(), pl.col("moment").is_null())
+    if not invalid.is_empty():
         message = (
-            f"a timestamp is neither ISO 8601 nor milliseconds since 1970 ({odd.height:,} of "
-            f"{rows.height:,} rows looked at; e.g. {odd.row(0)[0]!r}); read it first, as with "
+            f"invalid timestamps: neither ISO 8601 nor milliseconds since 1970 "
+            f"({invalid.height:,} of {rows.height:,} rows read so far; e.g. "
+            f"{invalid.row(0)[0]!r}); parse them first, e.g. with "
             "pl.col('timestamp').str.to_datetime(...)"
         )
         raise DataError(message)

@@ -1,4 +1,4 @@
-"""Labels from clicks that position bias is taken out of: inverse propensity weights."""
+"""Labels from clicks, corrected for position bias by inverse propensity weights."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from polars_rank.metrics.signals import checked_numbers
 
 Propensity: TypeAlias = "str | pl.Expr | pl.DataFrame"
 
-#: What is wrong with a row → what to do about it.
+#: Errors of rows → remedies.
 _REMEDIES = {
-    "a click has no propensity": (
-        "its position is not in the table of propensities, or was compared with no other: estimate "
-        "them from a log in which it was shown, or leave the rows of this position out"
+    "missing propensity of a click": (
+        "its position is missing or null in the table of propensities; estimate them from a log "
+        "with this position, or drop its rows"
     ),
-    "a propensity is not above 0": (
-        "what nobody looks at cannot be weighted by its inverse: leave the rows of this position "
-        "out, or take another estimate"
+    "a propensity is 0 or negative": (
+        "its inverse is not a valid weight; drop the rows of this position, or use another estimate"
     ),
     "a propensity is above 1 or NaN": (
-        "it is a probability; of an estimate that noise brought there, take .clip(upper_bound=1)"
+        "a propensity is a probability; if noise moved an estimate above 1, use "
+        ".clip(upper_bound=1)"
     ),
-    "a click is below 0 or not finite": "it is true or false, or a reward of 0 or more",
+    "a click is negative or not finite": "a click is Boolean or a reward of 0 or more",
 }
 
 
@@ -37,54 +37,51 @@ def inverse_propensity(
     position: str = "position",
     clip: float | None = None,
 ) -> pl.Expr:
-    r"""Label a document by its click, weighted by how unlikely it was to be seen.
+    r"""Label documents by their clicks divided by the propensity of their positions.
 
     $$label = \frac{click}{propensity_{position}}$$
 
-    where the position is the one at which the document was shown. With these labels, what a new
-    ranker's list is worth - a sum over its documents, as DCG is - is estimated without bias from
-    clicks on the lists of another one, as long as every document had a chance to be seen.
+    where the position is the one at which the document was shown. With these labels, clicks on the
+    rankings of one ranker give an unbiased estimate of any metric of a new ranker that is a sum
+    over documents, such as DCG, if every document had a positive probability of being examined.
 
     Parameters
     ----------
     click
-        The column of clicks, true or false, or of rewards of 0 or more; null = not shown.
+        Column with clicks (Boolean) or rewards of 0 or more, or an expression; null if the
+        document was not shown.
     propensity
-        The column of propensities, or an expression; or the DataFrame of `position_bias`, from
-        which the propensity of each position is taken.
+        Column of propensities, an expression, or the DataFrame that `position_bias` returns.
     position
-        The column of the position where the document was shown, null where it was not; it is read
-        for a table of propensities, which must have those of all positions that were clicked.
+        Column with the position at which the document was shown; null if it was not shown. Only
+        read if `propensity` is a DataFrame, which must include all positions with a click.
     clip
-        The highest weight, 1 or more; or, below 1, the lowest propensity that is believed, which
-        says the same: 20 is 0.05. Fewer rows decide, at the price of a bias towards 0. None: every
-        weight counts in full.
+        Upper bound of the weights, 1 or more; or, if below 1, the lower bound of the propensities:
+        20 and 0.05 are equivalent. A bound reduces the variance and adds a bias towards 0. None
+        (default): no bound.
 
     Returns
     -------
     Expr
-        Float64 for `with_columns(label=...)`: the weight of a clicked document, 0 for one that
-        was shown and not clicked, null for one that was not shown.
+        Float64 for `with_columns(label=...)`: the weight of a clicked document, 0 for a shown
+        document without a click, null for a document that was not shown.
 
     Raises
     ------
-    SchemaError
-        When the column is made: for clicks, propensities or positions that are not numbers.
     DataError
-        When the column is made: for a click without a propensity, for propensities of 0 or below
-        and above 1.
+        If a click has no propensity, or a propensity is not in (0, 1]; raised when the expression
+        is evaluated.
     ArgumentError
-        For a clip that is not above 0, or a table of several groups.
+        If `clip` is not above 0, or the table of propensities has several groups.
 
     Notes
     -----
-    `estimate(..., normalize="ips")` counts such labels as weighted hits in every metric that is a
-    sum over documents, normalize="snips" divides by the sum of the weights. In `evaluate`,
-    metrics of labels (DCG, CG) are right as they are; those of relevant and not relevant
-    (precision, AP, reciprocal rank) would count each weight as one.
+    `pr.clicks.estimate` computes any metric that is a sum over documents from these labels. In
+    `evaluate`, metrics that sum labels (DCG, CG) are also correct, but metrics of binary relevance
+    (precision, AP, reciprocal rank) count each weight as 1.
 
-    Propensities are taken as known. The error of estimated ones, `standard_error` of
-    `position_bias`, is in no interval that is made of these labels.
+    Propensities are treated as known: intervals of metrics of these labels do not include the
+    error of estimated propensities (`standard_error` of `position_bias`).
 
     References
     ----------
@@ -107,19 +104,23 @@ def inverse_propensity(
             check_name(name)
     limit = None if clip is None else max(clip, 1 / clip)
     clicked = pl.col(click) if isinstance(click, str) else click
-    seen = _expression(propensity, position)
+    propensities = _expression(propensity, position)
     if not isinstance(clicked, pl.Expr):
         message = f"`click` must be the name of a column or an expression; found {click!r}"
         raise ArgumentError(message, "click")
-    placed = isinstance(propensity, pl.DataFrame)
-    shown = pl.col(position).is_not_null() if placed else pl.lit(value=True)
-    both = pl.struct(clicked.alias("click"), seen.alias("propensity"), shown.alias("shown"))
-    labels = both.map_batches(partial(_labels, limit), return_dtype=pl.Float64, is_elementwise=True)
+    has_position = isinstance(propensity, pl.DataFrame)
+    shown = pl.col(position).is_not_null() if has_position else pl.lit(value=True)
+    inputs = pl.struct(
+        clicked.alias("click"), propensities.alias("propensity"), shown.alias("shown")
+    )
+    labels = inputs.map_batches(
+        partial(_labels, limit), return_dtype=pl.Float64, is_elementwise=True
+    )
     return labels.alias(clicked.meta.output_name())
 
 
 def _expression(propensity: Any, position: str) -> pl.Expr:
-    """Return the propensity of a row: from a column, or from the table by its position."""
+    """Return the propensity of each row, from a column or from the table by position."""
     if isinstance(propensity, str):
         return pl.col(propensity)
     if isinstance(propensity, pl.Expr):
@@ -137,8 +138,8 @@ def _expression(propensity: Any, position: str) -> pl.Expr:
     places = propensity.get_column("position")
     if places.is_duplicated().any():
         message = (
-            "the table of propensities has several for one position, as those of groups do: join "
-            "it to the log by the groups and the position, and name the column"
+            "duplicate positions in the table of propensities, for example because it has groups; "
+            "join it to the log by group and position, and pass the name of the column"
         )
         raise ArgumentError(message)
     for name in ("position", "propensity"):
@@ -150,26 +151,26 @@ def _expression(propensity: Any, position: str) -> pl.Expr:
 
 
 def _labels(limit: float | None, rows: pl.Series) -> pl.Series:
-    """Return the labels; raise for rows that can have none."""
-    *columns, placed = rows.struct.unnest().get_columns()
+    """Return the labels; raise `DataError` for invalid rows."""
+    *columns, has_position = rows.struct.unnest().get_columns()
     for column in columns:
         check_number(column.name, column.name, column.dtype)
     table = pl.DataFrame([column.cast(pl.Float64) for column in columns])
     click, propensity = table.get_columns()
-    click = click.set(~placed & ~(click > 0), None)
+    click = click.set(~has_position & ~(click > 0), None)
     shown = click.is_not_null()
-    wrong = {
-        "a click has no propensity": (click > 0) & propensity.is_null(),
-        "a propensity is not above 0": shown & ~(propensity > 0),
+    problems = {
+        "missing propensity of a click": (click > 0) & propensity.is_null(),
+        "a propensity is 0 or negative": shown & ~(propensity > 0),
         "a propensity is above 1 or NaN": shown & ((propensity > 1) | propensity.is_nan()),
-        "a click is below 0 or not finite": ~((click >= 0) & click.is_finite()),
+        "a click is negative or not finite": ~((click >= 0) & click.is_finite()),
     }
-    for problem, holds in wrong.items():
+    for problem, holds in problems.items():
         if holds.any():
-            found = table.filter(holds)
+            invalid = table.filter(holds)
             message = (
-                f"{problem} ({found.height:,} of {number_of(table.height, 'row')} looked at; e.g. "
-                f"{found.row(0, named=True)}): {_REMEDIES[problem]}"
+                f"{problem} ({invalid.height:,} of {number_of(table.height, 'row')} read so far; "
+                f"e.g. {invalid.row(0, named=True)}): {_REMEDIES[problem]}"
             )
             raise DataError(message)
     weight = 1 / propensity

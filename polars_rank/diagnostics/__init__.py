@@ -1,4 +1,4 @@
-"""Diagnostics: what a log and the choices of an evaluation do to a number."""
+"""Diagnostics: ties, unjudged documents, and changes between runs."""
 
 from polars_rank.diagnostics.bounds import judgment_bounds, tie_bands
 from polars_rank.diagnostics.changes import churn, headroom, movers

@@ -1,4 +1,4 @@
-"""How far a value may be off: by the order of tied documents, by documents nobody judged."""
+"""Bounds of metrics: over orders of tied documents, and over labels of unjudged documents."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 
-def _tied_lists(t: Terms) -> Value:
+def _has_ties(t: Terms) -> Value:
     return where(t.tied() > 0, 1, 0)
 
 
@@ -36,8 +36,8 @@ def _retrieved(t: Terms) -> Value:
     return t.retrieved()
 
 
-#: Whether documents of a list are tied, how many are, and how many there are.
-_TIES = {"tied lists": _tied_lists, "tied": _tied, "retrieved": _retrieved}
+#: Counts of tied and retrieved documents per ranking.
+_TIES = {"tied rankings": _has_ties, "tied": _tied, "retrieved": _retrieved}
 
 
 @framed
@@ -50,38 +50,36 @@ def tie_bands(
     weight: str | None = None,
     **options: Any,
 ) -> pl.LazyFrame:
-    """Best, expected and worst mean of each metric over the orders of tied documents.
+    """Compute the best, expected and worst mean of metrics over the orders of tied documents.
 
     Parameters
     ----------
-    frame, metrics, by
-        As for `evaluate`.
+    frame
+        The long table, one row per document.
+    metrics
+        Names of metrics, metrics such as `pr.ndcg(10)`, or expressions.
+    by
+        Columns that split the table.
     weight
-        The column of each query's weight, as for `evaluate`; the shares are weighted, too.
+        Column of query weights, also for the shares of ties.
     **options
-        Any other parameter of `evaluate` but `ties` and `align`.
+        Any other parameter of `evaluate`, except `ties` and `align`.
 
     Returns
     -------
     LazyFrame or DataFrame
-        Like `frame`: one row per group and metric, in this order, with the `by` columns and
+        Same type as `frame`. One row per group and metric, with the columns of `by`, and
 
-        - `metric`: its name;
-        - `best`, `worst`: with the higher, the lower label first among tied documents;
-        - `expected`: the mean over all their orders, null where no closed form is known; see
-          `ties` of `per_query`;
-        - `tied_lists`: the share of the lists in which documents are tied;
-        - `tied_documents`: the share of the retrieved documents that are tied with another of
-          their list, null where nothing is retrieved.
-
-    Raises
-    ------
-    SchemaError, DataError, ArgumentError
-        As for `evaluate`; also for an option that is left out above.
+        - `metric`;
+        - `best`, `worst`: mean if the higher or the lower label comes first among tied documents;
+        - `expected`: mean over all orders; null if no closed form is known;
+        - `tied_lists`: share of rankings with tied documents;
+        - `tied_documents`: share of retrieved documents that are tied; null if nothing is
+          retrieved.
 
     Notes
     -----
-    Where a lower value is better, as for `fall_out`, `best` is below `worst`.
+    If a lower value is better, as for `fall_out`, `best` is below `worst`.
 
     References
     ----------
@@ -104,9 +102,9 @@ def tie_bands(
     │ p@1    ┆ 1.0  ┆ 0.75     ┆ 0.5   ┆ 0.5        ┆ 0.5            │
     └────────┴──────┴──────────┴───────┴────────────┴────────────────┘
     """
-    asked = read_metrics(metrics, options.get("conventions"))
-    _without(options, {"ties": "every order of tied documents is looked at", **_OF_MEANS})
-    evaluation = Evaluation.of(asked, by=by, weight=weight, **options)
+    given = read_metrics(metrics, options.get("conventions"))
+    _without(options, {"ties": "all orders of tied documents count", **_OF_MEANS})
+    evaluation = Evaluation.of(given, by=by, weight=weight, **options)
     columns_of = {
         ties: [
             _named(ties, index, column._replace(conventions=column.conventions.but(ties=ties)))
@@ -120,7 +118,7 @@ def tie_bands(
     worst = evaluation.conventions.but(ties="worst")
     shares = [MetricColumn.of(Metric(value, {}, name), worst) for name, value in _TIES.items()]
     every = [column for columns in columns_of.values() for column in columns]
-    names = {f"worst {index}": output_name(metric) for index, metric in enumerate(asked)}
+    names = {f"worst {index}": output_name(metric) for index, metric in enumerate(given)}
     wide = _means(frame, evaluation.with_metrics([*every, *shares]), names)
     known = {column.name for column in columns_of["expected"]}
     rows = {
@@ -128,10 +126,10 @@ def tie_bands(
             "best": pl.col(f"best {index}"),
             "expected": pl.col(name) if (name := f"expected {index}") in known else _NOTHING,
             "worst": pl.col(f"worst {index}"),
-            "tied_lists": pl.col("tied lists"),
+            "tied_lists": pl.col("tied rankings"),
             "tied_documents": ratio(pl.col("tied"), pl.col("retrieved")),
         }
-        for index, metric in enumerate(asked)
+        for index, metric in enumerate(given)
     }
     return _long(wide, evaluation.by, rows)
 
@@ -147,45 +145,43 @@ def judgment_bounds(
     weight: str | None = None,
     **options: Any,
 ) -> pl.LazyFrame:
-    """Mean of each metric with unjudged documents as not relevant, and as relevant.
+    """Compute the mean of metrics with unjudged documents as not relevant, and as relevant.
 
     Parameters
     ----------
-    frame, metrics, by
-        As for `evaluate`.
+    frame
+        The long table, one row per document.
+    metrics
+        Names of metrics, metrics such as `pr.ndcg(10)`, or expressions.
+    by
+        Columns that split the table.
     grade
-        The label that a retrieved document without one gets for the upper value, such as the
-        highest grade of the scale; None for the lowest relevant label.
+        Label of retrieved documents without a label in the upper value, such as the highest grade
+        of the scale. None for the lowest relevant label.
     weight
-        The column of each query's weight, as for `evaluate`.
+        Column of query weights.
     **options
-        Any other parameter of `evaluate` but `unjudged` and `align`.
+        Any other parameter of `evaluate`, except `unjudged` and `align`.
 
     Returns
     -------
     LazyFrame or DataFrame
-        Like `frame`: one row per group and metric, in this order, with the `by` columns and
+        Same type as `frame`. One row per group and metric, with the columns of `by`, and
 
-        - `metric`: its name;
-        - `lower`: unjudged documents are not relevant, as in `evaluate`;
-        - `upper`: they are relevant, in each list in which this is the higher value;
-        - `judged`: the mean of `judged` at the metric's own cutoff, or of the whole list.
-
-    Raises
-    ------
-    SchemaError, DataError, ArgumentError
-        As for `evaluate`; also for a `grade` that is not a number, or an option that is left out
-        above.
+        - `metric`;
+        - `lower`: mean if unjudged documents are not relevant, as in `evaluate`;
+        - `upper`: mean if they are relevant in each ranking in which that is the higher value;
+        - `judged`: share of judged documents up to the metric's cutoff, or in whole rankings.
 
     Notes
     -----
-    A document that counts as relevant also counts among the relevant documents of its list and
-    in the ideal list, as it would once judged, so that no value is above its range. Found far
-    down, it can then lower recall, AP or NDCG; such a list keeps its lower value, for its
-    documents may just as well be not relevant. For metrics that only add up documents, such as
-    precision, DCG and RBP, the two are exact bounds for labels of at most `grade`; for the
-    others they are two cases of many. A list that is undefined without relevant documents may
-    have an upper value: with `undefined="skip"`, the two means may be over different lists.
+    A document that counts as relevant also counts among the relevant documents of its query and in
+    the ideal ranking, as if it had been judged, so that no value exceeds its range. At a low rank
+    it can then reduce recall, AP or NDCG. Such a ranking keeps its lower value, because its
+    documents may also be not relevant. For metrics that add up documents, such as precision, DCG
+    and RBP, the two values are exact bounds for labels up to `grade`; for other metrics they are
+    two of many cases. A ranking that is undefined without relevant documents may have an upper
+    value: with `undefined="skip"`, the two means may be over different rankings.
 
     References
     ----------
@@ -207,9 +203,9 @@ def judgment_bounds(
     │ recall@2 ┆ 1.0   ┆ 1.0   ┆ 0.5    │
     └──────────┴───────┴───────┴────────┘
     """
-    asked = read_metrics(metrics, options.get("conventions"))
-    _without(options, {"unjudged": "it is looked at both ways", **_OF_MEANS})
-    evaluation = Evaluation.of(asked, by=by, weight=weight, unjudged="nonrelevant", **options)
+    given = read_metrics(metrics, options.get("conventions"))
+    _without(options, {"unjudged": "both values count", **_OF_MEANS})
+    evaluation = Evaluation.of(given, by=by, weight=weight, unjudged="nonrelevant", **options)
     lowest = evaluation.conventions.rel if grade is None else number("grade", grade)
     columns = evaluation.metrics
     lower = [_named("lower", index, column) for index, column in enumerate(columns)]
@@ -219,22 +215,22 @@ def judgment_bounds(
     ]
     shares = [
         _named("judged", index, column._replace(metric=judged(_cutoff(metric))))
-        for index, (metric, column) in enumerate(zip(asked, columns, strict=True))
+        for index, (metric, column) in enumerate(zip(given, columns, strict=True))
     ]
     wide = _means(
         frame,
         evaluation.with_metrics([*lower, *upper, *shares]),
-        {f"lower {index}": output_name(metric) for index, metric in enumerate(asked)},
+        {f"lower {index}": output_name(metric) for index, metric in enumerate(given)},
         *(
             pl.max_horizontal(f"lower {index}", f"upper {index}").alias(f"upper {index}")
-            for index in range(len(asked))
+            for index in range(len(given))
         ),
     )
     rows = {
         output_name(metric): {
             name: pl.col(f"{name} {index}") for name in ("lower", "upper", "judged")
         }
-        for index, metric in enumerate(asked)
+        for index, metric in enumerate(given)
     }
     return _long(wide, evaluation.by, rows)
 
@@ -245,11 +241,11 @@ _NOTHING = pl.lit(None, dtype=pl.Float64)
 def _means(
     frame: pl.LazyFrame, evaluation: Evaluation, names: Mapping[str, str], *changed: pl.Expr
 ) -> pl.LazyFrame:
-    """Return the means of columns of the per-query table, some of them changed before.
+    """Return the means of columns of the per-query table, after the expressions of `changed`.
 
     `names` maps a column of each of the user's metrics to its name.
     """
-    # Nothing is said of missing labels, which are what is looked at, nor of runs side by side.
+    # No warnings about missing labels, which are the subject here, or about several runs.
     means = replace(Means.of(evaluation), label=None, runs=())
     rankings = plan.per_query(frame, evaluation, presence=means.presence)
     means.check_numbers(rankings, names)
@@ -274,12 +270,12 @@ def _cutoff(metric: pl.Expr) -> int | None:
     return metric.arguments.get("k") if isinstance(metric, Metric) else None
 
 
-#: Parameters of `evaluate` that have no meaning here, and why.
-_OF_MEANS = {"align": "the means are over all lists of each group"}
+#: Parameters of `evaluate` that are not supported here, and why.
+_OF_MEANS = {"align": "the means are over all rankings of each group"}
 
 
 def _without(options: Mapping[str, Any], reasons: Mapping[str, str]) -> None:
     for name, reason in reasons.items():
         if name in options:
-            message = f"`{name}` cannot be chosen here, since {reason}; leave it out"
+            message = f"`{name}` is not supported: {reason}"
             raise ArgumentError(message, name)

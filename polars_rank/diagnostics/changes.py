@@ -1,4 +1,4 @@
-"""What changed between two runs, list by list and document by document; and what could."""
+"""What changed between two runs, by query and by document, and how much could be gained."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from polars_rank._params import OWN, Names, check_there, find_columns, free, names, whole_number
-from polars_rank.columns import RUN, Score, scored
-from polars_rank.conventions import POLARS_RANK, read_metrics
+from polars_rank.columns import DOC, RUN, Score, scored
+from polars_rank.conventions import POLARS_RANK, Conventions, read_metrics
 from polars_rank.diagnostics.similarity import overlap, rbo
 from polars_rank.errors import ArgumentError
 from polars_rank.evaluation.evaluate import evaluate, per_query
 from polars_rank.evaluation.means import grouped, ratio, to_rows
 from polars_rank.evaluation.parameters import runs_of
-from polars_rank.evaluation.ranking import rank
+from polars_rank.evaluation.ranking import as_text, rank
 from polars_rank.frames.tables import framed, schema_of
 from polars_rank.metrics.names import output_name
 from polars_rank.stats.pairs import is_run, with_known_baseline
@@ -37,146 +37,238 @@ def movers(
     baseline: Any,
     run: str = "run",
     n: int = 20,
-    k: int = 10,
+    k: int | None = None,
+    by: Names | None = None,
     query: Names = "query",
-    doc: str = "doc",
+    doc: str | None = DOC,
     score: Score = "score",
     label: str = "label",
     position: str | None = None,
     scores: Sequence[str] | None = None,
+    keep: Names | None = None,
     **options: Any,
 ) -> pl.LazyFrame:
-    """Movers: the lists that gained and lost most, the two rankings side by side.
+    """Return the queries that gained and lost most between the baseline and each run.
 
     Parameters
     ----------
     frame
-        The long table of several runs, one row per document of a list.
+        The long table of several runs, one row per document.
     metric
-        The metric that tells gain from loss.
-    run, baseline
-        The column that tells runs apart, and its value for the run that the others are compared
-        with.
+        The metric whose change is measured.
+    baseline
+        The run that the others are compared with.
+    run
+        Column that identifies the run.
     n
-        How many lists that gained, and how many that lost, of each run.
+        Number of queries with the largest gains, and of queries with the largest losses, per run
+        and group.
     k
-        How many documents of each list to show.
+        Number of documents to show for each query, in the order of both rankings. None for one
+        row per query, without documents.
+    by
+        Columns that split the table.
     query, doc, score, label, position
-        Names of the columns, as for `per_query`.
+        Names of the columns, as in `per_query`.
     scores
-        Columns of scores, each of which is a run of its name, instead of a column `run`.
+        Columns of scores. Each is a run with the name of its column.
+    keep
+        Columns to keep that are constant within a query, such as its text.
     **options
-        Any other parameter of `per_query` but `by`.
+        Any other parameter of `per_query`.
 
     Returns
     -------
     LazyFrame or DataFrame
-        Like `frame`: a row per list and rank, with
+        Same type as `frame`, with one row per query: the largest gains of each run first, then
+        the largest losses. Queries without a change are left out. The columns are those of `by`,
+        and
 
-        - `run` (under its own name), `moved`: "gained" or "lost", then the query columns;
-        - `baseline_value`, `value`, `difference`: of the metric;
-        - `rank`, `baseline_doc`, `baseline_label`, `doc`, `label`: what the two runs have there.
+        - the column of the run, and the columns of the query;
+        - `difference`: `value` - `baseline_value`;
+        - `value`, `baseline_value`: the metric in the run and in the baseline;
+        - the columns of `keep`.
 
-        For each run the greatest gains first, then the greatest losses; queries of the same
-        difference in their order. Lists with no change are neither.
+        With `k`, there is one row per query and rank, with `rank` after `difference`, and
+        `baseline_doc`, `baseline_label`, `doc` and `label`: the documents of the baseline and of
+        the run at this rank.
 
     Raises
     ------
-    SchemaError, DataError, ArgumentError
-        As for `per_query`; also where no row is of the baseline.
+    DataError
+        No row belongs to the baseline. Raised when the result is collected.
 
     Examples
     --------
     >>> import polars as pl
     >>> import polars_rank as pr
     >>> log = pl.DataFrame({
-    ...     "run": ["a", "a", "b", "b"], "query": 1, "doc": ["x", "y"] * 2,
+    ...     "run": ["a", "a", "b", "b"], "query": 1, "text": "blue shoes", "doc": ["x", "y"] * 2,
     ...     "score": [2.0, 1.0, 1.0, 2.0], "label": [0, 1, 0, 1],
     ... })
-    >>> found = pr.diagnostics.movers(log, "rr", baseline="a")
-    >>> found.select("moved", "baseline_value", "value", "rank", "baseline_doc", "doc", "label")
-    shape: (2, 7)
-    ┌────────┬────────────────┬───────┬──────┬──────────────┬─────┬───────┐
-    │ moved  ┆ baseline_value ┆ value ┆ rank ┆ baseline_doc ┆ doc ┆ label │
-    │ ---    ┆ ---            ┆ ---   ┆ ---  ┆ ---          ┆ --- ┆ ---   │
-    │ str    ┆ f64            ┆ f64   ┆ u32  ┆ str          ┆ str ┆ i64   │
-    ╞════════╪════════════════╪═══════╪══════╪══════════════╪═════╪═══════╡
-    │ gained ┆ 0.5            ┆ 1.0   ┆ 1    ┆ x            ┆ y   ┆ 1     │
-    │ gained ┆ 0.5            ┆ 1.0   ┆ 2    ┆ y            ┆ x   ┆ 0     │
-    └────────┴────────────────┴───────┴──────┴──────────────┴─────┴───────┘
+    >>> pr.diagnostics.movers(log, "rr", baseline="a", keep="text")
+    shape: (1, 6)
+    ┌─────┬───────┬────────────┬───────┬────────────────┬────────────┐
+    │ run ┆ query ┆ difference ┆ value ┆ baseline_value ┆ text       │
+    │ --- ┆ ---   ┆ ---        ┆ ---   ┆ ---            ┆ ---        │
+    │ str ┆ i32   ┆ f64        ┆ f64   ┆ f64            ┆ str        │
+    ╞═════╪═══════╪════════════╪═══════╪════════════════╪════════════╡
+    │ b   ┆ 1     ┆ 0.5        ┆ 1.0   ┆ 0.5            ┆ blue shoes │
+    └─────┴───────┴────────────┴───────┴────────────────┴────────────┘
+    >>> documents = pr.diagnostics.movers(log, "rr", baseline="a", k=2)
+    >>> documents.select("query", "difference", "rank", "baseline_doc", "doc", "label")
+    shape: (2, 6)
+    ┌───────┬────────────┬──────┬──────────────┬─────┬───────┐
+    │ query ┆ difference ┆ rank ┆ baseline_doc ┆ doc ┆ label │
+    │ ---   ┆ ---        ┆ ---  ┆ ---          ┆ --- ┆ ---   │
+    │ i32   ┆ f64        ┆ u32  ┆ str          ┆ str ┆ i64   │
+    ╞═══════╪════════════╪══════╪══════════════╪═════╪═══════╡
+    │ 1     ┆ 0.5        ┆ 1    ┆ x            ┆ y   ┆ 1     │
+    │ 1     ┆ 0.5        ┆ 2    ┆ y            ┆ x   ┆ 0     │
+    └───────┴────────────┴──────┴──────────────┴─────┴───────┘
     """
     whole_number("n", n)
-    whole_number("k", k)
-    (asked,) = read_metrics(metric, options.get("conventions"))
-    keys = names("query", query)
-    columns: dict[str, Any] = {"by": run, "query": query, "doc": doc, "label": label}
+    if k is not None:
+        whole_number("k", k)
+    (metric,) = read_metrics(metric, options.get("conventions"))
+    groups, queries, kept = names("by", by), names("query", query), names("keep", keep)
+    columns = (*_CHANGE, *(_DOCUMENTS if k is not None else ()))
+    free([run, *groups], columns)
+    free(queries, columns, "query")
+    free(kept, columns, "keep")
     undefined = options.pop("undefined", None)
-    agreed = agreed_on(options.get("conventions", POLARS_RANK), undefined)
-    of_rank = {name: options[name] for name in ("ties", "rel", "duplicates") if name in options}
+    conventions = agreed_on(options.get("conventions", POLARS_RANK), undefined)
 
-    frame, by_score = _with_runs(frame, run, score, scores)
+    frame, score = _with_runs(frame, run, score, scores)
     schema = schema_of(frame)
     check_there("run", run, schema)
-    lists = per_query(frame, asked, score=by_score, position=position, **columns, **options)
-    (variable,) = variables(schema_of(lists), [asked], agreed, [run, *keys], undefined=undefined)
+    per_query_values = per_query(
+        frame, metric, by=[run, *groups], query=query, doc=doc, score=score, label=label,
+        position=position, keep=keep, **options,
+    )  # fmt: skip
+    keys = [*groups, run, *queries]
+    (variable,) = variables(
+        schema_of(per_query_values), [metric], conventions, keys, undefined=undefined
+    )
     of_baseline = is_run(run, schema[run], baseline)
-    base = lists.filter(of_baseline).select(*keys, variable.value.alias("baseline_value"))
-    value = variable.value.alias("value")
-    pairs = (
-        lists.filter(~of_baseline)
-        .select(run, *keys, value)
-        .join(base, on=keys, how="inner")
-        .with_columns(difference=pl.col("value") - pl.col("baseline_value"))
+    pairs = per_query_values.filter(~of_baseline).join(
+        per_query_values.filter(of_baseline).select(
+            *groups, *queries, variable.value.alias("baseline_value")
+        ),
+        on=[*groups, *queries],
+        nulls_equal=True,
     )
-    frame, by_score = scored(frame, by_score, position)
-    rows = frame.select([*dict.fromkeys([run, *keys, doc, label, by_score])])
-    ranked = rank(rows, score=by_score, **columns, **of_rank).filter(pl.col("rank") <= k)
-    beside = ranked.filter(of_baseline).select(
-        *keys, "rank", pl.col(doc).alias("baseline_doc"), pl.col(label).alias("baseline_label")
+    value, difference = variable.value, pl.col("difference")
+    pairs = pairs.select(
+        *keys,
+        (value - pl.col("baseline_value")).alias("difference"),
+        value.alias("value"),
+        "baseline_value",
+        *kept,
     )
-    own = ranked.select(run, *keys, "rank", pl.col(doc).alias("doc"), pl.col(label).alias("label"))
+    place = pl.int_range(pl.len(), dtype=pl.Int64).over([*groups, run])
+    ends = [
+        pairs.filter(difference > 0 if gains else difference < 0)
+        .sort("difference", *queries, descending=[gains, *(False for _ in queries)])
+        .with_columns(place.alias(_PLACE))
+        .filter(pl.col(_PLACE) < n)
+        # Losses come after all gains.
+        .with_columns(pl.col(_PLACE) + (0 if gains else n))
+        for gains in (True, False)
+    ]
+    changes = pl.concat(ends).sort(*groups, run, _PLACE)
+    if k is None:
+        result = changes.drop(_PLACE)
+    else:
+        ranked = _ranked(
+            frame, metric, conventions.but(**{each: options.get(each) for each in _OF_RANK}),
+            by=[*groups, run], query=queries, doc=doc, score=score, label=label,
+            position=position, duplicates=options.get("duplicates", "error"),
+        )  # fmt: skip
+        result = _with_documents(changes, ranked, of_baseline, groups, run, queries, k)
+        first = [*keys, "difference", "rank", "value", "baseline_value"]
+        result = result.select(*first, *kept, *_DOCUMENTS[1:])
+    return with_known_baseline(result, frame, run, schema[run], baseline)
+
+
+_CHANGE = ("difference", "value", "baseline_value")
+_DOCUMENTS = ("rank", "baseline_doc", "baseline_label", "doc", "label")
+#: Parameters of `per_query` that change the order of documents.
+_OF_RANK = ("ties", "rel", "unjudged")
+
+
+def _ranked(
+    frame: pl.LazyFrame,
+    metric: pl.Expr,
+    conventions: Conventions,
+    *,
+    doc: str | None,
+    score: Score,
+    label: str,
+    position: str | None,
+    **columns: Any,
+) -> pl.LazyFrame:
+    """Return the ranked documents as the metric sees them, as columns `doc` and `label`."""
+    conventions = conventions.of(metric)
+    frame, score_column = scored(frame, score, position)
+    schema = schema_of(frame)
+    doc = str(DOC if doc is None else doc)
+    find_columns(schema, {"doc": doc, "label": label})
+    ids = as_text(doc, schema[doc]) if conventions.text_ids else pl.col(doc)
+    number = pl.col(score_column)
+    rows = frame.select(
+        *columns["by"],
+        *columns["query"],
+        ids.alias("doc"),
+        pl.col(label).alias("label"),
+        (number.cast(pl.Float32) if conventions.float32_scores else number).alias(OWN + "score"),
+    )
+    if conventions.unjudged == "removed":
+        rows = rows.filter(pl.col("label").is_not_null())
+    ties = None if conventions.ties == "expected" else conventions.ties
+    ranked: pl.LazyFrame = rank(
+        rows, score=OWN + "score", ties=ties, rel=conventions.rel, **columns
+    )
+    return ranked
+
+
+def _with_documents(
+    changes: pl.LazyFrame,
+    ranked: pl.LazyFrame,
+    of_baseline: pl.Expr,
+    groups: Sequence[str],
+    run: str,
+    queries: Sequence[str],
+    k: int,
+) -> pl.LazyFrame:
+    """Return a row for each rank up to `k` at which either ranking has a document."""
+    top = ranked.filter(pl.col("rank") <= k)
+    keys = [*groups, *queries, "rank"]
+    of_run = top.filter(~of_baseline).select(*keys, run, "doc", "label")
+    base = top.filter(of_baseline).select(
+        *keys, pl.col("doc").alias("baseline_doc"), pl.col("label").alias("baseline_label")
+    )
     ranks = pl.int_ranges(1, pl.lit(k + 1), dtype=pl.UInt32).alias("rank")
-    chosen = pl.concat([_most(pairs, run, keys, n, gained=up) for up in (True, False)])
-    side_by_side = (
-        chosen.with_columns(ranks)
+    return (
+        changes.with_columns(ranks)
         .explode("rank")
-        .join(beside, on=[*keys, "rank"], how="left")
-        .join(own, on=[run, *keys, "rank"], how="left")
+        .join(base, on=keys, how="left", nulls_equal=True)
+        .join(of_run, on=[*keys, run], how="left", nulls_equal=True)
         .filter(pl.any_horizontal(pl.col("doc", "baseline_doc").is_not_null()))
-        .sort(run, "moved", _PLACE, "rank")
+        .sort(*groups, run, _PLACE, "rank")
     )
-    shown = ["baseline_doc", "baseline_label", "doc", "label"]
-    found = side_by_side.select(run, "moved", *keys, *_MOVED, *shown)
-    return with_known_baseline(found, frame, run, schema[run], baseline)
 
 
 def _with_runs(
     log: pl.LazyFrame, run: str, score: Score, scores: Sequence[str] | None
 ) -> tuple[pl.LazyFrame, Score]:
-    """Return the log with a column of runs, and its score; with `scores`, once for each."""
+    """Return the log with a column of runs, and its score; with `scores`, one copy for each."""
     if scores is None:
         return log, score
     if run != RUN:
-        message = f"`scores` are the runs, in a column 'run'; leave out `run`; found {run!r}"
+        message = f"`scores` adds a column 'run'; leave out `run`; found {run!r}"
         raise ArgumentError(message, "scores", "run")
     return runs_of(log, scores)
-
-
-#: What is said of a list that moved, before its documents.
-_MOVED = ("baseline_value", "value", "difference", "rank")
-
-
-def _most(
-    pairs: pl.LazyFrame, run: str, keys: Sequence[str], n: int, *, gained: bool
-) -> pl.LazyFrame:
-    difference = pl.col("difference")
-    return (
-        pairs.filter(difference > 0 if gained else difference < 0)
-        .sort(run, "difference", *keys, descending=[False, gained, *(False for _ in keys)])
-        .with_columns(pl.int_range(pl.len(), dtype=pl.UInt32).over(run).alias(_PLACE))
-        .filter(pl.col(_PLACE) < n)
-        .with_columns(moved=pl.lit("gained" if gained else "lost"))
-    )
 
 
 @framed
@@ -193,41 +285,43 @@ def churn(
     score: Score = "score",
     scores: Sequence[str] | None = None,
 ) -> pl.LazyFrame:
-    """Churn: how much the rankings of runs changed from the baseline; no labels needed.
+    """Compute how much the rankings of runs differ from the baseline, without labels.
 
     Parameters
     ----------
     frame
-        The long table of several runs, one row per document of a list; without a score, a
-        document was not retrieved.
-    run, baseline
-        The column that tells runs apart, and its value for the run that the others are compared
-        with.
+        The long table of several runs, one row per document. A null score means not retrieved.
+    baseline
+        The run that the others are compared with.
+    run
+        Column that identifies the run.
     k
-        Cutoff of the overlap and of what counts as changed.
+        Cutoff of `overlap` and `changed`.
     p
-        Persistence of `rbo`.
+        Persistence of `rbo`, between 0 and 1.
     by
         Columns that split the table.
     query, doc, score
-        Names of the columns, as for `per_query`.
+        Names of the columns, as in `per_query`.
     scores
-        Columns of scores, each of which is a run of its name, instead of a column `run`.
+        Columns of scores. Each is a run with the name of its column.
 
     Returns
     -------
     LazyFrame or DataFrame
-        Like `frame`: a row per group and run other than the baseline, with the `by` columns and
+        Same type as `frame`. One row per group and run other than the baseline, with the columns
+        of `by`, and
 
-        - `run` (under its own name), `queries`, `missing`: those in both runs, and on one side
-          only, which count for nothing else;
-        - `overlap@k`, `rbo`: their means over the queries;
-        - `changed`: the share of queries of which any of the first k documents is another.
+        - the column of the run;
+        - `queries`, `missing`: number of queries in both runs, and in only one of them, which
+          do not count otherwise;
+        - `overlap@k`, `rbo`: means over the queries;
+        - `changed`: share of queries whose first k documents are not the same in the same order.
 
     Raises
     ------
-    SchemaError, DataError, ArgumentError
-        As for `rbo` and `overlap`; also where no row is of the baseline.
+    DataError
+        No row belongs to the baseline. Raised when the result is collected.
 
     Examples
     --------
@@ -258,16 +352,16 @@ def churn(
     of_baseline = is_run(run, schema[run], baseline)
     columns = [*groups, *keys, doc, by_score]
     others = frame.filter(~of_baseline).select(run, *columns)
-    # The baseline once for each run, so that the queries of either side are met.
+    # The baseline once for each run, so that queries of only one run are found.
     runs = others.select(run).unique()
     base = frame.filter(of_baseline).select(columns).join(runs, how="cross")
-    lists = [run, *groups, *keys]
-    options: dict[str, Any] = {"query": lists, "doc": doc, "score": by_score}
+    rankings = [run, *groups, *keys]
+    options: dict[str, Any] = {"query": rankings, "doc": doc, "score": by_score}
     alike = overlap(others, base, k, **options).join(
-        rbo(others, base, p=p, **options), on=lists, how="left", nulls_equal=True
+        rbo(others, base, p=p, **options), on=rankings, how="left", nulls_equal=True
     )
-    same = _same_top(others, base, lists, doc, by_score, k)
-    both = alike.join(same, on=lists, how="left", nulls_equal=True)
+    same = _same_top(others, base, rankings, doc, by_score, k)
+    both = alike.join(same, on=rankings, how="left", nulls_equal=True)
     counted = pl.col("paired")
     values = [
         counted.sum().alias("queries"),
@@ -281,23 +375,23 @@ def churn(
 
 
 def _same_top(
-    left: pl.LazyFrame, right: pl.LazyFrame, lists: Sequence[str], doc: str, score: str, k: int
+    left: pl.LazyFrame, right: pl.LazyFrame, rankings: Sequence[str], doc: str, score: str, k: int
 ) -> pl.LazyFrame:
-    """Return for each list whether both sides have it, and whether the first k changed."""
+    """Return for each ranking whether it is in both runs, and whether the first k changed."""
 
     def ranks(side: pl.LazyFrame, column: str) -> pl.LazyFrame:
         unlabelled = side.with_columns(pl.lit(None, dtype=pl.Float64).alias(_OTHER))
         ranked: pl.LazyFrame = rank(
-            unlabelled, query=lists, doc=doc, score=score, label=_OTHER, ties="doc"
+            unlabelled, query=rankings, doc=doc, score=score, label=_OTHER, ties="doc"
         )
-        return ranked.select(*lists, doc, pl.col("rank").alias(column))
+        return ranked.select(*rankings, doc, pl.col("rank").alias(column))
 
     first, second = pl.col(_PLACE), pl.col(_OTHER)
     top = (first <= k).fill_null(value=False) | (second <= k).fill_null(value=False)
     joined = ranks(left, _PLACE).join(
-        ranks(right, _OTHER), on=[*lists, doc], how="full", coalesce=True, nulls_equal=True
+        ranks(right, _OTHER), on=[*rankings, doc], how="full", coalesce=True, nulls_equal=True
     )
-    return joined.group_by(lists).agg(
+    return joined.group_by(rankings).agg(
         ((first.count() > 0) & (second.count() > 0)).alias("paired"),
         (top & first.ne_missing(second)).any().alias("changed"),
     )
@@ -314,37 +408,38 @@ def headroom(
     label: str = "label",
     **options: Any,
 ) -> pl.LazyFrame:
-    """Headroom: where the value is lost, by the order or by what was not retrieved.
+    """Compute how much of a metric is lost by the order of documents, and how much by retrieval.
 
     Parameters
     ----------
-    frame, metrics, by, score, label
-        As for `evaluate`; judged documents that were not retrieved, with a null score, say what
-        could have been found.
+    frame
+        The long table, one row per document. Judged documents with a null score were not
+        retrieved.
+    metrics
+        Names of metrics, metrics such as `pr.ndcg(10)`, or expressions.
+    by
+        Columns that split the table.
+    score, label
+        Names of the columns.
     **options
         Any other parameter of `evaluate`.
 
     Returns
     -------
     LazyFrame or DataFrame
-        Like `frame`: a row per group and metric, with the `by` columns and
+        Same type as `frame`. One row per group and metric, with the columns of `by`, and
 
         - `metric`, `queries`;
-        - `value`: as it is;
-        - `reordered`: with the retrieved documents in the best order, that of their labels;
-        - `complete`: with all judged documents, in that order;
-        - `lost_by_order`: reordered - value, what a better reranker could gain;
-        - `lost_by_retrieval`: complete - reordered, what no reranker can.
-
-    Raises
-    ------
-    SchemaError, DataError, ArgumentError
-        As for `evaluate`.
+        - `value`: mean of the metric;
+        - `reordered`: mean if the retrieved documents were sorted by their labels;
+        - `complete`: mean if all judged documents were retrieved and sorted by their labels;
+        - `lost_by_order`: `reordered` - `value`, the most that a better reranker can gain;
+        - `lost_by_retrieval`: `complete` - `reordered`, which no reranker can gain.
 
     Notes
     -----
-    Unjudged documents come last. Of a metric for which lower is better, the best order gives
-    the lowest value, and losses are negative.
+    Unjudged documents come last. If a lower value is better, the best order gives the lowest value
+    and losses are negative.
 
     Examples
     --------
@@ -363,25 +458,27 @@ def headroom(
     │ 0.5   ┆ 0.5       ┆ 1.0      ┆ 0.0           ┆ 0.5               │
     └───────┴───────────┴──────────┴───────────────┴───────────────────┘
     """
-    asked, groups = read_metrics(metrics, options.get("conventions")), names("by", by)
-    made = [output_name(each) for each in asked]
+    given, groups = read_metrics(metrics, options.get("conventions")), names("by", by)
+    metric_names = [output_name(each) for each in given]
     free(groups, ["metric", "queries", *_STEPS, "lost_by_order", "lost_by_retrieval"])
     find_columns(schema_of(frame), {"score": score, "label": label})
     retrieved = pl.col(score).is_not_null()
-    worth = pl.col(label).cast(pl.Float64)
-    last = worth.fill_null(_BELOW)
+    relevance = pl.col(label).cast(pl.Float64)
+    last = relevance.fill_null(_BELOW)
     orders = {
         "value": pl.col(score),
         "reordered": pl.when(retrieved).then(last),
-        "complete": pl.when(retrieved).then(last).otherwise(worth),
+        "complete": pl.when(retrieved).then(last).otherwise(relevance),
     }
     names_of: dict[str, Any] = {"score": score, "label": label, "by": by}
     wide = []
     for step, order in orders.items():
-        means = evaluate(frame.with_columns(order.alias(score)), asked, **names_of, **options)
+        means = evaluate(frame.with_columns(order.alias(score)), given, **names_of, **options)
         head = [*groups, "queries"] if step == "value" else []
         wide.append(
-            means.select(*head, *(pl.col(name).alias(f"{OWN}{step} {name}") for name in made))
+            means.select(
+                *head, *(pl.col(name).alias(f"{OWN}{step} {name}") for name in metric_names)
+            )
         )
     # The groups are the same, and in the same order.
     both = pl.concat(wide, how="horizontal")
@@ -390,7 +487,7 @@ def headroom(
             "metric": pl.lit(name),
             **{step: pl.col(f"{OWN}{step} {name}") for step in orders},
         }
-        for name in made
+        for name in metric_names
     ]
     return to_rows(both, [*groups, "queries"], rows).with_columns(
         (pl.col("reordered") - pl.col("value")).alias("lost_by_order"),

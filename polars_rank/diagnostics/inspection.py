@@ -1,7 +1,7 @@
-"""What a log holds: rows, lists and their lengths, labels, ties, and what is wrong with rows.
+"""Counts of a log: rows, rankings and their lengths, labels, ties, and invalid rows.
 
-Nothing here raises for bad rows: they are counted. One pass over the log, and lists that stand
-together are aggregated one after the other.
+Invalid rows are counted and do not raise. The log is read once. If the rows of each ranking are
+adjacent, rankings are aggregated one after the other.
 """
 
 from __future__ import annotations
@@ -26,46 +26,46 @@ _LIST, _LENGTH = OWN + "list", OWN + "length"
 def found_in(
     log: pl.LazyFrame, columns: Columns, rel: float, groups: Sequence[str]
 ) -> pl.LazyFrame:
-    """Count what a log holds, by some of its key columns; rows that are wrong are counted, too.
+    """Count rows, rankings, labels, ties and invalid rows of a log, by group.
 
     Parameters
     ----------
     log, columns
         The log, and its columns.
     rel
-        The lowest label that is relevant.
+        The lowest relevant label.
     groups
-        Columns of the log that split it.
+        Columns that split the log.
 
     Returns
     -------
     LazyFrame
-        A row per group, in sorted order, with the columns of `groups` and
+        One row per group, in sorted order, with the columns of `groups`, and
 
-        - `rows`, `lists`; `shortest`, `median_length`, `mean_length`, `longest`: of lists, in
-          rows;
+        - `rows`, `lists`: number of rows and of rankings;
+        - `shortest`, `median_length`, `mean_length`, `longest`: lengths of rankings in rows;
         - `not_retrieved`: rows without a score; `unlabelled`: rows without a label; `unjudged`:
-          rows with a score and no label, and their share of the rows with a score,
-          `unjudged_share`;
-        - `tied_lists`, `tied_documents`: lists in which scores are tied, and documents tied with
-          another one of their list, each as a share;
-        - `barren_lists`: lists without a relevant document; `unretrieved_lists`: without a score;
-        - `repeated`: rows that repeat a document of their list;
+          rows with a score and without a label, and `unjudged_share`, their share of the rows with
+          a score;
+        - `tied_lists`, `tied_documents`: shares of rankings with ties, and of tied documents;
+        - `barren_lists`: rankings without a relevant document; `unretrieved_lists`: rankings
+          without a score;
+        - `repeated`: duplicate documents in a ranking;
         - `null_query`, `null_doc`, `bad_score`, `bad_label`: rows without an id, and with a NaN
           or infinite value.
     """
     rows = by_length(log, columns, rel, groups)
-    length, lists, retrieved = (pl.col(name) for name in (_LENGTH, "lists", "retrieved"))
+    length, rankings, retrieved = (pl.col(name) for name in (_LENGTH, "lists", "retrieved"))
     found = [
         pl.exclude(*groups, _LENGTH).sum(),
         length.min().alias("shortest"),
         length.max().alias("longest"),
-        _median(length, lists).alias("median_length"),
+        _median(length, rankings).alias("median_length"),
     ]
     table = rows.group_by(groups).agg(found).sort(groups) if groups else rows.select(found)
     whole = table.with_columns(
-        mean_length=ratio(pl.col("rows"), lists),
-        tied_lists=ratio(pl.col("tied_lists"), lists),
+        mean_length=ratio(pl.col("rows"), rankings),
+        tied_lists=ratio(pl.col("tied_lists"), rankings),
         tied_documents=ratio(pl.col("tied"), retrieved),
         unjudged_share=ratio(pl.col("unjudged"), retrieved),
     )
@@ -76,9 +76,9 @@ def found_in(
 def by_length(
     log: pl.LazyFrame, columns: Columns, rel: float, groups: Sequence[str]
 ) -> pl.LazyFrame:
-    """Return what lists of the same length add up to: few rows, whatever the log."""
-    lists = _by_list(log, columns, rel, groups)
-    sums = [name for name in lists.collect_schema() if name not in {*groups, _LIST, "hits"}]
+    """Return counts by the length of rankings."""
+    rankings = _by_list(log, columns, rel, groups)
+    sums = [name for name in rankings.collect_schema() if name not in {*groups, _LIST, "hits"}]
     counts = {
         "lists": pl.len(),
         "tied_lists": (pl.col("tied") > 0).sum(),
@@ -87,7 +87,7 @@ def by_length(
     }
     keys = [*groups, _LENGTH]
     return (
-        lists.with_columns(pl.col("rows").cast(pl.Int64).alias(_LENGTH))
+        rankings.with_columns(pl.col("rows").cast(pl.Int64).alias(_LENGTH))
         .group_by(keys)
         .agg(
             *(pl.col(name).cast(pl.Int64).sum() for name in sums if name not in columns.keys),
@@ -97,15 +97,15 @@ def by_length(
     )
 
 
-def _median(length: pl.Expr, lists: pl.Expr) -> pl.Expr:
-    """Return the median of lengths in ascending order, of each of which there are some lists."""
-    so_far, whole = lists.cum_sum(), lists.sum()
+def _median(length: pl.Expr, rankings: pl.Expr) -> pl.Expr:
+    """Return the median of ascending lengths, given the number of rankings of each length."""
+    so_far, whole = rankings.cum_sum(), rankings.sum()
     middle = [length.filter(so_far >= place).min() for place in ((whole + 1) // 2, whole // 2 + 1)]
     return (middle[0] + middle[1]) / 2
 
 
 def label_counts(log: pl.LazyFrame, columns: Columns, groups: Sequence[str]) -> pl.LazyFrame:
-    """Return how often each label stands in the log, by group: `label` and `rows`."""
+    """Return the number of rows with each label, by group: `label` and `rows`."""
     label = pl.col(columns.label).alias(OWN + "label")
     counted = log.select(*groups, label).group_by([*groups, OWN + "label"]).agg(pl.len())
     return counted.sort([*groups, OWN + "label"], nulls_last=True).select(
@@ -113,7 +113,7 @@ def label_counts(log: pl.LazyFrame, columns: Columns, groups: Sequence[str]) -> 
     )
 
 
-#: The columns in the order in which they stand.
+#: Order of the columns.
 _ORDER = (
     *("rows", "lists", "shortest", "median_length", "mean_length", "longest"),
     *("not_retrieved", "unlabelled", "unjudged", "unjudged_share", "tied_lists", "tied_documents"),
@@ -125,14 +125,14 @@ _ORDER = (
 def _by_list(
     log: pl.LazyFrame, columns: Columns, rel: float, groups: Sequence[str]
 ) -> pl.LazyFrame:
-    """Return a row for each list with its counts."""
+    """Return the counts of each ranking."""
     score, label = columns.number(columns.score), columns.number(columns.label)
     number, keys = number_column_in(columns.schema, columns.keys), columns.keys
-    if number is not None:  # the lists come one by one, numbered
+    if number is not None:  # the rows of each ranking are adjacent and numbered
         log = log.with_columns(pl.col(number).struct.field("number").alias(_LIST))
         log, keys = log.set_sorted(_LIST), [_LIST]
     retrieved, labelled = score.is_not_null(), label.is_not_null()
-    # A row of nothing but a query stands for a list without documents.
+    # A row with only a query represents a ranking without documents.
     known = [] if columns.doc is None else [pl.col(columns.doc)]
     row = pl.any_horizontal(
         retrieved, labelled, *(doc.is_not_null() for doc in known), *(() if known else (True,))

@@ -1,4 +1,4 @@
-"""How alike two runs are: rank-biased overlap and overlap at k, query by query."""
+"""Similarity of two runs: rank-biased overlap and overlap at k."""
 
 from __future__ import annotations
 
@@ -29,37 +29,30 @@ def rbo(
     score: str = "score",
     ties: Ties = "doc",
 ) -> pl.LazyFrame:
-    r"""Rank-biased overlap of two runs, extrapolated beyond their last documents.
+    r"""Compute the rank-biased overlap (RBO) of two runs, query by query.
 
     $$\mathrm{RBO} = (1 - p) \sum_{d=1}^{\infty} p^{d-1} \frac{|left_{1..d} \cap right_{1..d}|}{d}$$
 
-    Beyond the shorter list, and beyond both, the share of documents in common is taken to go on
-    as it was (equation 32 of the paper).
+    It is extrapolated: beyond the shorter ranking, and beyond both, the share of common documents
+    is assumed to remain the same (equation 32 of the paper).
 
     Parameters
     ----------
     left, right
-        Two long tables, one row per document of a list; a document without a score was not
-        retrieved. Labels are not needed.
+        The long tables, one row per document. A null score means not retrieved. Labels are not
+        needed.
     p
-        Persistence, between 0 and 1: the higher, the deeper the comparison reaches.
+        Persistence, between 0 and 1: the higher, the more lower ranks count.
     query, doc, score
-        Names of the columns, the same in both tables; `query` may be several.
+        Names of the columns in both tables; `query` may be several.
     ties
-        How tied scores are ordered: "doc", "doc_ascending" or "input"; see `rank`.
+        Order of documents with tied scores: "doc", "doc_ascending" or "input"; see `rank`.
 
     Returns
     -------
     LazyFrame or DataFrame
-        Like `left`: the query columns and `rbo` in [0, 1], sorted; a row for each query of
-        either table. 0 where one of the lists is empty, null where both are.
-
-    Raises
-    ------
-    ArgumentError
-        For a `p` that is not between 0 and 1.
-    SchemaError, DataError
-        As for `rank`.
+        Same type as `left`. One row per query of either table, with the columns of the query and
+        `rbo` in [0, 1]: 0 if one of the rankings is empty, null if both are.
 
     References
     ----------
@@ -79,15 +72,15 @@ def rbo(
     places = pl.int_range(1, pl.len() + 1, dtype=pl.UInt32)
     power = pl.lit(float(p)).pow
     weights = power(places.cast(pl.Float64) - 1) / places
-    # A shared document counts at every depth from where both lists have it.
+    # A common document counts at all depths at which both rankings have it.
     both = pl.max_horizontal(a, b).filter(a.is_not_null() & b.is_not_null())
-    weighed = weights.head(longer).cum_sum(reverse=True).gather(both - 1).sum()
+    weighted = weights.head(longer).cum_sum(reverse=True).gather(both - 1).sum()
     in_shorter, in_longer = (both <= shorter).sum(), both.count()
     seen = in_shorter / shorter
     depths = weights.head(longer).sum() - weights.head(shorter).sum()
     beyond = seen * ((power(shorter) - power(longer)) / (1 - p) - shorter * depths)
     last = (in_longer - in_shorter) / longer + seen
-    value = (1 - p) * (weighed + beyond) + power(longer) * last
+    value = (1 - p) * (weighted + beyond) + power(longer) * last
     known = pl.when(shorter > 0).then(value).otherwise(0.0)
     known = pl.when(longer > 0).then(known).alias("rbo")
     return _compared(left, right, known, query, doc, score, ties)
@@ -104,34 +97,28 @@ def overlap(
     score: str = "score",
     ties: Ties = "doc",
 ) -> pl.LazyFrame:
-    r"""Overlap of two runs: the share of the first k documents that both have.
+    r"""Compute the share of the first k documents that two runs have in common.
 
     $$\frac{1}{k} |left_{1..k} \cap right_{1..k}|$$
 
     Parameters
     ----------
     left, right
-        Two long tables, one row per document of a list; a document without a score was not
-        retrieved. Labels are not needed.
+        The long tables, one row per document. A null score means not retrieved. Labels are not
+        needed.
     k
-        Cutoff, at least 1; None for whole lists, divided by the length of the longer one.
+        Cutoff, at least 1. None for whole rankings; the number of common documents is then divided
+        by the length of the longer ranking.
     query, doc, score
-        Names of the columns, the same in both tables; `query` may be several.
+        Names of the columns in both tables; `query` may be several.
     ties
-        How tied scores are ordered: "doc", "doc_ascending" or "input"; see `rank`.
+        Order of documents with tied scores: "doc", "doc_ascending" or "input"; see `rank`.
 
     Returns
     -------
     LazyFrame or DataFrame
-        Like `left`: the query columns and `overlap` in [0, 1], sorted; a row for each query of
-        either table. Without k, null where both lists are empty.
-
-    Raises
-    ------
-    ArgumentError
-        For a `k` below 1.
-    SchemaError, DataError
-        As for `rank`.
+        Same type as `left`. One row per query of either table, with the columns of the query and
+        `overlap` in [0, 1]; null without `k` if both rankings are empty.
 
     References
     ----------
@@ -156,7 +143,7 @@ def overlap(
 def _compared(
     left: pl.LazyFrame, right: Any, value: pl.Expr, query: Names, doc: str, score: str, ties: Ties
 ) -> pl.LazyFrame:
-    """Return a value per query over the ranks that each document has in the two runs."""
+    """Return a value per query, computed from the ranks of its documents in both runs."""
     keys = [*names("query", query)]
 
     def ranks(run: pl.LazyFrame, column: str) -> pl.LazyFrame:

@@ -1,4 +1,4 @@
-"""`grouped_auc`: one AUC of many lists, each weighted by how many documents it showed."""
+"""`grouped_auc`: the mean AUC of rankings, weighted by their numbers of documents."""
 
 from __future__ import annotations
 
@@ -18,36 +18,31 @@ _AUC, _SHOWN = OWN + "auc", OWN + "shown"
 
 @framed
 def grouped_auc(frame: pl.LazyFrame, /, *, by: Names | None = None, **options: Any) -> pl.LazyFrame:
-    r"""Grouped AUC (GAUC): the mean AUC of the lists, weighted by their impressions.
+    r"""Return the grouped AUC (GAUC): the mean AUC of rankings, weighted by impressions.
 
     $$\mathrm{GAUC} = \frac{\sum_q n_q \cdot \mathrm{AUC}_q}{\sum_q n_q}$$
 
-    over the lists that have an AUC, where n_q is the number of retrieved documents.
+    over the rankings that have an AUC, where n_q is the number of retrieved documents.
 
     Parameters
     ----------
     frame
-        The long table: a LazyFrame, a DataFrame or a pyarrow table; see `evaluate`.
+        Long table: a LazyFrame, a DataFrame, or any other table with Arrow's C stream.
     by
-        Columns that split the table; one row each.
+        Column or columns of groups, with one row each.
     **options
-        Options of `per_query`: names of columns, `relevant`, `duplicates`, ...
+        Parameters of `per_query`, such as `query`, `rel` and `duplicates`.
 
     Returns
     -------
     LazyFrame or DataFrame
-        Like `frame`: one row per group in sorted order, with the `by` columns, `queries` (how
-        many lists have an AUC), `impressions` (their documents) and `gauc`, in [0, 1]; null
-        where no list has both relevant and other documents.
-
-    Raises
-    ------
-    SchemaError, DataError, ArgumentError
-        As for `per_query`.
+        One row per group, sorted: the `by` columns, `queries` (the number of rankings with an
+        AUC), `impressions` (the number of their documents) and `gauc`, in [0, 1]; null if no
+        ranking has both relevant and nonrelevant documents. Lazy if `frame` is lazy.
 
     See Also
     --------
-    roc_auc : the AUC of each list; ties count one half, whatever `ties` says.
+    roc_auc : The AUC of each ranking. Ties count one half, whatever the value of `ties`.
 
     References
     ----------

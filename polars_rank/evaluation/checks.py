@@ -1,7 +1,7 @@
-"""Checks of a log: what its rows, rankings and groups must not hold, and the errors that say so.
+"""Checks of rows, rankings and groups, and the errors that they raise.
 
-Checks run in the same pass as the metrics. Only when one fails, and only if polars_rank itself
-collects the result, is the log read again to count the failing rows and to show one of them.
+Checks run in the same pass as the metrics. If one fails and polars_rank collects the result, the
+log is read again to count the failing rows and to show one of them.
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ Scope: TypeAlias = Literal["row", "ranking", "group"]
 FAILED = OWN + "failed"
 
 _DUPLICATES = (
-    "set `duplicates` to 'max' or 'first', name the columns that tell lists apart with `by`, or "
-    "drop them"
+    "set `duplicates` to 'max' or 'first', turn rankings of chunks into rankings of documents with "
+    "pr.collapse, add the columns that identify a ranking, such as the run, to `by`, or drop the "
+    "duplicates"
 )
 
 
@@ -35,23 +36,23 @@ _DUPLICATES = (
 class Check:
     """A condition that no row, ranking or group may meet, and the message if one does.
 
-    Of several checks that fail, the first in their sequence is reported.
+    If several checks fail, the first one is reported.
     """
 
     scope: Scope
-    #: Over the columns of a row of the log, an aggregation of a ranking, or a row of the result.
+    #: An expression over rows of the log, an aggregation of a ranking, or over rows of the result.
     condition: pl.Expr
     message: str
     #: Whether the condition leads to a warning instead of an error.
     warns: bool = False
-    #: Returns how often the condition is met in the log; None if the message says it all.
+    #: Counts how often the condition is met in the log; None if the message needs no count.
     count: Callable[[pl.LazyFrame], Finding | None] | None = None
     #: The parameters that the message names in backticks.
     parameters: tuple[str, ...] = ()
 
     @property
     def can_be_counted(self) -> bool:
-        """Whether reading the log again tells more."""
+        """Whether the failing rows can be counted by reading the log again."""
         return self.scope == "row" or self.count is not None
 
 
@@ -60,25 +61,25 @@ def row_checks(
 ) -> list[Check]:
     """Return the checks of the rows of any log: ids, scores and labels.
 
-    `refusals` are the messages of gains that cannot handle all labels, with their conditions.
+    `refusals` maps the messages of gains that do not accept all labels to their conditions.
     """
     checks = [
         Check(
             "row",
             pl.col(name).is_null(),
-            f"null in the column {name!r} (query); drop these rows or give them an id",
+            f"column {name!r} (`query`) has nulls; drop these rows or fill in an id",
         )
         for name in columns.query
     ]
     if columns.doc is not None:
-        # A row with nothing but a query stands for a ranking without documents.
+        # A row with nothing but a query is a ranking without documents.
         filled = pl.col(columns.score).is_not_null() | pl.col(columns.label).is_not_null()
-        message = f"null in the column {columns.doc!r}; drop these rows or evaluate without `doc`"
+        message = f"column {columns.doc!r} (`doc`) has nulls; drop these rows, or pass doc=None"
         missing = pl.col(columns.doc).is_null() & filled
         checks.append(Check("row", missing, message, parameters=("doc",)))
     for role, name in (("score", columns.score), ("label", columns.label)):
         if columns.schema[name].is_float():
-            message = f"NaN or infinite {role} in the column {name!r}; use null for 'unknown'"
+            message = f"column {name!r} (`{role}`) has NaN or infinite values; use null for unknown"
             checks.append(Check("row", ~pl.col(name).is_finite(), message))
     for problem, condition in refusals.items():
         label = columns.number(columns.label).cast(pl.Float64)
@@ -91,44 +92,55 @@ def repeats(doc: str) -> pl.Expr:
     return pl.col(doc).n_unique() < pl.len()
 
 
-def duplicate_check(columns: Columns, repeated: pl.Expr) -> Check:
+def _remedy(columns: Columns) -> str:
+    """Return what to do about duplicates: name the column of runs, if `by` does not."""
+    run = next((n for n in columns.schema if n.lower() in RUNS and n not in columns.keys), None)
+    if run is None:
+        return _DUPLICATES
+    advice = f"add {run!r} to `by`" if columns.by else f"pass by={run!r}"
+    return f"there is a column {run!r}: {advice}"
+
+
+def duplicate_check(columns: Columns, repeated: pl.Expr, remedy: str | None = None) -> Check:
     """Return the check for rankings with a document more than once, for which `repeated` holds."""
-    problem = f"duplicates in the column {columns.doc!r} (doc)"
+    remedy = _remedy(columns) if remedy is None else remedy
+    problem = f"column {columns.doc!r} (`doc`) has duplicates"
     return Check(
         "ranking",
         repeated,
-        f"{problem}: a document stands more than once in a list; {_DUPLICATES}",
-        count=partial(_count_duplicates, [*columns.keys, str(columns.doc)], problem),
-        parameters=("duplicates", "by"),
+        f"{problem}: a document occurs more than once in a ranking; {remedy}",
+        count=partial(_count_duplicates, [*columns.keys, str(columns.doc)], problem, remedy),
+        parameters=("duplicates", "by") if "`duplicates`" in remedy else ("by",),
     )
 
 
 def length_check(longest: int) -> Check:
     """Return the check for rankings that are longer than the log said when it was scanned."""
-    message = f"a ranking has more than the {longest} documents that were there; scan the log again"
+    message = (
+        f"a ranking has more than {longest} documents, the maximum when the log was scanned; scan "
+        "the log again"
+    )
     return Check("ranking", pl.len() > longest, message)
 
 
 def constant_check(name: str, column: str) -> Check:
     """Return the check for several values in a column that is kept once per ranking."""
-    message = (
-        f"the column {name!r} must be the same in all rows of a list; add it to `by`, or leave it"
-    )
+    message = f"column {name!r} has several values in a ranking; add it to `by`, or leave it out"
     return Check("ranking", pl.col(column).n_unique() > 1, message, parameters=("by",))
 
 
 def unnamed_check(name: str, column: str) -> Check:
-    """Return the warning about a column that looks like runs or ids and that no parameter names."""
+    """Return the warning about an unused column that looks like runs or ids."""
     values = pl.col(column).n_unique()
     if name.lower() in RUNS:
         message = (
-            f"lists have rows of several values of the column {name!r}, which is not used: if it "
-            "tells rankings apart, add it to `by`"
+            f"rankings have several values of the column {name!r}, which no parameter names; if it "
+            "identifies rankings, add it to `by`"
         )
         return Check("ranking", values > 1, message, warns=True, parameters=("by",))
     message = (
-        f"lists have rows with the same value of the column {name!r}, which looks like an id "
-        "of documents: name it with `doc` to find repeated documents, or name no column"
+        f"rankings have duplicates in the column {name!r}, which looks like a document id; pass it "
+        "as `doc` to find duplicate documents"
     )
     return Check("ranking", values < pl.len(), message, warns=True, parameters=("doc",))
 
@@ -139,17 +151,17 @@ def checks_of(scope: Scope, problems: Mapping[str, pl.Expr]) -> list[Check]:
 
 
 def failed(checks: Sequence[Check], scope: Scope) -> pl.Expr:
-    """Return the number of the check of this scope that fails; the first check has the highest."""
-    number = pl.lit(0, dtype=pl.UInt16)
-    for index, check in reversed([*enumerate(checks)]):
+    """Return the number of the failed check of a scope; the first check has the highest number."""
+    conditions: Any = pl
+    for index, check in enumerate(checks):
         if check.scope == scope:
-            found = pl.lit(len(checks) - index, dtype=pl.UInt16)
-            number = pl.when(check.condition).then(found).otherwise(number)
-    return number.alias(FAILED)
+            conditions = conditions.when(check.condition).then(len(checks) - index)
+    number: pl.Expr = pl.lit(0) if conditions is pl else conditions.otherwise(0)
+    return number.cast(pl.UInt16).alias(FAILED)
 
 
 def failed_in_ranking(checks: Sequence[Check]) -> pl.Expr:
-    """Return the number of the check that fails in a ranking or in one of its rows."""
+    """Return the number of the check that failed for a ranking or for one of its rows."""
     rows = pl.col(FAILED).max()
     if not any(check.scope == "ranking" for check in checks):
         return rows
@@ -163,18 +175,18 @@ def raise_failed(
     log: pl.LazyFrame | None = None,
     keys: Mapping[str, str] | None = None,
 ) -> pl.LazyFrame:
-    """Drop the numbers of failed checks from a table; collecting it raises if one has failed.
+    """Return a table without `FAILED`; collecting it raises `DataError` if a check failed.
 
     Parameters
     ----------
     table
         Rankings or groups, with the column `FAILED`.
     checks
-        Those that the numbers are of.
+        The checks that the numbers refer to.
     log
-        The rows that are read again to count what fails.
+        The log, to count the rows that fail.
     keys
-        The names of the key columns of the log, and of the same columns in the table.
+        The key columns of the log, and the names of the same columns in the table.
 
     Returns
     -------
@@ -183,13 +195,12 @@ def raise_failed(
     """
     if not checks:
         return table.drop(FAILED)
-    schema = {name: dtype for name, dtype in table.collect_schema().items() if name != FAILED}
     warned: set[int] = set()
 
     def check(batch: pl.DataFrame) -> pl.DataFrame:
         numbers = batch.get_column(FAILED)
         if not numbers.max():
-            return batch.drop(FAILED)
+            return batch
         for number in numbers.unique().sort(descending=True).drop_nulls():
             if number == 0 or number in warned:
                 continue
@@ -202,19 +213,20 @@ def raise_failed(
                 warning = RankWarning(failing.message + where_text, *failing.parameters)
                 warnings.warn(warning, stacklevel=2)
                 continue
-            kind = "group" if failing.scope == "group" else "list"
+            kind = "group" if failing.scope == "group" else "ranking"
             where_text = f"; in the {kind} {where}" if where else ""
             details = None
             if failing.can_be_counted and log is not None:
                 details = partial(findings, log, checks)
             raise DataError(failing.message + where_text, *failing.parameters, details=details)
-        return batch.drop(FAILED)
+        return batch
 
-    return table.map_batches(check, schema=schema, streamable=True)
+    checked = table.map_batches(check, validate_output_schema=False, streamable=True)
+    return checked.drop(FAILED)
 
 
 def findings(log: pl.LazyFrame, checks: Sequence[Check]) -> list[Finding]:
-    """Read the log again and return what fails, how often, and one row of it."""
+    """Read the log again and return what fails, how often, and one row."""
     rows = [check for check in checks if check.scope == "row"]
     total = OWN + "rows"
     counts = log.select(
@@ -234,16 +246,21 @@ def findings(log: pl.LazyFrame, checks: Sequence[Check]) -> list[Finding]:
 
 @dataclass(frozen=True)
 class _Duplicates(Finding):
-    """Documents that a ranking has more than once."""
+    """Documents that occur more than once in a ranking."""
+
+    remedy: str = _DUPLICATES
 
     def __str__(self) -> str:
         count = number_of(self.count, "document")
         return (
-            f"{self.problem}: {count} more than once in a list; e.g. {self.example}; {_DUPLICATES}"
+            f"{self.problem}: {count} more than once in a ranking; e.g. {self.example}; "
+            f"{self.remedy}"
         )
 
 
-def _count_duplicates(pair: Sequence[str], problem: str, log: pl.LazyFrame) -> Finding | None:
+def _count_duplicates(
+    pair: Sequence[str], problem: str, remedy: str, log: pl.LazyFrame
+) -> Finding | None:
     times = OWN + "rows"
     twice = (log.group_by(pair).agg(pl.len().alias(times)).filter(pl.col(times) > 1)).collect(
         engine="streaming"
@@ -252,7 +269,8 @@ def _count_duplicates(pair: Sequence[str], problem: str, log: pl.LazyFrame) -> F
         return None
     row = twice.sort(times, descending=True).row(0, named=True)
     row["rows"] = row.pop(times)
-    return _Duplicates(problem, twice.height, row, parameters=("duplicates", "by"))
+    parameters = ("duplicates", "by") if "`duplicates`" in remedy else ("by",)
+    return _Duplicates(problem, twice.height, row, parameters=parameters, remedy=remedy)
 
 
 def _first_row(log: pl.LazyFrame) -> dict[str, Any]:
@@ -262,15 +280,15 @@ def _first_row(log: pl.LazyFrame) -> dict[str, Any]:
 
 
 def refuse_failed(rows: pl.DataFrame, checks: Sequence[Check], remedies: Mapping[str, str]) -> None:
-    """Raise `DataError` if a check has failed, with what to do about its message."""
+    """Raise `DataError` if a check has failed, with the remedy for its message."""
     for index, check in enumerate(checks):
         remedy = remedies[check.message]
         refuse(rows, pl.col(FAILED) == len(checks) - index, check.message, remedy)
 
 
-def refuse(rows: pl.DataFrame, fault: pl.Expr, problem: str, remedy: str) -> None:
-    """Raise `DataError` if some of the rows are at fault; say how many and show the first."""
-    found = rows.filter(fault)
+def refuse(rows: pl.DataFrame, invalid: pl.Expr, problem: str, remedy: str) -> None:
+    """Raise `DataError` with the number of invalid rows and the first of them, if there are any."""
+    found = rows.filter(invalid)
     if not found.is_empty():
         cells = {
             k: reprlib.repr(v) for k, v in found.row(0, named=True).items() if not k.startswith(OWN)

@@ -1,13 +1,12 @@
-"""How the lists of a log are told apart, and whether its rows stand list by list.
+"""The keys of rankings, and whether the rows of each ranking are adjacent.
 
-That they do is said by hints of Polars and by the numbers that `scan_log` gives lists. Both
-outlive what users do to a log, and where they are not true a list would be taken for several. So
-each row is compared with the one before it: batch by batch, in the order in which batches happen
-to come, and then the last row of each with the first of the next.
+Hints of Polars (`set_sorted`) and the numbers that `scan_log` adds declare that rows are adjacent.
+Both outlive what users do to a log, and if they are wrong, one ranking would be evaluated as
+several. So each row is compared with the one before it: within each batch, in whatever order the
+batches arrive, and then the last row of each batch with the first row of the next.
 
-The plan itself cannot compare them in flat memory. For an expression that reads another row, such
-as `shift`, Polars sends rows two ways, takes in what comes as fast as it comes, and holds it back
-for as long as the rest of the plan is busy.
+A plan of Polars cannot compare them in flat memory: for an expression that reads another row, such
+as `shift`, the streaming engine buffers rows for as long as the rest of the plan is busy.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from polars_rank._params import OWN
-from polars_rank._polars import key_hash
+from polars_rank._polars import is_sorted_by, key_hash
 from polars_rank.errors import DataError
 from polars_rank.frames.tables import number_column_in
 
@@ -28,78 +27,86 @@ if TYPE_CHECKING:
 
     from polars_rank.columns import Columns
 
-_LIST, _KEYS = OWN + "list", OWN + "keys"
+_RANKING, _KEYS = OWN + "list", OWN + "keys"
 ROW, RUN = OWN + "row number", OWN + "run of the plan"
 
 
 @dataclass(frozen=True)
 class Keys:
-    """How lists are told apart: by their keys, or by the number that `scan_log` gave them."""
+    """The keys of rankings: columns of the log, or the numbers that `scan_log` gave rankings."""
 
-    order: list[str]  # columns of the log that stand in order
-    group: list[str]  # the same under our names
-    names: dict[str, str]  # columns of the result and our names for them
-    number: str | None = None  # the column of the log that says which list a row belongs to
-    comparable: bool = True  # structs have an order to sort by, but none to compare by
+    #: The columns of the log by which rows are sorted, and their internal names.
+    order: list[str]
+    group: list[str]
+    #: The key columns of the result, with their internal names.
+    names: dict[str, str]
+    #: The column of the log with the number of each row's ranking.
+    number: str | None = None
+    #: Whether keys can be compared with `<`; Polars sorts structs, but does not compare them.
+    comparable: bool = True
 
     @classmethod
     def of(cls, columns: Columns) -> Keys:
-        """Return how the lists of a log with these columns are told apart."""
+        """Return the keys of a log with these columns."""
         number = number_column_in(columns.schema, columns.keys)
         keys = {key: f"{OWN}key {index}" for index, key in enumerate(columns.keys)}
         if number is not None:
-            return cls([_LIST], [_LIST], keys, number)
+            return cls([_RANKING], [_RANKING], keys, number)
         structs = any(columns.schema[key] == pl.Struct for key in columns.keys)
         return cls(columns.keys, list(keys.values()), keys, comparable=not structs)
 
+    def are_adjacent(self, log: pl.LazyFrame) -> bool:
+        """Return whether rows of a ranking are declared to be adjacent, so that none are sorted."""
+        return self.number is not None or is_sorted_by(log, self.order)
+
     def in_order(self, log: pl.LazyFrame) -> pl.LazyFrame:
-        """Return the log list by list: sorted by keys, or as it was numbered."""
+        """Return the log ranking by ranking: sorted by keys, or as it was numbered."""
         if self.number is None:
             return log.sort(self.order, maintain_order=True)
         number = pl.col(self.number).struct.field("number")
-        return log.with_columns(number.alias(_LIST)).set_sorted(_LIST)
+        return log.with_columns(number.alias(_RANKING)).set_sorted(_RANKING)
 
     @property
-    def named(self) -> list[pl.Expr]:
-        """The columns that tell lists apart, under our own names, as `checked` reads them."""
+    def columns(self) -> list[pl.Expr]:
+        """The key columns of a log under their internal names, as `checked` reads them."""
         names = {**self.names, **dict(zip(self.order, self.group, strict=True))}
-        named = [pl.col(name).alias(own) for name, own in names.items()]
+        columns = [pl.col(name).alias(own) for name, own in names.items()]
         if self.number is not None:
-            # The hash of the row's keys as they were numbered.
-            named.append(pl.col(self.number).struct.field("keys").alias(_KEYS))
-        return named
+            # The hash of the row's keys when it was numbered.
+            columns.append(pl.col(self.number).struct.field("keys").alias(_KEYS))
+        return columns
 
     @property
     def carried(self) -> list[pl.Expr]:
-        """The keys of a list that are not those by which rows are grouped."""
+        """The keys of a ranking that are not those by which rows are grouped."""
         return [pl.col(name).first() for name in self.names.values() if name not in self.group]
 
-    def checked(self, rows: pl.LazyFrame) -> pl.LazyFrame:
-        """Return rows of a log in order, sorted by list; collecting them raises if they are not."""
-        if not self.comparable:
+    def checked(self, rows: pl.LazyFrame, log: pl.LazyFrame) -> pl.LazyFrame:
+        """Return rows of a log in order; collecting them raises `DataError` if they are not.
+
+        If the plan sorts the log, there is nothing to check.
+        """
+        if not self.comparable or not self.are_adjacent(log):
             return rows.set_sorted(self.group)
-        # Rows of another run of the plan are not neighbours of these.
-        run = pl.lit(0).map_batches(_any_number, return_dtype=pl.UInt64, returns_scalar=True)
+        # Rows of another run of the plan are not neighbors of these.
+        run = pl.lit(0).map_batches(_random_number, return_dtype=pl.UInt64, returns_scalar=True)
         numbered = rows.with_row_index(ROW).with_columns(run.alias(RUN))
         return (
-            numbered.map_batches(self.neighbours(), validate_output_schema=False, streamable=True)
+            numbered.map_batches(self.neighbors(), validate_output_schema=False, streamable=True)
             .drop(ROW, RUN, *([] if self.number is None else [_KEYS]))
             .set_sorted(self.group)
         )
 
-    def neighbours(self) -> Neighbours:
-        """Return what compares each row with the one before."""
+    def neighbors(self) -> Neighbors:
+        """Return the comparison of each row with the one before."""
         if self.number is None:
-            return Neighbours(
-                falls({key: pl.col(key).shift(1) for key in self.group}),
-                self.names,
-                [*self.names.values()],
-            )
-        return Neighbours(self._by_number(), self.names, [*self.names.values(), _LIST, _KEYS])
+            before = {key: pl.col(key).shift(1) for key in self.group}
+            return Neighbors(falls(before), self.names, [*self.names.values()])
+        return Neighbors(self._by_number(), self.names, [*self.names.values(), _RANKING, _KEYS])
 
     def _by_number(self) -> pl.Expr:
-        """Return whether a row stands where its list cannot be, or has other keys than its list."""
-        number, keys = pl.col(_LIST), pl.col(_KEYS)
+        """Return whether a row is out of order, or its keys are not those of its ranking."""
+        number, keys = pl.col(_RANKING), pl.col(_KEYS)
         same = number == number.shift(1)
         strayed = (number < number.shift(1)) | (same & (keys != keys.shift(1)))
         different = keys != key_hash(self.names)
@@ -120,51 +127,51 @@ def falls(before: Mapping[str, pl.Expr]) -> pl.Expr:
 
 
 @dataclass(frozen=True, eq=False)
-class Neighbours:
-    """Compares each row of a plan with the one before, in batches that come in any order."""
+class Neighbors:
+    """Compares each row of a plan with the one before, in batches that arrive in any order."""
 
     strays: pl.Expr
     keys: Mapping[str, str]
     names: list[str]
-    #: By run and row number: the first row of a batch, or the last one of that before it,
-    #: whichever came first, until the other comes.
+    #: By run and row number: the first row of a batch, or the last row of the batch before it,
+    #: whichever arrives first, until the other one arrives.
     ends: dict[tuple[int, int], pl.DataFrame] = field(default_factory=dict)
 
     def __call__(self, batch: pl.DataFrame) -> pl.DataFrame:
-        """Return the batch; raise `DataError` for a row that cannot stand where it does."""
+        """Return the batch; raise `DataError` for a row that is out of order."""
         if batch.is_empty():
             return batch
         rows = batch[self.names]
         self.compare(rows)
         run, start = batch.item(0, RUN), batch.item(0, ROW)
-        # A copy, where a slice would keep the batch in memory.
+        # A copy, because a slice would keep the batch in memory.
         ends = pl.concat([rows[:1], rows[-1:]], rechunk=True)
         first, last = ends[:1], ends[1:]
-        if start > 0 and (before := self.neighbour(run, start, first)) is not None:
+        if start > 0 and (before := self.neighbor(run, start, first)) is not None:
             self.compare(pl.concat([before, first]))
-        if (after := self.neighbour(run, start + batch.height, last)) is not None:
+        if (after := self.neighbor(run, start + batch.height, last)) is not None:
             self.compare(pl.concat([last, after]))
         return batch
 
-    def neighbour(self, run: int, row: int, end: pl.DataFrame) -> pl.DataFrame | None:
-        """Return what stands on the other side of where this row begins, if it has come."""
-        other = self.ends.setdefault((run, row), end)  # at once, whatever other threads do
+    def neighbor(self, run: int, row: int, end: pl.DataFrame) -> pl.DataFrame | None:
+        """Return the row on the other side of a boundary between batches, if it has arrived."""
+        other = self.ends.setdefault((run, row), end)  # atomic, whatever other threads do
         return None if other is end else self.ends.pop((run, row))
 
     def compare(self, rows: pl.DataFrame) -> None:
-        """Raise `DataError` for a row that cannot stand behind the one before."""
+        """Raise `DataError` for a row that cannot follow the one before."""
         if not rows.select(self.strays.any()).item():
             return
         stray = rows.filter(self.strays).row(0, named=True)
         where = {name: stray[own] for name, own in self.keys.items()}
         message = (
-            "rows do not stand list by list any more, as scan_log numbered them or as set_sorted "
-            f"said; scan all files in one scan_log, or drop the columns that begin with {OWN!r} "
-            f"and sort by the keys; in the list {where}"
+            "the rows of a ranking are not adjacent, although scan_log or set_sorted declared it; "
+            f"scan all files in one scan_log, or drop the columns that begin with {OWN!r} and sort "
+            f"by the keys; in the ranking {where}"
         )
         raise DataError(message)
 
 
-def _any_number(_: pl.Series) -> pl.Series:
-    """Return a number that no other run of any plan has."""
+def _random_number(_: pl.Series) -> pl.Series:
+    """Return a number that no other run of a plan has."""
     return pl.Series([secrets.randbits(64)], dtype=pl.UInt64)

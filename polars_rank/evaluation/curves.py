@@ -46,41 +46,38 @@ def pr_curve(
     query: Names | None = QUERY,
     doc: str | None = DOC,
 ) -> pl.LazyFrame:
-    r"""Precision and recall at every score threshold, over all rows or per group.
+    r"""Return precision and recall at every score threshold, over all rows or per group.
 
-    At threshold t, documents with score >= t count as found; tied scores are one point.
+    At threshold t, documents with score >= t are found. Tied scores make one point.
 
     Parameters
     ----------
     frame
-        The long table: a LazyFrame, a DataFrame or a pyarrow table.
+        Long table: a LazyFrame, a DataFrame, or any other table with Arrow's C stream.
     by
-        Columns that split the table into one curve each; None for one curve of all rows.
-    score, label
-        Names of the columns. A null score (not retrieved) is never found but counts in recall;
-        a null label (unjudged) is not relevant. A row with neither, as that of a query without
-        documents, does not count.
+        Column or columns of groups, with one curve each. Default: one curve of all rows.
+    score
+        Column of the score, higher is better. Documents with a null score (not retrieved) are never
+        found, but they count in recall.
+    label
+        Column of the relevance label. Null (unjudged) is not relevant. Rows without score and
+        label, as of a query without documents, do not count.
     rel
-        The lowest label that is relevant.
+        Lowest relevant label.
     query, doc
-        The columns of queries and documents, "query" and "doc" if there are such columns. They
-        change no number: a `RankWarning` says where a document stands more than once in a list,
-        or where a column such as "run" has several values in one, since all rows count.
+        Columns of the query and the document; by default "query" and "doc" if they exist. They do
+        not change any number, since all rows count. With them, a `RankWarning` reports documents
+        that occur more than once in a ranking, and rankings with several runs.
 
     Returns
     -------
     LazyFrame or DataFrame
-        One row per group and threshold, from the highest threshold, with `threshold`, `found`
-        (documents at or above it), `hits` (relevant ones among them), `precision`, `recall`,
-        `f1`, and for the whole curve, repeated in its rows, `auc` (trapezoids, from precision 1
-        at recall 0), `average_precision` (steps), `best_f1` and `no_skill` (the share of
-        relevant documents among all, the precision of a random order). Recall, `auc`,
-        `average_precision` and F1 are null where no document is relevant.
-
-    Raises
-    ------
-    SchemaError, DataError, ArgumentError
-        As for `evaluate`.
+        One row per group and threshold, the highest threshold first: `threshold`, `found`
+        (number of documents at or above it), `hits` (number of relevant documents among these),
+        `precision`, `recall`, `f1`. The other columns describe the whole curve: `auc` (trapezoids,
+        from precision 1 at recall 0), `average_precision` (steps), `best_f1`, and `no_skill` (the
+        share of relevant documents, which is the precision of a random order). If no document is
+        relevant, recall, F1, `auc` and `average_precision` are null.
 
     References
     ----------
@@ -106,7 +103,7 @@ def pr_curve(
     schema = schema_of(frame)
     if query is QUERY and query not in schema:
         query = None
-    if query is None and doc is DOC:  # a document may stand in the lists of several queries
+    if query is None and doc is DOC:  # a document may be in the rankings of several queries
         doc = None
     columns = Columns.find(schema, query=query, doc=doc, score=score, label=label, by=by)
     groups = list(columns.by)
@@ -127,7 +124,7 @@ def pr_curve(
 
 
 def _documents(frame: pl.LazyFrame, columns: Columns) -> pl.LazyFrame:
-    """Return groups, scores and labels of the documents of a log, with checks attached."""
+    """Return the groups, scores and labels of documents, with checks."""
     values = [columns.score, columns.label]
     known = frame.filter(pl.any_horizontal(pl.col(values).is_not_null()))
     checks = row_checks(replace(columns, query=(), doc=None))
@@ -155,11 +152,11 @@ def _documents(frame: pl.LazyFrame, columns: Columns) -> pl.LazyFrame:
 
 
 def _pooled_check(doc: str) -> Check:
-    """Return the warning about documents that a ranking has twice and that all count."""
+    """Return the warning about documents that count more than once."""
     message = (
-        f"a document stands more than once in a list (column {doc!r}), and all its rows count: "
-        "name the columns that tell lists apart with `by` or `query`, drop repeated rows, or "
-        "evaluate without `doc`"
+        f"column {doc!r} (`doc`) has duplicates: a document occurs more than once in a ranking, "
+        "and all its rows count; add the columns that identify a ranking to `by` or `query`, drop "
+        "the duplicates, or pass doc=None"
     )
     repeated = pl.col(_DOC).n_unique() < pl.len()
     return Check("ranking", repeated, message, warns=True, parameters=("by", "query", "doc"))
@@ -169,29 +166,29 @@ def _pooled_check(doc: str) -> Check:
 def rank_curve(
     frame: pl.LazyFrame, /, metrics: Metrics, ks: Iterable[int], **options: Any
 ) -> pl.LazyFrame:
-    """Means of metrics at every cutoff: one row per k.
+    """Return the means of metrics at every cutoff, one row per k.
 
     Parameters
     ----------
     frame
-        The long table: a LazyFrame, a DataFrame or a pyarrow table.
+        Long table: a LazyFrame, a DataFrame, or any other table with Arrow's C stream.
     metrics
-        Metrics that take a cutoff, by name or as metrics, without one: "ndcg", `pr.recall()`.
+        Metrics without a cutoff, by name or as metrics: "ndcg", `pr.recall()`.
     ks
         Cutoffs, such as `range(1, 21)`.
     **options
-        Options of `evaluate`: names of columns, `by`, `ties`, `undefined`, ...
+        Parameters of `evaluate`, such as `by`, `ties` and `undefined`.
 
     Returns
     -------
     LazyFrame or DataFrame
-        Like `frame`: one row per group and k, with the `by` columns, `k`, `queries` and a
-        column per metric.
+        One row per group and k: the `by` columns, `k`, `queries`, and one column per metric. Lazy
+        if `frame` is lazy.
 
     Raises
     ------
-    SchemaError, DataError, ArgumentError
-        As for `evaluate`; also for a metric without a cutoff.
+    ArgumentError
+        For a metric that has a cutoff already, or does not accept one.
 
     Examples
     --------
@@ -213,7 +210,7 @@ def rank_curve(
         raise ArgumentError(message, "ks")
     cutoffs = [whole_number("ks", k) for k in ks]
     if not cutoffs:
-        message = "`ks` is empty; give at least one cutoff"
+        message = "`ks` is empty; pass at least one cutoff"
         raise ArgumentError(message, "ks")
     curves = [
         curve_of(expression) for expression in read_metrics(metrics, options.get("conventions"))
@@ -239,7 +236,7 @@ def rank_curve(
 
 
 def _curve(points: pl.LazyFrame, groups: list[str]) -> pl.LazyFrame:
-    """Turn counts at each threshold, highest first, into the points of the curves."""
+    """Return the points of curves from the counts at each threshold, highest first."""
 
     def each(expression: pl.Expr) -> pl.Expr:
         return expression.over(groups) if groups else expression
@@ -280,7 +277,5 @@ def curve_of(expression: pl.Expr) -> Metric:
     """Return a metric that has a curve; raise `ArgumentError` for one with a cutoff."""
     if isinstance(expression, Metric) and "k" not in expression.arguments:
         return expression
-    message = (
-        f"`metrics` of a curve must be metrics without a cutoff, such as 'ndcg'; found {expression}"
-    )
+    message = f"`metrics` must be metrics without a cutoff, such as 'ndcg'; found {expression}"
     raise ArgumentError(message, "metrics")

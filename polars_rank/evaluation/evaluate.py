@@ -20,7 +20,7 @@ from polars_rank.conventions import (
 from polars_rank.evaluation import plan
 from polars_rank.evaluation.means import COUNTED, NUM_RETRIEVED, Means
 from polars_rank.evaluation.parameters import Align, Evaluation
-from polars_rank.frames.tables import framed
+from polars_rank.frames.tables import Table, framed
 from polars_rank.metrics.names import Metrics
 
 if TYPE_CHECKING:
@@ -46,98 +46,121 @@ def per_query(
     duplicates: Duplicates = "error",
     undefined: Undefined | Mapping[str, Undefined] | None = None,
     keep: Names | None = None,
+    items: Table | None = None,
+    history: Table | None = None,
     conventions: Conventions | str = POLARS_RANK,
     progress: bool = False,
 ) -> pl.LazyFrame:
-    """Evaluate every list: one row per query, one column per metric.
+    """Return one row per ranking and one column per metric.
 
     Parameters
     ----------
     frame
-        The long table, one row per document of a list: a LazyFrame, or a DataFrame or any other
-        table with Arrow's C stream, such as one of pyarrow, pandas or DuckDB; or a Spark
-        DataFrame, classic or Connect. See the notes.
+        Long table with one row per document of a ranking: a LazyFrame, a DataFrame, or any other
+        table with Arrow's C stream, such as those of pyarrow, pandas and DuckDB; or a Spark
+        DataFrame, classic or Connect. See Notes.
     metrics
         A name ("ndcg@10", "ap", "P_5", "ndcg(gain='exp2')@10"), a metric (`pr.ndcg(10)`), any
-        expression over the ranked table, or several of them.
-    query, doc, score, label
-        Names of the columns; `query` may be several. Without a column "doc", or with
-        `doc=None`, documents have no ids. A null score means judged but not retrieved, a null
-        label retrieved but not judged. Where no metric reads labels, as those of clicks do not,
-        there need be no column "label".
+        expression over the ranked table, or a sequence of these.
+    query
+        Column of the query, or several columns that identify it.
+    doc
+        Column of the document id. If it is None, or "doc" by default and the table has no such
+        column, documents have no ids: ties cannot be broken by id, and duplicates are not found.
+    score
+        Column of the score, higher is better. "-distance" ranks by a column in which lower is
+        better. An expression computes it from other columns. Null: judged but not retrieved.
+    label
+        Column of the relevance label, a number. Null: retrieved but not judged. Not needed if no
+        metric reads labels, as for metrics of clicks.
+    position
+        Column of the position at which a document was shown, 1 first; replaces `score`.
+    scores
+        Several score columns of the same documents. Each one becomes a run; the result has a
+        column "run" with their names.
     by
-        Columns that split the table: a list is the rows that share (by..., query).
+        Column or columns that split the table, such as the run: a ranking consists of the rows
+        with the same `by` and `query`.
     ties
-        How tied scores are ordered; see `rank`. Or "expected": the mean over all orders of tied
-        documents (McSherry & Najork, 2008), exact and without drawing orders, for metrics of
-        which a closed form is known; the others are an `ArgumentError`.
+        Order of documents with equal scores: "doc" (id descending; the default if there are
+        ids), "doc_ascending", "best" or "worst" (higher or lower label first; "worst" is the
+        default without ids), "input" (order of rows), or "expected": the mean over all orders of
+        tied documents (McSherry & Najork, 2008), which is exact and has a closed form for most
+        metrics; the others raise `ArgumentError`.
     rel
-        The lowest label that is relevant; 1 unless the conventions say otherwise.
+        Lowest relevant label. Default: 1.
     unjudged
-        Whether retrieved documents without a label are "nonrelevant" (the default) or "removed"
-        from the list before ranks are given.
+        Treatment of retrieved documents without a label: "nonrelevant" (default), or "removed"
+        from the ranking before ranks are computed.
     query_set
-        Which lists count: "all" (the default), those with a "judged" document (as
-        `trec_eval -c`), with a "retrieved" one, or with "both".
+        Rankings that count: "all" (default), "judged" (with at least one judged document, as
+        `trec_eval -c`), "retrieved" (with at least one retrieved document), or "both".
     duplicates
-        What to do with a document that stands twice in a list: "error", "max" or "first".
+        Treatment of a document that occurs more than once in a ranking: "error" (default), "max"
+        keeps the row with the highest score, "first" the first row.
     undefined
-        What stands where a metric is undefined for a list: "null" (the default), or what
-        `evaluate` would count it as: "zero", "one", or a mapping to these from names of metrics
-        ("ndcg", for all cutoffs) or of their columns ("ndcg@10"), with "*" for the rest. Polars'
-        own mean skips the nulls, where `evaluate` by default counts them as 0.
+        Value of a metric that is undefined for a ranking: "null" (default), "zero", "one", or a
+        mapping to these from names of metrics ("ndcg", for all cutoffs) or of result columns
+        ("ndcg@10"), with "*" for the rest. Polars' own mean skips nulls, whereas `evaluate` counts
+        them as 0 by default.
     keep
-        Columns of the log that are the same in all rows of a list, to be kept in its row.
+        Columns of the log to keep in the result. They must have one value per ranking.
+    items
+        Table with one row per document, such as the result of `pr.catalog.popularity`: the column
+        named by `doc`, and attributes that metrics read, which are joined. `RankWarning` gives the
+        number of retrieved documents without a row; `unknown` of a metric says what they count as.
+    history
+        Table with one row per query and document that the user has seen before. It adds the column
+        `seen` and, for an attribute such as `category`, the lists `history_category`.
     conventions
-        Whose definitions to follow where nothing else is said, such as "trec_eval" or
-        `pr.conventions.TREC_EVAL`.
+        Metric definitions to use, such as "trec_eval" or `pr.conventions.TREC_EVAL`. Parameters
+        of this call take precedence.
     progress
-        Show a progress bar on a terminal when it takes longer than two seconds (extra "cli").
+        Show a progress bar on a terminal if the evaluation takes longer than two seconds (extra
+        "cli").
 
     Returns
     -------
     LazyFrame or DataFrame
-        Like `frame`: the `by`, `query` and `keep` columns and a column per metric; null where a
-        metric is undefined for the list. With `by` or `scores` also `num_retrieved` before the
-        metrics, unless another column has that name: how many documents of the list are
-        retrieved, an integer. The statistics do not take it as a metric; they warn of runs that
-        retrieved nothing. Rows are in the order of those keys, or in the log's own
-        order where `scan_log` found that the rows of a list stand together; those of Spark are
-        in no particular order.
+        The `by`, `query` and `keep` columns and one column per metric, null where the metric is
+        undefined. Lazy if `frame` is lazy; a Spark DataFrame if `frame` is one. With `by` or
+        `scores`, the column `num_retrieved` comes before the metrics, unless another column has
+        that name: the number of retrieved documents. Statistics use it to warn about runs that
+        retrieved nothing. Rows are sorted by their keys, or in the order of the log if `scan_log`
+        found the rows of each ranking adjacent. Spark returns rows in no particular order.
 
     Raises
     ------
     SchemaError
-        For a missing or not numeric column.
+        If a column is missing or has a wrong type.
     DataError
-        For a null query, NaN or infinite scores or labels, duplicate documents, labels too
-        large for a gain, for metrics of clicks a `position` that comes twice in a list; lazily,
-        when the result is collected.
+        For null queries, NaN or infinite scores or labels, duplicate documents, labels too large
+        for a gain, and, for metrics of clicks, a `position` that occurs twice in a ranking. A lazy
+        result raises it when it is collected.
     ArgumentError
-        For an unknown metric or a parameter out of its range.
+        For an unknown metric or an invalid parameter.
 
     Notes
     -----
-    Of a Spark DataFrame the result is one, too, and nothing runs before an action does. Workers
-    evaluate whole queries, some at a time: the lists of one query must fit into a task, and so must
-    a 1,024th of all rows, or a quarter of one of `spark.sql.shuffle.partitions` if there are more
-    than 256. Options are checked at once; what is wrong with rows is told by an error of the
-    action, in whose text is that of `DataError`. `ties="input"` is the order in which Spark reads
-    the rows.
+    **Logs without labels.** If no document of a log or a group has a label, metrics of labels are
+    0 or undefined. `evaluate` warns about it; `per_query` does not, because it processes one
+    ranking at a time.
 
-    If no document of the log or of a group has a label, metrics of labels are 0 or undefined:
-    `evaluate` warns. `per_query` does not, because it sees one ranking at a time.
+    **Large logs.** Polars counts rows up to 2^32. Evaluate larger logs in parts, with
+    `pr.stats.moments` and `pr.stats.merge`.
 
-    Polars counts the rows of a plan up to 2^32: evaluate larger logs in parts, with `moments` and
-    `merge`.
+    **Streams.** The result of another engine, such as a DuckDB query or a pyarrow
+    RecordBatchReader, is read batch by batch in flat memory if the rows of each ranking are
+    adjacent, as with "ORDER BY query". 8 bytes per ranking are kept to detect a ranking whose rows
+    are not adjacent; then the query runs again, and all rows are held in memory. For a stream that
+    can be read only once, this raises `DataError`. All rows are also held if the plan reads the log
+    more than once, as for metrics with different rules for ties. Use `scan_log` for Parquet files.
 
-    What another engine has still to compute or to read, such as a DuckDB query or a pyarrow
-    RecordBatchReader, is read batch by batch, in flat memory, if the rows of each list come
-    together: say so in the query, as in "ORDER BY query". (Of a Dataset, pyarrow itself reads
-    ahead; for files of Parquet see `scan_log`.) If they do not, or the plan reads the
-    log more than once, as for metrics with different orders of documents, all rows are held in
-    memory. To know that no list came in two places, 8 bytes are kept of each; if one did, the
-    engine is asked again. A stream that can be read only once is then a `DataError`.
+    **Spark.** Nothing runs before an action. Each task evaluates whole queries: the rankings of one
+    query must fit into the memory of a task, and so must 1/1,024 of all rows, or a quarter of one
+    of `spark.sql.shuffle.partitions` if there are more than 256 of these. Parameters are checked
+    at once; the text of an error in an action contains that of the `DataError`. `ties="input"` is
+    the order in which Spark reads the rows.
 
     Examples
     --------
@@ -171,6 +194,8 @@ def per_query(
         duplicates=duplicates,
         undefined=undefined,
         keep=keep,
+        items=items,
+        history=history,
         conventions=conventions,
         progress=progress,
     )
@@ -216,48 +241,108 @@ def evaluate(
     undefined: Undefined | Mapping[str, Undefined] | None = None,
     weight: str | None = None,
     align: Align | None = None,
+    items: Table | None = None,
+    history: Table | None = None,
     conventions: Conventions | str = POLARS_RANK,
     progress: bool = False,
 ) -> pl.LazyFrame:
-    """Evaluate a log: the mean of each metric over the queries, per group.
+    """Return the mean of each metric over the queries, for each group.
 
     Parameters
     ----------
-    frame, metrics, query, doc, score, label, position, scores, by
-        As for `per_query`; the `by` columns are the groups.
-    ties, rel, unjudged, query_set, duplicates
-        As for `per_query`.
-    conventions, progress
-        As for `per_query`.
+    frame
+        Long table with one row per document of a ranking: a LazyFrame, a DataFrame, or any other
+        table with Arrow's C stream, such as those of pyarrow, pandas and DuckDB; or a Spark
+        DataFrame, classic or Connect.
+    metrics
+        A name ("ndcg@10", "ap", "P_5", "ndcg(gain='exp2')@10"), a metric (`pr.ndcg(10)`), any
+        expression over the ranked table, or a sequence of these.
+    query
+        Column of the query, or several columns that identify it.
+    doc
+        Column of the document id. If it is None, or "doc" by default and the table has no such
+        column, documents have no ids: ties cannot be broken by id, and duplicates are not found.
+    score
+        Column of the score, higher is better. "-distance" ranks by a column in which lower is
+        better. An expression computes it from other columns. Null: judged but not retrieved.
+    label
+        Column of the relevance label, a number. Null: retrieved but not judged. Not needed if no
+        metric reads labels, as for metrics of clicks.
+    position
+        Column of the position at which a document was shown, 1 first; replaces `score`.
+    scores
+        Several score columns of the same documents. Each one becomes a run; the result has a
+        column "run" with their names.
+    by
+        Column or columns of groups, such as the run. A ranking consists of the rows with the same
+        `by` and `query`; means are computed for each group.
+    ties
+        Order of documents with equal scores: "doc" (id descending; the default if there are
+        ids), "doc_ascending", "best" or "worst" (higher or lower label first; "worst" is the
+        default without ids), "input" (order of rows), or "expected": the mean over all orders of
+        tied documents (McSherry & Najork, 2008), which is exact and has a closed form for most
+        metrics; the others raise `ArgumentError`.
+    rel
+        Lowest relevant label. Default: 1.
+    unjudged
+        Treatment of retrieved documents without a label: "nonrelevant" (default), or "removed"
+        from the ranking before ranks are computed.
+    query_set
+        Rankings that count: "all" (default), "judged" (with at least one judged document, as
+        `trec_eval -c`), "retrieved" (with at least one retrieved document), or "both".
+    duplicates
+        Treatment of a document that occurs more than once in a ranking: "error" (default), "max"
+        keeps the row with the highest score, "first" the first row.
     undefined
-        What a metric counts as where it is undefined for a list: "zero" (as in trec_eval and
-        scikit-learn), "one" (as in LightGBM), "skip" to leave the list out of that mean,
-        "null" to make the mean null; or a mapping to these from names of metrics or of their
-        columns, as for `per_query`. "zero" unless the conventions say otherwise; but an
-        expression of your own that is null for a list is skipped, and so is a metric of clicks
-        where nothing was clicked, unless `undefined` is given.
-
+        Value of a metric that is undefined for a ranking: "zero" (default, as in trec_eval and
+        scikit-learn), "one" (as in LightGBM), "skip" to leave the ranking out of the mean, "null"
+        to make the mean null, or a mapping to these from names of metrics ("ndcg", for all cutoffs)
+        or of result columns ("ndcg@10"), with "*" for the rest. By default, nulls of your own
+        expressions and of metrics of clicks, novelty and diversity are skipped.
     weight
-        The column of each query's weight, such as its traffic, the same in all rows of a list:
-        finite, not negative. Means are weighted by it; sums are sums of weighted values.
+        Column of the weight of each query, such as its traffic: finite, not negative, one value
+        per ranking. Means are weighted; sums are sums of weighted values.
     align
-        Of runs with different queries (`by` has a column "run", "model" or the like): average
-        over the queries that all of them have ("common"), or over all that any of them has
-        ("all"), those that a run lacks counting as undefined. Without it, a `RankWarning` says
-        where means stand side by side that are over different queries.
+        For runs with different queries: "common" averages over the queries that all runs have,
+        "all" over the queries that any run has, where missing rankings count as undefined. Needs a
+        column of runs in `by`. Default: each run's own queries, with a `RankWarning` if the numbers
+        of queries differ.
+    items
+        Table with one row per document, such as the result of `pr.catalog.popularity`: the column
+        named by `doc`, and attributes that metrics read, which are joined. `RankWarning` gives the
+        number of retrieved documents without a row; `unknown` of a metric says what they count as.
+    history
+        Table with one row per query and document that the user has seen before. It adds the column
+        `seen` and, for an attribute such as `category`, the lists `history_category`.
+    conventions
+        Metric definitions to use, such as "trec_eval" or `pr.conventions.TREC_EVAL`. Parameters
+        of this call take precedence.
+    progress
+        Show a progress bar on a terminal if the evaluation takes longer than two seconds (extra
+        "cli").
 
     Returns
     -------
     LazyFrame or DataFrame
-        Like `frame`: one row per group in sorted order, with the `by` columns, `queries` (how
-        many lists) and a column per metric. With `query_set` other than "all" also
-        `queries_judged` and `queries_retrieved`, how many there are of each. Without `by` one
-        row, also for an empty log: `queries` = 0 and null means.
+        One row per group, sorted: the `by` columns, `queries` (the number of rankings), and one
+        column per metric. Lazy if `frame` is lazy; a Spark DataFrame if `frame` is one. With a
+        `query_set` other than "all", also `queries_judged` and `queries_retrieved`. Without `by`,
+        one row, even for an empty log (0 queries, null means).
 
     Raises
     ------
-    SchemaError, DataError, ArgumentError
-        As for `per_query`.
+    SchemaError
+        If a column is missing or has a wrong type.
+    DataError
+        For null queries, NaN or infinite scores, labels or weights, and duplicate documents. A lazy
+        result raises it when it is collected.
+    ArgumentError
+        For an unknown metric or an invalid parameter.
+
+    See Also
+    --------
+    per_query : The values behind the means. Its notes describe streams, Spark and large logs.
+    summarize : Means with confidence intervals, and the number of undefined rankings.
 
     Examples
     --------
@@ -291,6 +376,8 @@ def evaluate(
         undefined=undefined,
         weight=weight,
         align=align,
+        items=items,
+        history=history,
         conventions=conventions,
         progress=progress,
     )

@@ -1,8 +1,8 @@
-"""From the per-query table to means per group: which rankings count, as what, and how they add up.
+"""From the per-query table to means per group.
 
-Every mean over rankings is computed here, whether the rankings come from a log, from last month's
-file or from a cluster: parts of a table are added up, the sums of several parts are merged, and
-the merged sums are finished.
+Every mean over rankings is computed here, whether the rankings come from a log, from a file of last
+month, or from a cluster: parts of a table are summed, the sums of several parts are merged, and
+means are computed from the merged sums.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from polars_rank.evaluation.parameters import Align, Evaluation, MetricColumn
 from polars_rank.evaluation.plan import JUDGED, RETRIEVED
 from polars_rank.metrics.metric import Aggregate, Metric
 
-#: How many runs have a query; whether a ranking is the first of its query; the number of rankings.
+#: The number of runs of a query, whether a ranking is the first of its query, and the number of
+#: rankings.
 _RUNS, _FIRST, _RANKINGS = OWN + "runs", OWN + "first", OWN + "rankings"
 
 _ROW = OWN + "row"
@@ -39,9 +40,9 @@ COUNTED = {
 
 @dataclass(frozen=True)
 class Means:
-    """The means of an evaluation: rankings are added up, sums merged, merged sums finished.
+    """The means of an evaluation, in three steps: `add_up`, `merge`, `finish`.
 
-    Each of these is a table with one row per group. With `align`, all rankings of a query must be
+    Each step returns a table with one row per group. With `align`, all rankings of a query must be
     in one part.
     """
 
@@ -56,7 +57,7 @@ class Means:
     presence: bool = False
     #: The column of labels, if metrics read it.
     label: str | None = None
-    #: The columns that tell the rows of sums apart.
+    #: The columns that identify the rows of sums.
     keys: Sequence[str] = ()
 
     @classmethod
@@ -65,13 +66,13 @@ class Means:
         by, query_set = evaluation.by, evaluation.conventions.query_set
         runs = [name for name in by if name.lower() in RUNS]
         if evaluation.align is not None and not runs:
-            message = f"`align` needs a column of runs in `by`, such as 'run'; found {by}"
+            message = f"`align` needs a column of runs in `by`, such as 'run'; found {[*by]}"
             raise ArgumentError(message, "align", "by")
         for column in evaluation.metrics:
             if not isinstance(column.metric, Metric) and not _is_scalar(column.metric):
                 message = (
-                    f"{column.name!r} must give one value for each list, such as a sum; "
-                    f"found {column.metric}"
+                    f"metric {column.name!r} must aggregate to one value per ranking, such as a "
+                    f"sum; found {column.metric}"
                 )
                 raise ArgumentError(message)
         sums = [MetricSum.of(column, query_set, evaluation.weight) for column in evaluation.metrics]
@@ -82,7 +83,7 @@ class Means:
         return cls(sums, by, query_set, runs, query, evaluation.align, presence, label, keys)
 
     def check_numbers(self, rankings: pl.LazyFrame, names: Mapping[str, str] | None = None) -> None:
-        """Raise `SchemaError` for columns of the user's expressions that have no mean.
+        """Raise `SchemaError` if an expression of the user has a type without a mean.
 
         `names` maps the columns to check to the names of the user's metrics; by default, all
         columns have those names.
@@ -95,8 +96,8 @@ class Means:
             summable = dtype.is_numeric() or dtype in (pl.Boolean, pl.Null)
             if not summable and (each.weights is not None or not dtype.is_temporal()):
                 message = (
-                    f"the metric {names[each.name]!r} must give numbers, which have a mean; found "
-                    f"{dtype}; cast it to Float64, or use per_query"
+                    f"metric {names[each.name]!r} must be numeric to have a mean; found {dtype}; "
+                    "cast it to Float64, or use per_query"
                 )
                 raise SchemaError(message)
 
@@ -152,17 +153,16 @@ class Means:
         if self.by and self.presence:
             unknown = pl.any_horizontal(pl.col(name).is_null() for name in self.by)
             message = (
-                f"null in {', '.join(map(repr, self.by))} (by) for judged documents that were not "
-                "retrieved, so that they count for no group; fill it in for all rows of a query, "
-                "as join_judgments does"
+                f"{', '.join(map(repr, self.by))} (`by`) is null for judged documents that were "
+                "not retrieved, so that they belong to no group; fill it in for all rows of a "
+                "query, as join_judgments does"
             )
             stray = unknown & (pl.col(JUDGED) > 0) & (pl.col(RETRIEVED) == 0)
             checks.append(Check("group", stray, message))
         if self.label is not None:
             message = (
-                f"no document has a label (column {self.label!r}), so that metrics are 0 or "
-                "undefined: are the labels missing, or were they joined by keys of other queries "
-                "or documents?"
+                f"no document has a label (column {self.label!r}), so metrics are 0 or undefined; "
+                "check that the labels were joined by the right keys"
             )
             none = (pl.col(JUDGED) == 0) & (pl.col("queries") > 0)
             checks.append(Check("group", none, message, warns=True))
@@ -171,15 +171,15 @@ class Means:
             different = pl.col("queries").n_unique()
             different = different.over(others) if others else different
             message = (
-                "means of runs stand side by side that are over different numbers of queries; "
-                "align='common' takes the queries that all runs have, align='all' counts those "
-                "that a run lacks as undefined"
+                "the runs were evaluated on different numbers of queries; use align='common' for "
+                "the queries that all runs have, or align='all' to count missing queries as "
+                "undefined"
             )
             checks.append(Check("group", different > 1, message, warns=True))
         return checks
 
     def _missing(self, sums: pl.LazyFrame) -> pl.LazyFrame:
-        """Return the sums of the rankings that runs lack, which count as undefined."""
+        """Return the sums of missing rankings, which count as undefined."""
         others = [name for name in self.by if name not in self.runs]
         every = grouped(sums, others, [pl.col(_FIRST).sum()])
         number = pl.col(_FIRST) - pl.col(_RANKINGS).fill_null(0)
@@ -196,7 +196,7 @@ class Means:
 
 @dataclass(frozen=True)
 class MetricSum:
-    """What the values of one metric add up to: a mean or a sum, its weight, and its nulls."""
+    """The sum of one metric over rankings: its mean or total, its weight, its number of nulls."""
 
     name: str
     aggregate: Aggregate
@@ -204,7 +204,7 @@ class MetricSum:
     weights: pl.Expr | None
     #: What an undefined value counts as, or "skip" or "null".
     counts_as: float | Undefined
-    #: The columns of the sums: the value, its weight, and the number of nulls.
+    #: The columns of the result: the value, its weight, and the number of nulls.
     columns: Sequence[str]
     #: Whether the values are known to be numbers.
     is_number: bool
@@ -243,7 +243,7 @@ class MetricSum:
         return self._named(total, weight.sum(), nulls.sum())
 
     def undefined(self, number: pl.Expr) -> list[pl.Expr]:
-        """Return the sums of so many rankings without a value."""
+        """Return the sums of a number of rankings without a value."""
         if not isinstance(self.counts_as, float) or self.weights is not None:
             return self._named(pl.lit(None, pl.Float64), number * 0, number)
         value = pl.lit(self.counts_as)
@@ -265,7 +265,7 @@ class MetricSum:
 def _is_scalar(expression: pl.Expr) -> bool:
     try:
         return expression.meta.is_scalar()
-    except pl.exceptions.PolarsError:  # it depends on types that are not known yet
+    except pl.exceptions.PolarsError:  # depends on types that are not known yet
         return True
 
 
@@ -280,10 +280,10 @@ def to_rows(
     rows: Iterable[Mapping[str, pl.Expr]],
     beside: Sequence[str | pl.Expr] = (),
 ) -> pl.LazyFrame:
-    """Return several rows for each row of a wide table, with some of its columns as keys.
+    """Return several rows for each row of a wide table.
 
-    Of each new row, the names of its columns and their values are given. Columns `beside` come
-    after them.
+    `rows` maps the names of columns to their values, for each new row. The columns `keys` come
+    before them, the columns `beside` after them.
     """
     structs = [pl.struct(value.alias(name) for name, value in row.items()) for row in rows]
     lists = wide.select(*keys, pl.concat_list(structs).alias(_ROW), *beside)
@@ -291,10 +291,10 @@ def to_rows(
 
 
 def weighted_mean(value: pl.Expr, weight: pl.Expr) -> pl.Expr:
-    """Return Σwx / Σw; null, not NaN, without weight."""
+    """Return Σwx / Σw, or null if the weights sum to 0."""
     return ratio((value * weight).sum(), weight.sum())
 
 
 def ratio(part: pl.Expr, whole: pl.Expr) -> pl.Expr:
-    """Return part / whole; null, not NaN, where the whole is not above 0."""
+    """Return part / whole, or null if the whole is not above 0."""
     return pl.when(whole > 0).then(part / whole)

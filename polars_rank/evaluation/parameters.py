@@ -24,7 +24,8 @@ from polars_rank.conventions import (
     named,
 )
 from polars_rank.errors import ArgumentError, SchemaError
-from polars_rank.frames.tables import schema_of
+from polars_rank.evaluation.attributes import with_attributes
+from polars_rank.frames.tables import Table, lazy, schema_of
 from polars_rank.metrics.metric import Metric
 from polars_rank.metrics.names import output_name, resolve
 
@@ -33,27 +34,27 @@ if TYPE_CHECKING:
 
 Align: TypeAlias = Literal["common", "all"]
 
-#: Columns of the ranked table that are made of labels.
+#: Columns of the ranked table that depend on labels.
 _OF_LABELS = ("label", "ideal_rank", "relevant", "hits")
 
-#: Whether metrics read labels, by their function and name: to find out takes a millisecond.
+#: Whether a metric reads labels, by its function and name. Computing it takes a millisecond.
 _KNOWN: dict[tuple[Callable[..., Any], str], bool] = {}
 
 
 class MetricColumn(NamedTuple):
-    """A column of the per-query table: a metric and the conventions that it follows."""
+    """A column of the per-query table: a metric and its conventions."""
 
     name: str
     metric: pl.Expr
     conventions: Conventions
-    #: What an undefined value counts as, or "skip" or "null".
+    #: The value of undefined rankings in means, or "skip" or "null".
     counts_as: float | Undefined
-    #: The label of retrieved documents that have none.
+    #: The label given to retrieved documents without one.
     unjudged_label: float | None = None
 
     @classmethod
     def of(cls, metric: pl.Expr, conventions: Conventions) -> MetricColumn:
-        """Return the metric with the parameters and the exceptions of the conventions."""
+        """Return the column of a metric, with the parameters that the conventions set."""
         applied = conventions.apply(metric) if isinstance(metric, Metric) else metric
         value = counted_as(metric, conventions)
         return cls(output_name(metric), applied, conventions.of(metric), value)
@@ -61,7 +62,7 @@ class MetricColumn(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluation:
-    """What to evaluate: metrics, columns, definitions. Parameters are checked, data is not."""
+    """The checked parameters of an evaluation: metrics, columns, conventions."""
 
     metrics: tuple[MetricColumn, ...]
     conventions: Conventions
@@ -71,13 +72,16 @@ class Evaluation:
     label: str
     position: str | None
     scores: Sequence[str] | None
-    #: The columns of groups; with several scores also that of runs.
+    #: The columns of groups; with `scores`, "run" is the first.
     by: tuple[str, ...]
     keep: tuple[str, ...]
     weight: str | None
     align: Align | None
     duplicates: Duplicates
     progress: bool
+    #: The attributes of documents, and what users have seen.
+    items: pl.LazyFrame | None = None
+    history: pl.LazyFrame | None = None
 
     @classmethod
     def of(
@@ -100,10 +104,12 @@ class Evaluation:
         keep: Names | None = None,
         weight: str | None = None,
         align: Align | None = None,
+        items: Table | None = None,
+        history: Table | None = None,
         conventions: Conventions | str = POLARS_RANK,
         progress: bool = False,
     ) -> Evaluation:
-        """Check the parameters of `evaluate` or `per_query`; see there."""
+        """Check the parameters of `evaluate` and `per_query`."""
         own = undefined if isinstance(undefined, str) else None  # of expressions of the user's
         definitions = named(conventions).but(
             ties=ties, rel=rel, unjudged=unjudged, query_set=query_set, undefined=undefined, own=own
@@ -127,14 +133,22 @@ class Evaluation:
             align=align,
             duplicates=duplicates,
             progress=progress,
+            items=None if items is None else lazy(items),
+            history=None if history is None else lazy(history),
         )
 
+    @property
+    def kept(self) -> dict[str, str]:
+        """The columns that are kept, one value per ranking, by their internal names."""
+        names = [*self.keep, *([] if self.weight is None else [self.weight])]
+        return {f"{OWN}kept {index}": name for index, name in enumerate(names)}
+
     def with_metrics(self, metrics: Iterable[MetricColumn]) -> Evaluation:
-        """Return the same evaluation of other metrics."""
+        """Return the evaluation with other metrics."""
         return replace(self, metrics=tuple(metrics))
 
     def read(self, frame: pl.LazyFrame) -> tuple[pl.LazyFrame, Columns]:
-        """Return the log, with a column of scores and one of labels, and its checked columns."""
+        """Return the log, with columns of scores and labels, and its checked columns."""
         log, label = frame, self.label
         if label == "label" and label not in schema_of(log) and self.ignores_labels():
             label = OWN + "label"
@@ -151,7 +165,12 @@ class Evaluation:
             check_values("keep", name, columns.schema[name])
         if self.weight is not None:
             columns.check_numeric("weight", self.weight)
-        return log, replace(columns, placed=self.position is not None)
+        columns = replace(columns, placed=self.position is not None)
+        if self.items is None and self.history is None:
+            return log, columns
+        read = {name for column in self.metrics for name in column.metric.meta.root_names()}
+        reads = read - {"score", *_OF_LABELS, "rank"}
+        return with_attributes(log, columns, self.items, self.history, reads)
 
     def check_names(self, added: Sequence[str] = ()) -> None:
         """Raise `ArgumentError` if two columns of the result have one name."""
@@ -164,13 +183,13 @@ class Evaluation:
         for name in metrics:
             if name in others:
                 message = (
-                    f"a metric is called {name!r}, which is a column of the result already; use "
+                    f"metric {name!r} has the name of another column of the result; rename it with "
                     ".alias()"
                 )
                 raise ArgumentError(message)
 
     def ignores_labels(self) -> bool:
-        """Return whether there are metrics, and none of them and no convention reads labels."""
+        """Return whether no metric and no convention reads labels."""
         return bool(self.metrics) and all(
             not _reads_labels(column.metric)
             and column.conventions.unjudged == "nonrelevant"
@@ -180,26 +199,32 @@ class Evaluation:
 
 
 def _reads_labels(metric: pl.Expr) -> bool:
-    """Return whether a metric reads columns that are made of labels."""
+    """Return whether a metric reads columns that depend on labels."""
     if not isinstance(metric, Metric) or metric.parts:
-        return not {*metric.meta.root_names()}.isdisjoint(_OF_LABELS)
+        return _are_labels_among(metric)
     key = metric.function, str(metric)
     if key not in _KNOWN:
-        _KNOWN[key] = not {*metric.meta.root_names()}.isdisjoint(_OF_LABELS)
+        _KNOWN[key] = _are_labels_among(metric)
     return _KNOWN[key]
 
 
+def _are_labels_among(metric: pl.Expr) -> bool:
+    return not {*metric.meta.root_names()}.isdisjoint(_OF_LABELS)
+
+
 def runs_of(log: pl.LazyFrame, scores: Sequence[str]) -> tuple[pl.LazyFrame, str]:
-    """Return the log once for each column of scores, with the name of that column as its run."""
+    """Return the log once per column of scores, with the name of the column as its run."""
     columns = names("scores", scores)
     if not columns:
         message = "`scores` is empty; name at least one column of scores"
         raise ArgumentError(message, "scores")
     if "run" in schema_of(log):
-        message = "the frame already has a column 'run', which `scores` would add; rename it"
+        message = "the frame already has a column 'run', which `scores` adds; rename it"
         raise SchemaError(message, "scores")
+    runs = pl.Enum(list(dict.fromkeys(columns)))  # sorted in the order of `scores`
     parts = []
     for name in columns:
         made, score = scored(log, name, None)
-        parts.append(made.with_columns(pl.col(score).alias(OWN + "score"), run=pl.lit(name)))
+        run = pl.lit(name, dtype=runs)
+        parts.append(made.with_columns(pl.col(score).alias(OWN + "score"), run=run))
     return pl.concat(parts, how="vertical_relaxed"), OWN + "score"

@@ -1,47 +1,34 @@
 """From a log to the per-query table, as one lazy plan.
 
-Each ranking is sorted once, with the columns that the metrics read and no others. The rankings are
-exploded into the ranked table; the terms that metrics share become columns of it; and those are
-gathered per ranking and summed. All of it streams in flat memory if the rows of a ranking stand
-together, because a ranking that has passed is never looked at again.
+By rows: each ranking is sorted once, with the columns that the metrics read and no others. The
+rankings are exploded into the ranked table; the terms that metrics share become columns of it; and
+those are gathered per ranking and summed. By columns: see `wide`. Both stream in flat memory if the
+rows of each ranking are adjacent.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 import polars as pl
 
-from polars_rank._params import OWN, check_number, check_values
-from polars_rank._progress import known_rows, watch
+from polars_rank._params import OWN
 from polars_rank.columns import Columns
-from polars_rank.conventions import Conventions, Duplicates, Ties
-from polars_rank.errors import ArgumentError, SchemaError, hint
+from polars_rank.conventions import Conventions
+from polars_rank.errors import ArgumentError
+from polars_rank.evaluation.attributes import IN_ITEMS, UNKNOWN, warned
 from polars_rank.evaluation.checks import (
     FAILED,
     Check,
-    checks_of,
-    constant_check,
-    duplicate_check,
     failed,
     failed_in_ranking,
     length_check,
     raise_failed,
-    repeats,
-    row_checks,
-    unnamed_check,
 )
-from polars_rank.evaluation.contiguity import Keys
 from polars_rank.evaluation.parameters import Evaluation, MetricColumn
-from polars_rank.evaluation.ranking import (
-    RANKED,
-    best_of_each,
-    is_relevant,
-    key_of_columns,
-    rank_order,
-)
+from polars_rank.evaluation.ranking import is_relevant, key_of_columns, rank_order
+from polars_rank.evaluation.rows import Plan, Rules, canonical_columns, checks, rows
 from polars_rank.evaluation.wide import REPEATED, ROW, Documents, is_short, per_ranking
 from polars_rank.evaluation.wide import presence as of_presence
 from polars_rank.frames.lengths import Lengths, lengths_of
@@ -49,20 +36,15 @@ from polars_rank.metrics.expected_terms import ExpectedTerms, expectation
 from polars_rank.metrics.metric import Metric, made_of
 from polars_rank.metrics.names import metric as read_metric
 from polars_rank.metrics.plan_terms import TIED, PlanTerms, as_list
-from polars_rank.metrics.signals import negative
 from polars_rank.metrics.terms import RETRIEVED as IS_RETRIEVED
 from polars_rank.metrics.wide_terms import NotWideError, WideTerms
 
 #: Whether a ranking has judged documents, and how many of its documents are retrieved.
 JUDGED, RETRIEVED = OWN + "judged", OWN + "retrieved"
 
-#: The largest number of 32-bit floats.
-_LARGEST_32 = (2 - 2**-23) * 2.0**127
-
 _LABEL, _SCORE = pl.col("label"), pl.col("score")
 _ROW, _ROWS, _POSITION = OWN + "row", OWN + "rows", OWN + "position"
 _IDEAL, _RETRIEVED = OWN + "ideal label", OWN + "is retrieved"
-_DOCUMENT = OWN + "document"
 
 
 def per_query(
@@ -70,297 +52,126 @@ def per_query(
 ) -> pl.LazyFrame:
     """Return one row per ranking: its keys, the columns that are kept, and the metrics.
 
-    With `presence` there are also the columns `JUDGED` and `RETRIEVED`. Rankings are evaluated once
-    for each order of documents that the conventions of the metrics ask for.
+    With `presence` there are also the columns `JUDGED` and `RETRIEVED`. The log is read once for
+    each set of rules by which the metrics order documents.
     """
     log, columns = evaluation.read(frame)
     runs = ["run"] if evaluation.scores is not None else []
     lengths = lengths_of(frame, [key for key in columns.keys if key not in runs])
-    orders: dict[_Order, list[MetricColumn]] = {}
+    metrics: dict[Rules, list[MetricColumn]] = {}
     for column in evaluation.metrics:
-        orders.setdefault(_Order.of(column), []).append(column)
-    tables = [
-        _in_order(log, columns, evaluation.with_metrics(metrics), order, lengths, presence=presence)
-        for order, metrics in orders.items()
-    ]
+        metrics.setdefault(Rules.of(column), []).append(column)
+    tables = []
+    for rules, alike in metrics.items():
+        part = replace(evaluation, metrics=tuple(alike))
+        tables.append(_table(log, columns, part, rules, lengths, presence=presence))
+    if evaluation.items is not None:
+        tables[0] = warned(tables[0])
     if len(tables) == 1:
         return tables[0]
     # All tables have the same rankings in the same order.
-    first, *others = tables
-    names = [[column.name for column in metrics] for metrics in orders.values()]
-    more = [table.select(own) for table, own in zip(others, names[1:], strict=True)]
-    keys = first.collect_schema().names()[: -len(names[0])]
-    together = pl.concat([first, *more], how="horizontal")
-    return together.select(*keys, *(column.name for column in evaluation.metrics))
+    names = [[column.name for column in alike] for alike in metrics.values()]
+    others = [table.select(own) for table, own in zip(tables[1:], names[1:], strict=True)]
+    leading = [*columns.keys, *evaluation.kept.values(), *([JUDGED, RETRIEVED] * presence)]
+    together = pl.concat([tables[0], *others], how="horizontal")
+    return together.select(*leading, *(column.name for column in evaluation.metrics))
 
 
-class _Order(NamedTuple):
-    """What decides how the documents of a ranking are ordered, and what they count as."""
-
-    ties: Ties | None
-    rel: float
-    unjudged: str
-    float32_scores: bool
-    text_ids: bool
-    unjudged_label: float | None
-
-    @classmethod
-    def of(cls, column: MetricColumn) -> _Order:
-        own = column.conventions
-        # The mean over all orders is the same from any of them; "worst" needs no documents.
-        ties: Ties | None = "worst" if own.ties == "expected" else own.ties
-        return cls(
-            ties, own.rel, own.unjudged, own.float32_scores, own.text_ids, column.unjudged_label
-        )
-
-    def canonical(self, columns: Columns) -> Columns:
-        """Return the columns under their canonical names, with the types that they have there."""
-        score = pl.Float32() if self.float32_scores else columns.number_type(columns.score)
-        label = columns.number_type(columns.label)
-        types = {"score": score, "label": label if self.unjudged_label is None else pl.Float64()}
-        doc = None if columns.doc is None else "doc"
-        if columns.doc is not None:
-            types["doc"] = columns.schema[columns.doc]
-        return replace(columns, doc=doc, score="score", label="label", schema=pl.Schema(types))
-
-
-def _in_order(
+def _table(
     log: pl.LazyFrame,
     columns: Columns,
     evaluation: Evaluation,
-    order: _Order,
+    rules: Rules,
     lengths: Lengths | None,
     *,
     presence: bool,
 ) -> pl.LazyFrame:
-    """Return the per-query table of metrics that share one order of documents."""
-    keys = Keys.of(columns)
-    canonical = order.canonical(columns)
-    key = None
-    if lengths is not None and is_short(lengths):
-        key = key_of_columns(order.ties, canonical, text_ids=order.text_ids, row=ROW)
-    terms, values = _terms(evaluation, columns, order, None if key is None else lengths)
-    read = _Read.of(terms, columns)
-    constant = [*evaluation.keep, *([] if evaluation.weight is None else [evaluation.weight])]
-    kept = {f"{OWN}kept {index}": name for index, name in enumerate(constant)}
-    carried = [*keys.carried, *(pl.col(own).first() for own in kept)]
-    result = [pl.col(own).alias(name) for name, own in keys.names.items()]
-    result += [pl.col(own).alias(name) for own, name in kept.items()]
-    if key is not None and isinstance(terms, WideTerms):
-        checks = _checks(columns, evaluation, terms, kept, REPEATED)
-        checks.append(length_check(terms.length))
-        rows = _canonical(log, columns, evaluation, order, keys, read, kept, checks)
-        table = per_ranking(
-            rows, Documents(canonical, key), terms,
-            group=keys.group, carried=carried, checks=checks,
-        )  # fmt: skip
-        judged, retrieved = of_presence(terms.length)
-        present = [judged.alias(JUDGED), retrieved.alias(RETRIEVED)] * presence
-        table = table.select(*result, *present, *values, FAILED)
-        return raise_failed(table, checks, log=log, keys={name: name for name in keys.names})
-    checks = _checks(columns, evaluation, terms, kept, repeats("doc"))
-    rows = _canonical(log, columns, evaluation, order, keys, read, kept, checks)
-    table = _summed(
-        rows, canonical, order, keys, read, terms, checks, carried, log, presence=presence
-    )
-    return table.select(*result, *([JUDGED, RETRIEVED] * presence), *values)
+    """Return the per-query table of metrics that follow the same rules."""
+    whole_labels = columns.schema[columns.label].is_integer()
+    # Attributes of documents are read by rows.
+    if lengths is not None and is_short(lengths) and evaluation.items is None:
+        canonical = canonical_columns(columns, rules)
+        key = key_of_columns(rules.ties, canonical, text_ids=rules.text_ids, row=ROW)
+        wide = WideTerms(
+            lengths.longest, rules.rel, whole_labels=whole_labels, placed=columns.placed
+        )
+        try:
+            values = [_value(column, wide) for column in evaluation.metrics]
+        except NotWideError:
+            key = None
+        if key is not None:
+            plan = Plan(log, columns, evaluation, rules, wide, presence)
+            return _by_columns(plan, wide, Documents(canonical, key), values)
+    terms = PlanTerms(whole_labels=whole_labels, placed=columns.placed, text_ids=rules.text_ids)
+    values = [_value(column, terms) for column in evaluation.metrics]
+    return _by_rows(Plan(log, columns, evaluation, rules, terms, presence), values)
 
 
-def _summed(
-    rows: pl.LazyFrame,
-    columns: Columns,
-    order: _Order,
-    keys: Keys,
-    read: _Read,
-    terms: PlanTerms,
-    checks: Sequence[Check],
-    carried: Sequence[pl.Expr],
-    log: pl.LazyFrame,
-    *,
-    presence: bool,
+def _by_columns(
+    plan: Plan, terms: WideTerms, documents: Documents, values: Sequence[pl.Expr]
 ) -> pl.LazyFrame:
-    """Return one row per ranking with the sums of terms over its rows."""
-    present = [(_LABEL.count() > 0).alias(JUDGED), _SCORE.count().alias(RETRIEVED)] * presence
-    of_ranking = [*carried, failed_in_ranking(checks), *present]
-    gathered = [pl.col(name).alias(as_list(name)) for name in terms.gathered]
-    gathered += terms.folds.named()
+    """Return the per-query table, made from a column for each position."""
+    checked = [*checks(plan, REPEATED), length_check(terms.length)]
+    table = per_ranking(
+        rows(plan, checked), documents, terms,
+        group=plan.keys.group, carried=plan.carried, checks=checked,
+    )  # fmt: skip
+    judged, retrieved = of_presence(terms.length)
+    present = [judged.alias(JUDGED), retrieved.alias(RETRIEVED)] * plan.presence
+    table = table.select(*plan.leading, *present, *values, FAILED)
+    return raise_failed(table, checked, log=plan.log, keys={name: name for name in plan.keys.names})
+
+
+def _by_rows(plan: Plan, values: Sequence[pl.Expr]) -> pl.LazyFrame:
+    """Return the per-query table, made from a row for each document."""
+    terms, keys, checked = plan.terms, plan.keys, checks(plan)
+    documents = rows(plan, checked)
+    present = [(_LABEL.count() > 0).alias(JUDGED), _SCORE.count().alias(RETRIEVED)] * plan.presence
+    counted = [UNKNOWN] * (plan.evaluation.items is not None)
+    if counted:
+        unknown = pl.col(IN_ITEMS).is_null() & _SCORE.is_not_null()
+        present.append(unknown.sum().alias(UNKNOWN))
+    of_ranking = [*plan.carried, *present, failed_in_ranking(checked)]
     if terms.ordered:
-        rankings = _sort(rows, columns, order, keys, read, terms, of_ranking)
-        checked = raise_failed(rankings, checks, log=log, keys=keys.names)
-        rows = _ranked_rows(checked, order, keys, read, terms)
-        of_ranking = [*carried, *([pl.col(JUDGED, RETRIEVED).first()] * presence)]
+        rankings = raise_failed(
+            _sorted(documents, plan, of_ranking), checked, log=plan.log, keys=keys.names
+        )
+        documents = _ranked_table(rankings, plan)
+        counts = [*([JUDGED, RETRIEVED] * plan.presence), *counted]
+        of_ranking = [*plan.carried, *(pl.col(name).first() for name in counts)]
     else:
-        # Nothing reads the order of documents: rankings are aggregated as they come.
-        relevant = is_relevant(_LABEL, order.rel).alias("relevant")
+        # No metric reads the order of documents: rankings are not sorted.
+        relevant = is_relevant(_LABEL, plan.rules.rel).alias("relevant")
         rank = pl.when(_SCORE.is_not_null()).then(1).alias("rank")
-        rows = rows.with_columns(relevant, rank)
+        documents = documents.with_columns(relevant, rank)
+    gathered = [pl.col(name).alias(as_list(name)) for name in terms.gathered]
     table = (
-        rows.with_columns(terms.rows_of.named())
+        documents.with_columns(terms.rows_of.named())
         .group_by(keys.group, maintain_order=True)
-        .agg(*of_ranking, *gathered)
+        .agg(*of_ranking, *gathered, *terms.folds.named())
     )
     if not terms.ordered:
-        table = raise_failed(table, checks, log=log, keys=keys.names)
+        table = raise_failed(table, checked, log=plan.log, keys=keys.names)
     for layer in terms.layers():
         table = table.with_columns(layer) if layer else table
     if terms.required:
         required = [Check("ranking", ~each, problem) for problem, each in terms.required.items()]
         flagged = table.with_columns(failed(required, "ranking"))
         table = raise_failed(flagged, required, keys=keys.names)
-    return table
+    return table.select(*plan.leading, *([JUDGED, RETRIEVED] * plan.presence), *counted, *values)
 
 
-def _terms(
-    evaluation: Evaluation, columns: Columns, order: _Order, lengths: Lengths | None
-) -> tuple[PlanTerms, list[pl.Expr]]:
-    """Return the terms of metrics, and the metrics as expressions over them."""
-    whole_labels = columns.schema[columns.label].is_integer()
-    if lengths is not None:
-        wide = WideTerms(
-            lengths.longest, order.rel, whole_labels=whole_labels, placed=columns.placed
-        )
-        try:
-            return wide, [_value(column, wide) for column in evaluation.metrics]
-        except NotWideError:
-            pass
-    terms = PlanTerms(whole_labels=whole_labels, placed=columns.placed)
-    return terms, [_value(column, terms) for column in evaluation.metrics]
-
-
-def _checks(
-    columns: Columns,
-    evaluation: Evaluation,
-    terms: PlanTerms,
-    kept: dict[str, str],
-    repeated: pl.Expr,
-) -> list[Check]:
-    """Return the checks of rows and rankings."""
-    checks = row_checks(columns, terms.refused)
-    for name, parameter in terms.signals.items():
-        checks += checks_of("row", negative(parameter, name))
-    if evaluation.weight is not None:
-        weight = pl.col(evaluation.weight).cast(pl.Float64)
-        message = f"the column {evaluation.weight!r} (weight) must hold finite numbers of 0 or more"
-        valid = ((weight >= 0) & weight.is_finite()).fill_null(value=False)
-        checks.append(Check("row", ~valid, message))
-    if columns.doc is not None and evaluation.duplicates == "error":
-        checks.append(duplicate_check(columns, repeated))
-    checks += [constant_check(name, own) for own, name in kept.items()]
-    checks += [unnamed_check(name, OWN + name) for name in columns.unnamed]
-    return checks
-
-
-class _Read(NamedTuple):
-    """Which columns of the ranked table are read, and which of them are the user's own."""
-
-    names: set[str]
-    extras: list[str]
-
-    @classmethod
-    def of(cls, terms: PlanTerms, columns: Columns) -> _Read:
-        names = terms.read() - terms.rows_of.columns.keys()
-        canonical = {"score", "label", *RANKED, *([] if columns.doc is None else ["doc"])}
-        extras = sorted(name for name in names - canonical if not name.startswith(OWN))
-        for name in extras:
-            if name not in columns.schema:
-                there = ", ".join(map(repr, [*RANKED, *columns.schema]))
-                message = f"a metric reads the column {name!r}, but the ranked table has {there}."
-                raise SchemaError(message + hint(name, [*RANKED, *columns.schema]))
-            check_values("metrics", name, columns.schema[name])
-        for name, parameter in terms.signals.items():
-            check_number(parameter, name, columns.schema[name])
-        return cls(names, extras)
-
-    @property
-    def carried(self) -> list[str]:
-        """The columns of a document that are sorted with it."""
-        read = self.names | ({"score"} if TIED & self.names else set())
-        own = [name for name in ("score", "doc", _DOCUMENT) if name in read]
-        return ["label", *own, *self.extras]
-
-
-def _canonical(
-    log: pl.LazyFrame,
-    columns: Columns,
-    evaluation: Evaluation,
-    order: _Order,
-    keys: Keys,
-    read: _Read,
-    kept: dict[str, str],
-    checks: Sequence[Check],
-) -> pl.LazyFrame:
-    """Return the rows, ranking by ranking, under canonical names."""
-    score, label = columns.number(columns.score), columns.number(columns.label)
-    if order.float32_scores:
-        # Larger scores must not become infinite and tie with those that are not retrieved.
-        score = score.cast(pl.Float64).clip(-_LARGEST_32, _LARGEST_32).cast(pl.Float32)
-    if order.unjudged == "removed":
-        # The row stays, so that a ranking which loses all its documents is still counted.
-        score = pl.when(label.is_not_null()).then(score)
-    if order.unjudged_label is not None:
-        given = pl.lit(order.unjudged_label)
-        label = pl.when(score.is_not_null() & label.is_null()).then(given).otherwise(label)
-    rows = keys.in_order(log)
-    if columns.doc is not None and evaluation.duplicates != "error":
-        rows = _distinct(rows, columns, evaluation.duplicates, keys, [*read.extras, *kept.values()])
-    document = pl.lit(value=True) if columns.doc is None else pl.col(columns.doc).is_not_null()
-    rows = keys.checked(
-        rows.select(
-            *keys.named,
-            *([] if columns.doc is None else [pl.col(columns.doc).alias("doc")]),
-            score.alias("score"),
-            label.alias("label"),
-            *(pl.col(name).alias(own) for own, name in kept.items()),
-            *(pl.col(name).alias(OWN + name) for name in columns.unnamed),
-            *read.extras,
-            *([document.alias(_DOCUMENT)] if _DOCUMENT in read.names else []),
-            failed(checks, "row"),
-        )
+def _sorted(documents: pl.LazyFrame, plan: Plan, of_ranking: Sequence[pl.Expr]) -> pl.LazyFrame:
+    """Return one row per ranking with its documents in rank order, down to the lowest rank read."""
+    depth = plan.terms.depth
+    only_label = {*plan.document} <= {"label", "score"}
+    canonical = canonical_columns(plan.columns, plan.rules)
+    order = rank_order(
+        plan.rules.ties, canonical, only_label=only_label, text_ids=plan.rules.text_ids
     )
-    if evaluation.progress:  # after the sort, which a log that is known to be sorted does not need
-        rows = watch(rows, known_rows(log)).set_sorted(keys.group)
-    return rows
-
-
-def _distinct(
-    log: pl.LazyFrame, columns: Columns, keep: Duplicates, keys: Keys, others: Sequence[str]
-) -> pl.LazyFrame:
-    """Keep one row of each document in each ranking: the first, or the one of highest score."""
-    used = [*columns.keys, str(columns.doc), columns.score, columns.label, *others]
-    used += [] if keys.number is None else [keys.number]
-    others = [name for name in dict.fromkeys(used) if name not in keys.order]
-    row = best_of_each(columns, keep).sort(pl.struct(others))
-    same = [
-        pl.col(name).eq_missing(pl.col(name).shift(1)) for name in (*keys.order, str(columns.doc))
-    ]
-    return (
-        log.select(*keys.order, *others)
-        .set_sorted(keys.order)
-        .group_by(keys.order, maintain_order=True)
-        .agg(row.alias(_ROW))
-        .explode(_ROW)
-        .unnest(_ROW)
-        .filter(~pl.all_horizontal(same).fill_null(value=False))
-        .set_sorted(keys.order)
-    )
-
-
-def _sort(
-    rows: pl.LazyFrame,
-    columns: Columns,
-    order: _Order,
-    keys: Keys,
-    read: _Read,
-    terms: PlanTerms,
-    of_ranking: Sequence[pl.Expr],
-) -> pl.LazyFrame:
-    """Return one row per ranking with its documents in rank order, as deep as is read."""
-    depth = terms.depth
-    only_label = {*read.carried} <= {"label", "score"}
-    sorting = rank_order(order.ties, columns, only_label=only_label, text_ids=order.text_ids)
-    row = pl.struct(*read.carried, _SCORE.is_not_null().alias(_RETRIEVED))
-    parts = {_ROW: sorting.sort(row)}
-    if _IDEAL in read.names:
+    row = pl.struct(*plan.document, _SCORE.is_not_null().alias(_RETRIEVED))
+    parts = {_ROW: order.sort(row)}
+    if _IDEAL in plan.reads:
         parts[_IDEAL] = _LABEL.sort(descending=True, nulls_last=True)
     number = pl.len()
     if depth is not None:
@@ -368,36 +179,34 @@ def _sort(
         number = number.clip(upper_bound=depth)
     parts[_ROWS] = number
     # Where each ranking starts in the running counts of relevant documents.
-    for name, lowest in _hits(read, terms, order):
+    for name, lowest in _hits(plan):
         parts[name] = is_relevant(_LABEL, lowest).sum()
-    rankings = rows.group_by(keys.group, maintain_order=True).agg(*of_ranking, **parts)
-    if "ideal_rank" not in read.names:
+    rankings = documents.group_by(plan.keys.group, maintain_order=True).agg(*of_ranking, **parts)
+    if "ideal_rank" not in plan.reads:
         return rankings
     label = pl.element().struct.field("label")
     ideal_rank = label.rank("ordinal", descending=True)
     return rankings.with_columns(pl.col(_ROW).list.eval(ideal_rank).alias("ideal_rank"))
 
 
-def _ranked_rows(
-    rankings: pl.LazyFrame, order: _Order, keys: Keys, read: _Read, terms: PlanTerms
-) -> pl.LazyFrame:
-    """Return rankings in rank order as the ranked table.
+def _ranked_table(rankings: pl.LazyFrame, plan: Plan) -> pl.LazyFrame:
+    """Return the ranked table: a row for each document, in rank order.
 
-    Hits are running counts over all rows less what they were at the start of the ranking: counting
-    anew in every ranking takes three times as long if rankings are short.
+    Hits are running counts over all rows minus the counts at the start of the ranking: counting
+    anew in each ranking takes three times as long if rankings are short.
     """
-    hits = _hits(read, terms, order)
-    nested = [_ROW, *(name for name in (_IDEAL, "ideal_rank") if name in read.names), _POSITION]
-    rows = (
+    hits, reads = _hits(plan), plan.reads
+    nested = [_ROW, *(name for name in (_IDEAL, "ideal_rank") if name in reads), _POSITION]
+    ranked = (
         rankings.with_columns(
             pl.int_ranges(1, pl.col(_ROWS) + 1, dtype=pl.UInt32).alias(_POSITION),
             *(pl.col(name).cum_sum() - pl.col(name) for name, _ in hits),
         )
         .explode(nested)
         .unnest(_ROW)
-        .set_sorted(keys.group)
+        .set_sorted(plan.keys.group)
         .with_columns(
-            is_relevant(_LABEL, order.rel).alias("relevant"),
+            is_relevant(_LABEL, plan.rules.rel).alias("relevant"),
             pl.when(_RETRIEVED).then(_POSITION).alias("rank"),
             *(
                 (is_relevant(_LABEL, lowest).cum_sum() - pl.col(name)).alias(name)
@@ -405,20 +214,20 @@ def _ranked_rows(
             ),
         )
     )
-    if "hits" in read.names:
-        rows = rows.with_columns(pl.when(IS_RETRIEVED).then("hits").alias("hits"))
-    return _with_ties(rows) if TIED & read.names else rows
+    if "hits" in reads:
+        ranked = ranked.with_columns(pl.when(IS_RETRIEVED).then("hits").alias("hits"))
+    return _with_ties(ranked) if TIED & reads else ranked
 
 
-def _hits(read: _Read, terms: PlanTerms, order: _Order) -> list[tuple[str, float]]:
-    """Return the columns of running hits, each with the lowest label that is one."""
-    lowest: dict[str, float | None] = {"hits": None} if "hits" in read.names else {}
-    lowest |= {name: rel for rel, name in terms.hits.items()}
-    return [(name, order.rel if rel is None else rel) for name, rel in lowest.items()]
+def _hits(plan: Plan) -> list[tuple[str, float]]:
+    """Return the columns of running counts of hits, each with its lowest relevant label."""
+    lowest: dict[str, float | None] = {"hits": None} if "hits" in plan.reads else {}
+    lowest |= {name: rel for rel, name in plan.terms.hits.items()}
+    return [(name, plan.rules.rel if rel is None else rel) for name, rel in lowest.items()]
 
 
 def _with_ties(rows: pl.LazyFrame) -> pl.LazyFrame:
-    """Add the first and the last position of the documents that are tied with each."""
+    """Add the first and the last position of the documents tied with each document."""
     position = pl.col(_POSITION)
     begins, ends = pl.col(OWN + "tie begins"), pl.col(OWN + "tie ends")
     return (
@@ -434,7 +243,7 @@ def _with_ties(rows: pl.LazyFrame) -> pl.LazyFrame:
 
 
 def _value(column: MetricColumn, terms: PlanTerms) -> pl.Expr:
-    """Return a metric as an expression over the sums that all metrics share."""
+    """Return a metric as an expression over terms."""
     metric, conventions = column.metric, column.conventions
     expected = conventions.ties == "expected"
     if expected and isinstance(terms, WideTerms):
@@ -453,25 +262,26 @@ def _check_expression(column: MetricColumn) -> None:
     for part in made_of(metric):
         if _changes(conventions, part):
             message = (
-                f"{column.name!r} is an expression made of the metric {part}, of which it would "
-                f"not follow the conventions of {conventions.name}; evaluate the metric itself, "
-                "and work on its column of the result"
+                f"expression {column.name!r} contains the metric {part}, which would not follow "
+                f"the conventions {conventions.name!r}; evaluate the metric itself, and use its "
+                "column of the result"
             )
             raise ArgumentError(message)
     reads = metric.meta.root_names()
     if any(name.startswith(OWN) for name in reads):
         message = (
-            f"{column.name!r} reads a column of our own, {reads}; take those of the ranked table"
+            f"expression {column.name!r} reads internal columns, {reads}; read columns of the "
+            "ranked table instead"
         )
         raise ArgumentError(message)
 
 
 def _changes(conventions: Conventions, name: str) -> bool:
-    """Return whether conventions change a metric, beyond how its documents are ranked."""
+    """Return whether conventions change the parameters of a metric."""
     if not conventions.parameters and conventions.gain_from is None:
         return False
     try:
         metric = read_metric(name)
-    except ArgumentError:  # its parameters cannot be written down
+    except ArgumentError:  # its parameters cannot be written as text
         return True
     return conventions.apply(metric).arguments != metric.arguments

@@ -1,4 +1,4 @@
-"""`rank`: from the long table to the ranked table. The only code that cares about order."""
+"""`rank`: from the long table to the ranked table. Only this module decides about order."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ RANKED = ("rank", "ideal_rank", "relevant", "hits")
 
 
 class Order(NamedTuple):
-    """A sort within one list, as `sort_by` and `arg_sort_by` take it."""
+    """The order of a ranking, as `sort_by` and `arg_sort_by` accept it."""
 
     by: Sequence[pl.Expr]
     descending: Sequence[bool]
@@ -37,7 +37,7 @@ class Order(NamedTuple):
     maintain_order: bool
 
     def position(self) -> pl.Expr:
-        """Return the place of each row in this order, from 1."""
+        """Return the position of each row in this order, from 1."""
         order = pl.arg_sort_by(
             self.by,
             descending=self.descending,
@@ -47,7 +47,7 @@ class Order(NamedTuple):
         return order.arg_sort() + 1
 
     def sort(self, rows: pl.Expr) -> pl.Expr:
-        """Return the rows of one list in this order."""
+        """Return the rows of one ranking in this order."""
         return rows.sort_by(
             self.by,
             descending=self.descending,
@@ -59,15 +59,15 @@ class Order(NamedTuple):
 def rank_order(
     ties: Ties | None, columns: Columns, *, only_label: bool = False, text_ids: bool = False
 ) -> Order:
-    """Return the order of one list: by score, then by the rule for ties.
+    """Return the order of one ranking: by score, then by the rule for ties.
 
-    With `only_label`, nothing is read of a document but its label and its score, so that those
-    alike in both may stand in any order. With `text_ids`, document ids are compared as text.
+    With `only_label`, metrics read only the labels and scores of documents, so that documents with
+    equal labels and scores may come in any order. With `text_ids`, ids are compared as text.
     """
     if ties == "expected":
         message = (
-            "`ties` is 'expected', which is a mean over many orders and no order itself; use it "
-            "with per_query or evaluate, and 'doc', 'best' or 'worst' here"
+            "`ties='expected'` is a mean over many orders; it is available in per_query and "
+            "evaluate. Use 'doc', 'best' or 'worst' here"
         )
         raise ArgumentError(message, "ties")
     one_of("ties", ties, (None, *TIES))
@@ -85,7 +85,7 @@ def rank_order(
     score, label = columns.number(columns.score), columns.number(columns.label)
     by_score = (score, True, True)
     if columns.schema[columns.score].is_float():
-        # Asking for nulls last makes a sort by two keys half as slow again; no score is -inf.
+        # `nulls_last` makes a sort by two keys 1.5 times slower; no score is -inf.
         by_score = (score.fill_null(-math.inf), True, False)
     by_doc = []
     if doc is not None:
@@ -94,7 +94,7 @@ def rank_order(
         key = as_text(doc, columns.schema[doc]) if text else pl.col(doc)
         by_doc = [(key, ties != "doc_ascending", False)]
     best = ties == "best"
-    # An unjudged document ranks with the zeros; among those, the judged one is the better.
+    # Unjudged documents come with the zeros, and below the judged ones among these.
     by_label = [(label.fill_null(0), best, best), (label, best, best)]
     keys = {
         "doc": [by_score, *by_doc],
@@ -108,7 +108,7 @@ def rank_order(
 
 
 def best_of_each(columns: Columns, duplicates: Duplicates) -> Order:
-    """Return an order in which the rows of one document stand together, the one to keep first."""
+    """Return an order in which rows of a document are adjacent, with the one to keep first."""
     doc, by_score = str(columns.doc), columns.number(columns.score)
     if duplicates == "first":
         return Order([pl.col(doc)], [False], [True], maintain_order=True)
@@ -120,7 +120,7 @@ def best_of_each(columns: Columns, duplicates: Duplicates) -> Order:
         return Order([pl.col(doc), by_score], [False, True], [True, True], maintain_order=True)
     narrow = max(ids.width, score.width) == 32
     key_type, shift = (pl.Int64, 32) if narrow else (pl.Int128, 64)
-    # The rest of an id's range, from 0, so that no id's rows go over to those of another.
+    # From 0 to the end of the range of an id, so that ranges of two ids do not overlap.
     below = 2 ** (shift - 1) - 1 - score.number.cast(key_type)
     packed = ids.number.cast(key_type) * 2**shift + below
     known = pl.when(pl.col(doc).is_not_null()).then(packed)
@@ -133,7 +133,7 @@ def as_text(doc: str, dtype: pl.DataType) -> pl.Expr:
 
 
 class _Bits(NamedTuple):
-    """A column as whole numbers of the same order, within so many bits."""
+    """A column as integers of the same order, with their number of bits."""
 
     number: pl.Expr
     width: int
@@ -148,20 +148,20 @@ _INFINITE = {32: -(2**23), 64: -(2**52)}
 
 
 class PackedKey(NamedTuple):
-    """Score and tie rule of a document as one whole number, higher being better."""
+    """Score and rule for ties as one integer per document; higher is better."""
 
     number: pl.Expr
     #: Int64 or Int128.
     dtype: type[pl.DataType]
-    #: The lowest number that a retrieved document can have; all others have a lower one.
+    #: The lowest key of a retrieved document; documents that are not retrieved have lower keys.
     lowest_retrieved: int
-    #: What decides between documents of one number, if that is not known to be enough: the higher
-    #: value comes first, or the lower one.
+    #: A second key for documents with equal first keys: the higher value comes first, or the lower
+    #: one if `ascending`.
     second: pl.Expr | None = None
     ascending: bool = False
 
     def reads(self, column: str) -> bool:
-        """Return whether the key is made of a column."""
+        """Return whether the key depends on a column."""
         return column in self.number.meta.root_names()
 
 
@@ -173,7 +173,7 @@ def packed_key(
     text_ids: bool,
     row: str | None = None,
 ) -> PackedKey | None:
-    """Return the order of one ranking as one key, if there is one: it sorts in half the time.
+    """Return the order of one ranking as one key, or None: one key sorts in half the time.
 
     `row` is the column that numbers the rows of the log, if there is one.
     """
@@ -190,7 +190,7 @@ def packed_key(
     dtype, width = (pl.Int64, 32) if max(score.width, second.width) == 32 else (pl.Int128, 64)
     first, number = score.number.cast(dtype) * 2**width, second.number.cast(dtype)
     descending = ties in ("doc", "best")
-    # A missing score has the bits of -inf, just below those of the lowest score.
+    # A missing score has the bits of -inf, which are one below those of the lowest score.
     lowest_bits = -(2 ** (score.width - 1)) - _INFINITE[score.width] + 1
     lowest_second = -(2 ** (width - 1)) if second.signed else (0 if descending else 1 - 2**width)
     key = first + number if descending else first - number
@@ -200,7 +200,7 @@ def packed_key(
 def key_of_columns(
     ties: Ties | None, columns: Columns, *, text_ids: bool, row: str
 ) -> PackedKey | None:
-    """Return the order of one ranking as one key, or as one and document ids that are text."""
+    """Return the order of one ranking as one key, or as one key and ids that are text."""
     ties = ties or default_ties(columns)
     if columns.doc is None and ties in ("doc", "doc_ascending"):
         return None
@@ -219,7 +219,7 @@ def key_of_columns(
 
 
 def default_ties(columns: Columns) -> Ties:
-    """Return the rule for ties where none is given."""
+    """Return the default rule for ties."""
     return "doc" if columns.doc is not None else "worst"
 
 
@@ -228,13 +228,13 @@ def _id_bits(columns: Columns) -> _Bits | None:
     dtype = columns.schema[doc]
     if dtype not in _INTEGERS_32 | _INTEGERS_64:
         return None
-    # Only the row of an empty list has no document.
+    # Only the row of a ranking without documents has no id.
     width = 32 if dtype in _INTEGERS_32 else 64
     return _Bits(pl.col(doc).fill_null(0), width, dtype.is_signed_integer())
 
 
 def _label_bits(columns: Columns) -> _Bits | None:
-    """Return the label, those of unjudged documents just below 0."""
+    """Return the label; unjudged documents are just below 0."""
     dtype, label = columns.schema[columns.label], pl.col(columns.label)
     if dtype in _INTEGERS_32:
         narrow = dtype in {pl.Int8, pl.UInt8, pl.Int16, pl.UInt16}
@@ -244,10 +244,10 @@ def _label_bits(columns: Columns) -> _Bits | None:
 
 
 def _float_bits(name: str, dtype: pl.DataType, missing: float | None) -> _Bits | None:
-    """Return the bits of a float, read as a whole number.
+    """Return the bits of a float as an integer of the same order.
 
-    They are in order but for the negative ones, which are turned round: -0.0 becomes the number
-    of 0.0, and without a value for what is missing, that becomes the number just below.
+    The bits of negative floats are in reverse order, so they are mirrored; -0.0 becomes 0.0. If no
+    value for missing floats is given, they become the number just below 0.
     """
     if dtype not in (pl.Float32, pl.Float64):
         return None
@@ -256,7 +256,7 @@ def _float_bits(name: str, dtype: pl.DataType, missing: float | None) -> _Bits |
     bits = known.reinterpret(dtype=bits_type)
     ordered = pl.when(bits < 0).then(-(2 ** (width - 1)) - bits).otherwise(bits)
     if missing is None:
-        # Room for the number between: all above it move up by one.
+        # All numbers from 0 on move up by one, which leaves room for missing floats.
         ordered = (ordered + (ordered >= 0).cast(bits_type)).fill_null(0)
     return _Bits(ordered, width)
 
@@ -280,57 +280,67 @@ def rank(
     rel: float = 1,
     duplicates: Duplicates = "error",
 ) -> pl.LazyFrame:
-    """Return the ranked table: the same rows with `rank`, `ideal_rank`, `relevant`, `hits`.
+    """Return the ranked table: the log with `rank`, `ideal_rank`, `relevant` and `hits`.
 
     Parameters
     ----------
     frame
-        The long table, one row per document of a list: a LazyFrame, or a DataFrame or any other
-        table with Arrow's C stream, or a Spark DataFrame.
-    query, doc, score, label
-        Names of its columns; `query` may be several. Without a column "doc", or with
-        `doc=None`, documents have no ids. A null score means judged but not retrieved, a null
-        label retrieved but not judged. `score` may be an expression, and "-name" is that of a
-        column in which lower is better; integers and decimals are compared exactly.
+        Long table with one row per document of a ranking: a LazyFrame, a DataFrame, or any other
+        table with Arrow's C stream, such as those of pyarrow, pandas and DuckDB; or a Spark
+        DataFrame.
+    query
+        Column of the query, or several columns that identify it.
+    doc
+        Column of the document id. If it is None, or "doc" by default and the table has no such
+        column, documents have no ids: ties cannot be broken by id, and duplicates are not found.
+    score
+        Column of the score, higher is better. "-distance" ranks by a column in which lower is
+        better. An expression computes it from other columns. Null: judged but not retrieved.
+    label
+        Column of the relevance label, a number. Null: retrieved but not judged. Not needed if no
+        metric reads labels, as for metrics of clicks.
     position
-        In place of `score`: the column of the position at which a document was shown, 1 first.
+        Column of the position at which a document was shown, 1 first; replaces `score`.
     by
-        Columns that split the table: a list is the rows that share (by..., query).
+        Column or columns that split the table, such as the run: a ranking consists of the rows
+        with the same `by` and `query`.
     ties
-        How tied scores are ordered: "doc" by document id descending (the default where there
-        are documents), "doc_ascending", "best" or "worst" the higher or the lower label first
-        ("worst" is the default without documents), "input" as the rows come.
+        Order of documents with equal scores: "doc" (id descending; the default if there are
+        ids), "doc_ascending", "best" or "worst" (higher or lower label first; "worst" is the
+        default without ids), or "input" (order of rows).
     rel
-        The lowest label that is relevant.
+        Lowest relevant label. Default: 1.
     duplicates
-        What to do with a document that stands twice in a list: "error", or keep the row with
-        the highest score ("max") or the one that comes first ("first").
+        Treatment of a document that occurs more than once in a ranking: "error" (default), "max"
+        keeps the row with the highest score, "first" the first row.
 
     Returns
     -------
     LazyFrame or DataFrame
-        Like `frame`, rows in the same order (those of Spark in none), with
+        The rows in the same order (Spark: in no particular order), with these columns added. Lazy
+        if `frame` is lazy; a Spark DataFrame if `frame` is one.
 
-        - `rank`: 1, 2, ... by score descending; null where the score is null;
-        - `ideal_rank`: 1, 2, ... by label descending, equal labels by rank; null where the
-          label is null;
-        - `relevant`: label >= threshold; false where the label is null, null in the row of an
-          empty list, which has no document;
-        - `hits`: relevant documents at this rank or above; null where the rank is null.
+        - `rank`: 1, 2, ... by score descending; null if the score is null.
+        - `ideal_rank`: 1, 2, ... by label descending, equal labels by rank; null if the label is
+          null.
+        - `relevant`: whether the label is at least `rel`; false if the label is null; null for the
+          row of a ranking without documents.
+        - `hits`: the number of relevant documents at this rank or above; null if the rank is null.
 
     Raises
     ------
     SchemaError
-        For a missing or not numeric column, or one that has the name of a new column.
+        If a column is missing or has a wrong type, or has the name of an added column.
     DataError
-        For a null query, NaN or infinite scores or labels, duplicate documents; lazily, when
-        the result is collected.
+        For null queries, NaN or infinite scores or labels, and duplicate documents. A lazy result
+        raises it when it is collected.
     ArgumentError
-        For a parameter out of its range.
+        For an invalid parameter.
 
     Notes
     -----
-    With every rule for ties but "input", the order of the rows changes no value.
+    Unless `ties` is "input", the order of rows does not affect any value. Integers and decimals
+    are compared exactly.
 
     Examples
     --------
@@ -355,8 +365,8 @@ def rank(
         if name != role and role in columns.schema:
             other = "another expression" if name.startswith(OWN) else repr(name)
             message = (
-                f"`{role}` names {other}, but the frame also has a column {role!r}, which metrics "
-                "would read on the ranked table; drop it or rename it"
+                f"`{role}` is {other}, but the frame also has a column {role!r}, which metrics "
+                "would read in the ranked table; drop it or rename it"
             )
             raise SchemaError(message, role)
     there = [name for name in RANKED if name in columns.schema]
@@ -372,12 +382,13 @@ def rank(
     shown = pl.col(by_score)
     negated = position or (score[1:] if isinstance(score, str) and score != by_score else None)
     if negated is not None and columns.schema[negated] == pl.Int64:
-        shown = shown.clip(upper_bound=2**63 - 1).cast(pl.Int64)  # of the least number, one less
+        # The negative of the lowest Int64 is beyond its range.
+        shown = shown.clip(upper_bound=2**63 - 1).cast(pl.Int64)
     return ranked.with_columns(shown).rename({by_score: "score"})
 
 
 def _is_document(columns: Columns) -> pl.Expr:
-    """Return whether a row is a document's; with ids, one without an id is of an empty list."""
+    """Return whether a row has a document; with ids, a row without an id has none."""
     return pl.lit(value=True) if columns.doc is None else pl.col(columns.doc).is_not_null()
 
 
@@ -406,7 +417,7 @@ def _ranked(
         .with_columns(
             pl.when(retrieved).then(pl.col("rank", "hits")),
         )
-        # Not by the names of the log's columns, which Polars may read as patterns.
+        # Polars may read the names of the log's columns as patterns.
         .select(pl.exclude(FAILED, *RANKED), *RANKED, FAILED)
     )
     return raise_failed(ranked, checks, log=log, keys={key: key for key in columns.keys})

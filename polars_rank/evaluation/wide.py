@@ -1,19 +1,19 @@
 """Short rankings: one row per ranking, one column per position.
 
-A document is one whole number: its place in the order, and its label. A sorting network of
-`max_horizontal` and `min_horizontal` puts the columns of a ranking in order; a second one puts its
-labels in ideal order. Nothing is sorted, exploded or gathered per ranking, so that rankings of 5 to
-20 documents take about half the time.
+Each document becomes one integer that holds its sort key and its label. A sorting network of
+`max_horizontal` and `min_horizontal` sorts the columns of a ranking, and a second network sorts
+its labels into ideal order. Nothing is sorted, exploded or gathered per ranking, which takes half
+the time for rankings of 5 to 20 documents.
 
-It takes rows of documents instead to evaluate
+The following is evaluated by rows of documents instead:
 
-- logs of which it is not known how long their rankings are: shuffled logs, files that `scan_log`
-  has not looked at, and plans that join, concatenate or change keys;
+- logs whose ranking lengths are unknown: shuffled logs, files not scanned by `scan_log`, and plans
+  that join, concatenate or change keys;
 - logs with few rows, with rankings of more than about 35 documents, or with a few long rankings
   among short ones;
-- metrics that read more than labels and ranks, position by position, such as correlations, metrics
-  of clicks and the user's own expressions; `ties="expected"`;
-- scores that are not floats, ids that are not integers or text, and labels beyond 64 bits.
+- metrics that read more than labels and ranks at each position, such as correlations, metrics of
+  clicks and users' own expressions; and `ties="expected"`;
+- scores that are not floats, ids that are neither integers nor text, and labels beyond 64 bits.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ REPEATED = pl.col(OWN + "repeated")
 
 #: Lower than any label that Float64 tells apart.
 _NO_LABEL = -(2**63)
-#: Rows from which on it pays to plan so many columns.
+#: Below this number of rows, planning so many columns takes longer than it saves.
 _MANY_ROWS = 50_000
 
 #: The number of a row of the log.
@@ -126,10 +126,11 @@ class _Cell(NamedTuple):
 
 
 class Documents:
-    """How documents become columns of positions: keys to sort by, with their labels.
+    """Documents as columns of positions: sort keys and labels.
 
-    Labels are whole numbers of the same order. They have room in a key of 64 bits that decides
-    alone; otherwise they, and the second key, change places with the keys.
+    A label is encoded as an integer of the same order. If a key of 64 bits determines the order,
+    the label is stored in its lower half; otherwise labels and second keys are columns of their
+    own, which are exchanged with the keys.
     """
 
     def __init__(self, columns: Columns, order: PackedKey) -> None:
@@ -137,7 +138,7 @@ class Documents:
         self.order = order
         self._packed = order.dtype == pl.Int64 and order.second is None
         self._dtype = pl.Int64 if order.second is not None else pl.Int128
-        #: Above the keys of all documents and below those of all; a failed check is added.
+        # Keys above and below those of all documents; the number of a failed check is added.
         limit = 2**63 if self._dtype == pl.Int64 else 2**127
         self._failing, self._missing = limit - 2**16, 2**63 - limit if self._packed else -limit
 
@@ -250,7 +251,7 @@ def is_short(lengths: Lengths) -> bool:
 def _of_ranking(checks: Sequence[Check]) -> tuple[list[pl.Expr], list[Check]]:
     """Return the conditions of rankings as aggregations, and the checks over their columns.
 
-    A condition that is a column is not aggregated.
+    Conditions that are columns already are not aggregated.
     """
     conditions, found = [], []
     for index, check in enumerate(checks):
@@ -284,7 +285,7 @@ def _descending(table: pl.LazyFrame, name: str, length: int) -> pl.LazyFrame:
 
 
 def _repeated(length: int) -> pl.Expr:
-    """Return whether two documents have one id, which stand side by side."""
+    """Return whether two adjacent documents have the same id."""
     docs = [pl.col(at(_DOCUMENT, i)) for i in range(length)]
     same = [(docs[i] == docs[i + 1]) & (pl.col(_ROWS) > i + 1) for i in range(length - 1)]
     return reduce(pl.Expr.__or__, same, pl.lit(value=False))

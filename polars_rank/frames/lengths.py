@@ -1,4 +1,4 @@
-"""How long the rankings of a table are, where that is known before it is read."""
+"""Lengths of the rankings of a table, if they are known before it is read."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from polars_rank._polars import source_of_rows
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-#: Rows of a table in memory whose rankings are worth counting.
+#: The rankings of tables in memory with fewer rows are not counted.
 _MANY_ROWS = 20_000
 
 
 @dataclass(frozen=True)
 class Lengths:
-    """How many rankings there are, and how many rows they and the longest of them have."""
+    """Numbers of rankings, of their rows, and of the rows of the longest ranking."""
 
     keys: list[str]
     rows: int
@@ -28,17 +28,16 @@ class Lengths:
 
 
 def source_name(kind: str, lengths: Lengths | None, source: object) -> str:
-    """Return the name of a source as plans show it, from which `lengths_of` reads the lengths."""
+    """Return the name of a source in printed plans, from which `lengths_of` reads the lengths."""
     return (
         f"{kind} {source}" if lengths is None else f"{kind} {json.dumps(asdict(lengths))} {source}"
     )
 
 
 def lengths_of(log: pl.LazyFrame, keys: Sequence[str]) -> Lengths | None:
-    """Return how long the rankings of a log can be, if that is known.
+    """Return upper bounds of the lengths of rankings, or None if they are unknown.
 
-    It is known of files that `scan_log` has looked at, whatever filters do to their rows, and of
-    tables in memory.
+    They are known for scans of `scan_log`, with or without filters, and for tables in memory.
     """
     source = source_of_rows(log, keys)
     if source is None:

@@ -1,7 +1,7 @@
-"""Batches of rows that end where lists do, and the numbers of lists beside them.
+"""Batches of complete rankings, and a column that numbers the rankings.
 
-Where the rows of each list stand together, in whatever order the lists come, numbers are sorted
-keys: by them, Polars aggregates list by list and forgets what has passed.
+If the rows of each ranking are adjacent, in any order of rankings, the numbers are sorted keys.
+With sorted keys, Polars aggregates one ranking after the other, in flat memory.
 """
 
 from __future__ import annotations
@@ -17,70 +17,73 @@ if TYPE_CHECKING:
 
     from polars_rank.errors import DataError
 
-#: Rows taken at a time: large enough that Python's part is nothing, small enough for a cache.
+#: Rows of a batch: enough to make Python's overhead negligible, few enough for a cache.
 BATCH_ROWS = 100_000
 
-#: The column that numbers lists: the number of the row's list, and the hash of its keys.
+#: Type of the column that numbers rankings: the number, and the hash of the ranking's keys.
 NUMBERED = pl.Struct({"number": pl.UInt32, "keys": pl.UInt64})
 
 
-def together(rows: pl.DataFrame, keys: Sequence[str]) -> bool:
-    """Return whether the rows of each list stand together."""
+def is_adjacent(rows: pl.DataFrame, keys: Sequence[str]) -> bool:
+    """Return whether the rows of each ranking are adjacent."""
     runs = _runs(rows, keys)
     starts = rows.select(keys).filter(runs.ne_missing(runs.shift(1)))
     return starts.is_unique().all()
 
 
-def whole_lists(batches: Iterator[pl.DataFrame], keys: Sequence[str]) -> Iterator[pl.DataFrame]:
-    """Cut batches where lists end; the list that a batch breaks off goes with the next one."""
-    held: list[pl.DataFrame] = []
+def complete_rankings(
+    batches: Iterator[pl.DataFrame], keys: Sequence[str]
+) -> Iterator[pl.DataFrame]:
+    """Yield the rows in batches that end with a ranking."""
+    incomplete: list[pl.DataFrame] = []  # the last ranking, which may continue in the next batch
     for batch in batches:
         if batch.is_empty():
             continue
         runs = _runs(batch, keys)
-        last_starts = int(runs.search_sorted(runs[-1], side="left"))
-        if last_starts == 0 and held and _same_list(held[-1], batch, keys):
-            held.append(batch)
+        last_start = int(runs.search_sorted(runs[-1], side="left"))
+        if last_start == 0 and incomplete and _same_ranking(incomplete[-1], batch, keys):
+            incomplete.append(batch)
             continue
-        yield pl.concat([*held, batch.head(last_starts)], rechunk=False)
-        held = [batch.slice(last_starts)]
-    if held:
-        yield pl.concat(held, rechunk=False)
+        yield pl.concat([*incomplete, batch.head(last_start)], rechunk=False)
+        incomplete = [batch.slice(last_start)]
+    if incomplete:
+        yield pl.concat(incomplete, rechunk=False)
 
 
 def numbered(
-    pieces: Iterator[pl.DataFrame],
+    batches: Iterator[pl.DataFrame],
     keys: Sequence[str],
     number: str,
-    torn: DataError | None = None,
+    not_adjacent: DataError | None = None,
 ) -> Iterator[pl.DataFrame]:
-    """Number the lists; with `torn`, raise it at the end if one came in two places.
+    """Yield batches with the column `number`, which numbers the rankings.
 
-    To know that, 8 bytes are kept for each list.
+    With `not_adjacent`, raise that error at the end if the rows of a ranking were not adjacent.
+    This keeps 8 bytes per ranking.
     """
     count = 0
     seen: list[pl.Series] = []
-    for piece in pieces:
-        if piece.is_empty():
+    for batch in batches:
+        if batch.is_empty():
             continue
-        runs = _runs(piece, keys)
+        runs = _runs(batch, keys)
         starts = (
-            piece.filter(runs.ne_missing(runs.shift(1)))
+            batch.filter(runs.ne_missing(runs.shift(1)))
             .select(key_hash({key: key for key in keys}))
             .to_series()
         )
-        if torn is not None:
+        if not_adjacent is not None:
             seen.append(starts)
         numbers = (runs + count).cast(pl.UInt32).alias("number")
         hashes = starts.gather(runs).alias("keys")
-        yield piece.with_columns(pl.struct(numbers, hashes).alias(number))
+        yield batch.with_columns(pl.struct(numbers, hashes).alias(number))
         count += starts.len()
-    if torn is not None and seen and pl.concat(seen).n_unique() < count:
-        raise torn
+    if not_adjacent is not None and seen and pl.concat(seen).n_unique() < count:
+        raise not_adjacent
 
 
 def first(batches: Iterator[pl.DataFrame], n_rows: int | None) -> Iterator[pl.DataFrame]:
-    """Yield the first rows of batches, or all."""
+    """Yield the first `n_rows` rows of batches, or all rows."""
     for batch in batches:
         if n_rows is None:
             yield batch
@@ -96,5 +99,5 @@ def _runs(batch: pl.DataFrame, keys: Sequence[str]) -> pl.Series:
     return batch.select(key.rle_id()).to_series()
 
 
-def _same_list(before: pl.DataFrame, after: pl.DataFrame, keys: Sequence[str]) -> bool:
+def _same_ranking(before: pl.DataFrame, after: pl.DataFrame, keys: Sequence[str]) -> bool:
     return before.select(keys).row(-1) == after.select(keys).row(0)

@@ -1,4 +1,4 @@
-"""Object stores: what a URL stands for, how long is waited, and what their errors mean."""
+"""Object stores: files of URLs, timeouts, and the meaning of errors."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from polars_rank.errors import ArgumentError, SourceError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-#: Polars waits for ever for a store that falls silent, and tries again where one hangs up.
-_PATIENCE = {"read_timeout": "30s"}
+#: By default Polars waits forever for a store that stops sending data.
+_TIMEOUTS = {"read_timeout": "30s"}
 _STORES = ("s3", "s3a", "gs", "gcs", "az", "azure", "abfs", "abfss", "adl", "http", "https")
 
 _DENIED = re.compile(
@@ -25,47 +25,46 @@ _DENIED = re.compile(
 _MOVED = re.compile(r"30[127] |PermanentRedirect|AuthorizationHeaderMalformed")
 _BROKEN = re.compile(r"after \d+ retries|HTTP error|timed out|error sending request|connection")
 
-#: The column of the name of a row's file, and options of `scan_parquet` that change which rows or
-#: columns there are.
+#: Column of the file names, and options of `scan_parquet` that change the rows or columns.
 _FILE = "polars_rank:file"
-_OF_ROWS = ("n_rows", "row_index_name", "row_index_offset", "include_file_paths")
+_ROW_OPTIONS = ("n_rows", "row_index_name", "row_index_offset", "include_file_paths")
 
 
 def scan_store(urls: Sequence[str], options: dict[str, Any]) -> pl.LazyFrame:
-    """Scan Parquet files in object stores, as `scan_files` does those of a file system.
+    """Return a scan of Parquet files in object stores.
 
-    A bucket, a URL that ends in "/", and one of no object whose name does not end in ".parquet" are
-    directories: they stand for the files below that do, and hive partitions become columns.
+    A directory is a bucket, a URL that ends in "/", or a URL of no object that does not end in
+    ".parquet". It means all files below it that end in ".parquet"; hive partitions become columns.
     """
-    given = {**options, "storage_options": patient(urls[0], options.get("storage_options"))}
-    folders = {url for url in urls if _is_folder(url, given)}
+    options = {**options, "storage_options": with_timeout(urls[0], options.get("storage_options"))}
+    folders = {url for url in urls if _is_folder(url, options)}
     if folders:
-        given = {"hive_partitioning": True, "hidden_file_prefix": ("_", "."), **given}
+        options = {"hive_partitioning": True, "hidden_file_prefix": ("_", "."), **options}
     patterns = [f"{url.rstrip('/')}/**/*.parquet" if url in folders else url for url in urls]
     patterns = [*dict.fromkeys(patterns)]
     if len(patterns) > 1 and any(sign in "".join(patterns) for sign in "*?["):
         # Polars reads a file once for each pattern that matches it.
-        files = _expanded(patterns, given)
-        if files:  # none of them, if there are no rows
-            return pl.scan_parquet(files, **{**given, "glob": False})
-    return pl.scan_parquet(patterns, **given)
+        files = _expanded(patterns, options)
+        if files:  # empty if there are no rows
+            return pl.scan_parquet(files, **{**options, "glob": False})
+    return pl.scan_parquet(patterns, **options)
 
 
 def _expanded(patterns: list[str], options: dict[str, Any]) -> list[str]:
-    """Return the files with rows that patterns match, each once."""
-    whole = {key: value for key, value in options.items() if key not in _OF_ROWS}
-    rows = pl.scan_parquet(patterns, **whole, include_file_paths=_FILE)
+    """Return the distinct files with rows that match the patterns."""
+    options = {key: value for key, value in options.items() if key not in _ROW_OPTIONS}
+    rows = pl.scan_parquet(patterns, **options, include_file_paths=_FILE)
     names = rows.select(pl.col(_FILE).unique(maintain_order=True)).collect(engine="streaming")
     return names.get_column(_FILE).to_list()
 
 
-def patient(url: str, options: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """Return options for a store that may fall silent: it is waited for, but not for ever."""
+def with_timeout(url: str, options: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Return storage options with a read timeout."""
     if options is not None and not isinstance(options, Mapping):
         message = f"`storage_options` must be a mapping of options to values; found {options!r}"
         raise ArgumentError(message, "storage_options")
-    waits = _PATIENCE if url.partition("://")[0] in _STORES else {}
-    return {**waits, **(options or {})} or None
+    timeouts = _TIMEOUTS if url.partition("://")[0] in _STORES else {}
+    return {**timeouts, **(options or {})} or None
 
 
 def _is_folder(url: str, options: dict[str, Any]) -> bool:
@@ -82,44 +81,44 @@ def _is_folder(url: str, options: dict[str, Any]) -> bool:
     except FileNotFoundError as error:
         return "NoSuchBucket" not in str(error)
     except (OSError, pl.exceptions.PolarsError):
-        return False  # something is wrong with it, which its scan will say
+        return False  # the scan will raise the error
     return False
 
 
 def store_error(
     error: BaseException, urls: Sequence[str] = (), done: str = "read"
 ) -> SourceError | None:
-    """Return what an error means that an object store gave; None for any other error."""
+    """Return the error for an error of an object store, or None for other errors."""
     text = str(error)
-    named = ", ".join(map(repr, urls[:3])) + (f" and {len(urls) - 3} more" if urls[3:] else "")
-    named = named or "the log"
+    names = ", ".join(map(repr, urls[:3])) + (f" and {len(urls) - 3} more" if urls[3:] else "")
+    names = names or "the log"
     if "expanded paths were empty" in text:
-        return SourceError(f"no file matches {named}; check the bucket, the path and the pattern")
+        return SourceError(f"no file matches {names}; check the bucket, the path, and the pattern")
     if "object-store error" not in text:
         return None
-    found = re.search(r"<Code>(\w+)</Code>", text)
-    code = found[1] if found else ""
-    said = " ".join(re.split(r"<\?xml|\(path: ", text)[0].split())
-    said = said.removeprefix("object-store error: ").strip(" :-")
+    match = re.search(r"<Code>(\w+)</Code>", text)
+    code = match[1] if match else ""
+    details = " ".join(re.split(r"<\?xml|\(path: ", text)[0].split())
+    details = details.removeprefix("object-store error: ").strip(" :-")
     key = re.search(r"Object at location (.+?) not found", text)
     if code == "NoSuchBucket":
-        problem, remedy = "there is no such bucket", "check its name, the endpoint and the region"
+        problem, remedy = "bucket not found", "check its name, the endpoint, and the region"
     elif _DENIED.search(f"{code} {text}"):
         problem = f"access is denied{f' ({code})' if code else ''}"
         remedy = (
-            "check the key, the secret and the region, which are given as storage_options={...} "
-            "or by the environment, and what they allow"
+            "check the key, the secret, the region, and their permissions (storage_options={...} "
+            "or environment variables)"
         )
     elif key:
-        problem, remedy = f"there is no object {key[1]!r}", "check the path"
+        problem, remedy = f"object {key[1]!r} not found", "check the path"
     elif _MOVED.search(f"{code} {text}"):
-        problem, remedy = "the bucket is in another region", "name it in storage_options={...}"
+        problem, remedy = "the bucket is in another region", "set it in storage_options={...}"
     elif _BROKEN.search(text):
-        problem = "the connection to the store cannot be made, or broke off and was tried again"
+        problem = "the connection failed after several retries"
         remedy = (
-            "try again, or allow for more with storage_options="
+            "try again, or increase the limits with storage_options="
             "{'max_retries': ..., 'retry_timeout_ms': ..., 'read_timeout': '60s'}"
         )
     else:
-        problem, remedy = "the store gave an error", "see what it says"
-    return SourceError(f"{named} cannot be {done}: {problem}; {remedy}. It says: {said}")
+        problem, remedy = "the object store returned an error", "see the details"
+    return SourceError(f"{names} cannot be {done}: {problem}; {remedy}. Details: {details}")

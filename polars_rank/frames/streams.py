@@ -1,4 +1,4 @@
-"""Tables of other engines, read batch by batch from Arrow's C stream."""
+"""Tables of other libraries and engines, read in batches from their Arrow C streams."""
 
 from __future__ import annotations
 
@@ -12,118 +12,129 @@ from polars.io.plugins import register_io_source
 
 from polars_rank._polars import number_of_scans
 from polars_rank.errors import DataError, RankWarning, SchemaError, SourceError
-from polars_rank.frames.pieces import BATCH_ROWS, NUMBERED, first, numbered, together, whole_lists
+from polars_rank.frames.pieces import (
+    BATCH_ROWS,
+    NUMBERED,
+    complete_rankings,
+    first,
+    is_adjacent,
+    numbered,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-#: How many rows are looked at before anything is planned; a stream of fewer is held in memory.
+#: Rows that are read before a plan is made. Streams with fewer rows are kept in memory.
 GLIMPSE_ROWS = 100_000
 
-#: What Polars and pyarrow raise for columns that they cannot make out.
+#: What Polars and pyarrow raise for columns of unsupported types.
 _UNREADABLE = (
     *(pl.exceptions.PolarsError, pl.exceptions.PanicException),
     *(TypeError, ValueError, NotImplementedError),
 )
 
-#: By this, a plan says how often it reads the stream.
+#: Name of the source in printed plans, which is counted to find how often a plan reads it.
 _NAME = "ARROW STREAM"
 
 
-class TornError(DataError):
-    """The rows of a list came in two places of a stream."""
+class NotAdjacentError(DataError):
+    """The rows of a ranking are not adjacent in a stream."""
 
 
 class Stream:
-    """The rows of another engine, which are asked for when they are needed.
+    """A table of another engine that is read in batches.
 
-    A relation of DuckDB or a dataset is asked anew each time it is read; a stream of batches, such
-    as a `pyarrow.RecordBatchReader`, can be read only once.
+    A DuckDB relation or a dataset is executed each time it is read. A stream of batches, such as a
+    `pyarrow.RecordBatchReader`, can be read only once.
 
     Parameters
     ----------
     table
-        A pyarrow Dataset or Scanner, or anything else with `__arrow_c_stream__`.
+        A pyarrow Dataset or Scanner, or any other object with `__arrow_c_stream__`.
 
     Examples
     --------
     >>> import pyarrow as pa
     >>> from polars_rank.frames.streams import Stream
     >>> stream = Stream(pa.table({"query": [1, 1, 2]}).to_reader())
-    >>> [batch.height for batch in stream.begun()]
+    >>> [batch.height for batch in stream.first_batches()]
     [3]
     """
 
     def __init__(self, table: Any) -> None:
         self._table = table
         self._reader: Any = None
+        #: Whether the reader has not yet been used, except for the first batches.
         self._fresh = False
-        self._begun: list[pl.DataFrame] = []
+        self._first: list[pl.DataFrame] = []
         self._lock = Lock()
-        #: Whether it can be read only once.
+        #: Whether the table can be read only once.
         self.once = any(hasattr(table, name) for name in ("read_next_batch", "__next__"))
         self.schema = _schema(self._open().schema)
 
-    def begun(self) -> list[pl.DataFrame]:
-        """Read the first batches, for at least `GLIMPSE_ROWS` rows where there are as many."""
-        rows = sum(batch.height for batch in self._begun)
+    def first_batches(self) -> list[pl.DataFrame]:
+        """Return the first batches, of at least `GLIMPSE_ROWS` rows if there are as many."""
+        rows = sum(batch.height for batch in self._first)
         for batch in self._rest(self._reader) if rows < GLIMPSE_ROWS else ():
-            self._begun.append(batch)
+            self._first.append(batch)
             rows += batch.height
             if rows >= GLIMPSE_ROWS:
                 break
-        if self.once and not any(batch.height for batch in self._begun):
+        if self.once and not any(batch.height for batch in self._first):
             message = (
-                f"the {type(self._table).__name__} has no rows; a stream can be read only once: "
-                "was it read before?"
+                f"{type(self._table).__name__} has no rows; it can be read only once, so check "
+                "that it was not read before"
             )
             warnings.warn(message, RankWarning, stacklevel=2)
-        return self._begun
+        return self._first
 
     def is_long(self) -> bool:
         """Return whether there are at least `GLIMPSE_ROWS` rows."""
-        return sum(batch.height for batch in self.begun()) >= GLIMPSE_ROWS
+        return sum(batch.height for batch in self.first_batches()) >= GLIMPSE_ROWS
 
     def whole(self) -> pl.DataFrame:
-        """Return all rows, in memory."""
+        """Return all rows."""
         try:
             return pl.concat([pl.DataFrame(schema=self.schema), *self._batches()])
         finally:
             self.close()
 
     def scan(self, keys: Sequence[str] = (), number: str = "") -> pl.LazyFrame:
-        """Return the rows as a plan; with keys, whose lists stand together, also numbered."""
+        """Return a plan of the rows; with keys, whose rankings are adjacent, also numbered."""
         full = pl.Schema({**self.schema, number: NUMBERED} if keys else self.schema)
         message = (
-            f"the rows of some lists stand in two places of the stream, by {[*keys]}; have the "
-            "engine sort them (ORDER BY), or give the whole table, such as reader.read_all()"
+            f"the rows of a ranking are not adjacent in the stream (keys: {[*keys]}); sort them "
+            "in the engine (ORDER BY), or pass the whole table, such as reader.read_all()"
         )
 
         def read(
             with_columns: list[str] | None,
             predicate: pl.Expr | None,
             n_rows: int | None,
-            batch_size: int | None,  # noqa: ARG001  (batches are cut by who makes them)
+            batch_size: int | None,  # noqa: ARG001  (the engine determines it)
         ) -> Iterator[pl.DataFrame]:
             columns = [*full] if with_columns is None else with_columns
-            needed = {*columns, *keys, *([] if predicate is None else predicate.meta.root_names())}
-            wanted = [name for name in self.schema if name in needed]
-            batches: Iterator[pl.DataFrame] = (batch[wanted] for batch in self._batches(wanted))
+            read = {*columns, *keys, *([] if predicate is None else predicate.meta.root_names())}
+            in_stream = [name for name in self.schema if name in read]
+            batches: Iterator[pl.DataFrame] = (
+                batch[in_stream] for batch in self._batches(in_stream)
+            )
             if keys:
-                batches = numbered(whole_lists(batches, keys), keys, number, TornError(message))
+                error = NotAdjacentError(message)
+                batches = numbered(complete_rankings(batches, keys), keys, number, error)
             kept = batches if predicate is None else (batch.filter(predicate) for batch in batches)
             for rows in first(kept, n_rows):
                 yield rows[columns]
 
         return register_io_source(read, schema=full, explain_name=_NAME)
 
-    def in_pieces(self, keys: Sequence[str]) -> bool:
-        """Return whether, as far as is known, the rows of each list stand together."""
-        there = bool(keys) and all(key in self.schema for key in keys)
-        return there and together(pl.concat(self.begun()).select(keys), keys)
+    def seems_adjacent(self, keys: Sequence[str]) -> bool:
+        """Return whether the rows of each ranking are adjacent in the first batches."""
+        exist = bool(keys) and all(key in self.schema for key in keys)
+        return exist and is_adjacent(pl.concat(self.first_batches()).select(keys), keys)
 
     def close(self) -> None:
-        """Let go of the engine, which may do nothing else while it is read."""
+        """Close the reader, which may block the engine's connection."""
         with self._lock:
             if self._reader is not None:
                 self._reader.close()
@@ -133,30 +144,30 @@ class Stream:
         self.close()
         try:
             self._reader = _reader(self._table, columns)
-        except Exception as error:  # of any engine
+        except Exception as error:  # engines raise any type
             raise _broken(error) from error
-        self._fresh, self._begun = True, []
+        self._fresh, self._first = True, []
         return self._reader
 
     def _batches(self, columns: list[str] | None = None) -> Iterator[pl.DataFrame]:
-        """Yield all batches, from the first one on; of a dataset, with these columns only."""
+        """Yield all batches; those of a dataset have the given columns only."""
         if hasattr(self._table, "scanner") and columns is not None:
             self._open(columns)
         elif not self._fresh:
             if self.once:
                 message = (
-                    f"a {type(self._table).__name__} can be read only once, and has been; give "
-                    "the whole table, such as reader.read_all()"
+                    f"{type(self._table).__name__} can be read only once, and was read before; "
+                    "pass the whole table, such as reader.read_all()"
                 )
                 raise SourceError(message)
             self._open()
-        reader, begun = self._reader, self._begun
-        self._fresh, self._begun = False, []
-        for batch in chain(begun, self._rest(reader)):
+        reader, first_batches = self._reader, self._first
+        self._fresh, self._first = False, []
+        for batch in chain(first_batches, self._rest(reader)):
             yield from batch.iter_slices(BATCH_ROWS)
 
     def _rest(self, reader: Any) -> Iterator[pl.DataFrame]:
-        """Yield the batches that a reader still has, unless the stream is closed meanwhile."""
+        """Yield the remaining batches of a reader, until the stream is closed."""
         while True:
             with self._lock:
                 if reader is not self._reader:
@@ -165,9 +176,9 @@ class Stream:
                     batch = reader.read_next_batch()
                 except StopIteration:
                     return
-                except Exception as error:  # of any engine
+                except Exception as error:  # engines raise any type
                     raise _broken(error) from error
-            yield held(batch)
+            yield to_polars(batch)
 
 
 def is_scanned_once(plan: pl.LazyFrame) -> bool:
@@ -176,7 +187,7 @@ def is_scanned_once(plan: pl.LazyFrame) -> bool:
 
 
 def _reader(table: Any, columns: list[str] | None) -> Any:
-    import pyarrow as pa  # noqa: PLC0415  (slow to import, seldom needed)
+    import pyarrow as pa  # noqa: PLC0415  (slow to import, rarely needed)
 
     if hasattr(table, "scanner"):
         return _scanner(table, columns).to_reader()
@@ -186,52 +197,52 @@ def _reader(table: Any, columns: list[str] | None) -> Any:
 
 
 def _scanner(dataset: Any, columns: list[str] | None) -> Any:
-    """Scan a dataset without what pyarrow reads ahead of it, up to whole files of Parquet."""
-    from pyarrow import dataset as of  # noqa: PLC0415  (as above)
+    """Return a scanner with little read-ahead; by default pyarrow reads whole Parquet files."""
+    from pyarrow import dataset as pa_dataset  # noqa: PLC0415  (as above)
 
-    little: dict[str, Any] = {"batch_readahead": 2, "fragment_readahead": 1}
-    if isinstance(getattr(dataset, "format", None), of.ParquetFileFormat):
-        little["fragment_scan_options"] = of.ParquetFragmentScanOptions(pre_buffer=False)
-    return dataset.scanner(columns=columns, **little)
+    options: dict[str, Any] = {"batch_readahead": 2, "fragment_readahead": 1}
+    if isinstance(getattr(dataset, "format", None), pa_dataset.ParquetFileFormat):
+        options["fragment_scan_options"] = pa_dataset.ParquetFragmentScanOptions(pre_buffer=False)
+    return dataset.scanner(columns=columns, **options)
 
 
 def _schema(schema: Any) -> pl.Schema:
-    """Return the columns of a stream as Polars has them."""
+    """Return the schema of a stream with the types of Polars."""
     try:
         empty = schema.empty_table()
     except NotImplementedError as error:
         fields = ", ".join(f"{field.name!r} ({field.type})" for field in schema)
         message = (
-            f"pyarrow has no tables of the columns {fields}: {error}; leave it out, or cast it"
+            f"pyarrow does not support a column of {fields}: {error}; drop the column, or cast it"
         )
         raise SchemaError(message) from error
-    return held(empty).schema
+    return to_polars(empty).schema
 
 
-def held(rows: Any) -> pl.DataFrame:
-    """Return what another library holds in memory, a table or a batch, as Polars has it.
+def to_polars(rows: Any) -> pl.DataFrame:
+    """Return a table or batch in memory as a Polars DataFrame.
 
     Raises
     ------
     SchemaError
-        For columns of a type that Polars does not have, of several types, or of the same name.
+        If Polars does not support the type of a column, or if two columns have the same name.
     """
     try:
         return pl.DataFrame(rows)
     except _UNREADABLE as error:
         columns = [*map(str, rows.columns if hasattr(rows, "iloc") else rows.schema.names)]
-        twice = next((name for name in columns if columns.count(name) > 1), None)
-        if twice is not None:
-            message = f"the table has two columns {twice!r}; rename one of them, or drop it"
+        duplicate = next((name for name in columns if columns.count(name) > 1), None)
+        if duplicate is not None:
+            message = f"duplicate column {duplicate!r}; drop one of them, or rename it"
             raise SchemaError(message) from error
         message = (
-            f"Polars cannot read the column {_culprit(rows)}: {error}; leave it out, or cast it"
+            f"Polars does not support column {_unsupported(rows)}: {error}; drop it, or cast it"
         )
         raise SchemaError(message) from error
 
 
-def _culprit(rows: Any) -> str:
-    """Return the name and the type of the first column that Polars cannot read."""
+def _unsupported(rows: Any) -> str:
+    """Return the name and type of the first column that Polars cannot read."""
     of_pandas = hasattr(rows, "iloc")
     for index, name in enumerate(rows.columns if of_pandas else rows.schema.names):
         try:
@@ -239,8 +250,8 @@ def _culprit(rows: Any) -> str:
         except _UNREADABLE:
             dtype = rows.dtypes.iloc[index] if of_pandas else rows.schema.field(index).type
             return f"{str(name)!r} ({dtype})"
-    return "of one type beside those of others"
+    return "types that differ between batches"
 
 
 def _broken(error: Exception) -> SourceError:
-    return SourceError(f"the table cannot be read to its end, its engine says: {error}")
+    return SourceError(f"the engine failed to read the table: {error}")

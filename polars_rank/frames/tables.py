@@ -1,4 +1,4 @@
-"""What a table is: any kind of frame in, the same kind out."""
+"""Tables of any library: a LazyFrame returns a LazyFrame, other tables return DataFrames."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping
 from functools import partial, wraps
 from importlib import import_module
 from inspect import signature
+from os import PathLike, fspath
+from pathlib import PurePath
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -20,10 +22,10 @@ from typing import (
 import polars as pl
 
 from polars_rank._params import OWN, names
-from polars_rank.errors import ArgumentError, DataError, SchemaError, SourceError
+from polars_rank.errors import ArgumentError, DataError, RankError, SchemaError, SourceError
 from polars_rank.frames.pieces import NUMBERED
 from polars_rank.frames.stores import store_error
-from polars_rank.frames.streams import Stream, TornError, held, is_scanned_once
+from polars_rank.frames.streams import NotAdjacentError, Stream, is_scanned_once, to_polars
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -35,24 +37,24 @@ P = ParamSpec("P")
 F = TypeVar("F", bound="Callable[..., Any]")
 
 
-#: The package that evaluates the frames of another library, by the name of that library.
+#: Packages that evaluate the frames of other libraries, by library.
 _ENGINES = {"pyspark": "polars_rank.spark"}
 
-#: Rows of a frame that the in-memory engine collects faster than the streaming one.
+#: Tables with fewer rows are collected faster by the in-memory engine than by streaming.
 FEW_ROWS = 50_000
 
 
 def number_column(keys: Sequence[str]) -> str:
-    """Return the name of the column that numbers the lists of these keys.
+    """Return the name of the column that numbers the rankings of these keys.
 
-    It holds the number of the row's list and the hash of its keys, by which a plan finds out
-    while it reads whether the rows still stand as they were numbered.
+    The column has the number of the ranking and the hash of its keys. With the hash, a plan checks
+    while it reads that the rows are still in the order in which they were numbered.
     """
     return f"{OWN}list({', '.join(sorted(keys))})"
 
 
 def number_column_in(schema: pl.Schema, keys: Sequence[str]) -> str | None:
-    """Return the column that numbers the lists of these keys, if there is one."""
+    """Return the column that numbers the rankings of these keys, if there is one."""
     name = number_column(keys)
     if name not in schema:
         return None
@@ -62,24 +64,24 @@ def number_column_in(schema: pl.Schema, keys: Sequence[str]) -> str | None:
 
 
 def own_name(name: str) -> SchemaError:
-    """Return the error for a user's column that has the name of an internal one."""
-    message = f"column {name!r} begins with {OWN!r}, as our own do; rename it"
+    """Return the error for a user's column with the name of an internal one."""
+    message = f"column {name!r} has the prefix {OWN!r}, which is reserved; rename it"
     return SchemaError(message)
 
 
 def lazy(frame: Any) -> pl.LazyFrame:
-    """Return any kind of table as a LazyFrame; a stream, as what it holds."""
+    """Return any table as a LazyFrame; streams are read into memory."""
     table = as_table(frame)
     return table.whole().lazy() if isinstance(table, Stream) else table.lazy()
 
 
 def is_table(frame: Any) -> bool:
-    """Return whether something is one table of any kind, rather than several of them."""
+    """Return whether an object is a table of any kind."""
     return isinstance(frame, (pl.LazyFrame, pl.DataFrame)) or _has_rows(frame)
 
 
 class Table(Protocol):
-    """Any table that gives its rows by Arrow's C stream: pyarrow, pandas, DuckDB, Polars."""
+    """A table with an Arrow C stream, such as of pyarrow, pandas, DuckDB, or Polars."""
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """Return the stream."""
@@ -89,16 +91,16 @@ class SparkFrame(Protocol):
     """A Spark DataFrame, classic or Connect."""
 
     def mapInArrow(self, func: Any, schema: Any) -> Any:  # noqa: N802  (Spark's own name)
-        """Return what a function makes of batches of its rows."""
+        """Return the result of a function of batches of rows."""
 
 
 Spark = TypeVar("Spark", bound=SparkFrame)
 
 
 class Framed(Protocol[P]):
-    """A function of any table: a LazyFrame gives a LazyFrame, a Spark DataFrame one of Spark.
+    """A function of tables; LazyFrames and Spark DataFrames return their own type.
 
-    Any other table gives a DataFrame.
+    Any other table returns a Polars DataFrame.
     """
 
     @overload
@@ -112,16 +114,16 @@ class Framed(Protocol[P]):
 
 
 def framed(plan: Callable[Concatenate[pl.LazyFrame, P], pl.LazyFrame]) -> Framed[P]:
-    """Make a function of any table from a lazy plan: the same kind of table comes out.
+    """Return a function of any table for a function of LazyFrames.
 
-    The first parameter of the plan is the table. Its parameters `by` and `query` name the key
-    columns of rankings: a stream whose rankings come one by one is read in flat memory.
+    The first parameter of `plan` is the table. Its parameters `by` and `query` name the key
+    columns of rankings: a stream whose rankings are adjacent is read in flat memory.
     """
     return cast("Framed[P]", _dispatched(plan, of_rankings=True))
 
 
 def framed_table(plan: Callable[Concatenate[pl.LazyFrame, P], pl.LazyFrame]) -> Framed[P]:
-    """Make a function of any table from a lazy plan, as `framed`, of a table without rankings."""
+    """Return a function like `framed` does, for tables without rankings."""
     return cast("Framed[P]", _dispatched(plan, of_rankings=False))
 
 
@@ -130,7 +132,14 @@ def _dispatched(plan: Callable[..., Any], *, of_rankings: bool) -> Any:
 
     @wraps(plan)
     def function(*args: Any, **kwargs: Any) -> Any:
-        # Names may be given by an iterator, which can be read only once.
+        try:
+            return dispatch(*args, **kwargs)
+        except RankError as error:
+            # The message says what to do; internal frames would only push it off the screen.
+            raise error.with_traceback(None) from error.__cause__
+
+    def dispatch(*args: Any, **kwargs: Any) -> Any:
+        # Names may be in an iterator, which can be read only once.
         kwargs = {
             key: tuple(value) if isinstance(value, Iterator) and key != first else value
             for key, value in kwargs.items()
@@ -161,12 +170,12 @@ def _with_first(
 
 
 def run_on_spark(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Return the Spark DataFrame that a function makes of one, or of several."""
+    """Return the result of a function on Spark."""
     return import_module(_ENGINES["pyspark"]).run(function, *args, **kwargs)
 
 
 def is_spark(frame: Any) -> bool:
-    """Return whether something is a Spark DataFrame, classic or Connect."""
+    """Return whether an object is a Spark DataFrame, classic or Connect."""
     kinds = type(frame).__mro__
     return any(
         kind.__name__ == "DataFrame" and kind.__module__.startswith("pyspark.sql.")
@@ -177,7 +186,7 @@ def is_spark(frame: Any) -> bool:
 def _streamed(
     stream: Stream, plan: Callable[[pl.LazyFrame], pl.LazyFrame], keys: Sequence[str]
 ) -> pl.DataFrame:
-    """Run a plan on a stream in flat memory if possible, otherwise on all of its rows."""
+    """Return the result of a plan on a stream, in flat memory if possible."""
 
     def whole() -> pl.DataFrame:
         table = stream.whole()
@@ -187,27 +196,27 @@ def _streamed(
     try:
         if not stream.is_long():
             return whole()
-        if keys and not stream.in_pieces(keys):
+        if keys and not stream.seems_adjacent(keys):
             return whole()
         result = plan(stream.scan(keys, number))
         if not is_scanned_once(result) or number in result.collect_schema():
             return whole()
         try:
-            found = collected(result, again=not stream.once)
-        except TornError:
+            table = collected(result, again=not stream.once)
+        except NotAdjacentError:
             if stream.once:
                 raise
             stream.close()
             return whole()
-        return found.sort(keys) if keys and {*keys} <= {*found.columns} else found
+        return table.sort(keys) if keys and {*keys} <= {*table.columns} else table
     finally:
         stream.close()
 
 
 def collected(plan: pl.LazyFrame, *, few: bool = False, again: bool = True) -> pl.DataFrame:
-    """Collect a plan; an error in rows says how many are at fault, if they can be read again."""
+    """Return the result of a plan; if rows can be read `again`, errors in them have counts."""
     try:
-        if few:  # to make the plan better takes longer than to run it
+        if few:  # optimizing the plan takes longer than running it
             return plan.collect(engine="in-memory", optimizations=pl.QueryOptFlags.none())
         return plan.collect(engine="streaming")
     except DataError as error:
@@ -215,7 +224,7 @@ def collected(plan: pl.LazyFrame, *, few: bool = False, again: bool = True) -> p
 
 
 def schema_of(frame: pl.LazyFrame) -> pl.Schema:
-    """Return the schema of a plan; raise `SourceError` where its files cannot be read."""
+    """Return the schema of a plan; raise `SourceError` if its files cannot be read."""
     try:
         return frame.collect_schema()
     except (OSError, pl.exceptions.PolarsError) as error:
@@ -225,42 +234,80 @@ def schema_of(frame: pl.LazyFrame) -> pl.Schema:
 def unreadable(error: Exception) -> SourceError:
     """Return the error for files that Polars cannot read."""
     return store_error(error) or SourceError(
-        f"the log cannot be read: {error}; check that the files are whole and have one schema"
+        f"cannot read the log: {error}; check that all files are complete and have the same schema"
     )
 
 
 def as_table(frame: Any) -> pl.LazyFrame | pl.DataFrame | Stream:
-    """Return any kind of table as one of ours: the one place that decides what a table is."""
+    """Return any kind of table as a Polars frame or a stream.
+
+    Raises
+    ------
+    ArgumentError
+        If `frame` is not a table, or is a Spark DataFrame.
+    """
     if isinstance(frame, (pl.LazyFrame, pl.DataFrame)):
         return frame
     if is_spark(frame):
         message = (
-            "this function takes no Spark DataFrame, which may be larger than this machine; make a "
-            "small table of it with pr.evaluate, pr.per_query or pr.stats.moments, and give the "
-            ".toArrow() of that"
+            "this function does not support Spark DataFrames; compute a small table with "
+            "pr.evaluate, pr.per_query or pr.stats.moments, and pass its .toArrow()"
         )
         raise ArgumentError(message)
     if not _has_rows(frame):
-        message = (
-            "a frame must be a Polars LazyFrame or DataFrame, or a table with Arrow's C stream, "
-            "such as a pyarrow Table, a pandas DataFrame or a DuckDB relation (con.sql(...)); "
-            f"files are read by pr.scan_log(...); found {_kind(frame)}"
-        )
+        message = f"expected a table, found {_type_name(frame)}; {_remedy(frame)}"
         raise ArgumentError(message)
-    # What can be cut by rows is in memory, as the tables of pandas and pyarrow are.
+    # Tables that can be sliced, such as those of pandas and pyarrow, are in memory.
     in_memory = any(hasattr(frame, name) for name in ("iloc", "slice"))
-    return held(frame) if in_memory else Stream(frame)
+    return to_polars(frame) if in_memory else Stream(frame)
 
 
-def _kind(value: Any) -> str:
-    """Return what something is, and whose."""
+#: How to read a file, by its extension; other files may be logs in Parquet.
+_READERS = {
+    ".csv": "pl.scan_csv",
+    ".tsv": "pl.scan_csv",
+    ".json": "pl.read_json",
+    ".ndjson": "pl.scan_ndjson",
+    ".jsonl": "pl.scan_ndjson",
+    ".arrow": "pl.scan_ipc",
+    ".feather": "pl.scan_ipc",
+    ".ipc": "pl.scan_ipc",
+    ".txt": "pr.trec.scan_run",
+    ".run": "pr.trec.scan_run",
+    ".qrels": "pr.trec.scan_qrels",
+}
+
+
+def _remedy(value: object) -> str:
+    """Return what to pass instead of something that is not a table."""
+    if isinstance(value, (str, PathLike)):
+        path = fspath(value)
+        reader = _READERS.get(PurePath(str(path)).suffix.lower())
+        return f"to read a file, pass {reader or 'pr.scan_log'}({path!r})"
+    if isinstance(value, Mapping):
+        return (
+            "for {query: {doc: score}}, pass pr.from_dicts(rankings, judgments); for columns, pass "
+            "pl.DataFrame(...)"
+        )
+    return (
+        "pass a Polars LazyFrame or DataFrame, or a table with an Arrow C stream, such as a "
+        "pyarrow Table, a pandas DataFrame, or a DuckDB relation"
+    )
+
+
+def _type_name(value: object) -> str:
+    """Return the name of a type, with its library: "numpy.ndarray"."""
     kind = type(value)
     library = kind.__module__.partition(".")[0]
+    if isinstance(value, PathLike):
+        return f"the path {fspath(value)!r}"
+    if isinstance(value, str):
+        return f"the text {value!r}"
     return kind.__name__ if library == "builtins" else f"{library}.{kind.__name__}"
 
 
 def _has_rows(frame: Any) -> bool:
-    """Return whether something gives rows of several columns as Arrow does, or as a dataset."""
+    """Return whether an object has rows in Arrow's format, or is a dataset of pyarrow."""
     if type(frame).__name__ in ("Series", "Index", "ChunkedArray"):
         return False
     of_pyarrow = type(frame).__module__.startswith("pyarrow")

@@ -1,1 +1,1 @@
-"""Everything that becomes the long table: Parquet logs, list columns, judgments, TREC files."""
+"""Inputs that become the long table: Parquet, text, lists, arrays, dictionaries, judgments."""

@@ -1,4 +1,4 @@
-"""Files: those that paths stand for, and results and temporary files that leave nothing behind."""
+"""Parquet files of paths and patterns, atomic writes, and temporary folders."""
 
 from __future__ import annotations
 
@@ -25,39 +25,38 @@ from polars_rank.io.ids import common_value_type
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-#: With these options of `scan_parquet`, the caller says how files may differ.
-_SAYS_HOW = {"schema", "cast_options", "missing_columns", "extra_columns"}
+#: Options of `scan_parquet` that allow files to have different schemas.
+_SCHEMA_OPTIONS = {"schema", "cast_options", "missing_columns", "extra_columns"}
 
-#: What Polars raises when it reads a damaged file; its panic is no `Exception`.
+#: What Polars raises for a damaged file. Its panic is not an `Exception`.
 DAMAGE = (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException)
 
-#: Files and folders that go when the process ends.
+#: Temporary files and folders, which are removed when the process exits.
 _PARTS: set[Path] = set()
 
 
 @contextmanager
 def new_file(path: str | os.PathLike[str], *, overwrite: bool = False) -> Iterator[Path]:
-    """Give a temporary name beside `path` to write to; the file gets its name when it is whole.
+    """Yield a temporary path to write to, which is renamed to `path` when the block ends.
 
-    When the block raises, the temporary file is removed and `path` is as it was.
+    If the block raises, the temporary file is removed and `path` is unchanged.
 
     Parameters
     ----------
     path
-        The file to be.
+        File to write.
     overwrite
-        Replace it if it is there already.
+        Replace an existing file.
 
     Yields
     ------
     Path
-        A hidden name in the same directory.
+        A hidden file in the same directory.
 
     Raises
     ------
     SourceError
-        If the file is there already, also if it came while this one was written, or if there
-        is no such directory.
+        If the file exists, or appears while the block runs; or if the directory does not exist.
 
     Examples
     --------
@@ -71,14 +70,14 @@ def new_file(path: str | os.PathLike[str], *, overwrite: bool = False) -> Iterat
     whole
     """
     target = Path(path)
-    there = SourceError(f"'{target}' already exists; use `overwrite` to replace it", "overwrite")
+    exists = SourceError(f"'{target}' already exists; use `overwrite` to replace it", "overwrite")
     if target.is_dir():
         message = f"'{target}' is a directory; name a file in it"
         raise SourceError(message)
     if target.exists() and not overwrite:
-        raise there
+        raise exists
     if not target.parent.is_dir():
-        message = f"there is no directory '{target.parent}'; create it first"
+        message = f"directory '{target.parent}' does not exist; create it first"
         raise SourceError(message)
     part = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
     with _removed(part):
@@ -86,23 +85,23 @@ def new_file(path: str | os.PathLike[str], *, overwrite: bool = False) -> Iterat
         try:
             _publish(part, target, overwrite=overwrite)
         except FileExistsError:
-            raise there from None
+            raise exists from None
 
 
 @contextmanager
 def temporary_folder() -> Iterator[Path]:
-    """Give a new folder where `tempfile.gettempdir()` says; it is removed with what is in it.
+    """Yield a new folder in `tempfile.gettempdir()`, which is removed with its files.
 
     Yields
     ------
     Path
-        The folder, until the block ends or the process does.
+        The folder, which exists until the block ends or the process exits.
 
     Examples
     --------
     >>> from polars_rank.io.files import temporary_folder
     >>> with temporary_folder() as folder:
-    ...     _ = (folder / "a.txt").write_text("while it lasts")
+    ...     _ = (folder / "a.txt").write_text("temporary")
     >>> folder.exists()
     False
     """
@@ -121,11 +120,11 @@ def _removed(path: Path) -> Iterator[None]:
         _PARTS.discard(path)
 
 
-# For one Ctrl-C, Polars and Python raise a KeyboardInterrupt each: the second one may cut the
-# `finally` above short. And Polars keeps a generator whose batches nobody takes any more.
+# Polars and Python each raise a KeyboardInterrupt for one Ctrl-C: the second may interrupt the
+# `finally` above. Also, Polars keeps generators alive whose batches are no longer read.
 @atexit.register
 def discard_parts() -> None:
-    """Remove the files that are not whole yet and temporary folders, before the process ends."""
+    """Remove incomplete files and temporary folders."""
     while _PARTS:
         _remove(_PARTS.pop())
 
@@ -134,7 +133,7 @@ def _remove(path: Path) -> None:
     if not path.is_dir():
         path.unlink(missing_ok=True)
         return
-    for _ in range(20):  # a thread of Polars may go on writing for a moment
+    for _ in range(20):  # a thread of Polars may still be writing
         shutil.rmtree(path, ignore_errors=True)
         if not path.exists():
             return
@@ -144,7 +143,7 @@ def _remove(path: Path) -> None:
 def _publish(part: Path, target: Path, *, overwrite: bool) -> None:
     if not overwrite:
         try:
-            os.link(part, target)  # unlike a rename, this fails if another process was faster
+            os.link(part, target)  # unlike a rename, this fails if the file exists by now
         except FileExistsError:
             raise
         except OSError:  # a file system without hard links
@@ -157,40 +156,39 @@ def _publish(part: Path, target: Path, *, overwrite: bool) -> None:
 
 @dataclass(frozen=True)
 class Files:
-    """The files that paths stand for, in order, or URLs as they were given."""
+    """Files in order; or URLs, which may contain patterns."""
 
     names: list[str]
     remote: bool = False
-    #: Whether directories below those that were given are named as in "day=1".
+    #: Whether the files are in hive partitions, which are directories such as "day=1".
     partitioned: bool = False
-    #: What the directories above are named so, which says nothing about this log.
+    #: Keys of hive partitions above the given paths; these are not columns of the log.
     above: frozenset[str] = field(default_factory=frozenset)
 
 
 def find_files(paths: Iterable[str | os.PathLike[str]]) -> Files:
-    """Return the Parquet files that paths stand for.
+    """Return the Parquet files of paths, directories, and patterns.
 
     Parameters
     ----------
     paths
-        Files, directories, patterns or URLs. A name that is there is that file or directory,
-        also if it looks like a pattern. Of a directory, the files that end in ".parquet", also
-        in directories below; but none whose name begins with "." or "_", as those do that are
-        not written yet, and the notes of Spark. Nor does a pattern stand for those, unless its
-        own name begins so.
+        Files, directories, patterns, or URLs. A path that exists is never a pattern. A directory
+        means all files in it and its subdirectories whose names end in ".parquet". Names that
+        begin with "." or "_", such as incomplete files and Spark's metadata, are skipped in
+        directories, and in patterns that do not begin so themselves.
 
     Returns
     -------
     Files
-        The files; those of a directory or pattern in the order of their names. A file that
-        several paths stand for is there once, where it comes first.
+        The files. Files of a directory or pattern are sorted by name. A file that several paths
+        match occurs once, where it comes first.
 
     Raises
     ------
     ArgumentError
-        If there are no paths.
+        If `paths` is empty.
     SourceError
-        If there is no such file, or nothing in a directory or for a pattern.
+        If a file does not exist, or a directory or pattern has no files.
 
     Examples
     --------
@@ -203,13 +201,13 @@ def find_files(paths: Iterable[str | os.PathLike[str]]) -> Files:
     ...     print([Path(name).name for name in find_files([folder]).names])
     ['a[1].parquet', 'b.parquet']
     """
-    given = [os.fspath(path) for path in paths]
-    if not given:
-        message = "`paths` is empty; name at least one Parquet file, directory or glob"
+    names = [os.fspath(path) for path in paths]
+    if not names:
+        message = "`paths` is empty; name at least one Parquet file, directory, or pattern"
         raise ArgumentError(message, "paths")
-    if any("://" in path for path in given):
-        return Files([*dict.fromkeys(given)], remote=True)
-    local = [str(Path(path).expanduser()) for path in given]
+    if any("://" in name for name in names):
+        return Files([*dict.fromkeys(names)], remote=True)
+    local = [str(Path(name).expanduser()) for name in names]
     folders = [Path(path) for path in local if Path(path).is_dir()]
     below = {
         key
@@ -226,30 +224,30 @@ def find_files(paths: Iterable[str | os.PathLike[str]]) -> Files:
 
 
 def scan_files(files: Files, options: dict[str, Any]) -> pl.LazyFrame:
-    """Scan Parquet files; those whose column types differ are cast to types that hold both.
+    """Return a scan of Parquet files, cast to common types where these differ.
 
     Parameters
     ----------
     files
-        What `find_files` found.
+        Result of `find_files`.
     options
-        Of `polars.scan_parquet`. With `schema`, `cast_options`, `missing_columns` or
-        `extra_columns`, differences between files are left to Polars; so are those of URLs.
+        Options of `polars.scan_parquet`. With `schema`, `cast_options`, `missing_columns`, or
+        `extra_columns`, and for URLs, Polars handles differences between files.
 
     Returns
     -------
     LazyFrame
-        One scan where all files have one schema, otherwise several, one below the other.
+        One scan if all files have the same schema, otherwise a concatenation of several.
 
     Raises
     ------
     SourceError
-        For a file that is no Parquet, and files with different columns or with types that have
-        nothing in common, such as numbers and strings.
+        If a file is not Parquet, or if files have different columns, or types without a common
+        type, such as numbers and strings.
     """
     if files.remote:
         return scan_store(files.names, options)
-    if len(files.names) == 1 or _SAYS_HOW & options.keys():
+    if len(files.names) == 1 or _SCHEMA_OPTIONS & options.keys():
         return _scan(files, files.names, options)
     schemas = map(_schema, files.names)
     runs = [
@@ -262,14 +260,14 @@ def scan_files(files: Files, options: dict[str, Any]) -> pl.LazyFrame:
     whole = dict(options)
     rows, index = whole.pop("n_rows", None), whole.pop("row_index_name", None)
     offset = whole.pop("row_index_offset", 0)
-    # Files that follow each other and are alike are one scan: the order of rows stays.
+    # Consecutive files with the same schema are one scan, which keeps the order of rows.
     scans = [
         _scan(files, run, whole).cast(
             {name: common[name] for name, dtype in schema.items() if dtype != common[name]}
         )
         for schema, run in runs
     ]
-    # Columns may stand in another order.
+    # The files may have their columns in different orders.
     order = scans[0].collect_schema().names()
     log = pl.concat([scan.select(cs.by_name(order)) for scan in scans], how="vertical_relaxed")
     log = log if rows is None else log.head(rows)
@@ -277,20 +275,21 @@ def scan_files(files: Files, options: dict[str, Any]) -> pl.LazyFrame:
 
 
 def _scan(files: Files, names: list[str], options: dict[str, Any]) -> pl.LazyFrame:
-    """Scan files as Polars scans the directories that they are in."""
-    given = {"hive_partitioning": files.partitioned, **options, "glob": False}
-    if not (given["hive_partitioning"] and files.above):
-        return pl.scan_parquet(names, **given)
-    if given.get("hive_schema"):
-        given["hive_schema"] = {**dict.fromkeys(files.above, pl.String), **given["hive_schema"]}
-    own = pl.scan_parquet(names[0], glob=False, hive_partitioning=False).collect_schema()
-    return pl.scan_parquet(names, **given).drop(files.above - {*own}, strict=False)
+    """Return a scan with the same columns as Polars' scan of the files' directories."""
+    options = {"hive_partitioning": files.partitioned, **options, "glob": False}
+    if not (options["hive_partitioning"] and files.above):
+        return pl.scan_parquet(names, **options)
+    if options.get("hive_schema"):
+        above = dict.fromkeys(files.above, pl.String)
+        options["hive_schema"] = {**above, **options["hive_schema"]}
+    in_file = pl.scan_parquet(names[0], glob=False, hive_partitioning=False).collect_schema()
+    return pl.scan_parquet(names, **options).drop(files.above - {*in_file}, strict=False)
 
 
 def _files(path: str) -> list[str]:
     if Path(path).is_dir():
         files = _in_folder(path)
-        problem = f"the directory {path!r} holds no .parquet file"
+        problem = f"directory {path!r} has no .parquet files"
     elif Path(path).exists():
         return [path]
     else:
@@ -303,7 +302,7 @@ def _files(path: str) -> list[str]:
         problem = (
             f"no file matches {path!r}; check the pattern"
             if any(sign in path for sign in "*?[")
-            else f"there is no file or directory {path!r}"
+            else f"file or directory {path!r} not found"
         )
     if not files:
         raise SourceError(problem)
@@ -311,28 +310,27 @@ def _files(path: str) -> list[str]:
 
 
 def _matches(pattern: str) -> list[str]:
-    """Return what a pattern stands for that is not hidden, unless the pattern asks for that."""
-    found = sorted(glob(pattern, recursive=True))  # noqa: PTH207  (patterns may be absolute)
+    """Return the matches of a pattern; hidden ones only if the pattern itself is hidden."""
+    matches = sorted(glob(pattern, recursive=True))  # noqa: PTH207  (patterns may be absolute)
     parts = Path(pattern).parts
-    fixed = next((i for i, part in enumerate(parts) if any(sign in part for sign in "*?[")), 0)
-    if any(map(_is_hidden, parts[fixed:])):
-        return found
-    return [match for match in found if not any(map(_is_hidden, Path(match).parts[fixed:]))]
+    first = next((i for i, part in enumerate(parts) if any(sign in part for sign in "*?[")), 0)
+    if any(map(_is_hidden, parts[first:])):
+        return matches
+    return [match for match in matches if not any(map(_is_hidden, Path(match).parts[first:]))]
 
 
 def _in_folder(folder: str) -> list[str]:
-    """Return the files of a directory that are not hidden."""
-    # Unlike those of `pathlib`, this pattern follows links, and leaves out what begins with ".".
-    found = glob(f"{escape(folder)}/**/*.parquet", recursive=True)  # noqa: PTH207
+    # Unlike `Path.glob`, this follows links and skips names that begin with ".".
+    matches = glob(f"{escape(folder)}/**/*.parquet", recursive=True)  # noqa: PTH207
     return sorted(
         file
-        for file in found
+        for file in matches
         if Path(file).is_file() and not any(map(_is_hidden, Path(file).relative_to(folder).parts))
     )
 
 
 def _is_hidden(name: str) -> bool:
-    """Return whether a file or directory holds no rows, or none that are whole yet."""
+    """Return whether a file or directory is metadata or incomplete, unlike a hive partition."""
     return name.startswith("_") and "=" not in name
 
 
@@ -349,11 +347,13 @@ def _schema(file: str) -> pl.Schema:
 
 def damaged(file: str, error: BaseException) -> SourceError:
     """Return the error for a file that Polars cannot read."""
-    return SourceError(f"'{file}' cannot be read as Parquet: {error}; is it whole?")
+    schema = isinstance(error, pl.exceptions.SchemaError)
+    remedy = "" if schema else "; check that it is Parquet and complete"
+    return SourceError(f"cannot read '{file}' as Parquet: {error}{remedy}")
 
 
 def _common_schema(runs: list[tuple[pl.Schema, list[str]]]) -> pl.Schema:
-    """Return the types that hold those of all files; raise if there are none."""
+    """Return the common schema of all files; raise `SourceError` if there is none."""
     (first, (first_file, *_)), *others = runs
     common = first
     for schema, (file, *_) in others:
@@ -361,17 +361,16 @@ def _common_schema(runs: list[tuple[pl.Schema, list[str]]]) -> pl.Schema:
             if name not in schema or name not in first:
                 has, lacks = (first_file, file) if name in first else (file, first_file)
                 message = (
-                    f"the files have different columns: {name!r} is in '{has}', but not in "
+                    f"files have different columns: {name!r} is in '{has}', but not in "
                     f"'{lacks}'; set `missing_columns` to 'insert' or `extra_columns` to 'ignore', "
-                    "or evaluate the files apart"
+                    "or evaluate the files separately"
                 )
                 raise SourceError(message, "missing_columns", "extra_columns")
             dtype = common_value_type(common[name], schema[name])
             if dtype is None:
                 message = (
-                    f"the files have different types in the column {name!r}: {schema[name]} in "
-                    f"'{file}', but {common[name]} in '{first_file}'; cast the column in one of "
-                    "them"
+                    f"files have different types in column {name!r}: {schema[name]} in '{file}', "
+                    f"but {common[name]} in '{first_file}'; cast the column in one of them"
                 )
                 raise SourceError(message)
             common = pl.Schema({**common, name: dtype})

@@ -1,4 +1,4 @@
-"""Types in which ids and values of two tables can be compared."""
+"""Common types of the ids and values of two tables."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _TEXT = (pl.String, pl.Categorical, pl.Enum)
 
 
 def common_type(left: pl.DataType, right: pl.DataType) -> pl.DataType | None:
-    """Return the type in which two kinds of ids can be compared, or None."""
+    """Return the type in which ids of two types are compared, or None if they never match."""
     if pl.Null in (left, right):
         return left if right == pl.Null else right
     if left == right:
@@ -19,11 +19,11 @@ def common_type(left: pl.DataType, right: pl.DataType) -> pl.DataType | None:
 
 
 def common_value_type(left: pl.DataType, right: pl.DataType) -> pl.DataType | None:
-    """Return a type that holds the values of both, or None; numbers do not become text."""
-    found = common_type(left, right)
+    """Return a type for the values of both types, or None; numbers do not become text."""
+    common = common_type(left, right)
     numbers = all(dtype.is_numeric() or dtype == pl.Boolean for dtype in (left, right))
-    if found is not None or not (numbers or (left.is_temporal() and right.is_temporal())):
-        return found
+    if common is not None or not (numbers or (left.is_temporal() and right.is_temporal())):
+        return common
     return _supertype(left, right)
 
 

@@ -1,4 +1,4 @@
-"""`join_judgments`: retrieved documents and judged ones as the long table."""
+"""`join_judgments`: tables of retrieved and of judged documents as the long table."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ def join_judgments(
     doc: str = "doc",
     score: str = "score",
     label: str = "label",
+    subtopic: str | None = None,
 ) -> pl.LazyFrame: ...
 @overload
 def join_judgments(
@@ -40,6 +41,7 @@ def join_judgments(
     doc: str = "doc",
     score: str = "score",
     label: str = "label",
+    subtopic: str | None = None,
 ) -> Spark: ...
 @overload
 def join_judgments(
@@ -51,6 +53,7 @@ def join_judgments(
     doc: str = "doc",
     score: str = "score",
     label: str = "label",
+    subtopic: str | None = None,
 ) -> pl.LazyFrame: ...
 @overload
 def join_judgments(
@@ -62,6 +65,7 @@ def join_judgments(
     doc: str = "doc",
     score: str = "score",
     label: str = "label",
+    subtopic: str | None = None,
 ) -> pl.DataFrame: ...
 def join_judgments(
     rankings: pl.LazyFrame | Table | SparkFrame,
@@ -72,44 +76,63 @@ def join_judgments(
     doc: str = "doc",
     score: str = "score",
     label: str = "label",
+    subtopic: str | None = None,
 ) -> pl.LazyFrame | pl.DataFrame | SparkFrame:
-    """Join retrieved documents and judged documents into the long table.
+    """Return the long table of retrieved documents and judged documents.
 
-    No row is lost: a document that was retrieved but not judged gets a null label, one that was
-    judged but not retrieved a null score.
+    The join is a full join: a document that was retrieved but not judged has a null label, and a
+    document that was judged but not retrieved has a null score.
 
     Parameters
     ----------
     rankings
-        Retrieved documents: query, doc, score and any other columns.
+        Table of retrieved documents, with a query, a document, and a score in each row. Other
+        columns are kept.
     judgments
-        Judged documents: query, doc, label and any other columns.
+        Table of judged documents, with a query, a document, and a label in each row. Other
+        columns are kept. If all judged documents are relevant, such as items that were bought,
+        the label may be left out: a table of queries and documents only, or with dates and times
+        of them, gets the label 1.
     by
-        Columns of ``rankings`` that tell runs apart: each of them gets all the judgments.
-        By default the column ``run``, if there is one; ``[]`` for none.
+        Columns of `rankings` that identify runs. Every run is joined with all judgments.
+        Default: the column ``run`` if there is one. Pass ``[]`` for none.
     query, doc
-        Key columns, in both tables; ``query`` may be several.
-    score, label
-        Columns of ``rankings`` and of ``judgments``.
+        Columns that identify the query and the document, in both tables. `query` may be several
+        columns.
+    score
+        Column of scores in `rankings`.
+    label
+        Column of labels in `judgments`.
+    subtopic
+        Column of `judgments` with the subtopic, if there is a row for each subtopic of a
+        document. The result then has one row per document, with the highest label and the columns
+        of intent-aware metrics: ``subtopics``, the list of subtopics with a label above 0;
+        ``grades``, the list of their labels; and a list of their values for each other column of
+        `judgments`, such as a weight.
 
     Returns
     -------
     DataFrame or LazyFrame
-        Lazy if one of the two is; of Spark if `rankings` is. The rows are in no particular order.
+        A LazyFrame if one of the tables is a LazyFrame; a Spark DataFrame if `rankings` is one.
+        The order of the rows is unspecified.
 
     Raises
     ------
     SchemaError
-        If a column is missing, is in both tables, or key columns have types that do not match.
+        If a column is missing or in both tables, or if the types of a key column never match.
+
+    See Also
+    --------
+    from_dicts : The same for dictionaries.
 
     Notes
     -----
-    A column of ``rankings`` that has one value in each query, such as its country, has that value
-    in the rows of judged documents that were not retrieved, too; so does one that has one value
-    in each ranking or in each run. Where a query is in no run, it is null. All other columns are
-    null in the rows that come only from the other table.
+    A column of `rankings` that is constant within each query, such as the country of its user,
+    also has its value in the rows of documents that were not retrieved. The same holds for
+    columns that are constant within each ranking or each run. The value is null for queries that
+    no run contains. All other columns are null in rows that come from only one of the tables.
 
-    Integer keys of different widths match, and so do strings and categoricals.
+    Integer keys match across widths, and strings match categoricals.
 
     Examples
     --------
@@ -119,46 +142,62 @@ def join_judgments(
     >>> judgments = pl.DataFrame({"query": [1, 1], "doc": ["b", "c"], "label": [2, 1]})
     >>> sorted(pr.join_judgments(run, judgments).rows())
     [(1, 'a', 0.9, None), (1, 'b', 0.8, 2), (1, 'c', None, 1)]
+    >>> bought = judgments.drop("label")
+    >>> sorted(pr.join_judgments(run, bought).rows())
+    [(1, 'a', 0.9, None), (1, 'b', 0.8, 1), (1, 'c', None, 1)]
+
+    Judgments of subtopics:
+
+    >>> diverse = pl.DataFrame(
+    ...     {"query": 1, "doc": ["b", "b", "c"], "subtopic": ["x", "y", "x"], "label": [2, 1, 0]}
+    ... )
+    >>> sorted(pr.join_judgments(run, diverse, subtopic="subtopic").drop("query").rows())
+    [('a', 0.9, None, None, None), ('b', 0.8, 2, ['x', 'y'], [2, 1]), ('c', None, 0, [], [])]
     """
     if is_spark(rankings):
         columns = {"by": by, "query": query, "doc": doc, "score": score, "label": label}
+        _check_not_on_spark(subtopic)
         result: SparkFrame = run_on_spark(join_judgments, rankings, judgments, **columns)
         return result
     if is_spark(judgments):
         message = (
-            "`judgments` is a Spark DataFrame and `rankings` is none; make one of it with "
-            "spark.createDataFrame(...), or give the .toArrow() of the judgments"
+            "`judgments` is a Spark DataFrame, but `rankings` is not; convert `rankings` with "
+            "spark.createDataFrame(...), or pass the .toArrow() of `judgments`"
         )
         raise ArgumentError(message, "judgments", "rankings")
-    left, right = _without_numbers(lazy(rankings)), _without_numbers(lazy(judgments))
-    left_schema, right_schema = schema_of(left), schema_of(right)
+    left, right = _without_own_columns(lazy(rankings)), _without_own_columns(lazy(judgments))
     keys = [*names("query", query), *names("doc", doc)]
+    left_schema = schema_of(left)
+    if label in left_schema and label not in schema_of(right):
+        message = (
+            f"column {label!r} (`label`) is in `rankings`, not in `judgments`; drop it from "
+            "`rankings`, or name the column of labels in `judgments`"
+        )
+        raise SchemaError(message, "label", "rankings", "judgments")
+    right = _with_label(right, keys, label)
+    right_schema = schema_of(right)
     groups = names("by", ["run"] if by is None and "run" in left_schema else by)
     both = {"query": query, "doc": doc}
     find_columns(left_schema, {"by": groups, **both, "score": score}, table="`rankings`")
-    find_columns(right_schema, {**both, "label": label}, table="`judgments`")
+    find_columns(
+        right_schema, {**both, "label": label, "subtopic": subtopic or ()}, table="`judgments`"
+    )
+    right = _with_lists(right, keys, label, subtopic)
+    right_schema = schema_of(right)
     for name in right_schema:
         if name in left_schema and name not in keys:
-            msg = (
-                f"column {name!r} is in `rankings` and in `judgments`; rename it or drop it in one"
+            message = (
+                f"column {name!r} is in `rankings` and in `judgments`; drop it from one of them, "
+                "or rename it"
             )
-            raise SchemaError(msg, "rankings", "judgments")
-    types = {key: common_type(left_schema[key], right_schema[key]) for key in keys}
-    for key, dtype in types.items():
-        if dtype is None:
-            found = f"{left_schema[key]} in `rankings` and {right_schema[key]} in `judgments`"
-            msg = (
-                f"column {key!r} is {found}, so that no row would match; cast one of them, as in "
-                f"judgments.cast({{{key!r}: pl.{left_schema[key]}}})"
-            )
-            raise SchemaError(msg)
-
+            raise SchemaError(message, "rankings", "judgments")
+    types = _key_types(left_schema, right_schema, keys)
     left, right = left.cast(types), right.cast(types)  # type: ignore[arg-type]
     others = [name for name in left_schema if name not in (*groups, *keys, score)]
     for name in others:
         check_name(name)
     if groups or others:
-        left = left.cache()  # it is read once, though several parts of the plan look at it
+        left = left.cache()  # several parts of the plan read it
     if groups:
         right = left.select(groups).unique().join(right, how="cross")
     queries = names("query", query)
@@ -172,9 +211,77 @@ def join_judgments(
     return joined.collect(engine="streaming") if eager else joined
 
 
-def _without_numbers(table: pl.LazyFrame) -> pl.LazyFrame:
-    """Drop the columns in which `scan_log` numbers lists: the joined rows are in other lists."""
+def _key_types(
+    rankings: pl.Schema, judgments: pl.Schema, keys: Sequence[str]
+) -> dict[str, pl.DataType]:
+    """Return the types in which the keys of both tables match."""
+    types = {}
+    for key in keys:
+        dtype = common_type(rankings[key], judgments[key])
+        if dtype is None:
+            message = (
+                f"column {key!r} is {rankings[key]} in `rankings` and {judgments[key]} in "
+                "`judgments`, so no rows would match; cast one of them: "
+                f"judgments.cast({{{key!r}: pl.{rankings[key]}}})"
+            )
+            raise SchemaError(message)
+        types[key] = dtype
+    return types
+
+
+def _with_label(judgments: pl.LazyFrame, keys: Sequence[str], label: str) -> pl.LazyFrame:
+    """Return judgments with the label 1 if they have no column that may hold labels."""
+    schema = schema_of(judgments)
+    others = [name for name in schema if name not in keys]
+    if label != "label" or label in schema or not {*keys} <= {*schema}:
+        return judgments
+    if all(schema[name].is_temporal() for name in others):
+        return judgments.with_columns(pl.lit(1, pl.Int64).alias(label))
+    message = (
+        f"column 'label' (`label`) not found; available in `judgments`: "
+        f"{', '.join(map(repr, schema))}. Name the column of labels with label=; if every judged "
+        f"document is relevant, pass judgments.select({', '.join(map(repr, keys))})"
+    )
+    raise SchemaError(message, "label", "judgments")
+
+
+def _without_own_columns(table: pl.LazyFrame) -> pl.LazyFrame:
+    """Drop the columns in which `scan_log` numbers rankings: the joined rankings are others."""
     return table.drop(name for name in schema_of(table) if name.startswith(OWN))
+
+
+def _check_not_on_spark(subtopic: str | None) -> None:
+    if subtopic is not None:
+        message = "`subtopic` is not supported on Spark; make the list columns with collect_list"
+        raise ArgumentError(message, "subtopic")
+
+
+def _with_lists(
+    judgments: pl.LazyFrame, keys: Sequence[str], label: str, subtopic: str | None
+) -> pl.LazyFrame:
+    """Return one row per document, with lists of the subtopics to which it is relevant."""
+    if subtopic is None:
+        return judgments
+    schema = schema_of(judgments)
+    others = [name for name in schema if name not in (*keys, label, subtopic)]
+    for name in ("subtopics", "grades"):
+        if name in others or name in keys:
+            message = (
+                f"the judgments already have a column {name!r}, which `subtopic` adds; rename it"
+            )
+            raise SchemaError(message, "judgments", "subtopic")
+    relevant = col(label) > 0
+
+    def listed(name: str) -> pl.Expr:
+        # Sorted, so that lists do not depend on the order of rows.
+        return col(name).filter(relevant).sort_by(col(subtopic).filter(relevant))
+
+    return judgments.group_by(keys).agg(
+        col(label).max(),
+        listed(subtopic).alias("subtopics"),
+        listed(label).alias("grades"),
+        *(listed(name) for name in others),
+    )
 
 
 def _with_constants(
@@ -183,9 +290,9 @@ def _with_constants(
     others: Sequence[str],
     levels: Sequence[Sequence[str]],
 ) -> pl.LazyFrame:
-    """Add those columns of the rankings that never change within a ranking, a query or a run.
+    """Return judgments with the columns that are constant within a ranking, a query, or a run.
 
-    A column that changes within any of them is one of documents, and null.
+    All other columns belong to documents, and are null in the rows of judgments.
     """
     if not others:
         return judgments

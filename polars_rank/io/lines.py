@@ -1,7 +1,6 @@
-"""Text files: which there are, and their lines, each with its number and its file.
+"""Lines of text files, with their numbers and files.
 
-Files are read here and not by Polars, so that what is wrong with one is an error that names it,
-and so that a line at fault is known by its number.
+This module reads the files instead of Polars, so that errors name the file and the line.
 """
 
 from __future__ import annotations
@@ -25,26 +24,26 @@ if TYPE_CHECKING:
 
 Paths: TypeAlias = "str | Path | Sequence[str | Path]"
 
-#: The line, its number from 1, and the file that it stands in.
+#: Columns of the line, its number from 1, and its file.
 LINE, NUMBER, PATH = (OWN + name for name in ("line", "number", "path"))
 
 _SCHEMA = pl.Schema({LINE: pl.String(), NUMBER: pl.get_index_type(), PATH: pl.String()})
 
-#: Bytes read at a time: about what the cache of a processor holds.
+#: Bytes read at a time, about the size of a processor's cache.
 CHUNK_BYTES = 1 << 20
 
-_BOM = b"\xef\xbb\xbf"  # some editors put it before the first line
+_BOM = b"\xef\xbb\xbf"  # some editors write it before the first line
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 _CORRUPT = (OSError, EOFError, zlib.error, lzma.LZMAError)
 
 
 def _open_zstd(path: str) -> Any:
-    import pyarrow as pa  # noqa: PLC0415  (slow to import, seldom needed)
+    import pyarrow as pa  # noqa: PLC0415  (slow to import, rarely needed)
 
     return pa.input_stream(path, compression="zstd")
 
 
-#: What compressed files begin with, whatever they are called.
+#: Functions that open compressed files, by their first bytes.
 _OPENERS: dict[bytes, Callable[[str], Any]] = {
     b"\x1f\x8b": gzip.open,
     b"BZh": bz2.open,
@@ -54,64 +53,63 @@ _OPENERS: dict[bytes, Callable[[str], Any]] = {
 
 
 def text_files(paths: Paths) -> list[str]:
-    """Return the files that paths and patterns stand for, in order.
+    """Return the files of paths and patterns, in order.
 
     Parameters
     ----------
     paths
-        A file, a pattern such as "runs/*.txt", a URL, or several. A name that is there is that
-        file, also if it looks like a pattern.
+        A file, a pattern such as "runs/*.txt", a URL, or several of them. A path that exists is
+        never a pattern.
 
     Raises
     ------
     ArgumentError
-        If there are no paths.
+        If `paths` is empty.
     SourceError
-        If there is no such file, or it is a directory.
+        If a file does not exist or is a directory.
     """
-    given = [paths] if isinstance(paths, (str, Path)) else list(paths)
-    if not given:
-        message = "`path` must name at least one file; found none"
+    names = [paths] if isinstance(paths, (str, Path)) else list(paths)
+    if not names:
+        message = "`path` is empty; name at least one file"
         raise ArgumentError(message, "path")
-    return [file for name in given for file in _matches(str(name))]
+    return [file for name in names for file in _matches(str(name))]
 
 
 def _matches(name: str) -> list[str]:
     if "://" in name:
-        return [name]  # on object storage, which Polars looks into
+        return [name]  # in an object store, where Polars expands patterns
     path = Path(name).expanduser()
     if path.is_dir():
-        message = f"{name!r} is a directory; name the files in it, as in {str(path / '*')!r}"
+        message = f"{name!r} is a directory; name its files, for example {str(path / '*')!r}"
         raise SourceError(message)
     files = [str(path)] if path.exists() else sorted(glob(str(path), recursive=True))  # noqa: PTH207
     if not files:
-        beside = [file.name for file in path.parent.iterdir()] if path.parent.is_dir() else []
-        message = f"there is no file {name!r}.{hint(path.name, beside)}"
+        siblings = [file.name for file in path.parent.iterdir()] if path.parent.is_dir() else []
+        message = f"file {name!r} not found.{hint(path.name, siblings)}"
         raise SourceError(message)
     return files
 
 
 def scan_lines(files: Sequence[str], *, chunk_bytes: int = CHUNK_BYTES) -> pl.LazyFrame:
-    """Scan the lines of text files in UTF-8, without reading them yet.
+    """Return a LazyFrame of the lines of text files in UTF-8.
 
     Parameters
     ----------
     files
-        Paths of local files, plain or compressed (gzip, bzip2, xz, zstd), and URLs that Polars
-        can read.
+        Local files, which may be compressed (gzip, bzip2, xz, zstd), and URLs.
     chunk_bytes
         Number of uncompressed bytes of a local file to read at a time.
 
     Returns
     -------
     LazyFrame
-        Columns `LINE`, without what ends it, `NUMBER` and `PATH`; lines in their order.
+        Columns `LINE` (without the line break), `NUMBER`, and `PATH`, in order.
 
     Raises
     ------
     SourceError
-        When the frame is collected: if a local file cannot be read to its end, or is not text in
-        UTF-8. The error names the file, and the line if it is known.
+        When the LazyFrame is collected, if a local file is damaged or not UTF-8. The message has
+        the file, and the number of the line if it is known.
     """
     local = [file for file in files if "://" not in file]
     if len(local) == len(files):
@@ -133,7 +131,7 @@ def _scan_local(files: Sequence[str], chunk_bytes: int) -> pl.LazyFrame:
         with_columns: list[str] | None,
         predicate: pl.Expr | None,
         n_rows: int | None,
-        batch_size: int | None,  # noqa: ARG001  (a suggestion)
+        batch_size: int | None,  # noqa: ARG001  (only a suggestion)
     ) -> Iterator[pl.DataFrame]:
         for lines in (lines for file in files for lines in _lines(file, chunk_bytes)):
             rows = lines if predicate is None else lines.filter(predicate)
@@ -148,7 +146,7 @@ def _scan_local(files: Sequence[str], chunk_bytes: int) -> pl.LazyFrame:
 
 
 def _lines(file: str, chunk_bytes: int) -> Iterator[pl.DataFrame]:
-    """Read a file, some lines at a time."""
+    """Yield the lines of a file in batches."""
     count = 0
     for chunk in _chunks(file, chunk_bytes):
         text = _text(chunk, file, count)
@@ -159,26 +157,26 @@ def _lines(file: str, chunk_bytes: int) -> Iterator[pl.DataFrame]:
 
 
 def _chunks(file: str, chunk_bytes: int) -> Iterator[bytes]:
-    """Read the bytes of a file, cut where lines end, without the end of the last of them."""
-    held: list[bytes] = []
+    """Yield the bytes of a file in chunks of complete lines, without the last line break."""
+    incomplete: list[bytes] = []  # the start of a line whose end is in the next chunk
     with reading(file) as stream:
-        while chunk := _some(stream, file, chunk_bytes):
-            whole, end, rest = chunk.rpartition(b"\n")
+        while chunk := _read(stream, file, chunk_bytes):
+            lines, end, rest = chunk.rpartition(b"\n")
             if end:
-                yield b"".join([*held, whole])
-                held = []
-            held.append(rest)
-    if any(held):
-        yield b"".join(held)
+                yield b"".join([*incomplete, lines])
+                incomplete = []
+            incomplete.append(rest)
+    if any(incomplete):
+        yield b"".join(incomplete)
 
 
 def reading(file: str) -> IO[bytes]:
-    """Open a local file, plain or compressed, for the bytes that were compressed."""
+    """Return a stream of the uncompressed bytes of a local file."""
     try:
         with Path(file).open("rb") as plain:
             start = plain.read(8)
         if start.startswith(_UTF_16):
-            message = f"{file} is text in UTF-16; save it as UTF-8"
+            message = f"{file} is in UTF-16; save it as UTF-8"
             raise SourceError(message)
         opener = next((own for magic, own in _OPENERS.items() if start.startswith(magic)), None)
         stream: IO[bytes] = Path(file).open("rb") if opener is None else opener(file)  # noqa: SIM115
@@ -187,7 +185,7 @@ def reading(file: str) -> IO[bytes]:
     return stream
 
 
-def _some(stream: IO[bytes], file: str, size: int) -> bytes:
+def _read(stream: IO[bytes], file: str, size: int) -> bytes:
     try:
         return stream.read(size)
     except _CORRUPT as error:
@@ -195,18 +193,18 @@ def _some(stream: IO[bytes], file: str, size: int) -> bytes:
 
 
 def _unreadable(file: str, error: Exception) -> SourceError:
-    return SourceError(f"{file} cannot be read to its end: {error}; is it whole?")
+    return SourceError(f"cannot read {file}: {error}; check that the file is complete")
 
 
 def _text(chunk: bytes, file: str, before: int) -> str:
-    """Return some lines as text; `before` says how many come before them."""
+    """Return lines as text; `before` is the number of lines before them."""
     chunk = chunk.removeprefix(_BOM) if before == 0 else chunk
-    at, problem = chunk.find(b"\0"), "a zero byte, which is in no text"
+    at, problem = chunk.find(b"\0"), "a zero byte, so it is not text"
     if at < 0:
         try:
             return chunk.decode().replace("\r\n", "\n").removesuffix("\r")
         except UnicodeDecodeError as error:
-            at, problem = error.start, f"the byte 0x{chunk[error.start]:02x}, which is not UTF-8"
+            at, problem = error.start, f"the byte 0x{chunk[error.start]:02x}, so it is not UTF-8"
     line = before + 1 + chunk.count(b"\n", 0, at)
-    message = f"line {line} of {file} holds {problem}; save the file as text in UTF-8"
+    message = f"line {line} of {file} has {problem}; save the file as text in UTF-8"
     raise SourceError(message)

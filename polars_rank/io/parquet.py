@@ -1,11 +1,10 @@
-"""`scan_log`: read a log so that each list comes in one piece, in flat memory.
+"""`scan_log`: Parquet logs that are evaluated in flat memory.
 
-The rows of a list may stand in order (sorted by the keys), together (adjacent) or anywhere
-(shuffled). Polars aggregates sorted keys list by list when it is told. For the other two
-this module makes the keys sorted: it reads the log batch by batch, cut where lists end, and
-numbers the lists. A shuffled log is first split by key over files on disk, small enough to
-sort one by one. The number stands in a column of our own, beside a hash of the keys that were
-numbered: so an evaluation can tell whether they are still those.
+The rows of a ranking may be sorted by the keys, adjacent, or shuffled. Polars aggregates sorted
+keys in flat memory. For adjacent rows, this module numbers the rankings in a column of its own:
+the numbers are sorted. Shuffled logs are first split by key into temporary files, each small
+enough to sort. The column also has a hash of the numbered keys, by which an evaluation checks
+that the numbers still match.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import polars as pl
 import polars.selectors as cs
@@ -24,7 +23,7 @@ from polars_rank._progress import watcher
 from polars_rank.errors import ArgumentError, DataError, SchemaError
 from polars_rank.evaluation.contiguity import falls
 from polars_rank.frames.lengths import Lengths, source_name
-from polars_rank.frames.pieces import BATCH_ROWS, NUMBERED, first, numbered, whole_lists
+from polars_rank.frames.pieces import BATCH_ROWS, NUMBERED, complete_rankings, first, numbered
 from polars_rank.frames.tables import number_column, unreadable
 from polars_rank.io.files import temporary_folder
 from polars_rank.io.source import Source
@@ -38,10 +37,10 @@ Layout: TypeAlias = Literal["sorted", "adjacent", "shuffled"]
 Watched: TypeAlias = "Callable[[pl.LazyFrame], pl.LazyFrame]"
 Paths: TypeAlias = "str | os.PathLike[str] | Sequence[str | os.PathLike[str]]"
 
-#: How many rows are looked at first.
+#: Number of rows by which a shuffled log is recognized.
 _GLIMPSE_ROWS = 100_000
 
-#: In memory, a row of a log while its partition is sorted takes about this many bytes a column.
+#: Approximate bytes of memory per value while a partition is sorted.
 _SORT_BYTES = 64
 
 
@@ -55,57 +54,54 @@ def scan_log(
     progress: bool = False,
     **options: Any,
 ) -> pl.LazyFrame:
-    """Scan a Parquet log so that evaluation runs in flat memory, whatever the order of its rows.
+    """Return a LazyFrame of a Parquet log that is evaluated in flat memory.
 
-    One pass over the key columns alone finds out how the rows lie. It takes hundredths of a
-    second for ten million rows, and is the only thing that is read before the result is asked
-    for.
+    The order of the rows may be any. The function reads the key columns to find the layout of the
+    rows, which takes hundredths of a second for ten million rows. It reads nothing else until the
+    result is collected.
 
     Parameters
     ----------
     paths
-        A file, a directory (hive partitions become columns), a glob, or several of them; or
-        URLs that Polars can scan, such as "s3://logs/june/". In directories, what begins with
-        "." or "_" is left out. A name that is there is that file, even if it looks like a glob.
-        A file that several of the paths stand for is read once.
+        A file, a directory, a pattern, or several of them; or URLs that Polars can scan, such as
+        "s3://logs/june/". Hive partitions become columns. In directories, names that begin with
+        "." or "_" are skipped. A path that exists is never a pattern. A file that several paths
+        match is read once.
     query, by
-        The columns that tell lists apart, as they will be given to `evaluate`.
+        Columns that identify rankings, as in `evaluate`.
     layout
-        How the rows of a list lie: "sorted" by (by..., query), "adjacent" or "shuffled";
-        "auto" finds out. A claim that is not true is an error. To be sure of "adjacent" while
-        the log is read, 8 bytes are kept for each list; the others need no such memory.
+        Layout of the rows: "sorted" by `by` and `query`, "adjacent" (the rows of each ranking
+        follow each other), or "shuffled". Default: find out. With "adjacent", 8 bytes of memory
+        per ranking are used to check this while the log is read.
     memory
-        For shuffled logs: how much memory sorting may take, in bytes or as "2GB"; a quarter of
-        the machine's by default. Temporary files go where `tempfile.gettempdir()` says, and
-        are removed when the evaluation ends, or the process.
+        Memory for sorting shuffled logs, in bytes or as text such as "2GB". Default: a quarter of
+        the machine's memory. Temporary files are in `tempfile.gettempdir()` and are removed when
+        the evaluation ends.
     progress
-        Show a progress bar on a terminal when reading takes longer than two seconds (extra
-        "cli").
+        Show a progress bar in a terminal if reading takes longer than two seconds. Needs the
+        extra "cli".
     **options
-        Options of `polars.scan_parquet`, such as `n_rows`; or `storage_options`, for an object
-        store: keys, region, and how long to try ("max_retries", "retry_timeout_ms", and
-        "read_timeout", after which a store that is silent has hung up: "30s" by default).
+        Options of `polars.scan_parquet`, such as `n_rows`, or `storage_options` for an object
+        store: keys, the region, and timeouts ("max_retries", "retry_timeout_ms", and
+        "read_timeout", which is "30s" by default).
 
     Returns
     -------
     LazyFrame
-        The log. Of a sorted log, Polars is told so; the rows of others come list by list, with
-        one more column that numbers the lists.
+        The log. Sorted logs are marked as sorted. Other logs are read ranking by ranking, and
+        have one more column that numbers the rankings.
 
     Raises
     ------
     SourceError
-        For files that are missing, cannot be read, or have different columns. Also when the
-        log is collected: for a file that is damaged, or has changed since it was scanned. What
-        is read is all rows of the files as they were, or nothing. Of files in an object store,
-        only how many rows there are is looked at again. There, also for a bucket or an object
-        that there is not, a key that is denied, and a connection that breaks off for good.
+        If a file is missing, cannot be read, or has different columns, or if an object store
+        denies access. When the log is collected: if a file is damaged, or has changed since the
+        scan, so that no row is silently missing. For object stores, only the number of rows is
+        checked.
     SchemaError
-        For a missing column, or one of lists.
-    ArgumentError
-        For a `memory` that is no size of at least 1 MB.
+        If a key column is missing or holds lists.
     DataError
-        For a claimed `layout` that is not true.
+        If the rows do not have the given `layout`.
 
     Examples
     --------
@@ -125,7 +121,7 @@ def scan_log(
         source = Source.scan([paths] if isinstance(paths, (str, os.PathLike)) else paths, options)
         keys = _keys(source.schema, query, by)
         with source.files.unchanged():
-            found, lengths = (layout, None) if layout == "shuffled" else _look(source.log, keys)
+            rows = _Rows(layout) if layout == "shuffled" else _inspect(source.log, keys)
     except (OSError, pl.exceptions.PolarsError) as error:
         raise unreadable(error) from error
     allowed = {
@@ -134,33 +130,49 @@ def scan_log(
         "adjacent": ("sorted", "adjacent"),
         "shuffled": ("shuffled",),
     }[layout]
-    if found not in allowed:
+    lengths = rows.lengths(keys, source.rows)
+    if rows.layout not in allowed:
         message = (
-            f"`layout` says {layout!r}, but the rows are {found} by {keys}; "
-            "leave it at 'auto', or sort the log"
+            f"the rows are {rows.layout} by {keys}, not {layout!r} (`layout`); leave `layout` out, "
+            "or sort the log"
         )
         raise DataError(message, "layout")
     watched = watcher(source.rows) if progress else _unwatched
-    if found == "sorted":
-        return _as_it_is(source, keys, lengths, watched)
-    return _numbered(source, keys, lengths, None if found == "adjacent" else budget, watched)
+    if rows.layout == "sorted":
+        return _in_order(source, keys, lengths, watched)
+    budget_if_shuffled = None if rows.layout == "adjacent" else budget
+    return _numbered(source, keys, lengths, budget_if_shuffled, watched)
 
 
 def find_layout(log: pl.LazyFrame, keys: Sequence[str]) -> Layout:
-    """Find out by one pass over the key columns how the rows of rankings lie."""
-    return _look(log, keys)[0]
+    """Return the layout of the rows of rankings, by one pass over the key columns."""
+    return _inspect(log, keys).layout
 
 
-def _look(log: pl.LazyFrame, keys: Sequence[str]) -> tuple[Layout, Lengths | None]:
-    """Return how the rows of rankings lie and, if they stand together, how many they are."""
-    # A log in no order shows it in its first rows, and need not be read through.
-    if _layout(log.head(_GLIMPSE_ROWS), keys)[0] == "shuffled":
-        return "shuffled", None
-    return _layout(log, keys)
+class _Rows(NamedTuple):
+    """The layout of rows, and the number and lengths of rankings."""
+
+    layout: Layout
+    rankings: int = 0
+    #: Number of rows of the longest ranking except the last, and the first row of the last one.
+    longest: int = 0
+    last: int = 0
+
+    def lengths(self, keys: Sequence[str], rows: int) -> Lengths | None:
+        """Return the lengths of rankings, if their rows are adjacent."""
+        if self.layout == "shuffled":
+            return None
+        return Lengths(sorted(keys), rows, self.rankings, max(self.longest, rows - self.last))
 
 
-def _layout(log: pl.LazyFrame, keys: Sequence[str]) -> tuple[Layout, Lengths | None]:
-    # Names of our own, since a column of the log may have any name.
+def _inspect(log: pl.LazyFrame, keys: Sequence[str]) -> _Rows:
+    # The first rows of a shuffled log are shuffled, so that the others need not be read.
+    head = _inspect_all(log.head(_GLIMPSE_ROWS), keys)
+    return head if head.layout == "shuffled" else _inspect_all(log, keys)
+
+
+def _inspect_all(log: pl.LazyFrame, keys: Sequence[str]) -> _Rows:
+    # The columns are renamed, because those of a log may have any name.
     names_of = {key: (f"key {index}", f"before {index}") for index, key in enumerate(keys)}
     shifted = log.select(
         column
@@ -168,55 +180,53 @@ def _layout(log: pl.LazyFrame, keys: Sequence[str]) -> tuple[Layout, Lengths | N
         for column in (pl.col(key).alias(here), pl.col(key).shift(1).alias(before))
     )
     pairs = [(pl.col(here), pl.col(before)) for here, before in names_of.values()]
-    # One row per piece: where a key differs from that of the row before.
+    # One row per run of equal keys: its first row.
     pieces = shifted.with_row_index("row").filter(
         pl.any_horizontal(key.ne_missing(previous) for key, previous in pairs)
         | (pl.col("row") == 0)
     )
     nulls = pl.any_horizontal(key.is_null() for key, _ in pairs)
     schema = log.collect_schema()
-    # The order of structs cannot be relied on.
+    # Polars and this check may order structs differently.
     structs = any(isinstance(schema[key], pl.Struct) for key in keys)
     before = {here: pl.col(name) for here, name in names_of.values()}
     fallen = pl.lit(value=True) if structs else falls(before)
+    row = pl.col("row")
     counted = pieces.select(
         pl.len().alias("pieces"),
         fallen.sum().alias("falls"),
         nulls.sum().alias("nulls"),
-        pl.col("row").diff().max().alias("longest"),
-        pl.col("row").max().alias("last"),
+        row.diff().max().fill_null(0).alias("longest"),
+        row.max().fill_null(0).alias("last"),
     ).collect(engine="streaming")
-    rows = log.select(pl.len()).collect(engine="streaming").item()
-    last = rows - (counted["last"].item() or 0)
-    longest = max(counted["longest"].item() or 0, last)
-    lengths = Lengths(sorted(keys), rows, counted["pieces"].item(), longest)
-    if counted["falls"].item() == 0 and counted["nulls"].item() == 0:
-        return "sorted", lengths
-    lists = (
+    rankings, fallen_rows, null_rows, longest, last = counted.row(0)
+    if fallen_rows == null_rows == 0:
+        return _Rows("sorted", rankings, longest, last)
+    n_unique = (
         pieces.select(pl.struct(key for key, _ in pairs).hash().n_unique())
         .collect(engine="streaming")
         .item()
     )
-    return ("adjacent", lengths) if lengths.rankings == lists else ("shuffled", None)
+    return _Rows("adjacent" if rankings == n_unique else "shuffled", rankings, longest, last)
 
 
 def _keys(schema: pl.Schema, query: Names, by: Names | None) -> list[str]:
-    """Return the columns that tell lists apart, checked."""
+    """Return the columns that identify rankings, checked."""
     keys = []
     for parameter, given in (("by", by), ("query", query)):
         for key in names(parameter, given):
             check_there(parameter, key, schema)
             if schema[key].is_nested() and not isinstance(schema[key], pl.Struct):
                 message = (
-                    f"column {key!r} (`{parameter}`) must hold one id per row; found "
-                    f"{schema[key]}; name a column of ids, or write the log with one"
+                    f"column {key!r} (`{parameter}`) must have one id per row; found "
+                    f"{schema[key]}; name a column of ids, or add one to the log"
                 )
                 raise SchemaError(message, parameter)
             keys.append(key)
     return keys
 
 
-def _as_it_is(
+def _in_order(
     source: Source, keys: list[str], lengths: Lengths | None, watched: Watched
 ) -> pl.LazyFrame:
     """Return a sorted log."""
@@ -225,16 +235,16 @@ def _as_it_is(
         with_columns: list[str] | None,
         predicate: pl.Expr | None,
         n_rows: int | None,
-        batch_size: int | None,  # noqa: ARG001  (Polars' own suggestion; ours is measured)
+        batch_size: int | None,  # noqa: ARG001  (Polars' suggestion; ours was measured)
     ) -> Iterator[pl.DataFrame]:
         columns = [*source.schema] if with_columns is None else with_columns
-        needed = _needed(source, columns, predicate, keys)
+        plan = _projected(source, columns, predicate, keys)
         if predicate is None:
-            batches = source.batches(watched(needed), BATCH_ROWS)
+            batches = source.batches(watched(plan), BATCH_ROWS)
         else:
-            # Parts of files that a filter leaves out need not be read.
-            some = needed.filter(predicate)
-            batches = source.batches(watched(some), BATCH_ROWS, source.count(some))
+            # The scan skips parts of files that the predicate excludes.
+            filtered = plan.filter(predicate)
+            batches = source.batches(watched(filtered), BATCH_ROWS, source.count(filtered))
         for rows in first(batches, n_rows):
             yield rows[columns]
 
@@ -249,14 +259,14 @@ def _numbered(
     budget: int | None,
     watched: Watched,
 ) -> pl.LazyFrame:
-    """Return the log list by list with the column that numbers the lists."""
+    """Return the log ranking by ranking, with the column that numbers the rankings."""
     number = number_column(keys)
     full: SchemaDict = {**source.schema, number: NUMBERED}
     message = (
-        f"the rows of some lists stand in two places, though the log was found or said to be "
-        f"adjacent by {keys}: did a file change? Scan it again, or say layout='shuffled'"
+        f"the rows of a ranking are not adjacent by {keys}, although the log was scanned as "
+        "adjacent; scan it again, or pass layout='shuffled'"
     )
-    torn = DataError(message) if budget is None else None
+    not_adjacent = DataError(message) if budget is None else None
 
     def read(
         with_columns: list[str] | None,
@@ -265,28 +275,28 @@ def _numbered(
         batch_size: int | None,  # noqa: ARG001  (as above)
     ) -> Iterator[pl.DataFrame]:
         columns = [*full] if with_columns is None else with_columns
-        needed = _needed(source, columns, predicate, keys)
+        plan = _projected(source, columns, predicate, keys)
         pieces = (
-            whole_lists(source.batches(watched(needed), BATCH_ROWS), keys)
+            complete_rankings(source.batches(watched(plan), BATCH_ROWS), keys)
             if budget is None
-            else _sorted(source, needed, keys, budget, watched)
+            else _sorted(source, plan, keys, budget, watched)
         )
-        lists = numbered(pieces, keys, number, torn)
-        batches = (part for piece in lists for part in piece.iter_slices(BATCH_ROWS))
+        rankings = numbered(pieces, keys, number, not_adjacent)
+        batches = (part for piece in rankings for part in piece.iter_slices(BATCH_ROWS))
         kept = batches if predicate is None else (batch.filter(predicate) for batch in batches)
         for rows in first(kept, n_rows):
             yield rows[columns]
 
-    name = source_name("LOG, LIST BY LIST", lengths, source)
+    name = source_name("LOG, RANKING BY RANKING", lengths, source)
     return register_io_source(read, schema=full, explain_name=name)
 
 
-def _needed(
+def _projected(
     source: Source, columns: list[str], predicate: pl.Expr | None, keys: list[str]
 ) -> pl.LazyFrame:
     filtered = [] if predicate is None else predicate.meta.root_names()
-    wanted = {*columns, *filtered, *keys}
-    return source.log.select(cs.by_name([name for name in source.schema if name in wanted]))
+    read = {*columns, *filtered, *keys}
+    return source.log.select(cs.by_name([name for name in source.schema if name in read]))
 
 
 def _unwatched(log: pl.LazyFrame) -> pl.LazyFrame:
@@ -294,39 +304,39 @@ def _unwatched(log: pl.LazyFrame) -> pl.LazyFrame:
 
 
 def _sorted(
-    source: Source, needed: pl.LazyFrame, keys: list[str], budget: int, watched: Watched
+    source: Source, plan: pl.LazyFrame, keys: list[str], budget: int, watched: Watched
 ) -> Iterator[pl.DataFrame]:
-    """Sort a shuffled log, in parts on disk where it is too large for the budget."""
-    width = len(needed.collect_schema())
+    """Yield a shuffled log sorted by the keys, through files on disk if it exceeds the budget."""
+    width = len(plan.collect_schema())
     parts = -(-source.rows * width * _SORT_BYTES // budget)
     if parts <= 1:
-        in_order = watched(needed).sort(keys, maintain_order=True)
-        yield from whole_lists(source.batches(in_order, BATCH_ROWS), keys)
+        in_order = watched(plan).sort(keys, maintain_order=True)
+        yield from complete_rankings(source.batches(in_order, BATCH_ROWS), keys)
         return
     with temporary_folder() as folder:
         part = pl.struct(keys).hash() % parts
         with source.files.unchanged():
-            watched(needed).sink_parquet(
+            watched(plan).sink_parquet(
                 pl.PartitionBy(folder, key=part.alias(OWN + "part"), include_key=False),
                 compression="lz4",
                 statistics=False,
                 maintain_order=True,
             )
-        came = 0
+        n_read = 0
         for path in sorted(folder.iterdir()):
             rows = pl.scan_parquet(path, glob=False).sort(keys, maintain_order=True)
             piece = watched(rows).collect()
-            came += piece.height
+            n_read += piece.height
             shutil.rmtree(path)
             yield piece
-        source.check(came, source.rows)
+        source.check(n_read, source.rows)
 
 
 def _bytes(memory: str | int | None) -> int:
     if memory is None:
         try:
             return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 4
-        except (AttributeError, ValueError, OSError):  # no such figure on this system
+        except (AttributeError, ValueError, OSError):  # not available on this system
             return 2 * 10**9
     match = re.fullmatch(r"\s*(\d+\.?\d*|\.\d+)\s*([KMGT]?)B?\s*", str(memory), re.IGNORECASE)
     size = float(match[1]) * 1000 ** " KMGT".index(match[2].upper() or " ") if match else 0

@@ -1,4 +1,4 @@
-"""A log in Parquet files that is read whole, as it was when it was scanned, or not at all."""
+"""Logs in Parquet files; reading fails if a file is damaged or has changed since the scan."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Iterable, Iterator
 
-#: Size in bytes and time of the last change in nanoseconds; None of a URL.
+#: Size in bytes and time of the last change in nanoseconds; None for a URL.
 _Stamp: TypeAlias = "tuple[int, int] | None"
 
-#: How many files a plan names.
+#: Number of files in the printed text of a plan.
 _SHOWN = 5
 
-#: These options of `scan_parquet` are about the log as a whole, not about one of its files.
-_OF_THE_WHOLE = {
+#: Options of `scan_parquet` that apply to the log, not to each of its files.
+_LOG_OPTIONS = {
     *("n_rows", "row_index_name", "row_index_offset", "include_file_paths"),
     *("hive_partitioning", "hive_schema", "try_parse_hive_dates", "glob"),
 }
@@ -34,25 +34,25 @@ _OF_THE_WHOLE = {
 
 @dataclass(frozen=True)
 class Source:
-    """Parquet files, and what reading them must find again."""
+    """A scan of Parquet files, and the number of rows that reading them must return."""
 
     log: pl.LazyFrame
     schema: pl.Schema
     rows: int
-    files: _Known
+    files: _KnownFiles
 
     def __str__(self) -> str:
-        """Return the names of the files, as plans show them; of many, the first."""
-        first, others = self.files.found.names[:_SHOWN], self.files.found.names[_SHOWN:]
+        """Return the names of the first files."""
+        first, others = self.files.files.names[:_SHOWN], self.files.files.names[_SHOWN:]
         return ", ".join([*first, *([f"{len(others):,} others"] if others else [])])
 
     @classmethod
     def scan(cls, paths: Iterable[str | os.PathLike[str]], options: dict[str, Any]) -> Source:
-        """Find the files; read their schemas and how many rows they say that they have."""
-        files = _Known.of(find_files(paths), options)
+        """Return the source of paths; this reads the metadata of the files."""
+        files = _KnownFiles.of(find_files(paths), options)
         with files.unchanged():
-            log = scan_files(files.found, options)
-            # Numbers of lists that were written with a log say nothing of it any more.
+            log = scan_files(files.files, options)
+            # Numbers of rankings in a written log may not match its rows any more.
             stale = [name for name, dtype in log.collect_schema().items() if dtype == NUMBERED]
             log = log.drop(stale) if stale else log
             return cls(log, log.collect_schema(), _count(log), files)
@@ -65,11 +65,11 @@ class Source:
         Parameters
         ----------
         plan
-            Made of `log`.
+            Plan that reads `log`.
         size
-            Rows of a batch, about.
+            Approximate number of rows in a batch.
         rows
-            How many there must be: those of the log, if nothing else is said.
+            Number of rows of the plan. Default: the number of rows of the log.
 
         Yields
         ------
@@ -79,90 +79,91 @@ class Source:
         Raises
         ------
         SourceError
-            For a file that is damaged or has changed, if all batches are taken.
+            After the last batch, if a file is damaged or has changed.
         """
         expected = self.rows if rows is None else rows
-        came = 0
+        n_read = 0
         with self.files.unchanged():
             for batch in plan.collect_batches(
                 chunk_size=size, maintain_order=True, engine="streaming"
             ):
-                came += batch.height
+                n_read += batch.height
                 yield batch
-            # Where Polars panics, its batches just end.
-            self.check(came, expected)
+            # If Polars panics, its batches end without an error.
+            self.check(n_read, expected)
 
-    def check(self, came: int, expected: int) -> None:
-        """Raise `SourceError` unless as many rows came as there are."""
-        if came != expected:
-            raise self.files.fault() or self.files.not_whole(
-                f"{came:,} of {expected:,} rows were read"
+    def check(self, n_read: int, expected: int) -> None:
+        """Raise `SourceError` unless all rows were read."""
+        if n_read != expected:
+            raise self.files.damage_error() or self.files.incomplete_error(
+                f"{n_read:,} of {expected:,} rows were read"
             )
 
     def count(self, plan: pl.LazyFrame) -> int:
-        """Return how many rows a plan over the log has."""
+        """Return the number of rows of a plan over the log."""
         with self.files.unchanged():
             return _count(plan)
 
 
 @dataclass(frozen=True)
-class _Known:
-    """Files as they were found, and as they must be whenever they are read."""
+class _KnownFiles:
+    """Files with the sizes and times that they had when they were scanned."""
 
-    found: Files
+    files: Files
     stamps: list[_Stamp]
+    #: Options of `scan_parquet` for one file.
     options: dict[str, Any]
 
     @classmethod
-    def of(cls, found: Files, options: dict[str, Any]) -> _Known:
-        stamps = [None if found.remote else _stamp(file) for file in found.names]
-        each = {name: value for name, value in options.items() if name not in _OF_THE_WHOLE}
-        return cls(found, stamps, each)
+    def of(cls, files: Files, options: dict[str, Any]) -> _KnownFiles:
+        stamps = [None if files.remote else _stamp(file) for file in files.names]
+        of_file = {name: value for name, value in options.items() if name not in _LOG_OPTIONS}
+        return cls(files, stamps, of_file)
 
     @contextmanager
     def unchanged(self) -> Iterator[None]:
-        """Raise `SourceError` for a file that changes before the block ends, or is damaged."""
+        """Raise `SourceError` if a file is damaged, or changes before the block ends."""
         self.check()
         try:
             yield
         except DAMAGE as error:
-            store = store_error(error, self.found.names) if self.found.remote else None
-            if store is not None:
-                raise store from error
-            fault = self.fault()
-            if fault is None and isinstance(error, Exception) and "parquet: " not in str(error):
-                raise  # of something else, such as a full disk or a filter
-            raise fault or self.not_whole(str(error)) from error
+            in_store = store_error(error, self.files.names) if self.files.remote else None
+            if in_store is not None:
+                raise in_store from error
+            damage = self.damage_error()
+            if damage is None and isinstance(error, Exception) and "parquet: " not in str(error):
+                raise  # an error with another cause, such as a full disk or a filter
+            raise damage or self.incomplete_error(str(error)) from error
         self.check()
 
     def check(self) -> None:
-        for file, stamp in zip(self.found.names, self.stamps, strict=True):
+        for file, stamp in zip(self.files.names, self.stamps, strict=True):
             if stamp is not None and _stamp(file) != stamp:
                 message = f"'{file}' has changed since it was scanned; scan it again"
                 raise SourceError(message)
 
-    def fault(self) -> SourceError | None:
-        """Return the error for the first file that has changed or cannot be read, if there is one.
+    def damage_error(self) -> SourceError | None:
+        """Return the error for the first file that cannot be read, if there is one.
 
-        Files are read one by one: of several at once, Polars does not say which it was.
+        Files are read one by one, because Polars does not name the damaged one of several files.
         """
         self.check()
-        found = ((file, self.damage(file)) for file in self.found.names)
-        return next((damaged(file, error) for file, error in found if error is not None), None)
+        errors = ((file, self.read_error(file)) for file in self.files.names)
+        return next((damaged(file, error) for file, error in errors if error is not None), None)
 
-    def not_whole(self, problem: str) -> SourceError:
-        """Return the error for rows that did not come, though each file can be read."""
-        first, *others = self.found.names
+    def incomplete_error(self, problem: str) -> SourceError:
+        """Return the error for missing rows if each file by itself can be read."""
+        first, *others = self.files.names
         one_of = f"'{first}' or one of {len(others):,} other files" if others else f"'{first}'"
-        remedy = "scan it again, if it was replaced" if self.found.remote else "write it anew"
-        return SourceError(f"{one_of} cannot be read whole: {problem}; {remedy}")
+        remedy = "scan it again if it was replaced" if self.files.remote else "write it again"
+        return SourceError(f"cannot read all of {one_of}: {problem}; {remedy}")
 
-    def damage(self, file: str) -> BaseException | None:
-        """Return what Polars raises when it reads all columns of one file; None if it can."""
+    def read_error(self, file: str) -> BaseException | None:
+        """Return the error of Polars for all columns of one file, or None."""
         try:
             scan = (
                 scan_store([file], self.options)
-                if self.found.remote
+                if self.files.remote
                 else pl.scan_parquet(file, glob=False, **self.options)
             )
             scan.select(cs.all().count()).collect(engine="streaming")
@@ -175,7 +176,7 @@ def _stamp(file: str) -> tuple[int, int]:
     try:
         status = Path(file).stat()
     except OSError as error:
-        message = f"'{file}' cannot be read: {error.strerror}; is it still there?"
+        message = f"cannot read '{file}': {error.strerror}; check that it still exists"
         raise SourceError(message) from error
     return status.st_size, status.st_mtime_ns
 

@@ -1,12 +1,12 @@
-"""Pictures of rankings, as Altair charts (extra "plot"): to show, compose, save.
+"""Altair charts of rankings (extra "plot").
 
-Every function takes a table that the library returns, or a log, aggregates it in Polars, and
-returns an `altair.LayerChart` of a few thousand rows at most, whatever the size of the log.
-`chart.save("x.png")` (or .svg, .html) needs no browser; charts compose with `|`, `&` and `+`, and
-obey the theme that is enabled in Altair: they choose no colour of text or background themselves.
+Each function takes a log or a table that the library returns, aggregates it in Polars, and returns
+an `altair.LayerChart` with at most a few thousand rows, whatever the size of the log.
+`chart.save("x.png")` (or .svg, .html) works without a browser. Charts can be combined with `|`, `&`
+and `+`. They do not set the colors of text and background, so the enabled Altair theme applies.
 
-A run has a colour, a dash and a shape by its place among the sorted runs of the call; the baseline
-is grey and first. `colors={"bm25": "#0072B2"}` chooses others.
+The color, dash pattern and shape of a run depend on its position among the sorted runs of the call;
+the baseline is gray and comes first. Use `colors={"bm25": "#0072B2"}` to choose other colors.
 """
 
 from polars_rank.plot.clicks import click_through

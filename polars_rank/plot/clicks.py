@@ -1,4 +1,4 @@
-"""Clicks: how often a document is clicked, by where it was shown."""
+"""Click-through rates by position."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from polars_rank.frames.tables import collected, lazy, schema_of
 from polars_rank.plot.drawing import (
     altair,
     axis,
+    confidence_text,
     counted,
     cutoffs,
     layered,
     lines,
-    something,
+    non_empty,
     tooltip,
 )
-from polars_rank.plot.runs import groups, labelled, run_columns
+from polars_rank.plot.runs import groups, labeled, run_columns
 
 if TYPE_CHECKING:
     import altair as alt
@@ -40,22 +41,28 @@ def click_through(
     confidence: float = 0.95,
     colors: Colors | None = None,
 ) -> alt.LayerChart:
-    r"""Click-through rate by position: the share of documents shown there that were clicked.
+    r"""Draw the click-through rate by position, with confidence intervals.
 
     Parameters
     ----------
     frame
-        A log with clicks: a row per document of a list.
+        A log with clicks, one row per document of a ranking.
     position
-        The column of positions, 1 = top; null where the document was not shown.
+        Column with the position at which the document was shown (1 = top); null if it was not
+        shown.
     click
-        The column of clicks: whether, or how many; null where that is not known.
+        Column of clicks: Boolean, or a count. Rows with a null click are not counted.
     k
-        The last position.
-    run, baseline, colors
-        As for `pr.plot.at_k`.
+        Last position of the chart.
+    run
+        Column that identifies runs; None for a single line. Default: "run", if the table has that
+        column.
+    baseline
+        The run that is drawn first, in gray.
     confidence
-        Of Wilson's intervals, between 0 and 1.
+        Confidence level of the Wilson intervals, between 0 and 1.
+    colors
+        Mapping from runs to colors, such as `{"bm25": "#0072B2"}`.
 
     Returns
     -------
@@ -63,13 +70,14 @@ def click_through(
 
     Raises
     ------
-    SchemaError, DataError, ArgumentError, MissingExtraError
-        As for `pr.plot.at_k`; also for positions below 1 and negative clicks.
+    DataError
+        If a position is not an integer from 1, a click is negative or NaN, or there is nothing to
+        draw.
 
     Notes
     -----
-    The intervals take documents as independent, which those of one list or one user are not
-    quite.
+    The intervals treat documents as independent, although documents of the same ranking or user
+    are correlated.
 
     References
     ----------
@@ -97,10 +105,10 @@ def click_through(
         pl.len().alias("shown"), (clicks > 0).sum().alias("clicks"),
         (~(clicks >= 0) | clicks.is_nan()).sum().alias("bad"),
     )  # fmt: skip
-    table = something(collected(counts), "x", f"position in {position!r} of documents shown")
+    table = non_empty(collected(counts), "x", f"position in {position!r} of documents shown")
     _check(table, position, click)
     low, high = _wilson(pl.col("clicks"), pl.col("shown"), confidence)
-    table, runs = labelled(
+    table, runs = labeled(
         table.with_columns(y=pl.col("clicks") / pl.col("shown"), low=low, high=high),
         baseline=baseline, colors=colors, needed=True,
     )  # fmt: skip
@@ -116,12 +124,12 @@ def click_through(
     number = counted([int(rows.get_column("shown").sum())], "documents shown")
     return layered(
         rows, lines(rows, runs, x, y, tips), title="Click-through rate by position",
-        told=[f"{number} at positions 1 to {k} · band: {100 * confidence:g} % interval (Wilson)"],
+        subtitle=[f"{number} at positions 1 to {k} · band: {confidence_text(confidence)} (Wilson)"],
     )  # fmt: skip
 
 
 def _wilson(hits: pl.Expr, number: pl.Expr, confidence: float) -> tuple[pl.Expr, pl.Expr]:
-    """Return the bounds of a share, by the score test."""
+    """Return the bounds of the Wilson score interval of a proportion."""
     z = NormalDist().inv_cdf((1 + confidence) / 2)
     whole = 1 + z * z / number
     middle = (hits / number + z * z / (2 * number)) / whole
@@ -131,17 +139,17 @@ def _wilson(hits: pl.Expr, number: pl.Expr, confidence: float) -> tuple[pl.Expr,
 
 
 def _check(table: pl.DataFrame, position: str, click: str) -> None:
-    wrong = table.filter(
+    invalid = table.filter(
         ~(pl.col("x") >= 1) | (pl.col("x") != pl.col("x").floor()) | pl.col("x").is_nan()
     )
-    if wrong.height:
-        number, value = int(wrong.get_column("shown").sum()), wrong.get_column("x")[0]
+    if invalid.height:
+        number, value = int(invalid.get_column("shown").sum()), invalid.get_column("x")[0]
         message = (
-            f"{number_of(number, 'row')}: positions in the column {position!r} must be whole "
-            f"numbers from 1 (the top); found {value!r}; null where a document was not shown"
+            f"{number_of(number, 'row')}: column {position!r} (`position`) must have integers from "
+            f"1 (the top), or null for documents that were not shown; found {value!r}"
         )
         raise DataError(message)
     bad = int(table.get_column("bad").sum())
     if bad:
-        message = f"{number_of(bad, 'row')}: clicks in the column {click!r} are negative or NaN"
+        message = f"{number_of(bad, 'row')}: column {click!r} (`click`) must not be negative or NaN"
         raise DataError(message)

@@ -1,4 +1,4 @@
-"""Curves of means over queries: at every cutoff, of cumulated gain, at points of recall."""
+"""Curves of means over queries, by cutoff and by recall, and of cumulated gain."""
 
 from __future__ import annotations
 
@@ -21,18 +21,20 @@ from polars_rank.plot.drawing import (
     ROWS,
     altair,
     axis,
+    confidence_text,
     counted,
     cutoffs,
     layered,
     lines,
     looks,
+    mean_title,
     means,
-    something,
-    told_undefined,
+    non_empty,
     tooltip,
+    undefined_note,
     with_field,
 )
-from polars_rank.plot.runs import NEUTRAL, Runs, groups, labelled, run_columns
+from polars_rank.plot.runs import NEUTRAL, Runs, groups, labeled, run_columns
 from polars_rank.plot.tables import column_of
 from polars_rank.stats.summary import summarize
 
@@ -68,27 +70,32 @@ def at_k(
     colors: Colors | None = None,
     **options: Any,
 ) -> alt.LayerChart:
-    """Mean of a metric at every cutoff k: a line per run, with its intervals as a band.
+    """Draw the mean of a metric by cutoff k, with a line and confidence band per run.
 
     Parameters
     ----------
     frame
-        A log; or the table that `rank_curve` returns, which has no intervals.
+        A log, or the table that `rank_curve` returns (without intervals).
     metric
-        A metric that takes a cutoff, without one: "ndcg" (the default for a log), `pr.recall()`;
-        of a table, one of its columns.
+        For a log, a metric with a cutoff, which is omitted here: "ndcg" (default), `pr.recall()`.
+        For a table, one of its columns.
     ks
-        Cutoffs; of a log, 1 to 20 unless said otherwise, of a table all.
+        Cutoffs. Default: 1 to 20 for a log, all cutoffs of a table.
     run
-        The column that tells runs apart; None for one line of all. "run" if there is such a column.
+        Column that identifies runs; None for a single line. Default: "run", if the table has that
+        column.
     baseline
-        The run that is drawn first, and grey.
-    interval, confidence
-        As for `summarize`; interval="none" for lines alone.
+        The run that is drawn first, in gray.
+    interval
+        Kind of confidence interval: "t", "normal", "bootstrap", "studentized" or "sequence", as in
+        `summarize`; "none" for lines without bands.
+    confidence
+        Confidence level of the intervals, between 0 and 1.
     colors
-        Colours of runs: `{"bm25": "#0072B2"}`.
+        Mapping from runs to colors, such as `{"bm25": "#0072B2"}`.
     **options
-        Of a log, options of `per_query`: names of columns, `ties`, `undefined`, `conventions`, ...
+        For a log, other parameters of `per_query`, such as names of columns, `ties`, `undefined`
+        and `conventions`.
 
     Returns
     -------
@@ -96,15 +103,14 @@ def at_k(
 
     Raises
     ------
-    SchemaError, DataError, ArgumentError
-        As for `evaluate` and `summarize`; also for a metric with a cutoff, and where there is
-        nothing to draw.
-    MissingExtraError
-        Without altair (extra "plot"), or what the interval needs (extra "stats").
+    ArgumentError
+        If the metric has a cutoff, or `options` is used with a table.
+    DataError
+        If there is nothing to draw.
 
     Notes
     -----
-    An undefined list counts as in `evaluate`.
+    Undefined values count as in `evaluate`.
 
     Examples
     --------
@@ -124,19 +130,21 @@ def at_k(
         table = collected(
             kept.select(*groups(columns), "queries", x="k", y=value, low=NOTHING, high=NOTHING)
         )
-        told = [f"mean of {counted(table.get_column('queries'))}"]
+        subtitle = [f"mean of {counted(table.get_column('queries'))}"]
     else:
         measure = _measure("ndcg" if metric is None else metric, options.get("conventions"))
         points = [whole_number("ks", k) for k in (range(1, 21) if ks is None else ks)]
         name = output_name(measure)
         at = {k: measure.at(k) for k in points}
-        table, told = _estimated(log, at, run, interval, confidence, options)
-    table, runs = labelled(
-        something(table, "y", name), baseline=baseline, colors=colors, needed=True
+        table, subtitle = _estimated(log, at, run, interval, confidence, options)
+    table, runs = labeled(
+        non_empty(table, "y", name), baseline=baseline, colors=colors, needed=True
     )
     x = cutoffs("cutoff k", table.get_column("x"))
-    y = means(f"mean {name}@k", table)
-    return _lines(table, runs, x, y, f"{name} at every cutoff", told, ("k", "d"))
+    y = means(mean_title(f"{name}@k"), table)
+    return _lines(
+        table, runs, x, y, f"{mean_title(name, capital=True)} by cutoff", subtitle, ("k", "d")
+    )
 
 
 def gain(
@@ -150,34 +158,39 @@ def gain(
     colors: Colors | None = None,
     **options: Any,
 ) -> alt.LayerChart:
-    """Cumulated gain against rank, with and without discount, beside that of the ideal list.
+    """Draw cumulated gain by rank, next to that of the ideal ranking (dashed).
 
     Parameters
     ----------
     frame
         A log.
     k
-        The last rank.
+        Last rank of the chart.
     discount
         False for cumulated gain (CG), True for DCG with 1 / log2(rank + 1), or a discount such as
         `pr.discounts.reciprocal`.
     gain
-        What a label is worth, as for `pr.dcg`; None for what the conventions say.
-    run, baseline, colors
-        As for `at_k`.
+        Gain of a label, as in `pr.dcg`. Default: as in the conventions.
+    run
+        Column that identifies runs; None for a single line. Default: "run", if the table has that
+        column.
+    baseline
+        The run that is drawn first, in gray.
+    colors
+        Mapping from runs to colors, such as `{"bm25": "#0072B2"}`.
     **options
-        Options of `evaluate`: names of columns, `ties`, `conventions`, ...
+        Other parameters of `evaluate`, such as names of columns, `ties` and `conventions`.
 
     Returns
     -------
     altair.LayerChart
-        The mean over queries for each run, and dashed that of the ideal order of all judged
-        documents; one ideal line for runs that have the same.
+        A line per run for the mean over queries, and a dashed line for the ideal order of all
+        judged documents: one if it is the same for all runs, else one per run.
 
     Raises
     ------
-    SchemaError, DataError, ArgumentError, MissingExtraError
-        As for `at_k`.
+    DataError
+        If there is nothing to draw.
 
     References
     ----------
@@ -191,27 +204,29 @@ def gain(
     altair()
     log = lazy(frame)
     columns = _columns(log, run, options)
-    worth: dict[str, Any] = {} if gain is None else {"gain": gain}
-    weigh: dict[str, Any] = {} if discount is True else {"discount": discount or _undiscounted}
-    measure = dcg(**worth, **weigh) if discount else cg(**worth)
-    both = [measure.alias("y"), ideal_dcg(**worth, **weigh).alias("ideal")]
+    gain_option: dict[str, Any] = {} if gain is None else {"gain": gain}
+    discount_option: dict[str, Any] = (
+        {} if discount is True else {"discount": discount or _undiscounted}
+    )
+    measure = dcg(**gain_option, **discount_option) if discount else cg(**gain_option)
+    both = [measure.alias("y"), ideal_dcg(**gain_option, **discount_option).alias("ideal")]
     curve = curves.rank_curve(
         log, both, range(1, whole_number("k", k) + 1), **_by(columns, options)
     )
     rows = curve.select(*groups(columns), "queries", "y", "ideal", x="k", low=NOTHING, high=NOTHING)
     name = ("DCG" if discount else "CG") + "@k"
-    table = something(collected(rows), "y", name)
-    table, runs = labelled(table, baseline=baseline, colors=colors, needed=True)
+    table = non_empty(collected(rows), "y", name)
+    table, runs = labeled(table, baseline=baseline, colors=colors, needed=True)
     _check_rows(table)
     x = cutoffs("rank k", range(1, k + 1))
     y = axis("Y", "y", f"mean {name}", scale={"zero": True})
     tips = tooltip(("x", "rank", "d"), ("y", name, ".4f"), ("ideal", "ideal", ".4f"), of=runs)
-    what = "discounted cumulated gain" if discount else "cumulated gain"
+    title = "discounted cumulated gain" if discount else "cumulated gain"
     return layered(
         table,
         [*_ideal(table, runs, x, with_field(y, "ideal")), *lines(table, runs, x, y, tips)],
-        title=f"{what.capitalize()} by rank",
-        told=[_said(measure.at(k), options, table.get_column("queries"))],
+        title=f"{title.capitalize()} by rank",
+        subtitle=[_description(measure.at(k), options, table.get_column("queries"))],
     )
 
 
@@ -226,20 +241,30 @@ def interpolated(
     colors: Colors | None = None,
     **options: Any,
 ) -> alt.LayerChart:
-    """Interpolated precision against recall: the mean over queries at eleven points of recall.
+    """Draw interpolated precision by recall: the mean over queries at eleven points of recall.
 
-    What trec_eval calls `iprec_at_recall`.
+    trec_eval calls this metric `iprec_at_recall`.
 
     Parameters
     ----------
     frame
         A log.
     recalls
-        Points of recall, from 0 to 1; None for 0, 0.1, ..., 1.
-    run, baseline, interval, confidence, colors
-        As for `at_k`.
+        Points of recall, from 0 to 1. Default: 0, 0.1, ..., 1.
+    run
+        Column that identifies runs; None for a single line. Default: "run", if the table has that
+        column.
+    baseline
+        The run that is drawn first, in gray.
+    interval
+        Kind of confidence interval: "t", "normal", "bootstrap", "studentized" or "sequence", as in
+        `summarize`; "none" for lines without bands.
+    confidence
+        Confidence level of the intervals, between 0 and 1.
+    colors
+        Mapping from runs to colors, such as `{"bm25": "#0072B2"}`.
     **options
-        Options of `per_query`: names of columns, `ties`, `relevant`, `undefined`, ...
+        Other parameters of `per_query`, such as names of columns, `ties`, `rel` and `undefined`.
 
     Returns
     -------
@@ -247,8 +272,8 @@ def interpolated(
 
     Raises
     ------
-    SchemaError, DataError, ArgumentError, MissingExtraError
-        As for `at_k`.
+    DataError
+        If there is nothing to draw.
 
     References
     ----------
@@ -261,25 +286,25 @@ def interpolated(
     """
     altair()
     points = [tenth / 10 for tenth in range(11)] if recalls is None else [*recalls]
-    asked = {point: interpolated_precision(recall=point) for point in points}
-    table, told = _estimated(lazy(frame), asked, run, interval, confidence, options)
+    requested = {point: interpolated_precision(recall=point) for point in points}
+    table, subtitle = _estimated(lazy(frame), requested, run, interval, confidence, options)
     name = "interpolated precision"
-    table, runs = labelled(
-        something(table, "y", name), baseline=baseline, colors=colors, needed=True
+    table, runs = labeled(
+        non_empty(table, "y", name), baseline=baseline, colors=colors, needed=True
     )
     x = axis("X", "x", "recall", format=".1f", scale={"domain": [0, 1]}, grid=True)
     y = axis("Y", "y", f"mean {name}", scale={"zero": True})
-    title = "Interpolated precision at recall"
-    return _lines(table, runs, x, y, title, told, ("recall", ".2f"))
+    title = "Interpolated precision by recall"
+    return _lines(table, runs, x, y, title, subtitle, ("recall", ".2f"))
 
 
-#: Options that change a number, and are said.
+#: Options that change a value and are shown in the subtitle.
 _CHOICES = ("rel", "ties", "unjudged", "query_set")
-#: Parameters in which the points of a curve differ.
+#: Parameters that vary along a curve.
 _OF_POINTS = ("k", "recall")
-#: Where no interval is known.
+#: A missing bound of an interval.
 NOTHING = pl.lit(None, dtype=pl.Float64)
-#: Ideal lists that differ by less have the same judgments.
+#: Ideal curves with smaller differences have the same judgments.
 _ALIKE = 1e-9
 
 
@@ -288,15 +313,15 @@ def _undiscounted(rank: pl.Expr) -> pl.Expr:
 
 
 def _measure(metric: str | Metric, conventions: Conventions | str | None) -> Metric:
-    asked = read_metrics(metric, conventions)
-    if len(asked) != 1:
-        message = f"a chart is of one metric; found {metric!r}"
+    requested = read_metrics(metric, conventions)
+    if len(requested) != 1:
+        message = f"a chart shows one metric; found {metric!r}"
         raise ArgumentError(message)
-    return curves.curve_of(asked[0])
+    return curves.curve_of(requested[0])
 
 
 def _ideal(table: pl.DataFrame, runs: Runs, x: Any, y: Any) -> list[Any]:
-    """Return the dashed lines of the ideal lists: one, where all runs have the same."""
+    """Return the dashed lines of ideal rankings: one line if they are equal for all runs."""
     alt = altair()
     spread = table.group_by("x").agg(pl.col("ideal").max() - pl.col("ideal").min())
     alike = not (spread.get_column("ideal") > _ALIKE).any()
@@ -305,26 +330,26 @@ def _ideal(table: pl.DataFrame, runs: Runs, x: Any, y: Any) -> list[Any]:
     color = {"color": alt.ColorValue(NEUTRAL)} if alike else looks(runs, "color")
     line = alt.Chart(best).mark_line(strokeWidth=1.5, strokeDash=[4, 3])
     end = best.sort("ideal").tail(1)
-    word = alt.Chart(end).mark_text(align="right", dy=-9, fontSize=11, color=NEUTRAL)
+    label = alt.Chart(end).mark_text(align="right", dy=-9, fontSize=11, color=NEUTRAL)
     return [
         line.encode(x=x, y=y, detail=alt.Detail(field="run", type="nominal"), **color),
-        word.encode(x=x, y=y, text=alt.TextValue("ideal")),
+        label.encode(x=x, y=y, text=alt.TextValue("ideal")),
     ]
 
 
 def _lines(
-    table: pl.DataFrame, runs: Runs, x: Any, y: Any, title: str, told: list[str],
+    table: pl.DataFrame, runs: Runs, x: Any, y: Any, title: str, subtitle: list[str],
     of_x: tuple[str, str],
 ) -> alt.LayerChart:  # fmt: skip
-    """Return means by "x" as lines, with what is known of each."""
+    """Return the chart of means by "x"."""
     _check_rows(table)
-    known = table.get_column("low").is_not_null().any()
-    ends = [("low", "low", ".4f"), ("high", "high", ".4f")] if known else []
+    has_bounds = table.get_column("low").is_not_null().any()
+    ends = [("low", "low", ".4f"), ("high", "high", ".4f")] if has_bounds else []
     tips = tooltip(
         ("x", *of_x), ("y", y["title"], ".4f"), *ends, ("queries", "queries", ",d"), of=runs
     )
     rows = table.select("run", "x", "y", "low", "high", "queries").sort("run", "x")
-    return layered(rows, lines(rows, runs, x, y, tips), title=title, told=told)
+    return layered(rows, lines(rows, runs, x, y, tips), title=title, subtitle=subtitle)
 
 
 def _estimated(
@@ -335,39 +360,39 @@ def _estimated(
     confidence: float,
     options: dict[str, Any],
 ) -> tuple[pl.DataFrame, list[str]]:
-    """Return the mean of each metric with its interval, by run; and what is to be said of it."""
+    """Return the mean of each metric with its interval, by run; and the subtitle."""
     one_of("interval", interval, (*_INTERVALS, "none"))
     share("confidence", confidence)
     if not metrics:
-        message = "there is nothing to draw: `ks` is empty; give at least one cutoff"
+        message = "nothing to draw: `ks` is empty; pass at least one cutoff"
         raise ArgumentError(message, "ks")
     columns = _columns(log, run, options)
-    asked = [*metrics.values()]
-    agreed = named(options.get("conventions", POLARS_RANK))
+    requested = [*metrics.values()]
+    conventions = named(options.get("conventions", POLARS_RANK))
     undefined = options.pop("undefined", None)
-    lists = per_query(log, asked, **_by(columns, options))
+    values = per_query(log, requested, **_by(columns, options))
     summary = summarize(
-        lists, asked, by=columns, query=options.get("query", "query"), undefined=undefined,
-        conventions=agreed, interval=interval, confidence=confidence,
+        values, requested, by=columns, query=options.get("query", "query"), undefined=undefined,
+        conventions=conventions, interval=interval, confidence=confidence,
     )  # fmt: skip
     at = {output_name(metric): point for point, metric in metrics.items()}
     point = pl.col("metric").replace_strict(at)
-    found = collected(
+    table = collected(
         summary.select(*groups(columns), "queries", "undefined", "low", "high", x=point, y="mean")
     )
-    said = [
-        _said(asked[-1], options, found.get_column("queries"))
-        + _undefined(found.get_column("undefined").max(), undefined, agreed, asked[-1])
+    notes = [
+        _description(requested[-1], options, table.get_column("queries"))
+        + _undefined(table.get_column("undefined").max(), undefined, conventions, requested[-1])
     ]
     if interval != "none":
-        said.append(f"band: {100 * confidence:g} % interval of the mean ({_INTERVALS[interval]})")
-    return found, said
+        notes.append(f"band: {confidence_text(confidence)} of the mean ({_INTERVALS[interval]})")
+    return table, notes
 
 
 def _columns(log: pl.LazyFrame, run: str | None, options: Mapping[str, Any]) -> list[str]:
-    """Return the columns of the result that tell runs apart: one or none."""
+    """Return the run column of the result, or none."""
     if "by" in options:
-        message = "`by` does not go with a chart; name the column that splits it with run=..."
+        message = "charts do not support `by`; use `run` for the column with a line per value"
         raise ArgumentError(message, "by")
     return ["run"] if options.get("scores") else run_columns(schema_of(log), run)
 
@@ -376,34 +401,34 @@ def _by(columns: list[str], options: Mapping[str, Any]) -> dict[str, Any]:
     return {**options, "by": None if options.get("scores") else columns or None}
 
 
-def _said(metric: Metric, options: Mapping[str, Any], queries: pl.Series) -> str:
-    """Say of which metric, by whose conventions and over how many queries."""
-    agreed = named(options.get("conventions", POLARS_RANK))
-    applied = agreed.apply(metric)
+def _description(metric: Metric, options: Mapping[str, Any], queries: pl.Series) -> str:
+    """Return the metric with its parameters, its conventions, and the number of queries."""
+    conventions = named(options.get("conventions", POLARS_RANK))
+    applied = conventions.apply(metric)
     arguments = {key: value for key, value in applied.arguments.items() if key not in _OF_POINTS}
     written = str(Metric(applied.function, arguments))
-    whose = "" if agreed.name == POLARS_RANK.name else f" as {agreed.name} has it"
-    chosen = "".join(
+    preset = "" if conventions.name == POLARS_RANK.name else f" · {conventions.name} conventions"
+    choices = "".join(
         f" · {name}={options[name]}" for name in _CHOICES if options.get(name) is not None
     )
-    return f"{written}{whose}{chosen} · mean of {counted(queries)}"
+    return f"{written}{preset}{choices} · mean of {counted(queries)}"
 
 
-def _undefined(number: Any, undefined: Any, agreed: Any, metric: Metric) -> str:
-    rule = agreed.but(undefined=undefined).counts_as(metric)
-    return told_undefined(int(number or 0), rule)
+def _undefined(number: Any, undefined: Any, conventions: Any, metric: Metric) -> str:
+    rule = conventions.but(undefined=undefined).counts_as(metric)
+    return undefined_note(int(number or 0), rule)
 
 
 def _only_of_logs(options: Mapping[str, Any]) -> None:
     if options:
-        message = f"`{next(iter(options))}` goes with a log; the table has its means already"
+        message = f"`{next(iter(options))}` applies to a log; the table already has means"
         raise ArgumentError(message, next(iter(options)))
 
 
 def _check_rows(table: pl.DataFrame) -> None:
     if table.height > ROWS:
         message = (
-            f"the chart would have {table.height:,} points, more than {ROWS:,}; give fewer "
+            f"the chart would have {table.height:,} points, more than {ROWS:,}; use fewer "
             "`ks`, such as 1, 2, 5, 10, 20, 50, 100"
         )
         raise ArgumentError(message, "ks")

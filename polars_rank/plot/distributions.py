@@ -1,4 +1,4 @@
-"""How the values of a metric are spread over queries."""
+"""Distributions of a metric over queries."""
 
 from __future__ import annotations
 
@@ -11,8 +11,17 @@ from polars_rank.columns import RUN
 from polars_rank.conventions import POLARS_RANK
 from polars_rank.errors import ArgumentError
 from polars_rank.frames.tables import collected
-from polars_rank.plot.drawing import ROWS, altair, axis, layered, looks, tooltip
-from polars_rank.plot.runs import grouped, labelled
+from polars_rank.plot.drawing import (
+    ROWS,
+    altair,
+    axis,
+    layered,
+    looks,
+    mean_title,
+    metric_title,
+    tooltip,
+)
+from polars_rank.plot.runs import grouped, labeled
 from polars_rank.plot.values import TINY, VALUE, Values, extent
 
 if TYPE_CHECKING:
@@ -39,40 +48,46 @@ def distribution(
     conventions: Conventions | str = POLARS_RANK,
     colors: Colors | None = None,
 ) -> alt.LayerChart:
-    """Spread of a metric over the queries, by run.
+    """Draw the distribution of a metric over queries, by run.
 
     Parameters
     ----------
     lists
-        What `per_query` returns: a row per list, a column per metric.
+        The table that `per_query` returns, with one row per ranking and one column per metric.
     metric
-        The column to draw; None if there is one only.
+        The column to draw; None if there is only one metric.
     kind
-        "histogram", or "ecdf": the share of queries with at most this value.
-    run, baseline, colors
-        As for `pr.plot.at_k`.
+        "histogram" (default), or "ecdf" for the cumulative share of queries.
+    run
+        Column that identifies runs; None for a single line. Default: "run", if the table has that
+        column.
+    baseline
+        The run that is drawn first, in gray.
     bins
-        Of a histogram: how many of equal width, from 0 to 1 for values in this range, otherwise
-        from the least to the greatest value.
-    undefined, conventions
-        As for `summarize`: as what an undefined value counts.
+        Number of bins of a histogram, of equal width: from 0 to 1 for values in this range,
+        otherwise from the smallest to the largest value.
+    undefined
+        Value of undefined metrics: "zero", "one" or "skip"; or a mapping from metrics to these.
+        Default: as in `conventions`.
+    conventions
+        Metric definitions to use, as a preset or its name.
+    colors
+        Mapping from runs to colors, such as `{"bm25": "#0072B2"}`.
 
     Returns
     -------
     altair.LayerChart
-        A rule stands at the mean of a run. The points of an ECDF are exact; of more than a few
-        hundred different values, some are left out.
+        A vertical line marks the mean of each run. All points of an ECDF are exact; with more than
+        a few hundred distinct values, some are omitted.
 
     Raises
     ------
-    SchemaError, DataError, ArgumentError
-        As for `summarize`; also where there is nothing to draw.
-    MissingExtraError
-        Without altair (extra "plot").
+    DataError
+        If there is nothing to draw.
 
     Notes
     -----
-    The table is read twice; it should not be a plan that ranks a log anew each time.
+    The table is read twice, so collect a LazyFrame first if its plan ranks a log.
 
     Examples
     --------
@@ -83,34 +98,37 @@ def distribution(
     altair()
     one_of("kind", kind, ("histogram", "ecdf"))
     whole_number("bins", bins)
-    found = Values.of(lists, metric, run, (), undefined, conventions)
-    spread = found.spread()
-    told = [found.said(spread) + " · rule: mean"]
-    spread, runs = labelled(spread, baseline=baseline, colors=colors, needed=True)
-    most = ROWS // (2 * len(runs.labels)) - 1
-    if kind == "histogram" and bins > most:
-        message = f"`bins` must be at most {most:,} for {len(runs.labels)} runs; found {bins:,}"
+    data = Values.of(lists, metric, run, (), undefined, conventions)
+    name = metric_title(data.name)
+    spread = data.spread()
+    subtitle = [data.description(spread) + " · vertical line: mean"]
+    spread, runs = labeled(spread, baseline=baseline, colors=colors, needed=True)
+    max_cells = ROWS // (2 * len(runs.labels)) - 1
+    if kind == "histogram" and bins > max_cells:
+        message = (
+            f"`bins` must be at most {max_cells:,} for {len(runs.labels)} runs; found {bins:,}"
+        )
         raise ArgumentError(message, "bins")
     ends = extent(min(spread.get_column("low")), max(spread.get_column("high")))
     if kind == "ecdf":
-        counts = _counts(found.known, ends, most)
-        data, layers = _ecdf(counts, spread, runs, found.name, ends)
-        title = f"Cumulative distribution of {found.name} over queries"
+        counts = _counts(data.known, ends, max_cells)
+        table, layers = _ecdf(counts, spread, runs, name, ends)
+        title = f"Cumulative distribution of {name} over queries"
     else:
-        counts = _counts(found.known, ends, bins)
-        data, layers = _histogram(counts, spread, runs, found.name, ends, bins)
-        title = f"Distribution of {found.name} over queries"
-    return layered(data, layers, title=title, told=told)
+        counts = _counts(data.known, ends, bins)
+        table, layers = _histogram(counts, spread, runs, name, ends, bins)
+        title = f"Distribution of {name} over queries"
+    return layered(table, layers, title=title, subtitle=subtitle)
 
 
 def _counts(values: pl.LazyFrame, ends: tuple[float, float], cells: int) -> pl.DataFrame:
-    """Return how many values of each run are in each cell of equal width, and the greatest."""
+    """Return the number of values of each run in each cell, and the largest of them."""
     low, high = ends
     place = (pl.col(VALUE) - low) / (high - low) * cells
     cell = (place + TINY).floor().clip(0, cells - 1).cast(pl.Int64).alias("cell")
     by = [*grouped(values.collect_schema()), cell]
     counts = values.group_by(by).agg(pl.len().alias("number"), pl.col(VALUE).max().alias("x"))
-    return labelled(collected(counts))[0]
+    return labeled(collected(counts))[0]
 
 
 def _histogram(
@@ -129,7 +147,7 @@ def _histogram(
         .select("run", x=start, end=start + width, number=number, y=number / pl.col("counted"))
     )
     last = table.filter(pl.col("x") == pl.col("x").max()).with_columns(x="end")
-    table = pl.concat([table, last]).sort("run", "x")  # a line of steps has an end
+    table = pl.concat([table, last]).sort("run", "x")  # the last step needs an end
 
     color = looks(runs, "color")
     x = axis("X", "x", name, scale={"domain": [*ends], "nice": False})
@@ -161,7 +179,7 @@ def _ecdf(
 ) -> tuple[pl.DataFrame, list[Any]]:
     alt = altair()
     whole = spread.select("run", "counted")
-    risen = (
+    cumulative = (
         counts.sort("run", "x")
         .with_columns(pl.col("number").cum_sum().over("run"))
         .join(whole, on="run")
@@ -171,10 +189,10 @@ def _ecdf(
         whole.select("run", x=pl.lit(at), y=pl.lit(share))
         for at, share in zip(ends, (0.0, 1.0), strict=True)
     )
-    table = pl.concat([first, risen, last]).sort("run", "x", "y")
+    table = pl.concat([first, cumulative, last]).sort("run", "x", "y")
     x = axis("X", "x", name, scale={"domain": [*ends], "nice": False}, grid=True)
-    y = axis("Y", "y", "share of queries with at most this", format="%", scale={"domain": [0, 1]})
-    tips = tooltip(("x", name, ".4f"), ("y", "share at most", ".2%"), of=runs)
+    y = axis("Y", "y", "cumulative share of queries", format="%", scale={"domain": [0, 1]})
+    tips = tooltip(("x", name, ".4f"), ("y", "cumulative share", ".2%"), of=runs)
     line = alt.Chart().mark_line(interpolate="step-after", strokeWidth=2)
     return table, [
         line.encode(x=x, y=y, **looks(runs, "color", "strokeDash", legend=True)),
@@ -186,6 +204,6 @@ def _ecdf(
 def _means(spread: pl.DataFrame, runs: Runs, name: str, x: Any) -> Any:
     alt = altair()
     means = spread.select("run", "counted", x="mean").filter(pl.col("x").is_not_null())
-    tips = tooltip(("x", f"mean {name}", ".4f"), ("counted", "queries", ",d"), of=runs)
+    tips = tooltip(("x", mean_title(name), ".4f"), ("counted", "queries", ",d"), of=runs)
     rule = alt.Chart(means).mark_rule(strokeWidth=1.5)
     return rule.encode(x=x, tooltip=tips, **looks(runs, "color", "strokeDash"))

@@ -1,12 +1,13 @@
-"""How all charts look: sizes, axes, titles, tooltips; and how lines are drawn.
+"""Elements that all charts share: sizes, axes, titles, tooltips, lines.
 
-Charts have columns of our own names only, so that no name of a user's is read as a path by Vega.
-Axes, scales and legends are dictionaries, and each channel names its class and its type: altair
-checks, copies and infers the rest on every step, which took most of the time of a report.
+Columns of charts have internal names, because Vega reads some characters of names as paths.
+Axes, scales and legends are dictionaries, and channels have explicit classes and types: otherwise
+Altair validates, copies and infers them at every step, which took most of the time of a report.
 """
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -23,21 +24,27 @@ if TYPE_CHECKING:
 
 Channel: TypeAlias = Literal["color", "strokeDash", "shape"]
 
-#: What brings altair.
+#: The extra that installs altair.
 EXTRA = "plot"
-#: The most rows that a chart carries, all its layers together.
+#: Maximum number of rows of a chart, over all layers.
 ROWS = 3_000
 WIDTH, HEIGHT = 460, 280
-#: Points of a line that are shown one by one.
+#: Maximum number of points of a line that are drawn as marks.
 _FEW = 40
 
-#: Runs whose bands may lie over each other.
+#: Maximum number of runs with opaque bands.
 _BANDS = 4
-#: Ranks are far apart when there are more than this many to a cutoff.
+#: Cutoffs are sparse if there are more than this many ranks per cutoff.
 _SPARSE = 5
-#: How many ticks an axis of ranks has at most, and how far apart they may be.
+#: Maximum number of ticks of an axis of ranks, and the possible steps between them.
 _TICKS = 14
 _STEPS = [1, 5, *(number * 10**power for power in range(1, 10) for number in (1, 2, 5))]
+
+#: Names of metrics as in titles.
+_TITLES = {"average_precision": "AP", "reciprocal_rank": "RR"}
+_ACRONYMS = frozenset(
+    {"ap", "auc", "cg", "dcg", "err", "f1", "map", "mrr", "ndcg", "p", "r", "rbo", "rbp", "rr"}
+)
 
 _FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif'
 
@@ -46,8 +53,8 @@ def altair(extra: str = EXTRA) -> Any:
     """Return the module altair; raise `MissingExtraError` where it is not installed."""
     if sys.flags.optimize > 1:
         message = (
-            "charts and reports need Altair, which needs its docstrings, and python -OO leaves "
-            "them out; run Python without -OO"
+            "charts and reports do not work with python -OO, because Altair needs its docstrings; "
+            "run Python without -OO"
         )
         raise RankError(message)
     try:
@@ -58,21 +65,21 @@ def altair(extra: str = EXTRA) -> Any:
 
 
 def style(*, dark: bool = False) -> dict[str, Any]:
-    """Vega-Lite's config for a page: fonts, and colours of text and grid for its background.
+    """Return a Vega-Lite config with fonts and colors for a light or dark background.
 
-    Charts of this module have no config, which Altair would not let one compose. A page, or a chart
-    that is complete, takes this one.
+    Charts of this module have no config, because Altair cannot combine charts that have one. Apply
+    this one to the complete chart or to the page.
 
     Parameters
     ----------
     dark
-        Whether the page's background is dark.
+        Whether the background of the page is dark.
 
     Returns
     -------
     dict
-        For `chart.configure(**pr.plot.style(dark=True))`, or the `config` of vega-embed; with a
-        transparent background.
+        Options for `chart.configure(**pr.plot.style(dark=True))`, or the `config` of vega-embed.
+        The background of the chart is transparent.
 
     Examples
     --------
@@ -98,23 +105,23 @@ def layered(
     layers: Sequence[Any],
     *,
     title: str,
-    told: Iterable[str] = (),
+    subtitle: Iterable[str] = (),
     height: float = HEIGHT,
     width: float = WIDTH,
 ) -> alt.LayerChart:
-    """Return the layers as one chart, with a title and what is to be known in smaller letters."""
+    """Return the layers as one chart with a title and subtitle."""
     alt = altair()
-    title, shown = harmless(title), [harmless(line) for line in told if line]
-    for layer in layers:  # a screen reader has the description; thousands of points would bury it
+    title, subtitle_lines = harmless(title), [harmless(line) for line in subtitle if line]
+    for layer in layers:  # screen readers get the description, not thousands of points
         layer.mark = {**layer.mark.to_dict(validate=False), "aria": False}
     heading = {
-        "text": title, "subtitle": shown, "anchor": "start", "frame": "group", "fontSize": 14,
-        "fontWeight": 600, "subtitleFontSize": 11, "subtitlePadding": 4, "offset": 12,
-        "limit": width + 120,
+        "text": title, "subtitle": subtitle_lines, "anchor": "start", "frame": "group",
+        "fontSize": 14, "fontWeight": 600, "subtitleFontSize": 11, "subtitlePadding": 4,
+        "offset": 12, "limit": width + 120,
     }  # fmt: skip
-    # Beside other charts, a chart keeps its own colours and legend.
+    # In a combined chart, each chart keeps its own colors and legend.
     own = dict.fromkeys(("color", "strokeDash", "shape", "opacity"), "independent")
-    # In one step: each method of a chart copies all of its layers.
+    # Set everything in one call, because each method of a chart copies all of its layers.
     return alt.LayerChart(  # type: ignore[no-any-return]
         data,
         [*layers],
@@ -122,7 +129,7 @@ def layered(
         width=width,
         height=height,
         view={"stroke": None},
-        description=". ".join([title, *shown]),
+        description=". ".join([title, *subtitle_lines]),
         resolve={"scale": own},
     )
 
@@ -154,29 +161,29 @@ def axis(
 
 
 def tooltip(*fields: tuple[str, str] | tuple[str, str, str], of: Runs | None = None) -> list[Any]:
-    """Return what is shown under the pointer: column, title, and format of numbers.
+    """Return the fields of a tooltip, from columns, titles and number formats.
 
-    Before them stands the name of the run, where runs have names.
+    The name of the run comes first, if runs have names.
     """
     alt = altair()
-    made = [alt.Tooltip(field="run", type="nominal", title="run")] if of and of.named else []
+    channels = [alt.Tooltip(field="run", type="nominal", title="run")] if of and of.named else []
     for field, title, *form in fields:
         known = {"type": "quantitative", "format": form[0]} if form else {"type": "nominal"}
-        made.append(alt.Tooltip(field=field, title=escaped(title), **known))
-    return made
+        channels.append(alt.Tooltip(field=field, title=escaped(title), **known))
+    return channels
 
 
 def escaped(title: str) -> str:
-    """Return the title of a tooltip, which Vega-Lite puts into a formula as it is."""
+    """Return the title of a tooltip, escaped because Vega-Lite inserts it into an expression."""
     return harmless(title).replace("\\", "\\\\")
 
 
 def looks(runs: Runs, *channels: Channel, legend: bool = False) -> dict[str, Any]:
-    """Return the channels that tell runs apart, with a legend in one layer of a chart."""
+    """Return the channels that distinguish runs; `legend` in one layer of a chart."""
     alt = altair()
     longest = max(map(len, runs.labels))
     points = "shape" in channels
-    shown = {
+    legend_options = {
         "orient": "top", "direction": "horizontal", "title": None, "symbolSize": 90,
         "symbolOpacity": 1, "symbolStrokeWidth": 0 if points else 2,
         **({} if points else {"symbolType": "stroke"}),
@@ -189,57 +196,57 @@ def looks(runs: Runs, *channels: Channel, legend: bool = False) -> dict[str, Any
         "strokeDash": (alt.StrokeDash, runs.dashes),
         "shape": (alt.Shape, runs.shapes),
     }
-    made: dict[str, Any] = {}
+    channels_by_name: dict[str, Any] = {}
     for channel in channels:
         kind, values = kinds[channel]
-        made[channel] = kind(
+        channels_by_name[channel] = kind(
             field="run",
             type="nominal",
             title=None,
             sort=None,
-            legend=shown if legend and runs.several else None,
+            legend=legend_options if legend and runs.several else None,
             scale={"domain": [*runs.labels], "range": [*values]},
         )
-    return made
+    return channels_by_name
 
 
 def lines(table: pl.DataFrame, runs: Runs, x: Any, y: Any, tips: Sequence[Any]) -> list[Any]:
-    """Return a line for each run, with points, over a band from "low" to "high" where known.
+    """Return a line with points for each run, over a band from "low" to "high" if known.
 
     The columns are "run", "x", "y", "low" and "high".
     """
     alt = altair()
-    most = max(table.get_column("run").value_counts(name="points").get_column("points"))
-    few = most <= _FEW
+    max_points = max(table.get_column("run").value_counts(name="points").get_column("points"))
+    draws_points = max_points <= _FEW
     layers = []
     if table.get_column("low").is_not_null().any():
         known = alt.Chart().transform_filter("isValid(datum.low) && isValid(datum.high)")
         opacity = 0.16 if len(runs.labels) <= _BANDS else 0.07
         band = known.mark_area(opacity=opacity, strokeWidth=0)
-        if most == 1:  # a band has two ends
+        if max_points == 1:  # a band needs two points
             band = known.mark_rule(opacity=0.6, strokeWidth=2)
         ends = {"x": x, "y": with_field(y, "low"), "y2": alt.Y2(field="high")}
         layers.append(band.encode(**ends, **looks(runs, "color")))
     line = alt.Chart().mark_line(strokeWidth=2, strokeJoin="round")
     points = alt.Chart().encode(x=x, y=y, tooltip=[*tips])
-    if few:
+    if draws_points:
         points = points.mark_point(filled=True, opacity=1, size=34)
         points = points.encode(**looks(runs, "color", "shape", legend=True))
     else:
         points = points.mark_point(opacity=0, size=60)
-    of_lines = looks(runs, "color", "strokeDash", legend=not few)
+    of_lines = looks(runs, "color", "strokeDash", legend=not draws_points)
     return [*layers, line.encode(x=x, y=y, **of_lines), points]
 
 
 def cutoffs(title: str, ks: Iterable[int]) -> Any:
-    """Return the axis of ranks "x": logarithmic where there are but a few, far apart."""
-    found = sorted(set(ks))
-    first, last = found[0], found[-1]
+    """Return the axis "x" of ranks, logarithmic if there are few and sparse cutoffs."""
+    ranks = sorted(set(ks))
+    first, last = ranks[0], ranks[-1]
     if first == last:
-        return axis("X", "x", title, format=",d", values=found, scale={"zero": False})
-    if last - first > _SPARSE * len(found) and len(found) <= _TICKS:
+        return axis("X", "x", title, format=",d", values=ranks, scale={"zero": False})
+    if last - first > _SPARSE * len(ranks) and len(ranks) <= _TICKS:
         scale = {"type": "log", "domain": [first, last], "nice": False}
-        return axis("X", "x", title, format=",d", values=found, scale=scale)
+        return axis("X", "x", title, format=",d", values=ranks, scale=scale)
     step = next(step for step in _STEPS if last - first < _TICKS * step)
     values = sorted({first, *range(step * (first // step + 1), last + 1, step)})
     scale = {"domain": [first, last], "nice": False, "zero": False}
@@ -247,7 +254,7 @@ def cutoffs(title: str, ks: Iterable[int]) -> Any:
 
 
 def means(title: str, table: pl.DataFrame) -> Any:
-    """Return the axis of means "y", as far as they and their bands go."""
+    """Return the axis "y" of means, with the range of means and bands."""
     ends = [
         value
         for name in ("low", "y", "high")
@@ -255,30 +262,30 @@ def means(title: str, table: pl.DataFrame) -> Any:
         if isinstance(value, (int, float))
     ]
     scale: dict[str, Any] = {"zero": False}
-    if ends and min(ends) == max(ends):  # which Vega would write as one tick
+    if ends and min(ends) == max(ends):  # Vega would draw a single tick
         pad = abs(ends[0]) / 10 or 0.1
         scale["domain"] = [ends[0] - pad, ends[0] + pad]
     return axis("Y", "y", title, scale=scale)
 
 
 def with_field(channel: Any, field: str) -> Any:
-    """Return a channel of the same axis for another column."""
+    """Return a copy of the channel for another column."""
     same = channel.copy(deep=False)
     same.field = field
     return same
 
 
-def something(table: pl.DataFrame, column: str, what: str) -> pl.DataFrame:
-    """Return the table; raise `DataError` where there is nothing to draw."""
+def non_empty(table: pl.DataFrame, column: str, what: str) -> pl.DataFrame:
+    """Return the table; raise `DataError` if there is nothing to draw."""
     if not table.get_column(column).is_not_null().any():
-        why = f"there are no rows of {what}" if not table.height else f"every {what} is null"
-        message = f"there is nothing to draw: {why}"
+        reason = f"all values of {what} are null" if table.height else f"no rows with {what}"
+        message = f"nothing to draw: {reason}"
         raise DataError(message)
     return table
 
 
 def counted(numbers: Iterable[int | None], what: str = "queries") -> str:
-    """Write how many there are, such as "1,000 queries" or "20 to 1,000 queries"."""
+    """Return a count or range of counts, such as "20 to 1,000 queries"."""
     known = [number for number in numbers if number is not None]
     if not known:
         return ""
@@ -289,7 +296,41 @@ def counted(numbers: Iterable[int | None], what: str = "queries") -> str:
     return f"{low:,} {what}" if low == high else f"{low:,} to {high:,} {what}"
 
 
-def told_undefined(number: int, rule: str) -> str:
-    """Say as what undefined values count, where there are any."""
-    words = {"zero": " undefined count as 0", "one": " undefined count as 1"}
-    return f" · {number:,}{words.get(rule, ' undefined, left out')}" if number else ""
+def undefined_note(number: int, rule: str) -> str:
+    """Return how undefined values are counted, or nothing if there are none."""
+    treatment = {"zero": "counted as 0", "one": "counted as 1"}.get(rule, "skipped")
+    return f" · {number:,} undefined, {treatment}" if number else ""
+
+
+def confidence_text(confidence: float) -> str:
+    """Return the confidence level, such as "95% confidence interval"."""
+    return f"{100 * confidence:g}% confidence interval"
+
+
+def metric_title(name: str) -> str:
+    """Return the name of a metric as in a title.
+
+    Examples
+    --------
+    >>> from polars_rank.plot.drawing import metric_title
+    >>> metric_title("ndcg@10"), metric_title("average_precision"), metric_title("recall@20")
+    ('NDCG@10', 'AP', 'recall@20')
+    """
+    base = re.split("[@(]", name, maxsplit=1)[0]
+    return _TITLES.get(base, base.upper() if base in _ACRONYMS else base) + name[len(base) :]
+
+
+def mean_title(name: str, *, capital: bool = False) -> str:
+    """Return the name of the mean of a metric as in a title.
+
+    Examples
+    --------
+    >>> from polars_rank.plot.drawing import mean_title
+    >>> mean_title("ndcg@10", capital=True), mean_title("rr"), mean_title("ap")
+    ('Mean NDCG@10', 'MRR', 'MAP')
+    """
+    title = metric_title(name)
+    base = re.split("[@(]", title, maxsplit=1)[0]
+    if base in ("RR", "AP"):
+        return f"M{title}"
+    return title if base in ("MRR", "MAP") else f"{'Mean' if capital else 'mean'} {title}"

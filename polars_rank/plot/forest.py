@@ -1,4 +1,4 @@
-"""Forest plots: means, differences and slices with their intervals; bounds."""
+"""Forest plots: means, differences and slices with intervals; bounds."""
 
 from __future__ import annotations
 
@@ -16,12 +16,14 @@ from polars_rank.plot.drawing import (
     counted,
     layered,
     looks,
-    something,
+    mean_title,
+    metric_title,
+    non_empty,
     tooltip,
     with_field,
 )
-from polars_rank.plot.runs import NEUTRAL, groups, harmless_texts, label_of, labelled, run_columns
-from polars_rank.plot.tables import check_columns, chosen, keys_of
+from polars_rank.plot.runs import NEUTRAL, groups, harmless_texts, label_of, labeled, run_columns
+from polars_rank.plot.tables import check_columns, keys_of, rows_of_metrics
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -31,12 +33,12 @@ if TYPE_CHECKING:
     from polars_rank.metrics.metric import Metric
     from polars_rank.plot.runs import Colors, Runs
 
-#: Rows of a chart that can be read.
+#: Maximum number of rows of a chart.
 _MOST = 60
-#: Pixels between runs in a row.
+#: Pixels between the runs of a row.
 _STEP = 16
 _KEY = OWN + "key "
-#: What puts a mark beside the middle of its row: no scale, which charts would share.
+#: Offset of a mark from the middle of its row, without a scale, which charts would share.
 _BELOW: dict[str, Any] = {"yOffset": {"expr": "datum.place"}}
 
 
@@ -48,31 +50,35 @@ def intervals(
     baseline: Any = None,
     colors: Colors | None = None,
 ) -> alt.LayerChart:
-    """Means, or differences from a baseline, with their intervals: a forest plot.
+    """Draw a forest plot of means, or of differences from a baseline, with intervals.
 
     Parameters
     ----------
     table
-        What `summarize` or `compare` returns, or the row of `slices`.
+        The table that `summarize`, `compare` or `slices` returns.
     metrics
-        Metrics of the table to draw; None for all.
-    run, baseline, colors
-        As for `pr.plot.at_k`.
+        Metrics of the table to draw. Default: all.
+    run
+        Column that identifies runs; None for a single line. Default: "run", if the table has that
+        column.
+    baseline
+        For means, the run that is drawn first, in gray; for differences, the run that is named in
+        the title.
+    colors
+        Mapping from runs to colors, such as `{"bm25": "#0072B2"}`.
 
     Returns
     -------
     altair.LayerChart
-        A row per metric and group, in the order of the table, with a point and a line per run; of
-        differences, the dashed line is that of no difference.
+        A row per metric and group, in the order of the table, with a point and a line per run. In
+        a chart of differences, the dashed line marks 0.
 
     Raises
     ------
     SchemaError
-        For a table without means, or differences, and intervals.
-    DataError, ArgumentError
-        For a run or a metric that is not there, and where there is nothing to draw.
-    MissingExtraError
-        Without altair (extra "plot").
+        If the table has no means or differences, or no intervals.
+    DataError
+        If there is nothing to draw.
 
     Examples
     --------
@@ -87,30 +93,35 @@ def intervals(
     schema = schema_of(rows)
     if {"column", "value", "contribution"} <= set(schema):
         return slices(rows, run=run, baseline=baseline, colors=colors)
-    differ = "difference" in schema
-    value = "difference" if differ else "mean"
+    is_difference = "difference" in schema
+    value = "difference" if is_difference else "mean"
     check_columns(schema, ("metric", value, "low", "high"), "pr.summarize or pr.compare")
     more = ["p_corrected"] if "p_corrected" in schema else []
-    rows = chosen(rows, metrics).rename({value: "x"})
+    rows = rows_of_metrics(rows, metrics).rename({value: "x"})
     columns = ["x", "low", "high", "queries", *more]
-    found, runs = _rows(rows, schema, run, columns, baseline, colors, there=not differ)
-    only = found.get_column("metric").unique().to_list()
-    from_ = "" if baseline is None or not differ else f" from {label_of(baseline)}"
-    title = ("Differences" if differ else "Means") + from_
-    if len(only) == 1:
-        title = f"Difference of {only[0]}{from_}" if differ else f"Mean {only[0]}"
+    data, runs = _rows(
+        rows, schema, run, columns, baseline, colors, needed_baseline=not is_difference
+    )
+    names = data.get_column("metric").unique().to_list()
+    from_ = "" if baseline is None or not is_difference else f" from {label_of(baseline)}"
+    title = ("Differences" if is_difference else "Means") + from_
+    if len(names) == 1:
+        name = names[0]
+        difference = f"Difference in {metric_title(name)}{from_}"
+        title = difference if is_difference else mean_title(name, capital=True)
     tips = tooltip(
-        *_of_row(found),
-        ("x", value, "+.4f" if differ else ".4f"),
-        ("low", "low", "+.4f" if differ else ".4f"),
-        ("high", "high", "+.4f" if differ else ".4f"),
+        *_of_row(data),
+        ("x", value, "+.4f" if is_difference else ".4f"),
+        ("low", "low", "+.4f" if is_difference else ".4f"),
+        ("high", "high", "+.4f" if is_difference else ".4f"),
         ("queries", "queries", ",d"),
-        *((name, "p, corrected", ".4~g") for name in more),
+        *((name, "corrected p-value", ".4~g") for name in more),
         of=runs,
     )
     return _forest(
-        found, runs, tips, zero=differ, of_x=value + from_, title=f"{title}, with intervals",
-        told=[counted(found.get_column("queries"))],
+        data, runs, tips, zero=is_difference, of_x=value + from_,
+        title=f"{title}, with confidence intervals",
+        subtitle=[counted(data.get_column("queries"))],
     )  # fmt: skip
 
 
@@ -122,27 +133,32 @@ def slices(
     baseline: Any = None,
     colors: Colors | None = None,
 ) -> alt.LayerChart:
-    """Differences in every slice with their intervals: a forest plot.
+    """Draw a forest plot of the difference in each slice, with intervals.
 
     Parameters
     ----------
     table
-        What `slices` returns.
+        The table that `slices` returns.
     most
-        How many slices to draw, up to 60: those with the largest contributions, up or down.
-    run, baseline, colors
-        As for `pr.plot.at_k`.
+        Number of slices to draw, at most 60: those with the largest absolute contributions.
+    run
+        Column that identifies runs; None for a single line. Default: "run", if the table has that
+        column.
+    baseline
+        The run that is named in the title of the axis.
+    colors
+        Mapping from runs to colors, such as `{"bm25": "#0072B2"}`.
 
     Returns
     -------
     altair.LayerChart
-        A row per slice in the order of the table, those that pull the difference down most first;
-        hollow points are slices too small to tell, which have no interval.
+        A row per slice, in the order of the table: those that reduce the difference most come
+        first. Hollow points are slices with too few queries for an interval.
 
     Raises
     ------
-    SchemaError, DataError, ArgumentError, MissingExtraError
-        As for `pr.plot.intervals`.
+    DataError
+        If there is nothing to draw.
 
     Examples
     --------
@@ -158,41 +174,41 @@ def slices(
         raise ArgumentError(message, "most")
     rows = lazy(table)
     schema = schema_of(rows)
-    wanted = ("column", "value", "metric", "difference", "low", "high", "contribution", "small")
-    check_columns(schema, wanted, "pr.slices")
+    required = ("column", "value", "metric", "difference", "low", "high", "contribution", "small")
+    check_columns(schema, required, "pr.slices")
     columns = run_columns(schema, run)
-    found = collected(
-        rows.select(*groups(columns), *wanted, "queries", "p_corrected").rename({"difference": "x"})
+    data = collected(
+        rows.select(*groups(columns), *required, "queries", "p_corrected").rename(
+            {"difference": "x"}
+        )
     )
-    found = harmless_texts(something(found, "x", "difference"))
-    several = found.get_column("column").n_unique() > 1
+    data = harmless_texts(non_empty(data, "x", "difference"))
+    several = data.get_column("column").n_unique() > 1
     value = pl.col("value").replace("null", '"null"').fill_null("null")
     name = pl.format("{}: {}", "column", value) if several else value
-    found, runs = labelled(
-        found.with_columns(name.alias("label")), baseline=baseline, colors=colors
-    )
+    data, runs = labeled(data.with_columns(name.alias("label")), baseline=baseline, colors=colors)
     largest = (
-        found.group_by("label", maintain_order=True)
+        data.group_by("label", maintain_order=True)
         .agg(pl.col("contribution").abs().max())
         .sort("contribution", descending=True, nulls_last=True, maintain_order=True)
     )
-    found = found.join(largest.head(most).select("label"), on="label", maintain_order="left")
-    metric = found.get_column("metric")[0]
+    data = data.join(largest.head(most).select("label"), on="label", maintain_order="left")
+    metric = data.get_column("metric")[0]
     tips = tooltip(
         ("label", "slice"), ("x", "difference", "+.4f"), ("low", "low", "+.4f"),
         ("high", "high", "+.4f"), ("queries", "queries", ",d"),
-        ("contribution", "contribution", "+.4f"), ("p_corrected", "p, corrected", ".4~g"),
+        ("contribution", "contribution", "+.4f"), ("p_corrected", "corrected p-value", ".4~g"),
         of=runs,
     )  # fmt: skip
-    told = [f"slices of {counted(found.get_column('queries'))}"]
-    if found.get_column("small").any():
-        told[0] += " · hollow: too small to tell"
+    subtitle = [f"slices of {counted(data.get_column('queries'))}"]
+    if data.get_column("small").any():
+        subtitle[0] += " · hollow: too few queries for an interval"
     if largest.height > most:
-        told.append(f"{most} of {largest.height:,} slices: the largest contributions, up or down")
+        subtitle.append(f"{most} of {largest.height:,} slices, by absolute contribution")
     from_ = "" if baseline is None else f" from {label_of(baseline)}"
     return _forest(
-        found, runs, tips, zero=True, of_x=f"difference of {metric}{from_}",
-        title=f"Difference of {metric} by slice", told=told,
+        data, runs, tips, zero=True, of_x=f"difference in {metric_title(metric)}{from_}",
+        title=f"Difference in {metric_title(metric)} by slice", subtitle=subtitle,
     )  # fmt: skip
 
 
@@ -204,27 +220,32 @@ def bounds(
     baseline: Any = None,
     colors: Colors | None = None,
 ) -> alt.LayerChart:
-    """How far a value may be off: by the order of ties, by documents that nobody judged.
+    """Draw the range of means over orders of ties, or over labels of unjudged documents.
 
     Parameters
     ----------
     table
-        What `tie_bands` or `judgment_bounds` returns.
+        The table that `tie_bands` or `judgment_bounds` returns.
     metrics
-        Metrics of the table to draw; None for all.
-    run, baseline, colors
-        As for `pr.plot.at_k`.
+        Metrics of the table to draw. Default: all.
+    run
+        Column that identifies runs; None for a single line. Default: "run", if the table has that
+        column.
+    baseline
+        The run that is drawn first, in gray.
+    colors
+        Mapping from runs to colors, such as `{"bm25": "#0072B2"}`.
 
     Returns
     -------
     altair.LayerChart
-        A bar from the worst to the best value, with a tick at the expected one where it is known;
-        or from the lower to the upper one.
+        For ties, a bar from the worst to the best value, with a point at the expected value. For
+        judgments, a bar from the lower to the upper bound.
 
     Raises
     ------
-    SchemaError, DataError, ArgumentError, MissingExtraError
-        As for `pr.plot.intervals`.
+    DataError
+        If there is nothing to draw.
 
     Examples
     --------
@@ -234,107 +255,109 @@ def bounds(
     alt = altair()
     rows = lazy(table)
     schema = schema_of(rows)
-    of_ties = "worst" in schema
-    low, high = ("worst", "best") if of_ties else ("lower", "upper")
+    is_tie_band = "worst" in schema
+    low, high = ("worst", "best") if is_tie_band else ("lower", "upper")
     check_columns(
         schema, ("metric", low, high), "pr.diagnostics.tie_bands or pr.diagnostics.judgment_bounds"
     )
-    share = "tied_documents" if of_ties else "judged"
-    point = pl.col("expected") if of_ties else pl.lit(None, dtype=pl.Float64)
-    rows = chosen(rows, metrics).with_columns(
+    share = "tied_documents" if is_tie_band else "judged"
+    point = pl.col("expected") if is_tie_band else pl.lit(None, dtype=pl.Float64)
+    rows = rows_of_metrics(rows, metrics).with_columns(
         pl.col(low).alias("low"), pl.col(high).alias("high"), pl.col(share).alias("share"), x=point
     )
-    found, runs = _rows(rows, schema, run, ["low", "high", "x", "share"], baseline, colors)
+    data, runs = _rows(rows, schema, run, ["low", "high", "x", "share"], baseline, colors)
     x = axis("X", "low", "mean", grid=True, scale={"zero": False})
-    found = _placed(found, runs)
-    y, height = _rows_axis(found, runs)
+    data = _with_offsets(data, runs)
+    y, height = _rows_axis(data, runs)
     tips = tooltip(
-        *_of_row(found),
+        *_of_row(data),
         ("low", low, ".4f"),
-        *([("x", "expected", ".4f")] if of_ties else []),
+        *([("x", "expected", ".4f")] if is_tie_band else []),
         ("high", high, ".4f"),
-        ("share", "tied documents" if of_ties else "judged", ".1%"),
+        ("share", "tied documents" if is_tie_band else "judged", ".1%"),
         of=runs,
     )
     both = {"y": y, "tooltip": tips}
     color = looks(runs, "color")
-    of_points = looks(runs, "color", "shape", legend=_within(found, runs))
+    of_points = looks(runs, "color", "shape", legend=_within(data, runs))
     bar = alt.Chart().mark_rule(strokeWidth=9, opacity=0.4, **_BELOW)
     tick = alt.Chart().mark_tick(thickness=2, size=15, opacity=1, **_BELOW)
-    known = alt.Chart().transform_filter("isValid(datum.x)")
+    with_interval = alt.Chart().transform_filter("isValid(datum.x)")
     layers = [
         bar.encode(x=x, x2=alt.X2(field="high"), **both, **color),
         tick.encode(x=x, **both, **color),
         tick.encode(x=with_field(x, "high"), **both, **color),
-        known.mark_point(filled=True, size=46, opacity=1, **_BELOW).encode(
+        with_interval.mark_point(filled=True, size=46, opacity=1, **_BELOW).encode(
             x=with_field(x, "x"), **both, **of_points
         ),
     ]
-    title = "Means over the orders of tied documents" if of_ties else "Bounds by judgments"
-    told = "bar: worst to best order · point: mean of all orders"
-    if not of_ties:
-        told = "bar: unjudged documents taken as not relevant, to taken as relevant"
-    return layered(found, layers, title=title, told=[told], height=height)
+    title = (
+        "Means over orders of tied documents" if is_tie_band else "Bounds for unjudged documents"
+    )
+    note = "bar: worst to best order · point: mean over all orders"
+    if not is_tie_band:
+        note = "bar: from all unjudged documents not relevant to all relevant"
+    return layered(data, layers, title=title, subtitle=[note], height=height)
 
 
 def _rows(
     rows: pl.LazyFrame, schema: pl.Schema, run: str | None, columns: Sequence[str], baseline: Any,
-    colors: Colors | None, *, there: bool = True,
+    colors: Colors | None, *, needed_baseline: bool = True,
 ) -> tuple[pl.DataFrame, Runs]:  # fmt: skip
-    """Return the columns with what each row is called, and the runs, `there` with the baseline."""
+    """Return the columns with the label of each row, and the runs."""
     of_runs = run_columns(schema, run)
     keys = keys_of(schema, of_runs)
-    picked = rows.select(
+    selected = rows.select(
         *groups(of_runs),
         *(pl.col(key).cast(pl.String).fill_null("null").alias(_KEY + key) for key in keys),
         "metric",
         *columns,
     )
-    found, runs = labelled(
-        harmless_texts(something(collected(picked), columns[0], "mean")),
+    data, runs = labeled(
+        harmless_texts(non_empty(collected(selected), columns[0], "mean")),
         baseline=baseline,
         colors=colors,
-        needed=there,
+        needed=needed_baseline,
     )
-    one_metric = found.get_column("metric").n_unique() == 1
+    one_metric = data.get_column("metric").n_unique() == 1
     parts = ([] if one_metric and (keys or runs.named) else ["metric"]) + [_KEY + k for k in keys]
     label = pl.concat_str(parts or ["run"], separator=" · ")
-    found = found.with_columns(label.alias("label")).drop(_KEY + key for key in keys)
-    number = found.get_column("label").n_unique()
+    data = data.with_columns(label.alias("label")).drop(_KEY + key for key in keys)
+    number = data.get_column("label").n_unique()
     if number > _MOST:
         message = (
-            f"the chart would have {number:,} rows, more than {_MOST}; leave some out, or "
-            "choose some `metrics`"
+            f"the chart would have {number:,} rows, more than {_MOST}; filter the table or "
+            "select `metrics`"
         )
         raise ArgumentError(message, "metrics")
-    return found, runs
+    return data, runs
 
 
-def _of_row(found: pl.DataFrame) -> list[tuple[str, str]]:
-    """Return what a row is, for a tooltip: where it is no metric, the metric as well."""
-    if found.get_column("label").equals(found.get_column("metric")):
+def _of_row(data: pl.DataFrame) -> list[tuple[str, str]]:
+    """Return the tooltip fields that identify a row: the metric and, if different, the label."""
+    if data.get_column("label").equals(data.get_column("metric")):
         return [("metric", "metric")]
-    is_run = found.get_column("label").equals(found.get_column("run"))
+    is_run = data.get_column("label").equals(data.get_column("run"))
     return [("metric", "metric"), *([] if is_run else [("label", "row")])]
 
 
 def _forest(
-    found: pl.DataFrame, runs: Runs, tips: list[Any], *, zero: bool, of_x: str, title: str,
-    told: Sequence[str],
+    data: pl.DataFrame, runs: Runs, tips: list[Any], *, zero: bool, of_x: str, title: str,
+    subtitle: Sequence[str],
 ) -> alt.LayerChart:  # fmt: skip
-    """Return a row for each label: a point with its interval for each run."""
+    """Return a chart with a row per label, and a point and an interval per run."""
     alt = altair()
     x = axis("X", "x", of_x, grid=True, scale={"zero": zero})
-    found = _placed(found, runs)
-    y, height = _rows_axis(found, runs)
+    data = _with_offsets(data, runs)
+    y, height = _rows_axis(data, runs)
     both = {"y": y, "tooltip": tips}
-    of_points = looks(runs, "color", "shape", legend=_within(found, runs))
-    known = alt.Chart().transform_filter("isValid(datum.low) && isValid(datum.high)")
-    line = known.mark_rule(strokeWidth=2, **_BELOW).encode(**both, **looks(runs, "color"))
+    of_points = looks(runs, "color", "shape", legend=_within(data, runs))
+    with_interval = alt.Chart().transform_filter("isValid(datum.low) && isValid(datum.high)")
+    line = with_interval.mark_rule(strokeWidth=2, **_BELOW).encode(**both, **looks(runs, "color"))
     layers = [line.encode(x=with_field(x, "low"), x2=alt.X2(field="high"))]
     points = alt.Chart().mark_point(filled=True, size=64, opacity=1, **_BELOW)
     points = points.encode(x=x, **both, **of_points)
-    if "small" in found.columns:
+    if "small" in data.columns:
         look = {"filled": False, "size": 64, "opacity": 1, "strokeWidth": 1.5}
         hollow = alt.Chart().mark_point(**look, **_BELOW)
         hollow = hollow.encode(x=x, **both, **looks(runs, "color", "shape"))
@@ -344,27 +367,27 @@ def _forest(
     if zero:
         none = alt.Chart(pl.DataFrame({"x": [0.0]}))
         layers.insert(0, none.mark_rule(strokeDash=[4, 3], color=NEUTRAL).encode(x=x))
-    return layered(found, layers, title=title, told=told, height=height)
+    return layered(data, layers, title=title, subtitle=subtitle, height=height)
 
 
-def _within(found: pl.DataFrame, runs: Runs) -> bool:
-    """Return whether runs stand within a row: not where each of them is one."""
-    return runs.several and not found.get_column("label").equals(found.get_column("run"))
+def _within(data: pl.DataFrame, runs: Runs) -> bool:
+    """Return whether a row has several runs, rather than one row per run."""
+    return runs.several and not data.get_column("label").equals(data.get_column("run"))
 
 
-def _placed(found: pl.DataFrame, runs: Runs) -> pl.DataFrame:
-    """Return the table with how far each run stands below the middle of its row, in pixels."""
+def _with_offsets(data: pl.DataFrame, runs: Runs) -> pl.DataFrame:
+    """Return the table with the offset of each run from the middle of its row, in pixels."""
     middle = (len(runs.labels) - 1) / 2
     below = {
-        run: _STEP * (place - middle) if _within(found, runs) else 0.0
+        run: _STEP * (place - middle) if _within(data, runs) else 0.0
         for place, run in enumerate(runs.labels)
     }
-    return found.with_columns(place=pl.col("run").replace_strict(below, return_dtype=pl.Float64))
+    return data.with_columns(place=pl.col("run").replace_strict(below, return_dtype=pl.Float64))
 
 
-def _rows_axis(found: pl.DataFrame, runs: Runs) -> tuple[Any, float]:
-    """Return the axis of rows, and the height of all."""
-    labels = found.get_column("label").unique(maintain_order=True).to_list()
+def _rows_axis(data: pl.DataFrame, runs: Runs) -> tuple[Any, float]:
+    """Return the axis of rows and its height."""
+    labels = data.get_column("label").unique(maintain_order=True).to_list()
     look: dict[str, Any] = {"grid": False, "sort": labels, "labelPadding": 8}
-    each = _STEP * len(runs.labels) + 14 if _within(found, runs) else 26
+    each = _STEP * len(runs.labels) + 14 if _within(data, runs) else 26
     return axis("Y", "label", None, type="nominal", **look), max(56, each * len(labels))

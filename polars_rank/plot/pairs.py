@@ -1,4 +1,4 @@
-"""Two runs, query by query: their differences in order, and one against the other."""
+"""Two runs compared by query: sorted differences, and a scatter plot."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ from polars_rank.plot.drawing import (
     counted,
     layered,
     looks,
-    told_undefined,
+    metric_title,
     tooltip,
+    undefined_note,
 )
-from polars_rank.plot.runs import NEUTRAL, Runs, groups, label_of, labelled
+from polars_rank.plot.runs import NEUTRAL, Runs, groups, label_of, labeled
 from polars_rank.plot.values import BASELINE, DIFFERENCE, TINY, VALUE, Values, extent
 
 if TYPE_CHECKING:
@@ -32,9 +33,9 @@ if TYPE_CHECKING:
     from polars_rank.metrics.metric import Metric
     from polars_rank.plot.runs import Colors
 
-#: Queries that are drawn one by one; more are counted in cells.
+#: Maximum number of queries that are drawn one by one; more are counted in cells.
 _SINGLE = 1_000
-#: Cells on each side of a scatter of many queries.
+#: Cells per side of a scatter plot of many queries.
 _SIDE = 40
 _CELL = OWN + "cell"
 
@@ -50,31 +51,37 @@ def differences(
     conventions: Conventions | str = POLARS_RANK,
     colors: Colors | None = None,
 ) -> alt.LayerChart:
-    """Differences from the baseline, query by query, from the greatest gain to the greatest loss.
+    """Draw the difference from the baseline for each query, in descending order.
 
     Parameters
     ----------
     lists
-        What `per_query` returns of several runs.
+        The table that `per_query` returns, with several runs.
     metric
-        The column to draw; None if there is one only.
-    baseline, run, query
-        As for `compare`; only queries that both runs have are drawn.
-    undefined, conventions
-        As for `summarize`: as what an undefined value counts.
+        The column to draw; None if there is only one metric.
+    baseline
+        The run that the others are compared with.
+    run, query
+        Names of the columns of runs and queries. Queries that one of the runs does not have are
+        omitted.
+    undefined
+        Value of undefined metrics: "zero", "one" or "skip"; or a mapping from metrics to these.
+        Default: as in `conventions`.
+    conventions
+        Metric definitions to use, as a preset or its name.
     colors
-        As for `pr.plot.at_k`.
+        Mapping from runs to colors, such as `{"bm25": "#0072B2"}`.
 
     Returns
     -------
     altair.LayerChart
-        A bar per query; of more than a thousand, a bar for those queries that have nearly the
-        same difference, as wide as they are many. Of several runs, a line each.
+        A bar per query; with more than a thousand queries, a bar for queries with nearly the same
+        difference, whose width is their number. With several runs, a line per run.
 
     Raises
     ------
-    SchemaError, DataError, ArgumentError, MissingExtraError
-        As for `pr.plot.distribution` and `compare`.
+    DataError
+        If there is nothing to draw.
 
     Notes
     -----
@@ -87,57 +94,60 @@ def differences(
     >>> chart.save("differences.png")  # doctest: +SKIP
     """
     alt = altair()
-    found = Values.of(lists, metric, run, query, undefined, conventions)
-    pairs = found.beside(baseline)
-    spread, runs = labelled(found.paired(pairs, f"the run {baseline!r} and another"), colors=colors)
+    values = Values.of(lists, metric, run, query, undefined, conventions)
+    name = metric_title(values.name)
+    pairs = values.pairs(baseline)
+    spread, runs = labeled(
+        values.statistics_of(pairs, f"the run {baseline!r} and another"), colors=colors
+    )
     single = spread.get_column("counted").sum() <= _SINGLE
     if single:
-        plan = _queries(pairs, found)
+        plan = _queries(pairs, values)
     else:
         highest = max(map(abs, [*spread.get_column("low"), *spread.get_column("high")]))
-        plan = _cells(pairs, found, highest, (ROWS // 2) // len(runs.labels))
-    bars = _in_a_row(labelled(collected(plan))[0])
-    x = axis("X", "start", "queries, by difference", format=",d", scale={"nice": False})
-    y = axis("Y", "y", f"difference of {found.name}", format="+.2~f")
+        plan = _cells(pairs, values, highest, (ROWS // 2) // len(runs.labels))
+    bars = _bar_positions(labeled(collected(plan))[0])
+    x = axis("X", "start", "queries, sorted by difference", format=",d", scale={"nice": False})
+    y = axis("Y", "y", f"difference in {name}", format="+.2~f")
     tips = tooltip(
         ("query", "query") if single else ("number", "queries", ",d"),
         ("y", "difference", "+.4f"),
         of=runs,
     )
     zero = alt.Chart(pl.DataFrame({"y": [0.0]})).mark_rule(color=NEUTRAL).encode(y=y)
-    which = "all runs" if runs.several else runs.labels[0]
+    others = "all runs" if runs.several else runs.labels[0]
     return layered(
         bars,
-        [*_waterfall(runs, x, y, tips), zero],
-        title=f"{found.name} of {which} against {label_of(baseline)}, query by query",
-        told=_outcomes(spread, found.rule),
+        [*_layers(runs, x, y, tips), zero],
+        title=f"{name}: {others} vs. {label_of(baseline)}, per query",
+        subtitle=_counts(spread, values.rule),
     )
 
 
-def _queries(pairs: pl.LazyFrame, found: Values) -> pl.LazyFrame:
-    """Return a bar for each query."""
+def _queries(pairs: pl.LazyFrame, values: Values) -> pl.LazyFrame:
+    """Return one bar per query."""
     return (
         pairs.filter(pl.col(DIFFERENCE).is_not_null())
-        .select(*groups(found.run), y=DIFFERENCE, query=found.query_name, number=pl.lit(1))
+        .select(*groups(values.run), y=DIFFERENCE, query=values.query_name, number=pl.lit(1))
         .sort("query")
     )
 
 
-def _cells(pairs: pl.LazyFrame, found: Values, highest: float, cells: int) -> pl.LazyFrame:
-    """Return a bar for the queries of each cell of differences; 0 is a cell of its own."""
+def _cells(pairs: pl.LazyFrame, values: Values, highest: float, cells: int) -> pl.LazyFrame:
+    """Return one bar per cell of differences; 0 has its own cell."""
     width = 2 * (highest or 1.0) / (cells - 1)
     difference = pl.col(DIFFERENCE)
     cell = ((difference.abs() / width - TINY).ceil() * difference.sign()).cast(pl.Int64)
     return (
         pairs.filter(difference.is_not_null())
-        .group_by(*groups(found.run), cell.alias(_CELL))
+        .group_by(*groups(values.run), cell.alias(_CELL))
         .agg(pl.len().alias("number"), difference.mean().alias("y"))
         .drop(_CELL)
     )
 
 
-def _in_a_row(bars: pl.DataFrame) -> pl.DataFrame:
-    """Return bars one after the other, the highest first; with the end of the last."""
+def _bar_positions(bars: pl.DataFrame) -> pl.DataFrame:
+    """Return the positions of bars, the highest first, with the end of the last."""
     after = pl.col("number").cum_sum().over("run")
     row = bars.sort("run", "y", descending=[False, True], maintain_order=True).with_columns(
         start=after - pl.col("number"), end=after
@@ -146,7 +156,7 @@ def _in_a_row(bars: pl.DataFrame) -> pl.DataFrame:
     return pl.concat([row, last]).sort("run", "start", "end")
 
 
-def _waterfall(runs: Runs, x: Any, y: Any, tips: list[Any]) -> list[Any]:
+def _layers(runs: Runs, x: Any, y: Any, tips: list[Any]) -> list[Any]:
     alt = altair()
     if runs.several:
         line = alt.Chart().mark_line(interpolate="step-after", strokeWidth=2)
@@ -164,18 +174,18 @@ def _waterfall(runs: Runs, x: Any, y: Any, tips: list[Any]) -> list[Any]:
     ]
 
 
-def _outcomes(spread: pl.DataFrame, rule: str) -> list[str]:
-    """Say for each run, of a few, on how many queries it is higher; and how many there are."""
+def _counts(spread: pl.DataFrame, rule: str) -> list[str]:
+    """Return the numbers of higher, equal and lower queries by run, and the number of queries."""
     rows = spread.sort("run").iter_rows(named=True)
-    told = [
-        f"{row['run']}: {row['wins']:,} higher, {row['ties']:,} the same, {row['losses']:,} lower"
-        f" · mean {row['mean']:+.4f}"
+    subtitle = [
+        f"{row['run']}: {row['wins']:,} higher, {row['ties']:,} equal, {row['losses']:,} lower"
+        f" · mean difference {row['mean']:+.4f}"
         for row in rows
     ]
     few = 4
-    more = [f"and {len(told) - few} more runs"] if len(told) > few else []
-    undefined = told_undefined(max(spread.get_column("undefined")), rule)
-    return [*told[:few], *more, counted(spread.get_column("queries")) + undefined]
+    other_runs = [f"and {len(subtitle) - few} more runs"] if len(subtitle) > few else []
+    undefined = undefined_note(max(spread.get_column("undefined")), rule)
+    return [*subtitle[:few], *other_runs, counted(spread.get_column("queries")) + undefined]
 
 
 def scatter(
@@ -190,33 +200,37 @@ def scatter(
     conventions: Conventions | str = POLARS_RANK,
     colors: Colors | None = None,
 ) -> alt.LayerChart:
-    """One run against another, query by query.
+    """Draw a scatter plot of two runs, with one point per query.
 
     Parameters
     ----------
     lists
-        What `per_query` returns of several runs.
+        The table that `per_query` returns, with several runs.
     metric
-        The column to draw; None if there is one only.
+        The column to draw; None if there is only one metric.
     x, y
-        The runs; of two runs that there are, the first in order is x unless said otherwise.
+        The runs. Default for a table with two runs: x is the first of the sorted runs.
     run, query
-        As for `compare`; only queries that both runs have are drawn.
-    undefined, conventions
-        As for `summarize`: as what an undefined value counts.
+        Names of the columns of runs and queries. Queries that one of the runs does not have are
+        omitted.
+    undefined
+        Value of undefined metrics: "zero", "one" or "skip"; or a mapping from metrics to these.
+        Default: as in `conventions`.
+    conventions
+        Metric definitions to use, as a preset or its name.
     colors
-        As for `pr.plot.at_k`: the points have the colour of y, beside x as the baseline.
+        Mapping from runs to colors, such as `{"neural": "#0072B2"}`. Points have the color of y.
 
     Returns
     -------
     altair.LayerChart
-        A point per query; of more than a thousand, 40 x 40 cells, the stronger in colour the more
-        queries are in them. On the dashed line, both runs are alike.
+        A point per query; with more than a thousand queries, 40 x 40 cells, whose opacity
+        increases with the number of queries. On the dashed line, both runs have the same value.
 
     Raises
     ------
-    SchemaError, DataError, ArgumentError, MissingExtraError
-        As for `pr.plot.distribution` and `compare`.
+    DataError
+        If there is nothing to draw.
 
     Examples
     --------
@@ -225,20 +239,21 @@ def scatter(
     >>> chart.save("runs.png")  # doctest: +SKIP
     """
     alt = altair()
-    found = Values.of(lists, metric, run, query, undefined, conventions)
-    first, second = found.two(x, y)
-    pairs = found.beside(first, second)
-    spread, _ = labelled(found.paired(pairs, f"the run {first!r} and the run {second!r}"))
+    values = Values.of(lists, metric, run, query, undefined, conventions)
+    name = metric_title(values.name)
+    first, second = values.two_runs(x, y)
+    pairs = values.pairs(first, second)
+    spread, _ = labeled(values.statistics_of(pairs, f"the run {first!r} and the run {second!r}"))
     low, high = extent(*spread.select("least", "most").row(0))
     a, b = label_of(first), label_of(second)
     color = Runs.of([a, b], a, colors).colors[-1]
     across = axis(
-        "X", "x", f"{found.name} of {a}", grid=True, scale={"domain": [low, high], "nice": False}
+        "X", "x", f"{name} of {a}", grid=True, scale={"domain": [low, high], "nice": False}
     )
-    up = axis("Y", "y", f"{found.name} of {b}", scale={"domain": [low, high], "nice": False})
+    up = axis("Y", "y", f"{name} of {b}", scale={"domain": [low, high], "nice": False})
     both = pairs.filter(pl.col(DIFFERENCE).is_not_null())
     if spread.get_column("counted")[0] <= _SINGLE:
-        plan = both.select(query=found.query_name, x=BASELINE, y=VALUE)
+        plan = both.select(query=values.query_name, x=BASELINE, y=VALUE)
         data = collected(plan).sort("x", "y", "query")
         tips = tooltip(("query", "query"), ("x", a, ".4f"), ("y", b, ".4f"))
         mark = alt.Chart().mark_point(filled=True, size=36, opacity=0.5, color=color)
@@ -256,19 +271,19 @@ def scatter(
             tooltip=tips,
         )  # fmt: skip
     line = alt.Chart(pl.DataFrame({"x": [low, high], "y": [low, high]}))
-    alike = line.mark_line(strokeDash=[4, 3], color=NEUTRAL, strokeWidth=1.5)
+    diagonal = line.mark_line(strokeDash=[4, 3], color=NEUTRAL, strokeWidth=1.5)
     return layered(
         data,
-        [cells, alike.encode(x=across, y=up)],
-        title=f"{found.name} of {b} against {a}",
-        told=_outcomes(spread, found.rule),
+        [cells, diagonal.encode(x=across, y=up)],
+        title=f"{name}: {b} vs. {a}",
+        subtitle=_counts(spread, values.rule),
         width=340,
         height=340,
     )
 
 
 def _grid(both: pl.LazyFrame, low: float, high: float) -> pl.DataFrame:
-    """Return how many queries there are in each cell of the two values."""
+    """Return the number of queries in each cell of the two values."""
     width = (high - low) / _SIDE
 
     def cell(column: str) -> pl.Expr:
@@ -280,7 +295,7 @@ def _grid(both: pl.LazyFrame, low: float, high: float) -> pl.DataFrame:
 
 
 def _shade(most: int, color: str) -> Any:
-    """Return the channel of the number of queries: an opacity, for any background."""
+    """Return the opacity channel for the number of queries, which suits any background."""
     alt = altair()
     powers = [10**power for power in range(12) if 10**power <= most]
     legend = {

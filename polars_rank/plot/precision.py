@@ -21,7 +21,7 @@ from polars_rank.plot.drawing import (
     tooltip,
     with_field,
 )
-from polars_rank.plot.runs import NEUTRAL, columns_of_runs, grouped, groups, labelled
+from polars_rank.plot.runs import NEUTRAL, columns_of_runs, grouped, groups, labeled
 from polars_rank.plot.thinning import thinned
 
 if TYPE_CHECKING:
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from polars_rank._params import Names
     from polars_rank.plot.runs import Colors, Runs
 
-#: Of a curve's recall: within a 400th of it, a pixel, nothing is to be seen.
+#: Steps of recall, about one per pixel; differences within a step are not visible.
 _STEPS = 400
-#: How many points of a step are kept at most.
+#: Maximum number of points that are kept per step.
 _KEPT = 6
-#: Into how many cells the standard deviation of many scores is cut.
+#: Cells per standard deviation of scores in a large log.
 _CELLS = 10_000
 _ROWS, _MEAN, _STD = OWN + "rows", OWN + "mean", OWN + "std"
 _POINTS = ("threshold", "found", "precision", "recall", "f1", "auc", "best_f1", "no_skill")
@@ -52,34 +52,39 @@ def pr_curve(
     rel: float = 1,
     colors: Colors | None = None,
 ) -> alt.LayerChart:
-    """Precision against recall at every score threshold, over all rows or per group.
+    """Draw precision by recall over all score thresholds, over all rows or by group.
 
-    With the precision of a random order (dashed), the area under the curve in the legend, and the
-    point of the best F1.
+    The chart also shows the precision of a random order (dashed), the area under the curve (in the
+    legend), and the point with the best F1.
 
     Parameters
     ----------
     frame
-        A log; or the table that `pr.pr_curve` returns.
+        A log, or the table that `pr.pr_curve` returns.
     by
-        The columns that split the table into one curve each; "run" if there is such a column.
-    baseline, colors
-        As for `pr.plot.at_k`; with several columns in `by`, a curve is called "a · b".
-    score, label, rel
-        As for `pr.pr_curve`.
+        Columns that split the table into curves. Default: "run", if the table has that column.
+    baseline
+        The curve that is drawn first, in gray. With several columns in `by`, the name of a curve is
+        "a · b".
+    score, label
+        Names of the columns of a log.
+    rel
+        Lowest relevant label.
+    colors
+        Mapping from runs to colors, such as `{"bm25": "#0072B2"}`.
 
     Returns
     -------
     altair.LayerChart
-        Of a curve of more points, those are kept that are first, last, highest and lowest, and of
-        the best F1, in each of equal steps of recall: at most a few hundred, between which nothing
-        is to be seen. Area and F1 are those of all points; of a log of more than 200,000 rows,
-        scores that differ by less than a ten-thousandth of their standard deviation are one point.
+        In each of a few hundred steps of recall, only the first, last, highest and lowest points
+        and the best F1 are kept; other points would not be visible. The area and F1 are computed
+        from all points. In a log of more than 200,000 rows, scores that differ by less than a
+        ten-thousandth of their standard deviation are combined.
 
     Raises
     ------
-    SchemaError, DataError, ArgumentError, MissingExtraError
-        As for `pr.pr_curve`; also where no document is relevant.
+    DataError
+        If no document is relevant.
 
     References
     ----------
@@ -97,36 +102,38 @@ def pr_curve(
     schema = schema_of(log)
     columns = [] if by is RUN and RUN not in schema else [*names("by", by)]
     columns_of_runs("by", columns, schema)
-    told = ""
+    relevance = ""
     if not {*_POINTS} <= set(schema):
         threshold("rel", rel)
         Columns.find(schema, query=None, doc=None, score=score, label=label, by=columns)
         log = with_few_scores(log, columns, score)
         log = curves.pr_curve(log, by=columns or None, score=score, label=label, rel=rel)
-        told = f" · relevant: label ≥ {rel:g}"
+        relevance = f" · relevant: label ≥ {rel:g}"
     points = log.select(*groups(columns), *_POINTS).filter(pl.col("recall").is_not_null())
     table = collected(_few_points(points, _STEPS))
     if not table.height:
-        message = "there is nothing to draw: no document is relevant; choose `rel`"
+        message = "nothing to draw: no document is relevant; use a lower `rel`"
         raise DataError(message, "rel")
-    table, runs = labelled(table, baseline=baseline, colors=colors, needed=True)
+    table, runs = labeled(table, baseline=baseline, colors=colors, needed=True)
     if table.height > ROWS // 2:
         steps = max(1, ROWS // (2 * _KEPT * len(runs.labels)))
         table = collected(_few_points(table.lazy(), steps, ["run"]), few=True)
     table = table.sort("run", "found")
-    found = counted(table.group_by("run").agg(pl.col("found").max())["found"], "documents found")
+    documents = counted(
+        table.group_by("run").agg(pl.col("found").max())["found"], "documents retrieved"
+    )
     area = dict(table.group_by("run").agg(pl.col("auc").first()).iter_rows())
     if runs.several:
-        called = {name: f"{name} (area {value:.3f})" for name, value in area.items()}
-        runs = runs.called(lambda name: called.get(name, name))
-        table = table.with_columns(pl.col("run").replace(called))
+        renamed = {name: f"{name} (area {value:.3f})" for name, value in area.items()}
+        runs = runs.renamed(lambda name: renamed.get(name, name))
+        table = table.with_columns(pl.col("run").replace(renamed))
     else:
-        found = f"area {next(iter(area.values())):.3f} · {found}"
+        documents = f"area {next(iter(area.values())):.3f} · {documents}"
     return layered(
         _from_the_left(table),
         _layers(table, runs),
-        title="Precision and recall at every threshold",
-        told=[found + told, "point: best F1 · dashed: no skill, a random order"],
+        title="Precision and recall by score threshold",
+        subtitle=[documents + relevance, "point: best F1 · dashed line: random order"],
         height=320,
     )
 
@@ -134,18 +141,18 @@ def pr_curve(
 def with_few_scores(
     log: pl.LazyFrame, columns: Sequence[str], score: str, *, exact_rows: int = 200_000
 ) -> pl.LazyFrame:
-    """Return a log of more than `exact_rows` with scores rounded down, finest around their mean.
+    """Round scores down if the log has more than `exact_rows`, with most precision at the mean.
 
-    To the points of a curve, this is to leave out some of the thresholds.
+    This omits some thresholds of the curve and keeps the other points exact.
     """
     value = pl.col(score).cast(pl.Float64)
     known = value.filter(value.is_finite())
-    facts = {_ROWS: pl.len(), _MEAN: known.mean(), _STD: known.std()}
-    rows = log.group_by(columns).agg(**facts) if columns else log.select(**facts)
-    found = collected(rows)
-    if found.get_column(_ROWS).sum() <= exact_rows:
+    statistics = {_ROWS: pl.len(), _MEAN: known.mean(), _STD: known.std()}
+    rows = log.group_by(columns).agg(**statistics) if columns else log.select(**statistics)
+    values = collected(rows)
+    if values.get_column(_ROWS).sum() <= exact_rows:
         return log
-    of_run = found.lazy().drop(_ROWS)
+    of_run = values.lazy().drop(_ROWS)
     if columns:
         joined = log.join(of_run, on=columns, how="left", nulls_equal=True)
     else:
@@ -167,7 +174,7 @@ def _few_points(
 
 
 def _from_the_left(table: pl.DataFrame) -> pl.DataFrame:
-    """Return the points from precision 1 at recall 0, where the area begins."""
+    """Return the points with a first one at recall 0 and precision 1, where the area starts."""
     values = {"recall": 0.0, "precision": 1.0, "f1": 0.0, "found": 0, "threshold": None}
     start = table.unique("run").with_columns(
         pl.lit(value).cast(table.schema[name]).alias(name) for name, value in values.items()
@@ -179,14 +186,14 @@ def _layers(table: pl.DataFrame, runs: Runs) -> list[Any]:
     alt = altair()
     best = table.filter(pl.col("f1") == pl.col("best_f1"))
     best = best.unique("run", keep="first", maintain_order=True)
-    chance = table.select("run", "no_skill").unique("run").sort("run")
-    alike = chance.get_column("no_skill").n_unique() == 1
+    random_order = table.select("run", "no_skill").unique("run").sort("run")
+    same_line = random_order.get_column("no_skill").n_unique() == 1
     color = looks(runs, "color")
     x = axis("X", "recall", "recall", scale={"domain": [0, 1]}, grid=True)
     y = axis("Y", "precision", "precision", scale={"domain": [0, 1]})
-    no_skill = tooltip(("no_skill", "no skill", ".4f"), of=None if alike else runs)
+    no_skill = tooltip(("no_skill", "random order", ".4f"), of=None if same_line else runs)
     tips = tooltip(
-        ("threshold", "score of at least", ".4~g"), ("found", "found", ",d"),
+        ("threshold", "score of at least", ".4~g"), ("found", "retrieved", ",d"),
         ("precision", "precision", ".4f"), ("recall", "recall", ".4f"), ("f1", "F1", ".4f"),
         of=runs,
     )  # fmt: skip
@@ -194,12 +201,12 @@ def _layers(table: pl.DataFrame, runs: Runs) -> list[Any]:
     order = alt.Order(field="found", type="quantitative")
     mark = {"filled": True, "size": 90, "stroke": "white", "strokeWidth": 1, "opacity": 1}
     return [
-        alt.Chart(chance.head(1) if alike else chance)
+        alt.Chart(random_order.head(1) if same_line else random_order)
         .mark_rule(strokeDash=[4, 3], strokeWidth=1.5)
         .encode(
             y=with_field(y, "no_skill"),
             tooltip=no_skill,
-            **({"color": alt.ColorValue(NEUTRAL)} if alike else color),
+            **({"color": alt.ColorValue(NEUTRAL)} if same_line else color),
         ),
         line.encode(x=x, y=y, order=order, **looks(runs, "color", "strokeDash")),
         alt.Chart()

@@ -1,4 +1,4 @@
-"""Runs in pictures: their names, and the colour, dash and shape that each of them has."""
+"""The runs of a chart: names, colors, dash patterns and shapes."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 Colors: TypeAlias = Mapping[Any, str]
 
 
-#: Of Okabe & Ito, Color universal design, 2008, without black and yellow, of which each is not to
-#: be seen on one kind of page; those that stand out most from both first.
+#: From Okabe & Ito, Color universal design, 2008, without black and yellow, which are invisible on
+#: dark and light backgrounds; colors with the best contrast on both come first.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
-#: Of the baseline, of a chart without runs' names, and of lines that are no run's.
+#: The color of the baseline and of lines that belong to no run.
 NEUTRAL = "#808080"
-#: As many dashes as have no divisor in common with the colours: a pair of both is one run's alone.
+#: The numbers of dash patterns and colors are coprime, so that their pairs are unique.
 DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [12, 4])
 SHAPES = ("circle", "square", "triangle-up", "diamond", "cross")
-#: How many runs a chart can tell apart, beside a baseline.
+#: Maximum number of distinguishable runs in addition to a baseline.
 MOST = len(PALETTE) * len(DASHES)
 
 _NULL, _GROUP = "null", OWN + "run "
@@ -36,7 +36,7 @@ _JOINER = "\u2060"
 
 @dataclass(frozen=True)
 class Runs:
-    """The runs of a chart in order, the baseline first: names, colours, dashes and shapes."""
+    """The runs of a chart, the baseline first: names, colors, dash patterns and shapes."""
 
     labels: tuple[str, ...]
     colors: tuple[str, ...]
@@ -45,64 +45,64 @@ class Runs:
 
     @classmethod
     def of(cls, labels: Iterable[str], baseline: Any = None, colors: Colors | None = None) -> Runs:
-        """Return the runs of these names, in their order but for the baseline."""
+        """Return the runs in the given order, with the baseline first."""
         names = [*dict.fromkeys(labels)]
         others = [name for name in names if baseline is None or name != label_of(baseline)]
         first = [name for name in names if name not in others]
         if len(others) > MOST:
             message = (
-                f"there are {len(others):,} runs, of which a chart can tell at most {MOST} apart; "
-                "leave some out"
+                f"a chart can have at most {MOST} runs; found {len(others):,}; filter the table"
             )
             raise ArgumentError(message)
-        chosen = _checked(colors)
+        overrides = _checked(colors)
         places = range(len(others))
-        automatic = [NEUTRAL] * len(first) + [PALETTE[i % len(PALETTE)] for i in places]
+        defaults = [NEUTRAL] * len(first) + [PALETTE[i % len(PALETTE)] for i in places]
         return cls(
             (*first, *others),
-            tuple(chosen.get(n, c) for n, c in zip([*first, *others], automatic, strict=True)),
+            tuple(overrides.get(n, c) for n, c in zip([*first, *others], defaults, strict=True)),
             (*([DASHES[0]] * len(first)), *(DASHES[i % len(DASHES)] for i in places)),
             (*([SHAPES[0]] * len(first)), *(SHAPES[i % len(SHAPES)] for i in places)),
         )
 
     @property
     def named(self) -> bool:
-        """Whether the runs have names: not where nothing tells them apart."""
+        """Whether the runs have names; False for a single line without a run column."""
         return self.labels != ("",)
 
     @property
     def several(self) -> bool:
-        """Whether there is something to tell apart."""
+        """Whether there is more than one run."""
         return len(self.labels) > 1
 
-    def called(self, rename: Callable[[str], str]) -> Runs:
-        """Return the same runs under other names."""
+    def renamed(self, rename: Callable[[str], str]) -> Runs:
+        """Return the same runs with other names."""
         return Runs(tuple(map(rename, self.labels)), self.colors, self.dashes, self.shapes)
 
 
 def run_colors(
     runs: Iterable[Any], *, baseline: Any = None, colors: Colors | None = None
 ) -> dict[Any, str]:
-    """Colour of each run: that which all charts of the same runs give it.
+    """Return the color of each run, as in charts of the same runs.
 
     Parameters
     ----------
     runs
         Names of runs, in any order.
     baseline
-        The run that the others are compared with, which is grey.
+        The run that the others are compared with, which is gray.
     colors
-        Colours of some of them, which are kept.
+        Mapping from some of the runs to colors, which override the defaults.
 
     Returns
     -------
     dict
-        From run to colour, to be given to charts of some of the runs as `colors`.
+        Mapping from runs to colors. Pass it as `colors` to charts of some of the runs, so that
+        they keep their colors.
 
     Raises
     ------
     ArgumentError
-        For more runs than a chart can tell apart, or a colour that is no text.
+        If there are too many runs for one chart, or a color is not a string.
 
     References
     ----------
@@ -113,89 +113,88 @@ def run_colors(
     >>> pr.plot.run_colors(["neural", "bm25"], baseline="bm25")
     {'bm25': '#808080', 'neural': '#0072B2'}
     """
-    given = {label_of(run): run for run in runs}
-    found = Runs.of(sorted(given), baseline, colors)
-    return {given[label]: color for label, color in zip(found.labels, found.colors, strict=True)}
+    runs_by_label = {label_of(run): run for run in runs}
+    sorted_runs = Runs.of(sorted(runs_by_label), baseline, colors)
+    return {
+        runs_by_label[label]: color
+        for label, color in zip(sorted_runs.labels, sorted_runs.colors, strict=True)
+    }
 
 
 def label_of(run: Any) -> str:
-    """Return the name of a run, as charts write it."""
+    """Return the name of a run as shown in charts."""
     if run is None:
         return _NULL
     return str(run).lower() if isinstance(run, bool) else harmless(str(run))
 
 
 def harmless(text: str) -> str:
-    """Return text that ends no script it may stand in, with what is not seen in between.
+    """Return text that cannot end a script element, by inserting invisible characters.
 
-    Altair writes data as they are into the script of a page: a query that somebody typed, too.
+    Altair writes data unescaped into the script of a page, including text typed by users.
     """
     return text.replace("</", f"<{_JOINER}/").replace("<!", f"<{_JOINER}!")
 
 
 def harmless_text(text: pl.Expr) -> pl.Expr:
-    """Return such text for a column."""
+    """Return an expression that applies `harmless` to a column."""
     return text.str.replace_all("<([/!])", f"<{_JOINER}$1")
 
 
 def harmless_texts(table: pl.DataFrame) -> pl.DataFrame:
-    """Return a table with such text only."""
+    """Return a table with `harmless` applied to all text columns."""
     return table.with_columns(harmless_text(pl.col(pl.String)))
 
 
 def run_columns(schema: pl.Schema, run: str | None, *others: str) -> list[str]:
-    """Return the column of runs; none where nobody named one and there is none."""
+    """Return the column of runs; none if `run` is None, or the default and missing."""
     if run is None or (run is RUN and run not in schema):
         return []
     if not isinstance(run, str):
         message = f"`run` must be the name of a column; found {run!r}"
         raise ArgumentError(message, "run")
     if run in others:
-        message = f"the column {run!r} is named by `run` and by another parameter; leave one"
+        message = f"column {run!r} is used for `run` and another parameter"
         raise ArgumentError(message, "run")
     return columns_of_runs("run", [run], schema)
 
 
 def columns_of_runs(parameter: str, columns: Sequence[str], schema: pl.Schema) -> list[str]:
-    """Return the columns that tell runs apart; raise where they cannot."""
+    """Return the columns that identify runs; raise `SchemaError` for nested types."""
     for name in columns:
         check_there(parameter, name, schema)
         if schema[name].is_nested():
-            message = (
-                f"column {name!r} (`{parameter}`) must hold one name per row; found {schema[name]}"
-            )
+            message = f"column {name!r} (`{parameter}`) must not be nested; found {schema[name]}"
             raise SchemaError(message, parameter)
     return [*columns]
 
 
 def groups(columns: Sequence[str]) -> list[pl.Expr]:
-    """Return the columns of runs under names of our own, for `labelled`."""
+    """Return the columns of runs under internal names, for `labeled`."""
     return [pl.col(name).alias(f"{_GROUP}{place}") for place, name in enumerate(columns)]
 
 
 def grouped(names: Iterable[str]) -> list[str]:
-    """Return those columns that `groups` has made."""
+    """Return the columns that `groups` created."""
     return [name for name in names if name.startswith(_GROUP)]
 
 
-def labelled(
+def labeled(
     table: pl.DataFrame,
     *,
     baseline: Any = None,
     colors: Colors | None = None,
     needed: bool = False,
 ) -> tuple[pl.DataFrame, Runs]:
-    """Return a table with the names of its runs in the column "run", and the runs.
+    """Return the table with the names of its runs in the column "run", and the runs.
 
-    Runs are told apart by what `groups` has made; without it, there is one without a name. With
-    `needed`, a baseline that is not there is an error.
+    Runs are identified by the columns from `groups`; without them, there is one run without a name.
+    With `needed`, a missing baseline is an error.
     """
     columns = grouped(table.columns)
     if not columns:
         if needed and baseline is not None:
-            message = (
-                f"`baseline` is {baseline!r}, but there is no column of runs; name it with `run`"
-            )
+            message = f"`baseline` is {baseline!r}, but the table has no column of runs; set `run`"
             raise ArgumentError(message, "baseline", "run")
         named = table.with_columns(pl.lit("").alias("run"))
         return named, Runs.of([""], None, {"": PALETTE[0]})
@@ -204,14 +203,14 @@ def labelled(
     order = order.sort(columns, nulls_last=True)
     runs = Runs.of(order.get_column("run"), baseline, colors)
     if needed and baseline is not None and label_of(baseline) not in runs.labels:
-        there = ", ".join(map(repr, runs.labels[:10])) or "no rows at all"
-        message = f"there is no run {baseline!r}, which `baseline` names; there are {there}"
+        available = ", ".join(map(repr, runs.labels[:10])) or "none"
+        message = f"run {baseline!r} (`baseline`) not found; available: {available}"
         raise DataError(message, "baseline")
     return table.with_columns(label.alias("run")).drop(columns), runs
 
 
 def _text(names: pl.Series) -> pl.Series:
-    """Return names as text, a null as one that no other name is."""
+    """Return names as text; a null becomes a name that is not in use."""
     text = names.cast(pl.String).str.replace_all("<([/!])", f"<{_JOINER}$1")
     if not text.null_count():
         return text
@@ -222,10 +221,10 @@ def _checked(colors: Colors | None) -> dict[str, str]:
     if colors is None:
         return {}
     if not isinstance(colors, Mapping):
-        message = f"`colors` must be a mapping from runs to colours; found {colors!r}"
+        message = f"`colors` must be a mapping from runs to colors; found {colors!r}"
         raise ArgumentError(message, "colors")
     for run, color in colors.items():
         if not isinstance(color, str) or not color.strip():
-            message = f"`colors` must name a colour, as '#0072B2', for {run!r}; found {color!r}"
+            message = f"`colors` must have a color such as '#0072B2' for {run!r}; found {color!r}"
             raise ArgumentError(message, "colors")
     return {label_of(run): color for run, color in colors.items()}

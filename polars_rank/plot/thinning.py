@@ -1,4 +1,4 @@
-"""Curves of few points that look like those of many."""
+"""Curves with fewer points that look the same."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def thinned(
     ys: Sequence[str],
     steps: int,
 ) -> pl.LazyFrame:
-    """Return at most 2 + 2 x (number of `ys`) points of each curve in each of equal steps of x.
+    """Return at most 2 + 2 x (number of `ys`) points of each curve per step of x, unsorted.
 
-    `x` is from 0 to 1. Kept are the first and the last point of a step, in the order of a column,
-    and those where each of `ys` is least and greatest: a line through them covers the same pixels,
-    where a step is a pixel (Jugel, Jerzak, Hackenbroich & Markl, M4: a visualization-oriented time
-    series data aggregation, 2014). They stand in no order.
+    `x` is from 0 to 1 and is split into equal steps. The first and last points of a step (by the
+    column `order`) and the points with the minimum and maximum of each of `ys` are kept. If a step
+    is a pixel, a line through these points covers the same pixels as the original (Jugel, Jerzak,
+    Hackenbroich & Markl, M4: a visualization-oriented time series data aggregation, 2014).
     """
     columns = [name for name in points.collect_schema().names() if name not in groups]
     point = pl.struct(columns)
@@ -36,6 +36,8 @@ def thinned(
     kept = [("first", point.min_by(order)), ("last", point.max_by(order))]
     for y in ys:
         kept += [(f"least {y}", point.min_by(y)), (f"greatest {y}", point.max_by(y))]
-    chosen = points.group_by([*groups, cell]).agg(each.alias(OWN + name) for name, each in kept)
+    steps_of_groups = points.group_by([*groups, cell]).agg(
+        each.alias(OWN + name) for name, each in kept
+    )
     several = pl.concat_list(OWN + name for name, _ in kept).alias(_KEPT)
-    return chosen.select(*groups, several).explode(_KEPT).unnest(_KEPT).unique()
+    return steps_of_groups.select(*groups, several).explode(_KEPT).unnest(_KEPT).unique()

@@ -18,11 +18,12 @@ from polars_rank.plot.drawing import (
     escaped,
     layered,
     lines,
+    mean_title,
     means,
-    something,
+    non_empty,
     tooltip,
 )
-from polars_rank.plot.runs import groups, harmless_texts, labelled, run_columns
+from polars_rank.plot.runs import groups, harmless_texts, labeled, run_columns
 from polars_rank.plot.tables import check_columns, column_of, keys_of, only_metric
 from polars_rank.plot.thinning import thinned
 
@@ -32,9 +33,9 @@ if TYPE_CHECKING:
     from polars_rank.metrics.metric import Metric
     from polars_rank.plot.runs import Colors, Runs
 
-#: Days whose ticks say the hour, those of which each has a tick, and those that say no year.
+#: Maximum days for ticks with the hour, for one tick per day, and for ticks without the year.
 _FEW, _DAYS, _YEAR = 3, 10, 366
-#: Points of a step that are kept at most.
+#: Maximum number of points that are kept per step.
 _KEPT = 4
 
 
@@ -47,30 +48,37 @@ def over_time(
     baseline: Any = None,
     colors: Colors | None = None,
 ) -> alt.LayerChart:
-    """A metric over time, with its interval or confidence sequence as a band.
+    """Draw the mean of a metric over time, with a confidence band.
 
     Parameters
     ----------
     table
-        What `summarize` returns by time (and run), whatever its `interval`; or `evaluate`, which
-        has no interval.
+        The table that `summarize` returns by time (and run), with any kind of interval, or the
+        table of `evaluate`, without intervals.
     metric
-        The metric to draw; None if there is one only.
+        The metric to draw; None if there is only one.
     time
-        The column of time: dates, times, numbers, or text in ISO's form of dates.
-    run, baseline, colors
-        As for `pr.plot.at_k`.
+        Column of dates, datetimes, numbers, or text with ISO 8601 dates.
+    run
+        Column that identifies runs; None for a single line. Default: "run", if the table has that
+        column.
+    baseline
+        The run that is drawn first, in gray.
+    colors
+        Mapping from runs to colors, such as `{"bm25": "#0072B2"}`.
 
     Returns
     -------
     altair.LayerChart
-        Of more points than fit, those are kept that are first, last, highest and lowest in each of
-        equal steps of time.
+        If the table has too many rows, only the first, last, highest and lowest points of each time
+        step are kept; other points would not be visible.
 
     Raises
     ------
-    SchemaError, DataError, ArgumentError, MissingExtraError
-        As for `pr.plot.intervals`.
+    ArgumentError
+        If there are several rows for one time and run.
+    DataError
+        If there is nothing to draw.
 
     Examples
     --------
@@ -97,78 +105,78 @@ def over_time(
     else:
         name = value = column_of(schema, metric, ("queries", time, *columns))
         others = []
-    picked = collected(
+    selected = collected(
         rows.select(*groups(columns), "queries", x=time, y=pl.col(value).cast(pl.Float64), **ends)
     )
-    found = picked.filter(pl.col("x").is_not_null())
-    found, runs = labelled(
-        harmless_texts(something(found, "y", name)), baseline=baseline, colors=colors, needed=True
+    data = selected.filter(pl.col("x").is_not_null())
+    data, runs = labeled(
+        harmless_texts(non_empty(data, "y", name)), baseline=baseline, colors=colors, needed=True
     )
-    if found.select(pl.struct("x", "run").is_duplicated().any()).item():
-        message = f"there are several rows for one {time!r}; split the chart with `run`" + (
-            f", or choose one value of {others}" if others else ""
+    if data.select(pl.struct("x", "run").is_duplicated().any()).item():
+        message = f"several rows for one value of {time!r}; set `run`" + (
+            f", or filter the table to one value of {others}" if others else ""
         )
         raise ArgumentError(message, "run")
-    found, kind = _timely(found)
-    found = _fitting(found, runs, kind).sort("run", "x")
-    known = found.get_column("low").is_not_null().any()
-    bounds = [("low", "low", ".4f"), ("high", "high", ".4f")] if known else []
+    data, kind = _with_times(data)
+    data = _thinned(data, runs, kind).sort("run", "x")
+    has_bounds = data.get_column("low").is_not_null().any()
+    bounds = [("low", "low", ".4f"), ("high", "high", ".4f")] if has_bounds else []
     tips = [
         _moment(kind, time),
         *tooltip(
-            ("y", f"mean {name}", ".4f"), *bounds, ("queries", "queries", ",d"), of=runs
+            ("y", mean_title(name), ".4f"), *bounds, ("queries", "queries", ",d"), of=runs
         ),
     ]  # fmt: skip
-    x = axis("X", "x", time, type=kind, **_ticks(found, kind))
-    y = means(f"mean {name}", found)
-    told = f"{counted(found.get_column('queries'))} per point"
-    without = picked.height - picked.get_column("x").count()
-    left_out = f"{counted([without], 'rows')} without a {time} left out" if without else ""
+    x = axis("X", "x", time, type=kind, **_ticks(data, kind))
+    y = means(mean_title(name), data)
+    note = f"{counted(data.get_column('queries'))} per point"
+    without = selected.height - selected.get_column("x").count()
+    omitted = f"{counted([without], 'rows')} with null {time} omitted" if without else ""
     return layered(
-        found,
-        lines(found, runs, x, y, tips),
-        title=f"{name} over time",
-        told=[told + (" · band: interval, from low to high" if known else ""), left_out],
+        data,
+        lines(data, runs, x, y, tips),
+        title=f"{mean_title(name, capital=True)} over time",
+        subtitle=[note + (" · band: confidence interval" if has_bounds else ""), omitted],
         width=560,
     )
 
 
-def _timely(found: pl.DataFrame) -> tuple[pl.DataFrame, str]:
-    """Return the table with times as charts take them, and of what kind they are."""
-    dtype, x = found.schema["x"], pl.col("x")
+def _with_times(data: pl.DataFrame) -> tuple[pl.DataFrame, str]:
+    """Return the table with times in Altair's types, and the type."""
+    dtype, x = data.schema["x"], pl.col("x")
     if isinstance(dtype, pl.Datetime):
-        return found.with_columns(x.dt.replace_time_zone(None).cast(pl.Datetime("ms"))), "temporal"
+        return data.with_columns(x.dt.replace_time_zone(None).cast(pl.Datetime("ms"))), "temporal"
     if dtype == pl.Date:
-        return found.with_columns(x.cast(pl.Datetime("ms"))), "temporal"
+        return data.with_columns(x.cast(pl.Datetime("ms"))), "temporal"
     if dtype.is_numeric():
-        return found, "quantitative"
-    text = found.with_columns(x.cast(pl.String))
+        return data, "quantitative"
+    text = data.with_columns(x.cast(pl.String))
     date = text.get_column("x").str.to_date("%Y-%m-%d", strict=False)
     if not date.null_count():
         return text.with_columns(date.cast(pl.Datetime("ms")).alias("x")), "temporal"
     return text, "ordinal"
 
 
-def _fitting(found: pl.DataFrame, runs: Runs, kind: str) -> pl.DataFrame:
-    if found.height <= ROWS:
-        return found
+def _thinned(data: pl.DataFrame, runs: Runs, kind: str) -> pl.DataFrame:
+    if data.height <= ROWS:
+        return data
     if kind == "ordinal":
         message = (
-            f"the chart would have {found.height:,} points, more than {ROWS:,}; make dates of the "
-            "column of time, as with .str.to_date()"
+            f"the chart would have {data.height:,} points, more than {ROWS:,}; convert the time "
+            "column to dates, e.g. with .str.to_date()"
         )
         raise ArgumentError(message)
     x = pl.col("x").to_physical().cast(pl.Float64)
     place = (x - x.min()) / (x.max() - x.min())
     steps = max(1, ROWS // (_KEPT * len(runs.labels)))
-    marked = found.lazy().with_columns(place=place)
+    marked = data.lazy().with_columns(place=place)
     few = thinned(marked, ["run"], pl.col("place"), order="x", ys=["y"], steps=steps)
     return collected(few.drop("place"), few=True)
 
 
-def _ticks(found: pl.DataFrame, kind: str) -> dict[str, Any]:
-    """Return how times are written: whole numbers as such, days of up to a year as "Jan 31"."""
-    times = found.get_column("x")
+def _ticks(data: pl.DataFrame, kind: str) -> dict[str, Any]:
+    """Return the format of ticks, such as "Jan 31" for a range of up to a year."""
+    times = data.get_column("x")
     if times.dtype.is_integer():
         return {"format": "d", "tickMinStep": 1}
     if kind != "temporal":
@@ -183,5 +191,5 @@ def _ticks(found: pl.DataFrame, kind: str) -> dict[str, Any]:
 
 def _moment(kind: str, title: str) -> Any:
     alt = altair()
-    known = {"format": "%Y-%m-%d %H:%M"} if kind == "temporal" else {}
-    return alt.Tooltip(field="x", type=kind, title=escaped(title), **known)
+    has_bounds = {"format": "%Y-%m-%d %H:%M"} if kind == "temporal" else {}
+    return alt.Tooltip(field="x", type=kind, title=escaped(title), **has_bounds)

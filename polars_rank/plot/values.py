@@ -1,4 +1,4 @@
-"""Values of single queries as charts need them: of one metric, by run, or beside the baseline's."""
+"""Per-query values of one metric for charts, by run or paired with a baseline."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import polars as pl
 from polars_rank._params import OWN
 from polars_rank.errors import ArgumentError, DataError, number_of
 from polars_rank.frames.tables import collected, lazy, schema_of
-from polars_rank.plot.drawing import counted, something, told_undefined
+from polars_rank.plot.drawing import counted, non_empty, undefined_note
 from polars_rank.plot.runs import groups, harmless_text, run_columns
 from polars_rank.stats.pairs import is_run
 from polars_rank.stats.tables import agreed_on, key_columns, variables
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from polars_rank._params import Names
     from polars_rank.conventions import Conventions
 
-#: The value of a list, that of the baseline's, and their difference.
+#: The value of a ranking, the value of the baseline, and their difference.
 VALUE, BASELINE, DIFFERENCE = OWN + "value", OWN + "baseline", OWN + "difference"
-#: What rounding may take from a value that is on the edge of two cells.
+#: Rounding error of a value on the edge of two cells.
 TINY = 1e-9
 _UNDEFINED, _TIMES, _OTHER = OWN + "undefined", OWN + "times", " of baseline"
 
 
 class Values(NamedTuple):
-    """The values of one metric: as what they count, with the columns that tell lists apart."""
+    """The values of one metric, with undefined ones replaced, and the keys of rankings."""
 
     rows: pl.LazyFrame
     name: str
@@ -44,7 +44,7 @@ class Values(NamedTuple):
         undefined: Any,
         conventions: Conventions | str,
     ) -> Values:
-        """Return the values of a table of lists, its columns checked."""
+        """Return the values of a per-query table, after checks of its columns."""
         rows = lazy(lists)
         schema = schema_of(rows)
         agreed = agreed_on(conventions, undefined)
@@ -52,59 +52,59 @@ class Values(NamedTuple):
         keys = key_columns(schema, run=columns, query=query)
         taken = [*keys["run"], *keys["query"]]
         metrics = None if metric is None else [metric]
-        asked = variables(schema, metrics, agreed, taken, "metric", undefined)
-        if len(asked) > 1:
-            there = ", ".join(repr(each.name) for each in asked)
-            message = f"a chart is of one metric; name it with `metric`; there are {there}"
+        requested = variables(schema, metrics, agreed, taken, "metric", undefined)
+        if len(requested) > 1:
+            names = ", ".join(repr(each.name) for each in requested)
+            message = f"a chart shows one metric; set `metric` to one of {names}"
             raise ArgumentError(message, "metric")
-        (variable,) = asked
+        (variable,) = requested
         undefined_there = pl.col(variable.name).is_null().alias(_UNDEFINED)
-        picked = rows.select(*taken, variable.value.alias(VALUE), undefined_there)
-        return cls(picked, variable.name, columns, [*keys["query"]], variable.counts_as)
+        selected = rows.select(*taken, variable.value.alias(VALUE), undefined_there)
+        return cls(selected, variable.name, columns, [*keys["query"]], variable.counts_as)
 
     @property
     def known(self) -> pl.LazyFrame:
-        """The rows with a value, runs under names of our own."""
+        """The rows with a value, with runs under internal names."""
         return self.rows.filter(pl.col(VALUE).is_not_null()).select(*groups(self.run), VALUE)
 
     @property
     def query_name(self) -> pl.Expr:
-        """The id of a query as text."""
+        """The query id as text."""
         parts = [pl.col(name).cast(pl.String).fill_null("null") for name in self.query]
         return harmless_text(pl.concat_str(parts, separator=" · "))
 
     def spread(self) -> pl.DataFrame:
-        """Return how many values each run has, and from where to where; raise for none."""
+        """Return the number and range of values by run; raise `DataError` if there are none."""
         value = pl.col(VALUE)
         facts = {**_facts(value), "low": value.min(), "high": value.max(), "mean": value.mean()}
-        found = collected(_by(self.rows, self.run, facts))
-        self._check(found)
-        return found
+        statistics = collected(_by(self.rows, self.run, facts))
+        self._check(statistics)
+        return statistics
 
-    def said(self, spread: pl.DataFrame) -> str:
-        """Say over how many queries, and as what undefined values count."""
+    def description(self, spread: pl.DataFrame) -> str:
+        """Return the number of queries and the treatment of undefined values."""
         undefined = max(spread.get_column("undefined"), default=0)
-        return counted(spread.get_column("queries")) + told_undefined(undefined, self.rule)
+        return counted(spread.get_column("queries")) + undefined_note(undefined, self.rule)
 
-    def two(self, x: Any, y: Any) -> tuple[Any, Any]:
-        """Return the two runs to be drawn against each other."""
+    def two_runs(self, x: Any, y: Any) -> tuple[Any, Any]:
+        """Return the two runs to draw, completing those that are not given."""
         if (x is not None and y is not None) or not self.run:
             return x, y
-        found = collected(self.rows.select(pl.col(self.run[0]).unique().sort()))
-        there = found.to_series().to_list()
-        given = [each for each in (x, y) if each is not None]
-        others = [each for each in there if each not in given]
-        if len(given) + len(others) != 2:
-            message = f"name the runs with `x` and `y`; there are {there[:10]}"
+        statistics = collected(self.rows.select(pl.col(self.run[0]).unique().sort()))
+        names = statistics.to_series().to_list()
+        requested_runs = [each for each in (x, y) if each is not None]
+        others = [each for each in names if each not in requested_runs]
+        if len(requested_runs) + len(others) != 2:
+            message = f"set `x` and `y` to two of the runs; available: {names[:10]}"
             raise ArgumentError(message, "x", "y")
         if y is None:
             return (x, others[0]) if x is not None else (others[0], others[1])
         return others[0], y
 
-    def beside(self, baseline: Any, other: Any = None) -> pl.LazyFrame:
-        """Return the value of each query beside the baseline's, of all other runs or of one."""
+    def pairs(self, baseline: Any, other: Any = None) -> pl.LazyFrame:
+        """Return the values of all other runs, or of `other`, paired with those of the baseline."""
         if not self.run:
-            message = "`run` must name the column that tells the two runs apart; found None"
+            message = "`run` must name the column of runs; found None"
             raise ArgumentError(message, "run")
         (run,) = self.run
         dtype = schema_of(self.rows)[run]
@@ -126,8 +126,8 @@ class Values(NamedTuple):
             pl.any_horizontal(_UNDEFINED, _UNDEFINED + _OTHER).alias(_UNDEFINED),
         )
 
-    def paired(self, pairs: pl.LazyFrame, runs: str) -> pl.DataFrame:
-        """Return what is to be known of the differences of each run; raise for none."""
+    def statistics_of(self, pairs: pl.LazyFrame, runs: str) -> pl.DataFrame:
+        """Return statistics of the differences by run; raise `DataError` if there are none."""
         difference, both = pl.col(DIFFERENCE), pl.col(VALUE, BASELINE)
         facts = {
             **_facts(difference),
@@ -141,36 +141,36 @@ class Values(NamedTuple):
             "least": pl.min_horizontal(both.min()),
             "most": pl.max_horizontal(both.max()),
         }
-        found = collected(_by(pairs, self.run, facts))
-        if not found.height:
-            there = collected(self.rows.select(pl.col(self.run[0]).unique().sort().head(10)))
+        statistics = collected(_by(pairs, self.run, facts))
+        if not statistics.height:
+            names = collected(self.rows.select(pl.col(self.run[0]).unique().sort().head(10)))
             message = (
-                f"there is nothing to draw: no query has a list in both {runs}; the column "
-                f"{self.run[0]!r} has the runs {there.to_series().to_list()}"
+                f"nothing to draw: no query has a ranking in both {runs}; runs in the column "
+                f"{self.run[0]!r}: {names.to_series().to_list()}"
             )
             raise DataError(message)
-        if (found.get_column("times") > 1).any():
+        if (statistics.get_column("times") > 1).any():
             message = (
-                "a query has several lists in one run; name all columns of its id with "
-                f"`query`, which is {self.query} now"
+                "a query has several rankings in one run; name all columns that identify a query "
+                f"with `query` (now {self.query})"
             )
             raise DataError(message, "query")
-        self._check(found)
-        return found
+        self._check(statistics)
+        return statistics
 
     def _check(self, spread: pl.DataFrame) -> None:
         bad = int(spread.get_column("bad").sum())
         if bad:
             message = (
                 f"{number_of(bad, 'row')}: NaN or infinite values in the column {self.name!r}; use "
-                "null for 'undefined'"
+                "null for undefined values"
             )
             raise DataError(message)
-        something(spread, "low", f"value of {self.name!r}")
+        non_empty(spread, "low", f"value of {self.name!r}")
 
 
 def extent(low: float, high: float) -> tuple[float, float]:
-    """Return the range of an axis: from 0 to 1 for values within."""
+    """Return the range of an axis: from 0 to 1 if it contains all values."""
     if low >= 0 and high <= 1:
         return 0.0, 1.0
     return (low, high) if low < high else (low - 0.5, high + 0.5)

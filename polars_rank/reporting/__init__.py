@@ -1,1 +1,1 @@
-"""Results in words and curves."""
+"""The HTML report."""

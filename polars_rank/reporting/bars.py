@@ -1,4 +1,4 @@
-"""Intervals drawn in the cells of a table: where they begin and end, in percent of the cell."""
+"""Intervals drawn in the cells of a table, with positions in percent of the cell."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-#: Left free at both ends of a cell.
+#: Margin at both ends of a cell, in percent.
 _MARGIN = 4.0
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where an interval, its middle and 0 are, in percent; 0 outside of the cell below it."""
+    """Positions of an interval, its value and 0, in percent; below 0 if outside of the cell."""
 
     low: float
     high: float
@@ -24,23 +24,23 @@ class Place:
 
 @dataclass(frozen=True)
 class Scale:
-    """The values that the ends of a cell stand for."""
+    """The values at the ends of a cell."""
 
     low: float
     high: float
 
     @classmethod
     def of(cls, rows: Iterable[Mapping[str, Any]], value: str, *, zero: bool = False) -> Scale:
-        """Return the scale of all intervals; with `zero`, 0 is in the middle."""
+        """Return a scale that contains all intervals; with `zero`, 0 is in the middle."""
         ends = [row.get(name) for row in rows for name in (value, "low", "high")]
-        known = [end for end in ends if end is not None and abs(end) != float("inf")]
+        finite = [end for end in ends if end is not None and abs(end) != float("inf")]
         if zero:
-            most = max(map(abs, known), default=0.0)
-            return cls(-most, most)
-        return cls(min(known, default=0.0), max(known, default=0.0))
+            largest = max(map(abs, finite), default=0.0)
+            return cls(-largest, largest)
+        return cls(min(finite, default=0.0), max(finite, default=0.0))
 
     def place(self, row: Mapping[str, Any], value: str) -> Place | None:
-        """Return where the interval of a row is; None where there is no value."""
+        """Return the position of the interval of a row; None if there is no value."""
         at = row[value]
         if at is None or self.high <= self.low:
             return None

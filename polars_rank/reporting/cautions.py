@@ -1,4 +1,4 @@
-"""What a reader of means should know of the log: sentences, from what was counted in it."""
+"""Cautions: sentences about properties of the log that affect the means."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ if TYPE_CHECKING:
 _TIES = {
     "doc": "by document id, descending", "doc_ascending": "by document id, ascending",
     "best": "the higher label first", "worst": "the lower label first",
-    "input": "in the order of the rows", "expected": "as the mean over all their orders",
+    "input": "in the order of the rows", "expected": "in all possible orders (mean)",
 }  # fmt: skip
 
 
 def cautions(evidence: Evidence, question: Question) -> list[str]:
-    """Return the sentences, those that change most what means say first."""
+    """Return the cautions, the most important first."""
     return [*_of_runs(evidence, question), *_of_rows(evidence, question)]
 
 
 def _of_runs(evidence: Evidence, question: Question) -> Iterator[str]:
-    """Return what runs do not have in common."""
+    """Return cautions about differences between the queries of runs."""
     if question.run is None:
         return
-    lists = evidence.found.get_column("lists")
+    lists = evidence.contents.get_column("lists")
     compared = evidence.comparison if evidence.comparison is not None else evidence.pairs
     missing: Any = None if compared is None else compared.get_column("missing").max()
     low: Any
@@ -37,61 +37,62 @@ def _of_runs(evidence: Evidence, question: Question) -> Iterator[str]:
     low, high = lists.min(), lists.max()
     if missing:
         yield (
-            f"Runs do not have the same queries: up to {count(missing)} "
-            f"{'is' if missing == 1 else 'are'} missing on one side. "
-            "Comparisons are over the queries that both have, means over those of each run."
+            f"Runs were evaluated on different queries: up to {count(missing)} "
+            f"{'is' if missing == 1 else 'are'} missing in one of two runs. Comparisons use the "
+            "queries of both runs, means all queries of each run."
         )
     elif low != high:
         yield (
-            f"Runs have different numbers of lists, {count(low)} to {count(high)}: "
-            "their means are not over the same queries."
+            f"Runs were evaluated on different queries: they have {count(low)} to {count(high)} "
+            "rankings."
         )
 
 
 def _of_rows(evidence: Evidence, question: Question) -> Iterator[str]:
-    """Return what rows lack, and by which rule they were evaluated in spite of it."""
-    found = evidence.found.select(
+    """Return cautions about unjudged, tied and duplicate rows, and how they were evaluated."""
+    totals = evidence.contents.select(
         "unjudged", "not_retrieved", "barren_lists", "unretrieved_lists", "rows", "lists"
     ).sum().row(0, named=True)  # fmt: skip
-    agreed = question.agreed
-    retrieved = found["rows"] - found["not_retrieved"]
-    if found["unjudged"]:
-        done = {
-            "removed": "were removed before ranks were given",
+    conventions = question.agreed
+    retrieved = totals["rows"] - totals["not_retrieved"]
+    if totals["unjudged"]:
+        treatment = {
+            "removed": "were removed before ranking",
             "nonrelevant": "count as not relevant",
         }
         yield (
-            f"{percent(found['unjudged'] / retrieved)} of the retrieved documents are unjudged; "
-            f"they {done[agreed.unjudged]}."
+            f"{percent(totals['unjudged'] / retrieved)} of the retrieved documents are unjudged; "
+            f"they {treatment[conventions.unjudged]}."
         )
-    tied: Any = evidence.found.get_column("tied_lists").max()
+    tied: Any = evidence.contents.get_column("tied_lists").max()
     if tied:
-        rule = agreed.ties or ("doc" if question.columns.doc else "worst")
+        rule = conventions.ties or ("doc" if question.columns.doc else "worst")
         yield (
-            f"Scores are tied in {percent(tied)} of the lists"
-            f"{' of the run that has most' if evidence.found.height > 1 else ''}; tied documents "
-            f"were ordered {_TIES[rule]}."
+            f"{percent(tied)} of the rankings have tied scores"
+            f"{' in the run with the most ties' if evidence.contents.height > 1 else ''}; tied "
+            f"documents were ordered {_TIES[rule]}."
         )
-    if found["barren_lists"]:
-        barren, them = found["barren_lists"], "it" if found["barren_lists"] == 1 else "them"
+    if totals["barren_lists"]:
+        barren, them = totals["barren_lists"], "it" if totals["barren_lists"] == 1 else "them"
         yield (
-            f"{_of_lists(barren, found['lists'])} no relevant document; most metrics are undefined "
-            f"for {them} (see below for what they count as)."
+            f"{_share_text(barren, totals['lists'])} no relevant document; most metrics are "
+            f"undefined for {them} (see Method for how they count)."
         )
-    if found["unretrieved_lists"]:
-        yield f"{_of_lists(found['unretrieved_lists'], found['lists'])} no retrieved document."
-    known = "repeated" in evidence.found.columns
-    repeated: Any = evidence.found.get_column("repeated").sum() if known else 0
-    if repeated:
-        kept = {"max": "of the highest score", "first": "that came first"}
+    if totals["unretrieved_lists"]:
+        yield f"{_share_text(totals['unretrieved_lists'], totals['lists'])} no retrieved document."
+    has_duplicates = "repeated" in evidence.contents.columns
+    duplicates: Any = evidence.contents.get_column("repeated").sum() if has_duplicates else 0
+    if duplicates:
+        kept = {"max": "with the highest score", "first": "that came first"}
         choice = str(question.options.get("duplicates"))
         yield (
-            f"{count(repeated)} of {number_of(found['rows'], 'row')} "
-            f"{'repeats a document of its' if repeated == 1 else 'repeat a document of their'} "
-            f"list: duplicates were removed, the row {kept[choice]} was kept."
+            f"{count(duplicates)} of {number_of(totals['rows'], 'row')} "
+            f"{'is a duplicate' if duplicates == 1 else 'are duplicates'} of a document in the "
+            f"same ranking and {'was' if duplicates == 1 else 'were'} removed; the row "
+            f"{kept[choice]} was kept."
         )
 
 
-def _of_lists(some: int, lists: int) -> str:
-    """Return how many of the lists have, such as "1 of 900 lists has"."""
-    return f"{count(some)} of {number_of(lists, 'list')} {'has' if some == 1 else 'have'}"
+def _share_text(some: int, lists: int) -> str:
+    """Return the subject and verb of a caution, such as "1 of 900 rankings has"."""
+    return f"{count(some)} of {number_of(lists, 'ranking')} {'has' if some == 1 else 'have'}"

@@ -1,4 +1,4 @@
-"""The lists that moved most, or are best and worst, with their documents side by side."""
+"""The queries with the largest changes, or the best and worst, with their documents."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
     from polars_rank.reporting.question import Question
 
-#: Runs whose lists are shown.
+#: Maximum number of runs whose rankings are shown.
 _MANY_RUNS = 6
-#: Relevant documents that are named though they are not among the first.
+#: Maximum number of relevant documents below the cutoff that are shown.
 _MISSED = 5
 _VALUE, _BASE = OWN + "value", OWN + "baseline"
 _RUN, _PLACE, _GOOD = OWN + "run", OWN + "place", OWN + "good"
@@ -30,7 +30,7 @@ _LIST = OWN + "list"
 
 @dataclass(frozen=True)
 class Document:
-    """A document of a list: where it stands, what it is worth, and where the other run has it."""
+    """A document of a ranking, with its rank in the other run."""
 
     rank: int | None
     doc: Any
@@ -38,13 +38,13 @@ class Document:
     score: Any
     shown: tuple[Any, ...]
     relevant: bool
-    #: Its rank in the other run; None where it is not retrieved, 0 where there is no other run.
+    #: Rank in the other run; None if not retrieved, 0 if there is no other run.
     elsewhere: int | None = 0
 
 
 @dataclass(frozen=True)
 class Side:
-    """The first documents of a list in one run, and relevant ones that are not among them."""
+    """The top documents of a ranking of one run, and relevant documents below them."""
 
     run: Any
     documents: list[Document]
@@ -54,8 +54,8 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Moved:
-    """A list, and why it is shown: it gained or lost most, or is the best or the worst."""
+class QueryChange:
+    """A query with a large gain or loss, or among the best or worst, and its rankings."""
 
     run: Any
     good: bool
@@ -67,83 +67,92 @@ class Moved:
 
     @property
     def difference(self) -> float | None:
-        """By how much the value is above the baseline's."""
+        """The value minus the value of the baseline."""
         return None if self.baseline_value is None else self.value - self.baseline_value
 
 
-def chosen_lists(lists: pl.LazyFrame, question: Question, runs: Sequence[Any]) -> list[Moved]:
-    """Return for each run the lists that gained and lost most, or are best and worst."""
-    chosen = collected(_most(_valued(lists, question, runs), question))
-    if chosen.is_empty():
+def selected_queries(
+    lists: pl.LazyFrame, question: Question, runs: Sequence[Any]
+) -> list[QueryChange]:
+    """Return the queries of each run with the largest gains and losses, or best and worst."""
+    selected = collected(_extremes(_with_values(lists, question, runs), question))
+    if selected.is_empty():
         return []
-    documents = _documents(chosen, question)
+    documents = _documents(selected, question)
     return [
-        _moved(number, row, question, documents, chosen.height)
-        for number, row in enumerate(chosen.iter_rows(named=True))
+        _query_change(number, row, question, documents, selected.height)
+        for number, row in enumerate(selected.iter_rows(named=True))
     ]
 
 
-def _valued(lists: pl.LazyFrame, question: Question, runs: Sequence[Any]) -> pl.LazyFrame:
-    """Return the lists of the runs with their value, and that of the baseline beside it."""
-    agreed = agreed_on(question.conventions, question.undefined)
+def _with_values(lists: pl.LazyFrame, question: Question, runs: Sequence[Any]) -> pl.LazyFrame:
+    """Return the rankings of the runs with their values and those of the baseline."""
+    conventions = agreed_on(question.conventions, question.undefined)
     schema = lists.collect_schema()
-    (variable,) = variables(schema, [question.first], agreed, question.columns.keys)
+    (variable,) = variables(schema, [question.first], conventions, question.columns.keys)
     keys = question.queries
-    # Of single runs, lists for which the metric is undefined are neither good nor bad.
+    # Without a baseline, rankings with an undefined metric are neither best nor worst.
     value = pl.col(variable.name) if question.baseline is None else variable.value
     name = pl.lit(None, pl.String) if question.run is None else pl.col(question.run)
     extra = [each for each in question.keep if each not in question.columns.keys]
-    valued = lists.select(name.alias(_RUN), *keys, *extra, value.alias(_VALUE)).drop_nulls(_VALUE)
+    values = lists.select(name.alias(_RUN), *keys, *extra, value.alias(_VALUE)).drop_nulls(_VALUE)
     if question.run is None:
-        return valued.with_columns(pl.lit(None, pl.Float64).alias(_BASE))
+        return values.with_columns(pl.lit(None, pl.Float64).alias(_BASE))
     dtype = schema[question.run]
-    some = [run for run in runs if run != question.baseline or question.baseline is None]
-    of_some = pl.any_horizontal(
-        pl.lit(value=False), *(is_run(_RUN, dtype, each) for each in some[:_MANY_RUNS])
+    compared_runs = [run for run in runs if run != question.baseline or question.baseline is None]
+    is_compared = pl.any_horizontal(
+        pl.lit(value=False), *(is_run(_RUN, dtype, each) for each in compared_runs[:_MANY_RUNS])
     )
     if question.baseline is None:
-        return valued.filter(of_some).with_columns(pl.lit(None, pl.Float64).alias(_BASE))
-    base = valued.filter(is_run(_RUN, dtype, question.baseline))
-    beside = base.select(*keys, pl.col(_VALUE).alias(_BASE))
-    return valued.filter(of_some).join(beside, on=keys, how="inner", nulls_equal=True)
+        return values.filter(is_compared).with_columns(pl.lit(None, pl.Float64).alias(_BASE))
+    base = values.filter(is_run(_RUN, dtype, question.baseline))
+    baseline_values = base.select(*keys, pl.col(_VALUE).alias(_BASE))
+    return values.filter(is_compared).join(baseline_values, on=keys, how="inner", nulls_equal=True)
 
 
-def _most(valued: pl.LazyFrame, question: Question) -> pl.LazyFrame:
-    """Return the first and the last lists of each run; of the same value, those of lower keys."""
+def _extremes(values: pl.LazyFrame, question: Question) -> pl.LazyFrame:
+    """Return the first and last rankings of each run.
+
+    Equal changes are ordered by the lowest key. Equal values are in one order of keys from the
+    worst to the best, so that no query of a small log is both among the best and the worst.
+    """
     compared = question.baseline is not None
     order = pl.col(_VALUE) - pl.col(_BASE) if compared else pl.col(_VALUE)
     order = -order if lower_is_better(question.first) else order
     place = pl.int_range(pl.len(), dtype=pl.Int64).over(_RUN)
     ends = []
     for good in (False, True):
-        moved = order > 0 if good else order < 0
-        first = [False, good, *(False for _ in question.queries)]
+        is_extreme = order > 0 if good else order < 0
+        descending = [False, good, *(good and not compared for _ in question.queries)]
+        half = (pl.len().over(_RUN) + (0 if good else 1)) // 2
+        most = pl.lit(question.worst) if compared else half.clip(upper_bound=question.worst)
         ends.append(
-            (valued.filter(moved) if compared else valued)
+            (values.filter(is_extreme) if compared else values)
             .with_columns(order.alias(_PLACE))
-            .sort(_RUN, _PLACE, *question.queries, descending=first)
+            .sort(_RUN, _PLACE, *question.queries, descending=descending)
             .with_columns(place.alias(_PLACE), pl.lit(good).alias(_GOOD))
-            .filter(pl.col(_PLACE) < question.worst)
+            .filter(pl.col(_PLACE) < most)
         )
     return pl.concat(ends).sort(_RUN, _GOOD, _PLACE)
 
 
-def _documents(chosen: pl.DataFrame, question: Question) -> dict[int, pl.DataFrame]:
-    """Return the ranked documents of the lists that are shown, by their number.
+def _documents(selected: pl.DataFrame, question: Question) -> dict[int, pl.DataFrame]:
+    """Return the ranked documents of the selected rankings by number.
 
-    The list of a row has the number of the row, that of the baseline as much more as rows are.
+    Row i of `selected` has the number i, and its ranking in the baseline the number
+    i + height of `selected`.
     """
     columns, keys = question.columns, question.queries
-    wanted = chosen.select(keys)
+    keys_of_rankings = selected.select(keys)
     if question.run is not None:
         dtype = columns.schema[question.run]
         runs = [pl.col(_RUN), *([] if question.baseline is None else [pl.lit(question.baseline)])]
-        wanted = pl.concat(
-            chosen.select(run.cast(dtype).alias(question.run), *keys) for run in runs
+        keys_of_rankings = pl.concat(
+            selected.select(run.cast(dtype).alias(question.run), *keys) for run in runs
         )
-    on = wanted.columns
+    on = keys_of_rankings.columns
     rows = question.log.join(
-        wanted.with_row_index(_LIST).lazy(), on=on, how="inner", nulls_equal=True
+        keys_of_rankings.with_row_index(_LIST).lazy(), on=on, how="inner", nulls_equal=True
     ).select(
         pl.col(_LIST).alias("query"),
         *([] if columns.doc is None else [pl.col(columns.doc).alias("doc")]),
@@ -151,30 +160,30 @@ def _documents(chosen: pl.DataFrame, question: Question) -> dict[int, pl.DataFra
         pl.col(columns.label).alias("label"),
         *(pl.col(name).alias(f"shown {index}") for index, name in enumerate(question.show)),
     )
-    agreed = question.agreed.of(question.first)
-    if agreed.unjudged == "removed":
+    conventions = question.agreed.of(question.first)
+    if conventions.unjudged == "removed":
         rows = rows.filter(pl.col("label").is_not_null())
-    if agreed.float32_scores:
+    if conventions.float32_scores:
         rows = rows.with_columns(pl.col("score").cast(pl.Float32))
-    if agreed.text_ids and columns.doc is not None:
+    if conventions.text_ids and columns.doc is not None:
         rows = rows.with_columns(as_text("doc", columns.schema[columns.doc]))
     ranked = rank(
         collected(rows),
         doc=None if columns.doc is None else "doc",
-        ties=None if agreed.ties == "expected" else agreed.ties,
-        rel=agreed.rel,
+        ties=None if conventions.ties == "expected" else conventions.ties,
+        rel=conventions.rel,
         duplicates=question.options.get("duplicates", "error"),
     ).sort("rank", nulls_last=True)
     return {int(rows.item(0, "query")): rows for rows in ranked.partition_by("query")}
 
 
-def _moved(
+def _query_change(
     number: int,
     row: dict[str, Any],
     question: Question,
     documents: dict[int, pl.DataFrame],
     total: int,
-) -> Moved:
+) -> QueryChange:
     query = {name: row[name] for name in question.queries}
     lists = {number: row[_RUN]}
     if question.baseline is not None:
@@ -185,7 +194,7 @@ def _moved(
         for index, (each, run) in enumerate(lists.items())
         if each in documents
     ]
-    return Moved(
+    return QueryChange(
         run=row[_RUN], good=row[_GOOD], query=query,
         kept={name: row[name] for name in question.keep if name not in query},
         value=row[_VALUE], baseline_value=row[_BASE], sides=sides,
@@ -193,7 +202,7 @@ def _moved(
 
 
 def _places(table: pl.DataFrame | None) -> dict[Any, int | None]:
-    """Return the rank of each document of a list."""
+    """Return the rank of each document of a ranking."""
     if table is None or "doc" not in table.columns:
         return {}
     return dict(table.select("doc", "rank").iter_rows())
@@ -221,6 +230,6 @@ def _side(
             for row in rows.iter_rows(named=True)
         ]
 
-    first = table.filter(~missing)
+    top = table.filter(~missing)
     retrieved = int(table.get_column("rank").count())
-    return Side(run, documents(first), documents(missed.head(_MISSED)), missed.height, retrieved)
+    return Side(run, documents(top), documents(missed.head(_MISSED)), missed.height, retrieved)

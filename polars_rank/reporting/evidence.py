@@ -1,4 +1,4 @@
-"""What a report shows: per-query values, made once and kept in a file, and all that follows."""
+"""The tables of a report, computed from per-query values that are stored in a file once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from polars_rank.diagnostics.inspection import found_in, label_counts
 from polars_rank.errors import DataError
 from polars_rank.evaluation.evaluate import per_query
 from polars_rank.frames.tables import collected
-from polars_rank.reporting.documents import Moved, chosen_lists
+from polars_rank.reporting.documents import QueryChange, selected_queries
 from polars_rank.stats.all_pairs import compare_all
 from polars_rank.stats.comparison import compare
 from polars_rank.stats.gates import check
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from polars_rank.reporting.question import Question
     from polars_rank.stats.gates import Rule
 
-#: Above this number of runs, not every one is compared with every other.
+#: Maximum number of runs for all pairwise comparisons.
 MANY_RUNS = 10
 
 
@@ -35,11 +35,11 @@ _NO_VALUE = dict.fromkeys(("value", "low", "high"), pl.lit(None, pl.Float64))
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """The tables of a report; None where there is nothing to say."""
+    """The tables of a report; None if a table does not apply."""
 
     #: Per-query values, in a file.
     lists: pl.LazyFrame
-    #: The baseline first, then the others in order; one null where there are no runs.
+    #: The baseline, then the other runs, sorted; a single None if there are no runs.
     runs: list[Any]
     summary: pl.DataFrame
     comparison: pl.DataFrame | None
@@ -47,13 +47,13 @@ class Evidence:
     groups: pl.DataFrame | None
     slices: pl.DataFrame | None
     verdicts: pl.DataFrame | None
-    found: pl.DataFrame
+    contents: pl.DataFrame
     labels: pl.DataFrame
-    moved: list[Moved]
+    moved: list[QueryChange]
 
 
-def gathered(frame: pl.LazyFrame, question: Question, path: Path) -> Evidence:
-    """Evaluate the log, write its per-query values to `path`, and gather all tables."""
+def gather(frame: pl.LazyFrame, question: Question, path: Path) -> Evidence:
+    """Evaluate the log, write per-query values to `path`, and return all tables."""
     by = question.by if question.options.get("scores") else question.splits
     plan = per_query(frame, question.metrics, by=by, keep=question.kept, **question.options)
     try:
@@ -67,20 +67,20 @@ def gathered(frame: pl.LazyFrame, question: Question, path: Path) -> Evidence:
     groups = _summary(lists, question, question.splits) if question.by else None
     comparison = _comparison(lists, question, [])
     by_group = _comparison(lists, question, question.by) if question.by else comparison
-    sliced = _slices(lists, question)
-    judged = summary if groups is None else groups
+    slice_tables = _slices(lists, question)
+    tables_of_means = summary if groups is None else groups
     return Evidence(
         lists=lists,
         runs=runs,
         summary=summary,
         comparison=comparison,
         pairs=_pairs(lists, question, runs),
-        groups=_beside(groups, by_group, question),
-        slices=None if sliced is None else pl.concat(sliced, how="diagonal_relaxed"),
-        verdicts=_verdicts(question, judged, by_group, sliced or []),
-        found=collected(found_in(question.log, question.columns, question.agreed.rel, run)),
+        groups=_with_differences(groups, by_group, question),
+        slices=None if slice_tables is None else pl.concat(slice_tables, how="diagonal_relaxed"),
+        verdicts=_verdicts(question, tables_of_means, by_group, slice_tables or []),
+        contents=collected(found_in(question.log, question.columns, question.agreed.rel, run)),
         labels=collected(label_counts(question.log, question.columns, run)),
-        moved=chosen_lists(lists, question, runs),
+        moved=selected_queries(lists, question, runs),
     )
 
 
@@ -94,11 +94,11 @@ def _summary(lists: pl.LazyFrame, question: Question, by: Sequence[str]) -> pl.D
 
 
 def _runs(summary: pl.DataFrame, question: Question) -> list[Any]:
-    """Return the runs, the baseline first."""
+    """Return the runs, with the baseline first."""
     if question.run is None:
         return [None]
-    there = summary.get_column(question.run)
-    others = there.filter(~_is_baseline(there, question)).unique().sort().to_list()
+    column = summary.get_column(question.run)
+    others = column.filter(~_is_baseline(column, question)).unique().sort().to_list()
     return [*([] if question.baseline is None else [question.baseline]), *others]
 
 
@@ -122,7 +122,7 @@ def _comparison(lists: pl.LazyFrame, question: Question, by: Sequence[str]) -> p
 
 
 def _pairs(lists: pl.LazyFrame, question: Question, runs: Sequence[Any]) -> pl.DataFrame | None:
-    """Return every run beside every other, where none is the baseline."""
+    """Return all pairwise comparisons if there is no baseline."""
     if question.baseline is not None or not 1 < len(runs) <= MANY_RUNS or not question.means:
         return None
     return collected(
@@ -155,49 +155,55 @@ def _slices(lists: pl.LazyFrame, question: Question) -> list[pl.DataFrame] | Non
     return tables
 
 
-def _beside(
+def _with_differences(
     groups: pl.DataFrame | None, comparison: pl.DataFrame | None, question: Question
 ) -> pl.DataFrame | None:
-    """Return the means of groups with their differences from the baseline beside them.
+    """Return the means of groups joined with their differences from the baseline.
 
-    A run without rankings in a group has no mean there, but a row.
+    A run without rankings in a group has a row without a mean.
     """
     if groups is None or comparison is None:
         return groups
     keys = [*question.splits, "metric"]
-    gone = comparison.filter(queries=0).join(groups, on=keys, how="anti", nulls_equal=True)
-    groups = pl.concat([groups, gone.select(*keys, "queries", "undefined")], how="diagonal_relaxed")
+    without_rankings = comparison.filter(queries=0).join(
+        groups, on=keys, how="anti", nulls_equal=True
+    )
+    groups = pl.concat(
+        [groups, without_rankings.select(*keys, "queries", "undefined")], how="diagonal_relaxed"
+    )
     groups = groups.sort(question.splits, maintain_order=True)
-    found = comparison.select(
+    differences = comparison.select(
         *keys, "difference", "relative_difference", "p_corrected",
         pl.col("low").alias("difference_low"), pl.col("high").alias("difference_high"),
     )  # fmt: skip
-    return groups.join(found, on=keys, how="left", nulls_equal=True, maintain_order="left")
+    return groups.join(differences, on=keys, how="left", nulls_equal=True, maintain_order="left")
 
 
 def _verdicts(
     question: Question,
     summary: pl.DataFrame,
     comparison: pl.DataFrame | None,
-    sliced: Sequence[pl.DataFrame],
+    slice_tables: Sequence[pl.DataFrame],
 ) -> pl.DataFrame | None:
-    """Return the verdicts on the rules; with a baseline, those on means are about other runs."""
+    """Return the verdicts of rules; with a baseline, rules on means apply to the other runs."""
     if question.rules is None:
         return None
     if comparison is not None:
         summary = summary.filter(~_is_baseline(summary.get_column(str(question.run)), question))
-    if summary.is_empty():  # a gate must not open because nothing was measured
+    if summary.is_empty():  # a gate must not pass because nothing was measured
         return pl.DataFrame({"rule": [rule.text for rule in question.rules]}).with_columns(
             where=pl.lit(""), queries=pl.lit(0), verdict=pl.lit("fail"), **_NO_VALUE
         )
     if comparison is not None:
-        return check([summary, comparison, *sliced], question.rules, on_fail="return")
-    tables = [summary, *sliced]
-    several = [check(_about(rule, tables), [rule], on_fail="return") for rule in question.rules]
-    return pl.concat(several).unique(["rule", "where"], keep="first", maintain_order=True)
+        return check([summary, comparison, *slice_tables], question.rules, on_fail="return")
+    tables = [summary, *slice_tables]
+    verdicts_by_rule = [
+        check(_tables_of_rule(rule, tables), [rule], on_fail="return") for rule in question.rules
+    ]
+    return pl.concat(verdicts_by_rule).unique(["rule", "where"], keep="first", maintain_order=True)
 
 
-def _about(rule: Rule, tables: Sequence[pl.DataFrame]) -> list[pl.DataFrame]:
-    """Return the tables that a rule is about: rules on a mean are about slices by name only."""
+def _tables_of_rule(rule: Rule, tables: Sequence[pl.DataFrame]) -> list[pl.DataFrame]:
+    """Return the tables that a rule applies to; rules on means need a filter to apply to slices."""
     of_mean = rule.column in ((None, "mean") if rule.metric else ("mean",))
     return [*tables[:1]] if of_mean and {*rule.where} <= {*tables[0].columns} else [*tables]

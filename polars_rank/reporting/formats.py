@@ -1,4 +1,4 @@
-"""Numbers and values as a page shows them."""
+"""Formats of numbers and values on the page."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import Any
 
 from polars_rank.errors import number_of
 
-#: What stands where there is no number.
+#: Shown for missing numbers.
 NOTHING = "\N{EN DASH}"
 _MINUS = "\N{MINUS SIGN}"
-#: From here on, numbers are written with fewer decimals.
+#: Numbers from this value on have two decimals.
 _LARGE = 100
 
 
 def number(value: float | None, digits: int = 4) -> str:
-    """Write a value of a metric.
+    """Format the value of a metric.
 
     Examples
     --------
@@ -33,7 +33,7 @@ def number(value: float | None, digits: int = 4) -> str:
 
 
 def signed(value: float | None) -> str:
-    """Write a difference with its sign.
+    """Format a difference with its sign.
 
     Examples
     --------
@@ -46,28 +46,28 @@ def signed(value: float | None) -> str:
 
 
 def percent(value: float | None, *, sign: bool = False) -> str:
-    r"""Write a share in percent.
+    """Format a share in percent.
 
     Examples
     --------
     >>> from polars_rank.reporting.formats import percent
     >>> percent(0.123), percent(-0.1, sign=True), percent(0.0004), percent(None)
-    ('12.3\xa0%', '−10.0\xa0%', '0.04\xa0%', '–')
+    ('12.3%', '−10.0%', '0.04%', '–')
     """
     if value is None or math.isnan(value):
         return NOTHING
     digits = 1 if abs(value) >= 0.01 or not value else 2
     text = f"{value:+,.{digits}%}" if sign and value else f"{value:,.{digits}%}"
-    return text.replace("-", _MINUS).replace("%", "\N{NO-BREAK SPACE}%")
+    return text.replace("-", _MINUS)
 
 
 def count(value: float | None) -> str:
-    """Write a whole number, with commas."""
+    """Format an integer with commas."""
     return NOTHING if value is None else f"{value:,.0f}".replace("-", _MINUS)
 
 
 def p_value(value: float | None) -> str:
-    """Write a p-value; below 0.001 as that.
+    """Format a p-value, as "< 0.001" if smaller.
 
     Examples
     --------
@@ -81,7 +81,7 @@ def p_value(value: float | None) -> str:
 
 
 def text(value: Any) -> str:
-    """Write an id, a label or another value of a column.
+    """Format an id, a label or another value of a column.
 
     Examples
     --------
@@ -100,7 +100,7 @@ def text(value: Any) -> str:
     return str(value)
 
 
-#: As templates know them.
+#: Filters of the templates.
 FILTERS = {
     "number": number, "signed": signed, "percent": percent, "count": count, "p_value": p_value,
     "text": text, "number_of": number_of,

@@ -1,4 +1,4 @@
-"""What a report says first: which run is better, by how much, and whether that is sure."""
+"""The headline of a report: which run is better, by how much, and whether it is significant."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from polars_rank.reporting.evidence import Evidence
     from polars_rank.reporting.question import Question
 
-#: How a run stands beside another: surely better or worse, perhaps neither, or too little to tell.
+#: The result of a comparison: significantly better or worse, not significant, or not testable.
 Standing: TypeAlias = Literal["better", "worse", "open", "unknown"]
 
 
 @dataclass(frozen=True)
-class Finding:
-    """One run beside another, by the metric that decides."""
+class Comparison:
+    """The comparison of two runs by the first metric."""
 
     run: Any
     other: Any
@@ -39,29 +39,29 @@ class Finding:
 
 @dataclass(frozen=True)
 class Headline:
-    """The first words of a report."""
+    """The headline of a report."""
 
     metric: str
     lower: bool
-    #: The run that is shown first, beside another; None where there is nothing to compare.
-    finding: Finding | None
-    others: list[Finding]
-    #: The means of the metric by run, the best first.
+    #: The comparison that is shown first; None if there is nothing to compare.
+    comparison: Comparison | None
+    others: list[Comparison]
+    #: The means of the metric by run, best first.
     means: list[Mapping[str, Any]]
 
 
 def headline(evidence: Evidence, question: Question) -> Headline:
-    """Return what is to be said of the first metric."""
+    """Return the headline, about the first metric."""
     metric, lower = output_name(question.first), lower_is_better(question.first)
     means = evidence.summary.filter(pl.col("metric") == metric).sort(
         "mean", descending=not lower, nulls_last=True, maintain_order=True
     )
-    found = _found(evidence, question, metric, lower=lower)
-    return Headline(metric, lower, *found, [*means.iter_rows(named=True)])
+    comparisons = _comparisons(evidence, question, metric, lower=lower)
+    return Headline(metric, lower, *comparisons, [*means.iter_rows(named=True)])
 
 
 def standing(row: Mapping[str, Any], confidence: float, *, lower: bool) -> Standing:
-    """Return how the run of a row stands beside the other one."""
+    """Return the result of a comparison."""
     p_value = row["p_corrected"] if "p_corrected" in row else row["p_value"]
     if p_value is None or row["difference"] is None:
         return "unknown"
@@ -70,10 +70,10 @@ def standing(row: Mapping[str, Any], confidence: float, *, lower: bool) -> Stand
     return "better" if (row["difference"] > 0) is not lower else "worse"
 
 
-def _found(
+def _comparisons(
     evidence: Evidence, question: Question, metric: str, *, lower: bool
-) -> tuple[Finding | None, list[Finding]]:
-    """Return the finding that comes first, and the others."""
+) -> tuple[Comparison | None, list[Comparison]]:
+    """Return the comparison that is shown first, and the others."""
     if evidence.comparison is not None:
         table, base = evidence.comparison, "baseline_mean"
     elif evidence.pairs is not None:
@@ -81,8 +81,8 @@ def _found(
     else:
         return None, []
     rows = table.filter(pl.col("metric") == metric)
-    found = [
-        Finding(
+    comparisons = [
+        Comparison(
             row[str(question.run)],
             row.get("other", question.baseline),
             standing(row, question.confidence, lower=lower),
@@ -92,25 +92,27 @@ def _found(
         for row in rows.iter_rows(named=True)
     ]
     if evidence.comparison is None:
-        found = _of_the_best(found, lower=lower)
-    ordered = sorted(found, key=lambda each: _gain(each, lower=lower), reverse=True)
+        comparisons = _of_the_best(comparisons, lower=lower)
+    ordered = sorted(comparisons, key=lambda each: _gain(each, lower=lower), reverse=True)
     if evidence.comparison is None:
-        ordered.reverse()  # the best run beside the one that comes next
+        ordered.reverse()  # the best run vs. the second best
     return (ordered[0], ordered[1:]) if ordered else (None, [])
 
 
-def _of_the_best(found: list[Finding], *, lower: bool) -> list[Finding]:
-    """Return the pairs of the best run, seen from its side."""
-    turned = [_turned(each) if _gain(each, lower=lower) < 0 else each for each in found]
-    means = {each.run: each.after for each in turned if each.after is not None}
+def _of_the_best(comparisons: list[Comparison], *, lower: bool) -> list[Comparison]:
+    """Return the comparisons of the best run with the others."""
+    reversed_comparisons = [
+        _reversed(each) if _gain(each, lower=lower) < 0 else each for each in comparisons
+    ]
+    means = {each.run: each.after for each in reversed_comparisons if each.after is not None}
     if not means:
         return []
     best = (min if lower else max)(means, key=lambda run: means[run])
-    return [each for each in turned if each.run == best]
+    return [each for each in reversed_comparisons if each.run == best]
 
 
-def _turned(finding: Finding) -> Finding:
-    row = dict(finding.row)
+def _reversed(comparison: Comparison) -> Comparison:
+    row = dict(comparison.row)
     low, high = row["low"], row["high"]
     row.update(
         mean=row["other_mean"],
@@ -118,18 +120,18 @@ def _turned(finding: Finding) -> Finding:
         low=None if high is None else -high,
         high=None if low is None else -low,
     )
-    turned: dict[Standing, Standing] = {"better": "worse", "worse": "better"}
-    return Finding(
-        finding.other,
-        finding.run,
-        turned.get(finding.standing, finding.standing),
+    opposite: dict[Standing, Standing] = {"better": "worse", "worse": "better"}
+    return Comparison(
+        comparison.other,
+        comparison.run,
+        opposite.get(comparison.standing, comparison.standing),
         row,
-        finding.after,
+        comparison.after,
     )
 
 
-def _gain(finding: Finding, *, lower: bool) -> float:
-    difference = finding.row["difference"]
+def _gain(comparison: Comparison, *, lower: bool) -> float:
+    difference = comparison.row["difference"]
     if difference is None:
         return 0.0
     return float(-difference if lower else difference)

@@ -1,4 +1,4 @@
-"""`report`: one page that says how good rankings are, which is better, and where."""
+"""`report`: one page with means, comparisons, charts and slices of rankings."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ import warnings
 from contextlib import contextmanager
 from datetime import datetime
 from functools import cache
+from html import escape
 from importlib.resources import files as resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from polars_rank._params import share, whole_number
 from polars_rank._polars import files
@@ -20,9 +22,9 @@ from polars_rank.errors import RankWarning, missing_extra
 from polars_rank.frames.tables import lazy
 from polars_rank.io.files import new_file, temporary_folder
 from polars_rank.plot.drawing import altair
-from polars_rank.reporting.evidence import gathered
+from polars_rank.reporting.evidence import gather
 from polars_rank.reporting.formats import FILTERS
-from polars_rank.reporting.pictures import pictures, shown
+from polars_rank.reporting.pictures import chart_context, pictures
 from polars_rank.reporting.question import Question
 from polars_rank.reporting.sections import context
 from polars_rank.stats.intervals import stats
@@ -40,7 +42,18 @@ if TYPE_CHECKING:
     from polars_rank.stats.gates import Rules
 
 
-#: What the page's own script calls.
+# Before Python 3.12, `Path` itself cannot have subclasses.
+class _Page(type(Path())):  # type: ignore[misc]
+    """The path of a report, which a notebook shows as a link."""
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        link = escape(quote(self.as_posix()))
+        return f'<a href="{link}" target="_blank">{escape(str(self))}</a>'
+
+
+#: Makes vega-embed available to the script of the page.
 _NAMES = "window.vegaEmbed = vegaEmbed;"
 
 
@@ -78,59 +91,62 @@ def report(
     k: int = 10,
     progress: bool = False,
 ) -> Path:
-    """Write a report: one HTML file that opens offline, whatever the size of the log.
+    """Write an HTML report of a log: a single file that works offline.
 
     The page has a headline, means with intervals, comparisons with the baseline, charts, slices,
-    the best and the worst lists with their documents, what the log holds, verdicts of gates, and
-    how all of it was measured. The first metric is the one that decides: the headline is about it,
-    and the best and worst lists are by it.
+    the best and worst queries with their documents, statistics of the log, verdicts of gates, and
+    the method. The headline and the best and worst queries are based on the first metric.
 
     Parameters
     ----------
-    frame, metrics
-        As for `evaluate`.
+    frame
+        The log, one row per document of a ranking, as in `evaluate`.
+    metrics
+        One or more metrics, by name or as metrics, as in `evaluate`. The first one determines the
+        headline.
     by
-        Columns that split the table further: the page has a section with the means of each group.
-        A list is the rows that share (run, by..., query).
+        Columns that split the log into groups. The page has a section with the means of each
+        group. A ranking is the rows with the same (run, by..., query).
     run
-        The column that tells the rankings of several systems apart: "run" if there is one. None
-        for a log of one run.
+        Column that identifies runs; None for a log of one run. Default: "run", if the log has that
+        column.
     baseline
-        The run that the others are compared with. Without one, of up to 10 runs each is compared
-        with each.
+        The run that the others are compared with. Without a baseline, all pairs of up to 10 runs
+        are compared.
     slices
-        Columns that are the same in all rows of a list, whose values are slices; with a baseline
-        of differences from it, otherwise of means.
+        Columns whose values define slices, constant within a ranking. The page shows differences
+        from the baseline by slice, or means without a baseline.
     rules
-        As for `check`, whose verdicts are shown: none of them raises. With a baseline, rules on
-        means are about the other runs.
+        Rules as in `check`. Their verdicts are shown, and a failed rule does not raise. With a
+        baseline, rules on means apply to the other runs.
     path
-        The file.
+        The file to write.
     overwrite
-        Replace the file if it is there already.
+        Whether to replace an existing file.
     title
-        Of the page.
+        Title of the page.
     source
-        What the log was read from, to be named on the page; without it, the files that Polars or
-        `scan_log` read.
+        Names of the data sources, shown on the page. Default: the files that Polars or `scan_log`
+        read.
     query, doc, score, label, position, scores
-        As for `evaluate`.
-    ties, rel, unjudged, query_set, duplicates, undefined, conventions, progress
-        As for `evaluate`.
+        Names of the columns, as in `evaluate`.
+    ties, rel, unjudged, query_set, duplicates, undefined, conventions
+        Metric definitions to use, as in `evaluate`.
     confidence
-        Of all intervals, between 0 and 1; a difference is called sure where its corrected p-value
-        is below 1 - confidence.
+        Confidence level of all intervals, between 0 and 1. A difference is significant if its
+        corrected p-value is below 1 - confidence.
     undecided
-        Whether rules that an interval straddles "pass" or "fail", as for `check`.
+        Verdict if the interval contains the threshold of a rule: "pass" or "fail" (default).
     keep
-        Columns that are the same in all rows of a list, to be shown with it, such as the words of
-        the query.
+        Columns to show with a query, constant within a ranking, such as the text of the query.
     show
-        Columns to be shown with the documents of lists, such as their titles.
+        Columns to show with a document, such as its title.
     worst
-        How many lists to show of each run at either end.
+        Number of best and of worst queries to show for each run.
     k
-        How many documents of each list to show.
+        Number of documents to show for each ranking.
+    progress
+        Show a progress bar in a terminal after two seconds (extra "cli").
 
     Returns
     -------
@@ -140,21 +156,18 @@ def report(
     Raises
     ------
     SourceError
-        If the file is there already, or its directory is not.
-    SchemaError, DataError, ArgumentError
-        As for `evaluate`, `compare`, `slices` and `check`.
+        If the file already exists, or its directory does not.
     MissingExtraError
-        Without jinja2, altair, vl-convert or scipy (extra "report").
+        If jinja2, altair, vl-convert or scipy is not installed (extra "report").
 
     Notes
     -----
-    The log is read four times: for its per-query values, which are kept in a temporary file, for
-    what it holds, for its labels, and for the documents of the lists that are shown. Memory does
-    not grow with the log where that of `evaluate` does not. When something raises, no file is left
-    and one that was there is as it was.
+    The log is read four times: for per-query values, which are stored in a temporary file, for
+    statistics of the log, for its labels, and for the documents of the queries that are shown.
+    Memory is flat if that of `evaluate` is. After an error, no file is written and an existing file
+    is unchanged.
 
-    What comes from the log is text to the page, never markup or code, and the page forbids itself
-    to load anything.
+    The page escapes all text from the log, and its content security policy blocks all requests.
 
     Examples
     --------
@@ -185,36 +198,36 @@ def report(
         confidence=confidence, worst=worst, k=k,
     )  # fmt: skip
     with new_file(path, overwrite=overwrite) as part, temporary_folder() as folder:
-        with _heard() as warned:
-            evidence = gathered(log, question, folder / "lists.parquet")
-            found = {**context(evidence, question), **shown(pictures(evidence, question))}
-        for warning in warned:
+        with _captured_warnings() as messages:
+            evidence = gather(log, question, folder / "lists.parquet")
+            content = {**context(evidence, question), **chart_context(pictures(evidence, question))}
+        for warning in messages:
             warnings.warn(warning, RankWarning, stacklevel=2)
-        found["cautions"] = [*warned, *found["cautions"]]
-        found["files"] = _named(source) or sources(log)
-        found["title"] = title or _title(question)
-        found["made"] = datetime.now().astimezone()
-        found.update(_parts(drawn=bool(found["kinds"])))
-        part.write_text(environment.get_template("report.html").render(found), encoding="utf-8")
-    return Path(path)
+        content["cautions"] = [*messages, *content["cautions"]]
+        content["files"] = _source_names(source) or sources(log)
+        content["title"] = title or _title(question)
+        content["generated"] = datetime.now().astimezone()
+        content.update(_assets(with_charts=bool(content["kinds"])))
+        part.write_text(environment.get_template("report.html").render(content), encoding="utf-8")
+    return _Page(path)
 
 
 @contextmanager
-def _heard() -> Iterator[list[str]]:
-    """Give what is warned of while the block runs, each once, when it has ended."""
-    said: list[str] = []
+def _captured_warnings() -> Iterator[list[str]]:
+    """Collect the distinct `RankWarning` messages of the block, available when it ends."""
+    messages: list[str] = []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", RankWarning)
-        yield said
+        yield messages
     for each in caught:
         if not issubclass(each.category, RankWarning):
             warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
-        elif str(each.message) not in said:
-            said.append(str(each.message))
+        elif str(each.message) not in messages:
+            messages.append(str(each.message))
 
 
 def sources(log: pl.LazyFrame) -> list[str]:
-    """Return the files that a plan says it reads; none for a table in memory.
+    """Return the files that a plan reads; none for a table in memory.
 
     Examples
     --------
@@ -222,10 +235,10 @@ def sources(log: pl.LazyFrame) -> list[str]:
     >>> sources(pl.scan_csv("logs/a.csv", schema={"query": pl.Int64}))
     ['logs/a.csv']
     """
-    return files(log, r"LOG(?:, LIST BY LIST)?(?: \{.*?\})?")
+    return files(log, r"LOG(?:, RANKING BY RANKING)?(?: \{.*?\})?")
 
 
-def _named(source: str | Sequence[str] | None) -> list[str]:
+def _source_names(source: str | Sequence[str] | None) -> list[str]:
     if source is None:
         return []
     return [source] if isinstance(source, str) else [str(each) for each in source]
@@ -233,12 +246,12 @@ def _named(source: str | Sequence[str] | None) -> list[str]:
 
 def _title(question: Question) -> str:
     if question.baseline is not None:
-        return f"Ranking report: against {question.baseline}"
+        return f"Ranking report: comparison with {question.baseline}"
     return "Ranking report"
 
 
 def _check_packages() -> None:
-    """Raise where a package is not there."""
+    """Raise `MissingExtraError` for a missing package."""
     altair(extra="report")
     try:
         import jinja2  # noqa: F401, PLC0415  (an extra)
@@ -250,33 +263,33 @@ def _check_packages() -> None:
 
 @cache
 def _environment() -> Any:
-    """Return the templates, in which all text is escaped; it keeps those that were compiled."""
+    """Return the environment of templates, with escaped text; it caches compiled templates."""
     import jinja2  # noqa: PLC0415  (an extra)
 
-    made = jinja2.Environment(
+    environment = jinja2.Environment(
         loader=jinja2.PackageLoader("polars_rank.reporting"),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters.update(FILTERS)
-    return made
+    environment.filters.update(FILTERS)
+    return environment
 
 
-def _parts(*, drawn: bool) -> dict[str, Any]:
-    """Return style, scripts, and the policy that allows these scripts and nothing else."""
+def _assets(*, with_charts: bool) -> dict[str, Any]:
+    """Return styles, scripts, and a content security policy that only allows these scripts."""
     from markupsafe import Markup  # noqa: PLC0415  (comes with jinja2)
 
     folder = resources("polars_rank.reporting") / "templates"
     style, script = ((folder / name).read_text("utf-8") for name in ("page.css", "page.js"))
-    scripts = [script, *([_vega()] if drawn else [])]
+    scripts = [script, *([_vega()] if with_charts else [])]
     allowed = " ".join(f"'sha256-{_hash(each)}'" for each in scripts)
     policy = (
         f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data:; "
         "base-uri 'none'; form-action 'none'"
     )
-    texts = {"style": style, "script": script, "vega": scripts[-1] if drawn else ""}
+    texts = {"style": style, "script": script, "vega": scripts[-1] if with_charts else ""}
     return {**{name: Markup(each) for name, each in texts.items()}, "policy": Markup(policy)}  # noqa: S704
 
 

@@ -1,4 +1,4 @@
-"""The charts of a report, as Vega-Lite specifications by kind, metric and run."""
+"""The charts of a report as Vega-Lite specifications by kind, metric and run."""
 
 from __future__ import annotations
 
@@ -20,64 +20,64 @@ if TYPE_CHECKING:
     from polars_rank.reporting.evidence import Evidence
     from polars_rank.reporting.question import Question
 
-#: What all charts of a page may take, in characters, and how many runs they tell apart.
+#: Maximum size of all charts in characters, and maximum number of runs.
 _MOST, _MANY_RUNS = 2_000_000, 8
 _DIGITS = 5
 _MANY_SLICES = 30
 
-#: The kinds in the order in which they are shown, with what is said until they are drawn.
+#: The kinds of charts in the order of the page → placeholder captions.
 KINDS = {
-    "differences": "Differences from the baseline, list by list",
-    "distribution": "How the values are distributed",
-    "cumulative": "The share of lists up to a value",
-    "scatter": "Run against run, list by list",
-    "slices": "Differences in slices",
+    "differences": "Differences from the baseline by query",
+    "distribution": "Distribution over queries",
+    "cumulative": "Cumulative distribution over queries",
+    "scatter": "Comparison of two runs by query",
+    "slices": "Differences by slice",
 }
 
 
 @dataclass
 class Pictures:
-    """Specifications by kind, metric (its number) and run (its number, or "" for all)."""
+    """Specifications by kind, index of the metric, and index of the run ("" for all runs)."""
 
     config: dict[str, Any]
     metrics: list[str]
     runs: list[Any]
     kinds: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
-    #: How many metrics and runs there is no chart of.
+    #: Numbers of metrics and runs without charts.
     other_metrics: int = 0
     other_runs: int = 0
 
 
 def pictures(evidence: Evidence, question: Question) -> Pictures:
-    """Draw the charts of all metrics, until they are too many for a page."""
+    """Draw the charts of all metrics, up to the maximum size."""
     runs = [run for run in evidence.runs if run is not None or question.run is None]
-    shown = runs[:_MANY_RUNS]
-    made = Pictures(_config(), [], shown[1:] if len(shown) > 1 else [])
-    made.other_runs = len(runs) - len(shown)
-    lists = _of(evidence.lists, question, shown)
+    drawn_runs = runs[:_MANY_RUNS]
+    result = Pictures(_config(), [], drawn_runs[1:] if len(drawn_runs) > 1 else [])
+    result.other_runs = len(runs) - len(drawn_runs)
+    lists = _of(evidence.lists, question, drawn_runs)
     size = 0
     for metric in question.metrics:
         if size > _MOST:
             break
-        number = str(len(made.metrics))
-        for kind, run, draw in _charts(evidence, question, lists, shown, output_name(metric)):
-            spec = _drawn(draw)
+        number = str(len(result.metrics))
+        for kind, run, draw in _charts(evidence, question, lists, drawn_runs, output_name(metric)):
+            spec = _specification(draw)
             if spec is not None:
-                made.kinds.setdefault(kind, {}).setdefault(number, {})[run] = spec
+                result.kinds.setdefault(kind, {}).setdefault(number, {})[run] = spec
                 size += len(json.dumps(spec))
-        made.metrics.append(output_name(metric))
-    made.other_metrics = len(question.metrics) - len(made.metrics)
-    return made
+        result.metrics.append(output_name(metric))
+    result.other_metrics = len(question.metrics) - len(result.metrics)
+    return result
 
 
 def _config() -> dict[str, Any]:
-    """Return the style of all charts; the page's own style sheet has the colours of both themes."""
+    """Return the style of all charts; the style sheet of the page has the theme colors."""
     config = plot.style()
     return {**config, "axis": {**config["axis"], "labelOverlap": True, "labelSeparation": 8}}
 
 
 def _of(lists: pl.LazyFrame, question: Question, runs: list[Any]) -> pl.LazyFrame:
-    """Return the lists of some runs."""
+    """Return the rankings of some runs."""
     if question.run is None:
         return lists
     dtype = lists.collect_schema()[question.run]
@@ -89,14 +89,18 @@ def _of(lists: pl.LazyFrame, question: Question, runs: list[Any]) -> pl.LazyFram
 def _charts(
     evidence: Evidence, question: Question, lists: pl.LazyFrame, runs: list[Any], metric: str
 ) -> Iterator[tuple[str, str, Callable[[], Any]]]:
-    """Yield kind, run and what draws each chart of a metric."""
-    several = question.run is not None
-    colors = plot.run_colors(runs, baseline=question.baseline) if several else None
-    named: dict[str, Any] = {"run": question.run, "baseline": question.baseline, "colors": colors}
+    """Yield the kind, run and drawing function of each chart of a metric."""
+    has_runs = question.run is not None
+    colors = plot.run_colors(runs, baseline=question.baseline) if has_runs else None
+    run_options: dict[str, Any] = {
+        "run": question.run,
+        "baseline": question.baseline,
+        "colors": colors,
+    }
     common: dict[str, Any] = {"undefined": question.undefined, "conventions": question.conventions}
-    yield "distribution", "", partial(plot.distribution, lists, metric, **named, **common)
+    yield "distribution", "", partial(plot.distribution, lists, metric, **run_options, **common)
     cumulative = partial(plot.distribution, kind="ecdf")
-    yield "cumulative", "", partial(cumulative, lists, metric, **named, **common)
+    yield "cumulative", "", partial(cumulative, lists, metric, **run_options, **common)
     for number, run in enumerate(runs[1:]):
         pair = _of(lists, question, [runs[0], run])
         options = {"query": question.queries, **common}
@@ -107,19 +111,25 @@ def _charts(
         yield (
             "differences",
             str(number),
-            partial(plot.differences, pair, metric, **named, **options),
+            partial(plot.differences, pair, metric, **run_options, **options),
         )
         if evidence.slices is not None:
             of_metric = evidence.slices.filter(pl.col("metric") == metric).lazy()
-            sliced = _of(of_metric, question, [run])
-            alone = {**named, "baseline": None}
-            yield "slices", str(number), partial(plot.slices, sliced, most=_MANY_SLICES, **alone)
+            slice_table = _of(of_metric, question, [run])
+            alone = {**run_options, "baseline": None}
+            yield (
+                "slices",
+                str(number),
+                partial(plot.slices, slice_table, most=_MANY_SLICES, **alone),
+            )
 
 
-def _drawn(draw: Callable[[], Any]) -> dict[str, Any] | None:
-    """Return a chart's specification with its words apart; None where there is nothing to draw."""
+def _specification(draw: Callable[[], Any]) -> dict[str, Any] | None:
+    """Return a chart's specification, title and subtitle; None if there is nothing to draw."""
     try:
-        spec: dict[str, Any] = draw().to_dict(validate=False)  # that is tested, and slow
+        spec: dict[str, Any] = draw().to_dict(
+            validate=False
+        )  # validation is slow, and tests cover it
     except DataError:
         return None
     for name in ("$schema", "config"):
@@ -129,13 +139,13 @@ def _drawn(draw: Callable[[], Any]) -> dict[str, Any] | None:
     spec["autosize"] = {"type": "fit-x", "contains": "padding"}
     return {
         "title": str(title.get("text", "")),
-        "told": [str(line) for line in title.get("subtitle", [])],
+        "subtitle": [str(line) for line in title.get("subtitle", [])],
         "spec": _rounded(spec),
     }
 
 
 def _rounded(value: Any) -> Any:
-    """Return the same with numbers as exact as a picture can show."""
+    """Return the value with floats rounded to the precision of a chart."""
     if isinstance(value, float):
         return float(f"{value:.{_DIGITS}g}")
     if isinstance(value, dict):
@@ -145,17 +155,17 @@ def _rounded(value: Any) -> Any:
     return value
 
 
-def shown(made: Pictures) -> dict[str, Any]:
-    """Return what the templates show of the charts."""
-    left = []
-    if made.other_metrics:
-        left.append(f"{made.other_metrics} more metrics")
-    if made.other_runs:
-        left.append(f"{made.other_runs} more runs")
+def chart_context(result: Pictures) -> dict[str, Any]:
+    """Return the template variables of the charts."""
+    omitted = []
+    if result.other_metrics:
+        omitted.append(f"{result.other_metrics} more metrics")
+    if result.other_runs:
+        omitted.append(f"{result.other_runs} more runs")
     return {
-        "charts": {"config": made.config, "kinds": made.kinds},
-        "kinds": [(kind, words) for kind, words in KINDS.items() if kind in made.kinds],
-        "chart_metrics": made.metrics,
-        "chart_runs": made.runs,
-        "charts_left_out": f"Without charts: {' and '.join(left)}." if left else "",
+        "charts": {"config": result.config, "kinds": result.kinds},
+        "kinds": [(kind, words) for kind, words in KINDS.items() if kind in result.kinds],
+        "chart_metrics": result.metrics,
+        "chart_runs": result.runs,
+        "charts_left_out": f"Without charts: {' and '.join(omitted)}." if omitted else "",
     }

@@ -1,4 +1,4 @@
-"""What a report is asked: of which log, by which metrics, against which run."""
+"""The parameters of a report, checked against the log."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from polars_rank.evaluation.parameters import Evaluation
 from polars_rank.frames.tables import schema_of
 from polars_rank.metrics.metric import Metric
 from polars_rank.metrics.names import output_name
-from polars_rank.stats.comparison import COLUMNS as COMPARED
+from polars_rank.stats.comparison import COLUMNS as COMPARISON_COLUMNS
 from polars_rank.stats.gates import read_rules
 from polars_rank.stats.pairs import Pairs
-from polars_rank.stats.summary import COLUMNS as SUMMARIZED
+from polars_rank.stats.summary import COLUMNS as SUMMARY_COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Question:
-    """What is asked of a log, its columns checked."""
+    """The checked parameters of a report."""
 
     log: pl.LazyFrame
     columns: Columns
@@ -43,12 +43,12 @@ class Question:
     keep: Sequence[str]
     show: Sequence[str]
     rules: Sequence[Rule] | None
-    #: Whether undecided rules "pass" or "fail".
+    #: The verdict of undecided rules: "pass" or "fail".
     undecided: str
     confidence: float
     worst: int
     k: int
-    #: Of `per_query`, beside `by` and `keep`; and as what undefined values count.
+    #: Parameters of `per_query` other than `by` and `keep`, and the value of undefined metrics.
     options: Mapping[str, Any] = field(default_factory=dict)
     undefined: Any = None
 
@@ -69,7 +69,7 @@ class Question:
         undecided: str | None,
         **others: Any,
     ) -> Question:
-        """Return the question; raise where a column is not there, or has two parts to play."""
+        """Check the parameters; raise for a missing column or one that is used twice."""
         schema = schema_of(log)
         groups, run = _run_of(schema, names("by", by), run, baseline, options)
         evaluation = Evaluation.of(
@@ -80,32 +80,36 @@ class Question:
         long, columns = evaluation.read(log)
         extra = {"slices": names("slices", slices), "keep": names("keep", keep)}
         shown = names("show", show)
-        for parameter, asked in {**extra, "show": shown}.items():
-            for name in asked:
+        for parameter, requested_columns in {**extra, "show": shown}.items():
+            for name in requested_columns:
                 check_there(parameter, name, columns.schema)
-        if baseline is not None:  # so that one of another type is an error before the long work
-            theirs = {n: dtype for n, dtype in columns.schema.items() if not n.startswith(OWN)}
+        if baseline is not None:  # raise for a wrong type before the evaluation
+            user_columns = {
+                n: dtype for n, dtype in columns.schema.items() if not n.startswith(OWN)
+            }
             query = columns.query
-            Pairs.of(pl.Schema(theirs), by=groups, run=str(run), query=query, baseline=baseline)
+            Pairs.of(
+                pl.Schema(user_columns), by=groups, run=str(run), query=query, baseline=baseline
+            )
         if run in extra["slices"]:
-            message = f"`slices` names the column of runs, {run!r}; leave it out"
+            message = f"`slices` contains the column of runs, {run!r}; omit it"
             raise ArgumentError(message, "slices")
-        wanted = read_metrics(metrics, options.get("conventions"))
-        read, undecided = _gates(rules, undecided, wanted, baseline)
+        requested = read_metrics(metrics, options.get("conventions"))
+        parsed, undecided = _gates(rules, undecided, requested, baseline)
         return cls(
-            log=long, columns=columns, metrics=wanted, by=groups, run=run, rules=read,
+            log=long, columns=columns, metrics=requested, by=groups, run=run, rules=parsed,
             undecided=undecided, baseline=baseline, slices=extra["slices"], keep=extra["keep"],
             show=shown, options=options, **others,
         )  # fmt: skip
 
     @property
     def conventions(self) -> Conventions:
-        """The conventions by which undefined values count."""
+        """The conventions for undefined values."""
         return named(self.options.get("conventions", "polars_rank"))
 
     @property
     def agreed(self) -> Conventions:
-        """The conventions with what was said beside them."""
+        """The conventions with the overrides of other parameters."""
         choices = ("ties", "rel", "unjudged", "query_set")
         given = {name: self.options.get(name) for name in choices}
         return self.conventions.but(**given, undefined=self.undefined)
@@ -117,27 +121,27 @@ class Question:
 
     @property
     def queries(self) -> list[str]:
-        """The columns that tell the lists of a run apart."""
+        """The columns that identify a ranking of a run."""
         return [*self.by, *self.columns.query]
 
     @property
     def kept(self) -> list[str]:
-        """The columns that per-query values must have beside their keys."""
-        asked = dict.fromkeys([*self.slices, *self.keep])
-        return [name for name in asked if name not in self.columns.keys]
+        """The columns of per-query values other than their keys."""
+        requested_columns = dict.fromkeys([*self.slices, *self.keep])
+        return [name for name in requested_columns if name not in self.columns.keys]
 
     @property
     def first(self) -> pl.Expr:
-        """The metric that decides."""
+        """The first metric, which determines the headline."""
         return self.metrics[0]
 
     def named(self, name: str) -> pl.Expr:
-        """Return the metric of a name."""
+        """Return the metric with this name."""
         return next(each for each in self.metrics if output_name(each) == name)
 
     @property
     def means(self) -> list[pl.Expr]:
-        """The metrics that are means over lists, which differences add up to."""
+        """The metrics that are means over rankings, and therefore sums of differences."""
         return [
             each
             for each in self.metrics
@@ -146,35 +150,33 @@ class Question:
 
     @property
     def counted(self) -> dict[str, Any]:
-        """What the statistics are told of undefined values."""
+        """Parameters of the statistics functions for undefined values."""
         return {"undefined": self.undefined, "conventions": self.conventions}
 
 
 def _gates(
     rules: Rules | None, undecided: str | None, metrics: Sequence[pl.Expr], baseline: Any
 ) -> tuple[list[Rule] | None, str]:
-    """Return the rules and what undecided ones do; raise, before the long work, if on nothing."""
+    """Return the rules and the verdict of undecided ones; raise if a rule cannot apply."""
     if rules is None:
         return None, "fail"
-    read, undecided = read_rules(rules, undecided)
-    for rule in read:
-        there = names_of(metrics)
-        if rule.metric is not None and rule.metric not in there:
+    parsed, undecided = read_rules(rules, undecided)
+    for rule in parsed:
+        available = names_of(metrics)
+        if rule.metric is not None and rule.metric not in available:
             message = (
-                f"the rule {rule.text!r} is about {rule.metric!r}, which is not among the metrics "
-                f"{there}.{hint(rule.metric, there)}"
+                f"metric {rule.metric!r} of the rule {rule.text!r} not found; available: "
+                f"{available}.{hint(rule.metric, available)}"
             )
             raise ArgumentError(message)
-        if baseline is None and rule.column in {*COMPARED} - {*SUMMARIZED}:
-            message = (
-                f"the rule {rule.text!r} is about differences from a run; name it with `baseline`"
-            )
+        if baseline is None and rule.column in {*COMPARISON_COLUMNS} - {*SUMMARY_COLUMNS}:
+            message = f"the rule {rule.text!r} needs a comparison; set `baseline`"
             raise ArgumentError(message, "baseline")
-    return read, undecided
+    return parsed, undecided
 
 
 def lower_is_better(metric: pl.Expr) -> bool:
-    """Return whether a lower value is better; of a plain expression that is not known."""
+    """Return whether a lower value is better; False for an expression, where it is unknown."""
     return isinstance(metric, Metric) and metric.lower_is_better
 
 
@@ -197,20 +199,20 @@ def _run_of(
     options: Mapping[str, Any],
 ) -> tuple[list[str], str | None]:
     """Return the groups, and the column of runs."""
-    unsaid = run is RUN
+    is_default = run is RUN
     if options.get("scores") is not None:
-        if not unsaid and run != RUN:
-            message = f"`scores` are the runs, in a column 'run'; leave out `run`; found {run!r}"
+        if not is_default and run != RUN:
+            message = f"`scores` defines the runs, in a column 'run'; omit `run`; found {run!r}"
             raise ArgumentError(message, "scores", "run")
         return [*groups], str(RUN)
-    if unsaid:
+    if is_default:
         keys = names("query", options.get("query", "query"))
-        there = run in schema and run not in keys
-        run = str(run) if there or baseline is not None else None
+        is_run_column = run in schema and run not in keys
+        run = str(run) if is_run_column or baseline is not None else None
         groups = tuple(name for name in groups if name != run)
     if run is None:
         if baseline is not None:
-            message = "`baseline` is one of the runs; say with `run` which column they are in"
+            message = "`baseline` needs a column of runs; set `run`"
             raise ArgumentError(message, "baseline", "run")
         return [*groups], None
     if not isinstance(run, str):
@@ -218,6 +220,6 @@ def _run_of(
         raise ArgumentError(message, "run")
     check_there("run", run, schema)
     if run in groups:
-        message = f"column {run!r} is in `by` and in `run`; leave it in one of them"
+        message = f"column {run!r} is used for both `by` and `run`"
         raise ArgumentError(message, "by", "run")
     return [*groups], run

@@ -1,4 +1,4 @@
-"""What the templates of a report are given: rows of tables in the order in which they stand."""
+"""Template variables of a report: rows of tables in the order of the page."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from polars_rank._params import OWN
+from polars_rank.conventions import POLARS_RANK
 from polars_rank.explanation import explain
 from polars_rank.metrics.metric import Metric
 from polars_rank.metrics.names import output_name
@@ -24,11 +25,11 @@ from polars_rank.stats.gates import WORST_FIRST, failing
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from polars_rank.reporting.documents import Moved
+    from polars_rank.reporting.documents import QueryChange
     from polars_rank.reporting.evidence import Evidence
     from polars_rank.reporting.question import Question
 
-#: The most rows of slices, groups and verdicts, and columns of labels, that a page shows.
+#: Maximum rows of slices, groups and verdicts, and columns of labels, of a page.
 _SLICES, _GROUPS, _VERDICTS, _LABELS = 2_000, 1_000, 300, 12
 _ORDER = {"better": 0, "open": 1, "unknown": 2, "worse": 3}
 _PACKAGES = ("polars", "altair", "scipy")
@@ -37,8 +38,8 @@ Row = dict[str, Any]
 
 
 def context(evidence: Evidence, question: Question) -> dict[str, Any]:
-    """Return what the templates show of the evidence."""
-    counts = evidence.found.select("rows", "lists").sum().row(0, named=True)
+    """Return the template variables of the tables."""
+    counts = evidence.contents.select("rows", "lists").sum().row(0, named=True)
     return {
         "q": question,
         "headline": headline(evidence, question),
@@ -46,49 +47,49 @@ def context(evidence: Evidence, question: Question) -> dict[str, Any]:
         **counts,
         "metric_names": names_of(question.metrics),
         "means": _rows(evidence.summary, question, "mean"),
-        "comparison": _compared(evidence.comparison, question),
-        "pairs": _compared(evidence.pairs, question),
+        "comparison": _comparison_rows(evidence.comparison, question),
+        "pairs": _comparison_rows(evidence.pairs, question),
         **_groups(evidence, question),
         **_slices(evidence, question),
         **_verdicts(evidence.verdicts, question),
-        **_moved(evidence.moved, evidence, question),
+        **_changes(evidence.moved, evidence, question),
         **_data(evidence, question),
         **_method(question),
     }
 
 
 def _rows(table: pl.DataFrame | None, question: Question, value: str) -> list[Row]:
-    """Return the rows of a table by metric in the order asked for, with what is drawn of them.
+    """Return the rows of a table in the order of `metrics`, with positions of their bars.
 
-    The runs of a metric stand as in the table, the baseline first.
+    The runs of a metric are in the order of the table, with the baseline first.
     """
     if table is None:
         return []
-    found = [_row(row, question) for row in table.iter_rows(named=True)]
+    table_rows = [_row(row, question) for row in table.iter_rows(named=True)]
     order = names_of(question.metrics)
-    found.sort(key=lambda row: (order.index(row["metric"]), not row["is_baseline"]))
-    for _, several in groupby(found, key=lambda row: row["metric"]):
-        rows = [*several]
+    table_rows.sort(key=lambda row: (order.index(row["metric"]), not row["is_baseline"]))
+    for _, items in groupby(table_rows, key=lambda row: row["metric"]):
+        rows = [*items]
         scale = Scale.of(rows, value, zero=value == "difference")
         for index, row in enumerate(rows):
             alone = len(rows) == 1 and value == "mean"
             row.update(place=None if alone else scale.place(row, value), first=not index)
-    return found
+    return table_rows
 
 
 def _row(row: Mapping[str, Any], question: Question) -> Row:
-    """Return a row with its run under one name, and how that stands beside another."""
+    """Return a row with its run in the key "run", and the result of its comparison."""
     run = None if question.run is None else row.get(question.run)
-    made = {**row, "run": run, "group": {name: row.get(name) for name in question.by}}
-    made["is_baseline"] = question.baseline is not None and run == question.baseline
+    result = {**row, "run": run, "group": {name: row.get(name) for name in question.by}}
+    result["is_baseline"] = question.baseline is not None and run == question.baseline
     if "difference" in row:
         lower = lower_is_better(question.named(row["metric"]))
-        made["standing"] = standing(row, question.confidence, lower=lower)
-        made["order"] = _ORDER[made["standing"]]
-    return made
+        result["standing"] = standing(row, question.confidence, lower=lower)
+        result["order"] = _ORDER[result["standing"]]
+    return result
 
 
-def _compared(table: pl.DataFrame | None, question: Question) -> list[Row]:
+def _comparison_rows(table: pl.DataFrame | None, question: Question) -> list[Row]:
     return _rows(table, question, "difference")
 
 
@@ -101,16 +102,16 @@ def _groups(evidence: Evidence, question: Question) -> dict[str, Any]:
 
 
 def _slices(evidence: Evidence, question: Question) -> dict[str, Any]:
-    """Return those slices that weigh most, where there are too many."""
+    """Return the slices; if there are too many, those with the largest weights."""
     table = evidence.slices
     if table is None:
         return {"slices": [], "slices_hidden": 0, "slice_metrics": [], "slice_runs": []}
-    compared = "contribution" in table.columns
-    weight = pl.col("contribution").abs() if compared else pl.col("queries")
+    number_of_runs = "contribution" in table.columns
+    weight = pl.col("contribution").abs() if number_of_runs else pl.col("queries")
     place = OWN + "place"
     shown = table.with_row_index(place).sort(weight, descending=True, nulls_last=True)
     shown = shown.head(_SLICES).sort(place).drop(place)
-    rows = _rows(shown, question, "difference" if compared else "mean")
+    rows = _rows(shown, question, "difference" if number_of_runs else "mean")
     return {
         "slices": rows,
         "slices_hidden": table.height - len(rows),
@@ -120,7 +121,7 @@ def _slices(evidence: Evidence, question: Question) -> dict[str, Any]:
 
 
 def _verdicts(table: pl.DataFrame | None, question: Question) -> dict[str, Any]:
-    """Return the verdicts by rule, failures first, and how many there are of each."""
+    """Return the verdicts by rule, failures first, and their counts."""
     if table is None:
         return {"verdicts": [], "gates": {}}
     verdict, place = pl.col("verdict"), pl.col(OWN + "place")
@@ -135,62 +136,66 @@ def _verdicts(table: pl.DataFrame | None, question: Question) -> dict[str, Any]:
         )
         .sort(severity.min().over("rule"), place.min().over("rule"), severity, place)
     )
-    # Where there are too many, failures are shown rather than others.
+    # If there are too many, failures take precedence.
     shown = ordered.with_row_index(OWN + "order").sort(
         "failed", descending=True, maintain_order=True
     )
     shown = shown.head(_VERDICTS).sort(OWN + "order")
     rows = [*shown.with_columns(first=pl.col("rule").is_first_distinct()).iter_rows(named=True)]
-    several = table.get_column("verdict").to_list()
+    items = table.get_column("verdict").to_list()
     gates = {
-        **{each: several.count(each) for each in WORST_FIRST},
-        "all": len(several),
+        **{each: items.count(each) for each in WORST_FIRST},
+        "all": len(items),
         "failed": [row for row in rows if row["failed"]],
         "failures": ordered.get_column("failed").sum(),
-        "hidden": len(several) - len(rows),
+        "hidden": len(items) - len(rows),
     }
     return {"verdicts": rows, "gates": gates}
 
 
 @dataclass(frozen=True)
 class _Part:
-    """The lists of a run that moved the same way."""
+    """The queries of a run with gains, or with losses."""
 
     number: int
     run: Any
     kind: str
     open: bool
-    lists: Sequence[Moved]
+    lists: Sequence[QueryChange]
 
 
-def _moved(moved: Sequence[Moved], evidence: Evidence, question: Question) -> dict[str, Any]:
-    kinds = ("lost most", "gained most") if question.baseline is not None else ("worst", "best")
-    several = groupby(moved, key=lambda each: (each.run, each.good))
+def _changes(
+    changes: Sequence[QueryChange], evidence: Evidence, question: Question
+) -> dict[str, Any]:
+    kinds = (
+        ("largest losses", "largest gains") if question.baseline is not None else ("worst", "best")
+    )
+    items = groupby(changes, key=lambda each: (each.run, each.good))
     parts = [
         _Part(number, run, kinds[good], not number, [*lists])
-        for number, ((run, good), lists) in enumerate(several)
+        for number, ((run, good), lists) in enumerate(items)
     ]
-    compared = len(evidence.runs) - (question.baseline is not None)
-    left = compared - len({part.run for part in parts})
-    return {"moved_parts": parts, "moved_hidden": left if parts else 0}
+    number_of_runs = len(evidence.runs) - (question.baseline is not None)
+    hidden = number_of_runs - len({part.run for part in parts})
+    return {"moved_parts": parts, "moved_hidden": hidden if parts else 0}
 
 
 def _data(evidence: Evidence, question: Question) -> dict[str, Any]:
-    """Return what the log holds, by run, and the share of each label."""
-    found = [_row(row, question) for row in evidence.found.iter_rows(named=True)]
+    """Return statistics of the log by run, and the share of each label."""
+    table_rows = [_row(row, question) for row in evidence.contents.iter_rows(named=True)]
     labels = evidence.labels.get_column("label").unique().sort(nulls_last=True).to_list()
-    known = [label for label in labels if label is not None]
+    known_labels = [label for label in labels if label is not None]
     shares = []
-    for row in found if len(labels) <= _LABELS else []:
+    for row in table_rows if len(labels) <= _LABELS else []:
         of_run = _of_run(evidence.labels, question, row["run"])
         counts = dict(of_run.select("label", "rows").iter_rows())
         whole = sum(counts.values()) or 1
         shares.append((row["run"], [counts.get(label, 0) / whole for label in labels]))
     return {
-        "found": found,
+        "contents": table_rows,
         "cautions": cautions(evidence, question),
         "label_names": labels,
-        "label_range": (min(known), max(known)) if known else (None, None),
+        "label_range": (min(known_labels), max(known_labels)) if known_labels else (None, None),
         "labels": shares if labels else [],
     }
 
@@ -206,7 +211,7 @@ def _method(question: Question) -> dict[str, Any]:
     roles = [
         ("query", ", ".join(columns.query)),
         ("document", columns.doc),
-        ("score", _plain(columns.score)),
+        ("score", _column_text(columns.score)),
         ("label", columns.label),
         ("run", question.run),
         ("groups", ", ".join(question.by)),
@@ -214,27 +219,34 @@ def _method(question: Question) -> dict[str, Any]:
     versions = {"polars_rank": _own_version(), **{name: version(name) for name in _PACKAGES}}
     return {
         "roles": [(part, column) for part, column in roles if column],
-        "conventions": f"those of {question.conventions.name}",
-        "explained": [*_explained(question)],
+        "conventions": _conventions(question.conventions.name),
+        "explained": [*_definitions(question)],
         "versions": {**versions, "Python": platform.python_version()},
     }
+
+
+def _conventions(name: str) -> str:
+    return f"{name} defaults" if name == POLARS_RANK.name else name
 
 
 def _own_version() -> str:
     return version("polars_rank")
 
 
-def _plain(column: str) -> str:
-    """Return the name of a column, or what stands for an expression."""
-    return "as was said in the call" if column.startswith(OWN) else column
+def _column_text(column: str) -> str:
+    """Return the name of a column, or a text for an expression."""
+    return "(an expression)" if column.startswith(OWN) else column
 
 
-def _explained(question: Question) -> Iterator[Row]:
-    """Return what each metric is in words; of expressions, how they are written."""
+def _definitions(question: Question) -> Iterator[Row]:
+    """Return the definition of each metric in words; for expressions, their code."""
     for metric in question.metrics:
         if not isinstance(metric, Metric) or metric.parts or metric.definition is None:
             yield {"name": output_name(metric), "lines": [], "expression": str(metric)}
             continue
         lines = explain(metric, question.agreed).splitlines()[1:]
-        told = [line.removeprefix("- ").partition(": ") for line in lines]
-        yield {"name": output_name(metric), "lines": [(title, text) for title, _, text in told]}
+        parts_of_lines = [line.removeprefix("- ").partition(": ") for line in lines]
+        yield {
+            "name": output_name(metric),
+            "lines": [(title, text) for title, _, text in parts_of_lines],
+        }

@@ -1,4 +1,4 @@
-"""The same functions on Spark."""
+"""Evaluation of Spark DataFrames."""
 
 from polars_rank.spark.engine import run
 

@@ -1,8 +1,8 @@
-"""How the rows of whole queries come to a worker: in chunks of half a million rows or so.
+"""Chunks of complete queries for workers, of about half a million rows.
 
-No query is in two chunks, so memory is that of a chunk, or of the longest query or bucket; nothing
-is done row by row in Python. Rows come sorted by query, or packed: Spark moves and sorts a cell of
-a thousand rows at the cost of one row.
+No query is in two chunks, so a worker needs memory for one chunk, or for the longest query or
+bucket. Rows arrive sorted by query, or packed into cells: Spark moves and sorts a cell of a
+thousand rows at the cost of one row.
 """
 
 from __future__ import annotations
@@ -15,23 +15,22 @@ import polars as pl
 import pyarrow as pa
 
 from polars_rank._params import OWN
-from polars_rank.spark.tables import arrived
 
-#: What makes chunks of the batches that Spark hands over.
+#: A function from Spark's batches to chunks.
 Chunks: TypeAlias = Callable[[Iterable[pa.RecordBatch]], Iterator[pl.DataFrame]]
 
-#: Rows of a chunk, about.
+#: Approximate number of rows of a chunk.
 CHUNK_ROWS = 500_000
 
-#: Rows on their way to the worker of their bucket: cells of Arrow's own format.
+#: Rows packed into cells in Arrow's format, with the bucket of their queries.
 CELLS = pa.schema([("bucket", pa.int32()), ("rows", pa.binary())])
 
 
 @dataclass(frozen=True)
 class Sorted:
-    """Chunks of rows that come sorted by query: none ends within one, if there are queries.
+    """Chunks of rows that are sorted by query; without queries, chunks of any rows.
 
-    The first columns of the batches are the ones named; others were for the order of rows.
+    The first columns of the batches are `columns`; the others were used for sorting.
     """
 
     columns: Sequence[str]
@@ -41,35 +40,35 @@ class Sorted:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pl.DataFrame]:
         """Yield the chunks."""
         waiting: list[pl.DataFrame] = []
-        enough = self.chunk_rows
+        limit = self.chunk_rows
         for batch in batches:
             arrays = batch.columns[: len(self.columns)]
-            waiting.append(arrived(pa.Table.from_arrays(arrays, names=list(self.columns))))
-            if sum(rows.height for rows in waiting) >= enough:
+            waiting.append(pl.DataFrame(pa.Table.from_arrays(arrays, names=list(self.columns))))
+            if sum(rows.height for rows in waiting) >= limit:
                 rows = pl.concat(waiting)
-                held = _of_last(rows, self.query)
-                if held < rows.height:
-                    yield rows.head(rows.height - held)
-                waiting = [rows.tail(held)]
-                enough = max(self.chunk_rows, 2 * held)  # not to look at a long query too often
+                of_last = _rows_of_last_query(rows, self.query)
+                if of_last < rows.height:
+                    yield rows.head(rows.height - of_last)
+                waiting = [rows.tail(of_last)]
+                limit = max(self.chunk_rows, 2 * of_last)  # do not rescan a long query too often
         if waiting:
             yield pl.concat(waiting)
 
 
 @dataclass(frozen=True)
 class Packed:
-    """Rows as cells, so that Spark moves and sorts some thousand cells and not each row.
+    """Rows packed into cells, so that Spark moves and sorts cells instead of rows.
 
-    The first column of the batches is the bucket, the others are those of the schema.
+    The first column of the batches is the bucket; the others have the schema `schema`.
     """
 
     schema: pl.Schema
-    #: Bytes of rows that are sorted into buckets at once, and of one cell of a bucket, about.
+    #: Approximate bytes of rows that are sorted into buckets at once, and of one cell.
     packed_bytes: int = 16 << 20
     cell_bytes: int = 32 << 10
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield cells of the rows, bucket by bucket of some megabytes at once."""
+        """Yield the cells, sorted by bucket within some megabytes of rows."""
         waiting: list[pa.RecordBatch] = []
         size = 0
         for batch in batches:
@@ -83,8 +82,8 @@ class Packed:
 
     def _cells(self, batches: list[pa.RecordBatch]) -> pa.RecordBatch:
         bucket = OWN + "bucket"
-        given = pa.Table.from_batches(batches).rename_columns([bucket, *self.schema])
-        rows = arrived(given).cast(self.schema).sort(bucket)
+        received = pa.Table.from_batches(batches).rename_columns([bucket, *self.schema])
+        rows = pl.DataFrame(received).cast(self.schema).sort(bucket)
         runs = rows.get_column(bucket).rle().struct.unnest()
         table = rows.drop(bucket).rechunk().to_arrow(compat_level=pl.CompatLevel.oldest())
         (whole,) = table.to_batches()
@@ -101,9 +100,9 @@ class Packed:
 
 @dataclass(frozen=True)
 class Unpacked:
-    """Chunks of the rows in cells that come sorted by bucket; all of a bucket are in one of them.
+    """Chunks of complete buckets, from cells that are sorted by bucket.
 
-    The last column only says in which order rows were, if they are `placed`.
+    If `placed` is true, the last column is the original order of the rows.
     """
 
     schema: pl.Schema
@@ -128,15 +127,15 @@ class Unpacked:
             yield self._rows(waiting)
 
     def _rows(self, cells: list[pa.RecordBatch]) -> pl.DataFrame:
-        rows = arrived(pa.Table.from_batches(cells))
+        rows = pl.DataFrame(pa.Table.from_batches(cells))
         if not self.placed:
             return rows
         *columns, place = rows.columns
         return rows.sort(place).select(columns)
 
 
-def _of_last(rows: pl.DataFrame, query: Sequence[str]) -> int:
-    """Return how many rows at the end are of one query, of which there may be more to come."""
+def _rows_of_last_query(rows: pl.DataFrame, query: Sequence[str]) -> int:
+    """Return the number of rows of the last query, which may continue in the next batch."""
     if not query:
         return 0
     runs = rows.select(pl.struct(query).rle_id()).to_series()

@@ -1,7 +1,7 @@
-"""Evaluation of Spark DataFrames, classic or Connect: as lazy as they are, by the same functions.
+"""Lazy evaluation of Spark DataFrames, classic or Connect, by the same functions.
 
-Spark brings the rows of a query together; workers evaluate whole lists with Polars; what comes
-back is a Spark DataFrame again: of lists, or of parts that one task merges.
+Spark moves the rows of each query to one worker, which evaluates complete rankings with Polars.
+The result is a Spark DataFrame: rows of rankings, or parts of means, which one task merges.
 """
 
 # ruff: noqa: PLC0415  (pyspark is an extra, and workers import Polars late)
@@ -32,7 +32,7 @@ from polars_rank.frames.tables import as_table, collected
 from polars_rank.spark import tables
 from polars_rank.spark.chunks import Packed, Sorted, Unpacked
 from polars_rank.spark.joins import joined
-from polars_rank.spark.tasks import OfAll, OfLists, OfParts, packed
+from polars_rank.spark.tasks import MergeTask, PartsTask, RankingsTask, packed
 from polars_rank.stats.moment_tables import merge, merged, moments
 
 if TYPE_CHECKING:
@@ -43,96 +43,98 @@ if TYPE_CHECKING:
 
 
 def run(function: Callable[..., Any], *args: Any, **options: Any) -> DataFrame:
-    """Run a function of polars_rank on a Spark DataFrame, its first argument; return one.
+    """Return the Spark DataFrame of a function of polars_rank, whose first argument is one.
 
     Raises
     ------
     ArgumentError
-        For a function that takes none, or options that cannot be sent to the workers.
+        If the function does not support Spark, or options cannot be pickled for workers.
     """
     name = function.__name__
     bound = signature(function).bind(*args, **options)
-    asked = {**dict(zip(bound.arguments, bound.args, strict=False)), **bound.kwargs}
-    frame = asked.pop(next(iter(asked)))
+    arguments = {**dict(zip(bound.arguments, bound.args, strict=False)), **bound.kwargs}
+    frame = arguments.pop(next(iter(arguments)))
     if name not in _RUNS:
         as_table(frame)  # raises the error for Spark
     if getattr(frame, "isStreaming", False):
         message = (
-            f"pr.{name} takes no streaming DataFrame; call it for each batch, in "
+            f"pr.{name} does not support streaming DataFrames; call it for each batch in "
             ".writeStream.foreachBatch(...)"
         )
         raise ArgumentError(message)
-    made: DataFrame = _RUNS[name](frame, asked)
-    return made
+    result: DataFrame = _RUNS[name](frame, arguments)
+    return result
 
 
-def _rank(frame: DataFrame, asked: dict[str, Any]) -> DataFrame:
-    return _of_lists(rank, frame, asked)
+def _rank(frame: DataFrame, arguments: dict[str, Any]) -> DataFrame:
+    return _of_rankings(rank, frame, arguments)
 
 
-def _per_query(frame: DataFrame, asked: dict[str, Any]) -> DataFrame:
-    return _of_lists(per_query, frame, _here(asked))
+def _per_query(frame: DataFrame, arguments: dict[str, Any]) -> DataFrame:
+    return _of_rankings(per_query, frame, _parsed(arguments))
 
 
-def _of_lists(function: Callable[..., Any], frame: DataFrame, asked: dict[str, Any]) -> DataFrame:
-    call = partial(function, **asked)
-    return _Log.of(frame, call).lists(call, _queries(asked), asked)
+def _of_rankings(
+    function: Callable[..., Any], frame: DataFrame, arguments: dict[str, Any]
+) -> DataFrame:
+    call = partial(function, **arguments)
+    return _Log.of(frame, call).rankings(call, _queries(arguments), arguments)
 
 
-def _evaluate(frame: DataFrame, asked: dict[str, Any]) -> DataFrame:
-    asked = _here(asked)
-    evaluation = Evaluation.of(**asked)
+def _evaluate(frame: DataFrame, arguments: dict[str, Any]) -> DataFrame:
+    arguments = _parsed(arguments)
+    evaluation = Evaluation.of(**arguments)
     means = Means.of(evaluation)
     rankings = partial(plan.per_query, evaluation=evaluation, presence=means.presence)
-    return _in_parts(frame, partial(evaluate, **asked), _Parts(rankings, means), asked)
+    return _in_parts(frame, partial(evaluate, **arguments), _Parts(rankings, means), arguments)
 
 
-def _estimate(frame: DataFrame, asked: dict[str, Any]) -> DataFrame:
-    asked = _here(asked)
-    estimates = Estimates.of(**asked)
+def _estimate(frame: DataFrame, arguments: dict[str, Any]) -> DataFrame:
+    arguments = _parsed(arguments)
+    estimates = Estimates.of(**arguments)
     return _in_parts(
-        frame, partial(estimate, **asked), _Parts(estimates.rankings, estimates), asked
+        frame, partial(estimate, **arguments), _Parts(estimates.rankings, estimates), arguments
     )
 
 
 def _in_parts(
-    frame: DataFrame, function: Callable[..., Any], parts: _Parts, asked: dict[str, Any]
+    frame: DataFrame, function: Callable[..., Any], parts: _Parts, arguments: dict[str, Any]
 ) -> DataFrame:
     log = _Log.of(frame, function)
-    return log.parts(parts.add_up, parts.merge, _queries(asked), asked, parts.finish)
+    return log.parts(parts.add_up, parts.merge, _queries(arguments), arguments, parts.finish)
 
 
-def _moments(frame: DataFrame, asked: dict[str, Any]) -> DataFrame:
-    call = partial(moments, **asked)
-    query = _queries(asked) if asked.get("baseline") is not None else ()
-    return _Log.of(frame, call).parts(call, _added_up, query, asked)
+def _moments(frame: DataFrame, arguments: dict[str, Any]) -> DataFrame:
+    call = partial(moments, **arguments)
+    query = _queries(arguments) if arguments.get("baseline") is not None else ()
+    return _Log.of(frame, call).parts(call, _added_up, query, arguments)
 
 
 def _added_up(parts: pl.DataFrame) -> pl.DataFrame:
     return collected(merged([parts.lazy()], None, disjoint=False), few=True)
 
 
-def _merge(frame: Any, asked: dict[str, Any]) -> DataFrame:
+def _merge(frame: Any, arguments: dict[str, Any]) -> DataFrame:
     several = frame if isinstance(frame, (list, tuple)) else [frame]
     schemas = [tables.schema_of(part) for part in several]
-    merged([pl.LazyFrame(schema=schema) for schema in schemas], None)  # says which columns differ
-    together = reduce(
-        lambda left, right: left.unionByName(right, allowMissingColumns=True), several
-    )
-    return _Log.of(together, merge).parts(merge, merge, (), asked)
+    merged(
+        [pl.LazyFrame(schema=schema) for schema in schemas], None
+    )  # raises the error for columns that differ
+    union = reduce(lambda left, right: left.unionByName(right, allowMissingColumns=True), several)
+    return _Log.of(union, merge).parts(merge, merge, (), arguments)
 
 
-def _here(asked: dict[str, Any]) -> dict[str, Any]:
-    """Return what is asked of an evaluation, with metrics that can be read again and again."""
+def _parsed(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments of an evaluation with parsed metrics, and without a progress bar."""
     return {
-        **asked,
-        "metrics": read_metrics(asked["metrics"], asked.get("conventions")),
+        **arguments,
+        "metrics": read_metrics(arguments["metrics"], arguments.get("conventions")),
         "progress": False,
     }
 
 
-def _queries(asked: Mapping[str, Any]) -> tuple[str, ...]:
-    return names("query", asked.get("query", "query"))
+def _queries(arguments: Mapping[str, Any]) -> tuple[str, ...]:
+    return names("query", arguments.get("query", "query"))
 
 
 @dataclass(frozen=True)
@@ -154,11 +156,12 @@ class _Parts:
 
 @dataclass(frozen=True)
 class _Log:
-    """A Spark DataFrame, and what is known of a function of it before anything runs."""
+    """A Spark DataFrame, and the columns that a function reads and returns."""
 
     frame: DataFrame
+    #: The schema of the DataFrame.
     given: pl.Schema
-    #: The columns that the function reads, and those of its result.
+    #: The columns that the function reads, and the schema of its result.
     read: list[str]
     result: pl.Schema
 
@@ -167,54 +170,56 @@ class _Log:
         given = tables.schema_of(frame)
         read: set[str] = set()
 
-        def nothing(columns: list[str] | None, *_: Any) -> Iterator[pl.DataFrame]:
-            asked = list(given) if columns is None else columns
-            read.update(asked)
-            yield pl.DataFrame(schema=given).select(asked)
+        def empty(columns: list[str] | None, *_: Any) -> Iterator[pl.DataFrame]:
+            names = list(given) if columns is None else columns
+            read.update(names)
+            yield pl.DataFrame(schema=given).select(names)
 
-        plan = function(register_io_source(nothing, schema=given))
+        plan = function(register_io_source(empty, schema=given))
         result = plan.collect_schema()
         plan.collect()
         return cls(frame, given, [name for name in given if name in read], result)
 
-    def lists(
-        self, function: Callable[..., Any], query: Sequence[str], asked: Mapping[str, Any]
+    def rankings(
+        self, function: Callable[..., Any], query: Sequence[str], arguments: Mapping[str, Any]
     ) -> DataFrame:
-        """Return the rows that a function gives of the lists of each query."""
+        """Return the rows of a function of the rankings of each query."""
         schema = tables.spark_schema(self.result, self.frame, self.given)
-        together, chunks = self._together(query, asked)
-        task = OfLists(function, chunks, tables.arrow_schema(schema))
-        return together.mapInArrow(_sent(task, asked, self.frame), schema)
+        together, chunks = self._together(query, arguments)
+        task = RankingsTask(function, chunks, tables.arrow_schema(schema))
+        return together.mapInArrow(_for_workers(task, arguments, self.frame), schema)
 
     def parts(
         self,
         function: Callable[..., Any],
         merged: Callable[..., Any],
         query: Sequence[str],
-        asked: Mapping[str, Any],
+        arguments: Mapping[str, Any],
         finished: Callable[..., Any] | None = None,
     ) -> DataFrame:
-        """Return what one task makes of the parts that a function gives of some queries."""
+        """Return the merged parts that a function returns for groups of queries."""
         schema = tables.spark_schema(self.result, self.frame, self.given)
-        together, chunks = self._together(query, asked)
-        first = OfParts(function, merged, chunks)
-        last = OfAll(merged, finished, tables.arrow_schema(schema))
-        few = together.mapInArrow(_sent(first, asked, self.frame), _PARTS)
-        # Those of no list: there is a result, too, where the table has no rows and no tasks.
-        none = packed(function(pl.DataFrame(schema=self.given)))
+        together, chunks = self._together(query, arguments)
+        first = PartsTask(function, merged, chunks)
+        last = MergeTask(merged, finished, tables.arrow_schema(schema))
+        parts = together.mapInArrow(_for_workers(first, arguments, self.frame), _PARTS)
+        # The part of no rows: a table without rows has no tasks, but it has a result.
+        empty = packed(function(pl.DataFrame(schema=self.given)))
         session = self.frame.sparkSession
-        with_none = few.union(session.createDataFrame(none.to_pylist(), _PARTS))
-        return with_none.repartition(1).mapInArrow(_sent(last, asked, self.frame), schema)
+        all_parts = parts.union(session.createDataFrame(empty.to_pylist(), _PARTS))
+        return all_parts.repartition(1).mapInArrow(
+            _for_workers(last, arguments, self.frame), schema
+        )
 
     def _together(
-        self, query: Sequence[str], asked: Mapping[str, Any]
+        self, query: Sequence[str], arguments: Mapping[str, Any]
     ) -> tuple[DataFrame, Sorted | Unpacked]:
-        """Return the columns that are read, all of a query in one task, and how they come there.
+        """Return the columns that are read, with each query in one task, and the chunks.
 
-        Spark says itself whether it has to move rows for it. Not those of a table that is bucketed
-        or was partitioned by query: it sorts them, if in the order of Polars. Others travel packed,
-        by a hash of their query that Spark takes, for it has to be the same on all machines. Names
-        of columns are plain ones, which pyspark does not parse.
+        Spark's plan shows whether rows must move. If the table is bucketed or partitioned by query,
+        and text sorts as in Polars, Spark only sorts the rows. Otherwise rows move in packed cells,
+        by Spark's hash of the query, which is the same on all machines. Columns are renamed to
+        plain names, which pyspark does not parse.
         """
         plain = {name: f"column{index}" for index, name in enumerate(self.read)}
         frame = self.frame.selectExpr(
@@ -223,7 +228,7 @@ class _Log:
         if not query:
             return frame, Sorted(self.read, query)
         keys = [plain[name] for name in query]
-        placed = [_PLACE] if _order_counts(asked) else []
+        placed = [_PLACE] if _order_counts(arguments) else []
         if placed:
             frame = frame.selectExpr("*", f"monotonically_increasing_id() as {_PLACE}")
         over = f"(partition by {', '.join(keys)} order by {', '.join([*keys, *placed])})"
@@ -232,56 +237,56 @@ class _Log:
         if in_place and _moves(numbered) <= _moves(frame):
             return numbered, Sorted(self.read, query)
         schema = pl.Schema({name: self.given[name] for name in self.read})
-        schema |= {OWN + name: pl.Int64() for name in placed}  # users may have a "place", too
+        schema |= {OWN + name: pl.Int64() for name in placed}  # users may have a column "place"
         hashed = f"cast(pmod(xxhash64({', '.join(keys)}), {_buckets(frame)}) as int) as bucket"
-        task = _sent(Packed(schema), asked, frame)
+        task = _for_workers(Packed(schema), arguments, frame)
         cells = frame.selectExpr(hashed, "*").mapInArrow(task, _CELLS)
         together = cells.repartition("bucket").sortWithinPartitions("bucket")
         return together, Unpacked(schema, placed=bool(placed))
 
 
 def _buckets(frame: DataFrame) -> int:
-    """Return into how many buckets to sort queries, so that few of them are a partition."""
+    """Return the number of buckets, several per partition."""
     partitions = frame.sparkSession.conf.get("spark.sql.shuffle.partitions") or ""
-    return max(_BUCKETS, 4 * int(partitions) if partitions.isdigit() else 0)  # or it is "auto"
+    return max(_BUCKETS, 4 * int(partitions) if partitions.isdigit() else 0)  # may be "auto"
 
 
 def _moves(frame: DataFrame) -> int:
-    """Return how often Spark plans to send the rows of a frame over the network."""
-    told = io.StringIO()
-    with contextlib.redirect_stdout(told):
+    """Return the number of exchanges in Spark's plan, in which rows move between machines."""
+    plan = io.StringIO()
+    with contextlib.redirect_stdout(plan):
         frame.explain()
-    return len(re.findall(r"\bExchange\b", told.getvalue()))
+    return len(re.findall(r"\bExchange\b", plan.getvalue()))
 
 
-def _order_counts(asked: Mapping[str, Any]) -> bool:
-    """Return whether the order in which the rows of a list come changes the result."""
-    if asked.get("duplicates", "error") != "error":
+def _order_counts(arguments: Mapping[str, Any]) -> bool:
+    """Return whether the result depends on the order of the rows of a ranking."""
+    if arguments.get("duplicates", "error") != "error":
         return True
-    conventions = named(asked.get("conventions", POLARS_RANK)).but(ties=asked.get("ties"))
+    conventions = named(arguments.get("conventions", POLARS_RANK)).but(ties=arguments.get("ties"))
     return "input" in {
         conventions.ties,
-        *(conventions.of(metric).ties for metric in asked.get("metrics") or ()),
+        *(conventions.of(metric).ties for metric in arguments.get("metrics") or ()),
     }
 
 
-#: The columns of `CELLS` and of `PARTS`, for Spark.
+#: The schemas of `CELLS` and `PARTS` for Spark.
 _CELLS = "bucket int, rows binary"
 _PARTS = "part binary, rows bigint, findings binary"
-#: Buckets into which queries are sorted, at least: one is in memory at a time.
+#: Minimum number of buckets of queries; one bucket is in memory at a time.
 _BUCKETS = 1_024
-#: The column of where a row was in its table.
+#: The column of the original order of rows.
 _PLACE = "place"
 
 
-def _sent(
+def _for_workers(
     task: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]],
-    asked: Mapping[str, Any],
+    arguments: Mapping[str, Any],
     frame: DataFrame,
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Return a task as it is sent to workers; they import Polars when it runs, not before."""
-    payload = _pickled(task, asked)
-    warned = _warnings_from_workers(frame)
+    """Return a task that can be sent to workers, which import Polars when it runs."""
+    payload = _pickled(task, arguments)
+    warnings_of_workers = _warnings_from_workers(frame)
 
     def on_worker(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import os
@@ -291,28 +296,28 @@ def _sent(
 
         from pyspark import TaskContext
 
-        # Polars reads it when it is imported.
+        # Polars reads this variable when it is imported.
         task = TaskContext.get()
         os.environ["POLARS_MAX_THREADS"] = str(task.cpus() if task else 1)
         try:
             from polars_rank.errors import RankError, RankWarning
 
-            made = pickle.loads(payload)  # noqa: S301  (we wrote it)
+            on_batches = pickle.loads(payload)  # noqa: S301  (pickled by the driver)
         except ImportError as error:
             message = (
-                f"the worker has no module {error.name!r}: install polars_rank on all workers, and "
-                "send modules of your own with spark.addArtifacts(..., pyfile=True) or --py-files"
+                f"module {error.name!r} not found on a worker; install polars_rank on all workers, "
+                "and send your own modules with spark.addArtifacts(..., pyfile=True) or --py-files"
             )
             raise ImportError(message) from None
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", RankWarning)
             try:
-                yield from made(batches)
+                yield from on_batches(batches)
             except RankError as error:
                 raise error.with_traceback(None) from None
         texts = {str(each.message) for each in caught if issubclass(each.category, RankWarning)}
-        if warned is not None:
-            warned.add(texts)
+        if warnings_of_workers is not None:
+            warnings_of_workers.add(texts)
         else:
             sys.stderr.writelines(f"RankWarning: {text}\n" for text in texts)
 
@@ -320,15 +325,15 @@ def _sent(
 
 
 def _warnings_from_workers(frame: DataFrame) -> Any:
-    """Return an accumulator of texts, each of which becomes a warning in this process.
+    """Return an accumulator of texts that are issued as warnings in this process.
 
-    Spark Connect has none: there, warnings stand in the log of the worker.
+    Spark Connect has no accumulators: there, warnings are in the logs of workers.
     """
     if "connect" in type(frame).__module__:
         return None
     from pyspark import AccumulatorParam, TaskContext
 
-    # All of it inside, so that workers need not import this module, and Polars, for it.
+    # Nested functions, so that workers can unpickle them without importing this module.
     def warn(text: str) -> None:
         import sys
         import warnings
@@ -337,7 +342,7 @@ def _warnings_from_workers(frame: DataFrame) -> Any:
 
         try:
             warnings.warn(text, RankWarning, stacklevel=2)
-        except RankWarning:  # an error would break the thread in which Spark takes updates
+        except RankWarning:  # an error would stop Spark's thread for updates
             sys.stderr.write(f"RankWarning: {text}\n")
 
     def added(_: Any, known: set[str], more: set[str]) -> set[str]:
@@ -354,28 +359,28 @@ def _warnings_from_workers(frame: DataFrame) -> Any:
     return frame.sparkSession.sparkContext.accumulator(set(), texts())
 
 
-def _pickled(task: Any, asked: Mapping[str, Any]) -> bytes:
-    made, error = _tried(task)
+def _pickled(task: Any, arguments: Mapping[str, Any]) -> bytes:
+    payload, error = _pickle(task)
     if error is None:
-        return made
-    each = {f"`{name}`": value for name, value in asked.items() if name != "metrics"}
-    each |= {f"the metric {metric}": metric for metric in asked.get("metrics") or ()}
-    culprit = next((name for name, value in each.items() if _tried(value)[1]), "the call")
+        return payload
+    values = {f"`{name}`": value for name, value in arguments.items() if name != "metrics"}
+    values |= {f"the metric {metric}": metric for metric in arguments.get("metrics") or ()}
+    name = next((name for name, value in values.items() if _pickle(value)[1]), "the call")
     message = (
-        f"{culprit} cannot be sent to Spark's workers: {error}; give functions of a module, or "
-        "names such as gain='exp2'"
+        f"{name} cannot be sent to Spark's workers: {error}; use functions of a module, or names "
+        "such as gain='exp2'"
     )
     raise ArgumentError(message) from error
 
 
-def _tried(value: Any) -> tuple[bytes, Exception | None]:
-    """Return a value as bytes, functions of a notebook among it, or why that cannot be."""
+def _pickle(value: Any) -> tuple[bytes, Exception | None]:
+    """Return the pickle of a value, including functions of a notebook, or the error."""
     from pyspark import cloudpickle
 
     dumps: Any = cloudpickle.dumps
     try:
         return dumps(value), None
-    except Exception as error:  # noqa: BLE001  (whatever the objects of users raise)
+    except Exception as error:  # noqa: BLE001  (objects of users may raise anything)
         return b"", error
 
 

@@ -1,4 +1,4 @@
-"""`join_judgments` of Spark DataFrames, as joins of Spark's own."""
+"""`join_judgments` of Spark DataFrames, as Spark joins."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def joined(run: DataFrame, asked: Mapping[str, Any]) -> DataFrame:
-    """Return retrieved and judged documents as the long table; see `polars_rank.join_judgments`."""
-    options = dict(asked)
+def joined(run: DataFrame, arguments: Mapping[str, Any]) -> DataFrame:
+    """Return the long table as `polars_rank.join_judgments` does."""
+    options = dict(arguments)
     judgments = options.pop("judgments")
     if not is_spark(judgments):
         judgments = run.sparkSession.createDataFrame(lazy(judgments).collect().to_arrow())
@@ -26,6 +26,9 @@ def joined(run: DataFrame, asked: Mapping[str, Any]) -> DataFrame:
     result = join_judgments(
         left_schema.to_frame(eager=False), right_schema.to_frame(eager=False), **options
     ).collect_schema()
+    label = options.get("label", "label")
+    if label not in judgments.columns:  # all judged documents are relevant
+        judgments = judgments.selectExpr("*", f"cast(1 as bigint) as {quoted(label)}")
 
     keys = [*names("query", options.get("query", "query")), options.get("doc", "doc")]
     queries = keys[:-1]
@@ -42,11 +45,11 @@ def joined(run: DataFrame, asked: Mapping[str, Any]) -> DataFrame:
     shared = [*groups, *keys]
     right = right.withColumnsRenamed({name: OWN + name for name in shared})
     both = left.join(right, _same(shared, [OWN + name for name in shared]), "full")
-    twice = {*shared, *others}
+    in_both = {*shared, *others}
     return both.selectExpr(
         *(
             f"coalesce({quoted(name)}, {quoted(OWN + name)}) as {quoted(name)}"
-            if name in twice
+            if name in in_both
             else quoted(name)
             for name in result
         )
@@ -54,12 +57,12 @@ def joined(run: DataFrame, asked: Mapping[str, Any]) -> DataFrame:
 
 
 def _as(frame: DataFrame, schema: Any, keys: Sequence[str]) -> DataFrame:
-    """Return the frame with its keys in the types of the result, in which they match."""
-    kinds = {name: schema[name].dataType.simpleString() for name in keys}
+    """Return the frame with its keys cast to the types of the result."""
+    types = {name: schema[name].dataType.simpleString() for name in keys}
     return frame.selectExpr(
         *(
-            f"cast({quoted(name)} as {kinds[name]}) as {quoted(name)}"
-            if name in kinds
+            f"cast({quoted(name)} as {types[name]}) as {quoted(name)}"
+            if name in types
             else quoted(name)
             for name in frame.columns
         )
@@ -72,26 +75,26 @@ def _with_constants(
     others: Sequence[str],
     levels: Sequence[Sequence[str]],
 ) -> DataFrame:
-    """Add those columns of the run that never change within its lists, queries or rankings."""
+    """Return judgments with the columns that are constant within a ranking, a query, or a run."""
     if not others:
         return judgments
     parts = [list(keys) for keys in dict.fromkeys(tuple(keys) for keys in levels if keys)]
     for index, keys in enumerate(parts):
-        mine = [f"{OWN}{index} key {name}" for name in keys]
+        renamed_keys = [f"{OWN}{index} key {name}" for name in keys]
         constants = _constants(run, keys, others, f"{OWN}{index} ")
-        renamed = constants.withColumnsRenamed(dict(zip(keys, mine, strict=True)))
-        judgments = judgments.join(renamed, _same(keys, mine), "left").drop(*mine)
-    found = (
+        renamed = constants.withColumnsRenamed(dict(zip(keys, renamed_keys, strict=True)))
+        judgments = judgments.join(renamed, _same(keys, renamed_keys), "left").drop(*renamed_keys)
+    candidates = (
         (name, ", ".join(quoted(f"{OWN}{index} {name}") for index in range(len(parts))))
         for name in others
     )
-    levels_of = [f"{OWN}{index} {name}" for index in range(len(parts)) for name in others]
-    made = (f"coalesce({several}) as {quoted(OWN + name)}" for name, several in found)
-    return judgments.selectExpr("*", *made).drop(*levels_of)
+    joined_columns = [f"{OWN}{index} {name}" for index in range(len(parts)) for name in others]
+    values = (f"coalesce({columns}) as {quoted(OWN + name)}" for name, columns in candidates)
+    return judgments.selectExpr("*", *values).drop(*joined_columns)
 
 
 def _constants(run: DataFrame, keys: Sequence[str], others: Sequence[str], own: str) -> DataFrame:
-    """Return a row for each of the keys, with null in columns that change within any of them."""
+    """Return a row per key; columns that vary within a key are null in all rows."""
     from pyspark.sql.functions import expr  # noqa: PLC0415  (an extra)
 
     values, varies = [], []
@@ -121,7 +124,7 @@ def _constants(run: DataFrame, keys: Sequence[str], others: Sequence[str], own: 
 
 
 def _same(left: Sequence[str], right: Sequence[str]) -> Any:
-    """Return the condition that columns are equal, null to null."""
+    """Return the condition that columns are equal; null equals null."""
     from pyspark.sql.functions import expr  # noqa: PLC0415  (an extra)
 
     pairs = zip(left, right, strict=True)

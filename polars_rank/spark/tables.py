@@ -1,4 +1,4 @@
-"""What columns of Spark are to Polars, and back."""
+"""Conversion of schemas and rows between Spark and Polars."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
-#: Spark has no integers without a sign, and no categories.
+#: Spark has no unsigned integers.
 _WIDER: dict[Any, Any] = {
     pl.UInt8: pl.Int16,
     pl.UInt16: pl.Int32,
@@ -23,47 +23,42 @@ _WIDER: dict[Any, Any] = {
     pl.UInt64: pl.Int64,
 }
 
-#: Rows of a batch that goes back to Spark.
+#: Rows of a batch that is returned to Spark.
 _BATCH_ROWS = 10_000
 
 
 def quoted(name: str) -> str:
-    """Return the name of a column as SQL reads it, whatever is in it."""
+    """Return the quoted name of a column for SQL."""
     return f"`{name.replace('`', '``')}`"
 
 
 def is_sorted_by_bytes(frame: DataFrame, names: Sequence[str]) -> bool:
-    """Return whether Spark sorts columns as Polars does: none has text of another collation."""
+    """Return whether Spark sorts columns as Polars does, because no text has a collation."""
     return not any(" collate " in frame.schema[name].dataType.simpleString() for name in names)
 
 
 def schema_of(frame: DataFrame) -> pl.Schema:
-    """Return the columns of a Spark DataFrame as Polars gets them from Arrow."""
+    """Return the schema of a Spark DataFrame with the types of Polars."""
     from pyspark.sql.pandas.types import to_arrow_type  # noqa: PLC0415  (an extra)
 
-    twice = sorted({name for name in frame.columns if frame.columns.count(name) > 1})
-    if twice:
-        message = f"the frame has two columns {twice[0]!r}; rename one of them, or drop it"
+    duplicates = sorted({name for name in frame.columns if frame.columns.count(name) > 1})
+    if duplicates:
+        message = f"duplicate column {duplicates[0]!r}; drop one of them, or rename it"
         raise SchemaError(message)
     for field in frame.schema:
         try:
             to_arrow_type(field.dataType, timezone="UTC")
         except TypeError as error:
             message = (
-                f"the column {field.name!r} ({field.dataType.simpleString()}) is of a type that "
-                "Spark does not give to Polars; drop it, or cast it"
+                f"column {field.name!r} has the type {field.dataType.simpleString()}, which Spark "
+                "cannot convert to Arrow; drop it, or cast it"
             )
             raise SchemaError(message) from error
-    return arrived(arrow_schema(frame.schema).empty_table()).schema
-
-
-def arrived(table: pa.Table) -> pl.DataFrame:
-    """Return a table of Arrow as Polars has it."""
-    return pl.DataFrame(table)
+    return pl.DataFrame(arrow_schema(frame.schema).empty_table()).schema
 
 
 def spark_schema(result: pl.Schema, frame: DataFrame, given: pl.Schema) -> StructType:
-    """Return the columns of a result: those of the frame's own with the types that they have."""
+    """Return the Spark schema of a result; columns of the frame keep their Spark types."""
     from pyspark.sql.pandas.types import from_arrow_type  # noqa: PLC0415  (an extra)
     from pyspark.sql.types import StructField, StructType  # noqa: PLC0415
 
@@ -78,17 +73,17 @@ def spark_schema(result: pl.Schema, frame: DataFrame, given: pl.Schema) -> Struc
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
-    """Return the types in which Spark takes the columns."""
+    """Return the Arrow schema that Spark expects."""
     from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415  (an extra)
 
     return to_arrow_schema(schema, timezone="UTC")
 
 
-def sent(table: pl.DataFrame, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Yield the rows in the types that Spark takes them in."""
+def to_batches(table: pl.DataFrame, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Yield the rows as batches with the schema that Spark expects."""
     plain = table.cast({name: _plain(dtype) for name, dtype in table.schema.items()})
-    found = plain.to_arrow(compat_level=pl.CompatLevel.oldest())
-    yield from found.cast(schema).to_batches(max_chunksize=_BATCH_ROWS)
+    rows = plain.to_arrow(compat_level=pl.CompatLevel.oldest())
+    yield from rows.cast(schema).to_batches(max_chunksize=_BATCH_ROWS)
 
 
 def _plain(dtype: pl.DataType) -> Any:

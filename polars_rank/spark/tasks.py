@@ -1,4 +1,4 @@
-"""What a worker does: batches of Arrow in, chunks of whole lists to Polars, batches out."""
+"""Tasks of workers: they evaluate chunks of complete rankings with Polars."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import polars as pl
 import pyarrow as pa
 
 from polars_rank.errors import DataError
-from polars_rank.spark.tables import sent
+from polars_rank.spark.tables import to_batches
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -19,27 +19,26 @@ if TYPE_CHECKING:
     from polars_rank.errors import Finding
     from polars_rank.spark.chunks import Chunks
 
-#: Rows of parts that wait until they are merged.
+#: Parts are merged when they have this many rows.
 _WAITING_ROWS = 10_000
-#: Rows of parts in one cell of the table that travels.
+#: Rows of parts in one cell of `PARTS`.
 _CELL_ROWS = 100_000
 
-#: The table that travels between workers: parts in Polars' own format, rows that were read, and
-#: what is wrong with them.
+#: The table between workers: parts in Polars' IPC format, the number of rows read, and findings.
 PARTS = pa.schema([("part", pa.binary()), ("rows", pa.int64()), ("findings", pa.binary())])
 
 
 @dataclass
 class Findings:
-    """What is wrong with the rows of many chunks, which are all looked at before it is said."""
+    """Problems of the rows of several chunks, which are raised as one error at the end."""
 
     rows: int = 0
     by_problem: dict[str, Finding] = field(default_factory=dict)
 
-    def tried(
+    def call(
         self, function: Callable[[pl.DataFrame], pl.DataFrame], rows: pl.DataFrame
     ) -> pl.DataFrame | None:
-        """Return what a function gives of a chunk; None where its rows are at fault."""
+        """Return the result of a function of a chunk, or None if its rows are invalid."""
         self.rows += rows.height
         try:
             return function(rows)
@@ -50,14 +49,14 @@ class Findings:
             return None
 
     def add(self, findings: Iterable[Finding]) -> None:
-        """Count what was found in other rows."""
+        """Add findings; those of the same problem are summed."""
         for each in findings:
             known = self.by_problem.get(each.problem, each)
             count = each.count + (known.count if known is not each else 0)
             self.by_problem[each.problem] = replace(known, count=count)
 
     def check(self, where: str = "") -> None:
-        """Raise the one error for all that was found."""
+        """Raise one `DataError` for all findings, if there are any."""
         if self.by_problem:
             rows = [
                 each if each.rows is None else replace(each, rows=self.rows)
@@ -67,8 +66,8 @@ class Findings:
 
 
 @dataclass(frozen=True)
-class OfLists:
-    """A function of whole lists, which gives rows of each."""
+class RankingsTask:
+    """A function of complete rankings that returns rows for each of them."""
 
     function: Callable[[pl.DataFrame], pl.DataFrame]
     chunks: Chunks
@@ -76,39 +75,39 @@ class OfLists:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of the result."""
-        found = Findings()
-        for lists in self.chunks(batches):
-            result = found.tried(self.function, lists)
-            if result is not None and not found.by_problem:
-                yield from sent(result, self.schema)
-        found.check(" (in one of Spark's tasks; there may be more in others)")
+        findings = Findings()
+        for rankings in self.chunks(batches):
+            result = findings.call(self.function, rankings)
+            if result is not None and not findings.by_problem:
+                yield from to_batches(result, self.schema)
+        findings.check(" (in one of Spark's tasks; other tasks may have more)")
 
 
 @dataclass(frozen=True)
-class OfParts:
-    """A function of some lists, which gives few rows that can be merged with those of others."""
+class PartsTask:
+    """A function of rankings that returns few rows, which can be merged with other parts."""
 
     function: Callable[[pl.DataFrame], pl.DataFrame]
     merged: Callable[[pl.DataFrame], pl.DataFrame]
     chunks: Chunks
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of all lists that come, merged, and what is wrong with some of them."""
-        found = Findings()
+        """Yield the merged part of all rankings, and the findings."""
+        findings = Findings()
         parts: list[pl.DataFrame] = []
-        enough = _WAITING_ROWS
-        for lists in self.chunks(batches):
-            part = found.tried(self.function, lists)
+        limit = _WAITING_ROWS
+        for rankings in self.chunks(batches):
+            part = findings.call(self.function, rankings)
             parts += [] if part is None else [part]
-            if sum(part.height for part in parts) >= enough:
+            if sum(part.height for part in parts) >= limit:
                 parts = [self.merged(pl.concat(parts))]
-                enough = max(_WAITING_ROWS, 2 * parts[0].height)
-        yield packed(self.merged(pl.concat(parts)) if parts else None, found)
+                limit = max(_WAITING_ROWS, 2 * parts[0].height)
+        yield packed(self.merged(pl.concat(parts)) if parts else None, findings)
 
 
 @dataclass(frozen=True)
-class OfAll:
-    """The result from the parts of all workers."""
+class MergeTask:
+    """A function that merges the parts of all workers into the result."""
 
     merged: Callable[[pl.DataFrame], pl.DataFrame]
     finished: Callable[[pl.DataFrame], pl.DataFrame] | None
@@ -116,27 +115,26 @@ class OfAll:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of the result."""
-        found = Findings()
+        findings = Findings()
         parts = []
         for batch in batches:
             for row in batch.to_pylist():
-                found.rows += row["rows"]
-                found.add(pickle.loads(row["findings"]))  # noqa: S301  (a worker wrote it)
+                findings.rows += row["rows"]
+                findings.add(pickle.loads(row["findings"]))  # noqa: S301  (from our workers)
                 parts += [] if row["part"] is None else [pl.read_ipc(row["part"])]
-        found.check()
+        findings.check()
         whole = self.merged(pl.concat(parts))
-        yield from sent(self.finished(whole) if self.finished else whole, self.schema)
+        yield from to_batches(self.finished(whole) if self.finished else whole, self.schema)
 
 
-def packed(part: pl.DataFrame | None, found: Findings | None = None) -> pa.RecordBatch:
-    """Return rows of any types as cells of bytes, and what was found in the first."""
-    found = found or Findings()
+def packed(part: pl.DataFrame | None, findings: Findings | None = None) -> pa.RecordBatch:
+    """Return a part as rows of `PARTS`; the first row has the findings."""
     rows = []
     for start in range(0, 1 if part is None else max(part.height, 1), _CELL_ROWS):
-        first = Findings() if start else found
-        findings = pickle.dumps([*first.by_problem.values()])
+        of_row = Findings() if start or findings is None else findings
+        pickled = pickle.dumps([*of_row.by_problem.values()])
         cell = None if part is None else _bytes(part.slice(start, _CELL_ROWS))
-        rows.append({"part": cell, "rows": first.rows, "findings": findings})
+        rows.append({"part": cell, "rows": of_row.rows, "findings": pickled})
     return pa.RecordBatch.from_pylist(rows, schema=PARTS)
 
 

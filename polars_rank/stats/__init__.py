@@ -1,4 +1,4 @@
-"""Statistics of per-query tables: more tests, power, moments that merge, and gate reports."""
+"""Statistics of per-query values: pairwise comparisons, power, moments, and gate reports."""
 
 from polars_rank.stats.all_pairs import compare_all
 from polars_rank.stats.gates import write_junit, write_markdown

@@ -1,4 +1,4 @@
-"""`compare_all`: every run with every other, with one error rate for all."""
+"""`compare_all`: all pairwise comparisons of runs, with one error rate."""
 
 from __future__ import annotations
 
@@ -30,10 +30,12 @@ if TYPE_CHECKING:
     from polars_rank.metrics.names import Metrics
     from polars_rank.stats.tables import Variable
 
+#: Polars prints the first four and the last four columns of a wide table: what users read first.
 COLUMNS = (
-    *("metric", "other", "mean", "other_mean", "difference", "low", "high", "p_value"),
-    *("queries", "missing"),
+    *("metric", "other", "difference", "mean", "other_mean", "missing", "queries"),
+    *("low", "high", "p_value"),
 )
+_COUNTS = ("missing", "queries")
 _RUNS, _LISTS, _SHARE, _REPEATS = (OWN + name for name in ("runs", "lists", "share", "repeats"))
 
 
@@ -49,42 +51,58 @@ def compare_all(
     undefined: Undefined | Mapping[str, Undefined] | None = None,
     conventions: Conventions | str = POLARS_RANK,
 ) -> pl.LazyFrame:
-    r"""Compare all pairs of runs: Tukey's honestly significant difference, within queries.
+    r"""Compare all pairs of runs with Tukey's honestly significant difference.
 
     $$q = \frac{|\bar x_i - \bar x_j|}{\sqrt{\mathrm{MSE} / n}}$$
 
-    with the mean squared error of the analysis of variance by run and query, of (n - 1)(m - 1)
-    degrees of freedom for n queries and m runs. All p-values and intervals together hold their
-    level; there is nothing left to correct.
+    MSE is the mean squared error of the analysis of variance by run and query, with
+    (n - 1)(m - 1) degrees of freedom for n queries and m runs. The p-values and intervals hold
+    their level for all pairs together, so no correction is needed.
 
     Parameters
     ----------
-    table, run, metrics, by, query, confidence, undefined, conventions
-        As for `compare`.
+    table
+        Per-query values of several runs, as `per_query` returns them: one row per query and run,
+        one column per metric, null where a metric is undefined.
+    run
+        Column that identifies the run.
+    metrics
+        Names of columns, or metrics such as `pr.ndcg(10)`. None for all columns of floats.
+    by
+        Columns that split the table.
+    query
+        Columns that identify the query.
+    confidence
+        Confidence level of all intervals together, between 0 and 1.
+    undefined, conventions
+        What undefined values count as, and the conventions that decide it otherwise, as in
+        `evaluate` and with the same defaults.
 
     Returns
     -------
     LazyFrame or DataFrame
-        Like `table`: a row per group, metric and pair of runs, with the `by` columns and
+        Same type as `table`. One row per group, metric and pair of runs, with the columns of `by`,
+        and
 
-        - `metric`, `run` (under its own name), `other`;
-        - `mean`, `other_mean`, `difference` (mean - other_mean), `low`, `high`, `p_value`;
-        - `queries`, `missing`: those that all runs of the group have a value for, and the
-          others, which are left out. A pair with a run that has no rankings in the group has 0
-          `queries`.
+        - `metric`, the column of the run, `other`;
+        - `difference`, `mean`, `other_mean`: `difference` is `mean` - `other_mean`;
+        - `missing`, `queries`: number of queries without and with a value in all runs of the
+          group. Only the latter are compared. A pair with a run that has no rankings in the group
+          has 0 `queries`;
+        - `low`, `high`, `p_value`: confidence interval of the difference, and p-value.
 
     Raises
     ------
-    SchemaError, ArgumentError, MissingExtraError
-        As for `compare`; also for a metric that is a sum or a geometric mean.
+    ArgumentError
+        A metric is a sum or a geometric mean.
     DataError
-        For NaN or infinite values, a query twice in a run, fewer than two runs; lazily, when
-        the result is collected.
+        A query occurs twice in a run, or there are fewer than two runs. Raised when the result is
+        collected.
 
     Notes
     -----
-    For two runs it is the paired t test. `scipy.stats.tukey_hsd` is the unpaired test, which
-    throws away that the runs answer the same queries.
+    For two runs, this is the paired t test. `scipy.stats.tukey_hsd` is the unpaired test, which
+    ignores that all runs have the same queries.
 
     References
     ----------
@@ -95,12 +113,12 @@ def compare_all(
     --------
     >>> import polars as pl
     >>> import polars_rank as pr
-    >>> lists = pl.DataFrame({
+    >>> values = pl.DataFrame({
     ...     "run": ["a"] * 3 + ["b"] * 3 + ["c"] * 3, "query": [1, 2, 3] * 3,
     ...     "rr": [0.2, 0.3, 0.4, 0.5, 0.5, 0.5, 0.9, 0.9, 1.0],
     ... })
-    >>> found = pr.stats.compare_all(lists)
-    >>> found.select("run", "other", "difference", pl.col("p_value").round(4))
+    >>> comparisons = pr.stats.compare_all(values)
+    >>> comparisons.select("run", "other", "difference", pl.col("p_value").round(4))
     shape: (3, 4)
     ┌─────┬───────┬────────────┬─────────┐
     │ run ┆ other ┆ difference ┆ p_value │
@@ -120,52 +138,54 @@ def compare_all(
     keys = key_columns(schema, by=by, run=run, query=query)
     groups = keys["by"]
     free([*groups, run], COLUMNS)
-    asked = variables(schema, metrics, agreed, [*groups, run, *keys["query"]], undefined=undefined)
-    for each in asked:
+    selected = variables(
+        schema, metrics, agreed, [*groups, run, *keys["query"]], undefined=undefined
+    )
+    for each in selected:
         if each.aggregate != "mean":
-            message = f"{each.name!r} is no mean over queries; compare the means of others"
-            raise ArgumentError(message)
-    sums = _sums(table, asked, groups, run, keys["query"])
-    return _all_pairs(sums, table, asked, groups, run, confidence)
+            message = f"the metric {each.name!r} is not a mean over queries"
+            raise ArgumentError(message, "metrics")
+    sums = _sums(table, selected, groups, run, keys["query"])
+    return _all_pairs(sums, table, selected, groups, run, confidence)
 
 
 def _sums(
     rows: pl.LazyFrame,
-    asked: Sequence[Variable],
+    selected: Sequence[Variable],
     groups: Sequence[str],
     run: str,
     query: Sequence[str],
 ) -> pl.LazyFrame:
-    """Return per group and run the mean of each metric, and the squares left of it."""
-    values = {_key(index): each.value for index, each in enumerate(asked)}
-    # What a query adds to all runs alike is taken off: its mean.
+    """Return the mean and the residual sum of squares of each metric by group and run."""
+    values = {_key(index): each.value for index, each in enumerate(selected)}
+    # The effect of a query is its mean over the runs.
     blocks = rows.group_by([*groups, *query]).agg(
         pl.col(run),
         pl.len().alias(_LISTS),
         (pl.len() - pl.col(run).n_unique()).alias(_REPEATS),
         *(value.alias(key) for key, value in values.items()),
-        *((value - value.mean()).alias(key + "left") for key, value in values.items()),
+        *((value - value.mean()).alias(key + "residual") for key, value in values.items()),
         *(value.count().alias(key + "count") for key, value in values.items()),
     )
-    exploded = blocks.explode(run, *(key + end for key in values for end in ("", "left")))
+    exploded = blocks.explode(run, *(key + end for key in values for end in ("", "residual")))
     runs = pl.col(run).n_unique().alias(_RUNS)
     if groups:
         runs_of = rows.group_by(groups).agg(runs)
         complete = exploded.join(runs_of, on=groups, how="left", nulls_equal=True)
     else:
         complete = exploded.join(rows.select(runs), how="cross")
-    found = []
+    sums = []
     for key in values:
         whole = pl.col(key + "count") == pl.col(_RUNS)
-        mean, left = (pl.when(whole).then(pl.col(key + end)) for end in ("", "left"))
-        found += [
+        mean, residual = (pl.when(whole).then(pl.col(key + end)) for end in ("", "residual"))
+        sums += [
             mean.mean().alias(key + "mean"),
-            (left.var(ddof=0) * left.count()).alias(key + "squares"),
+            (residual.var(ddof=0) * residual.count()).alias(key + "squares"),
             whole.sum().cast(pl.Int64).alias(key + "queries"),
         ]
-    # Each query is spread over its lists: it adds up to one.
+    # The rows of a query add up to one.
     spread = (1 / pl.col(_LISTS)).sum().alias(_SHARE)
-    return grouped(complete, [*groups, run], [*found, spread, pl.col(_REPEATS).max()])
+    return grouped(complete, [*groups, run], [*sums, spread, pl.col(_REPEATS).max()])
 
 
 def _key(index: int) -> str:
@@ -175,7 +195,7 @@ def _key(index: int) -> str:
 def _all_pairs(
     sums: pl.LazyFrame,
     rows: pl.LazyFrame,
-    asked: Sequence[Variable],
+    selected: Sequence[Variable],
     groups: Sequence[str],
     run: str,
     confidence: float,
@@ -187,61 +207,60 @@ def _all_pairs(
             "metric": pl.String(),
             run: given[run],
             "other": given[run],
-            **dict.fromkeys(COLUMNS[2:-2], pl.Float64()),
-            "queries": pl.Int64(),
-            "missing": pl.Int64(),
+            **{name: pl.Int64() if name in _COUNTS else pl.Float64() for name in COLUMNS[2:]},
         }
     )
 
     def pairs(table: pl.DataFrame) -> pl.DataFrame:
-        found: list[tuple[Any, ...]] = []
-        there = table.get_column(run).unique().sort().to_list()
-        if len(there) == 1:
-            message = f"there is only one run in the column {run!r}, and nothing to compare it with"
+        records: list[dict[str, Any]] = []
+        runs = table.get_column(run).unique().sort().to_list()
+        if len(runs) == 1:
+            message = f"the column {run!r} has only the run {runs[0]!r}; pass several runs"
             raise DataError(message)
         for part in table.partition_by(groups, maintain_order=True) if groups else [table]:
-            _check(part, rows, asked, run)
-            head = part.row(0)[: len(groups)] if part.height else ()
-            for index, each in enumerate(asked):
-                known = {pair[:2]: pair for pair in _tukey(part, _key(index), run, confidence)}
-                lists = round(part.get_column(_SHARE).sum())
+            _check(part, rows, selected, run)
+            group = {name: part.get_column(name)[0] for name in groups} if part.height else {}
+            queries = round(part.get_column(_SHARE).sum())
+            for index, each in enumerate(selected):
+                results = _tukey(part, _key(index), run, confidence)
                 # A run without rankings in the group has rows of 0 queries.
-                found += [
-                    (*head, each.name, *known.get((second, first), _absent(second, first, lists)))
-                    for first, second in combinations(there, 2)
+                absent = {"queries": 0, "missing": queries}
+                records += [
+                    {**group, "metric": each.name, run: second, "other": first}
+                    | results.get((second, first), absent)
+                    for first, second in combinations(runs, 2)
                 ]
-        return pl.DataFrame(found, schema=schema, orient="row")
+        return pl.DataFrame(records, schema=schema, orient="row")
 
     return sums.map_batches(pairs, schema=schema)
 
 
-def _check(part: pl.DataFrame, rows: pl.LazyFrame, asked: Sequence[Variable], run: str) -> None:
+def _check(part: pl.DataFrame, rows: pl.LazyFrame, selected: Sequence[Variable], run: str) -> None:
     if part.height and part.get_column(_REPEATS).max():
         message = (
-            f"a query stands more than once in a run of the column {run!r}; name the columns that "
-            "tell lists apart with query=[...] or by=..., or drop repeats"
+            f"duplicate queries in a run (column {run!r}); name further columns in `query` or "
+            "`by`, or drop duplicates"
         )
         raise DataError(message)
-    for index, each in enumerate(asked):
+    for index, each in enumerate(selected):
         if not part.get_column(_key(index) + "mean").is_finite().fill_null(value=True).all():
             raise data_error(rows, not_finite(each))
 
 
-def _absent(run: Any, other: Any, missing: int) -> tuple[Any, ...]:
-    return (run, other, *(None,) * len(COLUMNS[2:-2]), 0, missing)
-
-
 @cache
 def _quantile(confidence: float, runs: int, degrees: int) -> float:
-    """Return the quantile of the studentized range: a slow search, alike for all metrics."""
+    """Return the quantile of the studentized range, which takes long to compute."""
     return float(stats().studentized_range.ppf(confidence, runs, degrees))
 
 
-def _tukey(part: pl.DataFrame, key: str, run: str, confidence: float) -> list[tuple[Any, ...]]:
+def _tukey(
+    part: pl.DataFrame, key: str, run: str, confidence: float
+) -> dict[tuple[Any, Any], dict[str, Any]]:
+    """Return the result of each pair of the runs that have rankings in a group."""
     names, means = part.get_column(run).to_list(), part.get_column(key + "mean").to_list()
     runs = len(names)
     if not runs:
-        return []
+        return {}
     queries = min(part.get_column(key + "queries").to_list())
     missing = round(part.get_column(_SHARE).sum()) - queries
     degrees = (queries - 1) * (runs - 1)
@@ -249,19 +268,18 @@ def _tukey(part: pl.DataFrame, key: str, run: str, confidence: float) -> list[tu
     unit = math.sqrt(squares / degrees / queries) if degrees > 0 else 0.0
     distribution = stats().studentized_range
     width = _quantile(confidence, runs, degrees) * unit if unit else 0.0
-    found: list[tuple[Any, ...]] = []
+    results = {}
     for first, second in combinations(range(runs), 2):
         mean, other = means[second], means[first]
         if degrees <= 0:
-            unknown: tuple[float | None, ...] = (None,) * 3
+            bounds: tuple[float | None, ...] = (None,) * 3
             difference = None if mean is None else mean - other
         else:
             difference = mean - other
             p_value = 1.0 if difference == 0 else 0.0
             if unit:
                 p_value = float(distribution.sf(abs(difference) / unit, runs, degrees))
-            unknown = (difference - width, difference + width, p_value)
-        found.append(
-            (names[second], names[first], mean, other, difference, *unknown, queries, missing)
-        )
-    return found
+            bounds = (difference - width, difference + width, p_value)
+        values = (difference, mean, other, missing, queries, *bounds)
+        results[names[second], names[first]] = dict(zip(COLUMNS[2:], values, strict=True))
+    return results

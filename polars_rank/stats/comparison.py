@@ -1,4 +1,4 @@
-"""`compare`: whether one run is better than another, by how much, and how sure that is."""
+"""`compare`: differences between runs, with confidence intervals and significance tests."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import polars as pl
 
 from polars_rank._params import OWN, Names, free, number, one_of, share, whole_number
 from polars_rank.conventions import POLARS_RANK, Conventions
-from polars_rank.errors import ArgumentError, DataError, RankWarning, SchemaError
+from polars_rank.errors import ArgumentError, DataError, RankWarning, SchemaError, number_of
 from polars_rank.frames.tables import framed_table, schema_of
 from polars_rank.stats import sums
 from polars_rank.stats.intervals import FEW, Alternative, stats, warn_of_range
@@ -26,15 +26,15 @@ from polars_rank.stats.moment_tables import (
 )
 from polars_rank.stats.pairs import Pairs, is_run
 from polars_rank.stats.resampling import check_seed
-from polars_rank.stats.significance import Correction, Found, Sample, Test, Testing, corrected
+from polars_rank.stats.significance import Correction, Result, Sample, Test, Testing, corrected
 from polars_rank.stats.tables import (
     EMPTY,
     agreed_on,
+    first_few,
     key_columns,
     only_metrics,
-    rows_told,
+    row_labels,
     settled,
-    some_of,
     variables,
     warn_of_empty,
     without,
@@ -46,12 +46,13 @@ if TYPE_CHECKING:
     from polars_rank.conventions import Undefined
     from polars_rank.metrics.names import Metrics
 
+#: Polars prints the first four and the last four columns of a wide table: what users read first.
 COLUMNS = (
-    *("metric", "baseline_mean", "mean", "difference", "relative_difference", "low", "high"),
-    *("p_value", "p_corrected", "effect_size", "wins", "ties", "losses", "queries", "missing"),
-    *("undefined", EMPTY, "warning"),
+    *("metric", "mean", "difference", "relative_difference", "baseline_mean", "effect_size"),
+    *("wins", "ties", "losses", "queries", "missing", "undefined", EMPTY, "warning"),
+    *("low", "high", "p_value", "p_corrected"),
 )
-#: Above this number of queries, Wilcoxon's test and the sign test are not to be trusted.
+#: Above this number of queries, Wilcoxon's test and the sign test are unreliable.
 MANY = 1_000
 
 _MEAN, _ERROR, _NULL = OWN + "mean", OWN + "error", OWN + "null"
@@ -81,106 +82,107 @@ def compare(
     n_resamples: int = 10_000,
     seed: int = 0,
 ) -> pl.LazyFrame:
-    r"""Compare runs with a baseline, query by query.
+    r"""Compare runs with a baseline over the queries that they have in common.
 
     $$d_q = x_q - b_q, \qquad t = \frac{\bar d}{s_d / \sqrt n}$$
-
-    over the queries that have a list in both runs.
 
     Parameters
     ----------
     table
-        What `per_query` returns of several runs: a row per list, a column per metric, null where
-        undefined. Or `moments` with the same `run` and `baseline`, for the tests "t" and "sign".
-    run, baseline
-        The column that tells runs apart, and its value for the run that the others are compared
-        with.
+        Per-query values of several runs, as `per_query` returns them: one row per query and run,
+        one column per metric, null where a metric is undefined. For the tests "t" and "sign", also
+        the result of `moments` with the same `run` and `baseline`.
+    run
+        Column that identifies the run.
+    baseline
+        The run that the others are compared with.
     metrics
-        The columns to take, or metrics (`pr.ndcg(10)`); None for all columns of floats.
+        Names of columns, or metrics such as `pr.ndcg(10)`. None for all columns of floats.
     by
         Columns that split the table.
     query
-        The columns that tell the lists of a run (and group) apart.
-    weight, cluster
-        As for `summarize`; with the test "t" only. A query whose list in the run has a null
-        cluster is a unit of its own.
+        Columns that identify the query.
+    weight
+        Column of query weights, 0 or more. Only for the test "t".
+    cluster
+        Columns that identify the sampling unit if it is not the query, e.g. user. Only for the
+        test "t". A query with a null cluster in the run is a unit of its own.
     test
-        "t" (paired); "randomization" of the signs of the differences (Fisher), exact for up to
-        16 queries, which assumes that differences with mean 0 are symmetric: of simulations with
-        exponential ones 0.10 had a p-value below 0.05 with 10 queries, 0.06 with 100; "bootstrap"
-        (studentized, Poisson), null where too many resamples have no spread;
-        "wilcoxon" (signed ranks); "sign".
+        Significance test:
+
+        - "t": paired t test;
+        - "randomization": Fisher's test with random signs, exact for up to 16 queries. It assumes
+          that differences with mean 0 are symmetric. With exponential differences, simulations
+          had a p-value below 0.05 in 10% of the cases with 10 queries, in 6% with 100;
+        - "bootstrap": studentized Poisson bootstrap. Null if too many resamples have no variance;
+        - "wilcoxon": signed-rank test;
+        - "sign": sign test.
     correction
-        Of the p-values for the number of rows in the result: "holm", "bh" (the false discovery
-        rate of Benjamini and Hochberg), "bonferroni" or "none".
+        Correction of the p-values for the number of rows in the result: "holm", "bh" (Benjamini
+        and Hochberg's false discovery rate), "bonferroni" or "none".
     alternative
-        What is to be shown: that the run is "greater", "less", or either ("two-sided").
+        Alternative hypothesis: the run is "greater" or "less" than the baseline, or "two-sided".
     margin
-        With "greater": to show that the run is not worse than the baseline by this much or more
-        (non-inferiority); with "less": not greater by this much.
+        Non-inferiority margin. With the alternative "greater", the null hypothesis is that the run
+        is worse than the baseline by at least `margin`; with "less", that it is greater by at
+        least `margin`.
     confidence
-        Of the interval, between 0 and 1; a one-sided alternative has a one-sided interval.
+        Confidence level, between 0 and 1. A one-sided alternative has a one-sided interval.
     undefined, conventions
-        As in `evaluate`, with the same default: where both runs have the same queries, the
-        difference is that of `evaluate`'s means.
-    n_resamples, seed
-        Of the randomization and the bootstrap, which give the same result for the same seed, in
-        any order of rows.
+        What undefined values count as, and the conventions that decide it otherwise, as in
+        `evaluate` and with the same defaults. If both runs have the same queries, the difference
+        is the difference of `evaluate`'s means.
+    n_resamples
+        Number of resamples of the randomization test and the bootstrap.
+    seed
+        Random seed. The same seed gives the same result for any order of rows.
 
     Returns
     -------
     LazyFrame or DataFrame
-        Like `table`: a row per group, metric and run other than the baseline, in this order. A
-        run that has no rankings in a group of the baseline has a row there, too, with 0
-        `queries` and those of the baseline as `missing`. With the `by` columns and
+        Same type as `table`. One row per group, metric and run other than the baseline, in this
+        order. A run without rankings in a group of the baseline has a row with 0 `queries`. The
+        columns are those of `by`, and
 
-        - `metric`, `run` (under its own name);
-        - `baseline_mean`, `mean`, `difference`, `relative_difference` (to the baseline's mean):
-          over the queries in both runs;
-        - `low`, `high`: the interval of the difference; from the draws for "bootstrap", else
-          that of t;
-        - `p_value`, `p_corrected`; null for fewer than two pairs, and as `low` and `high` for a
-          "bootstrap" of which more resamples than 1 - `confidence` have no spread, because few
-          queries differ;
-        - `effect_size`: Cohen's dz, the mean difference over its standard deviation; null where
+        - `metric`, and the column of the run;
+        - `mean`, `difference`, `relative_difference`, `baseline_mean`: means over the queries in
+          both runs, and the difference relative to the baseline's mean;
+        - `effect_size`: Cohen's dz, the mean difference divided by its standard deviation; null if
           that is 0;
-        - `wins`, `ties`, `losses`: queries with a higher, the same, a lower value;
-        - `queries`, `missing`, `undefined`: those in both runs, on one side only, and undefined
-          on either side;
-        - `empty`: rankings of the run without a retrieved document, if the lists have a column
-          `num_retrieved`, as `per_query(by=...)` makes it;
-        - for "wilcoxon" and "sign" also `warning`, null or in words.
+        - `wins`, `ties`, `losses`: number of queries with a higher, equal and lower value than in
+          the baseline;
+        - `queries`, `missing`, `undefined`: number of queries in both runs, in only one of them,
+          and with an undefined value in either;
+        - `empty`: number of the run's rankings without a retrieved document, if the table has the
+          column `num_retrieved`, as `per_query(by=...)` returns it;
+        - `warning`: for "wilcoxon" and "sign" only, a text or null;
+        - `low`, `high`: confidence interval of the difference, from the resamples for "bootstrap",
+          otherwise from the t distribution;
+        - `p_value`, `p_corrected`: null for fewer than two queries.
 
-        For a geometric mean, the test is of the logarithms, and the interval takes the
-        baseline's mean as it is.
+        For a geometric mean, the test is about the logarithms, and the interval treats the
+        baseline's mean as known.
 
     Raises
     ------
-    SchemaError
-        For a missing or not numeric column, or a log in place of per-query values.
     DataError
-        For NaN or infinite values, a query twice in a run, weights that are null, negative or
-        differ between runs, a baseline that is not there, or no other run; lazily, when the
-        result is collected.
-    ArgumentError
-        For a parameter out of its range, a `margin` without a direction, or a test that moments,
-        weights or clusters do not allow.
+        A query occurs twice in a run, its weights differ between runs, the baseline does not
+        exist, or there is no other run. Raised when the result is collected.
     MissingExtraError
-        Without scipy (extra "stats").
+        scipy is not installed (extra "stats").
 
     Warns
     -----
     RankWarning
-        For a run that shares no query with the baseline in a group, or most of whose rankings
-        there have no retrieved document, for "wilcoxon" and "sign" above 1,000 queries, for
-        "bootstrap" below 30 queries or where it is null, and for an interval of fewer than 30
-        units that leaves [-1, 1] where the metric seems to be in [0, 1]; when the result is
-        collected.
+        The result may mislead: a run has no query in common with the baseline, or mostly empty
+        rankings; there are more than 1,000 queries for "wilcoxon" or "sign", or fewer than 30 for
+        "bootstrap"; a bootstrap is null; or an interval of fewer than 30 units exceeds [-1, 1] for
+        a metric in [0, 1].
 
     Notes
     -----
-    Wilcoxon's test and the sign test ask about ranks and signs, not about the mean: on many
-    queries with skewed differences they reject far too often (Ihemelandu & Ekstrand, 2023).
+    Wilcoxon's test and the sign test are not about the mean. With many queries and skewed
+    differences they reject the null hypothesis far too often (Ihemelandu & Ekstrand, 2023).
     Prefer "t", or "randomization" for few queries.
 
     References
@@ -194,21 +196,21 @@ def compare(
     --------
     >>> import polars as pl
     >>> import polars_rank as pr
-    >>> lists = pl.DataFrame({
+    >>> values = pl.DataFrame({
     ...     "run": ["a"] * 4 + ["b"] * 4,
     ...     "query": [1, 2, 3, 4] * 2,
     ...     "rr": [0.5, 0.5, 1.0, 0.0, 1.0, 0.5, 1.0, 0.5],
     ... })
-    >>> found = pr.compare(lists, baseline="a")
-    >>> found.select("run", "baseline_mean", "mean", "difference", "p_value", "wins", "ties")
-    shape: (1, 7)
-    ┌─────┬───────────────┬──────┬────────────┬─────────┬──────┬──────┐
-    │ run ┆ baseline_mean ┆ mean ┆ difference ┆ p_value ┆ wins ┆ ties │
-    │ --- ┆ ---           ┆ ---  ┆ ---        ┆ ---     ┆ ---  ┆ ---  │
-    │ str ┆ f64           ┆ f64  ┆ f64        ┆ f64     ┆ i64  ┆ i64  │
-    ╞═════╪═══════════════╪══════╪════════════╪═════════╪══════╪══════╡
-    │ b   ┆ 0.5           ┆ 0.75 ┆ 0.25       ┆ 0.18169 ┆ 2    ┆ 2    │
-    └─────┴───────────────┴──────┴────────────┴─────────┴──────┴──────┘
+    >>> comparison = pr.compare(values, baseline="a")
+    >>> comparison.select("run", "mean", "difference", "wins", "ties", "p_value")
+    shape: (1, 6)
+    ┌─────┬──────┬────────────┬──────┬──────┬─────────┐
+    │ run ┆ mean ┆ difference ┆ wins ┆ ties ┆ p_value │
+    │ --- ┆ ---  ┆ ---        ┆ ---  ┆ ---  ┆ ---     │
+    │ str ┆ f64  ┆ f64        ┆ i64  ┆ i64  ┆ f64     │
+    ╞═════╪══════╪════════════╪══════╪══════╪═════════╡
+    │ b   ┆ 0.75 ┆ 0.25       ┆ 2    ┆ 2    ┆ 0.18169 │
+    └─────┴──────┴────────────┴──────┴──────┴─────────┘
     """
     one_of("test", test, get_args(Test))
     one_of("correction", correction, get_args(Correction))
@@ -218,9 +220,9 @@ def compare(
     check_seed(seed)
     stats()
     if test != "t" and (weight is not None or cluster is not None):
-        message = f"`weight` and `cluster` go with `test` 't'; found {test!r}"
+        message = f"`weight` and `cluster` need `test` 't'; found {test!r}"
         raise ArgumentError(message, "weight", "cluster", "test")
-    agreed = agreed_on(conventions, undefined)
+    conventions = agreed_on(conventions, undefined)
     testing = Testing(test, alternative, confidence, n_resamples, seed)
     needs_values = test not in ("t", "sign") or (test == "sign" and margin != 0)
 
@@ -238,29 +240,28 @@ def compare(
         )  # fmt: skip
         groups = [*pairs.by]
         free([*groups, run], COLUMNS)
-        asked = variables(schema, metrics, agreed, pairs.columns, undefined=undefined)
-        moments = paired_sums(table, asked, pairs, agreed, values=needs_values)
-    chosen = against_baseline(moments, groups, run, baseline)
-    known = tested(chosen, testing, correction, margin)
+        selected = variables(schema, metrics, conventions, pairs.columns, undefined=undefined)
+        moments = paired_sums(table, selected, pairs, conventions, values=needs_values)
+    compared = against_baseline(moments, groups, run, baseline)
+    results = tested(compared, testing, correction, margin)
     shares = (pl.col("aggregate") == "mean") & sums.shares()
-    known = known.with_columns(
+    results = results.with_columns(
         (shares & pl.col("baseline_mean").is_between(0, 1)).alias(_SHARES),
         pl.col(DIFFERENCE + "units").alias(_UNITS),
     )
-    result = result_of(known, [*groups, "metric", run], test, [_SHARES, _UNITS])
+    result = result_of(results, [*groups, "metric", run], test, [_SHARES, _UNITS])
     return _warned(result, groups, run, test)
 
 
 def check_direction(alternative: str, margin: float) -> None:
-    """Raise `ArgumentError` unless the two go together."""
+    """Raise `ArgumentError` for an invalid margin, or one without a direction."""
     one_of("alternative", alternative, get_args(Alternative))
     if number("margin", margin, "0 or above") < 0:
         message = f"`margin` must be 0 or above; found {margin!r}"
         raise ArgumentError(message, "margin")
     if margin and alternative == "two-sided":
         message = (
-            "`margin` needs a direction: `alternative` 'greater' shows that the run is not worse "
-            "than the baseline by that much, where higher is better"
+            "`margin` needs `alternative` 'greater' (higher is better) or 'less'; found 'two-sided'"
         )
         raise ArgumentError(message, "margin", "alternative")
 
@@ -268,24 +269,24 @@ def check_direction(alternative: str, margin: float) -> None:
 def _refuse(given: Mapping[str, Any]) -> None:
     for name, value in given.items():
         if value:
-            message = f"moments have no lists left for `{name}`; give compare the lists"
+            message = (
+                f"`{name}` needs per-query values; got moments. Pass the result of `per_query`"
+            )
             raise ArgumentError(message, name)
 
 
 def groups_of_moments(schema: pl.Schema, by: Names | None, run: str, baseline: Any) -> list[str]:
-    """Return the groups that are asked of moments of differences."""
+    """Return the columns of `by`; raise unless the moments have differences in these groups."""
     if "baseline" not in schema:
         message = (
-            "the moments have no differences; compute them with the run column "
-            f"{run!r} and the baseline {baseline!r}"
+            "the moments have no differences from a baseline; compute them with "
+            f"run={run!r} and baseline={baseline!r}"
         )
         raise SchemaError(message)
     found = key_columns(schema, by=by, run=run)
     unknown = {run, *found["by"]} - set(groups_of(schema))
     if unknown:
-        message = (
-            f"the moments are not split by {unknown.pop()!r}; split them when they are computed"
-        )
+        message = f"the moments are not split by {unknown.pop()!r}; add it to `by` of `moments`"
         raise ArgumentError(message)
     return [*found["by"]]
 
@@ -296,21 +297,20 @@ def against_baseline(
     run: str,
     baseline: Any,
     *,
-    told: Sequence[str] | None = None,
-    again: Sequence[str] = ("metric",),
+    empty_by: Sequence[str] | None = None,
+    repeated: Sequence[str] = ("metric",),
 ) -> pl.LazyFrame:
-    """Return the moments of the other runs, with how many rankings the baseline has.
+    """Return the moments of the other runs, with the number of the baseline's rankings.
 
-    A run without rankings in a group of the baseline has a row of zeros there. In the order of
-    groups, metrics and runs. Warns of empty rankings by the columns `told`, those of groups and
-    runs if there are none; see `warn_of_empty`.
+    A run without rankings in a group of the baseline has a row of zeros. Rows are in the order of
+    groups, metrics and runs. For `empty_by` and `repeated` see `warn_of_empty`.
     """
     schema = schema_of(table)
     marked = table.with_columns(is_run(run, schema[run], baseline).alias(_IS_BASELINE))
 
     def others(rows: pl.DataFrame) -> pl.DataFrame:
         _check_runs(rows, run, baseline)
-        warn_of_empty(rows, [*groups, run] if told is None else told, again)
+        warn_of_empty(rows, [*groups, run] if empty_by is None else empty_by, repeated)
         return rows
 
     checked = marked.map_batches(others, schema=marked.collect_schema()).cache()
@@ -321,7 +321,7 @@ def against_baseline(
         checked.with_row_index(_PLACE)
         .with_columns(
             of_baseline.over(keys).fill_null(0).alias(_OF_BASELINE),
-            # The metrics of a run are in the order in which they were asked for.
+            # Metrics keep the order in which they were given.
             pl.col(_PLACE).min().over(keys),
         )
         .filter(~pl.col(_IS_BASELINE))
@@ -331,7 +331,7 @@ def against_baseline(
 
 
 def _lacking(table: pl.LazyFrame, groups: Sequence[str], run: str) -> pl.LazyFrame:
-    """Return a row of zeros for each run that lacks a group and metric of the baseline."""
+    """Return a row of zeros for each run without a group and metric of the baseline."""
     schema = schema_of(table)
     others = table.filter(~pl.col(_IS_BASELINE))
     of_baseline = table.filter(_IS_BASELINE).drop(run)
@@ -357,21 +357,22 @@ def _check_runs(rows: pl.DataFrame, run: str, baseline: Any) -> None:
     if not rows.height:
         return
     is_baseline = rows.get_column(_IS_BASELINE)
-    there = rows.get_column(run).unique().sort()
-    told = ", ".join(repr(each) for each in there[:10]) + (", ..." if there.len() > 10 else "")
+    values = rows.get_column(run).unique().sort()
+    runs = ", ".join(repr(each) for each in values[:10]) + (", ..." if values.len() > 10 else "")
     if not is_baseline.any():
-        message = f"there is no run {baseline!r} in the column {run!r}; there are {told}"
+        message = f"run {baseline!r} not found in the column {run!r}; available: {runs}"
         raise DataError(message)
     if is_baseline.all():
         message = (
-            f"there is only the run {told} in the column {run!r}, and nothing to compare it with; "
-            "put the lists of both runs in one table"
+            f"the column {run!r} has only the run {runs}; put the per-query values of all runs in "
+            "one table"
         )
         raise DataError(message)
     made_with = rows.get_column("baseline")[0]
     if made_with != str(baseline):
         message = (
-            f"the moments are of differences from {made_with!r}; found `baseline` {baseline!r}"
+            f"the moments were computed with the baseline {made_with!r}; found `baseline` "
+            f"{baseline!r}"
         )
         raise DataError(message, "baseline")
 
@@ -379,31 +380,30 @@ def _check_runs(rows: pl.DataFrame, run: str, baseline: Any) -> None:
 def tested(
     table: pl.LazyFrame, testing: Testing, correction: Correction, margin: float
 ) -> pl.LazyFrame:
-    """Return the moments with p-values and bounds of the mean difference."""
+    """Return the moments with p-values and confidence intervals of the mean difference."""
     known = (pl.col("counts_as") != "null") | (pl.col("pair_undefined") == 0)
     mean, null = pl.col(DIFFERENCE + "mean"), _null_hypothesis(testing.alternative, margin)
     table = table.with_columns(
         pl.when(known).then(sums.std_error(DIFFERENCE)).alias(_ERROR),
         null.alias(_NULL),
-        # A mean that only rounding keeps from the null hypothesis is not off it.
+        # A mean that differs from the null hypothesis only by rounding is equal to it.
         pl.when((mean - null).abs() <= sums.rounding(DIFFERENCE)).then(null).otherwise(mean)
         .alias(_MEAN),
     )  # fmt: skip
-    found_columns = ("p_value", "low", "high", "p_corrected")
+    added = ("p_value", "low", "high", "p_corrected")
     schema = {
         **{name: dtype for name, dtype in schema_of(table).items() if name not in _LISTS},
-        **dict.fromkeys(found_columns, pl.Float64()),
+        **dict.fromkeys(added, pl.Float64()),
     }
 
     def test(rows: pl.DataFrame) -> pl.DataFrame:
-        found = testing(_samples(rows))
-        p_values = [each.p_value for each in found]
-        made: dict[str, list[float | None]] = {
-            name: [getattr(each, name) for each in found] for name in Found._fields
+        results = testing(_samples(rows))
+        values: dict[str, list[float | None]] = {
+            name: [getattr(each, name) for each in results] for name in Result._fields
         }
-        made["p_corrected"] = corrected(p_values, correction)
+        values["p_corrected"] = corrected(values["p_value"], correction)
         return without(rows, *_LISTS).hstack(
-            [pl.Series(name, made[name], dtype=pl.Float64) for name in found_columns]
+            [pl.Series(name, values[name], dtype=pl.Float64) for name in added]
         )
 
     return table.map_batches(test, schema=schema)
@@ -413,7 +413,7 @@ _LISTS = (VALUES, QUERY_KEYS)
 
 
 def _null_hypothesis(alternative: str, margin: float) -> pl.Expr:
-    """Return the mean difference, as the moments have it, at which a run is worse by the margin."""
+    """Return the mean difference under the null hypothesis, on the scale of the moments."""
     bound = {"two-sided": 0.0, "greater": -margin, "less": margin}[alternative]
     aggregate = pl.col("aggregate")
     return (
@@ -442,7 +442,7 @@ def _samples(rows: pl.DataFrame) -> list[Sample]:
 def result_of(
     table: pl.LazyFrame, keys: Sequence[str], test: str, also: Sequence[str] = ()
 ) -> pl.LazyFrame:
-    """Return what `compare` returns, from tested moments; and `also` some of their columns."""
+    """Return the result of `compare` from tested moments, with some of their columns (`also`)."""
     aggregate, mean = pl.col("aggregate"), pl.col("run_mean")
     base, weight = pl.col("baseline_mean"), pl.col(DIFFERENCE + "weight")
     known = (pl.col("counts_as") != "null") | (pl.col("pair_undefined") == 0)
@@ -480,7 +480,7 @@ def result_of(
         )
     )
     if test in _RANKS:
-        many = f"{test!r} rejects too often on more than {MANY:,} queries; use test='t'"
+        many = f"{test!r} is unreliable with more than {MANY:,} queries; use test='t'"
         result = result.with_columns(
             warning=pl.when(pl.col("queries") > MANY).then(pl.lit(many)).otherwise(None)
         )
@@ -495,14 +495,14 @@ def _warned(result: pl.LazyFrame, groups: Sequence[str], run: str, test: str) ->
     def warn(table: pl.DataFrame) -> pl.DataFrame:
         queries = table.get_column("queries")
         if (queries == 0).any():
-            told = rows_told(table, [*groups, run])
-            alone = [told[place] for place in (queries == 0).arg_true()]
-            message = f"no query in common with the baseline: {some_of(alone)}"
+            labels = row_labels(table, [*groups, run])
+            alone = [labels[place] for place in (queries == 0).arg_true()]
+            message = f"no query in common with the baseline: {first_few(alone)}"
             warnings.warn(message, RankWarning, stacklevel=2)
         if test in _RANKS and (queries > MANY).any():
             message = (
-                f"{test!r} asks about ranks or signs, not means: on more than {MANY:,} queries "
-                "with skewed differences it rejects far too often; use test='t'"
+                f"{test!r} is not a test of means: with more than {MANY:,} queries and skewed "
+                "differences it rejects the null hypothesis far too often; use test='t'"
             )
             warnings.warn(message, RankWarning, stacklevel=2)
         _warn_of_few(table, test)
@@ -514,7 +514,7 @@ def _warned(result: pl.LazyFrame, groups: Sequence[str], run: str, test: str) ->
 
 
 def _warn_of_few(table: pl.DataFrame, test: str) -> None:
-    """Warn of differences that stand on too few units for their interval."""
+    """Warn of intervals from too few units."""
     units, difference, low, high = (
         table.get_column(name) for name in (_UNITS, "difference", "low", "high")
     )
@@ -522,15 +522,15 @@ def _warn_of_few(table: pl.DataFrame, test: str) -> None:
     if test == "bootstrap":
         if few := int((some & (units < FEW)).sum()):
             message = (
-                f"{few} comparisons by {test!r} stand on fewer than {FEW} queries; use test='t' or "
-                "'randomization'"
+                f"{test!r} has fewer than {FEW} queries in {number_of(few, 'row')}; use test='t' "
+                "or 'randomization'"
             )
             warnings.warn(message, RankWarning, stacklevel=2)
         if unknown := int((some & table.get_column("p_value").is_null()).sum()):
             message = (
-                f"{unknown} comparisons by {test!r} are null: the run differs from the baseline on "
-                "so few queries, or always by so much the same, that too many resamples have no "
-                "spread; use test='t' or 'randomization'"
+                f"{test!r} is null in {number_of(unknown, 'row')}: too many resamples have no "
+                "variance, because few queries differ or all differ by the same amount; use "
+                "test='t' or 'randomization'"
             )
             warnings.warn(message, RankWarning, stacklevel=2)
     beyond = ((low < -1) & low.is_finite()) | ((high > 1) & high.is_finite())

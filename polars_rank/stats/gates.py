@@ -1,4 +1,4 @@
-"""`check`: rules over tables of statistics, and a verdict on each."""
+"""`check`: verdicts on rules about tables of statistics."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 Verdict: TypeAlias = Literal["pass", "fail", "undecided"]
-#: The group, run or slice that a verdict is about: columns and their values as text.
+#: The group, run or slice of a verdict: columns and their values as text.
 _Subject: TypeAlias = "frozenset[tuple[str, str]]"
 Rules: TypeAlias = "str | PathLike[str] | Sequence[str | Mapping[str, Any] | Rule]"
 
@@ -44,7 +44,7 @@ _COMPARED: dict[str, Callable[[float, float], bool]] = {
 _RULE = re.compile(
     r"\s*(?:(?P<column>\w+)\s*\()?\s*(?P<name>[^\s<>].*?)\s*\)?\s*(?P<sign>>=|<=|>|<)\s*(?P<bound>\S+)\s*"
 )
-#: Signs that rules do not have, and what is meant by them.
+#: Invalid signs in rules, and the valid ones.
 _MISWRITTEN = {"=>": ">=", "=<": "<=", "\N{GREATER-THAN OR EQUAL TO}": ">=",
                "\N{LESS-THAN OR EQUAL TO}": "<="}  # fmt: skip
 _NUMBERS = (
@@ -52,16 +52,16 @@ _NUMBERS = (
     *("p_corrected", "effect_size", "baseline_mean", "queries", "missing", "undefined", "wins"),
     *("ties", "losses", "contribution", EMPTY),
 )
-#: What is known exactly, of however few queries.
+#: Columns that are exact for any number of queries.
 _COUNTS = ("queries", "missing", "undefined", "wins", "ties", "losses", EMPTY)
-#: The counts that are the same for all metrics.
+#: Counts that are equal for all metrics.
 _OF_ALL_METRICS = ("queries", "missing", EMPTY)
-#: Columns of summaries that in comparisons are of the difference, or have no interval.
+#: Columns that mean something else in comparisons than in summaries.
 _OF_MEANS = ("mean", "low", "high")
-#: Columns that do not say which group, run or slice a row is about; and names of quantiles.
+#: Columns that do not identify a group, run or slice; and names of quantiles.
 _NO_KEYS = {*_NUMBERS, "metric", "other_mean", "small", "warning"}
 _QUANTILE = re.compile(r"q[01][.\de-]*")
-#: The order of verdicts, from the worst.
+#: Verdicts, from the worst to the best.
 WORST_FIRST = ("fail", "undecided", "pass")
 _SCHEMA = {
     "rule": pl.String,
@@ -76,7 +76,7 @@ _SCHEMA = {
 
 @dataclass(frozen=True)
 class Rule:
-    """One rule: a number of a metric's rows, a sign and a bound."""
+    """A rule: a column of a metric's rows, a sign and a bound."""
 
     text: str
     column: str | None
@@ -87,29 +87,29 @@ class Rule:
 
     @classmethod
     def read(cls, given: Rule | str | Mapping[str, Any]) -> Rule:
-        """Read a rule as it is written in Python or TOML."""
+        """Parse a rule as it is written in Python or TOML."""
         if isinstance(given, Rule):
             return given
         if isinstance(given, str):
             given = {"rule": given}
         unknown = set(given) - {"rule", "where"} if isinstance(given, Mapping) else {str(given)}
         if unknown or not isinstance(given.get("rule"), str):
-            message = f"a rule must be text, or have `rule` and perhaps `where`; found {given!r}"
+            message = f"a rule must be text or a dict of `rule` and `where`; found {given!r}"
             raise ArgumentError(message, "rule", "where")
         text, where = given["rule"].strip(), given.get("where", {})
         for sign, meant in _MISWRITTEN.items():
             if sign in text:
-                message = f"the rule {text!r} has {sign!r}; write {meant!r}"
+                message = f"invalid sign {sign!r} in the rule {text!r}; use {meant!r}"
                 raise ArgumentError(message)
         match = _RULE.fullmatch(text)
         if match is None or not _is_float(match["bound"]):
             message = (
-                f"cannot read the rule {text!r}; write it like 'ndcg@10 >= 0.4', "
+                f"invalid rule {text!r}; examples of rules: 'ndcg@10 >= 0.4', "
                 "'low(ndcg@10) >= 0.38', 'difference(ndcg@10) >= -0.01' or 'queries >= 1000'"
             )
             raise ArgumentError(message)
         if not isinstance(where, Mapping):
-            message = f"`where` of a rule must be columns and their values; found {where!r}"
+            message = f"`where` of a rule must be a dict of columns and values; found {where!r}"
             raise ArgumentError(message, "where")
         column, name = match["column"], match["name"]
         bound = float(match["bound"])
@@ -128,76 +128,76 @@ def check(
     undecided: Literal["pass", "fail"] | None = None,
     on_fail: Literal["raise", "return"] = "raise",
 ) -> pl.DataFrame:
-    """Check rules over tables of statistics; a gate for pipelines.
+    """Check rules about tables of statistics, as a quality gate for pipelines.
 
     Parameters
     ----------
     result
-        What `summarize`, `compare` or `slices` returns, or several such tables.
+        The result of `summarize`, `compare` or `slices`, or a list of them.
     rules
-        Rules, or the path of a TOML file with them. A rule is text:
+        List of rules, or path of a TOML file. A rule is text:
 
-        - "ndcg@10 >= 0.4": of the metric's `mean`;
-        - "low(ndcg@10) >= 0.38": of another column of the table; "difference(ndcg@10) >= -0.01"
-          in a table of comparisons is non-inferiority by 0.01;
-        - "queries >= 1000": of all rows.
+        - "ndcg@10 >= 0.4" is about the metric's `mean`;
+        - "low(ndcg@10) >= 0.38" is about another column of the table. In a table of comparisons,
+          "difference(ndcg@10) >= -0.01" requires non-inferiority by 0.01;
+        - "queries >= 1000" is about all rows.
 
-        With `{"rule": "ndcg@10 >= 0.4", "where": {"country": "DE"}}` it holds for these rows,
-        otherwise for every row: each group, run or slice. Values are compared as what they are
-        in the column: text, numbers, booleans, and None for null; "null", too, is null, which
-        TOML lacks. In TOML, `[[rules]]` with `rule` and `where`; `undecided` may stand at the
-        top.
+        `{"rule": "ndcg@10 >= 0.4", "where": {"country": "DE"}}` restricts a rule to some rows.
+        Otherwise it applies to every group, run and slice. Values in `where` are text, numbers,
+        booleans or None for null. "null" also means null, because TOML has no null. A TOML file
+        has `[[rules]]` with `rule` and `where`, and optionally `undecided` at the top.
     undecided
-        Whether a rule that the interval straddles passes or fails: "fail" unless given here or
-        in the file.
+        Verdict when the interval contains the threshold: "fail" or "pass". The default is the
+        value in the TOML file, or "fail".
     on_fail
-        "raise" `GateFailed`, or "return" the table.
+        Whether to "raise" `GateFailed` or to "return" the table.
 
     Returns
     -------
     DataFrame
-        A row per rule and subject: a group, run or slice. The columns are `rule`, `where` (which
-        subject; with the metric, if the rule names none and their values differ), `value`,
-        `low`, `high`, `queries` and `verdict`: "pass", "fail" or "undecided". For a mean or
-        difference with an interval, a rule passes where the whole interval keeps it, fails where
-        none of it does, and is undecided between. Where the interval is null, as of a single
-        query, a slice that is `small`, a group in which a run has no rankings, or after
-        `summarize(interval="none")`, all rules but those on counts, such as "queries >= 100", are
-        undecided. Any other null value fails.
+        One row per rule and group, run or slice, with the columns
 
-    Warns
-    -----
-    RankWarning
-        For groups, runs and slices most of whose rankings have no retrieved document, as the
-        column `empty` of `compare` and `slices` says.
+        - `rule`;
+        - `where`: the group, run or slice, and the metric if the rule names none and metrics
+          differ;
+        - `value`, `low`, `high`, `queries`;
+        - `verdict`: "pass", "fail" or "undecided".
+
+        A rule about a mean or a difference passes if it holds for the whole interval, fails if it
+        holds for no part of it, and is undecided otherwise. If there is no interval, for example
+        for a single query, a slice that is `small`, or `interval="none"`, rules are undecided,
+        except for rules about counts such as "queries >= 100". Other null values fail.
 
     Raises
     ------
     GateFailed
-        If a rule fails; it lists all that do, and has the table as `verdicts`.
-    ArgumentError
-        For a rule that cannot be read, or that is about a metric or column of no table.
+        A rule fails. The message lists all failures, and `verdicts` is the table.
     SourceError
-        For a file that cannot be read.
+        The file of rules cannot be read.
+
+    Warns
+    -----
+    RankWarning
+        Most rankings of a group, run or slice have no retrieved document, according to the column
+        `empty` of `compare` and `slices`.
 
     Notes
     -----
-    A rule with `where` whose rows are not there fails: a gate must not open because a slice is
-    gone. Lazy tables are collected.
+    A rule with `where` fails if there are no such rows, so that a missing slice does not pass.
+    Lazy tables are collected.
 
-    Of several rows on one subject the worst verdict counts, such as `queries` of a summary and
-    those of a comparison, which are in both runs. Rules on `mean`, `low` and `high` are about
-    means, and those on `difference` about comparisons: where a table of `summarize` is given,
-    the former do not look at the others.
+    If several rows are about the same group, run or slice, the worst verdict counts. Rules about
+    `mean`, `low` and `high` are about means, and rules about `difference` are about comparisons:
+    if there is a table of `summarize`, the former ignore the other tables.
 
     Examples
     --------
     >>> import polars as pl
     >>> import polars_rank as pr
-    >>> lists = pl.DataFrame({"query": range(8), "rr": [1.0, 0.5, 0.5, 1.0] * 2})
-    >>> table = pr.summarize(lists)
-    >>> found = pr.check(table, ["rr >= 0.2", "rr >= 0.7", "queries >= 3"], undecided="pass")
-    >>> found.select("rule", "value", "low", "verdict")
+    >>> values = pl.DataFrame({"query": range(8), "rr": [1.0, 0.5, 0.5, 1.0] * 2})
+    >>> summary = pr.summarize(values)
+    >>> verdicts = pr.check(summary, ["rr >= 0.2", "rr >= 0.7", "queries >= 3"], undecided="pass")
+    >>> verdicts.select("rule", "value", "low", "verdict")
     shape: (3, 4)
     ┌──────────────┬───────┬──────────┬───────────┐
     │ rule         ┆ value ┆ low      ┆ verdict   │
@@ -215,32 +215,32 @@ def check(
     for table in tables:
         large = table.filter(~pl.col("small")) if "small" in table.columns else table
         warn_of_empty(large, _keys(table))
-    found: dict[tuple[str, _Subject], tuple[Any, ...]] = {}
+    rows: dict[tuple[str, _Subject], tuple[Any, ...]] = {}
     for rule in read:
         for subject, row in _verdicts(rule, tables).items():
-            found.setdefault((rule.text, subject), row)
-    verdicts = pl.DataFrame([*found.values()], schema=_SCHEMA, orient="row")
+            rows.setdefault((rule.text, subject), row)
+    verdicts = pl.DataFrame([*rows.values()], schema=_SCHEMA, orient="row")
     failed = verdicts.filter(pl.col("verdict").is_in(failing(unsure)))
     if on_fail == "raise" and failed.height:
-        told = "\n".join(map(_told, failed.iter_rows(named=True)))
-        message = f"{failed.height} of {verdicts.height} checks failed:\n{told}"
+        failures = "\n".join(map(_in_words, failed.iter_rows(named=True)))
+        message = f"{failed.height} of {verdicts.height} checks failed:\n{failures}"
         raise GateFailed(message, verdicts)
     return verdicts
 
 
 def read_rules(rules: Rules, undecided: str | None = None) -> tuple[list[Rule], str]:
-    """Return the rules of a list or file, and whether undecided ones "pass" or "fail"."""
+    """Return the rules of a list or file, and the verdict for undecided ones."""
     if isinstance(rules, (str, PathLike)):
         rules, in_file = rules_in(Path(rules))
         undecided = undecided or in_file
     undecided = undecided or "fail"
     one_of("undecided", undecided, ("pass", "fail"))
     if not isinstance(rules, Sequence):
-        message = f"`rules` must be a list of rules, or the path of a file; found {rules!r}"
+        message = f"`rules` must be a list of rules or the path of a file; found {rules!r}"
         raise ArgumentError(message, "rules")
     read = [Rule.read(each) for each in rules]
     if not read:
-        message = "`rules` is empty; a gate without rules is always open"
+        message = "`rules` is empty; pass at least one rule"
         raise ArgumentError(message, "rules")
     return read, undecided
 
@@ -253,18 +253,18 @@ def failing(undecided: str) -> list[str]:
 def write_junit(
     verdicts: Any, path: str | Path, *, undecided: str = "fail", overwrite: bool = False
 ) -> None:
-    """Write verdicts as JUnit XML, which build servers show.
+    """Write verdicts as JUnit XML, for build servers.
 
     Parameters
     ----------
     verdicts
-        What `check` returns, or `GateFailed.verdicts`.
+        The result of `check`, or `GateFailed.verdicts`.
     path
-        The file.
+        Path of the file.
     undecided
-        Whether undecided checks "fail" or "pass"; those that pass are marked as skipped.
+        Whether undecided checks "fail" or "pass". Those that pass are marked as skipped.
     overwrite
-        Replace the file if it is there already.
+        Whether to overwrite an existing file.
     """
     one_of("undecided", undecided, ("pass", "fail"))
     failed = failing(undecided)
@@ -284,32 +284,32 @@ def write_junit(
         name = f"{row['rule']} ({where})" if where else row["rule"]
         case = ET.SubElement(suite, "testcase", classname=where or "all", name=name)
         if row["verdict"] in failed:
-            ET.SubElement(case, "failure", message=_told(row), type=row["verdict"])
+            ET.SubElement(case, "failure", message=_in_words(row), type=row["verdict"])
         elif row["verdict"] == "undecided":
-            ET.SubElement(case, "skipped", message=_told(row))
+            ET.SubElement(case, "skipped", message=_in_words(row))
     ET.indent(root)
     with new_file(path, overwrite=overwrite) as part:
         ET.ElementTree(root).write(part, encoding="utf-8", xml_declaration=True)
 
 
 def write_markdown(verdicts: Any, path: str | Path, *, overwrite: bool = False) -> None:
-    """Write verdicts as a Markdown table, for a pull request or a job's summary.
+    """Write verdicts as a Markdown table, for pull requests and job summaries.
 
     Parameters
     ----------
     verdicts
-        What `check` returns, or `GateFailed.verdicts`.
+        The result of `check`, or `GateFailed.verdicts`.
     path
-        The file.
+        Path of the file.
     overwrite
-        Replace the file if it is there already.
+        Whether to overwrite an existing file.
     """
     lines = [
         "| verdict | rule | where | value | interval | queries |",
         "| --- | --- | --- | ---: | :---: | ---: |",
     ]
     for row in lazy(verdicts).collect().iter_rows(named=True):
-        interval = "" if row["low"] is None else f"{row['low']:.4g} … {row['high']:.4g}"
+        interval = "" if row["low"] is None else f"[{row['low']:.4g}, {row['high']:.4g}]"
         cells = [row["verdict"], row["rule"], row["where"], _number(row["value"]), interval]
         cells.append("" if row["queries"] is None else f"{row['queries']:,}")
         lines.append("| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |")
@@ -317,15 +317,15 @@ def write_markdown(verdicts: Any, path: str | Path, *, overwrite: bool = False) 
         part.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def _told(row: Mapping[str, Any]) -> str:
+def _in_words(row: Mapping[str, Any]) -> str:
     where = f" ({row['where']})" if row["where"] else ""
     if row["value"] is None and row["queries"] is None:
-        return f"{row['rule']}{where}: {row['verdict']}, there are no such rows"
+        return f"{row['rule']}{where}: {row['verdict']}, no such rows"
     if row["value"] is None:
-        return f"{row['rule']}{where}: {row['verdict']}, there is no value"
-    interval = "" if row["low"] is None else f", interval {row['low']:.4g} to {row['high']:.4g}"
+        return f"{row['rule']}{where}: {row['verdict']}, the value is null"
+    interval = "" if row["low"] is None else f", interval [{row['low']:.4g}, {row['high']:.4g}]"
     if row["verdict"] == "undecided" and not interval:
-        interval = f", without an interval ({number_of(row['queries'], 'query', 'queries')})"
+        interval = f", no interval ({number_of(row['queries'], 'query', 'queries')})"
     return f"{row['rule']}{where}: {row['verdict']}, found {_number(row['value'])}{interval}"
 
 
@@ -341,8 +341,8 @@ def _table(given: Any) -> pl.DataFrame:
     table: pl.DataFrame = lazy(given).collect()
     if "queries" not in table.columns or "metric" not in table.columns:
         message = (
-            "the table has no columns 'metric' and 'queries'; give check what pr.summarize, "
-            "pr.compare or pr.slices returns"
+            "columns 'metric' and 'queries' not found; pass the result of pr.summarize, pr.compare "
+            "or pr.slices"
         )
         raise SchemaError(message)
     return table
@@ -356,39 +356,39 @@ def _is_float(text: str) -> bool:
 
 
 def rules_in(path: Path) -> tuple[list[Any], Any]:
-    """Return the rules of a TOML file, and what it says of undecided ones."""
+    """Return the rules of a TOML file, and its verdict for undecided ones."""
     try:
-        found = tomllib.loads(path.read_text(encoding="utf-8"))
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        message = f"the rules in {str(path)!r} cannot be read: {error}"
+        message = f"cannot read the rules in {str(path)!r}: {error}"
         if _RULE.fullmatch(str(path)):
-            message = f"{str(path)!r} is read as the path of a file; give rules as a list of them"
+            message = f"`rules` {str(path)!r} is not a file; pass rules as a list"
         raise SourceError(message) from error
-    unknown = set(found) - {"rules", "undecided"}
-    if unknown or not isinstance(found.get("rules"), list):
+    unknown = set(content) - {"rules", "undecided"}
+    if unknown or not isinstance(content.get("rules"), list):
         message = (
-            f"{str(path)!r} must have [[rules]] and perhaps `undecided`; found {sorted(found)}"
+            f"{str(path)!r} must have [[rules]] and optionally `undecided`; found {sorted(content)}"
         )
         raise ArgumentError(message, "undecided")
-    return found["rules"], found.get("undecided")
+    return content["rules"], content.get("undecided")
 
 
 def _verdicts(rule: Rule, tables: Sequence[pl.DataFrame]) -> dict[_Subject, tuple[Any, ...]]:
-    """Return the verdict on each subject of a rule: of several rows about one, the worst."""
+    """Return the worst verdict on each group, run or slice that a rule is about."""
     about = [(table, column) for table in tables if (column := _column(rule, table)) is not None]
     if not about:
         raise _about_nothing(rule, tables)
     of_means = [table for table, _ in about if "difference" not in table.columns]
     prefers_means = (rule.column or "mean") in _OF_MEANS and bool(of_means)
     known = {frozenset(_keys(table)) for table in of_means}
-    found: dict[_Subject, tuple[Any, ...]] = {}
+    verdicts: dict[_Subject, tuple[Any, ...]] = {}
     for table, column in about:
         rows = table.filter(pl.col("metric") == rule.metric) if rule.metric else table
         for name, value in rule.where.items():
             rows = rows.filter(_is(table.schema, name, value))
         keys = _keys(table)
         if prefers_means and "difference" in table.columns:
-            # Only a group in which a run has no rankings is missing from the means.
+            # Means lack only groups in which a run has no rankings.
             rows = rows.filter(queries=0) if frozenset(keys) in known else rows.clear()
         if rule.metric is None and column not in _OF_ALL_METRICS:
             keys.append("metric")
@@ -396,14 +396,14 @@ def _verdicts(rule: Rule, tables: Sequence[pl.DataFrame]) -> dict[_Subject, tupl
             texts = {name: _text(row[name]) for name in keys}
             subject = frozenset(texts.items())
             where = ", ".join(f"{name}={text}" for name, text in texts.items())
-            made = _verdict(rule, column, row, where)
-            if subject not in found or _badness(made) > _badness(found[subject]):
-                found[subject] = made
-    if not found:
+            verdict = _verdict(rule, column, row, where)
+            if subject not in verdicts or _badness(verdict) > _badness(verdicts[subject]):
+                verdicts[subject] = verdict
+    if not verdicts:
         texts = {name: _text(value) for name, value in rule.where.items()}
         where = ", ".join(f"{name}={text}" for name, text in texts.items())
-        found[frozenset(texts.items())] = (rule.text, where, None, None, None, None, "fail")
-    return found
+        verdicts[frozenset(texts.items())] = (rule.text, where, None, None, None, None, "fail")
+    return verdicts
 
 
 def _badness(verdict: tuple[Any, ...]) -> int:
@@ -411,7 +411,7 @@ def _badness(verdict: tuple[Any, ...]) -> int:
 
 
 def _keys(table: pl.DataFrame) -> list[str]:
-    """Return the columns that say which group, run or slice a row is about."""
+    """Return the columns that identify the group, run or slice of a row."""
     return [
         name
         for name, dtype in table.schema.items()
@@ -420,7 +420,7 @@ def _keys(table: pl.DataFrame) -> list[str]:
 
 
 def _text(value: Any) -> str:
-    """Write the value of a column; the text "null" in quotes, unlike null."""
+    """Return a value as text; the text "null" is in quotes, null is not."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -429,7 +429,7 @@ def _text(value: Any) -> str:
 
 
 def _is(schema: pl.Schema, name: str, value: Any) -> pl.Expr:
-    """Return whether a column has the value of a rule's `where`."""
+    """Return whether a column has a value of `where`."""
     column = pl.col(name)
     text = column.cast(pl.String)
     if value is None:
@@ -447,14 +447,14 @@ def _is(schema: pl.Schema, name: str, value: Any) -> pl.Expr:
 
 
 def _column(rule: Rule, table: pl.DataFrame) -> str | None:
-    """Return which column of a table a rule is about; none if it is about another table."""
+    """Return the column of a table that a rule is about; None if it is about another table."""
     if rule.metric is not None and rule.metric not in table.get_column("metric"):
         return None
     if not set(rule.where) <= set(table.columns):
         return None
     if rule.column is not None:
         return rule.column if rule.column in table.columns else None
-    # In a comparison, a rule on the metric is about the run's own mean.
+    # In a comparison, a rule about the metric is about the run's mean.
     return "mean"
 
 
@@ -463,14 +463,14 @@ def _about_nothing(rule: Rule, tables: Iterable[pl.DataFrame]) -> ArgumentError:
     columns = sorted({name for table in tables for name in table.columns})
     close = "" if rule.metric in metrics else hint(rule.metric or "", metrics)
     return ArgumentError(
-        f"the rule {rule.text!r} is about no table: there are the metrics {metrics} and the "
-        f"columns {columns}.{close}"
+        f"no table has the metric and the column of the rule {rule.text!r}; available metrics: "
+        f"{metrics}, columns: {columns}.{close}"
     )
 
 
 def _verdict(rule: Rule, column: str, row: Mapping[str, Any], where: str) -> tuple[Any, ...]:
     value, low, high = row[column], None, None
-    # The interval of a comparison is that of the difference.
+    # The interval of a comparison is about the difference.
     estimated = "difference" if "difference" in row else "mean"
     if column == estimated:
         low, high = row.get("low"), row.get("high")

@@ -1,4 +1,4 @@
-"""Confidence intervals from a mean, its standard error and the number of units."""
+"""Confidence intervals from means, standard errors and numbers of units."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ if TYPE_CHECKING:
 Interval: TypeAlias = Literal["t", "normal", "bootstrap", "studentized", "sequence", "none"]
 Alternative: TypeAlias = Literal["two-sided", "greater", "less"]
 
-#: What brings scipy and numpy.
+#: The extra that installs scipy and numpy.
 EXTRA = "stats"
-#: Below this number of units, intervals other than that of t are too narrow, and that of t may be
-#: wider than the range of the metric.
+#: Below this number of units, intervals other than "t" are too narrow, and "t" intervals may
+#: exceed the range of the metric.
 FEW = 30
-#: How many queries the confidence sequence is narrowest at.
+#: Number of queries at which the confidence sequence is narrowest.
 SEQUENCE_AT = 1_000
 
 
 def stats() -> ModuleType:
-    """Return scipy.stats; raise `MissingExtraError` where it is not installed."""
+    """Return scipy.stats; raise `MissingExtraError` if it is not installed."""
     try:
-        from scipy import stats as found  # noqa: PLC0415  (an extra, and slow to import)
+        from scipy import stats as module  # noqa: PLC0415  (an extra, and slow to import)
     except ImportError as error:
         raise missing_extra(EXTRA, error) from error
-    return found  # type: ignore[no-any-return]
+    return module  # type: ignore[no-any-return]
 
 
 def t_quantile() -> Callable[[float, float], float]:
-    """Return the quantile function of t, of degrees of freedom and share below.
+    """Return the quantile function of t, given degrees of freedom and a probability.
 
-    As scipy.stats has it, which takes three times as long to import.
+    scipy.special takes a third of the time of scipy.stats to import.
     """
     try:
         from scipy import special  # noqa: PLC0415  (an extra, and slow to import)
@@ -51,9 +51,9 @@ def t_quantile() -> Callable[[float, float], float]:
 def with_width(
     table: pl.LazyFrame, units: str, width: str, method: str, share: float
 ) -> pl.LazyFrame:
-    """Return the table with how many standard errors a bound is off the mean.
+    """Add the half-width of the interval in standard errors.
 
-    `share` is that of the distribution below the bound: 0.975 for an interval of 95 %.
+    `share` is the probability below the upper bound: 0.975 for a 95% interval.
     """
     if method == "normal":
         return table.with_columns(pl.lit(NormalDist().inv_cdf(share)).alias(width))
@@ -76,8 +76,8 @@ def sequence_width(units: pl.Expr, alpha: float, at: float = SEQUENCE_AT) -> pl.
     """Return the half-width, in standard errors, of an asymptotic confidence sequence.
 
     Theorem 2.2 of Waudby-Smith et al., Time-uniform central limit theory and asymptotic
-    confidence sequences, 2021 (arXiv 2103.06476), with ρ by their equation for the width to be
-    least at a number of units that is fixed beforehand.
+    confidence sequences, 2021 (arXiv 2103.06476), with ρ from their equation for the smallest
+    width at a given number of units.
     """
     rho_squared = (-2 * math.log(alpha) + math.log(1 - 2 * math.log(alpha))) / at
     ahead = units.cast(pl.Float64) * rho_squared + 1
@@ -85,13 +85,14 @@ def sequence_width(units: pl.Expr, alpha: float, at: float = SEQUENCE_AT) -> pl.
 
 
 def warn_of_range(table: pl.DataFrame, leaves: pl.Series, least: int) -> None:
-    """Warn of the intervals of a table that leave the range from `least` to 1."""
+    """Warn of intervals that exceed the range from `least` to 1."""
     count = int(leaves.sum())
     if count:
         row = leaves.arg_true()[0]
         metric, low, high = (table.get_column(name)[row] for name in ("metric", "low", "high"))
         message = (
-            f"{count} of {table.height} intervals go beyond [{least}, 1], the range of the metric, "
-            f"e.g. {metric!r}: {low:.4g} to {high:.4g}; there are too few queries or clusters"
+            f"{count} of {table.height:,} intervals exceed [{least}, 1], the range of "
+            f"the metric, e.g. {metric!r}: {low:.4g} to {high:.4g}; there are too few queries or "
+            "clusters"
         )
         warnings.warn(message, RankWarning, stacklevel=2)

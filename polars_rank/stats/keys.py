@@ -1,4 +1,4 @@
-"""Random bits that belong to a query: the same wherever and whenever it is looked at."""
+"""Hashes of queries, which are the same on every machine and in every run."""
 
 from __future__ import annotations
 
@@ -13,15 +13,14 @@ _TEXT_SEED = 0x9E3779B97F4A7C15
 
 
 def query_key(names: Sequence[str], dtypes: Sequence[pl.DataType]) -> pl.Expr:
-    """Return 64 bits for each query, which depend on its id alone.
+    """Return 64 bits for each query, which depend on its id only.
 
-    Integers of any width are their own key, and so are durations. All else is hashed by Polars, as
-    text where it has one, with fixed seeds; only a release of Polars with another hash function
-    would change it.
+    Integers and durations are their own keys. Polars hashes everything else, as text if possible,
+    with fixed seeds, so that only another hash function in Polars would change the keys.
     """
     key = pl.lit(0, dtype=pl.UInt64)
     for name, dtype in zip(names, dtypes, strict=True):
-        # Mixed, so that keys of several columns do not add up to the same.
+        # Mixing makes the sum depend on the order of the columns.
         key = mixed(key) + _bits(pl.col(name), dtype)
     return key
 
@@ -36,7 +35,7 @@ def _bits(column: pl.Expr, dtype: pl.DataType) -> pl.Expr:
 
 
 def mixed(bits: Any) -> Any:
-    """Return 64 other bits for each 64 bits, in an expression or an array of numpy: one to one.
+    """Map 64 bits one to one to 64 other bits, in an expression or a NumPy array.
 
     This is the output function of the generator splitmix64 (Steele, Lea & Flood, 2014).
     """

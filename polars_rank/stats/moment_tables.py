@@ -1,4 +1,4 @@
-"""`moments` and `merge`: per-query values of a day as a few numbers, which add up to a month."""
+"""`moments` and `merge`: sums of per-query values that can be added up over days and files."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ if TYPE_CHECKING:
     from polars_rank.frames.tables import Spark, Table
     from polars_rank.metrics.names import Metrics
 
-#: What tells the rows of moments apart, beside the groups.
+#: Columns that identify a row of moments, beside the groups.
 KINDS = ("metric", "aggregate", "counts_as", "conventions")
 COUNTS = ("queries", "undefined")
 OWN_SUMS = (*COUNTS, *sums.PARTS)
-#: Of each run's differences from the baseline.
+#: Sums of the differences from the baseline.
 PAIR_COUNTS = ("pairs", "pair_undefined", "wins", "ties", "losses")
 PAIR_MEANS = ("baseline_mean", "run_mean")
 DIFFERENCE = "difference_"
@@ -57,7 +57,7 @@ FIXED = {*KINDS, *OWN_SUMS, EMPTY, "baseline", *PAIR_SUMS, *witnesses.COLUMNS}
 
 _BAD_WEIGHTS, _TORN = OWN + "bad weights", OWN + "torn"
 SEPARATOR = " "
-#: All differences of a group, and the key of each one's query, for tests that need them.
+#: All differences of a group and the keys of their queries, for tests that need them.
 VALUES, QUERY_KEYS = "values", "query_keys"
 
 
@@ -74,65 +74,63 @@ def moments(
     undefined: Undefined | Mapping[str, Undefined] | None = None,
     conventions: Conventions | str = POLARS_RANK,
 ) -> pl.LazyFrame:
-    """Moments of per-query values: a small table that adds up over days, files and machines.
+    """Compute moments of per-query values, which can be merged over days, files and machines.
 
-    `summarize` and `compare` take it in place of the lists. Counts and sums are of the kind that
-    can be put together again with `merge`, as if all lists had been at hand at once.
+    `summarize` and `compare` accept moments instead of per-query values. `merge` adds up the
+    moments of parts to the moments of the whole.
 
     Parameters
     ----------
     table
-        What `per_query` returns: a row per list, a column per metric, null where undefined; of
-        Spark, too.
+        Per-query values, as `per_query` returns them: one row per ranking, one column per metric,
+        null where a metric is undefined. Also a Spark DataFrame.
     metrics
-        The columns to take, or metrics (`pr.ndcg(10)`); None for all columns of floats.
+        Names of columns, or metrics such as `pr.ndcg(10)`. None for all columns of floats.
     by
         Columns that split the table.
-    run, baseline
-        The column that tells runs apart, and the value of the run that the others are compared
-        with: the same numbers then also of the paired differences, which `compare` needs.
+    run
+        Column that identifies the run.
+    baseline
+        The run that the others are compared with. The result then also has the moments of the
+        differences between the runs, which `compare` needs.
     query
-        The columns that tell the lists of a run apart. With `baseline` they make the pairs; and
-        where the table has them, `merge` can tell that two parts have a list in common.
+        Columns that identify the query. `baseline` needs them, and `merge` uses them to find
+        rankings that are in two parts.
     weight
-        A column with the weight of each list, such as its traffic: 0 or more.
+        Column of query weights, such as traffic: 0 or more.
     undefined, conventions
-        As in `evaluate`; `conventions` are those with which the lists were made, too: they are
-        kept in the table, and only moments of the same conventions can be merged.
+        What undefined values count as, as in `evaluate`, and the conventions that the values were
+        computed with. Only moments with the same conventions can be merged.
 
     Returns
     -------
     LazyFrame or DataFrame
-        Like `table`: a row per group, run and metric, with the `by` columns, `run`, and
+        Same type as `table`. One row per group, run and metric, with the columns of `by`, `run`,
+        and
 
-        - `metric`, `aggregate`, `counts_as`, `conventions`: what was added up, and how;
-        - `queries`, `undefined`: lists, and those where the metric is undefined;
-        - `empty`: lists without a retrieved document, if there is a column `num_retrieved`, as
-          `per_query(by=...)` makes it;
-        - `counted`, `weight`, `mean`, `squares`: of the lists that count, how many, Σw,
+        - `metric`, `aggregate`, `counts_as`, `conventions`: the metric and its aggregation;
+        - `queries`, `undefined`: number of rankings, and of rankings with an undefined value;
+        - `empty`: number of rankings without a retrieved document, if the table has the column
+          `num_retrieved`, as `per_query(by=...)` returns it;
+        - `counted`, `weight`, `mean`, `squares`: number of rankings that count, Σw,
           m = Σwx / Σw and Σw(x - m)²;
-        - `units`, `weight_squares`, `deviations`, `unit_squares`: how many have weight, Σw²,
-          Σw²(x - m) and Σw²(x - m)², for standard errors;
-        - with `baseline` also its name, `pairs` (lists in both runs) and of these
-          `pair_undefined` (undefined on either side), `wins`, `ties`, `losses`, both means, and
-          all of the above of the differences, as `difference_...`;
-        - `first_list`, `last_list`, `sampled_lists`: the keys of a few lists, by which `merge`
-          finds out that a list is in two parts; null without the columns of `query`.
+        - `units`, `weight_squares`, `deviations`, `unit_squares`: number of rankings with a
+          positive weight, Σw², Σw²(x - m) and Σw²(x - m)², for standard errors;
+        - with `baseline`, also its name, `pairs` (number of queries in both runs), and for these
+          `pair_undefined` (undefined in either run), `wins`, `ties`, `losses`, both means, and the
+          moments of the differences, as `difference_...`;
+        - `first_list`, `last_list`, `sampled_lists`: the keys of a few rankings, by which `merge`
+          finds rankings that are in two parts; null without the columns of `query`.
 
     Raises
     ------
-    SchemaError
-        For a missing or not numeric column, or a log or moments in place of per-query values.
     DataError
-        For NaN or infinite values, weights that are null or negative, with `baseline` also a
-        query twice in a run; lazily, when the result is collected.
-    ArgumentError
-        For a `baseline` without `run`, or a column with two roles.
+        With `baseline`, a query occurs twice in a run. Raised when the result is collected.
 
     Notes
     -----
-    A partition must not tear a query's two runs apart: they are a pair only within one table. With
-    `baseline`, `merge` finds a query that is in two tables, of whatever runs.
+    Both runs of a query must be in the same part: they are compared only within one table. With
+    `baseline`, `merge` raises for queries that are in two tables.
 
     References
     ----------
@@ -158,25 +156,25 @@ def moments(
     """
     agreed = agreed_on(conventions, undefined)
     if baseline is not None and run is None:
-        message = "`baseline` names a run; say which column tells runs apart with run=..."
-        raise ArgumentError(message, "baseline")
+        message = "`baseline` needs `run`, the column of the runs"
+        raise ArgumentError(message, "baseline", "run")
 
     schema = schema_of(table)
     if is_moments(schema):
-        message = "the table holds moments already; add those of parts up with pr.stats.merge(...)"
+        message = "the table already has moments; merge moments with pr.stats.merge(...)"
         raise SchemaError(message)
     if baseline is None:
         keys = key_columns(schema, by=by, run=run, weight=weight)
         kept = names("query", query)
         for name in kept if query != "query" else ():
             check_there("query", name, schema)
-        taken = [*kept, *(name for found in keys.values() for name in found)]
-        asked = variables(schema, metrics, agreed, taken, undefined=undefined)
+        taken = [*kept, *(name for columns in keys.values() for name in columns)]
+        selected = variables(schema, metrics, agreed, taken, undefined=undefined)
         groups = [*keys["by"], *keys["run"]]
-        return sums_of(table, asked, groups, agreed, weight=weight, query=kept)
+        return sums_of(table, selected, groups, agreed, weight=weight, query=kept)
     pairs = Pairs.of(schema, by=by, run=str(run), baseline=baseline, query=query, weight=weight)
-    asked = variables(schema, metrics, agreed, pairs.columns, undefined=undefined)
-    return paired_sums(table, asked, pairs, agreed, query=pairs.query)
+    selected = variables(schema, metrics, agreed, pairs.columns, undefined=undefined)
+    return paired_sums(table, selected, pairs, agreed, query=pairs.query)
 
 
 @overload
@@ -193,58 +191,56 @@ def merge(tables: Any) -> Any:
     Parameters
     ----------
     tables
-        Results of `moments`, each of them a part; or one table with the rows of several, each
-        row a part of its group.
+        Results of `moments`, one for each part. Or one table with the rows of several results,
+        in which each row is a part of its group.
 
     Returns
     -------
     LazyFrame or DataFrame
-        Like the first of the tables: a row per group, run and metric, equal to the `moments` of
-        all lists at once up to rounding, in any order of the tables.
+        Same type as the first table. One row per group, run and metric, equal to the `moments` of
+        all rankings at once up to rounding, for any order of the tables.
 
     Raises
     ------
-    ArgumentError
-        Without any table.
     SchemaError
-        For tables that are no moments, or of different groups.
+        A table does not have moments, or the tables have different groups.
     DataError
-        For moments of different conventions or with different baselines, and for a list that is
-        in two parts, with its key and theirs; lazily, when the result is collected.
+        The tables have different conventions or baselines, or a ranking is in two parts. Raised
+        when the result is collected.
 
     Notes
     -----
-    A list is in two parts if it was cut in two, or if a part is given twice. That is found
+    A ranking is in two parts if the log was split within it, or if a part is given twice. `merge`
+    finds such rankings
 
-    - for certain, where a part is given twice, and where a log that is sorted by its queries was
-      cut through a list: it is the last of one part and the first of another, where queries
-      are integers, text, or dates and times;
-    - with a probability of about 1 - (1 - j)^32 otherwise, where a share j of the lists that
-      two parts have together is in both. An unsorted log that was cut anywhere has most of its
-      lists in all parts. A few that two large parts share can go unfound.
+    - always, if a part is given twice, or if a log that is sorted by its queries was split within
+      a ranking and queries are integers, text, dates or times;
+    - otherwise with a probability of about 1 - (1 - j)^32, where j is the share of the two parts'
+      rankings that are in both. If an unsorted log is split anywhere, most rankings are in all
+      parts. A few rankings that are in two large parts may go unnoticed.
 
-    Lists of the same query in two parts are different ones only if a `by` column of the moments
-    tells them apart, such as the day; by fewer columns, `summarize` adds them up.
+    Rankings of the same query in two parts are different rankings only if a column of `by`, such
+    as the day, distinguishes them. `summarize` can then add them up with fewer columns in `by`.
 
     Examples
     --------
     >>> import polars as pl
     >>> import polars_rank as pr
-    >>> lists = pl.DataFrame({"day": [1, 1, 2], "query": [1, 2, 3], "rr": [1.0, 0.5, 0.0]})
-    >>> days = pr.stats.moments(lists, by="day")
+    >>> values = pl.DataFrame({"day": [1, 1, 2], "query": [1, 2, 3], "rr": [1.0, 0.5, 0.0]})
+    >>> days = pr.stats.moments(values, by="day")
     >>> pr.summarize(pr.stats.merge(days), interval="none")["mean"].item()
     0.5
     """
     several = not (is_spark(tables) or is_table(tables)) and hasattr(tables, "__iter__")
     parts = [*tables] if several else [tables]
     if not parts:
-        message = "there are no moments to merge; give at least one table"
+        message = "no moments to merge; pass at least one table"
         raise ArgumentError(message)
     of_spark = [is_spark(part) for part in parts]
     if all(of_spark):
         return run_on_spark(merge, parts)
     if any(of_spark):
-        message = "some tables are Spark's and others are not; give the .toArrow() of the former"
+        message = "cannot merge Spark DataFrames with other tables; pass their .toArrow()"
         raise ArgumentError(message)
     scans = [lazy(part) for part in parts]
     labels = [f"table {index}" for index in range(1, len(parts) + 1)] if several else None
@@ -255,9 +251,9 @@ def merge(tables: Any) -> Any:
 def merged(
     parts: Sequence[pl.LazyFrame], labels: Sequence[str] | None, *, disjoint: bool = True
 ) -> pl.LazyFrame:
-    """Return the moments of parts merged; without labels, each row is a part of its own.
+    """Return the merged moments of parts; without labels, each row is a part.
 
-    Parts that are not `disjoint` may have lists of the same keys, as slices of one table do.
+    Parts that are not `disjoint` may have rankings with the same keys, as slices of one table do.
     """
     schemas = [schema_of(part) for part in parts]
     if any(EMPTY in schema for schema in schemas):
@@ -274,8 +270,8 @@ def merged(
     for schema in schemas:
         if groups_of(schema) != first or {*schema} - {*witnesses.COLUMNS} != own:
             message = (
-                f"moments of different columns cannot be merged: groups {first} in the first "
-                f"table, {groups_of(schema)} in another, or one with a baseline and one without"
+                f"moments with different columns cannot be merged: the first table has the groups "
+                f"{first}, another {groups_of(schema)}; or only one of them has a baseline"
             )
             raise SchemaError(message)
     order = [*(name for name in schemas[0] if name in own), *witnesses.COLUMNS]
@@ -292,15 +288,15 @@ def merged(
 
 
 def is_moments(schema: pl.Schema) -> bool:
-    """Return whether a table is what `moments` returns."""
+    """Return whether a table is a result of `moments`."""
     return {*KINDS, *OWN_SUMS} <= schema.keys()
 
 
 def groups_of(schema: pl.Schema) -> list[str]:
-    """Return the columns of moments that tell groups and runs apart."""
+    """Return the columns of moments that identify groups and runs."""
     if not is_moments(schema):
         missing = next(name for name in (*KINDS, *OWN_SUMS) if name not in schema)
-        message = f"the table holds no moments, it has no column {missing!r}; see pr.stats.moments"
+        message = f"the table has no moments: column {missing!r} not found; see pr.stats.moments"
         raise SchemaError(message)
     return [name for name in schema if name not in FIXED]
 
@@ -308,7 +304,7 @@ def groups_of(schema: pl.Schema) -> list[str]:
 def regrouped(
     table: pl.LazyFrame, by: Sequence[str], *, disjoint: bool = True, rows_are_parts: bool = False
 ) -> pl.LazyFrame:
-    """Return moments added up within each group; of parts, if no list is in two of them."""
+    """Return moments added up within each group; raise if a ranking is in two parts."""
     schema = schema_of(table)
     paired = "baseline" in schema
     counts = [*COUNTS, *(PAIR_COUNTS if paired else ())]
@@ -336,7 +332,7 @@ def regrouped(
     if not disjoint:
         checked = ordered.map_batches(_one_kind, schema=schema_of(ordered))
     else:
-        # Runs of a query that are in two tables are no pair: no query may be in two of them.
+        # Runs are compared within a table, so a query must not be in two tables.
         apart = by[:-1] if paired and not rows_are_parts else by
         checked = witnesses.with_twice(ordered, table, [*apart, *kinds]).map_batches(
             lambda rows: _one_kind(witnesses.check(rows, apart)), schema=schema_of(ordered)
@@ -347,16 +343,15 @@ def regrouped(
 def _one_kind(table: pl.DataFrame) -> pl.DataFrame:
     for kind in ("conventions", "baseline"):
         if kind in table.columns and table.get_column(kind).n_unique() > 1:
-            found = sorted(map(str, table.get_column(kind).unique()))
-            told = ", ".join(map(repr, found))
-            message = f"moments of different {kind} cannot be merged: {told}; keep them apart"
+            values = ", ".join(map(repr, sorted(map(str, table.get_column(kind).unique()))))
+            message = f"moments with different {kind} cannot be merged: {values}"
             raise DataError(message)
     return table
 
 
 def sums_of(
-    lists: pl.LazyFrame,
-    asked: Sequence[Variable],
+    rankings: pl.LazyFrame,
+    selected: Sequence[Variable],
     by: Sequence[str],
     conventions: Conventions,
     *,
@@ -367,30 +362,30 @@ def sums_of(
 ) -> pl.LazyFrame:
     """Return the moments of the values; `also` has further aggregations, by column and part.
 
-    With `query`, the columns that tell lists apart, also which lists the part has.
+    With `query`, the result also has the keys of some rankings, for `merge`.
     """
     free(by, FIXED)
-    rows = lists if query is None else witnesses.with_names(lists, query, schema_of(lists))
+    rows = rankings if query is None else witnesses.with_names(rankings, query, schema_of(rankings))
     seen = witnesses.of_lists(schema_of(rows))
     wide = sums.reduced(
         rows,
         by,
-        counts={**_counts(asked, weight), **_empty(schema_of(lists))},
+        counts={**_counts(selected, weight), **_empty(schema_of(rankings))},
         means={},
-        spreads={_key(index): variable.value for index, variable in enumerate(asked)},
+        spreads={_key(index): variable.value for index, variable in enumerate(selected)},
         weight=weight,
         cluster=cluster,
         also=[*(value.alias(name) for name, value in (also or {}).items()), *seen],
     )
     added = tuple(dict.fromkeys(name.split(SEPARATOR, 1)[1] for name in also or ()))
     kept = [] if query is None else witnesses.kept(schema_of(wide))
-    long = _long(wide, asked, by, conventions, (*sums.PARTS, *added), kept=kept)
-    return _checked(long, lists, asked, weight)
+    long = _long(wide, selected, by, conventions, (*sums.PARTS, *added), kept=kept)
+    return _checked(long, rankings, selected, weight)
 
 
 def paired_sums(
-    lists: pl.LazyFrame,
-    asked: Sequence[Variable],
+    rankings: pl.LazyFrame,
+    selected: Sequence[Variable],
     pairs: Pairs,
     conventions: Conventions,
     *,
@@ -400,24 +395,26 @@ def paired_sums(
 ) -> pl.LazyFrame:
     """Return the moments of each run, and of its differences from the baseline.
 
-    With `query` also which lists the part has; with `values` also all differences, and the key
-    of each one's query; with `slices`, the name of a column of lists of structs, a row for each
-    of these instead of each group.
+    With `query`, the result also has the keys of some rankings, for `merge`; with `values`, all
+    differences and the keys of their queries. `slices` names a column with lists of structs: the
+    result then has a row for each struct instead of each group.
     """
-    named = lists if query is None else witnesses.with_names(lists, query, schema_of(lists))
-    rows = pairs.joined(named, [each.name for each in asked])
+    named = (
+        rankings if query is None else witnesses.with_names(rankings, query, schema_of(rankings))
+    )
+    rows = pairs.joined(named, [each.name for each in selected])
     by = [*pairs.by, pairs.run]
     if slices is not None:
         rows = rows.explode(slices).unnest(slices)
         by = ["column", "value", pairs.run]
     free(by, FIXED)
-    counts = _counts(asked, pairs.weight)
+    counts = _counts(selected, pairs.weight)
     counts[_TORN] = pairs.torn
-    counts |= _empty(schema_of(lists))
+    counts |= _empty(schema_of(rankings))
     means: dict[str, pl.Expr] = {}
     spreads: dict[str, pl.Expr] = {}
     also: list[pl.Expr] = []
-    for index, each in enumerate(asked):
+    for index, each in enumerate(selected):
         key = _key(index)
         own, base = pl.col(each.name), pairs.baseline_of(each.name)
         value, opposed = each.of(own), pl.when(PAIRED).then(each.of(base))
@@ -452,17 +449,17 @@ def paired_sums(
     )
     parts = (*sums.PARTS, *PAIR_SUMS, *((VALUES, QUERY_KEYS) if values else ()))
     kept = [] if query is None else witnesses.kept(schema_of(wide))
-    long = _long(wide, asked, by, conventions, parts, baseline=pairs.name, kept=kept)
-    return pairs.checked(_checked(long, lists, asked, pairs.weight), lists)
+    long = _long(wide, selected, by, conventions, parts, baseline=pairs.name, kept=kept)
+    return pairs.checked(_checked(long, rankings, selected, pairs.weight), rankings)
 
 
 def _key(index: int) -> str:
     return f"{OWN}{index}{SEPARATOR}"
 
 
-def _counts(asked: Sequence[Variable], weight: str | None) -> dict[str, pl.Expr]:
+def _counts(selected: Sequence[Variable], weight: str | None) -> dict[str, pl.Expr]:
     counts = {}
-    for index, each in enumerate(asked):
+    for index, each in enumerate(selected):
         counts[_key(index) + "undefined"] = pl.col(each.name).is_null()
         counts[_key(index) + "defined"] = pl.col(each.name).is_not_null()
     if weight is not None:
@@ -476,7 +473,7 @@ def _empty(schema: pl.Schema) -> dict[str, pl.Expr]:
 
 def _long(
     wide: pl.LazyFrame,
-    asked: Sequence[Variable],
+    selected: Sequence[Variable],
     by: Sequence[str],
     conventions: Conventions,
     parts: Sequence[str],
@@ -484,20 +481,20 @@ def _long(
     kept: Sequence[pl.Expr],
     baseline: str | None = None,
 ) -> pl.LazyFrame:
-    """Return one row per group and metric, from a column per metric and part, and `kept`."""
-    told = described(conventions)
-    there = schema_of(wide)
-    faults = [name for name in (_BAD_WEIGHTS, _TORN) if name in there]
+    """Return one row per group and metric, from one column per metric and part, and `kept`."""
+    description = described(conventions)
+    available = schema_of(wide)
+    faults = [name for name in (_BAD_WEIGHTS, _TORN) if name in available]
     rows = []
-    for index, each in enumerate(asked):
+    for index, each in enumerate(selected):
         key = _key(index)
         undefined = pl.col(key + "undefined").cast(pl.Int64)
-        kinds = (each.name, each.aggregate, each.counts_as, told)
+        kinds = (each.name, each.aggregate, each.counts_as, description)
         named = {
             **{kind: pl.lit(value) for kind, value in zip(KINDS, kinds, strict=True)},
             "queries": undefined + pl.col(key + "defined").cast(pl.Int64),
             "undefined": undefined,
-            **({EMPTY: pl.col(OWN + EMPTY).cast(pl.Int64)} if OWN + EMPTY in there else {}),
+            **({EMPTY: pl.col(OWN + EMPTY).cast(pl.Int64)} if OWN + EMPTY in available else {}),
             **({} if baseline is None else {"baseline": pl.lit(baseline)}),
             **{part: _whole(part, pl.col(key + part)) for part in parts},
         }
@@ -506,7 +503,7 @@ def _long(
 
 
 def _whole(part: str, value: pl.Expr) -> pl.Expr:
-    """Return counts as integers wide enough for any sum of them."""
+    """Return counts as 64-bit integers."""
     return value.cast(pl.Int64) if part.removeprefix(DIFFERENCE) in _WHOLE else value
 
 
@@ -514,26 +511,26 @@ _WHOLE = {*PAIR_COUNTS, "counted", "units"}
 
 
 def _checked(
-    moments: pl.LazyFrame, lists: pl.LazyFrame, asked: Sequence[Variable], weight: str | None
+    moments: pl.LazyFrame, rankings: pl.LazyFrame, selected: Sequence[Variable], weight: str | None
 ) -> pl.LazyFrame:
-    """Return the moments, which raise when collected if values or weights are at fault."""
+    """Return the moments; collecting them raises for invalid values or weights."""
     faults = [name for name in (_BAD_WEIGHTS, _TORN) if name in schema_of(moments)]
     kept = [name for name in schema_of(moments) if name not in faults]
-    named = {each.name: each for each in asked}
+    named = {each.name: each for each in selected}
 
     def check(table: pl.DataFrame) -> pl.DataFrame:
         if _BAD_WEIGHTS in faults and table.get_column(_BAD_WEIGHTS).sum():
-            raise data_error(lists, bad_weight(str(weight)))
+            raise data_error(rankings, bad_weight(str(weight)))
         if _TORN in faults and table.get_column(_TORN).sum():
             message = (
-                f"a query has different weights in two runs, in the column {weight!r}; give each "
-                "query one weight"
+                f"a query has different weights in two runs (column {weight!r}); use one weight "
+                "per query"
             )
             raise DataError(message)
         finite = table.get_column("mean").is_finite()
         if not finite.fill_null(value=True).all():
             name = table.get_column("metric").gather((~finite).arg_true())[0]
-            raise data_error(lists, not_finite(named[name]))
+            raise data_error(rankings, not_finite(named[name]))
         return without(table, *faults)
 
     schema = {name: schema_of(moments)[name] for name in kept}

@@ -1,4 +1,4 @@
-"""Each list beside the same query's list in the baseline run."""
+"""Rankings joined with the baseline's rankings of the same queries."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 _BASELINE = OWN + "baseline "
 _IN_BOTH = OWN + "in both"
 _ROWS, _THERE = OWN + "rows", OWN + "there"
-#: Whether the query has a list in the baseline too.
+#: Whether the query has a ranking in the baseline, too.
 PAIRED = pl.col(_IN_BOTH).fill_null(value=False)
 
 
 @dataclass(frozen=True)
 class Pairs:
-    """Which columns tell lists apart, and which run the others are compared with."""
+    """The columns that identify rankings, and the baseline."""
 
     by: tuple[str, ...]
     run: str
@@ -45,10 +45,10 @@ class Pairs:
         weight: str | None = None,
         cluster: Names | None = None,
     ) -> Pairs:
-        """Return the pairs of a table, its columns checked."""
+        """Return the pairs of a table; raise if a column is missing."""
         found = key_columns(schema, by=by, run=run, query=query, weight=weight, cluster=cluster)
         if len(found["run"]) != 1 or not found["query"]:
-            message = f"`run` and `query` must name columns; found {run!r} and {query!r}"
+            message = f"`run` must name one column, `query` at least one; found {run!r}, {query!r}"
             raise ArgumentError(message, "run", "query")
         dtype = schema[run]
         if isinstance(baseline, str) is not _is_text(dtype):
@@ -61,18 +61,18 @@ class Pairs:
 
     @property
     def columns(self) -> list[str]:
-        """The columns that are no metrics."""
+        """The columns that are not metrics."""
         weight = [] if self.weight is None else [self.weight]
         return [*self.by, self.run, *self.query, *weight, *self.cluster]
 
     @property
     def name(self) -> str:
-        """The baseline in words."""
+        """The baseline as text."""
         return str(self.baseline)
 
     @property
     def is_baseline(self) -> pl.Expr:
-        """Whether a row is of the baseline."""
+        """Whether a row belongs to the baseline."""
         return is_run(self.run, self.schema[self.run], self.baseline)
 
     @property
@@ -87,49 +87,49 @@ class Pairs:
 
     @property
     def torn(self) -> pl.Expr:
-        """Whether the two lists of a pair have different weights."""
+        """Whether the two rankings of a pair have different weights."""
         if self.weight is None:
             return pl.lit(value=False)
         return PAIRED & (pl.col(self.weight) != self.baseline_of(self.weight))
 
-    def joined(self, lists: pl.LazyFrame, metrics: Sequence[str]) -> pl.LazyFrame:
-        """Return the lists with the baseline's values of the same query beside them."""
+    def joined(self, table: pl.LazyFrame, metrics: Sequence[str]) -> pl.LazyFrame:
+        """Return the table with the baseline's values of the same query as further columns."""
         keys = [*self.by, *self.query]
         beside = [*metrics, *([] if self.weight is None else [self.weight])]
         base = (
-            lists.filter(self.is_baseline)
+            table.filter(self.is_baseline)
             .select(
                 *keys,
                 *(pl.col(name).alias(_BASELINE + name) for name in beside),
                 pl.lit(value=True).alias(_IN_BOTH),
             )
-            # What stands twice is an error, found in `checked`; here it must not multiply.
+            # `checked` finds duplicates; here they must not multiply rows.
             .unique(keys, keep="any")
         )
-        return lists.join(base, on=keys, how="left", nulls_equal=True)
+        return table.join(base, on=keys, how="left", nulls_equal=True)
 
-    def checked(self, results: pl.LazyFrame, lists: pl.LazyFrame) -> pl.LazyFrame:
-        """Return the results, which raise when a query stands twice in a run."""
+    def checked(self, results: pl.LazyFrame, table: pl.LazyFrame) -> pl.LazyFrame:
+        """Return the results; collecting them raises if a query occurs twice in a run."""
         keys = [*self.by, self.run, *self.query]
-        most = lists.group_by(keys).agg(pl.len().alias(_ROWS)).select(pl.col(_ROWS).max())
+        most = table.group_by(keys).agg(pl.len().alias(_ROWS)).select(pl.col(_ROWS).max())
 
-        def check(found: pl.DataFrame) -> None:
-            if (found.get_column(_ROWS).max() or 0) > 1:  # type: ignore[operator]
-                raise self._repeated(lists)
+        def check(rows: pl.DataFrame) -> None:
+            if (rows.get_column(_ROWS).max() or 0) > 1:  # type: ignore[operator]
+                raise self._duplicates(table)
 
         return provided(results, most, check)
 
-    def _repeated(self, lists: pl.LazyFrame) -> DataError:
+    def _duplicates(self, table: pl.LazyFrame) -> DataError:
         keys = [*self.by, self.run, *self.query]
         problem = (
-            f"a list stands more than once: the columns {', '.join(map(repr, keys))} do not tell "
-            f"lists apart; name those that do with `query` or `by`, or drop repeats"
+            f"duplicate rankings: {', '.join(map(repr, keys))} do not identify a row; name further "
+            "columns in `query` or `by`, or drop duplicates"
         )
-        return data_error(lists, {problem: pl.struct(keys).is_duplicated()}, "query", "by")
+        return data_error(table, {problem: pl.struct(keys).is_duplicated()}, "query", "by")
 
 
 def is_run(run: str, dtype: pl.DataType, name: Any) -> pl.Expr:
-    """Return whether a row is of the run of a name."""
+    """Return whether a row belongs to a run."""
     column = (
         pl.col(run) if dtype == pl.String or not _is_text(dtype) else pl.col(run).cast(pl.String)
     )
@@ -139,16 +139,16 @@ def is_run(run: str, dtype: pl.DataType, name: Any) -> pl.Expr:
 def with_known_baseline(
     results: pl.LazyFrame, log: pl.LazyFrame, run: str, dtype: pl.DataType, baseline: Any
 ) -> pl.LazyFrame:
-    """Return the results, which raise when collected if no row of the log is of the baseline."""
+    """Return the results; collecting them raises if the log has no row of the baseline."""
     runs = log.select(
         is_run(run, dtype, baseline).any().alias(_THERE),
         pl.col(run).unique().sort().head(10).implode().alias(_ROWS),
     )
 
-    def check(found: pl.DataFrame) -> None:
-        told = ", ".join(repr(name) for row in found.get_column(_ROWS) for name in row)
-        if told and not found.get_column(_THERE).all():
-            message = f"there is no run {baseline!r} in the column {run!r}; there are {told}"
+    def check(rows: pl.DataFrame) -> None:
+        names = ", ".join(repr(name) for row in rows.get_column(_ROWS) for name in row)
+        if names and not rows.get_column(_THERE).all():
+            message = f"run {baseline!r} not found in the column {run!r}; available: {names}"
             raise DataError(message)
 
     return provided(results, runs, check)
@@ -157,10 +157,10 @@ def with_known_baseline(
 def provided(
     results: pl.LazyFrame, facts: pl.LazyFrame, check: Callable[[pl.DataFrame], None]
 ) -> pl.LazyFrame:
-    """Return the results, which raise when collected if the check of other rows does.
+    """Return the results; collecting them raises if the check of `facts` does.
 
-    The check is a table of no rows behind them: a join might not look at it where there are no
-    results, nor keep their order.
+    The check is concatenated as a table without rows: a join might skip it if there are no
+    results, and need not keep their order.
     """
     schema = results.collect_schema()
 

@@ -1,4 +1,4 @@
-"""`power`: how many queries show a difference, and which difference this many can show."""
+"""`power`: how many queries a difference needs to be significant."""
 
 from __future__ import annotations
 
@@ -50,50 +50,65 @@ def power(
     undefined: Undefined | Mapping[str, Undefined] | None = None,
     conventions: Conventions | str = POLARS_RANK,
 ) -> pl.LazyFrame:
-    r"""Power of the paired t test: which differences a number of queries can show.
+    r"""Compute the power of the paired t test, and the number of queries that it needs.
 
     $$P(|T| > t_{1 - \alpha/2, n-1}), \qquad T \sim t_{n-1}(\sqrt n \, |d| / s_d)$$
 
-    with the noncentral t distribution, and the standard deviation of the differences as found.
+    T has the noncentral t distribution, with the observed standard deviation of the differences.
 
     Parameters
     ----------
-    table, run, baseline, metrics, by, query, undefined, conventions
-        As for `compare`; two runs that differ about as much as those to come.
+    table
+        Per-query values, as in `compare`, or moments, of runs that differ about as much as those
+        of the planned experiment.
+    run
+        Column that identifies the run.
+    baseline
+        The run that the others are compared with.
     difference
-        The difference of means that is to be shown, above 0; None for the one that was found.
+        The difference of means to detect, above 0. None for the observed one.
+    metrics
+        Names of columns, or metrics such as `pr.ndcg(10)`. None for all columns of floats.
+    by
+        Columns that split the table.
+    query
+        Columns that identify the query.
     power
-        How likely it is to be shown, between 1 - `confidence` and 1.
+        Probability of a significant result, between 1 - `confidence` and 1.
     confidence
-        Of the test, between 0 and 1: its level α is 1 - `confidence`.
+        1 - the significance level of the test, between 0 and 1.
     alternative
-        Of the test; "greater" and "less" are the same here.
+        "two-sided", or "greater" or "less", which give the same result.
+    undefined, conventions
+        What undefined values count as, and the conventions that decide it otherwise, as in
+        `evaluate` and with the same defaults.
 
     Returns
     -------
     LazyFrame or DataFrame
-        Like `table`: a row per group, metric and run other than the baseline, with the `by`
-        columns and
+        Same type as `table`. One row per group, metric and run other than the baseline, with the
+        columns of `by`, and
 
-        - `metric`, `run` (under its own name), `queries`: those in both runs that count;
-        - `difference`, `std`: of the means as found, and standard deviation of the differences;
-        - `target`: the difference to be shown;
-        - `power`: how likely these queries show it;
-        - `needed`: how many queries show it with the power asked for;
-        - `smallest`: the least difference that these queries show with that power.
+        - `metric`, the column of the run;
+        - `queries`: number of queries that count in both runs;
+        - `difference`, `std`: observed mean and standard deviation of the differences;
+        - `target`: the difference to detect;
+        - `power`: probability that these queries detect it;
+        - `needed`: number of queries that detect it with the given power; null above 2^62;
+        - `smallest`: smallest difference that these queries detect with the given power.
 
-        Null where the standard deviation or the target is 0, but for rounding, or there are fewer
-        than two pairs; `needed` is null above 2^62.
+        The last three are null if the standard deviation or the target is 0 up to rounding, or if
+        there are fewer than two queries.
 
     Raises
     ------
-    SchemaError, DataError, ArgumentError, MissingExtraError
-        As for `compare`; also for a metric that is a sum or a geometric mean.
+    DataError, MissingExtraError
+        As in `compare`. Also if a metric is a sum or a geometric mean.
 
     Notes
     -----
-    The power to show the difference that was found says nothing new: it follows from the
-    p-value. Ask for the smallest difference that would matter.
+    The power to detect the observed difference follows from the p-value and adds no information.
+    Set `difference` to the smallest difference that would matter.
 
     References
     ----------
@@ -103,11 +118,11 @@ def power(
     --------
     >>> import polars as pl
     >>> import polars_rank as pr
-    >>> lists = pl.DataFrame({
+    >>> values = pl.DataFrame({
     ...     "run": ["a"] * 4 + ["b"] * 4, "query": [1, 2, 3, 4] * 2,
     ...     "rr": [0.5, 0.5, 1.0, 0.0, 1.0, 0.5, 1.0, 0.5],
     ... })
-    >>> pr.stats.power(lists, baseline="a", difference=0.1).select("std", "target", "needed")
+    >>> pr.stats.power(values, baseline="a", difference=0.1).select("std", "target", "needed")
     shape: (1, 3)
     ┌──────────┬────────┬────────┐
     │ std      ┆ target ┆ needed │
@@ -122,8 +137,8 @@ def power(
     alpha = 1 - confidence
     if power <= alpha:
         message = (
-            f"`power` must be above 1 - `confidence` = {alpha:g}, the power to show no difference "
-            f"at all; found {power!r}"
+            f"`power` must be above 1 - `confidence` = {alpha:g}, the power for no difference; "
+            f"found {power!r}"
         )
         raise ArgumentError(message, "power", "confidence")
     one_of("alternative", alternative, get_args(Alternative))
@@ -141,27 +156,27 @@ def power(
     else:
         pairs = Pairs.of(schema, by=by, run=run, query=query, baseline=baseline)
         groups = [*pairs.by]
-        asked = variables(schema, metrics, agreed, pairs.columns, undefined=undefined)
-        moments = paired_sums(table, asked, pairs, agreed)
+        selected = variables(schema, metrics, agreed, pairs.columns, undefined=undefined)
+        moments = paired_sums(table, selected, pairs, agreed)
     free([*groups, run], COLUMNS)
     size = pl.col(DIFFERENCE + "mean").abs()
     target = pl.when(size <= sums.rounding(DIFFERENCE)).then(0.0).otherwise(size)
     if difference is not None:
         target = pl.lit(difference, dtype=pl.Float64)
-    found = against_baseline(moments, groups, run, baseline).select(
+    observed = against_baseline(moments, groups, run, baseline).select(
         *groups, "metric", run, pl.col("aggregate").alias(_AGGREGATE),
         pl.col(DIFFERENCE + "units").alias("queries"),
         pl.col(DIFFERENCE + "mean").alias("difference"),
         sums.std(DIFFERENCE).alias("std"),
         target.alias("target"),
     )  # fmt: skip
-    return _with_power(found, power, tail, two_sided=alternative == "two-sided")
+    return _with_power(observed, power, tail, two_sided=alternative == "two-sided")
 
 
 def _with_power(
-    found: pl.LazyFrame, wanted: float, tail: float, *, two_sided: bool
+    observed: pl.LazyFrame, power: float, tail: float, *, two_sided: bool
 ) -> pl.LazyFrame:
-    schema = found.collect_schema()
+    schema = observed.collect_schema()
     schema.pop(_AGGREGATE)
     added = {"power": pl.Float64(), "needed": pl.Int64(), "smallest": pl.Float64()}
 
@@ -169,26 +184,26 @@ def _with_power(
         kinds = zip(rows.get_column("metric"), rows.get_column(_AGGREGATE), strict=True)
         for name, aggregate in kinds:
             if aggregate != "mean":
-                message = f"{name!r} is no mean over queries, but a {aggregate}; power is of means"
+                message = f"the metric {name!r} is a {aggregate}, not a mean over queries"
                 raise DataError(message)
         columns = (rows.get_column(name).to_list() for name in ("queries", "std", "target"))
         solved = [
-            _solved(n, target / std, wanted, tail, two_sided=two_sided, std=std)
+            _solved(n, target / std, power, tail, two_sided=two_sided, std=std)
             if n > 1 and std and target
             else (None, None, None)
             for n, std, target in zip(*columns, strict=True)
         ]
-        made = [
+        series = [
             pl.Series(name, [each[index] for each in solved], dtype)
             for index, (name, dtype) in enumerate(added.items())
         ]
-        return without(rows, _AGGREGATE).hstack(made)
+        return without(rows, _AGGREGATE).hstack(series)
 
-    return found.map_batches(solve, schema={**schema, **added})
+    return observed.map_batches(solve, schema={**schema, **added})
 
 
 def _solved(
-    queries: int, effect: float, wanted: float, tail: float, *, two_sided: bool, std: float
+    queries: int, effect: float, power: float, tail: float, *, two_sided: bool, std: float
 ) -> tuple[float, int | None, float]:
     """Return the power, the queries needed and the smallest difference."""
     from scipy.optimize import brentq  # noqa: PLC0415  (an extra)
@@ -198,30 +213,30 @@ def _solved(
 
     least = 2.0
     most = least
-    while of(most, effect) < wanted and most < _MOST:
+    while of(most, effect) < power and most < _MOST:
         least, most = most, most * 2
     needed: int | None = None
-    if of(most, effect) >= wanted:
-        exact = most if most == least else brentq(lambda n: of(n, effect) - wanted, least, most)
+    if of(most, effect) >= power:
+        exact = most if most == least else brentq(lambda n: of(n, effect) - power, least, most)
         needed = math.ceil(exact - _SLACK)
     largest = 1.0
-    while of(queries, largest) < wanted:
+    while of(queries, largest) < power:
         largest *= 2
-    smallest = brentq(lambda size: of(queries, size) - wanted, 0, largest, xtol=1e-15, rtol=1e-14)
+    smallest = brentq(lambda size: of(queries, size) - power, 0, largest, xtol=1e-15, rtol=1e-14)
     return of(queries, effect), needed, smallest * std
 
 
-#: A number of queries that is whole but for rounding is that number.
+#: Rounding error of a whole number of queries.
 _SLACK = 1e-9
-#: More queries than this do not fit the column of their number.
+#: More queries than this do not fit the column `needed`.
 _MOST = 2.0**62
 
-#: Above it, scipy's series need not converge; the normal part of T is next to nothing then.
+#: Above it, scipy's series may not converge, and the normal part of T is negligible.
 _LARGE = 5_000
 
 
 def t_power(queries: float, effect: float, tail: float, *, two_sided: bool) -> float:
-    """Return how likely the t test shows an effect (difference over standard deviation)."""
+    """Return the power of the t test for an effect (difference / standard deviation)."""
     found = stats()
     degrees, noncentral = queries - 1, effect * math.sqrt(queries)
     critical = found.t.isf(tail, degrees)
@@ -230,5 +245,5 @@ def t_power(queries: float, effect: float, tail: float, *, two_sided: bool) -> f
     likely = float(found.nct.sf(critical, degrees, noncentral))
     if two_sided:
         other = float(found.nct.cdf(-critical, degrees, noncentral))
-        likely += 0.0 if math.isnan(other) else other  # scipy's word for too little to tell
+        likely += 0.0 if math.isnan(other) else other  # scipy returns NaN for tiny values
     return likely

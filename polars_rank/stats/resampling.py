@@ -1,7 +1,7 @@
 """Resampling with weights that are a hash of (query, replicate, seed).
 
-A draw does not depend on the order of rows, on batches, files or machines: the same query has
-the same weight in a replicate wherever it is met, so that sums over parts are sums over the whole.
+The weights do not depend on the order of rows, or on batches, files or machines: a query has the
+same weight in a replicate everywhere, so that sums over parts add up to the sums over all rows.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
 KEY, REPLICATE = OWN + "key", OWN + "replicate"
 EXTRA = "stats"
 _DRAWS, _BITS = 4, 64  # Poisson draws of 16 bits, and signs, in one hash
-#: Up to this share of the squares that it is left of, the spread of a resample is but rounding. A
-#: statistic studentized by more than that is a million or less.
+#: Up to this share of the squares, the variance of a resample is only rounding. A studentized
+#: statistic above this bound is at most a million.
 RESIDUE = 1e-12
-_ROWS = 128  # of a block whose weights fit the cache; four times as many take ten times as long
+_ROWS = 128  # per block, so that weights fit the cache; 512 rows take ten times as long
 
-#: Products of matrices up to this size (rows x columns x inner) are left to one thread.
+#: BLAS computes matrix products up to this size (rows x columns x inner) in one thread.
 _ONE_THREAD = 2**18
 
 
 def numpy() -> ModuleType:
-    """Return numpy; raise `MissingExtraError` where it is not installed."""
+    """Return numpy; raise `MissingExtraError` if it is not installed."""
     try:
         import numpy as np  # noqa: PLC0415  (an extra, as scipy)
     except ImportError as error:
@@ -41,9 +41,9 @@ def numpy() -> ModuleType:
 
 
 def check_seed(seed: object) -> None:
-    """Raise `ArgumentError` unless a seed is a whole number."""
+    """Raise `ArgumentError` unless the seed is an integer."""
     if isinstance(seed, bool) or not isinstance(seed, int):
-        message = f"`seed` must be a whole number; found {seed!r}"
+        message = f"`seed` must be an integer; found {seed!r}"
         raise ArgumentError(message, "seed")
 
 
@@ -52,8 +52,8 @@ def bootstrap_sums(
 ) -> pl.LazyFrame:
     """Return a row per group and replicate: the sums of columns under Poisson weights.
 
-    Batch by batch, so that memory is that of groups x columns x n_resamples. `rows` has the
-    columns `by`, `KEY` and `columns`.
+    Rows are processed in batches, with memory for groups x columns x n_resamples. `rows` has
+    the columns `by`, `KEY` and `columns`.
     """
     np = numpy()
     given = rows.collect_schema()
@@ -66,7 +66,7 @@ def bootstrap_sums(
     def weighed(batch: pl.DataFrame) -> pl.DataFrame:
         groups = [group for group in batch.partition_by(by) if group.height] if by else [batch]
         parts = [_resampled(np, group, columns, n_resamples, seed) for group in groups]
-        # Made of columns: a callback must not run a query of its own, as `select` would.
+        # Callbacks must not run a query, as `select` would.
         repeated = np.repeat(np.arange(len(groups)), n_resamples)
         made = [
             pl.Series(name, [group.get_column(name)[0] for group in groups], schema[name])
@@ -119,9 +119,10 @@ def sign_sums(keys: Any, values: Any, n_resamples: int, seed: int) -> Any:
 
 
 def _add_product(sums: Any, values: Any, weights: Any) -> None:
-    """Add valuesᵀ · weights to the sums, in pieces that BLAS does not split among threads.
+    """Add valuesᵀ · weights to the sums, in pieces that BLAS computes in one thread.
 
-    Its threads wait for each other in a loop: beside those of Polars, twenty times as long.
+    Its threads spin while they wait; together with the threads of Polars, this takes twenty times
+    as long.
     """
     step = max(1, _ONE_THREAD // values.size)
     for start in range(0, weights.shape[1], step):

@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 Test: TypeAlias = Literal["t", "randomization", "bootstrap", "wilcoxon", "sign"]
 Correction: TypeAlias = Literal["holm", "bh", "bonferroni", "none"]
 
-#: Up to this many differences, the randomization test goes through all signs.
+#: Up to this many differences, the randomization test enumerates all signs.
 _EXACT = 16
-#: Sums of signs that differ by rounding are the same.
+#: Sums that differ by less, relative to their size, are equal up to rounding.
 _ROUNDING = 1e-12
 
 
-class Found(NamedTuple):
-    """The result of a test: null where there is none."""
+class Result(NamedTuple):
+    """The p-value and interval of a test; None if there is none."""
 
     p_value: float | None
     low: float | None
@@ -30,7 +30,7 @@ class Found(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """What is known of one sample of differences."""
+    """One sample of differences, in numbers."""
 
     mean: float | None
     std_error: float | None
@@ -39,14 +39,14 @@ class Sample(NamedTuple):
     losses: int
     #: The mean difference under the null hypothesis.
     null: float
-    #: The differences and the keys of their queries, where the test needs them.
+    #: The differences and the keys of their queries, if the test needs them.
     values: Any = None
     keys: Any = None
 
 
 @dataclass(frozen=True)
 class Testing:
-    """How differences are tested."""
+    """Parameters of the tests of differences."""
 
     test: Test
     alternative: Alternative
@@ -54,22 +54,21 @@ class Testing:
     n_resamples: int
     seed: int
 
-    def __call__(self, samples: Sequence[Sample]) -> list[Found]:
-        """Test each sample; those of one group, one after the other, share their draws."""
-        drawn = self._drawn(samples)
-        return [self._tested(sample, draws) for sample, draws in zip(samples, drawn, strict=True)]
+    def __call__(self, samples: Sequence[Sample]) -> list[Result]:
+        """Test each sample; consecutive samples of the same queries share their resamples."""
+        sums = self._all_sums(samples)
+        return [self._result(sample, each) for sample, each in zip(samples, sums, strict=True)]
 
-    def _drawn(self, samples: Sequence[Sample]) -> list[Any]:
-        """Return the resampled sums of each sample; none where the test needs none."""
+    def _all_sums(self, samples: Sequence[Sample]) -> list[Any]:
+        """Return the resampled sums of each sample, or None if the test needs none."""
         if self.test not in ("randomization", "bootstrap"):
             return [None] * len(samples)
-        drawn: list[Any] = []
-        while len(drawn) < len(samples):
-            alike = _same_queries(samples[len(drawn) :])
-            drawn += self._draws(alike)
-        return drawn
+        sums: list[Any] = []
+        while len(sums) < len(samples):
+            sums += self._resampled_sums(_same_queries(samples[len(sums) :]))
+        return sums
 
-    def _draws(self, samples: Sequence[Sample]) -> list[Any]:
+    def _resampled_sums(self, samples: Sequence[Sample]) -> list[Any]:
         np = numpy()
         keys = samples[0].keys
         if self.test == "randomization":
@@ -84,22 +83,22 @@ class Testing:
         count = len(samples)
         return [(sums[:, 0], sums[:, 1 + i], sums[:, 1 + count + i]) for i in range(count)]
 
-    def _tested(self, sample: Sample, draws: Any) -> Found:
+    def _result(self, sample: Sample, sums: Any) -> Result:
         mean, error = sample.mean, sample.std_error
         if mean is None or error is None or math.isnan(error):
-            return Found(None, None, None)
-        if mean == sample.null and not error:  # all as the null hypothesis has it
-            return Found(1.0, *self._bounds(mean, mean))
+            return Result(None, None, None)
+        if mean == sample.null and not error:  # all differences equal the null hypothesis
+            return Result(1.0, *self._bounds(mean, mean))
         if self.test == "bootstrap":
-            return self._bootstrap(sample, mean, error, draws)
+            return self._bootstrap(sample, mean, error, sums)
         low, high = self._t_interval(mean, error, sample.units)
         p_value = {
             "t": self._t,
             "sign": self._sign,
             "wilcoxon": self._wilcoxon,
             "randomization": self._randomization,
-        }[self.test](sample, draws)
-        return Found(min(float(p_value), 1.0), low, high)
+        }[self.test](sample, sums)
+        return Result(min(float(p_value), 1.0), low, high)
 
     def _t_interval(self, mean: float, error: float, units: int) -> tuple[float, float]:
         two_sided = self.alternative == "two-sided"
@@ -148,11 +147,11 @@ class Testing:
             return extreme / len(sums)
         return (1 + extreme) / (1 + len(sums))
 
-    def _bootstrap(self, sample: Sample, mean: float, error: float, draws: Any) -> Found:
+    def _bootstrap(self, sample: Sample, mean: float, error: float, sums: Any) -> Result:
         np = numpy()
-        counts, firsts, squares = draws
+        counts, firsts, squares = sums
         spread = squares - firsts**2 / np.maximum(counts, 1)
-        # The statistic of a resample in which all values are the same counts as infinite.
+        # The statistic of a resample without variance counts as infinite.
         spreads = (spread > RESIDUE * squares) & (error > 0)
         pivots = np.full(len(spread), math.inf)
         unit = math.sqrt(sample.units / (sample.units - 1))
@@ -163,10 +162,10 @@ class Testing:
             pivots, statistic = abs(pivots), abs(statistic)
         with np.errstate(invalid="ignore"):
             width = float(np.quantile(pivots, self.confidence))
-        if not math.isfinite(width):  # too many of them to tell how far off the mean may be
-            return Found(None, None, None)
+        if not math.isfinite(width):  # too many resamples without variance
+            return Result(None, None, None)
         p_value = (1 + int((pivots >= statistic).sum())) / (1 + len(pivots))
-        return Found(p_value, *self._bounds(mean - width * error, mean + width * error))
+        return Result(p_value, *self._bounds(mean - width * error, mean + width * error))
 
 
 def _studentized(sample: Sample) -> float:
@@ -177,32 +176,32 @@ def _studentized(sample: Sample) -> float:
 
 
 def _same_queries(samples: Sequence[Sample]) -> list[Sample]:
-    """Return the samples, from the first on, that are of the same queries."""
+    """Return the leading samples that have the same queries."""
     np = numpy()
     first = samples[0].keys
-    alike = [samples[0]]
+    same = [samples[0]]
     for sample in samples[1:]:
         if not np.array_equal(sample.keys, first):
             break
-        alike.append(sample)
-    return alike
+        same.append(sample)
+    return same
 
 
 def corrected(p_values: Sequence[float | None], correction: Correction) -> list[float | None]:
-    """Return p-values for as many tests as there are: Holm, Benjamini-Hochberg or Bonferroni."""
+    """Return p-values corrected for the number of tests."""
     order = sorted((p, index) for index, p in enumerate(p_values) if p is not None)
-    found: list[float | None] = [None] * len(p_values)
+    results: list[float | None] = [None] * len(p_values)
     tests, so_far = len(order), 0.0
     if correction == "holm":
         for rank, (p, index) in enumerate(order):
             so_far = max(so_far, (tests - rank) * p)
-            found[index] = min(so_far, 1.0)
+            results[index] = min(so_far, 1.0)
     elif correction == "bh":
         so_far = 1.0
         for rank, (p, index) in reversed([*enumerate(order, start=1)]):
             so_far = min(so_far, p * tests / rank)
-            found[index] = so_far
+            results[index] = so_far
     else:
         for p, index in order:
-            found[index] = min(p * tests, 1.0) if correction == "bonferroni" else p
-    return found
+            results[index] = min(p * tests, 1.0) if correction == "bonferroni" else p
+    return results

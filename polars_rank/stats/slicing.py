@@ -1,4 +1,4 @@
-"""`slices`: where a difference between two runs comes from, and where it goes the other way."""
+"""`slices`: in which slices of the queries runs differ."""
 
 from __future__ import annotations
 
@@ -44,88 +44,98 @@ def slices(
     undefined: Undefined | Mapping[str, Undefined] | None = None,
     conventions: Conventions | str = POLARS_RANK,
 ) -> pl.LazyFrame:
-    r"""Compare two runs in every slice: where the difference comes from, and where it turns.
+    r"""Compare runs in slices of the queries, to see where a difference comes from.
 
     $$\mathrm{contribution}_s = \frac{\sum_{q \in s} d_q}{n}$$
 
-    which, over the values of a column, add up to the whole difference.
+    The contributions of all values of a column add up to the whole difference.
 
     Parameters
     ----------
     table
-        What `per_query` returns of several runs, with columns that are constant within a query,
-        such as its country.
+        Per-query values of several runs, as `per_query(by="run", keep=...)` returns them, with
+        columns that are constant within a query, such as its country.
     metric
-        One column, or metric.
+        Name of a column, or a metric such as `pr.ndcg(10)`.
     columns
-        The columns whose values are slices.
-    run, baseline, query
-        As for `compare`.
+        Columns whose values are slices.
+    baseline
+        The run that the others are compared with.
+    run
+        Column that identifies the run.
+    query
+        Columns that identify the query.
     pairs
-        Whether pairs of values of two of the columns are slices, too.
+        Whether to add slices by pairs of columns.
     min_queries
-        Slices of fewer queries are too `small` to tell: they have no interval and no p-value,
-        and do not count among the tests.
+        Minimum number of queries to test a slice. Smaller slices have no interval and no p-value,
+        and do not count in the correction.
     correction
-        Of the p-values, over all slices: "bh" holds the false discovery rate.
-    confidence, undefined, conventions
-        As for `compare`.
+        Correction of the p-values for the number of slices: "bh" (false discovery rate), "holm",
+        "bonferroni" or "none".
+    confidence
+        Confidence level, between 0 and 1.
+    undefined, conventions
+        What undefined values count as, and the conventions that decide it otherwise, as in
+        `evaluate` and with the same defaults.
 
     Returns
     -------
     LazyFrame or DataFrame
-        Like `table`: a row per run other than the baseline, column and value, those that pull
-        the difference down most first, with
+        Same type as `table`. One row per run other than the baseline, column and value, with the
+        lowest contribution first. The columns are
 
-        - `run` (under its own name), `column`, `value`: the value as text, null for null; of a
-          pair both, with " & " between, "null" for null, and in quotes a text that is "null",
-          contains " & " or begins with a quote;
-        - `metric`; `queries`, `missing`: those in both runs, and on one side only; a slice in
-          which the run has no rankings has 0 and those of the baseline; `empty` as of `compare`;
-        - `baseline_mean`, `mean`, `difference`, `low`, `high`, `p_value`, `p_corrected`: as in
-          `compare`, by the t test;
-        - `contribution`: how much of the whole difference is from this slice; null for 0 queries;
-        - `small`: whether it is too small to tell.
+        - the column of the run;
+        - `column`, `value`: the slice. The value is text, or null for null. For a pair of columns,
+          both are joined by " & ", with "null" for null, and with quotes around a text that is
+          "null", contains " & " or starts with a quote;
+        - `difference`, `metric`, `mean`, `baseline_mean`: as in `compare`;
+        - `queries`, `missing`: number of queries in both runs, and in only one of them;
+        - `empty`: as in `compare`;
+        - `small`: whether there are fewer than `min_queries` queries;
+        - `p_value`, `low`, `high`, `p_corrected`: paired t test and confidence interval;
+        - `contribution`: the slice's part of the whole difference; null for 0 queries.
 
     Raises
     ------
-    SchemaError, DataError, ArgumentError, MissingExtraError
-        As for `compare`; also for a metric that is a sum or a geometric mean, whose difference
-        does not add up.
+    ArgumentError
+        The metric is a sum or a geometric mean, whose differences do not add up.
+    DataError, MissingExtraError
+        As in `compare`.
 
     Warns
     -----
     RankWarning
-        For a run most of whose rankings have no retrieved document; when the result is collected.
+        Most rankings of a run have no retrieved document.
 
     Notes
     -----
-    A query belongs to the slice that its row in the run, not in the baseline, says.
+    A query belongs to the slice of its row in the run, not of its row in the baseline.
 
     Examples
     --------
     >>> import polars as pl
     >>> import polars_rank as pr
-    >>> lists = pl.DataFrame({
+    >>> values = pl.DataFrame({
     ...     "run": ["a"] * 4 + ["b"] * 4, "query": [1, 2, 3, 4] * 2,
     ...     "country": ["DE", "DE", "FR", "FR"] * 2,
     ...     "rr": [0.5, 0.5, 1.0, 1.0, 1.0, 1.0, 1.0, 0.5],
     ... })
-    >>> found = pr.slices(lists, "rr", columns="country", baseline="a", min_queries=2)
-    >>> found.select("value", "queries", "difference", "contribution")
+    >>> countries = pr.slices(values, "rr", columns="country", baseline="a", min_queries=2)
+    >>> countries.select("value", "difference", "queries", "contribution")
     shape: (2, 4)
-    ┌───────┬─────────┬────────────┬──────────────┐
-    │ value ┆ queries ┆ difference ┆ contribution │
-    │ ---   ┆ ---     ┆ ---        ┆ ---          │
-    │ str   ┆ i64     ┆ f64        ┆ f64          │
-    ╞═══════╪═════════╪════════════╪══════════════╡
-    │ FR    ┆ 2       ┆ -0.25      ┆ -0.125       │
-    │ DE    ┆ 2       ┆ 0.5        ┆ 0.25         │
-    └───────┴─────────┴────────────┴──────────────┘
+    ┌───────┬────────────┬─────────┬──────────────┐
+    │ value ┆ difference ┆ queries ┆ contribution │
+    │ ---   ┆ ---        ┆ ---     ┆ ---          │
+    │ str   ┆ f64        ┆ i64     ┆ f64          │
+    ╞═══════╪════════════╪═════════╪══════════════╡
+    │ FR    ┆ -0.25      ┆ 2       ┆ -0.125       │
+    │ DE    ┆ 0.5        ┆ 2       ┆ 0.25         │
+    └───────┴────────────┴─────────┴──────────────┘
     """
-    asked = names("columns", columns)
-    if not asked:
-        message = "`columns` must name at least one column; every value of it is a slice"
+    sliced_by = names("columns", columns)
+    if not sliced_by:
+        message = "`columns` must name at least one column"
         raise ArgumentError(message, "columns")
     share("confidence", confidence)
     whole_number("min_queries", min_queries)
@@ -134,40 +144,41 @@ def slices(
     testing = Testing("t", "two-sided", confidence, n_resamples=1, seed=0)
 
     schema = schema_of(table)
-    find_columns(schema, {"columns": asked})
+    find_columns(schema, {"columns": sliced_by})
     whole = Pairs.of(schema, by=None, run=run, query=query, baseline=baseline)
-    keys = [*whole.columns, *asked]
+    keys = [*whole.columns, *sliced_by]
     (variable,) = variables(schema, [metric], agreed, keys, "metric", undefined)
     if variable.aggregate != "mean":
-        message = f"{variable.name!r} is no mean over queries; its slices do not add up"
-        raise ArgumentError(message)
-    # The slice of the run's own row: of the baseline, a query has the same value in all.
-    sliced = table.with_columns(_slices(asked, pairs=pairs).alias(_SLICE))
+        message = (
+            f"the metric {variable.name!r} is not a mean over queries, so its slices do not add up"
+        )
+        raise ArgumentError(message, "metric")
+    sliced = table.with_columns(_slices(sliced_by, pairs=pairs).alias(_SLICE))
     moments = paired_sums(sliced, [variable], whole, agreed, slices=_SLICE)
-    chosen = against_baseline(
-        moments, ["column", "value"], run, baseline, told=[run], again=["metric", "column"]
+    compared = against_baseline(
+        moments, ["column", "value"], run, baseline, empty_by=[run], repeated=["metric", "column"]
     )
-    known = tested(chosen, testing, "none", 0.0)
-    result = result_of(known, [run, "column", "value", "metric"], "t", [_COUNTED])
+    results = tested(compared, testing, "none", 0.0)
+    result = result_of(results, [run, "column", "value", "metric"], "t", [_COUNTED])
     return _finished(result, run, min_queries, correction)
 
 
 def _slices(columns: Sequence[str], *, pairs: bool) -> pl.Expr:
-    """Return for each list the slices that it belongs to."""
+    """Return the slices of each row as a list of structs."""
     single = [(column,) for column in columns]
     several = [*single, *(combinations(columns, 2) if pairs else ())]
-    made = [
+    structs = [
         pl.struct(
             pl.lit(_BETWEEN.join(each)).alias("column"),
             _value(each).alias("value"),
         )
         for each in several
     ]
-    return pl.concat_list(made)
+    return pl.concat_list(structs)
 
 
 def _value(columns: Sequence[str]) -> pl.Expr:
-    """Return the value of a slice as text: null for null; of several columns, texts apart."""
+    """Return the value of a slice as text: null for null; values of several columns are joined."""
     texts = [pl.col(name).cast(pl.String) for name in columns]
     if len(texts) == 1:
         return texts[0]
@@ -175,7 +186,7 @@ def _value(columns: Sequence[str]) -> pl.Expr:
 
 
 def _quoted(text: pl.Expr) -> pl.Expr:
-    """Return text that is "null" for null, and in quotes where it could be taken for another."""
+    """Return "null" for null, and text in quotes if it would be ambiguous."""
     in_quotes = pl.format('"{}"', text.str.replace_all('"', '""', literal=True))
     ambiguous = (
         (text == "null") | text.str.contains(_BETWEEN, literal=True) | text.str.starts_with('"')
@@ -188,21 +199,23 @@ def _finished(
 ) -> pl.LazyFrame:
     small = pl.col("queries") < min_queries
     whole = pl.col(_COUNTED).sum().over(run, "column")
-    columns = ["low", "high", "p_value"]
+
+    def large_only(name: str) -> pl.Expr:
+        return pl.when(~small).then(pl.col(name)).alias(name)
+
+    # Polars prints the first four and the last four columns of a wide table.
     ready = table.select(
-        run, "column", "value", "metric", "queries", "missing",
-        *(name for name in (EMPTY,) if name in schema_of(table)),
-        "baseline_mean", "mean", "difference",
-        *(pl.when(~small).then(pl.col(name)).alias(name) for name in columns),
+        run, "column", "value", "difference", "metric", "mean", "baseline_mean", "queries",
+        "missing", *(name for name in (EMPTY,) if name in schema_of(table)), small.alias("small"),
+        large_only("p_value"), large_only("low"), large_only("high"),
         pl.lit(None, dtype=pl.Float64).alias("p_corrected"),
         (pl.col("difference") * pl.col(_COUNTED) / whole).alias("contribution"),
-        small.alias("small"),
     )  # fmt: skip
 
     def correct(rows: pl.DataFrame) -> pl.DataFrame:
-        found = corrected(rows.get_column("p_value").to_list(), correction)
-        made = pl.Series("p_corrected", found, dtype=pl.Float64)
-        return pl.DataFrame([made if c.name == made.name else c for c in rows.get_columns()])
+        p_values = corrected(rows.get_column("p_value").to_list(), correction)
+        series = pl.Series("p_corrected", p_values, dtype=pl.Float64)
+        return pl.DataFrame([series if c.name == series.name else c for c in rows.get_columns()])
 
-    done = ready.map_batches(correct, schema=ready.collect_schema())
-    return done.sort(run, "contribution", "column", "value", nulls_last=True)
+    result = ready.map_batches(correct, schema=ready.collect_schema())
+    return result.sort(run, "contribution", "column", "value", nulls_last=True)

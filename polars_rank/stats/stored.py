@@ -1,4 +1,4 @@
-"""Moments in Parquet files, on disk or in an object store, which say what they are."""
+"""Moments in Parquet files, on disk or in an object store."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import polars as pl
 from polars_rank._params import OWN
 from polars_rank._polars import hash_version
 from polars_rank.errors import RankWarning, SourceError, number_of
-from polars_rank.frames.stores import patient, scan_store, store_error
+from polars_rank.frames.stores import scan_store, store_error, with_timeout
 from polars_rank.frames.tables import lazy
 from polars_rank.io.files import DAMAGE, find_files, new_file
 from polars_rank.stats.moment_tables import KINDS, groups_of, merged
@@ -31,32 +31,30 @@ def write_moments(
     overwrite: bool = False,
     storage_options: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write moments as a Parquet file, whose metadata say what they are.
+    """Write moments to a Parquet file, with metadata that describe them.
 
-    The file gets its name when it is whole: who is interrupted leaves the one that was there, or
-    none.
+    The file is written under a temporary name first, so that an interruption leaves the previous
+    file, or none.
 
     Parameters
     ----------
     table
-        What `moments` or `merge` returns.
+        The result of `moments` or `merge`.
     path
-        The file, or the URL of an object.
+        Path of the file, or URL of an object.
     overwrite
-        Replace it if it is there already.
+        Whether to overwrite an existing file.
     storage_options
-        Of the object store, as for `scan_log`.
+        Options of the object store, as in `pl.scan_parquet`.
 
     Raises
     ------
-    SchemaError
-        For a table that is no moments.
     SourceError
-        Where the file cannot be written, or is there already.
+        The file cannot be written, or already exists.
 
     See Also
     --------
-    scan_moments : reads one or many of them, merged.
+    scan_moments : reads and merges one or more files.
     """
     rows: pl.DataFrame = lazy(table).collect()
     about = {
@@ -70,7 +68,7 @@ def write_moments(
         with new_file(path, overwrite=overwrite) as part:
             rows.write_parquet(part, metadata=metadata)
         return
-    options = patient(str(path), storage_options)
+    options = with_timeout(str(path), storage_options)
     if not overwrite and _is_there(str(path), options):
         message = f"{str(path)!r} already exists; use `overwrite` to replace it"
         raise SourceError(message, "overwrite")
@@ -85,44 +83,44 @@ def scan_moments(
     *,
     storage_options: Mapping[str, Any] | None = None,
 ) -> pl.LazyFrame:
-    """Read moments from Parquet files, merged.
+    """Read and merge moments from Parquet files.
 
     Parameters
     ----------
     path
-        A file, a directory, a pattern such as "moments/*.parquet", or several of them; also URLs.
+        File, directory, glob pattern such as ``"moments/*.parquet"``, or URL; or several of them.
     storage_options
-        Of the object store, as for `scan_log`.
+        Options of the object store, as in `pl.scan_parquet`.
 
     Returns
     -------
     LazyFrame
-        The moments of all the files together; see `merge`.
+        The moments of all files together; see `merge`.
 
     Raises
     ------
     SourceError
-        For a file that is not there, or was not written by `write_moments`.
+        A file does not exist, or was not written by `write_moments`.
     DataError
-        For files of different conventions, which are named, and for a list that is in two of
-        them; when the result is collected.
+        Files have different conventions, or a ranking is in two of them. Raised when the result is
+        collected.
 
     Warns
     -----
     RankWarning
-        For files from a release of Polars with another hash: a ranking that is in two files may
-        then not be found.
+        Files were written with a release of Polars that has another hash function, so that a
+        ranking in two files may go unnoticed.
     """
     given = [path] if isinstance(path, (str, Path)) else list(path)
-    options = patient(str(given[0]), storage_options) if given else None
+    options = with_timeout(str(given[0]), storage_options) if given else None
     files = _files(given, options)
     hashes = {file: _about(file, options).get("hash") for file in files}
     if others := [file for file in files if hashes[file] != hash_version()]:
         message = (
-            f"{len(others)} of {number_of(len(files), 'file')} of moments, such as {others[0]!r}, "
-            f"come from a release of Polars with another hash than that of {pl.__version__}: parts "
-            "that count twice may not be found; make these moments again, or see to it that no "
-            "ranking is in two files"
+            f"{len(others)} of {number_of(len(files), 'file')} of moments, e.g. {others[0]!r}, "
+            f"come from a release of Polars with another hash function than Polars "
+            f"{pl.__version__}: rankings that are in two files may go unnoticed; compute these "
+            "moments again, or make sure that no ranking is in two files"
         )
         warnings.warn(message, RankWarning, stacklevel=2)
     parts = [pl.scan_parquet(file, glob=False, storage_options=options) for file in files]
@@ -139,9 +137,9 @@ def _is_there(url: str, options: dict[str, Any] | None) -> bool:
         pl.read_parquet_metadata(url, storage_options=options)
     except FileNotFoundError:
         return False
-    except DAMAGE as error:  # by the store; otherwise it is an object of another kind
-        if (found := store_error(error, [url], "written")) is not None:
-            raise found from error
+    except DAMAGE as error:  # either of the store, or the object is not Parquet
+        if (problem := store_error(error, [url], "written")) is not None:
+            raise problem from error
     return True
 
 
@@ -160,20 +158,20 @@ def _files(given: Sequence[str | Path], options: dict[str, Any] | None) -> list[
 
 
 def _about(file: str, options: dict[str, Any] | None) -> dict[str, Any]:
-    """Return what a file of moments says of itself."""
+    """Return the description of the moments in a file."""
     try:
-        found = pl.read_parquet_metadata(file, storage_options=options).get(_METADATA)
+        text = pl.read_parquet_metadata(file, storage_options=options).get(_METADATA)
     except (OSError, pl.exceptions.PolarsError) as error:
         message = f"the moments in {file!r} cannot be read: {error}"
         raise store_error(error, [file]) or SourceError(message) from error
-    if found is None:
-        message = f"{file!r} holds no moments; write them with pr.stats.write_moments(table, path)"
+    if text is None:
+        message = f"{file!r} has no moments; write them with pr.stats.write_moments(table, path)"
         raise SourceError(message)
-    about: dict[str, Any] = json.loads(found)
+    about: dict[str, Any] = json.loads(text)
     if (version := about["format"]) > _FORMAT:
         message = (
-            f"{file!r} has moments of format {version}, this release of polars_rank reads "
-            f"{_FORMAT}; install a newer one"
+            f"{file!r} has moments of format {version}, but this release of polars_rank reads "
+            f"formats up to {_FORMAT}; install a newer release"
         )
         raise SourceError(message)
     return about

@@ -1,4 +1,4 @@
-"""`summarize`: means of per-query values, and how far to trust them."""
+"""`summarize`: means of per-query values with confidence intervals."""
 
 from __future__ import annotations
 
@@ -38,7 +38,9 @@ if TYPE_CHECKING:
     from polars_rank.metrics.names import Metrics
     from polars_rank.stats.tables import Variable
 
-COLUMNS = ("metric", "queries", "undefined", "mean", "std", "std_error", "low", "high")
+_LAST = ("queries", "undefined", "low", "high")
+#: Polars prints the first four and the last four columns of a wide table: what users read first.
+COLUMNS = ("metric", "mean", "std_error", "std", *_LAST)
 _WIDTH, _POINT, _ERROR = OWN + "width", OWN + "point", OWN + "error"
 _UNITS, _SHARES = OWN + "units", OWN + "shares"
 _RUNS, _ROWS = OWN + "runs", OWN + "rows"
@@ -62,95 +64,97 @@ def summarize(
     n_resamples: int = 1000,
     seed: int = 0,
 ) -> pl.LazyFrame:
-    r"""Mean of each metric over the lists, with its standard error and confidence interval.
+    r"""Summarize metrics: means with standard errors and confidence intervals.
 
     $$m = \frac{\sum_q w_q x_q}{\sum_q w_q}, \qquad
     \mathrm{se}^2 = \frac{n}{n - 1} \cdot \frac{\sum_u w_u^2 (x_u - m)^2}{(\sum_u w_u)^2}$$
 
-    where the units u are the lists, or with `cluster` the clusters, with their weight and mean;
-    s² / n for lists of weight 1.
+    The units u are the rankings, or with `cluster` the clusters, with their weights and means.
+    For rankings of weight 1, the second formula is s² / n.
 
     Parameters
     ----------
     table
-        What `per_query` returns: a row per list, a column per metric, null where undefined. Or
-        the result of `moments` or `merge`.
+        Per-query values, as `per_query` returns them: one row per ranking, one column per metric,
+        null where a metric is undefined. Or the result of `moments` or `merge`.
     metrics
-        The columns to take, or metrics (`pr.ndcg(10)`); None for all columns of floats.
+        Names of columns, or metrics such as `pr.ndcg(10)`. None for all columns of floats.
     by
-        Columns that split the table. Moments are added up over the other columns they have.
+        Columns that split the table.
     query
-        The columns of the query's id, which the bootstrap draws by. Where the table has them, a
-        row that is there twice is an error.
+        Columns that identify the query. The bootstrap resamples by them. If the table has these
+        columns, duplicate rows are an error.
     weight
-        A column with the weight of each list, such as its traffic: 0 or more.
+        Column of query weights, such as traffic: 0 or more.
     cluster
-        Columns that identify the sampling unit if it is not the list: users, sessions, days. A
-        list with a null in one of them is a unit of its own, so that lists of anonymous users
-        count as independent.
+        Columns that identify the sampling unit if it is not the query: users, sessions, days.
+        A ranking with a null in one of them is a unit of its own, so that rankings of anonymous
+        users count as independent.
     undefined, conventions
-        As in `evaluate`, with the same default: the means are those of `evaluate`.
+        What undefined values count as, and the conventions that decide it otherwise, as in
+        `evaluate` and with the same defaults: the means are those of `evaluate`.
     confidence
-        How likely the interval has the true mean in it, between 0 and 1.
+        Confidence level, between 0 and 1.
     interval
-        "t" (extra "stats"); "normal"; "bootstrap" (percentiles of a Poisson bootstrap) and
-        "studentized" (bootstrap-t) with numpy (extra "stats"); "sequence", for numbers that are
-        looked at again and again; or "none". "studentized" is null where the values of too many
-        resamples are all the same, as for rare events. "sequence" holds its level only where the
-        mean is about normal at the first look. On rare events it is not: the mean of an event in
-        2% was outside at some look in 0.39 of simulations with a look every 50 lists, in 0.81 with
-        one every 10. Begin to look when there are some tens of events.
+        Method for the confidence interval:
+
+        - "t": t distribution (extra "stats");
+        - "normal": normal distribution;
+        - "bootstrap": percentiles of a Poisson bootstrap (extra "stats");
+        - "studentized": bootstrap-t (extra "stats"). Null if too many resamples have no variance,
+          as for rare events;
+        - "sequence": confidence sequence, for numbers that are monitored while data arrives. It
+          holds its level only if the mean is about normal at the first look. For an event in 2%
+          of rankings, the true mean was outside at some look in 39% of simulations with a look
+          every 50 rankings, in 81% with one every 10. Wait for some tens of events;
+        - "none": no interval.
     quantiles
-        Quantiles of the values to add, from 0 to 1, as columns "q0.5"; not with weights, clusters
-        or moments.
-    n_resamples, seed
-        Of the bootstrap.
+        Quantiles of the values to add, from 0 to 1, as columns such as "q0.5". Not with weights,
+        clusters or moments.
+    n_resamples
+        Number of resamples of the bootstrap.
+    seed
+        Random seed of the bootstrap.
 
     Returns
     -------
     LazyFrame or DataFrame
-        Like `table`: a row per group and metric, with the `by` columns and
+        Same type as `table`. One row per group and metric, with the columns of `by`, and
 
-        - `metric`, `queries`, `undefined`: how many lists, and of them undefined;
-        - `mean`: the mean, or the sum or geometric mean where `evaluate` gives that;
+        - `metric`;
+        - `mean`: the mean, or the sum or geometric mean if `evaluate` gives that;
+        - `std_error`: standard error of the mean; null for fewer than two units;
         - `std`: standard deviation of the values; null for fewer than two;
-        - `std_error`: of the mean; null for fewer than two units;
-        - `low`, `high`: the interval; null for fewer than two units;
-        - the quantiles.
+        - the quantiles;
+        - `queries`, `undefined`: number of rankings, and of rankings with an undefined value;
+        - `low`, `high`: confidence interval; null for fewer than two units.
 
-        For a geometric mean, `std` and `std_error` are those of the logarithms.
+        For a geometric mean, `std` and `std_error` are about the logarithms.
 
     Raises
     ------
-    SchemaError
-        For a missing or not numeric column, or a log in place of per-query values.
     DataError
-        For NaN or infinite values, weights that are null or negative, or a row that is there
-        twice, with the same values in all columns; lazily, when the result is collected.
-    ArgumentError
-        For a parameter out of its range, or one that moments cannot give.
+        Values are NaN or infinite, weights are null or negative, or a row is a duplicate. Raised
+        when the result is collected.
     MissingExtraError
-        Without scipy (or numpy), where the interval needs it.
+        scipy or numpy is not installed and the interval needs it.
 
     Warns
     -----
     RankWarning
-        For an interval other than "t" of fewer than 30 units, or of one, which is null; for an
-        interval of so few, or "studentized", that leaves [0, 1] where all values can be in it
-        (their mean square is at most their mean); for a "studentized" one that is null; for means
-        over several runs, where `by` does not name the column "run"; and for groups most of whose
-        lists have no retrieved document, as `num_retrieved` of `per_query` says. When the result
-        is collected.
+        The result may mislead: an interval other than "t" has fewer than 30 units; an interval
+        exceeds [0, 1] although all values can be in it; a studentized interval is null; means are
+        over several runs; or most rankings of a group have no retrieved document.
 
     Notes
     -----
-    An interval of 95 % says nothing about the next look at growing data: checked daily, it will
-    be wrong on some day. "sequence" has the true mean in it at all times at once with that
-    probability, asymptotically, and is wider for it; narrowest at 1,000 units.
+    A 95% interval is for one look at the data. With a look every day, it will miss the true mean
+    on some days. "sequence" contains the true mean at all times with that probability,
+    asymptotically, and is wider; it is narrowest at 1,000 units.
 
-    The weights of the bootstrap are a hash of query (or cluster), replicate and seed: the order
-    of rows, their partition and the engine change nothing. Lists are read once more for it, in
-    batches, with memory of groups x metrics x resamples.
+    The weights of the bootstrap are a hash of query (or cluster), replicate and seed. They do not
+    depend on the order of rows, their partition or the engine. The bootstrap reads the table once
+    more, in batches, with memory for groups x metrics x resamples.
 
     References
     ----------
@@ -162,16 +166,16 @@ def summarize(
     --------
     >>> import polars as pl
     >>> import polars_rank as pr
-    >>> lists = pl.DataFrame({"query": [1, 2, 3, 4], "rr": [1.0, 0.5, 0.5, None]})
-    >>> pr.summarize(lists, confidence=0.9).drop("metric")
+    >>> values = pl.DataFrame({"query": [1, 2, 3, 4], "rr": [1.0, 0.5, 0.5, None]})
+    >>> pr.summarize(values, confidence=0.9).drop("std")
     shape: (1, 7)
-    ┌─────────┬───────────┬──────┬──────────┬───────────┬──────────┬──────────┐
-    │ queries ┆ undefined ┆ mean ┆ std      ┆ std_error ┆ low      ┆ high     │
-    │ ---     ┆ ---       ┆ ---  ┆ ---      ┆ ---       ┆ ---      ┆ ---      │
-    │ i64     ┆ i64       ┆ f64  ┆ f64      ┆ f64       ┆ f64      ┆ f64      │
-    ╞═════════╪═══════════╪══════╪══════════╪═══════════╪══════════╪══════════╡
-    │ 4       ┆ 1         ┆ 0.5  ┆ 0.408248 ┆ 0.204124  ┆ 0.019622 ┆ 0.980378 │
-    └─────────┴───────────┴──────┴──────────┴───────────┴──────────┴──────────┘
+    ┌────────┬──────┬───────────┬─────────┬───────────┬──────────┬──────────┐
+    │ metric ┆ mean ┆ std_error ┆ queries ┆ undefined ┆ low      ┆ high     │
+    │ ---    ┆ ---  ┆ ---       ┆ ---     ┆ ---       ┆ ---      ┆ ---      │
+    │ str    ┆ f64  ┆ f64       ┆ i64     ┆ i64       ┆ f64      ┆ f64      │
+    ╞════════╪══════╪═══════════╪═════════╪═══════════╪══════════╪══════════╡
+    │ rr     ┆ 0.5  ┆ 0.204124  ┆ 4       ┆ 1         ┆ 0.019622 ┆ 0.980378 │
+    └────────┴──────┴───────────┴─────────┴───────────┴──────────┴──────────┘
     """
     one_of("interval", interval, get_args(Interval))
     share("confidence", confidence)
@@ -185,36 +189,34 @@ def summarize(
         given = {"weight": weight, "cluster": cluster, "quantiles": quantiles}
         settled(undefined, conventions)
         _refuse(given, interval)
-        found = key_columns(schema, by=by)["by"]
-        unknown = set(found) - set(groups_of(schema))
+        groups = key_columns(schema, by=by)["by"]
+        unknown = set(groups) - set(groups_of(schema))
         if unknown:
-            message = (
-                f"the moments are not split by {unknown.pop()!r}; split them when they are computed"
-            )
+            message = f"the moments are not split by {unknown.pop()!r}; add it to `by` of `moments`"
             raise ArgumentError(message)
-        moments = regrouped(only_metrics(table, metrics), found)
-        result = _finished(moments, found, confidence, interval, [])
-        return _checked(result, table, found, [])
+        moments = regrouped(only_metrics(table, metrics), groups)
+        result = _finished(moments, groups, confidence, interval, [])
+        return _checked(result, table, groups, [])
     keys = key_columns(schema, by=by, weight=weight, cluster=cluster)
     if points and (weight is not None or keys["cluster"]):
-        message = "`quantiles` are of lists that count alike; leave out `weight` and `cluster`"
+        message = "`quantiles` does not support `weight` or `cluster`"
         raise ArgumentError(message, "quantiles", "weight", "cluster")
     queries = names("query", query)
     taken = [*queries, *(name for several in keys.values() for name in several)]
-    asked = variables(schema, metrics, agreed, taken, undefined=undefined)
+    selected = variables(schema, metrics, agreed, taken, undefined=undefined)
     moments = sums_of(
-        table, asked, keys["by"], agreed, weight=weight, cluster=keys["cluster"],
-        also=_quantiles(asked, points),
+        table, selected, keys["by"], agreed, weight=weight, cluster=keys["cluster"],
+        also=_quantiles(selected, points),
     )  # fmt: skip
     free(keys["by"], [*COLUMNS, *points])
     if interval in _RESAMPLED:
-        units = _units(table, asked, keys, weight, key_columns(schema, query=query)["query"])
-        bounds = _resampled(units, asked, keys["by"], confidence, interval, n_resamples, seed)
+        units = _units(table, selected, keys, weight, key_columns(schema, query=query)["query"])
+        bounds = _resampled(units, selected, keys["by"], confidence, interval, n_resamples, seed)
         moments = _with_bounds(moments, bounds(moments), keys["by"])
     result = _finished(moments, keys["by"], confidence, interval, [*points])
-    # Rows of a cluster that is a query are its lists, which may well be the same.
-    told = [] if {*queries} <= {*keys["cluster"]} else queries
-    return _checked(result, table, keys["by"], told)
+    # Rows of a cluster that is a query are its rankings, which may be equal.
+    unique_by = [] if {*queries} <= {*keys["cluster"]} else queries
+    return _checked(result, table, keys["by"], unique_by)
 
 
 def _quantile(value: float) -> float:
@@ -227,20 +229,22 @@ def _quantile(value: float) -> float:
 def _refuse(given: Mapping[str, Any], interval: str) -> None:
     for name, value in given.items():
         if value:
-            message = f"moments have no lists left for `{name}`; give summarize the lists"
+            message = (
+                f"`{name}` needs per-query values; got moments. Pass the result of `per_query`"
+            )
             raise ArgumentError(message, name)
     if interval in _RESAMPLED:
         message = (
-            f"`interval` {interval!r} draws lists, of which moments have none left; choose 't', "
-            "'normal' or 'sequence', or give summarize the lists"
+            f"`interval` {interval!r} needs per-query values; got moments. Choose 't', 'normal' or "
+            "'sequence', or pass the result of `per_query`"
         )
         raise ArgumentError(message, "interval")
 
 
-def _quantiles(asked: Sequence[Variable], points: Mapping[str, float]) -> dict[str, pl.Expr]:
+def _quantiles(selected: Sequence[Variable], points: Mapping[str, float]) -> dict[str, pl.Expr]:
     return {
         f"{OWN}{index}{SEPARATOR}{name}": each.value.quantile(point, "linear")
-        for index, each in enumerate(asked)
+        for index, each in enumerate(selected)
         for name, point in points.items()
     }
 
@@ -248,7 +252,7 @@ def _quantiles(asked: Sequence[Variable], points: Mapping[str, float]) -> dict[s
 def _finished(
     table: pl.LazyFrame, by: Sequence[str], confidence: float, interval: str, more: Sequence[str]
 ) -> pl.LazyFrame:
-    """Return the result from moments, and bounds where the bootstrap has found them."""
+    """Return the result from moments, which have the bounds if they are from the bootstrap."""
     if interval not in _RESAMPLED:
         table = with_width(table, "units", _WIDTH, interval, (1 + confidence) / 2)
         margin = pl.col(_WIDTH) * sums.std_error("")
@@ -264,16 +268,18 @@ def _finished(
         "high": several.then(scaled(pl.col("high"))),
     }
     empty = [name for name in (EMPTY,) if name in schema_of(table)]
-    result = table.select(
-        *by, "metric", "queries", "undefined", pl.col("units").alias(_UNITS), *empty,
+    result = table.with_columns(
+        pl.col("units").alias(_UNITS),
         ((pl.col("aggregate") == "mean") & sums.shares()).alias(_SHARES),
-        *(pl.when(known).then(value).alias(name) for name, value in values.items()), *more,
-    )  # fmt: skip
+        *(pl.when(known).then(value).alias(name) for name, value in values.items()),
+    )
+    first, last = COLUMNS[: -len(_LAST)], COLUMNS[-len(_LAST) :]
+    result = result.select(*by, *first, *more, *last, _UNITS, _SHARES, *empty)
     return _warned(result, by, interval)
 
 
 def scaled(value: pl.Expr, weight: str = "weight") -> pl.Expr:
-    """Return a mean, or a bound of it, as what `evaluate` makes of the metric."""
+    """Return a mean, or a bound of it, on the scale of `evaluate`: as a sum or geometric mean."""
     aggregate = pl.col("aggregate")
     return (
         pl.when(aggregate == "sum")
@@ -294,21 +300,21 @@ def _warned(result: pl.LazyFrame, by: Sequence[str], interval: str) -> pl.LazyFr
         few = int((some & (units < FEW)).sum())
         if few and interval not in ("t", "none"):
             message = (
-                f"{few} intervals ({interval!r}) stand on fewer than {FEW} lists or clusters and "
-                "are too narrow; use `interval` 't'"
+                f"the interval ({interval!r}) is too narrow in {number_of(few, 'row')} with fewer "
+                f"than {FEW} rankings or clusters; use `interval` 't'"
             )
             warnings.warn(RankWarning(message, "interval"), stacklevel=2)
         alone = int((units == 1).sum())
         if alone and interval not in ("t", "none"):
             message = (
-                f"the interval ({interval!r}) is null in {number_of(alone, 'row')}: it needs two "
-                "rankings or clusters at least"
+                f"the interval ({interval!r}) is null in {number_of(alone, 'row')}: it needs at "
+                "least two rankings or clusters"
             )
             warnings.warn(message, RankWarning, stacklevel=2)
         if interval == "studentized" and (unknown := int((some & low.is_null()).sum())):
             message = (
-                f"{unknown} intervals ({interval!r}) are null: all values are the same in too many "
-                "of the resamples; use `interval` 't', or more queries"
+                f"the interval ({interval!r}) is null in {number_of(unknown, 'row')}: too many "
+                "resamples have no variance; use `interval` 't', or more queries"
             )
             warnings.warn(RankWarning(message, "interval"), stacklevel=2)
         several = (units < FEW) | (interval == "studentized")
@@ -323,20 +329,20 @@ def _warned(result: pl.LazyFrame, by: Sequence[str], interval: str) -> pl.LazyFr
 def _checked(
     result: pl.LazyFrame, rows: pl.LazyFrame, by: Sequence[str], query: Sequence[str]
 ) -> pl.LazyFrame:
-    """Return the result, with an error for rows that are there twice, a warning for pooled runs.
+    """Return the result; collecting it raises for duplicate rows and warns of pooled runs.
 
-    Without the columns of `query`, rows that are the same may be of different lists.
+    Without the columns of `query`, equal rows may belong to different rankings.
     """
     schema = schema_of(rows)
     if query and all(name in schema for name in query):
         columns = [name for name, dtype in schema.items() if dtype != pl.Object]
         twice = rows.group_by(pl.struct(columns).hash().alias(KEY)).agg(pl.len().alias(_ROWS))
 
-        def refuse(found: pl.DataFrame) -> None:
-            if (found.get_column(_ROWS).max() or 0) > 1:  # type: ignore[operator]
+        def refuse(counts: pl.DataFrame) -> None:
+            if (counts.get_column(_ROWS).max() or 0) > 1:  # type: ignore[operator]
                 problem = (
-                    "a row stands more than once, with the same values in all columns; drop "
-                    "repeats, or add a column that tells its lists apart"
+                    "duplicate rows, with the same values in all columns; drop duplicates, or add "
+                    "a column that identifies the rankings"
                 )
                 raise data_error(rows, {problem: pl.struct(columns).is_duplicated()})
 
@@ -346,27 +352,27 @@ def _checked(
     count = pl.col(_RUN).n_unique().alias(_RUNS)
     runs = rows.group_by(by).agg(count) if by else rows.select(count)
 
-    def warn(found: pl.DataFrame) -> None:
-        most: Any = found.get_column(_RUNS).max() or 0
+    def warn(counts: pl.DataFrame) -> None:
+        most: Any = counts.get_column(_RUNS).max() or 0
         if most > 1:
-            message = f"each mean pools {most} runs; add {_RUN!r} to `by` for the mean of each run"
+            message = f"means are over {most} runs; add {_RUN!r} to `by` for the mean of each run"
             warnings.warn(RankWarning(message, "by"), stacklevel=2)
 
     return provided(result, runs.select(pl.col(_RUNS).max()), warn)
 
 
-#: The column that tells runs apart, where there is one.
+#: The column of runs, if there is one.
 _RUN = "run"
 
 
 def _units(
     rows: pl.LazyFrame,
-    asked: Sequence[Variable],
+    selected: Sequence[Variable],
     keys: Mapping[str, Sequence[str]],
     weight: str | None,
     query: Sequence[str],
 ) -> pl.LazyFrame:
-    """Return the weight of each unit, its weighed deviation, and the key that it is drawn by."""
+    """Return the weight, the weighted deviation and the resampling key of each unit."""
     schema = schema_of(rows)
     weights = pl.lit(1.0) if weight is None else pl.col(weight).cast(pl.Float64)
     cluster, key = keys["cluster"], query_key(query, [schema[name] for name in query])
@@ -374,7 +380,7 @@ def _units(
         alone = sums.alone(cluster)
         of_cluster = query_key(cluster, [schema[name] for name in cluster])
         key = pl.when(alone.is_null()).then(of_cluster).otherwise(key)
-    values = {_unit(index): each.value for index, each in enumerate(asked)}
+    values = {_unit(index): each.value for index, each in enumerate(selected)}
     columns = [f"{name} {part}" for name in values for part in "wy"]
     units = sums.deviations(rows, keys["by"], values, weights)
     if not cluster:
@@ -390,33 +396,33 @@ def _unit(index: int) -> str:
 
 def _resampled(
     units: pl.LazyFrame,
-    asked: Sequence[Variable],
+    selected: Sequence[Variable],
     by: Sequence[str],
     confidence: float,
     interval: str,
     n_resamples: int,
     seed: int,
 ) -> Any:
-    """Return what makes the bounds of each group and metric, given the moments."""
+    """Return a function that computes bounds by group and metric from the moments."""
     squares = interval == "studentized"
     columns = []
-    for index in range(len(asked)):
+    for index in range(len(selected)):
         w, y = (pl.col(f"{_unit(index)} {part}") for part in "wy")
         columns += [f"{_unit(index)} {part}" for part in "wy"]
         if squares:
-            made = {"ww": w * w, "wy": w * y, "yy": y * y}
+            products = {"ww": w * w, "wy": w * y, "yy": y * y}
             units = units.with_columns(
-                value.alias(f"{_unit(index)} {name}") for name, value in made.items()
+                value.alias(f"{_unit(index)} {name}") for name, value in products.items()
             )
-            columns += [f"{_unit(index)} {name}" for name in made]
+            columns += [f"{_unit(index)} {name}" for name in products]
     drawn = bootstrap_sums(units.select(*by, KEY, *columns), by, columns, n_resamples, seed)
     parts = ("w", "y", *(("ww", "wy", "yy") if squares else ()))
     rows = [
         {"metric": pl.lit(each.name), **{part: pl.col(f"{_unit(i)} {part}") for part in parts}}
-        for i, each in enumerate(asked)
+        for i, each in enumerate(selected)
     ]
     long = to_rows(drawn, by, rows)
-    # The resampled mean, less the mean.
+    # Difference between the mean of a resample and the mean.
     off = ratio(pl.col("y"), pl.col("w"))
     point, tail = pl.col(_POINT).first(), (1 - confidence) / 2
     low, high = (point + off.quantile(share, "linear") for share in (tail, 1 - tail))
@@ -436,10 +442,10 @@ def _resampled(
 
 
 def _studentized(off: pl.Expr, tail: float) -> tuple[pl.Expr, pl.Expr]:
-    """Return the bounds from the means of resamples, less the mean, over their standard errors.
+    """Return the bounds from the studentized means of the resamples.
 
-    A resample without spread, in which all values are the same, counts as infinite on both
-    sides. Where their share exceeds a tail, a bound would be, and there is none.
+    A resample without variance counts as infinite in both tails. If such resamples exceed a tail,
+    the bound would be infinite, and there is none.
     """
     spread = pl.col("yy") - 2 * off * pl.col("wy") + off * off * pl.col("ww")
     spreads = (spread > RESIDUE * pl.col("yy")) & (pl.col(_ERROR) > 0)

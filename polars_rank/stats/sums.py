@@ -1,13 +1,13 @@
-"""What a mean and its error need of many values: few numbers, which add up over any partition.
+"""Sums for means and standard errors, which can be merged over any partition.
 
-A unit is what is drawn independently: a list, or a cluster of them. With weights w and values x
+A unit is sampled independently: a ranking, or a cluster of rankings. With weights w and values x
 of the units, the mean is m = Σwx / Σw, and its standard error the square root of
 
     n / (n - 1) · Σ w² (x - m)² / (Σw)²
 
-which is s / √n where all weights are 1 (Cochran, Sampling Techniques, 1977, section 6.4; for
-clusters, w is the weight of a cluster and x its mean). The deviations are kept from the mean of
-the part, as in Chan, Golub & LeVeque (1979), so that nothing cancels when parts are merged.
+which is s / √n if all weights are 1 (Cochran, Sampling Techniques, 1977, section 6.4; for
+clusters, w is the weight of a cluster and x its mean). Deviations are from the mean of
+the part, as in Chan, Golub & LeVeque (1979), so that no digits cancel when parts are merged.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from polars_rank.evaluation.means import grouped, ratio, weighted_mean
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-#: The numbers of one variable: lists and their weight, mean and squared deviations; units, Σw²,
+#: The sums of a variable: rankings and their weight, mean and squared deviations; units, Σw²,
 #: Σw²(x - m) and Σw²(x - m)² over them.
 PARTS = (
     "counted",
@@ -35,7 +35,7 @@ PARTS = (
     "unit_squares",
 )
 
-#: Up to this share of the size of the values, a spread is nothing but rounding.
+#: Up to this share of the size of the values, a standard deviation is only rounding.
 _ROUNDING = 1e-14
 
 _ALONE = OWN + "alone"
@@ -54,7 +54,7 @@ def reduced(
 ) -> pl.LazyFrame:
     """Return a row per group: sums of counts, means, and all `PARTS` of spreads by name + part.
 
-    Without clusters, what else is asked for is there `also`.
+    `also` has further aggregations, which are left out with clusters.
     """
     if weight is None and not cluster:
         values = [
@@ -65,11 +65,11 @@ def reduced(
         ]
         return grouped(rows, by, values)
     weights = pl.lit(1.0) if weight is None else pl.col(weight).cast(pl.Float64)
-    lists = rows.with_columns(
+    rankings = rows.with_columns(
         *(count.cast(pl.Int64).alias(name) for name, count in counts.items()),
         *(each for name, value in means.items() for each in _weighed(name, value, weights)),
     )
-    units = deviations(lists, by, spreads, weights)
+    units = deviations(rankings, by, spreads, weights)
     if cluster:
         units = units.group_by([*by, *cluster, alone(cluster)]).agg(
             *(pl.col(name).sum() for name in counts),
@@ -98,7 +98,7 @@ def _plain(name: str, value: pl.Expr) -> list[pl.Expr]:
 
 
 def _weighed(name: str, value: pl.Expr, weight: pl.Expr) -> list[pl.Expr]:
-    """Return w and wx of each list; 0 where it does not count."""
+    """Return w and wx of each ranking; 0 where it does not count."""
     counts = value.is_not_null() & (weight > 0)
     w = pl.when(counts).then(weight).otherwise(0.0).alias(name + " w")
     return [w, pl.when(counts).then(weight * value).otherwise(0.0).alias(name + " y")]
@@ -107,10 +107,10 @@ def _weighed(name: str, value: pl.Expr, weight: pl.Expr) -> list[pl.Expr]:
 def deviations(
     rows: pl.LazyFrame, by: Sequence[str], values: Mapping[str, pl.Expr], weight: pl.Expr
 ) -> pl.LazyFrame:
-    """Add of each list n (whether it counts), w, y = w(x - c) and z = w(x - c)².
+    """Add for each ranking n (whether it counts), w, y = w(x - c) and z = w(x - c)².
 
-    c is the mean of the group. Sums of squares of the values themselves would cancel: those of
-    values around 1e7 leave nothing of a variance of 1.
+    c is the mean of the group. Sums of squares of the values themselves would lose digits: for
+    values around 1e7, a variance of 1 would be lost.
     """
     weighed = rows.with_columns(
         each for name, value in values.items() for each in _weighed(name, value, weight)
@@ -133,16 +133,16 @@ def deviations(
 
 
 def alone(cluster: Sequence[str]) -> pl.Expr:
-    """Return the number of a row without a cluster, which is a unit of its own; else null."""
+    """Return a number for each row without a cluster, which is a unit of its own; else null."""
     without = pl.any_horizontal(pl.col(name).is_null() for name in cluster)
     return pl.when(without).then(pl.int_range(pl.len())).alias(_ALONE)
 
 
 def _of_units(name: str) -> list[pl.Expr]:
-    """Return all `PARTS` from the columns of `deviations`, of units."""
+    """Return all `PARTS` from the columns of `deviations`."""
     n, w, y, z, c = (pl.col(f"{name} {key}") for key in "nwyzc")
     ww, wy, yy = (w * w).sum(), (w * y).sum(), (y * y).sum()
-    # How far the mean is off c: nothing but rounding.
+    # The difference between the mean and c is only rounding.
     off = ratio(y.sum(), w.sum()).fill_null(0.0)
     parts = (
         n.sum(),
@@ -158,7 +158,7 @@ def _of_units(name: str) -> list[pl.Expr]:
 
 
 def merged(name: str) -> list[pl.Expr]:
-    """Return all `PARTS` of several parts taken together."""
+    """Return all `PARTS` of the union of several parts."""
     counted, weight, mean, squares, units, ww, deviations, unit_squares = (
         pl.col(name + part) for part in PARTS
     )
@@ -179,14 +179,14 @@ def merged(name: str) -> list[pl.Expr]:
 
 
 def merged_mean(name: str, weight: str) -> pl.Expr:
-    """Return the mean of several parts taken together."""
+    """Return the mean of the union of several parts."""
     return weighted_mean(pl.col(name).fill_null(0.0), pl.col(weight)).alias(name)
 
 
 def rounding(name: str) -> pl.Expr:
-    """Return up to which size a spread, or a distance from the mean, is nothing but rounding.
+    """Return the size up to which a standard deviation or a difference is only rounding.
 
-    It is relative to the values themselves, also for their differences from others.
+    It is relative to the values themselves, also for differences between them.
     """
     mean, squares, weight = (pl.col(part) for part in ("mean", "squares", "weight"))
     size = (squares / weight + mean * mean).sqrt().fill_nan(None).fill_null(0.0)
@@ -200,7 +200,7 @@ def shares() -> pl.Expr:
 
 
 def _root(squares: pl.Expr, name: str) -> pl.Expr:
-    """Return the root of a mean square; 0 where it is nothing but rounding."""
+    """Return the root of a mean square; 0 if it is only rounding."""
     spread = squares.clip(0.0).sqrt()
     return pl.when(spread <= rounding(name)).then(0.0).otherwise(spread)
 

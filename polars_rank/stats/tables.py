@@ -1,4 +1,4 @@
-"""The table of per-query values: which columns are metrics, and as what their values count."""
+"""The per-query table: which columns are metrics, and what their undefined values count as."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
     from polars_rank.conventions import Undefined
 
-#: A column of moments and results: how many rankings have no retrieved document.
+#: Column of moments and results: number of rankings without a retrieved document.
 EMPTY = "empty"
-#: How many groups and runs a warning names.
-_MOST_TOLD = 5
+#: Number of groups and runs that a warning names.
+_EXAMPLES = 5
 
 
 class Variable(NamedTuple):
-    """A column of per-query values: its name, and what the values of all lists make."""
+    """A column of per-query values: its name, aggregation and treatment of undefined values."""
 
     name: str
     aggregate: str
@@ -38,11 +38,11 @@ class Variable(NamedTuple):
 
     @property
     def value(self) -> pl.Expr:
-        """The values, an undefined one as what it counts as; null where it does not count."""
+        """The values, with undefined ones filled; null where they do not count."""
         return self.of(pl.col(self.name))
 
     def of(self, column: pl.Expr) -> pl.Expr:
-        """Return what values in another column count as."""
+        """Return the values of another column, filled in the same way."""
         known = column.cast(pl.Float64)
         return known if self.fill is None else known.fill_null(self.fill)
 
@@ -50,7 +50,7 @@ class Variable(NamedTuple):
 def agreed_on(
     conventions: Conventions | str, undefined: Undefined | Mapping[str, Undefined] | None
 ) -> Conventions:
-    """Return the conventions with another word for undefined values, as `evaluate` takes it."""
+    """Return the conventions with `undefined` in effect, as `evaluate` takes it."""
     agreed = named(conventions).but(undefined=undefined)
     return agreed.but(own=undefined) if isinstance(undefined, str) else agreed
 
@@ -58,12 +58,12 @@ def agreed_on(
 def settled(
     undefined: Undefined | Mapping[str, Undefined] | None, conventions: Conventions | str
 ) -> None:
-    """Raise `ArgumentError` for what cannot be said of moments any more."""
+    """Raise `ArgumentError` for parameters that apply only when moments are computed."""
     if undefined is not None or named(conventions) != POLARS_RANK:
         message = (
-            "what undefined values count as is settled in moments; choose it when computing them"
+            "`undefined` and `conventions` cannot be changed for moments; pass them to `moments`"
         )
-        raise ArgumentError(message)
+        raise ArgumentError(message, "undefined", "conventions")
 
 
 def variables(
@@ -74,51 +74,51 @@ def variables(
     parameter: str = "metrics",
     undefined: Undefined | Mapping[str, Undefined] | None = None,
 ) -> list[Variable]:
-    """Return the metrics of a table of per-query values: those asked for, or all."""
+    """Return the given metrics of a table of per-query values, or all."""
     taken = set(keys)
     if metrics is None:
         _check_no_log(schema)
-        found: list[Any] = [n for n, dtype in schema.items() if dtype.is_float() and n not in taken]
-        if not found:
+        given: list[Any] = [n for n, dtype in schema.items() if dtype.is_float() and n not in taken]
+        if not given:
             message = (
-                "the table has no column of per-query values (floats); give it the "
-                "result of per_query, or name the columns with `metrics`"
+                "the table has no per-query values (columns of floats); pass the result of "
+                "`per_query`, or name the columns with `metrics`"
             )
             raise SchemaError(message, "metrics")
     else:
-        found = [metrics] if isinstance(metrics, (str, pl.Expr)) else list(metrics)
-        if not found:
-            message = "`metrics` is empty; name at least one column, or leave it out for all"
+        given = [metrics] if isinstance(metrics, (str, pl.Expr)) else list(metrics)
+        if not given:
+            message = "`metrics` is empty; name at least one column, or omit it for all"
             raise ArgumentError(message, "metrics")
     if isinstance(undefined, Mapping):
         named_ones = [name for name, dtype in schema.items() if dtype.is_float()]
-        named_ones += [each for each in found if isinstance(each, str)]
-        given = [each for each in found if isinstance(each, pl.Expr)]
+        named_ones += [each for each in given if isinstance(each, str)]
+        expressions = [each for each in given if isinstance(each, pl.Expr)]
         check_undefined(
-            undefined, [*(_metric(name, conventions.name) for name in named_ones), *given]
+            undefined, [*(_metric(name, conventions.name) for name in named_ones), *expressions]
         )
-    made = [_variable(each, schema, conventions, parameter) for each in found]
-    for index, variable in enumerate(made):
-        if variable.name in taken or variable.name in [each.name for each in made[:index]]:
-            message = f"the column {variable.name!r} has two parts to play; name it once"
-            raise ArgumentError(message)
-    return made
+    selected = [_variable(each, schema, conventions, parameter) for each in given]
+    for index, variable in enumerate(selected):
+        if variable.name in taken or variable.name in [each.name for each in selected[:index]]:
+            message = f"column {variable.name!r} is used for two parameters, or twice in `metrics`"
+            raise ArgumentError(message, "metrics")
+    return selected
 
 
 def _variable(
-    asked: str | pl.Expr, schema: pl.Schema, conventions: Conventions, parameter: str
+    given: str | pl.Expr, schema: pl.Schema, conventions: Conventions, parameter: str
 ) -> Variable:
-    if not isinstance(asked, (str, pl.Expr)):
-        message = f"`{parameter}` must name columns; found {asked!r}"
+    if not isinstance(given, (str, pl.Expr)):
+        message = f"`{parameter}` must name columns or be metrics; found {given!r}"
         raise ArgumentError(message, parameter)
-    name = asked if isinstance(asked, str) else output_name(asked)
+    name = given if isinstance(given, str) else output_name(given)
     if name not in schema:
         _check_no_log(schema)
     check_there(parameter, name, schema)
     if not (schema[name].is_numeric() or schema[name] in (pl.Boolean, pl.Null)):
-        message = f"the column {name!r} (`{parameter}`) must be numeric; found {schema[name]}"
+        message = f"column {name!r} (`{parameter}`) must be numeric; found {schema[name]}"
         raise SchemaError(message, parameter)
-    metric = _metric(name, conventions.name) if isinstance(asked, str) else asked
+    metric = _metric(name, conventions.name) if isinstance(given, str) else given
     undefined = counted_as(metric, conventions)
     fill = undefined if isinstance(undefined, float) else None
     aggregate = metric.aggregate if isinstance(metric, Metric) else "mean"
@@ -126,7 +126,7 @@ def _variable(
 
 
 def _metric(name: str, tool: str) -> pl.Expr:
-    """Return the metric that a column is named after, or a plain column."""
+    """Return the metric with the name of a column, or the column."""
     try:
         return read(name, tool)
     except ArgumentError:
@@ -136,103 +136,104 @@ def _metric(name: str, tool: str) -> pl.Expr:
 def _check_no_log(schema: pl.Schema) -> None:
     if "score" in schema and "label" in schema:
         message = (
-            "the table has the columns 'score' and 'label', so it is a log, a row per document; "
-            "compute per-query values first, with per_query"
+            "the table has the columns 'score' and 'label', so it is a log with one row per "
+            "document; pass the result of `per_query`"
         )
         raise SchemaError(message)
 
 
 def key_columns(schema: pl.Schema, **parameters: Any) -> dict[str, tuple[str, ...]]:
-    """Return the columns that each parameter names; raise where one is not there, or is twice."""
+    """Return the columns that each parameter names; raise if one is missing or used twice."""
     given = {name: () if value is None else value for name, value in parameters.items()}
-    found = find_columns(schema, given)
+    columns_of = find_columns(schema, given)
     seen: dict[str, str] = {}
-    for parameter, columns in found.items():
+    for parameter, columns in columns_of.items():
         for column in columns:
             check_values(parameter, column, schema[column])
             if column in seen:
                 message = (
-                    f"the column {column!r} is named by `{seen[column]}` and by `{parameter}`; "
-                    "leave it in one of them"
+                    f"column {column!r} is used for two parameters: `{seen[column]}` and "
+                    f"`{parameter}`"
                 )
                 raise ArgumentError(message, seen[column], parameter)
             seen[column] = parameter
     for column in schema:
         if column.startswith(OWN):
-            message = f"column {column!r} begins with {OWN!r}, as our own do; rename it"
+            message = f"column {column!r} begins with {OWN!r}, which is reserved; rename it"
             raise SchemaError(message)
-    return found
+    return columns_of
 
 
-def data_error(
-    lists: pl.LazyFrame, problems: Mapping[str, pl.Expr], *parameters: str, where: str = ""
-) -> DataError:
-    """Return the error for rows at fault: by problem, which rows they are."""
-    message = "; ".join(problems) + where
-    details = partial(_explained, lists, dict(problems), parameters)
+def data_error(table: pl.LazyFrame, problems: Mapping[str, pl.Expr], *parameters: str) -> DataError:
+    """Return the error for invalid rows, given the condition of each problem."""
+    details = partial(_findings, table, dict(problems), parameters)
+    message = "; ".join(problems)
     return DataError(message, *parameters, details=details)
 
 
-def _explained(
-    lists: pl.LazyFrame, problems: Mapping[str, pl.Expr], parameters: tuple[str, ...]
+def _findings(
+    table: pl.LazyFrame, problems: Mapping[str, pl.Expr], parameters: tuple[str, ...]
 ) -> list[Finding]:
-    found = []
-    for problem, fault in problems.items():
-        rows = lists.filter(fault)
+    findings = []
+    for problem, condition in problems.items():
+        rows = table.filter(condition)
         count = rows.select(pl.len()).collect(engine="streaming").item()
         if count:
             row = rows.head(1).collect(engine="streaming").row(0, named=True)
-            found.append(Finding(problem, count, row, parameters=parameters))
-    return found
+            findings.append(Finding(problem, count, row, parameters=parameters))
+    return findings
 
 
 def not_finite(variable: Variable) -> dict[str, pl.Expr]:
-    """Return what is wrong with values that are no numbers."""
+    """Return the message and the condition of NaN and infinite values."""
     problem = f"NaN or infinite values in the column {variable.name!r}; use null for 'undefined'"
     return {problem: ~pl.col(variable.name).cast(pl.Float64).is_finite()}
 
 
 def bad_weight(weight: str) -> dict[str, pl.Expr]:
-    """Return what is wrong with weights that are none."""
+    """Return the message and the condition of invalid weights."""
     value = pl.col(weight).cast(pl.Float64)
-    problem = f"weights in the column {weight!r} are null, negative, NaN or infinite"
+    problem = f"null, negative, NaN or infinite weights in the column {weight!r}"
     return {problem: ~(value.is_finite() & (value >= 0)).fill_null(value=False)}
 
 
 def no_document(schema: pl.Schema) -> dict[str, pl.Expr]:
-    """Return whether a ranking has no retrieved document, by name, if the table says so."""
+    """Return whether a ranking has no retrieved document, by name, if the table tells."""
     known = NUM_RETRIEVED in schema and schema[NUM_RETRIEVED].is_numeric()
     return {EMPTY: pl.col(NUM_RETRIEVED) == 0} if known else {}
 
 
 def warn_of_empty(
-    table: pl.DataFrame, names: Sequence[str], again: Sequence[str] = ("metric",)
+    table: pl.DataFrame, names: Sequence[str], repeated: Sequence[str] = ("metric",)
 ) -> None:
     """Warn of groups and runs most of whose rankings have no retrieved document.
 
-    Rows of a group and run are added up, but for those `again` of the same rankings.
+    The counts of a group and run are added up over all rows with the same values of `repeated`:
+    rows with other values, such as other metrics, are about the same rankings.
     """
     if EMPTY not in table.columns:
         return
     counts: dict[tuple[str, str], tuple[int, int]] = {}
-    parts = zip(rows_told(table, names), rows_told(table, again), strict=True)
+    parts = zip(row_labels(table, names), row_labels(table, repeated), strict=True)
     numbers = zip(table.get_column(EMPTY), table.get_column("queries"), strict=True)
     for part, (empty, queries) in zip(parts, numbers, strict=True):
         so_far = counts.get(part, (0, 0))
         counts[part] = (so_far[0] + (empty or 0), so_far[1] + queries)
-    most = {
-        told: f"{told}{' ' if told else ''}({empty:,} of {queries:,})"
-        for (told, _), (empty, queries) in counts.items()
+    mostly_empty = {
+        label: f"{label}{' ' if label else ''}({empty:,} of {queries:,})"
+        for (label, _), (empty, queries) in counts.items()
         if 2 * empty > queries
     }
-    if most:
-        told = some_of([*most.values()])
-        message = f"most rankings have no retrieved document; check that the log is whole: {told}"
+    if mostly_empty:
+        examples = first_few([*mostly_empty.values()])
+        message = (
+            f"most rankings have no retrieved document; check that the log is complete: {examples}"
+        )
         warnings.warn(message, RankWarning, stacklevel=2)
 
 
-def rows_told(table: pl.DataFrame, names: Sequence[str]) -> list[str]:
-    """Write the values that each row has in some columns."""
+def row_labels(table: pl.DataFrame, names: Sequence[str]) -> list[str]:
+    """Return each row's values in some columns as text."""
     columns = [table.get_column(name).to_list() for name in names]
     if not columns:
         return [""] * table.height
@@ -242,22 +243,22 @@ def rows_told(table: pl.DataFrame, names: Sequence[str]) -> list[str]:
     ]
 
 
-def some_of(told: Sequence[str]) -> str:
-    """Write each of several once, and no more than a few."""
-    several = list(dict.fromkeys(told))
-    more = len(several) - _MOST_TOLD
-    return "; ".join(several[:_MOST_TOLD]) + (f"; and {more:,} more" if more > 0 else "")
+def first_few(labels: Sequence[str]) -> str:
+    """Return the first few different labels as text, with the number of others."""
+    different = list(dict.fromkeys(labels))
+    more = len(different) - _EXAMPLES
+    return "; ".join(different[:_EXAMPLES]) + (f"; and {more:,} more" if more > 0 else "")
 
 
 def described(conventions: Conventions) -> str:
-    """Write conventions so that those alike, and only those, are written alike."""
+    """Return conventions as text, which is equal for equal conventions only."""
     plain = Conventions(name=conventions.name)
-    told = []
+    settings = []
     for field in fields(conventions):
         value = getattr(conventions, field.name)
         if value != getattr(plain, field.name):
-            told.append(f"{field.name}={_written(value)}")
-    return f"{conventions.name}({', '.join(told)})"
+            settings.append(f"{field.name}={_written(value)}")
+    return f"{conventions.name}({', '.join(settings)})"
 
 
 def _written(value: Any) -> str:
@@ -268,26 +269,27 @@ def _written(value: Any) -> str:
 
 
 def without(table: pl.DataFrame, *names: str) -> pl.DataFrame:
-    """Return a table without some columns; unlike `drop`, not by a query, for callbacks."""
+    """Return a table without some columns; callbacks must not run a query, as `drop` does."""
     return pl.DataFrame([column for column in table.get_columns() if column.name not in names])
 
 
 def only_metrics(
     table: pl.LazyFrame, metrics: str | pl.Expr | Iterable[str | pl.Expr] | None
 ) -> pl.LazyFrame:
-    """Return the moments of some metrics; collecting them raises where one is not there."""
+    """Return the moments of some metrics; collecting them raises if one is missing."""
     if metrics is None:
         return table
-    several = [metrics] if isinstance(metrics, (str, pl.Expr)) else [*metrics]
-    wanted = [each if isinstance(each, str) else output_name(each) for each in several]
+    given = [metrics] if isinstance(metrics, (str, pl.Expr)) else [*metrics]
+    names = [each if isinstance(each, str) else output_name(each) for each in given]
 
     def check(rows: pl.DataFrame) -> pl.DataFrame:
-        there = rows.get_column("metric").unique(maintain_order=True).to_list()
-        for name in wanted:
-            if rows.height and name not in there:
-                message = f"there are no moments of the metric {name!r}; there are {there}"
+        available = rows.get_column("metric").unique(maintain_order=True).to_list()
+        for name in names:
+            if rows.height and name not in available:
+                listed = ", ".join(map(repr, available))
+                message = f"metric {name!r} not found in the moments; available: {listed}"
                 raise DataError(message)
         return rows
 
     checked = table.map_batches(check, schema=table.collect_schema())
-    return checked.filter(pl.col("metric").is_in(wanted))
+    return checked.filter(pl.col("metric").is_in(names))

@@ -1,15 +1,15 @@
-"""Which lists a part has: little enough to be kept, and enough to tell that one counts twice.
+"""Keys of rankings that are kept with moments, to find rankings that are in two parts.
 
-Two parts of a whole have no list in common. Of each part are kept
+Two parts of a log must not have a ranking in common. Of each part are kept
 
-- its first list and its last one, in the order of their keys: where a sorted log is cut through a
-  list, that list is the last of one part and the first of another;
-- a sample, those whose keys have the least of 32 hashes (Broder, On the resemblance and
-  containment of documents, 1997): if a share j of the lists of two parts is in both, one of
-  them is in both samples with a probability of 1 - (1 - j)^32. Of a part that is merged twice it
-  is 1, and nearly so where the rows of an unsorted log were cut into parts.
+- the keys of its first and its last ranking in the order of the keys: if a sorted log is split
+  within a ranking, it is the last of one part and the first of another;
+- a sample of keys: those with the lowest of each of 32 hashes (Broder, On the resemblance and
+  containment of documents, 1997). If a share j of the rankings of two parts is in both, a ranking
+  is in both samples with a probability of 1 - (1 - j)^32. This is 1 if a part is merged twice, and
+  close to 1 if the rows of an unsorted log were split into parts.
 
-What is kept of parts together is what would be kept of their union.
+The keys that are kept of several parts are the keys that would be kept of their union.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from polars_rank.errors import DataError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-#: Keys of lists as text.
+#: Keys of rankings as text.
 COLUMNS = {
     "first_list": pl.String(),
     "last_list": pl.String(),
     "sampled_lists": pl.List(pl.String),
 }
 
-#: By row, which part it is of.
+#: Column of the part of each row.
 PART = OWN + "part"
 
 _FIRST, _LAST, _SAMPLE = map(pl.col, COLUMNS)
@@ -40,22 +40,22 @@ _TWICE, _OTHER = OWN + "twice", OWN + "other part"
 _SEEDS = range(32)
 _LEAST = [f"{OWN}least {seed}" for seed in _SEEDS]
 
-#: What is added to integers, so that their texts have so many digits and are in their order; what
-#: stands between the columns of a key; characters that a sample keeps of a longer one.
+#: A number added to integers, so that their texts have this number of digits and are in their
+#: order; the separator between the columns of a key; the maximum length of a key in a sample.
 _ABOVE, _DIGITS, _BETWEEN, _LONGEST = 2 * 10**19, 20, "\x1f", 64
 
 
-def with_names(lists: pl.LazyFrame, query: Sequence[str], schema: pl.Schema) -> pl.LazyFrame:
-    """Add the key of each list as text; nothing where its columns are not there."""
+def with_names(rankings: pl.LazyFrame, query: Sequence[str], schema: pl.Schema) -> pl.LazyFrame:
+    """Add the key of each ranking as text, if the table has the columns of the query."""
     if not query or any(name not in schema for name in query):
-        return lists
+        return rankings
     key = pl.concat_str([_text(name, schema[name]) for name in query], separator=_BETWEEN)
-    named = lists.with_columns(key.alias(_KEY)).with_columns(_short(pl.col(_KEY)).alias(_NAME))
+    named = rankings.with_columns(key.alias(_KEY)).with_columns(_short(pl.col(_KEY)).alias(_NAME))
     return named.with_columns(pl.col(_NAME).hash(0).alias(_HASH))
 
 
 def _short(key: pl.Expr) -> pl.Expr:
-    """Return text of bounded length, other text for another key."""
+    """Return text of bounded length that is different for different keys."""
     short = pl.concat_str(key.str.head(_LONGEST), pl.lit("... #"), key.hash(0).cast(pl.String))
     return pl.when(key.str.len_bytes() > _LONGEST).then(short).otherwise(key)
 
@@ -72,7 +72,7 @@ def _text(name: str, dtype: pl.DataType) -> pl.Expr:
 
 
 def of_lists(schema: pl.Schema) -> list[pl.Expr]:
-    """Return what is kept of the lists of a group, while they are added up."""
+    """Return the aggregations for the keys of a group."""
     if _NAME not in schema:
         return []
     name = pl.col(_NAME)
@@ -85,25 +85,25 @@ def of_lists(schema: pl.Schema) -> list[pl.Expr]:
 
 
 def kept(schema: pl.Schema) -> list[pl.Expr]:
-    """Return the columns of moments, from what `of_lists` gave."""
+    """Return the columns of moments from the aggregations of `of_lists`."""
     if _LEAST[0] not in schema:
         return unknown()
     return [_FIRST, _LAST, _set(pl.concat_list(_LEAST))]
 
 
 def unknown(*there: str) -> list[pl.Expr]:
-    """Return the columns of moments of which the lists are not known, but for those there."""
+    """Return nulls for the columns of moments, except for those in `there`."""
     columns = {name: dtype for name, dtype in COLUMNS.items() if name not in there}
     return [pl.lit(None, dtype=dtype).alias(name) for name, dtype in columns.items()]
 
 
 def of_parts() -> list[pl.Expr]:
-    """Return what is kept of parts while they are added up."""
+    """Return the aggregations for the keys of several parts."""
     return [_FIRST.min(), _LAST.max(), _SAMPLE.explode().drop_nulls().unique()]
 
 
 def with_twice(added: pl.LazyFrame, tables: pl.LazyFrame, groups: Sequence[str]) -> pl.LazyFrame:
-    """Add to what parts add up to a list that is in two parts of a group, if there is one."""
+    """Add a ranking that is in two parts of a group, if there is one."""
     edges = (_short(edge) for edge in (_FIRST, _LAST))
     names = pl.concat_list(_SAMPLE.fill_null([]), *edges).list.drop_nulls()
     each = tables.select(*groups, PART, names.alias(_NAME)).explode(_NAME, empty_as_null=False)
@@ -116,7 +116,7 @@ def with_twice(added: pl.LazyFrame, tables: pl.LazyFrame, groups: Sequence[str])
 
 
 def sampled(merged: pl.LazyFrame) -> pl.LazyFrame:
-    """Keep of the samples of parts what would be kept of one."""
+    """Return the sample of the union of parts from their samples."""
     name = pl.element()
     least = (
         _SAMPLE.list.eval(name.min_by(name.hash(0).hash(seed)).drop_nulls()) for seed in _SEEDS
@@ -125,23 +125,23 @@ def sampled(merged: pl.LazyFrame) -> pl.LazyFrame:
 
 
 def check(table: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
-    """Raise `DataError` if a list is in two parts; return the table without what tells it."""
+    """Raise `DataError` if a ranking is in two parts; return the table without that column."""
     twice: dict[str, Any] | None = table.get_column(_TWICE)[0] if table.height else None
     if twice is not None and twice[_NAME] is not None:
         first, second = twice[PART], twice[_OTHER]
         group = "".join(f", {key} = {twice[key]!r}" for key in by)
         message = (
-            f"the list {_shown(twice[_NAME])}{group} is in two parts, {first} and {second}: it was "
-            "cut in two, or a part counts twice; cut parts where lists end, merge each of them "
-            "once, and where parts have lists of the same query, name what tells them apart, such "
-            "as their day, when the moments are computed"
+            f"the ranking of query {_shown(twice[_NAME])}{group} is in two parts, {first} and "
+            f"{second}; merge each part once, split logs only between queries, and if parts have "
+            "different rankings of the same query, add a column that distinguishes them, such as "
+            "the day, to `by` of `moments`"
         )
         raise DataError(message)
     return pl.DataFrame([column for column in table.get_columns() if column.name != _TWICE])
 
 
 def _shown(name: str) -> str:
-    """Return the values of a key's columns as they were."""
+    """Return the original values of a key's columns as text."""
     values = name.split(_BETWEEN)
     return ", ".join(
         str(int(value) - _ABOVE) if value.isdecimal() and len(value) == _DIGITS else repr(value)

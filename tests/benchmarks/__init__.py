@@ -1,17 +1,17 @@
-"""Time and memory from a Parquet log to ranking metrics, polars_rank beside its peers.
+"""Time and memory from a Parquet log to ranking metrics, polars_rank and its peers.
 
     python -m tests.benchmarks --rows 1_000_000 10_000_000 --runs 3
 
 `python -m tests.benchmarks --help` lists the options. The logs are generated (`logs.py`) and
-kept in `--data`; each contender (`contenders.py`) is a process of its own, run in turn with the
-others, A B C A B C; `report.py` writes the table, the picture and every single run.
+kept in `--data`. Each contender (`contenders.py`) runs in its own process, in turn with the
+others: A B C A B C. `report.py` writes the table, the chart and the results of all runs.
 
 How to read the numbers
 -----------------------
 - *seconds*: from before the Parquet file is read to the means, taken inside the process.
-- *in the peer*: the part of it that is spent in the peer, once the data is in its own form.
-- *start*: all the rest of the process: interpreter, imports, and for compilers the warm-up on a
-  small log. It is in no other time.
-- *CPU* and *peak* (resident memory): of the whole process, as the system counted them.
+- *in the peer*: the part that is spent in the peer after the data has been converted.
+- *start*: the rest of the process: interpreter, imports and, for compilers, the warm-up on a small
+  log. It is not included in the other times.
+- *CPU* and *peak* (resident memory): of the whole process, as reported by the system.
 - A contender marked slow runs up to `--limit-rows` rows; nothing is extrapolated.
 """

@@ -1,4 +1,4 @@
-"""Simulate clicks whose truth is known: how often intervals of what is made of them contain it.
+"""Measure the coverage of click intervals on simulated logs with known parameters.
 
     python -m tests.benchmarks.clicks_coverage [--logs 1000] [--output FILE]
 
@@ -79,7 +79,7 @@ def geometric(mean: float) -> Sessions:
 
 
 def heavy(random: Random, queries: int) -> np.ndarray:
-    """Return numbers of which a few queries have most: Pareto's, at most 1,000."""
+    """Return Pareto numbers of sessions, at most 1,000, of which a few queries have most."""
     return np.clip(5 * random.pareto(1.2, queries), 1, 1000).astype(int)
 
 
@@ -119,7 +119,7 @@ def estimated(
     relevance: float,
     cluster: str | None = "query",
 ) -> pl.DataFrame:
-    """Return of each log and estimate whether the truth is in the interval."""
+    """Return whether the interval contains the true value, for each log and estimate."""
     truths = {"ips": relevance * RELEVANCE[0] / sum(RELEVANCE), "snips": 0.5}
     found = []
     for start in range(0, logs, AT_ONCE):
@@ -263,7 +263,7 @@ def few_pairs(random: Random, logs: int) -> list[str]:
 
 
 def thin_pairs(random: Random, logs: int) -> list[str]:
-    """Compare the propensities of EM with the truth, by how often pairs were shown."""
+    """Return errors of EM propensities by the number of impressions per pair."""
     number, rows = max(1, logs // 50), []
     seed = int(random.integers(1000))
     for sessions in (2, 3, 5, 10, 20):
@@ -291,10 +291,10 @@ def table(head: list[str], rows: list[list[str]]) -> list[str]:
     return [*lines, *("| " + " | ".join(row) + " |" for row in rows)]
 
 
-#: By title: what the table shows, and what makes it of random numbers and a number of logs.
+#: Title → description of the table, and a function of random numbers and a number of logs.
 SECTIONS: dict[str, tuple[str, Callable[[Random, int], list[str]]]] = {
     "`interleaving_result`": (
-        "Share of intervals that contain the true difference. Each list is won, lost or tied "
+        "Share of intervals that contain the true difference. Rankings are won, lost or tied "
         "independently.",
         interleaving,
     ),
@@ -302,13 +302,14 @@ SECTIONS: dict[str, tuple[str, Callable[[Random, int], list[str]]]] = {
         "Share of intervals that contain the value over the population of queries. Each query has "
         "its own relevance, beta(0.5, 1.5); documents were shown at random positions with "
         "propensities 1 / position. Without `cluster`, intervals are for other sessions of the "
-        "same queries. In the last row few queries have most of the sessions: the effective sample "
+        "same queries. In the last row, few queries have most of the sessions: the effective "
+        "sample "
         "size is below 30, and `estimate` warns.",
         populations,
     ),
     "Slates: the population of users": (
-        "Share of intervals that contain the value over the population of users, of whom each has "
-        "a rate of rewards.",
+        "Share of intervals that contain the value over the population of users, each with its "
+        "own rate of rewards.",
         slates,
     ),
     "The effective sample size": (
@@ -320,14 +321,16 @@ SECTIONS: dict[str, tuple[str, Callable[[Random, int], list[str]]]] = {
     '`position_bias`, "pivot": few pairs': (
         "Share of intervals, 1.96 standard errors to each side, that contain the true propensity "
         "of position 2, where the standard error is known. Pairs have relevance beta(0.3, 1) and "
-        "were shown as often at both positions. `position_bias` warns below 50 pairs or 10 clicks. "
-        'For position 2, "adjacent" is the same.',
+        "the same number of impressions at both positions. `position_bias` warns below 50 pairs "
+        "or 10 clicks. "
+        'For position 2, "adjacent" is identical.',
         few_pairs,
     ),
-    '`position_bias`, "em": pairs shown seldom': (
+    '`position_bias`, "em": pairs with few impressions': (
         "Mean relative error of the propensities of logs of 100 queries with 10 documents. With "
-        "few impressions per pair and position, lower positions come out too high, and some are at "
-        "the bound of 1, where the standard error is null. `position_bias` warns below 1.5.",
+        "few impressions per pair and position, propensities of lower positions are "
+        "overestimated, and some are at the bound of 1, where the standard error is null. "
+        "`position_bias` warns below 1.5.",
         thin_pairs,
     ),
 }

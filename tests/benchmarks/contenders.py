@@ -1,8 +1,8 @@
 """The contenders. Each is a function in three stages, divided by `yield`: import, read, compute.
 
-A docstring says what is done and which convention differs; the report prints it. NDCG has the gain
-2^label - 1. A peer that knows the linear gain only is handed that number as the label: relevant
-stays relevant, and the value is the same.
+The docstring of a contender, which the report prints, says what it does and which conventions
+differ. NDCG uses the gain 2^label - 1; peers that only support the linear gain get it as the label,
+which gives the same value and the same relevant documents.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The limit: the same metrics as one compiled loop over arrays, on all cores."""
+"""A lower bound: the same metrics as one compiled loop over arrays, on all cores."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 def compiled() -> Any:
-    """The kernel; its machine code is kept on disk from the first run on."""
+    """Return the kernel, whose machine code is cached on disk."""
     import numba
     import numpy as np
 

@@ -1,4 +1,4 @@
-"""Generated logs: any size in flat memory; the same lists whatever the layout and the id type."""
+"""Generated logs of any size in flat memory, equal for all layouts and id types."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 SHARES = [0.60, 0.20, 0.12, 0.05, 0.03]  # of the labels 0 to 4
-BARREN = 0.02  # share of lists without any relevant document
+BARREN = 0.02  # share of rankings without a relevant document
 ROW_GROUP = 2**18
 # Eight digits, so that document ids sort alike as integers and as strings. The stride shares no
 # factor with the number of ids, so the ids of a list differ; they come in no order.

@@ -1,4 +1,4 @@
-"""Runs → a table, a picture, and every run as JSON."""
+"""Write the table, the chart and the JSON file of all runs."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def middle(name: str, group: list[Run]) -> float:
 
 def table(runs: list[Run], log: Log, metrics: list[str]) -> str:
     lines = [
-        f"Lists of {log.list_length:,} documents, {log.layout}, {log.ids} ids, "
+        f"Rankings of {log.list_length:,} documents, {log.layout}, {log.ids} ids, "
         f"{log.ties:.0%} of the scores rounded, memory budget: {log.memory or 'default'}. "
         f"Metrics: {', '.join(metrics)}.",
         f"{machine()}. Medians (fastest-slowest); × is the ratio to {BASELINE}.",
@@ -111,11 +111,11 @@ def machine() -> str:
 
 
 def picture(runs: list[Run], path: Path) -> str:
-    """Draw time and peak memory against rows, or a dot each where there is one size."""
+    """Draw time and peak memory by rows, or points if there is only one size."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
-        return "No picture: matplotlib is not installed: pip install 'polars_rank[bench]'"
+        return "No chart: matplotlib is not installed: pip install 'polars_rank[bench]'"
     groups = grouped(runs)
     figure = Figure(figsize=(11, 5), layout="constrained")
     names = list(dict.fromkeys(name for by_name in groups.values() for name in by_name))
@@ -138,4 +138,4 @@ def picture(runs: list[Run], path: Path) -> str:
     if len(groups) > 1:
         figure.legend(*axes[0].get_legend_handles_labels(), loc="outside right upper")
     figure.savefig(path, dpi=120)
-    return f"Table, picture and runs: {path.parent}"
+    return f"Table, chart and runs: {path.parent}"

@@ -128,59 +128,62 @@ def test_names_of_metrics_are_split_outside_brackets(texts: list[str], names: li
     [
         (["evaluate", "LOG", "--metrics", "ndgc@10"], "Did you mean 'ndcg'"),
         (["evaluate", "LOG"], "`--metrics` is empty"),
-        (["evaluate", "LOG", "--metrics", "ap"], "more than once in a list"),
+        (["evaluate", "LOG", "--metrics", "ap"], "more than once in a ranking"),
         (["evaluate", "LOG", "--metrics", "ap", "--by", "runs"], "Did you mean 'run'"),
         (["evaluate", "LOG", "--metrics", "ap", "--label", "country"], "must be numeric"),
-        (["evaluate", "no.parquet", "--metrics", "ap"], "there is no file"),
-        (["evaluate", "--metrics", "ap"], "give a LOG"),
-        (["evaluate", "LOG", "--metrics", "ap", "--qrels", "q"], "there is no file 'q'"),
-        (["evaluate", "--qrels", "q", "-m", "ap"], "--qrels has judgments only"),
+        (["evaluate", "no.parquet", "--metrics", "ap"], "'no.parquet' not found"),
+        (["evaluate", "--metrics", "ap"], "missing argument LOG"),
+        (["evaluate", "LOG", "--metrics", "ap", "--qrels", "q"], "file 'q' not found"),
+        (["evaluate", "--qrels", "q", "-m", "ap"], "--qrels needs a LOG"),
         (["evaluate", "LOG", "-m", "ap", "--rel", "nan"], "`--rel` must be"),
         (["evaluate", "LOG", "-m", "ap", "--undefined", "two"], "`--undefined` must be one of"),
         (["evaluate", "LOG", "-m", "ap", "--undefined", "ndgc=one"], "Did you mean"),
         (["evaluate", "LOG", "-m", "ap", "--lable", "x"], "--label"),
-        (["curve", "LOG", "-m", "ndcg@10"], "`--metrics` of a curve must be metrics without"),
+        (["curve", "LOG", "-m", "ndcg@10"], "`--metrics` must be metrics without"),
         (["curve", "LOG", "-m", "ndcg", "--ks", "ten"], "`--ks` must be whole numbers"),
-        (["curve", "LOG", "-m", "ndcg", "--kind", "pr"], "--metrics is for --kind rank"),
+        (["curve", "LOG", "-m", "ndcg", "--kind", "pr"], "--metrics needs --kind rank"),
         (["explain", "ndgc"], "Did you mean 'ndcg'"),
-        (["explain", "ndcg", "LOG"], "name other conventions with --versus"),
-        (["explain", "ndcg", "--format", "json"], "--format is for tables"),
-        (["explain", "ndcg", "--conventions", "no.toml"], "'no.toml' cannot be read"),
+        (["explain", "ndcg", "LOG"], "name the conventions to compare with: --versus"),
+        (["explain", "ndcg", "--format", "json"], "--format needs a LOG"),
+        (["explain", "ndcg", "--conventions", "no.toml"], "in 'no.toml'"),
         (["evaluate", "LOG", "--metrics", "ap", "--ties", "never"], "--ties"),
-        (["evaluate", "LOG", "--metrics", "ap", "--by", "run", "-o", "no/a.csv"], "no directory"),
+        (
+            ["evaluate", "LOG", "--metrics", "ap", "--by", "run", "-o", "no/a.csv"],
+            "directory 'no' does not exist",
+        ),
         (["convert", "-o", "out.parquet"], "give a RUN, --qrels, or both"),
         (["generate", "out.parquet", "--queries", "-1"], "`--queries` must be"),
         (["frobnicate"], "frobnicate"),
         (["evaluate", "LOG", "-m", "ap", "--doc", "docs"], "Did you mean 'doc'"),
-        (["evaluate", "LOG", "-m", "ap", "--keep", "country"], "add --per-query"),
+        (["evaluate", "LOG", "-m", "ap", "--keep", "country"], "--keep needs --per-query"),
         (
             ["evaluate", "LOG", "-m", "ap", "--per-query", "--align", "all"],
-            "--align is for means; leave it or --per-query out",
+            "--align applies to means; omit it or --per-query",
         ),
         (["estimate", "LOG", "-m", "dcg", "--max-unshown", "2"], "`--max-unshown` must be a share"),
-        (["estimate", "LOG", "-m", "dcg", "--query-set", "judged"], "set `--query-set` to 'all'"),
-        (["estimate", "LOG", "-m", "ap"], "with `--normalize` 'snips' take"),
+        (["estimate", "LOG", "-m", "dcg", "--query-set", "judged"], "`--query-set` must be 'all'"),
+        (["estimate", "LOG", "-m", "ap"], "with `--normalize` 'snips', use"),
         (
             ["evaluate", "LOG", "-m", "ap", "--by", "run query"],
-            "--by names 'query', which is the query; for a row of each, --per-query",
+            "--by names 'query', a column of the query; for a row per query, use --per-query",
         ),
         (
             ["evaluate", "LOG", "-m", "ap", "--by", "run", "-o", "out.xlsx"],
-            "must end in .txt, .csv, .json, .ndjson, .jsonl, .parquet, .md, .tex, or give --format; "
+            "must end in .txt, .csv, .json, .ndjson, .jsonl, .parquet, .md, .tex unless --format is given; "
             "found 'out.xlsx'",
         ),
-        (["generate", "out.csv"], "the name of OUT must end in .parquet, as that is written"),
+        (["generate", "out.csv"], "the output is a Parquet file and must end in .parquet"),
         (["convert", "-o", "out.csv", "--qrels", "q"], "must end in .parquet"),
         (
             ["evaluate", "LOG", "-m", "ap", "--by", "run", "--conventions", "lightgmb"],
-            "found 'lightgmb'. Did you mean 'lightgbm'",
+            "unknown preset 'lightgmb' (`--conventions`)",
         ),
         (["evaluate", "LOG", "-m", "ap", "--query-set", "some"], "--query-set"),
         (["evaluate", "LOG", "-m", "ap", "--unjudged", "kept"], "--unjudged"),
-        (["evaluate", "LOG", "no.csv", "-m", "ap"], "the files of a log must be of one format"),
-        (["evaluate", "no.csv", "-m", "ap"], "there is no file 'no.csv'"),
-        (["evaluate", "no.csv", "-m", "ap", "--layout", "sorted"], "--layout is for Parquet logs"),
-        (["evaluate", "no.csv", "-m", "ap", "--memory", "1GB"], "--memory is for Parquet logs"),
+        (["evaluate", "LOG", "no.csv", "-m", "ap"], "files of different formats"),
+        (["evaluate", "no.csv", "-m", "ap"], "'no.csv' not found"),
+        (["evaluate", "no.csv", "-m", "ap", "--layout", "sorted"], "--layout needs Parquet files"),
+        (["evaluate", "no.csv", "-m", "ap", "--memory", "1GB"], "--memory needs Parquet files"),
     ],
 )
 def test_mistakes_get_one_message_and_exit_code_2(
@@ -221,7 +224,7 @@ def test_the_log_that_is_read_is_not_replaced(log: Path, tmp_path: Path, kind: s
     arguments = ["evaluate", given, "-m", "rr", "--by", "run", "--overwrite", "-o"]
     code, out, err = run(*arguments, output)
     assert (code, out, output.read_bytes()) == (2, "", before)
-    assert f"{output} is read by this command, and would be replaced" in err
+    assert f"{output} is an input of this command" in err
     assert run(*arguments, tmp_path / "other.json")[0] == 0
 
 
@@ -235,7 +238,7 @@ def test_trec_files_that_are_read_are_not_replaced(tmp_path: Path) -> None:
             ["evaluate", *sources, "-m", "rr", "-o", tmp_path / name],
         ):
             code, _, err = run(*arguments)
-            assert (code, "is read by this command" in err) == (2, True)
+            assert (code, "is an input of this command" in err) == (2, True)
     assert (tmp_path / "q").read_text() == "q1 0 a 1\n"
 
 
@@ -303,8 +306,8 @@ def test_rows_at_fault_are_counted(tmp_path: Path, ending: str) -> None:
     getattr(frame, f"write_{ending}")(tmp_path / f"log.{ending}")
     code, out, err = run("evaluate", tmp_path / f"log.{ending}", "-m", "rr")
     assert (code, out) == (2, "")
-    assert "2 of 4 rows: NaN or infinite score in the column 'score'" in err
-    assert "2 documents more than once in a list" in err
+    assert "2 of 4 rows: column 'score' (`score`) has NaN or infinite values" in err
+    assert "2 documents more than once in a ranking" in err
 
 
 def test_a_warning_is_one_line(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -324,14 +327,11 @@ def test_what_is_no_parquet_is_told_where_to_go(tmp_path: Path) -> None:
     arguments = ["evaluate", path, "-m", "rr"]
     code, _, err = run(*arguments)
     assert code == 2
-    assert f"{path} is a TREC run, without judgments; give them with --qrels" in err
+    assert f"{path} is a TREC run without judgments; add --qrels" in err
     path.write_text("q1 0 b 1\n")
-    assert f"{path} looks like TREC judgments; give them with --qrels" in run(*arguments)[2]
+    assert f"{path} looks like TREC judgments; use --qrels" in run(*arguments)[2]
     path.write_text("a story\n")
-    assert (
-        "is of no format that is known; say which one it is with --input-format"
-        in (run(*arguments)[2])
-    )
+    assert "has an unknown format; name it with --input-format" in (run(*arguments)[2])
 
 
 def test_a_broken_csv_file_is_named(tmp_path: Path) -> None:
@@ -477,7 +477,7 @@ def test_positions_scores_weights_and_runs_of_other_queries(tmp_path: Path) -> N
         1 / 2,
     ]
     frame.filter(run="A").drop("run").write_parquet(tmp_path / "log.parquet")
-    assert found("--scores", "score other") == [(1 / 2 + 1) / 2, 1]  # other, score
+    assert found("--scores", "score other") == [1, (1 / 2 + 1) / 2]
     assert found("--per-query", "--keep", "traffic") == [1, 1]
     _, out, _ = run("evaluate", tmp_path / "log.parquet", "-m", "rr", "--per-query", "--keep",
                     "traffic", "--format", "csv")  # fmt: skip
@@ -576,7 +576,7 @@ def large_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
 @pytest.mark.parametrize(
     ("layout", "sent"),
-    [("sorted", "SIGINT"), *(("shuffled", sent) for sent in ("SIGINT", "SIGTERM", "SIGHUP"))],
+    [("sorted", "SIGTERM"), ("shuffled", "SIGINT"), ("shuffled", "SIGHUP")],
 )
 def test_ended_by_a_signal(large_log: Path, tmp_path: Path, layout: str, sent: str) -> None:
     spill, output = tmp_path / "spill", tmp_path / "lists.parquet"

@@ -55,19 +55,21 @@ def test_a_log_by_hand(here: Path) -> None:
     assert values(found, "size") == {"rows": "8", "runs": "2", "queries of A": "2",
                                      "queries of B": "1"}  # fmt: skip
     assert found["size", "runs"][1] == "note"  # different numbers of queries
-    lengths = {name.split()[0]: float(value) for name, value in values(found, "lists").items()
+    lengths = {name.split()[0]: float(value) for name, value in values(found, "rankings").items()
                if name.endswith("length")}  # fmt: skip
     assert lengths == {"shortest": 2, "median": 3, "mean": pytest.approx(8 / 3), "longest": 3}
-    assert values(found, "lists")["layout"] == "sorted"
+    assert values(found, "rankings")["layout"] == "sorted"
     labels = {name: float(value) for name, value in values(found, "labels").items()}
     assert labels == pytest.approx(
         {
             "share of 0": 3 / 8, "share of 1": 2 / 8, "share of 2": 2 / 8,
-            "judged share": 6 / 7, "not retrieved": 1, "barren lists": 1,
+            "judged share": 6 / 7, "not retrieved": 1, "nothing relevant": 1,
         }
     )  # fmt: skip
     ties = {name: float(value) for name, value in values(found, "ties").items()}
-    assert ties == pytest.approx({"share of tied lists": 1 / 3, "share of tied documents": 2 / 7})
+    assert ties == pytest.approx(
+        {"share of tied rankings": 1 / 3, "share of tied documents": 2 / 7}
+    )
     assert errors(found) == {}
     assert found["next", "command"] == (
         "polars-rank compare log.parquet --metrics 'ndcg@10 ap rr' --baseline A", "", ""
@@ -82,7 +84,7 @@ def test_the_layout(here: Path) -> None:
         frame.write_csv("log.csv")
         for name in ("log.parquet", "log.csv"):
             found = inspected(name)
-            assert values(found, "lists")["layout"] == layout
+            assert values(found, "rankings")["layout"] == layout
             assert values(found, "size")["rows"] == "8"
 
 
@@ -99,15 +101,15 @@ BAD = pl.DataFrame(
 def test_rows_at_fault_are_counted(here: Path) -> None:
     BAD.write_parquet("log.parquet")
     found = inspected("log.parquet")
-    assert values(found, "faults") == {"null query": "1", "null doc": "1", "bad score": "2",
+    assert values(found, "invalid") == {"null query": "1", "null doc": "1", "bad score": "2",
                                        "bad label": "1", "repeated": "1"}  # fmt: skip
     assert {*errors(found)} == {"null query", "null doc", "bad score", "bad label", "repeated"}
     command, _, note = found["next", "command"]
-    assert note == "when what is wrong above is mended"
+    assert note == "after fixing the errors above"
     assert shlex.split(command)[-2:] == ["--duplicates", "max"]
     # And evaluate says so, too.
     code, _, err = run("evaluate", "log.parquet", "-m", "rr")
-    assert (code, "NaN or infinite score" in err) == (2, True)
+    assert (code, "NaN or infinite values" in err) == (2, True)
 
 
 def test_what_is_mended_by_an_option_is_in_the_command(here: Path) -> None:
@@ -157,7 +159,7 @@ def test_columns_of_other_names(here: Path, names: dict[str, str], options: list
         (FINE, ["--label", "grade"], "column 'grade' (--label) not found."),
         (FINE, ["--run", "model"], "column 'model' (--run) not found."),
         (FINE.cast({"score": pl.String}), [], "(`--score`) must be numeric; found String"),
-        (FINE.with_columns(query=pl.concat_list("query")), [], "must hold one id per row"),
+        (FINE.with_columns(query=pl.concat_list("query")), [], "must have one id per row"),
     ],
 )
 def test_columns_that_would_be_an_error(
@@ -167,7 +169,7 @@ def test_columns_that_would_be_an_error(
     found = inspected("log.parquet", *option)
     (told,) = errors(found).values()
     assert note in told
-    assert found["next", "command"][2] == "when what is wrong above is mended"
+    assert found["next", "command"][2] == "after fixing the errors above"
 
 
 def test_groups(here: Path) -> None:

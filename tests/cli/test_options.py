@@ -28,6 +28,7 @@ CALLED = {
     "inspect": READ,
     "summarize": [pr.summarize, pr.compare, *READ],
     "compare": [pr.compare, *READ],
+    "movers": [pr.diagnostics.movers, *READ],
     "slices": [pr.slices, *READ],
     "check": [pr.check, pr.summarize, pr.compare, pr.slices, *READ],
     "plot": [pr.summarize, *READ, *(getattr(pr.plot, name) for name in plots)],
@@ -38,18 +39,20 @@ CALLED = {
 }
 #: What files a command reads and writes, and how.
 FILES = {
-    "ctx", "logs", "lists", "qrels", "input_format", "missing_columns", "extra_columns",
-    "engine", "master", "remote", "format", "output", "overwrite", "progress",
+    "ctx", "logs", "values", "qrels", "input_format", "missing_columns", "extra_columns",
+    "engine", "master", "remote", "format", "output", "overwrite", "progress", "wide",
 }  # fmt: skip
 #: Options for which there is no parameter of the same name.
 OWN = {
     "evaluate": {"per_query"},
     "curve": {"kind"},
     "explain": {"versus"},
+    "metrics": {"texts"},
+    "slices": {"slices"},
     "inspect": {"run"},  # looked for
     "check": {"baseline", "rule", "slices", "junit", "markdown"},
-    "plot": {"ecdf", "of", "columns", "lists", "metrics"},
-    "report": {"rule"},
+    "plot": {"ecdf", "of", "slices", "values", "metrics"},
+    "report": {"rule", "n"},
     "demo": {"folder"},
 }
 #: None and [] stand for the default of the library, which can be told from the same value if given.

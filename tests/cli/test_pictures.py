@@ -80,7 +80,7 @@ ASKED = {
     "differences": ["-m", "ap", "--baseline", "old"],
     "scatter": ["-m", "ap", "--x", "old", "--y", "new"],
     "intervals": ["-m", "ap rr", "--baseline", "old"],
-    "slices": ["-m", "ap", "--baseline", "old", "--columns", "country"],
+    "slices": ["-m", "ap", "--baseline", "old", "--slices", "country"],
     "over-time": ["-m", "ap"],
 }
 
@@ -167,12 +167,12 @@ def test_files_of_pictures(log: Path, tmp_path: Path, ending: str) -> None:
         (["gain", "LOG"], "Missing option '--output'"),
         (["pie", "LOG", "-o", "x.png"], "`kind` must be one of 'at-k'"),
         (["gian", "LOG", "-o", "x.png"], "Did you mean 'gain'?"),
-        (["at-k", "LOG", "-o", "x.png"], "name the metric"),
-        (["at-k", "LOG", "-m", "ndcg ap", "-o", "x.png"], "the chart is of one metric"),
+        (["at-k", "LOG", "-o", "x.png"], "name a metric"),
+        (["at-k", "LOG", "-m", "ndcg ap", "-o", "x.png"], "a chart shows one metric"),
         (["at-k", "LOG", "-m", "ndcg@5", "-o", "x.png"], "cutoff"),
-        (["differences", "LOG", "-m", "ap", "-o", "x.png"], "with --baseline"),
-        (["slices", "LOG", "-m", "ap", "--baseline", "old", "-o", "x.png"], "with --columns"),
-        (["over-time", "LOG", "-m", "ap", "--time", "week", "-o", "x.png"], "name it with --time"),
+        (["differences", "LOG", "-m", "ap", "-o", "x.png"], "compare with: --baseline"),
+        (["slices", "LOG", "-m", "ap", "--baseline", "old", "-o", "x.png"], "with --slices"),
+        (["over-time", "LOG", "-m", "ap", "--time", "week", "-o", "x.png"], "(--time) not found"),
         (
             ["click-through", "LOG", "--click", "buy", "-o", "x.png"],
             "column 'buy' (`--click`) not found",
@@ -193,7 +193,7 @@ def test_a_picture_does_not_replace_its_log(log: Path, tmp_path: Path) -> None:
     copy = tmp_path / "log.json"
     copy.write_bytes(log.read_bytes())
     code, _, err = run("plot", "gain", copy, "-o", copy, "--overwrite")
-    assert (code, "is read by this command" in err) == (2, True)
+    assert (code, "is an input of this command" in err) == (2, True)
 
 
 def test_report(log: Path, tmp_path: Path) -> None:

@@ -178,7 +178,7 @@ def test_streams_without_falling_back_to_memory(interleave: Callable[..., pl.Laz
 def test_a_false_hint_is_an_error() -> None:
     a, b = tables(some_lists(50, 2, seed=5))
     mixed = a.sample(fraction=1, shuffle=True, seed=1).lazy().set_sorted("query")
-    with pytest.raises(pr.errors.DataError, match="ranker 'a' do not stand query by query"):
+    with pytest.raises(pr.errors.DataError, match="ranker 'a' are not sorted by query"):
         pr.clicks.team_draft(mixed, b).collect()
 
 
@@ -205,13 +205,13 @@ def test_tied_scores_as_rank_orders_them() -> None:
         (
             lambda a: pr.clicks.team_draft(a),
             pr.errors.ArgumentError,
-            "two rankers or more: .* found 1",
+            "two or more rankers: .* found 1",
         ),
-        (lambda a: pr.clicks.team_draft([a]), pr.errors.ArgumentError, "two rankers or more"),
+        (lambda a: pr.clicks.team_draft([a]), pr.errors.ArgumentError, "two or more rankers"),
         (
             lambda a: pr.clicks.team_draft([a] * 27),
             pr.errors.ArgumentError,
-            "as many as 27 rankers, give names",
+            "27 rankers need names",
         ),
         (
             lambda a: pr.clicks.balanced_interleaving([a] * 3),
@@ -221,12 +221,12 @@ def test_tied_scores_as_rank_orders_them() -> None:
         (
             lambda a: pr.clicks.team_draft(a, a, 0),
             pr.errors.ArgumentError,
-            "`k` must be a positive whole number",
+            "`k` must be a positive integer",
         ),
         (
             lambda a: pr.clicks.team_draft(a, a, 3, "x"),
             pr.errors.ArgumentError,
-            "`seed` must be a whole number",
+            "`seed` must be an integer",
         ),
         (
             lambda a: pr.clicks.team_draft(a, a, query=None),
@@ -246,12 +246,12 @@ def test_tied_scores_as_rank_orders_them() -> None:
         (
             lambda a: pr.clicks.team_draft({1: a, 2: a}),
             pr.errors.ArgumentError,
-            "must be text; found 1",
+            "must be strings; found 1",
         ),
         (
             lambda a: pr.clicks.team_draft(*[a.with_columns(doc=pl.concat_list("doc"))] * 2),
             pr.errors.SchemaError,
-            r"'doc' \(`doc`\) must hold one id per row; found List",
+            r"'doc' \(`doc`\) must have one id per row; found List",
         ),
         (
             lambda a: pr.clicks.team_draft(a, a.drop("doc")),
@@ -266,24 +266,24 @@ def test_tied_scores_as_rank_orders_them() -> None:
         (
             lambda a: pr.clicks.team_draft(a, a.with_columns(score=float("nan"))),
             pr.errors.DataError,
-            "NaN among scores .*query = 1",
+            "NaN scores .*query = 1",
         ),
         (
             lambda a: pr.clicks.team_draft(a, a.with_columns(query=pl.lit(None, dtype=pl.Int64))),
             pr.errors.DataError,
-            "null among queries .*query = None.* drop these rows",
+            "null query ids .*query = None.* drop these rows",
         ),
         (
             lambda a: pr.clicks.balanced_interleaving(
                 a.with_columns(doc=pl.lit(None, pl.Int64)), a
             ),
             pr.errors.DataError,
-            "null among documents .*query = 1",
+            "null document ids .*query = 1",
         ),
         (
             lambda a: pr.clicks.team_draft(pl.concat([a, a]), a),
             pr.errors.DataError,
-            "a document comes twice in the list of a ranker .*query = 1",
+            "duplicate documents in a ranking .*query = 1",
         ),
         (
             lambda a: pr.clicks.team_draft(a, a.with_columns(score=pl.lit("10"))),
@@ -293,7 +293,7 @@ def test_tied_scores_as_rank_orders_them() -> None:
         (
             lambda a: pr.clicks.team_draft(a.rename({"query": "team"}), a, query="team"),
             pr.errors.ArgumentError,
-            "'team', which the result adds",
+            "'team' .*has the name of a result column",
         ),
     ],
 )
@@ -463,9 +463,13 @@ def test_nobody_wins() -> None:
 
 
 ONE_TEAM = [
-    (pl.lit("a"), None, "one team alone, 'a', so that there is nothing to compare"),
-    (pl.lit(None, pl.String), None, "are of no team, so that"),
-    (pl.when(half=0).then("team"), "half", r"no team in the group \{'half': 1\} \(1 of such\)"),
+    (pl.lit("a"), None, "only documents of the team 'a'"),
+    (pl.lit(None, pl.String), None, "the log has no documents of a team"),
+    (
+        pl.when(half=0).then("team"),
+        "half",
+        r"no documents of a team in the group \{'half': 1\} \(1 such group\)",
+    ),
     (pl.when(half=0).then("team").otherwise(pl.lit("b")), "half", r"'b' in the group \{'half': 1"),
 ]
 
@@ -491,7 +495,9 @@ def test_ranks_of_one_ranker_have_no_opponent() -> None:
     })  # fmt: skip
     # The first list is one that b does not know.
     assert pr.clicks.interleaving_result(log, ranks=ranks).row(0, named=True)["queries"] == 2
-    with pytest.raises(pr.errors.DataError, match="one team alone, 'a' in the group {'half': 0}"):
+    with pytest.raises(
+        pr.errors.DataError, match="only documents of the team 'a' in the group {'half': 0}"
+    ):
         pr.clicks.interleaving_result(log, ranks=ranks, by="half")
     for column in ("position", "rank_b"):
         with pytest.raises(
@@ -561,7 +567,7 @@ def test_errors_of_results() -> None:
             pr.clicks.interleaving_result(log, **options)
     with pytest.raises(pr.errors.SchemaError, match="column 'place' .`position`. not found"):
         pr.clicks.interleaving_result(log, position="place")
-    with pytest.raises(pr.errors.SchemaError, match="'team' .*must hold one id per row"):
+    with pytest.raises(pr.errors.SchemaError, match="'team' .*must have one id per row"):
         pr.clicks.interleaving_result(log.with_columns(pl.concat_list("team")))
     with pytest.raises(
         pr.errors.ArgumentError, match="`confidence` must be a number between 0 and 1"
@@ -573,17 +579,17 @@ def test_errors_of_results() -> None:
         pr.clicks.interleaving_result(log.with_columns(click=pl.lit("yes")))
     unknown = pl.when(pl.col("position") > 1).then("query").alias("query")
     for options in ({}, {"ranks": {"a": "position", "b": "query"}}):
-        with pytest.raises(pr.errors.DataError, match="null among queries .*drop these rows"):
+        with pytest.raises(pr.errors.DataError, match="null query ids .*drop these rows"):
             pr.clicks.interleaving_result(log.with_columns(unknown), **options)
     for odd in (-1.0, float("nan")):
         for options in ({}, {"ranks": {"a": "position", "b": "query"}}):
-            with pytest.raises(pr.errors.DataError, match="NaN or numbers below 0 among clicks"):
+            with pytest.raises(pr.errors.DataError, match="NaN or negative clicks"):
                 pr.clicks.interleaving_result(log.with_columns(click=odd), **options)
     several = pl.concat([log, log])  # of one query, as two users saw them
     for options in ({}, {"ranks": {"a": "position", "b": "query"}}):
-        with pytest.raises(pr.errors.DataError, match="a position comes twice in a list .*query="):
+        with pytest.raises(pr.errors.DataError, match="duplicate positions in a ranking .*query="):
             pr.clicks.interleaving_result(several, **options)
-    with pytest.raises(pr.errors.ArgumentError, match="'wins', which the result adds"):
+    with pytest.raises(pr.errors.ArgumentError, match="'wins' .*has the name of a result column"):
         pr.clicks.interleaving_result(log.with_columns(wins=1), by="wins")
 
 

@@ -186,17 +186,19 @@ def test_weights_of_queries() -> None:
 
 def test_refused() -> None:
     log = grouped(LISTS)
-    with pytest.raises(pr.errors.ArgumentError, match="`ties` cannot be chosen here"):
+    with pytest.raises(pr.errors.ArgumentError, match="`ties` is not supported"):
         pr.diagnostics.tie_bands(log, "rr", ties="best")
-    with pytest.raises(pr.errors.ArgumentError, match="`unjudged` cannot be chosen here"):
+    with pytest.raises(pr.errors.ArgumentError, match="`unjudged` is not supported"):
         pr.diagnostics.judgment_bounds(log, "rr", unjudged="removed")
     for function in (pr.diagnostics.tie_bands, pr.diagnostics.judgment_bounds):
-        with pytest.raises(pr.errors.ArgumentError, match="`align` cannot be chosen here"):
+        with pytest.raises(pr.errors.ArgumentError, match="`align` is not supported"):
             function(log, "rr", align="all")
     for grade in (True, "high", float("nan")):
         with pytest.raises(pr.errors.ArgumentError, match="`grade` must be a number"):
             pr.diagnostics.judgment_bounds(log, "rr", grade=grade)
-    with pytest.raises(pr.errors.ArgumentError, match="`by` names the column 'metric'"):
+    with pytest.raises(
+        pr.errors.ArgumentError, match="'metric' .`by`. has the name of a result column"
+    ):
         pr.diagnostics.tie_bands(log.rename({"group": "metric"}), "rr", by="metric")
     with pytest.raises(pr.errors.SchemaError, match="'labels'"):
         pr.diagnostics.judgment_bounds(log, "rr", label="labels")

@@ -1,4 +1,4 @@
-"""movers, churn and headroom: what changed in the lists themselves, and what could."""
+"""movers, churn and headroom: what changed between runs, and what could be gained."""
 
 import polars as pl
 import polars_rank as pr
@@ -10,9 +10,9 @@ LOG = pr.datasets.search_log(80, runs=["old", "new", "best"], seed=4).collect()
 
 @pytest.mark.parametrize("engine", ["in-memory", "streaming"])
 def test_movers_are_the_greatest_differences(engine):
-    found = pr.diagnostics.movers(LOG.lazy(), "ndcg@5", baseline="old", n=4, k=3).collect(
-        engine=engine
-    )
+    plan = pr.diagnostics.movers(LOG.lazy(), "ndcg@5", baseline="old", n=4, keep="country")
+    found = plan.collect(engine=engine)
+    assert found.columns == [*("run", "query", "difference", "value", "baseline_value", "country")]
     wide = (
         pr.per_query(LOG, "ndcg@5", by="run")
         .pivot("run", index="query", values="ndcg@5")
@@ -22,16 +22,31 @@ def test_movers_are_the_greatest_differences(engine):
         difference = wide.select("query", d=pl.col(run) - pl.col("old")).sort("d", "query")
         lost = difference.filter(pl.col("d") < 0).head(4)
         gained = difference.sort("d", "query", descending=[True, False]).head(4)
-        for moved, expected in (("gained", gained), ("lost", lost)):
-            lists = found.filter(run=run, moved=moved)
-            assert (
-                lists["query"].unique(maintain_order=True).to_list() == expected["query"].to_list()
-            )
-            shown = lists.unique("query", maintain_order=True)["difference"]
-            assert shown.to_list() == pytest.approx(expected["d"].to_list())
+        expected, of_run = pl.concat([gained, lost]), found.filter(run=run)
+        assert of_run["query"].to_list() == expected["query"].to_list()
+        assert of_run["difference"].to_list() == pytest.approx(expected["d"].to_list())
+    countries = dict(LOG.select("query", "country").unique().iter_rows())
+    assert found["country"].to_list() == [countries[query] for query in found["query"]]
 
 
-def test_movers_show_the_ranked_lists():
+def test_movers_of_groups_are_those_of_each_group():
+    found = pr.diagnostics.movers(LOG, "ap", baseline="old", n=2, k=3, by="country")
+    for (country,), part in LOG.group_by("country"):
+        alone = pr.diagnostics.movers(part, "ap", baseline="old", n=2, k=3)
+        assert_frame_equal(found.filter(country=country).drop("country"), alone)
+
+
+def test_movers_follow_conventions():
+    log = LOG.with_columns(score=pl.col("score").round(0))
+    found = pr.diagnostics.movers(log, "ap", baseline="old", n=3, k=3, ties="doc_ascending")
+    ranked = pr.rank(log, by="run", ties="doc_ascending").filter(pl.col("rank") <= 3)
+    on = ["run", "query", "rank", "doc"]
+    assert found.drop_nulls("doc").join(ranked, on=on, how="anti").is_empty()
+    values = pr.per_query(log, "ap", by="run", ties="doc_ascending").rename({"ap": "value"})
+    assert found.join(values, on=["run", "query", "value"], how="anti").is_empty()
+
+
+def test_movers_show_the_ranked_documents():
     found = pr.diagnostics.movers(LOG, "ap", baseline="old", n=2, k=4)
     ranked = pr.rank(LOG, by="run").filter(pl.col("rank") <= 4)
     for row in found.iter_rows(named=True):
@@ -40,7 +55,7 @@ def test_movers_show_the_ranked_lists():
             expected = there.select("doc", "label").row(0) if there.height else (None, None)
             assert (row[side + "doc"], row[side + "label"]) == expected
     assert found.columns == [
-        *("run", "moved", "query", "baseline_value", "value", "difference", "rank"),
+        *("run", "query", "difference", "rank", "value", "baseline_value"),
         *("baseline_doc", "baseline_label", "doc", "label"),
     ]
 
@@ -57,7 +72,7 @@ def test_an_unknown_baseline(engine):
         pr.diagnostics.churn(LOG.lazy(), baseline="older"),
     ):
         with pytest.raises(
-            pr.errors.DataError, match="no run 'older' in the column 'run'; there are 'b"
+            pr.errors.DataError, match="run 'older' not found in the column 'run'; available: 'b"
         ):
             plan.collect(engine=engine)
 
@@ -74,12 +89,13 @@ def test_scores_or_positions_say_how_runs_rank():
     )
     a, b = (long.filter(run=run)["score"] for run in ("a", "b"))
     wide = long.head(5).select("query", "doc", "label", score=a, b=b)
+    runs = pl.Enum(["score", "b"])  # in the order of `scores`
     # The name of a run is that of its column of scores, which may be called "score".
-    called = long.with_columns(pl.col("run").replace("a", "score"))
-    moved = pr.diagnostics.movers(called, "ap", baseline="score")
+    called = long.with_columns(pl.col("run").replace("a", "score").cast(runs))
+    moved = pr.diagnostics.movers(called, "ap", baseline="score", k=10)
     assert moved.height == 5
     assert_frame_equal(
-        pr.diagnostics.movers(wide, "ap", baseline="score", scores=["score", "b"]), moved
+        pr.diagnostics.movers(wide, "ap", baseline="score", k=10, scores=["score", "b"]), moved
     )
     changed = pr.diagnostics.churn(called, baseline="score", k=1)
     assert_frame_equal(
@@ -89,9 +105,11 @@ def test_scores_or_positions_say_how_runs_rank():
     lower = long.with_columns(score=-pl.col("score"))
     place = pl.col("score").rank("ordinal", descending=True).over("run", "query")
     ranked = long.select("run", "query", "doc", "label", rank=place)
-    moved = pr.diagnostics.movers(long, "ap", baseline="a")
-    assert_frame_equal(pr.diagnostics.movers(lower, "ap", baseline="a", score="-score"), moved)
-    assert_frame_equal(pr.diagnostics.movers(ranked, "ap", baseline="a", position="rank"), moved)
+    moved = pr.diagnostics.movers(long, "ap", baseline="a", k=3)
+    by_lower = pr.diagnostics.movers(lower, "ap", baseline="a", k=3, score="-score")
+    assert_frame_equal(by_lower, moved)
+    by_position = pr.diagnostics.movers(ranked, "ap", baseline="a", k=3, position="rank")
+    assert_frame_equal(by_position, moved)
     churn = pr.diagnostics.churn(long, baseline="a")
     assert_frame_equal(pr.diagnostics.churn(lower, baseline="a", score="-score"), churn)
     for call in (
@@ -107,10 +125,14 @@ def test_misuse_of_movers():
         pr.diagnostics.movers(LOG, "ap", baseline="old", run="system")
     with pytest.raises(pr.errors.ArgumentError, match="`n` must be"):
         pr.diagnostics.movers(LOG, "ap", baseline="old", n=0)
-    with pytest.raises(pr.errors.ArgumentError, match="there is no metric 'mapp'"):
+    with pytest.raises(pr.errors.ArgumentError, match="unknown metric 'mapp'"):
         pr.diagnostics.movers(LOG, "mapp", baseline="old")
     with pytest.raises(pr.errors.SchemaError, match="column 'doc' .`doc`. not found"):
-        pr.diagnostics.movers(LOG.drop("doc"), "ap", baseline="old")
+        pr.diagnostics.movers(LOG.drop("doc"), "ap", baseline="old", k=3)
+    with pytest.raises(
+        pr.errors.ArgumentError, match="column 'value' .`keep`. has the name of a result"
+    ):
+        pr.diagnostics.movers(LOG, "ap", baseline="old", keep="value")
 
 
 @pytest.mark.parametrize("by", [None, "country"])
@@ -202,7 +224,7 @@ def test_headroom_by_hand():
 def test_misuse_of_headroom():
     with pytest.raises(pr.errors.SchemaError, match="column 'score' .`score`. not found"):
         pr.diagnostics.headroom(LOG.drop("score"), "ap")
-    with pytest.raises(pr.errors.ArgumentError, match="the result adds; rename it"):
+    with pytest.raises(pr.errors.ArgumentError, match="the name of a result column; rename it"):
         pr.diagnostics.headroom(LOG.rename({"run": "metric"}), "ap", by="metric")
     with pytest.raises(pr.errors.ArgumentError, match="`metrics` is empty"):
         pr.diagnostics.headroom(LOG, [])

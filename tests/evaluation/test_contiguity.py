@@ -1,4 +1,4 @@
-"""Whether rows stand list by list, which is looked at batch by batch."""
+"""Whether the rows of each ranking are adjacent, compared batch by batch."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ import strategies  # which says how many examples hypothesis makes
 
 ENGINES = ("streaming", "in-memory")
 _HALVES = [(1, slice(0, 2)), (2, slice(2, 4))]
-LATER = "rows do not stand list by list any more"
+LATER = "the rows of a ranking are not adjacent"
 SCHEMA = {"query": pl.Int64, "doc": pl.Int64, "score": pl.Float64, "label": pl.Int64}
 
 
@@ -57,7 +57,7 @@ def streamed(*runs: list[pl.DataFrame]) -> pl.LazyFrame:
 )
 def test_a_row_below_the_one_before_is_an_error(batches: list[list[int]], engine: str) -> None:
     log = streamed(*[[rows_of(batch) for batch in batches]])
-    with pytest.raises(pr.errors.DataError, match=rf"{LATER}.*in the list \{{'query': \d\}}"):
+    with pytest.raises(pr.errors.DataError, match=rf"{LATER}.*in the ranking \{{'query': \d\}}"):
         pr.evaluate(log, "ndcg", doc=None).collect(engine=engine)
 
 
@@ -93,11 +93,11 @@ def test_what_an_earlier_run_saw_does_not_count() -> None:
     assert plan.collect(engine="streaming")["queries"].item() == 4
 
 
-def test_batches_of_two_runs_are_not_neighbours() -> None:
-    lists = Keys.of(Columns(("query",), (), None, "", "", pl.Schema(SCHEMA)))
-    rows = rows_of([5, 6, 1, 2]).select(lists.named).with_row_index(ROW)
+def test_batches_of_two_runs_are_not_neighbors() -> None:
+    keys = Keys.of(Columns(("query",), (), None, "", "", pl.Schema(SCHEMA)))
+    rows = rows_of([5, 6, 1, 2]).select(keys.columns).with_row_index(ROW)
     first, second = (rows[part].with_columns(pl.lit(run).alias(RUN)) for run, part in _HALVES)
-    check = lists.neighbours()
+    check = keys.neighbors()
     check(first)
     check(second)
     with pytest.raises(pr.errors.DataError, match=LATER):
@@ -132,19 +132,19 @@ def test_plans_collected_together() -> None:
 KEYS = st.lists(st.tuples(st.sampled_from([None, 1, 2]), st.integers(0, 3)), max_size=12)
 
 
-@given(keys=KEYS, cuts=st.sets(st.integers(1, 11)), order=st.randoms(use_true_random=False))
+@given(pairs=KEYS, cuts=st.sets(st.integers(1, 11)), order=st.randoms(use_true_random=False))
 def test_batches_that_come_in_any_order_are_compared_as_if_they_were_one(
-    keys: list[tuple[int | None, int]], cuts: set[int], order: Random
+    pairs: list[tuple[int | None, int]], cuts: set[int], order: Random
 ) -> None:
-    log = pl.DataFrame(keys, schema={"run": pl.Int64, "query": pl.Int64}, orient="row")
-    lists = Keys.of(Columns(("query",), ("run",), None, "", "", log.schema))
-    rows = log.select(lists.named).with_row_index(ROW).with_columns(pl.lit(7).alias(RUN))
+    log = pl.DataFrame(pairs, schema={"run": pl.Int64, "query": pl.Int64}, orient="row")
+    keys = Keys.of(Columns(("query",), ("run",), None, "", "", log.schema))
+    rows = log.select(keys.columns).with_row_index(ROW).with_columns(pl.lit(7).alias(RUN))
     edges = [0, *sorted(cut for cut in cuts if cut < rows.height), rows.height]
     parts = [rows[start:end] for start, end in pairwise(edges)]
     order.shuffle(parts)
 
     def falls(batches: list[pl.DataFrame]) -> bool:
-        check = lists.neighbours()
+        check = keys.neighbors()
         try:
             for batch in batches:
                 check(batch)
@@ -157,16 +157,16 @@ def test_batches_that_come_in_any_order_are_compared_as_if_they_were_one(
         after[1] < before[1]
         if after[0] == before[0]
         else None not in (after[0], before[0]) and after[0] < before[0]
-        for before, after in pairwise(keys)
+        for before, after in pairwise(pairs)
     )
     assert falls([rows]) == falls(parts) == expected
 
 
 def test_little_is_kept_of_what_has_passed() -> None:
     log = rows_of([*range(500)])
-    lists = Keys.of(Columns(("query",), (), None, "", "", log.schema))
-    rows = log.select(lists.named).with_row_index(ROW).with_columns(pl.lit(7).alias(RUN))
-    check = lists.neighbours()
+    keys = Keys.of(Columns(("query",), (), None, "", "", log.schema))
+    rows = log.select(keys.columns).with_row_index(ROW).with_columns(pl.lit(7).alias(RUN))
+    check = keys.neighbors()
     for start in range(0, 500, 10):
         check(rows[start : start + 10])
     assert [each.height for each in check.ends.values()] == [1]

@@ -17,8 +17,11 @@ import polars as pl
 import polars_rank as pr
 import pytest
 from polars.testing import assert_frame_equal
+from polars_rank.evaluation import wide
 from polars_rank.evaluation.wide import network
+from polars_rank.frames import lengths
 from polars_rank.metrics import metric as metric_module
+from polars_rank.metrics import beyond, diversity
 from polars_rank.metrics.metric import REGISTER, metric, parameters_of
 from polars_rank.metrics.terms import JUDGED, LABEL
 from strategies import NEEDED
@@ -33,12 +36,22 @@ ROWS = {
     *("ordered_pair_accuracy", "partial_auc", "pfound", "pr_auc", "pskip", "rndcg", "roc_auc"),
     *("satisfied_rate", "spearman", "successful_sessions", "time_to_first_click"),
     *("time_to_last_click", "utility"),
+    *("alpha_dcg", "alpha_ndcg", "ap_ia", "d_sharp_ndcg", "err_ia", "nerr_ia", "nnrbp", "nrbp"),
+    *("nugget_recall", "precision_ia", "subtopic_recall"),
+    *beyond.__all__,
+    *diversity.__all__,
 }
 METRICS = sorted(REGISTER.keys() - ROWS)
 PARAMETERS: list[dict[str, Any]] = [
     {}, {"k": 1}, {"k": 3}, {"k": 50}, {"rel": 2}, {"gain": "exp2", "k": 4},
     {"gain": pr.gains.at_least(2), "discount": pr.discounts.jarvelin(3)},
 ]  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def few_rows_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (lengths, wide):
+        monkeypatch.setattr(module, "_MANY_ROWS", 2_000)
 
 
 @cache
@@ -48,7 +61,7 @@ def log(
     score: type[pl.DataType] = pl.Float32,
     label: type[pl.DataType] = pl.Int8,
     doc: type[pl.DataType] = pl.Int32,
-    rows: int = 52_000,
+    rows: int = 2_500,
     seed: int = 1,
 ) -> pl.DataFrame:
     """Return short rankings with ties, and documents that are not retrieved or not judged."""
@@ -72,6 +85,10 @@ def log(
         pl.col("score").cast(score),
         (pl.col("label") / 2 if label.is_float() else pl.col("label").abs()).cast(label),
     )
+
+
+def one_by_one(rows: int) -> pl.LazyFrame:
+    return pl.LazyFrame({"query": range(rows), "doc": 1, "score": 1.0, "label": 1})
 
 
 def by_rows(table: pl.DataFrame) -> pl.LazyFrame:
@@ -207,7 +224,7 @@ def test_runs_from_columns_of_scores() -> None:
 
 @pytest.mark.parametrize("longest", [1, 2, 13, 17])
 def test_lengths(longest: int) -> None:
-    assert_same(log(longest, rows=50_000), FEW)
+    assert_same(log(longest), FEW)
 
 
 @pytest.mark.parametrize("layout", ["sorted", "adjacent", "shuffled"])
@@ -253,8 +270,11 @@ def test_rankings_that_became_longer_take_rows(tmp_path: Path) -> None:
         assert_frame_equal(plan.collect(), expected, rel_tol=1e-12)
 
 
-def test_small_logs_take_rows() -> None:
-    assert not is_wide(pr.per_query(log(rows=1_000).lazy(), "ndcg"))
+def test_small_logs_take_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    assert wide._MANY_ROWS > 10_000
+    for rows in (1_000, wide._MANY_ROWS - 1, wide._MANY_ROWS):
+        assert is_wide(pr.per_query(one_by_one(rows), "ndcg")) == (rows == wide._MANY_ROWS)
 
 
 def test_a_few_long_rankings_among_short_ones_take_rows() -> None:
@@ -266,7 +286,7 @@ def test_a_few_long_rankings_among_short_ones_take_rows() -> None:
 @pytest.mark.parametrize("doc", [pl.Int32, pl.Int64, pl.String])
 def test_bad_rows_are_the_same_errors(doc: type[pl.DataType]) -> None:
     table = log(4, doc=doc)
-    row = table.slice(30_000, 1)
+    row = table.slice(1_500, 1)
     for bad in (
         row,
         row.with_columns(pl.lit(None, doc).alias("doc"), score=pl.lit(1.0, pl.Float32)),

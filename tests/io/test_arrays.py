@@ -109,7 +109,7 @@ def test_what_is_unknown_and_numbers_of_several_kinds() -> None:
 
 def test_nan_is_refused_as_everywhere() -> None:
     table = pr.from_arrays(np.array([1.0, np.nan]), np.array([0.5, 0.2]))
-    with pytest.raises(pr.errors.DataError, match="NaN or infinite label"):
+    with pytest.raises(pr.errors.DataError, match="NaN or infinite values"):
         pr.evaluate(table, "rr")
 
 
@@ -137,25 +137,25 @@ def test_groups_and_lists_are_the_same(lists: list[list[tuple[int, float]]]) -> 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (([1], [0.5, 0.2]), "`labels` and `scores` must have one shape; found one dimension of "
+        (([1], [0.5, 0.2]), "`labels` and `scores` must have the same shape; found one dimension of "
          "length 1 and one dimension of length 2"),
-        (([[1]], [0.5]), "found two dimensions with 1 rows and one dimension of length 1"),
-        (([[1]], [[0.5], [0.2]]), "two dimensions with 1 rows and two dimensions with 2 rows"),
-        (([[1], [0]], [[0.5], [1, 2]]), "`scores` must have one shape; found 1 in row 1 and 2 in r"),
-        (([1], [0.5], {"docs": [1, 2]}), "`labels` and `docs` must have one shape"),
+        (([[1]], [0.5]), "found two dimensions of 1 row and one dimension of length 1"),
+        (([[1]], [[0.5], [0.2]]), "two dimensions of 1 row and two dimensions of 2 rows"),
+        (([[1], [0]], [[0.5], [1, 2]]), "`scores` must have the same shape; found 1 in row 1 and 2 in "),
+        (([1], [0.5], {"docs": [1, 2]}), "`labels` and `docs` must have the same shape"),
         (([1], [0.5], {"groups": [2]}), "`groups` must add up to the number of labels, 1; found 2"),
-        (([1, 0], [1, 2], {"groups": [7, 7]}), "for an id of each element, pass queries="),
-        (([1], [0.5], {"groups": [1.0]}), "`groups` must be the sizes of the lists, whole numbers"),
-        (([1], [0.5], {"groups": [2, -1]}), "`groups` must be the sizes of the lists, whole numb"),
-        (([1], [0.5], {"groups": [1, None]}), "`groups` must be the sizes of the lists"),
-        (([[1]], [[0.5]], {"groups": [1]}), "`groups` go with arrays of one dimension"),
-        (([1], [0.5], {"groups": [1], "queries": [1]}), "`groups` and `queries` both say"),
+        (([1, 0], [1, 2], {"groups": [7, 7]}), "for a query id of each element, pass queries="),
+        (([1], [0.5], {"groups": [1.0]}), "`groups` must be numbers of documents per ranking"),
+        (([1], [0.5], {"groups": [2, -1]}), "`groups` must be numbers of documents per ranking"),
+        (([1], [0.5], {"groups": [1, None]}), "`groups` must be numbers of documents per ranking"),
+        (([[1]], [[0.5]], {"groups": [1]}), "`groups` needs one-dimensional arrays"),
+        (([1], [0.5], {"groups": [1], "queries": [1]}), "`groups` and `queries` cannot both be given"),
         (([1], [0.5], {"queries": [1, 2]}), "`queries` must have one dimension of length 1; found"),
         (([[1]], [[0.5]], {"queries": [[1]]}), "`queries` must have one dimension of length 1"),
-        (([[[1]]], [[[1]]]), "`labels` must have one dimension or two; found List(List(Int64))"),
-        ((np.zeros((1, 1, 1)), [1]), "`labels` must have one dimension or two"),
-        ((["good"], [0.5]), "`labels` must hold numbers; found String"),
-        (([1], ["high"]), "`scores` must hold numbers; found String"),
+        (([[[1]]], [[[1]]]), "`labels` must be one- or two-dimensional; found List(List(Int64))"),
+        ((np.zeros((1, 1, 1)), [1]), "`labels` must be one- or two-dimensional"),
+        ((["good"], [0.5]), "`labels` must be numbers; found String"),
+        (([1], ["high"]), "`scores` must be numbers; found String"),
         (("1", [0.5]), "`labels` must be an array, a Series or a list; found str"),
         ((None, [0.5]), "found NoneType"),
         (([1], 0.5), "`scores` must be an array, a Series or a list; found float"),
@@ -184,6 +184,15 @@ def random_lists(seed: int, sizes: list[int]) -> tuple[list[Any], list[Any]]:
     labels = [draw.integers(0, 4, size) for size in sizes]
     scores = [draw.integers(0, 6, size) / 4 for size in sizes]  # with ties
     return labels, scores
+
+
+@pytest.mark.parametrize(
+    ("other", "ours"), [("group", "groups"), ("qid", "queries"), ("group_id", "queries")]
+)
+def test_parameters_of_other_tools(other: str, ours: str) -> None:
+    options: dict[str, Any] = {other: [2, 1]}
+    with pytest.raises(pr.errors.ArgumentError, match=f"no parameter `{other}`; use `{ours}`"):
+        pr.from_arrays([1, 0, 1], [3, 2, 1], **options)
 
 
 @pytest.mark.parametrize("seed", range(3))

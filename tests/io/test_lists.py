@@ -237,18 +237,18 @@ def test_any_lists_against_plain_python(lists: list[tuple[list[int], list[int]]]
 @pytest.mark.parametrize(
     ("lists", "message"),
     [
-        ({}, "give `retrieved` and `relevant`, or `labels`; found none of them"),
-        ({"retrieved": "shown"}, "`retrieved` has no judgments"),
-        ({"relevant": "bought"}, "`relevant` has no ranking"),
-        ({"relevant": "bought", "labels": "grades"}, "`labels` go with ranked documents"),
-        ({"scores": "grades"}, "found none of them; `scores` are those of the documents in"),
+        ({}, "`retrieved` and `relevant`, or `labels`, must be given; found neither"),
+        ({"retrieved": "shown"}, "`retrieved` needs judgments"),
+        ({"relevant": "bought"}, "`relevant` needs rankings"),
+        ({"relevant": "bought", "labels": "grades"}, "`labels` are labels of retrieved documents"),
+        ({"scores": "grades"}, "found neither; `scores` are scores of the documents in"),
         (
             {"retrieved": "structs", "relevant": "bought", "scores": "grades"},
-            "'structs' has structs with a score each; leave out `scores`",
+            "column 'structs' (`retrieved`) already has scores; leave out `scores`",
         ),
         (
             {"retrieved": "shown", "relevant": "bought", "labels": "grades"},
-            "`labels` and `relevant` are both judgments",
+            "`labels` and `relevant` cannot both be given",
         ),
         (
             {"retrieved": "shown", "relevant": "bought", "query": "shown"},
@@ -272,36 +272,36 @@ def test_unclear_combinations(lists: dict[str, str], message: str) -> None:
         ),
         ({}, {"labels": "grade"}, "Did you mean 'grades'?"),
         ({}, {"labels": "grades", "query": "q"}, "column 'q' (`query`) not found"),
-        ({"doc": 1}, {"labels": "grades"}, "the frame has a column 'doc' already; rename"),
-        ({}, {"labels": "country"}, "'country' (`labels`) must have lists of numbers; found"),
-        ({}, {"labels": "shown"}, "'shown' (`labels`) must have lists of numbers; found List(Str"),
+        ({"doc": 1}, {"labels": "grades"}, "the table already has a column 'doc'; rename"),
+        ({}, {"labels": "country"}, "'country' (`labels`) must hold lists of numbers; found"),
+        ({}, {"labels": "shown"}, "'shown' (`labels`) must hold lists of numbers; found List(Str"),
         (
             {"deep": [[[1]]] * 3},
             {"retrieved": "deep", "labels": "grades"},
-            "'deep' (`retrieved`) must have lists of ids, or of structs with an id and a score",
+            "'deep' (`retrieved`) must hold lists of ids, or of structs (id, score)",
         ),
         (
             {"deep": [[{"id": "a", "grade": "good"}]] * 3},
             {"retrieved": "shown", "relevant": "deep"},
-            "'deep' (`relevant`) must have lists of ids, or of structs with an id and a grade",
+            "'deep' (`relevant`) must hold lists of ids, or of structs (id, label)",
         ),
         (
             {"found": [[0.5, 0.25]] * 3},
             {"retrieved": "found", "labels": "grades"},
-            "'found' (`retrieved`) must have lists of ids; found List(Float64): are these scores? "
-            "Name the column with scores=",
+            "'found' (`retrieved`) must hold lists of ids; found List(Float64); if it "
+            "holds scores, pass it as `scores`",
         ),
         (
             {"found": [[0.5, 1.0]] * 3},
             {"retrieved": "shown", "relevant": "found"},
-            "'found' (`relevant`) must have lists of ids; found List(Float64): are these labels?",
+            "'found' (`relevant`) must hold lists of ids; found List(Float64); if it holds labels, pass it as `labels`",
         ),
-        ({}, {"labels": "grades", "scores": "shown"}, "'shown' (`scores`) must have lists of num"),
+        ({}, {"labels": "grades", "scores": "shown"}, "'shown' (`scores`) must hold lists of num"),
         ({}, {"labels": "grades", "scores": "score"}, "column 'score' (`scores`) not found"),
         (
             {},
             {"retrieved": "shown", "relevant": "grades"},
-            "'shown' holds ids of type String and 'grades' of type Int64, so that none would match",
+            "ids are String in column 'shown' and Int64 in column 'grades', so none would match",
         ),
     ],
 )
@@ -322,14 +322,16 @@ def test_columns_that_do_not_fit(
 @pytest.mark.parametrize("engine", ENGINES)
 def test_rows_that_do_not_fit(engine: Engine) -> None:
     lengths = pl.LazyFrame({"shown": [["a", "b"], ["c"]], "grades": [[1, 0], [2, 3]]})
-    message = "'grades' is not as long as 'shown' (rows: 1; the first: query = 1, shown = 1, grad"
+    message = "lists in column 'grades' are not as long as in 'shown' (rows: 1; the first: query = 1, shown = 1, grad"
     with pytest.raises(DataError, match=re.escape(message)):
         from_lists(lengths, retrieved="shown", labels="grades").collect(engine=engine)
     lengths = pl.LazyFrame({"scores": [[0.5], [0.5, 0.25]], "grades": [[1, 0], [2, 3]]})
-    with pytest.raises(DataError, match="'scores' is not as long as 'grades' "):
+    with pytest.raises(DataError, match="lists in column 'scores' are not as long as in 'grades' "):
         from_lists(lengths, labels="grades", scores="scores").collect(engine=engine)
     blank = pl.LazyFrame({"shown": [["a"], ["b", None]], "bought": [["a"], ["b"]]})
-    message = "'shown' has lists with a null id (rows: 1; the first: query = 1, place = 2)"
+    message = (
+        "column 'shown' has lists with a null id (rows: 1; the first: query = 1, position = 2)"
+    )
     with pytest.raises(DataError, match=re.escape(message)):
         from_lists(blank, retrieved="shown", relevant="bought").collect(engine=engine)
 
@@ -577,6 +579,18 @@ def test_empty_tables() -> None:
     assert join_judgments(RUN.clear(), JUDGMENTS).is_empty()
 
 
+@pytest.mark.parametrize("times", [[], ["at"]])
+def test_judgments_without_labels_are_relevant(times: list[str]) -> None:
+    bought = JUDGMENTS.select("query", "doc", at=pl.date(2026, 1, 1)).drop([] if times else ["at"])
+    joined = join_judgments(RUN, bought)
+    expected = join_judgments(RUN, bought.with_columns(label=pl.lit(1, pl.Int64))).select(
+        joined.columns
+    )
+    assert_frame_equal(joined, expected, check_row_order=False)
+    with pytest.raises(SchemaError, match=r"column 'grade' \(`label`\) not found"):
+        join_judgments(RUN, bought, label="grade")
+
+
 @pytest.mark.parametrize(
     ("run", "judgments", "message"),
     [
@@ -589,7 +603,14 @@ def test_empty_tables() -> None:
         (
             RUN,
             JUDGMENTS.rename({"label": "grade"}),
-            "column 'label' (`label`) not found; available in `judgments`",
+            "column 'label' (`label`) not found; available in `judgments`: 'query', 'doc', 'grade'. "
+            "Name the column of labels with label=; if every judged document is relevant, pass "
+            "judgments.select('query', 'doc')",
+        ),
+        (
+            RUN.with_columns(label=1),
+            JUDGMENTS.select("query", "doc"),
+            "column 'label' (`label`) is in `rankings`, not in `judgments`",
         ),
         (
             RUN,
@@ -599,8 +620,8 @@ def test_empty_tables() -> None:
         (
             RUN,
             JUDGMENTS.cast({"query": pl.String}),
-            "column 'query' is Int64 in `rankings` and String in `judgments`, so that no row would "
-            "match; cast one of them, as in judgments.cast({'query': pl.Int64})",
+            "column 'query' is Int64 in `rankings` and String in `judgments`, so no rows would "
+            "match; cast one of them: judgments.cast({'query': pl.Int64})",
         ),
         (RUN.cast({"query": pl.Float64}), JUDGMENTS, "is Float64 in `rankings` and Int64 in"),
     ],
@@ -613,7 +634,7 @@ def test_tables_that_do_not_fit(run: pl.DataFrame, judgments: pl.DataFrame, mess
 
 
 def test_tables_of_another_kind() -> None:
-    with pytest.raises(ArgumentError, match="a frame must be a Polars LazyFrame or DataFrame"):
+    with pytest.raises(ArgumentError, match=r"expected a table, found dict; .*pr\.from_dicts"):
         join_judgments({"query": [1]}, JUDGMENTS)
     joined = join_judgments(RUN.to_arrow(), JUDGMENTS)
     assert sorted(joined.rows()) == JOINED

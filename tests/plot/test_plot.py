@@ -21,7 +21,7 @@ from polars.testing import assert_frame_equal
 from polars_rank.plot import drawing, precision, runs
 
 #: Charts of few queries, whose intervals are wide.
-pytestmark = pytest.mark.filterwarnings("ignore:.* intervals go beyond")
+pytestmark = pytest.mark.filterwarnings("ignore:.* intervals exceed")
 
 
 #: Text that would be a path, a formula or markup, if anything read it as more than a name.
@@ -184,7 +184,7 @@ class TestValues:
         )
         found = rows_of(chart, "run", "x", "y").filter(x=5)
         assert found["y"].to_list() == pytest.approx(expected[expected.columns[-1]].to_list())
-        assert "dcg(gain='exp2') as LightGBM has it" in subtitle(chart)
+        assert "dcg(gain='exp2') · LightGBM conventions" in subtitle(chart)
 
     def test_runs_with_other_judgments_have_ideal_lines_of_their_own(self) -> None:
         log = pl.DataFrame({"run": ["a", "b"], "query": 1, "score": 1.0, "label": [1, 2]})
@@ -279,10 +279,10 @@ class TestValues:
         ]  # fmt: skip
         means = [rows for rows in datasets(chart) if len(rows) == 1][0]
         assert means[0]["x"] == mean([0, 0.5, 0.5, 1, 0])
-        assert "5 queries · 1 undefined count as 0" in subtitle(chart)
+        assert "5 queries · 1 undefined, counted as 0" in subtitle(chart)
         skipped = pr.plot.distribution(lists, bins=4, undefined="skip")
         assert rows_of(skipped, "number")["number"].to_list() == [1, 0, 2, 1, 1]
-        assert "1 undefined, left out" in subtitle(skipped)
+        assert "1 undefined, skipped" in subtitle(skipped)
 
     def test_values_on_the_edge_of_a_bin_are_in_the_upper_one(self) -> None:
         values = [step / 100 for step in range(100)]
@@ -308,7 +308,7 @@ class TestValues:
             ("3", 4, 4, -0.75),
         ]  # fmt: skip
         assert subtitle(chart) == (
-            "b: 2 higher, 0 the same, 2 lower · mean +0.0375 | 4 queries · 1 undefined count as 0"
+            "b: 2 higher, 0 equal, 2 lower · mean difference +0.0375 | 4 queries · 1 undefined, counted as 0"
         )
         table = pr.compare(lists, baseline="a")
         assert table["difference"].item() == pytest.approx(0.0375)
@@ -364,11 +364,13 @@ class TestValues:
         assert_frame_equal(found, summary.select("run", "metric", "mean", "low", "high").rename(
             {"mean": "x"}), check_row_order=False)  # fmt: skip
         table = pr.compare(lists, baseline="bm25")
+        assert "empty" in table.columns
+        assert set(rows_of(pr.plot.intervals(table), "label")["label"]) == set(table["metric"])
         chart = pr.plot.intervals(table, metrics=pr.reciprocal_rank().alias("rr"))
         assert rows_of(chart, "label", "x")["x"].to_list() == (
             table.filter(metric="rr")["difference"].to_list()
         )
-        assert title(chart) == "Difference of rr, with intervals"
+        assert title(chart) == "Difference in RR, with confidence intervals"
 
     def test_groups_are_rows_of_a_forest_plot(self, lists: pl.DataFrame) -> None:
         summary = pr.summarize(lists, "rr", by=["country", "run"])
@@ -455,7 +457,7 @@ class TestTimes:
     def test_several_rows_of_a_day_are_an_error(self, lists: pl.DataFrame) -> None:
         table = pr.summarize(lists, "rr", by=["run", "country"]).with_columns(day=1)
         with pytest.raises(
-            pr.errors.ArgumentError, match=r"several rows for one 'day'.*\['country'\]"
+            pr.errors.ArgumentError, match=r"several rows for one value of 'day'.*\['country'\]"
         ):
             pr.plot.over_time(table)
 
@@ -487,10 +489,10 @@ class TestLimits:
 
     def test_more_than_fits_is_an_error_that_says_what_to_do(self, log: pl.DataFrame) -> None:
         wide = pl.DataFrame({"k": range(1, 5000), "queries": 1, "ndcg": 0.5})
-        with pytest.raises(pr.errors.ArgumentError, match="4,999 points.*give fewer `ks`"):
+        with pytest.raises(pr.errors.ArgumentError, match="4,999 points.*use fewer `ks`"):
             pr.plot.at_k(wide)
         many = pl.DataFrame({"rr": range(60), "run": range(60)}).cast({"rr": pl.Float64})
-        with pytest.raises(pr.errors.ArgumentError, match="there are 60 runs.*at most 30"):
+        with pytest.raises(pr.errors.ArgumentError, match="at most 30 runs; found 60"):
             pr.plot.distribution(many)
         with pytest.raises(pr.errors.ArgumentError, match="`bins` must be at most"):
             pr.plot.distribution(many.head(2), bins=5000)
@@ -530,7 +532,7 @@ class TestColors:
         }  # fmt: skip
         with pytest.raises(pr.errors.ArgumentError, match="`colors` must be a mapping"):
             pr.plot.at_k(log, colors=["red"])
-        with pytest.raises(pr.errors.ArgumentError, match="`colors` must name a colour"):
+        with pytest.raises(pr.errors.ArgumentError, match="`colors` must have a color"):
             pr.plot.at_k(log, colors={"bm25": 3})
 
     def test_colours_with_dashes_and_shapes_tell_thirty_runs_apart(self) -> None:
@@ -724,20 +726,20 @@ class TestDegenerate:
     def test_errors(self, log: pl.DataFrame, lists: pl.DataFrame) -> None:
         rr = lists.select("run", "query", "rr")
         with pytest.raises(
-            pr.errors.DataError, match="no run 'x', which `baseline` names; there are 'bm25'"
+            pr.errors.DataError, match="run 'x' .`baseline`. not found; available: 'bm25'"
         ):
             pr.plot.at_k(log, baseline="x")
-        with pytest.raises(pr.errors.DataError, match="no run 'x'"):
+        with pytest.raises(pr.errors.DataError, match="run 'x' .*not found"):
             pr.plot.intervals(pr.summarize(rr, by="run"), baseline="x")
-        with pytest.raises(pr.errors.ArgumentError, match="there is no column of runs"):
+        with pytest.raises(pr.errors.ArgumentError, match="the table has no column of runs"):
             pr.plot.distribution(rr, run=None, baseline="bm25")
         with pytest.raises(pr.errors.ArgumentError, match="one metric.*'ndcg@10', 'rr'"):
             pr.plot.distribution(lists)
         with pytest.raises(pr.errors.ArgumentError, match="without a cutoff"):
             pr.plot.at_k(log, "ndcg@10")
-        with pytest.raises(pr.errors.ArgumentError, match="`by` does not go with a chart"):
+        with pytest.raises(pr.errors.ArgumentError, match="charts do not support `by`"):
             pr.plot.at_k(log, by="country")
-        with pytest.raises(pr.errors.ArgumentError, match="`ties` goes with a log"):
+        with pytest.raises(pr.errors.ArgumentError, match="`ties` applies to a log"):
             pr.plot.at_k(pr.rank_curve(log, "rr", [1], by="run"), ties="best")
         with pytest.raises(pr.errors.SchemaError, match="so it is a log"):
             pr.plot.distribution(log)
@@ -745,25 +747,27 @@ class TestDegenerate:
             pr.plot.distribution(log, "ap")
         with pytest.raises(pr.errors.SchemaError, match="'ap' .`metric`. not found"):
             pr.plot.distribution(rr, "ap")
-        with pytest.raises(pr.errors.SchemaError, match="no column 'low'|no column 'metric'"):
+        with pytest.raises(
+            pr.errors.SchemaError, match="column 'low' not found|column 'metric' not found"
+        ):
             pr.plot.intervals(rr)
-        with pytest.raises(pr.errors.SchemaError, match="no column 'column'"):
+        with pytest.raises(pr.errors.SchemaError, match="column 'column' not found"):
             pr.plot.slices(pr.compare(rr, baseline="bm25"))
         with pytest.raises(pr.errors.SchemaError, match="column 'runs' .`run`. not found"):
             pr.plot.distribution(rr, run="runs")
-        with pytest.raises(pr.errors.DataError, match="several lists in one run"):
+        with pytest.raises(pr.errors.DataError, match="several rankings in one run"):
             pr.plot.differences(pl.concat([rr, rr]), baseline="bm25")
         with pytest.raises(pr.errors.DataError, match="240 rows: NaN"):
             pr.plot.distribution(rr.with_columns(rr=float("nan")))
-        with pytest.raises(pr.errors.DataError, match="whole numbers from 1"):
+        with pytest.raises(pr.errors.DataError, match="must have integers from 1"):
             pr.plot.click_through(log.with_columns(position=pl.col("position") - 1))
         with pytest.raises(pr.errors.DataError, match="negative or NaN"):
             pr.plot.click_through(log.with_columns(click=-1))
-        with pytest.raises(pr.errors.ArgumentError, match=r"name the runs with `x` and `y`"):
+        with pytest.raises(pr.errors.ArgumentError, match=r"set `x` and `y`"):
             pr.plot.scatter(rr)
         with pytest.raises(pr.errors.ArgumentError, match="`kind` must be one of"):
             pr.plot.distribution(rr, kind="pie")
-        with pytest.raises(pr.errors.ArgumentError, match="has no metric 'ap'; it has"):
+        with pytest.raises(pr.errors.ArgumentError, match="metric 'ap' not found; available"):
             pr.plot.intervals(pr.summarize(rr, by="run"), metrics="ap")
 
 
@@ -778,7 +782,7 @@ class TestCharts:
         assert png(charts["histogram"])
         text = io.StringIO()
         charts["histogram"].save(text, format="svg")
-        assert "Distribution of ndcg@10" in text.getvalue()
+        assert "Distribution of NDCG@10" in text.getvalue()
         page = io.StringIO()
         charts["histogram"].save(page, format="html")
         assert "vega" in page.getvalue()
@@ -789,8 +793,8 @@ class TestCharts:
                 assert any(letter.isdigit() for letter in subtitle(spec)), name
             assert spec["description"].startswith(title(spec))
         assert "80 queries" in subtitle(specs["at_k"])
-        assert "95 % interval of the mean (Student's t)" in subtitle(specs["at_k"])
-        assert "ndcg(gain=at_least(0)) as trec_eval 10 has it" in subtitle(
+        assert "95% confidence interval of the mean (Student's t)" in subtitle(specs["at_k"])
+        assert "ndcg(gain=at_least(0)) · trec_eval 10 conventions" in subtitle(
             pr.plot.at_k(pr.datasets.search_log(40), ks=[1, 2], conventions="trec_eval", ties="doc")
         )
 
@@ -798,7 +802,7 @@ class TestCharts:
         chart = pr.plot.interpolated(log, rel=2, ties="best")
         assert "interpolated_precision · rel=2 · ties=best · mean of 80" in subtitle(chart)
         table = pl.DataFrame({"day": [1, 2, None], "queries": 4, "rr": [0.1, 0.2, 0.3]})
-        assert "1 row without a day left out" in subtitle(pr.plot.over_time(table))
+        assert "1 row with null day omitted" in subtitle(pr.plot.over_time(table))
         assert "at positions 1 to 3" in subtitle(pr.plot.click_through(log, k=3))
 
     def test_charts_compose(self, charts: dict, specs: dict) -> None:

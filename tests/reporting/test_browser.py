@@ -28,7 +28,7 @@ def log():
         doc=pl.when(odd & (pl.col("score").rank("ordinal").over("run", "query") == 1))
         .then(pl.lit(EVIL))
         .otherwise("doc"),
-        device=pl.format("{}", pl.col("query").hash() % 40),
+        device=pl.format("{}", pl.col("query").hash() % 12),
     )
 
 
@@ -61,6 +61,7 @@ def driver():
         needs.program("chromedriver", "chromium.chromedriver", package="chromium-driver")
     )
     made = webdriver.Chrome(options=options, service=service)
+    made.set_script_timeout(120)  # axe takes seconds, and many where a machine has much to do
     made.execute_cdp_cmd("Network.enable", {})
     nothing = {"latency": 0, "downloadThroughput": 0, "uploadThroughput": 0}
     made.execute_cdp_cmd("Network.emulateNetworkConditions", {"offline": True, **nothing})
@@ -139,12 +140,12 @@ def test_charts_show_the_metric_and_the_run_that_are_chosen(driver, page):
     before = drawn(driver, bool)
     form = driver.find_element(By.CSS_SELECTOR, "form[data-for=charts]")
     titles = "return [...document.querySelectorAll('figure:not([hidden]) strong')].map((e) => e.innerText)"
-    assert all("ndcg@10" in title for title in driver.execute_script(titles))
+    assert all("NDCG@10" in title for title in driver.execute_script(titles))
     Select(form.find_element(By.NAME, "metric")).select_by_visible_text("ap")
     drawn(driver, lambda count: count >= before + 5)
     shown = driver.execute_script(titles)
-    assert len(shown) == 5 and all(title.startswith(("ap", "D", "C")) for title in shown)
-    assert not any("ndcg" in title for title in shown)
+    assert len(shown) == 5 and all(title.startswith(("AP", "D", "C")) for title in shown)
+    assert not any("NDCG" in title for title in shown)
     second = drawn(driver, bool)
     Select(form.find_element(By.NAME, "run")).select_by_index(0)
     drawn(driver, lambda count: count >= second + 5)
@@ -173,11 +174,11 @@ def test_tables_sort_by_their_headings(driver, page):
     button.find_element(By.TAG_NAME, "button").click()
     assert button.get_attribute("aria-sort") == "descending"
     values = numbers(column(driver, "slices-table", index))
-    assert len(values) > 40 and values == sorted(values, reverse=True)
+    assert len(values) > 20 and values == sorted(values, reverse=True)
     button.find_element(By.TAG_NAME, "button").click()
     assert button.get_attribute("aria-sort") == "ascending"
     assert numbers(column(driver, "slices-table", index)) == sorted(values)
-    assert "ascending" in driver.find_element(By.ID, "said").get_attribute("textContent")
+    assert "ascending" in driver.find_element(By.ID, "status").get_attribute("textContent")
     # Values that are not known are last, whichever way.
     index = headings(driver, "slices-table").index("p")
     for _ in range(2):
@@ -208,7 +209,7 @@ def test_slices_are_filtered_by_text_metric_run_column_and_sureness(driver, page
     assert column(driver, "slices-table", 0) == []
     opened(driver, page)
     form = driver.find_element(By.CSS_SELECTOR, "form[data-filter=slices-table]")
-    form.find_element(By.NAME, "sure").click()
+    form.find_element(By.NAME, "significant").click()
     verdict = headings(driver, "slices-table").index("Verdict")
     assert {v.split()[-1] for v in column(driver, "slices-table", verdict)} <= {"better", "worse"}
 
@@ -276,14 +277,14 @@ def violations(driver):
     return told, len(result["passes"])
 
 
-@pytest.mark.parametrize("width", [390, 1440])
-@pytest.mark.parametrize("theme", ["light", "dark"])
+# Colors are of the theme, the layout is of the width: two pages have all four.
+@pytest.mark.parametrize(("theme", "width"), [("light", 390), ("dark", 1440)])
 def test_axe_finds_no_violation(driver, page, theme, width):
     found, kept = violations(opened(driver, page, theme=theme, width=width))
     assert found == [] and kept > 30
 
 
-@pytest.mark.filterwarnings("ignore:.* intervals go beyond")
+@pytest.mark.filterwarnings("ignore:.* intervals exceed")
 @pytest.mark.parametrize(
     "options",
     [

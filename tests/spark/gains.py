@@ -28,10 +28,11 @@ def dying(once: str) -> pl.Expr:
     return pl.col("rank").map_batches(kill, returns_scalar=True, return_dtype=pl.Float64).alias("n")
 
 
-def slow(seconds: float) -> pl.Expr:
-    """Return an expression that takes its time, and tells which process took it."""
+def slow(seconds: float, at_work: str) -> pl.Expr:
+    """Return an expression that takes its time, and makes a file when it begins."""
 
     def wait(_: pl.Series) -> float:
+        Path(at_work).touch()
         time.sleep(seconds)
         return 1.0
 

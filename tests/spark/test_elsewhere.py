@@ -111,24 +111,22 @@ def found_by(process: subprocess.Popen[str]) -> dict[str, object]:
 
 
 def test_two_workers(cluster: Cluster, tmp_path: Path) -> None:
-    once = f"killed={tmp_path / 'once'}"
-    found = found_by(program("cluster", cluster.url, "equal", "error_of", once))
-    assert found["executors"] == 2
-    error = str(found["error_of"])
-    assert "polars_rank.errors.DataError" in error
-    assert "rows: NaN or infinite score in the column 'score'" in error
-    assert "'query': 7" in error
-
-
-def test_an_executor_that_is_lost_while_it_works(cluster: Cluster) -> None:
-    process = program("cluster", cluster.url, "slow")
+    """The numbers, an error, a worker that dies, and an executor that is lost while it works."""
+    once, at_work = tmp_path / "once", tmp_path / "at work"
+    parts = ["equal", "error_of", f"killed={once}", "executors", f"slow={at_work}"]
+    process = program("cluster", cluster.url, *parts)
     end = time.monotonic() + SECONDS
-    while not (executors := evaluating(cluster)):
+    while not at_work.exists():
         assert time.monotonic() < end, "no executor evaluates"
         assert process.poll() is None, process.communicate()[1][-3000:]
         time.sleep(0.2)
-    os.kill(executors[0], signal.SIGKILL)
-    assert found_by(process)["slow"] is None
+    os.kill(evaluating(cluster)[0], signal.SIGKILL)
+    found = found_by(process)
+    assert found["executors"] == 2 and found["slow"] is None
+    error = str(found["error_of"])
+    assert "polars_rank.errors.DataError" in error
+    assert "rows: has NaN or infinite values 'score'" in error
+    assert "'query': 7" in error
 
 
 def evaluating(cluster: Cluster) -> list[int]:
@@ -147,11 +145,10 @@ def test_connect(server: str) -> None:
     assert found["unmoved"] is True
     error = str(found["error_of"])
     assert "polars_rank.errors.DataError" in error
-    assert "rows: NaN or infinite score in the column 'score'" in error
+    assert "rows: has NaN or infinite values 'score'" in error
 
 
-@pytest.mark.parametrize("option", ["--remote", "--master"])
-def test_the_command_by_a_connect_url(server: str, option: str, tmp_path: Path) -> None:
+def test_the_command_by_a_connect_url(server: str, tmp_path: Path) -> None:
     import polars as pl
     import polars_rank as pr
 
@@ -159,7 +156,7 @@ def test_the_command_by_a_connect_url(server: str, option: str, tmp_path: Path) 
     command = [sys.executable, "-W", "ignore", "-m", "polars_rank.cli", "evaluate"]
     command += [str(tmp_path / "log.parquet"), "-m", "ndcg@10 ap", "--by", "run", "--format", "csv"]
     done = subprocess.run(
-        [*command, "--engine", "spark", option, server], capture_output=True, text=True,
+        [*command, "--engine", "spark", "--remote", server], capture_output=True, text=True,
         check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

@@ -18,20 +18,24 @@ LOG = log()
 FEW = ["ndcg@10", "ap", "rr", "p@5", "gmap", "num_ret"]
 
 
-@pytest.mark.parametrize("partitions", [1, 2, 7, 64])
-def test_every_metric_of_every_query(spark: Any, partitions: int) -> None:
+#: Every metric of a few partitions, and a few metrics of one partition and of many.
+PARTITIONS = [(metrics(), 3), (FEW, 1), (FEW, 40)]
+
+
+@pytest.mark.parametrize(("asked", "partitions"), PARTITIONS, ids=["every metric", "one", "many"])
+def test_metrics_of_every_query(spark: Any, asked: Any, partitions: int) -> None:
     rows = on_spark(spark, LOG, partitions)
     assert rows.rdd.getNumPartitions() == partitions
     options = {"by": "run", "keep": ["country", "traffic"]}
-    here = pr.per_query(LOG, metrics(), **options)
-    same(here, pr.per_query(rows, metrics(), **options), ["run", "query"])
+    here = pr.per_query(LOG, asked, **options)
+    same(here, pr.per_query(rows, asked, **options), ["run", "query"])
 
 
-@pytest.mark.parametrize("partitions", [1, 7, 64])
-def test_means_of_every_metric(spark: Any, partitions: int) -> None:
+@pytest.mark.parametrize(("asked", "partitions"), PARTITIONS, ids=["every metric", "one", "many"])
+def test_means(spark: Any, asked: Any, partitions: int) -> None:
     options = {"by": ["run", "country"], "align": "common"}
-    here = pr.evaluate(LOG, metrics(), **options)
-    there = pr.evaluate(on_spark(spark, LOG, partitions), metrics(), **options)
+    here = pr.evaluate(LOG, asked, **options)
+    there = pr.evaluate(on_spark(spark, LOG, partitions), asked, **options)
     same(here, there)  # in sorted order, too
 
 
@@ -127,7 +131,7 @@ def test_columns_named_as_those_of_our_own(spark: Any) -> None:
 def test_moments_of_other_columns(spark: Any) -> None:
     lists = pr.per_query(on_spark(spark, LOG), FEW, by="run")
     with pytest.raises(
-        pr.errors.SchemaError, match="moments of different columns cannot be merged"
+        pr.errors.SchemaError, match="moments with different columns cannot be merged"
     ):
         pr.stats.merge([pr.stats.moments(lists, by="run"), pr.stats.moments(lists)])
 
@@ -244,6 +248,9 @@ def test_joins_of_judgments(spark: Any) -> None:
     there = pr.join_judgments(on_spark(spark, run, 3), on_spark(spark, judgments, 2))
     keys = ["run", "query", "doc"]
     same(pr.join_judgments(run, judgments), there, keys)
+    bought = judgments.select("query", "doc").unique()
+    there = pr.join_judgments(on_spark(spark, run, 3), on_spark(spark, bought, 2))
+    same(pr.join_judgments(run, bought), there, keys)
     alone = run.drop("run")
     same(
         pr.join_judgments(alone, judgments, by=[]).unique(),

@@ -174,7 +174,7 @@ def test_a_bad_row_is_one_readable_error(spark: Any) -> None:
     with pytest.raises(PythonException) as there:
         pr.evaluate(on_spark(spark, BAD, 7), "ap", **OF_RUN).collect()
     counted = str(here.value).partition("e.g.")[0]
-    assert "rows: NaN or infinite score in the column 'score'" in counted
+    assert "rows: has NaN or infinite values 'score'" in counted
     assert f"polars_rank.errors.DataError: {counted}" in str(there.value)
     assert "'query': 7" in str(there.value)
     assert len(str(there.value).splitlines()) < 12
@@ -202,11 +202,11 @@ def test_errors_that_can_be_known_are_raised_before_anything_runs(spark: Any) ->
     guarded = pr.ndcg(3, gain=lambda label: label if lock else label).alias("guarded")
     for error, match, call in [
         (pr.errors.SchemaError, "column 'q' .`query`. not found", lambda: pr.evaluate(rows, "ap", query="q")),
-        (pr.errors.ArgumentError, "there is no metric 'nope'", lambda: pr.evaluate(rows, "nope")),
+        (pr.errors.ArgumentError, "unknown metric 'nope'", lambda: pr.evaluate(rows, "nope")),
         (pr.errors.ArgumentError, "cannot be sent to Spark's workers.*lock", lambda: pr.evaluate(rows, ["ap", guarded])),
         (pr.errors.ArgumentError, "`align` must be", lambda: pr.evaluate(rows, "ap", by="run", align="x")),
-        (pr.errors.ArgumentError, "takes no Spark DataFrame", lambda: pr.diagnostics.tie_bands(rows, "ap")),
-        (pr.errors.ArgumentError, "takes no Spark DataFrame", lambda: pr.compare(rows, baseline="bm25")),
+        (pr.errors.ArgumentError, "does not support Spark DataFrames", lambda: pr.diagnostics.tie_bands(rows, "ap")),
+        (pr.errors.ArgumentError, "does not support Spark DataFrames", lambda: pr.compare(rows, baseline="bm25")),
         (pr.errors.SchemaError, "two columns 'doc'", lambda: pr.rank(rows.select("*", "doc"))),
     ]:  # fmt: skip
         with pytest.raises(error, match=match):

@@ -12,10 +12,10 @@ import polars_rank as pr
 import pytest
 from polars.testing import assert_frame_equal
 from polars_rank.stats.significance import corrected
-from scipy import stats
+import scipy
 
 #: Tests of a few lists by hand.
-pytestmark = pytest.mark.filterwarnings("ignore:.* intervals go beyond")
+pytestmark = pytest.mark.filterwarnings("ignore:.* intervals exceed")
 
 METRICS = ["ap", "rr@3", "num_rel", "gm_map"]
 LOG = pr.datasets.search_log(400, runs=["old", "new", "best"], seed=2)
@@ -51,14 +51,16 @@ def test_t_wilcoxon_and_sign_are_those_of_scipy(lists, baseline, alternative):
         assert found.height == (lists["run"].n_unique() - 1)
         for row in found.iter_rows(named=True):
             new, old = values(lists, row["metric"], row["run"], baseline)
-            theirs = stats.ttest_rel(new, old, alternative=alternative)
+            theirs = scipy.stats.ttest_rel(new, old, alternative=alternative)
             if test == "t":
                 expected = theirs.pvalue
             elif test == "wilcoxon":
-                expected = stats.wilcoxon(new, old, alternative=alternative).pvalue
+                expected = scipy.stats.wilcoxon(new, old, alternative=alternative).pvalue
             else:
                 wins, losses = int((new > old).sum()), int((new < old).sum())
-                expected = stats.binomtest(wins, wins + losses, alternative=alternative).pvalue
+                expected = scipy.stats.binomtest(
+                    wins, wins + losses, alternative=alternative
+                ).pvalue
             assert row["p_value"] == pytest.approx(expected, rel=1e-9)
             interval = theirs.confidence_interval()
             assert (row["low"], row["high"]) == pytest.approx(tuple(interval), rel=1e-9)
@@ -120,9 +122,9 @@ def test_counts_by_hand():
     assert (skipped["wins"], skipped["ties"], skipped["losses"]) == (0, 1, 1)
     assert skipped["difference"] == pytest.approx(-0.25)
     assert list(row) == [
-        *("metric", "run", "baseline_mean", "mean", "difference", "relative_difference", "low"),
-        *("high", "p_value", "p_corrected", "effect_size", "wins", "ties", "losses", "queries"),
-        *("missing", "undefined"),
+        *("metric", "run", "mean", "difference", "relative_difference", "baseline_mean"),
+        *("effect_size", "wins", "ties", "losses", "queries", "missing", "undefined"),
+        *("low", "high", "p_value", "p_corrected"),
     ]
 
 
@@ -147,7 +149,7 @@ def test_randomization_is_exact_for_few_queries():
     sums = [abs(np.dot(signs, difference)) for signs in product([1, -1], repeat=10)]
     expected = np.mean([each >= abs(difference.sum()) - 1e-12 for each in sums])
     assert row["p_value"] == pytest.approx(expected)
-    theirs = stats.permutation_test(
+    theirs = scipy.stats.permutation_test(
         (best, old), lambda x, y, axis: (x - y).mean(axis=axis), permutation_type="samples",
         n_resamples=np.inf, vectorized=True,
     )  # fmt: skip
@@ -164,12 +166,12 @@ def test_draws_give_about_the_p_value_of_t(test, alternative):
         {"run": ["a"] * n + ["b"] * n, "query": [*range(n)] * 2, "x": [*base, *better]}
     )
     row = pr.compare(lists, baseline="a", test=test, alternative=alternative).row(0, named=True)
-    expected = stats.ttest_rel(better, base, alternative=alternative).pvalue
+    expected = scipy.stats.ttest_rel(better, base, alternative=alternative).pvalue
     assert 0.01 < expected < 0.99
     chance = math.sqrt(expected * (1 - expected) / draws)
     # t itself is an approximation of these, to about a thousandth here.
     assert row["p_value"] == pytest.approx(expected, abs=3 * chance + 0.004)
-    low, high = stats.ttest_rel(better, base, alternative=alternative).confidence_interval()
+    low, high = scipy.stats.ttest_rel(better, base, alternative=alternative).confidence_interval()
     assert (row["low"], row["high"]) == pytest.approx((low, high), abs=0.003)
 
 
@@ -220,7 +222,7 @@ def test_margin_is_non_inferiority(test):
     assert within["high"] == math.inf
     if test == "t":
         new, old = values(worse, "ap", "new", "old")
-        expected = stats.ttest_rel(new + 0.02, old, alternative="greater").pvalue
+        expected = scipy.stats.ttest_rel(new + 0.02, old, alternative="greater").pvalue
         assert within["p_value"] == pytest.approx(expected, rel=1e-9)
 
 
@@ -306,17 +308,17 @@ def test_runs_of_numbers():
         (
             {"baseline": "older"},
             pr.errors.DataError,
-            "no run 'older' in the column 'run'; there are 'best', 'new', 'old'",
+            "run 'older' not found in the column 'run'; available: 'best', 'new', 'old'",
         ),
         ({"run": "system"}, pr.errors.SchemaError, "column 'system' .`run`. not found"),
         ({"query": "q"}, pr.errors.SchemaError, "column 'q' .`query`. not found"),
-        ({"margin": 0.1}, pr.errors.ArgumentError, "`margin` needs a direction"),
+        ({"margin": 0.1}, pr.errors.ArgumentError, "`margin` needs `alternative`"),
         ({"margin": -0.1, "alternative": "greater"}, pr.errors.ArgumentError, "0 or above"),
         ({"test": "welch"}, pr.errors.ArgumentError, "`test` must be one of"),
         ({"correction": "fdr"}, pr.errors.ArgumentError, "`correction` must be one of"),
-        ({"seed": "x"}, pr.errors.ArgumentError, "`seed` must be a whole number"),
+        ({"seed": "x"}, pr.errors.ArgumentError, "`seed` must be an integer"),
         ({"confidence": 1}, pr.errors.ArgumentError, "`confidence` must be"),
-        ({"test": "sign", "cluster": "query"}, pr.errors.ArgumentError, "go with `test` 't'"),
+        ({"test": "sign", "cluster": "query"}, pr.errors.ArgumentError, "need `test` 't'"),
     ],
 )
 def test_misuse(options, error, message):
@@ -327,19 +329,17 @@ def test_misuse(options, error, message):
 @pytest.mark.parametrize("engine", ["in-memory", "streaming"])
 def test_a_list_that_stands_twice(engine):
     twice = pl.concat([LISTS, LISTS.filter(run="new").head(3)])
-    with pytest.raises(
-        pr.errors.DataError, match="6 rows: a list stands more than once.*'run', 'query'"
-    ):
+    with pytest.raises(pr.errors.DataError, match="6 rows: duplicate rankings.*'run', 'query'"):
         pr.compare(twice, baseline="old")
-    with pytest.raises(pr.errors.DataError, match="a list stands more than once"):
+    with pytest.raises(pr.errors.DataError, match="duplicate rankings"):
         pr.compare(twice.lazy(), baseline="old").collect(engine=engine)
     of_baseline = pl.concat([LISTS, LISTS.filter(run="old").head(3)])
-    with pytest.raises(pr.errors.DataError, match="a list stands more than once"):
+    with pytest.raises(pr.errors.DataError, match="duplicate rankings"):
         pr.compare(of_baseline, baseline="old")
 
 
 def test_only_the_baseline():
-    with pytest.raises(pr.errors.DataError, match="there is only the run 'old'"):
+    with pytest.raises(pr.errors.DataError, match="has only the run 'old'"):
         pr.compare(LISTS.filter(run="old"), baseline="old")
 
 
@@ -474,7 +474,7 @@ def test_ranks_and_signs_are_warned_of():
     random = np.random.default_rng(0).random(2 * n)
     lists = pl.DataFrame({"run": ["a"] * n + ["b"] * n, "query": [*range(n)] * 2, "x": random})
     for test in ("wilcoxon", "sign"):
-        with pytest.warns(pr.errors.RankWarning, match="rejects far too often"):
+        with pytest.warns(pr.errors.RankWarning, match="far too often"):
             found = pr.compare(lists, baseline="a", test=test)
         assert "use test='t'" in found["warning"].item()
     with warnings.catch_warnings():
@@ -487,9 +487,11 @@ def test_misuse_with_moments():
     with pytest.raises(pr.errors.SchemaError, match="the moments have no differences"):
         pr.compare(plain, baseline="old")
     paired = pr.stats.moments(LISTS, run="run", baseline="old")
-    with pytest.raises(pr.errors.ArgumentError, match="no lists left for `test='wilcoxon'`"):
+    with pytest.raises(pr.errors.ArgumentError, match="`test='wilcoxon'` needs per-query values"):
         pr.compare(paired, baseline="old", test="wilcoxon")
-    with pytest.raises(pr.errors.DataError, match="differences from 'old'; found `baseline` 'new'"):
+    with pytest.raises(
+        pr.errors.DataError, match="with the baseline 'old'; found `baseline` 'new'"
+    ):
         pr.compare(paired, baseline="new")
     with pytest.raises(pr.errors.ArgumentError, match="not split by"):
         pr.compare(paired, baseline="old", by="metric")
@@ -499,7 +501,9 @@ def test_does_lambdarank_100_beat_lambdarank_10():
     lists, baseline = real()
     found = pr.compare(lists, baseline=baseline, metrics="ndcg@10").filter(run="lambdarank-100")
     new, old = values(lists, "ndcg@10", "lambdarank-100", baseline)
-    assert found["p_value"].item() == pytest.approx(stats.ttest_rel(new, old).pvalue, rel=1e-9)
+    assert found["p_value"].item() == pytest.approx(
+        scipy.stats.ttest_rel(new, old).pvalue, rel=1e-9
+    )
 
 
 @pytest.mark.parametrize("test", ["t", "randomization", "bootstrap", "wilcoxon", "sign"])
@@ -538,14 +542,12 @@ def test_resamples_without_spread_are_infinite():
         differences[:changed] = random.normal(0, 0.3, changed)
         for alternative in ("two-sided", "greater", "less"):
             options = {"baseline": "a", "test": "bootstrap", "alternative": alternative}
-            with pytest.warns(
-                pr.errors.RankWarning, match="1 comparisons by 'bootstrap' are null: the"
-            ):
+            with pytest.warns(pr.errors.RankWarning, match="'bootstrap' is null in 1 row"):
                 found = pr.compare(pair(differences), **options, n_resamples=1000)
             assert found.select("p_value", "low", "high").row(0) == (None, None, None)
 
 
-@pytest.mark.filterwarnings("ignore:.* comparisons by .bootstrap. are null")
+@pytest.mark.filterwarnings("ignore:'bootstrap' is null")
 def test_bootstrap_of_few_queries_keeps_its_level():
     random = np.random.default_rng(1)
     for queries in (6, 10):
@@ -555,7 +557,7 @@ def test_bootstrap_of_few_queries_keeps_its_level():
         lists = pl.concat([base, base.with_columns(run=pl.lit("b"), x=x)])
         options = {"metrics": ["x"], "by": "log", "correction": "none", "n_resamples": 500}
         with pytest.warns(
-            pr.errors.RankWarning, match="400 comparisons by 'bootstrap' stand on fewer"
+            pr.errors.RankWarning, match="'bootstrap' has fewer than 30 queries in 400 rows"
         ):
             found = pr.compare(lists, baseline="a", test="bootstrap", **options)
         assert (found["p_value"] <= 0.05).sum() <= 0.07 * 400
@@ -570,7 +572,7 @@ def test_bootstrap_does_not_depend_on_rounding():
     assert row["p_value"] == exact["p_value"]
     assert 10 * row["high"] == pytest.approx(exact["high"], rel=1e-9)
     # Differences that are all the same but for rounding.
-    with pytest.warns(pr.errors.RankWarning, match="are null"):
+    with pytest.warns(pr.errors.RankWarning, match="is null"):
         same = pr.compare(pair([0.3 - 0.2, 0.2 - 0.1, 0.1] * 20), **options)
     assert same["p_value"].item() is None
 
@@ -611,10 +613,10 @@ def test_nothing_cancels_for_large_values(options):
 def test_few_queries_are_warned_of():
     few = LISTS.filter(pl.col("query") < 20)
     with pytest.warns(
-        pr.errors.RankWarning, match="2 comparisons by 'bootstrap' stand on fewer than 30"
+        pr.errors.RankWarning, match="'bootstrap' has fewer than 30 queries in 2 rows"
     ):
         pr.compare(few, metrics="ap", baseline="old", test="bootstrap")
-    with pytest.warns(pr.errors.RankWarning, match=r"1 of 1 intervals go beyond \[-1, 1\], .* 'x'"):
+    with pytest.warns(pr.errors.RankWarning, match=r"1 of 1 intervals exceed \[-1, 1\], .* 'x'"):
         pr.compare(pair([0, 1]), baseline="a")
     with warnings.catch_warnings():
         warnings.simplefilter("error")

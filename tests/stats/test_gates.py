@@ -207,9 +207,7 @@ def test_small_slices_are_undecided_but_for_counts():
     for found, large in ((sure, "pass"), (mean, "fail"), (contribution, "pass"), (p_value, "pass")):
         assert found.to_list() == ["undecided" if small else large for small in table["small"]]
     assert set(queries) == {"pass"}
-    with pytest.raises(
-        pr.errors.GateFailed, match="undecided, found .*, without an interval .. quer"
-    ):
+    with pytest.raises(pr.errors.GateFailed, match="undecided, found .*, no interval .. quer"):
         pr.check(table, ["difference(ap) >= -9"])
 
 
@@ -217,7 +215,7 @@ def test_the_error_lists_all_that_fail():
     with pytest.raises(pr.errors.GateFailed, match="3 of 4 checks failed") as caught:
         pr.check(SUMMARY, ["ndcg@10 >= 0.45", "ndcg@10 >= 0.53"])
     message = str(caught.value)
-    assert "ndcg@10 >= 0.45 (country=FR): undecided, found 0.4, interval 0.3 to 0.5" in message
+    assert "ndcg@10 >= 0.45 (country=FR): undecided, found 0.4, interval [0.3, 0.5]" in message
     assert message.count("ndcg@10 >= 0.53") == 2
     assert caught.value.verdicts.height == 4
     assert pr.check(SUMMARY, ["ndcg@10 >= 0.45"], undecided="pass").height == 2
@@ -225,7 +223,7 @@ def test_the_error_lists_all_that_fail():
 
 def test_a_value_that_is_not_there_fails():
     unknown = SUMMARY.with_columns(mean=pl.lit(None, dtype=pl.Float64))
-    with pytest.raises(pr.errors.GateFailed, match="fail, there is no value"):
+    with pytest.raises(pr.errors.GateFailed, match="fail, the value is null"):
         pr.check(unknown, ["ndcg@10 >= 0"])
 
 
@@ -251,7 +249,7 @@ def test_rules_in_a_file(tmp_path):
     ("text", "error", "message"),
     [
         ("rules = 1", pr.errors.ArgumentError, r"must have \[\[rules\]\]"),
-        ("= 1", pr.errors.SourceError, "cannot be read"),
+        ("= 1", pr.errors.SourceError, "cannot read"),
         ('[[rules]]\nrule = "x"\nwhen = 1', pr.errors.ArgumentError, "a rule must be text"),
         (
             'undecided = "maybe"\n[[rules]]\nrule = "queries > 1"',
@@ -266,19 +264,22 @@ def test_files_that_are_wrong(tmp_path, text, error, message):
     path.write_text(text)
     with pytest.raises(error, match=message):
         pr.check(SUMMARY, path)
-    with pytest.raises(pr.errors.SourceError, match="cannot be read"):
+    with pytest.raises(pr.errors.SourceError, match="cannot read"):
         pr.check(SUMMARY, tmp_path / "none.toml")
 
 
 @pytest.mark.parametrize(
     ("rule", "message"),
     [
-        ("ndcg@10", "cannot read the rule 'ndcg@10'"),
-        ("ndcg@10 >= high", "cannot read the rule"),
-        ("ndcg@10 >= nan", "cannot read the rule"),
-        ("ndcg@5 >= 0.4", "is about no table.*Did you mean 'ndcg@10'"),
-        ("difference(ndcg@10) >= 0", "is about no table"),
-        ({"rule": "ndcg@10 >= 0", "where": {"browser": "x"}}, "is about no table"),
+        ("ndcg@10", "invalid rule 'ndcg@10'"),
+        ("ndcg@10 >= high", "invalid rule"),
+        ("ndcg@10 >= nan", "invalid rule"),
+        ("ndcg@5 >= 0.4", "no table has the metric and the column.*Did you mean 'ndcg@10'"),
+        ("difference(ndcg@10) >= 0", "no table has the metric and the column"),
+        (
+            {"rule": "ndcg@10 >= 0", "where": {"browser": "x"}},
+            "no table has the metric and the column",
+        ),
         ({"rule": "ndcg@10 >= 0", "where": "DE"}, "`where` of a rule must be"),
         (3, "a rule must be text"),
     ],
@@ -289,9 +290,9 @@ def test_rules_that_are_wrong(rule, message):
 
 
 def test_misuse():
-    with pytest.raises(pr.errors.ArgumentError, match="without rules is always open"):
+    with pytest.raises(pr.errors.ArgumentError, match="`rules` is empty"):
         pr.check(SUMMARY, [])
-    with pytest.raises(pr.errors.SchemaError, match="no columns 'metric' and 'queries'"):
+    with pytest.raises(pr.errors.SchemaError, match="columns 'metric' and 'queries' not found"):
         pr.check(pl.DataFrame({"a": [1]}), ["queries >= 1"])
     with pytest.raises(pr.errors.ArgumentError, match="`on_fail` must be one of"):
         pr.check(SUMMARY, ["queries >= 1"], on_fail="ignore")
@@ -307,7 +308,7 @@ def test_junit(tmp_path):
         "queries >= 100 (country=FR)",
     ]
     assert len({case.get("name") for case in suite}) == 4
-    assert "interval 0.3 to 0.5" in suite[1][0].get("message")
+    assert "interval [0.3, 0.5]" in suite[1][0].get("message")
     pr.stats.write_junit(found, tmp_path / "b.xml", undecided="pass")
     suite = ElementTree.parse(tmp_path / "b.xml").getroot()[0]
     assert (suite.get("failures"), suite.get("skipped")) == ("1", "1")
@@ -318,7 +319,7 @@ def test_markdown(tmp_path):
     pr.stats.write_markdown(found, tmp_path / "a.md")
     lines = (tmp_path / "a.md").read_text().splitlines()
     assert len(lines) == 6
-    assert lines[3] == "| undecided | ndcg@10 >= 0.45 | country=FR | 0.4 | 0.3 … 0.5 | 50 |"
+    assert lines[3] == "| undecided | ndcg@10 >= 0.45 | country=FR | 0.4 | [0.3, 0.5] | 50 |"
     assert lines[5] == "| fail | queries >= 100 | country=FR | 50 |  | 50 |"
 
 
@@ -344,5 +345,5 @@ def test_of_real_tables():
 @pytest.mark.parametrize(("sign", "meant"), [("=>", ">="), ("=<", "<="), ("≥", ">="), ("≤", "<=")])
 def test_signs_that_rules_do_not_have(sign, meant):
     rule = f"difference(ndcg(gain='exp2')@10) {sign} -0.01"
-    with pytest.raises(pr.errors.ArgumentError, match=f"has '{sign}'; write '{meant}'"):
+    with pytest.raises(pr.errors.ArgumentError, match=f"invalid sign '{sign}'.*use '{meant}'"):
         pr.check(SUMMARY, [rule])

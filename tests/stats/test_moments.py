@@ -14,7 +14,7 @@ from polars.testing import assert_frame_equal
 import strategies  # which says how many examples hypothesis makes
 
 #: Tests of a few lists by hand.
-pytestmark = pytest.mark.filterwarnings("ignore:.* intervals go beyond")
+pytestmark = pytest.mark.filterwarnings("ignore:.* intervals exceed")
 
 VALUES = st.one_of(st.none(), st.integers(0, 64).map(lambda n: n / 64), st.floats(0, 1))
 
@@ -123,12 +123,10 @@ def test_files_of_another_hash_are_told(tmp_path):
         text = json.dumps({**{k: v for k, v in about.items() if k != "hash"}, **hash_version})
         file = tmp_path / f"{name}.parquet"
         part.write_parquet(file, metadata={"polars_rank.moments": text})
-        with pytest.warns(
-            pr.errors.RankWarning, match=f"1 of 1 file .*{name}.* that count twice may not be found"
-        ):
+        with pytest.warns(pr.errors.RankWarning, match=f"1 of 1 file .*{name}.* may go unnoticed"):
             found = pr.stats.scan_moments(file).collect()
         assert found["queries"].to_list() == part["queries"].to_list()
-    with pytest.warns(pr.errors.RankWarning, match="2 of 3 files of moments, such as '.*other"):
+    with pytest.warns(pr.errors.RankWarning, match="2 of 3 files of moments, e.g. '.*other"):
         pr.stats.scan_moments(tmp_path)
 
 
@@ -150,7 +148,7 @@ def test_files_are_not_replaced_unasked(tmp_path):
 def test_files_that_are_none(tmp_path):
     with pytest.raises(pr.errors.SourceError, match="no file matches"):
         pr.stats.scan_moments(tmp_path / "*.parquet")
-    with pytest.raises(pr.errors.SourceError, match="there is no file or directory"):
+    with pytest.raises(pr.errors.SourceError, match="^file or directory .* not found"):
         pr.stats.scan_moments(tmp_path / "a.parquet")
     with pytest.raises(pr.errors.ArgumentError, match="name at least one Parquet file"):
         pr.stats.scan_moments([])
@@ -158,14 +156,14 @@ def test_files_that_are_none(tmp_path):
     with pytest.raises(pr.errors.SourceError, match="cut.parquet' cannot be read"):
         pr.stats.scan_moments(tmp_path / "cut.parquet")
     pl.DataFrame({"a": [1]}).write_parquet(tmp_path / "a.parquet")
-    with pytest.raises(pr.errors.SourceError, match="holds no moments"):
+    with pytest.raises(pr.errors.SourceError, match="has no moments"):
         pr.stats.scan_moments([tmp_path / "a.parquet"])
     pl.DataFrame({"a": [1]}).write_parquet(
         tmp_path / "b.parquet", metadata={"polars_rank.moments": '{"format": 99}'}
     )
     with pytest.raises(pr.errors.SourceError, match="format 99.*newer"):
         pr.stats.scan_moments(tmp_path / "b.parquet")
-    with pytest.raises(pr.errors.SchemaError, match="holds no moments"):
+    with pytest.raises(pr.errors.SchemaError, match="has no moments"):
         pr.stats.write_moments(pl.DataFrame({"a": [1]}), tmp_path / "c.parquet")
 
 
@@ -210,7 +208,7 @@ def test_conventions_by_name():
 @pytest.mark.parametrize("word", [{"undefined": "skip"}, {"conventions": "lightgbm"}], ids=str)
 def test_what_undefined_values_count_as_is_settled(function, word):
     made = pr.stats.moments(LISTS, run="run", baseline="a")
-    with pytest.raises(pr.errors.ArgumentError, match="settled in moments"):
+    with pytest.raises(pr.errors.ArgumentError, match="cannot be changed for moments"):
         function(made, run="run", baseline="a", **word)
 
 
@@ -245,32 +243,33 @@ def test_other_baselines_are_named():
 def test_misuse_of_merge():
     with pytest.raises(pr.errors.ArgumentError, match="no moments to merge"):
         pr.stats.merge([])
-    with pytest.raises(pr.errors.SchemaError, match="holds no moments"):
+    with pytest.raises(pr.errors.SchemaError, match="has no moments"):
         pr.stats.merge(LISTS)
     with pytest.raises(pr.errors.SchemaError, match="different columns"):
         pr.stats.merge([pr.stats.moments(LISTS), pr.stats.moments(LISTS, by="run")])
 
 
 def test_misuse_of_moments():
-    with pytest.raises(pr.errors.ArgumentError, match="say which column tells runs apart"):
+    with pytest.raises(pr.errors.ArgumentError, match="`baseline` needs `run`"):
         pr.stats.moments(LISTS, baseline="a")
     with pytest.raises(
         pr.errors.DataError, match="2 rows: NaN or infinite values in the column 'ap'"
     ):
         pr.stats.moments(LISTS.with_columns(ap=pl.Series([float("nan"), 1, 0, float("inf")])))
     with pytest.raises(
-        pr.errors.DataError, match="1 row: weights in the column 'w' are null, negative"
+        pr.errors.DataError,
+        match="1 row: null, negative, NaN or infinite weights in the column 'w'",
     ):
         pr.stats.moments(LISTS.with_columns(w=pl.Series([1, -1, 1, 0])), ["ap"], weight="w")
     with pytest.raises(pr.errors.SchemaError, match="it is a log"):
         pr.stats.moments(pr.datasets.search_log(3))
-    with pytest.raises(pr.errors.SchemaError, match="holds moments already.*pr.stats.merge"):
+    with pytest.raises(pr.errors.SchemaError, match="already has moments.*pr.stats.merge"):
         pr.stats.moments(pr.stats.moments(LISTS))
     with pytest.raises(pr.errors.SchemaError, match="column 'qid' .`query`. not found"):
         pr.stats.moments(LISTS, query="qid")
-    with pytest.raises(pr.errors.ArgumentError, match="`conventions` must be.*found 'lightgmb'"):
+    with pytest.raises(pr.errors.ArgumentError, match="unknown preset 'lightgmb'"):
         pr.stats.moments(LISTS, conventions="lightgmb")
-    with pytest.raises(pr.errors.ArgumentError, match="named by `by` and by `run`"):
+    with pytest.raises(pr.errors.ArgumentError, match="used for two parameters: `by` and `run`"):
         pr.stats.moments(LISTS, by="run", run="run", baseline="a")
     with pytest.raises(pr.errors.DataError, match="different weights in two runs"):
         weights = LISTS.with_columns(w=pl.Series([1, 2, 1, 3]))

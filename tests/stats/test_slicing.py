@@ -102,9 +102,9 @@ def test_order_of_rows_does_not_matter():
             "column 'browser' .`columns`. not found",
         ),
         ("ap", {"columns": []}, pr.errors.ArgumentError, "`columns` must name at least one"),
-        ("num_rel", {}, pr.errors.ArgumentError, "no mean over queries"),
+        ("num_rel", {}, pr.errors.ArgumentError, "not a mean over queries"),
         ("ap", {"min_queries": 0}, pr.errors.ArgumentError, "`min_queries` must be"),
-        ("ap", {"baseline": "older"}, pr.errors.DataError, "there is no run 'older'"),
+        ("ap", {"baseline": "older"}, pr.errors.DataError, "run 'older' not found"),
         ("country", {}, pr.errors.SchemaError, "must be numeric"),
     ],
 )

@@ -1,29 +1,29 @@
-// What the page does beyond being read: theme, sorting, filtering, charts. It loads nothing.
+// Theme, sorting, filtering and charts of the page. Nothing is loaded from elsewhere.
 (() => {
   "use strict";
   const all = (selector, root = document) => [...root.querySelectorAll(selector)];
-  const say = (text) => { document.getElementById("said").textContent = text; };
+  const say = (text) => { document.getElementById("status").textContent = text; };
 
-  // Theme: the system's, until the reader chooses.
+  // Theme: that of the system, unless the reader selects one.
   const root = document.documentElement;
   const theme = document.getElementById("theme");
   const system = matchMedia("(prefers-color-scheme: dark)");
   const isDark = () => (root.dataset.theme ? root.dataset.theme === "dark" : system.matches);
-  const shown = () => theme.setAttribute("aria-pressed", String(isDark()));
+  const showState = () => theme.setAttribute("aria-pressed", String(isDark()));
   try {
-    const kept = localStorage.getItem("polars_rank-theme");
-    if (kept === "dark" || kept === "light") root.dataset.theme = kept;
-  } catch { /* a browser that keeps nothing for files */ }
+    const saved = localStorage.getItem("polars_rank-theme");
+    if (saved === "dark" || saved === "light") root.dataset.theme = saved;
+  } catch { /* some browsers have no storage for local files */ }
   theme.addEventListener("click", () => {
     root.dataset.theme = isDark() ? "light" : "dark";
     try { localStorage.setItem("polars_rank-theme", root.dataset.theme); } catch { /* as above */ }
-    shown();
+    showState();
   });
-  system.addEventListener("change", shown);
+  system.addEventListener("change", showState);
   theme.hidden = false;
-  shown();
+  showState();
 
-  // Sorting: by a button in each heading; cells say by what they are sorted, or by their text.
+  // Sorting: a button in each heading; the sort key of a cell is data-sort or its text.
   const collator = new Intl.Collator(undefined, { numeric: true });
   const keyOf = (cell) => cell.dataset.sort ?? cell.textContent.trim();
   const compare = (a, b) => {
@@ -60,7 +60,7 @@
     });
   }
 
-  // Filters: rows stay that have the chosen metric, run and column, and the text somewhere.
+  // Filters: show rows with the selected metric, run and column that contain the text.
   for (const form of all("form[data-filter]")) {
     const table = document.getElementById(form.dataset.filter);
     const rows = [...table.tBodies[0].rows];
@@ -72,7 +72,7 @@
       let count = 0;
       for (const row of rows) {
         const keep = chosen.every((each) => row.dataset[each.name] === each.value)
-          && (!form.elements.sure?.checked || "sure" in row.dataset)
+          && (!form.elements.significant?.checked || "significant" in row.dataset)
           && words.every((word) => texts.get(row).includes(word));
         row.hidden = !keep;
         count += keep;
@@ -85,7 +85,7 @@
     apply();
   }
 
-  // Charts: those of the metric and run that are chosen. Nothing in them is read as code.
+  // Charts of the selected metric and run. Their expressions are interpreted, not evaluated as code.
   const source = document.getElementById("charts-data");
   if (source) {
     const { config, kinds } = JSON.parse(source.textContent);
@@ -95,14 +95,14 @@
       mode: "vega-lite", renderer: "svg", actions: false, ast: true, defaultStyle: false, config,
       logLevel: 1,
       tooltip: { disableDefaultStyle: true },
-      loader: { load: () => Promise.reject(new Error("nothing is loaded")) },
+      loader: { load: () => Promise.reject(new Error("loading is disabled")) },
     };
     const views = new Map();
     const draw = async (figure) => {
       const metric = form.elements.metric.value;
       const run = form.elements.run?.value ?? "";
-      const made = kinds[figure.dataset.kind]?.[metric];
-      const chart = made && (made[run] ?? made[""]);
+      const specs = kinds[figure.dataset.kind]?.[metric];
+      const chart = specs && (specs[run] ?? specs[""]);
       const place = figure.querySelector(".chart");
       views.get(figure)?.finalize();
       views.delete(figure);
@@ -111,13 +111,13 @@
       const caption = figure.querySelector("figcaption");
       const title = document.createElement("strong");
       title.textContent = chart.title;
-      caption.replaceChildren(title, chart.told.join(" · "));
-      const found = await window.vegaEmbed(place, chart.spec, options);
-      views.set(figure, found);
-      // One picture with one name; the numbers stand in the tables.
+      caption.replaceChildren(title, chart.subtitle.join(" · "));
+      const view = await window.vegaEmbed(place, chart.spec, options);
+      views.set(figure, view);
+      // For screen readers, one image with one label; the numbers are in the tables.
       place.setAttribute("role", "img");
       place.removeAttribute("aria-roledescription");
-      place.setAttribute("aria-label", [chart.title, ...chart.told].join(". "));
+      place.setAttribute("aria-label", [chart.title, ...chart.subtitle].join(". "));
       place.querySelector("svg")?.setAttribute("aria-hidden", "true");
       root.dataset.drawn = String(Number(root.dataset.drawn ?? 0) + 1);
     };
@@ -128,7 +128,7 @@
     drawAll();
   }
 
-  // On paper everything is open.
+  // Open all details in print.
   let closed = [];
   addEventListener("beforeprint", () => {
     closed = all("details:not([open])");

@@ -1,4 +1,4 @@
-"""Per-query values: of a log, which is evaluated first, of a table, or moments of either."""
+"""Per-query values: read from a table, from moments, or computed from a log."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from polars_rank.cli.messages import misused
 from polars_rank.cli.options import chosen, split_names
 from polars_rank.cli.sources import scan_table
 from polars_rank.conventions import Conventions
-from polars_rank.evaluation.evaluate import per_query
+from polars_rank.evaluation.evaluate import per_query as evaluated
 from polars_rank.frames.tables import collected, schema_of
 from polars_rank.metrics.names import split
 from polars_rank.stats.moment_tables import is_moments, merge
 
-#: Options that say how a log is evaluated, which in per-query values has been done.
+#: Options for the evaluation of a log; per-query values have been evaluated before.
 _OF_LOGS = (*("position", "query_set", "rel", "ties", "unjudged", "layout", "memory"),)
 
 
 @dataclass(frozen=True)
-class Lists:
-    """Per-query values, and what their columns are."""
+class PerQuery:
+    """Per-query values, and the names of their columns."""
 
     table: pl.LazyFrame
     run: str | None
@@ -38,35 +38,35 @@ class Lists:
 
     @property
     def counted(self) -> dict[str, Any]:
-        """What undefined values count as, for the functions of statistics."""
+        """What undefined values count as, as parameters of the statistics."""
         return {"conventions": self.conventions, "undefined": self.undefined}
 
     @property
     def groups(self) -> list[str]:
-        """The columns of run and groups."""
+        """The columns of the run and of the groups."""
         return distinct([*([] if self.run is None else [self.run]), *self.by])
 
     def value(self, baseline: str) -> Any:
         """Return the name of the baseline as a value of the column of runs."""
         return run_of(baseline, str(self.run), schema_of(self.table)[str(self.run)])
 
-    def held(self) -> Lists:
-        """Return the lists in memory, for what reads them more than once."""
+    def held(self) -> PerQuery:
+        """Return the values in memory, for commands that read them several times."""
         return replace(self, table=collected(self.table).lazy())
 
 
 @dataclass(frozen=True, kw_only=True)
 class Source(Log):
-    """A log, which is evaluated, or per-query values, as a command is given them."""
+    """The input of a command: a log, or per-query values."""
 
-    lists: list[str]
+    values: list[str]
     metrics: list[str]
     run: str | None
     definitions: dict[str, Any]
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Source:
-        """Return what the arguments of a command describe."""
+        """Return the input that the arguments of a command describe."""
         return chosen(cls, {**values, "definitions": definitions(values)})
 
     @property
@@ -77,8 +77,8 @@ class Source(Log):
 
     @property
     def files(self) -> list[str]:
-        """All files that are read."""
-        return [*super().files, *self.lists]
+        """All input files."""
+        return [*super().files, *self.values]
 
     def read(
         self,
@@ -87,17 +87,17 @@ class Source(Log):
         kept: Mapping[str, Names | None] | None = None,
         paired: bool = False,
         metrics: Sequence[str] = (),
-    ) -> Lists:
-        """Return per-query values of whatever was given.
+    ) -> PerQuery:
+        """Return the per-query values of the input.
 
-        `kept` are columns of the query that a command needs, by parameter; `metrics` those that
-        it needs if none are named; `paired` is whether it compares runs.
+        `kept` are the columns of the query that a command needs, by parameter, and `metrics` the
+        metrics that it needs if the user names none. `paired` is whether it compares runs.
         """
         source = self.opened
         table = source.table()
         schema = schema_of(table)
         asked = distinct([*split(" ".join(self.metrics)), *metrics]) or None
-        lists = Lists(
+        result = PerQuery(
             table,
             self.run_column(schema, paired=paired),
             split_names(by),
@@ -108,25 +108,23 @@ class Source(Log):
         )
         if not self._is_log(schema):
             self._check_evaluated(schema, asked)
-            return replace(lists, table=merge(table)) if is_moments(schema) else lists
+            return replace(result, table=merge(table)) if is_moments(schema) else result
         if asked is None:
-            misused('name the metrics of the log, as in --metrics "ndcg@10 ap"')
-        found = find_columns(
-            schema, {name: columns or () for name, columns in (kept or {}).items()}
-        )
-        return replace(lists, table=source._evaluated(lists, chain(*found.values())))
+            misused('a log needs metrics; add for example --metrics "ndcg@10 ap"')
+        columns = find_columns(schema, {name: names or () for name, names in (kept or {}).items()})
+        return replace(result, table=source._evaluated(result, chain(*columns.values())))
 
     def table(self) -> pl.LazyFrame:
-        """Return what was given as it stands, whose rows may be in any order."""
-        if self.lists and (self.logs or self.qrels):
-            misused("--lists are per-query values, instead of a log; give one of the two")
-        if self.lists:
-            return scan_table(self.lists, self.input_format, self.differing, self.ids)
+        """Return the input as it is, with rows in any order."""
+        if self.values and (self.logs or self.qrels):
+            misused("--values has per-query values, instead of a log; give one of the two")
+        if self.values:
+            return scan_table(self.values, self.input_format, self.differing, self.ids)
         return self.scan_as_is()
 
     def _is_log(self, schema: pl.Schema) -> bool:
-        """Return whether the rows are documents; a log may lack some column, but not all."""
-        if self.lists or is_moments(schema):
+        """Return whether the rows are documents: a log has at least one of these columns."""
+        if self.values or is_moments(schema):
             return False
         score = self.position or self.score
         return bool({self.doc or "doc", score, score.removeprefix("-"), self.label} & {*schema})
@@ -134,17 +132,18 @@ class Source(Log):
     def _check_evaluated(self, schema: pl.Schema, metrics: Sequence[str] | None) -> None:
         for name in _OF_LOGS:
             if self.is_given(name):
-                misused(f"--{name.replace('_', '-')} is for logs; these are per-query values")
+                misused(f"--{name.replace('_', '-')} is for logs; the input has per-query values")
         missing = [name for name in metrics or [] if name not in schema]
-        if missing and not self.lists and not is_moments(schema):
+        if missing and not self.values and not is_moments(schema):
             misused(
-                f"this is no log, without the columns {self.score!r} and {self.label!r}, nor "
-                f"per-query values with a column {missing[0]!r}; it has {', '.join(schema)}. Name "
-                "the columns of a log with --score and --label, those of values with --metrics"
+                f"the input is not a log with the columns {self.score!r} and {self.label!r}, nor "
+                f"are there per-query values in a column {missing[0]!r}; available: "
+                f"{', '.join(schema)}. Name the columns of a log with --score and --label, or "
+                "columns of per-query values with --metrics"
             )
 
     def run_column(self, schema: pl.Schema, *, paired: bool = False) -> str | None:
-        """Return the column of runs; where runs are compared, there must be one."""
+        """Return the column of runs; raise if there is none and runs are compared."""
         column = "run" if self.run is None else self.run
         if column in schema:
             return column
@@ -152,11 +151,11 @@ class Source(Log):
             check_there("run", column, schema)
         return None
 
-    def _evaluated(self, lists: Lists, kept: Iterable[str]) -> pl.LazyFrame:
+    def _evaluated(self, per_query: PerQuery, kept: Iterable[str]) -> pl.LazyFrame:
         """Return the per-query values of a log."""
-        keys = [*lists.groups, *lists.query]
-        return per_query(
-            self.scan(lists.groups), lists.metrics or [], by=lists.groups,
+        keys = [*per_query.groups, *per_query.query]
+        return evaluated(
+            self.scan(per_query.groups), per_query.metrics or [], by=per_query.groups,
             keep=distinct(name for name in kept if name not in keys), **self.columns,
             **{**self.definitions, "undefined": None},
         )  # fmt: skip
@@ -173,5 +172,5 @@ def run_of(name: str, column: str, dtype: pl.DataType) -> Any:
 
 
 def distinct(names: Iterable[str]) -> list[str]:
-    """Return each name once, where it comes first."""
+    """Return the names without repetitions."""
     return [*dict.fromkeys(names)]

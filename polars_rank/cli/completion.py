@@ -1,0 +1,61 @@
+"""Shell completion: names of metrics, presets, and the columns and runs of the given log."""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+import typer
+
+from polars_rank import conventions
+from polars_rank.cli.sources import expanded, is_pipe, kind_of, scan_table
+from polars_rank.metrics.catalog import list_metrics
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+def metrics(incomplete: str) -> list[str]:
+    """Complete the last of several names of metrics."""
+    return _last(incomplete, list_metrics()["metric"])
+
+
+def presets(incomplete: str) -> list[str]:
+    """Complete the name of a preset of conventions."""
+    names = (preset.name.lower().replace(" ", "_") for preset in conventions.PRESETS)
+    return [name for name in names if name.startswith(incomplete.lower())]
+
+
+def columns(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Complete the last of several names of columns of the log."""
+    # An unreadable log has no completions; the command itself explains the error.
+    with suppress(Exception):
+        return _last(incomplete, _table(ctx).collect_schema().names())
+    return []
+
+
+def runs(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Complete the name of a run of the log."""
+    with suppress(Exception):
+        column = pl.col(ctx.params.get("run") or "run").cast(pl.String)
+        found = _table(ctx).select(column.unique().drop_nulls().sort()).collect(engine="streaming")
+        return [name for name in found.to_series() if name.startswith(incomplete)]
+    return []
+
+
+def _last(incomplete: str, names: Iterable[str]) -> list[str]:
+    before, begun = re.fullmatch(r"(.*[ ,])?(.*)", incomplete).groups("")  # type: ignore[union-attr]
+    return [before + name for name in names if name.startswith(begun)]
+
+
+def _table(ctx: typer.Context) -> pl.LazyFrame:
+    """Return the rows of the files that the command line names so far, without long scans."""
+    # With an option whose value is missing, as here, arguments stay unparsed.
+    given: list[Any] = [*(ctx.params.get("logs") or ctx.args), *(ctx.params.get("values") or [])]
+    paths = expanded([path for path in given if "://" not in path and not is_pipe(path)])
+    kind = ctx.params.get("input_format") or kind_of(paths)
+    if kind in ("csv", "tsv"):  # types would need a scan of all rows
+        return pl.scan_csv(paths, separator="\t" if kind == "tsv" else ",", infer_schema=False)
+    return scan_table(paths, kind, {}, ())

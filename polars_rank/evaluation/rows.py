@@ -1,0 +1,239 @@
+"""The rows of a log under canonical names, ranking by ranking, with the checks of rows.
+
+A `Plan` holds what one pass over a log needs: metrics that order documents by the same rules, and
+the columns and terms that they read. Metrics with other rules need a plan of their own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple
+
+import polars as pl
+
+from polars_rank._params import OWN, check_number, check_values
+from polars_rank._progress import known_rows, watch
+from polars_rank.columns import Columns
+from polars_rank.conventions import Ties
+from polars_rank.errors import SchemaError, hint
+from polars_rank.evaluation.attributes import IN_ITEMS
+from polars_rank.evaluation.checks import (
+    Check,
+    checks_of,
+    constant_check,
+    duplicate_check,
+    failed,
+    repeats,
+    row_checks,
+    unnamed_check,
+)
+from polars_rank.evaluation.contiguity import Keys
+from polars_rank.evaluation.parameters import Evaluation, MetricColumn
+from polars_rank.evaluation.ranking import RANKED, best_of_each
+from polars_rank.metrics.metric import Metric, parameters_of
+from polars_rank.metrics.plan_terms import TIED, PlanTerms
+from polars_rank.metrics.signals import negative, too_high
+
+#: The largest number of 32-bit floats.
+_LARGEST_32 = (2 - 2**-23) * 2.0**127
+
+_ROW, _DOCUMENT = OWN + "row", OWN + "document"
+
+
+class Rules(NamedTuple):
+    """The rules by which the documents of a ranking are ordered, and what they count as."""
+
+    ties: Ties | None
+    rel: float
+    unjudged: str
+    float32_scores: bool
+    text_ids: bool
+    unjudged_label: float | None
+
+    @classmethod
+    def of(cls, column: MetricColumn) -> Rules:
+        """Return the rules of a metric."""
+        own = column.conventions
+        # The mean over all orders is the same from any of them; "worst" needs no documents.
+        ties: Ties | None = "worst" if own.ties == "expected" else own.ties
+        return cls(
+            ties, own.rel, own.unjudged, own.float32_scores, own.text_ids, column.unjudged_label
+        )
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One pass over a log, for metrics that order documents by the same rules."""
+
+    log: pl.LazyFrame
+    #: The columns of the log.
+    columns: Columns
+    evaluation: Evaluation
+    rules: Rules
+    #: The terms of the metrics.
+    terms: PlanTerms
+    #: Whether rankings get the columns `JUDGED` and `RETRIEVED`.
+    presence: bool
+
+    @cached_property
+    def keys(self) -> Keys:
+        """The keys of rankings."""
+        return Keys.of(self.columns)
+
+    @cached_property
+    def reads(self) -> set[str]:
+        """The columns of the ranked table that the metrics read."""
+        return self.terms.read() - self.terms.rows_of.columns.keys()
+
+    @cached_property
+    def extras(self) -> list[str]:
+        """The columns of the log that the metrics read, beyond the canonical ones."""
+        doc = [] if self.columns.doc is None else ["doc"]
+        canonical = {"score", "label", *RANKED, *doc}
+        return sorted(name for name in self.reads - canonical if not name.startswith(OWN))
+
+    @property
+    def carried(self) -> list[pl.Expr]:
+        """The columns that have one value per ranking, as aggregations."""
+        return [*self.keys.carried, *(pl.col(own).first() for own in self.evaluation.kept)]
+
+    @property
+    def leading(self) -> list[pl.Expr]:
+        """The columns of the result before the metrics, under the user's names."""
+        names = {own: name for name, own in self.keys.names.items()} | self.evaluation.kept
+        return [pl.col(own).alias(name) for own, name in names.items()]
+
+    @property
+    def document(self) -> list[str]:
+        """The columns of a document that are sorted with it."""
+        reads = self.reads | ({"score"} if TIED & self.reads else set())
+        own = [name for name in ("score", "doc", _DOCUMENT) if name in reads]
+        return ["label", *own, *self.extras]
+
+
+def canonical_columns(columns: Columns, rules: Rules) -> Columns:
+    """Return the columns under their canonical names, with the types that they have there."""
+    score = pl.Float32() if rules.float32_scores else columns.number_type(columns.score)
+    label = columns.number_type(columns.label)
+    types = {"score": score, "label": label if rules.unjudged_label is None else pl.Float64()}
+    doc = None if columns.doc is None else "doc"
+    if columns.doc is not None:
+        types["doc"] = columns.schema[columns.doc]
+    return replace(columns, doc=doc, score="score", label="label", schema=pl.Schema(types))
+
+
+def checks(plan: Plan, repeated: pl.Expr | None = None) -> list[Check]:
+    """Return the checks of rows and rankings.
+
+    `repeated` is a column that says whether a ranking has a document more than once.
+    """
+    columns, evaluation = plan.columns, plan.evaluation
+    found = row_checks(columns, plan.terms.refused)
+    for name, parameter in plan.terms.signals.items():
+        found += checks_of("row", negative(parameter, name))
+        if name in plan.terms.highest:
+            found += checks_of("row", too_high(parameter, name, plan.terms.highest[name]))
+    if evaluation.weight is not None:
+        weight = pl.col(evaluation.weight).cast(pl.Float64)
+        message = f"the column {evaluation.weight!r} (weight) must hold finite numbers of 0 or more"
+        valid = ((weight >= 0) & weight.is_finite()).fill_null(value=False)
+        found.append(Check("row", ~valid, message))
+    if columns.doc is not None and evaluation.duplicates == "error":
+        found.append(duplicate_check(columns, repeats("doc") if repeated is None else repeated))
+    found += [constant_check(name, own) for own, name in evaluation.kept.items()]
+    found += [unnamed_check(name, OWN + name) for name in columns.unnamed]
+    return found
+
+
+def rows(plan: Plan, checked: list[Check]) -> pl.LazyFrame:
+    """Return the rows of the log, ranking by ranking, with the number of a failed check."""
+    columns, evaluation, rules, keys = plan.columns, plan.evaluation, plan.rules, plan.keys
+    _check_extras(plan)
+    score, label = columns.number(columns.score), columns.number(columns.label)
+    if rules.float32_scores:
+        # Larger scores must not become infinite and tie with those that are not retrieved.
+        score = score.cast(pl.Float64).clip(-_LARGEST_32, _LARGEST_32).cast(pl.Float32)
+    if rules.unjudged == "removed":
+        # The row stays, so that a ranking which loses all its documents is still counted.
+        score = pl.when(label.is_not_null()).then(score)
+    if rules.unjudged_label is not None:
+        given = pl.lit(rules.unjudged_label)
+        label = pl.when(score.is_not_null() & label.is_null()).then(given).otherwise(label)
+    log = keys.in_order(plan.log)
+    if columns.doc is not None and evaluation.duplicates != "error":
+        log = _distinct(log, plan)
+    document = pl.lit(value=True) if columns.doc is None else pl.col(columns.doc).is_not_null()
+    selected = log.select(
+        *keys.columns,
+        *([] if columns.doc is None else [pl.col(columns.doc).alias("doc")]),
+        score.alias("score"),
+        label.alias("label"),
+        *(pl.col(name).alias(own) for own, name in evaluation.kept.items()),
+        *(pl.col(name).alias(OWN + name) for name in columns.unnamed),
+        *plan.extras,
+        *([IN_ITEMS] if evaluation.items is not None else []),
+        *([document.alias(_DOCUMENT)] if _DOCUMENT in plan.reads else []),
+        failed(checked, "row"),
+    )
+    adjacent = keys.checked(selected, plan.log)
+    if evaluation.progress:  # after the sort, which a log that is known to be sorted does not need
+        return watch(adjacent, known_rows(plan.log)).set_sorted(keys.group)
+    return adjacent
+
+
+def _check_extras(plan: Plan) -> None:
+    """Raise `SchemaError` for columns of the user that metrics cannot read."""
+    schema = plan.columns.schema
+    for name in plan.extras:
+        if name not in schema and name in plan.terms.signals:
+            raise _missing_signal(name, plan)
+        if name not in schema:
+            own = [column for column in schema if not column.startswith(OWN)]
+            there = ", ".join(map(repr, [*RANKED, *own]))
+            message = f"a metric reads the column {name!r}, but the ranked table has {there}."
+            raise SchemaError(message + hint(name, [*RANKED, *schema]))
+        check_values("metrics", name, schema[name])
+    for name, parameter in plan.terms.signals.items():
+        check_number(parameter, name, schema[name])
+
+
+def _missing_signal(name: str, plan: Plan) -> SchemaError:
+    """Return the error for a column, such as that of clicks, that a parameter of a metric names."""
+    parameter = plan.terms.signals[name]
+    available = [column for column in plan.columns.schema if not column.startswith(OWN)]
+    similar = next((column for column in available if parameter in column.lower()), "...")
+    metrics = [each.metric for each in plan.evaluation.metrics]
+    leaves = [leaf for each in metrics if isinstance(each, Metric) for leaf in each.leaves]
+    values = ((leaf, {**parameters_of(leaf), **leaf.arguments}) for leaf in leaves)
+    reader = next(leaf for leaf, given in values if given.get(parameter) == name)
+    message = (
+        f"column {name!r} (`{parameter}` of {reader}) not found; available: "
+        f"{', '.join(map(repr, available))}. Name the column in the metric: "
+        f'"{reader.but(**{parameter: similar})}"'
+    )
+    return SchemaError(message, parameter)
+
+
+def _distinct(log: pl.LazyFrame, plan: Plan) -> pl.LazyFrame:
+    """Keep one row per document in each ranking: the first, or the one with the highest score."""
+    columns, keys = plan.columns, plan.keys
+    used = [*columns.keys, str(columns.doc), columns.score, columns.label]
+    used += [*plan.extras, *plan.evaluation.kept.values()]
+    used += [] if keys.number is None else [keys.number]
+    used += [IN_ITEMS] if plan.evaluation.items is not None else []
+    others = [name for name in dict.fromkeys(used) if name not in keys.order]
+    row = best_of_each(columns, plan.evaluation.duplicates).sort(pl.struct(others))
+    same = [
+        pl.col(name).eq_missing(pl.col(name).shift(1)) for name in (*keys.order, str(columns.doc))
+    ]
+    return (
+        log.select(*keys.order, *others)
+        .set_sorted(keys.order)
+        .group_by(keys.order, maintain_order=True)
+        .agg(row.alias(_ROW))
+        .explode(_ROW)
+        .unnest(_ROW)
+        .filter(~pl.all_horizontal(same).fill_null(value=False))
+        .set_sorted(keys.order)
+    )

@@ -1,0 +1,166 @@
+"""`collapse`: from rankings of chunks to rankings of documents."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal, TypeAlias
+
+import polars as pl
+
+from polars_rank._params import OWN, Names, free, one_of
+from polars_rank.columns import Columns
+from polars_rank.errors import ArgumentError, SchemaError
+from polars_rank.evaluation.checks import FAILED, failed, raise_failed, row_checks
+from polars_rank.frames.tables import framed, schema_of
+from polars_rank.io.ids import common_type
+
+How: TypeAlias = Literal["max", "first", "sum", "mean"]
+
+_HOW: dict[str, Callable[[pl.Expr], pl.Expr]] = {
+    "max": pl.Expr.max,
+    "first": lambda values: values.drop_nulls().first(),
+    "sum": lambda values: pl.when(values.count() > 0).then(values.cast(pl.Float64).sum()),
+    "mean": lambda values: values.cast(pl.Float64).mean(),
+}
+
+_LABEL = OWN + "label"
+
+
+@framed
+def collapse(
+    frame: pl.LazyFrame,
+    *,
+    doc: str,
+    how: How = "max",
+    label_how: How = "max",
+    exclude_self: bool = False,
+    query: Names = "query",
+    score: str = "score",
+    label: str = "label",
+    by: Names | None = None,
+) -> pl.LazyFrame:
+    r"""Turn rankings of chunks into rankings of documents.
+
+    $$\mathrm{score}(d) = \max_{c \in d} \mathrm{score}(c)$$
+
+    or, by `how`, the first score, the sum or the mean of the retrieved chunks of a document.
+
+    Parameters
+    ----------
+    frame
+        Long table with one row per chunk of a ranking. A chunk without a score was not retrieved.
+    doc
+        Column of the document that a chunk belongs to.
+    how
+        Score of a document: the "max", "sum" or "mean" of the scores of its retrieved chunks, or
+        the score of the "first" of them in the order of rows.
+    label_how
+        Label of a document: the "max" (default: a document is as relevant as its best chunk),
+        "sum" or "mean" of the labels of its judged chunks, retrieved or not, or the "first" of
+        them in the order of rows.
+    exclude_self
+        Whether to drop documents whose id is that of the query, as in searches for similar
+        documents.
+    query
+        Column of the query, or several columns that identify it.
+    score
+        Column of the score, higher is better.
+    label
+        Column of the relevance label. The result has it if the table has it.
+    by
+        Columns that split the table, such as the run.
+
+    Returns
+    -------
+    LazyFrame or DataFrame
+        Like `frame`, ranking by ranking and by score descending: one row per document of a
+        ranking, with the `by`, `query` and `doc` columns, its score and label, and `chunks`, the
+        number of its retrieved chunks. All other columns are dropped. A document without
+        retrieved chunks has a null score, one without judged chunks a null label.
+
+    Raises
+    ------
+    SchemaError
+        If a column is missing or has a wrong type.
+    DataError
+        For null queries or documents, and NaN or infinite scores or labels. A lazy result raises
+        it when it is collected.
+    ArgumentError
+        For an invalid parameter.
+
+    Notes
+    -----
+    With "max" and "first", documents do not profit from being long. With "sum", they do: each
+    retrieved chunk counts. A ranking whose documents are all dropped remains as a row without a
+    document, so that it counts in means.
+
+    References
+    ----------
+    Dai & Callan, Deeper text understanding for IR with contextual neural language modeling, 2019
+    (FirstP, MaxP, SumP).
+
+    Examples
+    --------
+    >>> chunks = pl.DataFrame({
+    ...     "query": 1, "document_id": ["a", "b", "a"], "score": [0.9, 0.8, 0.7], "label": [0, 1, 2]
+    ... })
+    >>> documents = pr.collapse(chunks, doc="document_id")
+    >>> documents.rows()
+    [(1, 'a', 0.9, 2, 2), (1, 'b', 0.8, 1, 1)]
+    >>> pr.evaluate(documents, "ndcg@10", doc="document_id")["ndcg@10"].item()
+    1.0
+    """
+    for name, value in (("how", how), ("label_how", label_how)):
+        one_of(name, value, (*_HOW,))
+    one_of("exclude_self", exclude_self, (True, False))
+    schema = schema_of(frame)
+    labelled = label != "label" or label in schema
+    log = frame if labelled else frame.with_columns(pl.lit(None, pl.Int8).alias(_LABEL))
+    columns = Columns.find(
+        schema_of(log),
+        query=query, doc=doc, score=score, label=label if labelled else _LABEL, by=by,
+    )  # fmt: skip
+    pair = columns.pair
+    free([*pair, score, label], ["chunks"], "doc")
+    checks = row_checks(columns)
+    values = {
+        score: columns.number(score),
+        **({label: columns.number(label)} if labelled else {}),
+    }
+    rows = log.select(
+        *pair, *(value.alias(name) for name, value in values.items()), failed(checks, "row")
+    )
+    if exclude_self:
+        own = _is_own(columns)
+        rows = rows.with_columns(pl.when(~own).then(pl.col(name)) for name in (doc, *values))
+    rules = [how, label_how][: len(values)]
+    documents = rows.group_by(pair).agg(
+        *(_HOW[rule](pl.col(name)).alias(name) for rule, name in zip(rules, values, strict=True)),
+        pl.col(score).count().alias("chunks"),
+        pl.col(FAILED).max(),
+    )
+    documents = raise_failed(documents, checks, log=log)
+    if exclude_self:
+        alone = pl.len().over(columns.keys) == 1
+        documents = documents.filter(pl.col(doc).is_not_null() | alone)
+    down = [False] * len(columns.keys) + [True, True]
+    return documents.sort([*columns.keys, score, doc], descending=down, nulls_last=True).select(
+        *pair, *values, "chunks"
+    )
+
+
+def _is_own(columns: Columns) -> pl.Expr:
+    """Return whether a document is that of its query."""
+    doc = str(columns.doc)
+    if len(columns.query) > 1:
+        message = "`exclude_self` compares documents with one column of the query; pass one"
+        raise ArgumentError(message, "exclude_self", "query")
+    query = columns.query[0]
+    dtype = common_type(columns.schema[query], columns.schema[doc])
+    if dtype is None:
+        message = (
+            f"`exclude_self` compares column {query!r}, which is {columns.schema[query]}, with "
+            f"{doc!r}, which is {columns.schema[doc]}; cast one of them"
+        )
+        raise SchemaError(message, "exclude_self")
+    return (pl.col(query).cast(dtype) == pl.col(doc).cast(dtype)).fill_null(value=False)

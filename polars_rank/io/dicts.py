@@ -1,0 +1,178 @@
+"""`from_dicts`: the dictionaries of ranx and pytrec_eval as the long table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
+from typing import Any, Protocol, TypeAlias, cast
+
+import polars as pl
+from polars import col
+
+from polars_rank._params import OWN
+from polars_rank.errors import ArgumentError
+from polars_rank.frames.tables import is_table
+from polars_rank.io.ids import common_type
+
+_RUN, _ROWS = OWN + "run", OWN + "rows"
+_KEYS = {"query": "queries", "doc": "documents"}
+
+
+class RanxObject(Protocol):
+    """A `Run` or `Qrels` of ranx."""
+
+    def to_dict(self) -> Mapping[Any, Mapping[Any, float]]:
+        """Return the scores or labels by query and document."""
+
+
+Nested: TypeAlias = "Mapping[Any, Mapping[Any, float]] | RanxObject"
+
+
+def from_dicts(rankings: Nested | Mapping[Any, Nested], judgments: Nested) -> pl.DataFrame:
+    """Return the long table of scores and labels in dictionaries.
+
+    Parameters
+    ----------
+    rankings
+        Scores of the retrieved documents, ``{query: {doc: score}}``, as in pytrec_eval and ranx;
+        or a ``ranx.Run``. For several runs, a mapping of their names to such dictionaries or
+        objects.
+    judgments
+        Labels of the judged documents, ``{query: {doc: label}}``; or a ``ranx.Qrels``.
+
+    Returns
+    -------
+    DataFrame
+        Columns ``run`` (if `rankings` holds several runs), ``query``, ``doc``, ``score`` and
+        ``label``. The score is null where a document was judged but not retrieved, the label
+        where it was retrieved but not judged. A query without any document keeps one row, in
+        which ``doc`` is null.
+
+    Raises
+    ------
+    ArgumentError
+        If the dictionaries are not nested in this way, if a score or label is not a number, or if
+        the ids in `rankings` and `judgments` have types that never match, such as 1 and "1".
+
+    See Also
+    --------
+    join_judgments : The same for tables.
+
+    Notes
+    -----
+    In each run, every query of `judgments` counts, even if the run retrieved nothing for it.
+    Evaluate with ``conventions="ranx"``, or with ``conventions="trec_eval_9"`` for pytrec_eval,
+    to get the values of these tools.
+
+    Examples
+    --------
+    >>> import polars_rank as pr
+    >>> judgments = {"q1": {"a": 1, "b": 0, "c": 2}}
+    >>> bm25 = {"q1": {"a": 0.9, "b": 0.8}}
+    >>> pr.from_dicts(bm25, judgments).rows()
+    [('q1', 'a', 0.9, 1), ('q1', 'b', 0.8, 0), ('q1', 'c', None, 2)]
+
+    Several runs:
+
+    >>> neural = {"q1": {"c": 0.7, "a": 0.3}}
+    >>> table = pr.from_dicts({"bm25": bm25, "neural": neural}, judgments)
+    >>> pr.evaluate(table, "ap", by="run").rows()
+    [('bm25', 1, 0.5), ('neural', 1, 1.0)]
+    """
+    several = _holds_runs(rankings)
+    runs = cast("Mapping[Any, Nested]", rankings) if several else {None: rankings}
+    names = _series("run", runs)
+    retrieved = _table("rankings", [*runs.values()], "score", pl.Float64())
+    judged = _table("judgments", [judgments], "label", pl.Int64()).drop(_RUN)
+    types = {key: common_type(retrieved.schema[key], judged.schema[key]) for key in _KEYS}
+    for key, dtype in types.items():
+        if dtype is None:
+            message = (
+                f"`rankings` has ids of {_KEYS[key]} of type {retrieved.schema[key]} and "
+                f"`judgments` of type {judged.schema[key]}, so none would match; convert one of "
+                "them, for example with str"
+            )
+            raise ArgumentError(message, "rankings", "judgments")
+    in_each_run = pl.DataFrame({_RUN: range(len(runs))}).join(judged, how="cross")
+    table = retrieved.cast(types).join(  # type: ignore[arg-type]
+        in_each_run.cast(types),  # type: ignore[arg-type]
+        on=[_RUN, *_KEYS],
+        how="full",
+        coalesce=True,
+        nulls_equal=True,
+        maintain_order="left_right",
+    )
+    empty = col("doc").is_null()
+    table = table.filter(~empty | empty.all().over(_RUN, "query"))
+    columns = table.select(*_KEYS, "score", "label")
+    return columns.insert_column(0, names.gather(table[_RUN])) if several else columns
+
+
+def _holds_runs(rankings: Any) -> bool:
+    """Return whether the values of a mapping are runs, not the documents of queries."""
+    if not isinstance(rankings, Mapping):
+        return False
+    for value in rankings.values():
+        first = next(iter(value.values()), None) if isinstance(value, Mapping) else value
+        if isinstance(first, Mapping) or _is_ranx(first):
+            return True
+    return False
+
+
+def _is_ranx(value: Any) -> bool:
+    return hasattr(value, "to_dict") and not is_table(value)
+
+
+def _table(parameter: str, runs: Sequence[Nested], value: str, empty: pl.DataType) -> pl.DataFrame:
+    """Return one row per document, with the index of its run; `empty` is the type of no values."""
+    nested = [_nested(parameter, run, value) for run in runs]
+    documents = [docs for queries in nested for docs in queries.values()]
+    if any(None in docs for docs in documents):
+        message = f"`{parameter}` has the document None; leave it out, or give it an id"
+        raise ArgumentError(message, parameter)
+    # A query without documents has one row.
+    values = _series(value, chain.from_iterable(docs.values() or (None,) for docs in documents))
+    if values.dtype == pl.Null:
+        values = values.cast(empty)
+    if not (values.dtype.is_numeric() or values.dtype == pl.Boolean):
+        message = f"the {value}s in `{parameter}` must be numbers; found {values.dtype}"
+        raise ArgumentError(message, parameter)
+    queries = pl.DataFrame(
+        {
+            _RUN: [index for index, queries in enumerate(nested) for _ in queries],
+            "query": _series("query", chain.from_iterable(nested)),
+            _ROWS: [len(docs) or 1 for docs in documents],
+        },
+        schema_overrides={_RUN: pl.Int64, _ROWS: pl.Int64},
+    )
+    return queries.select(
+        pl.exclude(_ROWS).repeat_by(_ROWS).explode(empty_as_null=False)
+    ).with_columns(
+        _series("doc", chain.from_iterable(docs or (None,) for docs in documents)), values
+    )
+
+
+def _series(name: str, values: Iterable[Any]) -> pl.Series:
+    return pl.Series(name, [*values], strict=False)
+
+
+def _nested(parameter: str, given: Any, value: str) -> Mapping[Any, Mapping[Any, Any]]:
+    """Return the dictionaries `{query: {doc: value}}`, checked."""
+    nested = given.to_dict() if _is_ranx(given) else given
+    if not isinstance(nested, Mapping):
+        table = "; for tables, use pr.join_judgments" if is_table(given) else ""
+        message = (
+            f"`{parameter}` must be a dictionary {{query: {{doc: {value}}}}}; found "
+            f"{type(given).__name__}{table}"
+        )
+        raise ArgumentError(message, parameter)
+    for query, docs in nested.items():
+        if not isinstance(docs, Mapping):
+            message = (
+                f"`{parameter}` must map each query to a dictionary {{doc: {value}}}; found "
+                f"{type(docs).__name__} for query {query!r}"
+            )
+            if isinstance(docs, (list, tuple, set, frozenset)) and value == "label":
+                message += "; for documents that are all relevant, pass dict.fromkeys(docs, 1)"
+            raise ArgumentError(message, parameter)
+    return nested

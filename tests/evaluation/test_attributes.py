@@ -1,0 +1,158 @@
+"""`items` and `history`: left joins before the plan, and nothing else."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import polars_rank as pr
+import pytest
+from strategies import ATTRIBUTES, assert_close, log_of, random_lists, shuffled
+
+METRICS = [
+    "ndcg@3", "novelty@3", "surprisal(unknown='max')@3", "unseen_share@3", "category_entropy@3",
+    "ild@3", "ap",
+]  # fmt: skip
+#: All columns, and the same in three tables.
+FULL = log_of(random_lists(seed=50)).drop("users", "history_category", strict=False).with_columns(
+    users=pl.col("popularity") * 16
+)  # fmt: skip
+ITEMS = FULL.select("doc", *(set(ATTRIBUTES) - {"seen"}), rank=pl.lit(7)).unique(
+    "doc", maintain_order=True
+)
+HISTORY = FULL.filter("seen").select("query", "doc")
+LOG = FULL.select("query", "doc", "score", "label")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"duplicates": "max"},
+        {"conventions": pr.Conventions(exceptions={"novelty": {"ties": "worst"}})},
+        {"query_set": "retrieved"},
+        {"ties": "input"},
+    ],
+    ids=str,
+)
+def test_equals_a_table_that_has_the_columns(options: dict[str, Any]) -> None:
+    joins = {"items": ITEMS, "history": HISTORY.lazy()}
+    expected = pr.per_query(FULL, METRICS, **options)
+    assert_close(pr.per_query(LOG, METRICS, **joins, **options), expected)
+    for engine in ("in-memory", "streaming"):
+        plan = pr.evaluate(LOG.lazy(), METRICS, **joins, **options)
+        assert_close(plan.collect(engine=engine), pr.evaluate(FULL, METRICS, **options))
+
+
+def test_equals_a_table_that_has_the_columns_for_several_scores() -> None:
+    options = {"scores": ["score", "other"], "doc": "item"}
+    full = FULL.with_columns(other=-pl.col("score")).rename({"doc": "item"})
+    log = full.select("query", "item", "score", "other", "label")
+    items = ITEMS.rename({"doc": "item"})
+    found = pr.evaluate(log, METRICS[:3], items=items, **options)
+    assert_close(found, pr.evaluate(full, METRICS[:3], **options))
+
+
+def test_a_scanned_log_streams(tmp_path: Path) -> None:
+    path = tmp_path / "log.parquet"
+    LOG.sort("query").write_parquet(path)
+    plan = pr.evaluate(pr.scan_log(path), METRICS, items=ITEMS, history=HISTORY)
+    assert_close(plan.collect(engine="streaming"), pr.evaluate(FULL, METRICS))
+    nodes = plan.show_graph(engine="streaming", plan_stage="physical", raw_output=True, show=False)
+    assert "sorted-group-by" in nodes
+
+
+def test_history_gives_lists_of_attributes() -> None:
+    history = pl.DataFrame({"user": [1, 1, 2, 3], "doc": ["a", "b", "a", "z"]})
+    items = pl.DataFrame({"doc": [*"abc"], "category": [["x"], ["x", "y"], ["y"]]})
+    log = pl.DataFrame({
+        "user": [1, 1, 2, 3], "day": [1, 2, 1, 1], "doc": [*"cbca"], "score": 1.0
+    })  # fmt: skip
+    lists = pl.DataFrame({
+        "user": [1, 2], "history_category": [[["x"], ["x", "y"]], [["x"]]]
+    })  # fmt: skip
+    query = ["user", "day"]
+    full = log.join(items, on="doc", how="left").join(lists, on="user", how="left")
+    expected = pr.per_query(full, "calibration", query=query)
+    found = pr.per_query(log, "calibration", query=query, items=items, history=history)
+    assert_close(found, expected)
+    assert found["calibration"].is_null().to_list() == [False, False, False, True]
+    own = history.join(items, on="doc", how="left")
+    alone = pr.per_query(
+        log.join(items, on="doc"), "calibration", query=query, history=own
+    )  # fmt: skip
+    assert_close(alone, expected)
+
+
+def test_only_columns_that_metrics_read_are_joined() -> None:
+    log = LOG.with_columns(category=pl.lit("mine"), interactions=0)
+    assert_close(pr.per_query(log, "novelty@3", items=ITEMS), pr.per_query(FULL, "novelty@3"))
+    with pytest.raises(
+        pr.errors.SchemaError, match=r"'interactions', which a metric reads, is in the tab"
+    ):
+        pr.per_query(log, "popularity", items=ITEMS)
+
+
+@pytest.mark.parametrize("function", [pr.per_query, pr.evaluate])
+@pytest.mark.parametrize("lazy", [False, True])
+def test_the_number_of_unknown_documents_is_reported(function: Any, lazy: bool) -> None:
+    some = ITEMS.filter(pl.col("doc") % 4 != 0)
+    unknown = LOG.filter(pl.col("doc") % 4 == 0, pl.col("score").is_not_null())
+    message = (
+        f"`items` has no row for {unknown.height} retrieved documents in "
+        f"{unknown['query'].n_unique()} rankings; the parameter"
+    )
+    log = shuffled(LOG).lazy() if lazy else LOG
+    with pytest.warns(pr.errors.RankWarning, match=message) as warning:
+        function(log, ["novelty@1", "p@1"], items=some).lazy().collect(engine="streaming")
+    assert len(warning) == 1 and warning[0].message.parameters == ("items",)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        function(log, "novelty@1", items=ITEMS).lazy().collect()
+
+
+def test_unknown_documents_that_are_an_error() -> None:
+    metric = pr.novelty(2, unknown="error")
+    log = pl.DataFrame({"query": [1, 2], "doc": [*"ab"], "score": 1.0, "popularity": [0.5, None]})
+    with pytest.raises(
+        pr.errors.DataError, match=r"'popularity' \(`share`\) has nulls.*'query': 2"
+    ):
+        pr.evaluate(log, metric)
+    ranked = pr.rank(log.with_columns(label=0))
+    found = ranked.group_by("query").agg(metric.alias("novelty")).sort("query")
+    assert found["novelty"].to_list() == [1.0, None]
+    ild = pr.intra_list_diversity(features="popularity", distance="category", unknown="error")
+    with pytest.raises(pr.errors.DataError, match=r"'popularity' \(`features`\) has nulls"):
+        pr.evaluate(log, ild)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"items": ITEMS, "doc": None}, "ArgumentError", "`items` needs document ids"),
+        ({"history": HISTORY, "doc": None}, "ArgumentError", "`history` needs document ids"),
+        ({"items": pl.concat([ITEMS, ITEMS.head(1)])}, "DataError", "`items` has duplicates"),
+        ({"items": ITEMS.drop("doc")}, "SchemaError", r"'doc' \(`items`\) not found"),
+        ({"history": HISTORY.drop("query")}, "SchemaError", r"'query' \(`history`\) not found"),
+        (
+            {"items": ITEMS.with_columns(pl.col("doc").cast(pl.String))},
+            "SchemaError",
+            "type Int64 in the table and String in `items`; cast",
+        ),
+        (
+            {"items": ITEMS.drop("popularity")},
+            "SchemaError",
+            r"'popularity' \(`share` of novelty\) not found",
+        ),
+        (
+            {"items": ITEMS.with_columns(popularity=pl.col("users"))},
+            "DataError",
+            r"'popularity' \(`share`\) has values above 1",
+        ),
+    ],
+)
+def test_tables_that_do_not_fit(options: dict[str, Any], error: str, message: str) -> None:
+    with pytest.raises(getattr(pr.errors, error), match=message):
+        pr.evaluate(LOG, "novelty", **options)

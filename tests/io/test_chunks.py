@@ -1,0 +1,100 @@
+"""`collapse`, by hand and against plain Python."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from statistics import fmean
+
+import polars as pl
+import polars_rank as pr
+import pytest
+from polars.testing import assert_frame_equal
+from strategies import assert_close, log_of, random_lists, shuffled
+
+LOG = pl.DataFrame(
+    {
+        "query": ["a", "a", "a", "a", "b"],
+        "document": ["x", "y", "x", "z", "b"],
+        "chunk": range(5),
+        "score": [1, 3, 2, None, 5],
+        "label": [2, None, 1, 1, 1],
+    }
+)
+
+RULES = {"max": max, "first": lambda values: values[0], "sum": sum, "mean": fmean}
+
+
+def test_by_hand() -> None:
+    found = pr.collapse(LOG, doc="document")
+    assert found.columns == ["query", "document", "score", "label", "chunks"]
+    assert found.rows() == [
+        ("a", "y", 3, None, 1),
+        ("a", "x", 2, 2, 2),
+        ("a", "z", None, 1, 0),
+        ("b", "b", 5, 1, 1),
+    ]
+    unlabelled = pr.collapse(LOG.drop("label"), doc="document", how="first")
+    assert unlabelled.rows()[:2] == [("a", "y", 3, 1), ("a", "x", 1, 2)]
+
+
+@pytest.mark.parametrize("engine", ["in-memory", "streaming"])
+@pytest.mark.parametrize(("how", "label_how"), [("max", "mean"), ("first", "sum"),
+                                                ("sum", "first"), ("mean", "max")])  # fmt: skip
+def test_against_plain_python(engine: str, how: str, label_how: str) -> None:
+    log = log_of(random_lists(seed=5)).with_columns(document=pl.col("doc") % 4)
+    found = pr.collapse(log.lazy(), doc="document", how=how, label_how=label_how)
+    scores, labels = defaultdict(list), defaultdict(list)
+    for row in log.to_dicts():
+        key = (row["query"], row["document"])
+        scores[key] += [] if row["score"] is None else [row["score"]]
+        labels[key] += [] if row["label"] is None else [row["label"]]
+    truth = [
+        (
+            *key,
+            RULES[how](scores[key]) if scores[key] else None,
+            RULES[label_how](labels[key]) if labels[key] else None,
+            len(scores[key]),
+        )
+        for key in scores
+    ]
+    truth.sort(key=lambda row: (row[0], row[2] is None, -(row[2] or 0), -row[1]))
+    expected = pl.DataFrame(truth, found.collect_schema(), orient="row")
+    assert_close(found.collect(engine=engine), expected)
+
+
+def test_groups_and_layouts() -> None:
+    log = log_of(random_lists(seed=6)).with_columns(run=pl.col("query") % 2, doc=pl.col("doc") % 3)
+    found = pr.collapse(log, doc="doc", by="run")
+    assert_frame_equal(pr.collapse(shuffled(log), doc="doc", by="run"), found)
+    with pytest.raises(pr.errors.DataError, match="pr.collapse"):
+        pr.evaluate(log.drop("run"), "rr")
+    best = pr.evaluate(log.with_columns(label=0), "num_ret", duplicates="max", by="run")
+    assert_close(pr.evaluate(found.with_columns(label=0), "num_ret", by="run"), best)
+
+
+def test_documents_of_the_query_itself_are_excluded() -> None:
+    log = pl.DataFrame({"query": [1, 1, 1, 2], "doc": [1, 3, 1, 2], "score": [3.0, 1.0, 2.0, 1.0]})
+    found = pr.collapse(log, doc="doc", exclude_self=True)
+    # A query without another document stays a query.
+    assert found.rows() == [(1, 3, 1.0, 1), (2, None, None, 0)]
+    labelled = found.with_columns(label=pl.when(pl.col("doc").is_not_null()).then(1))
+    assert pr.evaluate(labelled, "num_ret").row(0) == (2, 1)
+    with pytest.raises(pr.errors.SchemaError, match="`exclude_self` compares column 'query'"):
+        pr.collapse(log.cast({"doc": pl.String}), doc="doc", exclude_self=True)
+    with pytest.raises(pr.errors.ArgumentError, match="`exclude_self` compares documents with one"):
+        pr.collapse(log.with_columns(day=1), doc="doc", query=["query", "day"], exclude_self=True)
+
+
+def test_invalid_input() -> None:
+    with pytest.raises(
+        pr.errors.DataError, match="1 of 5 rows: column 'document' .`doc`. has nulls"
+    ):
+        pr.collapse(LOG.with_columns(pl.col("document").replace("b", None)), doc="document")
+    with pytest.raises(pr.errors.DataError, match="NaN"):
+        pr.collapse(LOG.with_columns(score=float("nan")), doc="document")
+    with pytest.raises(pr.errors.ArgumentError, match="`how` must be one of"):
+        pr.collapse(LOG, doc="document", how="min")
+    with pytest.raises(pr.errors.ArgumentError, match="'chunks' .`doc`. has the name of a result"):
+        pr.collapse(LOG.rename({"document": "chunks"}), doc="chunks")
+    with pytest.raises(pr.errors.SchemaError, match="'grade' .`label`. not found"):
+        pr.collapse(LOG, doc="document", label="grade")

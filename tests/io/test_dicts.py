@@ -1,0 +1,108 @@
+"""`from_dicts`: dictionaries of ranx and pytrec_eval as the long table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import needs
+import numpy as np
+import polars as pl
+import polars_rank as pr
+import pytest
+from polars.testing import assert_frame_equal
+
+JUDGMENTS = {"q1": {"a": 1, "b": 0, "c": 2}, "q2": {"z": 1}}
+BM25 = {"q1": {"a": 0.9, "x": 0.8}, "q3": {"y": 0.1}}
+NEURAL = {"q1": {"c": 7, "a": 3}}
+
+
+class Ranx:
+    """As `Run` and `Qrels` of ranx."""
+
+    def __init__(self, nested: dict[str, Any]) -> None:
+        self.nested = nested
+
+    def to_dict(self) -> dict[str, Any]:
+        return self.nested
+
+
+def test_one_run() -> None:
+    table = pr.from_dicts(BM25, JUDGMENTS)
+    assert table.columns == ["query", "doc", "score", "label"]
+    assert sorted(table.rows()) == [
+        ("q1", "a", 0.9, 1),
+        ("q1", "b", None, 0),
+        ("q1", "c", None, 2),
+        ("q1", "x", 0.8, None),
+        ("q2", "z", None, 1),
+        ("q3", "y", 0.1, None),
+    ]
+
+
+def test_several_runs_are_joined_with_all_judgments() -> None:
+    table = pr.from_dicts({"bm25": BM25, "neural": NEURAL, "none": {}}, JUDGMENTS)
+    runs = {"bm25": BM25, "neural": NEURAL, "none": {}}
+    for name, run in runs.items():
+        part = table.filter(run=name).drop("run")
+        alone = pr.from_dicts(run, JUDGMENTS)
+        assert_frame_equal(part, alone, check_row_order=False, check_dtypes=False)
+    assert table["run"].unique(maintain_order=True).to_list() == [*runs]
+
+
+@pytest.mark.parametrize("runs", [NEURAL, {"neural": NEURAL}])
+def test_objects_of_ranx(runs: dict[str, Any]) -> None:
+    objects = Ranx(runs) if runs is NEURAL else {name: Ranx(run) for name, run in runs.items()}
+    found = pr.from_dicts(objects, Ranx(JUDGMENTS))
+    assert_frame_equal(found, pr.from_dicts(runs, JUDGMENTS))
+
+
+def test_ranx_itself() -> None:
+    ranx = needs.package("ranx", "conformance")
+    table = pr.from_dicts({"bm25": ranx.Run(BM25)}, ranx.Qrels(JUDGMENTS))
+    expected = pr.from_dicts({"bm25": BM25}, JUDGMENTS)
+    assert_frame_equal(table, expected, check_row_order=False, check_dtypes=False)
+
+
+def test_queries_without_documents_keep_a_row() -> None:
+    assert pr.from_dicts({"q1": {}}, {"q1": {"a": 1}}).rows() == [("q1", "a", None, 1)]
+    assert pr.from_dicts({"q1": {}}, {"q1": {}}).rows() == [("q1", None, None, None)]
+    table = pr.from_dicts({"q1": {"a": 1.0}, "q2": {}}, {"q1": {"a": 1}})
+    assert pr.evaluate(table, "rr").row(0) == (2, 0.5)
+    assert pr.from_dicts({}, {}).schema["score"] == pl.Float64
+
+
+def test_numbers_and_ids_of_other_types() -> None:
+    table = pr.from_dicts({1: {7: np.float32(0.5), 8: 1}}, {np.int64(1): {7: True, 9: None}})
+    assert sorted(table.rows(), key=str) == [
+        (1, 7, 0.5, True),
+        (1, 8, 1.0, None),
+        (1, 9, None, None),
+    ]
+
+
+WRONG = {
+    "a list of documents": (
+        (BM25, {"q1": ["a"]}),
+        "`judgments` must map each query to a dictionary {doc: label}; found list for query 'q1'; "
+        "for documents that are all relevant, pass dict.fromkeys(docs, 1)",
+    ),
+    "one level": (({"a": 0.5}, JUDGMENTS), "a dictionary {doc: score}; found float for query 'a'"),
+    "text": (({"q1": {"a": "x"}}, JUDGMENTS), "scores in `rankings` must be numbers; found String"),
+    "a table": ((pl.DataFrame({"q": 1}), JUDGMENTS), "for tables, use pr.join_judgments"),
+    "a list of runs": (
+        ([BM25], JUDGMENTS),
+        "`rankings` must be a dictionary {query: {doc: score}}",
+    ),
+    "ids that never match": (
+        ({1: {"a": 1.0}}, JUDGMENTS),
+        "`rankings` has ids of queries of type Int64 and `judgments` of type String",
+    ),
+    "no id": ((BM25, {"q1": {None: 1}}), "`judgments` has the document None"),
+}
+
+
+@pytest.mark.parametrize(("given", "message"), WRONG.values(), ids=WRONG.keys())
+def test_dictionaries_that_do_not_fit(given: Any, message: str) -> None:
+    with pytest.raises(pr.errors.ArgumentError) as error:
+        pr.from_dicts(*given)
+    assert message in str(error.value)
