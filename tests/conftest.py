@@ -1,4 +1,8 @@
-"""Where POLARS_RANK_SKIPS names a file of patterns, a test that skips for another reason fails."""
+"""What all tests share.
+
+If POLARS_RANK_SKIPS names a file of patterns, a test that skips for another reason fails. If
+POLARS_RANK_SKIPPED names a file, the tests that were skipped are written there.
+"""
 
 from __future__ import annotations
 
@@ -66,11 +70,17 @@ def pytest_sessionfinish(session: pytest.Session) -> object:
     yield
     allowed = os.environ.get("POLARS_RANK_SKIPS")
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
-    if not allowed or reporter is None:
+    if reporter is None or "PYTEST_XDIST_WORKER" in os.environ:
+        return
+    skipped = reporter.stats.get("skipped", [])
+    if listed := os.environ.get("POLARS_RANK_SKIPPED"):
+        nodes = sorted({report.nodeid for report in skipped})
+        Path(listed).write_text("".join(f"{node}\n" for node in nodes), encoding="utf-8")
+    if not allowed:
         return
     lines = Path(allowed).read_text(encoding="utf-8").splitlines()
     patterns = [line for line in lines if line and not line.startswith("#")]
-    for report in reporter.stats.get("skipped", []):
+    for report in skipped:
         reason = str(report.longrepr)
         if not any(re.search(pattern, reason) for pattern in patterns):
             reporter.write_line(f"A skip that is not listed: {report.nodeid}: {reason}", red=True)

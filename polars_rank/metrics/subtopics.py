@@ -186,7 +186,8 @@ def _intents(pairs: pl.DataFrame) -> pl.Series:
     subtopics = pairs.get_column("subtopics")
     if subtopics.dtype in (pl.String, pl.Categorical):
         text = subtopics.cast(pl.String)
-        codes = text.cast(pl.Enum(text.unique())).to_physical()
+        # In order of the text, so that sums over subtopics have one order of their terms.
+        codes = text.cast(pl.Enum(text.unique().sort())).to_physical()
     elif subtopics.dtype.is_integer() and _whole(subtopics.max()) - _whole(subtopics.min()) < _FEW:
         codes = (subtopics - _whole(subtopics.min())).cast(pl.Int64)
     else:
