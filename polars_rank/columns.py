@@ -186,6 +186,13 @@ def scored(log: pl.LazyFrame, score: Score, position: str | None) -> tuple[pl.La
     return log.with_columns(score.alias(OWN + "score")), OWN + "score"
 
 
+def labeled(log: pl.LazyFrame, label: str | None) -> tuple[pl.LazyFrame, str]:
+    """Return the log and its column of labels; nulls if there is no column "label", or for None."""
+    if label is not None and (label != "label" or label in schema_of(log)):
+        return log, label
+    return log.with_columns(pl.lit(None, dtype=pl.Int8).alias(OWN + "label")), OWN + "label"
+
+
 def _negative(number: pl.Expr, dtype: pl.DataType) -> pl.Expr:
     """Return numbers in reverse order: integers and decimals exactly, whatever their size."""
     if dtype.is_decimal():

@@ -14,12 +14,11 @@ from polars_rank.catalog.tops import DOC, Rankings
 from polars_rank.columns import Score
 from polars_rank.conventions import Ties
 from polars_rank.discounts import Discount
-from polars_rank.errors import SchemaError
-from polars_rank.evaluation.checks import Check, failed, raise_failed
+from polars_rank.evaluation.checks import Check, failed, raise_failed, weight_check
 from polars_rank.evaluation.means import ratio
 from polars_rank.evaluation.ranking import is_relevant
+from polars_rank.frames.ids import key_types
 from polars_rank.frames.tables import framed, is_table, lazy, schema_of
-from polars_rank.io.ids import common_type
 
 _MEMBER, _EXPOSURE, _TARGET, _KNOWN = (
     OWN + name for name in ("membership", "exposure", "target", "known")
@@ -54,28 +53,17 @@ class Groups:
         )
         if not is_table(target):
             one_of("target", target, ("items", "relevant"))
-        dtype = common_type(rankings.columns.schema[doc], schema[doc])
-        if dtype is None:
-            message = (
-                f"column {doc!r} (`doc`) is {rankings.columns.schema[doc]} in the rankings and "
-                f"{schema[doc]} in `doc_groups`, so that no row would match; cast one of them"
-            )
-            raise SchemaError(message, "doc", "doc_groups")
+        tables = "the rankings", "`doc_groups`"
+        types = key_types(rankings.columns.schema, schema, [doc], tables, "doc", "doc_groups")
         member = pl.lit(1.0)
         if MEMBERSHIP in schema:
             check_number("doc_groups", MEMBERSHIP, schema[MEMBERSHIP])
             member = pl.col(MEMBERSHIP).cast(pl.Float64)
         rows = table.select(
-            pl.col(doc).cast(dtype).alias(DOC), *found["group"], member.alias(_MEMBER)
+            pl.col(doc).cast(types[doc]).alias(DOC), *found["group"], member.alias(_MEMBER)
         )
-        valid = ((pl.col(_MEMBER) >= 0) & pl.col(_MEMBER).is_finite()).fill_null(value=False)
         checks = [
-            Check(
-                "row",
-                ~valid,
-                f"column {MEMBERSHIP!r} of `doc_groups` must hold finite numbers of 0 or more",
-                parameters=("doc_groups",),
-            ),
+            weight_check(f"{MEMBERSHIP!r} of `doc_groups`", pl.col(_MEMBER), "doc_groups"),
             Check(
                 "row",
                 pl.any_horizontal(pl.col(DOC, *found["group"]).is_null()),
@@ -108,19 +96,9 @@ class Groups:
             table="`target`",
         )
         types = schema_of(self.members)
-        for name in self.names:
-            if common_type(types[name], schema[name]) is None:
-                message = (
-                    f"column {name!r} (`group`) is {types[name]} in `doc_groups` and "
-                    f"{schema[name]} in `target`, so that no row would match; cast one of them"
-                )
-                raise SchemaError(message, "group", "target")
+        key_types(types, schema, self.names, ("`doc_groups`", "`target`"), "group", "target")
         value = pl.col("target").cast(pl.Float64)
-        valid = ((value >= 0) & value.is_finite()).fill_null(value=False)
-        check = Check(
-            "row", ~valid, "column 'target' of `target` must hold finite numbers of 0 or more",
-            parameters=("target",),
-        )  # fmt: skip
+        check = weight_check("'target' of `target`", value, "target")
         rows = table.select(
             *(pl.col(name).cast(types[name]) for name in self.names),
             value.alias(_TARGET),

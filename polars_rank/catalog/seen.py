@@ -7,12 +7,12 @@ from typing import Any
 import polars as pl
 
 from polars_rank._params import OWN, Names, check_name, find_columns, names, whole_number
-from polars_rank.columns import Columns
-from polars_rank.errors import ArgumentError, SchemaError
+from polars_rank.columns import Columns, labeled
+from polars_rank.errors import ArgumentError
+from polars_rank.frames.ids import key_types
 from polars_rank.frames.tables import framed, lazy, schema_of
-from polars_rank.io.ids import common_type
 
-_SEEN, _LABEL = OWN + "seen", OWN + "label"
+_SEEN = OWN + "seen"
 
 
 @framed
@@ -73,34 +73,23 @@ def exclude_seen(
     [(1, 'b', 1.0), (2, None, None)]
     """
     schema, table = schema_of(frame), lazy(history)
-    labelled = label != "label" or label in schema
-    log = frame if labelled else frame.with_columns(pl.lit(None, pl.Int8).alias(_LABEL))
+    log, own_label = labeled(frame, label)
     columns = Columns.find(
-        schema_of(log),
-        query=query, doc=doc, score=score, label=label if labelled else _LABEL, by=by,
-    )  # fmt: skip
+        schema_of(log), query=query, doc=doc, score=score, label=own_label, by=by
+    )
     columns.pair  # noqa: B018  (raises the error for a document that is a key)
     on = [*columns.query, doc]
     seen_schema = schema_of(table)
     find_columns(seen_schema, {"query": query, "doc": doc}, table="`history`")
-    types = {}
-    for name in on:
-        dtype = common_type(schema[name], seen_schema[name])
-        if dtype is None:
-            message = (
-                f"column {name!r} is {schema[name]} in the rankings and {seen_schema[name]} in "
-                "`history`, so that no row would match; cast one of them"
-            )
-            raise SchemaError(message, "history")
-        types[name] = dtype
-    keys = [f"{OWN}{index}" for index in range(len(on))]
-    named = [pl.col(name).cast(types[name]).alias(key) for name, key in zip(on, keys, strict=True)]
-    seen = table.select(named).unique().with_columns(pl.lit(value=True).alias(_SEEN))
-    rows = frame.with_columns(named).join(seen, on=keys, how="left", maintain_order="left")
+    key_types(schema, seen_schema, on, ("the rankings", "`history`"), "history")
+    # Ids that do not fit the types of the rankings become null, which matches nothing.
+    ids = table.select(pl.col(name).cast(schema[name], strict=False) for name in on)
+    seen = ids.unique().with_columns(pl.lit(value=True).alias(_SEEN))
+    rows = frame.join(seen, on=on, how="left", maintain_order="left")
     is_seen = pl.col(_SEEN).is_not_null()
     # One row of each ranking that has lost all of its documents.
     stays = is_seen.all().over(columns.keys) & (pl.int_range(pl.len()).over(columns.keys) == 0)
-    emptied = [doc, score, *([label] if labelled else [])]
+    emptied = [doc, score, *([label] if label == own_label else [])]
     return (
         rows.filter(~is_seen | stays)
         .with_columns(pl.when(~is_seen).then(pl.col(name)).alias(name) for name in emptied)

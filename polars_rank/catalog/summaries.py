@@ -8,12 +8,12 @@ import polars as pl
 
 from polars_rank._params import OWN, Names, find_columns, free, share
 from polars_rank.catalog.exposures import COUNTS
-from polars_rank.catalog.items import items_of
 from polars_rank.catalog.tops import DOC, RANK, SIZE, Rankings
 from polars_rank.columns import Score
 from polars_rank.conventions import Ties
 from polars_rank.discounts import Discount
 from polars_rank.errors import SchemaError
+from polars_rank.evaluation.attributes import documents_of
 from polars_rank.evaluation.means import ratio
 from polars_rank.frames.tables import framed, lazy, schema_of
 
@@ -267,7 +267,8 @@ def _of_documents(top: float, *, catalog: bool) -> dict[str, pl.Expr]:
 def _catalog(items: Any, doc: str, dtype: pl.DataType) -> pl.LazyFrame:
     """Return the documents of the catalog, and whether each is in the long tail."""
     tail = pl.lit(None, dtype=pl.Boolean)
-    schema = schema_of(lazy(items))
+    table = lazy(items)
+    schema = schema_of(table)
     if LONG_TAIL in schema:
         if schema[LONG_TAIL] != pl.Boolean:
             message = (
@@ -275,5 +276,5 @@ def _catalog(items: Any, doc: str, dtype: pl.DataType) -> pl.LazyFrame:
             )
             raise SchemaError(message, "items")
         tail = pl.col(LONG_TAIL).fill_null(value=False)
-    documents, _ = items_of(items, doc, dtype, {_TAIL: tail})
+    documents = documents_of(table, doc, dtype, {_TAIL: tail})
     return documents.rename({doc: DOC}).with_columns(pl.lit(value=True).alias(_KNOWN))

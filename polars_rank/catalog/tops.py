@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -10,10 +10,17 @@ import polars as pl
 
 from polars_rank._params import OWN, Names, check_number, check_there, one_of, whole_number
 from polars_rank.clicks.impressions import per_ranking
-from polars_rank.columns import CLICK, Columns, Score, scored
+from polars_rank.columns import CLICK, Columns, Score, labeled, scored
 from polars_rank.conventions import Ties
 from polars_rank.discounts import DISCOUNTS
-from polars_rank.evaluation.checks import Check, checks_of, duplicate_check, repeats, row_checks
+from polars_rank.evaluation.checks import (
+    Check,
+    checks_of,
+    duplicate_check,
+    repeats,
+    row_checks,
+    weight_check,
+)
 from polars_rank.evaluation.ranking import rank_order
 from polars_rank.frames.tables import schema_of
 from polars_rank.metrics.signals import negative
@@ -70,11 +77,10 @@ class Rankings:
         one_of("ties", ties, TIES)
         if k is not None:
             whole_number("k", k)
-        log, by_score = scored(frame, score, position)
-        if label is None:
-            log = log.with_columns(pl.lit(None, dtype=pl.Int8).alias(_LABEL))
+        log, own_label = labeled(frame, label)
+        log, own_score = scored(log, score, position)
         columns = Columns.find(
-            schema_of(log), query=query, doc=doc, score=by_score, label=label or _LABEL, by=by
+            schema_of(log), query=query, doc=doc, score=own_score, label=own_label, by=by
         )
         columns.pair  # noqa: B018  (raises the error for a document that is a key)
         checks = [
@@ -83,10 +89,9 @@ class Rankings:
         ]
         return cls(log, columns, k, ties, {}, checks)
 
-    def with_extra(self, name: str, value: pl.Expr, problems: Mapping[str, pl.Expr]) -> Rankings:
+    def with_extra(self, name: str, value: pl.Expr, checks: Sequence[Check]) -> Rankings:
         """Return the rankings with another column of documents, and the checks of its rows."""
-        checks = [*self.checks, *checks_of("row", problems)]
-        return replace(self, extras={**self.extras, name: value}, checks=checks)
+        return replace(self, extras={**self.extras, name: value}, checks=[*self.checks, *checks])
 
     def with_weight(self, weight: str | None) -> Rankings:
         """Return the rankings with a column of weights."""
@@ -94,9 +99,7 @@ class Rankings:
             return self
         self.columns.check_numeric("weight", weight)
         value = pl.col(weight).cast(pl.Float64)
-        valid = ((value >= 0) & value.is_finite()).fill_null(value=False)
-        message = f"the column {weight!r} (weight) must hold finite numbers of 0 or more"
-        return self.with_extra(_WEIGHT, value, {message: ~valid})
+        return self.with_extra(_WEIGHT, value, [weight_check(f"{weight!r} (`weight`)", value)])
 
     def with_click(self, click: str) -> Rankings:
         """Return the rankings with a column of clicks; by default "click", if it exists."""
@@ -106,7 +109,7 @@ class Rankings:
         check_there("click", click, schema)
         check_number("click", click, schema[click])
         value = (pl.col(click).cast(pl.Float64) > 0).fill_null(value=False)
-        return self.with_extra(_CLICK, value, negative("click", click))
+        return self.with_extra(_CLICK, value, checks_of("row", negative("click", click)))
 
     @property
     def has_clicks(self) -> bool:

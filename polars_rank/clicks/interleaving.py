@@ -21,8 +21,8 @@ from polars_rank._params import (
 )
 from polars_rank.errors import ArgumentError, DataError, SchemaError
 from polars_rank.evaluation.checks import FAILED, checks_of, failed, refuse_failed
+from polars_rank.frames.ids import common_type
 from polars_rank.frames.tables import collected, lazy, schema_of
-from polars_rank.io.ids import common_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence

@@ -17,7 +17,7 @@ import polars.selectors as cs
 from polars_rank._params import is_number, number
 from polars_rank.columns import POSITION
 from polars_rank.errors import ArgumentError, SchemaError
-from polars_rank.io.ids import common_type
+from polars_rank.frames.ids import common_type
 from polars_rank.metrics.signals import checked_numbers
 
 if TYPE_CHECKING:

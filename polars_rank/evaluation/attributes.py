@@ -6,19 +6,24 @@ are joined.
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import polars as pl
 
-from polars_rank._params import OWN, check_there
+from polars_rank._params import OWN, check_id, check_there
 from polars_rank.columns import Columns
-from polars_rank.errors import ArgumentError, DataError, RankWarning, SchemaError, number_of
+from polars_rank.errors import ArgumentError, SchemaError
+from polars_rank.evaluation.checks import Check, Scope, failed, raise_failed
+from polars_rank.frames.ids import key_types
 from polars_rank.frames.tables import schema_of
 
-#: Whether a document of the log is in `items`, and the number of those that are not per ranking.
+#: Whether a document of the log is in `items`, and the number of retrieved documents that are not.
 IN_ITEMS, UNKNOWN = OWN + "in items", OWN + "unknown"
+#: What messages call this number.
+UNKNOWN_NAME = "unknown documents"
+
+_ROWS = OWN + "rows"
 
 #: What the user has seen, and the prefix of the attributes of these documents.
 SEEN, HISTORY = "seen", "history_"
@@ -60,40 +65,39 @@ def with_attributes(
         keys = _history_keys(columns, history, doc)
         if SEEN in wanted:
             _check_new(SEEN, columns, "history")
-            pairs = history.select(*keys, doc).unique().with_columns(pl.lit(value=True).alias(SEEN))
-            log = _joined(log, pairs, [*keys, doc]).with_columns(
+            pairs = history.select(*keys, doc).unique()
+            pairs = pairs.with_columns(pl.lit(value=True).alias(SEEN))
+            log = _joined(log, pairs, columns.schema, [*keys, doc]).with_columns(
                 pl.col(SEEN).fill_null(value=False)
             )
         lists = [name for name in wanted if name.startswith(HISTORY)]
         log = _with_lists(log, columns, items, history, keys, lists)
     if items is not None:
         schema = schema_of(items)
-        _check_key("items", doc, columns, schema)
-        attributes = [name for name in wanted if name in schema and name != doc]
+        attributes = {name: pl.col(name) for name in wanted if name in schema and name != doc}
         for name in attributes:
             _check_new(name, columns, "items")
-        known = pl.lit(value=True).alias(IN_ITEMS)
-        log = _joined(log, _unique(items.select(doc, *attributes), doc).with_columns(known), [doc])
+        documents = documents_of(items, doc, columns.schema[doc], attributes)
+        known = documents.with_columns(pl.lit(value=True).alias(IN_ITEMS))
+        log = _joined(log, known, columns.schema, [doc])
     return log, replace(columns, schema=schema_of(log))
 
 
-def warned(table: pl.LazyFrame) -> pl.LazyFrame:
+def unknown_check(scope: Scope) -> Check:
+    """Return the warning about rankings or groups with documents that are not in `items`."""
+    message = (
+        "`items` has no row for some retrieved documents; the parameter `unknown` of a metric says "
+        "what they count as"
+    )
+    return Check(scope, pl.col(UNKNOWN) > 0, message, warns=True, parameters=("items",))
+
+
+def warned(rankings: pl.LazyFrame, keys: Sequence[str]) -> pl.LazyFrame:
     """Return a per-query table without `UNKNOWN`; collecting it warns about unknown documents."""
-
-    def warn(rankings: pl.DataFrame) -> pl.DataFrame:
-        numbers = rankings.get_column(UNKNOWN)
-        number, several = int(numbers.sum()), int((numbers > 0).sum())
-        if number:
-            message = (
-                f"`items` has no row for {number_of(number, 'retrieved document')} in "
-                f"{number_of(several, 'ranking')}; the parameter `unknown` of a metric says what "
-                "they count as"
-            )
-            warnings.warn(RankWarning(message, "items"), stacklevel=2)
-        return rankings
-
-    # All rankings at once: their number is reported.
-    return table.map_batches(warn, validate_output_schema=False).drop(UNKNOWN)
+    checks = [unknown_check("ranking")]
+    shown = {**{key: key for key in keys}, UNKNOWN_NAME: UNKNOWN}
+    flagged = rankings.with_columns(failed(checks, "ranking"))
+    return raise_failed(flagged, checks, keys=shown).drop(UNKNOWN)
 
 
 def _with_lists(
@@ -117,54 +121,66 @@ def _with_lists(
         _check_new(HISTORY + name, columns, "history")
     documents = history
     if items is not None and from_items:
-        documents = _joined(history, _unique(items.select(doc, *from_items), doc), [doc])
+        found = documents_of(items, doc, own[doc], {name: pl.col(name) for name in from_items})
+        documents = _joined(history, found, own, [doc])
     of_query = documents.group_by(keys).agg(
         pl.col(name).drop_nulls().alias(HISTORY + name) for name in known
     )
-    return _joined(log, of_query, keys)
+    return _joined(log, of_query, columns.schema, keys)
 
 
-def _joined(log: pl.LazyFrame, other: pl.LazyFrame, on: Sequence[str]) -> pl.LazyFrame:
+def _joined(
+    log: pl.LazyFrame, other: pl.LazyFrame, schema: Mapping[str, pl.DataType], on: Sequence[str]
+) -> pl.LazyFrame:
     """Return a left join that keeps the order of rows, on which the plan relies."""
-    return log.join(other, on=on, how="left", maintain_order="left")
+    # Ids that do not fit the types of the log become null, which matches nothing.
+    ids = other.with_columns(pl.col(name).cast(schema[name], strict=False) for name in on)
+    return log.join(ids, on=on, how="left", maintain_order="left")
 
 
-def _unique(items: pl.LazyFrame, doc: str) -> pl.LazyFrame:
-    """Return a table whose collection raises `DataError` if a document occurs twice."""
+def documents_of(
+    items: pl.LazyFrame, doc: str, dtype: pl.DataType, attributes: Mapping[str, pl.Expr]
+) -> pl.LazyFrame:
+    """Return the documents of `items` with attributes.
 
-    def check(rows: pl.DataFrame) -> pl.DataFrame:
-        repeated = rows.filter(pl.col(doc).is_duplicated())
-        if repeated.height:
-            message = (
-                f"column {doc!r} of `items` has duplicates ({repeated.height:,} of "
-                f"{rows.height:,} rows; e.g. {repeated.item(0, doc)!r}); keep one row per document"
-            )
-            raise DataError(message, "items")
-        return rows
-
-    return items.map_batches(check)
+    Their ids have the type in which they are compared with ids of `dtype`. Collecting the result
+    raises `DataError` for null and for repeated documents.
+    """
+    schema = schema_of(items)
+    check_there("doc", doc, schema, "`items`")
+    check_id("doc", doc, schema[doc])
+    types = key_types({doc: dtype}, schema, [doc], ("the rankings", "`items`"), "doc", "items")
+    problem = f"column {doc!r} (`doc`) of `items` has"
+    parameters = "doc", "items"
+    checks = [
+        Check(
+            "group", pl.col(_ROWS) > 1, f"{problem} duplicates; keep one row per document",
+            parameters=parameters,
+        ),
+        Check(
+            "group", pl.col(doc).is_null(), f"{problem} nulls; drop these rows",
+            parameters=parameters,
+        ),
+    ]  # fmt: skip
+    documents = (
+        items.select(pl.col(doc).cast(types[doc]), **attributes)
+        .group_by(doc)
+        .agg(*(pl.col(name).first() for name in attributes), pl.len().alias(_ROWS))
+        .with_columns(failed(checks, "group"))
+    )
+    return raise_failed(documents, checks, keys={doc: doc}).drop(_ROWS)
 
 
 def _history_keys(columns: Columns, history: pl.LazyFrame, doc: str) -> list[str]:
+    """Return the key columns of the log that `history` has."""
     schema = schema_of(history)
-    _check_key("history", doc, columns, schema)
+    check_there("history", doc, schema, "`history`")
     keys = [name for name in columns.query if name in schema]
     if not keys:
         check_there("history", columns.query[0], schema, "`history`")
-    for name in keys:
-        _check_key("history", name, columns, schema)
+    tables = "the rankings", "`history`"
+    key_types(columns.schema, schema, [*keys, doc], tables, "history")
     return keys
-
-
-def _check_key(parameter: str, name: str, columns: Columns, schema: pl.Schema) -> None:
-    """Raise `SchemaError` unless a table has a column of the log, with the same type."""
-    check_there(parameter, name, schema, f"`{parameter}`")
-    if schema[name] != columns.schema[name]:
-        message = (
-            f"column {name!r} has the type {columns.schema[name]} in the table and {schema[name]} "
-            f"in `{parameter}`; cast one of them"
-        )
-        raise SchemaError(message, parameter)
 
 
 def _check_new(name: str, columns: Columns, parameter: str) -> None:

@@ -101,6 +101,16 @@ def _remedy(columns: Columns) -> str:
     return f"there is a column {run!r}: {advice}"
 
 
+def weight_check(column: str, weight: pl.Expr, *parameters: str) -> Check:
+    """Return the check for weights that are null, below 0, or not finite.
+
+    `column` describes the column of the weights in the message.
+    """
+    valid = ((weight >= 0) & weight.is_finite()).fill_null(value=False)
+    message = f"column {column} must have finite numbers of 0 or more"
+    return Check("row", ~valid, message, parameters=parameters)
+
+
 def duplicate_check(columns: Columns, repeated: pl.Expr, remedy: str | None = None) -> Check:
     """Return the check for rankings with a document more than once, for which `repeated` holds."""
     remedy = _remedy(columns) if remedy is None else remedy

@@ -18,8 +18,10 @@ from polars_rank.conventions import (
     Unjudged,
 )
 from polars_rank.evaluation import plan
+from polars_rank.evaluation.attributes import warned
 from polars_rank.evaluation.means import COUNTED, NUM_RETRIEVED, Means
 from polars_rank.evaluation.parameters import Align, Evaluation
+from polars_rank.evaluation.rows import RETRIEVED
 from polars_rank.frames.tables import Table, framed
 from polars_rank.metrics.names import Metrics
 
@@ -209,8 +211,10 @@ def per_query(
     rankings = plan.per_query(frame, evaluation, presence=presence)
     if query_set != "all":
         rankings = rankings.filter(COUNTED[query_set])
+    if evaluation.items is not None:
+        rankings = warned(rankings, [*evaluation.by, *evaluation.query])
     if presence:
-        number = [pl.col(plan.RETRIEVED).alias(NUM_RETRIEVED)] if counted else []
+        number = [pl.col(RETRIEVED).alias(NUM_RETRIEVED)] if counted else []
         rankings = rankings.select(*keys, *number, *names)
     if undefined is None:
         return rankings

@@ -16,9 +16,10 @@ from polars_rank._params import OWN
 from polars_rank.columns import RUNS
 from polars_rank.conventions import QuerySet, Undefined
 from polars_rank.errors import ArgumentError, SchemaError
+from polars_rank.evaluation.attributes import UNKNOWN, UNKNOWN_NAME, unknown_check
 from polars_rank.evaluation.checks import Check, failed, raise_failed
 from polars_rank.evaluation.parameters import Align, Evaluation, MetricColumn
-from polars_rank.evaluation.plan import JUDGED, RETRIEVED
+from polars_rank.evaluation.rows import JUDGED, RETRIEVED
 from polars_rank.metrics.metric import Aggregate, Metric
 
 #: The number of runs of a query, whether a ranking is the first of its query, and the number of
@@ -55,6 +56,8 @@ class Means:
     align: Align | None = None
     #: Whether the rankings have the columns `JUDGED` and `RETRIEVED`.
     presence: bool = False
+    #: Whether the rankings have the column `UNKNOWN`.
+    unknown: bool = False
     #: The column of labels, if metrics read it.
     label: str | None = None
     #: The columns that identify the rows of sums.
@@ -80,7 +83,10 @@ class Means:
         label = None if evaluation.ignores_labels() else evaluation.label
         presence = bool(by) or query_set != "all" or label is not None
         keys = [*by, *([_RUNS] if evaluation.align == "common" else [])]
-        return cls(sums, by, query_set, runs, query, evaluation.align, presence, label, keys)
+        unknown = evaluation.items is not None
+        return cls(
+            sums, by, query_set, runs, query, evaluation.align, presence, unknown, label, keys
+        )
 
     def check_numbers(self, rankings: pl.LazyFrame, names: Mapping[str, str] | None = None) -> None:
         """Raise `SchemaError` if an expression of the user has a type without a mean.
@@ -133,8 +139,11 @@ class Means:
         if not checks:
             return sums.select(*self.by, *counts, *means)
         keys = {name: name for name in (*self.by, "queries")}
+        if self.unknown:
+            keys[UNKNOWN_NAME] = UNKNOWN
+            counts.append(pl.col(UNKNOWN))
         table = sums.select(*self.by, *counts, *means, failed(checks, "group"))
-        return raise_failed(table, checks, keys=keys)
+        return raise_failed(table, checks, keys=keys).drop(UNKNOWN, strict=False)
 
     @property
     def _counts(self) -> list[pl.Expr]:
@@ -142,6 +151,8 @@ class Means:
         counts = [every.alias("queries")]
         if self.presence:
             counts += [pl.col(JUDGED).sum(), (pl.col(RETRIEVED) > 0).sum()]
+        if self.unknown:
+            counts.append(pl.col(UNKNOWN).sum())
         if self.align == "all":
             counts += [pl.col(_FIRST).sum(), pl.len().alias(_RANKINGS)]
         return counts
@@ -166,6 +177,8 @@ class Means:
             )
             none = (pl.col(JUDGED) == 0) & (pl.col("queries") > 0)
             checks.append(Check("group", none, message, warns=True))
+        if self.unknown:
+            checks.append(unknown_check("group"))
         if self.runs and self.align is None:
             others = [name for name in self.by if name not in self.runs]
             different = pl.col("queries").n_unique()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 import polars as pl
 
 from polars_rank._params import OWN, Names, check_there, check_values, free, names, one_of
-from polars_rank.columns import DOC, Columns, Score, scored
+from polars_rank.columns import DOC, Columns, Score, labeled, scored
 from polars_rank.conventions import (
     DUPLICATES,
     POLARS_RANK,
@@ -149,10 +149,7 @@ class Evaluation:
 
     def read(self, frame: pl.LazyFrame) -> tuple[pl.LazyFrame, Columns]:
         """Return the log, with columns of scores and labels, and its checked columns."""
-        log, label = frame, self.label
-        if label == "label" and label not in schema_of(log) and self.ignores_labels():
-            label = OWN + "label"
-            log = log.with_columns(pl.lit(None, dtype=pl.Int8).alias(label))
+        log, label = labeled(frame, self.label) if self.ignores_labels() else (frame, self.label)
         if self.scores is None:
             log, score = scored(log, self.score, self.position)
         else:

@@ -17,7 +17,7 @@ from polars_rank._params import OWN
 from polars_rank.columns import Columns
 from polars_rank.conventions import Conventions
 from polars_rank.errors import ArgumentError
-from polars_rank.evaluation.attributes import IN_ITEMS, UNKNOWN, warned
+from polars_rank.evaluation.attributes import UNKNOWN
 from polars_rank.evaluation.checks import (
     FAILED,
     Check,
@@ -28,7 +28,15 @@ from polars_rank.evaluation.checks import (
 )
 from polars_rank.evaluation.parameters import Evaluation, MetricColumn
 from polars_rank.evaluation.ranking import is_relevant, key_of_columns, rank_order
-from polars_rank.evaluation.rows import Plan, Rules, canonical_columns, checks, rows
+from polars_rank.evaluation.rows import (
+    JUDGED,
+    RETRIEVED,
+    Plan,
+    Rules,
+    canonical_columns,
+    checks,
+    rows,
+)
 from polars_rank.evaluation.wide import REPEATED, ROW, Documents, is_short, per_ranking
 from polars_rank.evaluation.wide import presence as of_presence
 from polars_rank.frames.lengths import Lengths, lengths_of
@@ -38,9 +46,6 @@ from polars_rank.metrics.names import metric as read_metric
 from polars_rank.metrics.plan_terms import TIED, PlanTerms, as_list
 from polars_rank.metrics.terms import RETRIEVED as IS_RETRIEVED
 from polars_rank.metrics.wide_terms import NotWideError, WideTerms
-
-#: Whether a ranking has judged documents, and how many of its documents are retrieved.
-JUDGED, RETRIEVED = OWN + "judged", OWN + "retrieved"
 
 _LABEL, _SCORE = pl.col("label"), pl.col("score")
 _ROW, _ROWS, _POSITION = OWN + "row", OWN + "rows", OWN + "position"
@@ -52,8 +57,8 @@ def per_query(
 ) -> pl.LazyFrame:
     """Return one row per ranking: its keys, the columns that are kept, and the metrics.
 
-    With `presence` there are also the columns `JUDGED` and `RETRIEVED`. The log is read once for
-    each set of rules by which the metrics order documents.
+    With `presence` there are also the columns `JUDGED` and `RETRIEVED`, and with `items` the column
+    `UNKNOWN`. The log is read once for each set of rules by which the metrics order documents.
     """
     log, columns = evaluation.read(frame)
     runs = ["run"] if evaluation.scores is not None else []
@@ -65,14 +70,13 @@ def per_query(
     for rules, alike in metrics.items():
         part = replace(evaluation, metrics=tuple(alike))
         tables.append(_table(log, columns, part, rules, lengths, presence=presence))
-    if evaluation.items is not None:
-        tables[0] = warned(tables[0])
     if len(tables) == 1:
         return tables[0]
     # All tables have the same rankings in the same order.
     names = [[column.name for column in alike] for alike in metrics.values()]
     others = [table.select(own) for table, own in zip(tables[1:], names[1:], strict=True)]
-    leading = [*columns.keys, *evaluation.kept.values(), *([JUDGED, RETRIEVED] * presence)]
+    counts = [*([JUDGED, RETRIEVED] * presence), *([UNKNOWN] * (evaluation.items is not None))]
+    leading = [*columns.keys, *evaluation.kept.values(), *counts]
     together = pl.concat([tables[0], *others], how="horizontal")
     return together.select(*leading, *(column.name for column in evaluation.metrics))
 
@@ -126,18 +130,14 @@ def _by_rows(plan: Plan, values: Sequence[pl.Expr]) -> pl.LazyFrame:
     """Return the per-query table, made from a row for each document."""
     terms, keys, checked = plan.terms, plan.keys, checks(plan)
     documents = rows(plan, checked)
-    present = [(_LABEL.count() > 0).alias(JUDGED), _SCORE.count().alias(RETRIEVED)] * plan.presence
-    counted = [UNKNOWN] * (plan.evaluation.items is not None)
-    if counted:
-        unknown = pl.col(IN_ITEMS).is_null() & _SCORE.is_not_null()
-        present.append(unknown.sum().alias(UNKNOWN))
-    of_ranking = [*plan.carried, *present, failed_in_ranking(checked)]
+    counts = plan.counts
+    numbers = [number.alias(name) for name, number in counts.items()]
+    of_ranking = [*plan.carried, *numbers, failed_in_ranking(checked)]
     if terms.ordered:
         rankings = raise_failed(
             _sorted(documents, plan, of_ranking), checked, log=plan.log, keys=keys.names
         )
         documents = _ranked_table(rankings, plan)
-        counts = [*([JUDGED, RETRIEVED] * plan.presence), *counted]
         of_ranking = [*plan.carried, *(pl.col(name).first() for name in counts)]
     else:
         # No metric reads the order of documents: rankings are not sorted.
@@ -158,7 +158,7 @@ def _by_rows(plan: Plan, values: Sequence[pl.Expr]) -> pl.LazyFrame:
         required = [Check("ranking", ~each, problem) for problem, each in terms.required.items()]
         flagged = table.with_columns(failed(required, "ranking"))
         table = raise_failed(flagged, required, keys=keys.names)
-    return table.select(*plan.leading, *([JUDGED, RETRIEVED] * plan.presence), *counted, *values)
+    return table.select(*plan.leading, *counts, *values)
 
 
 def _sorted(documents: pl.LazyFrame, plan: Plan, of_ranking: Sequence[pl.Expr]) -> pl.LazyFrame:

@@ -17,7 +17,7 @@ from polars_rank._progress import known_rows, watch
 from polars_rank.columns import Columns
 from polars_rank.conventions import Ties
 from polars_rank.errors import SchemaError, hint
-from polars_rank.evaluation.attributes import IN_ITEMS
+from polars_rank.evaluation.attributes import IN_ITEMS, UNKNOWN
 from polars_rank.evaluation.checks import (
     Check,
     checks_of,
@@ -27,6 +27,7 @@ from polars_rank.evaluation.checks import (
     repeats,
     row_checks,
     unnamed_check,
+    weight_check,
 )
 from polars_rank.evaluation.contiguity import Keys
 from polars_rank.evaluation.parameters import Evaluation, MetricColumn
@@ -37,6 +38,9 @@ from polars_rank.metrics.signals import negative, too_high
 
 #: The largest number of 32-bit floats.
 _LARGEST_32 = (2 - 2**-23) * 2.0**127
+
+#: Whether a ranking has judged documents, and how many of its documents are retrieved.
+JUDGED, RETRIEVED = OWN + "judged", OWN + "retrieved"
 
 _ROW, _DOCUMENT = OWN + "row", OWN + "document"
 
@@ -99,6 +103,17 @@ class Plan:
         return [*self.keys.carried, *(pl.col(own).first() for own in self.evaluation.kept)]
 
     @property
+    def counts(self) -> dict[str, pl.Expr]:
+        """What is counted in each ranking, as aggregations."""
+        retrieved = pl.col("score").is_not_null()
+        counts = {}
+        if self.presence:
+            counts = {JUDGED: pl.col("label").count() > 0, RETRIEVED: retrieved.sum()}
+        if self.evaluation.items is not None:
+            counts[UNKNOWN] = (pl.col(IN_ITEMS).is_null() & retrieved).sum()
+        return counts
+
+    @property
     def leading(self) -> list[pl.Expr]:
         """The columns of the result before the metrics, under the user's names."""
         names = {own: name for name, own in self.keys.names.items()} | self.evaluation.kept
@@ -136,9 +151,7 @@ def checks(plan: Plan, repeated: pl.Expr | None = None) -> list[Check]:
             found += checks_of("row", too_high(parameter, name, plan.terms.highest[name]))
     if evaluation.weight is not None:
         weight = pl.col(evaluation.weight).cast(pl.Float64)
-        message = f"the column {evaluation.weight!r} (weight) must hold finite numbers of 0 or more"
-        valid = ((weight >= 0) & weight.is_finite()).fill_null(value=False)
-        found.append(Check("row", ~valid, message))
+        found.append(weight_check(f"{evaluation.weight!r} (`weight`)", weight))
     if columns.doc is not None and evaluation.duplicates == "error":
         found.append(duplicate_check(columns, repeats("doc") if repeated is None else repeated))
     found += [constant_check(name, own) for own, name in evaluation.kept.items()]

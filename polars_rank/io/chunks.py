@@ -7,12 +7,12 @@ from typing import Literal, TypeAlias
 
 import polars as pl
 
-from polars_rank._params import OWN, Names, free, one_of
-from polars_rank.columns import Columns
+from polars_rank._params import Names, free, one_of
+from polars_rank.columns import Columns, labeled
 from polars_rank.errors import ArgumentError, SchemaError
 from polars_rank.evaluation.checks import FAILED, failed, raise_failed, row_checks
+from polars_rank.frames.ids import common_type
 from polars_rank.frames.tables import framed, schema_of
-from polars_rank.io.ids import common_type
 
 How: TypeAlias = Literal["max", "first", "sum", "mean"]
 
@@ -22,8 +22,6 @@ _HOW: dict[str, Callable[[pl.Expr], pl.Expr]] = {
     "sum": lambda values: pl.when(values.count() > 0).then(values.cast(pl.Float64).sum()),
     "mean": lambda values: values.cast(pl.Float64).mean(),
 }
-
-_LABEL = OWN + "label"
 
 
 @framed
@@ -113,19 +111,16 @@ def collapse(
     for name, value in (("how", how), ("label_how", label_how)):
         one_of(name, value, (*_HOW,))
     one_of("exclude_self", exclude_self, (True, False))
-    schema = schema_of(frame)
-    labelled = label != "label" or label in schema
-    log = frame if labelled else frame.with_columns(pl.lit(None, pl.Int8).alias(_LABEL))
+    log, own_label = labeled(frame, label)
     columns = Columns.find(
-        schema_of(log),
-        query=query, doc=doc, score=score, label=label if labelled else _LABEL, by=by,
-    )  # fmt: skip
+        schema_of(log), query=query, doc=doc, score=score, label=own_label, by=by
+    )
     pair = columns.pair
     free([*pair, score, label], ["chunks"], "doc")
     checks = row_checks(columns)
     values = {
         score: columns.number(score),
-        **({label: columns.number(label)} if labelled else {}),
+        **({label: columns.number(label)} if label == own_label else {}),
     }
     rows = log.select(
         *pair, *(value.alias(name) for name, value in values.items()), failed(checks, "row")

@@ -11,8 +11,8 @@ from polars import col
 
 from polars_rank._params import OWN
 from polars_rank.errors import ArgumentError
+from polars_rank.frames.ids import common_type
 from polars_rank.frames.tables import is_table
-from polars_rank.io.ids import common_type
 
 _RUN, _ROWS = OWN + "run", OWN + "rows"
 _KEYS = {"query": "queries", "doc": "documents"}

@@ -19,8 +19,8 @@ import polars as pl
 import polars.selectors as cs
 
 from polars_rank.errors import ArgumentError, SourceError
+from polars_rank.frames.ids import common_value_type
 from polars_rank.frames.stores import scan_store
-from polars_rank.io.ids import common_value_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -9,8 +9,8 @@ from polars import col
 
 from polars_rank._params import OWN, check_name, find_columns, names
 from polars_rank.errors import ArgumentError, SchemaError
+from polars_rank.frames.ids import key_types
 from polars_rank.frames.tables import is_spark, lazy, run_on_spark, schema_of
-from polars_rank.io.ids import common_type
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -191,7 +191,8 @@ def join_judgments(
                 "or rename it"
             )
             raise SchemaError(message, "rankings", "judgments")
-    types = _key_types(left_schema, right_schema, keys)
+    tables = "`rankings`", "`judgments`"
+    types = key_types(left_schema, right_schema, keys, tables, "rankings", "judgments")
     left, right = left.cast(types), right.cast(types)  # type: ignore[arg-type]
     others = [name for name in left_schema if name not in (*groups, *keys, score)]
     for name in others:
@@ -209,24 +210,6 @@ def join_judgments(
     )
     eager = not isinstance(rankings, pl.LazyFrame) and not isinstance(judgments, pl.LazyFrame)
     return joined.collect(engine="streaming") if eager else joined
-
-
-def _key_types(
-    rankings: pl.Schema, judgments: pl.Schema, keys: Sequence[str]
-) -> dict[str, pl.DataType]:
-    """Return the types in which the keys of both tables match."""
-    types = {}
-    for key in keys:
-        dtype = common_type(rankings[key], judgments[key])
-        if dtype is None:
-            message = (
-                f"column {key!r} is {rankings[key]} in `rankings` and {judgments[key]} in "
-                "`judgments`, so no rows would match; cast one of them: "
-                f"judgments.cast({{{key!r}: pl.{rankings[key]}}})"
-            )
-            raise SchemaError(message)
-        types[key] = dtype
-    return types
 
 
 def _with_label(judgments: pl.LazyFrame, keys: Sequence[str], label: str) -> pl.LazyFrame:

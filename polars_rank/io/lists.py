@@ -11,8 +11,8 @@ from polars import col
 from polars_rank._params import OWN, find_columns
 from polars_rank.errors import ArgumentError, SchemaError
 from polars_rank.evaluation.checks import refuse
+from polars_rank.frames.ids import common_type
 from polars_rank.frames.tables import lazy, schema_of
-from polars_rank.io.ids import common_type
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -133,7 +133,7 @@ def test_invalid_input() -> None:
             function(log, doc_groups=groups, target="uniform")
         with pytest.raises(pr.errors.SchemaError, match="String in `target`"):
             function(log, doc_groups=groups, target=pl.DataFrame({"group": ["1"], "target": [1]}))
-        with pytest.raises(pr.errors.DataError, match="'target' of `target` must hold finite"):
+        with pytest.raises(pr.errors.DataError, match="'target' of `target` must have finite"):
             function(log, doc_groups=groups, target=pl.DataFrame({"group": [1], "target": [-1]}))
         with pytest.raises(pr.errors.SchemaError, match="'grade' .`label`. not found"):
             function(log, doc_groups=groups, target="relevant", label="grade")

@@ -621,7 +621,7 @@ def test_judgments_without_labels_are_relevant(times: list[str]) -> None:
             RUN,
             JUDGMENTS.cast({"query": pl.String}),
             "column 'query' is Int64 in `rankings` and String in `judgments`, so no rows would "
-            "match; cast one of them: judgments.cast({'query': pl.Int64})",
+            "match; cast one of them, such as the second with .cast({'query': pl.Int64})",
         ),
         (RUN.cast({"query": pl.Float64}), JUDGMENTS, "is Float64 in `rankings` and Int64 in"),
     ],

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+
 import polars as pl
+
+from polars_rank.errors import SchemaError
 
 _TEXT = (pl.String, pl.Categorical, pl.Enum)
 
@@ -16,6 +20,31 @@ def common_type(left: pl.DataType, right: pl.DataType) -> pl.DataType | None:
     if left.is_integer() and right.is_integer():
         return _supertype(left, right)
     return pl.String() if isinstance(left, _TEXT) and isinstance(right, _TEXT) else None
+
+
+def key_types(
+    left: Mapping[str, pl.DataType],
+    right: Mapping[str, pl.DataType],
+    keys: Iterable[str],
+    tables: tuple[str, str],
+    *parameters: str,
+) -> dict[str, pl.DataType]:
+    """Return the types in which the keys of two tables, with these names, are compared.
+
+    Raise `SchemaError` if the ids of a key never match.
+    """
+    types = {}
+    for key in keys:
+        dtype = common_type(left[key], right[key])
+        if dtype is None:
+            message = (
+                f"column {key!r} is {left[key]} in {tables[0]} and {right[key]} in {tables[1]}, so "
+                "no rows would match; cast one of them, such as the second with "
+                f".cast({{{key!r}: pl.{left[key]}}})"
+            )
+            raise SchemaError(message, *parameters)
+        types[key] = dtype
+    return types
 
 
 def common_value_type(left: pl.DataType, right: pl.DataType) -> pl.DataType | None:
