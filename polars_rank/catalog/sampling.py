@@ -11,7 +11,7 @@ import polars as pl
 from polars_rank._params import OWN, Names, free, share, threshold, whole_number
 from polars_rank.columns import Score
 from polars_rank.conventions import Ties
-from polars_rank.errors import ArgumentError
+from polars_rank.errors import ArgumentError, number_of
 from polars_rank.evaluation.checks import Check, failed, raise_failed
 from polars_rank.evaluation.parameters import Evaluation
 from polars_rank.evaluation.plan import per_query
@@ -157,8 +157,8 @@ def sampled(
     check = Check(
         "ranking",
         wrong | (pl.col(_RANK).fill_null(0) == 0),
-        f"a ranking must have one relevant document and {n_sampled} others (`n_sampled`), all with "
-        "scores",
+        f"a ranking must have one relevant document and {number_of(n_sampled, 'other')} "
+        "(`n_sampled`), all with scores",
         parameters=("n_sampled",),
     )
     keys = {key: key for key in (*groups, *evaluation.query)}

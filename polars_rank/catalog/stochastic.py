@@ -47,11 +47,11 @@ def expected_exposure(
     ----------
     frame
         Long table with one row per document of a ranking. A stochastic ranker has several rankings
-        of a query, which `sample` tells apart.
+        of a query, which `sample` identifies.
     k
         Cutoff, at least 1; None for whole rankings.
     sample
-        Columns that tell apart the rankings of a query. None: a query has one ranking.
+        Columns that identify the rankings of a query. None: a query has one ranking.
     discount
         Exposure of a document at a rank, by name ("log2", "reciprocal", ...) or as a function;
         see `pr.discounts`. The paper uses `lambda rank: 0.5 ** (rank - 1)`.

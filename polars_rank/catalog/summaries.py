@@ -246,7 +246,7 @@ def _of_documents(top: float, *, catalog: bool) -> dict[str, pl.Expr]:
 
     shares = exposures / total
     entropy = -(shares * shares.log(2)).filter(exposures > 0).sum()
-    entropy = pl.when(total > 0).then(entropy.clip(0))
+    entropy = pl.when(total > 0).then(entropy.clip(0) + 0.0)
     # Rounded, because 0.07 * 100 is a little more than 7.
     head = (size * top).fill_null(0).round(6).ceil()
     tail = _EXPOSURE.filter(known & pl.col(_TAIL)).sum()

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from polars_rank.discounts import Discount
     from polars_rank.evaluation.contiguity import Keys
 
-#: A document of the first k under our own names; both are null for a ranking without documents.
+#: A document of the first k under internal names; both are null for a ranking without documents.
 DOC, RANK = OWN + "doc", OWN + "rank"
 #: The number of documents of the ranking among the first k.
 SIZE = OWN + "size"

@@ -199,33 +199,34 @@ def _check_extras(plan: Plan) -> None:
     """Raise `SchemaError` for columns of the user that metrics cannot read."""
     schema = plan.columns.schema
     for name in plan.extras:
-        if name not in schema and name in plan.terms.signals:
-            raise _missing_signal(name, plan)
         if name not in schema:
-            own = [column for column in schema if not column.startswith(OWN)]
-            there = ", ".join(map(repr, [*RANKED, *own]))
-            message = f"a metric reads the column {name!r}, but the ranked table has {there}."
-            raise SchemaError(message + hint(name, [*RANKED, *schema]))
+            raise _missing(name, plan)
         check_values("metrics", name, schema[name])
     for name, parameter in plan.terms.signals.items():
         check_number(parameter, name, schema[name])
 
 
-def _missing_signal(name: str, plan: Plan) -> SchemaError:
-    """Return the error for a column, such as that of clicks, that a parameter of a metric names."""
-    parameter = plan.terms.signals[name]
+def _missing(name: str, plan: Plan) -> SchemaError:
+    """Return the error for a column that a metric reads and the log does not have."""
     available = [column for column in plan.columns.schema if not column.startswith(OWN)]
-    similar = next((column for column in available if parameter in column.lower()), "...")
     metrics = [each.metric for each in plan.evaluation.metrics]
     leaves = [leaf for each in metrics if isinstance(each, Metric) for leaf in each.leaves]
-    values = ((leaf, {**parameters_of(leaf), **leaf.arguments}) for leaf in leaves)
-    reader = next(leaf for leaf, given in values if given.get(parameter) == name)
+    for leaf in leaves:
+        for parameter, value in {**parameters_of(leaf), **leaf.arguments}.items():
+            if value == name and isinstance(value, str):
+                similar = next((each for each in available if parameter in each.lower()), "...")
+                message = (
+                    f"column {name!r} (`{parameter}` of {leaf}) not found; available: "
+                    f"{', '.join(map(repr, available))}. Name the column in the metric: "
+                    f'"{leaf.but(**{parameter: similar})}"'
+                )
+                return SchemaError(message, parameter)
+    there = [*RANKED, *available]
     message = (
-        f"column {name!r} (`{parameter}` of {reader}) not found; available: "
-        f"{', '.join(map(repr, available))}. Name the column in the metric: "
-        f'"{reader.but(**{parameter: similar})}"'
+        f"a metric reads the column {name!r}, but the ranked table has "
+        f"{', '.join(map(repr, there))}.{hint(name, there)}"
     )
-    return SchemaError(message, parameter)
+    return SchemaError(message)
 
 
 def _distinct(log: pl.LazyFrame, plan: Plan) -> pl.LazyFrame:

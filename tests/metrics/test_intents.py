@@ -172,7 +172,9 @@ def test_invalid_columns(columns: dict, call: dict, error: type, message: str) -
 
 
 def test_missing_columns() -> None:
-    with pytest.raises(pr.errors.SchemaError, match="reads the column 'subtopics'"):
+    with pytest.raises(
+        pr.errors.SchemaError, match="'subtopics' .`subtopics` of alpha_ndcg@2. not found"
+    ):
         pr.evaluate(LOG.drop("subtopics"), "alpha_ndcg@2")
     with pytest.raises(pr.errors.SchemaError, match="reads the column 'doc'"):
         pr.evaluate(LOG.drop("doc"), "alpha_ndcg@2")
