@@ -100,6 +100,11 @@ def source_of_rows(plan: pl.LazyFrame, keys: Sequence[str]) -> str | None:
     return source
 
 
+def without_expression(message: str) -> str:
+    """Return the message of an error without the expression in which Polars says it occurred."""
+    return message.partition("\n\nThis error occurred in the following expression:")[0]
+
+
 def key_hash(keys: Mapping[str, str]) -> pl.Expr:
     """Return a hash of the key columns, given as a mapping from key names to column names."""
     columns = (pl.col(column).alias(name) for name, column in sorted(keys.items()))

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import polars as pl
 import polars_rank._polars as ours
+import pytest
 from polars.io.plugins import register_io_source
 
 KEYS = pl.DataFrame({"run": ["a", "b", None], "query": [1, 1, 2]})
@@ -38,6 +39,16 @@ def test_reads_column() -> None:
     assert not ours.reads_column(relevant.sum(), "label", besides=relevant)
     assert ours.reads_column(relevant.sum() + pl.col("label").max(), "label", besides=relevant)
     assert not ours.reads_column(pl.col("labels").sum(), "label", besides=relevant)
+
+
+def test_without_expression() -> None:
+    def fail(_: pl.Series) -> pl.Series:
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="expression") as error:
+        pl.LazyFrame({"a": [1]}).select(pl.col("a").implode().map_batches(fail, pl.Int64)).collect()
+    assert ours.without_expression(str(error.value)) == "no"
+    assert ours.without_expression("no") == "no"
 
 
 def source(name: str) -> pl.LazyFrame:

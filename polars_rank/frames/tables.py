@@ -22,6 +22,7 @@ from typing import (
 import polars as pl
 
 from polars_rank._params import OWN, names
+from polars_rank._polars import without_expression
 from polars_rank.errors import ArgumentError, DataError, RankError, SchemaError, SourceError
 from polars_rank.frames.pieces import NUMBERED
 from polars_rank.frames.stores import store_error
@@ -219,8 +220,9 @@ def collected(plan: pl.LazyFrame, *, few: bool = False, again: bool = True) -> p
         if few:  # optimizing the plan takes longer than running it
             return plan.collect(engine="in-memory", optimizations=pl.QueryOptFlags.none())
         return plan.collect(engine="streaming")
-    except DataError as error:
-        raise (error.explained() if again else error) from None
+    except RankError as error:
+        error.args = (without_expression(str(error)),)
+        raise (error.explained() if again and isinstance(error, DataError) else error) from None
 
 
 def schema_of(frame: pl.LazyFrame) -> pl.Schema:
