@@ -34,5 +34,18 @@ def without_spark() -> str:
     return ""
 
 
+def new_jvm() -> None:
+    """End the JVM of an earlier test: to it, relative paths start in the folder of that test."""
+    from pyspark import SparkContext
+
+    if SparkContext._active_spark_context is not None:
+        SparkContext._active_spark_context.stop()
+    if SparkContext._gateway is not None:
+        SparkContext._gateway.shutdown()
+        SparkContext._gateway.proc.stdin.close()
+        SparkContext._gateway.proc.wait()
+        SparkContext._gateway = SparkContext._jvm = None
+
+
 def _without(module: str, extra: str) -> str:
     return f"needs {module.partition('.')[0]}: pip install 'polars_rank[{extra}]'"

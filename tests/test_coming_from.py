@@ -90,6 +90,8 @@ def test_theirs_and_ours_are_equal(
         install = f"pip install --no-deps {NEEDED[title]}"
         pytest.importorskip(NEEDED[title], reason=f"needs {NEEDED[title]}: {install}")
     needs.package(NEEDED[title], "conformance")
+    if title.startswith("Spark"):
+        needs.new_jvm()
     monkeypatch.chdir(tmp_path)
     # Spark's workers run on this Python, and its driver needs no network.
     monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)

@@ -118,8 +118,10 @@ def test_code_runs_and_prints_what_the_page_shows(name: str, folder: Path) -> No
             compile(block["code"], name, "exec")
     if name in PACKAGES:
         needs.package(PACKAGES[name], "conformance")
-    if name == "tasks/spark" and (missing := needs.without_spark()):
-        pytest.skip(missing)
+    if name == "tasks/spark":
+        if missing := needs.without_spark():
+            pytest.skip(missing)
+        needs.new_jvm()
     with object_store() if name == "tasks/stores" else contextlib.nullcontext():
         assert executed(PAGES[name]) == text, "run `PYTHONPATH=tests python -m tests.test_guide`"
 
