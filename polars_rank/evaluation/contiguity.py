@@ -11,7 +11,7 @@ as `shift`, the streaming engine buffers rows for as long as the rest of the pla
 
 from __future__ import annotations
 
-import secrets
+import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -174,4 +174,4 @@ class Neighbors:
 
 def _random_number(_: pl.Series) -> pl.Series:
     """Return a number that no other run of a plan has."""
-    return pl.Series([secrets.randbits(64)], dtype=pl.UInt64)
+    return pl.Series([int.from_bytes(os.urandom(8), "big")], dtype=pl.UInt64)
