@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from polars_rank._params import OWN
-from polars_rank._polars import is_sorted_by, key_hash
+from polars_rank._polars import FewRows, is_sorted_by, key_hash
 from polars_rank.errors import DataError
 from polars_rank.frames.tables import number_column_in
 
@@ -57,7 +57,9 @@ class Keys:
 
     def are_adjacent(self, log: pl.LazyFrame) -> bool:
         """Return whether rows of a ranking are declared to be adjacent, so that none are sorted."""
-        return self.number is not None or is_sorted_by(log, self.order)
+        if self.number is not None:
+            return True
+        return not isinstance(log, FewRows) and is_sorted_by(log, self.order)
 
     def in_order(self, log: pl.LazyFrame) -> pl.LazyFrame:
         """Return the log ranking by ranking: sorted by keys, or as it was numbered."""

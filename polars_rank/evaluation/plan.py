@@ -206,7 +206,7 @@ def _ranked_table(rankings: pl.LazyFrame, plan: Plan) -> pl.LazyFrame:
         .unnest(_ROW)
         .set_sorted(plan.keys.group)
         .with_columns(
-            is_relevant(_LABEL, plan.rules.rel).alias("relevant"),
+            *([is_relevant(_LABEL, plan.rules.rel).alias("relevant")] * ("relevant" in reads)),
             pl.when(_RETRIEVED).then(_POSITION).alias("rank"),
             *(
                 (is_relevant(_LABEL, lowest).cum_sum() - pl.col(name)).alias(name)
