@@ -44,7 +44,11 @@ JUDGED, RETRIEVED = OWN + "judged", OWN + "retrieved"
 
 _LABEL, _SCORE = pl.col("label"), pl.col("score")
 _ROW, _ROWS, _POSITION = OWN + "row", OWN + "rows", OWN + "position"
+_NUMBER = OWN + "number of the row"
 _IDEAL, _RETRIEVED = OWN + "ideal label", OWN + "is retrieved"
+
+#: The in-memory engine may fail for common subexpressions.
+_OPTIMIZATIONS = pl.QueryOptFlags(comm_subexpr_elim=False)
 
 
 def per_query(
@@ -136,19 +140,17 @@ def _by_rows(plan: Plan, values: Sequence[pl.Expr]) -> pl.LazyFrame:
         rankings = raise_failed(
             _sorted(documents, plan, of_ranking), checked, log=plan.log, keys=keys.names
         )
-        documents = _ranked_table(rankings, plan)
+        documents = _terms(rankings, plan)
         counts = [*([JUDGED, RETRIEVED] * plan.presence), *counted]
         of_ranking = [*plan.carried, *(pl.col(name).first() for name in counts)]
     else:
         # No metric reads the order of documents: rankings are not sorted.
         relevant = is_relevant(_LABEL, plan.rules.rel).alias("relevant")
         rank = pl.when(_SCORE.is_not_null()).then(1).alias("rank")
-        documents = documents.with_columns(relevant, rank)
+        documents = documents.with_columns(relevant, rank).with_columns(terms.rows_of.named())
     gathered = [pl.col(name).alias(as_list(name)) for name in terms.gathered]
-    table = (
-        documents.with_columns(terms.rows_of.named())
-        .group_by(keys.group, maintain_order=True)
-        .agg(*of_ranking, *gathered, *terms.folds.named())
+    table = documents.group_by(keys.group, maintain_order=True).agg(
+        *of_ranking, *gathered, *terms.folds.named()
     )
     if not terms.ordered:
         table = raise_failed(table, checked, log=plan.log, keys=keys.names)
@@ -189,6 +191,31 @@ def _sorted(documents: pl.LazyFrame, plan: Plan, of_ranking: Sequence[pl.Expr]) 
     return rankings.with_columns(pl.col(_ROW).list.eval(ideal_rank).alias("ideal_rank"))
 
 
+def _terms(rankings: pl.LazyFrame, plan: Plan) -> pl.LazyFrame:
+    """Return the ranked table with the terms of metrics.
+
+    Terms of tied documents read other rows, for which the streaming engine would hold rows back. So
+    they are computed in batches of rankings, which have all rows that the terms read.
+    """
+
+    def terms(batch: pl.LazyFrame) -> pl.LazyFrame:
+        table = _ranked_table(batch, plan)
+        for register in (plan.terms.blocks, plan.terms.rows_of):
+            table = table.with_columns(register.named())
+        return table
+
+    if not TIED & plan.reads:
+        return terms(rankings)
+
+    def of_batch(batch: pl.DataFrame) -> pl.DataFrame:
+        return terms(batch.lazy()).collect(engine="in-memory", optimizations=_OPTIMIZATIONS)
+
+    schema = terms(rankings).collect_schema()
+    return rankings.map_batches(
+        of_batch, schema=schema, validate_output_schema=False, streamable=True
+    ).set_sorted(plan.keys.group)
+
+
 def _ranked_table(rankings: pl.LazyFrame, plan: Plan) -> pl.LazyFrame:
     """Return the ranked table: a row for each document, in rank order.
 
@@ -227,17 +254,23 @@ def _hits(plan: Plan) -> list[tuple[str, float]]:
 
 
 def _with_ties(rows: pl.LazyFrame) -> pl.LazyFrame:
-    """Add the first and the last position of the documents tied with each document."""
-    position = pl.col(_POSITION)
-    begins, ends = pl.col(OWN + "tie begins"), pl.col(OWN + "tie ends")
+    """Add the first and the last of the documents tied with each document: position and row."""
+    position, row = pl.col(_POSITION), pl.col(_NUMBER)
+    begin, end = pl.col(OWN + "tie begin"), pl.col(OWN + "tie end")
+    begins = (position == 1) | _SCORE.ne_missing(_SCORE.shift(1))
     return (
-        rows.with_columns(
-            ((position == 1) | _SCORE.ne_missing(_SCORE.shift(1))).alias(OWN + "tie begins")
-        )
-        .with_columns(begins.shift(-1, fill_value=True).alias(OWN + "tie ends"))
+        rows.with_columns(begins.alias(begin.meta.output_name()))
         .with_columns(
-            pl.when(begins).then(position).forward_fill().alias(OWN + "tie first"),
-            pl.when(ends).then(position).backward_fill().alias(OWN + "tie last"),
+            pl.int_range(pl.len(), dtype=pl.UInt32).alias(_NUMBER),
+            begin.shift(-1, fill_value=True).alias(end.meta.output_name()),
+        )
+        .with_columns(
+            pl.when(begin).then(row).forward_fill().alias(begin.meta.output_name()),
+            pl.when(end).then(row).backward_fill().alias(end.meta.output_name()),
+        )
+        .with_columns(
+            (position + begin - row).alias(OWN + "tie first"),
+            (position + end - row).alias(OWN + "tie last"),
         )
     )
 
