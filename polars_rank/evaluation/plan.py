@@ -36,6 +36,7 @@ from polars_rank.metrics.expected_terms import ExpectedTerms, expectation
 from polars_rank.metrics.metric import Metric, made_of
 from polars_rank.metrics.names import metric as read_metric
 from polars_rank.metrics.plan_terms import TIED, PlanTerms, as_list
+from polars_rank.metrics.reverse_terms import ReverseTerms, has_reverse
 from polars_rank.metrics.terms import RETRIEVED as IS_RETRIEVED
 from polars_rank.metrics.wide_terms import NotWideError, WideTerms
 
@@ -63,8 +64,12 @@ def per_query(
     runs = ["run"] if evaluation.scores is not None else []
     lengths = lengths_of(frame, [key for key in columns.keys if key not in runs])
     metrics: dict[Rules, list[MetricColumn]] = {}
-    for column in evaluation.metrics:
-        metrics.setdefault(Rules.of(column), []).append(column)
+    every = [Rules.of(column) for column in evaluation.metrics]
+    for rules, column in zip(every, evaluation.metrics, strict=True):
+        # The best order of tied documents is the reverse of the worst one.
+        worst = rules._replace(ties="worst")
+        reverse = rules.ties == "best" and worst in every and has_reverse(column.metric)
+        metrics.setdefault(worst if reverse else rules, []).append(column)
     tables = []
     for rules, alike in metrics.items():
         part = replace(evaluation, metrics=tuple(alike))
@@ -100,14 +105,14 @@ def _table(
             lengths.longest, rules.rel, whole_labels=whole_labels, placed=columns.placed
         )
         try:
-            values = [_value(column, wide) for column in evaluation.metrics]
+            values = [_value(column, wide, rules) for column in evaluation.metrics]
         except NotWideError:
             key = None
         if key is not None:
             plan = Plan(log, columns, evaluation, rules, wide, presence)
             return _by_columns(plan, wide, Documents(canonical, key), values)
     terms = PlanTerms(whole_labels=whole_labels, placed=columns.placed, text_ids=rules.text_ids)
-    values = [_value(column, terms) for column in evaluation.metrics]
+    values = [_value(column, terms, rules) for column in evaluation.metrics]
     return _by_rows(Plan(log, columns, evaluation, rules, terms, presence), values)
 
 
@@ -271,17 +276,21 @@ def _with_ties(rows: pl.LazyFrame) -> pl.LazyFrame:
         .with_columns(
             (position + begin - row).alias(OWN + "tie first"),
             (position + end - row).alias(OWN + "tie last"),
+            (begin + end - row).alias(OWN + "tie reverse"),
         )
     )
 
 
-def _value(column: MetricColumn, terms: PlanTerms) -> pl.Expr:
+def _value(column: MetricColumn, terms: PlanTerms, rules: Rules) -> pl.Expr:
     """Return a metric as an expression over terms."""
-    metric, conventions = column.metric, column.conventions
-    expected = conventions.ties == "expected"
-    if expected and isinstance(terms, WideTerms):
+    metric, ties = column.metric, column.conventions.ties
+    t = terms
+    if ties == "expected":
+        t = ExpectedTerms(terms)
+    elif ties == "best" != rules.ties:
+        t = ReverseTerms(terms)
+    if t is not terms and isinstance(terms, WideTerms):
         raise NotWideError
-    t = ExpectedTerms(terms) if expected else terms
     if isinstance(metric, Metric):
         value = expectation(metric, t) if isinstance(t, ExpectedTerms) else metric.value(t)
         return value.expr.alias(column.name)

@@ -42,8 +42,10 @@ TIE_FIRST = pl.col(OWN + "tie first").cast(pl.Float64)
 TIE_LAST = pl.col(OWN + "tie last").cast(pl.Float64)
 #: The rows of the table with the first and the last of the documents tied with this document.
 TIE_BEGIN, TIE_END = pl.col(OWN + "tie begin"), pl.col(OWN + "tie end")
+#: The row of the document that has this document's place if tied documents are in reverse order.
+TIE_REVERSE = pl.col(OWN + "tie reverse")
 #: The columns that the ranked rows need for these expressions.
-TIED = {OWN + name for name in ("tie first", "tie last", "tie begin", "tie end")}
+TIED = {OWN + "tie " + name for name in ("first", "last", "begin", "end", "reverse")}
 
 
 #: The message if two documents of a ranking have the same position.
