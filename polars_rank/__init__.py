@@ -36,26 +36,17 @@ Importing the package adds the namespace `.ranking` (class `Ranking`) to DataFra
 with functions and metrics as methods.
 """
 
-from polars_rank import (
-    catalog,
-    clicks,
-    conventions,
-    datasets,
-    diagnostics,
-    discounts,
-    errors,
-    gains,
-    metrics,
-    plot,
-    stats,
-    trec,
-)
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, cast
+
+import polars as pl
+
+from polars_rank import conventions, discounts, errors, gains, metrics
 from polars_rank.conventions import Conventions
 from polars_rank.evaluation.auc import grouped_auc
 from polars_rank.evaluation.curves import pr_curve, rank_curve
 from polars_rank.evaluation.evaluate import evaluate, per_query
 from polars_rank.evaluation.ranking import rank
-from polars_rank.explanation import explain, explain_difference
 from polars_rank.io.arrays import from_arrays
 from polars_rank.io.chunks import collapse
 from polars_rank.io.dicts import from_dicts
@@ -79,14 +70,19 @@ from polars_rank.metrics.relevance import *
 from polars_rank.metrics.sets import *
 from polars_rank.metrics.shown import *
 from polars_rank.metrics.users import *
-from polars_rank.namespace import Ranking
-from polars_rank.reporting.page import report
-from polars_rank.stats.comparison import compare
-from polars_rank.stats.gates import check
-from polars_rank.stats.slicing import slices
-from polars_rank.stats.summary import summarize
+
+if TYPE_CHECKING:
+    from polars_rank import catalog, clicks, datasets, diagnostics, plot, stats, trec
+    from polars_rank.explanation import explain, explain_difference
+    from polars_rank.namespace import Ranking
+    from polars_rank.reporting.page import report
+    from polars_rank.stats.comparison import compare
+    from polars_rank.stats.gates import check
+    from polars_rank.stats.slicing import slices
+    from polars_rank.stats.summary import summarize
 
 __version__ = "0.1.0"
+
 
 __all__ = [
     "Conventions",
@@ -127,6 +123,41 @@ __all__ = [
 ]
 __all__ += metrics.__all__
 
+#: Public names that are imported when they are first used, by their module. Half of the package
+#: would otherwise be imported by programs that only evaluate.
+_WHEN_USED = {
+    "Ranking": "namespace",
+    "check": "stats.gates",
+    "compare": "stats.comparison",
+    "explain": "explanation",
+    "explain_difference": "explanation",
+    "report": "reporting.page",
+    "slices": "stats.slicing",
+    "summarize": "stats.summary",
+}
+_SUBMODULES = ("catalog", "clicks", "datasets", "diagnostics", "plot", "stats", "trec")
+
+if not TYPE_CHECKING:  # type checkers know the names from the imports above
+
+    def __getattr__(name: str) -> Any:
+        if name in _SUBMODULES:
+            return import_module(f"polars_rank.{name}")
+        if name not in _WHEN_USED:
+            message = f"module 'polars_rank' has no attribute {name!r}"
+            raise AttributeError(message)
+        value = getattr(import_module(f"polars_rank.{_WHEN_USED[name]}"), name)
+        globals()[name] = value
+        return value
+
 
 def __dir__() -> list[str]:
     return [*__all__, "__version__"]
+
+
+def _ranking(frame: Any) -> Any:
+    """Return the functions and metrics of polars_rank as methods of a frame; see `pr.Ranking`."""
+    return import_module("polars_rank.namespace").Ranking(frame)
+
+
+pl.api.register_dataframe_namespace("ranking")(cast("type[Any]", _ranking))
+pl.api.register_lazyframe_namespace("ranking")(cast("type[Any]", _ranking))

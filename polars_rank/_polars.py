@@ -105,6 +105,22 @@ def without_expression(message: str) -> str:
     return message.partition("\n\nThis error occurred in the following expression:")[0]
 
 
+class FewRows(pl.LazyFrame):
+    """Few rows in memory, none of which Polars takes to be sorted: they are sorted unseen.
+
+    Finding out from the plan whether they are sorted, or how long rankings are, would take longer.
+    Frames that Polars derives row by row from such a frame are of this class, too.
+    """
+
+    @classmethod
+    def of(cls, table: pl.DataFrame, most: int) -> pl.LazyFrame:
+        """Return a table lazily, as few rows if it has no more than `most`."""
+        rows = table.lazy()
+        flags = table.flags.values()
+        declared = any(each["SORTED_ASC"] or each["SORTED_DESC"] for each in flags)
+        return rows if table.height > most or declared else cls._from_pyldf(rows._ldf)
+
+
 def key_hash(keys: Mapping[str, str]) -> pl.Expr:
     """Return a hash of the key columns, given as a mapping from key names to column names."""
     columns = (pl.col(column).alias(name) for name, column in sorted(keys.items()))

@@ -139,8 +139,8 @@ class Conventions:
         for key in self.parameters:
             metric, _, parameter = key.rpartition(".")
             definitions = [_definition(metric, "parameters")] if metric else [*REGISTER.values()]
-            accepted = {name for each in definitions for name in parameters_of(each)}
-            if parameter not in accepted:
+            if not any(parameter in parameters_of(each) for each in definitions):
+                accepted = {name for each in definitions for name in parameters_of(each)}
                 message = (
                     f"{metric or 'no metric'} has {'no' if metric else 'the'} parameter "
                     f"{parameter!r} (`parameters`).{hint(parameter, accepted)}"
@@ -157,7 +157,7 @@ class Conventions:
                         f"{', '.join(map(repr, excepted))}.{hint(choice, excepted)}"
                     )
                     raise ArgumentError(message, "exceptions")
-            replace(self, exceptions={}, **choices)
+            replace(self, **{"parameters": {}, "exceptions": {}, **choices})
 
     def but(self, **choices: Any) -> Conventions:
         """Return the conventions with other choices for all metrics; None keeps a choice."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -125,6 +124,8 @@ def number_of(number: float, noun: str, plural: str | None = None) -> str:
 
 def hint(name: str, candidates: Iterable[str]) -> str:
     """Return " Did you mean ...?" with the candidates similar to `name`, or an empty string."""
+    from difflib import get_close_matches  # noqa: PLC0415  (only errors need it)
+
     folded = {each.lower(): each for each in sorted(set(candidates), reverse=True)}
     close = get_close_matches(name.lower(), folded, n=3, cutoff=0.65)
     close = close or [each for each in folded if sorted(each) == sorted(name.lower())]

@@ -122,7 +122,3 @@ class Ranking(Generic[Frame]):
 
     def __dir__(self) -> list[str]:
         return [*super().__dir__(), *REGISTER]
-
-
-pl.api.register_dataframe_namespace("ranking")(Ranking)
-pl.api.register_lazyframe_namespace("ranking")(Ranking)

@@ -6,6 +6,8 @@ import ast
 import inspect
 import os
 import pydoc
+import subprocess
+import sys
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -163,3 +165,16 @@ def test_help_of_a_metric_shows_its_own_methods() -> None:
     text = pydoc.render_doc(pr.Metric, renderer=pydoc.plaintext)
     assert "rolling_mean" not in text
     assert "lower_is_better" in text
+
+
+def test_importing_the_package_imports_only_what_evaluates() -> None:
+    program = "import sys, polars_rank; print(*sys.modules)"
+    result = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    loaded = {name for name in result.stdout.split() if name.startswith("polars_rank.")}
+    parts = {name.split(".")[1] for name in loaded}
+    assert (
+        parts & {"catalog", "clicks", "diagnostics", "namespace", "plot", "reporting", "stats"}
+        == set()
+    )

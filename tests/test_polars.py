@@ -153,3 +153,18 @@ def test_source_of_rows() -> None:
         log.map_batches(lambda table: table),
     ):
         assert not found(changed), changed.explain(optimized=False)
+
+
+def test_few_rows() -> None:
+    """Plans row by row from few rows are known to be such; a plan of other rows is not."""
+    few = ours.FewRows.of(KEYS, 3)
+    same = (
+        few.filter(pl.col("query") == 1).with_columns(pl.lit(1).alias("one")).select("run", "one")
+    )
+    assert isinstance(same, ours.FewRows)
+    assert same.collect().rows() == [("a", 1), ("b", 1)]
+    assert not isinstance(few.group_by("query").agg(pl.len()), ours.FewRows)
+    assert not isinstance(ours.FewRows.of(KEYS, 2), ours.FewRows)
+    for descending in (False, True):
+        declared = KEYS.set_sorted("query", descending=descending)
+        assert not isinstance(ours.FewRows.of(declared, 3), ours.FewRows)

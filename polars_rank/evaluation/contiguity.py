@@ -11,14 +11,14 @@ as `shift`, the streaming engine buffers rows for as long as the rest of the pla
 
 from __future__ import annotations
 
-import secrets
+import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import polars as pl
 
 from polars_rank._params import OWN
-from polars_rank._polars import is_sorted_by, key_hash
+from polars_rank._polars import FewRows, is_sorted_by, key_hash
 from polars_rank.errors import DataError
 from polars_rank.frames.tables import number_column_in
 
@@ -57,7 +57,9 @@ class Keys:
 
     def are_adjacent(self, log: pl.LazyFrame) -> bool:
         """Return whether rows of a ranking are declared to be adjacent, so that none are sorted."""
-        return self.number is not None or is_sorted_by(log, self.order)
+        if self.number is not None:
+            return True
+        return not isinstance(log, FewRows) and is_sorted_by(log, self.order)
 
     def in_order(self, log: pl.LazyFrame) -> pl.LazyFrame:
         """Return the log ranking by ranking: sorted by keys, or as it was numbered."""
@@ -174,4 +176,4 @@ class Neighbors:
 
 def _random_number(_: pl.Series) -> pl.Series:
     """Return a number that no other run of a plan has."""
-    return pl.Series([secrets.randbits(64)], dtype=pl.UInt64)
+    return pl.Series([int.from_bytes(os.urandom(8), "big")], dtype=pl.UInt64)

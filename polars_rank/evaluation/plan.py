@@ -44,12 +44,17 @@ from polars_rank.metrics.expected_terms import ExpectedTerms, expectation
 from polars_rank.metrics.metric import Metric, made_of
 from polars_rank.metrics.names import metric as read_metric
 from polars_rank.metrics.plan_terms import TIED, PlanTerms, as_list
+from polars_rank.metrics.reverse_terms import ReverseTerms, has_reverse
 from polars_rank.metrics.terms import RETRIEVED as IS_RETRIEVED
 from polars_rank.metrics.wide_terms import NotWideError, WideTerms
 
 _LABEL, _SCORE = pl.col("label"), pl.col("score")
 _ROW, _ROWS, _POSITION = OWN + "row", OWN + "rows", OWN + "position"
+_NUMBER = OWN + "number of the row"
 _IDEAL, _RETRIEVED = OWN + "ideal label", OWN + "is retrieved"
+
+#: The in-memory engine may fail for common subexpressions.
+_OPTIMIZATIONS = pl.QueryOptFlags(comm_subexpr_elim=False)
 
 
 def per_query(
@@ -64,8 +69,12 @@ def per_query(
     runs = ["run"] if evaluation.scores is not None else []
     lengths = lengths_of(frame, [key for key in columns.keys if key not in runs])
     metrics: dict[Rules, list[MetricColumn]] = {}
-    for column in evaluation.metrics:
-        metrics.setdefault(Rules.of(column), []).append(column)
+    every = [Rules.of(column) for column in evaluation.metrics]
+    for rules, column in zip(every, evaluation.metrics, strict=True):
+        # The best order of tied documents is the reverse of the worst one.
+        worst = rules._replace(ties="worst")
+        reverse = rules.ties == "best" and worst in every and has_reverse(column.metric)
+        metrics.setdefault(worst if reverse else rules, []).append(column)
     tables = []
     for rules, alike in metrics.items():
         part = replace(evaluation, metrics=tuple(alike))
@@ -100,14 +109,14 @@ def _table(
             lengths.longest, rules.rel, whole_labels=whole_labels, placed=columns.placed
         )
         try:
-            values = [_value(column, wide) for column in evaluation.metrics]
+            values = [_value(column, wide, rules) for column in evaluation.metrics]
         except NotWideError:
             key = None
         if key is not None:
             plan = Plan(log, columns, evaluation, rules, wide, presence)
             return _by_columns(plan, wide, Documents(canonical, key), values)
     terms = PlanTerms(whole_labels=whole_labels, placed=columns.placed, text_ids=rules.text_ids)
-    values = [_value(column, terms) for column in evaluation.metrics]
+    values = [_value(column, terms, rules) for column in evaluation.metrics]
     return _by_rows(Plan(log, columns, evaluation, rules, terms, presence), values)
 
 
@@ -137,18 +146,16 @@ def _by_rows(plan: Plan, values: Sequence[pl.Expr]) -> pl.LazyFrame:
         rankings = raise_failed(
             _sorted(documents, plan, of_ranking), checked, log=plan.log, keys=keys.names
         )
-        documents = _ranked_table(rankings, plan)
+        documents = _terms(rankings, plan)
         of_ranking = [*plan.carried, *(pl.col(name).first() for name in counts)]
     else:
         # No metric reads the order of documents: rankings are not sorted.
         relevant = is_relevant(_LABEL, plan.rules.rel).alias("relevant")
         rank = pl.when(_SCORE.is_not_null()).then(1).alias("rank")
-        documents = documents.with_columns(relevant, rank)
+        documents = documents.with_columns(relevant, rank).with_columns(terms.rows_of.named())
     gathered = [pl.col(name).alias(as_list(name)) for name in terms.gathered]
-    table = (
-        documents.with_columns(terms.rows_of.named())
-        .group_by(keys.group, maintain_order=True)
-        .agg(*of_ranking, *gathered, *terms.folds.named())
+    table = documents.group_by(keys.group, maintain_order=True).agg(
+        *of_ranking, *gathered, *terms.folds.named()
     )
     if not terms.ordered:
         table = raise_failed(table, checked, log=plan.log, keys=keys.names)
@@ -189,6 +196,31 @@ def _sorted(documents: pl.LazyFrame, plan: Plan, of_ranking: Sequence[pl.Expr]) 
     return rankings.with_columns(pl.col(_ROW).list.eval(ideal_rank).alias("ideal_rank"))
 
 
+def _terms(rankings: pl.LazyFrame, plan: Plan) -> pl.LazyFrame:
+    """Return the ranked table with the terms of metrics.
+
+    Terms of tied documents read other rows, for which the streaming engine would hold rows back. So
+    they are computed in batches of rankings, which have all rows that the terms read.
+    """
+
+    def terms(batch: pl.LazyFrame) -> pl.LazyFrame:
+        table = _ranked_table(batch, plan)
+        for register in (plan.terms.blocks, plan.terms.rows_of):
+            table = table.with_columns(register.named())
+        return table
+
+    if not TIED & plan.reads:
+        return terms(rankings)
+
+    def of_batch(batch: pl.DataFrame) -> pl.DataFrame:
+        return terms(batch.lazy()).collect(engine="in-memory", optimizations=_OPTIMIZATIONS)
+
+    schema = terms(rankings).collect_schema()
+    return rankings.map_batches(
+        of_batch, schema=schema, validate_output_schema=False, streamable=True
+    ).set_sorted(plan.keys.group)
+
+
 def _ranked_table(rankings: pl.LazyFrame, plan: Plan) -> pl.LazyFrame:
     """Return the ranked table: a row for each document, in rank order.
 
@@ -206,7 +238,7 @@ def _ranked_table(rankings: pl.LazyFrame, plan: Plan) -> pl.LazyFrame:
         .unnest(_ROW)
         .set_sorted(plan.keys.group)
         .with_columns(
-            is_relevant(_LABEL, plan.rules.rel).alias("relevant"),
+            *([is_relevant(_LABEL, plan.rules.rel).alias("relevant")] * ("relevant" in reads)),
             pl.when(_RETRIEVED).then(_POSITION).alias("rank"),
             *(
                 (is_relevant(_LABEL, lowest).cum_sum() - pl.col(name)).alias(name)
@@ -227,28 +259,38 @@ def _hits(plan: Plan) -> list[tuple[str, float]]:
 
 
 def _with_ties(rows: pl.LazyFrame) -> pl.LazyFrame:
-    """Add the first and the last position of the documents tied with each document."""
-    position = pl.col(_POSITION)
-    begins, ends = pl.col(OWN + "tie begins"), pl.col(OWN + "tie ends")
+    """Add the first and the last of the documents tied with each document: position and row."""
+    position, row = pl.col(_POSITION), pl.col(_NUMBER)
+    begin, end = pl.col(OWN + "tie begin"), pl.col(OWN + "tie end")
+    begins = (position == 1) | _SCORE.ne_missing(_SCORE.shift(1))
     return (
-        rows.with_columns(
-            ((position == 1) | _SCORE.ne_missing(_SCORE.shift(1))).alias(OWN + "tie begins")
-        )
-        .with_columns(begins.shift(-1, fill_value=True).alias(OWN + "tie ends"))
+        rows.with_columns(begins.alias(begin.meta.output_name()))
         .with_columns(
-            pl.when(begins).then(position).forward_fill().alias(OWN + "tie first"),
-            pl.when(ends).then(position).backward_fill().alias(OWN + "tie last"),
+            pl.int_range(pl.len(), dtype=pl.UInt32).alias(_NUMBER),
+            begin.shift(-1, fill_value=True).alias(end.meta.output_name()),
+        )
+        .with_columns(
+            pl.when(begin).then(row).forward_fill().alias(begin.meta.output_name()),
+            pl.when(end).then(row).backward_fill().alias(end.meta.output_name()),
+        )
+        .with_columns(
+            (position + begin - row).alias(OWN + "tie first"),
+            (position + end - row).alias(OWN + "tie last"),
+            (begin + end - row).alias(OWN + "tie reverse"),
         )
     )
 
 
-def _value(column: MetricColumn, terms: PlanTerms) -> pl.Expr:
+def _value(column: MetricColumn, terms: PlanTerms, rules: Rules) -> pl.Expr:
     """Return a metric as an expression over terms."""
-    metric, conventions = column.metric, column.conventions
-    expected = conventions.ties == "expected"
-    if expected and isinstance(terms, WideTerms):
+    metric, ties = column.metric, column.conventions.ties
+    t = terms
+    if ties == "expected":
+        t = ExpectedTerms(terms)
+    elif ties == "best" != rules.ties:
+        t = ReverseTerms(terms)
+    if t is not terms and isinstance(terms, WideTerms):
         raise NotWideError
-    t = ExpectedTerms(terms) if expected else terms
     if isinstance(metric, Metric):
         value = expectation(metric, t) if isinstance(t, ExpectedTerms) else metric.value(t)
         return value.expr.alias(column.name)

@@ -88,7 +88,7 @@ class Plan:
     @cached_property
     def reads(self) -> set[str]:
         """The columns of the ranked table that the metrics read."""
-        return self.terms.read() - self.terms.rows_of.columns.keys()
+        return self.terms.read()
 
     @cached_property
     def extras(self) -> list[str]:

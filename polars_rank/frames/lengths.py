@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from polars_rank._polars import source_of_rows
+from polars_rank._polars import FewRows, source_of_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,6 +39,8 @@ def lengths_of(log: pl.LazyFrame, keys: Sequence[str]) -> Lengths | None:
 
     They are known for scans of `scan_log`, with or without filters, and for tables in memory.
     """
+    if isinstance(log, FewRows):
+        return None
     source = source_of_rows(log, keys)
     if source is None:
         return None

@@ -22,7 +22,7 @@ from typing import (
 import polars as pl
 
 from polars_rank._params import OWN, names
-from polars_rank._polars import without_expression
+from polars_rank._polars import FewRows, without_expression
 from polars_rank.errors import ArgumentError, DataError, RankError, SchemaError, SourceError
 from polars_rank.frames.pieces import NUMBERED
 from polars_rank.frames.stores import store_error
@@ -41,7 +41,7 @@ F = TypeVar("F", bound="Callable[..., Any]")
 #: Packages that evaluate the frames of other libraries, by library.
 _ENGINES = {"pyspark": "polars_rank.spark"}
 
-#: Tables with fewer rows are collected faster by the in-memory engine than by streaming.
+#: Tables with at most this number of rows are collected faster in memory than by streaming.
 FEW_ROWS = 50_000
 
 
@@ -157,9 +157,10 @@ def _dispatched(plan: Callable[..., Any], *, of_rankings: bool) -> Any:
             keys = [key for name in ("by", "query") for key in names(name, given.get(name))]
             run = partial(_with_first, plan, args[1:], options)
             return _streamed(table, run, [*dict.fromkeys(keys)])
-        result = plan(table.lazy(), *args[1:], **options)
-        few = isinstance(table, pl.DataFrame) and table.height < FEW_ROWS
-        return collected(result, few=few)
+        if isinstance(table, pl.LazyFrame):
+            return collected(plan(table, *args[1:], **options))
+        result = plan(FewRows.of(table, FEW_ROWS), *args[1:], **options)
+        return collected(result, few=table.height <= FEW_ROWS)
 
     return function
 
@@ -191,7 +192,7 @@ def _streamed(
 
     def whole() -> pl.DataFrame:
         table = stream.whole()
-        return collected(plan(table.lazy()), few=table.height < FEW_ROWS)
+        return collected(plan(table.lazy()), few=table.height <= FEW_ROWS)
 
     number = number_column(keys)
     try:

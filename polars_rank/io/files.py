@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import os
-import secrets
 import shutil
 import tempfile
 import time
@@ -79,7 +78,7 @@ def new_file(path: str | os.PathLike[str], *, overwrite: bool = False) -> Iterat
     if not target.parent.is_dir():
         message = f"directory '{target.parent}' does not exist; create it first"
         raise SourceError(message)
-    part = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
+    part = target.with_name(f".{target.name}.{os.urandom(4).hex()}.part")
     with _removed(part):
         yield part
         try:

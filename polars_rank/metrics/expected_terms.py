@@ -21,8 +21,8 @@ from polars_rank.metrics.cascade import _grade, _power, power_of_two, stop_proba
 from polars_rank.metrics.metric import Metric
 from polars_rank.metrics.plan_terms import (
     POSITION,
-    TIE_BEGINS,
-    TIE_ENDS,
+    TIE_BEGIN,
+    TIE_END,
     TIE_FIRST,
     TIE_LAST,
     PlanTerms,
@@ -83,7 +83,7 @@ class ExpectedTerms(PlanTerms):
             if how == "count" and term.meta.eq(RELEVANT):
                 tied = self.tied_hits(None)[0]
             elif how == "count" or str(term) in self._whole:
-                tied = tied_sum(term & RETRIEVED if how == "count" else term)
+                tied = self.tied_sum(term & RETRIEVED if how == "count" else term)
             else:
                 return Value(self._weighed(term, k, weight).expr, settled=False)
             found = super(ExpectedTerms, self).top(tied / TIES, k, weight).sum()
@@ -102,9 +102,21 @@ class ExpectedTerms(PlanTerms):
         """Return the number of hits in the block of each document, and above the block."""
         hits = self.hits_column(rel).cast(pl.Int64)
         good = (self.relevant(rel) & RETRIEVED).cast(pl.Int64)
-        before = pl.when(TIE_BEGINS).then(hits - good).forward_fill()
-        end = pl.when(TIE_ENDS).then(hits).backward_fill()
-        return (end - before).cast(pl.Float64), before.cast(pl.Float64)
+        before, end = (hits - good).gather(TIE_BEGIN), hits.gather(TIE_END)
+        return self._of_block(end - before), self._of_block(before)
+
+    def tied_sum(self, values: pl.Expr) -> pl.Expr:
+        """Return the sum of whole numbers over the documents tied with each document.
+
+        It is the difference of two running sums, which are exact because they are integers.
+        """
+        number = values.cast(pl.Int64).fill_null(0)
+        running = number.cum_sum()
+        return self._of_block(running.gather(TIE_END) - (running - number).gather(TIE_BEGIN))
+
+    def _of_block(self, value: pl.Expr) -> pl.Expr:
+        """Return the column of a value that tied documents have in common."""
+        return pl.col(self.blocks(value.cast(pl.Float64)))
 
     def _weighed(
         self, term: pl.Expr, k: int | None, weight: Callable[[pl.Expr], pl.Expr] | None
@@ -302,17 +314,6 @@ def pfound(
     """Return the sum of decay^(rank - 1) times the probability of stopping at that rank."""
     grade = Listed(_grade(max_grade, 0), "rank")
     return _expected_stop(t, lambda stop: stop, [grade], k, lambda place: _power(decay, place))
-
-
-def tied_sum(values: pl.Expr) -> pl.Expr:
-    """Return the sum of whole numbers over the documents tied with each document.
-
-    It is the difference of two running sums, which are exact because they are integers.
-    """
-    number = values.cast(pl.Int64).fill_null(0)
-    running = number.cum_sum()
-    end = pl.when(TIE_ENDS).then(running).backward_fill()
-    return (end - pl.when(TIE_BEGINS).then(running - number).forward_fill()).cast(pl.Float64)
 
 
 def above(values: pl.Expr, rank: pl.Expr) -> pl.Expr:

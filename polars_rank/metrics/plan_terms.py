@@ -40,10 +40,12 @@ DOCUMENT = pl.col(OWN + "document")
 #: The first and the last position of the documents tied with this document.
 TIE_FIRST = pl.col(OWN + "tie first").cast(pl.Float64)
 TIE_LAST = pl.col(OWN + "tie last").cast(pl.Float64)
-#: Whether the document is the first, or the last, of its tied documents.
-TIE_BEGINS, TIE_ENDS = pl.col(OWN + "tie begins"), pl.col(OWN + "tie ends")
+#: The rows of the table with the first and the last of the documents tied with this document.
+TIE_BEGIN, TIE_END = pl.col(OWN + "tie begin"), pl.col(OWN + "tie end")
+#: The row of the document that has this document's place if tied documents are in reverse order.
+TIE_REVERSE = pl.col(OWN + "tie reverse")
 #: The columns that the ranked rows need for these expressions.
-TIED = {OWN + name for name in ("tie first", "tie last", "tie begins", "tie ends")}
+TIED = {OWN + "tie " + name for name in ("first", "last", "begin", "end", "reverse")}
 
 
 #: The message if two documents of a ranking have the same position.
@@ -80,12 +82,14 @@ class Register:
 class PlanTerms(Terms):
     """Terms of many metrics in one plan.
 
-    The plan computes columns in this order: `rows_of`, one value per document; `folds` over the
+    The plan computes columns in this order: `blocks`, one value per block of tied documents, which
+    each of them gets; `rows_of`, one value per document; `folds` over the
     rows of a ranking; the columns in `gathered` as lists; `sums` over these lists; and `late`, sums
     whose cutoff is itself a sum. Values are expressions over the folds and the sums.
     """
 
     def __init__(self, *, whole_labels: bool, placed: bool = False, text_ids: bool = False) -> None:
+        self.blocks = Register("block")
         self.rows_of = Register("row")
         self.folds = Register("fold")
         self.sums = Register("sum")
@@ -119,8 +123,10 @@ class PlanTerms(Terms):
 
     def read(self) -> set[str]:
         """Return the columns of the ranked rows that are read."""
-        parts = [*self.rows_of.columns.values(), *self.folds.columns.values()]
-        return {name for part in parts for name in part.meta.root_names()} | self.gathered.keys()
+        registers = (self.blocks, self.rows_of, self.folds)
+        parts = [part for register in registers for part in register.columns.values()]
+        read = {name for part in parts for name in part.meta.root_names()} | self.gathered.keys()
+        return read - self.blocks.columns.keys() - self.rows_of.columns.keys()
 
     def top(
         self,

@@ -11,7 +11,17 @@ import polars_rank as pr
 import pytest
 from hypothesis import given
 from oracles import Doc
-from strategies import Lists, assert_close, in_rank_order, log_of, logs, random_lists, shuffled
+from polars_rank.metrics.reverse_terms import has_reverse
+from strategies import (
+    Lists,
+    assert_close,
+    every_metric,
+    in_rank_order,
+    log_of,
+    logs,
+    random_lists,
+    shuffled,
+)
 
 METRICS = ["ndcg@3", "p@2", "recall@3", "ap", "rr", "err@3", "bpref", "rbp"]
 KNOWN = [name for name in METRICS if name != "bpref"]
@@ -43,6 +53,41 @@ def test_bands_are_those_of_evaluate(lists: Lists) -> None:
         assert bands["group"].unique(maintain_order=True).to_list() == means["group"].to_list()
     assert (bands["best"] >= bands["worst"]).all()
     assert bands.filter(metric="bpref")["expected"].is_null().all()
+
+
+def test_best_and_worst_of_every_metric() -> None:
+    """Two scores tie most documents; tied documents are sorted once, in the worst order."""
+    log = log_of(random_lists(5, scores=(1.0, 2.0, None)))
+    metrics = [metric for metric in every_metric() if has_reverse(metric)]
+    assert len(metrics) > 50
+    bands = pr.diagnostics.tie_bands(log, metrics)
+    for ties in ("best", "worst"):
+        assert_close(
+            column(bands, ties, list(map(str, metrics))),
+            pr.evaluate(log, metrics, ties=ties).drop("queries"),
+        )
+
+
+def test_metrics_that_read_documents() -> None:
+    metrics = [pr.num_clicks(1), pl.col("label").filter(pl.col("rank") <= 2).sum().alias("own")]
+    log = log_of(LISTS)
+    bands = pr.diagnostics.tie_bands(log, metrics)
+    for ties in ("best", "worst"):
+        means = pr.evaluate(log, metrics, ties=ties).drop("queries")
+        assert_close(column(bands, ties, means.columns), means)
+
+
+def test_streams_without_holding_rows_back() -> None:
+    log = log_of(LISTS).lazy()
+    for plan in (pr.diagnostics.tie_bands(log, KNOWN), pr.evaluate(log, KNOWN, ties="expected")):
+        nodes = plan.show_graph(
+            engine="streaming", plan_stage="physical", raw_output=True, show=False
+        )
+        assert plan.explain(optimized=False).count("DF [") == 1
+        assert "sorted-group-by" in nodes
+        assert not [
+            name for name in ("in-memory-map", "multiplexer", "forward_fill") if name in nodes
+        ]
 
 
 def test_shares_of_ties() -> None:
