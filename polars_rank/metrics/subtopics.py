@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import polars as pl
@@ -11,7 +10,7 @@ import polars as pl
 from polars_rank._params import number
 from polars_rank.discounts import Discount, log2
 from polars_rank.errors import DataError, SchemaError
-from polars_rank.metrics.terms import RANK, RETRIEVED, Terms, Value
+from polars_rank.metrics.terms import RANK, RETRIEVED, Terms, Value, of_lists
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -65,11 +64,6 @@ class _Batch(NamedTuple):
     intents: pl.DataFrame
 
 
-#: The expressions of metrics. Polars shares equal expressions, but two expressions that call one
-#: Python function are not equal unless they are the same object.
-_EXPRESSIONS: dict[tuple[Any, ...], pl.Expr] = {}
-
-
 def judged(
     t: Terms,
     compute: Callable[..., pl.DataFrame],
@@ -91,20 +85,9 @@ def judged(
         terms[parameter] = t.in_any_order(t.lists(parameter, column))
 
     def value(*columns: pl.Expr) -> pl.Expr:
-        key = (compute, parameters, judgments, *map(str, columns))
-        if key not in _EXPRESSIONS:
-            documents = (each.alias(name) for name, each in zip(terms, columns, strict=True))
-            _EXPRESSIONS[key] = (
-                pl.struct(*documents)
-                .implode()
-                .map_batches(
-                    partial(_values, compute, parameters, judgments),
-                    return_dtype=pl.Float64,
-                    is_elementwise=True,
-                    returns_scalar=True,
-                )
-            )
-        return _EXPRESSIONS[key]
+        documents = (each.alias(name) for name, each in zip(terms, columns, strict=True))
+        lists = pl.struct(*documents).implode()
+        return of_lists(_values, compute, parameters, judgments, lists=lists)
 
     return t.fold(value, *terms.values())
 
