@@ -26,6 +26,7 @@ from polars_rank.stats.summary import summarize
 KINDS = (
     "at-k", "gain", "pr-curve", "interpolated", "click-through", "bounds",
     "distribution", "differences", "scatter", "intervals", "slices", "over-time",
+    "tradeoff",
 )  # fmt: skip
 
 #: Formats of pictures, by the ending of a name.
@@ -98,8 +99,12 @@ def plot(
         ),
     ] = "ties",
     slices: o.Slices = [],
-    x: Annotated[str | None, o.run_name("scatter: run on the x axis.", OPTIONS)] = None,
-    y: Annotated[str | None, o.run_name("scatter: run on the y axis.", OPTIONS)] = None,
+    x: Annotated[
+        str | None, o.run_name("scatter: run on the x axis; tradeoff: metric.", OPTIONS)
+    ] = None,
+    y: Annotated[
+        str | None, o.run_name("scatter: run on the y axis; tradeoff: metric.", OPTIONS)
+    ] = None,
     time: Annotated[str, o.column("over-time: column of the time.", OPTIONS)] = "day",
     click: Annotated[str, o.column("click-through: column of clicks.", OPTIONS)] = "click",
     qrels: o.Qrels = [],
@@ -131,7 +136,7 @@ def plot(
     """Draw a chart of a log, of per-query values, or of the table of another command.
 
     For logs: at-k, gain, pr-curve, interpolated, click-through, bounds. For logs and per-query
-    values: distribution, differences, scatter, intervals, slices, over-time.
+    values: distribution, differences, scatter, intervals, slices, over-time, tradeoff.
 
     Example: polars-rank plot at-k log.parquet --metrics ndcg -o ndcg.png
 
@@ -163,6 +168,8 @@ def _chart(kind: str, source: Source, picture: Picture) -> Any:
         options = {"by" if kind == "pr-curve" else "run": run}
         if kind == "over-time":
             options["time"] = picture.time
+        if kind == "tradeoff":
+            options |= {"x": picture.x, "y": picture.y}
         return _OF_TABLES[kind][1](source.table(), baseline=picture.baseline, **options)
     if kind in _OF_LOGS:
         log = source.scan([] if run is None else [run])
@@ -277,6 +284,16 @@ def _over_time(data: PerQuery, picture: Picture) -> Any:
     return charts.over_time(table, time=picture.time, run=data.run, baseline=picture.baseline)
 
 
+def _tradeoff(data: PerQuery, picture: Picture) -> Any:
+    table = summarize(
+        data.table, data.metrics, by=data.groups, query=data.query,
+        confidence=picture.confidence, **data.counted,
+    )  # fmt: skip
+    return charts.tradeoff(
+        table, picture.x, picture.y, run=data.run, baseline=picture.baseline
+    )  # fmt: skip
+
+
 _OF_LOGS: dict[str, Callable[..., Any]] = {
     "at-k": _at_k, "gain": _gain, "pr-curve": _pr_curve, "interpolated": _interpolated,
     "click-through": _click_through, "bounds": _bounds,
@@ -284,6 +301,7 @@ _OF_LOGS: dict[str, Callable[..., Any]] = {
 _OF_VALUES: dict[str, Callable[..., Any]] = {
     "distribution": _distribution, "differences": _differences, "scatter": _scatter,
     "intervals": _intervals, "slices": _slices, "over-time": _over_time,
+    "tradeoff": _tradeoff,
 }  # fmt: skip
 #: Kinds that also draw tables of other commands, recognized by these columns.
 _OF_TABLES: dict[str, tuple[tuple[str, ...], Callable[..., Any]]] = {
@@ -293,6 +311,7 @@ _OF_TABLES: dict[str, tuple[tuple[str, ...], Callable[..., Any]]] = {
     "intervals": (("metric", "low", "high"), charts.intervals),
     "slices": (("contribution", "low", "high"), charts.slices),
     "over-time": (("metric", "low", "high"), charts.over_time),
+    "tradeoff": (("metric", "low", "high"), charts.tradeoff),
 }
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -20,6 +19,7 @@ from polars_rank.metrics.terms import (
     Terms,
     Value,
     most,
+    of_lists,
     where,
 )
 
@@ -211,19 +211,9 @@ def _pair_statistic(t: Terms, value: Callable[[pl.Series], pl.Series]) -> Value:
 
     def of_documents(score: pl.Expr, label: pl.Expr, both: pl.Expr) -> pl.Expr:
         documents = pl.struct(score.alias("score"), label.alias("label")).filter(both)
-        return _list_statistic(value, documents.sort_by(score.filter(both)).meta.serialize())
+        return of_lists(value, lists=documents.sort_by(score.filter(both)).implode())
 
     return t.fold(of_documents, *map(t.in_any_order, (SCORE, LABEL, RETRIEVED & JUDGED)))
-
-
-# Cached because Polars does not treat two expressions that call the same function as equal.
-@lru_cache
-def _list_statistic(value: Callable[[pl.Series], pl.Series], documents: bytes) -> pl.Expr:
-    lists = pl.Expr.deserialize(documents).implode()
-    # Processes the documents of many rankings at once.
-    return lists.map_batches(
-        value, return_dtype=pl.Float64, is_elementwise=True, returns_scalar=True
-    )
 
 
 def _pairs(lists: pl.Series) -> pl.DataFrame:

@@ -7,10 +7,7 @@ have several categories, in a column of lists: each has the same part of the doc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import cache, lru_cache
-from io import BytesIO
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal
 
 import polars as pl
 
@@ -19,7 +16,10 @@ from polars_rank.errors import ArgumentError, DataError, SchemaError
 from polars_rank.metrics.beyond import missing
 from polars_rank.metrics.metric import metric
 from polars_rank.metrics.signals import named
-from polars_rank.metrics.terms import RANK, RETRIEVED, Listed, Terms, Value, where
+from polars_rank.metrics.terms import RANK, RETRIEVED, Listed, Terms, Value, of_lists, where
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
 
 __all__ = [
     "calibration",
@@ -28,9 +28,6 @@ __all__ = [
     "intra_list_diversity",
     "max_share",
 ]
-
-#: A function of one column: a list of values for each of many rankings.
-Reducer: TypeAlias = Callable[[Sequence[pl.Series]], pl.Series]
 
 _NO_CATEGORY = "no document among the first k has a category"
 
@@ -104,7 +101,7 @@ def intra_list_diversity(
         message = f"`single` must be a number or None; found {single!r}"
         raise ArgumentError(message, "single")
     column = named("features", features)
-    value = _fold(t, k, _reducer(_mean_distance, features, distance), column)
+    value = _fold(t, k, column, _mean_distance, features, distance)
     if single is not None:
         value = where(t.retrieved(k).equals(1), single, value)
     if unknown == "skip":
@@ -140,7 +137,7 @@ def category_count(t: Terms, k: int | None = None, *, category: str = "category"
     >>> df.ranking.category_count(3)
     2.0
     """
-    return _fold(t, k, _reducer(_count), named("category", category)).fill_null(0.0)
+    return _fold(t, k, named("category", category), _count).fill_null(0.0)
 
 
 @metric(high=None, undefined=_NO_CATEGORY, skipped=True)
@@ -170,7 +167,7 @@ def category_entropy(t: Terms, k: int | None = None, *, category: str = "categor
     >>> df.ranking.category_entropy(2)
     1.0
     """
-    return _fold(t, k, _reducer(_entropy), named("category", category))
+    return _fold(t, k, named("category", category), _entropy)
 
 
 @metric(undefined=_NO_CATEGORY, skipped=True, lower_is_better=True)
@@ -200,7 +197,7 @@ def max_share(t: Terms, k: int | None = None, *, category: str = "category") -> 
     >>> df.ranking.max_share(4, category="source")
     0.75
     """
-    return _fold(t, k, _reducer(_largest_share), named("category", category))
+    return _fold(t, k, named("category", category), _largest_share)
 
 
 @metric(
@@ -257,12 +254,11 @@ def calibration(
     0.1283
     """
     share("alpha", alpha)
-    reducer = _reducer(_divergence, alpha)
 
     def folded(shown: pl.Expr, categories: pl.Expr, lists: pl.Expr) -> pl.Expr:
         known = categories.filter(shown).implode().alias("values")
         both = pl.struct(known, lists.drop_nulls().first().alias("history"))
-        return _mapped(both, reducer)
+        return of_lists(_divergence, alpha, lists=both)
 
     columns = named("category", category), named("history", history)
     return t.fold(folded, _shown(t, k), *map(t.in_any_order, columns), k=k)
@@ -273,33 +269,19 @@ def _shown(t: Terms, k: int | None) -> Listed:
     return t.in_any_order(RETRIEVED if k is None else k >= RANK)
 
 
-def _fold(t: Terms, k: int | None, reducer: Reducer, column: pl.Expr) -> Value:
+def _fold(
+    t: Terms,
+    k: int | None,
+    column: pl.Expr,
+    function: Callable[..., pl.Series],
+    *arguments: Hashable,
+) -> Value:
     """Return a function of the values of a column for the first k documents."""
 
     def folded(shown: pl.Expr, values: pl.Expr) -> pl.Expr:
-        return _mapped(values.filter(shown).implode(), reducer)
+        return of_lists(function, *arguments, lists=values.filter(shown).implode())
 
     return t.fold(folded, _shown(t, k), t.in_any_order(column), k=k)
-
-
-def _mapped(lists: pl.Expr, reducer: Reducer) -> pl.Expr:
-    """Apply a function to the lists of many rankings at once."""
-    return _applied(lists.meta.serialize(), reducer)
-
-
-@lru_cache(maxsize=256)
-def _applied(serialized: bytes, reducer: Reducer) -> pl.Expr:
-    # Polars compares functions by identity: without the cache, a metric would differ from itself.
-    lists = pl.Expr.deserialize(BytesIO(serialized))
-    return pl.map_batches(
-        [lists], reducer, return_dtype=pl.Float64, is_elementwise=True, returns_scalar=True
-    )
-
-
-@cache
-def _reducer(function: Callable[..., pl.Series], *arguments: object) -> Reducer:
-    """Return a function of lists; the same for the same arguments, so that plans can share it."""
-    return lambda columns: function(columns[0], *arguments)
 
 
 def _documents(lists: pl.Series, name: str = "value") -> pl.DataFrame:
@@ -352,7 +334,7 @@ def _largest_share(lists: pl.Series) -> pl.Series:
     return _per_ranking(lists, pl.col("share").max())
 
 
-def _divergence(both: pl.Series, alpha: float) -> pl.Series:
+def _divergence(alpha: float, both: pl.Series) -> pl.Series:
     """Return the divergence of the distribution of categories from that of the history."""
     lists, history = both.struct.field("values"), both.struct.field("history")
     if not isinstance(history.dtype, pl.List):
@@ -369,7 +351,7 @@ def _divergence(both: pl.Series, alpha: float) -> pl.Series:
     return _of_rankings(both, values)
 
 
-def _mean_distance(lists: pl.Series, column: str, distance: str) -> pl.Series:
+def _mean_distance(column: str, distance: str, lists: pl.Series) -> pl.Series:
     """Return the mean distance over the pairs of documents of each ranking.
 
     The documents of all rankings are compared with their first neighbors, then with their second

@@ -37,6 +37,7 @@ from polars_rank.metrics.terms import (
     OrderMattersError,
     Term,
     Value,
+    of_lists,
     reads_order,
     where,
 )
@@ -363,14 +364,7 @@ def _expected_stop(
             (place - first + 1).cast(pl.Int64).alias("place"),
             (last - first + 1).cast(pl.Int64).alias("ties"),
         )
-        # Processes the documents of many rankings at once.
-        return (
-            documents.filter(stop.is_not_null())
-            .implode()
-            .map_batches(
-                _expected_stops, return_dtype=pl.Float64, is_elementwise=True, returns_scalar=True
-            )
-        )
+        return of_lists(_expected_stops, lists=documents.filter(stop.is_not_null()).implode())
 
     places = (Listed(place, "any") for place in (POSITION, TIE_FIRST, TIE_LAST))
     return t.fold(stopped, *places, *terms)

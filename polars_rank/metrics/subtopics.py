@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import polars as pl
@@ -11,7 +10,7 @@ import polars as pl
 from polars_rank._params import number
 from polars_rank.discounts import Discount, log2
 from polars_rank.errors import DataError, SchemaError
-from polars_rank.metrics.terms import RANK, RETRIEVED, Terms, Value
+from polars_rank.metrics.terms import RANK, RETRIEVED, Terms, Value, of_lists
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -23,6 +22,8 @@ Norm: TypeAlias = Literal["full", "none", "ndeval"]
 
 #: The number of intents for which gaps between their numbers do no harm.
 _FEW = 2**16
+#: The gain of a document that has been chosen.
+_NEVER = -(2**62)
 
 
 class Judgments(NamedTuple):
@@ -59,14 +60,8 @@ class _Batch(NamedTuple):
     #: A row for each relevant subtopic of a document: `ranking`, `document`, `rank`, `intent`,
     #: which identifies the subtopic and the ranking, `grade` and `weight`.
     pairs: pl.DataFrame
-    #: A row for each intent: `ranking`, `intent`, `weight`, `number` of relevant documents, and
-    #: `documents`.
+    #: A row for each intent, in this order: `ranking`, `intent` and `weight`.
     intents: pl.DataFrame
-
-
-#: The expressions of metrics. Polars shares equal expressions, but two expressions that call one
-#: Python function are not equal unless they are the same object.
-_EXPRESSIONS: dict[tuple[Any, ...], pl.Expr] = {}
 
 
 def judged(
@@ -90,20 +85,9 @@ def judged(
         terms[parameter] = t.in_any_order(t.lists(parameter, column))
 
     def value(*columns: pl.Expr) -> pl.Expr:
-        key = (compute, parameters, judgments, *map(str, columns))
-        if key not in _EXPRESSIONS:
-            documents = (each.alias(name) for name, each in zip(terms, columns, strict=True))
-            _EXPRESSIONS[key] = (
-                pl.struct(*documents)
-                .implode()
-                .map_batches(
-                    partial(_values, compute, parameters, judgments),
-                    return_dtype=pl.Float64,
-                    is_elementwise=True,
-                    returns_scalar=True,
-                )
-            )
-        return _EXPRESSIONS[key]
+        documents = (each.alias(name) for name, each in zip(terms, columns, strict=True))
+        lists = pl.struct(*documents).implode()
+        return of_lists(_values, compute, parameters, judgments, lists=lists)
 
     return t.fold(value, *terms.values())
 
@@ -161,22 +145,18 @@ def _batch(judgments: Judgments, rankings: pl.Series) -> _Batch:
     )
     known = pl.col("subtopics").is_not_null() & (pl.col("grade") >= judgments.rel)
     pairs = pairs.filter(known)
-    pairs = pairs.with_columns(_intents(pairs))
-    by_intent = pairs.select("intent", "ranking", "weight", "document").sort("intent")
-    runs = _runs(by_intent.get_column("intent"))
-    number = runs.get_column("length")
-    intents = by_intent.select(
-        pl.exclude("document").gather(runs.get_column("start"))
-    ).with_columns(
-        number.alias("number"), _lists(by_intent.get_column("document"), number).alias("documents")
-    )
-    # Number the intents without gaps.
-    place = pl.int_range(len(intents), dtype=pl.UInt32, eager=True).alias("intent")
-    highest = _whole(pairs.get_column("intent").max())
-    places = pl.repeat(0, highest + 1, dtype=pl.UInt32, eager=True)
-    places.scatter(intents.get_column("intent"), place)
-    pairs = pairs.with_columns(places.gather(pairs.get_column("intent")).alias("intent"))
-    intents = intents.with_columns(place)
+    number = _intents(pairs)
+    size = 1 + _whole(number.max())
+    used = pl.repeat(0, size, dtype=pl.UInt32, eager=True)
+    used.scatter(number, 1)
+    # The same numbers without gaps.
+    by_number: dict[str, pl.Series] = {"intent": used.cum_sum() - 1}
+    for name in ("ranking", "weight"):
+        values = pairs.get_column(name)
+        by_number[name] = pl.repeat(None, size, dtype=values.dtype, eager=True)
+        by_number[name].scatter(number, values)
+    intents = pl.DataFrame(by_number).filter(used == 1)
+    pairs = pairs.with_columns(by_number["intent"][number].alias("intent"))
     _check(pairs, judgments)
     return _Batch(documents, pairs, intents)
 
@@ -288,77 +268,102 @@ def _top(pairs: pl.DataFrame, k: int | None) -> pl.DataFrame:
 def _gained(pairs: pl.DataFrame, k: int | None, discount: Discount, alpha: float) -> pl.DataFrame:
     """Return the discounted gain of the first k documents of each ranking."""
     # Numbers of intents increase with the ranking.
-    top = _top(pairs, k).select("ranking", "intent", "rank", "weight").sort("intent", "rank")
+    place = pl.col("intent").cast(pl.Int64) * (pl.col("rank").max().cast(pl.Int64) + 1)
+    top = _top(pairs, k).select("ranking", "intent", "rank", "weight")
+    top = top.sort(place + pl.col("rank").cast(pl.Int64))
     runs = _runs(top.get_column("intent"))
     start = _repeated(runs.get_column("start"), runs.get_column("length"))
     covered = pl.int_range(pl.len()) - start.cast(pl.Int64)
     gain = pl.col("weight") * pl.lit(1.0 - alpha).pow(covered) * discount(pl.col("rank"))
-    rankings = _runs(top.get_column("ranking"))
-    gains = _lists(top.select(gain).to_series(), rankings.get_column("length")).list.sum()
-    return pl.DataFrame(
-        {"ranking": top.get_column("ranking").gather(rankings.get_column("start")), "gain": gains}
-    )
+    return _totals(top.select("ranking", gain=gain))
+
+
+def _totals(gains: pl.DataFrame) -> pl.DataFrame:
+    """Return the sum of the gains of each ranking, given in the order of rankings."""
+    rankings = _runs(gains.get_column("ranking"))
+    lists = _lists(gains.get_column("gain"), rankings.get_column("length"))
+    first = gains.select(pl.col("ranking").gather(rankings.get_column("start")))
+    return first.with_columns(lists.list.sum().alias("gain"))
+
+
+class _Layout(NamedTuple):
+    """The documents of the rankings as consecutive values."""
+
+    #: The place of the first document of each ranking, and the number of its documents.
+    start: pl.Series
+    length: pl.Series
+    #: The intents of each document, and those of all documents.
+    intents: pl.Series
+    each: pl.Series
+    #: The offsets of documents in `each`, and of rankings in `intents`.
+    of_documents: pa.Array
+    of_rankings: pa.Array
+
+    @classmethod
+    def of(cls, documents: pl.DataFrame) -> _Layout:
+        """Return the layout of documents with a column of intents, by ranking."""
+        start, length = _runs(documents.get_column("ranking"))
+        intents = documents.get_column("intents")
+        return cls(
+            start,
+            length,
+            intents,
+            intents.explode(),
+            _offsets(intents.list.len()),
+            _offsets(length),
+        )
+
+    def best(self, units: pl.Series, ties: pl.Series) -> pl.Series:
+        """Return the highest gain of a document of each ranking, with its tie breaker."""
+        gains = _nested(units[self.each], self.of_documents).list.sum()
+        return _nested(gains + ties, self.of_rankings).list.max()
 
 
 def _greedy_gain(batch: _Batch, k: int | None, discount: Discount, alpha: float) -> pl.DataFrame:
     """Return the discounted gain of the first k documents of the greedy ranking.
 
-    Each step chooses a document of every ranking, and updates the gains of only those documents
-    that share a subtopic with it. Gains are compared as whole numbers, so that equal sums are equal
-    in any order of their terms.
+    Each step computes the gain of every document and chooses one document of every ranking. Gains
+    are compared as whole numbers, so that equal sums are equal in any order of their terms.
     """
-    documents, place_of = _by_id(batch)
-    rankings = _runs(documents.get_column("ranking"))
-    found, sizes = rankings.get_column("start"), rankings.get_column("length")
+    documents = _by_id(batch)
+    layout = _Layout.of(documents)
+    longest = _whole(layout.length.max())
     # The place in the ranking breaks ties: the maximum of one number finds the best document.
-    bits = _whole(sizes.max()).bit_length()
-    weights, intents = batch.intents.get_column("weight"), documents.get_column("intents")
-    highest = float(weights.max() or 1) * _whole(intents.list.len().max())  # type: ignore[arg-type]
+    bits = longest.bit_length()
+    last = 2**bits - 1
+    start = _repeated(layout.start.cast(pl.Int64), layout.length)
+    ties = last - pl.int_range(len(documents), eager=True) + start
+    weights = batch.intents.get_column("weight")
+    most = _whole(layout.intents.list.len().max())
+    highest = float(weights.max() or 1) * most  # type: ignore[arg-type]
     unit = 2.0 ** (61 - bits - math.ceil(math.log2(highest)))
-    sums = _lists(_units(weights, unit).gather(intents.explode()), intents.list.len()).list.sum()
-    places = pl.int_range(len(documents), eager=True)
-    offsets = (
-        pl.Series([0], dtype=pl.Int64).append(sizes.cast(pl.Int64).cum_sum()).rechunk().to_arrow()
-    )
-    gains = sums * 2**bits + (2**bits - 1 - places + _repeated(found.cast(pl.Int64), sizes))
-    number = batch.intents.get_column("number")
-    covering = _lists(place_of.gather(batch.intents.get_column("documents").explode()), number)
-    ideal = pl.repeat(0.0, len(sizes), eager=True)
-    steps = _whole(sizes.max()) if k is None else min(k, _whole(sizes.max()))
+    units = _units(weights, unit) * 2**bits
+    steps = longest if k is None else min(k, longest)
     rank = pl.int_range(1, steps + 1).cast(pl.Float64)
-    discounts = pl.select(discount(rank)).to_series()
-    for step in range(1, steps + 1):
-        best = _highest(gains, offsets)
-        open_ = best >= 2**bits
-        place = (found + (2**bits - 1 - best % 2**bits)).filter(open_).cast(pl.UInt32)
+    of_ranking, parts = batch.intents.get_column("ranking"), []
+    for weight in pl.select(discount(rank)).to_series():
+        best = layout.best(units, ties)
+        is_open = best > last
+        place = (layout.start + (last - best % 2**bits)).filter(is_open).cast(pl.UInt32)
         if place.is_empty():
             break
-        covered = intents.gather(place)
-        chosen, number = covered.explode(), covered.list.len()
-        old = weights.gather(chosen)
-        gained = pl.repeat(0.0, len(sizes), eager=True)
-        gained.scatter(open_.arg_true(), _lists(old, number).list.sum())
-        ideal = ideal + gained * discounts[step - 1]
+        ties.scatter(place, _NEVER)
+        intent = layout.intents[place].explode()
+        old = weights[intent]
+        parts.append(pl.DataFrame({"ranking": of_ranking[intent], "gain": old * weight}))
         new = old * (1.0 - alpha)
-        weights.scatter(chosen, new)
-        lost = (_units(old, unit) - _units(new, unit)) * 2**bits
-        gains.scatter(place, 0)
-        changes = (
-            pl.DataFrame({"place": covering.gather(chosen), "lost": lost})
-            .explode("place")
-            .group_by("place")
-            .agg(pl.col("lost").sum())
-        )
-        changed = changes.get_column("place")
-        gains.scatter(changed, gains.gather(changed) - changes.get_column("lost"))
-    return pl.DataFrame({"ranking": documents.get_column("ranking").gather(found), "ideal": ideal})
+        weights.scatter(intent, new)
+        units.scatter(intent, _units(new, unit) * 2**bits)
+        if 2 * len(place) < len(best):  # many rankings have no gain left
+            kept = _repeated(is_open, layout.length)
+            documents, ties = documents.filter(kept), ties.filter(kept)
+            layout = _Layout.of(documents)
+    gains = pl.concat(parts) if parts else documents.select("ranking", gain=0.0)
+    return _totals(gains.sort("ranking", maintain_order=True)).rename({"gain": "ideal"})
 
 
-def _by_id(batch: _Batch) -> tuple[pl.DataFrame, pl.Series]:
-    """Return the documents with a subtopic, by ranking and descending id, with their intents.
-
-    Also return the place of each document of the batch among them.
-    """
+def _by_id(batch: _Batch) -> pl.DataFrame:
+    """Return the documents with a subtopic, by ranking and descending id, with their intents."""
     runs = _runs(batch.pairs.get_column("document"))
     own = batch.pairs.get_column("document").gather(runs.get_column("start"))
     documents = batch.documents.select(pl.col("ranking", "doc").gather(own))
@@ -371,38 +376,40 @@ def _by_id(batch: _Batch) -> tuple[pl.DataFrame, pl.Series]:
         + _repeated(rankings.get_column("start"), rankings.get_column("length"))
     ).cast(pl.UInt32)
     intents = _lists(batch.pairs.get_column("intent"), runs.get_column("length"))
-    place_of = pl.repeat(0, len(batch.documents), dtype=pl.UInt32, eager=True)
-    place_of.scatter(own.gather(order), pl.int_range(len(order), dtype=pl.UInt32, eager=True))
     ordered = {"ranking": documents.get_column("ranking"), "intents": intents}
-    return pl.DataFrame({name: each.gather(order) for name, each in ordered.items()}), place_of
-
-
-def _highest(values: pl.Series, offsets: pa.Array) -> pl.Series:
-    import pyarrow as pa  # noqa: PLC0415  (slow to import, rarely needed)
-
-    # No other reference to the values is left, so that they can be changed in place.
-    return pl.Series(
-        pl.from_arrow(pa.LargeListArray.from_arrays(offsets, values.to_arrow()))
-    ).list.max()
+    return pl.DataFrame({name: each.gather(order) for name, each in ordered.items()})
 
 
 def _units(weights: pl.Series, unit: float) -> pl.Series:
-    return (weights * unit).round().cast(pl.Int64)
+    """Return weights as rounded multiples of a unit."""
+    return (weights * unit + 0.5).cast(pl.Int64)
 
 
 def _runs(values: pl.Series) -> pl.DataFrame:
     """Return the `start` and the `length` of each run of equal values."""
-    length = values.rle().struct.field("len")
-    start = length.cast(pl.Int64).cum_sum() - length
-    return pl.DataFrame({"start": start.cast(pl.UInt32), "length": length})
+    value = pl.lit(values)
+    first = value.ne_missing(value.shift(1)) | (pl.int_range(len(values)) == 0)
+    start = pl.col("start")
+    return pl.select(first.arg_true().alias("start")).with_columns(
+        (start.shift(-1, fill_value=len(values)) - start).alias("length")
+    )
 
 
 def _lists(values: pl.Series, lengths: pl.Series) -> pl.Series:
     """Return consecutive values as lists of the given lengths."""
+    return _nested(values, _offsets(lengths))
+
+
+def _offsets(lengths: pl.Series) -> pa.Array:
+    """Return where lists of the given lengths start, and where the last one ends."""
+    ends = lengths.cast(pl.Int64).cum_sum()
+    return pl.Series([0], dtype=pl.Int64).append(ends).rechunk().to_arrow()
+
+
+def _nested(values: pl.Series, offsets: pa.Array) -> pl.Series:
+    """Return consecutive values as lists with the given offsets."""
     import pyarrow as pa  # noqa: PLC0415  (slow to import, rarely needed)
 
-    ends = lengths.cast(pl.Int64).cum_sum()
-    offsets = pl.Series([0], dtype=pl.Int64).append(ends).rechunk().to_arrow()
     lists = pa.LargeListArray.from_arrays(offsets, values.rechunk().to_arrow())
     return pl.Series(pl.from_arrow(lists))
 
@@ -414,12 +421,13 @@ def _repeated(values: pl.Series, times: pl.Series) -> pl.Series:
 
 def average_precision(batch: _Batch) -> pl.DataFrame:
     """Return the mean of the average precision over subtopics."""
+    number = batch.pairs.group_by("intent").agg(number=pl.len())
     found = pl.int_range(1, pl.len() + 1).over("intent") / pl.col("rank")
     gained = (
         _top(batch.pairs, None)
         .sort("ranking", "rank", "intent")
         .with_columns(found.alias("precision"))
-        .join(batch.intents.select("intent", "number"), on="intent", maintain_order="left")
+        .join(number, on="intent", maintain_order="left")
         .group_by("ranking", maintain_order=True)
         .agg((pl.col("weight") * pl.col("precision") / pl.col("number")).sum().alias("gain"))
     )

@@ -11,6 +11,8 @@ them; anything else raises an error when the metric is built.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from functools import lru_cache, partial
+from io import BytesIO
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import polars as pl
@@ -21,7 +23,7 @@ from polars_rank.gains import refusals
 from polars_rank.metrics.signals import named, numbers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Hashable
 
     from polars_rank.discounts import Discount
     from polars_rank.gains import Gain
@@ -404,6 +406,28 @@ def folded_once(function: Callable[..., pl.Expr], count: int) -> None:
             f"a fold reads {sorted(others)}, which are not among its terms; pass them as terms"
         )
         raise ArgumentError(message)
+
+
+def of_lists(function: Callable[..., pl.Series], *arguments: Hashable, lists: pl.Expr) -> pl.Expr:
+    """Return a function of the lists of many rankings at once, as one expression.
+
+    The function is called with the arguments and a column of lists, and returns a number for each.
+    Equal calls return the same object: Polars compares Python functions by identity, so it would
+    not share the value otherwise.
+    """
+    return _of_lists(function, arguments, lists.meta.serialize())
+
+
+@lru_cache(maxsize=256)
+def _of_lists(
+    function: Callable[..., pl.Series], arguments: tuple[Hashable, ...], lists: bytes
+) -> pl.Expr:
+    return pl.Expr.deserialize(BytesIO(lists)).map_batches(
+        partial(function, *arguments),
+        return_dtype=pl.Float64,
+        is_elementwise=True,
+        returns_scalar=True,
+    )
 
 
 def _refusing(problem: str, condition: Callable[[pl.Expr], pl.Expr]) -> pl.Expr:

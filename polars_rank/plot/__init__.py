@@ -18,6 +18,7 @@ from polars_rank.plot.pairs import differences, scatter
 from polars_rank.plot.precision import pr_curve
 from polars_rank.plot.runs import run_colors
 from polars_rank.plot.times import over_time
+from polars_rank.plot.tradeoffs import tradeoff
 
 __all__ = [
     "at_k",
@@ -34,6 +35,7 @@ __all__ = [
     "scatter",
     "slices",
     "style",
+    "tradeoff",
 ]
 
 

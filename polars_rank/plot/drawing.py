@@ -253,11 +253,21 @@ def cutoffs(title: str, ks: Iterable[int]) -> Any:
     return axis("X", "x", title, format=",d", values=values, scale=scale)
 
 
-def means(title: str, table: pl.DataFrame) -> Any:
-    """Return the axis "y" of means, with the range of means and bands."""
+def means(
+    title: str,
+    table: pl.DataFrame,
+    fields: tuple[str, str, str] = ("low", "y", "high"),
+    *,
+    kind: str = "Y",
+    **options: Any,
+) -> Any:
+    """Return the axis of means, with the range of means and intervals.
+
+    `fields` are the columns of the low ends, the means and the high ends.
+    """
     ends = [
         value
-        for name in ("low", "y", "high")
+        for name in fields
         for value in (table.get_column(name).min(), table.get_column(name).max())
         if isinstance(value, (int, float))
     ]
@@ -265,7 +275,7 @@ def means(title: str, table: pl.DataFrame) -> Any:
     if ends and min(ends) == max(ends):  # Vega would draw a single tick
         pad = abs(ends[0]) / 10 or 0.1
         scale["domain"] = [ends[0] - pad, ends[0] + pad]
-    return axis("Y", "y", title, scale=scale)
+    return axis(kind, fields[1], title, scale=scale, **options)
 
 
 def with_field(channel: Any, field: str) -> Any:
@@ -291,7 +301,7 @@ def counted(numbers: Iterable[int | None], what: str = "queries") -> str:
         return ""
     low, high = min(known), max(known)
     if low == high == 1:
-        words = {"queries": "query", "documents": "document", "rows": "row"}
+        words = {"queries": "query", "documents": "document", "rows": "row", "runs": "run"}
         what = " ".join(words.get(word, word) for word in what.split(" "))
     return f"{low:,} {what}" if low == high else f"{low:,} to {high:,} {what}"
 

@@ -41,10 +41,15 @@ def keys_of(schema: pl.Schema, runs: Sequence[str]) -> list[str]:
     return [name for name in schema if name not in own and not re.fullmatch(r"q[\d.]+", name)]
 
 
+def name_of(metric: str | pl.Expr) -> str:
+    """Return the name of a metric in tables."""
+    return metric if isinstance(metric, str) else output_name(metric)
+
+
 def column_of(schema: pl.Schema, metric: Any, taken: Sequence[str]) -> str:
     """Return the column of the metric, by name or as the only float column."""
     if metric is not None:
-        name = metric if isinstance(metric, str) else output_name(metric)
+        name = name_of(metric)
         check_there("metric", name, schema)
         if not (schema[name].is_numeric() or schema[name] == pl.Null):
             message = f"column {name!r} (`metric`) must be numeric; found {schema[name]}"
@@ -64,7 +69,7 @@ def rows_of_metrics(rows: pl.LazyFrame, metrics: Any) -> pl.LazyFrame:
     if metrics is None:
         return rows
     several = [metrics] if isinstance(metrics, (str, pl.Expr)) else [*metrics]
-    requested = [each if isinstance(each, str) else output_name(each) for each in several]
+    requested = [name_of(each) for each in several]
     available = metrics_of(rows)
     for name in requested:
         if name not in available:

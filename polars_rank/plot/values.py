@@ -77,7 +77,7 @@ class Values(NamedTuple):
         """Return the number and range of values by run; raise `DataError` if there are none."""
         value = pl.col(VALUE)
         facts = {**_facts(value), "low": value.min(), "high": value.max(), "mean": value.mean()}
-        statistics = collected(_by(self.rows, self.run, facts))
+        statistics = collected(by_run(self.rows, self.run, facts))
         self._check(statistics)
         return statistics
 
@@ -141,7 +141,7 @@ class Values(NamedTuple):
             "least": pl.min_horizontal(both.min()),
             "most": pl.max_horizontal(both.max()),
         }
-        statistics = collected(_by(pairs, self.run, facts))
+        statistics = collected(by_run(pairs, self.run, facts))
         if not statistics.height:
             names = collected(self.rows.select(pl.col(self.run[0]).unique().sort().head(10)))
             message = (
@@ -185,7 +185,8 @@ def _facts(value: pl.Expr) -> dict[str, pl.Expr]:
     }
 
 
-def _by(rows: pl.LazyFrame, columns: list[str], facts: dict[str, pl.Expr]) -> pl.LazyFrame:
+def by_run(rows: pl.LazyFrame, columns: list[str], facts: dict[str, pl.Expr]) -> pl.LazyFrame:
+    """Return aggregates by run, with runs under internal names."""
     if not columns:
         return rows.select(**facts)
     return rows.group_by(groups(columns)).agg(**facts)

@@ -82,6 +82,7 @@ ASKED = {
     "intervals": ["-m", "ap rr", "--baseline", "old"],
     "slices": ["-m", "ap", "--baseline", "old", "--slices", "country"],
     "over-time": ["-m", "ap"],
+    "tradeoff": ["-m", "ap rr", "--x", "rr", "--baseline", "old"],
 }
 
 
@@ -140,6 +141,7 @@ def test_pictures_of_values_and_of_tables(log: Path, tmp_path: Path) -> None:
         "pr-curve": ["curve", log, "--kind", "pr", "--by", "run"],
         "intervals": ["summarize", log, "-m", "ap"],
         "slices": ["slices", log, *ASKED["slices"]],
+        "tradeoff": ["summarize", log, "-m", "ap rr"],
     }
     for kind, command in tables.items():
         run(*command, "-o", tmp_path / "table.csv", "--overwrite")

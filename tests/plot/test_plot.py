@@ -121,6 +121,7 @@ def every_chart(
         "ties": pr.plot.bounds(pr.diagnostics.tie_bands(log, ["ndcg@10", "ap"], **by), **named),
         "judgments": pr.plot.bounds(unjudged, **named),
         "click_through": pr.plot.click_through(log, **named),
+        "tradeoff": pr.plot.tradeoff(pr.summarize(lists, by=run, query=query), **named),
     }  # fmt: skip
 
 
@@ -426,6 +427,37 @@ class TestValues:
         found = rows_of(pr.plot.over_time(table), "x", "y")
         assert found.rows() == [("2026-01-01T00:00:00", 0.25), ("2026-01-02T00:00:00", 0.5)]
 
+    def test_tradeoff_has_two_rows_of_summarize_per_point(self, lists: pl.DataFrame) -> None:
+        lists = lists.with_columns(recall=pl.col("rr") / 2)
+        table = pr.summarize(lists, by="run", confidence=0.9)
+        chart = pr.plot.tradeoff(table, "rr", "ndcg@10", baseline="bm25")
+        ends = {"low": "low", "mean": "y", "high": "high"}
+        found = rows_of(chart, "run", "queries", "x_low", "x", "x_high", "low", "y", "high")
+        for metric, columns in {
+            "rr": {end: f"x_{end}" if end != "mean" else "x" for end in ends}, "ndcg@10": ends,
+        }.items():  # fmt: skip
+            assert_frame_equal(
+                found.select("run", "queries", *columns.values()),
+                table.filter(metric=metric).select("run", "queries", *columns).rename(columns),
+                check_row_order=False, check_dtypes=False,
+            )  # fmt: skip
+        assert subtitle(chart) == (
+            "80 queries · lines: confidence intervals · dashed lines: bm25"
+        )  # fmt: skip
+        first_two = pr.plot.tradeoff(table.filter(pl.col("metric") != "recall"))
+        assert title(first_two) == "RR and NDCG@10"
+        assert title(pr.plot.tradeoff(table, y=pr.ndcg(10), x="recall")) == "NDCG@10 and recall"
+
+    def test_tradeoff_of_a_table_has_its_columns_and_no_intervals(self) -> None:
+        table = pl.DataFrame({
+            "run": ["a", "b", "c"], "queries": 9, "ndcg": [0.5, 0.25, None], "coverage": [1, 2, 3],
+        })  # fmt: skip
+        chart = pr.plot.tradeoff(table, x="coverage", y="ndcg")
+        assert rows_of(chart, "run", "x", "y").rows() == [("a", 1.0, 0.5), ("b", 2.0, 0.25)]
+        assert subtitle(chart) == "9 queries | 1 run without both metrics omitted"
+        assert [*scales(chart)] == ["a", "b", "c"]
+        assert rows_of(pr.plot.tradeoff(table[:1].drop("run"), "coverage", "ndcg"), "x").height == 1
+
 
 IDEAL = {"run", "x", "ideal"}
 
@@ -630,6 +662,7 @@ class TestNames:
             pr.plot.intervals(summary),
             pr.plot.slices(sliced, baseline=base),
             pr.plot.over_time(table, time=evil),
+            pr.plot.tradeoff(table.with_columns(ap=0.2), "ap", "rr", run=evil),
         ):
             page = io.StringIO()
             chart.save(page, format="html")
@@ -718,6 +751,8 @@ class TestDegenerate:
         with nothing:
             pr.plot.over_time(pr.summarize(rr, by="run").clear(), time="run", run=None)
         with nothing:
+            pr.plot.tradeoff(pr.summarize(null, by="run", undefined="skip"), "rr", "rr")
+        with nothing:
             pr.plot.bounds(pr.diagnostics.tie_bands(log, "rr", by="run").clear())
         with nothing:
             pr.plot.click_through(log.filter(pl.col("position") < 0))
@@ -741,6 +776,14 @@ class TestDegenerate:
             pr.plot.at_k(log, by="country")
         with pytest.raises(pr.errors.ArgumentError, match="`ties` applies to a log"):
             pr.plot.at_k(pr.rank_curve(log, "rr", [1], by="run"), ties="best")
+        with pytest.raises(pr.errors.ArgumentError, match=r"set `x` and `y`.*'rr'"):
+            pr.plot.tradeoff(pr.summarize(rr, by="run"))
+        with pytest.raises(
+            pr.errors.ArgumentError, match=r"several rows for one run.*\['country'\]"
+        ):
+            pr.plot.tradeoff(pr.summarize(lists, by=["run", "country"]))
+        with pytest.raises(pr.errors.SchemaError, match="column 'ap' .`y`. not found"):
+            pr.plot.tradeoff(pr.evaluate(log, "rr", by="run"), "rr", "ap")
         with pytest.raises(pr.errors.SchemaError, match="so it is a log"):
             pr.plot.distribution(log)
         with pytest.raises(pr.errors.SchemaError, match="so it is a log"):
