@@ -30,7 +30,7 @@ RANDOM_LOGS = (
 #: What needs scipy, Altair or Vega's scripts, which take seconds to load: it comes first, so that
 #: one process of two loads them.
 HEAVY = (
-    *("plot", "reporting", "stats", "cli", "frames/test_streams.py"),
+    *("plot", "reporting", "stats", "cli", "catalog", "frames/test_streams.py"),
     *("test_examples.py", "test_readme.py"),
 )
 

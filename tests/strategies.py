@@ -10,6 +10,7 @@ from functools import wraps
 
 import oracles
 import polars as pl
+import pyarrow as pa
 import pytest
 from hypothesis import Phase, settings
 from hypothesis import strategies as st
@@ -81,14 +82,26 @@ NEEDED = {"k": 4, "max_grade": 4, "recall": 0.5, "T": 1.0, "p": 0.7}
 
 def log_of(lists: Lists, label: type[pl.DataType] = pl.Int64) -> pl.DataFrame:
     """Return the long table of some lists, with clicks, subtopics and attributes."""
-    columns = [*DID.values(), *ATTRIBUTES.values()]
-    rows = [
-        (query, *doc, *(column(doc) for column in columns), oracles.history_category(docs))
-        for query, docs in lists.items()
-        for doc in docs
-    ]
+    rows = [doc for docs in lists.values() for doc in docs]
+    columns = {
+        "query": [query for query, docs in lists.items() for _ in docs],
+        "doc": [doc.doc for doc in rows],
+        "score": [doc.score for doc in rows],
+        "label": [doc.label for doc in rows],
+        **{name: [*map(column, rows)] for name, column in {**DID, **ATTRIBUTES}.items()},
+        "history_category": [
+            each for docs in lists.values() for each in [oracles.history_category(docs)] * len(docs)
+        ],
+    }
     schema = {**SCHEMA, "label": label, **DID_SCHEMA, **ATTRIBUTES_SCHEMA}
-    return pl.DataFrame(rows, schema, orient="row")
+    return pl.DataFrame([_series(name, columns[name], schema[name]) for name in schema])
+
+
+def _series(name: str, values: list[object], dtype: pl.DataType) -> pl.Series:
+    """Return a column; through Arrow if it has lists, which Polars takes much longer to read."""
+    if not isinstance(dtype, pl.List):
+        return pl.Series(name, values, dtype)
+    return pl.Series(name, pa.array(values, pl.Series(dtype=dtype).to_arrow().type))
 
 
 def logs(scores: tuple = SCORES, labels: tuple = LABELS) -> st.SearchStrategy[Lists]:
