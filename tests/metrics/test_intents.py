@@ -42,7 +42,7 @@ def judged(
 ) -> tuple[dict[int, list[Doc]], dict[int, Covers], dict[int, dict[str, float]]]:
     """Return random rankings, the grades of each document, and the weights of each query."""
     draw = random.Random(seed)
-    lists = random_lists(seed, queries=30)
+    lists = {query: docs[:6] for query, docs in random_lists(seed, queries=30).items()}
     covers = {
         query: {
             d.doc: {s: draw.choice((0, 0.5, 1, 2, 3)) for s in draw.sample("vwxyz", draw.randint(0, 4))}
