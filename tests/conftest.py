@@ -27,11 +27,12 @@ RANDOM_LOGS = (
 )
 
 
-#: What needs scipy, Altair or Vega's scripts, which take seconds to load: it comes first, so that
-#: one process of two loads them.
+#: What needs scipy, Altair, Vega's scripts or scikit-learn, which take seconds to load: it comes
+#: first, so that one process of two loads them.
 HEAVY = (
-    *("plot", "reporting", "stats", "cli", "frames/test_streams.py"),
-    *("test_examples.py", "test_readme.py"),
+    *("plot", "reporting", "stats", "cli", "catalog", "conformance", "frames/test_streams.py"),
+    *("test_examples.py", "test_guide.py", "test_readme.py", "io/test_arrays.py"),
+    *("metrics/test_documentation.py", "metrics/test_expected_terms.py"),
 )
 
 

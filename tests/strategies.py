@@ -10,6 +10,7 @@ from functools import wraps
 
 import oracles
 import polars as pl
+import pyarrow as pa
 import pytest
 from hypothesis import Phase, settings
 from hypothesis import strategies as st
@@ -18,9 +19,13 @@ from polars.testing import assert_frame_equal
 from polars_rank import datasets
 from polars_rank.metrics.metric import REGISTER, Metric
 
-# One example is many lists and one evaluation all metrics: a few examples go a long way.
+# An example is many lists: a few examples go a long way.
 settings.register_profile(
-    "quick", max_examples=3, deadline=None, derandomize=True, phases=[Phase.generate]
+    "quick",
+    max_examples=3,
+    deadline=None,
+    derandomize=True,
+    phases=[Phase.explicit, Phase.generate],
 )
 # With POLARS_RANK_DEEP=1: hundreds of examples, other ones each time, made small where one fails.
 settings.register_profile("deep", max_examples=300, deadline=None, print_blob=True)
@@ -28,6 +33,8 @@ settings.load_profile("deep" if os.environ.get("POLARS_RANK_DEEP") else "quick")
 
 #: For tests whose examples are a few lists, and cheap.
 more_examples = settings(max_examples=4 * settings().max_examples)
+#: For tests that evaluate all metrics, whose plan takes longer than the rows: one large log.
+fewer_examples = settings(max_examples=settings().max_examples // 3)
 
 #: The lists of a log by query, the documents of a list in the order of its rows.
 Lists = Mapping[int, list[Doc]]
@@ -81,21 +88,43 @@ NEEDED = {"k": 4, "max_grade": 4, "recall": 0.5, "T": 1.0, "p": 0.7}
 
 def log_of(lists: Lists, label: type[pl.DataType] = pl.Int64) -> pl.DataFrame:
     """Return the long table of some lists, with clicks, subtopics and attributes."""
-    columns = [*DID.values(), *ATTRIBUTES.values()]
-    rows = [
-        (query, *doc, *(column(doc) for column in columns), oracles.history_category(docs))
-        for query, docs in lists.items()
-        for doc in docs
-    ]
+    rows = [doc for docs in lists.values() for doc in docs]
+    columns = {
+        "query": [query for query, docs in lists.items() for _ in docs],
+        "doc": [doc.doc for doc in rows],
+        "score": [doc.score for doc in rows],
+        "label": [doc.label for doc in rows],
+        **{name: [*map(column, rows)] for name, column in {**DID, **ATTRIBUTES}.items()},
+        "history_category": [
+            each for docs in lists.values() for each in [oracles.history_category(docs)] * len(docs)
+        ],
+    }
     schema = {**SCHEMA, "label": label, **DID_SCHEMA, **ATTRIBUTES_SCHEMA}
-    return pl.DataFrame(rows, schema, orient="row")
+    return pl.DataFrame([_series(name, columns[name], schema[name]) for name in schema])
 
 
-def logs(scores: tuple = SCORES, labels: tuple = LABELS) -> st.SearchStrategy[Lists]:
+def _series(name: str, values: list[object], dtype: pl.DataType) -> pl.Series:
+    """Return a column; through Arrow if it has lists, which Polars takes much longer to read."""
+    if not isinstance(dtype, pl.List):
+        return pl.Series(name, values, dtype)
+    return pl.Series(name, pa.array(values, pl.Series(dtype=dtype).to_arrow().type))
+
+
+def logs(
+    scores: tuple = SCORES, labels: tuple = LABELS, *, queries: tuple[int, int] = (5, 15)
+) -> st.SearchStrategy[Lists]:
     """Generate the lists of a log."""
     doc = st.builds(Doc, st.integers(0, 20), st.sampled_from(scores), st.sampled_from(labels))
     docs = st.lists(doc, min_size=1, max_size=9, unique_by=lambda d: d.doc)
-    return st.lists(docs, min_size=5, max_size=15).map(lambda many: dict(enumerate(many)))
+    low, high = queries
+    return st.lists(docs, min_size=low, max_size=high).map(lambda many: dict(enumerate(many)))
+
+
+def large_logs() -> st.SearchStrategy[Lists]:
+    """Generate logs with a retrieved and relevant document, which hypothesis' first log lacks."""
+    return logs(queries=(20, 40)).filter(
+        lambda lists: any(d.label and d.score is not None for docs in lists.values() for d in docs)
+    )
 
 
 def random_lists(

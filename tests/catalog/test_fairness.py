@@ -11,8 +11,8 @@ import numpy as np
 import polars as pl
 import polars_rank as pr
 import pytest
+import scipy
 from catalog.plain import tops
-from scipy.spatial.distance import jensenshannon
 from strategies import assert_close, log_of, random_lists, shuffled
 
 DRAW = random.Random(7)
@@ -60,7 +60,8 @@ def test_awrf_against_scipy(engine: str, target: Any) -> None:
         groups = sorted({*p, *t})
         p, t = ([values.get(group, 0) for group in groups] for values in (p, t))
         known = sum(p) > 0 and sum(t) > 0
-        truth[query] = 1 - jensenshannon(np.array(p), np.array(t)) ** 2 if known else None
+        distance = scipy.spatial.distance.jensenshannon
+        truth[query] = 1 - distance(np.array(p), np.array(t)) ** 2 if known else None
     expected = pl.DataFrame({"query": truth.keys(), "awrf": truth.values()}, strict=False)
     assert None in truth.values()
     result = found.collect(engine=engine)

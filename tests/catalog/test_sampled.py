@@ -8,8 +8,8 @@ import numpy as np
 import polars as pl
 import polars_rank as pr
 import pytest
+import scipy
 from polars_rank.catalog.sampling import _sums
-from scipy.stats import binom
 
 K = 3
 METRICS = {
@@ -33,7 +33,7 @@ def log_with(ranks: list[int], m: int) -> pl.DataFrame:
 def estimate(f: list[float], m: int, gamma: float) -> np.ndarray:
     """The solution by definition: least mean squared bias plus variance."""
     q = np.arange(len(f)) / (len(f) - 1)
-    a = binom.pmf(np.arange(m + 1)[None, :], m, q[:, None])
+    a = scipy.stats.binom.pmf(np.arange(m + 1)[None, :], m, q[:, None])
     normal = (1 - gamma) * a.T @ a + gamma * np.diag(a.sum(axis=0))
     return np.linalg.solve(normal, a.T @ np.array(f))
 
@@ -59,7 +59,7 @@ def test_against_the_normal_equations(engine: str, gamma: float) -> None:
 
 @pytest.mark.parametrize(("m", "n"), [(7, 20), (7, 5000), (50, 40_000)])
 def test_sums_over_ranks(m: int, n: int) -> None:
-    pmf = binom.pmf(np.arange(m + 1)[None, :], m, (np.arange(n) / (n - 1))[:, None])
+    pmf = scipy.stats.binom.pmf(np.arange(m + 1)[None, :], m, (np.arange(n) / (n - 1))[:, None])
     assert _sums(m, n) == pytest.approx(pmf.sum(axis=0), rel=1e-8)
 
 

@@ -12,10 +12,13 @@ import polars_rank as pr
 import pytest
 from polars.testing import assert_frame_equal
 
-needs.package("altair", "plot")
+from polars_rank.cli import reports
+from polars_rank.cli.pictures import KINDS
 
-from polars_rank.cli import reports  # noqa: E402
-from polars_rank.cli.pictures import KINDS  # noqa: E402
+
+@pytest.fixture(scope="module", autouse=True)
+def _altair() -> None:
+    needs.package("altair", "plot")
 
 
 @pytest.fixture(scope="module")

@@ -6,6 +6,7 @@ import json
 import math
 import random
 from datetime import date, timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -231,20 +232,28 @@ class TestRecovery:
         assert 0.75 < math.sqrt((off**2).mean()) < 1.3
 
 
+@cache
+def few_clicks() -> pl.DataFrame:
+    return click_log(20, 5, sessions=10, shown=4, seed=3).collect()
+
+
+@cache
+def bias_of_few_clicks(method: str) -> pl.DataFrame:
+    return pr.clicks.position_bias(few_clicks(), method)
+
+
 @pytest.mark.parametrize("method", METHODS)
 class TestEvery:
     def test_lazy_is_eager_and_streaming_is_in_memory(self, method: Any) -> None:
-        log = click_log(20, 5, sessions=10, shown=4, seed=3)
-        found = pr.clicks.position_bias(log.collect(), method)
-        lazy = pr.clicks.position_bias(log, method)
+        found = bias_of_few_clicks(method)
+        lazy = pr.clicks.position_bias(few_clicks().lazy(), method)
         assert isinstance(lazy, pl.LazyFrame)
         assert lazy.collect_schema() == found.schema
         assert_frame_equal(lazy.collect(engine="streaming"), found)
         assert_frame_equal(lazy.collect(engine="in-memory"), found)
 
     def test_the_order_of_rows_changes_nothing(self, method: Any, tmp_path: Path) -> None:
-        log = click_log(20, 5, sessions=10, shown=4, seed=3).collect()
-        expected = pr.clicks.position_bias(log, method)
+        log, expected = few_clicks(), bias_of_few_clicks(method)
         rows = log.sample(fraction=1, shuffle=True, seed=1)
         assert_frame_equal(pr.clicks.position_bias(rows, method), expected)
         for name, rows in {"sorted": log, "shuffled": rows}.items():
@@ -253,8 +262,7 @@ class TestEvery:
             assert_frame_equal(pr.clicks.position_bias(scanned, method).collect(), expected)
 
     def test_groups_are_alone(self, method: Any) -> None:
-        log = click_log(20, 5, sessions=10, shown=4, seed=3).collect()
-        log = log.with_columns(device=pl.when(pl.col("query") % 3 == 0).then(pl.lit("phone")))
+        log = few_clicks().with_columns(device=pl.when(pl.col("query") % 3 == 0).then(pl.lit("phone")))
         found = pr.clicks.position_bias(log, method, by="device", tolerance=1e-6)
         for (device,), part in log.group_by("device"):
             alone = pr.clicks.position_bias(part, method, tolerance=1e-6)
@@ -263,8 +271,7 @@ class TestEvery:
             assert_frame_equal(rows, alone, rel_tol=1e-3, abs_tol=1e-5)
 
     def test_progress_changes_nothing(self, method: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-        log = click_log(20, 5, sessions=10, shown=4, seed=3).collect()
-        expected = pr.clicks.position_bias(log, method)
+        log, expected = few_clicks(), bias_of_few_clicks(method)
         counted: list[int] = []
         for module in (progress, examination):
             monkeypatch.setattr(module, "counter", lambda total=None: counted.append)
@@ -278,12 +285,10 @@ class TestEvery:
         )
 
     def test_names_are_the_users(self, method: Any) -> None:
-        log = click_log(20, 5, sessions=10, shown=4, seed=3).collect()
         names = {"query": "text", "doc": "clicks", "position": "pairs", "click": "propensity"}
-        renamed = log.select(*names).rename(names)
-        assert_frame_equal(
-            pr.clicks.position_bias(renamed, method, **names), pr.clicks.position_bias(log, method)
-        )
+        renamed = few_clicks().select(*names).rename(names)
+        found = pr.clicks.position_bias(renamed, method, **names)
+        assert_frame_equal(found, bias_of_few_clicks(method))
 
     def test_an_empty_log_has_no_positions(self, method: Any) -> None:
         assert pr.clicks.position_bias(SMALL.clear(), method).is_empty()

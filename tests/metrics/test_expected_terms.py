@@ -14,7 +14,17 @@ from hypothesis import given
 from oracles import Doc
 from polars_rank.metrics.expected_terms import EXPECTATIONS, has_expectation
 from polars_rank.metrics.metric import REGISTER, Metric
-from strategies import ATTRIBUTES, Lists, _plain, assert_close, every_metric, log_of, logs, shuffled
+from strategies import (
+    ATTRIBUTES,
+    Lists,
+    _plain,
+    assert_close,
+    every_metric,
+    fewer_examples,
+    large_logs,
+    log_of,
+    shuffled,
+)
 
 METRICS = [metric for metric in every_metric(1, 3, 8) if has_expectation(metric)]
 CLOSED = {metric.function.__name__ for metric in METRICS}
@@ -97,7 +107,8 @@ def test_scikit_learn(k: int | None) -> None:
         assert found.row(query)[1:] == pytest.approx(theirs, abs=1e-9)
 
 
-@given(lists=logs())
+@fewer_examples
+@given(lists=large_logs())
 def test_between_worst_and_best(lists: Lists) -> None:
     log = log_of(lists)
     mean, best, worst = (pr.per_query(log, FEW, ties=t) for t in ("expected", "best", "worst"))
@@ -111,7 +122,8 @@ def test_between_worst_and_best(lists: Lists) -> None:
         assert low[name].is_null().equals(mean[name].is_null()), metric
 
 
-@given(lists=logs())
+@fewer_examples
+@given(lists=large_logs())
 def test_without_ties(lists: Lists) -> None:
     log = log_of(lists).with_columns(score=pl.col("score") + pl.col("doc") / 1000)
     assert_close(expected(log, FEW), pr.per_query(log, FEW, ties="doc"))

@@ -15,11 +15,11 @@ from strategies import (
     Lists,
     assert_close,
     every_metric,
+    fewer_examples,
+    large_logs,
     log_of,
-    logs,
     random_lists,
     shuffled,
-    truth,
 )
 
 LOG = log_of(random_lists(seed=11))
@@ -100,7 +100,6 @@ def test_same_value_alone_and_with_other_metrics() -> None:
     lists = random_lists(seed=7, queries=30)
     log = log_of(lists)
     expected = pr.per_query(log, METRICS)
-    assert_close(expected, truth(METRICS, lists))
     groups = pr.rank(log).group_by("query")
     for metric in METRICS:
         if "rel=" not in str(metric):
@@ -108,7 +107,8 @@ def test_same_value_alone_and_with_other_metrics() -> None:
                 assert_close(found, expected.select("query", metric.output_name))
 
 
-@given(lists=logs(), metric=st.sampled_from(METRICS))
+@fewer_examples
+@given(lists=large_logs(), metric=st.sampled_from(METRICS))
 def test_the_same_value_wherever_it_is_evaluated(lists: Lists, metric: pr.Metric) -> None:
     log = log_of(lists)
     eager = pr.per_query(log, METRICS)

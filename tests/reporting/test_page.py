@@ -73,6 +73,15 @@ def read(log, tmp_path, metrics=("ndcg@10", "ap"), **options):
     return Read(path)
 
 
+@pytest.fixture
+def _no_charts(monkeypatch):
+    monkeypatch.setattr("polars_rank.reporting.pictures._charts", lambda *_: iter(()))
+
+
+#: For tests of text and tables: charts take half of the time of a page.
+without_charts = pytest.mark.usefixtures("_no_charts")
+
+
 def column(page, table, name):
     head, *rows = page.tables[table]
     return [row[head.index(name)] for row in rows]
@@ -105,6 +114,7 @@ def test_numbers_are_those_of_the_library(page, lists):
     ]
 
 
+@without_charts
 def test_the_headline_names_the_better_run_and_how_sure_that_is(tmp_path):
     # Per query 1 and 0, 30 times: the difference is 1 in each, and has no spread.
     best = pl.DataFrame({"query": range(30), "doc": 1, "score": 1.0, "label": 1, "run": "new"})
@@ -129,6 +139,7 @@ def test_the_headline_names_the_better_run_and_how_sure_that_is(tmp_path):
     assert "Too few queries to compare new with old" in page.text
 
 
+@without_charts
 def test_without_a_baseline_the_best_run_stands_beside_the_next(tmp_path):
     log = pr.datasets.search_log(60, runs=["a", "b", "c"]).collect()
     page = read(log, tmp_path)
@@ -137,6 +148,7 @@ def test_without_a_baseline_the_best_run_stands_beside_the_next(tmp_path):
     assert re.search(r"c is better than b|No significant difference between c and b", page.text)
 
 
+@without_charts
 def test_lower_is_better_where_the_metric_says_so(log, tmp_path):
     assert lower_is_better(pr.fall_out(5)) and not lower_is_better(pr.ndcg(10))
     assert not lower_is_better(pl.col("x").sum())
@@ -147,6 +159,7 @@ def test_lower_is_better_where_the_metric_says_so(log, tmp_path):
     assert "neural is better than bm25" in page.text and "(lower is better)" in page.text
 
 
+@without_charts
 def test_lists_that_moved_are_those_of_movers(log, tmp_path):
     page = read(log, tmp_path, "ndcg@10", baseline="bm25", worst=3, k=4)
     moved = pr.diagnostics.movers(log, "ndcg@10", baseline="bm25", n=3, k=4)
@@ -164,12 +177,14 @@ def test_lists_that_moved_are_those_of_movers(log, tmp_path):
     assert documents == first["baseline_doc"].drop_nulls().cast(pl.String).to_list()
 
 
+@without_charts
 def test_notebooks_show_a_link(log, tmp_path):
     path = pr.report(log, "ap", path=tmp_path / "my report.html")
     assert path == tmp_path / "my report.html"
     assert path._repr_html_().startswith(f'<a href="{tmp_path.as_posix()}/my%20report.html"')
 
 
+@without_charts
 @pytest.mark.filterwarnings("ignore:.* intervals exceed")
 @pytest.mark.parametrize("queries", [1, 2, 3])
 def test_no_query_of_a_small_log_is_both_best_and_worst(log, tmp_path, queries):
@@ -179,6 +194,7 @@ def test_no_query_of_a_small_log_is_both_best_and_worst(log, tmp_path, queries):
     assert len(shown) == len({*shown}) == small["query"].n_unique()
 
 
+@without_charts
 def test_gates_are_shown_and_do_not_raise(log, lists, tmp_path):
     rules = ["ndcg@10 >= 0.99", "queries >= 100", {"rule": "ap >= 0", "where": {"run": "neural"}}]
     page = read(log, tmp_path, baseline="bm25", rules=rules)
@@ -192,6 +208,7 @@ def test_gates_are_shown_and_do_not_raise(log, lists, tmp_path):
     assert len(page.tables["verdicts"]) == 1 + len(RUNS)
 
 
+@without_charts
 def test_gates_stand_by_rule_with_failures_first(log, tmp_path):
     rules = ["missing <= 5", "queries >= 20", "difference(ap) >= -9"]
     page = read(log, tmp_path, "ap", baseline="bm25", slices="country", rules=rules)
@@ -207,6 +224,7 @@ def test_gates_stand_by_rule_with_failures_first(log, tmp_path):
     assert f"and {failed - 5} more failed check" in page.text
 
 
+@without_charts
 def test_a_run_without_rankings_in_a_group_is_shown(log, tmp_path):
     gone = log.filter((pl.col("run") == "bm25") | (pl.col("country") != "DE"))
     with pytest.warns(pr.errors.RankWarning, match="no query in common"):
@@ -216,6 +234,7 @@ def test_a_run_without_rankings_in_a_group_is_shown(log, tmp_path):
     assert rows
 
 
+@without_charts
 @pytest.mark.parametrize("baseline", ["bm25", None])
 def test_a_run_that_retrieved_nothing_is_warned_of(log, tmp_path, baseline):
     score = pl.when(pl.col("run") == "bm25").then("score")
@@ -225,6 +244,7 @@ def test_a_run_that_retrieved_nothing_is_warned_of(log, tmp_path, baseline):
     assert "run = 'neural' (120 of 120)" in page.text
 
 
+@without_charts
 @pytest.mark.parametrize("undecided", ["pass", "fail"])
 def test_what_undecided_rules_count_as_is_said(log, lists, tmp_path, undecided):
     rule = f"ap >= {pr.summarize(lists.filter(run='neural'), 'ap')['mean'].item()}"
@@ -302,6 +322,7 @@ def test_pages_are_small_whatever_the_log(tmp_path):
     assert "Without charts: " in page.text and "6 more runs" in page.text
 
 
+@without_charts
 def test_what_was_evaluated_and_how(page, log, tmp_path):
     assert "a table in memory" in page.text
     path = tmp_path / "a log.parquet"
@@ -320,6 +341,7 @@ def test_what_was_evaluated_and_how(page, log, tmp_path):
     assert "from the moon" in read(ONE, tmp_path, "p@1", source=["from the moon"]).text
 
 
+@without_charts
 def test_cautions_say_what_matters(page, log, tmp_path):
     retrieved = log.filter(pl.col("score").is_not_null())
     share = retrieved["label"].null_count() / retrieved.height
@@ -336,6 +358,7 @@ def test_cautions_say_what_matters(page, log, tmp_path):
     assert "up to 21 are missing in one of two runs" in page.text
 
 
+@without_charts
 def test_one_is_not_many(tmp_path):
     one = pl.DataFrame({"query": 1, "doc": [1], "score": [1.0], "label": [0]})
     page = read(one, tmp_path)
@@ -358,6 +381,7 @@ def test_one_is_not_many(tmp_path):
         pr.summarize(table, weight="w")
 
 
+@without_charts
 def test_warnings_are_on_the_page_and_raised(log, tmp_path):
     mixed = log.drop("doc").rename({"run": "system"})
     with pytest.warns(pr.errors.RankWarning, match="system") as caught:
@@ -464,6 +488,7 @@ def test_lazy_and_eager_logs_have_the_same_page(tmp_path):
     assert all(each == first for each in others)
 
 
+@without_charts
 def test_an_error_leaves_nothing_behind_and_what_was_there(log, tmp_path):
     path = tmp_path / "report.html"
     with pytest.raises(pr.errors.DataError, match="run 'nobody' not found"):
