@@ -203,7 +203,7 @@ def report(
             content = {**context(evidence, question), **chart_context(pictures(evidence, question))}
         for warning in messages:
             warnings.warn(warning, RankWarning, stacklevel=2)
-        content["cautions"] = [*messages, *content["cautions"]]
+        content["alerts"] = [*messages, *content["alerts"]]
         content["files"] = _source_names(source) or sources(log)
         content["title"] = title or _title(question)
         content["generated"] = datetime.now().astimezone()
