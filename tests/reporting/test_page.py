@@ -205,6 +205,27 @@ def test_lists_that_moved_are_those_of_movers(log, tmp_path):
     assert documents == first["baseline_doc"].drop_nulls().cast(pl.String).to_list()
 
 
+def test_documents_are_links_and_parts_say_how_many_queries_tie(log, lists, tmp_path):
+    page = read(
+        log, tmp_path, "p@1", baseline="bm25", worst=2, url="https://x.org/{query}?d={doc}&c={country}",
+        show="country", meta={"commit": "1a2b3c"},
+    )  # fmt: skip
+    assert page.text.count("commit 1a2b3c") == 2
+    links = [a["href"] for tag, a in page.elements if tag == "a" and "target" in a]
+    assert links and all(
+        re.fullmatch(r"https://x.org/\d+\?d=\d+&c=[A-Z]{2}", each) for each in links
+    )
+    compared = pr.compare(pr.per_query(log, "p@1", by="run"), baseline="bm25")
+    wins, losses = compared.select("wins", "losses").row(0)
+    # Differences of p@1 are 1 or -1, so that all others tie.
+    assert (
+        f"2 of {losses} queries with a loss; {losses - 2} more tie with the last one." in page.text
+    )
+    assert f"2 of {wins} queries with a gain; {wins - 2} more tie with the last one." in page.text
+    hint = "To show the texts of queries and documents"
+    assert hint not in page.text and hint in read(log, tmp_path, "p@1").text
+
+
 def test_notebooks_show_a_link(log, tmp_path):
     path = pr.report(log, "ap", path=tmp_path / "my report.html")
     assert path == tmp_path / "my report.html"
@@ -562,6 +583,9 @@ def test_an_error_leaves_nothing_behind_and_what_was_there(log, tmp_path):
         ({"show": "titel"}, pr.errors.SchemaError, "column 'titel' .`show`. not found"),
         ({"slices": "click"}, pr.errors.DataError, "has several values in a ranking"),
         ({"metrics": "ndgc"}, pr.errors.ArgumentError, "Did you mean"),
+        ({"url": "javascript:{doc}"}, pr.errors.ArgumentError, "`url` must be a template such as"),
+        ({"url": "https://x/{dok}"}, pr.errors.ArgumentError, "column 'dok' .`url`. not found"),
+        ({"meta": "1a2b3c"}, pr.errors.ArgumentError, "`meta` must be a mapping"),
         ({"confidence": 95}, pr.errors.ArgumentError, "`confidence` must be"),
         ({"worst": 0}, pr.errors.ArgumentError, "`worst` must be a positive integer"),
         ({"k": "ten"}, pr.errors.ArgumentError, "`k` must be a positive integer"),
