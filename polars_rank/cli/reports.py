@@ -33,6 +33,16 @@ def report(
     confidence: o.Confidence = 0.95,
     keep: o.Keep = [],
     show: Annotated[list[str], o.column("Columns of documents to show, e.g. their titles.")] = [],
+    url: Annotated[
+        str | None,
+        typer.Option(
+            help="Template of document addresses, e.g. https://example.org/{doc}.", metavar="URL"
+        ),
+    ] = None,
+    meta: Annotated[
+        list[str],
+        typer.Option(help="Value to show on the page, e.g. commit=1a2b3c.", metavar="NAME=VALUE"),
+    ] = [],
     n: o.N = 5,
     k: Annotated[int, typer.Option(help="Number of documents to show for each query.")] = 10,
     title: Annotated[str | None, typer.Option(help="Page title.", metavar="TEXT")] = None,
@@ -86,10 +96,18 @@ def report(
         log.scan(keys), split(" ".join(metrics)), by=groups or None, run=column, baseline=value,
         slices=o.split_names(slices) or None, rules=read, undecided=decided,
         scores=o.split_names(scores) or None, keep=o.split_names(keep), show=o.split_names(show),
+        url=url, meta=_meta(meta),
         confidence=confidence, worst=n, k=k, title=title, source=given.files, path=output,
         overwrite=overwrite, progress=log.progress, **log.columns, **definitions(arguments),
     )  # fmt: skip
     say(f"Wrote {path}")
+
+
+def _meta(values: list[str]) -> dict[str, str]:
+    for value in values:
+        if "=" not in value:
+            misused(f"--meta must be NAME=VALUE; found '{value}'")
+    return {name: text for name, _, text in (value.partition("=") for value in values)}
 
 
 #: The commands of the demonstration.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 #: Margin at both ends of a cell, in percent.
-_MARGIN = 4.0
+_MARGIN = 6.0
+#: Maximum number of steps between the ticks of an axis.
+_STEPS = 4
 
 
 @dataclass(frozen=True)
@@ -31,12 +34,10 @@ class Scale:
 
     @classmethod
     def of(cls, rows: Iterable[Mapping[str, Any]], value: str, *, zero: bool = False) -> Scale:
-        """Return a scale that contains all intervals; with `zero`, 0 is in the middle."""
+        """Return a scale that contains all intervals, and 0 with `zero`."""
         ends = [row.get(name) for row in rows for name in (value, "low", "high")]
-        finite = [end for end in ends if end is not None and abs(end) != float("inf")]
-        if zero:
-            largest = max(map(abs, finite), default=0.0)
-            return cls(-largest, largest)
+        finite = [end for end in ends if end is not None and math.isfinite(end)]
+        finite += [0.0] if zero else []
         return cls(min(finite, default=0.0), max(finite, default=0.0))
 
     def place(self, row: Mapping[str, Any], value: str) -> Place | None:
@@ -47,6 +48,27 @@ class Scale:
         ends = (at if row.get(name) is None else row[name] for name in ("low", "high"))
         low, high = (self._percent(end) for end in ends)
         return Place(low, high, self._percent(at), self._percent(0.0))
+
+    def ticks(self) -> list[tuple[float, str]]:
+        """Return the positions and labels of a few round values.
+
+        Examples
+        --------
+        >>> from polars_rank.reporting.bars import Scale
+        >>> [label for _, label in Scale(-0.013, 0.052).ticks()]
+        ['0.00', '0.02', '0.04']
+        """
+        if self.high <= self.low:
+            return []
+        smallest = (self.high - self.low) / _STEPS
+        power = math.floor(math.log10(smallest))
+        step = next(s * 10.0**power for s in (1, 2, 5, 10) if s * 10.0**power >= smallest)
+        digits = max(0, -math.floor(math.log10(step)))
+        places = range(math.ceil(self.low / step), math.floor(self.high / step) + 1)
+        return [
+            (self._percent(n * step), f"{n * step:,.{digits}f}".replace("-", "\N{MINUS SIGN}"))
+            for n in places
+        ]
 
     def _percent(self, value: float) -> float:
         share = (value - self.low) / (self.high - self.low)

@@ -1,16 +1,21 @@
-"""Cautions: sentences about properties of the log that affect the means."""
+"""Sentences about properties of the log that affect the means and the headline."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import polars as pl
+
 from polars_rank.errors import number_of
-from polars_rank.reporting.formats import count, percent
+from polars_rank.frames.tables import collected
+from polars_rank.reporting.formats import count, number, percent, text
+from polars_rank.stats.pairs import is_run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from polars_rank.reporting.evidence import Evidence
+    from polars_rank.reporting.headline import Comparison, Headline
     from polars_rank.reporting.question import Question
 
 _TIES = {
@@ -18,6 +23,64 @@ _TIES = {
     "best": "the higher label first", "worst": "the lower label first",
     "input": "in the order of the rows", "expected": "in all possible orders (mean)",
 }  # fmt: skip
+
+
+def alerts(evidence: Evidence, question: Question, headline: Headline) -> list[str]:
+    """Return warnings about undefined and unjudged values that may change the headline."""
+    comparison = headline.comparison
+    if comparison is None or comparison.row["low"] is None:
+        return []
+    return [
+        *_of_undefined(evidence, question, headline, comparison),
+        *_of_unjudged(evidence, question, headline, comparison),
+    ]
+
+
+def _of_undefined(
+    evidence: Evidence, question: Question, headline: Headline, comparison: Comparison
+) -> Iterator[str]:
+    """Return a warning if queries that are undefined in one of the runs may change the result."""
+    run, dtype = str(question.run), evidence.lists.collect_schema()[str(question.run)]
+    runs = (comparison.run, comparison.other)
+    pair = evidence.lists.filter(pl.any_horizontal(is_run(run, dtype, each) for each in runs))
+    undefined = pl.col(headline.metric).is_null().sum()
+    counts = pair.group_by(question.queries).agg(one=(pl.len() == 2) & (undefined == 1))
+    ones = int(collected(counts.select(pl.col("one").sum())).item())
+    low, high, queries = (comparison.row[name] for name in ("low", "high", "queries"))
+    # A value between 0 and 1 moves the mean difference by at most 1 / queries.
+    if ones and ones / queries > min(abs(low), abs(high)):
+        yield (
+            f"{headline.metric} is undefined for {number_of(ones, 'query', 'queries')} "
+            f"({percent(ones / queries)}) in one of the two runs; how they count could change "
+            "this result."
+        )
+
+
+def _of_unjudged(
+    evidence: Evidence, question: Question, headline: Headline, comparison: Comparison
+) -> Iterator[str]:
+    """Return a warning if labels of unjudged documents may reverse the result."""
+    if evidence.bounds is None or comparison.standing not in ("better", "worse"):
+        return
+    run = str(question.run)
+    bounds = {row[run]: (row["lower"], row["upper"]) for row in evidence.bounds.rows(named=True)}
+    better, worse = comparison.run, comparison.other
+    if comparison.standing == "worse":
+        better, worse = worse, better
+    if better not in bounds or worse not in bounds or None in bounds[better] + bounds[worse]:
+        return
+    end, start = bounds[worse][1], bounds[better][0]
+    if headline.lower:
+        end, start = bounds[worse][0], bounds[better][1]
+    if start > end if headline.lower else end > start:
+        names = ("unjudged", "rows", "not_retrieved")
+        unjudged, rows, not_retrieved = evidence.contents.select(names).sum().row(0)
+        share = unjudged / (rows - not_retrieved)
+        yield (
+            f"{percent(share)} of the retrieved documents are unjudged. Their labels could reverse "
+            f"this result: {headline.metric} of {text(worse)} could be {number(end)}, and of "
+            f"{text(better)} {number(start)}."
+        )
 
 
 def cautions(evidence: Evidence, question: Question) -> list[str]:

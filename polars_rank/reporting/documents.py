@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import polars as pl
 
 from polars_rank._params import OWN
 from polars_rank.evaluation.ranking import as_text, rank
 from polars_rank.frames.tables import collected
-from polars_rank.reporting.question import lower_is_better
+from polars_rank.reporting.formats import text
+from polars_rank.reporting.question import FIELD, lower_is_better
 from polars_rank.stats.pairs import is_run
 from polars_rank.stats.tables import agreed_on, variables
 
@@ -26,6 +28,7 @@ _MISSED = 5
 _VALUE, _BASE = OWN + "value", OWN + "baseline"
 _RUN, _PLACE, _GOOD = OWN + "run", OWN + "place", OWN + "good"
 _LIST = OWN + "list"
+_ROW, _TOTAL, _TIED = OWN + "row", OWN + "total", OWN + "tied"
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,8 @@ class Document:
     relevant: bool
     #: Rank in the other run; None if not retrieved, 0 if there is no other run.
     elsewhere: int | None = 0
+    #: The document's address, from the template `url`.
+    url: str | None = None
 
 
 @dataclass(frozen=True)
@@ -63,6 +68,10 @@ class QueryChange:
     kept: dict[str, Any]
     value: float
     baseline_value: float | None
+    #: Number of queries with a gain (a loss), or of all queries without a baseline.
+    total: int
+    #: Number of queries that are not shown and tie with the last one that is.
+    tied: int
     sides: list[Side] = field(default_factory=list)
 
     @property
@@ -126,12 +135,19 @@ def _extremes(values: pl.LazyFrame, question: Question) -> pl.LazyFrame:
         descending = [False, good, *(good and not compared for _ in question.queries)]
         half = (pl.len().over(_RUN) + (0 if good else 1)) // 2
         most = pl.lit(question.worst) if compared else half.clip(upper_bound=question.worst)
+        number = pl.len().over(_RUN).cast(pl.Int64)
+        shown = pl.col(_ROW) < most
+        last = pl.col(_PLACE).filter(shown).last().over(_RUN)
+        tied = (~shown & (pl.col(_PLACE) == last)).sum().over(_RUN).cast(pl.Int64)
         ends.append(
             (values.filter(is_extreme) if compared else values)
             .with_columns(order.alias(_PLACE))
             .sort(_RUN, _PLACE, *question.queries, descending=descending)
-            .with_columns(place.alias(_PLACE), pl.lit(good).alias(_GOOD))
-            .filter(pl.col(_PLACE) < most)
+            .with_columns(place.alias(_ROW))
+            .with_columns(number.alias(_TOTAL), tied.alias(_TIED), pl.lit(good).alias(_GOOD))
+            .filter(shown)
+            .with_columns(pl.col(_ROW).alias(_PLACE))
+            .drop(_ROW)
         )
     return pl.concat(ends).sort(_RUN, _GOOD, _PLACE)
 
@@ -190,14 +206,15 @@ def _query_change(
         lists = {number + total: question.baseline, **lists}
     places = [_places(documents.get(each)) for each in lists]
     sides = [
-        _side(run, documents[each], places[1 - index] if len(lists) > 1 else None, question)
+        _side(run, query, documents[each], places[1 - index] if len(lists) > 1 else None, question)
         for index, (each, run) in enumerate(lists.items())
         if each in documents
     ]
     return QueryChange(
         run=row[_RUN], good=row[_GOOD], query=query,
         kept={name: row[name] for name in question.keep if name not in query},
-        value=row[_VALUE], baseline_value=row[_BASE], sides=sides,
+        value=row[_VALUE], baseline_value=row[_BASE], total=row[_TOTAL], tied=row[_TIED],
+        sides=sides,
     )  # fmt: skip
 
 
@@ -209,7 +226,11 @@ def _places(table: pl.DataFrame | None) -> dict[Any, int | None]:
 
 
 def _side(
-    run: Any, table: pl.DataFrame, places: dict[Any, int | None] | None, question: Question
+    run: Any,
+    query: dict[str, Any],
+    table: pl.DataFrame,
+    places: dict[Any, int | None] | None,
+    question: Question,
 ) -> Side:
     missing: pl.Expr = ~(pl.col("rank") <= question.k).fill_null(value=False)
     missed = table.filter(missing & pl.col("relevant")).sort(
@@ -226,6 +247,7 @@ def _side(
                 shown=tuple(row[f"shown {index}"] for index, _ in enumerate(question.show)),
                 relevant=bool(row["relevant"]),
                 elsewhere=places.get(row["doc"]) if places and "doc" in row else 0,
+                url=_url(question, query, row),
             )
             for row in rows.iter_rows(named=True)
         ]
@@ -233,3 +255,13 @@ def _side(
     top = table.filter(~missing)
     retrieved = int(table.get_column("rank").count())
     return Side(run, documents(top), documents(missed.head(_MISSED)), missed.height, retrieved)
+
+
+def _url(question: Question, query: dict[str, Any], row: dict[str, Any]) -> str | None:
+    """Return the address of a document: the template with the quoted values of its columns."""
+    if question.url is None:
+        return None
+    values = {**query, **{name: row[f"shown {index}"] for index, name in enumerate(question.show)}}
+    if question.columns.doc is not None:
+        values[question.columns.doc] = row["doc"]
+    return FIELD.sub(lambda field: quote(text(values[field[1]]), safe=""), question.url)

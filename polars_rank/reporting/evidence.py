@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from polars_rank._params import OWN
+from polars_rank.diagnostics.bounds import judgment_bounds
 from polars_rank.diagnostics.inspection import found_in, label_counts
 from polars_rank.errors import DataError
 from polars_rank.evaluation.evaluate import per_query
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 MANY_RUNS = 10
 
 
+_GROUPS = OWN + "groups"
 _NO_VALUE = dict.fromkeys(("value", "low", "high"), pl.lit(None, pl.Float64))
 
 
@@ -48,6 +51,8 @@ class Evidence:
     slices: pl.DataFrame | None
     verdicts: pl.DataFrame | None
     contents: pl.DataFrame
+    #: Means of the first metric with unjudged documents as not relevant, and as relevant.
+    bounds: pl.DataFrame | None
     labels: pl.DataFrame
     moved: list[QueryChange]
 
@@ -69,6 +74,7 @@ def gather(frame: pl.LazyFrame, question: Question, path: Path) -> Evidence:
     by_group = _comparison(lists, question, question.by) if question.by else comparison
     slice_tables = _slices(lists, question)
     tables_of_means = summary if groups is None else groups
+    contents = collected(found_in(question.log, question.columns, question.agreed.rel, run))
     return Evidence(
         lists=lists,
         runs=runs,
@@ -78,7 +84,8 @@ def gather(frame: pl.LazyFrame, question: Question, path: Path) -> Evidence:
         groups=_with_differences(groups, by_group, question),
         slices=None if slice_tables is None else pl.concat(slice_tables, how="diagonal_relaxed"),
         verdicts=_verdicts(question, tables_of_means, by_group, slice_tables or []),
-        contents=collected(found_in(question.log, question.columns, question.agreed.rel, run)),
+        contents=contents,
+        bounds=_bounds(frame, question, contents),
         labels=collected(label_counts(question.log, question.columns, run)),
         moved=selected_queries(lists, question, runs),
     )
@@ -153,6 +160,21 @@ def _slices(lists: pl.LazyFrame, question: Question) -> list[pl.DataFrame] | Non
                          "metric", "queries", "mean", "low", "high")
         )  # fmt: skip
     return tables
+
+
+def _bounds(frame: pl.LazyFrame, question: Question, contents: pl.DataFrame) -> pl.DataFrame | None:
+    """Return bounds of the first metric by run if runs have unjudged documents."""
+    unjudged = contents.get_column("unjudged").sum()
+    if question.run is None or not unjudged or question.agreed.unjudged == "removed":
+        return None
+    options = {name: value for name, value in question.options.items() if name != "unjudged"}
+    query = [*question.columns.query]
+    if question.by:  # a struct, because groups may be null and queries may not
+        frame = frame.with_columns(pl.struct(question.by).alias(_GROUPS))
+        query = [_GROUPS, *query]
+    options |= {"query": query, "undefined": question.undefined}
+    by = None if options.get("scores") else question.run
+    return collected(judgment_bounds(frame, question.first, by=by, **options))
 
 
 def _with_differences(

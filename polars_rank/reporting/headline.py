@@ -111,15 +111,19 @@ def _of_the_best(comparisons: list[Comparison], *, lower: bool) -> list[Comparis
     return [each for each in reversed_comparisons if each.run == best]
 
 
-def _reversed(comparison: Comparison) -> Comparison:
-    row = dict(comparison.row)
-    low, high = row["low"], row["high"]
-    row.update(
-        mean=row["other_mean"],
-        difference=-row["difference"],
-        low=None if high is None else -high,
-        high=None if low is None else -low,
+def reversed_row(row: Mapping[str, Any], run: str | None) -> dict[str, Any]:
+    """Return the row of a pair with the two runs exchanged."""
+    low, high, difference = (
+        None if row[name] is None else -row[name] for name in ("low", "high", "difference")
     )
+    exchanged = {"mean": row["other_mean"], "other_mean": row["mean"]}
+    if run is not None:
+        exchanged |= {run: row["other"], "other": row[run]}
+    return {**row, **exchanged, "difference": difference, "low": high, "high": low}
+
+
+def _reversed(comparison: Comparison) -> Comparison:
+    row = reversed_row(comparison.row, None)
     opposite: dict[Standing, Standing] = {"better": "worse", "worse": "better"}
     return Comparison(
         comparison.other,

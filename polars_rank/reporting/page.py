@@ -87,6 +87,8 @@ def report(
     undecided: str | None = None,
     keep: Names | None = None,
     show: Names | None = None,
+    url: str | None = None,
+    meta: Mapping[str, Any] | None = None,
     worst: int = 5,
     k: int = 10,
     progress: bool = False,
@@ -141,6 +143,12 @@ def report(
         Columns to show with a query, constant within a ranking, such as the text of the query.
     show
         Columns to show with a document, such as its title.
+    url
+        Template of the addresses of documents, which makes their ids links: names of columns in
+        braces are the document, the query, and columns of `show`, such as
+        "https://example.org/items/{doc}".
+    meta
+        Names and values to show on the page, such as `{"commit": "1a2b3c"}`.
     worst
         Number of best and of worst queries to show for each run.
     k
@@ -194,7 +202,7 @@ def report(
     log = lazy(frame)
     question = Question.of(
         log, metrics, by=by, run=run, baseline=baseline, slices=slices, keep=keep, show=show,
-        options=options, undefined=undefined, rules=rules, undecided=undecided,
+        url=url, meta=meta, options=options, undefined=undefined, rules=rules, undecided=undecided,
         confidence=confidence, worst=worst, k=k,
     )  # fmt: skip
     with new_file(path, overwrite=overwrite) as part, temporary_folder() as folder:
@@ -203,7 +211,7 @@ def report(
             content = {**context(evidence, question), **chart_context(pictures(evidence, question))}
         for warning in messages:
             warnings.warn(warning, RankWarning, stacklevel=2)
-        content["cautions"] = [*messages, *content["cautions"]]
+        content["alerts"] = [*messages, *content["alerts"]]
         content["files"] = _source_names(source) or sources(log)
         content["title"] = title or _title(question)
         content["generated"] = datetime.now().astimezone()

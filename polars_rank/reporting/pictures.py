@@ -12,6 +12,7 @@ import polars as pl
 from polars_rank import plot
 from polars_rank.errors import DataError
 from polars_rank.metrics.names import output_name
+from polars_rank.plot.runs import MOST, PALETTE
 from polars_rank.stats.pairs import is_run
 
 if TYPE_CHECKING:
@@ -46,6 +47,13 @@ class Pictures:
     #: Numbers of metrics and runs without charts.
     other_metrics: int = 0
     other_runs: int = 0
+
+
+def colors_of(evidence: Evidence, question: Question) -> dict[Any, str]:
+    """Return the color of each run, the same in tables and charts."""
+    if question.run is None:
+        return {None: PALETTE[0]}
+    return plot.run_colors(evidence.runs[:MOST], baseline=question.baseline)
 
 
 def pictures(evidence: Evidence, question: Question) -> Pictures:
@@ -90,8 +98,7 @@ def _charts(
     evidence: Evidence, question: Question, lists: pl.LazyFrame, runs: list[Any], metric: str
 ) -> Iterator[tuple[str, str, Callable[[], Any]]]:
     """Yield the kind, run and drawing function of each chart of a metric."""
-    has_runs = question.run is not None
-    colors = plot.run_colors(runs, baseline=question.baseline) if has_runs else None
+    colors = colors_of(evidence, question) if question.run is not None else None
     run_options: dict[str, Any] = {
         "run": question.run,
         "baseline": question.baseline,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +23,7 @@ from polars_rank.stats.pairs import Pairs
 from polars_rank.stats.summary import COLUMNS as SUMMARY_COLUMNS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from polars_rank._params import Names
     from polars_rank.columns import Columns
@@ -42,6 +44,8 @@ class Question:
     slices: Sequence[str]
     keep: Sequence[str]
     show: Sequence[str]
+    url: str | None
+    meta: Mapping[str, Any]
     rules: Sequence[Rule] | None
     #: The verdict of undecided rules: "pass" or "fail".
     undecided: str
@@ -64,6 +68,8 @@ class Question:
         slices: Names | None,
         keep: Names | None,
         show: Names | None,
+        url: str | None,
+        meta: Mapping[str, Any] | None,
         options: Mapping[str, Any],
         rules: Rules | None,
         undecided: str | None,
@@ -99,7 +105,7 @@ class Question:
         return cls(
             log=long, columns=columns, metrics=requested, by=groups, run=run, rules=parsed,
             undecided=undecided, baseline=baseline, slices=extra["slices"], keep=extra["keep"],
-            show=shown, options=options, **others,
+            show=shown, url=_url(url, columns, shown), meta=_meta(meta), options=options, **others,
         )  # fmt: skip
 
     @property
@@ -152,6 +158,35 @@ class Question:
     def counted(self) -> dict[str, Any]:
         """Parameters of the statistics functions for undefined values."""
         return {"undefined": self.undefined, "conventions": self.conventions}
+
+
+#: A field of a URL template: the name of a column in braces.
+FIELD = re.compile(r"\{([^{}]*)\}")
+
+
+def _url(url: str | None, columns: Columns, show: Sequence[str]) -> str | None:
+    """Return the template of addresses; raise if it is not one."""
+    if url is None:
+        return None
+    if not isinstance(url, str) or not url.startswith(("http://", "https://")):
+        message = f"`url` must be a template such as 'https://example.org/{{doc}}'; found {url!r}"
+        raise ArgumentError(message, "url")
+    available = [*columns.query, *([] if columns.doc is None else [columns.doc]), *show]
+    for name in FIELD.findall(url):
+        if name not in available:
+            message = (
+                f"column {name!r} (`url`) not found; available: {available}."
+                f"{hint(name, available)} Add other columns of documents with `show`."
+            )
+            raise ArgumentError(message, "url")
+    return url
+
+
+def _meta(meta: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    if meta is not None and not isinstance(meta, Mapping):
+        message = f"`meta` must be a mapping such as {{'commit': '1a2b3c'}}; found {meta!r}"
+        raise ArgumentError(message, "meta")
+    return meta or {}
 
 
 def _gates(

@@ -15,10 +15,13 @@ from polars_rank.conventions import POLARS_RANK
 from polars_rank.explanation import explain
 from polars_rank.metrics.metric import Metric
 from polars_rank.metrics.names import output_name
+from polars_rank.plot.runs import NEUTRAL
 from polars_rank.reporting.bars import Scale
-from polars_rank.reporting.cautions import cautions
+from polars_rank.reporting.cautions import alerts, cautions
+from polars_rank.reporting.downloads import csv_link
 from polars_rank.reporting.formats import percent
-from polars_rank.reporting.headline import headline, standing
+from polars_rank.reporting.headline import headline, reversed_row, standing
+from polars_rank.reporting.pictures import colors_of
 from polars_rank.reporting.question import lower_is_better, names_of
 from polars_rank.stats.gates import WORST_FIRST, failing
 
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
 
     from polars_rank.reporting.documents import QueryChange
     from polars_rank.reporting.evidence import Evidence
+    from polars_rank.reporting.headline import Headline
     from polars_rank.reporting.question import Question
 
 #: Maximum rows of slices, groups and verdicts, and columns of labels, of a page.
@@ -40,20 +44,23 @@ Row = dict[str, Any]
 def context(evidence: Evidence, question: Question) -> dict[str, Any]:
     """Return the template variables of the tables."""
     counts = evidence.contents.select("rows", "lists").sum().row(0, named=True)
+    first = headline(evidence, question)
     return {
         "q": question,
-        "headline": headline(evidence, question),
+        "headline": first,
+        "alerts": alerts(evidence, question, first),
         "level": percent(question.confidence).replace(".0", ""),
         **counts,
         "metric_names": names_of(question.metrics),
-        "means": _rows(evidence.summary, question, "mean"),
+        **_means(evidence, question),
         "comparison": _comparison_rows(evidence.comparison, question),
-        "pairs": _comparison_rows(evidence.pairs, question),
+        "pairs": _pair_rows(evidence.pairs, question, first),
         **_groups(evidence, question),
         **_slices(evidence, question),
         **_verdicts(evidence.verdicts, question),
         **_changes(evidence.moved, evidence, question),
         **_data(evidence, question),
+        **_downloads(evidence),
         **_method(question),
     }
 
@@ -72,9 +79,28 @@ def _rows(table: pl.DataFrame | None, question: Question, value: str) -> list[Ro
         rows = [*items]
         scale = Scale.of(rows, value, zero=value == "difference")
         for index, row in enumerate(rows):
-            alone = len(rows) == 1 and value == "mean"
-            row.update(place=None if alone else scale.place(row, value), first=not index)
+            row.update(place=scale.place(row, value), first=not index, ticks=[])
+        rows[-1]["ticks"] = scale.ticks()  # the rows of a metric have one axis
     return table_rows
+
+
+def _means(evidence: Evidence, question: Question) -> dict[str, Any]:
+    """Return the runs, the means by metric and run, and their rows."""
+    rows = _rows(evidence.summary, question, "mean")
+    colors = colors_of(evidence, question)
+    metrics = []
+    for name, items in groupby(rows, key=lambda row: row["metric"]):
+        of_metric = [*items]
+        by_run = {row["run"]: row for row in of_metric}
+        cells = [by_run.get(run) for run in evidence.runs]
+        metrics.append({"name": name, "cells": cells, "ticks": of_metric[-1]["ticks"]})
+    baseline = question.baseline
+    runs = [
+        {"name": run, "color": colors.get(run, NEUTRAL),
+         "is_baseline": baseline is not None and run == baseline}
+        for run in evidence.runs
+    ]  # fmt: skip
+    return {"means": rows, "metrics": metrics, "runs": runs}
 
 
 def _row(row: Mapping[str, Any], question: Question) -> Row:
@@ -87,6 +113,20 @@ def _row(row: Mapping[str, Any], question: Question) -> Row:
         result["standing"] = standing(row, question.confidence, lower=lower)
         result["order"] = _ORDER[result["standing"]]
     return result
+
+
+def _pair_rows(table: pl.DataFrame | None, question: Question, first: Headline) -> list[Row]:
+    """Return the pairs of runs; as in the headline, the better run by the first metric is first."""
+    if table is None:
+        return []
+    run = str(question.run)
+    order = {row[run]: place for place, row in enumerate(first.means)}
+    rows = [
+        row if order[row[run]] < order[row["other"]] else reversed_row(row, run)
+        for row in table.iter_rows(named=True)
+    ]
+    rows.sort(key=lambda row: (order[row[run]], order[row["other"]]))
+    return _comparison_rows(pl.DataFrame(rows, table.schema), question)
 
 
 def _comparison_rows(table: pl.DataFrame | None, question: Question) -> list[Row]:
@@ -123,7 +163,7 @@ def _slices(evidence: Evidence, question: Question) -> dict[str, Any]:
 def _verdicts(table: pl.DataFrame | None, question: Question) -> dict[str, Any]:
     """Return the verdicts by rule, failures first, and their counts."""
     if table is None:
-        return {"verdicts": [], "gates": {}}
+        return {"gates": {}}
     verdict, place = pl.col("verdict"), pl.col(OWN + "place")
     severity = verdict.replace_strict(WORST_FIRST, [*range(len(WORST_FIRST))])
     failed = verdict.is_in(failing(question.undecided))
@@ -141,16 +181,31 @@ def _verdicts(table: pl.DataFrame | None, question: Question) -> dict[str, Any]:
         "failed", descending=True, maintain_order=True
     )
     shown = shown.head(_VERDICTS).sort(OWN + "order")
-    rows = [*shown.with_columns(first=pl.col("rule").is_first_distinct()).iter_rows(named=True)]
+    rows = [*shown.iter_rows(named=True)]
+    rules = [_rule(text, [*items]) for text, items in groupby(rows, key=lambda row: row["rule"])]
     items = table.get_column("verdict").to_list()
+    failed_checks = ordered.filter("failed")
     gates = {
         **{each: items.count(each) for each in WORST_FIRST},
         "all": len(items),
-        "failed": [row for row in rows if row["failed"]],
-        "failures": ordered.get_column("failed").sum(),
+        "rules": rules,
+        "failures": failed_checks.height,
+        "failed_rules": failed_checks.get_column("rule").n_unique(),
+        "failed_shown": sum(len(rule["failed"]) for rule in rules),
         "hidden": len(items) - len(rows),
     }
-    return {"verdicts": rows, "gates": gates}
+    return {"gates": gates}
+
+
+def _rule(text: str, rows: Sequence[Row]) -> Row:
+    """Return a rule with its checks, failed and other ones."""
+    return {
+        "text": text,
+        "checks": rows[0]["checks"],
+        "failures": rows[0]["failures"],
+        "failed": [row for row in rows if row["failed"]],
+        "passed": [row for row in rows if not row["failed"]],
+    }
 
 
 @dataclass(frozen=True)
@@ -197,6 +252,26 @@ def _data(evidence: Evidence, question: Question) -> dict[str, Any]:
         "label_names": labels,
         "label_range": (min(known_labels), max(known_labels)) if known_labels else (None, None),
         "labels": shares if labels else [],
+    }
+
+
+def _downloads(evidence: Evidence) -> dict[str, Any]:
+    """Return the links to the tables as CSV."""
+    compared = evidence.pairs if evidence.comparison is None else evidence.comparison
+    tables = {
+        "means": evidence.summary,
+        "comparison": compared,
+        "gates": evidence.verdicts,
+        "groups": evidence.groups,
+        "slices": evidence.slices,
+        "contents": evidence.contents,
+        "labels": evidence.labels,
+    }
+    most = max(_SLICES, _GROUPS)
+    return {
+        "csv_links": {
+            name: csv_link(table.head(most)) for name, table in tables.items() if table is not None
+        }
     }
 
 

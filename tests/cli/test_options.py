@@ -52,7 +52,7 @@ OWN = {
     "inspect": {"run"},  # looked for
     "check": {"baseline", "rule", "slices", "junit", "markdown"},
     "plot": {"ecdf", "of", "slices", "values", "metrics"},
-    "report": {"rule", "n"},
+    "report": {"rule", "n", "meta"},
     "demo": {"folder"},
 }
 #: None and [] stand for the default of the library, which can be told from the same value if given.

@@ -1,13 +1,16 @@
 """`report`: what the page says, that it says nothing it was not told, and that it is whole."""
 
+import base64
 import json
 import re
 import sys
+from html import unescape
 from html.parser import HTMLParser
 
 import polars as pl
 import polars_rank as pr
 import pytest
+from polars.testing import assert_frame_equal
 from polars_rank.reporting.formats import number, percent, signed
 from polars_rank.reporting.question import lower_is_better
 
@@ -73,6 +76,26 @@ def read(log, tmp_path, metrics=("ndcg@10", "ap"), **options):
     return Read(path)
 
 
+def gates(page):
+    """The rule, the verdict, and whether it is unfolded, of each check in the order of the page."""
+    text = page.path.read_text(encoding="utf-8").partition('id="gates-title"')[2]
+    text = text.partition("</section>")[0]
+    checks, rule, opened = [], "", []
+    for part in re.finditer(
+        r"<details[^>]*?( open)?>|</details>|<strong><bdi>(.*?)</bdi>|<th scope=\"row\">.*?badge (\w+)",
+        text,
+    ):
+        if part[2]:
+            rule = unescape(part[2])
+        elif part[3]:
+            checks.append((rule, part[3], all(opened)))
+        elif part[0] == "</details>":
+            opened.pop()
+        else:
+            opened.append(bool(part[1]))
+    return checks
+
+
 @pytest.fixture
 def _no_charts(monkeypatch):
     monkeypatch.setattr("polars_rank.reporting.pictures._charts", lambda *_: iter(()))
@@ -114,6 +137,15 @@ def test_numbers_are_those_of_the_library(page, lists):
     ]
 
 
+def test_tables_are_downloads_of_the_page(page, lists):
+    links = {a["download"]: a["href"] for tag, a in page.elements if "download" in a}
+    assert {*links} == {
+        f"{name}.csv" for name in ("means", "comparison", "slices", "contents", "labels")
+    }
+    content = base64.b64decode(links["comparison.csv"].partition("base64,")[2])
+    assert_frame_equal(pl.read_csv(content), pr.compare(lists, baseline="bm25"), check_dtypes=False)
+
+
 @without_charts
 def test_the_headline_names_the_better_run_and_how_sure_that_is(tmp_path):
     # Per query 1 and 0, 30 times: the difference is 1 in each, and has no spread.
@@ -144,7 +176,16 @@ def test_without_a_baseline_the_best_run_stands_beside_the_next(tmp_path):
     log = pr.datasets.search_log(60, runs=["a", "b", "c"]).collect()
     page = read(log, tmp_path)
     pairs = pr.stats.compare_all(pr.per_query(log, ["ndcg@10", "ap"], by="run"))
-    assert column(page, "compared", "Difference") == [*map(signed, pairs["difference"])]
+    # As in the headline, the better run by the first metric is the first of a pair.
+    turned = dict(
+        zip(zip(*pairs["metric", "run", "other"], strict=True), pairs["difference"], strict=True)
+    )
+    turned |= {(metric, other, run): -value for (metric, run, other), value in turned.items()}
+    order = [
+        (name, *pair) for name in ("ndcg@10", "ap") for pair in (("c", "b"), ("c", "a"), ("b", "a"))
+    ]
+    assert column(page, "compared", "Difference") == [signed(turned[key]) for key in order]
+    assert column(page, "compared", "Metric, runs") == [f"{n} {a} vs. {b}" for n, a, b in order]
     assert re.search(r"c is better than b|No significant difference between c and b", page.text)
 
 
@@ -177,6 +218,27 @@ def test_lists_that_moved_are_those_of_movers(log, tmp_path):
     assert documents == first["baseline_doc"].drop_nulls().cast(pl.String).to_list()
 
 
+def test_documents_are_links_and_parts_say_how_many_queries_tie(log, lists, tmp_path):
+    page = read(
+        log, tmp_path, "p@1", baseline="bm25", worst=2, url="https://x.org/{query}?d={doc}&c={country}",
+        show="country", meta={"commit": "1a2b3c"},
+    )  # fmt: skip
+    assert page.text.count("commit 1a2b3c") == 2
+    links = [a["href"] for tag, a in page.elements if tag == "a" and "target" in a]
+    assert links and all(
+        re.fullmatch(r"https://x.org/\d+\?d=\d+&c=[A-Z]{2}", each) for each in links
+    )
+    compared = pr.compare(pr.per_query(log, "p@1", by="run"), baseline="bm25")
+    wins, losses = compared.select("wins", "losses").row(0)
+    # Differences of p@1 are 1 or -1, so that all others tie.
+    assert (
+        f"2 of {losses} queries with a loss; {losses - 2} more tie with the last one." in page.text
+    )
+    assert f"2 of {wins} queries with a gain; {wins - 2} more tie with the last one." in page.text
+    hint = "To show the texts of queries and documents"
+    assert hint not in page.text and hint in read(log, tmp_path, "p@1").text
+
+
 @without_charts
 def test_notebooks_show_a_link(log, tmp_path):
     path = pr.report(log, "ap", path=tmp_path / "my report.html")
@@ -198,30 +260,30 @@ def test_no_query_of_a_small_log_is_both_best_and_worst(log, tmp_path, queries):
 def test_gates_are_shown_and_do_not_raise(log, lists, tmp_path):
     rules = ["ndcg@10 >= 0.99", "queries >= 100", {"rule": "ap >= 0", "where": {"run": "neural"}}]
     page = read(log, tmp_path, baseline="bm25", rules=rules)
-    verdicts = column(page, "verdicts", "Verdict")
-    assert [each.split()[1] for each in verdicts] == ["fail", "pass", "pass"]
+    assert [verdict for _, verdict, _ in gates(page)] == ["fail", "pass", "pass"]
     headline = page.text.partition("Skip to the results")[2].partition("Metrics")[0]
-    assert "gates failed 2 of 3 gate checks pass, 1 fail" in headline
-    assert "fail ndcg@10 >= 0.99 · run=neural: 0." in headline
+    assert "✕ Gates failed 2 of 3 gate checks pass, 1 fail" in headline
+    assert "ndcg@10 >= 0.99: 1 of 1" in headline
     (tmp_path / "rules.toml").write_text('[[rules]]\nrule = "ap >= 0.01"\n', encoding="utf-8")
     page = read(log, tmp_path, "ap", rules=tmp_path / "rules.toml")
-    assert len(page.tables["verdicts"]) == 1 + len(RUNS)
+    assert len(gates(page)) == len(RUNS)
 
 
 @without_charts
 def test_gates_stand_by_rule_with_failures_first(log, tmp_path):
     rules = ["missing <= 5", "queries >= 20", "difference(ap) >= -9"]
     page = read(log, tmp_path, "ap", baseline="bm25", slices="country", rules=rules)
-    told = [each.partition(" <")[0].partition(" >")[0] for each in column(page, "verdicts", "Rule")]
-    assert told == [*["queries"] * 7, *["difference(ap)"] * 7, *["missing"] * 7]
-    verdicts = [each.split()[1] for each in column(page, "verdicts", "Verdict")]
+    checks = gates(page)
+    assert [rule.split()[0] for rule, *_ in checks] == [
+        *["queries"] * 7, *["difference(ap)"] * 7, *["missing"] * 7,
+    ]  # fmt: skip
     rank = {"fail": 0, "undecided": 1, "pass": 2}
     for start in (0, 7, 14):
-        found = [rank[each] for each in verdicts[start : start + 7]]
+        found = [rank[verdict] for _, verdict, _ in checks[start : start + 7]]
         assert found == sorted(found)
-    assert verdicts[0] == "fail" and "undecided" in verdicts[7:14]
-    failed = verdicts.count("fail") + verdicts.count("undecided")
-    assert f"and {failed - 5} more failed check" in page.text
+    assert checks[0][1] == "fail" and "undecided" in [verdict for _, verdict, _ in checks[7:14]]
+    # Rules without failures are closed, and so are the other checks of a rule with failures.
+    assert all(is_open is (verdict != "pass") for _, verdict, is_open in checks)
 
 
 @without_charts
@@ -229,7 +291,7 @@ def test_a_run_without_rankings_in_a_group_is_shown(log, tmp_path):
     gone = log.filter((pl.col("run") == "bm25") | (pl.col("country") != "DE"))
     with pytest.warns(pr.errors.RankWarning, match="no query in common"):
         page = read(gone, tmp_path, "ap", baseline="bm25", by="country", rules=["ap >= 0"])
-    assert "? undecided" in column(page, "verdicts", "Verdict")
+    assert "undecided" in [verdict for _, verdict, _ in gates(page)]
     rows = [row for row in page.tables["groups-table"] if row[:2] == ["DE", "neural"]]
     assert rows
 
@@ -249,7 +311,7 @@ def test_a_run_that_retrieved_nothing_is_warned_of(log, tmp_path, baseline):
 def test_what_undecided_rules_count_as_is_said(log, lists, tmp_path, undecided):
     rule = f"ap >= {pr.summarize(lists.filter(run='neural'), 'ap')['mean'].item()}"
     page = read(log.filter(run="neural"), tmp_path, "ap", rules=[rule], undecided=undecided)
-    assert column(page, "verdicts", "Verdict") == ["? undecided"]
+    assert [verdict for _, verdict, _ in gates(page)] == ["undecided"]
     assert f"1 undecided (counted as a {undecided})" in page.text
 
 
@@ -271,6 +333,30 @@ def test_rules_about_nothing_are_refused_before_the_log_is_read(log, tmp_path, r
     unread = log.lazy().map_batches(read_it, schema=log.schema)
     with pytest.raises(error, match=match):
         read(unread, tmp_path, rules=rules)
+
+
+def test_labels_and_values_that_may_reverse_the_result_are_warned_of(tmp_path):
+    # New is better by 0.1 in each query; old has an unjudged document in each.
+    log = pl.DataFrame({"query": [*range(20)] * 2, "run": ["new"] * 20 + ["old"] * 20}).with_columns(
+        doc=pl.col("run"), score=1.0, label=pl.when(pl.col("run") == "new").then(1)
+    )  # fmt: skip
+    page = read(log, tmp_path, "p@1", baseline="old")
+    assert "new is better than old" in page.text
+    warning = (
+        "50.0% of the retrieved documents are unjudged. Their labels could reverse this result"
+    )
+    assert warning not in page.text  # 1.0 at most, as new has
+    some = log.with_columns(label=pl.when(pl.col("query") > 4).then("label").otherwise(
+        pl.when(pl.col("run") == "new").then(0)
+    ))  # fmt: skip
+    page = read(some, tmp_path, "p@1", baseline="old")
+    assert f"{warning}: p@1 of old could be 1.0000, and of new 0.7500." in page.text
+    # Recall is undefined without a relevant document: here in one run, for one half of queries.
+    one = log.with_columns(
+        label=pl.when(pl.col("run") == "new").then(pl.col("query") % 2).otherwise(1)
+    )
+    page = read(one, tmp_path, "recall@1", baseline="old")
+    assert "recall@1 is undefined for 10 queries (50.0%) in one of the two runs" in page.text
 
 
 def test_text_from_the_log_is_escaped_everywhere(log, tmp_path):
@@ -299,7 +385,7 @@ def test_the_page_asks_for_nothing(page):
     assert not {"link", "img", "iframe", "base", "object"} & {tag for tag, _ in page.elements}
     for _, attributes in page.elements:
         assert "src" not in attributes
-        assert attributes.get("href", "#").startswith("#")
+        assert attributes.get("href", "#").startswith(("#", "data:text/csv;"))
     style = page.path.read_text(encoding="utf-8").partition("<style>")[2]
     assert not re.search(r"url\(|@import", style.partition("</style>")[0])
     policy = dict(page.elements)["meta"] and next(
@@ -318,7 +404,7 @@ def test_pages_are_small_whatever_the_log(tmp_path):
     many = pr.datasets.search_log(20, 5, runs=14)
     page = read(many, tmp_path, "ndcg@10", baseline="run01")
     assert page.path.stat().st_size < 3_000_000
-    assert len(page.tables["means"]) == 1 + 14
+    assert len(page.tables["means"]) == 1 + 14 and len(page.tables["metrics-table"][0]) == 16
     assert "Without charts: " in page.text and "6 more runs" in page.text
 
 
@@ -522,6 +608,9 @@ def test_an_error_leaves_nothing_behind_and_what_was_there(log, tmp_path):
         ({"show": "titel"}, pr.errors.SchemaError, "column 'titel' .`show`. not found"),
         ({"slices": "click"}, pr.errors.DataError, "has several values in a ranking"),
         ({"metrics": "ndgc"}, pr.errors.ArgumentError, "Did you mean"),
+        ({"url": "javascript:{doc}"}, pr.errors.ArgumentError, "`url` must be a template such as"),
+        ({"url": "https://x/{dok}"}, pr.errors.ArgumentError, "column 'dok' .`url`. not found"),
+        ({"meta": "1a2b3c"}, pr.errors.ArgumentError, "`meta` must be a mapping"),
         ({"confidence": 95}, pr.errors.ArgumentError, "`confidence` must be"),
         ({"worst": 0}, pr.errors.ArgumentError, "`worst` must be a positive integer"),
         ({"k": "ten"}, pr.errors.ArgumentError, "`k` must be a positive integer"),

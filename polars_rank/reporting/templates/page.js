@@ -9,7 +9,7 @@
   const theme = document.getElementById("theme");
   const system = matchMedia("(prefers-color-scheme: dark)");
   const isDark = () => (root.dataset.theme ? root.dataset.theme === "dark" : system.matches);
-  const showState = () => theme.setAttribute("aria-pressed", String(isDark()));
+  const showState = () => { theme.textContent = `Use ${isDark() ? "light" : "dark"} theme`; };
   try {
     const saved = localStorage.getItem("polars_rank-theme");
     if (saved === "dark" || saved === "light") root.dataset.theme = saved;
@@ -59,6 +59,11 @@
       button.addEventListener("click", () => sort(table, column, heading));
     });
   }
+
+  // A cue for tables that are wider than the screen.
+  const mark = (region) => region.classList.toggle("more", region.scrollWidth > region.clientWidth + 1);
+  const sizes = new ResizeObserver((entries) => entries.forEach((entry) => mark(entry.target)));
+  all(".scroll").forEach((region) => sizes.observe(region));
 
   // Filters: show rows with the selected metric, run and column that contain the text.
   for (const form of all("form[data-filter]")) {
