@@ -45,10 +45,14 @@ def number(name: str, value: Any, what: str = "") -> float:
     return float(value)
 
 
-def share(name: str, value: float, low: float = 0, high: float = 1) -> None:
-    """Raise `ArgumentError` unless `value` is a number strictly between `low` and `high`."""
-    if not is_number(value) or not low < value < high:
-        message = f"`{name}` must be a number between {low} and {high}; found {value!r}"
+def share(name: str, value: float, low: float = 0, high: float = 1, *, ends: bool = False) -> None:
+    """Raise `ArgumentError` unless `value` is a number between `low` and `high`.
+
+    `ends` is whether `low` and `high` themselves are allowed.
+    """
+    if not is_number(value) or not low <= value <= high or (not ends and value in (low, high)):
+        range_ = f"from {low} to {high}" if ends else f"between {low} and {high}"
+        message = f"`{name}` must be a number {range_}; found {value!r}"
         raise ArgumentError(message, name)
 
 

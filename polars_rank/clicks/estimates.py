@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import polars as pl
 
-from polars_rank._params import OWN, Names, check_apart, find_columns, is_number, names, one_of
+from polars_rank._params import OWN, Names, check_apart, find_columns, names, one_of, share
 from polars_rank.clicks.certainty import concentration, interval, warn_of_few
 from polars_rank.errors import ArgumentError, DataError
 from polars_rank.evaluation import plan
@@ -204,9 +204,7 @@ class Estimates:
             raise ArgumentError(message, "align")
         evaluation, clusters = Evaluation.of(metrics, **options), names("cluster", cluster)
         one_of("normalize", normalize, ("ips", "snips"))
-        if not is_number(max_unshown) or not 0 <= max_unshown <= 1:
-            message = f"`max_unshown` must be a share from 0 to 1; found {max_unshown!r}"
-            raise ArgumentError(message, "max_unshown")
+        share("max_unshown", max_unshown, ends=True)
         query_set = evaluation.conventions.query_set
         if query_set != "all":
             message = (

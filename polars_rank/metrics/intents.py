@@ -17,9 +17,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from polars_rank._params import number, one_of, share
+from polars_rank._params import one_of, share
 from polars_rank.discounts import log2, reciprocal
-from polars_rank.errors import ArgumentError
 from polars_rank.metrics.metric import metric
 from polars_rank.metrics.subtopics import (
     Judgments,
@@ -591,7 +590,7 @@ def d_sharp_ndcg(
     >>> round(df.ranking.d_sharp_ndcg(1), 4)  # 1/2 x 1/2 + 1/2 x (1/2) / 1
     0.5
     """
-    _probability("gamma", gamma)
+    share("gamma", gamma, ends=True)
     judgments = Judgments(subtopics, grades, weights, rel)
     return judged(t, d_sharp, judgments, k, gamma)
 
@@ -607,7 +606,7 @@ def _discounted(
     beta: float | None = None,
 ) -> Value:
     """Return the discounted gain of a ranking."""
-    _probability("alpha", alpha)
+    share("alpha", alpha, ends=True)
     one_of("norm", norm, ("full", "none", "ndeval"))
     if norm == "ndeval":
         norm = "none" if k == 1 else "full"
@@ -624,12 +623,6 @@ def _normalized(
     beta: float | None = None,
 ) -> Value:
     """Return the discounted gain of a ranking, divided by that of the greedy ranking."""
-    _probability("alpha", alpha)
+    share("alpha", alpha, ends=True)
     depth = k if beta is None else math.ceil(math.log(2.0**-60 * (1 - beta), beta))
     return judged(t, normalized_gain, judgments, k, discount, alpha, depth, ids=True)
-
-
-def _probability(name: str, value: float) -> None:
-    if not 0 <= number(name, value) <= 1:
-        message = f"`{name}` must be a number from 0 to 1; found {value!r}"
-        raise ArgumentError(message, name)

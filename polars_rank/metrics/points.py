@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 import polars as pl
 
-from polars_rank._params import is_number, one_of, positive
+from polars_rank._params import is_number, one_of, positive, share
 from polars_rank.errors import ArgumentError
 from polars_rank.metrics.metric import metric
 from polars_rank.metrics.relevance import average_precision
@@ -64,9 +64,7 @@ def interpolated_precision(
     0.6666666666666666
     """
     one_of("rounding", rounding, ("up", "nearest"))
-    if not is_number(recall) or not 0 <= recall <= 1:
-        message = f"`recall` must be a number from 0 to 1; found {recall!r}"
-        raise ArgumentError(message, "recall")
+    share("recall", recall, ends=True)
 
     def best(found: pl.Expr, rank: pl.Expr, relevant: pl.Expr) -> pl.Expr:
         ranks = rank.filter(found)
