@@ -262,7 +262,9 @@ class TestEvery:
             assert_frame_equal(pr.clicks.position_bias(scanned, method).collect(), expected)
 
     def test_groups_are_alone(self, method: Any) -> None:
-        log = few_clicks().with_columns(device=pl.when(pl.col("query") % 3 == 0).then(pl.lit("phone")))
+        log = few_clicks().with_columns(
+            device=pl.when(pl.col("query") % 3 == 0).then(pl.lit("phone"))
+        )
         found = pr.clicks.position_bias(log, method, by="device", tolerance=1e-6)
         for (device,), part in log.group_by("device"):
             alone = pr.clicks.position_bias(part, method, tolerance=1e-6)
