@@ -15,6 +15,7 @@ import shlex
 import sys
 import tempfile
 import time
+import urllib.request
 from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
@@ -100,6 +101,8 @@ def object_store() -> Iterator[None]:
             "AWS_DEFAULT_REGION": "us-east-1",
             "AWS_REGION": "us-east-1",
         }
+        reset = urllib.request.Request(f"http://{host}:{port}/moto-api/reset", method="POST")
+        urllib.request.urlopen(reset).close()  # all servers of a process have the same objects
         with pytest.MonkeyPatch.context() as environment:
             for name, value in settings.items():
                 environment.setenv(name, value)

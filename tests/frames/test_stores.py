@@ -69,6 +69,8 @@ def store() -> Iterator[Store]:
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     host, port = server.get_host_and_port()
+    reset = urllib.request.Request(f"http://{host}:{port}/moto-api/reset", method="POST")
+    urllib.request.urlopen(reset).close()  # all servers of a process have the same objects
     yield Store(f"http://{host}:{port}")
     server.stop()
 
