@@ -22,6 +22,7 @@ from polars_rank.errors import RankWarning, missing_extra
 from polars_rank.frames.tables import lazy
 from polars_rank.io.files import new_file, temporary_folder
 from polars_rank.plot.drawing import altair
+from polars_rank.plot.runs import BRIGHTER
 from polars_rank.reporting.evidence import gather
 from polars_rank.reporting.formats import FILTERS
 from polars_rank.reporting.pictures import chart_context, pictures
@@ -53,6 +54,12 @@ class _Page(type(Path())):  # type: ignore[misc]
         return f'<a href="{link}" target="_blank">{escape(str(self))}</a>'
 
 
+#: Rules for the colors of runs, which charts and tables have in their light version.
+_DARKER = """
+[fill="{light}"] {{ fill: light-dark({light}, {dark}); }}
+[stroke="{light}"] {{ stroke: light-dark({light}, {dark}); }}
+[style*="color:{light}"] {{ color: light-dark({light}, {dark}) !important; }}
+"""
 #: Makes vega-embed available to the script of the page.
 _NAMES = "window.vegaEmbed = vegaEmbed;"
 
@@ -170,8 +177,9 @@ def report(
 
     Notes
     -----
-    The log is read four times: for per-query values, which are stored in a temporary file, for
-    statistics of the log, for its labels, and for the documents of the queries that are shown.
+    The log is read up to six times: for per-query values, which are stored in a temporary file, for
+    metrics at several cutoffs, for statistics of the log, for its labels, for the documents of the
+    queries that are shown, and for the effect of unjudged documents on the first metric.
     Memory is flat if that of `evaluate` is. After an error, no file is written and an existing file
     is unchanged.
 
@@ -291,6 +299,7 @@ def _assets(*, with_charts: bool) -> dict[str, Any]:
 
     folder = resources("polars_rank.reporting") / "templates"
     style, script = ((folder / name).read_text("utf-8") for name in ("page.css", "page.js"))
+    style += "".join(_DARKER.format(light=light, dark=dark) for light, dark in BRIGHTER.items())
     scripts = [script, *([_vega()] if with_charts else [])]
     allowed = " ".join(f"'sha256-{_hash(each)}'" for each in scripts)
     policy = (
