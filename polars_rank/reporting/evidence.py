@@ -15,7 +15,7 @@ from polars_rank.diagnostics.inspection import found_in, label_counts
 from polars_rank.errors import DataError, RankWarning
 from polars_rank.evaluation.evaluate import per_query
 from polars_rank.evaluation.means import NUM_RETRIEVED
-from polars_rank.frames.tables import collected
+from polars_rank.frames.tables import collected, schema_of
 from polars_rank.metrics.metric import Metric
 from polars_rank.metrics.names import output_name
 from polars_rank.reporting.documents import QueryChange, selected_queries
@@ -64,6 +64,8 @@ class Evidence:
     labels: pl.DataFrame
     #: Means of metrics with a cutoff by run, `metric` and `k`, with intervals.
     curves: pl.DataFrame | None
+    #: Means by time, and by run if the moments have runs.
+    history: pl.DataFrame | None
     moved: list[QueryChange]
 
 
@@ -97,6 +99,7 @@ def gather(frame: pl.LazyFrame, question: Question, path: Path) -> Evidence:
         contents=contents,
         bounds=_bounds(frame, question, contents),
         curves=_curves(frame, lists, contents, question),
+        history=_history(question),
         labels=collected(label_counts(question.log, question.columns, run)),
         moved=selected_queries(lists, question, runs),
     )
@@ -236,6 +239,16 @@ def _curves(
         metric=column.replace_strict({name: metric for name, (metric, _) in at.items()}),
         k=column.replace_strict({name: k for name, (_, k) in at.items()}),
     )
+
+
+def _history(question: Question) -> pl.DataFrame | None:
+    """Return the means of earlier logs by time, and by run if the moments have runs."""
+    if question.history is None:
+        return None
+    schema = schema_of(question.history)
+    run = [] if question.run is None or question.run not in schema else [question.run]
+    by = [*run, question.time]
+    return collected(summarize(question.history, by=by, confidence=question.confidence))
 
 
 def _with_differences(

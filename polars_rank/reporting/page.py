@@ -96,6 +96,8 @@ def report(
     show: Names | None = None,
     url: str | None = None,
     meta: Mapping[str, Any] | None = None,
+    history: Any = None,
+    time: str = "day",
     worst: int = 5,
     k: int = 10,
     progress: bool = False,
@@ -156,6 +158,11 @@ def report(
         "https://example.org/items/{doc}".
     meta
         Names and values to show on the page, such as `{"commit": "1a2b3c"}`.
+    history
+        Moments of earlier logs by run and time, as `pr.stats.scan_moments` reads them: the page has
+        a chart of each metric over time.
+    time
+        Column of the time in `history`, as in `pr.plot.over_time`.
     worst
         Number of best and of worst queries to show for each run.
     k
@@ -210,8 +217,8 @@ def report(
     log = lazy(frame)
     question = Question.of(
         log, metrics, by=by, run=run, baseline=baseline, slices=slices, keep=keep, show=show,
-        url=url, meta=meta, options=options, undefined=undefined, rules=rules, undecided=undecided,
-        confidence=confidence, worst=worst, k=k,
+        url=url, meta=meta, history=history, time=time, options=options, undefined=undefined,
+        rules=rules, undecided=undecided, confidence=confidence, worst=worst, k=k,
     )  # fmt: skip
     with new_file(path, overwrite=overwrite) as part, temporary_folder() as folder:
         with _captured_warnings() as messages:

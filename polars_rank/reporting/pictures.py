@@ -35,6 +35,7 @@ KINDS = {
     "cutoffs": "Means by cutoff",
     "distribution": "Distribution over queries",
     "scatter": "Comparison of two runs by query",
+    "history": "Means over time",
     "slices": "Differences by slice",
 }
 
@@ -113,6 +114,8 @@ def _charts(
     if evidence.curves is not None:
         yield "cutoffs", "", partial(_by_cutoff, evidence.curves, question, runs, metric, colors)
     yield "distribution", "", partial(plot.distribution, lists, metric, **run_options, **common)
+    if evidence.history is not None:
+        yield "history", "", partial(_over_time, evidence.history, question, runs, metric, colors)
     for number, run in enumerate(runs[1:]):
         pair = _of(lists, question, [runs[0], run])
         options = {"query": question.queries, **common}
@@ -155,6 +158,26 @@ def _by_cutoff(
     subtitle = [f"{confidence_text(question.confidence)} of the mean"]
     name = metric.partition("@")[0]
     return by_cutoff(points, name, subtitle, baseline=question.baseline, colors=colors)
+
+
+def _over_time(
+    table: pl.DataFrame,
+    question: Question,
+    runs: list[Any],
+    metric: str,
+    colors: dict[Any, str] | None,
+) -> Any:
+    """Return the chart of the means of a metric over time, of the runs of the page."""
+    rows = table.lazy().filter(pl.col("metric") == metric)
+    has_runs = question.run in table.columns
+    return plot.over_time(
+        _of(rows, question, runs) if has_runs else rows,
+        time=question.time,
+        run=question.run if has_runs else None,
+        baseline=question.baseline if has_runs else None,
+        confidence=question.confidence,
+        colors=colors if has_runs else None,
+    )
 
 
 def _specification(draw: Callable[[], Any]) -> dict[str, Any] | None:
