@@ -226,7 +226,9 @@ def report(
             content = {**context(evidence, question), **chart_context(pictures(evidence, question))}
         for warning in messages:
             warnings.warn(warning, RankWarning, stacklevel=2)
-        content["alerts"] = [*messages, *content["alerts"]]
+        # Messages about parts of one table differ in their examples.
+        kinds = {message.partition(", e.g. ")[0]: message for message in messages}
+        content["alerts"] = [*kinds.values(), *content["alerts"]]
         content["files"] = _source_names(source) or sources(log)
         content["title"] = title or _title(question)
         content["generated"] = datetime.now().astimezone()
