@@ -18,6 +18,8 @@ from polars_rank.diagnostics.bounds import judgment_bounds, tie_bands
 from polars_rank.frames.tables import schema_of
 from polars_rank.io.files import new_file
 from polars_rank.metrics.names import split
+from polars_rank.plot.drawing import altair
+from polars_rank.plot.runs import brightened
 from polars_rank.stats.comparison import compare
 from polars_rank.stats.slicing import slices as sliced
 from polars_rank.stats.summary import summarize
@@ -152,6 +154,8 @@ def plot(
         misused(f"--output must end in {known}; found '{output}'")
     refuse_to_replace(output, source.files)
     chart = _chart(kind, source.opened, o.chosen(Picture, arguments))
+    if dark:
+        chart = altair().LayerChart.from_dict(brightened(chart.to_dict()), validate=False)
     look = {**charts.style(dark=dark), "background": _PAPER[dark]}
     with new_file(output, overwrite=overwrite) as part:
         sized = {"scale_factor": 2} if ending == ".png" else {}
@@ -165,11 +169,13 @@ def _chart(kind: str, source: Source, picture: Picture) -> Any:
     schema = schema_of(source.table())
     run = source.run_column(schema)
     if kind in _OF_TABLES and {*_OF_TABLES[kind][0]} <= {*schema}:
-        options = {"by" if kind == "pr-curve" else "run": run}
+        options: dict[str, Any] = {"by" if kind == "pr-curve" else "run": run}
         if kind == "over-time":
             options["time"] = picture.time
         if kind == "tradeoff":
             options |= {"x": picture.x, "y": picture.y}
+        if kind in ("intervals", "slices", "over-time"):
+            options["confidence"] = picture.confidence
         return _OF_TABLES[kind][1](source.table(), baseline=picture.baseline, **options)
     if kind in _OF_LOGS:
         log = source.scan([] if run is None else [run])
@@ -252,7 +258,7 @@ def _intervals(data: PerQuery, picture: Picture) -> Any:
     options = {"query": data.query, "confidence": picture.confidence, **data.counted}
     if picture.baseline is None:
         table = summarize(data.table, data.metrics, by=data.groups, **options)
-        return charts.intervals(table, run=data.run)
+        return charts.intervals(table, run=data.run, confidence=picture.confidence)
     by = [name for name in data.by if name != data.run]
     baseline = _baseline(data, picture)
     table = compare(
@@ -263,7 +269,7 @@ def _intervals(data: PerQuery, picture: Picture) -> Any:
         by=by,
         **options,
     )
-    return charts.intervals(table, run=data.run, baseline=baseline)
+    return charts.intervals(table, run=data.run, baseline=baseline, confidence=picture.confidence)
 
 
 def _slices(data: PerQuery, picture: Picture) -> Any:
@@ -273,7 +279,7 @@ def _slices(data: PerQuery, picture: Picture) -> Any:
         data.table, _named(data), columns=columns, run=str(data.run), baseline=baseline,
         query=distinct([*data.query, *data.by]), confidence=picture.confidence, **data.counted,
     )  # fmt: skip
-    return charts.slices(table, run=data.run, baseline=baseline)
+    return charts.slices(table, run=data.run, baseline=baseline, confidence=picture.confidence)
 
 
 def _over_time(data: PerQuery, picture: Picture) -> Any:
@@ -281,7 +287,10 @@ def _over_time(data: PerQuery, picture: Picture) -> Any:
         data.table, [_named(data)], by=data.groups, query=data.query,
         confidence=picture.confidence, **data.counted,
     )  # fmt: skip
-    return charts.over_time(table, time=picture.time, run=data.run, baseline=picture.baseline)
+    return charts.over_time(
+        table, time=picture.time, run=data.run, baseline=picture.baseline,
+        confidence=picture.confidence,
+    )  # fmt: skip
 
 
 def _tradeoff(data: PerQuery, picture: Picture) -> Any:

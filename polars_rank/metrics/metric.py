@@ -163,9 +163,14 @@ class Metric(pl.Expr, metaclass=_OwnNames):
         checked = {key: _checked(key, value) for key, value in parameters.items()}
         return Metric(self.function, {**self.arguments, **checked}, self.output_name)
 
+    @property
+    def has_cutoff(self) -> bool:
+        """Whether the metric takes a cutoff k."""
+        return not self.parts and "k" in _signature(self.function).parameters
+
     def at(self, k: int) -> Metric:
         """Return the metric with the cutoff k."""
-        if self.parts or "k" not in _signature(self.function).parameters:
+        if not self.has_cutoff:
             message = f"{self} has no cutoff"
             raise ArgumentError(message)
         return Metric(self.function, {**self.arguments, "k": whole_number("k", k)})

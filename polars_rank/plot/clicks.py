@@ -121,10 +121,11 @@ def click_through(
     )  # fmt: skip
     x = cutoffs("position", rows.get_column("x"))
     y = axis("Y", "y", "click-through rate", format="%", scale={"zero": True})
+    last = max(rows.get_column("x"))
     number = counted([int(rows.get_column("shown").sum())], "documents shown")
     return layered(
         rows, lines(rows, runs, x, y, tips), title="Click-through rate by position",
-        subtitle=[f"{number} at positions 1 to {k} · band: {confidence_text(confidence)} (Wilson)"],
+        subtitle=[f"{number} at positions 1 to {last} · {confidence_text(confidence)} (Wilson)"],
     )  # fmt: skip
 
 

@@ -17,6 +17,7 @@ from polars_rank.metrics.gains import cg, dcg, ideal_dcg
 from polars_rank.metrics.metric import Metric
 from polars_rank.metrics.names import output_name
 from polars_rank.metrics.points import interpolated_precision
+from polars_rank.metrics.sets import num_retrieved
 from polars_rank.plot.drawing import (
     ROWS,
     altair,
@@ -80,7 +81,8 @@ def at_k(
         For a log, a metric with a cutoff, which is omitted here: "ndcg" (default), `pr.recall()`.
         For a table, one of its columns.
     ks
-        Cutoffs. Default: 1 to 20 for a log, all cutoffs of a table.
+        Cutoffs. Default: 1 to 20 for a log, all cutoffs of a table. For a log, cutoffs beyond the
+        longest ranking are omitted.
     run
         Column that identifies runs; None for a single line. Default: "run", if the table has that
         column.
@@ -135,16 +137,29 @@ def at_k(
         measure = _measure("ndcg" if metric is None else metric, options.get("conventions"))
         points = [whole_number("ks", k) for k in (range(1, 21) if ks is None else ks)]
         name = output_name(measure)
-        at = {k: measure.at(k) for k in points}
+        longest = _longest(log, run, options)
+        within = [k for k in points if k <= longest] or points[:1]
+        at = {k: measure.at(k) for k in within}
         table, subtitle = _estimated(log, at, run, interval, confidence, options)
+    return by_cutoff(table, name, subtitle, baseline=baseline, colors=colors)
+
+
+def by_cutoff(
+    table: pl.DataFrame,
+    name: str,
+    subtitle: list[str],
+    *,
+    baseline: Any = None,
+    colors: Colors | None = None,
+) -> alt.LayerChart:
+    """Return the chart of means "y" by cutoff "x", with intervals from "low" to "high"."""
     table, runs = labeled(
         non_empty(table, "y", name), baseline=baseline, colors=colors, needed=True
     )
     x = cutoffs("cutoff k", table.get_column("x"))
     y = means(mean_title(f"{name}@k"), table)
-    return _lines(
-        table, runs, x, y, f"{mean_title(name, capital=True)} by cutoff", subtitle, ("k", "d")
-    )
+    title = f"{mean_title(name, capital=True)} by cutoff"
+    return _lines(table, runs, x, y, title, subtitle, ("k", "d"))
 
 
 def gain(
@@ -165,7 +180,7 @@ def gain(
     frame
         A log.
     k
-        Last rank of the chart.
+        Last rank of the chart, or that of the longest ranking if it is shorter.
     discount
         False for cumulated gain (CG), True for DCG with 1 / log2(rank + 1), or a discount such as
         `pr.discounts.reciprocal`.
@@ -209,10 +224,9 @@ def gain(
         {} if discount is True else {"discount": discount or _undiscounted}
     )
     measure = dcg(**gain_option, **discount_option) if discount else cg(**gain_option)
+    k = min(whole_number("k", k), _longest(log, run, options))
     both = [measure.alias("y"), ideal_dcg(**gain_option, **discount_option).alias("ideal")]
-    curve = curves.rank_curve(
-        log, both, range(1, whole_number("k", k) + 1), **_by(columns, options)
-    )
+    curve = curves.rank_curve(log, both, range(1, k + 1), **_by(columns, options))
     rows = curve.select(*groups(columns), "queries", "y", "ideal", x="k", low=NOTHING, high=NOTHING)
     name = ("DCG" if discount else "CG") + "@k"
     table = non_empty(collected(rows), "y", name)
@@ -312,6 +326,14 @@ def _undiscounted(rank: pl.Expr) -> pl.Expr:
     return rank * 0 + 1.0
 
 
+def _longest(log: pl.LazyFrame, run: str | None, options: Mapping[str, Any]) -> int:
+    """Return the largest number of retrieved documents of a ranking, at least 1."""
+    of_rankings = {name: value for name, value in options.items() if name != "undefined"}
+    by = _by(_columns(log, run, options), of_rankings)
+    counts = per_query(log, num_retrieved(), **by)
+    return int(collected(counts.select(pl.col("num_retrieved").max())).item() or 1)
+
+
 def _measure(metric: str | Metric, conventions: Conventions | str | None) -> Metric:
     requested = read_metrics(metric, conventions)
     if len(requested) != 1:
@@ -385,7 +407,7 @@ def _estimated(
         + _undefined(table.get_column("undefined").max(), undefined, conventions, requested[-1])
     ]
     if interval != "none":
-        notes.append(f"band: {confidence_text(confidence)} of the mean ({_INTERVALS[interval]})")
+        notes.append(f"{confidence_text(confidence)} of the mean ({_INTERVALS[interval]})")
     return table, notes
 
 

@@ -12,6 +12,7 @@ from polars_rank.conventions import POLARS_RANK
 from polars_rank.errors import ArgumentError
 from polars_rank.frames.tables import collected
 from polars_rank.plot.drawing import (
+    FILLED,
     ROWS,
     altair,
     axis,
@@ -162,10 +163,10 @@ def _histogram(
     ]
     if runs.several:
         steps = alt.Chart().encode(x=x, y=y)
+        area = steps.mark_area(interpolate="step-after", opacity=0.12, strokeWidth=0)
+        areas = [area.encode(y2=alt.Y2Datum(0), **color)] if len(runs.labels) <= FILLED else []
         layers = [
-            steps.mark_area(interpolate="step-after", opacity=0.12, strokeWidth=0).encode(
-                y2=alt.Y2Datum(0), **color
-            ),
+            *areas,
             steps.mark_line(interpolate="step-after", strokeWidth=2).encode(
                 **looks(runs, "color", "strokeDash", legend=True)
             ),

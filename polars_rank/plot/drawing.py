@@ -12,7 +12,8 @@ import sys
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from polars_rank.errors import DataError, RankError, missing_extra
-from polars_rank.plot.runs import harmless
+from polars_rank.metrics.names import read
+from polars_rank.plot.runs import HIGHER, LOWER, harmless
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -32,8 +33,8 @@ WIDTH, HEIGHT = 460, 280
 #: Maximum number of points of a line that are drawn as marks.
 _FEW = 40
 
-#: Maximum number of runs with opaque bands.
-_BANDS = 4
+#: Maximum number of runs with filled areas; more would hide each other.
+FILLED = 2
 #: Cutoffs are sparse if there are more than this many ranks per cutoff.
 _SPARSE = 5
 #: Maximum number of ticks of an axis of ranks, and the possible steps between them.
@@ -151,7 +152,7 @@ def axis(
         "labelPadding": 4, "tickSize": 4, "labelLimit": 260, "titleLimit": 460,
     }  # fmt: skip
     if kind == "X" and type == "quantitative":
-        look["labelFlush"] = False
+        look |= {"labelFlush": False, "tickCount": 6}  # Vega draws up to nine
     scaled = alt.Undefined if scale is None else {**scale}
     sort = options.pop("sort", alt.Undefined)
     return getattr(alt, kind)(
@@ -211,7 +212,9 @@ def looks(runs: Runs, *channels: Channel, legend: bool = False) -> dict[str, Any
 
 
 def lines(table: pl.DataFrame, runs: Runs, x: Any, y: Any, tips: Sequence[Any]) -> list[Any]:
-    """Return a line with points for each run, over a band from "low" to "high" if known.
+    """Return a line with points for each run, and intervals from "low" to "high" if known.
+
+    Intervals are bands for up to two runs, and rules for more runs with few points.
 
     The columns are "run", "x", "y", "low" and "high".
     """
@@ -221,12 +224,13 @@ def lines(table: pl.DataFrame, runs: Runs, x: Any, y: Any, tips: Sequence[Any]) 
     layers = []
     if table.get_column("low").is_not_null().any():
         known = alt.Chart().transform_filter("isValid(datum.low) && isValid(datum.high)")
-        opacity = 0.16 if len(runs.labels) <= _BANDS else 0.07
-        band = known.mark_area(opacity=opacity, strokeWidth=0)
-        if max_points == 1:  # a band needs two points
-            band = known.mark_rule(opacity=0.6, strokeWidth=2)
         ends = {"x": x, "y": with_field(y, "low"), "y2": alt.Y2(field="high")}
-        layers.append(band.encode(**ends, **looks(runs, "color")))
+        if len(runs.labels) <= FILLED and max_points > 1:  # a band needs two points
+            band = known.mark_area(opacity=0.16, strokeWidth=0)
+            layers.append(band.encode(**ends, **looks(runs, "color")))
+        elif draws_points:
+            rule = known.mark_rule(opacity=0.5, strokeWidth=2)
+            layers.append(rule.encode(**ends, **looks(runs, "color")))
     line = alt.Chart().mark_line(strokeWidth=2, strokeJoin="round")
     points = alt.Chart().encode(x=x, y=y, tooltip=[*tips])
     if draws_points:
@@ -310,6 +314,27 @@ def undefined_note(number: int, rule: str) -> str:
     """Return how undefined values are counted, or nothing if there are none."""
     treatment = {"zero": "counted as 0", "one": "counted as 1"}.get(rule, "skipped")
     return f" · {number:,} undefined, {treatment}" if number else ""
+
+
+def aggregate_title(name: str) -> str:
+    """Return the name of the mean of a metric as in a title, without the word "mean".
+
+    Examples
+    --------
+    >>> from polars_rank.plot.drawing import aggregate_title
+    >>> aggregate_title("ndcg@10"), aggregate_title("rr")
+    ('NDCG@10', 'MRR')
+    """
+    return mean_title(name).removeprefix("mean ")
+
+
+def colors_of_change(name: str) -> tuple[str, str]:
+    """Return the colors of higher and lower values: green for better ones."""
+    try:
+        lower_is_better = read(name).lower_is_better
+    except RankError:  # a column that is no metric
+        lower_is_better = False
+    return (LOWER, HIGHER) if lower_is_better else (HIGHER, LOWER)
 
 
 def confidence_text(confidence: float) -> str:

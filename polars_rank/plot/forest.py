@@ -6,23 +6,32 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from polars_rank._params import OWN, whole_number
+from polars_rank._params import OWN, share, whole_number
 from polars_rank.columns import RUN
 from polars_rank.errors import ArgumentError
 from polars_rank.frames.tables import collected, lazy, schema_of
 from polars_rank.plot.drawing import (
+    aggregate_title,
     altair,
     axis,
+    confidence_text,
     counted,
     layered,
     looks,
     mean_title,
-    metric_title,
     non_empty,
     tooltip,
     with_field,
 )
-from polars_rank.plot.runs import NEUTRAL, groups, harmless_texts, label_of, labeled, run_columns
+from polars_rank.plot.runs import (
+    NEUTRAL,
+    grouped,
+    groups,
+    harmless_texts,
+    label_of,
+    labeled,
+    run_columns,
+)
 from polars_rank.plot.tables import check_columns, keys_of, rows_of_metrics
 
 if TYPE_CHECKING:
@@ -48,6 +57,7 @@ def intervals(
     metrics: str | Metric | Iterable[str | Metric] | None = None,
     run: str | None = RUN,
     baseline: Any = None,
+    confidence: float = 0.95,
     colors: Colors | None = None,
 ) -> alt.LayerChart:
     """Draw a forest plot of means, or of differences from a baseline, with intervals.
@@ -64,6 +74,8 @@ def intervals(
     baseline
         For means, the run that is drawn first, in gray; for differences, the run that is named in
         the title.
+    confidence
+        Confidence level of the intervals of the table, for the title.
     colors
         Mapping from runs to colors, such as `{"bm25": "#0072B2"}`.
 
@@ -89,10 +101,11 @@ def intervals(
     >>> chart.save("runs.png")  # doctest: +SKIP
     """
     altair()
+    share("confidence", confidence)
     rows = lazy(table)
     schema = schema_of(rows)
     if {"column", "value", "contribution"} <= set(schema):
-        return slices(rows, run=run, baseline=baseline, colors=colors)
+        return slices(rows, run=run, baseline=baseline, confidence=confidence, colors=colors)
     is_difference = "difference" in schema
     value = "difference" if is_difference else "mean"
     check_columns(schema, ("metric", value, "low", "high"), "pr.summarize or pr.compare")
@@ -107,7 +120,7 @@ def intervals(
     title = ("Differences" if is_difference else "Means") + from_
     if len(names) == 1:
         name = names[0]
-        difference = f"Difference in {metric_title(name)}{from_}"
+        difference = f"Difference in {aggregate_title(name)}{from_}"
         title = difference if is_difference else mean_title(name, capital=True)
     tips = tooltip(
         *_of_row(data),
@@ -120,7 +133,7 @@ def intervals(
     )
     return _forest(
         data, runs, tips, zero=is_difference, of_x=value + from_,
-        title=f"{title}, with confidence intervals",
+        title=f"{title}, with {confidence_text(confidence)}s",
         subtitle=[counted(data.get_column("queries"))],
     )  # fmt: skip
 
@@ -131,6 +144,8 @@ def slices(
     most: int = 40,
     run: str | None = RUN,
     baseline: Any = None,
+    overall: Any = None,
+    confidence: float = 0.95,
     colors: Colors | None = None,
 ) -> alt.LayerChart:
     """Draw a forest plot of the difference in each slice, with intervals.
@@ -145,15 +160,19 @@ def slices(
         Column that identifies runs; None for a single line. Default: "run", if the table has that
         column.
     baseline
-        The run that is named in the title of the axis.
+        The run that is named in the title.
+    overall
+        The table that `compare` returns, for the interval of the row "overall".
+    confidence
+        Confidence level of the intervals of the table, for the title.
     colors
         Mapping from runs to colors, such as `{"bm25": "#0072B2"}`.
 
     Returns
     -------
     altair.LayerChart
-        A row per slice, in the order of the table: those that reduce the difference most come
-        first. Hollow points are slices with too few queries for an interval.
+        A row for the overall difference, and a row per slice, sorted by difference. Hollow points
+        are slices with too few queries for an interval.
 
     Raises
     ------
@@ -169,6 +188,7 @@ def slices(
     """
     altair()
     whole_number("most", most)
+    share("confidence", confidence)
     if most > _MOST:
         message = f"`most` must be at most {_MOST}; found {most:,}"
         raise ArgumentError(message, "most")
@@ -186,6 +206,7 @@ def slices(
     several = data.get_column("column").n_unique() > 1
     value = pl.col("value").replace("null", '"null"').fill_null("null")
     name = pl.format("{}: {}", "column", value) if several else value
+    whole, _ = labeled(_overall(data, overall, columns))
     data, runs = labeled(data.with_columns(name.alias("label")), baseline=baseline, colors=colors)
     largest = (
         data.group_by("label", maintain_order=True)
@@ -193,23 +214,45 @@ def slices(
         .sort("contribution", descending=True, nulls_last=True, maintain_order=True)
     )
     data = data.join(largest.head(most).select("label"), on="label", maintain_order="left")
-    metric = data.get_column("metric")[0]
+    order = pl.col("x").mean().over("label")
+    data = data.sort(order, "label", descending=[True, False], nulls_last=True, maintain_order=True)
+    metric = aggregate_title(data.get_column("metric")[0])
     tips = tooltip(
         ("label", "slice"), ("x", "difference", "+.4f"), ("low", "low", "+.4f"),
         ("high", "high", "+.4f"), ("queries", "queries", ",d"),
         ("contribution", "contribution", "+.4f"), ("p_corrected", "corrected p-value", ".4~g"),
         of=runs,
     )  # fmt: skip
-    subtitle = [f"slices of {counted(data.get_column('queries'))}"]
+    subtitle = [f"slices of {counted(data.get_column('queries'))} · {confidence_text(confidence)}s"]
     if data.get_column("small").any():
         subtitle[0] += " · hollow: too few queries for an interval"
     if largest.height > most:
         subtitle.append(f"{most} of {largest.height:,} slices, by absolute contribution")
-    from_ = "" if baseline is None else f" from {label_of(baseline)}"
+    names = "all runs" if runs.several else runs.labels[0]
+    versus = "" if baseline is None else f" vs. {label_of(baseline)}"
+    of_runs = f": {names}{versus}" if runs.named else ""
     return _forest(
-        data, runs, tips, zero=True, of_x=f"difference in {metric_title(metric)}{from_}",
-        title=f"Difference in {metric_title(metric)} by slice", subtitle=subtitle,
+        pl.concat([whole, data], how="diagonal_relaxed"), runs, tips, zero=True,
+        of_x=f"difference in {metric}", title=f"Difference in {metric} by slice{of_runs}",
+        subtitle=subtitle,
     )  # fmt: skip
+
+
+def _overall(data: pl.DataFrame, overall: Any, columns: list[str]) -> pl.DataFrame:
+    """Return the overall difference of each run, which the contributions of a column add up to."""
+    first = data.filter(pl.col("column") == pl.col("column").first(), pl.col("queries") > 0)
+    keys = ["metric", *grouped(data.columns)]
+    rows = first.group_by(keys, maintain_order=True).agg(
+        pl.col("contribution").sum(),
+        pl.col("contribution").sum().alias("x"),
+        pl.col("queries").sum(),
+    )
+    if overall is not None:
+        known = lazy(overall)
+        check_columns(schema_of(known), ("metric", "low", "high"), "pr.compare")
+        ends = collected(known.select(*groups(columns), "metric", "low", "high"))
+        rows = rows.join(ends, on=keys, how="left", nulls_equal=True, maintain_order="left")
+    return rows.with_columns(label=pl.lit("overall"), small=pl.lit(value=False))
 
 
 def bounds(

@@ -13,12 +13,14 @@ from polars_rank.plot.drawing import (
     ROWS,
     altair,
     axis,
+    colors_of_change,
     counted,
     layered,
     looks,
     metric_title,
     tooltip,
     undefined_note,
+    with_field,
 )
 from polars_rank.plot.runs import NEUTRAL, Runs, groups, label_of, labeled
 from polars_rank.plot.values import BASELINE, DIFFERENCE, TINY, VALUE, Values, extent
@@ -38,6 +40,8 @@ _SINGLE = 1_000
 #: Cells per side of a scatter plot of many queries.
 _SIDE = 40
 _CELL = OWN + "cell"
+#: Minimum number of queries of a pile, and maximum number of piles, whose numbers are drawn.
+_PILE, _PILES = 3, 12
 
 
 def differences(
@@ -75,8 +79,9 @@ def differences(
     Returns
     -------
     altair.LayerChart
-        A bar per query; with more than a thousand queries, a bar for queries with nearly the same
-        difference, whose width is their number. With several runs, a line per run.
+        A bar per query, green if the run is better and red if it is worse; with more than a
+        thousand queries, a bar for queries with nearly the same difference, whose width is their
+        number. With several runs, a line per run.
 
     Raises
     ------
@@ -118,7 +123,7 @@ def differences(
     others = "all runs" if runs.several else runs.labels[0]
     return layered(
         bars,
-        [*_layers(runs, x, y, tips), zero],
+        [*_layers(runs, x, y, tips, colors_of_change(values.name)), zero],
         title=f"{name}: {others} vs. {label_of(baseline)}, per query",
         subtitle=_counts(spread, values.rule),
     )
@@ -156,7 +161,8 @@ def _bar_positions(bars: pl.DataFrame) -> pl.DataFrame:
     return pl.concat([row, last]).sort("run", "start", "end")
 
 
-def _layers(runs: Runs, x: Any, y: Any, tips: list[Any]) -> list[Any]:
+def _layers(runs: Runs, x: Any, y: Any, tips: list[Any], colors: tuple[str, str]) -> list[Any]:
+    """Return a line per run, or areas of the higher and the lower queries of one run."""
     alt = altair()
     if runs.several:
         line = alt.Chart().mark_line(interpolate="step-after", strokeWidth=2)
@@ -165,13 +171,16 @@ def _layers(runs: Runs, x: Any, y: Any, tips: list[Any]) -> list[Any]:
             line.encode(x=x, y=y, **looks(runs, "color", "strokeDash", legend=True)),
             points.encode(x=x, y=y, tooltip=tips),
         ]
-    bar = {"x": x, "y": y, "y2": alt.Y2Datum(0)}
-    area = alt.Chart().mark_area(interpolate="step-after", opacity=0.8, strokeWidth=0)
-    under_the_pointer = alt.Chart().mark_rect(opacity=0)
-    return [
-        area.encode(**bar, color=alt.ColorValue(runs.colors[0])),
-        under_the_pointer.encode(**bar, x2=alt.X2(field="end"), tooltip=tips),
+    area = alt.Chart().mark_area(interpolate="step-after", opacity=0.85, strokeWidth=0)
+    parts = [
+        area.transform_calculate(part=f"{end}(datum.y, 0)").encode(
+            x=x, y=with_field(y, "part"), y2=alt.Y2Datum(0), color=alt.ColorValue(color)
+        )
+        for end, color in zip(("max", "min"), colors, strict=True)
     ]
+    under_the_pointer = alt.Chart().mark_rect(opacity=0)
+    bar = {"x": x, "x2": alt.X2(field="end"), "y": y, "y2": alt.Y2Datum(0)}
+    return [*parts, under_the_pointer.encode(**bar, tooltip=tips)]
 
 
 def _counts(spread: pl.DataFrame, rule: str) -> list[str]:
@@ -224,8 +233,10 @@ def scatter(
     Returns
     -------
     altair.LayerChart
-        A point per query; with more than a thousand queries, 40 x 40 cells, whose opacity
-        increases with the number of queries. On the dashed line, both runs have the same value.
+        A point per query, with the number of queries at the largest piles of equal points; with
+        more than a thousand queries, 40 x 40 cells, whose opacity increases with the number of
+        queries. On the dashed line, both runs have the same value; the halves are shaded green
+        where y is better and red where it is worse.
 
     Raises
     ------
@@ -257,7 +268,7 @@ def scatter(
         data = collected(plan).sort("x", "y", "query")
         tips = tooltip(("query", "query"), ("x", a, ".4f"), ("y", b, ".4f"))
         mark = alt.Chart().mark_point(filled=True, size=36, opacity=0.5, color=color)
-        cells = mark.encode(x=across, y=up, tooltip=tips)
+        cells = [mark.encode(x=across, y=up, tooltip=tips), _piles(data, low, high, across, up)]
     else:
         data = _grid(both, low, high)
         tips = tooltip(
@@ -266,20 +277,52 @@ def scatter(
         )  # fmt: skip
         mark = alt.Chart().mark_rect(strokeWidth=0, color=color)
         shade = _shade(max(data.get_column("number")), color)
-        cells = mark.encode(
+        cells = [mark.encode(
             x=across, x2=alt.X2(field="x2"), y=up, y2=alt.Y2(field="y2"), opacity=shade,
             tooltip=tips,
-        )  # fmt: skip
+        )]  # fmt: skip
     line = alt.Chart(pl.DataFrame({"x": [low, high], "y": [low, high]}))
     diagonal = line.mark_line(strokeDash=[4, 3], color=NEUTRAL, strokeWidth=1.5)
     return layered(
         data,
-        [cells, diagonal.encode(x=across, y=up)],
+        [
+            *_halves(low, high, across, up, colors_of_change(values.name)),
+            *cells,
+            diagonal.encode(x=across, y=up),
+        ],
         title=f"{name}: {b} vs. {a}",
         subtitle=_counts(spread, values.rule),
         width=340,
         height=340,
     )
+
+
+def _piles(data: pl.DataFrame, low: float, high: float, x: Any, y: Any) -> Any:
+    """Return the numbers of queries at the largest piles of equal points."""
+    alt = altair()
+    piles = data.group_by("x", "y").agg(number=pl.len()).filter(pl.col("number") >= _PILE)
+    piles = piles.sort("number", "x", "y", descending=True).head(_PILES)
+    middle = (low + high) / 2
+    inside: dict[str, Any] = {  # beside the diagonal and within the chart
+        "dx": {"expr": f"datum.x > {middle} ? -9 : 9"},
+        "dy": {"expr": f"datum.y > {middle} ? 3 : -3"},
+        "align": {"expr": f"datum.x > {middle} ? 'right' : 'left'"},
+    }
+    style = {"fontSize": 11, "fontWeight": 600, "baseline": "middle", **inside}
+    label = alt.Chart(piles).mark_text(**style, color=NEUTRAL)
+    return label.encode(x=x, y=y, text=alt.Text(field="number", type="quantitative", format=",d"))
+
+
+def _halves(low: float, high: float, x: Any, y: Any, colors: tuple[str, str]) -> list[Any]:
+    """Return the shaded areas above and below the diagonal."""
+    alt = altair()
+    ends = pl.DataFrame({"x": [low, high], "y": [low, high]})
+    return [
+        alt.Chart(ends)
+        .mark_area(opacity=0.1, strokeWidth=0, color=color)
+        .encode(x=x, y=y, y2=alt.Y2Datum(end))
+        for end, color in zip((high, low), colors, strict=True)
+    ]
 
 
 def _grid(both: pl.LazyFrame, low: float, high: float) -> pl.DataFrame:

@@ -21,8 +21,15 @@ Colors: TypeAlias = Mapping[Any, str]
 #: From Okabe & Ito, Color universal design, 2008, without black and yellow, which are invisible on
 #: dark and light backgrounds; colors with the best contrast on both come first.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
+#: The colors of higher and of lower values, which color-blind readers can distinguish.
+HIGHER, LOWER = PALETTE[2], "#CC3311"
 #: The color of the baseline and of lines that belong to no run.
 NEUTRAL = "#808080"
+#: The same hues, brighter, for dark backgrounds.
+BRIGHTER = {
+    "#0072B2": "#4FA8F0", "#D55E00": "#FF8F3F", "#009E73": "#2FD6A4", "#CC79A7": "#F0A5CC",
+    "#56B4E9": "#A6DCFF", "#E69F00": "#FFCB47", LOWER: "#FF7A66", NEUTRAL: "#B4BAC2",
+}  # fmt: skip
 #: The numbers of dash patterns and colors are coprime, so that their pairs are unique.
 DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [12, 4])
 SHAPES = ("circle", "square", "triangle-up", "diamond", "cross")
@@ -80,7 +87,11 @@ class Runs:
 
 
 def run_colors(
-    runs: Iterable[Any], *, baseline: Any = None, colors: Colors | None = None
+    runs: Iterable[Any],
+    *,
+    baseline: Any = None,
+    colors: Colors | None = None,
+    dark: bool = False,
 ) -> dict[Any, str]:
     """Return the color of each run, as in charts of the same runs.
 
@@ -92,6 +103,8 @@ def run_colors(
         The run that the others are compared with, which is gray.
     colors
         Mapping from some of the runs to colors, which override the defaults.
+    dark
+        Whether the background is dark, which needs brighter colors.
 
     Returns
     -------
@@ -116,9 +129,20 @@ def run_colors(
     runs_by_label = {label_of(run): run for run in runs}
     sorted_runs = Runs.of(sorted(runs_by_label), baseline, colors)
     return {
-        runs_by_label[label]: color
+        runs_by_label[label]: BRIGHTER.get(color, color) if dark else color
         for label, color in zip(sorted_runs.labels, sorted_runs.colors, strict=True)
     }
+
+
+def brightened(spec: Any) -> Any:
+    """Return the specification of a chart with the colors for a dark background."""
+    if isinstance(spec, dict):
+        return {
+            key: value if key == "datasets" else brightened(value) for key, value in spec.items()
+        }
+    if isinstance(spec, list):
+        return [brightened(each) for each in spec]
+    return BRIGHTER.get(spec, spec) if isinstance(spec, str) else spec
 
 
 def label_of(run: Any) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from polars_rank._params import share
 from polars_rank.columns import RUN
 from polars_rank.errors import ArgumentError
 from polars_rank.frames.tables import collected, lazy, schema_of
@@ -14,6 +15,7 @@ from polars_rank.plot.drawing import (
     ROWS,
     altair,
     axis,
+    confidence_text,
     counted,
     escaped,
     layered,
@@ -46,6 +48,7 @@ def over_time(
     time: str = "day",
     run: str | None = RUN,
     baseline: Any = None,
+    confidence: float = 0.95,
     colors: Colors | None = None,
 ) -> alt.LayerChart:
     """Draw the mean of a metric over time, with a confidence band.
@@ -64,6 +67,8 @@ def over_time(
         column.
     baseline
         The run that is drawn first, in gray.
+    confidence
+        Confidence level of the intervals of the table, for the subtitle.
     colors
         Mapping from runs to colors, such as `{"bm25": "#0072B2"}`.
 
@@ -91,6 +96,7 @@ def over_time(
     >>> chart.save("days.png")  # doctest: +SKIP
     """
     altair()
+    share("confidence", confidence)
     rows = lazy(table)
     schema = schema_of(rows)
     check_columns(schema, (time, "queries"), f"pr.summarize(by={time!r})")
@@ -136,7 +142,7 @@ def over_time(
         data,
         lines(data, runs, x, y, tips),
         title=f"{mean_title(name, capital=True)} over time",
-        subtitle=[note + (" · band: confidence interval" if has_bounds else ""), omitted],
+        subtitle=[note + (f" · {confidence_text(confidence)}" if has_bounds else ""), omitted],
         width=560,
     )
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,9 +12,12 @@ import polars as pl
 from polars_rank._params import OWN
 from polars_rank.diagnostics.bounds import judgment_bounds
 from polars_rank.diagnostics.inspection import found_in, label_counts
-from polars_rank.errors import DataError
+from polars_rank.errors import DataError, RankWarning
 from polars_rank.evaluation.evaluate import per_query
-from polars_rank.frames.tables import collected
+from polars_rank.evaluation.means import NUM_RETRIEVED
+from polars_rank.frames.tables import collected, schema_of
+from polars_rank.metrics.metric import Metric
+from polars_rank.metrics.names import output_name
 from polars_rank.reporting.documents import QueryChange, selected_queries
 from polars_rank.stats.all_pairs import compare_all
 from polars_rank.stats.comparison import compare
@@ -20,9 +25,10 @@ from polars_rank.stats.gates import check
 from polars_rank.stats.pairs import is_run
 from polars_rank.stats.slicing import slices
 from polars_rank.stats.summary import summarize
+from polars_rank.stats.tables import agreed_on
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from polars_rank.reporting.question import Question
@@ -33,6 +39,8 @@ MANY_RUNS = 10
 
 
 _GROUPS = OWN + "groups"
+#: Cutoffs of curves, in addition to that of the metric.
+_CUTOFFS = (1, 3, 5, 10, 20)
 _NO_VALUE = dict.fromkeys(("value", "low", "high"), pl.lit(None, pl.Float64))
 
 
@@ -54,6 +62,10 @@ class Evidence:
     #: Means of the first metric with unjudged documents as not relevant, and as relevant.
     bounds: pl.DataFrame | None
     labels: pl.DataFrame
+    #: Means of metrics with a cutoff by run, `metric` and `k`, with intervals.
+    curves: pl.DataFrame | None
+    #: Means by time, and by run if the moments have runs.
+    history: pl.DataFrame | None
     moved: list[QueryChange]
 
 
@@ -86,6 +98,8 @@ def gather(frame: pl.LazyFrame, question: Question, path: Path) -> Evidence:
         verdicts=_verdicts(question, tables_of_means, by_group, slice_tables or []),
         contents=contents,
         bounds=_bounds(frame, question, contents),
+        curves=_curves(frame, lists, contents, question),
+        history=_history(question),
         labels=collected(label_counts(question.log, question.columns, run)),
         moved=selected_queries(lists, question, runs),
     )
@@ -174,7 +188,67 @@ def _bounds(frame: pl.LazyFrame, question: Question, contents: pl.DataFrame) -> 
         query = [_GROUPS, *query]
     options |= {"query": query, "undefined": question.undefined}
     by = None if options.get("scores") else question.run
-    return collected(judgment_bounds(frame, question.first, by=by, **options))
+    with _no_warnings():
+        return collected(judgment_bounds(frame, question.first, by=by, **options))
+
+
+@contextmanager
+def _no_warnings() -> Iterator[None]:
+    """Ignore warnings that the evaluation of the metrics themselves gives, too."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RankWarning)
+        yield
+
+
+def _curves(
+    frame: pl.LazyFrame, lists: pl.LazyFrame, contents: pl.DataFrame, question: Question
+) -> pl.DataFrame | None:
+    """Return the means of metrics at several cutoffs, up to the length of the longest ranking."""
+    # Per-query values count the retrieved documents if there are runs or groups.
+    counts = contents.lazy().select("longest")
+    if NUM_RETRIEVED in lists.collect_schema():
+        counts = lists.select(NUM_RETRIEVED)
+    longest = collected(counts.max()).item() or 0
+    at: dict[str, tuple[str, int]] = {}
+    requested: list[pl.Expr] = []
+    undefined = {}
+    conventions = agreed_on(question.conventions, question.undefined)
+    for metric in question.means:
+        if not isinstance(metric, Metric) or not metric.has_cutoff:
+            continue
+        for k in sorted({*_CUTOFFS, metric.arguments.get("k") or 1}):
+            if k <= longest:
+                name = f"curve {len(requested)}"
+                at[name] = output_name(metric), k
+                requested.append(metric.at(k).alias(name))
+                undefined[name] = conventions.counts_as(metric)
+    if not requested:
+        return None
+    by = question.by if question.options.get("scores") else question.splits
+    values = per_query(frame, requested, by=by, **question.options)
+    run = [] if question.run is None else [question.run]
+    with _no_warnings():
+        table = collected(
+            summarize(
+                values, requested, by=run, query=question.queries, confidence=question.confidence,
+                undefined=undefined, conventions=question.conventions,
+            )
+        )  # fmt: skip
+    column = pl.col("metric")
+    return table.with_columns(
+        metric=column.replace_strict({name: metric for name, (metric, _) in at.items()}),
+        k=column.replace_strict({name: k for name, (_, k) in at.items()}),
+    )
+
+
+def _history(question: Question) -> pl.DataFrame | None:
+    """Return the means of earlier logs by time, and by run if the moments have runs."""
+    if question.history is None:
+        return None
+    schema = schema_of(question.history)
+    run = [] if question.run is None or question.run not in schema else [question.run]
+    by = [*run, question.time]
+    return collected(summarize(question.history, by=by, confidence=question.confidence))
 
 
 def _with_differences(

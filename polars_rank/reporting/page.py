@@ -22,6 +22,7 @@ from polars_rank.errors import RankWarning, missing_extra
 from polars_rank.frames.tables import lazy
 from polars_rank.io.files import new_file, temporary_folder
 from polars_rank.plot.drawing import altair
+from polars_rank.plot.runs import BRIGHTER
 from polars_rank.reporting.evidence import gather
 from polars_rank.reporting.formats import FILTERS
 from polars_rank.reporting.pictures import chart_context, pictures
@@ -53,6 +54,12 @@ class _Page(type(Path())):  # type: ignore[misc]
         return f'<a href="{link}" target="_blank">{escape(str(self))}</a>'
 
 
+#: Rules for the colors of runs, which charts and tables have in their light version.
+_DARKER = """
+[fill="{light}"] {{ fill: light-dark({light}, {dark}); }}
+[stroke="{light}"] {{ stroke: light-dark({light}, {dark}); }}
+[style*="color:{light}"] {{ color: light-dark({light}, {dark}) !important; }}
+"""
 #: Makes vega-embed available to the script of the page.
 _NAMES = "window.vegaEmbed = vegaEmbed;"
 
@@ -89,6 +96,8 @@ def report(
     show: Names | None = None,
     url: str | None = None,
     meta: Mapping[str, Any] | None = None,
+    history: Any = None,
+    time: str = "day",
     worst: int = 5,
     k: int = 10,
     progress: bool = False,
@@ -149,6 +158,11 @@ def report(
         "https://example.org/items/{doc}".
     meta
         Names and values to show on the page, such as `{"commit": "1a2b3c"}`.
+    history
+        Moments of earlier logs by run and time, as `pr.stats.scan_moments` reads them: the page has
+        a chart of each metric over time.
+    time
+        Column of the time in `history`, as in `pr.plot.over_time`.
     worst
         Number of best and of worst queries to show for each run.
     k
@@ -170,8 +184,9 @@ def report(
 
     Notes
     -----
-    The log is read four times: for per-query values, which are stored in a temporary file, for
-    statistics of the log, for its labels, and for the documents of the queries that are shown.
+    The log is read up to six times: for per-query values, which are stored in a temporary file, for
+    metrics at several cutoffs, for statistics of the log, for its labels, for the documents of the
+    queries that are shown, and for the effect of unjudged documents on the first metric.
     Memory is flat if that of `evaluate` is. After an error, no file is written and an existing file
     is unchanged.
 
@@ -202,8 +217,8 @@ def report(
     log = lazy(frame)
     question = Question.of(
         log, metrics, by=by, run=run, baseline=baseline, slices=slices, keep=keep, show=show,
-        url=url, meta=meta, options=options, undefined=undefined, rules=rules, undecided=undecided,
-        confidence=confidence, worst=worst, k=k,
+        url=url, meta=meta, history=history, time=time, options=options, undefined=undefined,
+        rules=rules, undecided=undecided, confidence=confidence, worst=worst, k=k,
     )  # fmt: skip
     with new_file(path, overwrite=overwrite) as part, temporary_folder() as folder:
         with _captured_warnings() as messages:
@@ -211,7 +226,9 @@ def report(
             content = {**context(evidence, question), **chart_context(pictures(evidence, question))}
         for warning in messages:
             warnings.warn(warning, RankWarning, stacklevel=2)
-        content["alerts"] = [*messages, *content["alerts"]]
+        # Messages about parts of one table differ in their examples.
+        kinds = {message.partition(", e.g. ")[0]: message for message in messages}
+        content["alerts"] = [*kinds.values(), *content["alerts"]]
         content["files"] = _source_names(source) or sources(log)
         content["title"] = title or _title(question)
         content["generated"] = datetime.now().astimezone()
@@ -291,6 +308,7 @@ def _assets(*, with_charts: bool) -> dict[str, Any]:
 
     folder = resources("polars_rank.reporting") / "templates"
     style, script = ((folder / name).read_text("utf-8") for name in ("page.css", "page.js"))
+    style += "".join(_DARKER.format(light=light, dark=dark) for light, dark in BRIGHTER.items())
     scripts = [script, *([_vega()] if with_charts else [])]
     allowed = " ".join(f"'sha256-{_hash(each)}'" for each in scripts)
     policy = (

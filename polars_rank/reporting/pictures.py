@@ -11,8 +11,11 @@ import polars as pl
 
 from polars_rank import plot
 from polars_rank.errors import DataError
+from polars_rank.frames.tables import collected
 from polars_rank.metrics.names import output_name
-from polars_rank.plot.runs import MOST, PALETTE
+from polars_rank.plot.curves import by_cutoff
+from polars_rank.plot.drawing import HEIGHT, confidence_text
+from polars_rank.plot.runs import MOST, PALETTE, groups
 from polars_rank.stats.pairs import is_run
 
 if TYPE_CHECKING:
@@ -29,9 +32,10 @@ _MANY_SLICES = 30
 #: The kinds of charts in the order of the page → placeholder captions.
 KINDS = {
     "differences": "Differences from the baseline by query",
+    "cutoffs": "Means by cutoff",
     "distribution": "Distribution over queries",
-    "cumulative": "Cumulative distribution over queries",
     "scatter": "Comparison of two runs by query",
+    "history": "Means over time",
     "slices": "Differences by slice",
 }
 
@@ -71,6 +75,8 @@ def pictures(evidence: Evidence, question: Question) -> Pictures:
         for kind, run, draw in _charts(evidence, question, lists, drawn_runs, output_name(metric)):
             spec = _specification(draw)
             if spec is not None:
+                if kind != "slices":  # charts of a row have one height
+                    spec["spec"]["height"] = HEIGHT
                 result.kinds.setdefault(kind, {}).setdefault(number, {})[run] = spec
                 size += len(json.dumps(spec))
         result.metrics.append(output_name(metric))
@@ -105,9 +111,11 @@ def _charts(
         "colors": colors,
     }
     common: dict[str, Any] = {"undefined": question.undefined, "conventions": question.conventions}
+    if evidence.curves is not None:
+        yield "cutoffs", "", partial(_by_cutoff, evidence.curves, question, runs, metric, colors)
     yield "distribution", "", partial(plot.distribution, lists, metric, **run_options, **common)
-    cumulative = partial(plot.distribution, kind="ecdf")
-    yield "cumulative", "", partial(cumulative, lists, metric, **run_options, **common)
+    if evidence.history is not None:
+        yield "history", "", partial(_over_time, evidence.history, question, runs, metric, colors)
     for number, run in enumerate(runs[1:]):
         pair = _of(lists, question, [runs[0], run])
         options = {"query": question.queries, **common}
@@ -123,12 +131,53 @@ def _charts(
         if evidence.slices is not None:
             of_metric = evidence.slices.filter(pl.col("metric") == metric).lazy()
             slice_table = _of(of_metric, question, [run])
-            alone = {**run_options, "baseline": None}
+            of_slices = {
+                **run_options, "overall": evidence.comparison, "confidence": question.confidence
+            }  # fmt: skip
             yield (
                 "slices",
                 str(number),
-                partial(plot.slices, slice_table, most=_MANY_SLICES, **alone),
+                partial(plot.slices, slice_table, most=_MANY_SLICES, **of_slices),
             )
+
+
+def _by_cutoff(
+    table: pl.DataFrame,
+    question: Question,
+    runs: list[Any],
+    metric: str,
+    colors: dict[Any, str] | None,
+) -> Any:
+    """Return the chart of the means of a metric by cutoff."""
+    rows = collected(_of(table.lazy().filter(pl.col("metric") == metric), question, runs))
+    run = [] if question.run is None else [question.run]
+    points = rows.select(*groups(run), "queries", "low", "high", x="k", y="mean")
+    if points.get_column("x").n_unique() < 2:
+        message = "nothing to draw: fewer than two cutoffs"
+        raise DataError(message)
+    subtitle = [f"{confidence_text(question.confidence)} of the mean"]
+    name = metric.partition("@")[0]
+    return by_cutoff(points, name, subtitle, baseline=question.baseline, colors=colors)
+
+
+def _over_time(
+    table: pl.DataFrame,
+    question: Question,
+    runs: list[Any],
+    metric: str,
+    colors: dict[Any, str] | None,
+) -> Any:
+    """Return the chart of the means of a metric over time, of the runs of the page."""
+    rows = table.lazy().filter(pl.col("metric") == metric)
+    has_runs = question.run in table.columns
+    return plot.over_time(
+        _of(rows, question, runs) if has_runs else rows,
+        time=question.time,
+        run=question.run if has_runs else None,
+        baseline=question.baseline if has_runs else None,
+        confidence=question.confidence,
+        colors=colors if has_runs else None,
+    )
 
 
 def _specification(draw: Callable[[], Any]) -> dict[str, Any] | None:

@@ -14,7 +14,7 @@ from polars_rank.columns import RUN
 from polars_rank.conventions import Conventions, named, read_metrics
 from polars_rank.errors import ArgumentError, hint
 from polars_rank.evaluation.parameters import Evaluation
-from polars_rank.frames.tables import schema_of
+from polars_rank.frames.tables import lazy, schema_of
 from polars_rank.metrics.metric import Metric
 from polars_rank.metrics.names import output_name
 from polars_rank.stats.comparison import COLUMNS as COMPARISON_COLUMNS
@@ -46,6 +46,9 @@ class Question:
     show: Sequence[str]
     url: str | None
     meta: Mapping[str, Any]
+    #: Moments of earlier logs, and their column of times.
+    history: pl.LazyFrame | None
+    time: str
     rules: Sequence[Rule] | None
     #: The verdict of undecided rules: "pass" or "fail".
     undecided: str
@@ -70,6 +73,8 @@ class Question:
         show: Names | None,
         url: str | None,
         meta: Mapping[str, Any] | None,
+        history: Any,
+        time: str,
         options: Mapping[str, Any],
         rules: Rules | None,
         undecided: str | None,
@@ -105,7 +110,8 @@ class Question:
         return cls(
             log=long, columns=columns, metrics=requested, by=groups, run=run, rules=parsed,
             undecided=undecided, baseline=baseline, slices=extra["slices"], keep=extra["keep"],
-            show=shown, url=_url(url, columns, shown), meta=_meta(meta), options=options, **others,
+            show=shown, url=_url(url, columns, shown), meta=_meta(meta),
+            history=_history(history, time), time=time, options=options, **others,
         )  # fmt: skip
 
     @property
@@ -187,6 +193,15 @@ def _meta(meta: Mapping[str, Any] | None) -> Mapping[str, Any]:
         message = f"`meta` must be a mapping such as {{'commit': '1a2b3c'}}; found {meta!r}"
         raise ArgumentError(message, "meta")
     return meta or {}
+
+
+def _history(history: Any, time: str) -> pl.LazyFrame | None:
+    """Return the moments of earlier logs; raise if they do not have the column of times."""
+    if history is None:
+        return None
+    moments = lazy(history)
+    check_there("time", time, schema_of(moments))
+    return moments
 
 
 def _gates(

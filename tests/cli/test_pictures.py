@@ -209,18 +209,28 @@ def test_report(log: Path, tmp_path: Path) -> None:
         "report", log, "--metrics", "ndcg@10 ap", "--run", "run", "--baseline", "old",
         "--slices", "country", "--rule", "ap >= 0.123", "--rules", tmp_path / "gate.toml",
         "--title", "Ours & theirs", "--conventions", "lightgbm", "--output", page,
+        "--meta", "commit=1a2b3c", "--url", "https://x.org/{doc}",
     ]  # fmt: skip
     code, out, err = run(*arguments)
     assert (code, out) == (0, "")
     assert err.endswith(f"Wrote {page}\n")
     text = page.read_text("utf-8")
-    for part in ("Ours &amp; theirs", "ap &gt;= 0.123", "queries &gt;= 7", "LightGBM", str(log)):
+    for part in (
+        "Ours &amp; theirs",
+        "ap &gt;= 0.123",
+        "queries &gt;= 7",
+        "LightGBM",
+        str(log),
+        "<dt>commit</dt><dd><bdi>1a2b3c</bdi>",
+        'href="https://x.org/',
+    ):
         assert part in text
     code, _, err = run(*arguments)
     assert (code, "use `--overwrite` to replace it" in err) == (2, True)
     for wrong, message in {
         ("--output", tmp_path / "page.pdf"): "must end in .html",
         ("--baseline", "older"): "'older'",
+        ("--meta", "commit"): "--meta must be NAME=VALUE",
         ("--run", "model"): "column 'model' (`--run`) not found",
         ("--slices", "county"): "column 'county' (`--slices`) not found",
     }.items():

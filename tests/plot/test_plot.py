@@ -189,6 +189,7 @@ class TestValues:
 
     def test_runs_with_other_judgments_have_ideal_lines_of_their_own(self) -> None:
         log = pl.DataFrame({"run": ["a", "b"], "query": 1, "score": 1.0, "label": [1, 2]})
+        log = pl.concat([log, log.with_columns(score=0.5, label=pl.lit(0, pl.Int64))])
         dashed = [rows for rows in datasets(pr.plot.gain(log, k=2)) if set(rows[0]) == IDEAL]
         assert sorted(len(rows) for rows in dashed) == [1, 4]
         alike = log.with_columns(label=1)
@@ -343,6 +344,48 @@ class TestValues:
             check_row_order=False,
         )  # fmt: skip
 
+    def test_piles_of_a_scatter_plot_have_their_numbers(self, lists: pl.DataFrame) -> None:
+        chart = pr.plot.scatter(lists, "rr", x="bm25", y="neural")
+        points = rows_of(chart, "query", "x", "y").group_by("x", "y").len()
+        piles = [rows for rows in datasets(chart) if {*rows[0]} == {"x", "y", "number"}][0]
+        expected = points.filter(pl.col("len") >= 3).sort("len", "x", "y", descending=True).head(12)
+        assert [(row["x"], row["y"], row["number"]) for row in piles] == expected.rows()
+
+    def test_better_is_green_and_worse_is_red(self, lists: pl.DataFrame) -> None:
+        two = lists.filter(pl.col("run") != "mixed")
+        for metric, colors in (
+            ("rr", [runs.HIGHER, runs.LOWER]),
+            ("loss", [runs.LOWER, runs.HIGHER]),
+        ):
+            named = two.rename({"rr": "label_ranking_loss"} if metric == "loss" else {})
+            column = "label_ranking_loss" if metric == "loss" else "rr"
+            for chart in (
+                pr.plot.differences(named, column, baseline="bm25"),
+                pr.plot.scatter(named, column, x="bm25", y="neural"),
+            ):
+                areas = [each for each in spec_of(chart)["layer"] if each["mark"]["type"] == "area"]
+                found = [
+                    each["mark"].get("color") or each["encoding"]["color"]["value"]
+                    for each in areas
+                ]
+                assert found == colors
+
+    def test_cutoffs_end_with_the_longest_ranking(self, log: pl.DataFrame) -> None:
+        rank = pl.col("score").rank("ordinal", descending=True).over("run", "query")
+        short = log.filter((rank <= 4) | pl.col("score").is_null())
+        assert rows_of(pr.plot.at_k(short), "run", "x")["x"].max() == 4
+        assert rows_of(pr.plot.gain(short), "run", "x", "y")["x"].max() == 4
+
+    def test_three_runs_have_no_fills(self, log: pl.DataFrame, lists: pl.DataFrame) -> None:
+        for runs_of_chart, expected in ((["bm25", "neural"], 1), (["bm25", "mixed", "neural"], 0)):
+            some = pl.col("run").is_in(runs_of_chart)
+            for chart in (
+                pr.plot.at_k(log.filter(some), ks=[1, 5]),
+                pr.plot.distribution(lists.filter(some), "rr"),
+            ):
+                marks = [layer["mark"]["type"] for layer in spec_of(chart)["layer"]]
+                assert marks.count("area") == expected
+
     def test_scatter_of_many_counts_cells(self, lists: pl.DataFrame) -> None:
         lists = many_times(lists.select("run", "query", "rr"))
         found = rows_of(
@@ -371,7 +414,7 @@ class TestValues:
         assert rows_of(chart, "label", "x")["x"].to_list() == (
             table.filter(metric="rr")["difference"].to_list()
         )
-        assert title(chart) == "Difference in RR, with confidence intervals"
+        assert title(chart) == "Difference in MRR, with 95% confidence intervals"
 
     def test_groups_are_rows_of_a_forest_plot(self, lists: pl.DataFrame) -> None:
         summary = pr.summarize(lists, "rr", by=["country", "run"])
@@ -381,16 +424,25 @@ class TestValues:
         labels = rows_of(pr.plot.intervals(summary), "label")["label"]
         assert "ndcg@10 · DE" in labels
 
-    def test_slices_in_the_order_of_contributions(self, lists: pl.DataFrame) -> None:
+    def test_slices_are_sorted_by_difference_after_the_overall_one(
+        self, lists: pl.DataFrame
+    ) -> None:
         one = lists.filter(pl.col("run") != "mixed")
         table = pr.slices(one, "rr", columns="country", baseline="bm25", min_queries=12)
-        found = rows_of(pr.plot.slices(table), "label", "x", "low", "contribution", "small")
-        assert found["label"].to_list() == table["value"].to_list()
-        assert found["x"].to_list() == table["difference"].to_list()
-        assert found["small"].any()
+        overall = pr.compare(one, baseline="bm25", metrics="rr").select(
+            "difference", "low", "high"
+        ).row(0)  # fmt: skip
+        chart = pr.plot.slices(table, baseline="bm25")
+        found = rows_of(chart, "label", "x", "low", "contribution", "small")
+        ordered = table.sort("difference", descending=True)
+        assert found["label"].to_list() == ["overall", *ordered["value"]]
+        assert found["x"].to_list() == pytest.approx([overall[0], *ordered["difference"]])
+        assert found["small"].any() and found["low"][0] is None
+        assert title(chart) == "Difference in MRR by slice: neural vs. bm25"
         largest = table.sort(pl.col("contribution").abs(), descending=True).head(2)["value"]
-        few = pr.plot.slices(table, most=2)
-        assert set(rows_of(few, "label")["label"]) == set(largest)
+        few = pr.plot.slices(table, most=2, overall=pr.compare(one, baseline="bm25"))
+        assert set(rows_of(few, "label")["label"]) == {"overall", *largest}
+        assert rows_of(few, "x", "low", "high").row(0) == pytest.approx(overall)
         assert "2 of 6 slices" in subtitle(few)
         assert datasets(pr.plot.intervals(table)) == datasets(pr.plot.slices(table))
 
@@ -556,6 +608,18 @@ class TestColors:
         ]  # fmt: skip
         assert pr.plot.run_colors(["mixed", "neural", "bm25"], baseline="neural") == found
 
+    def test_dark_pages_have_brighter_colours(self) -> None:
+        bright = [*runs.BRIGHTER.values()]
+        for color in bright:
+            assert (luminance(color) + 0.05) / (luminance("#16191d") + 0.05) >= 6
+        assert pr.plot.run_colors(["a", "b"], baseline="a", dark=True) == {
+            "a": runs.BRIGHTER[runs.NEUTRAL], "b": runs.BRIGHTER[runs.PALETTE[0]],
+        }  # fmt: skip
+        spec = {"mark": {"color": runs.LOWER}, "datasets": {"a": [runs.LOWER]}}
+        assert runs.brightened(spec) == {
+            "mark": {"color": runs.BRIGHTER[runs.LOWER]}, "datasets": {"a": [runs.LOWER]},
+        }  # fmt: skip
+
     def test_chosen_colours(self, log: pl.DataFrame) -> None:
         chosen = {"mixed": "#123456", "not there": "red"}
         found = scales(pr.plot.at_k(log, ks=[1, 2], colors=chosen))
@@ -579,10 +643,15 @@ class TestColors:
         deutan = [[0.29275, 0.70725, 0.0], [0.29275, 0.70725, 0.0], [-0.02234, 0.02234, 1.0]]
         plain = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
         for seen in (plain, protan, deutan):
-            colors = [lab(color, seen) for color in (*runs.PALETTE, runs.NEUTRAL)]
-            for index, one in enumerate(colors):
-                for other in colors[:index]:
-                    assert sqrt(sum((a - b) ** 2 for a, b in zip(one, other, strict=True))) > 10
+            for palette in (runs.PALETTE, [runs.BRIGHTER[color] for color in runs.PALETTE]):
+                colors = [lab(color, seen) for color in palette]
+                for index, one in enumerate(colors):
+                    assert all(distance(one, other) > 10 for other in colors[:index])
+            for pair in (
+                [runs.HIGHER, runs.LOWER],
+                [runs.BRIGHTER[runs.HIGHER], runs.BRIGHTER[runs.LOWER]],
+            ):
+                assert distance(*(lab(color, seen) for color in pair)) > 20
 
     def test_lines_stand_out_from_light_and_dark_pages(self) -> None:
         for color in (*runs.PALETTE[:4], runs.NEUTRAL):
@@ -605,6 +674,10 @@ def linear(color: str) -> list[float]:
 
 def luminance(color: str) -> float:
     return sum(a * b for a, b in zip((0.2126, 0.7152, 0.0722), linear(color), strict=True))
+
+
+def distance(one: tuple[float, ...], other: tuple[float, ...]) -> float:
+    return sqrt(sum((a - b) ** 2 for a, b in zip(one, other, strict=True)))
 
 
 def lab(color: str, seen: list[list[float]]) -> tuple[float, float, float]:

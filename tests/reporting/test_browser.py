@@ -102,6 +102,11 @@ def column(driver, table, index):
     return [cell.strip() for cell in cells]
 
 
+def names(driver):
+    """The names of the slices, without those of runs."""
+    return {cell.split("\n")[0].strip() for cell in column(driver, "slices-table", 0)}
+
+
 def headings(driver, table):
     cells = driver.find_elements(By.CSS_SELECTOR, f"#{table} thead th")
     return [cell.text.replace("\n", " ") for cell in cells]
@@ -140,11 +145,11 @@ def test_charts_show_the_metric_and_the_run_that_are_chosen(driver, page):
     before = drawn(driver, bool)
     form = driver.find_element(By.CSS_SELECTOR, "form[data-for=charts]")
     titles = "return [...document.querySelectorAll('figure:not([hidden]) strong')].map((e) => e.innerText)"
-    assert all("NDCG@10" in title for title in driver.execute_script(titles))
+    assert all("NDCG" in title for title in driver.execute_script(titles))
     Select(form.find_element(By.NAME, "metric")).select_by_visible_text("ap")
     drawn(driver, lambda count: count >= before + 5)
     shown = driver.execute_script(titles)
-    assert len(shown) == 5 and all(title.startswith(("AP", "D", "C")) for title in shown)
+    assert len(shown) == 5 and all(title.startswith(("AP", "D", "MAP")) for title in shown)
     assert not any("NDCG" in title for title in shown)
     second = drawn(driver, bool)
     Select(form.find_element(By.NAME, "run")).select_by_index(0)
@@ -198,11 +203,11 @@ def test_slices_are_filtered_by_text_metric_run_column_and_sureness(driver, page
     assert len(column(driver, "slices-table", 0)) == whole
     Select(form.find_element(By.NAME, "column")).select_by_visible_text("country")
     countries = {"BR", "DE", "FR", "GB", "IN", "US"}
-    assert set(column(driver, "slices-table", 0)) == countries
+    assert names(driver) == countries
     Select(form.find_element(By.NAME, "run")).select_by_visible_text(EVIL)
     assert len(column(driver, "slices-table", 0)) == 2 * len(countries)
     form.find_element(By.NAME, "text").send_keys("ap US")
-    assert column(driver, "slices-table", 0) == ["US"]
+    assert names(driver) == {"US"}
     assert form.find_element(By.TAG_NAME, "output").text == f"1 of {whole} rows"
     form.find_element(By.NAME, "text").clear()
     form.find_element(By.NAME, "text").send_keys("nothing of this kind")

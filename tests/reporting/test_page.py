@@ -239,6 +239,18 @@ def test_documents_are_links_and_parts_say_how_many_queries_tie(log, lists, tmp_
     assert hint not in page.text and hint in read(log, tmp_path, "p@1").text
 
 
+def test_earlier_moments_are_a_chart_over_time(log, tmp_path):
+    day = pl.lit("2026-01-0") + (1 + pl.col("query") % 3).cast(pl.String)
+    daily = pr.per_query(log.with_columns(day=day), "ap", by=["run", "day"])
+    history = pr.stats.moments(daily, by=["run", "day"])
+    page = read(log, tmp_path, ["ndcg@10", "ap"], baseline="bm25", history=history)
+    charts = json.loads(page.scripts[0])["kinds"]["history"]
+    assert [*charts] == ["1"] and charts["1"][""]["title"] == "MAP over time"
+    (rows, *_) = charts["1"][""]["spec"]["datasets"].values()
+    expected = pr.summarize(daily, by=["run", "day"]).sort("run", "day")
+    assert [row["y"] for row in rows] == pytest.approx(expected["mean"].to_list(), rel=1e-4)
+
+
 @without_charts
 def test_notebooks_show_a_link(log, tmp_path):
     path = pr.report(log, "ap", path=tmp_path / "my report.html")
@@ -611,6 +623,7 @@ def test_an_error_leaves_nothing_behind_and_what_was_there(log, tmp_path):
         ({"url": "javascript:{doc}"}, pr.errors.ArgumentError, "`url` must be a template such as"),
         ({"url": "https://x/{dok}"}, pr.errors.ArgumentError, "column 'dok' .`url`. not found"),
         ({"meta": "1a2b3c"}, pr.errors.ArgumentError, "`meta` must be a mapping"),
+        ({"history": BASE}, pr.errors.SchemaError, "column 'day' .`time`. not found"),
         ({"confidence": 95}, pr.errors.ArgumentError, "`confidence` must be"),
         ({"worst": 0}, pr.errors.ArgumentError, "`worst` must be a positive integer"),
         ({"k": "ten"}, pr.errors.ArgumentError, "`k` must be a positive integer"),
