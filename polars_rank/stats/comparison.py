@@ -484,7 +484,8 @@ def result_of(
         result = result.with_columns(
             warning=pl.when(pl.col("queries") > MANY).then(pl.lit(many)).otherwise(None)
         )
-    order = [name for name in COLUMNS if name in schema_of(result) and name not in keys]
+    schema = schema_of(result)
+    order = [name for name in COLUMNS if name in schema and name not in keys]
     return result.select(*keys, *order, *also)
 
 

@@ -533,5 +533,6 @@ def _checked(
             raise data_error(rankings, not_finite(named[name]))
         return without(table, *faults)
 
-    schema = {name: schema_of(moments)[name] for name in kept}
-    return moments.map_batches(check, schema=schema, streamable=True)
+    schema = schema_of(moments)
+    kept_schema = {name: schema[name] for name in kept}
+    return moments.map_batches(check, schema=kept_schema, streamable=True)
