@@ -123,8 +123,13 @@ def _batch(judgments: Judgments, rankings: pl.Series) -> _Batch:
     parameters = dict(judgments.columns())
     for parameter, column in parameters.items():
         dtype = documents.schema[parameter]
-        if not isinstance(dtype, (pl.List, pl.Array)) and dtype != pl.Null:
-            message = f"column {column!r} (`{parameter}`) must be a list column; found {dtype}"
+        inner = dtype.inner if isinstance(dtype, (pl.List, pl.Array)) else None
+        if parameter == "subtopics":
+            of, valid = "ids", not isinstance(inner, (type(None), pl.List, pl.Array))
+        else:
+            of, valid = "numbers", inner is not None and (inner.is_numeric() or inner == pl.Null)
+        if not valid and dtype != pl.Null:
+            message = f"column {column!r} (`{parameter}`) must have lists of {of}; found {dtype}"
             raise SchemaError(message, parameter)
     lengths = pl.col("subtopics").list.len()
     for parameter, column in list(parameters.items())[1:]:
@@ -191,7 +196,7 @@ def _check(pairs: pl.DataFrame, judgments: Judgments) -> None:
     problems = {
         f"column {judgments.subtopics!r} (`subtopics`) lists the subtopic {{}} twice for one "
         "document": pl.struct("document", "intent").is_duplicated(),
-        f"{weights} must have finite numbers of 0 or more; the subtopic {{}} has another one": (
+        f"{weights} must have finite numbers of 0 or more; that of the subtopic {{}} is not": (
             ~((weight >= 0) & weight.is_finite()).fill_null(value=False)
         ),
         f"{weights} has several weights for the subtopic {{}} of a query": several,

@@ -158,7 +158,9 @@ LOG = pl.DataFrame(
 @pytest.mark.parametrize(
     ("columns", "call", "error", "message"),
     [
-        ({"subtopics": ["x", "y"]}, {}, pr.errors.SchemaError, "'subtopics' .* list column"),
+        ({"subtopics": ["x", "y"]}, {}, pr.errors.SchemaError, "'subtopics' .* lists of ids"),
+        ({"subtopics": [[["x"]], [["y"]]]}, {}, pr.errors.SchemaError, "'subtopics' .* lists of ids"),
+        ({"grades": [["1"], ["2"]]}, {"grades": "grades"}, pr.errors.SchemaError, "'grades' .* lists of numbers"),
         ({"w": [[1.0], [1.0]]}, {"weights": "w"}, pr.errors.DataError, "lists of the same length"),
         ({"w": [[1.0], [2.0, 1.0]]}, {"weights": "w"}, pr.errors.DataError, "several weights"),
         ({"w": [[1.0], [1.0, -1.0]]}, {"weights": "w"}, pr.errors.DataError, "numbers of 0 or more"),
