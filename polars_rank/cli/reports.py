@@ -17,6 +17,7 @@ from polars_rank.columns import RUN
 from polars_rank.frames.tables import schema_of
 from polars_rank.metrics.names import split
 from polars_rank.reporting import page
+from polars_rank.stats.stored import scan_moments
 
 
 def report(
@@ -43,6 +44,11 @@ def report(
         list[str],
         typer.Option(help="Value to show on the page, e.g. commit=1a2b3c.", metavar="NAME=VALUE"),
     ] = [],
+    history: Annotated[
+        list[str],
+        typer.Option(help="Moments of earlier logs, drawn over time (repeatable).", metavar="PATH"),
+    ] = [],
+    time: Annotated[str, o.column("Column of the time in --history.")] = "day",
     n: o.N = 5,
     k: Annotated[int, typer.Option(help="Number of documents to show for each query.")] = 10,
     title: Annotated[str | None, typer.Option(help="Page title.", metavar="TEXT")] = None,
@@ -96,7 +102,7 @@ def report(
         log.scan(keys), split(" ".join(metrics)), by=groups or None, run=column, baseline=value,
         slices=o.split_names(slices) or None, rules=read, undecided=decided,
         scores=o.split_names(scores) or None, keep=o.split_names(keep), show=o.split_names(show),
-        url=url, meta=_meta(meta),
+        url=url, meta=_meta(meta), history=scan_moments(history) if history else None, time=time,
         confidence=confidence, worst=n, k=k, title=title, source=given.files, path=output,
         overwrite=overwrite, progress=log.progress, **log.columns, **definitions(arguments),
     )  # fmt: skip

@@ -204,12 +204,16 @@ def test_a_picture_does_not_replace_its_log(log: Path, tmp_path: Path) -> None:
 def test_report(log: Path, tmp_path: Path) -> None:
     needs.package("jinja2", "report")
     page = tmp_path / "page.html"
+    by = ["run", "day"]
+    earlier = pr.stats.moments(pr.per_query(pl.read_parquet(log), "ap", by=by), by=by)
+    pr.stats.write_moments(earlier, tmp_path / "moments.parquet")
     (tmp_path / "gate.toml").write_text('undecided = "pass"\n[[rules]]\nrule = "queries >= 7"\n')
     arguments = [
         "report", log, "--metrics", "ndcg@10 ap", "--run", "run", "--baseline", "old",
         "--slices", "country", "--rule", "ap >= 0.123", "--rules", tmp_path / "gate.toml",
         "--title", "Ours & theirs", "--conventions", "lightgbm", "--output", page,
         "--meta", "commit=1a2b3c", "--url", "https://x.org/{doc}",
+        "--history", tmp_path / "moments.parquet",
     ]  # fmt: skip
     code, out, err = run(*arguments)
     assert (code, out) == (0, "")
@@ -223,6 +227,7 @@ def test_report(log: Path, tmp_path: Path) -> None:
         str(log),
         "<dt>commit</dt><dd><bdi>1a2b3c</bdi>",
         'href="https://x.org/',
+        "MAP over time",
     ):
         assert part in text
     code, _, err = run(*arguments)
