@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 #: Maximum number of runs whose rankings are shown.
 _MANY_RUNS = 6
+#: Maximum number of queries of a slice that are shown at either end.
+_OF_SLICE = 3
 #: Maximum number of relevant documents below the cutoff that are shown.
 _MISSED = 5
 _VALUE, _BASE = OWN + "value", OWN + "baseline"
@@ -94,6 +96,38 @@ def selected_queries(
     ]
 
 
+def queries_of_slices(
+    lists: pl.LazyFrame, question: Question, runs: Sequence[Any]
+) -> dict[tuple[str, Any, Any], dict[str, list[dict[str, Any]]]]:
+    """Return the queries with the largest losses and gains of each slice, or the worst ones.
+
+    The keys are the column and the value of a slice, and the run. A query is a dictionary of its
+    `query` and its `change`, which is its value if there is no baseline.
+    """
+    values = _with_values(lists, question, runs)
+    change = pl.col(_VALUE).alias("change")
+    if question.baseline is not None:
+        change = (pl.col(_VALUE) - pl.col(_BASE)).alias("change")
+    order = -change if lower_is_better(question.first) else change
+    query = pl.struct(pl.struct(question.queries).alias("query"), change, order.alias("order"))
+    ordered = query.sort_by(order, *question.queries)
+    found: dict[tuple[str, Any, Any], dict[str, list[dict[str, Any]]]] = {}
+    for column in question.slices:
+        value = pl.col(column).cast(pl.String).alias("value")
+        ends = values.group_by(_RUN, value).agg(
+            ordered.head(_OF_SLICE).alias("worst"), ordered.tail(_OF_SLICE).alias("best")
+        )
+        for row in collected(ends).iter_rows(named=True):
+            parts = {"worst": row["worst"]}
+            if question.baseline is not None:
+                parts = {
+                    "largest losses": [each for each in row["worst"] if each["order"] < 0],
+                    "largest gains": [each for each in row["best"][::-1] if each["order"] > 0],
+                }
+            found[column, row["value"], row[_RUN]] = parts
+    return found
+
+
 def _with_values(lists: pl.LazyFrame, question: Question, runs: Sequence[Any]) -> pl.LazyFrame:
     """Return the rankings of the runs with their values and those of the baseline."""
     conventions = agreed_on(question.conventions, question.undefined)
@@ -103,7 +137,8 @@ def _with_values(lists: pl.LazyFrame, question: Question, runs: Sequence[Any]) -
     # Without a baseline, rankings with an undefined metric are neither best nor worst.
     value = pl.col(variable.name) if question.baseline is None else variable.value
     name = pl.lit(None, pl.String) if question.run is None else pl.col(question.run)
-    extra = [each for each in question.keep if each not in question.columns.keys]
+    extra = dict.fromkeys((*question.keep, *question.slices))
+    extra = [each for each in extra if each not in question.columns.keys]
     values = lists.select(name.alias(_RUN), *keys, *extra, value.alias(_VALUE)).drop_nulls(_VALUE)
     if question.run is None:
         return values.with_columns(pl.lit(None, pl.Float64).alias(_BASE))

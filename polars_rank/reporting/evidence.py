@@ -18,7 +18,7 @@ from polars_rank.evaluation.means import NUM_RETRIEVED
 from polars_rank.frames.tables import collected, schema_of
 from polars_rank.metrics.metric import Metric
 from polars_rank.metrics.names import output_name
-from polars_rank.reporting.documents import QueryChange, selected_queries
+from polars_rank.reporting.documents import QueryChange, queries_of_slices, selected_queries
 from polars_rank.stats.all_pairs import compare_all
 from polars_rank.stats.comparison import compare
 from polars_rank.stats.gates import check
@@ -67,6 +67,8 @@ class Evidence:
     #: Means by time, and by run if the moments have runs.
     history: pl.DataFrame | None
     moved: list[QueryChange]
+    #: The queries of slices by column, value and run, as `queries_of_slices` returns them.
+    slice_queries: dict[tuple[str, Any, Any], dict[str, list[dict[str, Any]]]]
 
 
 def gather(frame: pl.LazyFrame, question: Question, path: Path) -> Evidence:
@@ -102,6 +104,7 @@ def gather(frame: pl.LazyFrame, question: Question, path: Path) -> Evidence:
         history=_history(question),
         labels=collected(label_counts(question.log, question.columns, run)),
         moved=selected_queries(lists, question, runs),
+        slice_queries=queries_of_slices(lists, question, runs),
     )
 
 

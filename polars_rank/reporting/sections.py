@@ -152,6 +152,10 @@ def _slices(evidence: Evidence, question: Question) -> dict[str, Any]:
     shown = table.with_row_index(place).sort(weight, descending=True, nulls_last=True)
     shown = shown.head(_SLICES).sort(place).drop(place)
     rows = _rows(shown, question, "difference" if number_of_runs else "mean")
+    for row in rows:
+        key = row["column"], row["value"], row["run"]
+        of_first = row["metric"] == output_name(question.first)
+        row["parts"] = evidence.slice_queries.get(key, {}) if of_first else {}
     return {
         "slices": rows,
         "slices_hidden": table.height - len(rows),

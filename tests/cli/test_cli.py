@@ -160,7 +160,10 @@ def test_names_of_metrics_are_split_outside_brackets(texts: list[str], names: li
             ["evaluate", "LOG", "-m", "ap", "--per-query", "--align", "all"],
             "--align applies to means; omit it or --per-query",
         ),
-        (["estimate", "LOG", "-m", "dcg", "--max-unshown", "2"], "`--max-unshown` must be a share"),
+        (
+            ["estimate", "LOG", "-m", "dcg", "--max-unshown", "2"],
+            "`--max-unshown` must be a number from 0",
+        ),
         (["estimate", "LOG", "-m", "dcg", "--query-set", "judged"], "`--query-set` must be 'all'"),
         (["estimate", "LOG", "-m", "ap"], "with `--normalize` 'snips', use"),
         (

@@ -146,6 +146,30 @@ def test_tables_are_downloads_of_the_page(page, lists):
     assert_frame_equal(pl.read_csv(content), pr.compare(lists, baseline="bm25"), check_dtypes=False)
 
 
+def test_slices_show_the_queries_that_changed_most(page, lists):
+    ndcg = lists.select("run", "query", "country", value=pl.col("ndcg@10").fill_null(0))
+    old, new = (ndcg.filter(run=run) for run in RUNS)
+    change = new.join(old, on="query").select(
+        "query", "country", change=pl.col("value") - pl.col("value_right")
+    )
+    for country in ("BR", "US"):
+        losses = (
+            change.filter(country=country)
+            .filter(pl.col("change") < 0)
+            .sort("change", "query")
+            .head(3)
+        )
+        text = "largest losses" + "".join(
+            f"{query} −{-value:.4f}" for query, _, value in losses.rows()
+        )
+        (found,) = {
+            row[0]
+            for row in page.tables["slices-table"]
+            if row[0].startswith(country) and "queries" in row[0]
+        }
+        assert text in found
+
+
 @without_charts
 def test_the_headline_names_the_better_run_and_how_sure_that_is(tmp_path):
     # Per query 1 and 0, 30 times: the difference is 1 in each, and has no spread.
