@@ -137,8 +137,8 @@ def _with_values(lists: pl.LazyFrame, question: Question, runs: Sequence[Any]) -
     # Without a baseline, rankings with an undefined metric are neither best nor worst.
     value = pl.col(variable.name) if question.baseline is None else variable.value
     name = pl.lit(None, pl.String) if question.run is None else pl.col(question.run)
-    extra = dict.fromkeys((*question.keep, *question.slices))
-    extra = [each for each in extra if each not in question.columns.keys]
+    named = dict.fromkeys((*question.keep, *question.slices))
+    extra = [each for each in named if each not in question.columns.keys]
     values = lists.select(name.alias(_RUN), *keys, *extra, value.alias(_VALUE)).drop_nulls(_VALUE)
     if question.run is None:
         return values.with_columns(pl.lit(None, pl.Float64).alias(_BASE))
