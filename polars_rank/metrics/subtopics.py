@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import polars as pl
@@ -340,9 +339,12 @@ def _greedy_gain(batch: _Batch, k: int | None, discount: Discount, alpha: float)
     ties = last - pl.int_range(len(documents), eager=True) + start
     weights = batch.intents.get_column("weight")
     most = _whole(layout.intents.list.len().max())
-    highest = float(weights.max() or 1) * most  # type: ignore[arg-type]
-    unit = 2.0 ** (61 - bits - math.ceil(math.log2(highest)))
-    units = _units(weights, unit) * 2**bits
+    # Scaled by a power of two for each ranking, so that sums of weights fit into 61 bits.
+    largest = pl.col("weight").max().over("ranking")
+    scale = batch.intents.select(
+        pl.when(largest > 0).then(pl.lit(2.0).pow(-largest.log(2).ceil())).otherwise(1.0)
+    ).to_series() * 2.0 ** (61 - bits - most.bit_length())
+    units = _units(weights, scale) * 2**bits
     steps = longest if k is None else min(k, longest)
     rank = pl.int_range(1, steps + 1).cast(pl.Float64)
     of_ranking, parts = batch.intents.get_column("ranking"), []
@@ -358,7 +360,7 @@ def _greedy_gain(batch: _Batch, k: int | None, discount: Discount, alpha: float)
         parts.append(pl.DataFrame({"ranking": of_ranking[intent], "gain": old * weight}))
         new = old * (1.0 - alpha)
         weights.scatter(intent, new)
-        units.scatter(intent, _units(new, unit) * 2**bits)
+        units.scatter(intent, _units(new, scale[intent]) * 2**bits)
         if 2 * len(place) < len(best):  # many rankings have no gain left
             kept = _repeated(is_open, layout.length)
             documents, ties = documents.filter(kept), ties.filter(kept)
@@ -385,9 +387,9 @@ def _by_id(batch: _Batch) -> pl.DataFrame:
     return pl.DataFrame({name: each.gather(order) for name, each in ordered.items()})
 
 
-def _units(weights: pl.Series, unit: float) -> pl.Series:
-    """Return weights as rounded multiples of a unit."""
-    return (weights * unit + 0.5).cast(pl.Int64)
+def _units(weights: pl.Series, scale: pl.Series) -> pl.Series:
+    """Return scaled weights as whole numbers."""
+    return (weights * scale + 0.5).cast(pl.Int64)
 
 
 def _runs(values: pl.Series) -> pl.DataFrame:

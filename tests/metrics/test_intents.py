@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Mapping
 from itertools import permutations
@@ -229,3 +230,20 @@ def test_columns_of_joined_judgments() -> None:
     taken = judgments.rename({"weight": "grades"})
     with pytest.raises(pr.errors.SchemaError, match="already have a column 'grades'"):
         pr.join_judgments(rankings, taken, subtopic="subtopic")
+
+
+def test_weights_of_queries_may_differ_by_any_factor() -> None:
+    lists = {
+        "subtopics": [["a"], ["b", "c"], ["a", "c"]],
+        "score": [3.0, 2.0, 1.0],
+        "doc": [1, 2, 3],
+    }
+    logs = [
+        pl.DataFrame({**lists, "w": [[w], [w / 2, w], [w, w]]}).with_columns(query=query)
+        for query, w in enumerate((1.0, 1e-20, 1e20))
+    ]
+    values = pr.per_query(pl.concat(logs), pr.alpha_ndcg(2, weights="w"))
+    second = 1 / math.log2(3)
+    # Documents 1 and 2 against 3 and 2, where c is covered.
+    expected = (1 + 1.5 * second) / (2 + (0.5 + 0.5) * second)
+    assert values.get_column(values.columns[-1]).to_list() == pytest.approx([expected] * 3)
