@@ -12,7 +12,7 @@ from polars_rank.cli.engines import Where
 from polars_rank.cli.formats import choose, put, put_text
 from polars_rank.cli.logs import Log, conventions_of, definitions
 from polars_rank.cli.messages import misused
-from polars_rank.cli.sources import refuse_to_replace
+from polars_rank.cli.sources import refuse_to_replace, scan_table
 from polars_rank.clicks import estimates
 from polars_rank.columns import QUERY
 from polars_rank.errors import hint
@@ -32,6 +32,8 @@ def evaluate(
     per_query: Annotated[bool, typer.Option("--per-query", help="Show one row per query.")] = False,
     keep: o.Keep = [],
     qrels: o.Qrels = [],
+    items: o.Items = None,
+    history: o.History = None,
     fractional: o.Fractional = False,
     negative: o.Negative = "unjudged",
     input_format: o.InputFormat = None,
@@ -67,6 +69,8 @@ def evaluate(
     Example: polars-rank evaluate log.parquet --metrics "ndcg@10 ap rr" --by run
 
     Example: polars-rank evaluate bm25.txt --qrels qrels.txt --metrics ap --conventions trec_eval
+
+    Example: polars-rank evaluate log.parquet --metrics novelty@10 --items items.parquet --by run
     """
     arguments = locals()
     log, where = o.chosen(Log, arguments), o.chosen(Where, arguments)
@@ -75,12 +79,19 @@ def evaluate(
             misused(f"--{name} applies to means; omit it or --per-query")
     if keep and not per_query:
         misused("--keep needs --per-query")
-    refuse_to_replace(output, log.files)
+    if engine != "polars" and (items or history):
+        misused("--items and --history need --engine polars")
+    refuse_to_replace(output, [*log.files, *(str(path) for path in (items, history) if path)])
     log = where.opened(log)
     groups = _groups(log, by)
     rows: Any = where.rows(log, groups)
     options = {**log.columns, **definitions(arguments), "by": groups}
     options["scores"] = o.split_names(scores) or None
+    options |= {
+        name: scan_table([str(path)], None, {}, log.ids)
+        for name, path in {"items": items, "history": history}.items()
+        if path is not None
+    }
     names = split(" ".join(metrics))
     if per_query:
         result = evaluation.per_query(rows, names, keep=o.split_names(keep), **options)

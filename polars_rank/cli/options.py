@@ -107,6 +107,10 @@ LogsOrValues = Annotated[
 ]
 Values = Annotated[list[str], file("Per-query values, instead of LOG.", INPUT)]
 Qrels = Annotated[list[Path], file("TREC judgments of LOG.", INPUT)]
+Items = Annotated[Path | None, file("Attributes of documents: one row per document.", INPUT)]
+History = Annotated[
+    Path | None, file("What users have seen: one row per query and document.", INPUT)
+]
 Fractional = Annotated[
     bool,
     typer.Option("--fractional", help="Allow fractions as labels in --qrels.",

@@ -8,6 +8,7 @@ import shlex
 from pathlib import Path
 
 from commands import invoke, testing
+import polars as pl
 import polars_rank as pr
 import pytest
 
@@ -66,6 +67,9 @@ def test_examples_work(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "qrels.txt").write_text("q1 0 a 1\nq2 0 b 1\n")
     (tmp_path / "bm25.txt").write_text("q1 Q0 a 1 2.0 bm25\nq2 Q0 b 1 1.0 bm25\n")
+    pr.datasets.search_log(200).select(pl.col("doc").unique(), popularity=0.1).sink_parquet(
+        "items.parquet"
+    )
     clicks = pr.datasets.click_log(60, 5, sessions=4)
     clicks.with_columns(label=pr.clicks.inverse_propensity()).sink_parquet("clicks.parquet")
     for name in sorted(COMMANDS, key=lambda name: name != "generate"):  # it makes the log

@@ -425,3 +425,19 @@ def test_directories_of_other_formats(tmp_path: Path) -> None:
     assert rr(tmp_path / "*") == RR
     code, _, err = run("evaluate", tmp_path, "-m", "rr")
     assert (code, f"name its files, e.g. '{tmp_path}/*.csv'" in err) == (2, True)
+
+
+def test_items_and_history(tmp_path: Path) -> None:
+    """Ids are text in text files: those of the log, too."""
+    LOG.write_csv(tmp_path / "log.csv")
+    (tmp_path / "items.csv").write_text("doc,popularity\na,0.5\nb,0.25\nü,0.125\n")
+    (tmp_path / "history.csv").write_text("query,doc\n1,a\n2,a\n2,b\n")
+    command = ("evaluate", tmp_path / "log.csv", "-m", "novelty@1 unseen_share@2")
+    tables = ("--items", tmp_path / "items.csv", "--history", tmp_path / "history.csv")
+    code, out, _ = run(*command, *tables, "--format", "json")
+    # At rank 1: b, a, a. Of the first two, seen: a of query 1, a of query 2, none of query 3.
+    assert (code, json.loads(out)) == (
+        0, [{"queries": 3, "novelty@1": (2 + 1 + 1) / 3, "unseen_share@2": (1 / 2 + 1 / 2 + 1) / 3}]
+    )  # fmt: skip
+    code, _, err = run(*command, *tables, "--engine", "spark")
+    assert (code, "--items and --history need --engine polars" in err) == (2, True)
