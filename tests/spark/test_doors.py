@@ -42,7 +42,7 @@ def test_the_command(spark: Any, tmp_path: Path) -> None:
     code, out, err = run("evaluate", tmp_path / "bad.parquet", *options)
     assert (code, out) == (2, "")
     assert err.splitlines()[-1].startswith("Error: ")
-    assert "rows: has NaN or infinite values 'score'" in err.splitlines()[-1]
+    assert "rows: column 'score' (`score`) has NaN or infinite values" in err.splitlines()[-1]
     assert "Traceback" not in err
 
 
@@ -85,7 +85,7 @@ def test_what_spark_says_of_files_and_masters() -> None:
 def test_errors_of_workers_are_ours_again(spark: Any) -> None:
     twice = spark.range(4).selectExpr("1 as query", "id % 3 as doc", "id as score", "1 as label")
     with pytest.raises(
-        pr.errors.DataError, match="^'doc' .*has duplicates.*1 document more"
+        pr.errors.DataError, match="^column 'doc' .*has duplicates.*1 document more"
     ) as found:
         sessions.fetched(pr.evaluate(twice, "ap"))
     assert "Traceback" not in str(found.value)
@@ -116,7 +116,7 @@ def test_tables_of_spark_among_others(spark: Any) -> None:
         ):
             pr.stats.merge(several)
     with pytest.raises(
-        pr.errors.ArgumentError, match="`judgments` is a Spark DataFrame and `rankings` is"
+        pr.errors.ArgumentError, match="`judgments` is a Spark DataFrame, but `rankings` is"
     ):
         pr.join_judgments(LOG.drop("label"), rows)
     with pytest.raises(pr.errors.ArgumentError, match="expected a table, found list"):

@@ -125,7 +125,7 @@ def test_two_workers(cluster: Cluster, tmp_path: Path) -> None:
     assert found["executors"] == 2 and found["slow"] is None
     error = str(found["error_of"])
     assert "polars_rank.errors.DataError" in error
-    assert "rows: has NaN or infinite values 'score'" in error
+    assert "rows: column 'score' (`score`) has NaN or infinite values" in error
     assert "'query': 7" in error
 
 
@@ -145,7 +145,7 @@ def test_connect(server: str) -> None:
     assert found["unmoved"] is True
     error = str(found["error_of"])
     assert "polars_rank.errors.DataError" in error
-    assert "rows: has NaN or infinite values 'score'" in error
+    assert "rows: column 'score' (`score`) has NaN or infinite values" in error
 
 
 def test_the_command_by_a_connect_url(server: str, tmp_path: Path) -> None:

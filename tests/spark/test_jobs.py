@@ -174,13 +174,13 @@ def test_a_bad_row_is_one_readable_error(spark: Any) -> None:
     with pytest.raises(PythonException) as there:
         pr.evaluate(on_spark(spark, BAD, 7), "ap", **OF_RUN).collect()
     counted = str(here.value).partition("e.g.")[0]
-    assert "rows: has NaN or infinite values 'score'" in counted
+    assert "rows: column 'score' (`score`) has NaN or infinite values" in counted
     assert f"polars_rank.errors.DataError: {counted}" in str(there.value)
     assert "'query': 7" in str(there.value)
     assert len(str(there.value).splitlines()) < 12
 
     with pytest.raises(
-        PythonException, match=r"DataError: .* rows: NaN .*'query': 7.*one of Spark"
+        PythonException, match=r"DataError: .* rows: column 'score' .*'query': 7.*one of Spark"
     ):
         pr.per_query(on_spark(spark, BAD, 7), "ap", by="run").collect()
 
@@ -223,7 +223,7 @@ def test_warnings_of_workers_reach_the_driver(spark: Any) -> None:
     with pytest.warns(pr.errors.RankWarning, match="different numbers of queries.*align='common'"):
         pr.evaluate(on_spark(spark, LOG), "ap", by="run").collect()
     renamed = on_spark(spark, LOG.drop("run").rename({"doc": "docid"}), 4)
-    with pytest.warns(pr.errors.RankWarning, match="'docid'.* name it with `doc`") as caught:
+    with pytest.warns(pr.errors.RankWarning, match="'docid'.* pass it as `doc`") as caught:
         pr.evaluate(renamed, "ap").collect()
     said = [str(each.message) for each in caught if each.category is pr.errors.RankWarning]
     assert len([text for text in said if "docid" in text]) == 1
