@@ -23,7 +23,8 @@ os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [PATH, os.environ.get("P
 #: Java that starts and compiles fast is faster here than Java that makes fast code; pyspark's own
 #: options, such as those for Java 17, are beside these.
 os.environ.setdefault(
-    "JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData"
+    "JDK_JAVA_OPTIONS",
+    "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=200m -XX:+UseSerialGC -XX:-UsePerfData",
 )
 
 OPTIONS = {

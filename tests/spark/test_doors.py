@@ -112,7 +112,7 @@ def test_tables_of_spark_among_others(spark: Any) -> None:
     there = on_spark(spark, part)
     for several in ([part, there], [there, part]):
         with pytest.raises(
-            pr.errors.ArgumentError, match="some tables are Spark's and others are not"
+            pr.errors.ArgumentError, match="cannot merge Spark DataFrames with other tables"
         ):
             pr.stats.merge(several)
     with pytest.raises(

@@ -249,8 +249,8 @@ def test_joins_of_judgments(spark: Any) -> None:
     keys = ["run", "query", "doc"]
     same(pr.join_judgments(run, judgments), there, keys)
     bought = judgments.select("query", "doc").unique()
-    there = pr.join_judgments(on_spark(spark, run, 3), on_spark(spark, bought, 2))
-    same(pr.join_judgments(run, bought), there, keys)
+    relevant = pr.join_judgments(on_spark(spark, run, 3), on_spark(spark, bought, 2))
+    same(pr.join_judgments(run, bought), relevant, keys)
     alone = run.drop("run")
     same(
         pr.join_judgments(alone, judgments, by=[]).unique(),

@@ -207,7 +207,7 @@ def test_errors_that_can_be_known_are_raised_before_anything_runs(spark: Any) ->
         (pr.errors.ArgumentError, "`align` must be", lambda: pr.evaluate(rows, "ap", by="run", align="x")),
         (pr.errors.ArgumentError, "does not support Spark DataFrames", lambda: pr.diagnostics.tie_bands(rows, "ap")),
         (pr.errors.ArgumentError, "does not support Spark DataFrames", lambda: pr.compare(rows, baseline="bm25")),
-        (pr.errors.SchemaError, "two columns 'doc'", lambda: pr.rank(rows.select("*", "doc"))),
+        (pr.errors.SchemaError, "duplicate column 'doc'", lambda: pr.rank(rows.select("*", "doc"))),
     ]:  # fmt: skip
         with pytest.raises(error, match=match):
             call()
