@@ -35,7 +35,7 @@ LOG = random_log(21, GRADES, queries=100).with_columns(
     },
     history_category=pl.lit(["a", "b", "b"]),
 )
-ORDERS = ("doc", "worst", "input")
+ORDERS = ("doc", "doc_ascending", "best", "worst", "input")
 #: What the docstring of a metric says about ties.
 SENTENCES = {
     "no effect": "The `ties` rule of `evaluate` has no effect.",

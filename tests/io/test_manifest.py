@@ -65,14 +65,14 @@ def test_cuts_between_lists_are_no_fault() -> None:
 def test_a_part_that_counts_twice_is_found(nested: bool) -> None:
     parts = [moments(LOG.filter(pl.col("query") % 7 == index)) for index in range(7)]
     first = [pr.stats.merge(parts)] if nested else parts
-    for again in (parts[0], parts[3], parts[6]):
+    for again in parts:
         with pytest.raises(pr.errors.DataError, match=r"merge each part once"):
             pr.stats.merge([*first, again, parts[0]])
     with pytest.raises(pr.errors.DataError, match="in two parts, row 2 and row 3"):
         pr.stats.merge(pl.concat([parts[0], parts[1], parts[1]])[::2])
 
 
-@settings(max_examples=5, deadline=None, derandomize=True)
+@settings(max_examples=10, deadline=None, derandomize=True)
 @given(seed=st.integers(0, 10**6), parts=st.integers(2, 9))
 def test_the_rows_of_an_unsorted_log_in_any_parts_are_found(seed: int, parts: int) -> None:
     rows = LOG.sample(fraction=1, shuffle=True, seed=seed)

@@ -395,7 +395,7 @@ def compared(path: Path, layout: str) -> tuple[str, str]:
 
 def test_damaged_files(tmp_path: Path) -> None:
     """Each is an error that names the file, or the number of all rows that it has now."""
-    seeds = 2 * DEEP
+    seeds = 3 * DEEP
     jobs = []
     for way in ("plain", "zstd", "pages", "arrow", "strings"):
         for layout in LAYOUTS:

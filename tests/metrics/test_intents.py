@@ -43,7 +43,7 @@ def judged(
 ) -> tuple[dict[int, list[Doc]], dict[int, Covers], dict[int, dict[str, float]]]:
     """Return random rankings, the grades of each document, and the weights of each query."""
     draw = random.Random(seed)
-    lists = {query: docs[:6] for query, docs in random_lists(seed, queries=30).items()}
+    lists = random_lists(seed, queries=30)
     covers = {
         query: {
             d.doc: {s: draw.choice((0, 0.5, 1, 2, 3)) for s in draw.sample("vwxyz", draw.randint(0, 4))}
@@ -77,7 +77,7 @@ def test_grades_and_weights(rel: int) -> None:
     calls = [
         (name, {**options, **({} if name == "nugget_recall" else {"rel": rel})})
         for name, options in CALLS
-        if rel == 1 or "weights" in options  # beside grades, which `rel` is about
+        if rel == 1 or "grades" in options
     ]
     metrics = [getattr(pr, name)(**options) for name, options in calls]
     found = pr.per_query(shuffled(with_judgments(lists, covers, weights)), metrics)
