@@ -21,6 +21,7 @@ from strategies import (
     log_of,
     random_lists,
     shuffled,
+    truth,
 )
 
 LOG = log_of(random_lists(seed=11))
@@ -101,6 +102,7 @@ def test_same_value_alone_and_with_other_metrics() -> None:
     lists = random_lists(seed=7, queries=30)
     log = log_of(lists)
     expected = pr.per_query(log, METRICS)
+    assert_close(expected, truth(METRICS, lists))
     groups = pr.rank(log).group_by("query")
     for metric in METRICS:
         if "rel=" not in str(metric):
