@@ -20,7 +20,10 @@ __all__ = [
     "mapping",
 ]
 
-#: A function, or a name or a mapping of grades that is converted to a function.
+#: A function, or a name or a mapping of grades that is converted to a function. The function may
+#: have the attributes `refuses`, the messages and conditions of labels that it rejects; `of_whole`,
+#: a faster form for integer labels; and `whole`, whether gains of integer labels are integers,
+#: small enough for exact sums.
 Gain: TypeAlias = "Callable[[pl.Expr], pl.Expr] | Any"
 
 
@@ -30,18 +33,6 @@ Refusals: TypeAlias = Mapping[str, Callable[[pl.Expr], pl.Expr]]
 
 #: Above this label, 2^label - 1 is so large that only the highest label matters.
 LARGEST_EXP2_LABEL = 50
-
-
-def refusals(gain: Gain) -> Refusals:
-    """Return the messages and conditions of labels that a gain rejects: its `refuses`."""
-    conditions: Refusals = getattr(gain, "refuses", {})
-    return conditions
-
-
-def of_whole(gain: Gain) -> Gain | None:
-    """Return a faster form of a gain for integer labels, or None: its `of_whole`."""
-    faster: Gain | None = getattr(gain, "of_whole", None)
-    return faster
 
 
 def linear(label: pl.Expr) -> pl.Expr:
@@ -100,7 +91,6 @@ def _exp2_of_whole(label: pl.Expr) -> pl.Expr:
     return (exponent * 2**52).reinterpret(dtype=pl.Float64) - 1
 
 
-#: Gains of integer labels are integers, small enough for exact sums.
 vars(linear)["whole"] = True
 
 
@@ -254,7 +244,7 @@ class _AtLeast:
         # The gain function is not applied to labels below the lowest.
         return {
             problem: partial(self._is_invalid, condition)
-            for problem, condition in refusals(self.gain).items()
+            for problem, condition in getattr(self.gain, "refuses", {}).items()
         }
 
     def _is_invalid(self, condition: Callable[[pl.Expr], pl.Expr], label: pl.Expr) -> pl.Expr:
@@ -266,7 +256,7 @@ class _AtLeast:
 
     @property
     def of_whole(self) -> Gain | None:
-        faster = of_whole(self.gain)
+        faster = getattr(self.gain, "of_whole", None)
         return None if faster is None else lambda label: self._applied(label, faster)
 
 

@@ -115,7 +115,8 @@ class Evaluation:
             ties=ties, rel=rel, unjudged=unjudged, query_set=query_set, undefined=undefined, own=own
         )
         resolved = [] if metrics is None else resolve(metrics, definitions.name)
-        check_undefined(undefined, resolved)
+        if isinstance(undefined, Mapping):
+            check_undefined(undefined, resolved)
         one_of("duplicates", duplicates, DUPLICATES)
         one_of("align", align, (None, "common", "all"))
         return cls(

@@ -43,7 +43,7 @@ from polars_rank.frames.lengths import Lengths, lengths_of
 from polars_rank.metrics.expected_terms import ExpectedTerms, expectation
 from polars_rank.metrics.metric import Metric, made_of
 from polars_rank.metrics.names import metric as read_metric
-from polars_rank.metrics.plan_terms import TIED, PlanTerms, as_list
+from polars_rank.metrics.plan_terms import TIED, PlanTerms
 from polars_rank.metrics.reverse_terms import ReverseTerms, has_reverse
 from polars_rank.metrics.terms import RETRIEVED as IS_RETRIEVED
 from polars_rank.metrics.wide_terms import NotWideError, WideTerms
@@ -153,9 +153,8 @@ def _by_rows(plan: Plan, values: Sequence[pl.Expr]) -> pl.LazyFrame:
         relevant = is_relevant(_LABEL, plan.rules.rel).alias("relevant")
         rank = pl.when(_SCORE.is_not_null()).then(1).alias("rank")
         documents = documents.with_columns(relevant, rank).with_columns(terms.rows_of.named())
-    gathered = [pl.col(name).alias(as_list(name)) for name in terms.gathered]
     table = documents.group_by(keys.group, maintain_order=True).agg(
-        *of_ranking, *gathered, *terms.folds.named()
+        *of_ranking, *terms.gathered, *terms.folds.named()
     )
     if not terms.ordered:
         table = raise_failed(table, checked, log=plan.log, keys=keys.names)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import partial, wraps
+from functools import wraps
 from importlib import import_module
 from inspect import signature
 from os import PathLike, fspath
@@ -133,42 +133,35 @@ def _dispatched(plan: Callable[..., Any], *, of_rankings: bool) -> Any:
 
     @wraps(plan)
     def function(*args: Any, **kwargs: Any) -> Any:
+        frame, *rest = args or [kwargs.pop(first, None)]
+        # Names may be in an iterator, which can be read only once.
+        options = {
+            key: tuple(value) if isinstance(value, Iterator) else value
+            for key, value in kwargs.items()
+        }
         try:
-            return dispatch(*args, **kwargs)
+            if isinstance(frame, pl.LazyFrame):
+                return plan(frame, *rest, **options)
+            if isinstance(frame, pl.DataFrame):
+                result = plan(FewRows.of(frame, FEW_ROWS), *rest, **options)
+                return collected(result, few=frame.height <= FEW_ROWS)
+            if is_spark(frame):
+                return run_on_spark(function, frame, *rest, **options)
+            table = as_table(frame)
+            if isinstance(table, Stream):
+                given = {"query": "query", "by": None, **options} if of_rankings else {}
+                keys = [key for name in ("by", "query") for key in names(name, given.get(name))]
+                return _streamed(
+                    table, lambda rows: plan(rows, *rest, **options), [*dict.fromkeys(keys)]
+                )
+            if isinstance(table, pl.DataFrame):
+                return function(table, *rest, **options)
+            return collected(plan(table, *rest, **options))
         except RankError as error:
             # The message says what to do; internal frames would only push it off the screen.
             raise error.with_traceback(None) from error.__cause__
 
-    def dispatch(*args: Any, **kwargs: Any) -> Any:
-        # Names may be in an iterator, which can be read only once.
-        kwargs = {
-            key: tuple(value) if isinstance(value, Iterator) and key != first else value
-            for key, value in kwargs.items()
-        }
-        frame = args[0] if args else kwargs.get(first)
-        if isinstance(frame, pl.LazyFrame):
-            return plan(*args, **kwargs)
-        if is_spark(frame):
-            return run_on_spark(function, *args, **kwargs)
-        options = {key: value for key, value in kwargs.items() if args or key != first}
-        table = as_table(frame)
-        if isinstance(table, Stream):
-            given = {"query": "query", "by": None, **options} if of_rankings else {}
-            keys = [key for name in ("by", "query") for key in names(name, given.get(name))]
-            run = partial(_with_first, plan, args[1:], options)
-            return _streamed(table, run, [*dict.fromkeys(keys)])
-        if isinstance(table, pl.LazyFrame):
-            return collected(plan(table, *args[1:], **options))
-        result = plan(FewRows.of(table, FEW_ROWS), *args[1:], **options)
-        return collected(result, few=table.height <= FEW_ROWS)
-
     return function
-
-
-def _with_first(
-    plan: Callable[..., Any], rest: Sequence[Any], options: Mapping[str, Any], table: pl.LazyFrame
-) -> Any:
-    return plan(table, *rest, **options)
 
 
 def run_on_spark(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
