@@ -17,7 +17,6 @@ from polars_rank.evaluation.checks import (
     Check,
     checks_of,
     duplicate_check,
-    repeats,
     row_checks,
     weight_check,
 )
@@ -85,7 +84,7 @@ class Rankings:
         columns.pair  # noqa: B018  (raises the error for a document that is a key)
         checks = [
             *row_checks(columns),
-            duplicate_check(columns, repeats(DOC), REMEDY),
+            duplicate_check(columns, DOC, remedy=REMEDY),
         ]
         return cls(log, columns, k, ties, {}, checks)
 

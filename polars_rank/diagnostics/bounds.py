@@ -247,7 +247,7 @@ def _means(
     """
     # No warnings about missing labels, which are the subject here, or about several runs.
     means = replace(Means.of(evaluation), label=None, runs=())
-    rankings = plan.per_query(frame, evaluation, presence=means.presence)
+    rankings = plan.per_query(frame, evaluation)
     means.check_numbers(rankings, names)
     return means.finish(means.add_up(rankings.with_columns(changed)))
 

@@ -87,20 +87,6 @@ def row_checks(
     return checks
 
 
-def repeats(doc: str) -> pl.Expr:
-    """Return whether a ranking has a document more than once."""
-    return pl.col(doc).n_unique() < pl.len()
-
-
-def _remedy(columns: Columns) -> str:
-    """Return what to do about duplicates: name the column of runs, if `by` does not."""
-    run = next((n for n in columns.schema if n.lower() in RUNS and n not in columns.keys), None)
-    if run is None:
-        return _DUPLICATES
-    advice = f"add {run!r} to `by`" if columns.by else f"pass by={run!r}"
-    return f"there is a column {run!r}: {advice}"
-
-
 def weight_check(column: str, weight: pl.Expr, *parameters: str) -> Check:
     """Return the check for weights that are null, below 0, or not finite.
 
@@ -111,9 +97,19 @@ def weight_check(column: str, weight: pl.Expr, *parameters: str) -> Check:
     return Check("row", ~valid, message, parameters=parameters)
 
 
-def duplicate_check(columns: Columns, repeated: pl.Expr, remedy: str | None = None) -> Check:
-    """Return the check for rankings with a document more than once, for which `repeated` holds."""
-    remedy = _remedy(columns) if remedy is None else remedy
+def duplicate_check(
+    columns: Columns, doc: str, *, repeated: pl.Expr | None = None, remedy: str = _DUPLICATES
+) -> Check:
+    """Return the check for rankings with a document more than once, for which `repeated` holds.
+
+    By default, the column `doc` of the rows has repeated values in such a ranking.
+    """
+    if repeated is None:
+        repeated = pl.col(doc).n_unique() < pl.len()
+    run = next((n for n in columns.schema if n.lower() in RUNS and n not in columns.keys), None)
+    if run is not None and remedy is _DUPLICATES:
+        advice = f"add {run!r} to `by`" if columns.by else f"pass by={run!r}"
+        remedy = f"there is a column {run!r}: {advice}"
     problem = f"column {columns.doc!r} (`doc`) has duplicates"
     return Check(
         "ranking",

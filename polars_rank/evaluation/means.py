@@ -54,8 +54,6 @@ class Means:
     #: The key columns that are not runs.
     query: Sequence[str] = ()
     align: Align | None = None
-    #: Whether the rankings have the columns `JUDGED` and `RETRIEVED`.
-    presence: bool = False
     #: Whether the rankings have the column `UNKNOWN`.
     unknown: bool = False
     #: The column of labels, if metrics read it.
@@ -80,13 +78,10 @@ class Means:
                 raise ArgumentError(message)
         sums = [MetricSum.of(column, query_set, evaluation.weight) for column in evaluation.metrics]
         query = [name for name in (*by, *evaluation.query) if name not in runs]
-        label = None if evaluation.ignores_labels() else evaluation.label
-        presence = bool(by) or query_set != "all" or label is not None
+        label = evaluation.label if evaluation.reads_labels else None
         keys = [*by, *([_RUNS] if evaluation.align == "common" else [])]
         unknown = evaluation.items is not None
-        return cls(
-            sums, by, query_set, runs, query, evaluation.align, presence, unknown, label, keys
-        )
+        return cls(sums, by, query_set, runs, query, evaluation.align, unknown, label, keys)
 
     def check_numbers(self, rankings: pl.LazyFrame, names: Mapping[str, str] | None = None) -> None:
         """Raise `SchemaError` if an expression of the user has a type without a mean.
@@ -148,9 +143,8 @@ class Means:
     @property
     def _counts(self) -> list[pl.Expr]:
         every = pl.len() if self.query_set == "all" else COUNTED[self.query_set].sum()
-        counts = [every.alias("queries")]
-        if self.presence:
-            counts += [pl.col(JUDGED).sum(), (pl.col(RETRIEVED) > 0).sum()]
+        judged, retrieved = pl.col(JUDGED).sum(), (pl.col(RETRIEVED) > 0).sum()
+        counts = [every.alias("queries"), judged, retrieved]
         if self.unknown:
             counts.append(pl.col(UNKNOWN).sum())
         if self.align == "all":
@@ -161,7 +155,7 @@ class Means:
     def _checks(self) -> list[Check]:
         """The checks of groups."""
         checks = []
-        if self.by and self.presence:
+        if self.by:
             unknown = pl.any_horizontal(pl.col(name).is_null() for name in self.by)
             message = (
                 f"{', '.join(map(repr, self.by))} (`by`) is null for judged documents that were "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import polars as pl
@@ -138,7 +139,7 @@ class Evaluation:
             history=None if history is None else lazy(history),
         )
 
-    @property
+    @cached_property
     def kept(self) -> dict[str, str]:
         """The columns that are kept, one value per ranking, by their internal names."""
         names = [*self.keep, *([] if self.weight is None else [self.weight])]
@@ -150,7 +151,7 @@ class Evaluation:
 
     def read(self, frame: pl.LazyFrame) -> tuple[pl.LazyFrame, Columns]:
         """Return the log, with columns of scores and labels, and its checked columns."""
-        log, label = labeled(frame, self.label) if self.ignores_labels() else (frame, self.label)
+        log, label = (frame, self.label) if self.reads_labels else labeled(frame, self.label)
         if self.scores is None:
             log, score = scored(log, self.score, self.position)
         else:
@@ -186,28 +187,28 @@ class Evaluation:
                 )
                 raise ArgumentError(message)
 
-    def ignores_labels(self) -> bool:
-        """Return whether no metric and no convention reads labels."""
-        return bool(self.metrics) and all(
-            not _reads_labels(column.metric)
-            and column.conventions.unjudged == "nonrelevant"
-            and column.conventions.query_set in ("all", "retrieved")
+    @cached_property
+    def reads_labels(self) -> bool:
+        """Whether a metric or a convention reads labels."""
+        return not self.metrics or any(
+            column.conventions.unjudged != "nonrelevant"
+            or column.conventions.query_set not in ("all", "retrieved")
+            or _reads_labels(column.metric)
             for column in self.metrics
         )
 
 
 def _reads_labels(metric: pl.Expr) -> bool:
     """Return whether a metric reads columns that depend on labels."""
-    if not isinstance(metric, Metric) or metric.parts:
-        return _are_labels_among(metric)
-    key = metric.function, str(metric)
-    if key not in _KNOWN:
-        _KNOWN[key] = _are_labels_among(metric)
-    return _KNOWN[key]
-
-
-def _are_labels_among(metric: pl.Expr) -> bool:
-    return not {*metric.meta.root_names()}.isdisjoint(_OF_LABELS)
+    key = None
+    if isinstance(metric, Metric) and not metric.parts:
+        key = metric.function, str(metric)
+        if key in _KNOWN:
+            return _KNOWN[key]
+    reads = not {*metric.meta.root_names()}.isdisjoint(_OF_LABELS)
+    if key is not None:
+        _KNOWN[key] = reads
+    return reads
 
 
 def runs_of(log: pl.LazyFrame, scores: Sequence[str]) -> tuple[pl.LazyFrame, str]:

@@ -17,7 +17,6 @@ from polars_rank.evaluation.checks import (
     failed,
     failed_in_ranking,
     raise_failed,
-    repeats,
     row_checks,
 )
 from polars_rank.frames.tables import framed, schema_of
@@ -70,9 +69,8 @@ def rank_order(
             "evaluate. Use 'doc', 'best' or 'worst' here"
         )
         raise ArgumentError(message, "ties")
-    one_of("ties", ties, (None, *TIES))
     doc = columns.doc
-    ties = ties or default_ties(columns)
+    ties = ties or ("worst" if doc is None else "doc")
     if ties in ("doc", "doc_ascending") and doc is None:
         message = (
             f"`ties` is {ties!r}, but the frame has no document column; name it with `doc`, "
@@ -184,8 +182,10 @@ def packed_key(
         second = None if text_ids else _id_bits(columns)
     elif ties in ("best", "worst") and (only_label or columns.doc is None):
         second = _label_bits(columns)
+    if second is None:
+        return None
     score = _float_bits(columns.score, columns.schema[columns.score], -math.inf)
-    if second is None or score is None:
+    if score is None:
         return None
     dtype, width = (pl.Int64, 32) if max(score.width, second.width) == 32 else (pl.Int128, 64)
     first, number = score.number.cast(dtype) * 2**width, second.number.cast(dtype)
@@ -201,7 +201,7 @@ def key_of_columns(
     ties: Ties | None, columns: Columns, *, text_ids: bool, row: str
 ) -> PackedKey | None:
     """Return the order of one ranking as one key, or as one key and ids that are text."""
-    ties = ties or default_ties(columns)
+    ties = ties or ("worst" if columns.doc is None else "doc")
     if columns.doc is None and ties in ("doc", "doc_ascending"):
         return None
     key = packed_key(ties, columns, only_label=True, text_ids=text_ids, row=row)
@@ -216,11 +216,6 @@ def key_of_columns(
     lowest = -(2 ** (score.width - 1)) - _INFINITE[score.width] + 1
     number, ascending = score.number.cast(pl.Int64), ties == "doc_ascending"
     return PackedKey(number, pl.Int64, lowest, as_text(doc, dtype), ascending)
-
-
-def default_ties(columns: Columns) -> Ties:
-    """Return the default rule for ties."""
-    return "doc" if columns.doc is not None else "worst"
 
 
 def _id_bits(columns: Columns) -> _Bits | None:
@@ -358,6 +353,7 @@ def rank(
     └───────┴──────┴────────────┴──────────┴──────┘
     """
     threshold("rel", rel)
+    one_of("ties", ties, (None, *TIES))
 
     log, by_score = scored(frame, score, position)
     columns = Columns.find(schema_of(log), query=query, doc=doc, score=by_score, label=label, by=by)
@@ -398,7 +394,7 @@ def _ranked(
     log = _without_duplicates(log, columns, duplicates)
     checks = row_checks(columns)
     if columns.doc is not None:
-        checks.append(duplicate_check(columns, repeats(columns.doc)))
+        checks.append(duplicate_check(columns, columns.doc))
     label = columns.number(columns.label)
     retrieved, judged = pl.col(columns.score).is_not_null(), label.is_not_null()
     position = pl.col("rank")
