@@ -57,7 +57,7 @@ def linear(label: pl.Expr) -> pl.Expr:
     >>> pl.select(pr.gains.linear(pl.Series([0, 2, -1]))).to_series().to_list()
     [0.0, 2.0, -1.0]
     """
-    return _expression(label).cast(pl.Float64)
+    return label.cast(pl.Float64)
 
 
 def exp2(label: pl.Expr) -> pl.Expr:
@@ -82,7 +82,7 @@ def exp2(label: pl.Expr) -> pl.Expr:
     >>> pl.select(pr.gains.exp2(pl.Series([0, 1, 4]))).to_series().to_list()
     [0.0, 1.0, 15.0]
     """
-    return pl.lit(2.0).pow(_expression(label).cast(pl.Float64)) - 1
+    return pl.lit(2.0).pow(label.cast(pl.Float64)) - 1
 
 
 def _exp2_of_whole(label: pl.Expr) -> pl.Expr:
@@ -153,10 +153,8 @@ class _Mapped:
         grades, values = (
             pl.Series(each, dtype=pl.Float64) for each in zip(*self.gains.items(), strict=True)
         )
-        return (
-            _expression(label)
-            .cast(pl.Float64)
-            .replace_strict(grades, values, default=None, return_dtype=pl.Float64)
+        return label.cast(pl.Float64).replace_strict(
+            grades, values, default=None, return_dtype=pl.Float64
         )
 
     @property
@@ -177,7 +175,7 @@ class Levels:
     gains: tuple[tuple[float, float], ...]
 
     def __call__(self, label: pl.Expr) -> pl.Expr:
-        label = _expression(label).cast(pl.Float64)
+        label = label.cast(pl.Float64)
         grades, values = (
             pl.Series(each, dtype=pl.Float64) for each in zip(*self.gains, strict=True)
         )
@@ -231,7 +229,6 @@ class _AtLeast:
         return self._applied(label, self.gain)
 
     def _applied(self, label: pl.Expr, gain: Gain) -> pl.Expr:
-        label = _expression(label)
         return pl.when(label < self.lowest).then(0.0).otherwise(gain(label))
 
     @property
@@ -266,7 +263,7 @@ class _Logarithmic:
     base: float
 
     def __call__(self, rank: pl.Expr) -> pl.Expr:
-        rank = _expression(rank).cast(pl.Float64)
+        rank = rank.cast(pl.Float64)
         # Clipping gives discount 1 to ranks below the base, as at the base.
         counted = rank + 1 if self.kind == "log" else rank.clip(self.base)
         return math.log(self.base) / counted.log()
@@ -274,10 +271,6 @@ class _Logarithmic:
     @property
     def __name__(self) -> str:
         return f"{self.kind}({str(float(self.base)).removesuffix('.0')})"
-
-
-def _expression(values: pl.Expr | pl.Series) -> pl.Expr:
-    return pl.lit(values) if isinstance(values, pl.Series) else values
 
 
 def _check_base(base: float) -> None:

@@ -109,14 +109,22 @@ class Means:
         elif self.align == "all":
             first = pl.int_range(pl.len()).over(self.query) == 0
             rankings = rankings.with_columns(first.alias(_FIRST))
+        queries = pl.len() if self.query_set == "all" else COUNTED[self.query_set].sum()
+        judged, retrieved = pl.col(JUDGED).sum(), (pl.col(RETRIEVED) > 0).sum()
+        counts = [queries.alias("queries"), judged, retrieved]
+        if self.unknown:
+            counts.append(pl.col(UNKNOWN).sum())
+        if self.align == "all":
+            counts += [pl.col(_FIRST).sum(), pl.len().alias(_RANKINGS)]
         sums = [each for metric in self.sums for each in metric.add_up()]
-        return grouped(rankings, self.keys, [*self._counts, *sums])
+        return grouped(rankings, self.keys, [*counts, *sums])
 
     def merge(self, parts: pl.LazyFrame) -> pl.LazyFrame:
         """Return the sums of several parts as those of one."""
-        counts = [pl.col(count.meta.output_name()).sum() for count in self._counts]
+        names = ["queries", JUDGED, RETRIEVED, *([UNKNOWN] if self.unknown else [])]
+        names += [_FIRST, _RANKINGS] if self.align == "all" else []
         sums = [each for metric in self.sums for each in metric.merge()]
-        return grouped(parts, self.keys, [*counts, *sums])
+        return grouped(parts, self.keys, [pl.col(names).sum(), *sums])
 
     def finish(self, sums: pl.LazyFrame) -> pl.LazyFrame:
         """Return the means, in sorted order of groups, from the sums of all rankings."""
@@ -139,17 +147,6 @@ class Means:
             counts.append(pl.col(UNKNOWN))
         table = sums.select(*self.by, *counts, *means, failed(checks, "group"))
         return raise_failed(table, checks, keys=keys).drop(UNKNOWN, strict=False)
-
-    @property
-    def _counts(self) -> list[pl.Expr]:
-        every = pl.len() if self.query_set == "all" else COUNTED[self.query_set].sum()
-        judged, retrieved = pl.col(JUDGED).sum(), (pl.col(RETRIEVED) > 0).sum()
-        counts = [every.alias("queries"), judged, retrieved]
-        if self.unknown:
-            counts.append(pl.col(UNKNOWN).sum())
-        if self.align == "all":
-            counts += [pl.col(_FIRST).sum(), pl.len().alias(_RANKINGS)]
-        return counts
 
     @property
     def _checks(self) -> list[Check]:

@@ -188,7 +188,7 @@ def _sorted(documents: pl.LazyFrame, plan: Plan, of_ranking: Sequence[pl.Expr]) 
         number = number.clip(upper_bound=depth)
     parts[_ROWS] = number
     # Where each ranking starts in the running counts of relevant documents.
-    for name, lowest in _hits(plan):
+    for name, lowest in plan.hits.items():
         parts[name] = is_relevant(_LABEL, lowest).sum()
     rankings = documents.group_by(plan.keys.group, maintain_order=True).agg(*of_ranking, **parts)
     if "ideal_rank" not in plan.reads:
@@ -221,17 +221,17 @@ def _ranked_table(rankings: pl.LazyFrame, plan: Plan) -> pl.LazyFrame:
     Hits are running counts over all rows minus the counts at the start of the ranking: counting
     anew in each ranking takes three times as long if rankings are short.
     """
-    hits, reads = _hits(plan), plan.reads
+    hits, reads = plan.hits, plan.reads
     nested = [_ROW, *(name for name in (_IDEAL, "ideal_rank") if name in reads), _POSITION]
     columns = [pl.when(_RETRIEVED).then(_POSITION).alias("rank")]
     if "relevant" in reads:
         columns.append(is_relevant(_LABEL, plan.rules.rel).alias("relevant"))
-    for name, lowest in hits:
+    for name, lowest in hits.items():
         columns.append((is_relevant(_LABEL, lowest).cum_sum() - pl.col(name)).alias(name))
     ranked = (
         rankings.with_columns(
             pl.int_ranges(1, pl.col(_ROWS) + 1, dtype=pl.UInt32).alias(_POSITION),
-            *(pl.col(name).cum_sum() - pl.col(name) for name, _ in hits),
+            *(pl.col(name).cum_sum() - pl.col(name) for name in hits),
         )
         .explode(nested)
         .unnest(_ROW)
@@ -245,13 +245,6 @@ def _ranked_table(rankings: pl.LazyFrame, plan: Plan) -> pl.LazyFrame:
     for register in (plan.terms.blocks, plan.terms.rows_of):
         ranked = ranked.with_columns(register.named())
     return ranked
-
-
-def _hits(plan: Plan) -> list[tuple[str, float]]:
-    """Return the columns of running counts of hits, each with its lowest relevant label."""
-    lowest: dict[str, float | None] = {"hits": None} if "hits" in plan.reads else {}
-    lowest |= {name: rel for rel, name in plan.terms.hits.items()}
-    return [(name, plan.rules.rel if rel is None else rel) for name, rel in lowest.items()]
 
 
 def _with_ties(rows: pl.LazyFrame) -> pl.LazyFrame:

@@ -7,6 +7,7 @@ the columns and terms that they read. Metrics with other rules need a plan of th
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import NamedTuple
 
 import polars as pl
@@ -81,6 +82,8 @@ class Plan:
     reads: set[str]
     #: The columns of the log that the metrics read, beyond the canonical ones.
     extras: list[str]
+    #: The columns of running counts of hits, with the lowest relevant label.
+    hits: dict[str, float]
     #: The columns that have one value per ranking, as aggregations.
     carried: list[pl.Expr]
     #: What is counted in each ranking, as aggregations.
@@ -101,6 +104,9 @@ class Plan:
         keys, reads, kept = Keys.of(columns), terms.read(), evaluation.kept
         canonical = {"score", "label", *RANKED, *([] if columns.doc is None else ["doc"])}
         extras = sorted(name for name in reads - canonical if not name.startswith(OWN))
+        hits = {name: rules.rel if rel is None else rel for rel, name in terms.hits.items()}
+        if "hits" in reads:
+            hits["hits"] = rules.rel
         once = [name for name in keys.names.values() if name not in keys.group]
         carried = [pl.col(name).first() for name in (*once, *kept)]
         retrieved = pl.col("score").is_not_null()
@@ -110,8 +116,9 @@ class Plan:
         names = {own: name for name, own in keys.names.items()} | kept
         leading = [pl.col(own).alias(name) for own, name in names.items()]
         plan = cls(
-            log, columns, evaluation, rules, terms, keys, reads, extras, carried, counts, leading
-        )
+            log, columns, evaluation, rules, terms,
+            keys, reads, extras, hits, carried, counts, leading,
+        )  # fmt: skip
         if extras:
             _check_extras(plan)
         return plan
@@ -162,12 +169,9 @@ def rows(plan: Plan, checked: list[Check]) -> pl.LazyFrame:
     if rules.unjudged_label is not None:
         given = pl.lit(rules.unjudged_label)
         label = pl.when(score.is_not_null() & label.is_null()).then(given).otherwise(label)
-    log = keys.in_order(plan.log)
-    if columns.doc is not None and evaluation.duplicates != "error":
-        log = _distinct(log, plan)
+    distinct = columns.doc is not None and evaluation.duplicates != "error"
     document = pl.lit(value=True) if columns.doc is None else pl.col(columns.doc).is_not_null()
-    selected = log.select(
-        *keys.columns,
+    selected: list[pl.Expr | str] = [
         *([] if columns.doc is None else [pl.col(columns.doc).alias("doc")]),
         score.alias("score"),
         label.alias("label"),
@@ -177,8 +181,8 @@ def rows(plan: Plan, checked: list[Check]) -> pl.LazyFrame:
         *([IN_ITEMS] if evaluation.items is not None else []),
         *([document.alias(DOCUMENT)] if DOCUMENT in plan.reads else []),
         failed(checked, "row"),
-    )
-    adjacent = keys.checked(selected, plan.log)
+    ]
+    adjacent = keys.rows(plan.log, selected, partial(_distinct, plan) if distinct else None)
     if evaluation.progress:  # after the sort, which a log that is known to be sorted does not need
         return watch(adjacent, known_rows(plan.log)).set_sorted(keys.group)
     return adjacent
@@ -218,7 +222,7 @@ def _missing(name: str, plan: Plan) -> SchemaError:
     return SchemaError(message)
 
 
-def _distinct(log: pl.LazyFrame, plan: Plan) -> pl.LazyFrame:
+def _distinct(plan: Plan, log: pl.LazyFrame) -> pl.LazyFrame:
     """Keep one row per document in each ranking: the first, or the one with the highest score."""
     columns, keys = plan.columns, plan.keys
     used = [*columns.keys, str(columns.doc), columns.score, columns.label]

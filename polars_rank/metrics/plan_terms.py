@@ -108,8 +108,8 @@ class PlanTerms(Terms):
         #: The highest valid numbers of these columns, if they have one.
         self.highest: dict[str, float] = {}
         self.cutoffs: list[Cutoff] = []
-        #: The cutoffs at which the sums of columns are read.
-        self._cutoffs_of: dict[str, set[int]] = {}
+        #: The columns of the sums of a column of rows, by the cutoff.
+        self._sums_of: dict[str, dict[int, str]] = {}
         #: The names of orders that terms depend on; if empty, rankings need not be sorted.
         self.ordered: list[str] = []
         self._whole_labels = whole_labels
@@ -250,8 +250,8 @@ class PlanTerms(Terms):
 
     def _summed(self, name: str, k: int) -> Value:
         """Return the sum of a term down to a cutoff."""
-        self._cutoffs_of.setdefault(name, set()).add(k)
-        return Value(pl.col(_sum_at(name, k)))
+        sums = self._sums_of.setdefault(name, {})
+        return Value(pl.col(sums.setdefault(k, f"{OWN}sum of {name} at {k}")))
 
     def layers(self) -> Iterable[list[pl.Expr]]:
         """Return the columns of each stage after the lists are gathered."""
@@ -262,15 +262,15 @@ class PlanTerms(Terms):
     def _sums_at_cutoffs(self) -> Iterable[list[pl.Expr]]:
         """Return the sums at cutoffs, each added to the sum at the next smaller cutoff."""
         begun: dict[str, int] = {}
-        for cutoff in sorted({k for cutoffs in self._cutoffs_of.values() for k in cutoffs}):
-            names = [name for name, cutoffs in self._cutoffs_of.items() if cutoff in cutoffs]
+        for cutoff in sorted({k for sums in self._sums_of.values() for k in sums}):
             layer = []
-            for name in names:
-                start = begun.get(name, 0)
-                part = self._part(name, start, cutoff)
-                total = pl.col(_sum_at(name, start)) + part if start else part
-                layer.append(total.alias(_sum_at(name, cutoff)))
-                begun[name] = cutoff
+            for name, sums in self._sums_of.items():
+                if cutoff in sums:
+                    start = begun.get(name, 0)
+                    part = self._part(name, start, cutoff)
+                    total = pl.col(sums[start]) + part if start else part
+                    layer.append(total.alias(sums[cutoff]))
+                    begun[name] = cutoff
             yield layer
 
     def _part(self, name: str, start: int, stop: int) -> pl.Expr:
@@ -279,10 +279,6 @@ class PlanTerms(Terms):
         if stop - start == 1:
             return values.get(start, null_on_oob=True).cast(pl.Float64).fill_null(0.0)
         return reduced(values.slice(start, stop - start).list, "sum")
-
-
-def _sum_at(name: str, k: int) -> str:
-    return f"{OWN}sum of {name} at {k}"
 
 
 def _is_unique(values: pl.Expr) -> pl.Expr:
