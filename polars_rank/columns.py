@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import (
+    NamedTuple,
     TypeAlias,
 )
 
@@ -57,8 +57,7 @@ POSITION: str = _Unsaid("position")
 CLICK: str = _Unsaid("click")
 
 
-@dataclass(frozen=True)
-class Columns:
+class Columns(NamedTuple):
     """Names of the columns in one frame, checked against its schema."""
 
     query: tuple[str, ...]

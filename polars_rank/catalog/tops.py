@@ -144,7 +144,7 @@ class Rankings:
             _SCORE: columns.number_type(columns.score),
             _LABEL: pl.Int8(),
         }
-        own = replace(columns, doc=DOC, score=_SCORE, label=_LABEL, schema=pl.Schema(schema))
+        own = columns._replace(doc=DOC, score=_SCORE, label=_LABEL, schema=pl.Schema(schema))
         size = pl.col(_SCORE).count()
         size = size if self.k is None else size.clip(upper_bound=self.k)
         document = pl.struct(DOC, *self.extras)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import polars as pl
 
@@ -32,8 +32,7 @@ _DUPLICATES = (
 )
 
 
-@dataclass(frozen=True)
-class Check:
+class Check(NamedTuple):
     """A condition that no row, ranking or group may meet, and the message if one does.
 
     If several checks fail, the first one is reported.
@@ -46,14 +45,14 @@ class Check:
     #: Whether the condition leads to a warning instead of an error.
     warns: bool = False
     #: Counts how often the condition is met in the log; None if the message needs no count.
-    count: Callable[[pl.LazyFrame], Finding | None] | None = None
+    find: Callable[[pl.LazyFrame], Finding | None] | None = None
     #: The parameters that the message names in backticks.
     parameters: tuple[str, ...] = ()
 
     @property
     def can_be_counted(self) -> bool:
         """Whether the failing rows can be counted by reading the log again."""
-        return self.scope == "row" or self.count is not None
+        return self.scope == "row" or self.find is not None
 
 
 def row_checks(
@@ -115,7 +114,7 @@ def duplicate_check(
         "ranking",
         repeated,
         f"{problem}: a document occurs more than once in a ranking; {remedy}",
-        count=partial(_count_duplicates, [*columns.keys, str(columns.doc)], problem, remedy),
+        find=partial(_count_duplicates, [*columns.keys, str(columns.doc)], problem, remedy),
         parameters=("duplicates", "by") if "`duplicates`" in remedy else ("by",),
     )
 
@@ -246,7 +245,7 @@ def findings(log: pl.LazyFrame, checks: Sequence[Check]) -> list[Finding]:
             example = _first_row(log.filter(check.condition))
             rows_of = counts.item(0, total)
             found.append(Finding(check.message, count, example, rows_of, check.parameters))
-    others = [check.count(log) for check in checks if check.count is not None]
+    others = [check.find(log) for check in checks if check.find is not None]
     return [*found, *(finding for finding in others if finding is not None)]
 
 

@@ -12,8 +12,7 @@ as `shift`, the streaming engine buffers rows for as long as the rest of the pla
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import polars as pl
 
@@ -31,8 +30,7 @@ _RANKING, _KEYS = OWN + "list", OWN + "keys"
 ROW, RUN = OWN + "row number", OWN + "run of the plan"
 
 
-@dataclass(frozen=True)
-class Keys:
+class Keys(NamedTuple):
     """The keys of rankings: columns of the log, or the numbers that `scan_log` gave rankings."""
 
     #: The columns of the log by which rows are sorted, and their internal names.
@@ -127,16 +125,16 @@ def falls(before: Mapping[str, pl.Expr]) -> pl.Expr:
     return lower.fill_null(value=False)
 
 
-@dataclass(frozen=True, eq=False)
 class Neighbors:
     """Compares each row of a plan with the one before, in batches that arrive in any order."""
 
-    strays: pl.Expr
-    keys: Mapping[str, str]
-    names: list[str]
-    #: By run and row number: the first row of a batch, or the last row of the batch before it,
-    #: whichever arrives first, until the other one arrives.
-    ends: dict[tuple[int, int], pl.DataFrame] = field(default_factory=dict)
+    def __init__(self, strays: pl.Expr, keys: Mapping[str, str], names: list[str]) -> None:
+        self.strays = strays
+        self.keys = keys
+        self.names = names
+        #: By run and row number: the first row of a batch, or the last row of the batch before it,
+        #: whichever arrives first, until the other one arrives.
+        self.ends: dict[tuple[int, int], pl.DataFrame] = {}
 
     def __call__(self, batch: pl.DataFrame) -> pl.DataFrame:
         """Return the batch; raise `DataError` for a row that is out of order."""

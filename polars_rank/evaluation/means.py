@@ -8,7 +8,7 @@ means are computed from the merged sums.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import polars as pl
 
@@ -39,8 +39,7 @@ COUNTED = {
 }
 
 
-@dataclass(frozen=True)
-class Means:
+class Means(NamedTuple):
     """The means of an evaluation, in three steps: `add_up`, `merge`, `finish`.
 
     Each step returns a table with one row per group. With `align`, all rankings of a query must be
@@ -198,8 +197,7 @@ class Means:
         )
 
 
-@dataclass(frozen=True)
-class MetricSum:
+class MetricSum(NamedTuple):
     """The sum of one metric over rankings: its mean or total, its weight, its number of nulls."""
 
     name: str

@@ -164,7 +164,7 @@ class Evaluation:
             check_values("keep", name, columns.schema[name])
         if self.weight is not None:
             columns.check_numeric("weight", self.weight)
-        columns = replace(columns, placed=self.position is not None)
+        columns = columns._replace(placed=self.position is not None)
         if self.items is None and self.history is None:
             return log, columns
         read = {name for column in self.metrics for name in column.metric.meta.root_names()}

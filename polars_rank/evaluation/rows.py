@@ -6,7 +6,6 @@ the columns and terms that they read. Metrics with other rules need a plan of th
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
 
@@ -65,8 +64,7 @@ class Rules(NamedTuple):
         )
 
 
-@dataclass(frozen=True)
-class Plan:
+class Plan(NamedTuple):
     """One pass over a log, for metrics that order documents by the same rules."""
 
     log: pl.LazyFrame
@@ -132,7 +130,7 @@ def canonical_columns(columns: Columns, rules: Rules) -> Columns:
     doc = None if columns.doc is None else "doc"
     if columns.doc is not None:
         types["doc"] = columns.schema[columns.doc]
-    return replace(columns, doc=doc, score="score", label="label", schema=pl.Schema(types))
+    return columns._replace(doc=doc, score="score", label="label", schema=pl.Schema(types))
 
 
 def checks(plan: Plan, repeated: pl.Expr | None = None) -> list[Check]:

@@ -19,7 +19,6 @@ The following is evaluated by rows of documents instead:
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from functools import reduce
 from typing import NamedTuple
 
@@ -259,7 +258,7 @@ def _of_ranking(checks: Sequence[Check]) -> tuple[list[pl.Expr], list[Check]]:
         if check.scope == "ranking" and not condition.meta.is_column():
             conditions.append(condition.alias(f"{OWN}condition {index}"))
             condition = pl.col(f"{OWN}condition {index}")
-        found.append(replace(check, condition=condition))
+        found.append(check._replace(condition=condition))
     return conditions, found
 
 
