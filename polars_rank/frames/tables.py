@@ -23,7 +23,14 @@ import polars as pl
 
 from polars_rank._params import OWN, names
 from polars_rank._polars import FewRows, without_expression
-from polars_rank.errors import ArgumentError, DataError, RankError, SchemaError, SourceError
+from polars_rank.errors import (
+    ArgumentError,
+    DataError,
+    RankError,
+    SchemaError,
+    SourceError,
+    parameters_in,
+)
 from polars_rank.frames.pieces import NUMBERED
 from polars_rank.frames.stores import store_error
 from polars_rank.frames.streams import NotAdjacentError, Stream, is_scanned_once, to_polars
@@ -215,7 +222,9 @@ def collected(plan: pl.LazyFrame, *, few: bool = False, again: bool = True) -> p
             return plan.collect(engine="in-memory", optimizations=pl.QueryOptFlags.none())
         return plan.collect(engine="streaming")
     except RankError as error:
-        error.args = (without_expression(str(error)),)
+        text = without_expression(str(error))
+        if text != str(error):
+            error.args, error.parameters = (text,), parameters_in(text)
         raise (error.explained() if again and isinstance(error, DataError) else error) from None
 
 
