@@ -85,7 +85,7 @@ def lazy(frame: Any) -> pl.LazyFrame:
 
 def is_table(frame: Any) -> bool:
     """Return whether an object is a table of any kind."""
-    return isinstance(frame, (pl.LazyFrame, pl.DataFrame)) or _has_rows(frame)
+    return isinstance(frame, (pl.LazyFrame, pl.DataFrame, Stream)) or _has_rows(frame)
 
 
 class Table(Protocol):
@@ -251,7 +251,7 @@ def as_table(frame: Any) -> pl.LazyFrame | pl.DataFrame | Stream:
     ArgumentError
         If `frame` is not a table, or is a Spark DataFrame.
     """
-    if isinstance(frame, (pl.LazyFrame, pl.DataFrame)):
+    if isinstance(frame, (pl.LazyFrame, pl.DataFrame, Stream)):
         return frame
     if is_spark(frame):
         message = (
