@@ -17,6 +17,10 @@ from polars_rank.frames.tables import own_name, schema_of
 Score: TypeAlias = "str | pl.Expr"
 
 
+#: The columns that the ranked table adds to a log.
+RANKED = ("rank", "ideal_rank", "relevant", "hits")
+
+
 #: Names of columns, in lower case, that identify the run.
 RUNS = frozenset({"run", "run_id", "runid", "model", "system", "variant", "ranker", "experiment"})
 

@@ -20,7 +20,7 @@ from polars_rank.evaluation.checks import (
     row_checks,
     weight_check,
 )
-from polars_rank.evaluation.ranking import rank_order
+from polars_rank.evaluation.order import rank_order
 from polars_rank.frames.tables import schema_of
 from polars_rank.metrics.signals import negative
 

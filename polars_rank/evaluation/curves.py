@@ -21,7 +21,7 @@ from polars_rank.evaluation.checks import (
 )
 from polars_rank.evaluation.evaluate import evaluate
 from polars_rank.evaluation.means import ratio, to_rows
-from polars_rank.evaluation.ranking import is_relevant
+from polars_rank.evaluation.order import is_relevant
 from polars_rank.frames.tables import framed, schema_of
 from polars_rank.metrics.metric import Metric
 from polars_rank.metrics.names import Metrics

@@ -26,8 +26,8 @@ from polars_rank.evaluation.checks import (
     length_check,
     raise_failed,
 )
+from polars_rank.evaluation.order import is_relevant, key_of_columns, rank_order
 from polars_rank.evaluation.parameters import Evaluation, MetricColumn
-from polars_rank.evaluation.ranking import is_relevant, key_of_columns, rank_order
 from polars_rank.evaluation.rows import (
     DOCUMENT,
     JUDGED,

@@ -13,7 +13,7 @@ import polars as pl
 
 from polars_rank._params import OWN, check_number, check_values
 from polars_rank._progress import known_rows, watch
-from polars_rank.columns import Columns
+from polars_rank.columns import RANKED, Columns
 from polars_rank.conventions import Ties
 from polars_rank.errors import SchemaError, hint
 from polars_rank.evaluation.attributes import IN_ITEMS, UNKNOWN
@@ -28,8 +28,8 @@ from polars_rank.evaluation.checks import (
     weight_check,
 )
 from polars_rank.evaluation.contiguity import Keys
+from polars_rank.evaluation.order import best_of_each
 from polars_rank.evaluation.parameters import Evaluation, MetricColumn
-from polars_rank.evaluation.ranking import RANKED, best_of_each
 from polars_rank.metrics.metric import Metric, parameters_of
 from polars_rank.metrics.plan_terms import PlanTerms
 from polars_rank.metrics.signals import negative, too_high

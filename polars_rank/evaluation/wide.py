@@ -27,7 +27,7 @@ import polars as pl
 from polars_rank._params import OWN
 from polars_rank.columns import Columns
 from polars_rank.evaluation.checks import FAILED, Check, failed
-from polars_rank.evaluation.ranking import PackedKey
+from polars_rank.evaluation.order import PackedKey
 from polars_rank.frames.lengths import Lengths
 from polars_rank.metrics.wide_terms import (
     HERE,
