@@ -68,18 +68,18 @@ class Evaluation:
     metrics: tuple[MetricColumn, ...]
     conventions: Conventions
     query: tuple[str, ...]
-    doc: str | None
-    score: Score
-    label: str
-    position: str | None
-    scores: Sequence[str] | None
     #: The columns of groups; with `scores`, "run" is the first.
     by: tuple[str, ...]
     keep: tuple[str, ...]
-    weight: str | None
-    align: Align | None
-    duplicates: Duplicates
-    progress: bool
+    doc: str | None = DOC
+    score: Score = "score"
+    label: str = "label"
+    position: str | None = None
+    scores: Sequence[str] | None = None
+    weight: str | None = None
+    align: Align | None = None
+    duplicates: Duplicates = "error"
+    progress: bool = False
     #: The attributes of documents, and what users have seen.
     items: pl.LazyFrame | None = None
     history: pl.LazyFrame | None = None
@@ -90,27 +90,20 @@ class Evaluation:
         metrics: Metrics | None,
         *,
         query: Names = "query",
-        doc: str | None = DOC,
-        score: Score = "score",
-        label: str = "label",
-        position: str | None = None,
-        scores: Sequence[str] | None = None,
         by: Names | None = None,
+        keep: Names | None = None,
+        scores: Sequence[str] | None = None,
+        items: Table | None = None,
+        history: Table | None = None,
+        conventions: Conventions | str = POLARS_RANK,
         ties: Ties | None = None,
         rel: float | None = None,
         unjudged: Unjudged | None = None,
         query_set: QuerySet | None = None,
-        duplicates: Duplicates = "error",
         undefined: Undefined | Mapping[str, Undefined] | None = None,
-        keep: Names | None = None,
-        weight: str | None = None,
-        align: Align | None = None,
-        items: Table | None = None,
-        history: Table | None = None,
-        conventions: Conventions | str = POLARS_RANK,
-        progress: bool = False,
+        **others: Any,
     ) -> Evaluation:
-        """Check the parameters of `evaluate` and `per_query`."""
+        """Check the parameters of `evaluate` and `per_query`; `others` are fields of this class."""
         own = undefined if isinstance(undefined, str) else None  # of expressions of the user's
         definitions = named(conventions).but(
             ties=ties, rel=rel, unjudged=unjudged, query_set=query_set, undefined=undefined, own=own
@@ -118,26 +111,20 @@ class Evaluation:
         resolved = [] if metrics is None else resolve(metrics, definitions.name)
         if isinstance(undefined, Mapping):
             check_undefined(undefined, resolved)
-        one_of("duplicates", duplicates, DUPLICATES)
-        one_of("align", align, (None, "common", "all"))
-        return cls(
+        evaluation = cls(
             metrics=tuple(MetricColumn.of(metric, definitions) for metric in resolved),
             conventions=definitions,
             query=names("query", query),
-            doc=doc,
-            score=score,
-            label=label,
-            position=position,
-            scores=scores,
             by=(*(() if scores is None else ("run",)), *names("by", by)),
             keep=names("keep", keep),
-            weight=weight,
-            align=align,
-            duplicates=duplicates,
-            progress=progress,
+            scores=scores,
             items=None if items is None else lazy(items),
             history=None if history is None else lazy(history),
+            **others,
         )
+        one_of("duplicates", evaluation.duplicates, DUPLICATES)
+        one_of("align", evaluation.align, (None, "common", "all"))
+        return evaluation
 
     @cached_property
     def kept(self) -> dict[str, str]:
