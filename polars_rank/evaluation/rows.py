@@ -117,7 +117,7 @@ class Plan(NamedTuple):
             log, columns, evaluation, rules, terms,
             keys, reads, extras, hits, carried, counts, leading,
         )  # fmt: skip
-        if extras:
+        if extras or terms.signals:
             _check_extras(plan)
         return plan
 
