@@ -85,7 +85,7 @@ def _evaluate(frame: DataFrame, arguments: dict[str, Any]) -> DataFrame:
     arguments = _parsed(arguments)
     evaluation = Evaluation.of(**arguments)
     means = Means.of(evaluation)
-    rankings = partial(plan.per_query, evaluation=evaluation, presence=means.presence)
+    rankings = partial(plan.per_query, evaluation=evaluation)
     return _in_parts(frame, partial(evaluate, **arguments), _Parts(rankings, means), arguments)
 
 
