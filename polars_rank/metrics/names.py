@@ -31,6 +31,7 @@ ALIASES: dict[str, tuple[str, dict[str, Any]]] = {
     "rr": ("reciprocal_rank", {}),
     "mrr": ("reciprocal_rank", {}),
     "recip_rank": ("reciprocal_rank", {}),
+    "reciprank": ("reciprocal_rank", {}),
     "p": ("precision", {}),
     "r": ("recall", {}),
     "f": ("fbeta", {}),
@@ -140,6 +141,7 @@ TOOL_ALIASES: dict[tuple[str, str], str] = {
     ("RecTools", "arp"): "popularity",
     ("Evidently", "arp"): "popularity",
     ("Evidently", "diversity"): "intra_list_diversity",
+    ("LensKit", "recall"): "recall_capped",
 }
 
 #: What to use instead of an ambiguous name.

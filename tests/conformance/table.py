@@ -77,6 +77,7 @@ PRESETS = {
     "RecTools": "RECTOOLS",
     "RePlay": "REPLAY",
     "Evidently": "EVIDENTLY",
+    "LensKit": "LENSKIT",
 }
 
 
