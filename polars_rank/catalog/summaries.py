@@ -134,8 +134,8 @@ def summary(
 
     Other tools use these names with other definitions. `CatalogCoverage` of RecTools is
     recommended + unknown by default, and divided by `documents` with `normalize=True`. The Gini
-    index of Elliot is 1 - G n / (n - 1). The effective catalog size of Gomez-Uribe & Hunt (2015)
-    is n (1 - G).
+    index of Elliot is 1 - G n / (n - 1), and that of Evidently G n / (n - 1), where G and n are of
+    the recommended documents. The effective catalog size of Gomez-Uribe & Hunt (2015) is n (1 - G).
 
     References
     ----------

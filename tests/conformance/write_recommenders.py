@@ -4,7 +4,7 @@ These tools need other versions of NumPy and pandas than this project. Run the s
 environment of each tool; it replaces the values of the tools that are installed there:
 
     pip install rectools==0.19.0 replay-rec==0.22.0 && python tests/conformance/write_recommenders.py
-    pip install evidently==0.7.23 && python tests/conformance/write_recommenders.py
+    pip install evidently==0.7.23 'pandas<3' && python tests/conformance/write_recommenders.py
     pip install lenskit==2026.4.0 && python tests/conformance/write_recommenders.py
 
 LensKit 2026.4 needs Python 3.12.5 or later.
@@ -120,6 +120,7 @@ def evidently(data: dict[str, Any]) -> Values:
     for user, rows in recs.groupby("user"):
         value, _ = PopularityBias.get_apr(None, 5, rows, users, True, "rank", "user", "item")
         found["ARP@5"] |= _by_user({user: value})
+    found["Gini@5"] = _by_user({"all": PopularityBias.get_gini(None, 5, recs, "rank", "item")})
     return found
 
 
