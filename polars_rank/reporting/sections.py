@@ -110,7 +110,7 @@ _CATALOG = (
     ("recommended", "Documents recommended", count),
     ("gini", "Gini index of exposure (0: equal)", number),
     ("normalized_entropy", "Entropy of exposure (1: equal)", number),
-    ("effective_documents", "Effective number of documents", number),
+    ("effective_documents", "Effective number of documents", count),
     ("top_share", "Share of exposure of the top 10% of documents", percent),
     ("long_tail_share", "Share of exposure of the long tail", percent),
     ("personalization", "Personalization", number),

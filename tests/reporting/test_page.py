@@ -302,8 +302,8 @@ def test_relevance_novelty_and_the_catalog_side_by_side(tmp_path):
     # Novelty of the documents is 1, 1, 2, 2, 3: (1.5 + 2.5 + 1.5) / 3 in the diverse run.
     assert [value.split()[0][:6] for value in means["novelty@2"][:2]] == ["1.0000", "1.8333"]
     assert [value[:6] for value in means["unseen_share@2"][:2]] == ["0.8333", "1.0000"]
-    head, *rows = page.tables["catalog"]
-    assert head == ["Catalog", "accurate baseline", "diverse"]
+    head, *rows = page.tables["catalog-table"]
+    assert head == ["Measure", "accurate baseline", "diverse"]
     values = {name: of_runs for name, *of_runs in rows}
     assert values["Coverage: share of the catalog that is recommended"] == ["40.0%", "100.0%"]
     assert values["Documents recommended"] == ["2", "5"]
@@ -311,7 +311,7 @@ def test_relevance_novelty_and_the_catalog_side_by_side(tmp_path):
     assert values["Gini index of exposure (0: equal)"] == ["0.6000", "0.1333"]
     assert values["Personalization"] == ["0.0000", "0.8333"]
     assert "Share of exposure of the long tail" not in values  # `items` does not say which
-    assert "catalog" not in read(log, tmp_path, "hit_rate@2", baseline="accurate").tables
+    assert "catalog-table" not in read(log, tmp_path, "hit_rate@2", baseline="accurate").tables
 
 
 @without_charts
