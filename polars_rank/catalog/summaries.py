@@ -132,6 +132,9 @@ def summary(
     Rankings of equal length have a cosine similarity of overlap / length. The mean over all pairs
     is computed from one sum per document, not from pairs.
 
+    The memory needed is proportional to the number of documents. A Spark DataFrame gives a Spark
+    DataFrame; one task adds up the sums of all documents.
+
     Other tools use these names with other definitions. `CatalogCoverage` of RecTools is
     recommended + unknown by default, and divided by `documents` with `normalize=True`. The Gini
     index of Elliot is 1 - G n / (n - 1), and that of Evidently G n / (n - 1), where G and n are of
