@@ -487,12 +487,17 @@ REPLAY = Conventions(
     },
 )
 
-#: LensKit, for the same metrics and for its discount, 1 / log2(max(rank, 2)). The similarity within
-#: a ranking of one document is 1, so that its diversity is 0.
+#: LensKit, for the same metrics and for those of relevance. Its discount is 1 / log2(max(rank, 2)).
+#: The similarity within a ranking of one document is 1, so that its diversity is 0.
 LENSKIT = Conventions(
     name="LensKit",
     ties="input",
-    parameters={"discount": jarvelin(2), "intra_list_diversity.single": 0.0},
+    parameters={
+        "discount": jarvelin(2),
+        "intra_list_diversity.single": 0.0,
+        "precision.depth": "retrieved",
+        "rbp.p": 0.85,
+    },
 )
 
 #: Evidently, for the same metrics. Documents that are not in the training log are left out.

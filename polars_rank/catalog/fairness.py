@@ -396,8 +396,10 @@ def awrf(
         shares = both.group_by(*keys, *groups.names).agg(pl.col(_EXPOSURE, _TARGET).sum())
         shares = shares.with_columns(pl.lit(None, pl.Float64).alias(_KNOWN))
     else:
-        fair = groups.overall().with_columns(pl.col(_TARGET).sum().alias(_KNOWN))
-        shares = exposures.join(fair, on=groups.names, how="left")
+        fair = groups.overall()
+        # Not as a column of `fair`: a ranking may have no group of the target.
+        whole = fair.select(pl.col(_TARGET).sum().alias(_KNOWN))
+        shares = exposures.join(fair, on=groups.names, how="left").join(whole, how="cross")
         shares = shares.with_columns(pl.col(_TARGET).fill_null(0.0))
     value = _one_minus_divergence(groups.is_known)
     return shares.group_by(keys).agg(value.alias("awrf")).sort(keys)

@@ -165,8 +165,8 @@ def rows(plan: Plan, checked: list[Check]) -> pl.LazyFrame:
         # The row stays, so that a ranking which loses all its documents is still counted.
         score = pl.when(label.is_not_null()).then(score)
     if rules.unjudged_label is not None:
-        given = pl.lit(rules.unjudged_label)
-        label = pl.when(score.is_not_null() & label.is_null()).then(given).otherwise(label)
+        is_unjudged = score.is_not_null() & label.is_null()
+        label = pl.when(is_unjudged).then(rules.unjudged_label).otherwise(label).cast(pl.Float64)
     distinct = columns.doc is not None and evaluation.duplicates != "error"
     document = pl.lit(value=True) if columns.doc is None else pl.col(columns.doc).is_not_null()
     selected: list[pl.Expr | str] = [

@@ -31,6 +31,7 @@ ALIASES: dict[str, tuple[str, dict[str, Any]]] = {
     "rr": ("reciprocal_rank", {}),
     "mrr": ("reciprocal_rank", {}),
     "recip_rank": ("reciprocal_rank", {}),
+    "reciprank": ("reciprocal_rank", {}),
     "p": ("precision", {}),
     "r": ("recall", {}),
     "f": ("fbeta", {}),
@@ -140,6 +141,42 @@ TOOL_ALIASES: dict[tuple[str, str], str] = {
     ("RecTools", "arp"): "popularity",
     ("Evidently", "arp"): "popularity",
     ("Evidently", "diversity"): "intra_list_diversity",
+    ("LensKit", "recall"): "recall_capped",
+}
+
+#: Other meanings of the name of a metric.
+OTHER_MEANINGS = {
+    "average_relevance_position": (
+        "in RecTools and Evidently, ARP is the average recommendation popularity, 'popularity'"
+    ),
+    "popularity": "without a preset, ARP is the average relevance position",
+    "novelty": "in RePlay, Novelty is the share of unseen documents, 'unseen_share'",
+    "unseen_share": "in RecTools and Evidently, Novelty is self-information, 'novelty'",
+}
+
+_SUMMARY = "pr.catalog.summary"
+_EXPECTED = "pr.catalog.expected_exposure"
+#: Functions for measures that are not metrics of one ranking.
+_FUNCTIONS_OF = {
+    "catalogcoverage": f"'coverage' of {_SUMMARY} (a count in RecTools: 'recommended' + 'unknown')",
+    "catalog_coverage": f"'coverage' of {_SUMMARY}",
+    "item_coverage": f"'recommended' of {_SUMMARY}",
+    "itemcoverage": f"'recommended' of {_SUMMARY}",
+    "coverage": f"'coverage' of {_SUMMARY}",
+    "gini": (
+        f"'gini' of {_SUMMARY} (LensKit), or 'gini_recommended', which Evidently multiplies by "
+        "n / (n - 1)"
+    ),
+    "listgini": f"'gini' of {_SUMMARY}",
+    "exposuregini": f"'gini' of {_SUMMARY} with a `discount`",
+    "personalization": f"'personalization' of {_SUMMARY}",
+    "awrf": (
+        "pr.catalog.awrf, which is 1 - divergence; the score of TREC Fair 2022 is its product "
+        "with NDCG"
+    ),
+    "ee-l": f"'ee_l' of {_EXPECTED}",
+    "ee-d": f"'ee_d' of {_EXPECTED}",
+    "ee-r": f"'ee_r' of {_EXPECTED}",
 }
 
 #: What to use instead of an ambiguous name.
@@ -303,6 +340,8 @@ def _metric_of(name: str, function: str, parameters: dict[str, Any]) -> Metric:
             f"{function} has no parameter {unknown!r} (in {name!r}); available: "
             f"{available}.{hint(unknown, accepted)}"
         )
+        if function in OTHER_MEANINGS:
+            message += f" Note: {OTHER_MEANINGS[function]}"
         raise ArgumentError(message)
     try:
         return REGISTER[function](**parameters).alias(name)
@@ -441,6 +480,8 @@ def find(name: str, tool: str = "") -> tuple[str | None, dict[str, Any]]:
 def _unknown(name: str) -> ArgumentError:
     if name.lower() in _MEANINGS:
         return ArgumentError(f"{name!r} is ambiguous; {_MEANINGS[name.lower()]}")
+    if name.lower() in _FUNCTIONS_OF:
+        return ArgumentError(f"{name!r} is not a metric; use {_FUNCTIONS_OF[name.lower()]}")
     if re.fullmatch(r"[\d.]+", name):
         message = f"{name!r} is not a metric; write several cutoffs without spaces: 'ndcg@5,10'"
         return ArgumentError(message)
