@@ -407,7 +407,7 @@ def _estimated(
         + _undefined(table.get_column("undefined").max(), undefined, conventions, requested[-1])
     ]
     if interval != "none":
-        notes.append(f"{confidence_text(confidence)} of the mean ({_INTERVALS[interval]})")
+        notes.append(f"{confidence_text([confidence])} of the mean ({_INTERVALS[interval]})")
     return table, notes
 
 

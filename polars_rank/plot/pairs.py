@@ -112,8 +112,12 @@ def differences(
         highest = max(map(abs, [*spread.get_column("low"), *spread.get_column("high")]))
         plan = _cells(pairs, values, highest, (ROWS // 2) // len(runs.labels))
     bars = _bar_positions(labeled(collected(plan))[0])
-    x = axis("X", "start", "queries, sorted by difference", format=",d", scale={"nice": False})
-    y = axis("Y", "y", f"difference in {name}", format="+.2~f")
+    x = axis(
+        "X", "start", "queries, sorted by difference", format=",d", scale={"nice": False},
+        tickMinStep=1,
+    )  # fmt: skip
+    signed = "datum.value ? format(datum.value, '+.2~f') : '0'"
+    y = axis("Y", "y", f"difference in {name}", labelExpr=signed)
     tips = tooltip(
         ("query", "query") if single else ("number", "queries", ",d"),
         ("y", "difference", "+.4f"),
