@@ -7,6 +7,7 @@ Altair validates, copies and infers them at every step, which took most of the t
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -33,6 +34,8 @@ WIDTH, HEIGHT = 460, 280
 #: Maximum number of points of a line that are drawn as marks.
 _FEW = 40
 
+#: Pixels between the intervals of runs at one point.
+_APART = 3
 #: Maximum number of runs with filled areas; more would hide each other.
 FILLED = 2
 #: Cutoffs are sparse if there are more than this many ranks per cutoff.
@@ -163,7 +166,7 @@ def axis(
     if kind == "X":
         look["labelFlush"] = False
     if type == "quantitative":
-        look["tickCount"] = 6  # Vega draws up to nine
+        look["tickCount"] = 5  # Vega draws up to nine
     scaled = alt.Undefined if scale is None else {**scale}
     sort = options.pop("sort", alt.Undefined)
     return getattr(alt, kind)(
@@ -240,7 +243,9 @@ def lines(table: pl.DataFrame, runs: Runs, x: Any, y: Any, tips: Sequence[Any]) 
             band = known.mark_area(opacity=0.16, strokeWidth=0)
             layers.append(band.encode(**ends, **looks(runs, "color")))
         elif draws_points:
-            rule = known.mark_rule(opacity=0.5, strokeWidth=2)
+            side = f"indexof({json.dumps(runs.labels)}, datum.run) - {(len(runs.labels) - 1) / 2}"
+            offset = {"expr": f"{_APART} * ({side})"}
+            rule = known.mark_rule(opacity=0.5, strokeWidth=2, xOffset=offset)
             layers.append(rule.encode(**ends, **looks(runs, "color")))
     line = alt.Chart().mark_line(strokeWidth=2, strokeJoin="round")
     points = alt.Chart().encode(x=x, y=y, tooltip=[*tips])
