@@ -75,8 +75,7 @@ def compare_all(
     confidence
         Confidence level of all intervals together, between 0 and 1.
     undefined, conventions
-        What undefined values count as, and the conventions that decide it otherwise, as in
-        `evaluate` and with the same defaults.
+        How undefined values count, and metric definitions to use, as in `evaluate`.
 
     Returns
     -------

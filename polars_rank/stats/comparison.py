@@ -129,8 +129,7 @@ def compare(
     confidence
         Confidence level, between 0 and 1. A one-sided alternative has a one-sided interval.
     undefined, conventions
-        What undefined values count as, and the conventions that decide it otherwise, as in
-        `evaluate` and with the same defaults. If both runs have the same queries, the difference
+        How undefined values count, and metric definitions to use, as in `evaluate`. If both runs have the same queries, the difference
         is the difference of `evaluate`'s means.
     n_resamples
         Number of resamples of the randomization test and the bootstrap.

@@ -76,8 +76,7 @@ def slices(
     confidence
         Confidence level, between 0 and 1.
     undefined, conventions
-        What undefined values count as, and the conventions that decide it otherwise, as in
-        `evaluate` and with the same defaults.
+        How undefined values count, and metric definitions to use, as in `evaluate`.
 
     Returns
     -------

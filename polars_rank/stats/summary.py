@@ -91,8 +91,8 @@ def summarize(
         A ranking with a null in one of them is a unit of its own, so that rankings of anonymous
         users count as independent.
     undefined, conventions
-        What undefined values count as, and the conventions that decide it otherwise, as in
-        `evaluate` and with the same defaults: the means are those of `evaluate`.
+        How undefined values count, and metric definitions to use, as in `evaluate`, which has the
+        same means.
     confidence
         Confidence level, between 0 and 1.
     interval

@@ -212,6 +212,11 @@ def test_without_a_baseline_the_best_run_stands_beside_the_next(tmp_path):
     assert column(page, "compared", "Difference") == [signed(turned[key]) for key in order]
     assert column(page, "compared", "Metric, runs") == [f"{n} {a} vs. {b}" for n, a, b in order]
     assert re.search(r"c is better than b|No significant difference between c and b", page.text)
+    (ndcg,) = pairs.filter(metric="ndcg@10", run="c", other="b").iter_rows(named=True)
+    assert (
+        f"ndcg@10 is {ndcg['mean']:.4f} for c and {ndcg['other_mean']:.4f} for b: "
+        f"+{ndcg['difference']:.4f}"
+    ) in page.text
 
 
 @without_charts
