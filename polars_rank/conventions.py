@@ -59,7 +59,7 @@ _CHOICES: dict[str, tuple[object, ...]] = {
 
 @dataclass(frozen=True)
 class Conventions:
-    """Definitions that an evaluation follows where its metrics do not state them.
+    """Metric definitions in which tools differ, such as ties and undefined values.
 
     Parameters
     ----------

@@ -267,7 +267,7 @@ _FUNCTIONS = {
 
 
 def metric(name: str) -> Metric:
-    """Return the metric of a name.
+    """Return the metric with the given name.
 
     Parameters
     ----------
