@@ -21,6 +21,10 @@ __all__ = [
 ]
 
 
+#: The beginning of the note that names the parameters of an error on Spark, which passes on texts.
+PARAMETERS = "parameters: "
+
+
 class RankError(ValueError):
     """Base class of all errors that polars_rank raises."""
 
@@ -112,7 +116,7 @@ class MissingExtraError(RankError, ImportError):
 def parameters_in(message: str) -> tuple[str, ...]:
     """Return the parameters that a message has in backticks, other than in values of rows.
 
-    Spark and Polars' expressions pass on the messages of errors, but not their attributes.
+    Polars' expressions pass on the messages of errors, but not their attributes.
     """
     return tuple(dict.fromkeys(re.findall(r"`(\w+)`", re.sub(r"\{.*?\}", "", message))))
 

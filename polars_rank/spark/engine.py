@@ -330,7 +330,7 @@ def _for_workers(
         task = TaskContext.get()
         os.environ["POLARS_MAX_THREADS"] = str(task.cpus() if task else 1)
         try:
-            from polars_rank.errors import RankError, RankWarning
+            from polars_rank.errors import PARAMETERS, RankError, RankWarning
 
             on_batches = pickle.loads(payload)  # noqa: S301  (pickled by the driver)
         except ImportError as error:
@@ -344,6 +344,8 @@ def _for_workers(
             try:
                 yield from on_batches(batches)
             except RankError as error:
+                if error.parameters:
+                    error.add_note(PARAMETERS + " ".join(error.parameters))
                 raise error.with_traceback(None) from None
         texts = {str(each.message) for each in caught if issubclass(each.category, RankWarning)}
         if warnings_of_workers is not None:

@@ -13,12 +13,12 @@ import polars as pl
 
 from polars_rank import errors
 from polars_rank.errors import (
+    PARAMETERS,
     ArgumentError,
     MissingExtraError,
     RankError,
     SourceError,
     missing_extra,
-    parameters_in,
 )
 
 if TYPE_CHECKING:
@@ -166,7 +166,8 @@ def fetched(frame: DataFrame) -> pl.DataFrame:
             message = f"Spark failed: {_reason(error)}"
             raise SourceError(message) from error
         text = match[2].partition("\n\nJVM stacktrace")[0].strip()
-        raise kind(text, *parameters_in(text)) from None
+        message, _, parameters = text.partition(f"\n{PARAMETERS}")
+        raise kind(message, *parameters.split()) from None
 
 
 def _reason(error: Exception) -> str:
