@@ -31,6 +31,7 @@ NEEDED = {
     "scikit-learn": "sklearn",
     "torchmetrics": "torchmetrics",
     "RecTools": "rectools",
+    "LensKit": "lenskit",
     "BEIR": "beir",
     "LightGBM": "lightgbm",
     "pandas and SciPy": "pandas",
@@ -38,6 +39,8 @@ NEEDED = {
 }
 #: Their newest versions exclude those of other packages here, which they work with all the same.
 NO_DEPENDENCIES = ("rectools", "beir")
+#: It needs gigabytes, so that it is not in the extra "conformance".
+ALONE = ("lenskit",)
 EXACT = {"rel": 1e-9, "abs": 1e-12}
 #: As the page says: computed in 32 bits; rounded to five digits.
 TOLERANCE = {"torchmetrics": {"rel": 1e-6, "abs": 1e-12}, "BEIR": {"rel": 0, "abs": 1e-5}}
@@ -86,8 +89,9 @@ def test_theirs_and_ours_are_equal(
     tolerance = TOLERANCE.get(title, EXACT)
     if title.startswith("Spark") and (missing := needs.without_spark()):
         pytest.skip(missing)
-    if NEEDED[title] in NO_DEPENDENCIES:
-        install = f"pip install --no-deps {NEEDED[title]}"
+    if NEEDED[title] in (*NO_DEPENDENCIES, *ALONE):
+        option = "--no-deps " if NEEDED[title] in NO_DEPENDENCIES else ""
+        install = f"pip install {option}{NEEDED[title]}"
         pytest.importorskip(NEEDED[title], reason=f"needs {NEEDED[title]}: {install}")
     needs.package(NEEDED[title], "conformance")
     if title.startswith("Spark"):

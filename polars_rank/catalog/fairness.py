@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -135,6 +135,22 @@ class Groups:
             .agg((pl.col(_EXPOSURE) * member).sum())
         )
 
+    @property
+    def is_by_relevance(self) -> bool:
+        """Whether the target is in proportion to the relevant documents."""
+        return isinstance(self.target, str) and self.target == "relevant"
+
+    def sums(self, keys: Sequence[str], discount: Discount | None) -> pl.LazyFrame:
+        """Return the exposure and, in `_TARGET`, the relevant documents of groups."""
+        parts = [self.exposures(keys, discount).with_columns(pl.lit(0.0).alias(_TARGET))]
+        if self.is_by_relevance:
+            parts.append(self.of_relevant(keys).with_columns(pl.lit(0.0).alias(_EXPOSURE)))
+        return self.merged(pl.concat(parts, how="diagonal_relaxed"), keys)
+
+    def merged(self, sums: pl.LazyFrame, keys: Sequence[str]) -> pl.LazyFrame:
+        """Return the sums of several parts by keys and group."""
+        return sums.group_by(*keys, *self.names).agg(pl.col(_EXPOSURE, _TARGET).sum())
+
 
 @framed
 def group_exposure(
@@ -243,39 +259,96 @@ def group_exposure(
     >>> pr.catalog.group_exposure(log, 2, doc_groups=groups, discount="reciprocal").rows()
     [('north', 1.0, 0.6666666666666666, 0.3333333333333333, 2.0), ('south', 0.5, ...)]
     """
-    rankings = _rankings(frame, k, target, query, doc, score, label, position, by, ties)
-    groups = Groups.of(doc_groups, group, target, rankings.with_weight(weight), rel)
-    keys = rankings.columns.by
-    free([*keys, *groups.names], ["exposure", "share", "target", "ratio"])
-    exposures = groups.exposures(keys, discount).cache()
-    every = groups.members.select(groups.names)
-    if isinstance(target, str) and target == "relevant":
-        on, fair = [*keys, *groups.names], groups.of_relevant(keys)
-    else:
-        on, fair = [*groups.names], groups.overall()
-        every = pl.concat([every, fair.select(groups.names)])
-    every = every.unique()
-    if keys:
-        every = exposures.select(keys).unique().join(every, how="cross")
-    total = [pl.col(name).sum() for name in (_EXPOSURE, _TARGET)]
-    of_exposure, of_target = (sum_.over(keys) if keys else sum_ for sum_ in total)
-    return (
-        every.join(exposures, on=[*keys, *groups.names], how="left", nulls_equal=True)
-        .join(fair, on=on, how="left", nulls_equal=True)
-        .with_columns(pl.col(_EXPOSURE, _TARGET).fill_null(0.0))
-        .with_columns(
-            share=ratio(pl.col(_EXPOSURE), of_exposure), target=ratio(pl.col(_TARGET), of_target)
+    parts = GroupExposure.of(
+        schema_of(frame), k, doc_groups=doc_groups, group=group, target=target, discount=discount,
+        weight=weight, rel=rel, query=query, doc=doc, score=score, label=label, position=position,
+        by=by, ties=ties,
+    )  # fmt: skip
+    return parts.finish(parts.add_up(frame))
+
+
+@dataclass(frozen=True)
+class GroupExposure:
+    """The parameters of `group_exposure`, and its computation from sums over parts of a log."""
+
+    schema: pl.Schema
+    k: int | None
+    doc_groups: Any
+    group: Names
+    target: Any
+    discount: Discount | None
+    weight: str | None
+    rel: float
+    #: Parameters of the rankings.
+    options: Mapping[str, Any]
+
+    @classmethod
+    def of(
+        cls,
+        schema: pl.Schema,
+        k: int | None,
+        *,
+        doc_groups: Any,
+        group: Names,
+        target: Any,
+        discount: Discount | None,
+        weight: str | None,
+        rel: float,
+        **options: Any,
+    ) -> GroupExposure:
+        """Return the parameters; `options` are those of the rankings."""
+        return cls(schema, k, doc_groups, group, target, discount, weight, rel, options)
+
+    def groups(self, log: pl.LazyFrame) -> Groups:
+        """Return the groups of documents of a log."""
+        rankings = _rankings(log, self.k, self.target, **self.options).with_weight(self.weight)
+        return Groups.of(self.doc_groups, self.group, self.target, rankings, self.rel)
+
+    def add_up(self, log: pl.LazyFrame) -> pl.LazyFrame:
+        """Return the exposure and the relevant documents of each group."""
+        groups = self.groups(log)
+        return groups.sums(groups.rankings.columns.by, self.discount)
+
+    def merge(self, parts: pl.LazyFrame) -> pl.LazyFrame:
+        """Return the sums of several parts, of which no ranking is in two."""
+        groups = self.groups(pl.LazyFrame(schema=self.schema))
+        return groups.merged(parts, groups.rankings.columns.by)
+
+    def finish(self, sums: pl.LazyFrame) -> pl.LazyFrame:
+        """Return the shares of exposure and of the target."""
+        groups = self.groups(pl.LazyFrame(schema=self.schema))
+        keys = groups.rankings.columns.by
+        free([*keys, *groups.names], ["exposure", "share", "target", "ratio"])
+        exposures = sums.cache()
+        every = groups.members.select(groups.names)
+        if not groups.is_by_relevance:
+            fair = groups.overall()
+            every = pl.concat([every, fair.select(groups.names)])
+        every = every.unique()
+        if keys:
+            every = exposures.select(keys).unique().join(every, how="cross")
+        rows = every.join(exposures, on=[*keys, *groups.names], how="left", nulls_equal=True)
+        if not groups.is_by_relevance:
+            on = [*groups.names]
+            rows = rows.drop(_TARGET).join(fair, on=on, how="left", nulls_equal=True)
+        total = [pl.col(name).sum() for name in (_EXPOSURE, _TARGET)]
+        of_exposure, of_target = (sum_.over(keys) if keys else sum_ for sum_ in total)
+        return (
+            rows.with_columns(pl.col(_EXPOSURE, _TARGET).fill_null(0.0))
+            .with_columns(
+                share=ratio(pl.col(_EXPOSURE), of_exposure),
+                target=ratio(pl.col(_TARGET), of_target),
+            )
+            .sort(*keys, *groups.names)
+            .select(
+                *keys,
+                *groups.names,
+                pl.col(_EXPOSURE).alias("exposure"),
+                "share",
+                "target",
+                ratio(pl.col("share"), pl.col("target")).alias("ratio"),
+            )
         )
-        .sort(*keys, *groups.names)
-        .select(
-            *keys,
-            *groups.names,
-            pl.col(_EXPOSURE).alias("exposure"),
-            "share",
-            "target",
-            ratio(pl.col("share"), pl.col("target")).alias("ratio"),
-        )
-    )
 
 
 @framed
@@ -386,20 +459,15 @@ def awrf(
     groups = Groups.of(doc_groups, group, target, rankings, rel)
     keys = rankings.columns.keys
     free([*keys, *groups.names], ["awrf"])
-    exposures = groups.exposures(keys, discount)
-    if isinstance(target, str) and target == "relevant":
-        parts = [
-            exposures.with_columns(pl.lit(0.0).alias(_TARGET)),
-            groups.of_relevant(keys).with_columns(pl.lit(0.0).alias(_EXPOSURE)),
-        ]
-        both = pl.concat(parts, how="diagonal_relaxed")
-        shares = both.group_by(*keys, *groups.names).agg(pl.col(_EXPOSURE, _TARGET).sum())
+    shares = groups.sums(keys, discount)
+    if groups.is_by_relevance:
         shares = shares.with_columns(pl.lit(None, pl.Float64).alias(_KNOWN))
     else:
         fair = groups.overall()
         # Not as a column of `fair`: a ranking may have no group of the target.
         whole = fair.select(pl.col(_TARGET).sum().alias(_KNOWN))
-        shares = exposures.join(fair, on=groups.names, how="left").join(whole, how="cross")
+        shares = shares.drop(_TARGET).join(fair, on=groups.names, how="left")
+        shares = shares.join(whole, how="cross")
         shares = shares.with_columns(pl.col(_TARGET).fill_null(0.0))
     value = _one_minus_divergence(groups.is_known)
     return shares.group_by(keys).agg(value.alias("awrf")).sort(keys)

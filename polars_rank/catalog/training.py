@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 import polars as pl
 
-from polars_rank._params import Names, check_apart, find_columns, free, one_of, share
+from polars_rank._params import Names, check_apart, find_columns, free, names, one_of, share
 from polars_rank.catalog.summaries import LONG_TAIL
 from polars_rank.evaluation.checks import FAILED, checks_of, failed, raise_failed
 from polars_rank.frames.tables import framed_table, schema_of
@@ -92,47 +93,90 @@ def popularity(
     >>> pr.catalog.popularity(train, query="user", doc="item").drop("popularity_rank").rows()
     [('a', 3, 4, 1.0, 0.8, False), ('b', 1, 1, 0.3333333333333333, 0.2, True)]
     """
-    share("head", head)
-    one_of("head_of", head_of, ("interactions", "documents"))
-    one_of("crossing", crossing, ("head", "tail"))
-    found = find_columns(schema_of(frame), {"query": query, "doc": doc}, ids=("query", "doc"))
-    users = found["query"]
-    check_apart("query", users, [doc])
-    free([doc], _ADDED, "doc")
-    checks = checks_of(
-        "row",
-        {
-            f"column {name!r} (`{parameter}`) has nulls; drop these rows": pl.col(name).is_null()
-            for parameter, names in found.items()
-            for name in names
-        },
-    )
-    user = pl.col(users[0]) if len(users) == 1 else pl.struct(users)
-    counts = (
-        frame.select(user.alias("users"), pl.col(doc), failed(checks, "row"))
-        .group_by(doc)
-        .agg(pl.col("users").n_unique(), pl.len().alias("interactions"), pl.col(FAILED).max())
-    )
-    everyone = frame.select(user.n_unique().cast(pl.Float64).alias("popularity"))
-    count = pl.col("interactions").cast(pl.Int64)
-    if head_of == "interactions":
-        through, total, size = count.cum_sum(), count.sum(), count
-    else:
-        through, total, size = pl.int_range(1, pl.len() + 1), pl.len(), pl.lit(1)
-    # Rounded, because 0.07 * 100 is a little more than 7.
-    limit = (head * total).round(6)
-    tail = through - size >= limit if crossing == "head" else through > limit
-    return (
-        raise_failed(counts, checks, log=frame)
-        .join(everyone, how="cross")
-        .sort("interactions", doc, descending=True)
-        .select(
-            doc,
-            "users",
-            "interactions",
-            (pl.col("users") / pl.col("popularity")).alias("popularity"),
-            (count / count.sum()).alias("interaction_share"),
-            count.rank("dense", descending=True).cast(pl.UInt32).alias("popularity_rank"),
-            tail.alias(LONG_TAIL),
+    parts = Popularity.of(head=head, head_of=head_of, crossing=crossing, query=query, doc=doc)
+    return parts.finish(parts.add_up(frame))
+
+
+@dataclass(frozen=True)
+class Popularity:
+    """The parameters of `popularity`, and its computation from sums over parts of a log.
+
+    A user must not be in two parts. The sums have a row per document, and a row without a document
+    for the number of users.
+    """
+
+    head: float
+    head_of: HeadOf
+    crossing: Crossing
+    query: tuple[str, ...]
+    doc: str
+
+    @classmethod
+    def of(
+        cls, *, head: float, head_of: HeadOf, crossing: Crossing, query: Names, doc: str
+    ) -> Popularity:
+        """Check the parameters."""
+        share("head", head)
+        one_of("head_of", head_of, ("interactions", "documents"))
+        one_of("crossing", crossing, ("head", "tail"))
+        free([doc], _ADDED, "doc")
+        return cls(head, head_of, crossing, names("query", query), doc)
+
+    def add_up(self, frame: pl.LazyFrame) -> pl.LazyFrame:
+        """Return the numbers of users and of interactions of each document, and of all users."""
+        roles = {"query": self.query, "doc": self.doc}
+        found = find_columns(schema_of(frame), roles, ids=("query", "doc"))
+        check_apart("query", self.query, [self.doc])
+        checks = checks_of(
+            "row",
+            {
+                f"column {name!r} (`{parameter}`) has nulls; drop these rows":
+                pl.col(name).is_null()
+                for parameter, columns in found.items()
+                for name in columns
+            },
+        )  # fmt: skip
+        user = pl.col(self.query[0]) if len(self.query) == 1 else pl.struct(self.query)
+        rows = frame.select(user.alias("users"), pl.col(self.doc), failed(checks, "row"))
+        users = pl.col("users").n_unique()
+        counts = rows.group_by(self.doc).agg(
+            users, pl.len().alias("interactions"), pl.col(FAILED).max()
         )
-    )
+        dtype = schema_of(frame)[self.doc]
+        everyone = rows.select(
+            pl.lit(None, dtype=dtype).alias(self.doc),
+            users,
+            pl.lit(0, pl.UInt32).alias("interactions"),
+        )
+        return pl.concat([raise_failed(counts, checks, log=frame), everyone])
+
+    def merge(self, parts: pl.LazyFrame) -> pl.LazyFrame:
+        """Return the sums of several parts."""
+        return parts.group_by(self.doc).agg(pl.col("users", "interactions").sum())
+
+    def finish(self, sums: pl.LazyFrame) -> pl.LazyFrame:
+        """Return the popularity of each document."""
+        is_document = pl.col(self.doc).is_not_null()
+        everyone = sums.filter(~is_document).select(popularity=pl.col("users").cast(pl.Float64))
+        count = pl.col("interactions").cast(pl.Int64)
+        if self.head_of == "interactions":
+            through, total, size = count.cum_sum(), count.sum(), count
+        else:
+            through, total, size = pl.int_range(1, pl.len() + 1), pl.len(), pl.lit(1)
+        # Rounded, because 0.07 * 100 is a little more than 7.
+        limit = (self.head * total).round(6)
+        tail = through - size >= limit if self.crossing == "head" else through > limit
+        return (
+            sums.filter(is_document)
+            .join(everyone, how="cross")
+            .sort("interactions", self.doc, descending=True)
+            .select(
+                self.doc,
+                "users",
+                "interactions",
+                (pl.col("users") / pl.col("popularity")).alias("popularity"),
+                (count / count.sum()).alias("interaction_share"),
+                count.rank("dense", descending=True).cast(pl.UInt32).alias("popularity_rank"),
+                tail.alias(LONG_TAIL),
+            )
+        )

@@ -21,7 +21,9 @@ from polars.io.plugins import register_io_source
 
 from polars_rank import catalog
 from polars_rank._params import OWN, names
+from polars_rank.catalog.fairness import GroupExposure
 from polars_rank.catalog.summaries import Summary
+from polars_rank.catalog.training import Popularity
 from polars_rank.clicks.estimates import Estimates, estimate
 from polars_rank.conventions import POLARS_RANK, named, read_metrics
 from polars_rank.errors import ArgumentError
@@ -55,6 +57,7 @@ def run(function: Callable[..., Any], *args: Any, **options: Any) -> DataFrame:
         If the function does not support Spark, or options cannot be pickled for workers.
     """
     bound = signature(function).bind(*args, **options)
+    bound.apply_defaults()
     arguments = {**dict(zip(bound.arguments, bound.args, strict=False)), **bound.kwargs}
     frame = arguments.pop(next(iter(arguments)))
     if function not in _RUNS:
@@ -102,6 +105,17 @@ def _summary(frame: DataFrame, arguments: dict[str, Any]) -> DataFrame:
     query = () if sums.of_exposures else _queries(arguments)
     parts = _Parts(_as_is, sums)
     return _Log.of(frame, call).parts(parts.add_up, parts.merge, query, arguments, parts.finish)
+
+
+def _popularity(frame: DataFrame, arguments: dict[str, Any]) -> DataFrame:
+    call = partial(catalog.popularity, **arguments)
+    return _in_parts(frame, call, _Parts(_as_is, Popularity.of(**arguments)), arguments)
+
+
+def _group_exposure(frame: DataFrame, arguments: dict[str, Any]) -> DataFrame:
+    call = partial(catalog.group_exposure, **arguments)
+    sums = GroupExposure.of(tables.schema_of(frame), **arguments)
+    return _in_parts(frame, call, _Parts(_as_is, sums), arguments)
 
 
 def _exposure(frame: DataFrame, arguments: dict[str, Any]) -> DataFrame:
@@ -167,10 +181,10 @@ def _queries(arguments: Mapping[str, Any]) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class _Parts:
-    """The means or estimates of an evaluation, or a summary, in parts."""
+    """A result that is computed from sums over parts of a log."""
 
     rankings: Callable[[pl.LazyFrame], pl.LazyFrame]
-    sums: Means | Estimates | Summary
+    sums: Means | Estimates | Summary | Popularity | GroupExposure
 
     def add_up(self, log: pl.DataFrame) -> pl.DataFrame:
         return collected(self.sums.add_up(self.rankings(log.lazy())))
@@ -425,7 +439,9 @@ _RUNS: dict[Callable[..., Any], Callable[..., Any]] = {
     merge: _merge,
     join_judgments: joined,
     catalog.exposure: _exposure,
+    catalog.group_exposure: _group_exposure,
     catalog.merge: _exposures,
+    catalog.popularity: _popularity,
     catalog.summary: _summary,
     **{
         function: partial(_of_rankings, function)

@@ -25,7 +25,8 @@ def test_exposures_their_merge_and_their_summary(spark: Any) -> None:
     both = pr.catalog.merge(days[0].union(days[1]), by="run")
     same(here, both)  # in sorted order, too
     expected = pr.catalog.summary(here, items=ITEMS, by="run")
-    same(expected, pr.catalog.summary(both, items=ITEMS, by="run"))
+    stored = on_spark(spark, here.cast({pl.UInt32: pl.Int64}))  # Spark has no unsigned integers
+    same(expected, pr.catalog.summary(stored, items=ITEMS, by="run"))
 
 
 @pytest.mark.parametrize(
@@ -74,6 +75,17 @@ def test_attributes_of_documents(spark: Any) -> None:
         same(expected, pr.per_query(on_spark(spark, LOG, 4), metrics, **options), ["run", "query"])
 
 
+@pytest.mark.parametrize("target", ["relevant", "items"])
+def test_exposure_of_groups(spark: Any, target: str) -> None:
+    options = {"doc_groups": ITEMS, "target": target, "by": "run"}
+    here = pr.catalog.group_exposure(LOG, 5, **options)
+    same(here, pr.catalog.group_exposure(on_spark(spark, LOG, 7), 5, **options))
+
+
+def test_popularity(spark: Any) -> None:
+    same(pr.catalog.popularity(LOG), pr.catalog.popularity(on_spark(spark, LOG, 7)))
+
+
 def test_what_spark_does_not_support(spark: Any) -> None:
     with pytest.raises(pr.errors.ArgumentError, match="does not support Spark DataFrames"):
-        pr.catalog.popularity(on_spark(spark, LOG))
+        pr.catalog.sampled(on_spark(spark, LOG), "rr@5", n_items=9, n_sampled=3)
