@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -106,6 +107,14 @@ class RankWarning(UserWarning):
 
 class MissingExtraError(RankError, ImportError):
     """An optional dependency is not installed."""
+
+
+def parameters_in(message: str) -> tuple[str, ...]:
+    """Return the parameters that a message has in backticks, other than in values of rows.
+
+    Spark and Polars' expressions pass on the messages of errors, but not their attributes.
+    """
+    return tuple(dict.fromkeys(re.findall(r"`(\w+)`", re.sub(r"\{.*?\}", "", message))))
 
 
 def missing_extra(extra: str, cause: ImportError) -> MissingExtraError:

@@ -17,7 +17,7 @@ from polars_rank.evaluation.evaluate import evaluate, per_query
 from polars_rank.frames.tables import lazy, schema_of
 from polars_rank.metrics.documentation import described
 from polars_rank.metrics.metric import REGISTER, Metric, parameters_of, written
-from polars_rank.metrics.names import output_name, read
+from polars_rank.metrics.names import OTHER_MEANINGS, output_name, read
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -155,8 +155,11 @@ class _Lines(str):
 def _lines(metric: Metric, conventions: Conventions) -> Iterator[tuple[str, str]]:
     """Yield the titles and texts of the lines of `explain`."""
     definition = REGISTER[metric.function.__name__]
-    if text := described(definition).definition:
-        yield "definition", text
+    texts = {
+        "definition": described(definition).definition,
+        "other meanings of the name": OTHER_MEANINGS.get(metric.function.__name__),
+    }
+    yield from ((title, text) for title, text in texts.items() if text)
     values = {**parameters_of(metric), **metric.arguments}
     for key, value in values.items():
         if key == "k":

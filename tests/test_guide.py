@@ -133,7 +133,7 @@ def test_code_runs_and_prints_what_the_page_shows(name: str, folder: Path) -> No
 def driver() -> Iterator[Any]:
     chromium = needs.program("chromium", "chromium-browser", "google-chrome", package="chromium")
     service = needs.program("chromedriver", "chromium.chromedriver", package="chromium-driver")
-    webdriver = needs.package("selenium.webdriver", "test")
+    webdriver = needs.package("selenium.webdriver", "browser")
     options = webdriver.ChromeOptions()
     options.binary_location = chromium
     for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):

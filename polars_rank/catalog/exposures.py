@@ -90,6 +90,8 @@ def exposure(
     The memory needed for the result is proportional to the number of documents. The result of a
     log in parts, such as days, is made by `merge` from the results of the parts.
 
+    A Spark DataFrame gives a Spark DataFrame; one task adds up the exposures of all documents.
+
     References
     ----------
     Singh & Joachims, Fairness of exposure in rankings, 2018.

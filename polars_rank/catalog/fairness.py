@@ -16,7 +16,7 @@ from polars_rank.conventions import Ties
 from polars_rank.discounts import Discount
 from polars_rank.evaluation.checks import Check, failed, raise_failed, weight_check
 from polars_rank.evaluation.means import ratio
-from polars_rank.evaluation.ranking import is_relevant
+from polars_rank.evaluation.order import is_relevant
 from polars_rank.frames.ids import key_types
 from polars_rank.frames.tables import framed, is_table, lazy, schema_of
 
@@ -396,8 +396,10 @@ def awrf(
         shares = both.group_by(*keys, *groups.names).agg(pl.col(_EXPOSURE, _TARGET).sum())
         shares = shares.with_columns(pl.lit(None, pl.Float64).alias(_KNOWN))
     else:
-        fair = groups.overall().with_columns(pl.col(_TARGET).sum().alias(_KNOWN))
-        shares = exposures.join(fair, on=groups.names, how="left")
+        fair = groups.overall()
+        # Not as a column of `fair`: a ranking may have no group of the target.
+        whole = fair.select(pl.col(_TARGET).sum().alias(_KNOWN))
+        shares = exposures.join(fair, on=groups.names, how="left").join(whole, how="cross")
         shares = shares.with_columns(pl.col(_TARGET).fill_null(0.0))
     value = _one_minus_divergence(groups.is_known)
     return shares.group_by(keys).agg(value.alias("awrf")).sort(keys)

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from operator import mul
+from typing import Literal, TypeAlias
 
 import polars as pl
 
-from polars_rank._params import OWN, Names, free, share, threshold, whole_number
+from polars_rank._params import OWN, Names, free, one_of, share, threshold, whole_number
 from polars_rank.columns import Score
 from polars_rank.conventions import Ties
 from polars_rank.errors import ArgumentError, number_of
 from polars_rank.evaluation.checks import Check, failed, raise_failed
 from polars_rank.evaluation.parameters import Evaluation
 from polars_rank.evaluation.plan import per_query
-from polars_rank.frames.tables import framed
+from polars_rank.evaluation.rows import RETRIEVED
+from polars_rank.frames.tables import framed, schema_of
 from polars_rank.metrics.metric import Metric
 from polars_rank.metrics.names import Metrics, output_name, resolve
 
@@ -27,7 +30,9 @@ _BY_RANK: dict[str, Callable[[int], float]] = {
     "reciprocal_rank": lambda rank: 1 / rank,
 }
 
-_RANK, _RELEVANT, _RETRIEVED = (OWN + name for name in ("rank", "relevant", "retrieved"))
+Method: TypeAlias = Literal["bias_variance", "maximum_likelihood"]
+
+_RANK, _RELEVANT = OWN + "rank", OWN + "relevant"
 
 
 @framed
@@ -37,6 +42,7 @@ def sampled(
     *,
     n_items: int,
     n_sampled: int,
+    method: Method = "bias_variance",
     variance_weight: float = 0.1,
     query: Names = "query",
     doc: str = "doc",
@@ -57,6 +63,14 @@ def sampled(
     over the ranks s in the table: of all functions of s, the one whose mean squared bias, plus
     $\gamma / (1 - \gamma)$ times its mean squared value, is the least over all ranks r.
 
+    With `method="maximum_likelihood"`, it is the mean of $f_r$ over the distribution $\pi$ of the
+    ranks of the positives that makes the sampled ranks most likely:
+
+    $$\pi \leftarrow \sum_s h_s \frac{\pi_r A_{rs}}{\sum_{r'} \pi_{r'} A_{r's}}$$
+
+    where $h_s$ is the share of queries with the sampled rank s: 200 steps of the EM algorithm, from
+    the uniform distribution.
+
     Parameters
     ----------
     frame
@@ -68,9 +82,12 @@ def sampled(
         Number of items of the catalog that a full evaluation would rank.
     n_sampled
         Number of sampled negatives of each query.
+    method
+        "bias_variance" (Krichene & Rendle), which takes all ranks for equally likely, or
+        "maximum_likelihood" (Jin, Li et al.), which estimates their distribution from all queries.
     variance_weight
-        The weight γ, in (0, 1), of the variance against the bias. Lower: less bias, wider
-        intervals.
+        The weight γ, in (0, 1), of the variance against the bias, for "bias_variance". Lower: less
+        bias, wider intervals.
     query
         Column of the query or the user, or several columns that identify it.
     doc
@@ -98,7 +115,8 @@ def sampled(
         - `queries`: the number of queries;
         - `sampled`: the mean among the sampled candidates, which says little about all items;
         - `corrected`: the estimate of the mean among all items; it may be outside [0, 1];
-        - `standard_error`: of `corrected`, from the variance over queries, without its bias.
+        - `standard_error`: of `corrected`, from the variance over queries, without its bias; null
+          for "maximum_likelihood".
 
     Raises
     ------
@@ -114,18 +132,25 @@ def sampled(
     -----
     A metric at k among 100 sampled negatives depends mostly on ranks far below k of all items, so
     that it may order two systems in another way than the metric itself. The correction lowers this
-    bias and raises the variance. It takes all ranks for equally likely, as the paper does. If only
-    a small part of the items is sampled, good rankings are better than the corrected metric says:
-    in a simulation with 100 of 20,000 items, the hit rate at 10 was 0.026 among all items, 0.51
-    among the sampled ones, and 0.015 corrected; with 100 of 2,000 items, 0.059, 0.40 and 0.051.
-    If possible, rank all items.
+    bias and raises the variance. If only a small part of the items is sampled, good rankings are
+    better than the corrected metric says, because no candidate was sampled from the first ranks.
+    "maximum_likelihood" comes closer, and takes about two seconds for 100 sampled negatives. In
+    simulations with 100 of 2,000 items, the hit rates at 10 of two recommenders were 0.161 and
+    0.146 among all items, 0.453 and 0.229 among the sampled ones, 0.133 and 0.091 corrected, and
+    0.163 and 0.133 with "maximum_likelihood". With 100 of 20,000 items, they were 0.077 and 0.157,
+    0.443 and 0.243, 0.018 and 0.019, and 0.047 and 0.093. If possible, rank all items.
+
+    Li et al. (2020) map the cutoff instead: the hit rate at k among the sampled candidates is close
+    to that at about k n / m of all items. That says nothing about lower cutoffs.
 
     Negatives are taken to be drawn with replacement; without it, the formula is close as long as
     `n_sampled` is a small part of `n_items`.
 
     References
     ----------
-    Krichene & Rendle, On sampled metrics for item recommendation, 2020.
+    Krichene & Rendle, On sampled metrics for item recommendation, 2020. Li et al., On sampling
+    top-K recommendation evaluation, 2020. Jin, Li et al., On estimating recommendation evaluation
+    metrics under sampling, 2021 (maximum likelihood).
 
     Examples
     --------
@@ -139,13 +164,14 @@ def sampled(
     """
     whole_number("n_items", n_items)
     whole_number("n_sampled", n_sampled)
+    one_of("method", method, ("bias_variance", "maximum_likelihood"))
     share("variance_weight", variance_weight)
     threshold("rel", rel)
     if n_sampled >= n_items:
         message = f"`n_sampled` must be below `n_items`; found {n_sampled} and {n_items}"
         raise ArgumentError(message, "n_sampled", "n_items")
     cutoffs = {output_name(metric): _by_rank(metric) for metric in resolve(metrics)}
-    reads = {_RANK: "rr", _RELEVANT: "num_rel", _RETRIEVED: "num_ret"}
+    reads = {_RANK: "rr", _RELEVANT: "num_rel"}
     evaluation = Evaluation.of(
         [metric.alias(own) for own, metric in zip(reads, resolve([*reads.values()]), strict=True)],
         query=query, doc=doc, score=score, label=label, position=position, by=by, ties=ties,
@@ -153,7 +179,7 @@ def sampled(
     )  # fmt: skip
     groups = evaluation.by
     free(groups, ["metric", "queries", "sampled", "corrected", "standard_error"])
-    wrong = (pl.col(_RELEVANT) != 1) | (pl.col(_RETRIEVED) != n_sampled + 1)
+    wrong = (pl.col(_RELEVANT) != 1) | (pl.col(RETRIEVED) != n_sampled + 1)
     check = Check(
         "ranking",
         wrong | (pl.col(_RANK).fill_null(0) == 0),
@@ -166,12 +192,29 @@ def sampled(
     rank = (1 / pl.col(_RANK)).round().cast(pl.Int64).alias(_RANK)
     ranks = raise_failed(rankings, [check], keys=keys).select(*groups, rank)
     counts = ranks.group_by(*groups, _RANK).agg(pl.len().cast(pl.Float64).alias("queries"))
-    values = pl.LazyFrame(
-        _estimates(cutoffs, n_items, n_sampled, variance_weight),
-        {_RANK: pl.Int64, "metric": pl.Enum([*cutoffs]), "sampled": pl.Float64,
-         "corrected": pl.Float64},
-        orient="row",
+    schema = pl.Schema(
+        {_RANK: pl.Int64(), "metric": pl.Enum([*cutoffs]), "sampled": pl.Float64(),
+         "corrected": pl.Float64()}
     )  # fmt: skip
+    if method == "bias_variance":
+        rows = _estimates(cutoffs, n_items, n_sampled, variance_weight)
+        values = counts.join(pl.LazyFrame(rows, schema, orient="row"), on=_RANK)
+    else:
+        of_group = partial(
+            _most_likely, metrics=cutoffs, n=n_items, m=n_sampled, groups=groups, schema=schema
+        )
+        lists = [pl.col(_RANK), pl.col("queries")]
+        each = (
+            counts.group_by(groups).agg(lists)
+            if groups
+            else counts.select(column.implode() for column in lists)
+        )
+        given = schema_of(counts)
+        types = {name: given[name] for name in (*groups, "queries")}
+        values = each.map_batches(
+            of_group, schema=pl.Schema({**types, **schema}), streamable=True,
+            validate_output_schema=False,
+        )  # fmt: skip
     n = pl.col("queries")
 
     def mean(value: pl.Expr) -> pl.Expr:
@@ -180,13 +223,12 @@ def sampled(
     corrected = pl.col("corrected")
     variance = mean(corrected**2) - mean(corrected) ** 2
     return (
-        counts.join(values, on=_RANK)
-        .group_by(*groups, "metric")
+        values.group_by(*groups, "metric")
         .agg(
             n.sum().cast(pl.UInt32).alias("count"),
             mean(pl.col("sampled")).alias("sampled"),
             mean(corrected).alias("corrected"),
-            pl.when(n.sum() > 1)
+            pl.when((n.sum() > 1) & (method == "bias_variance"))
             .then((variance.clip(0) / (n.sum() - 1)).sqrt())
             .alias("standard_error"),
         )
@@ -245,6 +287,78 @@ def _estimates(
         padded = [*values, *([0.0] * (m + 1))]
         rows += [(i + 1, name, padded[i], corrected[i]) for i in range(m + 1)]
     return rows
+
+
+def _most_likely(
+    counts: pl.DataFrame,
+    metrics: Mapping[str, Sequence[float]],
+    n: int,
+    m: int,
+    groups: Sequence[str],
+    schema: pl.Schema,
+) -> pl.DataFrame:
+    """Return, for each group, sampled rank and metric, its value and the expected one.
+
+    The mean of the expected values is that over the most likely distribution of ranks.
+    """
+    depth = min(max(map(len, metrics.values())), n)
+    starts = _bins(n, m, depth)
+    ends = [*starts[1:], n]
+    middles = [(start + end - 1) / 2 / (n - 1) for start, end in zip(starts, ends, strict=True)]
+    tables = [
+        pl.DataFrame(schema={**counts.select(groups).schema, "queries": pl.Float64, **schema})
+    ]
+    for row in counts.iter_rows(named=True):
+        ranks, queries = row[_RANK], row["queries"]
+        likelihoods = [[_probability(m, rank - 1, q) for q in middles] for rank in ranks]
+        shares = [end - start for start, end in zip(starts, ends, strict=True)]
+        weights = _mixture(likelihoods, queries, shares)
+        rows = []
+        for rank, number, likelihood in zip(ranks, queries, likelihoods, strict=True):
+            joint = [*map(mul, weights, likelihood)]
+            for name, of_rank in metrics.items():
+                sampled = of_rank[rank - 1] if rank <= len(of_rank) else 0.0
+                expected = sum(map(mul, of_rank, joint)) / sum(joint)
+                rows.append((number, rank, name, sampled, expected))
+        table = pl.DataFrame(rows, {"queries": pl.Float64, **schema}, orient="row")
+        keys = (pl.lit(row[name], dtype=counts.schema[name]).alias(name) for name in groups)
+        tables.append(table.select(*keys, pl.all()))
+    return pl.concat(tables)
+
+
+#: Steps of the EM algorithm.
+_STEPS = 200
+
+
+def _mixture(
+    likelihoods: Sequence[Sequence[float]], counts: Sequence[float], sizes: Sequence[int]
+) -> list[float]:
+    """Return the weights of bins after the steps of the EM algorithm, from equally likely ranks."""
+    weights = [size / sum(sizes) for size in sizes]
+    of_bins = [*zip(*likelihoods, strict=True)]
+    total = sum(counts)
+    for _ in range(_STEPS):
+        factors = [
+            count / total / sum(map(mul, weights, likelihood))
+            for count, likelihood in zip(counts, likelihoods, strict=True)
+        ]
+        weights = [
+            weight * sum(map(mul, factors, of_bin))
+            for weight, of_bin in zip(weights, of_bins, strict=True)
+        ]
+    return weights
+
+
+def _bins(n: int, m: int, depth: int) -> list[int]:
+    """Return where bins of ranks start, counted from 0: single ranks down to a depth, then wider.
+
+    The arcsine of the square root of a binomial share has the standard deviation 1 / (2 sqrt(m));
+    bins are a tenth of it, so that ranks of a bin have almost the same probabilities.
+    """
+    step = 0.05 / math.sqrt(m)
+    angles = (number * step for number in range(math.ceil(math.pi / 2 / step)))
+    starts = {math.ceil((n - 1) * math.sin(angle) ** 2) for angle in angles}
+    return sorted({*range(depth), *(start for start in starts if start > depth), min(depth, n - 1)})
 
 
 def _log_choose(m: int, i: int) -> float:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
 
-from polars_rank._params import OWN, Names, find_columns, free, share
+from polars_rank._params import OWN, Names, find_columns, free, names, share
 from polars_rank.catalog.exposures import COUNTS
 from polars_rank.catalog.tops import DOC, RANK, SIZE, Rankings
 from polars_rank.columns import Score
@@ -130,10 +132,13 @@ def summary(
     Rankings of equal length have a cosine similarity of overlap / length. The mean over all pairs
     is computed from one sum per document, not from pairs.
 
+    The memory needed is proportional to the number of documents. A Spark DataFrame gives a Spark
+    DataFrame; one task adds up the sums of all documents.
+
     Other tools use these names with other definitions. `CatalogCoverage` of RecTools is
     recommended + unknown by default, and divided by `documents` with `normalize=True`. The Gini
-    index of Elliot is 1 - G n / (n - 1). The effective catalog size of Gomez-Uribe & Hunt (2015)
-    is n (1 - G).
+    index of Elliot is 1 - G n / (n - 1), and that of Evidently G n / (n - 1), where G and n are of
+    the recommended documents. The effective catalog size of Gomez-Uribe & Hunt (2015) is n (1 - G).
 
     References
     ----------
@@ -151,46 +156,97 @@ def summary(
     >>> found.select("recommended", "coverage", "gini", "gini_recommended", "entropy").row(0)
     (3, 0.75, 0.375, 0.16666666666666666, 1.5)
     """
-    share("top", top)
-    schema = schema_of(frame)
-    # The result of `exposure` has one row per document, and no rankings.
-    by_default = position is None and isinstance(score, str) and score == "score"
-    if by_default and "score" not in schema and {*COUNTS} <= {*schema}:
-        groups = find_columns(
-            schema,
-            {"doc": doc, "by": by or (), "frame": COUNTS},
-            numbers=("frame",),
-            ids=("doc", "by"),
-        )["by"]
-        dtype = schema[doc]
-        sums = frame.group_by(*groups, pl.col(doc).alias(DOC)).agg(pl.col(COUNTS).sum())
-        of_rankings = {}
-    else:
-        rankings = Rankings.of(
-            frame, k, query=query, doc=doc, score=score, position=position, by=by, ties=ties
-        ).with_weight(weight)
-        groups, dtype = rankings.columns.by, schema[doc]
-        sums = _sums(rankings, discount)
-        of_rankings = _of_rankings(k)
-    if items is None:
-        known = pl.col(DOC).is_not_null().alias(_KNOWN)
-        rows = sums.with_columns(known, pl.lit(None, dtype=pl.Boolean).alias(_TAIL))
-        size = None
-    else:
-        catalog = _catalog(items, doc, dtype)
-        size = catalog.select(pl.len().alias("documents"))
-        rows = sums.cast({DOC: schema_of(catalog)[DOC]}).join(catalog, on=DOC, how="left")
-        rows = rows.join(size, how="cross")
-    values = {**of_rankings, **_of_documents(top, catalog=items is not None)}
-    free(groups, [*values, *_COVERAGE])
-    named = [value.alias(name) for name, value in values.items()]
-    found = rows.group_by(groups).agg(named).sort(groups) if groups else rows.select(named)
-    # Not as an aggregate: a log without rows has a catalog, too.
-    found = found.with_columns(documents=None) if size is None else found.join(size, how="cross")
-    documents = pl.col("documents").cast(pl.UInt32)
-    coverage = ratio(pl.col("recommended"), documents).alias("coverage")
-    others = [name for name in values if name not in (*of_rankings, "recommended")]
-    return found.select(*groups, *of_rankings, documents, "recommended", coverage, *others)
+    parts = Summary.of(
+        schema_of(frame), k, items=items, top=top, discount=discount, query=query, doc=doc,
+        score=score, position=position, weight=weight, by=by, ties=ties,
+    )  # fmt: skip
+    return parts.finish(parts.add_up(frame))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Summary:
+    """The parameters of a summary, and its computation from sums over parts of a log."""
+
+    #: Whether the table has exposures instead of rankings.
+    of_exposures: bool
+    k: int | None
+    items: pl.LazyFrame | None
+    top: float
+    doc: str
+    by: tuple[str, ...]
+    weight: str | None
+    discount: Discount | None
+    #: Parameters of the rankings.
+    options: Mapping[str, Any]
+
+    @classmethod
+    def of(
+        cls,
+        schema: pl.Schema,
+        k: int | None = 10,
+        *,
+        items: Any = None,
+        top: float = 0.1,
+        doc: str = "doc",
+        by: Names | None = None,
+        weight: str | None = None,
+        discount: Discount | None = None,
+        query: Names = "query",
+        score: Score = "score",
+        position: str | None = None,
+        ties: Ties = "doc",
+    ) -> Summary:
+        """Check the parameters against the schema of the table."""
+        share("top", top)
+        # The result of `exposure` has one row per document, and no rankings.
+        by_default = position is None and isinstance(score, str) and score == "score"
+        of_exposures = by_default and "score" not in schema and {*COUNTS} <= {*schema}
+        if of_exposures:
+            roles = {"doc": doc, "by": by or (), "frame": COUNTS}
+            find_columns(schema, roles, numbers=("frame",), ids=("doc", "by"))
+        return cls(
+            of_exposures=of_exposures, k=k, items=None if items is None else lazy(items), top=top,
+            doc=doc, by=names("by", by), weight=weight, discount=discount,
+            options={"query": query, "score": score, "position": position, "ties": ties},
+        )  # fmt: skip
+
+    def add_up(self, frame: pl.LazyFrame) -> pl.LazyFrame:
+        """Return one row per document and group with all that a summary needs, as sums."""
+        if self.of_exposures:
+            keys = [*self.by, pl.col(self.doc).alias(DOC)]
+            return frame.group_by(keys).agg(pl.col("exposure").sum())
+        rankings = Rankings.of(frame, self.k, doc=self.doc, by=self.by, **self.options)
+        return _sums(rankings.with_weight(self.weight), self.discount)
+
+    def merge(self, parts: pl.LazyFrame) -> pl.LazyFrame:
+        """Return the sums of several parts, of which no ranking is in two."""
+        return parts.group_by(*self.by, DOC).agg(pl.all().sum())
+
+    def finish(self, sums: pl.LazyFrame) -> pl.LazyFrame:
+        """Return the summary of the sums."""
+        schema, groups = schema_of(sums), self.by
+        of_rankings = {} if self.of_exposures else _of_rankings(self.k)
+        if self.items is None:
+            known = pl.col(DOC).is_not_null().alias(_KNOWN)
+            rows = sums.with_columns(known, pl.lit(None, dtype=pl.Boolean).alias(_TAIL))
+            size = None
+        else:
+            catalog = _catalog(self.items, self.doc, schema[DOC])
+            size = catalog.select(pl.len().alias("documents"))
+            rows = sums.cast({DOC: schema_of(catalog)[DOC]}).join(catalog, on=DOC, how="left")
+            rows = rows.join(size, how="cross")
+        values = {**of_rankings, **_of_documents(self.top, catalog=size is not None)}
+        free(groups, [*values, *_COVERAGE])
+        named = [value.alias(name) for name, value in values.items()]
+        found = rows.group_by(groups).agg(named).sort(groups) if groups else rows.select(named)
+        # Not as an aggregate: a log without rows has a catalog, too.
+        found = (
+            found.with_columns(documents=None) if size is None else found.join(size, how="cross")
+        )
+        documents = pl.col("documents").cast(pl.UInt32)
+        coverage = ratio(pl.col("recommended"), documents).alias("coverage")
+        others = [name for name in values if name not in (*of_rankings, "recommended")]
+        return found.select(*groups, *of_rankings, documents, "recommended", coverage, *others)
 
 
 #: The columns of the result about the catalog.
@@ -198,7 +254,7 @@ _COVERAGE = ("documents", "coverage")
 
 
 def _sums(rankings: Rankings, discount: Discount | None) -> pl.LazyFrame:
-    """Return one row per document and group with all that a summary needs, as sums."""
+    """Return the sums of the documents of rankings."""
     rows, keys = rankings.documents()
     rank, size = pl.col(RANK), pl.col(SIZE)
     last = pl.lit(0) if rankings.k is None else (rank == rankings.k).sum()
@@ -225,7 +281,8 @@ def _of_rankings(k: int | None) -> dict[str, pl.Expr]:
     return {
         "queries": queries.cast(pl.UInt32),
         "fill_rate": full,
-        "personalization": (1 - cosine).clip(0, 1),
+        # Rounded, because square roots leave noise where all rankings have the same documents.
+        "personalization": (1 - cosine).round(12).clip(0, 1),
     }
 
 
@@ -264,10 +321,9 @@ def _of_documents(top: float, *, catalog: bool) -> dict[str, pl.Expr]:
     }
 
 
-def _catalog(items: Any, doc: str, dtype: pl.DataType) -> pl.LazyFrame:
+def _catalog(table: pl.LazyFrame, doc: str, dtype: pl.DataType) -> pl.LazyFrame:
     """Return the documents of the catalog, and whether each is in the long tail."""
     tail = pl.lit(None, dtype=pl.Boolean)
-    table = lazy(items)
     schema = schema_of(table)
     if LONG_TAIL in schema:
         if schema[LONG_TAIL] != pl.Boolean:

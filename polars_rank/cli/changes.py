@@ -30,6 +30,8 @@ def movers(
     ] = None,
     keep: o.Keep = [],
     qrels: o.Qrels = [],
+    items: o.Items = None,
+    history: o.History = None,
     fractional: o.Fractional = False,
     negative: o.Negative = "unjudged",
     input_format: o.InputFormat = None,
@@ -76,6 +78,6 @@ def movers(
     result = changes.movers(
         rows, metric, baseline=value, run=column, n=n, k=k, by=groups,
         scores=o.split_names(scores) or None, keep=o.split_names(keep), **log.columns,
-        **definitions(arguments),
+        **log.attributes, **definitions(arguments),
     )  # fmt: skip
     put(result, format, output, overwrite=overwrite, wide=wide)

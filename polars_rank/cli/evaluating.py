@@ -12,7 +12,7 @@ from polars_rank.cli.engines import Where
 from polars_rank.cli.formats import choose, put, put_text
 from polars_rank.cli.logs import Log, conventions_of, definitions
 from polars_rank.cli.messages import misused
-from polars_rank.cli.sources import refuse_to_replace, scan_table
+from polars_rank.cli.sources import refuse_to_replace
 from polars_rank.clicks import estimates
 from polars_rank.columns import QUERY
 from polars_rank.errors import hint
@@ -81,17 +81,12 @@ def evaluate(
         misused("--keep needs --per-query")
     if engine != "polars" and (items or history):
         misused("--items and --history need --engine polars")
-    refuse_to_replace(output, [*log.files, *(str(path) for path in (items, history) if path)])
+    refuse_to_replace(output, log.files)
     log = where.opened(log)
     groups = _groups(log, by)
     rows: Any = where.rows(log, groups)
-    options = {**log.columns, **definitions(arguments), "by": groups}
+    options = {**log.columns, **log.attributes, **definitions(arguments), "by": groups}
     options["scores"] = o.split_names(scores) or None
-    options |= {
-        name: scan_table([str(path)], None, {}, log.ids)
-        for name, path in {"items": items, "history": history}.items()
-        if path is not None
-    }
     names = split(" ".join(metrics))
     if per_query:
         result = evaluation.per_query(rows, names, keep=o.split_names(keep), **options)
@@ -174,6 +169,8 @@ def curve(
     ] = "rank",
     ks: o.Ks = ["1-20"],
     qrels: o.Qrels = [],
+    items: o.Items = None,
+    history: o.History = None,
     fractional: o.Fractional = False,
     negative: o.Negative = "unjudged",
     input_format: o.InputFormat = None,
@@ -222,7 +219,8 @@ def curve(
     else:
         result = curves.rank_curve(
             log.scan(groups), split(" ".join(metrics)), o.cutoffs(ks), by=groups,
-            scores=o.split_names(scores) or None, **log.columns, **definitions(arguments),
+            scores=o.split_names(scores) or None, **log.columns, **log.attributes,
+            **definitions(arguments),
         )  # fmt: skip
     put(result, format, output, overwrite=overwrite, wide=wide)
 

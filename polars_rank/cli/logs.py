@@ -56,6 +56,9 @@ class Log:
     position: str | None
     label: str
     progress: bool
+    #: Attributes of documents and what users have seen, in commands that evaluate metrics.
+    items: Path | None = None
+    history: Path | None = None
 
     def is_given(self, name: str) -> bool:
         """Return whether an option is on the command line."""
@@ -65,7 +68,7 @@ class Log:
     @property
     def files(self) -> list[str]:
         """All input files."""
-        return [*self.logs, *map(str, self.qrels)]
+        return [*self.logs, *map(str, [*self.qrels, *self._attribute_files.values()])]
 
     @property
     def keys(self) -> list[str]:
@@ -90,6 +93,19 @@ class Log:
             "label": self.label,
         }
 
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """The tables of --items and --history, as parameters of the library's functions."""
+        return {
+            name: scan_table([str(path)], None, {}, self.ids)
+            for name, path in self._attribute_files.items()
+        }
+
+    @property
+    def _attribute_files(self) -> dict[str, Path]:
+        given = {"items": self.items, "history": self.history}
+        return {name: path for name, path in given.items() if path is not None}
+
     @cached_property
     def opened(self) -> Self:
         """The log with the content of pipes, which can be read only once, in temporary files."""
@@ -105,7 +121,8 @@ class Log:
 
         if not any(map(is_pipe, self.files)):
             return self
-        return replace(self, logs=kept(self.logs), qrels=kept(self.qrels))
+        attributes = {name: kept([path])[0] for name, path in self._attribute_files.items()}
+        return replace(self, logs=kept(self.logs), qrels=kept(self.qrels), **attributes)
 
     @property
     def differing(self) -> dict[str, str]:

@@ -30,7 +30,8 @@ INPUT, COLUMNS, DEFINITIONS, ENGINE, OUTPUT = (
 
 def chosen(kind: type[T], values: Mapping[str, Any]) -> T:
     """Return a dataclass, filled with the arguments of a command that its fields name."""
-    return kind(**{each.name: values[each.name] for each in fields(kind)})  # type: ignore[arg-type]
+    names = [each.name for each in fields(kind)]  # type: ignore[arg-type]
+    return kind(**{name: values[name] for name in names if name in values})
 
 
 def file(help: str, panel: str | None = None, *names: str) -> Any:

@@ -21,7 +21,10 @@ from polars_rank.metrics.names import split
 from polars_rank.stats.moment_tables import is_moments, merge
 
 #: Options for the evaluation of a log; per-query values have been evaluated before.
-_OF_LOGS = (*("position", "query_set", "rel", "ties", "unjudged", "layout", "memory"),)
+_OF_LOGS = (
+    *("position", "query_set", "rel", "ties", "unjudged", "layout", "memory"),
+    *("items", "history"),
+)
 
 
 @dataclass(frozen=True)
@@ -157,7 +160,7 @@ class Source(Log):
         return evaluated(
             self.scan(per_query.groups), per_query.metrics or [], by=per_query.groups,
             keep=distinct(name for name in kept if name not in keys), **self.columns,
-            **{**self.definitions, "undefined": None},
+            **self.attributes, **{**self.definitions, "undefined": None},
         )  # fmt: skip
 
 

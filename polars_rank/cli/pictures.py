@@ -108,6 +108,8 @@ def plot(
     time: Annotated[str, o.column("over-time: column of the time.", OPTIONS)] = "day",
     click: Annotated[str, o.column("click-through: column of clicks.", OPTIONS)] = "click",
     qrels: o.Qrels = [],
+    items: o.Items = None,
+    history: o.History = None,
     fractional: o.Fractional = False,
     negative: o.Negative = "unjudged",
     input_format: o.InputFormat = None,
@@ -318,7 +320,7 @@ _OF_TABLES: dict[str, tuple[tuple[str, ...], Callable[..., Any]]] = {
 
 
 def _options(source: Source) -> dict[str, Any]:
-    return {**source.columns, **source.definitions}
+    return {**source.columns, **source.attributes, **source.definitions}
 
 
 def _names(source: Source) -> list[str]:

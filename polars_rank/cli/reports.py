@@ -44,15 +44,17 @@ def report(
         list[str],
         typer.Option(help="Value to show on the page, e.g. commit=1a2b3c.", metavar="NAME=VALUE"),
     ] = [],
-    history: Annotated[
+    moments: Annotated[
         list[str],
         typer.Option(help="Moments of earlier logs, drawn over time (repeatable).", metavar="PATH"),
     ] = [],
-    time: Annotated[str, o.column("Column of the time in --history.")] = "day",
+    time: Annotated[str, o.column("Column of the time in --moments.")] = "day",
     n: o.N = 5,
     k: Annotated[int, typer.Option(help="Number of documents to show for each query.")] = 10,
     title: Annotated[str | None, typer.Option(help="Page title.", metavar="TEXT")] = None,
     qrels: o.Qrels = [],
+    items: o.Items = None,
+    history: o.History = None,
     fractional: o.Fractional = False,
     negative: o.Negative = "unjudged",
     input_format: o.InputFormat = None,
@@ -102,9 +104,10 @@ def report(
         log.scan(keys), split(" ".join(metrics)), by=groups or None, run=column, baseline=value,
         slices=o.split_names(slices) or None, rules=read, undecided=decided,
         scores=o.split_names(scores) or None, keep=o.split_names(keep), show=o.split_names(show),
-        url=url, meta=_meta(meta), history=scan_moments(history) if history else None, time=time,
+        url=url, meta=_meta(meta), moments=scan_moments(moments) if moments else None, time=time,
         confidence=confidence, worst=n, k=k, title=title, source=given.files, path=output,
-        overwrite=overwrite, progress=log.progress, **log.columns, **definitions(arguments),
+        overwrite=overwrite, progress=log.progress, **log.columns, **log.attributes,
+        **definitions(arguments),
     )  # fmt: skip
     say(f"Wrote {path}")
 

@@ -239,12 +239,13 @@ def _in_order(
     ) -> Iterator[pl.DataFrame]:
         columns = [*source.schema] if with_columns is None else with_columns
         plan = _projected(source, columns, predicate, keys)
+        size = _batch_rows(plan)
         if predicate is None:
-            batches = source.batches(watched(plan), BATCH_ROWS)
+            batches = source.batches(watched(plan), size)
         else:
             # The scan skips parts of files that the predicate excludes.
             filtered = plan.filter(predicate)
-            batches = source.batches(watched(filtered), BATCH_ROWS, source.count(filtered))
+            batches = source.batches(watched(filtered), size, source.count(filtered))
         for rows in first(batches, n_rows):
             yield rows[columns]
 
@@ -276,13 +277,14 @@ def _numbered(
     ) -> Iterator[pl.DataFrame]:
         columns = [*full] if with_columns is None else with_columns
         plan = _projected(source, columns, predicate, keys)
+        size = _batch_rows(plan)
         pieces = (
-            complete_rankings(source.batches(watched(plan), BATCH_ROWS), keys)
+            complete_rankings(source.batches(watched(plan), size), keys)
             if budget is None
             else _sorted(source, plan, keys, budget, watched)
         )
         rankings = numbered(pieces, keys, number, not_adjacent)
-        batches = (part for piece in rankings for part in piece.iter_slices(BATCH_ROWS))
+        batches = (part for piece in rankings for part in piece.iter_slices(size))
         kept = batches if predicate is None else (batch.filter(predicate) for batch in batches)
         for rows in first(kept, n_rows):
             yield rows[columns]
@@ -297,6 +299,17 @@ def _projected(
     filtered = [] if predicate is None else predicate.meta.root_names()
     read = {*columns, *filtered, *keys}
     return source.log.select(cs.by_name([name for name in source.schema if name in read]))
+
+
+def _batch_rows(plan: pl.LazyFrame) -> int:
+    """Return the number of rows of a batch: more if metrics read lists of ids, such as subtopics.
+
+    The functions of these lists have a fixed cost per batch. Lists of numbers, such as embeddings,
+    may need much memory.
+    """
+    types = plan.collect_schema().values()
+    lists = any(isinstance(each, pl.List) and not each.inner.is_float() for each in types)
+    return 4 * BATCH_ROWS if lists else BATCH_ROWS
 
 
 def _unwatched(log: pl.LazyFrame) -> pl.LazyFrame:

@@ -31,6 +31,7 @@ ALIASES: dict[str, tuple[str, dict[str, Any]]] = {
     "rr": ("reciprocal_rank", {}),
     "mrr": ("reciprocal_rank", {}),
     "recip_rank": ("reciprocal_rank", {}),
+    "reciprank": ("reciprocal_rank", {}),
     "p": ("precision", {}),
     "r": ("recall", {}),
     "f": ("fbeta", {}),
@@ -140,6 +141,42 @@ TOOL_ALIASES: dict[tuple[str, str], str] = {
     ("RecTools", "arp"): "popularity",
     ("Evidently", "arp"): "popularity",
     ("Evidently", "diversity"): "intra_list_diversity",
+    ("LensKit", "recall"): "recall_capped",
+}
+
+#: Other meanings of the name of a metric.
+OTHER_MEANINGS = {
+    "average_relevance_position": (
+        "in RecTools and Evidently, ARP is the average recommendation popularity, 'popularity'"
+    ),
+    "popularity": "without a preset, ARP is the average relevance position",
+    "novelty": "in RePlay, Novelty is the share of unseen documents, 'unseen_share'",
+    "unseen_share": "in RecTools and Evidently, Novelty is self-information, 'novelty'",
+}
+
+_SUMMARY = "pr.catalog.summary"
+_EXPECTED = "pr.catalog.expected_exposure"
+#: Functions for measures that are not metrics of one ranking.
+_FUNCTIONS_OF = {
+    "catalogcoverage": f"'coverage' of {_SUMMARY} (a count in RecTools: 'recommended' + 'unknown')",
+    "catalog_coverage": f"'coverage' of {_SUMMARY}",
+    "item_coverage": f"'recommended' of {_SUMMARY}",
+    "itemcoverage": f"'recommended' of {_SUMMARY}",
+    "coverage": f"'coverage' of {_SUMMARY}",
+    "gini": (
+        f"'gini' of {_SUMMARY} (LensKit), or 'gini_recommended', which Evidently multiplies by "
+        "n / (n - 1)"
+    ),
+    "listgini": f"'gini' of {_SUMMARY}",
+    "exposuregini": f"'gini' of {_SUMMARY} with a `discount`",
+    "personalization": f"'personalization' of {_SUMMARY}",
+    "awrf": (
+        "pr.catalog.awrf, which is 1 - divergence; the score of TREC Fair 2022 is its product "
+        "with NDCG"
+    ),
+    "ee-l": f"'ee_l' of {_EXPECTED}",
+    "ee-d": f"'ee_d' of {_EXPECTED}",
+    "ee-r": f"'ee_r' of {_EXPECTED}",
 }
 
 #: What to use instead of an ambiguous name.
@@ -260,7 +297,6 @@ def metric(name: str) -> Metric:
     return read(name)
 
 
-@lru_cache(maxsize=1024)
 def read(name: str, tool: str = "") -> Metric:
     """Return the metric of a name; `tool` decides names that mean different metrics in tools."""
     _check_is_one(name)
@@ -304,6 +340,8 @@ def _metric_of(name: str, function: str, parameters: dict[str, Any]) -> Metric:
             f"{function} has no parameter {unknown!r} (in {name!r}); available: "
             f"{available}.{hint(unknown, accepted)}"
         )
+        if function in OTHER_MEANINGS:
+            message += f" Note: {OTHER_MEANINGS[function]}"
         raise ArgumentError(message)
     try:
         return REGISTER[function](**parameters).alias(name)
@@ -362,31 +400,35 @@ def expand(name: str) -> list[str]:
 def resolve(metrics: Metrics, tool: str = "") -> list[pl.Expr]:
     """Return expressions with distinct names; `tool` decides names as in `read`."""
     several = not isinstance(metrics, (str, pl.Expr)) and isinstance(metrics, Iterable)
-    given: list[Any] = []
+    resolved: list[pl.Expr] = []
     for item in cast("Iterable[Any]", metrics) if several else [metrics]:
-        parts = split(item) if isinstance(item, str) else []
-        given += parts if len(parts) > 1 else [item]
-    if not given:
-        message = "`metrics` is empty; name at least one, such as 'ndcg@10'"
-        raise ArgumentError(message, "metrics")
-    for item in given:
-        if not isinstance(item, (str, pl.Expr)):
+        if isinstance(item, str):
+            resolved += _named(item, tool)
+        elif isinstance(item, pl.Expr):
+            resolved.append(item)
+        else:
             remedy = callable(item) and f"; call it: pr.{getattr(item, '__name__', item)}()"
             message = (
                 "`metrics` must be names or Polars expressions; found "
                 f"{type(item).__name__} {getattr(item, '__name__', repr(item))}{remedy or ''}"
             )
             raise ArgumentError(message, "metrics")
-    resolved = [
-        read(item, tool) if isinstance(item, str) else item
-        for several in given
-        for item in (expand(several) if isinstance(several, str) else [several])
-    ]
+    if not resolved:
+        message = "`metrics` is empty; name at least one, such as 'ndcg@10'"
+        raise ArgumentError(message, "metrics")
     twice = [name for name, count in Counter(map(output_name, resolved)).items() if count > 1]
     if twice:
         message = f"duplicate metric {twice[0]!r} (`metrics`); rename one of them with .alias()"
         raise ArgumentError(message, "metrics")
     return resolved
+
+
+@lru_cache(maxsize=1024)
+def _named(text: str, tool: str) -> tuple[Metric, ...]:
+    """Return the metrics of a text such as "ndcg@10", "ndcg@10, ap", "P_5,10" or "official"."""
+    parts = split(text)
+    names = parts if len(parts) > 1 else [text]
+    return tuple(read(name, tool) for part in names for name in expand(part))
 
 
 def split(text: str, *, lists: bool = True) -> list[str]:
@@ -438,6 +480,8 @@ def find(name: str, tool: str = "") -> tuple[str | None, dict[str, Any]]:
 def _unknown(name: str) -> ArgumentError:
     if name.lower() in _MEANINGS:
         return ArgumentError(f"{name!r} is ambiguous; {_MEANINGS[name.lower()]}")
+    if name.lower() in _FUNCTIONS_OF:
+        return ArgumentError(f"{name!r} is not a metric; use {_FUNCTIONS_OF[name.lower()]}")
     if re.fullmatch(r"[\d.]+", name):
         message = f"{name!r} is not a metric; write several cutoffs without spaces: 'ndcg@5,10'"
         return ArgumentError(message)

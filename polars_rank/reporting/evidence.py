@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from polars_rank import catalog
 from polars_rank._params import OWN
+from polars_rank.catalog.tops import TIES
 from polars_rank.diagnostics.bounds import judgment_bounds
 from polars_rank.diagnostics.inspection import found_in, label_counts
 from polars_rank.errors import DataError, RankWarning
@@ -65,7 +67,9 @@ class Evidence:
     #: Means of metrics with a cutoff by run, `metric` and `k`, with intervals.
     curves: pl.DataFrame | None
     #: Means by time, and by run if the moments have runs.
-    history: pl.DataFrame | None
+    over_time: pl.DataFrame | None
+    #: The summary of the catalog by run, if there are attributes of documents.
+    catalog: pl.DataFrame | None
     moved: list[QueryChange]
     #: The queries of slices by column, value and run, as `queries_of_slices` returns them.
     slice_queries: dict[tuple[str, Any, Any], dict[str, list[dict[str, Any]]]]
@@ -101,7 +105,8 @@ def gather(frame: pl.LazyFrame, question: Question, path: Path) -> Evidence:
         contents=contents,
         bounds=_bounds(frame, question, contents),
         curves=_curves(frame, lists, contents, question),
-        history=_history(question),
+        over_time=_over_time(question),
+        catalog=_catalog(question, run),
         labels=collected(label_counts(question.log, question.columns, run)),
         moved=selected_queries(lists, question, runs),
         slice_queries=queries_of_slices(lists, question, runs),
@@ -254,14 +259,29 @@ def _curves(
     )
 
 
-def _history(question: Question) -> pl.DataFrame | None:
-    """Return the means of earlier logs by time, and by run if the moments have runs."""
-    if question.history is None:
+def _catalog(question: Question, run: Sequence[str]) -> pl.DataFrame | None:
+    """Return the coverage of the catalog and the exposure of its documents by run."""
+    items, columns = question.options.get("items"), question.columns
+    if items is None:
         return None
-    schema = schema_of(question.history)
+    ties = question.agreed.ties
+    return collected(
+        catalog.summary(
+            question.log, question.depth, items=items, query=question.queries,
+            doc=str(columns.doc), score=columns.score, by=run,
+            ties=ties if ties in TIES else "doc",
+        )
+    )  # fmt: skip
+
+
+def _over_time(question: Question) -> pl.DataFrame | None:
+    """Return the means of earlier logs by time, and by run if the moments have runs."""
+    if question.moments is None:
+        return None
+    schema = schema_of(question.moments)
     run = [] if question.run is None or question.run not in schema else [question.run]
     by = [*run, question.time]
-    return collected(summarize(question.history, by=by, confidence=question.confidence))
+    return collected(summarize(question.moments, by=by, confidence=question.confidence))
 
 
 def _with_differences(

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from polars_rank._params import Names
     from polars_rank.columns import Score
     from polars_rank.conventions import Conventions, Duplicates, QuerySet, Ties, Undefined, Unjudged
+    from polars_rank.frames.tables import Table
     from polars_rank.metrics.names import Metrics
     from polars_rank.stats.gates import Rules
 
@@ -89,6 +90,8 @@ def report(
     query_set: QuerySet | None = None,
     duplicates: Duplicates = "error",
     undefined: Undefined | Mapping[str, Undefined] | None = None,
+    items: Table | None = None,
+    history: Table | None = None,
     conventions: Conventions | str = POLARS_RANK,
     confidence: float = 0.95,
     undecided: str | None = None,
@@ -96,7 +99,7 @@ def report(
     show: Names | None = None,
     url: str | None = None,
     meta: Mapping[str, Any] | None = None,
-    history: Any = None,
+    moments: Any = None,
     time: str = "day",
     worst: int = 5,
     k: int = 10,
@@ -143,6 +146,11 @@ def report(
         Names of the columns, as in `evaluate`.
     ties, rel, unjudged, query_set, duplicates, undefined, conventions
         Metric definitions to use, as in `evaluate`.
+    items, history
+        Attributes of documents, and what users have seen, as in `evaluate`. With `items`, the
+        page has a table of the catalog by run, from `pr.catalog.summary`: coverage, inequality of
+        exposure and personalization, at the cutoff of the first metric that has one, otherwise
+        at `k`.
     confidence
         Confidence level of all intervals, between 0 and 1. A difference is significant if its
         corrected p-value is below 1 - confidence.
@@ -158,11 +166,11 @@ def report(
         "https://example.org/items/{doc}".
     meta
         Names and values to show on the page, such as `{"commit": "1a2b3c"}`.
-    history
+    moments
         Moments of earlier logs by run and time, as `pr.stats.scan_moments` reads them: the page has
         a chart of each metric over time.
     time
-        Column of the time in `history`, as in `pr.plot.over_time`.
+        Column of the time in `moments`, as in `pr.plot.over_time`.
     worst
         Number of best and of worst queries to show for each run.
     k
@@ -184,11 +192,12 @@ def report(
 
     Notes
     -----
-    The log is read up to six times: for per-query values, which are stored in a temporary file, for
-    metrics at several cutoffs, for statistics of the log, for its labels, for the documents of the
-    queries that are shown, and for the effect of unjudged documents on the first metric.
-    Memory is flat if that of `evaluate` is. After an error, no file is written and an existing file
-    is unchanged.
+    The log is read up to seven times: for per-query values, which are stored in a temporary file,
+    for metrics at several cutoffs, for statistics of the log, for its labels, for the documents of
+    the queries that are shown, for the effect of unjudged documents on the first metric, and for
+    the table of the catalog. Memory is flat if that of `evaluate` is; the table of the catalog
+    needs memory in proportion to its documents. After an error, no file is written and an existing
+    file is unchanged.
 
     The page escapes all text from the log, and its content security policy blocks all requests.
 
@@ -212,12 +221,13 @@ def report(
         "query": query, "doc": doc, "score": score, "label": label, "position": position,
         "scores": scores, "ties": ties, "rel": rel, "unjudged": unjudged,
         "query_set": query_set, "duplicates": duplicates, "conventions": conventions,
-        "progress": progress,
+        "progress": progress, "items": None if items is None else lazy(items),
+        "history": None if history is None else lazy(history),
     }  # fmt: skip
     log = lazy(frame)
     question = Question.of(
         log, metrics, by=by, run=run, baseline=baseline, slices=slices, keep=keep, show=show,
-        url=url, meta=meta, history=history, time=time, options=options, undefined=undefined,
+        url=url, meta=meta, moments=moments, time=time, options=options, undefined=undefined,
         rules=rules, undecided=undecided, confidence=confidence, worst=worst, k=k,
     )  # fmt: skip
     with new_file(path, overwrite=overwrite) as part, temporary_folder() as folder:

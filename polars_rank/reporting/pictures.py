@@ -35,7 +35,7 @@ KINDS = {
     "cutoffs": "Means by cutoff",
     "distribution": "Distribution over queries",
     "scatter": "Comparison of two runs by query",
-    "history": "Means over time",
+    "over-time": "Means over time",
     "slices": "Differences by slice",
 }
 
@@ -114,8 +114,8 @@ def _charts(
     if evidence.curves is not None:
         yield "cutoffs", "", partial(_by_cutoff, evidence.curves, question, runs, metric, colors)
     yield "distribution", "", partial(plot.distribution, lists, metric, **run_options, **common)
-    if evidence.history is not None:
-        yield "history", "", partial(_over_time, evidence.history, question, runs, metric, colors)
+    if (table := evidence.over_time) is not None:
+        yield "over-time", "", partial(_over_time, table, question, runs, metric, colors)
     for number, run in enumerate(runs[1:]):
         pair = _of(lists, question, [runs[0], run])
         options = {"query": question.queries, **common}

@@ -47,7 +47,7 @@ class Question:
     url: str | None
     meta: Mapping[str, Any]
     #: Moments of earlier logs, and their column of times.
-    history: pl.LazyFrame | None
+    moments: pl.LazyFrame | None
     time: str
     rules: Sequence[Rule] | None
     #: The verdict of undecided rules: "pass" or "fail".
@@ -73,7 +73,7 @@ class Question:
         show: Names | None,
         url: str | None,
         meta: Mapping[str, Any] | None,
-        history: Any,
+        moments: Any,
         time: str,
         options: Mapping[str, Any],
         rules: Rules | None,
@@ -111,7 +111,7 @@ class Question:
             log=long, columns=columns, metrics=requested, by=groups, run=run, rules=parsed,
             undecided=undecided, baseline=baseline, slices=extra["slices"], keep=extra["keep"],
             show=shown, url=_url(url, columns, shown), meta=_meta(meta),
-            history=_history(history, time), time=time, options=options, **others,
+            moments=_moments(moments, time), time=time, options=options, **others,
         )  # fmt: skip
 
     @property
@@ -150,6 +150,12 @@ class Question:
     def named(self, name: str) -> pl.Expr:
         """Return the metric with this name."""
         return next(each for each in self.metrics if output_name(each) == name)
+
+    @property
+    def depth(self) -> int:
+        """The cutoff of the first metric that has one, otherwise the number of documents shown."""
+        cutoffs = (each.arguments.get("k") for each in self.metrics if isinstance(each, Metric))
+        return next((k for k in cutoffs if k is not None), self.k)
 
     @property
     def means(self) -> list[pl.Expr]:
@@ -195,13 +201,13 @@ def _meta(meta: Mapping[str, Any] | None) -> Mapping[str, Any]:
     return meta or {}
 
 
-def _history(history: Any, time: str) -> pl.LazyFrame | None:
+def _moments(moments: Any, time: str) -> pl.LazyFrame | None:
     """Return the moments of earlier logs; raise if they do not have the column of times."""
-    if history is None:
+    if moments is None:
         return None
-    moments = lazy(history)
-    check_there("time", time, schema_of(moments))
-    return moments
+    table = lazy(moments)
+    check_there("time", time, schema_of(table))
+    return table
 
 
 def _gates(

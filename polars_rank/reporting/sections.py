@@ -19,7 +19,7 @@ from polars_rank.plot.runs import NEUTRAL
 from polars_rank.reporting.bars import Scale
 from polars_rank.reporting.cautions import alerts, cautions
 from polars_rank.reporting.downloads import csv_link
-from polars_rank.reporting.formats import percent, text
+from polars_rank.reporting.formats import count, number, percent, text
 from polars_rank.reporting.headline import headline, reversed_row, standing
 from polars_rank.reporting.pictures import colors_of
 from polars_rank.reporting.question import lower_is_better, names_of
@@ -53,6 +53,7 @@ def context(evidence: Evidence, question: Question) -> dict[str, Any]:
         **counts,
         "metric_names": names_of(question.metrics),
         **_means(evidence, question),
+        "catalog": _catalog(evidence, question),
         "comparison": _comparison_rows(evidence.comparison, question),
         "pairs": _pair_rows(evidence.pairs, question, first),
         **_groups(evidence, question),
@@ -107,6 +108,36 @@ def _means(evidence: Evidence, question: Question) -> dict[str, Any]:
         for run in evidence.runs
     ]  # fmt: skip
     return {"means": rows, "metrics": metrics, "runs": runs}
+
+
+#: The measures of the catalog: column, title and format.
+_CATALOG = (
+    ("coverage", "Coverage: share of the catalog that is recommended", percent),
+    ("recommended", "Documents recommended", count),
+    ("gini", "Gini index of exposure (0: equal)", number),
+    ("normalized_entropy", "Entropy of exposure (1: equal)", number),
+    ("effective_documents", "Effective number of documents", count),
+    ("top_share", "Share of exposure of the top 10% of documents", percent),
+    ("long_tail_share", "Share of exposure of the long tail", percent),
+    ("personalization", "Personalization", number),
+    ("fill_rate", "Rankings with {k} documents", percent),
+    ("unknown", "Recommended documents that are not in the catalog", count),
+)
+
+
+def _catalog(evidence: Evidence, question: Question) -> list[Row]:
+    """Return the measures of the catalog with a cell per run; none without a catalog."""
+    table = evidence.catalog
+    if table is None:
+        return []
+    by_run = {row["run"]: row for row in (_row(each, question) for each in table.to_dicts())}
+    rows = []
+    for name, title, shown in _CATALOG:
+        values = [by_run.get(run, {}).get(name) for run in evidence.runs]
+        if any(value is not None for value in values):
+            cells = [{"value": value, "text": shown(value)} for value in values]
+            rows.append({"title": title.format(k=count(question.depth)), "cells": cells})
+    return rows
 
 
 def _row(row: Mapping[str, Any], question: Question) -> Row:
@@ -274,6 +305,7 @@ def _downloads(evidence: Evidence) -> dict[str, Any]:
         "gates": evidence.verdicts,
         "groups": evidence.groups,
         "slices": evidence.slices,
+        "catalog": evidence.catalog,
         "contents": evidence.contents,
         "labels": evidence.labels,
     }

@@ -19,7 +19,9 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 from polars.io.plugins import register_io_source
 
+from polars_rank import catalog
 from polars_rank._params import OWN, names
+from polars_rank.catalog.summaries import Summary
 from polars_rank.clicks.estimates import Estimates, estimate
 from polars_rank.conventions import POLARS_RANK, named, read_metrics
 from polars_rank.errors import ArgumentError
@@ -29,6 +31,8 @@ from polars_rank.evaluation.means import Means
 from polars_rank.evaluation.parameters import Evaluation
 from polars_rank.evaluation.ranking import rank
 from polars_rank.frames.tables import as_table, collected
+from polars_rank.io.chunks import collapse
+from polars_rank.io.judgments import join_judgments
 from polars_rank.spark import tables
 from polars_rank.spark.chunks import Packed, Sorted, Unpacked
 from polars_rank.spark.joins import joined
@@ -50,24 +54,19 @@ def run(function: Callable[..., Any], *args: Any, **options: Any) -> DataFrame:
     ArgumentError
         If the function does not support Spark, or options cannot be pickled for workers.
     """
-    name = function.__name__
     bound = signature(function).bind(*args, **options)
     arguments = {**dict(zip(bound.arguments, bound.args, strict=False)), **bound.kwargs}
     frame = arguments.pop(next(iter(arguments)))
-    if name not in _RUNS:
+    if function not in _RUNS:
         as_table(frame)  # raises the error for Spark
     if getattr(frame, "isStreaming", False):
         message = (
-            f"pr.{name} does not support streaming DataFrames; call it for each batch in "
-            ".writeStream.foreachBatch(...)"
+            f"pr.{function.__name__} does not support streaming DataFrames; call it for each batch "
+            "in .writeStream.foreachBatch(...)"
         )
         raise ArgumentError(message)
-    result: DataFrame = _RUNS[name](frame, arguments)
+    result: DataFrame = _RUNS[function](frame, arguments)
     return result
-
-
-def _rank(frame: DataFrame, arguments: dict[str, Any]) -> DataFrame:
-    return _of_rankings(rank, frame, arguments)
 
 
 def _per_query(frame: DataFrame, arguments: dict[str, Any]) -> DataFrame:
@@ -85,7 +84,7 @@ def _evaluate(frame: DataFrame, arguments: dict[str, Any]) -> DataFrame:
     arguments = _parsed(arguments)
     evaluation = Evaluation.of(**arguments)
     means = Means.of(evaluation)
-    rankings = partial(plan.per_query, evaluation=evaluation, presence=means.presence)
+    rankings = partial(plan.per_query, evaluation=evaluation)
     return _in_parts(frame, partial(evaluate, **arguments), _Parts(rankings, means), arguments)
 
 
@@ -95,6 +94,35 @@ def _estimate(frame: DataFrame, arguments: dict[str, Any]) -> DataFrame:
     return _in_parts(
         frame, partial(estimate, **arguments), _Parts(estimates.rankings, estimates), arguments
     )
+
+
+def _summary(frame: DataFrame, arguments: dict[str, Any]) -> DataFrame:
+    sums = Summary.of(tables.schema_of(frame), **arguments)
+    call = partial(catalog.summary, **arguments)
+    query = () if sums.of_exposures else _queries(arguments)
+    parts = _Parts(_as_is, sums)
+    return _Log.of(frame, call).parts(parts.add_up, parts.merge, query, arguments, parts.finish)
+
+
+def _exposure(frame: DataFrame, arguments: dict[str, Any]) -> DataFrame:
+    call = partial(catalog.exposure, **arguments)
+    return _Log.of(frame, call).parts(
+        call, _merge_of_exposures(arguments), _queries(arguments), arguments
+    )
+
+
+def _exposures(frame: DataFrame, arguments: dict[str, Any]) -> DataFrame:
+    call = _merge_of_exposures(arguments)
+    return _Log.of(frame, call).parts(call, call, (), arguments)
+
+
+def _as_is(log: pl.LazyFrame) -> pl.LazyFrame:
+    return log
+
+
+def _merge_of_exposures(arguments: dict[str, Any]) -> Callable[..., Any]:
+    keys = {name: arguments[name] for name in ("doc", "by") if name in arguments}
+    return partial(catalog.merge, **keys)
 
 
 def _in_parts(
@@ -139,10 +167,10 @@ def _queries(arguments: Mapping[str, Any]) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class _Parts:
-    """The means or estimates of an evaluation, in parts."""
+    """The means or estimates of an evaluation, or a summary, in parts."""
 
     rankings: Callable[[pl.LazyFrame], pl.LazyFrame]
-    sums: Means | Estimates
+    sums: Means | Estimates | Summary
 
     def add_up(self, log: pl.DataFrame) -> pl.DataFrame:
         return collected(self.sums.add_up(self.rankings(log.lazy())))
@@ -262,6 +290,8 @@ def _moves(frame: DataFrame) -> int:
 def _order_counts(arguments: Mapping[str, Any]) -> bool:
     """Return whether the result depends on the order of the rows of a ranking."""
     if arguments.get("duplicates", "error") != "error":
+        return True
+    if "first" in (arguments.get("how"), arguments.get("label_how")):
         return True
     conventions = named(arguments.get("conventions", POLARS_RANK)).but(ties=arguments.get("ties"))
     return "input" in {
@@ -384,12 +414,25 @@ def _pickle(value: Any) -> tuple[bytes, Exception | None]:
         return b"", error
 
 
-_RUNS: dict[str, Callable[..., Any]] = {
-    "evaluate": _evaluate,
-    "estimate": _estimate,
-    "per_query": _per_query,
-    "rank": _rank,
-    "moments": _moments,
-    "merge": _merge,
-    "join_judgments": joined,
+#: By function, not by name: two modules have a `merge`.
+_RUNS: dict[Callable[..., Any], Callable[..., Any]] = {
+    evaluate: _evaluate,
+    estimate: _estimate,
+    per_query: _per_query,
+    moments: _moments,
+    merge: _merge,
+    join_judgments: joined,
+    catalog.exposure: _exposure,
+    catalog.merge: _exposures,
+    catalog.summary: _summary,
+    **{
+        function: partial(_of_rankings, function)
+        for function in (
+            rank,
+            collapse,
+            catalog.awrf,
+            catalog.exclude_seen,
+            catalog.expected_exposure,
+        )
+    },
 }

@@ -18,6 +18,7 @@ from polars_rank.errors import (
     RankError,
     SourceError,
     missing_extra,
+    parameters_in,
 )
 
 if TYPE_CHECKING:
@@ -164,7 +165,8 @@ def fetched(frame: DataFrame) -> pl.DataFrame:
         if match is None or not issubclass(kind, RankError):
             message = f"Spark failed: {_reason(error)}"
             raise SourceError(message) from error
-        raise kind(match[2].partition("\n\nJVM stacktrace")[0].strip()) from None
+        text = match[2].partition("\n\nJVM stacktrace")[0].strip()
+        raise kind(text, *parameters_in(text)) from None
 
 
 def _reason(error: Exception) -> str:

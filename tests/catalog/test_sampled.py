@@ -57,13 +57,49 @@ def test_against_the_normal_equations(engine: str, gamma: float) -> None:
         }
 
 
+def most_likely(f: list[float], ranks: list[int], m: int) -> float:
+    """The mean of a metric over the ranks that are most likely: the EM algorithm by definition."""
+    q = np.arange(len(f)) / (len(f) - 1)
+    a = scipy.stats.binom.pmf(np.arange(m + 1)[None, :], m, q[:, None])[:, np.array(ranks) - 1]
+    weights = np.full(len(f), 1 / len(f))
+    for _ in range(201):
+        joint = weights[:, None] * a
+        weights = (joint / joint.sum(axis=0)).mean(axis=1)
+    return float(weights @ f)
+
+
+@pytest.mark.parametrize("engine", ["in-memory", "streaming"])
+@pytest.mark.parametrize(("n", "rel"), [(40, 1e-9), (5000, 2e-2)], ids=["each rank", "in bins"])
+def test_against_the_em_algorithm(engine: str, n: int, rel: float) -> None:
+    """Ranks far below the cutoff are in bins, in which their probabilities are almost the same."""
+    m, ranks = 6, {"a": [1, 1, 2, 3, 5, 7], "b": [1, 2, 2, 3, 4, 4, 6]}
+    log = pl.concat(log_with(each, m).with_columns(run=pl.lit(run)) for run, each in ranks.items())
+    found = pr.catalog.sampled(
+        log.lazy(), [*METRICS], n_items=n, n_sampled=m, method="maximum_likelihood", by="run"
+    ).collect(engine=engine)
+    expected = {
+        (run, name): most_likely([of_rank(rank) for rank in range(1, n + 1)], each, m)
+        for run, each in ranks.items()
+        for name, of_rank in METRICS.items()
+    }
+    corrected = {(run, name): value for run, name, value in
+                 found.select("run", "metric", "corrected").iter_rows()}  # fmt: skip
+    assert corrected == pytest.approx(expected, rel=rel)
+    assert found["standard_error"].is_null().all()
+    whole = pr.catalog.sampled(
+        log_with(ranks["a"], m), "rr@3", n_items=n, n_sampled=m, method="maximum_likelihood"
+    )
+    assert whole["corrected"].item() == pytest.approx(expected["a", "rr@3"], rel=rel)
+
+
 @pytest.mark.parametrize(("m", "n"), [(7, 20), (7, 5000), (50, 40_000)])
 def test_sums_over_ranks(m: int, n: int) -> None:
     pmf = scipy.stats.binom.pmf(np.arange(m + 1)[None, :], m, (np.arange(n) / (n - 1))[:, None])
     assert _sums(m, n) == pytest.approx(pmf.sum(axis=0), rel=1e-8)
 
 
-def test_the_error_in_a_simulation() -> None:
+@pytest.mark.parametrize("method", ["bias_variance", "maximum_likelihood"])
+def test_the_error_in_a_simulation(method: str) -> None:
     """The metric among sampled candidates orders two systems wrongly; the corrected one does not."""
     n, m, draw = 2000, 100, np.random.default_rng(1)
     users = 3000
@@ -75,7 +111,7 @@ def test_the_error_in_a_simulation() -> None:
     for run, ranks in (("bold", bold), ("even", even)):
         places = draw.binomial(m, (ranks - 1) / (n - 1)) + 1
         found = pr.catalog.sampled(
-            log_with(places.tolist(), m), "hit_rate@10", n_items=n, n_sampled=m
+            log_with(places.tolist(), m), "hit_rate@10", n_items=n, n_sampled=m, method=method
         )
         full[run] = float(np.mean(ranks <= 10))
         corrected[run], among[run] = found["corrected"].item(), found["sampled"].item()
@@ -114,6 +150,6 @@ def test_invalid_input() -> None:
             pr.errors.ArgumentError, match="hit_rate, recall, ndcg or rr with a cut"
         ):
             pr.catalog.sampled(log, metric, **options)
-    for name, value in (("n_items", 2), ("n_sampled", 0), ("variance_weight", 0)):
+    for name, value in (("n_items", 2), ("n_sampled", 0), ("variance_weight", 0), ("method", "")):
         with pytest.raises(pr.errors.ArgumentError, match=f"`{name}`"):
             pr.catalog.sampled(log, "rr@3", **{**options, name: value})

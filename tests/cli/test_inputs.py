@@ -439,5 +439,11 @@ def test_items_and_history(tmp_path: Path) -> None:
     assert (code, json.loads(out)) == (
         0, [{"queries": 3, "novelty@1": (2 + 1 + 1) / 3, "unseen_share@2": (1 / 2 + 1 / 2 + 1) / 3}]
     )  # fmt: skip
+    for name in ("a", "b"):
+        LOG.with_columns(run=pl.lit(name)).write_csv(tmp_path / f"{name}.csv")
+    runs = (tmp_path / "a.csv", tmp_path / "b.csv", "-m", "novelty@1", *tables[:2])
+    code, out, err = run("compare", *runs, "--baseline", "a", "--format", "json")
+    assert code == 0, err
+    assert [row["mean"] for row in json.loads(out)] == [(2 + 1 + 1) / 3]
     code, _, err = run(*command, *tables, "--engine", "spark")
     assert (code, "--items and --history need --engine polars" in err) == (2, True)

@@ -210,7 +210,7 @@ def test_report(log: Path, tmp_path: Path) -> None:
         "--slices", "country", "--rule", "ap >= 0.123", "--rules", tmp_path / "gate.toml",
         "--title", "Ours & theirs", "--conventions", "lightgbm", "--output", page,
         "--meta", "commit=1a2b3c", "--url", "https://x.org/{doc}",
-        "--history", tmp_path / "moments.parquet",
+        "--moments", tmp_path / "moments.parquet",
     ]  # fmt: skip
     code, out, err = run(*arguments)
     assert (code, out) == (0, "")

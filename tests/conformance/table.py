@@ -50,6 +50,9 @@ SPELLED = {
     "lenskit": "LensKit",
     " ild ": " ILD ",
     "arp ": "ARP ",
+    "awrf": "AWRF",
+    "trec fair": "TREC Fair",
+    "gini": "Gini",
     "bpref": "bpref",
     "rbp": "RBP",
     "nnRBP": "nNRBP",
@@ -77,6 +80,7 @@ PRESETS = {
     "RecTools": "RECTOOLS",
     "RePlay": "REPLAY",
     "Evidently": "EVIDENTLY",
+    "LensKit": "LENSKIT",
 }
 
 

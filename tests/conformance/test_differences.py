@@ -418,6 +418,47 @@ def test_replay_divides_categorical_diversity_by_k() -> None:
     assert found.item(0, 1) == 2 / 4
 
 
+def test_evidently_divides_the_gini_index_by_n_minus_1() -> None:
+    """It is of the recommended documents, and that of LensKit of the catalog.
+
+    In polars_rank, these are `gini_recommended` and `gini` of `catalog.summary`, with the divisor n
+    of the definition.
+    """
+    shown = pl.DataFrame({"query": [1, 2, 2], "doc": ["a", "a", "b"], "score": [1.0, 2.0, 1.0]})
+    items = pl.DataFrame({"doc": ["a", "b", "c"]})
+    found = pr.catalog.summary(shown, items=items)
+    # The mean absolute difference of two documents, relative to twice the mean.
+    assert found["gini_recommended"].item() == pytest.approx((2 * 1 / 4) / (2 * 1.5))
+    assert found["gini"].item() == pytest.approx((2 * (1 + 2 + 1) / 9) / (2 * 1))
+
+
+def test_rectools_counts_documents_as_catalog_coverage() -> None:
+    """Documents that are not in the catalog count, too.
+
+    With `normalize=True`, it divides the count by the size of the catalog.
+
+    In polars_rank, the count is `recommended` + `unknown` of `catalog.summary`, and `coverage` the
+    share of the catalog that is recommended.
+    """
+    shown = pl.DataFrame({"query": 1, "doc": ["a", "new"], "score": [2.0, 1.0]})
+    found = pr.catalog.summary(shown, items=pl.DataFrame({"doc": ["a", "b", "c", "d"]}))
+    assert found.select("recommended", "unknown", "coverage").row(0) == (1, 1, 1 / 4)
+    with pytest.raises(pr.errors.ArgumentError, match="'coverage' of pr.catalog.summary"):
+        pr.evaluate(shown, "CatalogCoverage@10")
+
+
+def test_trec_fair_multiplies_awrf_by_ndcg() -> None:
+    """AWRF itself is 1 - the Jensen-Shannon divergence, with natural logarithms.
+
+    `catalog.awrf` agrees with TREC Fair 2022, which computes discounts in 32 bits.
+    """
+    shown = pl.DataFrame({"query": 1, "doc": ["a", "b"], "score": [2.0, 1.0]})
+    groups = pl.DataFrame({"doc": ["a", "b"], "group": ["x", "x"]})
+    target = pl.DataFrame({"group": ["y"], "target": [1.0]})
+    found = pr.catalog.awrf(shown, doc_groups=groups, target=target)
+    assert found["awrf"].item() == pytest.approx(1 - math.log(2))
+
+
 def test_presets_agree_on_a_log_without_special_cases() -> None:
     """Without ties, grades and unjudged documents, all presets agree on NDCG, RR, and recall."""
     frame = random_log(20, (0, 1), tied=False, pooled=False)

@@ -29,6 +29,25 @@ METRICS = {
     ("RePlay", "CategoricalDiversity@5"): (pr.category_count(5) / 5).alias("CategoricalDiversity"),
     ("Evidently", "Novelty@5"): "Novelty@5",
     ("Evidently", "ARP@5"): "ARP(popularity='of_largest')@5",
+    ("LensKit", "NDCG@5"): "NDCG@5",
+    ("LensKit", "DCG@5"): "DCG@5",
+    ("LensKit", "Hit@5"): "Hit@5",
+    ("LensKit", "Recall@5"): "Recall@5",
+    ("LensKit", "Precision@5"): "Precision@5",
+    ("LensKit", "RecipRank@5"): "RecipRank@5",
+    ("LensKit", "RBP@5"): "RBP@5",
+    ("LensKit", "MeanPopRank@5"): "popularity(popularity='quantile')@5",
+    ("LensKit", "ILS@5"): 1 - pr.intra_list_diversity(5, features="category", distance="category"),
+}
+RECOMMENDED = pl.col("recommended").cast(pl.Int64)
+#: Gini indices of all users together: our value, and the discount of the exposure.
+GINI = {
+    ("LensKit", "ListGini@5"): (pl.col("gini"), None),
+    ("LensKit", "ExposureGini@5"): (pl.col("gini"), lambda rank: 0.85 ** (rank - 1)),
+    ("Evidently", "Gini@5"): (
+        pl.col("gini_recommended") * RECOMMENDED / (RECOMMENDED - 1),
+        None,
+    ),
 }
 
 
@@ -42,10 +61,15 @@ def pairs(name: str) -> pl.DataFrame:
 
 
 def ranked() -> pl.DataFrame:
-    """Return the rankings, with relevant documents, and those of the baseline that users saw."""
+    """Return the rankings, the relevant documents, and those of the baseline that users saw."""
     return (
         rankings("rankings")
-        .join(pairs("test").unique().with_columns(label=1), on=["user", "item"], how="left")
+        .join(
+            pairs("test").unique().with_columns(label=1),
+            on=["user", "item"],
+            how="full",
+            coalesce=True,
+        )
         .join(
             rankings("baseline").filter(pl.col("position") <= 5).with_columns(baseline=True),
             on=["user", "item"],
@@ -60,6 +84,7 @@ def items() -> pl.DataFrame:
     number = len(DATA["items"])
     popularity = pr.catalog.popularity(pairs("train"), query="user", doc="item").with_columns(
         of_largest=pl.col("users") / pl.col("users").max(),
+        quantile=pl.col("users").rank("average") / pl.len(),
         expected=(number + 1 - pl.col("popularity_rank").cast(pl.Int64)) / number,
     )
     category = pl.DataFrame([*DATA["category"].items()], ["item", "category"], orient="row")
@@ -69,14 +94,26 @@ def items() -> pl.DataFrame:
 def test_the_file_is_up_to_date() -> None:
     assert json.loads(json.dumps(log())) == DATA
     assert sorted(FOUND["versions"]) == sorted({tool for tool, _ in METRICS})
-    assert {(tool, name) for tool, found in FOUND["values"].items() for name in found} == {*METRICS}
+    names = {(tool, name) for tool, found in FOUND["values"].items() for name in found}
+    assert names == {*METRICS, *GINI}
+
+
+@pytest.mark.parametrize(("tool", "name"), GINI, ids=map("-".join, GINI))
+def test_gini(tool: str, name: str) -> None:
+    value, discount = GINI[tool, name]
+    found = pr.catalog.summary(
+        rankings("rankings"), 5, items=pl.DataFrame({"item": DATA["items"]}),
+        discount=discount, query="user", doc="item", position="position",
+    )  # fmt: skip
+    # LensKit adds exposures up in 32 bits.
+    assert found.select(value).item() == pytest.approx(FOUND["values"][tool][name]["all"], rel=1e-6)
 
 
 @pytest.mark.filterwarnings("ignore:`items` has no row")
 @pytest.mark.parametrize(("tool", "name"), METRICS, ids=map("-".join, METRICS))
 def test_value_of_every_user(tool: str, name: str) -> None:
     frame = ranked()
-    if name == "CategoricalDiversity@5":  # it was given only documents with a category
+    if name in ("CategoricalDiversity@5", "ILS@5"):  # it was given only documents with a category
         frame = frame.filter(pl.col("item").is_in(list(DATA["category"])))
     table = pr.per_query(
         frame,

@@ -4,7 +4,10 @@ These tools need other versions of NumPy and pandas than this project. Run the s
 environment of each tool; it replaces the values of the tools that are installed there:
 
     pip install rectools==0.19.0 replay-rec==0.22.0 && python tests/conformance/write_recommenders.py
-    pip install evidently==0.7.23 && python tests/conformance/write_recommenders.py
+    pip install evidently==0.7.23 'pandas<3' && python tests/conformance/write_recommenders.py
+    pip install lenskit==2026.4.0 && python tests/conformance/write_recommenders.py
+
+LensKit 2026.4 needs Python 3.12.5 or later.
 """
 
 from __future__ import annotations
@@ -117,6 +120,62 @@ def evidently(data: dict[str, Any]) -> Values:
     for user, rows in recs.groupby("user"):
         value, _ = PopularityBias.get_apr(None, 5, rows, users, True, "rank", "user", "item")
         found["ARP@5"] |= _by_user({user: value})
+    found["Gini@5"] = _by_user({"all": PopularityBias.get_gini(None, 5, recs, "rank", "item")})
+    return found
+
+
+def lenskit(data: dict[str, Any]) -> Values:
+    """Evaluate with LensKit; "all" has the Gini indices, which are of all users together.
+
+    Its similarity of documents is evaluated for documents with a category only.
+    """
+    import pandas as pd
+    from lenskit.data import DatasetBuilder, ItemList
+    from lenskit.metrics import (
+        DCG,
+        ILS,
+        NDCG,
+        RBP,
+        ExposureGini,
+        Hit,
+        ListGini,
+        MeanPopRank,
+        Precision,
+        Recall,
+        RecipRank,
+    )
+
+    train = pd.DataFrame(data["train"], columns=["user_id", "item_id"]).drop_duplicates()
+    builder = DatasetBuilder()
+    builder.add_entities("item", data["items"])
+    builder.add_interactions("view", train, entities=["user", "item"], missing="insert")
+    category = pd.DataFrame(
+        [(item, [str(number)]) for item, number in data["category"].items()],
+        columns=["item_id", "category"],
+    )
+    builder.add_list_attribute("item", "category", category)
+    dataset = builder.build()
+    relevant: dict[str, list[str]] = {}
+    for user, item in data["test"]:
+        relevant.setdefault(user, []).append(item)
+    of_users = {
+        **{f"{each.__name__}@5": each(5)
+           for each in (NDCG, DCG, Hit, Recall, Precision, RecipRank, RBP)},
+        "MeanPopRank@5": MeanPopRank(dataset, n=5),
+        "ILS@5": ILS(dataset, "category", n=5),
+    }  # fmt: skip
+    found: Values = {}
+    for name, metric in of_users.items():
+        found[name] = {}
+        for user, ranking in data["rankings"].items():
+            known = [item for item in ranking if item in data["category"] or name != "ILS@5"]
+            value = metric.measure_list(ItemList(known, ordered=True), ItemList(relevant[user]))
+            found[name] |= _by_user({user: value})
+    for gini in (ListGini(5, items=dataset), ExposureGini(5, items=dataset)):
+        together = gini.create_accumulator()
+        for ranking in data["rankings"].values():
+            together.add(gini.measure_list(ItemList(ranking, ordered=True), ItemList([])))
+        found[f"{type(gini).__name__}@5"] = _by_user({"all": together.accumulate()})
     return found
 
 
@@ -124,6 +183,7 @@ TOOLS: dict[str, tuple[str, Callable[[dict[str, Any]], Values]]] = {
     "RecTools": ("rectools", rectools),
     "RePlay": ("replay-rec", replay),
     "Evidently": ("evidently", evidently),
+    "LensKit": ("lenskit", lenskit),
 }
 
 

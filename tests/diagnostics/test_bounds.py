@@ -178,6 +178,15 @@ def test_grades(dtype: type[pl.DataType], grade: float | None) -> None:
     assert bounds["upper"].item() == (grade or 1)
 
 
+def test_small_labels_break_ties() -> None:
+    log = pl.DataFrame(
+        {"query": 1, "doc": [1, 2, 3], "score": [2.0, 1.0, 1.0], "label": [None, 0, 1]},
+        {"query": pl.Int64, "doc": pl.Int64, "score": pl.Float64, "label": pl.Int8},
+    )
+    bounds = pr.diagnostics.judgment_bounds(log, "rr", ties="worst")
+    assert bounds.select("lower", "upper").row(0) == (1 / 3, 1)
+
+
 @pytest.mark.parametrize("queries", ["judged", "retrieved", "both"])
 def test_which_queries(queries: str) -> None:
     log = log_of(LISTS)

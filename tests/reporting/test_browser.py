@@ -9,10 +9,11 @@ import needs
 import polars as pl
 import polars_rank as pr
 import pytest
-from selenium import webdriver
-from selenium.webdriver.common.by import By
-from selenium.webdriver.common.keys import Keys
-from selenium.webdriver.support.ui import Select, WebDriverWait
+
+webdriver = needs.package("selenium.webdriver", "browser")
+By = needs.package("selenium.webdriver.common.by", "browser").By
+Keys = needs.package("selenium.webdriver.common.keys", "browser").Keys
+ui = needs.package("selenium.webdriver.support.ui", "browser")
 
 EVIL = "</script><script>window.hacked = 1</script>"
 RTL = "שאילתה 🙂 " + "x" * 300
@@ -88,7 +89,7 @@ def drawn(driver, enough):
     def count(_):
         return int(driver.execute_script("return document.documentElement.dataset.drawn ?? 0"))
 
-    WebDriverWait(driver, 60).until(lambda _: enough(count(_)))
+    ui.WebDriverWait(driver, 60).until(lambda _: enough(count(_)))
     return count(driver)
 
 
@@ -137,7 +138,7 @@ def test_text_from_the_log_stays_text(driver, page):
     assert driver.find_element(By.TAG_NAME, "h1").text == "Title <b>not bold</b>"
     assert any(EVIL in cell for cell in column(driver, "compared", 0))
     assert not driver.find_elements(By.CSS_SELECTOR, "h1 b")
-    chosen = Select(driver.find_element(By.NAME, "run"))
+    chosen = ui.Select(driver.find_element(By.NAME, "run"))
     assert EVIL in [option.text for option in chosen.options]
 
 
@@ -147,13 +148,13 @@ def test_charts_show_the_metric_and_the_run_that_are_chosen(driver, page):
     form = driver.find_element(By.CSS_SELECTOR, "form[data-for=charts]")
     titles = "return [...document.querySelectorAll('figure:not([hidden]) strong')].map((e) => e.innerText)"
     assert all("NDCG" in title for title in driver.execute_script(titles))
-    Select(form.find_element(By.NAME, "metric")).select_by_visible_text("ap")
+    ui.Select(form.find_element(By.NAME, "metric")).select_by_visible_text("ap")
     drawn(driver, lambda count: count >= before + 5)
     shown = driver.execute_script(titles)
     assert len(shown) == 5 and all(title.startswith(("AP", "D", "MAP")) for title in shown)
     assert not any("NDCG" in title for title in shown)
     second = drawn(driver, bool)
-    Select(form.find_element(By.NAME, "run")).select_by_index(0)
+    ui.Select(form.find_element(By.NAME, "run")).select_by_index(0)
     drawn(driver, lambda count: count >= second + 5)
     # Charts write text that could end a script with a joiner that nobody sees.
     plain = [title.replace("\u2060", "") for title in driver.execute_script(titles)]
@@ -167,7 +168,7 @@ def test_a_chart_tells_its_numbers_under_the_pointer(driver, page):
     bars = driver.find_elements(By.CSS_SELECTOR, "figure[data-kind=slices] .mark-symbol path")
     driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", bars[0])
     webdriver.ActionChains(driver).move_to_element(bars[0]).perform()
-    tip = WebDriverWait(driver, 10).until(
+    tip = ui.WebDriverWait(driver, 10).until(
         lambda d: d.find_element(By.CSS_SELECTOR, "#vg-tooltip-element.visible")
     )
     assert "queries" in tip.text
@@ -206,12 +207,12 @@ def test_slices_are_filtered_by_text_metric_run_column_and_sureness(driver, page
         return [row.text.split("\n")[0] for row in rows if row.is_displayed()]
 
     assert metrics() == ["ndcg@10"]
-    Select(form.find_element(By.NAME, "metric")).select_by_visible_text("all")
+    ui.Select(form.find_element(By.NAME, "metric")).select_by_visible_text("all")
     assert len(column(driver, "slices-table", 0)) == whole and metrics() == ["ndcg@10", "ap"]
-    Select(form.find_element(By.NAME, "column")).select_by_visible_text("country")
+    ui.Select(form.find_element(By.NAME, "column")).select_by_visible_text("country")
     countries = {"BR", "DE", "FR", "GB", "IN", "US"}
     assert names(driver) == countries
-    Select(form.find_element(By.NAME, "run")).select_by_visible_text(EVIL)
+    ui.Select(form.find_element(By.NAME, "run")).select_by_visible_text(EVIL)
     assert len(column(driver, "slices-table", 0)) == 2 * len(countries)
     form.find_element(By.NAME, "text").send_keys("ap US")
     assert names(driver) == {"US"}

@@ -272,13 +272,52 @@ def test_documents_are_links_and_parts_say_how_many_queries_tie(log, lists, tmp_
 def test_earlier_moments_are_a_chart_over_time(log, tmp_path):
     day = pl.lit("2026-01-0") + (1 + pl.col("query") % 3).cast(pl.String)
     daily = pr.per_query(log.with_columns(day=day), "ap", by=["run", "day"])
-    history = pr.stats.moments(daily, by=["run", "day"])
-    page = read(log, tmp_path, ["ndcg@10", "ap"], baseline="bm25", history=history)
-    charts = json.loads(page.scripts[0])["kinds"]["history"]
+    moments = pr.stats.moments(daily, by=["run", "day"])
+    page = read(log, tmp_path, ["ndcg@10", "ap"], baseline="bm25", moments=moments)
+    charts = json.loads(page.scripts[0])["kinds"]["over-time"]
     assert [*charts] == ["1"] and charts["1"][""]["title"] == "MAP over time"
     (rows, *_) = charts["1"][""]["spec"]["datasets"].values()
     expected = pr.summarize(daily, by=["run", "day"]).sort("run", "day")
     assert [row["y"] for row in rows] == pytest.approx(expected["mean"].to_list(), rel=1e-4)
+
+
+@without_charts
+@pytest.mark.filterwarnings("ignore:.*intervals exceed")
+def test_relevance_novelty_and_the_catalog_side_by_side(tmp_path):
+    """One run is more accurate and shows two documents; the other one shows all five."""
+    liked = {"u1": "a", "u2": "b", "u3": "a"}
+    ranked = {
+        ("accurate", "u1"): "ab", ("accurate", "u2"): "ba", ("accurate", "u3"): "ab",
+        ("diverse", "u1"): "ac", ("diverse", "u2"): "de", ("diverse", "u3"): "bd",
+    }  # fmt: skip
+    rows = [
+        (run, user, doc, -rank, doc == liked[user])
+        for (run, user), docs in ranked.items()
+        for rank, doc in enumerate(docs)
+    ]
+    log = pl.DataFrame(rows, ["run", "query", "doc", "score", "label"], orient="row")
+    log = log.cast({"label": pl.Int8})
+    items = pl.DataFrame({"doc": [*"abcde"], "popularity": [0.5, 0.5, 0.25, 0.25, 0.125]})
+    seen = pl.DataFrame({"query": ["u1"], "doc": ["b"]})
+    metrics = ["hit_rate@2", "novelty@2", "unseen_share@2"]
+    page = read(
+        log, tmp_path, metrics, baseline="accurate", items=pl.DataFrame(items).to_arrow(),
+        history=seen,
+    )  # fmt: skip
+    means = {name: values for name, *values in page.tables["metrics-table"][1:]}
+    # Novelty of the documents is 1, 1, 2, 2, 3: (1.5 + 2.5 + 1.5) / 3 in the diverse run.
+    assert [value.split()[0][:6] for value in means["novelty@2"][:2]] == ["1.0000", "1.8333"]
+    assert [value[:6] for value in means["unseen_share@2"][:2]] == ["0.8333", "1.0000"]
+    head, *rows = page.tables["catalog-table"]
+    assert head == ["Measure", "accurate baseline", "diverse"]
+    values = {name: of_runs for name, *of_runs in rows}
+    assert values["Coverage: share of the catalog that is recommended"] == ["40.0%", "100.0%"]
+    assert values["Documents recommended"] == ["2", "5"]
+    # Of 5 documents, two with 3 of 6 exposures: (2 * (4 + 5) * 3 - 6 * 6) / (5 * 6).
+    assert values["Gini index of exposure (0: equal)"] == ["0.6000", "0.1333"]
+    assert values["Personalization"] == ["0.0000", "0.8333"]
+    assert "Share of exposure of the long tail" not in values  # `items` does not say which
+    assert "catalog-table" not in read(log, tmp_path, "hit_rate@2", baseline="accurate").tables
 
 
 @without_charts
@@ -677,7 +716,7 @@ def test_an_error_leaves_nothing_behind_and_what_was_there(log, tmp_path):
         ({"url": "javascript:{doc}"}, pr.errors.ArgumentError, "`url` must be a template such as"),
         ({"url": "https://x/{dok}"}, pr.errors.ArgumentError, "column 'dok' .`url`. not found"),
         ({"meta": "1a2b3c"}, pr.errors.ArgumentError, "`meta` must be a mapping"),
-        ({"history": BASE}, pr.errors.SchemaError, "column 'day' .`time`. not found"),
+        ({"moments": BASE}, pr.errors.SchemaError, "column 'day' .`time`. not found"),
         ({"confidence": 95}, pr.errors.ArgumentError, "`confidence` must be"),
         ({"worst": 0}, pr.errors.ArgumentError, "`worst` must be a positive integer"),
         ({"k": "ten"}, pr.errors.ArgumentError, "`k` must be a positive integer"),

@@ -148,3 +148,14 @@ def test_without_pyspark(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyspark.sql", None)
     with pytest.raises(pr.errors.MissingExtraError, match=r"pip install 'polars_rank\[spark\]'"):
         sessions.session("local[1]")
+
+
+def test_errors_of_workers_name_their_parameters() -> None:
+    class Failing:
+        def toArrow(self) -> None:  # noqa: N802
+            text = "add the run to `by`, or set `duplicates`; e.g. {'query': '`label`'}"
+            raise RuntimeError(f"polars_rank.errors.DataError: {text}\n\nJVM stacktrace:\n...")
+
+    with pytest.raises(pr.errors.DataError, match="'`label`'}$") as caught:
+        sessions.fetched(Failing())  # type: ignore[arg-type]
+    assert caught.value.parameters == ("by", "duplicates")

@@ -1,0 +1,79 @@
+"""Tables of the catalog, chunks and what users have seen, on Spark as on one machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import polars as pl
+import polars_rank as pr
+import pytest
+from spark.logs import log, on_spark, same
+
+LOG = log().select("run", "query", "doc", "score", "label", "traffic")
+#: A third of the documents are in the long tail; a few documents are not in the catalog.
+ITEMS = LOG.select(pl.col("doc").unique().sort()).filter(pl.col("doc") % 11 != 0)
+ITEMS = ITEMS.with_columns(long_tail=pl.col("doc") % 3 == 0, group=pl.col("doc") % 2)
+SEEN = LOG.select("query", "doc").unique(maintain_order=True).gather_every(3)
+
+
+def test_exposures_their_merge_and_their_summary(spark: Any) -> None:
+    options = {"by": "run", "discount": "log2", "weight": "traffic", "click": "label"}
+    here = pr.catalog.exposure(LOG, 3, **options)
+    table = on_spark(spark, LOG, 7)
+    days = [pr.catalog.exposure(table.where(f"query % 2 = {day}"), 3, **options) for day in (0, 1)]
+    both = pr.catalog.merge(days[0].union(days[1]), by="run")
+    same(here, both)  # in sorted order, too
+    expected = pr.catalog.summary(here, items=ITEMS, by="run")
+    same(expected, pr.catalog.summary(both, items=ITEMS, by="run"))
+
+
+@pytest.mark.parametrize(
+    "options", [{"query": ["run", "query"]}, {"by": "run", "items": ITEMS}], ids=["all", "runs"]
+)
+def test_summaries(spark: Any, options: dict[str, Any]) -> None:
+    here = pr.catalog.summary(LOG, 3, **options)
+    same(here, pr.catalog.summary(on_spark(spark, LOG, 7), 3, **options))
+
+
+#: Functions of each ranking, and the columns by which their rows are sorted.
+OF_RANKINGS: dict[str, tuple[Callable[[Any], Any], list[str]]] = {
+    "awrf": (
+        lambda rows: pr.catalog.awrf(rows, 5, doc_groups=ITEMS, by="run", target="relevant"),
+        ["run", "query"],
+    ),
+    "expected_exposure": (
+        lambda rows: pr.catalog.expected_exposure(rows, sample="run"),
+        ["query"],
+    ),
+    "exclude_seen": (
+        lambda rows: pr.catalog.exclude_seen(rows, SEEN, by="run"),
+        ["run", "query", "doc"],
+    ),
+    "collapse": (
+        lambda rows: pr.collapse(rows, doc="document", how="first", by="run"),
+        ["run", "query", "document"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OF_RANKINGS)
+def test_functions_of_each_ranking(spark: Any, name: str) -> None:
+    function, keys = OF_RANKINGS[name]
+    rows = LOG.with_columns(document=pl.col("doc") % 5)
+    same(function(rows), function(on_spark(spark, rows, 4)), keys)
+
+
+def test_attributes_of_documents(spark: Any) -> None:
+    metrics = [pr.long_tail_share(5), pr.unseen_share(5), "ndcg@10"]
+    options = {"by": "run", "items": ITEMS, "history": SEEN}
+    here = "`items` has no row for some retrieved documents"
+    with pytest.warns(pr.errors.RankWarning, match=here):
+        expected = pr.per_query(LOG, metrics, **options)
+    with pytest.warns(pr.errors.RankWarning, match=here):
+        same(expected, pr.per_query(on_spark(spark, LOG, 4), metrics, **options), ["run", "query"])
+
+
+def test_what_spark_does_not_support(spark: Any) -> None:
+    with pytest.raises(pr.errors.ArgumentError, match="does not support Spark DataFrames"):
+        pr.catalog.popularity(on_spark(spark, LOG))
