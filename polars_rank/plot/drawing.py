@@ -161,7 +161,8 @@ def axis(
     look: dict[str, Any] = {
         "labelFontSize": 11, "titleFontSize": 12, "titleFontWeight": 500, "titlePadding": 8,
         "gridOpacity": 0.6, "grid": kind == "Y", "domain": kind == "X", "ticks": kind == "X",
-        "labelPadding": 4, "tickSize": 4, "labelLimit": 260, "titleLimit": 460,
+        "labelPadding": 4 if kind == "X" else 8, "tickSize": 4, "labelLimit": 260,
+        "titleLimit": 460,
     }  # fmt: skip
     if kind == "X":
         look["labelFlush"] = False
@@ -236,6 +237,7 @@ def lines(table: pl.DataFrame, runs: Runs, x: Any, y: Any, tips: Sequence[Any]) 
     max_points = max(table.get_column("run").value_counts(name="points").get_column("points"))
     draws_points = max_points <= _FEW
     layers = []
+    offset: dict[str, Any] = {}
     if table.get_column("low").is_not_null().any():
         known = alt.Chart().transform_filter("isValid(datum.low) && isValid(datum.high)")
         ends = {"x": x, "y": with_field(y, "low"), "y2": alt.Y2(field="high")}
@@ -243,14 +245,15 @@ def lines(table: pl.DataFrame, runs: Runs, x: Any, y: Any, tips: Sequence[Any]) 
             band = known.mark_area(opacity=0.16, strokeWidth=0)
             layers.append(band.encode(**ends, **looks(runs, "color")))
         elif draws_points:
-            side = f"indexof({json.dumps(runs.labels)}, datum.run) - {(len(runs.labels) - 1) / 2}"
-            offset = {"expr": f"{_APART} * ({side})"}
-            rule = known.mark_rule(opacity=0.5, strokeWidth=2, xOffset=offset)
+            # Side by side, the intervals of runs do not hide each other.
+            place = f"indexof({json.dumps(runs.labels)}, datum.run) - {(len(runs.labels) - 1) / 2}"
+            offset = {"xOffset": {"expr": f"{_APART} * ({place})"}}
+            rule = known.mark_rule(opacity=0.5, strokeWidth=2, **offset)
             layers.append(rule.encode(**ends, **looks(runs, "color")))
-    line = alt.Chart().mark_line(strokeWidth=2, strokeJoin="round")
+    line = alt.Chart().mark_line(strokeWidth=2, strokeJoin="round", **offset)
     points = alt.Chart().encode(x=x, y=y, tooltip=[*tips])
     if draws_points:
-        points = points.mark_point(filled=True, opacity=1, size=34)
+        points = points.mark_point(filled=True, opacity=1, size=34, **offset)
         points = points.encode(**looks(runs, "color", "shape", legend=True))
     else:
         points = points.mark_point(opacity=0, size=60)

@@ -11,8 +11,9 @@ if TYPE_CHECKING:
 
 #: Margin at both ends of a cell, in percent.
 _MARGIN = 6.0
-#: Maximum number of ticks of an axis.
-_TICKS = 5
+#: Aim for the number of ticks of an axis, and maximum number of characters of their labels with a
+#: space after each.
+_TICKS, _CHARACTERS = 5, 28
 
 
 @dataclass(frozen=True)
@@ -61,17 +62,20 @@ class Scale:
         if self.high <= self.low:
             return []
         power = math.floor(math.log10((self.high - self.low) / _TICKS))
+        ticks: list[tuple[float, str]] = []
         for step in (factor * 10.0**power for factor in (1, 2, 5, 10)):
             places = range(math.ceil(self.low / step), math.floor(self.high / step) + 1)
-            if len(places) <= _TICKS:
+            digits = max(0, -math.floor(math.log10(step)))
+            ticks = [(self._percent(n * step), _label(n * step, digits)) for n in places]
+            if sum(len(label) + 1 for _, label in ticks) <= _CHARACTERS:
                 break
-        digits = max(0, -math.floor(math.log10(step)))
-        return [
-            (self._percent(n * step), f"{n * step:,.{digits}f}".replace("-", "\N{MINUS SIGN}"))
-            for n in places
-        ]
+        return ticks
 
     def _percent(self, value: float) -> float:
         share = (value - self.low) / (self.high - self.low)
         inside = min(max(share, -1.0), 2.0)
         return round(_MARGIN + (100 - 2 * _MARGIN) * inside, 2)
+
+
+def _label(value: float, digits: int) -> str:
+    return f"{value:,.{digits}f}".replace("-", "\N{MINUS SIGN}")

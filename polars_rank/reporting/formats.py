@@ -20,8 +20,8 @@ def number(value: float | None, digits: int = 4) -> str:
     Examples
     --------
     >>> from polars_rank.reporting.formats import number
-    >>> number(0.41236), number(-1234.5), number(0.0000123), number(None)
-    ('0.4124', '−1,234.50', '0.0000123', '–')
+    >>> number(0.41236), number(-1234.5), number(0.00008), number(0.0000123), number(None)
+    ('0.4124', '−1,234.50', '0.0001', '0.0000123', '–')
     """
     if value is None or math.isnan(value):
         return NOTHING

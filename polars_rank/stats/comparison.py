@@ -129,8 +129,8 @@ def compare(
     confidence
         Confidence level, between 0 and 1. A one-sided alternative has a one-sided interval.
     undefined, conventions
-        How undefined values count, and metric definitions to use, as in `evaluate`. If both
-        runs have the same queries, the difference is the difference of `evaluate`'s means.
+        How undefined values count, and metric definitions to use, as in `evaluate`. If both runs
+        have the same queries, the difference is that of the means of `evaluate`.
     n_resamples
         Number of resamples of the randomization test and the bootstrap.
     seed
