@@ -43,20 +43,11 @@ import polars as pl
 
 from polars_rank import conventions, discounts, errors, gains, metrics
 from polars_rank.conventions import Conventions
-from polars_rank.evaluation.auc import grouped_auc
-from polars_rank.evaluation.curves import pr_curve, rank_curve
 from polars_rank.evaluation.evaluate import evaluate, per_query
 from polars_rank.evaluation.ranking import rank
-from polars_rank.io.arrays import from_arrays
-from polars_rank.io.chunks import collapse
-from polars_rank.io.dicts import from_dicts
-from polars_rank.io.judgments import join_judgments
-from polars_rank.io.lists import from_lists
-from polars_rank.io.parquet import scan_log
 from polars_rank.metrics.agreement import *
 from polars_rank.metrics.beyond import *
 from polars_rank.metrics.cascade import *
-from polars_rank.metrics.catalog import list_metrics
 from polars_rank.metrics.cumulated import *
 from polars_rank.metrics.diversity import *
 from polars_rank.metrics.gains import *
@@ -73,7 +64,16 @@ from polars_rank.metrics.users import *
 
 if TYPE_CHECKING:
     from polars_rank import catalog, clicks, datasets, diagnostics, plot, stats, trec
+    from polars_rank.evaluation.auc import grouped_auc
+    from polars_rank.evaluation.curves import pr_curve, rank_curve
     from polars_rank.explanation import explain, explain_difference
+    from polars_rank.io.arrays import from_arrays
+    from polars_rank.io.chunks import collapse
+    from polars_rank.io.dicts import from_dicts
+    from polars_rank.io.judgments import join_judgments
+    from polars_rank.io.lists import from_lists
+    from polars_rank.io.parquet import scan_log
+    from polars_rank.metrics.catalog import list_metrics
     from polars_rank.namespace import Ranking
     from polars_rank.reporting.page import report
     from polars_rank.stats.comparison import compare
@@ -128,10 +128,20 @@ __all__ += metrics.__all__
 _WHEN_USED = {
     "Ranking": "namespace",
     "check": "stats.gates",
+    "collapse": "io.chunks",
     "compare": "stats.comparison",
     "explain": "explanation",
     "explain_difference": "explanation",
+    "from_arrays": "io.arrays",
+    "from_dicts": "io.dicts",
+    "from_lists": "io.lists",
+    "grouped_auc": "evaluation.auc",
+    "join_judgments": "io.judgments",
+    "list_metrics": "metrics.catalog",
+    "pr_curve": "evaluation.curves",
+    "rank_curve": "evaluation.curves",
     "report": "reporting.page",
+    "scan_log": "io.parquet",
     "slices": "stats.slicing",
     "summarize": "stats.summary",
 }

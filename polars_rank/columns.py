@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import (
+    NamedTuple,
     TypeAlias,
 )
 
@@ -15,6 +15,10 @@ from polars_rank.frames.pieces import NUMBERED
 from polars_rank.frames.tables import own_name, schema_of
 
 Score: TypeAlias = "str | pl.Expr"
+
+
+#: The columns that the ranked table adds to a log.
+RANKED = ("rank", "ideal_rank", "relevant", "hits")
 
 
 #: Names of columns, in lower case, that identify the run.
@@ -57,8 +61,7 @@ POSITION: str = _Unsaid("position")
 CLICK: str = _Unsaid("click")
 
 
-@dataclass(frozen=True)
-class Columns:
+class Columns(NamedTuple):
     """Names of the columns in one frame, checked against its schema."""
 
     query: tuple[str, ...]
@@ -90,18 +93,15 @@ class Columns:
 
     def number(self, name: str) -> pl.Expr:
         """Return a score or label column as integers or floats."""
-        return pl.col(name) if self.is_plain(name) else pl.col(name).cast(pl.Float64)
-
-    def is_plain(self, name: str) -> bool:
-        """Return whether a score or label column needs no cast."""
-        dtype = self.schema[name]
-        # Scores that are equal as Float64 must not become ties.
-        exact = dtype.is_decimal() and name == self.score
-        return dtype.is_integer() or dtype.is_float() or exact
+        dtype = self.number_type(name)
+        return pl.col(name) if dtype == self.schema[name] else pl.col(name).cast(dtype)
 
     def number_type(self, name: str) -> pl.DataType:
         """Return the type of a score or label column as `number` returns it."""
-        return self.schema[name] if self.is_plain(name) else pl.Float64()
+        dtype = self.schema[name]
+        # Scores that are equal as Float64 must not become ties.
+        exact = dtype.is_decimal() and name == self.score
+        return dtype if dtype.is_integer() or dtype.is_float() or exact else pl.Float64()
 
     def check_numeric(self, parameter: str, name: str) -> None:
         """Raise `SchemaError` unless the column exists and is numeric."""
@@ -140,7 +140,11 @@ class Columns:
             message = "`query` must name at least one column"
             raise ArgumentError(message, "query")
         named = {column for columns in found.values() for column in columns}
-        _check_names(named, schema)
+        # The only columns with internal names are those that polars_rank has added.
+        own = {OWN + "score", *(name for name, dtype in schema.items() if dtype == NUMBERED)}
+        for name in schema:
+            if name.startswith(OWN) and name not in named | own:
+                raise own_name(name)
         both = set(queries) & set(groups)
         if both:
             message = f"column {both.pop()!r} is used for both `by` and `query`; remove it from one"
@@ -151,14 +155,6 @@ class Columns:
             if name not in named and name.lower() in looks and dtype != pl.Object
         )
         return cls(queries, groups, doc, score, label, schema, () if doc else unnamed)
-
-
-def _check_names(named: set[str], schema: pl.Schema) -> None:
-    """Raise `SchemaError` for columns with internal names."""
-    own = {OWN + "score", *(name for name, dtype in schema.items() if dtype == NUMBERED)}
-    for name in schema:
-        if name.startswith(OWN) and name not in named | own:
-            raise own_name(name)
 
 
 def scored(log: pl.LazyFrame, score: Score, position: str | None) -> tuple[pl.LazyFrame, str]:

@@ -59,7 +59,7 @@ _CHOICES: dict[str, tuple[object, ...]] = {
 
 @dataclass(frozen=True)
 class Conventions:
-    """Definitions that an evaluation follows where its metrics do not state them.
+    """Metric definitions in which tools differ, such as ties and undefined values.
 
     Parameters
     ----------
@@ -223,12 +223,18 @@ class Conventions:
 
     def counts_as(self, metric: pl.Expr) -> Undefined:
         """Return the value of an undefined metric, or of an expression that is null."""
-        rules = self.undefined if isinstance(self.undefined, Mapping) else {"*": self.undefined}
+        rules: Mapping[str, Undefined] = {}
+        rest = self.undefined
+        if isinstance(rest, Mapping):
+            rules, rest = rest, rest.get("*", "zero")
         column = output_name(metric)
         if column in rules or not isinstance(metric, Metric):
             return rules.get(column, self.own)
         rules = {_metric_name(name): value for name, value in rules.items()}
-        values = {self._rule(leaf, rules) for leaf in metric.leaves}
+        values = set()
+        for leaf in metric.leaves:
+            skipped = leaf.definition is not None and leaf.definition.skipped
+            values.add(rules.get(leaf.function.__name__, self.own if skipped else rest))
         if len(values) > 1:
             message = (
                 f"the parts of {metric} count as different values where they are undefined; use "
@@ -237,11 +243,6 @@ class Conventions:
             raise ArgumentError(message, "undefined")
         return values.pop()
 
-    def _rule(self, metric: Metric, rules: Mapping[str, Undefined]) -> Undefined:
-        skipped = metric.definition is not None and metric.definition.skipped
-        rest = self.own if skipped else rules.get("*", "zero")
-        return rules.get(metric.function.__name__, rest)
-
 
 def _metric_name(name: str) -> str:
     """Return the main name of a metric; other names, such as of expressions, are unchanged."""
@@ -249,10 +250,8 @@ def _metric_name(name: str) -> str:
     return name if function is None or parameters else function
 
 
-def check_undefined(undefined: object, metrics: Iterable[pl.Expr]) -> None:
+def check_undefined(undefined: Mapping[str, Undefined], metrics: Iterable[pl.Expr]) -> None:
     """Raise `ArgumentError` if a mapping names a metric that is not evaluated."""
-    if not isinstance(undefined, Mapping):
-        return
     metrics = [*metrics]
     columns = [output_name(metric) for metric in metrics]
     leaves = [leaf for metric in metrics if isinstance(metric, Metric) for leaf in metric.leaves]
@@ -284,9 +283,9 @@ def undefined_of_renamed(
     undefined: Any, metrics: Sequence[pl.Expr], names: Callable[[int, str], Iterable[str]]
 ) -> Any:
     """Return `undefined` for renamed metrics; `names` maps an index and a name to new names."""
-    check_undefined(undefined, metrics)
     if not isinstance(undefined, Mapping):
         return undefined
+    check_undefined(undefined, metrics)
     columns = {output_name(metric): index for index, metric in enumerate(metrics)}
     renamed = {
         name: value

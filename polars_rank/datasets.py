@@ -273,9 +273,20 @@ def _clicks(
     )
 
 
-def _log(start: int, stop: int, low: int, high: int, order: int, seed: int) -> pl.LazyFrame:
-    """Return the rankings of the queries in range(start, stop) in the run number `order`."""
-    catalog = next(size for size in _CATALOGS if size > high)
+def _log(
+    start: int,
+    stop: int,
+    low: int,
+    high: int,
+    order: int,
+    seed: int,
+    catalogs: Sequence[int] = _CATALOGS,
+) -> pl.LazyFrame:
+    """Return the rankings of the queries in range(start, stop) in the run number `order`.
+
+    Documents are from the first of the catalogs, which are prime numbers, that has enough of them.
+    """
+    catalog = next(size for size in catalogs if size > high)
     quality = 1 - 0.5 ** (order + 1)  # of the run: the weight of the label in its score
     query, doc, shown = col("_query"), col("_doc"), col("_shown")  # random bits of each
     u_barren, u_rich, u_country = _uniforms(query)

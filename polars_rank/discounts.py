@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import polars as pl
 
-from polars_rank.gains import _check_base, _expression, _Logarithmic
+from polars_rank.gains import _check_base, _Logarithmic
 
 __all__ = [
     "jarvelin",
@@ -42,7 +42,7 @@ def log2(rank: pl.Expr) -> pl.Expr:
     >>> pl.select(pr.discounts.log2(pl.Series([1, 3]))).to_series().to_list()
     [1.0, 0.5]
     """
-    return 1 / (_expression(rank).cast(pl.Float64) + 1).log(2)
+    return 1 / (rank.cast(pl.Float64) + 1).log(2)
 
 
 def log(base: float = math.e) -> Discount:
@@ -112,7 +112,7 @@ def reciprocal(rank: pl.Expr) -> pl.Expr:
     >>> pl.select(pr.discounts.reciprocal(pl.Series([1, 4]))).to_series().to_list()
     [1.0, 0.25]
     """
-    return 1 / _expression(rank).cast(pl.Float64)
+    return 1 / rank.cast(pl.Float64)
 
 
 #: Discounts that can be given by name.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,10 @@ __all__ = [
     "SchemaError",
     "SourceError",
 ]
+
+
+#: The beginning of the note that names the parameters of an error on Spark, which passes on texts.
+PARAMETERS = "parameters: "
 
 
 class RankError(ValueError):
@@ -106,6 +111,14 @@ class RankWarning(UserWarning):
 
 class MissingExtraError(RankError, ImportError):
     """An optional dependency is not installed."""
+
+
+def parameters_in(message: str) -> tuple[str, ...]:
+    """Return the parameters that a message has in backticks, other than in values of rows.
+
+    Polars' expressions pass on the messages of errors, but not their attributes.
+    """
+    return tuple(dict.fromkeys(re.findall(r"`(\w+)`", re.sub(r"\{.*?\}", "", message))))
 
 
 def missing_extra(extra: str, cause: ImportError) -> MissingExtraError:

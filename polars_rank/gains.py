@@ -20,7 +20,10 @@ __all__ = [
     "mapping",
 ]
 
-#: A function, or a name or a mapping of grades that is converted to a function.
+#: A function, or a name or a mapping of grades that is converted to a function. The function may
+#: have the attributes `refuses`, the messages and conditions of labels that it rejects; `of_whole`,
+#: a faster form for integer labels; and `whole`, whether gains of integer labels are integers,
+#: small enough for exact sums.
 Gain: TypeAlias = "Callable[[pl.Expr], pl.Expr] | Any"
 
 
@@ -30,18 +33,6 @@ Refusals: TypeAlias = Mapping[str, Callable[[pl.Expr], pl.Expr]]
 
 #: Above this label, 2^label - 1 is so large that only the highest label matters.
 LARGEST_EXP2_LABEL = 50
-
-
-def refusals(gain: Gain) -> Refusals:
-    """Return the messages and conditions of labels that a gain rejects: its `refuses`."""
-    conditions: Refusals = getattr(gain, "refuses", {})
-    return conditions
-
-
-def of_whole(gain: Gain) -> Gain | None:
-    """Return a faster form of a gain for integer labels, or None: its `of_whole`."""
-    faster: Gain | None = getattr(gain, "of_whole", None)
-    return faster
 
 
 def linear(label: pl.Expr) -> pl.Expr:
@@ -66,7 +57,7 @@ def linear(label: pl.Expr) -> pl.Expr:
     >>> pl.select(pr.gains.linear(pl.Series([0, 2, -1]))).to_series().to_list()
     [0.0, 2.0, -1.0]
     """
-    return _expression(label).cast(pl.Float64)
+    return label.cast(pl.Float64)
 
 
 def exp2(label: pl.Expr) -> pl.Expr:
@@ -91,7 +82,7 @@ def exp2(label: pl.Expr) -> pl.Expr:
     >>> pl.select(pr.gains.exp2(pl.Series([0, 1, 4]))).to_series().to_list()
     [0.0, 1.0, 15.0]
     """
-    return pl.lit(2.0).pow(_expression(label).cast(pl.Float64)) - 1
+    return pl.lit(2.0).pow(label.cast(pl.Float64)) - 1
 
 
 def _exp2_of_whole(label: pl.Expr) -> pl.Expr:
@@ -100,7 +91,6 @@ def _exp2_of_whole(label: pl.Expr) -> pl.Expr:
     return (exponent * 2**52).reinterpret(dtype=pl.Float64) - 1
 
 
-#: Gains of integer labels are integers, small enough for exact sums.
 vars(linear)["whole"] = True
 
 
@@ -163,10 +153,8 @@ class _Mapped:
         grades, values = (
             pl.Series(each, dtype=pl.Float64) for each in zip(*self.gains.items(), strict=True)
         )
-        return (
-            _expression(label)
-            .cast(pl.Float64)
-            .replace_strict(grades, values, default=None, return_dtype=pl.Float64)
+        return label.cast(pl.Float64).replace_strict(
+            grades, values, default=None, return_dtype=pl.Float64
         )
 
     @property
@@ -187,7 +175,7 @@ class Levels:
     gains: tuple[tuple[float, float], ...]
 
     def __call__(self, label: pl.Expr) -> pl.Expr:
-        label = _expression(label).cast(pl.Float64)
+        label = label.cast(pl.Float64)
         grades, values = (
             pl.Series(each, dtype=pl.Float64) for each in zip(*self.gains, strict=True)
         )
@@ -241,7 +229,6 @@ class _AtLeast:
         return self._applied(label, self.gain)
 
     def _applied(self, label: pl.Expr, gain: Gain) -> pl.Expr:
-        label = _expression(label)
         return pl.when(label < self.lowest).then(0.0).otherwise(gain(label))
 
     @property
@@ -254,7 +241,7 @@ class _AtLeast:
         # The gain function is not applied to labels below the lowest.
         return {
             problem: partial(self._is_invalid, condition)
-            for problem, condition in refusals(self.gain).items()
+            for problem, condition in getattr(self.gain, "refuses", {}).items()
         }
 
     def _is_invalid(self, condition: Callable[[pl.Expr], pl.Expr], label: pl.Expr) -> pl.Expr:
@@ -266,7 +253,7 @@ class _AtLeast:
 
     @property
     def of_whole(self) -> Gain | None:
-        faster = of_whole(self.gain)
+        faster = getattr(self.gain, "of_whole", None)
         return None if faster is None else lambda label: self._applied(label, faster)
 
 
@@ -276,7 +263,7 @@ class _Logarithmic:
     base: float
 
     def __call__(self, rank: pl.Expr) -> pl.Expr:
-        rank = _expression(rank).cast(pl.Float64)
+        rank = rank.cast(pl.Float64)
         # Clipping gives discount 1 to ranks below the base, as at the base.
         counted = rank + 1 if self.kind == "log" else rank.clip(self.base)
         return math.log(self.base) / counted.log()
@@ -284,10 +271,6 @@ class _Logarithmic:
     @property
     def __name__(self) -> str:
         return f"{self.kind}({str(float(self.base)).removesuffix('.0')})"
-
-
-def _expression(values: pl.Expr | pl.Series) -> pl.Expr:
-    return pl.lit(values) if isinstance(values, pl.Series) else values
 
 
 def _check_base(base: float) -> None:

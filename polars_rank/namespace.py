@@ -54,7 +54,7 @@ def _method(function: Framed[P]) -> Callable[Concatenate[Ranking[Frame], P], Fra
 
 
 class Ranking(Generic[Frame]):
-    """Ranking evaluation of a frame: functions and metrics of polars_rank as methods.
+    """The namespace `ranking` of data frames: functions and metrics as methods.
 
     Methods return a DataFrame for a DataFrame, and a LazyFrame for a LazyFrame. The method of a
     metric, such as `df.ranking.ndcg(10)`, returns a float for a DataFrame.

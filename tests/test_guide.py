@@ -133,7 +133,7 @@ def test_code_runs_and_prints_what_the_page_shows(name: str, folder: Path) -> No
 def driver() -> Iterator[Any]:
     chromium = needs.program("chromium", "chromium-browser", "google-chrome", package="chromium")
     service = needs.program("chromedriver", "chromium.chromedriver", package="chromium-driver")
-    webdriver = needs.package("selenium.webdriver", "test")
+    webdriver = needs.package("selenium.webdriver", "browser")
     options = webdriver.ChromeOptions()
     options.binary_location = chromium
     for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):
@@ -161,7 +161,7 @@ def opened(driver: Any, page: Path, width: int) -> Any:
 
 
 @pytest.mark.parametrize("width", [390, 1440])
-@pytest.mark.parametrize("page", ["index", "tasks/rag", "reference/polars_rank.ndcg"])
+@pytest.mark.parametrize("page", ["index", "gallery", "tasks/rag", "reference/polars_rank.ndcg"])
 def test_axe_finds_no_violation(driver: Any, site: Path, page: str, width: int) -> None:
     axe = (files("axe_core_python") / "axe.min.js").read_text(encoding="utf-8")
     opened(driver, site / f"{page}.html", width).execute_script(axe)

@@ -76,7 +76,7 @@ html_theme_options = {
     "logo": {"text": "polars_rank"},
     "navbar_persistent": ["search-button"],
     "navbar_end": ["theme-switcher"],
-    "secondary_sidebar_items": ["page-toc"],
+    "secondary_sidebar_items": {"**": ["page-toc"], "peers": []},  # its table is wide
     "footer_start": ["copyright"],
     "footer_end": [],
     "show_prev_next": False,

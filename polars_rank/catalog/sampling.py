@@ -17,6 +17,7 @@ from polars_rank.errors import ArgumentError, number_of
 from polars_rank.evaluation.checks import Check, failed, raise_failed
 from polars_rank.evaluation.parameters import Evaluation
 from polars_rank.evaluation.plan import per_query
+from polars_rank.evaluation.rows import RETRIEVED
 from polars_rank.frames.tables import framed, schema_of
 from polars_rank.metrics.metric import Metric
 from polars_rank.metrics.names import Metrics, output_name, resolve
@@ -31,7 +32,7 @@ _BY_RANK: dict[str, Callable[[int], float]] = {
 
 Method: TypeAlias = Literal["bias_variance", "maximum_likelihood"]
 
-_RANK, _RELEVANT, _RETRIEVED = (OWN + name for name in ("rank", "relevant", "retrieved"))
+_RANK, _RELEVANT = OWN + "rank", OWN + "relevant"
 
 
 @framed
@@ -170,7 +171,7 @@ def sampled(
         message = f"`n_sampled` must be below `n_items`; found {n_sampled} and {n_items}"
         raise ArgumentError(message, "n_sampled", "n_items")
     cutoffs = {output_name(metric): _by_rank(metric) for metric in resolve(metrics)}
-    reads = {_RANK: "rr", _RELEVANT: "num_rel", _RETRIEVED: "num_ret"}
+    reads = {_RANK: "rr", _RELEVANT: "num_rel"}
     evaluation = Evaluation.of(
         [metric.alias(own) for own, metric in zip(reads, resolve([*reads.values()]), strict=True)],
         query=query, doc=doc, score=score, label=label, position=position, by=by, ties=ties,
@@ -178,7 +179,7 @@ def sampled(
     )  # fmt: skip
     groups = evaluation.by
     free(groups, ["metric", "queries", "sampled", "corrected", "standard_error"])
-    wrong = (pl.col(_RELEVANT) != 1) | (pl.col(_RETRIEVED) != n_sampled + 1)
+    wrong = (pl.col(_RELEVANT) != 1) | (pl.col(RETRIEVED) != n_sampled + 1)
     check = Check(
         "ranking",
         wrong | (pl.col(_RANK).fill_null(0) == 0),

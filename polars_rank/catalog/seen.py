@@ -26,7 +26,7 @@ def exclude_seen(
     label: str = "label",
     by: Names | None = None,
 ) -> pl.LazyFrame:
-    """Drop the documents from rankings that their user has already seen.
+    """Drop documents that the user of a ranking has already seen.
 
     Parameters
     ----------

@@ -11,7 +11,7 @@ from polars_rank.catalog.tops import DOC, RANK, Rankings, discount_of
 from polars_rank.columns import Score
 from polars_rank.conventions import Ties
 from polars_rank.discounts import Discount
-from polars_rank.evaluation.ranking import is_relevant
+from polars_rank.evaluation.order import is_relevant
 from polars_rank.frames.tables import framed, schema_of
 
 _EXPOSURE, _RELEVANT, _SAMPLES = (OWN + name for name in ("exposure", "relevant", "samples"))

@@ -17,11 +17,10 @@ from polars_rank.evaluation.checks import (
     Check,
     checks_of,
     duplicate_check,
-    repeats,
     row_checks,
     weight_check,
 )
-from polars_rank.evaluation.ranking import rank_order
+from polars_rank.evaluation.order import rank_order
 from polars_rank.frames.tables import schema_of
 from polars_rank.metrics.signals import negative
 
@@ -85,7 +84,7 @@ class Rankings:
         columns.pair  # noqa: B018  (raises the error for a document that is a key)
         checks = [
             *row_checks(columns),
-            duplicate_check(columns, repeats(DOC), REMEDY),
+            duplicate_check(columns, DOC, remedy=REMEDY),
         ]
         return cls(log, columns, k, ties, {}, checks)
 
@@ -145,7 +144,7 @@ class Rankings:
             _SCORE: columns.number_type(columns.score),
             _LABEL: pl.Int8(),
         }
-        own = replace(columns, doc=DOC, score=_SCORE, label=_LABEL, schema=pl.Schema(schema))
+        own = columns._replace(doc=DOC, score=_SCORE, label=_LABEL, schema=pl.Schema(schema))
         size = pl.col(_SCORE).count()
         size = size if self.k is None else size.clip(upper_bound=self.k)
         document = pl.struct(DOC, *self.extras)

@@ -18,8 +18,6 @@ from polars_rank.diagnostics.bounds import judgment_bounds, tie_bands
 from polars_rank.frames.tables import schema_of
 from polars_rank.io.files import new_file
 from polars_rank.metrics.names import split
-from polars_rank.plot.drawing import altair
-from polars_rank.plot.runs import brightened
 from polars_rank.stats.comparison import compare
 from polars_rank.stats.slicing import slices as sliced
 from polars_rank.stats.summary import summarize
@@ -156,13 +154,11 @@ def plot(
         misused(f"--output must end in {known}; found '{output}'")
     refuse_to_replace(output, source.files)
     chart = _chart(kind, source.opened, o.chosen(Picture, arguments))
-    if dark:
-        chart = altair().LayerChart.from_dict(brightened(chart.to_dict()), validate=False)
-    look = {**charts.style(dark=dark), "background": _PAPER[dark]}
     with new_file(output, overwrite=overwrite) as part:
         sized = {"scale_factor": 2} if ending == ".png" else {}
         inline = {"inline": True} if ending == ".html" else {}
-        chart.configure(**look).save(str(part), format=ending[1:], **sized, **inline)
+        chart = charts.style(chart, dark=dark).properties(background=_PAPER[dark])
+        chart.save(str(part), format=ending[1:], **sized, **inline)
     say(f"Wrote {output}")
 
 
@@ -176,8 +172,6 @@ def _chart(kind: str, source: Source, picture: Picture) -> Any:
             options["time"] = picture.time
         if kind == "tradeoff":
             options |= {"x": picture.x, "y": picture.y}
-        if kind in ("intervals", "slices", "over-time"):
-            options["confidence"] = picture.confidence
         return _OF_TABLES[kind][1](source.table(), baseline=picture.baseline, **options)
     if kind in _OF_LOGS:
         log = source.scan([] if run is None else [run])
@@ -260,7 +254,7 @@ def _intervals(data: PerQuery, picture: Picture) -> Any:
     options = {"query": data.query, "confidence": picture.confidence, **data.counted}
     if picture.baseline is None:
         table = summarize(data.table, data.metrics, by=data.groups, **options)
-        return charts.intervals(table, run=data.run, confidence=picture.confidence)
+        return charts.intervals(table, run=data.run)
     by = [name for name in data.by if name != data.run]
     baseline = _baseline(data, picture)
     table = compare(
@@ -271,7 +265,7 @@ def _intervals(data: PerQuery, picture: Picture) -> Any:
         by=by,
         **options,
     )
-    return charts.intervals(table, run=data.run, baseline=baseline, confidence=picture.confidence)
+    return charts.intervals(table, run=data.run, baseline=baseline)
 
 
 def _slices(data: PerQuery, picture: Picture) -> Any:
@@ -281,7 +275,7 @@ def _slices(data: PerQuery, picture: Picture) -> Any:
         data.table, _named(data), columns=columns, run=str(data.run), baseline=baseline,
         query=distinct([*data.query, *data.by]), confidence=picture.confidence, **data.counted,
     )  # fmt: skip
-    return charts.slices(table, run=data.run, baseline=baseline, confidence=picture.confidence)
+    return charts.slices(table, run=data.run, baseline=baseline)
 
 
 def _over_time(data: PerQuery, picture: Picture) -> Any:
@@ -290,8 +284,7 @@ def _over_time(data: PerQuery, picture: Picture) -> Any:
         confidence=picture.confidence, **data.counted,
     )  # fmt: skip
     return charts.over_time(
-        table, time=picture.time, run=data.run, baseline=picture.baseline,
-        confidence=picture.confidence,
+        table, time=picture.time, run=data.run, baseline=picture.baseline
     )  # fmt: skip
 
 

@@ -261,6 +261,8 @@ def _number(name: str, value: float) -> str:
     sign = "+" if name in (*_CHANGES, *_SHARES) and value != 0 else ""
     if name in _SHARES:
         return f"{value:{sign}.1%}"
+    if name == "confidence":
+        return f"{value:g}"
     if value == 0 or _SMALL <= abs(value) < _LARGE:
         return f"{value:{sign}.{_DECIMALS}f}"
     return f"{value:{sign}.3g}"

@@ -50,7 +50,7 @@ def per_ranking(
     inputs: Mapping[str, pl.Expr],
     values: Sequence[pl.Expr],
     checks: Sequence[Check] | None = None,
-    add_columns: Callable[[pl.LazyFrame], pl.LazyFrame] = lambda log: log,
+    add_columns: Callable[[pl.LazyFrame], pl.LazyFrame] | None = None,
 ) -> tuple[pl.LazyFrame, Keys]:
     """Return values of each ranking, computed from expressions over its rows, and the keys.
 
@@ -59,14 +59,8 @@ def per_ranking(
     read, and must keep the order of the rows.
     """
     keys, checks = Keys.of(columns), row_checks(columns) if checks is None else checks
-    rows = keys.checked(
-        add_columns(keys.in_order(log)).select(
-            *keys.columns,
-            *(row.alias(name) for name, row in inputs.items()),
-            failed(checks, "row"),
-        ),
-        log,
-    )
+    columns_of_rows = [row.alias(name) for name, row in inputs.items()]
+    rows = keys.rows(log, [*columns_of_rows, failed(checks, "row")], add_columns)
     rankings = rows.group_by(keys.group, maintain_order=True).agg(
         *keys.carried, *values, failed_in_ranking(checks)
     )

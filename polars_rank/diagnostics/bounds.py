@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -246,8 +245,8 @@ def _means(
     `names` maps a column of each of the user's metrics to its name.
     """
     # No warnings about missing labels, which are the subject here, or about several runs.
-    means = replace(Means.of(evaluation), label=None, runs=())
-    rankings = plan.per_query(frame, evaluation, presence=means.presence)
+    means = Means.of(evaluation)._replace(label=None, runs=())
+    rankings = plan.per_query(frame, evaluation)
     means.check_numbers(rankings, names)
     return means.finish(means.add_up(rankings.with_columns(changed)))
 

@@ -13,8 +13,9 @@ from polars_rank.diagnostics.similarity import overlap, rbo
 from polars_rank.errors import ArgumentError
 from polars_rank.evaluation.evaluate import evaluate, per_query
 from polars_rank.evaluation.means import grouped, ratio, to_rows
+from polars_rank.evaluation.order import as_text
 from polars_rank.evaluation.parameters import runs_of
-from polars_rank.evaluation.ranking import as_text, rank
+from polars_rank.evaluation.ranking import rank
 from polars_rank.frames.tables import framed, schema_of
 from polars_rank.metrics.names import output_name
 from polars_rank.stats.pairs import is_run, with_known_baseline

@@ -12,7 +12,7 @@ import polars as pl
 
 from polars_rank._params import OWN
 from polars_rank.evaluation.means import ratio
-from polars_rank.evaluation.ranking import is_relevant
+from polars_rank.evaluation.order import is_relevant
 from polars_rank.frames.tables import number_column_in
 
 if TYPE_CHECKING:

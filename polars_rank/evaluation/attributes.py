@@ -7,7 +7,6 @@ are joined.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 
 import polars as pl
 
@@ -80,7 +79,7 @@ def with_attributes(
         documents = documents_of(items, doc, columns.schema[doc], attributes)
         known = documents.with_columns(pl.lit(value=True).alias(IN_ITEMS))
         log = _joined(log, known, columns.schema, [doc])
-    return log, replace(columns, schema=schema_of(log))
+    return log, columns._replace(schema=schema_of(log))
 
 
 def unknown_check(scope: Scope) -> Check:

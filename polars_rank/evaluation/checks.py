@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import polars as pl
 
@@ -32,8 +32,7 @@ _DUPLICATES = (
 )
 
 
-@dataclass(frozen=True)
-class Check:
+class Check(NamedTuple):
     """A condition that no row, ranking or group may meet, and the message if one does.
 
     If several checks fail, the first one is reported.
@@ -46,14 +45,14 @@ class Check:
     #: Whether the condition leads to a warning instead of an error.
     warns: bool = False
     #: Counts how often the condition is met in the log; None if the message needs no count.
-    count: Callable[[pl.LazyFrame], Finding | None] | None = None
+    find: Callable[[pl.LazyFrame], Finding | None] | None = None
     #: The parameters that the message names in backticks.
     parameters: tuple[str, ...] = ()
 
     @property
     def can_be_counted(self) -> bool:
         """Whether the failing rows can be counted by reading the log again."""
-        return self.scope == "row" or self.count is not None
+        return self.scope == "row" or self.find is not None
 
 
 def row_checks(
@@ -87,20 +86,6 @@ def row_checks(
     return checks
 
 
-def repeats(doc: str) -> pl.Expr:
-    """Return whether a ranking has a document more than once."""
-    return pl.col(doc).n_unique() < pl.len()
-
-
-def _remedy(columns: Columns) -> str:
-    """Return what to do about duplicates: name the column of runs, if `by` does not."""
-    run = next((n for n in columns.schema if n.lower() in RUNS and n not in columns.keys), None)
-    if run is None:
-        return _DUPLICATES
-    advice = f"add {run!r} to `by`" if columns.by else f"pass by={run!r}"
-    return f"there is a column {run!r}: {advice}"
-
-
 def weight_check(column: str, weight: pl.Expr, *parameters: str) -> Check:
     """Return the check for weights that are null, below 0, or not finite.
 
@@ -111,15 +96,25 @@ def weight_check(column: str, weight: pl.Expr, *parameters: str) -> Check:
     return Check("row", ~valid, message, parameters=parameters)
 
 
-def duplicate_check(columns: Columns, repeated: pl.Expr, remedy: str | None = None) -> Check:
-    """Return the check for rankings with a document more than once, for which `repeated` holds."""
-    remedy = _remedy(columns) if remedy is None else remedy
+def duplicate_check(
+    columns: Columns, doc: str, *, repeated: pl.Expr | None = None, remedy: str = _DUPLICATES
+) -> Check:
+    """Return the check for rankings with a document more than once, for which `repeated` holds.
+
+    By default, the column `doc` of the rows has repeated values in such a ranking.
+    """
+    if repeated is None:
+        repeated = pl.col(doc).n_unique() < pl.len()
+    run = next((n for n in columns.schema if n.lower() in RUNS and n not in columns.keys), None)
+    if run is not None and remedy is _DUPLICATES:
+        advice = f"add {run!r} to `by`" if columns.by else f"pass by={run!r}"
+        remedy = f"there is a column {run!r}: {advice}"
     problem = f"column {columns.doc!r} (`doc`) has duplicates"
     return Check(
         "ranking",
         repeated,
         f"{problem}: a document occurs more than once in a ranking; {remedy}",
-        count=partial(_count_duplicates, [*columns.keys, str(columns.doc)], problem, remedy),
+        find=partial(_count_duplicates, [*columns.keys, str(columns.doc)], problem, remedy),
         parameters=("duplicates", "by") if "`duplicates`" in remedy else ("by",),
     )
 
@@ -250,7 +245,7 @@ def findings(log: pl.LazyFrame, checks: Sequence[Check]) -> list[Finding]:
             example = _first_row(log.filter(check.condition))
             rows_of = counts.item(0, total)
             found.append(Finding(check.message, count, example, rows_of, check.parameters))
-    others = [check.count(log) for check in checks if check.count is not None]
+    others = [check.find(log) for check in checks if check.find is not None]
     return [*found, *(finding for finding in others if finding is not None)]
 
 

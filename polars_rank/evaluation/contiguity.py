@@ -12,8 +12,7 @@ as `shift`, the streaming engine buffers rows for as long as the rest of the pla
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import polars as pl
 
@@ -23,7 +22,7 @@ from polars_rank.errors import DataError
 from polars_rank.frames.tables import number_column_in
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from polars_rank.columns import Columns
 
@@ -31,8 +30,7 @@ _RANKING, _KEYS = OWN + "list", OWN + "keys"
 ROW, RUN = OWN + "row number", OWN + "run of the plan"
 
 
-@dataclass(frozen=True)
-class Keys:
+class Keys(NamedTuple):
     """The keys of rankings: columns of the log, or the numbers that `scan_log` gave rankings."""
 
     #: The columns of the log by which rows are sorted, and their internal names.
@@ -61,33 +59,32 @@ class Keys:
             return True
         return not isinstance(log, FewRows) and is_sorted_by(log, self.order)
 
-    def in_order(self, log: pl.LazyFrame) -> pl.LazyFrame:
-        """Return the log ranking by ranking: sorted by keys, or as it was numbered."""
-        if self.number is None:
-            return log.sort(self.order, maintain_order=True)
-        number = pl.col(self.number).struct.field("number")
-        return log.with_columns(number.alias(_RANKING)).set_sorted(_RANKING)
-
-    @property
-    def columns(self) -> list[pl.Expr]:
-        """The key columns of a log under their internal names, as `checked` reads them."""
-        names = {**self.names, **dict(zip(self.order, self.group, strict=True))}
-        columns = [pl.col(name).alias(own) for name, own in names.items()]
-        if self.number is not None:
-            # The hash of the row's keys when it was numbered.
-            columns.append(pl.col(self.number).struct.field("keys").alias(_KEYS))
-        return columns
-
     @property
     def carried(self) -> list[pl.Expr]:
         """The keys of a ranking that are not those by which rows are grouped."""
         return [pl.col(name).first() for name in self.names.values() if name not in self.group]
 
-    def checked(self, rows: pl.LazyFrame, log: pl.LazyFrame) -> pl.LazyFrame:
-        """Return rows of a log in order; collecting them raises `DataError` if they are not.
+    def rows(
+        self,
+        log: pl.LazyFrame,
+        columns: Sequence[pl.Expr | str],
+        change: Callable[[pl.LazyFrame], pl.LazyFrame] | None = None,
+    ) -> pl.LazyFrame:
+        """Return keys and columns of a log, ranking by ranking, under internal names.
 
-        If the plan sorts the log, there is nothing to check.
+        The log is sorted by keys unless the rows of rankings are declared to be adjacent; then,
+        collecting the result raises `DataError` if they are not. `change` is applied to the ordered
+        log, and must keep its order.
         """
+        names = {**self.names, **dict(zip(self.order, self.group, strict=True))}
+        keys = [pl.col(name).alias(own) for name, own in names.items()]
+        if self.number is None:
+            ordered = log.sort(self.order, maintain_order=True)
+        else:
+            number, hashed = map(pl.col(self.number).struct.field, ("number", "keys"))
+            ordered = log.with_columns(number.alias(_RANKING)).set_sorted(_RANKING)
+            keys.append(hashed.alias(_KEYS))
+        rows = (ordered if change is None else change(ordered)).select(*keys, *columns)
         if not self.comparable or not self.are_adjacent(log):
             return rows.set_sorted(self.group)
         # Rows of another run of the plan are not neighbors of these.
@@ -128,16 +125,16 @@ def falls(before: Mapping[str, pl.Expr]) -> pl.Expr:
     return lower.fill_null(value=False)
 
 
-@dataclass(frozen=True, eq=False)
 class Neighbors:
     """Compares each row of a plan with the one before, in batches that arrive in any order."""
 
-    strays: pl.Expr
-    keys: Mapping[str, str]
-    names: list[str]
-    #: By run and row number: the first row of a batch, or the last row of the batch before it,
-    #: whichever arrives first, until the other one arrives.
-    ends: dict[tuple[int, int], pl.DataFrame] = field(default_factory=dict)
+    def __init__(self, strays: pl.Expr, keys: Mapping[str, str], names: list[str]) -> None:
+        self.strays = strays
+        self.keys = keys
+        self.names = names
+        #: By run and row number: the first row of a batch, or the last row of the batch before it,
+        #: whichever arrives first, until the other one arrives.
+        self.ends: dict[tuple[int, int], pl.DataFrame] = {}
 
     def __call__(self, batch: pl.DataFrame) -> pl.DataFrame:
         """Return the batch; raise `DataError` for a row that is out of order."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any
 
 import polars as pl
@@ -22,7 +21,7 @@ from polars_rank.evaluation.checks import (
 )
 from polars_rank.evaluation.evaluate import evaluate
 from polars_rank.evaluation.means import ratio, to_rows
-from polars_rank.evaluation.ranking import is_relevant
+from polars_rank.evaluation.order import is_relevant
 from polars_rank.frames.tables import framed, schema_of
 from polars_rank.metrics.metric import Metric
 from polars_rank.metrics.names import Metrics
@@ -109,7 +108,7 @@ def pr_curve(
     groups = list(columns.by)
     used = {*columns.keys, score, label, columns.doc}
     runs = [name for name in schema if name not in used and name.lower() in RUNS]
-    columns = replace(columns, unnamed=tuple(dict.fromkeys([*columns.unnamed, *runs])))
+    columns = columns._replace(unnamed=tuple(dict.fromkeys([*columns.unnamed, *runs])))
     free(groups, _POINTS)
     log = _documents(frame, columns)
     points = (
@@ -127,7 +126,7 @@ def _documents(frame: pl.LazyFrame, columns: Columns) -> pl.LazyFrame:
     """Return the groups, scores and labels of documents, with checks."""
     values = [columns.score, columns.label]
     known = frame.filter(pl.any_horizontal(pl.col(values).is_not_null()))
-    checks = row_checks(replace(columns, query=(), doc=None))
+    checks = row_checks(columns._replace(query=(), doc=None))
     checks += [unnamed_check(name, OWN + name) for name in columns.unnamed]
     if columns.doc is not None:
         checks.append(_pooled_check(columns.doc))

@@ -207,15 +207,13 @@ def per_query(
     query_set = evaluation.conventions.query_set
     # Rankings of groups, such as runs, are compared: statistics warn if a run retrieved nothing.
     counted = bool(evaluation.by) and NUM_RETRIEVED not in {*keys, *names}
-    presence = counted or query_set != "all"
-    rankings = plan.per_query(frame, evaluation, presence=presence)
+    rankings = plan.per_query(frame, evaluation)
     if query_set != "all":
         rankings = rankings.filter(COUNTED[query_set])
     if evaluation.items is not None:
         rankings = warned(rankings, [*evaluation.by, *evaluation.query])
-    if presence:
-        number = [pl.col(RETRIEVED).alias(NUM_RETRIEVED)] if counted else []
-        rankings = rankings.select(*keys, *number, *names)
+    number = [pl.col(RETRIEVED).alias(NUM_RETRIEVED)] if counted else []
+    rankings = rankings.select(*keys, *number, *names)
     if undefined is None:
         return rankings
     return rankings.with_columns(
@@ -387,6 +385,6 @@ def evaluate(
     )
     evaluation.check_names(["queries"])
     means = Means.of(evaluation)
-    rankings = plan.per_query(frame, evaluation, presence=means.presence)
+    rankings = plan.per_query(frame, evaluation)
     means.check_numbers(rankings)
     return means.finish(means.add_up(rankings))

@@ -8,7 +8,7 @@ means are computed from the merged sums.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import polars as pl
 
@@ -39,8 +39,7 @@ COUNTED = {
 }
 
 
-@dataclass(frozen=True)
-class Means:
+class Means(NamedTuple):
     """The means of an evaluation, in three steps: `add_up`, `merge`, `finish`.
 
     Each step returns a table with one row per group. With `align`, all rankings of a query must be
@@ -54,8 +53,6 @@ class Means:
     #: The key columns that are not runs.
     query: Sequence[str] = ()
     align: Align | None = None
-    #: Whether the rankings have the columns `JUDGED` and `RETRIEVED`.
-    presence: bool = False
     #: Whether the rankings have the column `UNKNOWN`.
     unknown: bool = False
     #: The column of labels, if metrics read it.
@@ -80,13 +77,10 @@ class Means:
                 raise ArgumentError(message)
         sums = [MetricSum.of(column, query_set, evaluation.weight) for column in evaluation.metrics]
         query = [name for name in (*by, *evaluation.query) if name not in runs]
-        label = None if evaluation.ignores_labels() else evaluation.label
-        presence = bool(by) or query_set != "all" or label is not None
+        label = evaluation.label if evaluation.reads_labels else None
         keys = [*by, *([_RUNS] if evaluation.align == "common" else [])]
         unknown = evaluation.items is not None
-        return cls(
-            sums, by, query_set, runs, query, evaluation.align, presence, unknown, label, keys
-        )
+        return cls(sums, by, query_set, runs, query, evaluation.align, unknown, label, keys)
 
     def check_numbers(self, rankings: pl.LazyFrame, names: Mapping[str, str] | None = None) -> None:
         """Raise `SchemaError` if an expression of the user has a type without a mean.
@@ -114,14 +108,22 @@ class Means:
         elif self.align == "all":
             first = pl.int_range(pl.len()).over(self.query) == 0
             rankings = rankings.with_columns(first.alias(_FIRST))
+        queries = pl.len() if self.query_set == "all" else COUNTED[self.query_set].sum()
+        judged, retrieved = pl.col(JUDGED).sum(), (pl.col(RETRIEVED) > 0).sum()
+        counts = [queries.alias("queries"), judged, retrieved]
+        if self.unknown:
+            counts.append(pl.col(UNKNOWN).sum())
+        if self.align == "all":
+            counts += [pl.col(_FIRST).sum(), pl.len().alias(_RANKINGS)]
         sums = [each for metric in self.sums for each in metric.add_up()]
-        return grouped(rankings, self.keys, [*self._counts, *sums])
+        return grouped(rankings, self.keys, [*counts, *sums])
 
     def merge(self, parts: pl.LazyFrame) -> pl.LazyFrame:
         """Return the sums of several parts as those of one."""
-        counts = [pl.col(count.meta.output_name()).sum() for count in self._counts]
+        names = ["queries", JUDGED, RETRIEVED, *([UNKNOWN] if self.unknown else [])]
+        names += [_FIRST, _RANKINGS] if self.align == "all" else []
         sums = [each for metric in self.sums for each in metric.merge()]
-        return grouped(parts, self.keys, [*counts, *sums])
+        return grouped(parts, self.keys, [pl.col(names).sum(), *sums])
 
     def finish(self, sums: pl.LazyFrame) -> pl.LazyFrame:
         """Return the means, in sorted order of groups, from the sums of all rankings."""
@@ -146,22 +148,10 @@ class Means:
         return raise_failed(table, checks, keys=keys).drop(UNKNOWN, strict=False)
 
     @property
-    def _counts(self) -> list[pl.Expr]:
-        every = pl.len() if self.query_set == "all" else COUNTED[self.query_set].sum()
-        counts = [every.alias("queries")]
-        if self.presence:
-            counts += [pl.col(JUDGED).sum(), (pl.col(RETRIEVED) > 0).sum()]
-        if self.unknown:
-            counts.append(pl.col(UNKNOWN).sum())
-        if self.align == "all":
-            counts += [pl.col(_FIRST).sum(), pl.len().alias(_RANKINGS)]
-        return counts
-
-    @property
     def _checks(self) -> list[Check]:
         """The checks of groups."""
         checks = []
-        if self.by and self.presence:
+        if self.by:
             unknown = pl.any_horizontal(pl.col(name).is_null() for name in self.by)
             message = (
                 f"{', '.join(map(repr, self.by))} (`by`) is null for judged documents that were "
@@ -207,8 +197,7 @@ class Means:
         )
 
 
-@dataclass(frozen=True)
-class MetricSum:
+class MetricSum(NamedTuple):
     """The sum of one metric over rankings: its mean or total, its weight, its number of nulls."""
 
     name: str

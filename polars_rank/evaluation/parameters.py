@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import polars as pl
@@ -67,18 +68,18 @@ class Evaluation:
     metrics: tuple[MetricColumn, ...]
     conventions: Conventions
     query: tuple[str, ...]
-    doc: str | None
-    score: Score
-    label: str
-    position: str | None
-    scores: Sequence[str] | None
     #: The columns of groups; with `scores`, "run" is the first.
     by: tuple[str, ...]
     keep: tuple[str, ...]
-    weight: str | None
-    align: Align | None
-    duplicates: Duplicates
-    progress: bool
+    doc: str | None = DOC
+    score: Score = "score"
+    label: str = "label"
+    position: str | None = None
+    scores: Sequence[str] | None = None
+    weight: str | None = None
+    align: Align | None = None
+    duplicates: Duplicates = "error"
+    progress: bool = False
     #: The attributes of documents, and what users have seen.
     items: pl.LazyFrame | None = None
     history: pl.LazyFrame | None = None
@@ -89,55 +90,43 @@ class Evaluation:
         metrics: Metrics | None,
         *,
         query: Names = "query",
-        doc: str | None = DOC,
-        score: Score = "score",
-        label: str = "label",
-        position: str | None = None,
-        scores: Sequence[str] | None = None,
         by: Names | None = None,
+        keep: Names | None = None,
+        scores: Sequence[str] | None = None,
+        items: Table | None = None,
+        history: Table | None = None,
+        conventions: Conventions | str = POLARS_RANK,
         ties: Ties | None = None,
         rel: float | None = None,
         unjudged: Unjudged | None = None,
         query_set: QuerySet | None = None,
-        duplicates: Duplicates = "error",
         undefined: Undefined | Mapping[str, Undefined] | None = None,
-        keep: Names | None = None,
-        weight: str | None = None,
-        align: Align | None = None,
-        items: Table | None = None,
-        history: Table | None = None,
-        conventions: Conventions | str = POLARS_RANK,
-        progress: bool = False,
+        **others: Any,
     ) -> Evaluation:
-        """Check the parameters of `evaluate` and `per_query`."""
+        """Check the parameters of `evaluate` and `per_query`; `others` are fields of this class."""
         own = undefined if isinstance(undefined, str) else None  # of expressions of the user's
         definitions = named(conventions).but(
             ties=ties, rel=rel, unjudged=unjudged, query_set=query_set, undefined=undefined, own=own
         )
         resolved = [] if metrics is None else resolve(metrics, definitions.name)
-        check_undefined(undefined, resolved)
-        one_of("duplicates", duplicates, DUPLICATES)
-        one_of("align", align, (None, "common", "all"))
-        return cls(
+        if isinstance(undefined, Mapping):
+            check_undefined(undefined, resolved)
+        evaluation = cls(
             metrics=tuple(MetricColumn.of(metric, definitions) for metric in resolved),
             conventions=definitions,
             query=names("query", query),
-            doc=doc,
-            score=score,
-            label=label,
-            position=position,
-            scores=scores,
             by=(*(() if scores is None else ("run",)), *names("by", by)),
             keep=names("keep", keep),
-            weight=weight,
-            align=align,
-            duplicates=duplicates,
-            progress=progress,
+            scores=scores,
             items=None if items is None else lazy(items),
             history=None if history is None else lazy(history),
+            **others,
         )
+        one_of("duplicates", evaluation.duplicates, DUPLICATES)
+        one_of("align", evaluation.align, (None, "common", "all"))
+        return evaluation
 
-    @property
+    @cached_property
     def kept(self) -> dict[str, str]:
         """The columns that are kept, one value per ranking, by their internal names."""
         names = [*self.keep, *([] if self.weight is None else [self.weight])]
@@ -149,7 +138,7 @@ class Evaluation:
 
     def read(self, frame: pl.LazyFrame) -> tuple[pl.LazyFrame, Columns]:
         """Return the log, with columns of scores and labels, and its checked columns."""
-        log, label = labeled(frame, self.label) if self.ignores_labels() else (frame, self.label)
+        log, label = (frame, self.label) if self.reads_labels else labeled(frame, self.label)
         if self.scores is None:
             log, score = scored(log, self.score, self.position)
         else:
@@ -162,7 +151,7 @@ class Evaluation:
             check_values("keep", name, columns.schema[name])
         if self.weight is not None:
             columns.check_numeric("weight", self.weight)
-        columns = replace(columns, placed=self.position is not None)
+        columns = columns._replace(placed=self.position is not None)
         if self.items is None and self.history is None:
             return log, columns
         read = {name for column in self.metrics for name in column.metric.meta.root_names()}
@@ -185,28 +174,28 @@ class Evaluation:
                 )
                 raise ArgumentError(message)
 
-    def ignores_labels(self) -> bool:
-        """Return whether no metric and no convention reads labels."""
-        return bool(self.metrics) and all(
-            not _reads_labels(column.metric)
-            and column.conventions.unjudged == "nonrelevant"
-            and column.conventions.query_set in ("all", "retrieved")
+    @cached_property
+    def reads_labels(self) -> bool:
+        """Whether a metric or a convention reads labels."""
+        return not self.metrics or any(
+            column.conventions.unjudged != "nonrelevant"
+            or column.conventions.query_set not in ("all", "retrieved")
+            or _reads_labels(column.metric)
             for column in self.metrics
         )
 
 
 def _reads_labels(metric: pl.Expr) -> bool:
     """Return whether a metric reads columns that depend on labels."""
-    if not isinstance(metric, Metric) or metric.parts:
-        return _are_labels_among(metric)
-    key = metric.function, str(metric)
-    if key not in _KNOWN:
-        _KNOWN[key] = _are_labels_among(metric)
-    return _KNOWN[key]
-
-
-def _are_labels_among(metric: pl.Expr) -> bool:
-    return not {*metric.meta.root_names()}.isdisjoint(_OF_LABELS)
+    key = None
+    if isinstance(metric, Metric) and not metric.parts:
+        key = metric.function, str(metric)
+        if key in _KNOWN:
+            return _KNOWN[key]
+    reads = not {*metric.meta.root_names()}.isdisjoint(_OF_LABELS)
+    if key is not None:
+        _KNOWN[key] = reads
+    return reads
 
 
 def runs_of(log: pl.LazyFrame, scores: Sequence[str]) -> tuple[pl.LazyFrame, str]:

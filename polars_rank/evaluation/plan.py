@@ -26,9 +26,10 @@ from polars_rank.evaluation.checks import (
     length_check,
     raise_failed,
 )
+from polars_rank.evaluation.order import is_relevant, key_of_columns, rank_order
 from polars_rank.evaluation.parameters import Evaluation, MetricColumn
-from polars_rank.evaluation.ranking import is_relevant, key_of_columns, rank_order
 from polars_rank.evaluation.rows import (
+    DOCUMENT,
     JUDGED,
     RETRIEVED,
     Plan,
@@ -37,13 +38,19 @@ from polars_rank.evaluation.rows import (
     checks,
     rows,
 )
-from polars_rank.evaluation.wide import REPEATED, ROW, Documents, is_short, per_ranking
-from polars_rank.evaluation.wide import presence as of_presence
+from polars_rank.evaluation.wide import (
+    REPEATED,
+    ROW,
+    Documents,
+    is_short,
+    per_ranking,
+    presence,
+)
 from polars_rank.frames.lengths import Lengths, lengths_of
 from polars_rank.metrics.expected_terms import ExpectedTerms, expectation
 from polars_rank.metrics.metric import Metric, made_of
 from polars_rank.metrics.names import metric as read_metric
-from polars_rank.metrics.plan_terms import TIED, PlanTerms, as_list
+from polars_rank.metrics.plan_terms import TIED, PlanTerms
 from polars_rank.metrics.reverse_terms import ReverseTerms, has_reverse
 from polars_rank.metrics.terms import RETRIEVED as IS_RETRIEVED
 from polars_rank.metrics.wide_terms import NotWideError, WideTerms
@@ -57,13 +64,11 @@ _IDEAL, _RETRIEVED = OWN + "ideal label", OWN + "is retrieved"
 _OPTIMIZATIONS = pl.QueryOptFlags(comm_subexpr_elim=False)
 
 
-def per_query(
-    frame: pl.LazyFrame, evaluation: Evaluation, *, presence: bool = False
-) -> pl.LazyFrame:
-    """Return one row per ranking: its keys, the columns that are kept, and the metrics.
+def per_query(frame: pl.LazyFrame, evaluation: Evaluation) -> pl.LazyFrame:
+    """Return one row per ranking: keys, columns that are kept, what is counted, and metrics.
 
-    With `presence` there are also the columns `JUDGED` and `RETRIEVED`, and with `items` the column
-    `UNKNOWN`. The log is read once for each set of rules by which the metrics order documents.
+    The columns `JUDGED` and `RETRIEVED` are counted, and with `items` the column `UNKNOWN`. The log
+    is read once for each set of rules by which the metrics order documents.
     """
     log, columns = evaluation.read(frame)
     runs = ["run"] if evaluation.scores is not None else []
@@ -78,13 +83,13 @@ def per_query(
     tables = []
     for rules, alike in metrics.items():
         part = replace(evaluation, metrics=tuple(alike))
-        tables.append(_table(log, columns, part, rules, lengths, presence=presence))
+        tables.append(_table(log, columns, part, rules, lengths))
     if len(tables) == 1:
         return tables[0]
     # All tables have the same rankings in the same order.
     names = [[column.name for column in alike] for alike in metrics.values()]
     others = [table.select(own) for table, own in zip(tables[1:], names[1:], strict=True)]
-    counts = [*([JUDGED, RETRIEVED] * presence), *([UNKNOWN] * (evaluation.items is not None))]
+    counts = [JUDGED, RETRIEVED, *([UNKNOWN] * (evaluation.items is not None))]
     leading = [*columns.keys, *evaluation.kept.values(), *counts]
     together = pl.concat([tables[0], *others], how="horizontal")
     return together.select(*leading, *(column.name for column in evaluation.metrics))
@@ -96,8 +101,6 @@ def _table(
     evaluation: Evaluation,
     rules: Rules,
     lengths: Lengths | None,
-    *,
-    presence: bool,
 ) -> pl.LazyFrame:
     """Return the per-query table of metrics that follow the same rules."""
     whole_labels = columns.schema[columns.label].is_integer()
@@ -113,11 +116,11 @@ def _table(
         except NotWideError:
             key = None
         if key is not None:
-            plan = Plan(log, columns, evaluation, rules, wide, presence)
+            plan = Plan.of(log, columns, evaluation, rules, wide)
             return _by_columns(plan, wide, Documents(canonical, key), values)
     terms = PlanTerms(whole_labels=whole_labels, placed=columns.placed, text_ids=rules.text_ids)
     values = [_value(column, terms, rules) for column in evaluation.metrics]
-    return _by_rows(Plan(log, columns, evaluation, rules, terms, presence), values)
+    return _by_rows(Plan.of(log, columns, evaluation, rules, terms), values)
 
 
 def _by_columns(
@@ -129,9 +132,9 @@ def _by_columns(
         rows(plan, checked), documents, terms,
         group=plan.keys.group, carried=plan.carried, checks=checked,
     )  # fmt: skip
-    judged, retrieved = of_presence(terms.length)
-    present = [judged.alias(JUDGED), retrieved.alias(RETRIEVED)] * plan.presence
-    table = table.select(*plan.leading, *present, *values, FAILED)
+    judged, retrieved = presence(terms.length)
+    counts = [judged.alias(JUDGED), retrieved.alias(RETRIEVED)]
+    table = table.select(*plan.leading, *counts, *values, FAILED)
     return raise_failed(table, checked, log=plan.log, keys={name: name for name in plan.keys.names})
 
 
@@ -139,23 +142,22 @@ def _by_rows(plan: Plan, values: Sequence[pl.Expr]) -> pl.LazyFrame:
     """Return the per-query table, made from a row for each document."""
     terms, keys, checked = plan.terms, plan.keys, checks(plan)
     documents = rows(plan, checked)
-    counts = plan.counts
-    numbers = [number.alias(name) for name, number in counts.items()]
-    of_ranking = [*plan.carried, *numbers, failed_in_ranking(checked)]
+    counts = [number.alias(name) for name, number in plan.counts.items()]
+    of_ranking = [*plan.carried, *counts, failed_in_ranking(checked)]
     if terms.ordered:
         rankings = raise_failed(
             _sorted(documents, plan, of_ranking), checked, log=plan.log, keys=keys.names
         )
-        documents = _terms(rankings, plan)
-        of_ranking = [*plan.carried, *(pl.col(name).first() for name in counts)]
+        tied = not TIED.isdisjoint(plan.reads)
+        documents = _in_batches(rankings, plan) if tied else _ranked_table(rankings, plan)
+        of_ranking = [*plan.carried, *(pl.col(name).first() for name in plan.counts)]
     else:
         # No metric reads the order of documents: rankings are not sorted.
         relevant = is_relevant(_LABEL, plan.rules.rel).alias("relevant")
         rank = pl.when(_SCORE.is_not_null()).then(1).alias("rank")
         documents = documents.with_columns(relevant, rank).with_columns(terms.rows_of.named())
-    gathered = [pl.col(name).alias(as_list(name)) for name in terms.gathered]
     table = documents.group_by(keys.group, maintain_order=True).agg(
-        *of_ranking, *gathered, *terms.folds.named()
+        *of_ranking, *terms.gathered, *terms.folds.named()
     )
     if not terms.ordered:
         table = raise_failed(table, checked, log=plan.log, keys=keys.names)
@@ -165,18 +167,18 @@ def _by_rows(plan: Plan, values: Sequence[pl.Expr]) -> pl.LazyFrame:
         required = [Check("ranking", ~each, problem) for problem, each in terms.required.items()]
         flagged = table.with_columns(failed(required, "ranking"))
         table = raise_failed(flagged, required, keys=keys.names)
-    return table.select(*plan.leading, *counts, *values)
+    return table.select(*plan.leading, *plan.counts, *values)
 
 
 def _sorted(documents: pl.LazyFrame, plan: Plan, of_ranking: Sequence[pl.Expr]) -> pl.LazyFrame:
     """Return one row per ranking with its documents in rank order, down to the lowest rank read."""
-    depth = plan.terms.depth
-    only_label = {*plan.document} <= {"label", "score"}
-    canonical = canonical_columns(plan.columns, plan.rules)
-    order = rank_order(
-        plan.rules.ties, canonical, only_label=only_label, text_ids=plan.rules.text_ids
-    )
-    row = pl.struct(*plan.document, _SCORE.is_not_null().alias(_RETRIEVED))
+    depth, rules = plan.terms.depth, plan.rules
+    reads = plan.reads if TIED.isdisjoint(plan.reads) else {*plan.reads, "score"}
+    document = [name for name in ("score", "doc", DOCUMENT) if name in reads] + plan.extras
+    canonical = canonical_columns(plan.columns, rules)
+    only_label = {*document} <= {"score"}
+    order = rank_order(rules.ties, canonical, only_label=only_label, text_ids=rules.text_ids)
+    row = pl.struct("label", *document, _SCORE.is_not_null().alias(_RETRIEVED))
     parts = {_ROW: order.sort(row)}
     if _IDEAL in plan.reads:
         parts[_IDEAL] = _LABEL.sort(descending=True, nulls_last=True)
@@ -186,7 +188,7 @@ def _sorted(documents: pl.LazyFrame, plan: Plan, of_ranking: Sequence[pl.Expr]) 
         number = number.clip(upper_bound=depth)
     parts[_ROWS] = number
     # Where each ranking starts in the running counts of relevant documents.
-    for name, lowest in _hits(plan):
+    for name, lowest in plan.hits.items():
         parts[name] = is_relevant(_LABEL, lowest).sum()
     rankings = documents.group_by(plan.keys.group, maintain_order=True).agg(*of_ranking, **parts)
     if "ideal_rank" not in plan.reads:
@@ -196,66 +198,53 @@ def _sorted(documents: pl.LazyFrame, plan: Plan, of_ranking: Sequence[pl.Expr]) 
     return rankings.with_columns(pl.col(_ROW).list.eval(ideal_rank).alias("ideal_rank"))
 
 
-def _terms(rankings: pl.LazyFrame, plan: Plan) -> pl.LazyFrame:
-    """Return the ranked table with the terms of metrics.
+def _in_batches(rankings: pl.LazyFrame, plan: Plan) -> pl.LazyFrame:
+    """Return the ranked table, computed in batches of rankings.
 
-    Terms of tied documents read other rows, for which the streaming engine would hold rows back. So
-    they are computed in batches of rankings, which have all rows that the terms read.
+    Terms of tied documents read other rows, for which the streaming engine would hold rows back. A
+    batch has all rows that the terms read.
     """
 
-    def terms(batch: pl.LazyFrame) -> pl.LazyFrame:
-        table = _ranked_table(batch, plan)
-        for register in (plan.terms.blocks, plan.terms.rows_of):
-            table = table.with_columns(register.named())
-        return table
-
-    if not TIED & plan.reads:
-        return terms(rankings)
-
     def of_batch(batch: pl.DataFrame) -> pl.DataFrame:
-        return terms(batch.lazy()).collect(engine="in-memory", optimizations=_OPTIMIZATIONS)
+        table = _ranked_table(batch.lazy(), plan)
+        return table.collect(engine="in-memory", optimizations=_OPTIMIZATIONS)
 
-    schema = terms(rankings).collect_schema()
+    schema = _ranked_table(rankings, plan).collect_schema()
     return rankings.map_batches(
         of_batch, schema=schema, validate_output_schema=False, streamable=True
     ).set_sorted(plan.keys.group)
 
 
 def _ranked_table(rankings: pl.LazyFrame, plan: Plan) -> pl.LazyFrame:
-    """Return the ranked table: a row for each document, in rank order.
+    """Return the ranked table with terms of metrics: a row for each document, in rank order.
 
     Hits are running counts over all rows minus the counts at the start of the ranking: counting
     anew in each ranking takes three times as long if rankings are short.
     """
-    hits, reads = _hits(plan), plan.reads
+    hits, reads = plan.hits, plan.reads
     nested = [_ROW, *(name for name in (_IDEAL, "ideal_rank") if name in reads), _POSITION]
+    columns = [pl.when(_RETRIEVED).then(_POSITION).alias("rank")]
+    if "relevant" in reads:
+        columns.append(is_relevant(_LABEL, plan.rules.rel).alias("relevant"))
+    for name, lowest in hits.items():
+        columns.append((is_relevant(_LABEL, lowest).cum_sum() - pl.col(name)).alias(name))
     ranked = (
         rankings.with_columns(
             pl.int_ranges(1, pl.col(_ROWS) + 1, dtype=pl.UInt32).alias(_POSITION),
-            *(pl.col(name).cum_sum() - pl.col(name) for name, _ in hits),
+            *(pl.col(name).cum_sum() - pl.col(name) for name in hits),
         )
         .explode(nested)
         .unnest(_ROW)
         .set_sorted(plan.keys.group)
-        .with_columns(
-            *([is_relevant(_LABEL, plan.rules.rel).alias("relevant")] * ("relevant" in reads)),
-            pl.when(_RETRIEVED).then(_POSITION).alias("rank"),
-            *(
-                (is_relevant(_LABEL, lowest).cum_sum() - pl.col(name)).alias(name)
-                for name, lowest in hits
-            ),
-        )
+        .with_columns(columns)
     )
     if "hits" in reads:
         ranked = ranked.with_columns(pl.when(IS_RETRIEVED).then("hits").alias("hits"))
-    return _with_ties(ranked) if TIED & reads else ranked
-
-
-def _hits(plan: Plan) -> list[tuple[str, float]]:
-    """Return the columns of running counts of hits, each with its lowest relevant label."""
-    lowest: dict[str, float | None] = {"hits": None} if "hits" in plan.reads else {}
-    lowest |= {name: rel for rel, name in plan.terms.hits.items()}
-    return [(name, plan.rules.rel if rel is None else rel) for name, rel in lowest.items()]
+    if not TIED.isdisjoint(reads):
+        ranked = _with_ties(ranked)
+    for register in (plan.terms.blocks, plan.terms.rows_of):
+        ranked = ranked.with_columns(register.named())
+    return ranked
 
 
 def _with_ties(rows: pl.LazyFrame) -> pl.LazyFrame:

@@ -1,269 +1,23 @@
-"""`rank`: from the long table to the ranked table. Only this module decides about order."""
+"""`rank`: from the long table to the ranked table."""
 
 from __future__ import annotations
-
-import math
-from typing import TYPE_CHECKING, NamedTuple
 
 import polars as pl
 
 from polars_rank._params import OWN, Names, one_of, threshold
-from polars_rank.columns import DOC, Columns, Score, scored
+from polars_rank.columns import DOC, RANKED, Columns, Score, scored
 from polars_rank.conventions import DUPLICATES, TIES, Duplicates, Ties
-from polars_rank.errors import ArgumentError, SchemaError
+from polars_rank.errors import SchemaError
 from polars_rank.evaluation.checks import (
     FAILED,
     duplicate_check,
     failed,
     failed_in_ranking,
     raise_failed,
-    repeats,
     row_checks,
 )
+from polars_rank.evaluation.order import Order, is_relevant, rank_order
 from polars_rank.frames.tables import framed, schema_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-RANKED = ("rank", "ideal_rank", "relevant", "hits")
-
-
-class Order(NamedTuple):
-    """The order of a ranking, as `sort_by` and `arg_sort_by` accept it."""
-
-    by: Sequence[pl.Expr]
-    descending: Sequence[bool]
-    nulls_last: Sequence[bool]
-    maintain_order: bool
-
-    def position(self) -> pl.Expr:
-        """Return the position of each row in this order, from 1."""
-        order = pl.arg_sort_by(
-            self.by,
-            descending=self.descending,
-            nulls_last=self.nulls_last,
-            maintain_order=self.maintain_order,
-        )
-        return order.arg_sort() + 1
-
-    def sort(self, rows: pl.Expr) -> pl.Expr:
-        """Return the rows of one ranking in this order."""
-        return rows.sort_by(
-            self.by,
-            descending=self.descending,
-            nulls_last=self.nulls_last,
-            maintain_order=self.maintain_order,
-        )
-
-
-def rank_order(
-    ties: Ties | None, columns: Columns, *, only_label: bool = False, text_ids: bool = False
-) -> Order:
-    """Return the order of one ranking: by score, then by the rule for ties.
-
-    With `only_label`, metrics read only the labels and scores of documents, so that documents with
-    equal labels and scores may come in any order. With `text_ids`, ids are compared as text.
-    """
-    if ties == "expected":
-        message = (
-            "`ties='expected'` is a mean over many orders; it is available in per_query and "
-            "evaluate. Use 'doc', 'best' or 'worst' here"
-        )
-        raise ArgumentError(message, "ties")
-    one_of("ties", ties, (None, *TIES))
-    doc = columns.doc
-    ties = ties or default_ties(columns)
-    if ties in ("doc", "doc_ascending") and doc is None:
-        message = (
-            f"`ties` is {ties!r}, but the frame has no document column; name it with `doc`, "
-            "or choose 'worst', 'best' or 'input'"
-        )
-        raise ArgumentError(message, "ties", "doc")
-    packed = packed_key(ties, columns, only_label=only_label, text_ids=text_ids)
-    if packed is not None:
-        return Order([packed.number], [True], [False], maintain_order=False)
-    score, label = columns.number(columns.score), columns.number(columns.label)
-    by_score = (score, True, True)
-    if columns.schema[columns.score].is_float():
-        # `nulls_last` makes a sort by two keys 1.5 times slower; no score is -inf.
-        by_score = (score.fill_null(-math.inf), True, False)
-    by_doc = []
-    if doc is not None:
-        # Within groups, `arg_sort_by` compares the codes of categoricals: they depend on row order.
-        text = text_ids or columns.schema[doc] == pl.Categorical
-        key = as_text(doc, columns.schema[doc]) if text else pl.col(doc)
-        by_doc = [(key, ties != "doc_ascending", False)]
-    best = ties == "best"
-    # Unjudged documents come with the zeros, and below the judged ones among these.
-    by_label = [(label.fill_null(0), best, best), (label, best, best)]
-    keys = {
-        "doc": [by_score, *by_doc],
-        "doc_ascending": [by_score, *by_doc],
-        "best": [by_score, *by_label, *by_doc],
-        "worst": [by_score, *by_label, *by_doc],
-        "input": [by_score],
-    }[ties]
-    by, descending, nulls_last = zip(*keys, strict=True)
-    return Order(by, descending, nulls_last, ties == "input")
-
-
-def best_of_each(columns: Columns, duplicates: Duplicates) -> Order:
-    """Return an order in which rows of a document are adjacent, with the one to keep first."""
-    doc, by_score = str(columns.doc), columns.number(columns.score)
-    if duplicates == "first":
-        return Order([pl.col(doc)], [False], [True], maintain_order=True)
-    ids, score = (
-        _id_bits(columns),
-        _float_bits(columns.score, columns.schema[columns.score], -math.inf),
-    )
-    if ids is None or score is None:
-        return Order([pl.col(doc), by_score], [False, True], [True, True], maintain_order=True)
-    narrow = max(ids.width, score.width) == 32
-    key_type, shift = (pl.Int64, 32) if narrow else (pl.Int128, 64)
-    # From 0 to the end of the range of an id, so that ranges of two ids do not overlap.
-    below = 2 ** (shift - 1) - 1 - score.number.cast(key_type)
-    packed = ids.number.cast(key_type) * 2**shift + below
-    known = pl.when(pl.col(doc).is_not_null()).then(packed)
-    return Order([known], [False], [True], maintain_order=True)
-
-
-def as_text(doc: str, dtype: pl.DataType) -> pl.Expr:
-    """Return document ids as text; bytes and structs as they are."""
-    return pl.col(doc) if dtype in (pl.Binary, pl.Struct) else pl.col(doc).cast(pl.String)
-
-
-class _Bits(NamedTuple):
-    """A column as integers of the same order, with their number of bits."""
-
-    number: pl.Expr
-    width: int
-    signed: bool = True
-
-
-_INTEGERS_32 = {pl.Int8, pl.Int16, pl.Int32, pl.UInt8, pl.UInt16, pl.UInt32}
-_INTEGERS_64 = {pl.Int64, pl.UInt64}
-
-#: The bits of -inf as a signed number, by the width of the float.
-_INFINITE = {32: -(2**23), 64: -(2**52)}
-
-
-class PackedKey(NamedTuple):
-    """Score and rule for ties as one integer per document; higher is better."""
-
-    number: pl.Expr
-    #: Int64 or Int128.
-    dtype: type[pl.DataType]
-    #: The lowest key of a retrieved document; documents that are not retrieved have lower keys.
-    lowest_retrieved: int
-    #: A second key for documents with equal first keys: the higher value comes first, or the lower
-    #: one if `ascending`.
-    second: pl.Expr | None = None
-    ascending: bool = False
-
-    def reads(self, column: str) -> bool:
-        """Return whether the key depends on a column."""
-        return column in self.number.meta.root_names()
-
-
-def packed_key(
-    ties: Ties,
-    columns: Columns,
-    *,
-    only_label: bool,
-    text_ids: bool,
-    row: str | None = None,
-) -> PackedKey | None:
-    """Return the order of one ranking as one key, or None: one key sorts in half the time.
-
-    `row` is the column that numbers the rows of the log, if there is one.
-    """
-    second: _Bits | None = None
-    if ties == "input" and row is not None:
-        second = _Bits(pl.col(row), 32, signed=False)
-    elif ties in ("doc", "doc_ascending"):
-        second = None if text_ids else _id_bits(columns)
-    elif ties in ("best", "worst") and (only_label or columns.doc is None):
-        second = _label_bits(columns)
-    score = _float_bits(columns.score, columns.schema[columns.score], -math.inf)
-    if second is None or score is None:
-        return None
-    dtype, width = (pl.Int64, 32) if max(score.width, second.width) == 32 else (pl.Int128, 64)
-    first, number = score.number.cast(dtype) * 2**width, second.number.cast(dtype)
-    descending = ties in ("doc", "best")
-    # A missing score has the bits of -inf, which are one below those of the lowest score.
-    lowest_bits = -(2 ** (score.width - 1)) - _INFINITE[score.width] + 1
-    lowest_second = -(2 ** (width - 1)) if second.signed else (0 if descending else 1 - 2**width)
-    key = first + number if descending else first - number
-    return PackedKey(key, dtype, lowest_bits * 2**width + lowest_second)
-
-
-def key_of_columns(
-    ties: Ties | None, columns: Columns, *, text_ids: bool, row: str
-) -> PackedKey | None:
-    """Return the order of one ranking as one key, or as one key and ids that are text."""
-    ties = ties or default_ties(columns)
-    if columns.doc is None and ties in ("doc", "doc_ascending"):
-        return None
-    key = packed_key(ties, columns, only_label=True, text_ids=text_ids, row=row)
-    score = _float_bits(columns.score, columns.schema[columns.score], -math.inf)
-    if columns.schema[columns.label] in (pl.UInt64, pl.Int128, pl.UInt128):
-        return None
-    if key is not None or ties not in ("doc", "doc_ascending") or score is None:
-        return key
-    doc, dtype = str(columns.doc), columns.schema[str(columns.doc)]
-    if dtype not in (pl.String, pl.Categorical) and not (text_ids and dtype.is_integer()):
-        return None
-    lowest = -(2 ** (score.width - 1)) - _INFINITE[score.width] + 1
-    number, ascending = score.number.cast(pl.Int64), ties == "doc_ascending"
-    return PackedKey(number, pl.Int64, lowest, as_text(doc, dtype), ascending)
-
-
-def default_ties(columns: Columns) -> Ties:
-    """Return the default rule for ties."""
-    return "doc" if columns.doc is not None else "worst"
-
-
-def _id_bits(columns: Columns) -> _Bits | None:
-    doc = str(columns.doc)
-    dtype = columns.schema[doc]
-    if dtype not in _INTEGERS_32 | _INTEGERS_64:
-        return None
-    # Only the row of a ranking without documents has no id.
-    width = 32 if dtype in _INTEGERS_32 else 64
-    return _Bits(pl.col(doc).fill_null(0), width, dtype.is_signed_integer())
-
-
-def _label_bits(columns: Columns) -> _Bits | None:
-    """Return the label; unjudged documents are just below 0."""
-    dtype, label = columns.schema[columns.label], pl.col(columns.label)
-    if dtype in _INTEGERS_32:
-        narrow = dtype in {pl.Int8, pl.UInt8, pl.Int16, pl.UInt16}
-        judged = label.is_not_null().cast(pl.Int64)
-        return _Bits(label.fill_null(0).cast(pl.Int64) * 2 + judged, 32 if narrow else 64)
-    return _float_bits(columns.label, dtype, None)
-
-
-def _float_bits(name: str, dtype: pl.DataType, missing: float | None) -> _Bits | None:
-    """Return the bits of a float as an integer of the same order.
-
-    The bits of negative floats are in reverse order, so they are mirrored; -0.0 becomes 0.0. If no
-    value for missing floats is given, they become the number just below 0.
-    """
-    if dtype not in (pl.Float32, pl.Float64):
-        return None
-    bits_type, width = (pl.Int32, 32) if dtype == pl.Float32 else (pl.Int64, 64)
-    known = pl.col(name) if missing is None else pl.col(name).fill_null(missing)
-    bits = known.reinterpret(dtype=bits_type)
-    ordered = pl.when(bits < 0).then(-(2 ** (width - 1)) - bits).otherwise(bits)
-    if missing is None:
-        # All numbers from 0 on move up by one, which leaves room for missing floats.
-        ordered = (ordered + (ordered >= 0).cast(bits_type)).fill_null(0)
-    return _Bits(ordered, width)
-
-
-def is_relevant(label: pl.Expr, threshold: float) -> pl.Expr:
-    """Return whether a document is relevant; an unjudged one is not."""
-    return (label >= threshold).fill_null(value=False)
 
 
 @framed
@@ -358,6 +112,7 @@ def rank(
     └───────┴──────┴────────────┴──────────┴──────┘
     """
     threshold("rel", rel)
+    one_of("ties", ties, (None, *TIES))
 
     log, by_score = scored(frame, score, position)
     columns = Columns.find(schema_of(log), query=query, doc=doc, score=by_score, label=label, by=by)
@@ -398,7 +153,7 @@ def _ranked(
     log = _without_duplicates(log, columns, duplicates)
     checks = row_checks(columns)
     if columns.doc is not None:
-        checks.append(duplicate_check(columns, repeats(columns.doc)))
+        checks.append(duplicate_check(columns, columns.doc))
     label = columns.number(columns.label)
     retrieved, judged = pl.col(columns.score).is_not_null(), label.is_not_null()
     position = pl.col("rank")

@@ -6,15 +6,14 @@ the columns and terms that they read. Metrics with other rules need a plan of th
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import partial
 from typing import NamedTuple
 
 import polars as pl
 
 from polars_rank._params import OWN, check_number, check_values
 from polars_rank._progress import known_rows, watch
-from polars_rank.columns import Columns
+from polars_rank.columns import RANKED, Columns
 from polars_rank.conventions import Ties
 from polars_rank.errors import SchemaError, hint
 from polars_rank.evaluation.attributes import IN_ITEMS, UNKNOWN
@@ -24,16 +23,15 @@ from polars_rank.evaluation.checks import (
     constant_check,
     duplicate_check,
     failed,
-    repeats,
     row_checks,
     unnamed_check,
     weight_check,
 )
 from polars_rank.evaluation.contiguity import Keys
+from polars_rank.evaluation.order import best_of_each
 from polars_rank.evaluation.parameters import Evaluation, MetricColumn
-from polars_rank.evaluation.ranking import RANKED, best_of_each
 from polars_rank.metrics.metric import Metric, parameters_of
-from polars_rank.metrics.plan_terms import TIED, PlanTerms
+from polars_rank.metrics.plan_terms import PlanTerms
 from polars_rank.metrics.signals import negative, too_high
 
 #: The largest number of 32-bit floats.
@@ -42,7 +40,7 @@ _LARGEST_32 = (2 - 2**-23) * 2.0**127
 #: Whether a ranking has judged documents, and how many of its documents are retrieved.
 JUDGED, RETRIEVED = OWN + "judged", OWN + "retrieved"
 
-_ROW, _DOCUMENT = OWN + "row", OWN + "document"
+_ROW, DOCUMENT = OWN + "row", OWN + "document"
 
 
 class Rules(NamedTuple):
@@ -66,8 +64,7 @@ class Rules(NamedTuple):
         )
 
 
-@dataclass(frozen=True)
-class Plan:
+class Plan(NamedTuple):
     """One pass over a log, for metrics that order documents by the same rules."""
 
     log: pl.LazyFrame
@@ -77,54 +74,52 @@ class Plan:
     rules: Rules
     #: The terms of the metrics.
     terms: PlanTerms
-    #: Whether rankings get the columns `JUDGED` and `RETRIEVED`.
-    presence: bool
+    #: The keys of rankings.
+    keys: Keys
+    #: The columns of the ranked table that the metrics read.
+    reads: set[str]
+    #: The columns of the log that the metrics read, beyond the canonical ones.
+    extras: list[str]
+    #: The columns of running counts of hits, with the lowest relevant label.
+    hits: dict[str, float]
+    #: The columns that have one value per ranking, as aggregations.
+    carried: list[pl.Expr]
+    #: What is counted in each ranking, as aggregations.
+    counts: dict[str, pl.Expr]
+    #: The columns of the result before the metrics, under the user's names.
+    leading: list[pl.Expr]
 
-    @cached_property
-    def keys(self) -> Keys:
-        """The keys of rankings."""
-        return Keys.of(self.columns)
-
-    @cached_property
-    def reads(self) -> set[str]:
-        """The columns of the ranked table that the metrics read."""
-        return self.terms.read()
-
-    @cached_property
-    def extras(self) -> list[str]:
-        """The columns of the log that the metrics read, beyond the canonical ones."""
-        doc = [] if self.columns.doc is None else ["doc"]
-        canonical = {"score", "label", *RANKED, *doc}
-        return sorted(name for name in self.reads - canonical if not name.startswith(OWN))
-
-    @property
-    def carried(self) -> list[pl.Expr]:
-        """The columns that have one value per ranking, as aggregations."""
-        return [*self.keys.carried, *(pl.col(own).first() for own in self.evaluation.kept)]
-
-    @property
-    def counts(self) -> dict[str, pl.Expr]:
-        """What is counted in each ranking, as aggregations."""
+    @classmethod
+    def of(
+        cls,
+        log: pl.LazyFrame,
+        columns: Columns,
+        evaluation: Evaluation,
+        rules: Rules,
+        terms: PlanTerms,
+    ) -> Plan:
+        """Return the plan of the metrics whose terms these are."""
+        keys, reads, kept = Keys.of(columns), terms.read(), evaluation.kept
+        canonical = {"score", "label", *RANKED, *([] if columns.doc is None else ["doc"])}
+        extras = sorted(name for name in reads - canonical if not name.startswith(OWN))
+        hits = {name: rules.rel if rel is None else rel for rel, name in terms.hits.items()}
+        if "hits" in reads:
+            hits["hits"] = rules.rel
+        once = [name for name in keys.names.values() if name not in keys.group]
+        carried = [pl.col(name).first() for name in (*once, *kept)]
         retrieved = pl.col("score").is_not_null()
-        counts = {}
-        if self.presence:
-            counts = {JUDGED: pl.col("label").count() > 0, RETRIEVED: retrieved.sum()}
-        if self.evaluation.items is not None:
+        counts = {JUDGED: pl.col("label").count() > 0, RETRIEVED: retrieved.sum()}
+        if evaluation.items is not None:
             counts[UNKNOWN] = (pl.col(IN_ITEMS).is_null() & retrieved).sum()
-        return counts
-
-    @property
-    def leading(self) -> list[pl.Expr]:
-        """The columns of the result before the metrics, under the user's names."""
-        names = {own: name for name, own in self.keys.names.items()} | self.evaluation.kept
-        return [pl.col(own).alias(name) for own, name in names.items()]
-
-    @property
-    def document(self) -> list[str]:
-        """The columns of a document that are sorted with it."""
-        reads = self.reads | ({"score"} if TIED & self.reads else set())
-        own = [name for name in ("score", "doc", _DOCUMENT) if name in reads]
-        return ["label", *own, *self.extras]
+        names = {own: name for name, own in keys.names.items()} | kept
+        leading = [pl.col(own).alias(name) for own, name in names.items()]
+        plan = cls(
+            log, columns, evaluation, rules, terms,
+            keys, reads, extras, hits, carried, counts, leading,
+        )  # fmt: skip
+        if extras or terms.signals:
+            _check_extras(plan)
+        return plan
 
 
 def canonical_columns(columns: Columns, rules: Rules) -> Columns:
@@ -135,7 +130,7 @@ def canonical_columns(columns: Columns, rules: Rules) -> Columns:
     doc = None if columns.doc is None else "doc"
     if columns.doc is not None:
         types["doc"] = columns.schema[columns.doc]
-    return replace(columns, doc=doc, score="score", label="label", schema=pl.Schema(types))
+    return columns._replace(doc=doc, score="score", label="label", schema=pl.Schema(types))
 
 
 def checks(plan: Plan, repeated: pl.Expr | None = None) -> list[Check]:
@@ -153,7 +148,7 @@ def checks(plan: Plan, repeated: pl.Expr | None = None) -> list[Check]:
         weight = pl.col(evaluation.weight).cast(pl.Float64)
         found.append(weight_check(f"{evaluation.weight!r} (`weight`)", weight))
     if columns.doc is not None and evaluation.duplicates == "error":
-        found.append(duplicate_check(columns, repeats("doc") if repeated is None else repeated))
+        found.append(duplicate_check(columns, "doc", repeated=repeated))
     found += [constant_check(name, own) for own, name in evaluation.kept.items()]
     found += [unnamed_check(name, OWN + name) for name in columns.unnamed]
     return found
@@ -162,7 +157,6 @@ def checks(plan: Plan, repeated: pl.Expr | None = None) -> list[Check]:
 def rows(plan: Plan, checked: list[Check]) -> pl.LazyFrame:
     """Return the rows of the log, ranking by ranking, with the number of a failed check."""
     columns, evaluation, rules, keys = plan.columns, plan.evaluation, plan.rules, plan.keys
-    _check_extras(plan)
     score, label = columns.number(columns.score), columns.number(columns.label)
     if rules.float32_scores:
         # Larger scores must not become infinite and tie with those that are not retrieved.
@@ -173,12 +167,9 @@ def rows(plan: Plan, checked: list[Check]) -> pl.LazyFrame:
     if rules.unjudged_label is not None:
         is_unjudged = score.is_not_null() & label.is_null()
         label = pl.when(is_unjudged).then(rules.unjudged_label).otherwise(label).cast(pl.Float64)
-    log = keys.in_order(plan.log)
-    if columns.doc is not None and evaluation.duplicates != "error":
-        log = _distinct(log, plan)
+    distinct = columns.doc is not None and evaluation.duplicates != "error"
     document = pl.lit(value=True) if columns.doc is None else pl.col(columns.doc).is_not_null()
-    selected = log.select(
-        *keys.columns,
+    selected: list[pl.Expr | str] = [
         *([] if columns.doc is None else [pl.col(columns.doc).alias("doc")]),
         score.alias("score"),
         label.alias("label"),
@@ -186,10 +177,10 @@ def rows(plan: Plan, checked: list[Check]) -> pl.LazyFrame:
         *(pl.col(name).alias(OWN + name) for name in columns.unnamed),
         *plan.extras,
         *([IN_ITEMS] if evaluation.items is not None else []),
-        *([document.alias(_DOCUMENT)] if _DOCUMENT in plan.reads else []),
+        *([document.alias(DOCUMENT)] if DOCUMENT in plan.reads else []),
         failed(checked, "row"),
-    )
-    adjacent = keys.checked(selected, plan.log)
+    ]
+    adjacent = keys.rows(plan.log, selected, partial(_distinct, plan) if distinct else None)
     if evaluation.progress:  # after the sort, which a log that is known to be sorted does not need
         return watch(adjacent, known_rows(plan.log)).set_sorted(keys.group)
     return adjacent
@@ -229,7 +220,7 @@ def _missing(name: str, plan: Plan) -> SchemaError:
     return SchemaError(message)
 
 
-def _distinct(log: pl.LazyFrame, plan: Plan) -> pl.LazyFrame:
+def _distinct(plan: Plan, log: pl.LazyFrame) -> pl.LazyFrame:
     """Keep one row per document in each ranking: the first, or the one with the highest score."""
     columns, keys = plan.columns, plan.keys
     used = [*columns.keys, str(columns.doc), columns.score, columns.label]

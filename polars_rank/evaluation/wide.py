@@ -19,7 +19,6 @@ The following is evaluated by rows of documents instead:
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from functools import reduce
 from typing import NamedTuple
 
@@ -28,7 +27,7 @@ import polars as pl
 from polars_rank._params import OWN
 from polars_rank.columns import Columns
 from polars_rank.evaluation.checks import FAILED, Check, failed
-from polars_rank.evaluation.ranking import PackedKey
+from polars_rank.evaluation.order import PackedKey
 from polars_rank.frames.lengths import Lengths
 from polars_rank.metrics.wide_terms import (
     HERE,
@@ -259,7 +258,7 @@ def _of_ranking(checks: Sequence[Check]) -> tuple[list[pl.Expr], list[Check]]:
         if check.scope == "ranking" and not condition.meta.is_column():
             conditions.append(condition.alias(f"{OWN}condition {index}"))
             condition = pl.col(f"{OWN}condition {index}")
-        found.append(replace(check, condition=condition))
+        found.append(check._replace(condition=condition))
     return conditions, found
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import polars as pl
 
@@ -17,8 +16,7 @@ if TYPE_CHECKING:
 _MANY_ROWS = 20_000
 
 
-@dataclass(frozen=True)
-class Lengths:
+class Lengths(NamedTuple):
     """Numbers of rankings, of their rows, and of the rows of the longest ranking."""
 
     keys: list[str]
@@ -29,9 +27,9 @@ class Lengths:
 
 def source_name(kind: str, lengths: Lengths | None, source: object) -> str:
     """Return the name of a source in printed plans, from which `lengths_of` reads the lengths."""
-    return (
-        f"{kind} {source}" if lengths is None else f"{kind} {json.dumps(asdict(lengths))} {source}"
-    )
+    if lengths is None:
+        return f"{kind} {source}"
+    return f"{kind} {json.dumps(lengths._asdict())} {source}"
 
 
 def lengths_of(log: pl.LazyFrame, keys: Sequence[str]) -> Lengths | None:

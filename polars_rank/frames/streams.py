@@ -51,6 +51,11 @@ class Stream:
     ----------
     table
         A pyarrow Dataset or Scanner, or any other object with `__arrow_c_stream__`.
+    glimpse_rows
+        Number of first rows that are read to find out whether rankings are adjacent. Streams with
+        fewer rows are held in memory.
+    batch_rows
+        Maximum number of rows of a batch.
 
     Examples
     --------
@@ -61,8 +66,12 @@ class Stream:
     [3]
     """
 
-    def __init__(self, table: Any) -> None:
+    def __init__(
+        self, table: Any, *, glimpse_rows: int = GLIMPSE_ROWS, batch_rows: int = BATCH_ROWS
+    ) -> None:
         self._table = table
+        self._glimpse_rows = glimpse_rows
+        self._batch_rows = batch_rows
         self._reader: Any = None
         #: Whether the reader has not yet been used, except for the first batches.
         self._fresh = False
@@ -73,12 +82,12 @@ class Stream:
         self.schema = _schema(self._open().schema)
 
     def first_batches(self) -> list[pl.DataFrame]:
-        """Return the first batches, of at least `GLIMPSE_ROWS` rows if there are as many."""
+        """Return the first batches, of at least `glimpse_rows` rows if there are as many."""
         rows = sum(batch.height for batch in self._first)
-        for batch in self._rest(self._reader) if rows < GLIMPSE_ROWS else ():
+        for batch in self._rest(self._reader) if rows < self._glimpse_rows else ():
             self._first.append(batch)
             rows += batch.height
-            if rows >= GLIMPSE_ROWS:
+            if rows >= self._glimpse_rows:
                 break
         if self.once and not any(batch.height for batch in self._first):
             message = (
@@ -89,8 +98,8 @@ class Stream:
         return self._first
 
     def is_long(self) -> bool:
-        """Return whether there are at least `GLIMPSE_ROWS` rows."""
-        return sum(batch.height for batch in self.first_batches()) >= GLIMPSE_ROWS
+        """Return whether there are at least `glimpse_rows` rows."""
+        return sum(batch.height for batch in self.first_batches()) >= self._glimpse_rows
 
     def whole(self) -> pl.DataFrame:
         """Return all rows."""
@@ -164,7 +173,7 @@ class Stream:
         reader, first_batches = self._reader, self._first
         self._fresh, self._first = False, []
         for batch in chain(first_batches, self._rest(reader)):
-            yield from batch.iter_slices(BATCH_ROWS)
+            yield from batch.iter_slices(self._batch_rows)
 
     def _rest(self, reader: Any) -> Iterator[pl.DataFrame]:
         """Yield the remaining batches of a reader, until the stream is closed."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import partial, wraps
+from functools import wraps
 from importlib import import_module
 from inspect import signature
 from os import PathLike, fspath
@@ -23,7 +23,14 @@ import polars as pl
 
 from polars_rank._params import OWN, names
 from polars_rank._polars import FewRows, without_expression
-from polars_rank.errors import ArgumentError, DataError, RankError, SchemaError, SourceError
+from polars_rank.errors import (
+    ArgumentError,
+    DataError,
+    RankError,
+    SchemaError,
+    SourceError,
+    parameters_in,
+)
 from polars_rank.frames.pieces import NUMBERED
 from polars_rank.frames.stores import store_error
 from polars_rank.frames.streams import NotAdjacentError, Stream, is_scanned_once, to_polars
@@ -78,7 +85,7 @@ def lazy(frame: Any) -> pl.LazyFrame:
 
 def is_table(frame: Any) -> bool:
     """Return whether an object is a table of any kind."""
-    return isinstance(frame, (pl.LazyFrame, pl.DataFrame)) or _has_rows(frame)
+    return isinstance(frame, (pl.LazyFrame, pl.DataFrame, Stream)) or _has_rows(frame)
 
 
 class Table(Protocol):
@@ -133,42 +140,35 @@ def _dispatched(plan: Callable[..., Any], *, of_rankings: bool) -> Any:
 
     @wraps(plan)
     def function(*args: Any, **kwargs: Any) -> Any:
+        frame, *rest = args or [kwargs.pop(first, None)]
+        # Names may be in an iterator, which can be read only once.
+        options = {
+            key: tuple(value) if isinstance(value, Iterator) else value
+            for key, value in kwargs.items()
+        }
         try:
-            return dispatch(*args, **kwargs)
+            if isinstance(frame, pl.LazyFrame):
+                return plan(frame, *rest, **options)
+            if isinstance(frame, pl.DataFrame):
+                result = plan(FewRows.of(frame, FEW_ROWS), *rest, **options)
+                return collected(result, few=frame.height <= FEW_ROWS)
+            if is_spark(frame):
+                return run_on_spark(function, frame, *rest, **options)
+            table = as_table(frame)
+            if isinstance(table, Stream):
+                given = {"query": "query", "by": None, **options} if of_rankings else {}
+                keys = [key for name in ("by", "query") for key in names(name, given.get(name))]
+                return _streamed(
+                    table, lambda rows: plan(rows, *rest, **options), [*dict.fromkeys(keys)]
+                )
+            if isinstance(table, pl.DataFrame):
+                return function(table, *rest, **options)
+            return collected(plan(table, *rest, **options))
         except RankError as error:
             # The message says what to do; internal frames would only push it off the screen.
             raise error.with_traceback(None) from error.__cause__
 
-    def dispatch(*args: Any, **kwargs: Any) -> Any:
-        # Names may be in an iterator, which can be read only once.
-        kwargs = {
-            key: tuple(value) if isinstance(value, Iterator) and key != first else value
-            for key, value in kwargs.items()
-        }
-        frame = args[0] if args else kwargs.get(first)
-        if isinstance(frame, pl.LazyFrame):
-            return plan(*args, **kwargs)
-        if is_spark(frame):
-            return run_on_spark(function, *args, **kwargs)
-        options = {key: value for key, value in kwargs.items() if args or key != first}
-        table = as_table(frame)
-        if isinstance(table, Stream):
-            given = {"query": "query", "by": None, **options} if of_rankings else {}
-            keys = [key for name in ("by", "query") for key in names(name, given.get(name))]
-            run = partial(_with_first, plan, args[1:], options)
-            return _streamed(table, run, [*dict.fromkeys(keys)])
-        if isinstance(table, pl.LazyFrame):
-            return collected(plan(table, *args[1:], **options))
-        result = plan(FewRows.of(table, FEW_ROWS), *args[1:], **options)
-        return collected(result, few=table.height <= FEW_ROWS)
-
     return function
-
-
-def _with_first(
-    plan: Callable[..., Any], rest: Sequence[Any], options: Mapping[str, Any], table: pl.LazyFrame
-) -> Any:
-    return plan(table, *rest, **options)
 
 
 def run_on_spark(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -222,7 +222,9 @@ def collected(plan: pl.LazyFrame, *, few: bool = False, again: bool = True) -> p
             return plan.collect(engine="in-memory", optimizations=pl.QueryOptFlags.none())
         return plan.collect(engine="streaming")
     except RankError as error:
-        error.args = (without_expression(str(error)),)
+        text = without_expression(str(error))
+        if text != str(error):
+            error.args, error.parameters = (text,), parameters_in(text)
         raise (error.explained() if again and isinstance(error, DataError) else error) from None
 
 
@@ -249,7 +251,7 @@ def as_table(frame: Any) -> pl.LazyFrame | pl.DataFrame | Stream:
     ArgumentError
         If `frame` is not a table, or is a Spark DataFrame.
     """
-    if isinstance(frame, (pl.LazyFrame, pl.DataFrame)):
+    if isinstance(frame, (pl.LazyFrame, pl.DataFrame, Stream)):
         return frame
     if is_spark(frame):
         message = (

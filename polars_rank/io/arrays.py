@@ -65,7 +65,7 @@ def from_arrays(
     queries: Any = None,
     docs: Any = None,
 ) -> pl.DataFrame:
-    """Return the long table of arrays of labels and scores.
+    """Convert arrays of labels and scores to the long table.
 
     ==================================  ======================================================
     arrays                              a ranking is

@@ -37,7 +37,7 @@ def collapse(
     label: str = "label",
     by: Names | None = None,
 ) -> pl.LazyFrame:
-    r"""Turn rankings of chunks into rankings of documents.
+    r"""Convert rankings of chunks to rankings of documents.
 
     $$\mathrm{score}(d) = \max_{c \in d} \mathrm{score}(c)$$
 

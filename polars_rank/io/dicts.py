@@ -29,7 +29,7 @@ Nested: TypeAlias = "Mapping[Any, Mapping[Any, float]] | RanxObject"
 
 
 def from_dicts(rankings: Nested | Mapping[Any, Nested], judgments: Nested) -> pl.DataFrame:
-    """Return the long table of scores and labels in dictionaries.
+    """Convert dictionaries of scores and labels to the long table.
 
     Parameters
     ----------

@@ -78,7 +78,7 @@ def join_judgments(
     label: str = "label",
     subtopic: str | None = None,
 ) -> pl.LazyFrame | pl.DataFrame | SparkFrame:
-    """Return the long table of retrieved documents and judged documents.
+    """Join rankings and judgments to the long table.
 
     The join is a full join: a document that was retrieved but not judged has a null label, and a
     document that was judged but not retrieved has a null score.

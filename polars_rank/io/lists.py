@@ -70,7 +70,7 @@ def from_lists(
     scores: str | None = None,
     query: Names | None = None,
 ) -> AnyFrame:
-    """Return the long table of a table with one row per query and list columns.
+    """Convert a table with one row per query and list columns to the long table.
 
     =======================================  ==================================================
     columns                                  labels

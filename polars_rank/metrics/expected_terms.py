@@ -21,6 +21,7 @@ from polars_rank.metrics.cascade import _grade, _power, power_of_two, stop_proba
 from polars_rank.metrics.metric import Metric
 from polars_rank.metrics.plan_terms import (
     POSITION,
+    ROW_LABEL,
     TIE_BEGIN,
     TIE_END,
     TIE_FIRST,
@@ -92,9 +93,9 @@ class ExpectedTerms(PlanTerms):
 
         return Term(value)
 
-    def gain(self, gain: Gain) -> pl.Expr:
-        """Apply the gain to the label, and record whether gains are whole numbers."""
-        worth = super().gain(gain)
+    def gain(self, gain: Gain, label: pl.Expr = ROW_LABEL) -> pl.Expr:
+        """Apply the gain to a label, and record whether gains are whole numbers."""
+        worth = super().gain(gain, label)
         if self._whole_labels and getattr(gain, "whole", False):
             self._whole.add(str(worth))
         return worth

@@ -19,7 +19,6 @@ from polars_rank.metrics.terms import (
     ExpressionTerms,
     Terms,
     Value,
-    as_value,
     each_of,
     is_elementwise,
     where,
@@ -125,7 +124,11 @@ class Metric(pl.Expr, metaclass=_OwnNames):
             key: argument.value(t) if isinstance(argument, Metric) else argument
             for key, argument in self.arguments.items()
         }
-        return as_value(self.function(t, **made))
+        value = self.function(t, **made)
+        if not isinstance(value, Value):
+            message = f"a metric must return a value of its terms; found {value!r}"
+            raise ArgumentError(message)
+        return value
 
     def __reduce__(self) -> tuple[Any, ...]:
         # A user's definition is registered when its module is imported, or else when unpickled.

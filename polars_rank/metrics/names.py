@@ -267,7 +267,7 @@ _FUNCTIONS = {
 
 
 def metric(name: str) -> Metric:
-    """Return the metric of a name.
+    """Return the metric with the given name.
 
     Parameters
     ----------
@@ -297,7 +297,6 @@ def metric(name: str) -> Metric:
     return read(name)
 
 
-@lru_cache(maxsize=1024)
 def read(name: str, tool: str = "") -> Metric:
     """Return the metric of a name; `tool` decides names that mean different metrics in tools."""
     _check_is_one(name)
@@ -401,31 +400,35 @@ def expand(name: str) -> list[str]:
 def resolve(metrics: Metrics, tool: str = "") -> list[pl.Expr]:
     """Return expressions with distinct names; `tool` decides names as in `read`."""
     several = not isinstance(metrics, (str, pl.Expr)) and isinstance(metrics, Iterable)
-    given: list[Any] = []
+    resolved: list[pl.Expr] = []
     for item in cast("Iterable[Any]", metrics) if several else [metrics]:
-        parts = split(item) if isinstance(item, str) else []
-        given += parts if len(parts) > 1 else [item]
-    if not given:
-        message = "`metrics` is empty; name at least one, such as 'ndcg@10'"
-        raise ArgumentError(message, "metrics")
-    for item in given:
-        if not isinstance(item, (str, pl.Expr)):
+        if isinstance(item, str):
+            resolved += _named(item, tool)
+        elif isinstance(item, pl.Expr):
+            resolved.append(item)
+        else:
             remedy = callable(item) and f"; call it: pr.{getattr(item, '__name__', item)}()"
             message = (
                 "`metrics` must be names or Polars expressions; found "
                 f"{type(item).__name__} {getattr(item, '__name__', repr(item))}{remedy or ''}"
             )
             raise ArgumentError(message, "metrics")
-    resolved = [
-        read(item, tool) if isinstance(item, str) else item
-        for several in given
-        for item in (expand(several) if isinstance(several, str) else [several])
-    ]
+    if not resolved:
+        message = "`metrics` is empty; name at least one, such as 'ndcg@10'"
+        raise ArgumentError(message, "metrics")
     twice = [name for name, count in Counter(map(output_name, resolved)).items() if count > 1]
     if twice:
         message = f"duplicate metric {twice[0]!r} (`metrics`); rename one of them with .alias()"
         raise ArgumentError(message, "metrics")
     return resolved
+
+
+@lru_cache(maxsize=1024)
+def _named(text: str, tool: str) -> tuple[Metric, ...]:
+    """Return the metrics of a text such as "ndcg@10", "ndcg@10, ap", "P_5,10" or "official"."""
+    parts = split(text)
+    names = parts if len(parts) > 1 else [text]
+    return tuple(read(name, tool) for part in names for name in expand(part))
 
 
 def split(text: str, *, lists: bool = True) -> list[str]:

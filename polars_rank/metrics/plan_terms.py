@@ -7,13 +7,14 @@ many metrics and rankings, sums over a column of lists take a fifth of the time.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import polars as pl
 
 from polars_rank._params import OWN
 from polars_rank.discounts import Discount
-from polars_rank.gains import Gain, of_whole, refusals
+from polars_rank.gains import Gain
 from polars_rank.metrics.terms import (
     RELEVANT,
     RETRIEVED,
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
 #: The position of the row in its ranking, from 1: the rank, if the document is retrieved.
 POSITION = pl.col(OWN + "position").cast(pl.Float64)
+#: The label of the document, of the type in the log.
+ROW_LABEL = pl.col("label")
 #: The label at this position of the ideal ranking.
 IDEAL_LABEL = pl.col(OWN + "ideal label")
 #: Whether the row is a document: an empty ranking has one row that is not.
@@ -105,8 +108,8 @@ class PlanTerms(Terms):
         #: The highest valid numbers of these columns, if they have one.
         self.highest: dict[str, float] = {}
         self.cutoffs: list[Cutoff] = []
-        #: The cutoffs at which the sums of columns are read.
-        self._cutoffs_of: dict[str, set[int]] = {}
+        #: The columns of the sums of a column of rows, by the cutoff.
+        self._sums_of: dict[str, dict[int, str]] = {}
         #: The names of orders that terms depend on; if empty, rankings need not be sorted.
         self.ordered: list[str] = []
         self._whole_labels = whole_labels
@@ -158,7 +161,7 @@ class PlanTerms(Terms):
     def ideal_top(self, gain: Gain, discount: Discount, k: Cutoff = None) -> Term:
         """Return gain times discount of the first k rows of the ideal ranking."""
         self.ordered.append("ideal ranks")
-        return self._term(self._worth(gain, IDEAL_LABEL) * discount(POSITION), k)
+        return self._term(self.gain(gain, IDEAL_LABEL) * discount(POSITION), k)
 
     def each(self, term: pl.Expr) -> Term:
         """Return the term of all rows."""
@@ -168,9 +171,12 @@ class PlanTerms(Terms):
         """Count the rows that are documents."""
         return self._term(DOCUMENT, None).number()
 
-    def gain(self, gain: Gain) -> pl.Expr:
-        """Apply the gain to the label, and add checks for labels that it rejects."""
-        return self._worth(gain, pl.col("label"))
+    def gain(self, gain: Gain, label: pl.Expr = ROW_LABEL) -> pl.Expr:
+        """Apply the gain to a label, and add checks for labels that it rejects."""
+        self.refused.update(getattr(gain, "refuses", {}))
+        faster: Gain | None = getattr(gain, "of_whole", None) if self._whole_labels else None
+        worth: pl.Expr = gain(label.cast(pl.Float64)) if faster is None else faster(label)
+        return worth
 
     def in_ideal_order(self, term: Callable[[pl.Expr, pl.Expr], pl.Expr]) -> Listed:
         """Return the term of the labels in ideal order."""
@@ -219,11 +225,6 @@ class PlanTerms(Terms):
         self.cutoffs.append(k)
         return Value(pl.col(self.folds(value)))
 
-    def _worth(self, gain: Gain, label: pl.Expr) -> pl.Expr:
-        self.refused.update(refusals(gain))
-        faster = of_whole(gain) if self._whole_labels else None
-        return gain(label.cast(pl.Float64)) if faster is None else faster(label)
-
     def _column(self, term: pl.Expr) -> pl.Expr:
         places = [name for name in term.meta.root_names() if name.startswith(OWN)]
         if places or reads_order(term):
@@ -231,30 +232,26 @@ class PlanTerms(Terms):
         return term if term.meta.is_column() else pl.col(self.rows_of(term))
 
     def _term(self, term: pl.Expr, k: Cutoff, among: pl.Expr | None = None) -> Term:
-        def value(how: How) -> Value:
-            self.cutoffs.append(k)
-            name = self._column(complete(term, how, among)).meta.output_name()
-            self.gathered[name] = None
-            return self._reduced(name, k, how)
+        return Term(partial(self._reduced, term, k, among))
 
-        return Term(value)
-
-    def _reduced(self, name: str, k: Cutoff, how: How) -> Value:
-        """Return a column of rows, reduced to the first k of each ranking."""
-        terms = pl.col(as_list(name)).list
+    def _reduced(self, term: pl.Expr, k: Cutoff, among: pl.Expr | None, how: How) -> Value:
+        """Return the sum, count or extreme of a term over the first k rows of each ranking."""
+        self.cutoffs.append(k)
+        name = self._column(complete(term, how, among)).meta.output_name()
+        self.gathered[name] = None
+        terms = pl.col(name).list
         if isinstance(k, Value):
             first = terms.head(k.expr.cast(pl.Int64))
             return Value(pl.col(self.late(reduced(first.list, how))))
         if k is None or how in ("min", "max"):
-            return Value(
-                pl.col(self.sums(reduced(terms if k is None else terms.head(k).list, how)))
-            )
+            some = terms if k is None else terms.head(k).list
+            return Value(pl.col(self.sums(reduced(some, how))))
         return self._summed(name, k)
 
     def _summed(self, name: str, k: int) -> Value:
         """Return the sum of a term down to a cutoff."""
-        self._cutoffs_of.setdefault(name, set()).add(k)
-        return Value(pl.col(_sum_at(name, k)))
+        sums = self._sums_of.setdefault(name, {})
+        return Value(pl.col(sums.setdefault(k, f"{OWN}sum of {name} at {k}")))
 
     def layers(self) -> Iterable[list[pl.Expr]]:
         """Return the columns of each stage after the lists are gathered."""
@@ -265,37 +262,28 @@ class PlanTerms(Terms):
     def _sums_at_cutoffs(self) -> Iterable[list[pl.Expr]]:
         """Return the sums at cutoffs, each added to the sum at the next smaller cutoff."""
         begun: dict[str, int] = {}
-        for cutoff in sorted({k for cutoffs in self._cutoffs_of.values() for k in cutoffs}):
-            names = [name for name, cutoffs in self._cutoffs_of.items() if cutoff in cutoffs]
+        for cutoff in sorted({k for sums in self._sums_of.values() for k in sums}):
             layer = []
-            for name in names:
-                start = begun.get(name, 0)
-                part = self._part(name, start, cutoff)
-                total = pl.col(_sum_at(name, start)) + part if start else part
-                layer.append(total.alias(_sum_at(name, cutoff)))
-                begun[name] = cutoff
+            for name, sums in self._sums_of.items():
+                if cutoff in sums:
+                    start = begun.get(name, 0)
+                    part = self._part(name, start, cutoff)
+                    total = pl.col(sums[start]) + part if start else part
+                    layer.append(total.alias(sums[cutoff]))
+                    begun[name] = cutoff
             yield layer
 
     def _part(self, name: str, start: int, stop: int) -> pl.Expr:
         """Return the sum of a term between two ranks."""
-        values = pl.col(as_list(name)).list
+        values = pl.col(name).list
         if stop - start == 1:
             return values.get(start, null_on_oob=True).cast(pl.Float64).fill_null(0.0)
         return reduced(values.slice(start, stop - start).list, "sum")
 
 
-def _sum_at(name: str, k: int) -> str:
-    return f"{OWN}sum of {name} at {k}"
-
-
 def _is_unique(values: pl.Expr) -> pl.Expr:
     known = values.drop_nulls()
     return known.n_unique() == known.len()
-
-
-def as_list(name: str) -> str:
-    """Return the name of the column of lists in which a column of rows is gathered."""
-    return f"{OWN}list {name}"
 
 
 def complete(term: pl.Expr, how: How, among: pl.Expr | None) -> pl.Expr:

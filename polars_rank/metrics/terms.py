@@ -19,7 +19,6 @@ import polars as pl
 
 from polars_rank._polars import inputs, reads_column
 from polars_rank.errors import ArgumentError
-from polars_rank.gains import refusals
 from polars_rank.metrics.signals import named, numbers
 
 if TYPE_CHECKING:
@@ -375,7 +374,8 @@ class ExpressionTerms(Terms):
 
     def gain(self, gain: Gain) -> pl.Expr:
         """Apply the gain to the label; Polars raises an error for a label that it rejects."""
-        return sum((_refusing(*refusal) for refusal in refusals(gain).items()), gain(LABEL))
+        refusals = getattr(gain, "refuses", {})
+        return sum((_refusing(*refusal) for refusal in refusals.items()), gain(LABEL))
 
     def fold(self, function: Callable[..., pl.Expr], *terms: Listed, k: int | None = None) -> Value:
         """Sort each term into its order."""
@@ -483,11 +483,3 @@ def reads_order(term: pl.Expr) -> bool:
     """Return whether a term reads ranks other than to test whether they are null."""
     names = ("rank", "hits", "ideal_rank")
     return any(reads_column(term, name, besides=RETRIEVED) for name in names)
-
-
-def as_value(made: Any) -> Value:
-    """Return the result of a metric's function; raise `ArgumentError` if it is not a `Value`."""
-    if isinstance(made, Value):
-        return made
-    message = f"a metric must return a value of its terms; found {made!r}"
-    raise ArgumentError(message)

@@ -143,7 +143,7 @@ class WideTerms(PlanTerms):
 
     def ideal_top(self, gain: Gain, discount: Discount, k: Cutoff = None) -> Term:
         """Return gain times discount of the first k positions in ideal order."""
-        return self._weighted(self._worth(gain, IDEAL_LABEL), k, pl.col(HERE), discount)
+        return self._weighted(self.gain(gain, IDEAL_LABEL), k, pl.col(HERE), discount)
 
     def each(self, term: pl.Expr) -> Term:
         """Return the term of all positions of the ranking."""

@@ -125,7 +125,7 @@ def click_through(
     number = counted([int(rows.get_column("shown").sum())], "documents shown")
     return layered(
         rows, lines(rows, runs, x, y, tips), title="Click-through rate by position",
-        subtitle=[f"{number} at positions 1 to {last} · {confidence_text(confidence)} (Wilson)"],
+        subtitle=[f"{number} at positions 1 to {last} · {confidence_text([confidence])} (Wilson)"],
     )  # fmt: skip
 
 

@@ -35,7 +35,7 @@ from polars_rank.plot.drawing import (
     undefined_note,
     with_field,
 )
-from polars_rank.plot.runs import NEUTRAL, Runs, groups, labeled, run_columns
+from polars_rank.plot.runs import LABEL, NEUTRAL, Runs, groups, labeled, run_columns
 from polars_rank.plot.tables import column_of
 from polars_rank.stats.summary import summarize
 
@@ -352,7 +352,7 @@ def _ideal(table: pl.DataFrame, runs: Runs, x: Any, y: Any) -> list[Any]:
     color = {"color": alt.ColorValue(NEUTRAL)} if alike else looks(runs, "color")
     line = alt.Chart(best).mark_line(strokeWidth=1.5, strokeDash=[4, 3])
     end = best.sort("ideal").tail(1)
-    label = alt.Chart(end).mark_text(align="right", dy=-9, fontSize=11, color=NEUTRAL)
+    label = alt.Chart(end).mark_text(align="right", dy=-9, fontSize=11, color=LABEL)
     return [
         line.encode(x=x, y=y, detail=alt.Detail(field="run", type="nominal"), **color),
         label.encode(x=x, y=y, text=alt.TextValue("ideal")),
@@ -407,7 +407,7 @@ def _estimated(
         + _undefined(table.get_column("undefined").max(), undefined, conventions, requested[-1])
     ]
     if interval != "none":
-        notes.append(f"{confidence_text(confidence)} of the mean ({_INTERVALS[interval]})")
+        notes.append(f"{confidence_text([confidence])} of the mean ({_INTERVALS[interval]})")
     return table, notes
 
 

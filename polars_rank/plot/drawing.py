@@ -7,13 +7,14 @@ Altair validates, copies and infers them at every step, which took most of the t
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from polars_rank.errors import DataError, RankError, missing_extra
 from polars_rank.metrics.names import read
-from polars_rank.plot.runs import HIGHER, LOWER, harmless
+from polars_rank.plot.runs import HIGHER, LOWER, brightened, harmless
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -33,6 +34,8 @@ WIDTH, HEIGHT = 460, 280
 #: Maximum number of points of a line that are drawn as marks.
 _FEW = 40
 
+#: Pixels between the intervals of runs at one point.
+_APART = 3
 #: Maximum number of runs with filled areas; more would hide each other.
 FILLED = 2
 #: Cutoffs are sparse if there are more than this many ranks per cutoff.
@@ -65,28 +68,37 @@ def altair(extra: str = EXTRA) -> Any:
     return altair
 
 
-def style(*, dark: bool = False) -> dict[str, Any]:
-    """Return a Vega-Lite config with fonts and colors for a light or dark background.
+def style(chart: Any, *, dark: bool = False) -> Any:
+    """Return a chart with fonts and colors for a light or dark background.
 
-    Charts of this module have no config, because Altair cannot combine charts that have one. Apply
-    this one to the complete chart or to the page.
+    Charts of this module have no config, because Altair cannot combine charts that have one.
+    Combine charts first, then style the result.
 
     Parameters
     ----------
+    chart
+        A chart of this module, or a combination of them.
     dark
-        Whether the background of the page is dark.
+        Whether the background is dark, which needs brighter colors of runs.
 
     Returns
     -------
-    dict
-        Options for `chart.configure(**pr.plot.style(dark=True))`, or the `config` of vega-embed.
-        The background of the chart is transparent.
+    altair.TopLevelMixin
+        A chart of the same type, with a transparent background.
 
     Examples
     --------
-    >>> pr.plot.style(dark=True)["background"]
-    'transparent'
+    >>> chart = pr.plot.at_k(pr.datasets.search_log(50), "ndcg", baseline="bm25")
+    >>> pr.plot.style(chart, dark=True).save("ndcg.svg")  # doctest: +SKIP
     """
+    if dark:
+        specification = brightened(chart.to_dict(validate=False))
+        chart = type(chart).from_dict(specification, validate=False)
+    return chart.configure(**config(dark=dark))
+
+
+def config(*, dark: bool = False) -> dict[str, Any]:
+    """Return the Vega-Lite config of a styled chart."""
     text, quiet, line = (
         ("#e8eaed", "#b0b6be", "#454b54") if dark else ("#1f2328", "#57606a", "#d0d7de")
     )
@@ -151,8 +163,10 @@ def axis(
         "gridOpacity": 0.6, "grid": kind == "Y", "domain": kind == "X", "ticks": kind == "X",
         "labelPadding": 4, "tickSize": 4, "labelLimit": 260, "titleLimit": 460,
     }  # fmt: skip
-    if kind == "X" and type == "quantitative":
-        look |= {"labelFlush": False, "tickCount": 6}  # Vega draws up to nine
+    if kind == "X":
+        look["labelFlush"] = False
+    if type == "quantitative":
+        look["tickCount"] = 5  # Vega draws up to nine
     scaled = alt.Undefined if scale is None else {**scale}
     sort = options.pop("sort", alt.Undefined)
     return getattr(alt, kind)(
@@ -229,7 +243,9 @@ def lines(table: pl.DataFrame, runs: Runs, x: Any, y: Any, tips: Sequence[Any]) 
             band = known.mark_area(opacity=0.16, strokeWidth=0)
             layers.append(band.encode(**ends, **looks(runs, "color")))
         elif draws_points:
-            rule = known.mark_rule(opacity=0.5, strokeWidth=2)
+            side = f"indexof({json.dumps(runs.labels)}, datum.run) - {(len(runs.labels) - 1) / 2}"
+            offset = {"expr": f"{_APART} * ({side})"}
+            rule = known.mark_rule(opacity=0.5, strokeWidth=2, xOffset=offset)
             layers.append(rule.encode(**ends, **looks(runs, "color")))
     line = alt.Chart().mark_line(strokeWidth=2, strokeJoin="round")
     points = alt.Chart().encode(x=x, y=y, tooltip=[*tips])
@@ -337,9 +353,14 @@ def colors_of_change(name: str) -> tuple[str, str]:
     return (LOWER, HIGHER) if lower_is_better else (HIGHER, LOWER)
 
 
-def confidence_text(confidence: float) -> str:
-    """Return the confidence level, such as "95% confidence interval"."""
-    return f"{100 * confidence:g}% confidence interval"
+def confidence_text(levels: Iterable[float | None]) -> str:
+    """Return the confidence level of intervals, such as "95% confidence interval".
+
+    A level that is unknown or not the same for all intervals is omitted.
+    """
+    known = {*levels}
+    level = known.pop() if len(known) == 1 else None
+    return "confidence interval" if level is None else f"{100 * level:g}% confidence interval"
 
 
 def metric_title(name: str) -> str:

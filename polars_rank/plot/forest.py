@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from polars_rank._params import OWN, share, whole_number
+from polars_rank._params import OWN, whole_number
 from polars_rank.columns import RUN
 from polars_rank.errors import ArgumentError
 from polars_rank.frames.tables import collected, lazy, schema_of
@@ -32,7 +32,7 @@ from polars_rank.plot.runs import (
     labeled,
     run_columns,
 )
-from polars_rank.plot.tables import check_columns, keys_of, rows_of_metrics
+from polars_rank.plot.tables import check_columns, keys_of, rows_of_metrics, with_level
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -57,7 +57,6 @@ def intervals(
     metrics: str | Metric | Iterable[str | Metric] | None = None,
     run: str | None = RUN,
     baseline: Any = None,
-    confidence: float = 0.95,
     colors: Colors | None = None,
 ) -> alt.LayerChart:
     """Draw a forest plot of means, or of differences from a baseline, with intervals.
@@ -74,8 +73,6 @@ def intervals(
     baseline
         For means, the run that is drawn first, in gray; for differences, the run that is named in
         the title.
-    confidence
-        Confidence level of the intervals of the table, for the title.
     colors
         Mapping from runs to colors, such as `{"bm25": "#0072B2"}`.
 
@@ -101,17 +98,16 @@ def intervals(
     >>> chart.save("runs.png")  # doctest: +SKIP
     """
     altair()
-    share("confidence", confidence)
     rows = lazy(table)
     schema = schema_of(rows)
     if {"column", "value", "contribution"} <= set(schema):
-        return slices(rows, run=run, baseline=baseline, confidence=confidence, colors=colors)
+        return slices(rows, run=run, baseline=baseline, colors=colors)
     is_difference = "difference" in schema
     value = "difference" if is_difference else "mean"
     check_columns(schema, ("metric", value, "low", "high"), "pr.summarize or pr.compare")
     more = ["p_corrected"] if "p_corrected" in schema else []
-    rows = rows_of_metrics(rows, metrics).rename({value: "x"})
-    columns = ["x", "low", "high", "queries", *more]
+    rows = with_level(rows_of_metrics(rows, metrics).rename({value: "x"}))
+    columns = ["x", "low", "high", "queries", "confidence", *more]
     data, runs = _rows(
         rows, schema, run, columns, baseline, colors, needed_baseline=not is_difference
     )
@@ -133,7 +129,7 @@ def intervals(
     )
     return _forest(
         data, runs, tips, zero=is_difference, of_x=value + from_,
-        title=f"{title}, with {confidence_text(confidence)}s",
+        title=f"{title}, with {confidence_text(data.get_column('confidence'))}s",
         subtitle=[counted(data.get_column("queries"))],
     )  # fmt: skip
 
@@ -145,7 +141,6 @@ def slices(
     run: str | None = RUN,
     baseline: Any = None,
     overall: Any = None,
-    confidence: float = 0.95,
     colors: Colors | None = None,
 ) -> alt.LayerChart:
     """Draw a forest plot of the difference in each slice, with intervals.
@@ -163,8 +158,6 @@ def slices(
         The run that is named in the title.
     overall
         The table that `compare` returns, for the interval of the row "overall".
-    confidence
-        Confidence level of the intervals of the table, for the title.
     colors
         Mapping from runs to colors, such as `{"bm25": "#0072B2"}`.
 
@@ -188,7 +181,6 @@ def slices(
     """
     altair()
     whole_number("most", most)
-    share("confidence", confidence)
     if most > _MOST:
         message = f"`most` must be at most {_MOST}; found {most:,}"
         raise ArgumentError(message, "most")
@@ -198,9 +190,9 @@ def slices(
     check_columns(schema, required, "pr.slices")
     columns = run_columns(schema, run)
     data = collected(
-        rows.select(*groups(columns), *required, "queries", "p_corrected").rename(
-            {"difference": "x"}
-        )
+        with_level(rows)
+        .select(*groups(columns), *required, "queries", "p_corrected", "confidence")
+        .rename({"difference": "x"})
     )
     data = harmless_texts(non_empty(data, "x", "difference"))
     several = data.get_column("column").n_unique() > 1
@@ -223,7 +215,8 @@ def slices(
         ("contribution", "contribution", "+.4f"), ("p_corrected", "corrected p-value", ".4~g"),
         of=runs,
     )  # fmt: skip
-    subtitle = [f"slices of {counted(data.get_column('queries'))} · {confidence_text(confidence)}s"]
+    level = confidence_text(data.get_column("confidence"))
+    subtitle = [f"slices of {counted(data.get_column('queries'))} · {level}s"]
     if data.get_column("small").any():
         subtitle[0] += " · hollow: too few queries for an interval"
     if largest.height > most:
@@ -391,7 +384,7 @@ def _forest(
     """Return a chart with a row per label, and a point and an interval per run."""
     alt = altair()
     x = axis("X", "x", of_x, grid=True, scale={"zero": zero})
-    data = _with_offsets(data, runs)
+    data = _with_offsets(data.drop("confidence"), runs)
     y, height = _rows_axis(data, runs)
     both = {"y": y, "tooltip": tips}
     of_points = looks(runs, "color", "shape", legend=_within(data, runs))

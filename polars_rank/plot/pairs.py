@@ -22,7 +22,7 @@ from polars_rank.plot.drawing import (
     undefined_note,
     with_field,
 )
-from polars_rank.plot.runs import NEUTRAL, Runs, groups, label_of, labeled
+from polars_rank.plot.runs import LABEL, NEUTRAL, Runs, groups, label_of, labeled
 from polars_rank.plot.values import BASELINE, DIFFERENCE, TINY, VALUE, Values, extent
 
 if TYPE_CHECKING:
@@ -112,8 +112,12 @@ def differences(
         highest = max(map(abs, [*spread.get_column("low"), *spread.get_column("high")]))
         plan = _cells(pairs, values, highest, (ROWS // 2) // len(runs.labels))
     bars = _bar_positions(labeled(collected(plan))[0])
-    x = axis("X", "start", "queries, sorted by difference", format=",d", scale={"nice": False})
-    y = axis("Y", "y", f"difference in {name}", format="+.2~f")
+    x = axis(
+        "X", "start", "queries, sorted by difference", format=",d", scale={"nice": False},
+        tickMinStep=1,
+    )  # fmt: skip
+    signed = "datum.value ? format(datum.value, '+.2~f') : '0'"
+    y = axis("Y", "y", f"difference in {name}", labelExpr=signed)
     tips = tooltip(
         ("query", "query") if single else ("number", "queries", ",d"),
         ("y", "difference", "+.4f"),
@@ -302,14 +306,18 @@ def _piles(data: pl.DataFrame, low: float, high: float, x: Any, y: Any) -> Any:
     alt = altair()
     piles = data.group_by("x", "y").agg(number=pl.len()).filter(pl.col("number") >= _PILE)
     piles = piles.sort("number", "x", "y", descending=True).head(_PILES)
-    middle = (low + high) / 2
-    inside: dict[str, Any] = {  # beside the diagonal and within the chart
-        "dx": {"expr": f"datum.x > {middle} ? -9 : 9"},
-        "dy": {"expr": f"datum.y > {middle} ? 3 : -3"},
-        "align": {"expr": f"datum.x > {middle} ? 'right' : 'left'"},
+    middle, margin = (low + high) / 2, (high - low) / 20
+    is_right, is_up = f"datum.x > {middle}", f"datum.y > {middle}"
+    # Below or above the point; on the diagonal, beside it; always within the chart.
+    side = f"{is_right} ? 'right' : 'left'"
+    is_inside = f"datum.x > {low + margin} && datum.x < {high - margin}"
+    place = {
+        "dx": {"expr": f"datum.x === datum.y ? ({is_right} ? -14 : 14) : 0"},
+        "dy": {"expr": f"(datum.x === datum.y ? 5 : 13) * ({is_up} ? 1 : -1)"},
+        "align": {"expr": f"datum.x !== datum.y && {is_inside} ? 'center' : ({side})"},
     }
-    style = {"fontSize": 11, "fontWeight": 600, "baseline": "middle", **inside}
-    label = alt.Chart(piles).mark_text(**style, color=NEUTRAL)
+    style = {"fontSize": 11, "fontWeight": 600, "baseline": "middle", **place}
+    label = alt.Chart(piles).mark_text(**style, color=LABEL)
     return label.encode(x=x, y=y, text=alt.Text(field="number", type="quantitative", format=",d"))
 
 

@@ -25,10 +25,13 @@ PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
 HIGHER, LOWER = PALETTE[2], "#CC3311"
 #: The color of the baseline and of lines that belong to no run.
 NEUTRAL = "#808080"
+#: The color of text within a chart.
+LABEL = "#666666"
 #: The same hues, brighter, for dark backgrounds.
 BRIGHTER = {
     "#0072B2": "#4FA8F0", "#D55E00": "#FF8F3F", "#009E73": "#2FD6A4", "#CC79A7": "#F0A5CC",
     "#56B4E9": "#A6DCFF", "#E69F00": "#FFCB47", LOWER: "#FF7A66", NEUTRAL: "#B4BAC2",
+    LABEL: "#C6CBD2",
 }  # fmt: skip
 #: The numbers of dash patterns and colors are coprime, so that their pairs are unique.
 DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [12, 4])

@@ -9,7 +9,7 @@ import polars as pl
 
 from polars_rank._params import check_there
 from polars_rank.errors import ArgumentError, SchemaError
-from polars_rank.frames.tables import collected
+from polars_rank.frames.tables import collected, schema_of
 from polars_rank.metrics.names import output_name
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 #: Columns of `summarize`, `compare`, `tie_bands` and `judgment_bounds` other than their keys.
 RESULTS = frozenset({
-    *("metric", "queries", "undefined", "mean", "std", "std_error", "low", "high"),
+    *("metric", "queries", "undefined", "mean", "std", "std_error", "confidence", "low", "high"),
     *("baseline_mean", "difference", "relative_difference", "p_value", "p_corrected"),
     *("effect_size", "wins", "ties", "losses", "missing", "empty", "warning"),
     *("best", "expected", "worst", "tied_lists", "tied_documents", "lower", "upper", "judged"),
@@ -39,6 +39,13 @@ def keys_of(schema: pl.Schema, runs: Sequence[str]) -> list[str]:
     """Return the group columns of a table, other than those of runs."""
     own = {*RESULTS, *runs}
     return [name for name in schema if name not in own and not re.fullmatch(r"q[\d.]+", name)]
+
+
+def with_level(rows: pl.LazyFrame) -> pl.LazyFrame:
+    """Return the table with the column "confidence", null if it does not have it."""
+    if "confidence" in schema_of(rows):
+        return rows
+    return rows.with_columns(confidence=pl.lit(None, pl.Float64))
 
 
 def name_of(metric: str | pl.Expr) -> str:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from polars_rank._params import share
 from polars_rank.columns import RUN
 from polars_rank.errors import ArgumentError
 from polars_rank.frames.tables import collected, lazy, schema_of
@@ -26,7 +25,7 @@ from polars_rank.plot.drawing import (
     tooltip,
 )
 from polars_rank.plot.runs import groups, harmless_texts, labeled, run_columns
-from polars_rank.plot.tables import check_columns, column_of, keys_of, only_metric
+from polars_rank.plot.tables import check_columns, column_of, keys_of, only_metric, with_level
 from polars_rank.plot.thinning import thinned
 
 if TYPE_CHECKING:
@@ -48,7 +47,6 @@ def over_time(
     time: str = "day",
     run: str | None = RUN,
     baseline: Any = None,
-    confidence: float = 0.95,
     colors: Colors | None = None,
 ) -> alt.LayerChart:
     """Draw the mean of a metric over time, with a confidence band.
@@ -67,8 +65,6 @@ def over_time(
         column.
     baseline
         The run that is drawn first, in gray.
-    confidence
-        Confidence level of the intervals of the table, for the subtitle.
     colors
         Mapping from runs to colors, such as `{"bm25": "#0072B2"}`.
 
@@ -96,7 +92,6 @@ def over_time(
     >>> chart.save("days.png")  # doctest: +SKIP
     """
     altair()
-    share("confidence", confidence)
     rows = lazy(table)
     schema = schema_of(rows)
     check_columns(schema, (time, "queries"), f"pr.summarize(by={time!r})")
@@ -112,9 +107,13 @@ def over_time(
         name = value = column_of(schema, metric, ("queries", time, *columns))
         others = []
     selected = collected(
-        rows.select(*groups(columns), "queries", x=time, y=pl.col(value).cast(pl.Float64), **ends)
-    )
-    data = selected.filter(pl.col("x").is_not_null())
+        with_level(rows).select(
+            *groups(columns), "queries", "confidence", x=time, y=pl.col(value).cast(pl.Float64),
+            **ends,
+        )
+    )  # fmt: skip
+    level = confidence_text(selected.get_column("confidence"))
+    data = selected.filter(pl.col("x").is_not_null()).drop("confidence")
     data, runs = labeled(
         harmless_texts(non_empty(data, "y", name)), baseline=baseline, colors=colors, needed=True
     )
@@ -142,7 +141,7 @@ def over_time(
         data,
         lines(data, runs, x, y, tips),
         title=f"{mean_title(name, capital=True)} over time",
-        subtitle=[note + (f" · {confidence_text(confidence)}" if has_bounds else ""), omitted],
+        subtitle=[note + (f" · {level}" if has_bounds else ""), omitted],
         width=560,
     )
 
@@ -181,7 +180,7 @@ def _thinned(data: pl.DataFrame, runs: Runs, kind: str) -> pl.DataFrame:
 
 
 def _ticks(data: pl.DataFrame, kind: str) -> dict[str, Any]:
-    """Return the format of ticks, such as "Jan 31" for a range of up to a year."""
+    """Return the format of ticks, such as "Jan 3" for a range of up to a year."""
     times = data.get_column("x")
     if times.dtype.is_integer():
         return {"format": "d", "tickMinStep": 1}
@@ -191,8 +190,8 @@ def _ticks(data: pl.DataFrame, kind: str) -> dict[str, Any]:
     if days > _YEAR:
         return {}
     if days <= _FEW and (times.dt.time() != clock(0)).any():
-        return {"format": "%b %d %H:%M", "tickCount": 6}
-    return {"format": "%b %d", **({"tickCount": "day"} if days <= _DAYS else {})}
+        return {"format": "%b %-d %H:%M", "tickCount": 6}
+    return {"format": "%b %-d", **({"tickCount": "day"} if days <= _DAYS else {})}
 
 
 def _moment(kind: str, title: str) -> Any:

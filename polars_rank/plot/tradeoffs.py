@@ -12,6 +12,7 @@ from polars_rank.errors import ArgumentError
 from polars_rank.frames.tables import collected, lazy, schema_of
 from polars_rank.plot.drawing import (
     altair,
+    confidence_text,
     counted,
     layered,
     looks,
@@ -22,7 +23,14 @@ from polars_rank.plot.drawing import (
     with_field,
 )
 from polars_rank.plot.runs import NEUTRAL, label_of, labeled, run_columns
-from polars_rank.plot.tables import check_columns, keys_of, metrics_of, name_of, rows_of_metrics
+from polars_rank.plot.tables import (
+    check_columns,
+    keys_of,
+    metrics_of,
+    name_of,
+    rows_of_metrics,
+    with_level,
+)
 from polars_rank.plot.values import by_run
 
 if TYPE_CHECKING:
@@ -96,13 +104,16 @@ def tradeoff(
         check_columns(schema, ("queries",), "pr.evaluate")
         others, nothing = [], pl.lit(None, dtype=pl.Float64)
         across, up = ([nothing, pl.col(name).cast(pl.Float64), nothing] for name in (x, y))
-    values = collected(by_run(rows, columns, _points(across, up)))
+    values = collected(by_run(with_level(rows), columns, _points(across, up)))
     if (values.get_column("rows") > 1).any():
         message = "several rows for one run; set `run`" + (
             f", or filter the table to one value of {others}" if others else ""
         )
         raise ArgumentError(message, "run")
-    data, runs = labeled(values.drop("rows"), baseline=baseline, colors=colors, needed=True)
+    level = confidence_text(values.get_column("confidence"))
+    data, runs = labeled(
+        values.drop("rows", "confidence"), baseline=baseline, colors=colors, needed=True
+    )
     data = data.filter(pl.col("x").is_not_null(), pl.col("y").is_not_null()).sort("run")
     non_empty(data, "x", f"{x!r} and {y!r}")
     drawn = None if baseline is None else label_of(baseline)
@@ -112,7 +123,7 @@ def tradeoff(
     omitted = values.height - data.height
     notes = [
         counted(data.get_column("queries")),
-        "lines: confidence intervals" if has_bounds else "",
+        f"lines: {level}s" if has_bounds else "",
         "" if drawn is None else f"dashed lines: {drawn}",
     ]
     return layered(
@@ -155,7 +166,8 @@ def _points(across: Sequence[pl.Expr], up: Sequence[pl.Expr]) -> dict[str, pl.Ex
     columns = ("x_low", "x", "x_high", "low", "y", "high")
     values = {name: each.first() for name, each in zip(columns, (*across, *up), strict=True)}
     rows = pl.max_horizontal(across[1].len(), up[1].len())
-    return {**values, "queries": pl.col("queries").first(), "rows": rows}
+    first = {name: pl.col(name).first() for name in ("queries", "confidence")}
+    return {**values, "rows": rows, **first}
 
 
 def _layers(data: pl.DataFrame, runs: Runs, x: str, y: str, baseline: str | None) -> list[Any]:

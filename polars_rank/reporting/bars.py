@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 
 #: Margin at both ends of a cell, in percent.
 _MARGIN = 6.0
-#: Maximum number of steps between the ticks of an axis.
-_STEPS = 4
+#: Maximum number of ticks of an axis.
+_TICKS = 5
 
 
 @dataclass(frozen=True)
@@ -60,11 +60,12 @@ class Scale:
         """
         if self.high <= self.low:
             return []
-        smallest = (self.high - self.low) / _STEPS
-        power = math.floor(math.log10(smallest))
-        step = next(s * 10.0**power for s in (1, 2, 5, 10) if s * 10.0**power >= smallest)
+        power = math.floor(math.log10((self.high - self.low) / _TICKS))
+        for step in (factor * 10.0**power for factor in (1, 2, 5, 10)):
+            places = range(math.ceil(self.low / step), math.floor(self.high / step) + 1)
+            if len(places) <= _TICKS:
+                break
         digits = max(0, -math.floor(math.log10(step)))
-        places = range(math.ceil(self.low / step), math.floor(self.high / step) + 1)
         return [
             (self._percent(n * step), f"{n * step:,.{digits}f}".replace("-", "\N{MINUS SIGN}"))
             for n in places

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from polars_rank.errors import number_of
 from polars_rank.frames.tables import collected
+from polars_rank.reporting.evidence import compared_again
 from polars_rank.reporting.formats import count, number, percent, text
+from polars_rank.reporting.headline import headline as headline_of
 from polars_rank.stats.pairs import is_run
 
 if TYPE_CHECKING:
@@ -18,6 +21,8 @@ if TYPE_CHECKING:
     from polars_rank.reporting.headline import Comparison, Headline
     from polars_rank.reporting.question import Question
 
+#: How undefined values can count.
+_UNDEFINED = ("zero", "one", "skip")
 _TIES = {
     "doc": "by document id, descending", "doc_ascending": "by document id, ascending",
     "best": "the higher label first", "worst": "the lower label first",
@@ -46,14 +51,34 @@ def _of_undefined(
     undefined = pl.col(headline.metric).is_null().sum()
     counts = pair.group_by(question.queries).agg(one=(pl.len() == 2) & (undefined == 1))
     ones = int(collected(counts.select(pl.col("one").sum())).item())
-    low, high, queries = (comparison.row[name] for name in ("low", "high", "queries"))
-    # A value between 0 and 1 moves the mean difference by at most 1 / queries.
-    if ones and ones / queries > min(abs(low), abs(high)):
+    results: dict[str, list[str]] = {}
+    for rule in _UNDEFINED if ones else ():
+        results.setdefault(_result(evidence, question, rule), []).append(f'`undefined="{rule}"`')
+    results.pop(_sentence(comparison), None)
+    if results:
+        others = "; ".join(f"with {' or '.join(rules)}, {each}" for each, rules in results.items())
         yield (
             f"{headline.metric} is undefined for {number_of(ones, 'query', 'queries')} "
-            f"({percent(ones / queries)}) in one of the two runs; how they count could change "
-            "this result."
+            f"({percent(ones / comparison.row['queries'])}) in one of the two runs, and this "
+            f"result depends on how they count: {others}."
         )
+
+
+def _result(evidence: Evidence, question: Question, rule: str) -> str:
+    """Return the result of the headline if undefined values count by another rule."""
+    other = replace(question, undefined=rule)
+    changed = headline_of(compared_again(evidence, other), other)
+    return _sentence(changed.comparison)
+
+
+def _sentence(comparison: Comparison | None) -> str:
+    """Return the result of a comparison in words."""
+    if comparison is None or comparison.standing == "unknown":
+        return "there is no conclusion"
+    if comparison.standing == "open":
+        return "there is no significant difference"
+    run, other = text(comparison.run), text(comparison.other)
+    return f"{run} is {comparison.standing} than {other}"
 
 
 def _of_unjudged(

@@ -9,7 +9,8 @@ from urllib.parse import quote
 import polars as pl
 
 from polars_rank._params import OWN
-from polars_rank.evaluation.ranking import as_text, rank
+from polars_rank.evaluation.order import as_text
+from polars_rank.evaluation.ranking import rank
 from polars_rank.frames.tables import collected
 from polars_rank.reporting.formats import text
 from polars_rank.reporting.question import FIELD, lower_is_better

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -160,6 +160,16 @@ def _pairs(lists: pl.LazyFrame, question: Question, runs: Sequence[Any]) -> pl.D
             confidence=question.confidence, **question.counted,
         )
     )  # fmt: skip
+
+
+def compared_again(evidence: Evidence, question: Question) -> Evidence:
+    """Return the evidence with the comparisons of another question."""
+    with _no_warnings():
+        return replace(
+            evidence,
+            comparison=_comparison(evidence.lists, question, []),
+            pairs=_pairs(evidence.lists, question, evidence.runs),
+        )
 
 
 def _slices(lists: pl.LazyFrame, question: Question) -> list[pl.DataFrame] | None:

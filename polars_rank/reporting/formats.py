@@ -25,7 +25,7 @@ def number(value: float | None, digits: int = 4) -> str:
     """
     if value is None or math.isnan(value):
         return NOTHING
-    if value and abs(value) < 10**-digits:
+    if value and abs(value) < 10**-digits / 2:  # would be 0
         text = f"{value:.3g}" if abs(value) < 10 ** -(digits + 4) else f"{value:.{digits + 3}f}"
     else:
         text = f"{value:,.{digits if abs(value) < _LARGE else 2}f}"

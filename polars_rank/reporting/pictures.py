@@ -14,7 +14,7 @@ from polars_rank.errors import DataError
 from polars_rank.frames.tables import collected
 from polars_rank.metrics.names import output_name
 from polars_rank.plot.curves import by_cutoff
-from polars_rank.plot.drawing import HEIGHT, confidence_text
+from polars_rank.plot.drawing import HEIGHT, confidence_text, config
 from polars_rank.plot.runs import MOST, PALETTE, groups
 from polars_rank.stats.pairs import is_run
 
@@ -86,8 +86,8 @@ def pictures(evidence: Evidence, question: Question) -> Pictures:
 
 def _config() -> dict[str, Any]:
     """Return the style of all charts; the style sheet of the page has the theme colors."""
-    config = plot.style()
-    return {**config, "axis": {**config["axis"], "labelOverlap": True, "labelSeparation": 8}}
+    style = config()
+    return {**style, "axis": {**style["axis"], "labelOverlap": True, "labelSeparation": 8}}
 
 
 def _of(lists: pl.LazyFrame, question: Question, runs: list[Any]) -> pl.LazyFrame:
@@ -131,14 +131,8 @@ def _charts(
         if evidence.slices is not None:
             of_metric = evidence.slices.filter(pl.col("metric") == metric).lazy()
             slice_table = _of(of_metric, question, [run])
-            of_slices = {
-                **run_options, "overall": evidence.comparison, "confidence": question.confidence
-            }  # fmt: skip
-            yield (
-                "slices",
-                str(number),
-                partial(plot.slices, slice_table, most=_MANY_SLICES, **of_slices),
-            )
+            of_slices = {**run_options, "overall": evidence.comparison, "most": _MANY_SLICES}
+            yield "slices", str(number), partial(plot.slices, slice_table, **of_slices)
 
 
 def _by_cutoff(
@@ -155,7 +149,7 @@ def _by_cutoff(
     if points.get_column("x").n_unique() < 2:
         message = "nothing to draw: fewer than two cutoffs"
         raise DataError(message)
-    subtitle = [f"{confidence_text(question.confidence)} of the mean"]
+    subtitle = [f"{confidence_text([question.confidence])} of the mean"]
     name = metric.partition("@")[0]
     return by_cutoff(points, name, subtitle, baseline=question.baseline, colors=colors)
 
@@ -175,7 +169,6 @@ def _over_time(
         time=question.time,
         run=question.run if has_runs else None,
         baseline=question.baseline if has_runs else None,
-        confidence=question.confidence,
         colors=colors if has_runs else None,
     )
 

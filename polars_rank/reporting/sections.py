@@ -19,7 +19,7 @@ from polars_rank.plot.runs import NEUTRAL
 from polars_rank.reporting.bars import Scale
 from polars_rank.reporting.cautions import alerts, cautions
 from polars_rank.reporting.downloads import csv_link
-from polars_rank.reporting.formats import count, number, percent
+from polars_rank.reporting.formats import count, number, percent, text
 from polars_rank.reporting.headline import headline, reversed_row, standing
 from polars_rank.reporting.pictures import colors_of
 from polars_rank.reporting.question import lower_is_better, names_of
@@ -69,19 +69,25 @@ def context(evidence: Evidence, question: Question) -> dict[str, Any]:
 def _rows(table: pl.DataFrame | None, question: Question, value: str) -> list[Row]:
     """Return the rows of a table in the order of `metrics`, with positions of their bars.
 
-    The runs of a metric are in the order of the table, with the baseline first.
+    The groups of a metric, and the runs of a group, are in the order of the table, with the
+    baseline first.
     """
     if table is None:
         return []
     table_rows = [_row(row, question) for row in table.iter_rows(named=True)]
     order = names_of(question.metrics)
-    table_rows.sort(key=lambda row: (order.index(row["metric"]), not row["is_baseline"]))
+    groups = {text(row["group"]): None for row in table_rows}
+    places = {group: place for place, group in enumerate(groups)}
+    table_rows.sort(
+        key=lambda row: (
+            order.index(row["metric"]), places[text(row["group"])], not row["is_baseline"]
+        )
+    )  # fmt: skip
     for _, items in groupby(table_rows, key=lambda row: row["metric"]):
         rows = [*items]
         scale = Scale.of(rows, value, zero=value == "difference")
         for index, row in enumerate(rows):
-            row.update(place=scale.place(row, value), first=not index, ticks=[])
-        rows[-1]["ticks"] = scale.ticks()  # the rows of a metric have one axis
+            row.update(place=scale.place(row, value), first=not index, ticks=scale.ticks())
     return table_rows
 
 
@@ -359,5 +365,5 @@ def _definitions(question: Question) -> Iterator[Row]:
         parts_of_lines = [line.removeprefix("- ").partition(": ") for line in lines]
         yield {
             "name": output_name(metric),
-            "lines": [(title, text) for title, _, text in parts_of_lines],
+            "lines": [(title, words) for title, _, words in parts_of_lines],
         }

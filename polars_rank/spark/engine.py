@@ -87,7 +87,7 @@ def _evaluate(frame: DataFrame, arguments: dict[str, Any]) -> DataFrame:
     arguments = _parsed(arguments)
     evaluation = Evaluation.of(**arguments)
     means = Means.of(evaluation)
-    rankings = partial(plan.per_query, evaluation=evaluation, presence=means.presence)
+    rankings = partial(plan.per_query, evaluation=evaluation)
     return _in_parts(frame, partial(evaluate, **arguments), _Parts(rankings, means), arguments)
 
 
@@ -344,7 +344,7 @@ def _for_workers(
         task = TaskContext.get()
         os.environ["POLARS_MAX_THREADS"] = str(task.cpus() if task else 1)
         try:
-            from polars_rank.errors import RankError, RankWarning
+            from polars_rank.errors import PARAMETERS, RankError, RankWarning
 
             on_batches = pickle.loads(payload)  # noqa: S301  (pickled by the driver)
         except ImportError as error:
@@ -358,6 +358,8 @@ def _for_workers(
             try:
                 yield from on_batches(batches)
             except RankError as error:
+                if error.parameters:
+                    error.add_note(PARAMETERS + " ".join(error.parameters))
                 raise error.with_traceback(None) from None
         texts = {str(each.message) for each in caught if issubclass(each.category, RankWarning)}
         if warnings_of_workers is not None:

@@ -13,6 +13,7 @@ import polars as pl
 
 from polars_rank import errors
 from polars_rank.errors import (
+    PARAMETERS,
     ArgumentError,
     MissingExtraError,
     RankError,
@@ -164,7 +165,9 @@ def fetched(frame: DataFrame) -> pl.DataFrame:
         if match is None or not issubclass(kind, RankError):
             message = f"Spark failed: {_reason(error)}"
             raise SourceError(message) from error
-        raise kind(match[2].partition("\n\nJVM stacktrace")[0].strip()) from None
+        text = match[2].partition("\n\nJVM stacktrace")[0].strip()
+        message, _, parameters = text.partition(f"\n{PARAMETERS}")
+        raise kind(message, *parameters.split()) from None
 
 
 def _reason(error: Exception) -> str:

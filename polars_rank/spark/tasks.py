@@ -62,7 +62,8 @@ class Findings:
                 each if each.rows is None else replace(each, rows=self.rows)
                 for each in self.by_problem.values()
             ]
-            raise DataError(str(DataError.of(rows)) + where)
+            error = DataError.of(rows)
+            raise DataError(str(error) + where, *error.parameters)
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 #: Polars prints the first four and the last four columns of a wide table: what users read first.
 COLUMNS = (
     *("metric", "other", "difference", "mean", "other_mean", "missing", "queries"),
-    *("low", "high", "p_value"),
+    *("confidence", "low", "high", "p_value"),
 )
 _COUNTS = ("missing", "queries")
 _RUNS, _LISTS, _SHARE, _REPEATS = (OWN + name for name in ("runs", "lists", "share", "repeats"))
@@ -75,8 +75,7 @@ def compare_all(
     confidence
         Confidence level of all intervals together, between 0 and 1.
     undefined, conventions
-        What undefined values count as, and the conventions that decide it otherwise, as in
-        `evaluate` and with the same defaults.
+        How undefined values count, and metric definitions to use, as in `evaluate`.
 
     Returns
     -------
@@ -89,6 +88,7 @@ def compare_all(
         - `missing`, `queries`: number of queries without and with a value in all runs of the
           group. Only the latter are compared. A pair with a run that has no rankings in the group
           has 0 `queries`;
+        - `confidence`: confidence level of the intervals;
         - `low`, `high`, `p_value`: confidence interval of the difference, and p-value.
 
     Raises
@@ -224,7 +224,7 @@ def _all_pairs(
             for index, each in enumerate(selected):
                 results = _tukey(part, _key(index), run, confidence)
                 # A run without rankings in the group has rows of 0 queries.
-                absent = {"queries": 0, "missing": queries}
+                absent = {"queries": 0, "missing": queries, "confidence": confidence}
                 records += [
                     {**group, "metric": each.name, run: second, "other": first}
                     | results.get((second, first), absent)
@@ -280,6 +280,6 @@ def _tukey(
             if unit:
                 p_value = float(distribution.sf(abs(difference) / unit, runs, degrees))
             bounds = (difference - width, difference + width, p_value)
-        values = (difference, mean, other, missing, queries, *bounds)
+        values = (difference, mean, other, missing, queries, confidence, *bounds)
         results[names[second], names[first]] = dict(zip(COLUMNS[2:], values, strict=True))
     return results

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 COLUMNS = (
     *("metric", "mean", "difference", "relative_difference", "baseline_mean", "effect_size"),
     *("wins", "ties", "losses", "queries", "missing", "undefined", EMPTY, "warning"),
-    *("low", "high", "p_value", "p_corrected"),
+    *("confidence", "low", "high", "p_value", "p_corrected"),
 )
 #: Above this number of queries, Wilcoxon's test and the sign test are unreliable.
 MANY = 1_000
@@ -129,9 +129,8 @@ def compare(
     confidence
         Confidence level, between 0 and 1. A one-sided alternative has a one-sided interval.
     undefined, conventions
-        What undefined values count as, and the conventions that decide it otherwise, as in
-        `evaluate` and with the same defaults. If both runs have the same queries, the difference
-        is the difference of `evaluate`'s means.
+        How undefined values count, and metric definitions to use, as in `evaluate`. If both
+        runs have the same queries, the difference is the difference of `evaluate`'s means.
     n_resamples
         Number of resamples of the randomization test and the bootstrap.
     seed
@@ -156,6 +155,7 @@ def compare(
         - `empty`: number of the run's rankings without a retrieved document, if the table has the
           column `num_retrieved`, as `per_query(by=...)` returns it;
         - `warning`: for "wilcoxon" and "sign" only, a text or null;
+        - `confidence`: confidence level of the interval;
         - `low`, `high`: confidence interval of the difference, from the resamples for "bootstrap",
           otherwise from the t distribution;
         - `p_value`, `p_corrected`: null for fewer than two queries.
@@ -390,7 +390,7 @@ def tested(
         pl.when((mean - null).abs() <= sums.rounding(DIFFERENCE)).then(null).otherwise(mean)
         .alias(_MEAN),
     )  # fmt: skip
-    added = ("p_value", "low", "high", "p_corrected")
+    added = ("p_value", "low", "high", "p_corrected", "confidence")
     schema = {
         **{name: dtype for name, dtype in schema_of(table).items() if name not in _LISTS},
         **dict.fromkeys(added, pl.Float64()),
@@ -402,6 +402,7 @@ def tested(
             name: [getattr(each, name) for each in results] for name in Result._fields
         }
         values["p_corrected"] = corrected(values["p_value"], correction)
+        values["confidence"] = [testing.confidence] * rows.height
         return without(rows, *_LISTS).hstack(
             [pl.Series(name, values[name], dtype=pl.Float64) for name in added]
         )
@@ -468,7 +469,7 @@ def result_of(
     result = table.select(
         *keys,
         *(pl.when(known).then(value).alias(name) for name, value in values.items()),
-        *("p_value", "p_corrected", "wins", "ties", "losses"),
+        *("confidence", "p_value", "p_corrected", "wins", "ties", "losses"),
         pl.col("pairs").alias("queries"),
         (pl.col("queries") + pl.col(_OF_BASELINE) - 2 * pl.col("pairs")).alias("missing"),
         pl.col("pair_undefined").alias("undefined"),

@@ -59,7 +59,7 @@ _OF_ALL_METRICS = ("queries", "missing", EMPTY)
 #: Columns that mean something else in comparisons than in summaries.
 _OF_MEANS = ("mean", "low", "high")
 #: Columns that do not identify a group, run or slice; and names of quantiles.
-_NO_KEYS = {*_NUMBERS, "metric", "other_mean", "small", "warning"}
+_NO_KEYS = {*_NUMBERS, "metric", "other_mean", "small", "warning", "confidence"}
 _QUANTILE = re.compile(r"q[01][.\de-]*")
 #: Verdicts, from the worst to the best.
 WORST_FIRST = ("fail", "undecided", "pass")

@@ -99,7 +99,7 @@ def moments(
     weight
         Column of query weights, such as traffic: 0 or more.
     undefined, conventions
-        What undefined values count as, as in `evaluate`, and the conventions that the values were
+        How undefined values count, as in `evaluate`, and the conventions that the values were
         computed with. Only moments with the same conventions can be merged.
 
     Returns

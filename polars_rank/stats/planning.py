@@ -80,8 +80,7 @@ def power(
     alternative
         "two-sided", or "greater" or "less", which give the same result.
     undefined, conventions
-        What undefined values count as, and the conventions that decide it otherwise, as in
-        `evaluate` and with the same defaults.
+        How undefined values count, and metric definitions to use, as in `evaluate`.
 
     Returns
     -------

@@ -76,8 +76,7 @@ def slices(
     confidence
         Confidence level, between 0 and 1.
     undefined, conventions
-        What undefined values count as, and the conventions that decide it otherwise, as in
-        `evaluate` and with the same defaults.
+        How undefined values count, and metric definitions to use, as in `evaluate`.
 
     Returns
     -------
@@ -93,6 +92,7 @@ def slices(
         - `queries`, `missing`: number of queries in both runs, and in only one of them;
         - `empty`: as in `compare`;
         - `small`: whether there are fewer than `min_queries` queries;
+        - `confidence`: confidence level of the interval;
         - `p_value`, `low`, `high`, `p_corrected`: paired t test and confidence interval;
         - `contribution`: the slice's part of the whole difference; null for 0 queries.
 
@@ -207,7 +207,7 @@ def _finished(
     ready = table.select(
         run, "column", "value", "difference", "metric", "mean", "baseline_mean", "queries",
         "missing", *(name for name in (EMPTY,) if name in schema_of(table)), small.alias("small"),
-        large_only("p_value"), large_only("low"), large_only("high"),
+        "confidence", large_only("p_value"), large_only("low"), large_only("high"),
         pl.lit(None, dtype=pl.Float64).alias("p_corrected"),
         (pl.col("difference") * pl.col(_COUNTED) / whole).alias("contribution"),
     )  # fmt: skip

@@ -31,7 +31,7 @@ def write_moments(
     overwrite: bool = False,
     storage_options: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write moments to a Parquet file, with metadata that describe them.
+    """Write moments to a Parquet file, with metadata that describes them.
 
     The file is written under a temporary name first, so that an interruption leaves the previous
     file, or none.

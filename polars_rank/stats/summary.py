@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 _LAST = ("queries", "undefined", "low", "high")
 #: Polars prints the first four and the last four columns of a wide table: what users read first.
-COLUMNS = ("metric", "mean", "std_error", "std", *_LAST)
+COLUMNS = ("metric", "mean", "std_error", "std", "confidence", *_LAST)
 _WIDTH, _POINT, _ERROR = OWN + "width", OWN + "point", OWN + "error"
 _UNITS, _SHARES = OWN + "units", OWN + "shares"
 _RUNS, _ROWS = OWN + "runs", OWN + "rows"
@@ -91,8 +91,8 @@ def summarize(
         A ranking with a null in one of them is a unit of its own, so that rankings of anonymous
         users count as independent.
     undefined, conventions
-        What undefined values count as, and the conventions that decide it otherwise, as in
-        `evaluate` and with the same defaults: the means are those of `evaluate`.
+        How undefined values count, and metric definitions to use, as in `evaluate`, which has the
+        same means.
     confidence
         Confidence level, between 0 and 1.
     interval
@@ -125,6 +125,7 @@ def summarize(
         - `mean`: the mean, or the sum or geometric mean if `evaluate` gives that;
         - `std_error`: standard error of the mean; null for fewer than two units;
         - `std`: standard deviation of the values; null for fewer than two;
+        - `confidence`: confidence level of the interval; null without intervals;
         - the quantiles;
         - `queries`, `undefined`: number of rankings, and of rankings with an undefined value;
         - `low`, `high`: confidence interval; null for fewer than two units.
@@ -168,14 +169,14 @@ def summarize(
     >>> import polars_rank as pr
     >>> values = pl.DataFrame({"query": [1, 2, 3, 4], "rr": [1.0, 0.5, 0.5, None]})
     >>> pr.summarize(values, confidence=0.9).drop("std")
-    shape: (1, 7)
-    ┌────────┬──────┬───────────┬─────────┬───────────┬──────────┬──────────┐
-    │ metric ┆ mean ┆ std_error ┆ queries ┆ undefined ┆ low      ┆ high     │
-    │ ---    ┆ ---  ┆ ---       ┆ ---     ┆ ---       ┆ ---      ┆ ---      │
-    │ str    ┆ f64  ┆ f64       ┆ i64     ┆ i64       ┆ f64      ┆ f64      │
-    ╞════════╪══════╪═══════════╪═════════╪═══════════╪══════════╪══════════╡
-    │ rr     ┆ 0.5  ┆ 0.204124  ┆ 4       ┆ 1         ┆ 0.019622 ┆ 0.980378 │
-    └────────┴──────┴───────────┴─────────┴───────────┴──────────┴──────────┘
+    shape: (1, 8)
+    ┌────────┬──────┬───────────┬────────────┬─────────┬───────────┬──────────┬──────────┐
+    │ metric ┆ mean ┆ std_error ┆ confidence ┆ queries ┆ undefined ┆ low      ┆ high     │
+    │ ---    ┆ ---  ┆ ---       ┆ ---        ┆ ---     ┆ ---       ┆ ---      ┆ ---      │
+    │ str    ┆ f64  ┆ f64       ┆ f64        ┆ i64     ┆ i64       ┆ f64      ┆ f64      │
+    ╞════════╪══════╪═══════════╪════════════╪═════════╪═══════════╪══════════╪══════════╡
+    │ rr     ┆ 0.5  ┆ 0.204124  ┆ 0.9        ┆ 4       ┆ 1         ┆ 0.019622 ┆ 0.980378 │
+    └────────┴──────┴───────────┴────────────┴─────────┴───────────┴──────────┴──────────┘
     """
     one_of("interval", interval, get_args(Interval))
     share("confidence", confidence)
@@ -270,6 +271,7 @@ def _finished(
     empty = [name for name in (EMPTY,) if name in schema_of(table)]
     result = table.with_columns(
         pl.col("units").alias(_UNITS),
+        pl.lit(None if interval == "none" else confidence, pl.Float64).alias("confidence"),
         ((pl.col("aggregate") == "mean") & sums.shares()).alias(_SHARES),
         *(pl.when(known).then(value).alias(name) for name, value in values.items()),
     )

@@ -109,7 +109,7 @@ def test_every_kind_is_asked_and_is_a_function_of_the_library() -> None:
 def test_every_kind_of_picture(log: Path, tmp_path: Path, kind: str) -> None:
     chart = drawn(kind, log, *ASKED[kind], output=tmp_path / "chart.json")
     assert rows_of(chart)
-    assert chart["config"]["background"] == "white"
+    assert chart["background"] == "white"
 
 
 def test_kinds_may_be_spelled_as_in_python(log: Path, tmp_path: Path) -> None:
@@ -126,10 +126,7 @@ def test_pictures_have_the_numbers_of_the_library(log: Path, tmp_path: Path) -> 
     assert found == pytest.approx(
         {(name, k): value for name, k, value in expected.select("run", "k", "ndcg").rows()}
     )
-    assert (
-        "#16181d"
-        == drawn("gain", log, "--dark", output=tmp_path / "chart.json")["config"]["background"]
-    )
+    assert "#16181d" == drawn("gain", log, "--dark", output=tmp_path / "chart.json")["background"]
 
 
 def test_pictures_of_values_and_of_tables(log: Path, tmp_path: Path) -> None:

@@ -93,9 +93,13 @@ def test_what_an_earlier_run_saw_does_not_count() -> None:
     assert plan.collect(engine="streaming")["queries"].item() == 4
 
 
+def key_columns(keys: Keys) -> list[pl.Expr]:
+    return [pl.col(name).alias(own) for name, own in keys.names.items()]
+
+
 def test_batches_of_two_runs_are_not_neighbors() -> None:
     keys = Keys.of(Columns(("query",), (), None, "", "", pl.Schema(SCHEMA)))
-    rows = rows_of([5, 6, 1, 2]).select(keys.columns).with_row_index(ROW)
+    rows = rows_of([5, 6, 1, 2]).select(key_columns(keys)).with_row_index(ROW)
     first, second = (rows[part].with_columns(pl.lit(run).alias(RUN)) for run, part in _HALVES)
     check = keys.neighbors()
     check(first)
@@ -138,7 +142,7 @@ def test_batches_that_come_in_any_order_are_compared_as_if_they_were_one(
 ) -> None:
     log = pl.DataFrame(pairs, schema={"run": pl.Int64, "query": pl.Int64}, orient="row")
     keys = Keys.of(Columns(("query",), ("run",), None, "", "", log.schema))
-    rows = log.select(keys.columns).with_row_index(ROW).with_columns(pl.lit(7).alias(RUN))
+    rows = log.select(key_columns(keys)).with_row_index(ROW).with_columns(pl.lit(7).alias(RUN))
     edges = [0, *sorted(cut for cut in cuts if cut < rows.height), rows.height]
     parts = [rows[start:end] for start, end in pairwise(edges)]
     order.shuffle(parts)
@@ -165,7 +169,7 @@ def test_batches_that_come_in_any_order_are_compared_as_if_they_were_one(
 def test_little_is_kept_of_what_has_passed() -> None:
     log = rows_of([*range(500)])
     keys = Keys.of(Columns(("query",), (), None, "", "", log.schema))
-    rows = log.select(keys.columns).with_row_index(ROW).with_columns(pl.lit(7).alias(RUN))
+    rows = log.select(key_columns(keys)).with_row_index(ROW).with_columns(pl.lit(7).alias(RUN))
     check = keys.neighbors()
     for start in range(0, 500, 10):
         check(rows[start : start + 10])

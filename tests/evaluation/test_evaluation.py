@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from polars.testing import assert_frame_equal
+from polars_rank.frames.streams import Stream
 from strategies import Lists, assert_close, log_of, logs, random_lists, shuffled
 
 METRICS = ["ndcg@3", "ap", "rr", "p@2"]
@@ -195,15 +196,14 @@ def test_logs_that_need_no_labels() -> None:
         function(log, "rr", query_set="judged")  # of no query
 
 
-def test_a_stream_without_labels_warns(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("polars_rank.frames.streams.GLIMPSE_ROWS", 20)  # more is not held in memory
+def test_a_stream_without_labels_warns() -> None:
     log = pl.concat([THREE.with_columns(query=pl.col("query") + 3 * i) for i in range(20)])
     log = log.sort("query").with_columns(label=pl.lit(None, pl.Int64))
     batches = pa.RecordBatchReader.from_batches(
         log.to_arrow().schema, log.to_arrow().to_batches(25)
     )
     with pytest.warns(pr.errors.RankWarning, match="'queries': 60}"):
-        pr.evaluate(batches, "rr")
+        pr.evaluate(Stream(batches, glimpse_rows=20), "rr")  # more is not held in memory
 
 
 def test_a_mean_of_nothing_is_null() -> None:

@@ -90,6 +90,18 @@ def arrow(table: pl.DataFrame) -> pa.Table:
     return table.to_arrow(compat_level=pl.CompatLevel.oldest())
 
 
+def stream_of(table: Any, glimpse: int = 50) -> Any:
+    """Return a table as a stream in which a few rows are many, in batches that cut lists.
+
+    Tables in memory are no streams.
+    """
+    if isinstance(table, (pl.DataFrame, pl.LazyFrame)) or any(
+        hasattr(table, name) for name in ("iloc", "slice")
+    ):
+        return table
+    return streams.Stream(table, glimpse_rows=glimpse, batch_rows=30)
+
+
 def frame_of_pandas(table: pl.DataFrame) -> pd.DataFrame:
     return arrow(table).to_pandas(types_mapper=pd.ArrowDtype)
 
@@ -269,11 +281,9 @@ def test_every_function_takes_any_kind_of_table(
     glimpse: int,
     wanted: dict[str, Any],
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Small tables are held in memory; with a short glimpse, they are streams as long ones are."""
-    monkeypatch.setattr(streams, "GLIMPSE_ROWS", glimpse)
-    found = CALLS[name](KINDS[kind], tmp_path)
+    found = CALLS[name](lambda table: stream_of(KINDS[kind](table), glimpse), tmp_path)
     assert isinstance(found, pl.DataFrame)
     assert not [column for column in found.columns if column.startswith(OWN)]
     assert_frame_equal(found, wanted[name], rel_tol=1e-9, check_dtypes=name != "write_moments")
@@ -311,13 +321,6 @@ def test_a_path_is_no_table(path: Any, reader: str) -> None:
 # Long streams.
 
 
-@pytest.fixture
-def long_streams(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a few rows be a long stream, in batches that cut lists, or are themselves cut."""
-    monkeypatch.setattr(streams, "BATCH_ROWS", 30)
-    monkeypatch.setattr(streams, "GLIMPSE_ROWS", 50)
-
-
 class Watched:
     """A table whose batches are made when they are asked for, and are counted."""
 
@@ -350,7 +353,6 @@ def in_memory(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return held
 
 
-@pytest.mark.usefixtures("long_streams")
 @pytest.mark.parametrize(
     ("kind", "order"),
     [
@@ -378,23 +380,21 @@ def test_rows_of_lists_that_stand_together_are_not_held(
             lambda frame: pr.evaluate(frame, METRICS, query=["run", "query"], doc=None),
         ]
     for call in calls:
-        assert_frame_equal(call(KINDS[kind](table)), call(table), rel_tol=1e-12)
+        assert_frame_equal(call(stream_of(KINDS[kind](table))), call(table), rel_tol=1e-12)
     in_one_piece = kind != "Table" and order == "in no order"
     assert held == ([table.height] * len(calls) if in_one_piece else [])
 
 
-@pytest.mark.usefixtures("long_streams")
 @settings(max_examples=10, deadline=None, derandomize=True)
 @given(rows=st.integers(1, 80), seed=st.integers(0, 1000))
 def test_batches_may_be_cut_anywhere(rows: int, seed: int) -> None:
     table = log_of(random_lists(seed=seed, queries=12))
-    assert_close(pr.evaluate(Watched(table, rows), METRICS), pr.evaluate(table, METRICS))
+    assert_close(pr.evaluate(stream_of(Watched(table, rows)), METRICS), pr.evaluate(table, METRICS))
 
 
-@pytest.mark.usefixtures("long_streams")
 def test_batches_come_one_by_one_and_columns_that_nobody_needs_are_let_go() -> None:
     table = Watched(ONE.sort("query"), 10)
-    stream = streams.Stream(table)
+    stream = stream_of(table)
     stream.first_batches()
     assert sum(table.read) == 50
     scan = stream.scan(["query"], "number")
@@ -405,7 +405,6 @@ def test_batches_come_one_by_one_and_columns_that_nobody_needs_are_let_go() -> N
     stream.close()
 
 
-@pytest.mark.usefixtures("long_streams")
 def test_of_a_dataset_only_what_is_needed_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
     reader = streams._reader
@@ -416,12 +415,11 @@ def test_of_a_dataset_only_what_is_needed_is_read(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(streams, "_reader", watched)
     wide = PLAIN.with_columns(note=pl.lit("long"), more=1)
-    found = pr.evaluate(pyarrow.dataset.dataset(arrow(wide)), METRICS)
+    found = pr.evaluate(stream_of(pyarrow.dataset.dataset(arrow(wide))), METRICS)
     assert_close(found, pr.evaluate(PLAIN, METRICS))
     assert asked == [None, ["query", "doc", "score", "label"]]
 
 
-@pytest.mark.usefixtures("long_streams")
 @pytest.mark.parametrize("kind", ["parquet", "feather", "csv"])
 def test_datasets_of_files(kind: str, tmp_path: Path) -> None:
     table = arrow(PLAIN)
@@ -429,50 +427,47 @@ def test_datasets_of_files(kind: str, tmp_path: Path) -> None:
     for index, part in enumerate((table.slice(0, half), table.slice(half))):
         pyarrow.dataset.write_dataset(part, tmp_path / str(index), format=kind)
     files = sorted(str(path) for path in tmp_path.glob("*/*"))
-    found = pr.evaluate(pyarrow.dataset.dataset(files, format=kind), METRICS)
+    found = pr.evaluate(stream_of(pyarrow.dataset.dataset(files, format=kind)), METRICS)
     assert_close(found, pr.evaluate(PLAIN, METRICS))
 
 
-@pytest.mark.usefixtures("long_streams")
 def test_lists_in_two_places_are_found_late() -> None:
     """The first rows stand list by list, the last ones do not: a relation is asked again."""
     table = pl.concat(
         [ONE.sort("query"), ONE.sort("query").head(3).with_columns(doc=-pl.col("doc"))]
     )
     relation = Watched(table, 100)
-    assert_close(pr.evaluate(relation, METRICS), pr.evaluate(table, METRICS))
+    assert_close(pr.evaluate(stream_of(relation), METRICS), pr.evaluate(table, METRICS))
     assert sum(relation.read) == 2 * table.height
     reader = arrow(table).to_reader(max_chunksize=100)
     with pytest.raises(
         pr.errors.DataError, match=r"not adjacent in the stream \(keys: \['query'\]\).*ORDER BY"
     ):
-        pr.evaluate(reader, METRICS)
+        pr.evaluate(stream_of(reader), METRICS)
     assert_close(
         pr.evaluate(arrow(table).to_reader(max_chunksize=100).read_all(), METRICS),
         pr.evaluate(table, METRICS),
     )
 
 
-@pytest.mark.usefixtures("long_streams")
 def test_several_readings_are_of_what_is_held(monkeypatch: pytest.MonkeyPatch) -> None:
     held = in_memory(monkeypatch)
     two_orders = ["rr@10", "rr", "err"]
     wanted = pr.evaluate(PLAIN, two_orders, conventions="ir_measures")
     reader = arrow(PLAIN).to_reader(max_chunksize=100)
-    assert_close(pr.evaluate(reader, two_orders, conventions="ir_measures"), wanted)
+    assert_close(pr.evaluate(stream_of(reader), two_orders, conventions="ir_measures"), wanted)
     table = PLAIN.rename({"score": "old"}).with_columns(new=-pl.col("old"))
-    found = pr.evaluate(arrow(table).to_reader(), METRICS, scores=["old", "new"])
+    found = pr.evaluate(stream_of(arrow(table).to_reader()), METRICS, scores=["old", "new"])
     assert_close(found, pr.evaluate(table, METRICS, scores=["old", "new"]))
     assert held == [PLAIN.height] * 2
 
 
 @pytest.mark.parametrize("rows", [10, 100_000])
 def test_a_stream_that_was_read_before_is_not_taken_for_an_empty_log(
-    rows: int, monkeypatch: pytest.MonkeyPatch
+    rows: int,
 ) -> None:
-    monkeypatch.setattr(streams, "GLIMPSE_ROWS", rows)
     reader = arrow(PLAIN).to_reader(max_chunksize=100)
-    pr.evaluate(reader, "rr")
+    pr.evaluate(stream_of(reader, rows), "rr")
     with pytest.warns(
         pr.errors.RankWarning, match="it can be read only once, so check that it was not read"
     ):
@@ -489,7 +484,6 @@ def test_a_stream_of_no_rows_is_said_to_be_one() -> None:
         assert pr.evaluate(relation, "rr")["queries"].item() == 0
 
 
-@pytest.mark.usefixtures("long_streams")
 @pytest.mark.parametrize("kind", ["RecordBatchReader", "DuckDB", "Dataset"])
 def test_rows_at_fault_are_explained_where_they_can_be_read_again(kind: str) -> None:
     bad = PLAIN.with_columns(
@@ -499,10 +493,9 @@ def test_rows_at_fault_are_explained_where_they_can_be_read_again(kind: str) -> 
         "NaN or infinite values" if kind == "RecordBatchReader" else "1 of .* rows: .* NaN or inf"
     )
     with pytest.raises(pr.errors.DataError, match=said):
-        pr.evaluate(KINDS[kind](bad), "rr")
+        pr.evaluate(stream_of(KINDS[kind](bad)), "rr")
 
 
-@pytest.mark.usefixtures("long_streams")
 def test_an_engine_that_fails_on_the_way() -> None:
     connection = duckdb.connect()
     failing = connection.sql(
@@ -513,20 +506,19 @@ def test_an_engine_that_fails_on_the_way() -> None:
         pr.errors.SourceError,
         match="the engine failed to read the table: .*Could not convert string",
     ):
-        pr.evaluate(failing, "rr")
+        pr.evaluate(stream_of(failing), "rr")
     # The connection is free again.
     assert connection.sql("select 1").fetchall() == [(1,)]
 
 
-@pytest.mark.usefixtures("long_streams")
 def test_the_connection_is_free_after_any_error() -> None:
     connection = duckdb.connect()
     relation = connection.from_arrow(arrow(PLAIN.with_columns(label=-1.5, score=float("nan"))))
     for call in (
-        lambda: pr.evaluate(relation, "rr"),
-        lambda: pr.evaluate(relation, "rr", query="none"),
-        lambda: pr.evaluate(relation, "nothing"),
-        lambda: pr.per_query(relation, "rr", by="query"),
+        lambda: pr.evaluate(stream_of(relation), "rr"),
+        lambda: pr.evaluate(stream_of(relation), "rr", query="none"),
+        lambda: pr.evaluate(stream_of(relation), "nothing"),
+        lambda: pr.per_query(stream_of(relation), "rr", by="query"),
     ):
         with pytest.raises(pr.errors.RankError):
             call()
@@ -573,7 +565,6 @@ def test_tables_that_polars_cannot_hold(table: Any, said: str) -> None:
      "('q' || query)::enum({names}) as query", "{{'a': query}} as query",
      "date '2020-01-01' + query::int as query", "timestamp '2020-01-01' + to_seconds(query) as query"],
 )  # fmt: skip
-@pytest.mark.usefixtures("long_streams")
 def test_keys_of_duckdb_types(query: str) -> None:
     names = ", ".join(f"'q{number}'" for number in PLAIN["query"].unique().sort())
     connection = duckdb.connect()
@@ -581,7 +572,7 @@ def test_keys_of_duckdb_types(query: str) -> None:
     relation = connection.sql(
         f"select {query.format(names=names)}, doc, score, label from log order by log.query"
     )
-    assert_close(pr.evaluate(relation, METRICS), pr.evaluate(PLAIN, METRICS))
+    assert_close(pr.evaluate(stream_of(relation), METRICS), pr.evaluate(PLAIN, METRICS))
 
 
 def test_maps_are_no_ids(tmp_path: Path) -> None:

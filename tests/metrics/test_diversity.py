@@ -71,6 +71,9 @@ def test_features_that_do_not_fit(
     for frame in (log, log.lazy()):
         with pytest.raises(getattr(pr.errors, error), match=message):
             pr.evaluate(frame, pr.intra_list_diversity(**metric)).lazy().collect()
+    with pytest.raises(pr.errors.RankError) as caught:  # Polars passes on the message only
+        pr.evaluate(log, pr.intra_list_diversity(**metric))
+    assert caught.value.parameters[0] == "features"
 
 
 @pytest.mark.parametrize(

@@ -494,7 +494,7 @@ class TestValues:
                 check_row_order=False, check_dtypes=False,
             )  # fmt: skip
         assert subtitle(chart) == (
-            "80 queries · lines: confidence intervals · dashed lines: bm25"
+            "80 queries · lines: 90% confidence intervals · dashed lines: bm25"
         )  # fmt: skip
         first_two = pr.plot.tradeoff(table.filter(pl.col("metric") != "recall"))
         assert title(first_two) == "RR and NDCG@10"
@@ -661,7 +661,7 @@ class TestColors:
 
     def test_text_of_the_style_is_readable(self) -> None:
         for dark, page in ((False, "#ffffff"), (True, "#16191d")):
-            style = pr.plot.style(dark=dark)
+            style = drawing.config(dark=dark)
             for color in (style["axis"]["labelColor"], style["title"]["color"]):
                 a, b = sorted([luminance(color), luminance(page)])
                 assert (b + 0.05) / (a + 0.05) >= 4.5
@@ -940,10 +940,18 @@ class TestCharts:
         for spec in specs.values():
             assert '"background"' not in json.dumps(spec)
             assert "labelColor" not in json.dumps(spec)
-        dark = charts["at_k"].configure(**pr.plot.style(dark=True))
-        spec = dark.to_dict()
-        assert spec["config"]["background"] == "transparent"
-        svg(spec)
+
+    def test_a_dark_style_has_brighter_colors(self, charts: dict) -> None:
+        two = charts["at_k"] | charts["differences"]
+        for dark in (False, True):
+            styled = pr.plot.style(two, dark=dark)
+            assert type(styled) is type(two)
+            spec = styled.to_dict()
+            assert spec["config"]["title"] == drawing.config(dark=dark)["title"]
+            written = json.dumps(spec)
+            assert (runs.NEUTRAL in written) is not dark
+            assert (runs.BRIGHTER[runs.NEUTRAL] in written) is dark
+            svg(spec)
 
     def test_lazy_is_eager_and_streaming(self, log: pl.DataFrame, lists: pl.DataFrame) -> None:
         for function, table, options in (

@@ -9,10 +9,11 @@ import needs
 import polars as pl
 import polars_rank as pr
 import pytest
-from selenium import webdriver
-from selenium.webdriver.common.by import By
-from selenium.webdriver.common.keys import Keys
-from selenium.webdriver.support.ui import Select, WebDriverWait
+
+webdriver = needs.package("selenium.webdriver", "browser")
+By = needs.package("selenium.webdriver.common.by", "browser").By
+Keys = needs.package("selenium.webdriver.common.keys", "browser").Keys
+ui = needs.package("selenium.webdriver.support.ui", "browser")
 
 EVIL = "</script><script>window.hacked = 1</script>"
 RTL = "שאילתה 🙂 " + "x" * 300
@@ -88,13 +89,13 @@ def drawn(driver, enough):
     def count(_):
         return int(driver.execute_script("return document.documentElement.dataset.drawn ?? 0"))
 
-    WebDriverWait(driver, 60).until(lambda _: enough(count(_)))
+    ui.WebDriverWait(driver, 60).until(lambda _: enough(count(_)))
     return count(driver)
 
 
 def column(driver, table, index):
     cells = driver.execute_script(
-        "return [...document.getElementById(arguments[0]).tBodies[0].rows]"
+        "return [...document.querySelectorAll(`#${arguments[0]} tbody tr:not(.metric)`)]"
         ".filter((row) => !row.hidden).map((row) => row.cells[arguments[1]].innerText)",
         table,
         index,
@@ -104,7 +105,8 @@ def column(driver, table, index):
 
 def names(driver):
     """The names of the slices, without those of runs."""
-    return {cell.split("\n")[0].strip() for cell in column(driver, "slices-table", 0)}
+    slices = "#slices-table tbody tr:not([hidden], .metric) th > bdi"
+    return {each.text for each in driver.find_elements(By.CSS_SELECTOR, slices)}
 
 
 def headings(driver, table):
@@ -136,7 +138,7 @@ def test_text_from_the_log_stays_text(driver, page):
     assert driver.find_element(By.TAG_NAME, "h1").text == "Title <b>not bold</b>"
     assert any(EVIL in cell for cell in column(driver, "compared", 0))
     assert not driver.find_elements(By.CSS_SELECTOR, "h1 b")
-    chosen = Select(driver.find_element(By.NAME, "run"))
+    chosen = ui.Select(driver.find_element(By.NAME, "run"))
     assert EVIL in [option.text for option in chosen.options]
 
 
@@ -146,13 +148,13 @@ def test_charts_show_the_metric_and_the_run_that_are_chosen(driver, page):
     form = driver.find_element(By.CSS_SELECTOR, "form[data-for=charts]")
     titles = "return [...document.querySelectorAll('figure:not([hidden]) strong')].map((e) => e.innerText)"
     assert all("NDCG" in title for title in driver.execute_script(titles))
-    Select(form.find_element(By.NAME, "metric")).select_by_visible_text("ap")
+    ui.Select(form.find_element(By.NAME, "metric")).select_by_visible_text("ap")
     drawn(driver, lambda count: count >= before + 5)
     shown = driver.execute_script(titles)
     assert len(shown) == 5 and all(title.startswith(("AP", "D", "MAP")) for title in shown)
     assert not any("NDCG" in title for title in shown)
     second = drawn(driver, bool)
-    Select(form.find_element(By.NAME, "run")).select_by_index(0)
+    ui.Select(form.find_element(By.NAME, "run")).select_by_index(0)
     drawn(driver, lambda count: count >= second + 5)
     # Charts write text that could end a script with a joiner that nobody sees.
     plain = [title.replace("\u2060", "") for title in driver.execute_script(titles)]
@@ -166,7 +168,7 @@ def test_a_chart_tells_its_numbers_under_the_pointer(driver, page):
     bars = driver.find_elements(By.CSS_SELECTOR, "figure[data-kind=slices] .mark-symbol path")
     driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", bars[0])
     webdriver.ActionChains(driver).move_to_element(bars[0]).perform()
-    tip = WebDriverWait(driver, 10).until(
+    tip = ui.WebDriverWait(driver, 10).until(
         lambda d: d.find_element(By.CSS_SELECTOR, "#vg-tooltip-element.visible")
     )
     assert "queries" in tip.text
@@ -196,15 +198,21 @@ def test_tables_sort_by_their_headings(driver, page):
 def test_slices_are_filtered_by_text_metric_run_column_and_sureness(driver, page):
     opened(driver, page)
     form = driver.find_element(By.CSS_SELECTOR, "form[data-filter=slices-table]")
-    whole = len(driver.find_elements(By.CSS_SELECTOR, "#slices-table tbody tr"))
-    metric = headings(driver, "slices-table").index("Metric")
-    assert set(column(driver, "slices-table", metric)) == {"ndcg@10"}
-    Select(form.find_element(By.NAME, "metric")).select_by_visible_text("all")
-    assert len(column(driver, "slices-table", 0)) == whole
-    Select(form.find_element(By.NAME, "column")).select_by_visible_text("country")
+    whole = len(driver.find_elements(By.CSS_SELECTOR, "#slices-table tbody tr:not(.metric)"))
+
+    def metrics():
+        rows = driver.find_elements(By.CSS_SELECTOR, "#slices-table .metric")
+        axes = [row.find_elements(By.CSS_SELECTOR, ".axis > span") for row in rows]
+        assert all(len(axis) > 1 for axis in axes)
+        return [row.text.split("\n")[0] for row in rows if row.is_displayed()]
+
+    assert metrics() == ["ndcg@10"]
+    ui.Select(form.find_element(By.NAME, "metric")).select_by_visible_text("all")
+    assert len(column(driver, "slices-table", 0)) == whole and metrics() == ["ndcg@10", "ap"]
+    ui.Select(form.find_element(By.NAME, "column")).select_by_visible_text("country")
     countries = {"BR", "DE", "FR", "GB", "IN", "US"}
     assert names(driver) == countries
-    Select(form.find_element(By.NAME, "run")).select_by_visible_text(EVIL)
+    ui.Select(form.find_element(By.NAME, "run")).select_by_visible_text(EVIL)
     assert len(column(driver, "slices-table", 0)) == 2 * len(countries)
     form.find_element(By.NAME, "text").send_keys("ap US")
     assert names(driver) == {"US"}

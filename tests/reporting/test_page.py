@@ -49,7 +49,8 @@ class Read(HTMLParser):
             self.rows = self.tables.setdefault(attributes.get("id", "no id"), [])
         elif tag == "tr":
             self.row = []
-            self.rows.append(self.row)
+            if attributes.get("class") != "metric":  # the name and axis of the rows below
+                self.rows.append(self.row)
         elif tag in ("td", "th"):
             self.row.append("")
         if tag in ("meta", "input", "link", "br"):
@@ -211,6 +212,11 @@ def test_without_a_baseline_the_best_run_stands_beside_the_next(tmp_path):
     assert column(page, "compared", "Difference") == [signed(turned[key]) for key in order]
     assert column(page, "compared", "Metric, runs") == [f"{n} {a} vs. {b}" for n, a, b in order]
     assert re.search(r"c is better than b|No significant difference between c and b", page.text)
+    (ndcg,) = pairs.filter(metric="ndcg@10", run="c", other="b").iter_rows(named=True)
+    assert (
+        f"ndcg@10 is {ndcg['mean']:.4f} for c and {ndcg['other_mean']:.4f} for b: "
+        f"+{ndcg['difference']:.4f}"
+    ) in page.text
 
 
 @without_charts
@@ -431,7 +437,31 @@ def test_labels_and_values_that_may_reverse_the_result_are_warned_of(tmp_path):
         label=pl.when(pl.col("run") == "new").then(pl.col("query") % 2).otherwise(1)
     )
     page = read(one, tmp_path, "recall@1", baseline="old")
-    assert "recall@1 is undefined for 10 queries (50.0%) in one of the two runs" in page.text
+    assert "new is worse than old" in page.text
+    assert (
+        "recall@1 is undefined for 10 queries (50.0%) in one of the two runs, and this result "
+        'depends on how they count: with `undefined="one"` or `undefined="skip"`, there is no '
+        "significant difference."
+    ) in page.text
+
+
+@without_charts
+@pytest.mark.filterwarnings("ignore:.* intervals exceed")
+def test_how_undefined_values_count_may_decide_for_metrics_of_any_range(tmp_path):
+    # 100 times the rank of the relevant document: 200 in old; 300 or undefined in new.
+    old = pl.DataFrame({"query": range(20)}).join(
+        pl.DataFrame({"doc": [1, 2], "score": [2.0, 1.0], "label": [0, 1]}), how="cross"
+    )
+    new = pl.DataFrame({"query": range(20)}).join(
+        pl.DataFrame({"doc": [1, 3, 2], "score": [3.0, 2.0, 1.0], "label": [0, 0, 1]}), how="cross"
+    )
+    new = new.with_columns(pl.when(pl.col("query") % 2 == 0).then("label").otherwise(0))
+    log = pl.concat([old.with_columns(run=pl.lit("old")), new.with_columns(run=pl.lit("new"))])
+    rank = (100 * pl.col("rank").filter("relevant").min()).alias("rank_100")
+    page = read(log, tmp_path, rank, baseline="old")
+    assert "new is better than old" in page.text  # +100 in each of the 10 defined queries
+    # As 0, 10 differences of +100 and 10 of -200 have a standard error above 30.
+    assert 'with `undefined="zero"` or' in page.text
 
 
 def test_text_from_the_log_is_escaped_everywhere(log, tmp_path):

@@ -148,3 +148,23 @@ def test_without_pyspark(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyspark.sql", None)
     with pytest.raises(pr.errors.MissingExtraError, match=r"pip install 'polars_rank\[spark\]'"):
         sessions.session("local[1]")
+
+
+def test_errors_of_workers_have_their_parameters(spark: Any) -> None:
+    log = pr.datasets.search_log(5).collect()
+    with pytest.raises(pr.errors.DataError, match="drop the duplicates$") as caught:
+        sessions.fetched(pr.evaluate(on_spark(spark, log), "rr"))
+    assert caught.value.parameters == ("duplicates", "by")
+
+
+def test_errors_are_read_from_the_reports_of_spark() -> None:
+    class Failing:
+        def toArrow(self) -> None:  # noqa: N802
+            text = "add the run to `by`, or set `duplicates`; e.g. {'query': '`label`'}"
+            note = "parameters: by duplicates"
+            report = f"polars_rank.errors.DataError: {text}\n{note}\n\nJVM stacktrace:\n..."
+            raise RuntimeError(report)
+
+    with pytest.raises(pr.errors.DataError, match="'`label`'}$") as caught:
+        sessions.fetched(Failing())  # type: ignore[arg-type]
+    assert caught.value.parameters == ("by", "duplicates")

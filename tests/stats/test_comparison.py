@@ -124,7 +124,7 @@ def test_counts_by_hand():
     assert list(row) == [
         *("metric", "run", "mean", "difference", "relative_difference", "baseline_mean"),
         *("effect_size", "wins", "ties", "losses", "queries", "missing", "undefined"),
-        *("low", "high", "p_value", "p_corrected"),
+        *("confidence", "low", "high", "p_value", "p_corrected"),
     ]
 
 

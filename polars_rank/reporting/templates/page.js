@@ -23,6 +23,9 @@
   theme.hidden = false;
   showState();
 
+  // The rows of a table or of one of its metrics, without the row of the metric itself.
+  const rowsOf = (part) => all("tbody tr:not(.metric)", part);
+
   // Sorting: a button in each heading; the sort key of a cell is data-sort or its text.
   const collator = new Intl.Collator(undefined, { numeric: true });
   const keyOf = (cell) => cell.dataset.sort ?? cell.textContent.trim();
@@ -38,20 +41,21 @@
     const up = heading.getAttribute("aria-sort") === "descending"
       || (heading.getAttribute("aria-sort") === null && !heading.classList.contains("num"));
     const direction = up ? 1 : -1;
-    const body = table.tBodies[0];
-    const rows = [...body.rows].map((row) => [keyOf(row.cells[column]), row]);
-    const byNumber = rows.every(([key]) => key === "" || !Number.isNaN(Number(key)));
-    const order = byNumber ? numeric : compare;
-    rows.sort(([a], [b]) => (a === "" || b === "" ? order(a, b) : direction * order(a, b)));
-    rows.forEach(([, row]) => row.classList.remove("first"));
-    body.append(...rows.map(([, row]) => row));
+    for (const body of table.tBodies) {
+      const rows = rowsOf(body).map((row) => [keyOf(row.cells[column]), row]);
+      const byNumber = rows.every(([key]) => key === "" || !Number.isNaN(Number(key)));
+      const order = byNumber ? numeric : compare;
+      rows.sort(([a], [b]) => (a === "" || b === "" ? order(a, b) : direction * order(a, b)));
+      rows.forEach(([, row]) => row.classList.remove("first"));
+      body.append(...rows.map(([, row]) => row));
+    }
     all("th[aria-sort]", table.tHead).forEach((other) => other.removeAttribute("aria-sort"));
     heading.setAttribute("aria-sort", up ? "ascending" : "descending");
     say(`Sorted by ${heading.textContent}, ${up ? "ascending" : "descending"}`);
   };
   for (const table of all("table[data-sortable]")) {
     [...table.tHead.rows[0].cells].forEach((heading, column) => {
-      if (heading.classList.contains("picture") || table.tBodies[0].rows.length < 2) return;
+      if (heading.classList.contains("picture") || rowsOf(table).length < 2) return;
       const button = document.createElement("button");
       button.type = "button";
       button.textContent = heading.textContent;
@@ -68,8 +72,9 @@
   // Filters: show rows with the selected metric, run and column that contain the text.
   for (const form of all("form[data-filter]")) {
     const table = document.getElementById(form.dataset.filter);
-    const rows = [...table.tBodies[0].rows];
-    const texts = new Map(rows.map((row) => [row, row.textContent.toLowerCase()]));
+    const rows = rowsOf(table);
+    const text = (row) => `${row.dataset.metric} ${row.textContent}`.toLowerCase();
+    const texts = new Map(rows.map((row) => [row, text(row)]));
     const output = form.querySelector("output");
     const apply = () => {
       const words = form.elements.text.value.toLowerCase().split(/\s+/).filter(Boolean);
@@ -81,6 +86,9 @@
           && words.every((word) => texts.get(row).includes(word));
         row.hidden = !keep;
         count += keep;
+      }
+      for (const row of all(".metric", table)) {
+        row.hidden = rowsOf(row.parentElement).every((each) => each.hidden);
       }
       if (output) output.textContent = `${count} of ${rows.length} rows`;
     };
