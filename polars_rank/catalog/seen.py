@@ -6,10 +6,10 @@ from typing import Any
 
 import polars as pl
 
-from polars_rank._params import OWN, Names, check_name, find_columns, names, whole_number
+from polars_rank._params import OWN, Names, check_name, names, whole_number
 from polars_rank.columns import Columns, labeled
 from polars_rank.errors import ArgumentError
-from polars_rank.frames.ids import key_types
+from polars_rank.evaluation.attributes import with_seen
 from polars_rank.frames.tables import framed, lazy, schema_of
 
 _SEEN = OWN + "seen"
@@ -65,6 +65,8 @@ def exclude_seen(
     missed. If that is not what you want, such as for repeat purchases, drop these documents before
     you join the judgments.
 
+    `evaluate` and `per_query` do the same with `history` and `exclude_seen=True`.
+
     Examples
     --------
     >>> log = pl.DataFrame({"query": [1, 1, 2], "doc": ["a", "b", "a"], "score": [2.0, 1.0, 1.0]})
@@ -72,21 +74,14 @@ def exclude_seen(
     >>> pr.catalog.exclude_seen(log, history).rows()
     [(1, 'b', 1.0), (2, None, None)]
     """
-    schema, table = schema_of(frame), lazy(history)
+    schema = schema_of(frame)
     log, own_label = labeled(frame, label)
     columns = Columns.find(
         schema_of(log), query=query, doc=doc, score=score, label=own_label, by=by
     )
     columns.pair  # noqa: B018  (raises the error for a document that is a key)
-    on = [*columns.query, doc]
-    seen_schema = schema_of(table)
-    find_columns(seen_schema, {"query": query, "doc": doc}, table="`history`")
-    key_types(schema, seen_schema, on, ("the rankings", "`history`"), "history")
-    # Ids that do not fit the types of the rankings become null, which matches nothing.
-    ids = table.select(pl.col(name).cast(schema[name], strict=False) for name in on)
-    seen = ids.unique().with_columns(pl.lit(value=True).alias(_SEEN))
-    rows = frame.join(seen, on=on, how="left", maintain_order="left")
-    is_seen = pl.col(_SEEN).is_not_null()
+    rows = with_seen(frame, columns, lazy(history), _SEEN)
+    is_seen = pl.col(_SEEN)
     # One row of each ranking that has lost all of its documents.
     stays = is_seen.all().over(columns.keys) & (pl.int_range(pl.len()).over(columns.keys) == 0)
     emptied = [doc, score, *([label] if label == own_label else [])]

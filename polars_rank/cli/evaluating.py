@@ -34,6 +34,14 @@ def evaluate(
     qrels: o.Qrels = [],
     items: o.Items = None,
     history: o.History = None,
+    exclude_seen: Annotated[
+        bool,
+        typer.Option(
+            "--exclude-seen",
+            help="Drop documents of --history from rankings and judgments.",
+            rich_help_panel=o.INPUT,
+        ),
+    ] = False,
     fractional: o.Fractional = False,
     negative: o.Negative = "unjudged",
     input_format: o.InputFormat = None,
@@ -86,6 +94,7 @@ def evaluate(
     groups = _groups(log, by)
     rows: Any = where.rows(log, groups)
     options = {**log.columns, **log.attributes, **definitions(arguments), "by": groups}
+    options["exclude_seen"] = exclude_seen
     options["scores"] = o.split_names(scores) or None
     names = split(" ".join(metrics))
     if per_query:

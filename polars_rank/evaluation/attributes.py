@@ -26,6 +26,8 @@ _ROWS = OWN + "rows"
 
 #: What the user has seen, and the prefix of the attributes of these documents.
 SEEN, HISTORY = "seen", "history_"
+#: Whether the document of a row is excluded because the user has seen it.
+EXCLUDED = OWN + SEEN
 
 
 def with_attributes(
@@ -54,21 +56,13 @@ def with_attributes(
     tuple
         The log and its columns with the new schema.
     """
-    doc = columns.doc
-    if doc is None:
-        named = "items" if items is not None else "history"
-        message = f"`{named}` needs document ids; pass their column as `doc`"
-        raise ArgumentError(message, named, "doc")
+    doc = _ids(columns, "history" if items is None else "items")
     wanted = sorted(set(reads))
     if history is not None:
         keys = _history_keys(columns, history, doc)
         if SEEN in wanted:
             _check_new(SEEN, columns, "history")
-            pairs = history.select(*keys, doc).unique()
-            pairs = pairs.with_columns(pl.lit(value=True).alias(SEEN))
-            log = _joined(log, pairs, columns.schema, [*keys, doc]).with_columns(
-                pl.col(SEEN).fill_null(value=False)
-            )
+            log = with_seen(log, columns, history, SEEN)
         lists = [name for name in wanted if name.startswith(HISTORY)]
         log = _with_lists(log, columns, items, history, keys, lists)
     if items is not None:
@@ -80,6 +74,18 @@ def with_attributes(
         known = documents.with_columns(pl.lit(value=True).alias(IN_ITEMS))
         log = _joined(log, known, columns.schema, [doc])
     return log, columns._replace(schema=schema_of(log))
+
+
+def without_seen(log: pl.LazyFrame, columns: Columns, history: pl.LazyFrame) -> pl.LazyFrame:
+    """Return the log in which documents that users have seen are neither retrieved nor judged.
+
+    Their rows stay, marked in `EXCLUDED`, so that a ranking which loses all its documents counts.
+    """
+    flagged = with_seen(log, columns, history, EXCLUDED)
+    return flagged.with_columns(
+        pl.when(~pl.col(EXCLUDED)).then(pl.col(name)).alias(name)
+        for name in (columns.score, columns.label)
+    )
 
 
 def unknown_check(scope: Scope) -> Check:
@@ -97,6 +103,25 @@ def warned(rankings: pl.LazyFrame, keys: Sequence[str]) -> pl.LazyFrame:
     shown = {**{key: key for key in keys}, UNKNOWN_NAME: UNKNOWN}
     flagged = rankings.with_columns(failed(checks, "ranking"))
     return raise_failed(flagged, checks, keys=shown).drop(UNKNOWN)
+
+
+def _ids(columns: Columns, parameter: str) -> str:
+    """Return the column of document ids, which a join needs."""
+    if columns.doc is None:
+        message = f"`{parameter}` needs document ids; pass their column as `doc`"
+        raise ArgumentError(message, parameter, "doc")
+    return columns.doc
+
+
+def with_seen(
+    log: pl.LazyFrame, columns: Columns, history: pl.LazyFrame, name: str
+) -> pl.LazyFrame:
+    """Return the log with a column that says whether the user has seen the document."""
+    doc = _ids(columns, "history")
+    on = [*_history_keys(columns, history, doc), doc]
+    pairs = history.select(on).unique().with_columns(pl.lit(value=True).alias(name))
+    joined = _joined(log, pairs, columns.schema, on)
+    return joined.with_columns(pl.col(name).fill_null(value=False))
 
 
 def _with_lists(
@@ -173,7 +198,7 @@ def documents_of(
 def _history_keys(columns: Columns, history: pl.LazyFrame, doc: str) -> list[str]:
     """Return the key columns of the log that `history` has."""
     schema = schema_of(history)
-    check_there("history", doc, schema, "`history`")
+    check_there("doc", doc, schema, "`history`")
     keys = [name for name in columns.query if name in schema]
     if not keys:
         check_there("history", columns.query[0], schema, "`history`")

@@ -50,6 +50,7 @@ def per_query(
     keep: Names | None = None,
     items: Table | None = None,
     history: Table | None = None,
+    exclude_seen: bool = False,
     conventions: Conventions | str = POLARS_RANK,
     progress: bool = False,
 ) -> pl.LazyFrame:
@@ -114,6 +115,9 @@ def per_query(
     history
         Table with one row per query and document that the user has seen before. It adds the column
         `seen` and, for an attribute such as `category`, the lists `history_category`.
+    exclude_seen
+        Drop the documents of `history` from rankings and judgments. A ranking that loses all its
+        documents still counts.
     conventions
         Metric definitions to use, such as "trec_eval" or `pr.conventions.TREC_EVAL`. Parameters
         of this call take precedence.
@@ -198,6 +202,7 @@ def per_query(
         keep=keep,
         items=items,
         history=history,
+        exclude_seen=exclude_seen,
         conventions=conventions,
         progress=progress,
     )
@@ -245,6 +250,7 @@ def evaluate(
     align: Align | None = None,
     items: Table | None = None,
     history: Table | None = None,
+    exclude_seen: bool = False,
     conventions: Conventions | str = POLARS_RANK,
     progress: bool = False,
 ) -> pl.LazyFrame:
@@ -316,6 +322,9 @@ def evaluate(
     history
         Table with one row per query and document that the user has seen before. It adds the column
         `seen` and, for an attribute such as `category`, the lists `history_category`.
+    exclude_seen
+        Drop the documents of `history` from rankings and judgments. A ranking that loses all its
+        documents still counts.
     conventions
         Metric definitions to use, such as "trec_eval" or `pr.conventions.TREC_EVAL`. Parameters
         of this call take precedence.
@@ -380,6 +389,7 @@ def evaluate(
         align=align,
         items=items,
         history=history,
+        exclude_seen=exclude_seen,
         conventions=conventions,
         progress=progress,
     )

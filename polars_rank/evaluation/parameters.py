@@ -25,7 +25,7 @@ from polars_rank.conventions import (
     named,
 )
 from polars_rank.errors import ArgumentError, SchemaError
-from polars_rank.evaluation.attributes import with_attributes
+from polars_rank.evaluation.attributes import with_attributes, without_seen
 from polars_rank.frames.tables import Table, lazy, schema_of
 from polars_rank.metrics.metric import Metric
 from polars_rank.metrics.names import output_name, resolve
@@ -83,6 +83,7 @@ class Evaluation:
     #: The attributes of documents, and what users have seen.
     items: pl.LazyFrame | None = None
     history: pl.LazyFrame | None = None
+    exclude_seen: bool = False
 
     @classmethod
     def of(
@@ -124,6 +125,10 @@ class Evaluation:
         )
         one_of("duplicates", evaluation.duplicates, DUPLICATES)
         one_of("align", evaluation.align, (None, "common", "all"))
+        one_of("exclude_seen", evaluation.exclude_seen, (True, False))
+        if evaluation.exclude_seen and history is None:
+            message = "`exclude_seen` needs the documents that users have seen; pass `history`"
+            raise ArgumentError(message, "exclude_seen", "history")
         return evaluation
 
     @cached_property
@@ -156,6 +161,8 @@ class Evaluation:
             return log, columns
         read = {name for column in self.metrics for name in column.metric.meta.root_names()}
         reads = read - {"score", *_OF_LABELS, "rank"}
+        if self.exclude_seen and self.history is not None:
+            log = without_seen(log, columns, self.history)
         return with_attributes(log, columns, self.items, self.history, reads)
 
     def check_names(self, added: Sequence[str] = ()) -> None:

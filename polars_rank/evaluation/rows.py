@@ -16,7 +16,7 @@ from polars_rank._progress import known_rows, watch
 from polars_rank.columns import RANKED, Columns
 from polars_rank.conventions import Ties
 from polars_rank.errors import SchemaError, hint
-from polars_rank.evaluation.attributes import IN_ITEMS, UNKNOWN
+from polars_rank.evaluation.attributes import EXCLUDED, IN_ITEMS, UNKNOWN
 from polars_rank.evaluation.checks import (
     Check,
     checks_of,
@@ -169,6 +169,8 @@ def rows(plan: Plan, checked: list[Check]) -> pl.LazyFrame:
         label = pl.when(is_unjudged).then(rules.unjudged_label).otherwise(label).cast(pl.Float64)
     distinct = columns.doc is not None and evaluation.duplicates != "error"
     document = pl.lit(value=True) if columns.doc is None else pl.col(columns.doc).is_not_null()
+    if evaluation.exclude_seen:
+        document &= ~pl.col(EXCLUDED)
     selected: list[pl.Expr | str] = [
         *([] if columns.doc is None else [pl.col(columns.doc).alias("doc")]),
         score.alias("score"),
@@ -227,6 +229,7 @@ def _distinct(plan: Plan, log: pl.LazyFrame) -> pl.LazyFrame:
     used += [*plan.extras, *plan.evaluation.kept.values()]
     used += [] if keys.number is None else [keys.number]
     used += [IN_ITEMS] if plan.evaluation.items is not None else []
+    used += [EXCLUDED] if plan.evaluation.exclude_seen else []
     others = [name for name in dict.fromkeys(used) if name not in keys.order]
     row = best_of_each(columns, plan.evaluation.duplicates).sort(pl.struct(others))
     same = [

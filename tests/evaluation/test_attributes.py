@@ -64,6 +64,28 @@ def test_a_scanned_log_streams(tmp_path: Path) -> None:
     assert "sorted-group-by" in nodes
 
 
+@pytest.mark.parametrize(
+    ("engine", "duplicates"), [("in-memory", "error"), ("streaming", "error"), ("streaming", "max")]
+)
+def test_seen_documents_are_excluded(engine: str, duplicates: str) -> None:
+    """As from a table without their rows, in which a ranking of seen documents has one empty row."""
+    metrics = [
+        "ndcg@3", "ap", "roc_auc", "recall@2", "bpref", "rr", "fallout@2", "num_retrieved",
+        "num_relevant", pr.novelty(3),
+    ]  # fmt: skip
+    whole = LOG.filter(pl.col("query") == LOG["query"].max())
+    history = pl.concat([HISTORY, whole.select(HISTORY.columns)])
+    left = LOG.join(history, on=["query", "doc"], how="anti")
+    lost = LOG.select("query").unique().join(left, on="query", how="anti")
+    assert lost.height >= 1
+    expected = pr.per_query(pl.concat([left, lost], how="diagonal"), metrics, items=ITEMS)
+    options = {"items": ITEMS, "history": history, "exclude_seen": True, "duplicates": duplicates}
+    found = pr.per_query(LOG.lazy(), metrics, **options).collect(engine=engine)
+    assert_close(found, expected)
+    again = pr.catalog.exclude_seen(LOG, history)
+    assert_close(pr.per_query(again, metrics, items=ITEMS), expected)
+
+
 def test_history_gives_lists_of_attributes() -> None:
     history = pl.DataFrame({"user": [1, 1, 2, 3], "doc": ["a", "b", "a", "z"]})
     items = pl.DataFrame({"doc": [*"abc"], "category": [["x"], ["x", "y"], ["y"]]})
@@ -140,6 +162,7 @@ def test_unknown_documents_that_are_an_error() -> None:
             "SchemaError",
             r"'doc' \(`doc`\) not found; available in `items`",
         ),
+        ({"exclude_seen": True}, "ArgumentError", "`exclude_seen` needs the documents that users"),
         ({"history": HISTORY.drop("query")}, "SchemaError", r"'query' \(`history`\) not found"),
         (
             {"items": ITEMS.with_columns(pl.col("doc").cast(pl.String))},

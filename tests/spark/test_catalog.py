@@ -65,9 +65,10 @@ def test_functions_of_each_ranking(spark: Any, name: str) -> None:
     same(function(rows), function(on_spark(spark, rows, 4)), keys)
 
 
-def test_attributes_of_documents(spark: Any) -> None:
+@pytest.mark.parametrize("exclude_seen", [False, True])
+def test_attributes_of_documents(spark: Any, exclude_seen: bool) -> None:
     metrics = [pr.long_tail_share(5), pr.unseen_share(5), "ndcg@10"]
-    options = {"by": "run", "items": ITEMS, "history": SEEN}
+    options = {"by": "run", "items": ITEMS, "history": SEEN, "exclude_seen": exclude_seen}
     here = "`items` has no row for some retrieved documents"
     with pytest.warns(pr.errors.RankWarning, match=here):
         expected = pr.per_query(LOG, metrics, **options)
