@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import polars as pl
@@ -260,14 +260,14 @@ def group_exposure(
     [('north', 1.0, 0.6666666666666666, 0.3333333333333333, 2.0), ('south', 0.5, ...)]
     """
     parts = GroupExposure.of(
-        schema_of(frame), k, doc_groups=doc_groups, group=group, target=target, discount=discount,
-        weight=weight, rel=rel, query=query, doc=doc, score=score, label=label, position=position,
-        by=by, ties=ties,
+        schema_of(frame), k=k, doc_groups=doc_groups, group=group, target=target,
+        discount=discount, weight=weight, rel=rel, query=query, doc=doc, score=score, label=label,
+        position=position, by=by, ties=ties,
     )  # fmt: skip
     return parts.finish(parts.add_up(frame))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class GroupExposure:
     """The parameters of `group_exposure`, and its computation from sums over parts of a log."""
 
@@ -283,21 +283,10 @@ class GroupExposure:
     options: Mapping[str, Any]
 
     @classmethod
-    def of(
-        cls,
-        schema: pl.Schema,
-        k: int | None,
-        *,
-        doc_groups: Any,
-        group: Names,
-        target: Any,
-        discount: Discount | None,
-        weight: str | None,
-        rel: float,
-        **options: Any,
-    ) -> GroupExposure:
-        """Return the parameters; `options` are those of the rankings."""
-        return cls(schema, k, doc_groups, group, target, discount, weight, rel, options)
+    def of(cls, schema: pl.Schema, **parameters: Any) -> GroupExposure:
+        """Return the parameters of `group_exposure` for a table; others are those of rankings."""
+        own = {each.name: parameters.pop(each.name) for each in fields(cls)[1:-1]}
+        return cls(schema=schema, options=parameters, **own)
 
     def groups(self, log: pl.LazyFrame) -> Groups:
         """Return the groups of documents of a log."""
