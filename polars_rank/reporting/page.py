@@ -28,7 +28,7 @@ from polars_rank.reporting.formats import FILTERS
 from polars_rank.reporting.pictures import chart_context, pictures
 from polars_rank.reporting.question import Question
 from polars_rank.reporting.sections import context
-from polars_rank.stats.intervals import stats
+from polars_rank.stats.intervals import special
 
 if TYPE_CHECKING:
     import os
@@ -293,7 +293,7 @@ def _check_packages() -> None:
         import vl_convert  # noqa: F401, PLC0415  (an extra)
     except ImportError as error:
         raise missing_extra(extra="report", cause=error) from error
-    stats()
+    special()
 
 
 @cache
