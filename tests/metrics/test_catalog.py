@@ -116,9 +116,9 @@ def test_polars_may_share_subexpressions_of_any_metrics() -> None:
     together = ranked.lazy().select(metrics)
     assert_close(together.collect(engine="in-memory"), expected)
     # The eager engine shares subexpressions as well if a metric builds a struct.
-    for metric in metrics[1:]:
-        pair = ranked.select(metrics[0], metric)
-        assert_close(pair, expected.select(pair.columns))
+    for first in range(1, len(metrics), 8):
+        values = ranked.select(metrics[0], *metrics[first : first + 8])
+        assert_close(values, expected.select(values.columns))
 
 
 def test_long_lists() -> None:

@@ -181,10 +181,10 @@ def test_same_parameters(name: str) -> None:
 
 def test_other_metrics_raise() -> None:
     log = log_of(SMALL)
+    by_name = {metric.function.__name__: metric for metric in every_metric()}
     for name in REGISTER.keys() - CLOSED:
-        metric = next(m for m in every_metric() if m.function.__name__ == name)
         with pytest.raises(pr.errors.ArgumentError, match=rf"{name}.* has no closed form"):
-            expected(log, [metric])
+            expected(log, [by_name[name]])
     with pytest.raises(pr.errors.ArgumentError, match="norm='hits'.* at a cutoff"):
         expected(log, [pr.average_precision(2, norm="hits")])
     with pytest.raises(
