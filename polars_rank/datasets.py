@@ -241,7 +241,7 @@ def _clicks(
     documents = (
         pl.LazyFrame()
         .select(query=pl.int_range(start, stop, dtype=pl.UInt64))
-        .with_columns(_query=_hash(_hash(_uint64(seed), "clicks"), col("query")))
+        .with_columns(_query=_hash(_of_seed(seed, "clicks"), col("query")))
         .with_columns(
             session=pl.int_ranges(
                 col("query") * sessions, col("query") * sessions + sessions, dtype=pl.UInt64
@@ -296,7 +296,7 @@ def _log(
     lists = (
         pl.LazyFrame()
         .select(query=pl.int_range(start, stop, dtype=pl.UInt64))
-        .with_columns(_query=_hash(_hash(_uint64(seed), "seed"), col("query")))
+        .with_columns(_query=_hash(_of_seed(seed, "seed"), col("query")))
         .with_columns(
             _index=pl.int_ranges(low + _hash(query, "length") % (high - low + 1), dtype=pl.UInt64),
             _first=_hash(query, "first") % catalog,
@@ -364,6 +364,14 @@ def _hash(state: pl.Expr, purpose: str | pl.Expr) -> pl.Expr:
         purpose = _uint64(int.from_bytes(purpose.encode(), "big"))
     bits: pl.Expr = mixed(state + (purpose + 1) * _uint64(0x9E3779B97F4A7C15))
     return bits
+
+
+def _of_seed(seed: int, purpose: str) -> pl.Expr:
+    """Return 64 random bits for a seed and a purpose.
+
+    As a number: a hash contains its state eight times, and so a hash of a hash 64 times.
+    """
+    return _uint64(pl.select(_hash(_uint64(seed), purpose)).item())
 
 
 def _uniforms(bits: pl.Expr) -> list[pl.Expr]:
