@@ -11,6 +11,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from pathlib import Path
 from threading import Barrier
 from typing import Any
@@ -30,6 +31,7 @@ UNREADABLE = (pr.errors.SourceError, pl.exceptions.PolarsError, OSError)
 posix = pytest.mark.skipif(os.name != "posix", reason="signals and limits of POSIX")
 
 
+@cache
 def a_log(queries: int = 50, **options: object) -> pl.DataFrame:
     return search_log(queries, 10, runs=1, **options).drop("run").collect()
 

@@ -134,35 +134,34 @@ def test_figures(rows: int, total: int | None, words: list[str]) -> None:
 
 
 SCRIPT = """
+    import sys
     import time
     import polars as pl
     from polars_rank import _progress as progress
-
-    progress.DELAY, progress.INTERVAL = {delay}, 0.01
-    log = pl.LazyFrame({{"query": range(1000)}})
-    log = progress.watch(log, total=2000)
 
     def slow(rows):
         time.sleep(0.3)
         return rows
 
-    log.map_batches(slow).collect()
-    {end}
+    progress.INTERVAL = 0.01
+    for progress.DELAY, end in ((2, progress.close), (0, progress.close), (0, sys.exit)):
+        log = progress.watch(pl.LazyFrame({"query": range(1000)}), total=2000)
+        log.map_batches(slow).collect()
+        if end is progress.close:
+            end()
+        print("end", file=sys.stderr, flush=True)
+    end()
 """
 
 
 @pytest.mark.skipif(os.name != "posix", reason="a terminal of POSIX")
-@pytest.mark.parametrize(
-    ("delay", "end", "drawn"),
-    [(0, "progress.close()", True), (0, "raise SystemExit", True), (2, "progress.close()", False)],
-)
-def test_on_a_terminal(delay: float, end: str, drawn: bool) -> None:
+def test_on_a_terminal() -> None:
+    """Not before the delay, then to the end of the plan, or else to the end of the process."""
     import pty
 
     main, terminal = pty.openpty()
-    script = textwrap.dedent(SCRIPT).format(delay=delay, end=end)
     process = subprocess.Popen(
-        [sys.executable, "-c", script],
+        [sys.executable, "-c", textwrap.dedent(SCRIPT)],
         stderr=terminal,
         env={**os.environ, "TERM": "xterm", "COLUMNS": "200"},
     )
@@ -172,8 +171,11 @@ def test_on_a_terminal(delay: float, end: str, drawn: bool) -> None:
         seen += chunk
     os.close(main)
     assert process.wait() == 0
-    assert (b"1,000 of 2,000 rows" in seen) is drawn
-    assert seen.count(b"\x1b[?25l") == seen.count(b"\x1b[?25h")  # the cursor is back
+    early, closed, *ended = seen.split(b"end\r\n")
+    assert b"rows" not in early
+    for drawn in (closed, b"".join(ended)):
+        assert b"1,000 of 2,000 rows" in drawn
+        assert drawn.count(b"\x1b[?25l") == drawn.count(b"\x1b[?25h")  # the cursor is back
 
 
 def _read(terminal: int) -> bytes:

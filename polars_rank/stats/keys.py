@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -18,11 +19,9 @@ def query_key(names: Sequence[str], dtypes: Sequence[pl.DataType]) -> pl.Expr:
     Integers and durations are their own keys. Polars hashes everything else, as text if possible,
     with fixed seeds, so that only another hash function in Polars would change the keys.
     """
-    key = pl.lit(0, dtype=pl.UInt64)
-    for name, dtype in zip(names, dtypes, strict=True):
-        # Mixing makes the sum depend on the order of the columns.
-        key = mixed(key) + _bits(pl.col(name), dtype)
-    return key
+    bits = (_bits(pl.col(name), dtype) for name, dtype in zip(names, dtypes, strict=True))
+    # Mixing makes the sum depend on the order of the columns.
+    return reduce(lambda key, more: mixed(key) + more, bits)
 
 
 def _bits(column: pl.Expr, dtype: pl.DataType) -> pl.Expr:
