@@ -514,8 +514,8 @@ def _checked(
     moments: pl.LazyFrame, rankings: pl.LazyFrame, selected: Sequence[Variable], weight: str | None
 ) -> pl.LazyFrame:
     """Return the moments; collecting them raises for invalid values or weights."""
-    faults = [name for name in (_BAD_WEIGHTS, _TORN) if name in schema_of(moments)]
-    kept = [name for name in schema_of(moments) if name not in faults]
+    schema = schema_of(moments)
+    faults = [name for name in (_BAD_WEIGHTS, _TORN) if name in schema]
     named = {each.name: each for each in selected}
 
     def check(table: pl.DataFrame) -> pl.DataFrame:
@@ -533,6 +533,5 @@ def _checked(
             raise data_error(rankings, not_finite(named[name]))
         return without(table, *faults)
 
-    schema = schema_of(moments)
-    kept_schema = {name: schema[name] for name in kept}
-    return moments.map_batches(check, schema=kept_schema, streamable=True)
+    kept = {name: dtype for name, dtype in schema.items() if name not in faults}
+    return moments.map_batches(check, schema=kept, streamable=True)

@@ -347,7 +347,7 @@ class TestRecovery:
 
     def test_errors_are_as_large_as_estimates_vary(self) -> None:
         logs = [
-            click_log(40, 5, sessions=20, seed=seed).with_columns(seed=pl.lit(seed))
+            click_log(40, 5, sessions=10, seed=seed).with_columns(seed=pl.lit(seed))
             for seed in range(40)
         ]
         log = pl.concat(logs).with_columns(label=pr.clicks.inverse_propensity()).collect()

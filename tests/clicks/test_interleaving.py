@@ -597,10 +597,10 @@ def test_errors_of_results() -> None:
 
 
 def test_recovers_the_order_of_five_rankers() -> None:
-    rankers = five_rankers(2000, 0)
+    rankers = five_rankers(1500, 0)
     for name in ("ndcg@10", "delta"):
         assert rankers[name].is_sorted()
-    pairs = interleaved_pairs(2000, 0)
+    pairs = interleaved_pairs(1500, 0)
     assert (pairs["high"] < 0).all()
     assert (pairs["p_value"] < 0.01).all()
 

@@ -343,12 +343,12 @@ IMPATIENT = {"max_retries": 1, "retry_timeout_ms": 1000, "read_timeout": "1s"}
 @pytest.fixture(scope="module")
 def large(store: Store) -> str:
     rows = pl.select(
-        query=pl.int_range(200_000, dtype=pl.Int64) // 10,
-        doc=pl.int_range(200_000, dtype=pl.Int64) % 10,
-        score=pl.int_range(200_000).hash(1).cast(pl.Float64),
-        label=(pl.int_range(200_000).hash(2) % 3).cast(pl.Int8),
+        query=pl.int_range(50_000, dtype=pl.Int64) // 10,
+        doc=pl.int_range(50_000, dtype=pl.Int64) % 10,
+        score=pl.int_range(50_000).hash(1).cast(pl.Float64),
+        label=(pl.int_range(50_000).hash(2) % 3).cast(pl.Int8),
     )
-    return store.put("large.parquet", rows, row_group_size=20_000)
+    return store.put("large.parquet", rows, row_group_size=10_000)
 
 
 def test_a_connection_that_breaks_now_and_then(store: Store, large: str, wire: Wire) -> None:

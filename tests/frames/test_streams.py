@@ -99,7 +99,7 @@ def stream_of(table: Any, glimpse: int = 50) -> Any:
         hasattr(table, name) for name in ("iloc", "slice")
     ):
         return table
-    return streams.Stream(table, glimpse_rows=glimpse, batch_rows=30)
+    return streams.Stream(table, glimpse_rows=glimpse, batch_rows=60)
 
 
 def frame_of_pandas(table: pl.DataFrame) -> pd.DataFrame:
