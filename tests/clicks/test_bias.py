@@ -268,8 +268,14 @@ class TestEvery:
             assert_frame_equal(found, expected)
 
     def test_groups_are_alone(self, method: Any) -> None:
-        phone = SMALL.filter(pl.col("position") < 3).with_columns(device=pl.lit("phone"))
-        log = pl.concat([SMALL.with_columns(device=pl.lit(None, pl.String)), phone])
+        # Clicked less often, so that the likeliest probabilities of its top are lower.
+        phone = impressions(
+            ("a", 1, 1, 12, 20), ("a", 1, 2, 4, 20), ("a", 2, 1, 6, 20), ("a", 2, 2, 2, 20)
+        )  # fmt: skip
+        log = pl.concat([
+            SMALL.with_columns(device=pl.lit(None, pl.String)),
+            phone.with_columns(device=pl.lit("phone")),
+        ])  # fmt: skip
         found = pr.clicks.position_bias(log, method, by="device", tolerance=1e-6)
         for (device,), part in log.group_by("device"):
             alone = pr.clicks.position_bias(part, method, tolerance=1e-6)

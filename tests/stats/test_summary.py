@@ -10,6 +10,7 @@ import polars as pl
 import polars_rank as pr
 import pytest
 from polars.testing import assert_frame_equal
+from polars_rank.stats.keys import query_key
 import scipy
 
 METRICS = ["ndcg@10", "ap", "rr@3", "num_rel", "gm_map", "p@5"]
@@ -117,6 +118,11 @@ def test_sums_and_geometric_means_have_intervals_of_their_own_scale():
     assert (rows["gm_map"]["low"], rows["gm_map"]["high"]) == pytest.approx(
         (math.exp(low), math.exp(high)), rel=1e-9
     )
+
+
+def test_keys_of_queries_depend_on_the_order_of_columns():
+    rows = pl.DataFrame({"a": [1, 2], "b": [2, 1]})
+    assert rows.select(query_key(rows.columns, rows.dtypes)).to_series().n_unique() == 2
 
 
 @pytest.mark.parametrize("interval", ["bootstrap", "studentized"])
