@@ -32,7 +32,12 @@ RANDOM_LOGS = (
 #: first, in this order, so that one process of two loads them.
 HEAVY = (
     *("test_examples.py", "test_guide.py", "test_readme.py", "reporting", "plot", "cli"),
-    *("metrics/test_documentation.py", "frames/test_streams.py", "io/test_arrays.py", "conformance"),
+    *(
+        "metrics/test_documentation.py",
+        "frames/test_streams.py",
+        "io/test_arrays.py",
+        "conformance",
+    ),
     *("metrics/test_expected_terms.py", "catalog", "stats"),
 )
 
