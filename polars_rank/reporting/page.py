@@ -336,5 +336,5 @@ def _vega() -> str:
     """Return Vega, Vega-Lite and vega-embed as one script, which sets `window.vegaEmbed`."""
     from vl_convert import javascript_bundle  # noqa: PLC0415  (an extra)
 
-    bundle: str = javascript_bundle()
+    bundle: str = javascript_bundle()  # type: ignore[call-arg]  # optional, but not typed so
     return bundle.replace("\r\n", "\n")
