@@ -155,14 +155,14 @@ def _by_rows(plan: Plan, values: Sequence[pl.Expr]) -> pl.LazyFrame:
         # No metric reads the order of documents: rankings are not sorted.
         relevant = is_relevant(_LABEL, plan.rules.rel).alias("relevant")
         rank = pl.when(_SCORE.is_not_null()).then(1).alias("rank")
-        documents = documents.with_columns(relevant, rank).with_columns(terms.rows_of.named())
+        documents = documents.with_columns(relevant, rank).with_columns(**terms.rows_of)
     table = documents.group_by(keys.group, maintain_order=True).agg(
-        *of_ranking, *terms.gathered, *terms.folds.named()
+        *of_ranking, *terms.gathered, **terms.folds
     )
     if not terms.ordered:
         table = raise_failed(table, checked, log=plan.log, keys=keys.names)
     for layer in terms.layers():
-        table = table.with_columns(layer) if layer else table
+        table = table.with_columns(**layer) if layer else table
     if terms.required:
         required = [Check("ranking", ~each, problem) for problem, each in terms.required.items()]
         flagged = table.with_columns(failed(required, "ranking"))
@@ -242,9 +242,9 @@ def _ranked_table(rankings: pl.LazyFrame, plan: Plan) -> pl.LazyFrame:
         ranked = ranked.with_columns(pl.when(IS_RETRIEVED).then("hits").alias("hits"))
     if not TIED.isdisjoint(reads):
         ranked = _with_ties(ranked)
-    for register in (plan.terms.blocks, plan.terms.rows_of):
-        ranked = ranked.with_columns(register.named())
-    return ranked
+    if plan.terms.blocks:
+        ranked = ranked.with_columns(**plan.terms.blocks)
+    return ranked.with_columns(**plan.terms.rows_of)
 
 
 def _with_ties(rows: pl.LazyFrame) -> pl.LazyFrame:

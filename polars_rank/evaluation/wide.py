@@ -109,7 +109,7 @@ def per_ranking(
     failing = pl.max_horizontal(documents.failing, failed(of_ranking, "ranking"))
     table = table.with_columns(failing.alias(FAILED))
     for layer in terms.layers():
-        table = table.with_columns(layer) if layer else table
+        table = table.with_columns(**layer) if layer else table
     return table
 
 
