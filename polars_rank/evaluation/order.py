@@ -7,7 +7,7 @@ possible, because one key sorts in half the time.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Required, TypedDict
 
 import polars as pl
 
@@ -20,32 +20,18 @@ if TYPE_CHECKING:
     from polars_rank.conventions import Duplicates, Ties
 
 
-class Order(NamedTuple):
-    """The order of a ranking, as `sort_by` and `arg_sort_by` accept it."""
+class Order(TypedDict, total=False):
+    """The order of a ranking, as the arguments of `Expr.sort_by`."""
 
-    by: Sequence[pl.Expr]
+    by: Required[Sequence[pl.Expr]]
     descending: Sequence[bool]
     nulls_last: Sequence[bool]
     maintain_order: bool
 
-    def position(self) -> pl.Expr:
-        """Return the position of each row in this order, from 1."""
-        order = pl.arg_sort_by(
-            self.by,
-            descending=self.descending,
-            nulls_last=self.nulls_last,
-            maintain_order=self.maintain_order,
-        )
-        return order.arg_sort() + 1
 
-    def sort(self, rows: pl.Expr) -> pl.Expr:
-        """Return the rows of one ranking in this order."""
-        return rows.sort_by(
-            self.by,
-            descending=self.descending,
-            nulls_last=self.nulls_last,
-            maintain_order=self.maintain_order,
-        )
+def position(order: Order) -> pl.Expr:
+    """Return the position of each row in an order, from 1."""
+    return pl.int_range(pl.len()).sort_by(**order).arg_sort() + 1
 
 
 def rank_order(
@@ -72,7 +58,7 @@ def rank_order(
         raise ArgumentError(message, "ties", "doc")
     packed = packed_key(ties, columns, only_label=only_label, text_ids=text_ids)
     if packed is not None:
-        return Order([packed.number], [True], [False], maintain_order=False)
+        return Order(by=[packed.number], descending=[True])
     score, label = columns.number(columns.score), columns.number(columns.label)
     by_score = (score, True, True)
     if columns.schema[columns.score].is_float():
@@ -95,27 +81,34 @@ def rank_order(
         "input": [by_score],
     }[ties]
     by, descending, nulls_last = zip(*keys, strict=True)
-    return Order(by, descending, nulls_last, ties == "input")
+    return Order(
+        by=by, descending=descending, nulls_last=nulls_last, maintain_order=ties == "input"
+    )
 
 
 def best_of_each(columns: Columns, duplicates: Duplicates) -> Order:
     """Return an order in which rows of a document are adjacent, with the one to keep first."""
     doc, by_score = str(columns.doc), columns.number(columns.score)
     if duplicates == "first":
-        return Order([pl.col(doc)], [False], [True], maintain_order=True)
+        return Order(by=[pl.col(doc)], nulls_last=[True], maintain_order=True)
     ids, score = (
         _id_bits(columns),
         _float_bits(columns.score, columns.schema[columns.score], -math.inf),
     )
     if ids is None or score is None:
-        return Order([pl.col(doc), by_score], [False, True], [True, True], maintain_order=True)
+        return Order(
+            by=[pl.col(doc), by_score],
+            descending=[False, True],
+            nulls_last=[True, True],
+            maintain_order=True,
+        )
     narrow = max(ids.width, score.width) == 32
     key_type, shift = (pl.Int64, 32) if narrow else (pl.Int128, 64)
     # From 0 to the end of the range of an id, so that ranges of two ids do not overlap.
     below = 2 ** (shift - 1) - 1 - score.number.cast(key_type)
     packed = ids.number.cast(key_type) * 2**shift + below
     known = pl.when(pl.col(doc).is_not_null()).then(packed)
-    return Order([known], [False], [True], maintain_order=True)
+    return Order(by=[known], nulls_last=[True], maintain_order=True)
 
 
 def as_text(doc: str, dtype: pl.DataType) -> pl.Expr:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import polars as pl
 
-from polars_rank._params import OWN, Names, check_there, check_values, free, names, one_of
+from polars_rank._params import OWN, Names, check_column, free, names, one_of
 from polars_rank.columns import DOC, Columns, Score, labeled, scored
 from polars_rank.conventions import (
     DUPLICATES,
@@ -152,10 +152,9 @@ class Evaluation:
             schema_of(log), query=self.query, doc=self.doc, score=score, label=label, by=self.by
         )
         for name in self.keep:
-            check_there("keep", name, columns.schema)
-            check_values("keep", name, columns.schema[name])
+            check_column("keep", name, columns.schema, "value")
         if self.weight is not None:
-            columns.check_numeric("weight", self.weight)
+            check_column("weight", self.weight, columns.schema, "number")
         columns = columns._replace(placed=self.position is not None)
         if self.items is None and self.history is None:
             return log, columns

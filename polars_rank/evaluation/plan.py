@@ -179,7 +179,7 @@ def _sorted(documents: pl.LazyFrame, plan: Plan, of_ranking: Sequence[pl.Expr]) 
     only_label = {*document} <= {"score"}
     order = rank_order(rules.ties, canonical, only_label=only_label, text_ids=rules.text_ids)
     row = pl.struct("label", *document, _SCORE.is_not_null().alias(_RETRIEVED))
-    parts = {_ROW: order.sort(row)}
+    parts = {_ROW: row.sort_by(**order)}
     if _IDEAL in plan.reads:
         parts[_IDEAL] = _LABEL.sort(descending=True, nulls_last=True)
     number = pl.len()

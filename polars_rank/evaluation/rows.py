@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import polars as pl
 
-from polars_rank._params import OWN, check_number, check_values
+from polars_rank._params import OWN, check_column
 from polars_rank._progress import known_rows, watch
 from polars_rank.columns import RANKED, Columns
 from polars_rank.conventions import Ties
@@ -194,9 +194,9 @@ def _check_extras(plan: Plan) -> None:
     for name in plan.extras:
         if name not in schema:
             raise _missing(name, plan)
-        check_values("metrics", name, schema[name])
+        check_column("metrics", name, schema, "value")
     for name, parameter in plan.terms.signals.items():
-        check_number(parameter, name, schema[name])
+        check_column(parameter, name, schema, "number")
 
 
 def _missing(name: str, plan: Plan) -> SchemaError:
@@ -231,7 +231,7 @@ def _distinct(plan: Plan, log: pl.LazyFrame) -> pl.LazyFrame:
     used += [IN_ITEMS] if plan.evaluation.items is not None else []
     used += [EXCLUDED] if plan.evaluation.exclude_seen else []
     others = [name for name in dict.fromkeys(used) if name not in keys.order]
-    row = best_of_each(columns, plan.evaluation.duplicates).sort(pl.struct(others))
+    row = pl.struct(others).sort_by(**best_of_each(columns, plan.evaluation.duplicates))
     same = [
         pl.col(name).eq_missing(pl.col(name).shift(1)) for name in (*keys.order, str(columns.doc))
     ]

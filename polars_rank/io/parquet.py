@@ -18,7 +18,7 @@ import polars as pl
 import polars.selectors as cs
 from polars.io.plugins import register_io_source
 
-from polars_rank._params import OWN, Names, check_there, names, one_of
+from polars_rank._params import OWN, Names, check_column, names, one_of
 from polars_rank._progress import watcher
 from polars_rank.errors import ArgumentError, DataError, SchemaError
 from polars_rank.evaluation.contiguity import falls
@@ -215,7 +215,7 @@ def _keys(schema: pl.Schema, query: Names, by: Names | None) -> list[str]:
     keys = []
     for parameter, given in (("by", by), ("query", query)):
         for key in names(parameter, given):
-            check_there(parameter, key, schema)
+            check_column(parameter, key, schema)
             if schema[key].is_nested() and not isinstance(schema[key], pl.Struct):
                 message = (
                     f"column {key!r} (`{parameter}`) must have one id per row; found "

@@ -181,7 +181,12 @@ class Metric(pl.Expr, metaclass=_OwnNames):
     def __str__(self) -> str:
         if self.parts:
             return _FORMS[self.function].format(**self.arguments)
-        arguments = _without_defaults(self.arguments, _signature(self.function))
+        defaults = {key: each.default for key, each in _signature(self.function).parameters.items()}
+        arguments = {
+            key: value
+            for key, value in self.arguments.items()
+            if value is not defaults[key] and value != defaults[key]
+        }
         k = arguments.pop("k", None)
         given = ", ".join(f"{key}={written(value)}" for key, value in arguments.items())
         name = self.function.__name__
@@ -404,15 +409,6 @@ def _function(key: str, value: Any, named: Mapping[str, Callable[..., pl.Expr]])
     choices = ", ".join(map(repr, named))
     message = f"`{key}` must be {choices} or a function Expr -> Expr; found {value!r}."
     raise ArgumentError(message + hint(str(value), named))
-
-
-def _without_defaults(arguments: dict[str, Any], signature: inspect.Signature) -> dict[str, Any]:
-    return {
-        key: value
-        for key, value in arguments.items()
-        if value is not signature.parameters[key].default
-        and value != signature.parameters[key].default
-    }
 
 
 def _combined(
