@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -222,7 +222,7 @@ class Estimates:
             check_apart("cluster", clusters, evaluation.by)
         extra = [name for name in clusters if name not in evaluation.query]
         units = {f"{OWN}cluster {index}": name for index, name in enumerate(clusters)}
-        complete = replace(evaluation, metrics=tuple(columns), keep=(*evaluation.keep, *extra))
+        complete = evaluation._replace(metrics=tuple(columns), keep=(*evaluation.keep, *extra))
         estimates = cls(complete, normalize, units, max_unshown)
         estimates.evaluation.check_names(["queries", *estimates.added_columns])
         return estimates

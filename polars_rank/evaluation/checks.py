@@ -10,7 +10,7 @@ import reprlib
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -160,9 +160,13 @@ def failed(checks: Sequence[Check], scope: Scope) -> pl.Expr:
     conditions: Any = pl
     for index, check in enumerate(checks):
         if check.scope == scope:
-            conditions = conditions.when(check.condition).then(len(checks) - index)
-    number: pl.Expr = pl.lit(0) if conditions is pl else conditions.otherwise(0)
-    return number.cast(pl.UInt16).alias(FAILED)
+            conditions = conditions.when(check.condition).then(_number(len(checks) - index))
+    return (_number(0) if conditions is pl else conditions.otherwise(_number(0))).alias(FAILED)
+
+
+@lru_cache
+def _number(number: int) -> pl.Expr:
+    return pl.lit(number, dtype=pl.UInt16)
 
 
 def failed_in_ranking(checks: Sequence[Check]) -> pl.Expr:

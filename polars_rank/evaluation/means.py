@@ -136,16 +136,17 @@ class Means(NamedTuple):
             counts += [
                 pl.col(JUDGED).alias("queries_judged"), pl.col(RETRIEVED).alias("queries_retrieved")
             ]  # fmt: skip
-        means = [metric.finish() for metric in self.sums]
+        values = [metric.finish() for metric in self.sums]
         checks = self._checks
         if not checks:
-            return sums.select(*self.by, *counts, *means)
+            return sums.select(*self.by, *counts, *values)
         keys = {name: name for name in (*self.by, "queries")}
         if self.unknown:
             keys[UNKNOWN_NAME] = UNKNOWN
             counts.append(pl.col(UNKNOWN))
-        table = sums.select(*self.by, *counts, *means, failed(checks, "group"))
-        return raise_failed(table, checks, keys=keys).drop(UNKNOWN, strict=False)
+        table = sums.select(*self.by, *counts, *values, failed(checks, "group"))
+        means = raise_failed(table, checks, keys=keys)
+        return means.drop(UNKNOWN) if self.unknown else means
 
     @property
     def _checks(self) -> list[Check]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import polars as pl
@@ -61,8 +59,7 @@ class MetricColumn(NamedTuple):
         return cls(output_name(metric), applied, conventions.of(metric), value)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Evaluation:
+class Evaluation(NamedTuple):
     """The checked parameters of an evaluation: metrics, columns, conventions."""
 
     metrics: tuple[MetricColumn, ...]
@@ -131,7 +128,7 @@ class Evaluation:
             raise ArgumentError(message, "exclude_seen", "history")
         return evaluation
 
-    @cached_property
+    @property
     def kept(self) -> dict[str, str]:
         """The columns that are kept, one value per ranking, by their internal names."""
         names = [*self.keep, *([] if self.weight is None else [self.weight])]
@@ -139,7 +136,7 @@ class Evaluation:
 
     def with_metrics(self, metrics: Iterable[MetricColumn]) -> Evaluation:
         """Return the evaluation with other metrics."""
-        return replace(self, metrics=tuple(metrics))
+        return self._replace(metrics=tuple(metrics))
 
     def read(self, frame: pl.LazyFrame) -> tuple[pl.LazyFrame, Columns]:
         """Return the log, with columns of scores and labels, and its checked columns."""
@@ -180,7 +177,7 @@ class Evaluation:
                 )
                 raise ArgumentError(message)
 
-    @cached_property
+    @property
     def reads_labels(self) -> bool:
         """Whether a metric or a convention reads labels."""
         return not self.metrics or any(

@@ -9,7 +9,6 @@ rows of each ranking are adjacent.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import polars as pl
 
@@ -82,7 +81,7 @@ def per_query(frame: pl.LazyFrame, evaluation: Evaluation) -> pl.LazyFrame:
         metrics.setdefault(worst if reverse else rules, []).append(column)
     tables = []
     for rules, alike in metrics.items():
-        part = replace(evaluation, metrics=tuple(alike))
+        part = evaluation.with_metrics(alike)
         tables.append(_table(log, columns, part, rules, lengths))
     if len(tables) == 1:
         return tables[0]
