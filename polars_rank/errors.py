@@ -53,6 +53,7 @@ class Finding:
     rows: int | None = None
     #: Parameters that `problem` has in backticks.
     parameters: tuple[str, ...] = ()
+    remedy: str = ""
 
     def __str__(self) -> str:
         of = "" if self.rows is None else f"{self.count:,} of "

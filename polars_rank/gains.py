@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import polars as pl
 
@@ -144,10 +143,9 @@ def mapping(gains: Mapping[float, float]) -> Gain:
     return mapped
 
 
-@dataclass(frozen=True)
-class _Mapped:
+class _Mapped(NamedTuple):
     gains: Mapping[float, float]
-    given: Mapping[float, float] = field(compare=False)
+    given: Mapping[float, float]
 
     def __call__(self, label: pl.Expr) -> pl.Expr:
         grades, values = (
@@ -157,8 +155,7 @@ class _Mapped:
             grades, values, default=None, return_dtype=pl.Float64
         )
 
-    @property
-    def __name__(self) -> str:
+    def __repr__(self) -> str:
         return repr(dict(self.given))
 
     @property
@@ -168,8 +165,7 @@ class _Mapped:
         return {problem: lambda label: ~label.is_in(grades)}
 
 
-@dataclass(frozen=True)
-class Levels:
+class Levels(NamedTuple):
     """Gain of some grades, as in trec_eval; the gain of other labels is the label, at least 0."""
 
     gains: tuple[tuple[float, float], ...]
@@ -181,8 +177,7 @@ class Levels:
         )
         return label.replace_strict(grades, values, default=label.clip(0), return_dtype=pl.Float64)
 
-    @property
-    def __name__(self) -> str:
+    def __repr__(self) -> str:
         return f"Levels({self.gains})"
 
     @property
@@ -220,8 +215,7 @@ def at_least(lowest: float, gain: Gain = linear) -> Gain:
     return _AtLeast(lowest, gain)
 
 
-@dataclass(frozen=True)
-class _AtLeast:
+class _AtLeast(NamedTuple):
     lowest: float
     gain: Gain
 
@@ -231,8 +225,7 @@ class _AtLeast:
     def _applied(self, label: pl.Expr, gain: Gain) -> pl.Expr:
         return pl.when(label < self.lowest).then(0.0).otherwise(gain(label))
 
-    @property
-    def __name__(self) -> str:
+    def __repr__(self) -> str:
         name = "" if self.gain is linear else f", {getattr(self.gain, '__name__', self.gain)}"
         return f"at_least({self.lowest}{name})"
 
@@ -257,8 +250,7 @@ class _AtLeast:
         return None if faster is None else lambda label: self._applied(label, faster)
 
 
-@dataclass(frozen=True)
-class _Logarithmic:
+class _Logarithmic(NamedTuple):
     kind: str
     base: float
 
@@ -268,8 +260,7 @@ class _Logarithmic:
         counted = rank + 1 if self.kind == "log" else rank.clip(self.base)
         return math.log(self.base) / counted.log()
 
-    @property
-    def __name__(self) -> str:
+    def __repr__(self) -> str:
         return f"{self.kind}({str(float(self.base)).removesuffix('.0')})"
 
 

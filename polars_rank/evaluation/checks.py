@@ -9,7 +9,6 @@ from __future__ import annotations
 import reprlib
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache, partial
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -253,11 +252,8 @@ def findings(log: pl.LazyFrame, checks: Sequence[Check]) -> list[Finding]:
     return [*found, *(finding for finding in others if finding is not None)]
 
 
-@dataclass(frozen=True)
 class _Duplicates(Finding):
     """Documents that occur more than once in a ranking."""
-
-    remedy: str = _DUPLICATES
 
     def __str__(self) -> str:
         count = number_of(self.count, "document")

@@ -301,7 +301,7 @@ def metric(
 
         if function.__doc__:  # python -OO removes docstrings
             build.__doc__ = completed(inspect.getdoc(function) or "", signature)
-        build.__signature__ = signature.replace(return_annotation=Metric)  # type: ignore[attr-defined]
+        build.__signature__ = signature  # type: ignore[attr-defined]
         vars(build).update(
             function=function,
             on=function,
@@ -350,9 +350,9 @@ def _rebuilt(made_by: Any, arguments: Mapping[str, Any], name: str) -> Metric:
 
 @cache
 def _signature(function: Callable[..., Any]) -> inspect.Signature:
-    """Return the signature of a metric's function without its first parameter, the terms."""
-    signature = inspect.signature(function)
-    return signature.replace(parameters=list(signature.parameters.values())[1:])
+    """Return the signature of a metric: its function's without the first parameter, the terms."""
+    _, *parameters = inspect.signature(function).parameters.values()
+    return inspect.Signature(parameters, return_annotation=Metric)
 
 
 def _shown(metric: Metric) -> str:
