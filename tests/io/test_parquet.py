@@ -89,7 +89,7 @@ def test_small_batches(tmp_path: Path, layout: str, rows: int) -> None:
     log = a_log() if layout == "spilled" else log_of(random_lists(rows, queries=12))
     lying(layout, log).write_parquet(tmp_path / "log.parquet", row_group_size=40)
     expected = by_query(log)
-    with pl.Config(streaming_chunk_size=rows):
+    with pl.Config(streaming_chunk_size=20 * rows if layout == "spilled" else rows):
         for engine in ENGINES if rows == 7 else ENGINES[1:]:
             found = by_query(scan(tmp_path / "log.parquet", layout), engine)
             assert_frame_equal(found, expected)
