@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import polars as pl
 
@@ -143,9 +144,10 @@ def mapping(gains: Mapping[float, float]) -> Gain:
     return mapped
 
 
-class _Mapped(NamedTuple):
+@dataclass(frozen=True)
+class _Mapped:
     gains: Mapping[float, float]
-    given: Mapping[float, float]
+    given: Mapping[float, float] = field(compare=False)
 
     def __call__(self, label: pl.Expr) -> pl.Expr:
         grades, values = (
@@ -155,7 +157,8 @@ class _Mapped(NamedTuple):
             grades, values, default=None, return_dtype=pl.Float64
         )
 
-    def __repr__(self) -> str:
+    @property
+    def __name__(self) -> str:
         return repr(dict(self.given))
 
     @property
@@ -165,7 +168,8 @@ class _Mapped(NamedTuple):
         return {problem: lambda label: ~label.is_in(grades)}
 
 
-class Levels(NamedTuple):
+@dataclass(frozen=True)
+class Levels:
     """Gain of some grades, as in trec_eval; the gain of other labels is the label, at least 0."""
 
     gains: tuple[tuple[float, float], ...]
@@ -177,7 +181,8 @@ class Levels(NamedTuple):
         )
         return label.replace_strict(grades, values, default=label.clip(0), return_dtype=pl.Float64)
 
-    def __repr__(self) -> str:
+    @property
+    def __name__(self) -> str:
         return f"Levels({self.gains})"
 
     @property
@@ -215,7 +220,8 @@ def at_least(lowest: float, gain: Gain = linear) -> Gain:
     return _AtLeast(lowest, gain)
 
 
-class _AtLeast(NamedTuple):
+@dataclass(frozen=True)
+class _AtLeast:
     lowest: float
     gain: Gain
 
@@ -225,7 +231,8 @@ class _AtLeast(NamedTuple):
     def _applied(self, label: pl.Expr, gain: Gain) -> pl.Expr:
         return pl.when(label < self.lowest).then(0.0).otherwise(gain(label))
 
-    def __repr__(self) -> str:
+    @property
+    def __name__(self) -> str:
         name = "" if self.gain is linear else f", {getattr(self.gain, '__name__', self.gain)}"
         return f"at_least({self.lowest}{name})"
 
@@ -250,7 +257,8 @@ class _AtLeast(NamedTuple):
         return None if faster is None else lambda label: self._applied(label, faster)
 
 
-class _Logarithmic(NamedTuple):
+@dataclass(frozen=True)
+class _Logarithmic:
     kind: str
     base: float
 
@@ -260,7 +268,8 @@ class _Logarithmic(NamedTuple):
         counted = rank + 1 if self.kind == "log" else rank.clip(self.base)
         return math.log(self.base) / counted.log()
 
-    def __repr__(self) -> str:
+    @property
+    def __name__(self) -> str:
         return f"{self.kind}({str(float(self.base)).removesuffix('.0')})"
 
 

@@ -208,6 +208,5 @@ def _plain(value: object) -> object:
     """Return the oracles' own gain or discount of the same name."""
     if not callable(value):
         return value
-    name = getattr(value, "__name__", None) or repr(value)
-    found = eval(name, vars(oracles))  # "exp2", "jarvelin(3)", "{0: 0, 1: 3}"
+    found = eval(value.__name__, vars(oracles))  # "exp2", "jarvelin(3)", "{0: 0, 1: 3}"
     return oracles.mapping(found) if isinstance(found, dict) else found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import polars as pl
@@ -62,7 +62,7 @@ class MetricColumn(NamedTuple):
 class Evaluation(NamedTuple):
     """The checked parameters of an evaluation: metrics, columns, conventions."""
 
-    metrics: tuple[MetricColumn, ...]
+    metrics: Sequence[MetricColumn]
     conventions: Conventions
     query: tuple[str, ...]
     #: The columns of groups; with `scores`, "run" is the first.
@@ -110,7 +110,7 @@ class Evaluation(NamedTuple):
         if isinstance(undefined, Mapping):
             check_undefined(undefined, resolved)
         evaluation = cls(
-            metrics=tuple(MetricColumn.of(metric, definitions) for metric in resolved),
+            metrics=[MetricColumn.of(metric, definitions) for metric in resolved],
             conventions=definitions,
             query=names("query", query),
             by=(*(() if scores is None else ("run",)), *names("by", by)),
@@ -134,13 +134,11 @@ class Evaluation(NamedTuple):
         names = [*self.keep, *([] if self.weight is None else [self.weight])]
         return {f"{OWN}kept {index}": name for index, name in enumerate(names)}
 
-    def with_metrics(self, metrics: Iterable[MetricColumn]) -> Evaluation:
-        """Return the evaluation with other metrics."""
-        return self._replace(metrics=tuple(metrics))
-
     def read(self, frame: pl.LazyFrame) -> tuple[pl.LazyFrame, Columns]:
         """Return the log, with columns of scores and labels, and its checked columns."""
-        log, label = (frame, self.label) if self.reads_labels else labeled(frame, self.label)
+        log, label = frame, self.label
+        if label not in schema_of(frame) and not self.reads_labels:
+            log, label = labeled(frame, label)
         if self.scores is None:
             log, score = scored(log, self.score, self.position)
         else:

@@ -81,7 +81,7 @@ def per_query(frame: pl.LazyFrame, evaluation: Evaluation) -> pl.LazyFrame:
         metrics.setdefault(worst if reverse else rules, []).append(column)
     tables = []
     for rules, alike in metrics.items():
-        part = evaluation.with_metrics(alike)
+        part = evaluation._replace(metrics=alike)
         tables.append(_table(log, columns, part, rules, lengths))
     if len(tables) == 1:
         return tables[0]

@@ -271,7 +271,8 @@ class PlanTerms(Terms):
         values = pl.col(name).list
         if stop - start == 1:
             return values.get(start, null_on_oob=True).cast(pl.Float64).fill_null(0.0)
-        return reduced(values.slice(start, stop - start).list, "sum")
+        whole = start == 0 and stop == self.depth  # rankings end at the largest cutoff
+        return reduced(values if whole else values.slice(start, stop - start).list, "sum")
 
 
 def _is_unique(values: pl.Expr) -> pl.Expr:
