@@ -169,7 +169,7 @@ class Metric(pl.Expr, metaclass=_OwnNames):
     @property
     def has_cutoff(self) -> bool:
         """Whether the metric takes a cutoff k."""
-        return not self.parts and "k" in _signature(self.function).parameters
+        return not self.parts and "k" in _defaults(self.function)
 
     def at(self, k: int) -> Metric:
         """Return the metric with the cutoff k."""
@@ -181,7 +181,7 @@ class Metric(pl.Expr, metaclass=_OwnNames):
     def __str__(self) -> str:
         if self.parts:
             return _FORMS[self.function].format(**self.arguments)
-        defaults = {key: each.default for key, each in _signature(self.function).parameters.items()}
+        defaults = _defaults(self.function)
         arguments = {
             key: value
             for key, value in self.arguments.items()
@@ -300,7 +300,7 @@ def metric(
             return metric
 
         if function.__doc__:  # python -OO removes docstrings
-            build.__doc__ = completed(inspect.getdoc(function) or "", signature)
+            build.__doc__ = completed(inspect.cleandoc(function.__doc__), signature)
         build.__signature__ = signature  # type: ignore[attr-defined]
         vars(build).update(
             function=function,
@@ -330,9 +330,9 @@ def written(value: Any) -> str:
     return getattr(value, "__name__", None) or repr(value)
 
 
-def parameters_of(metric: Metric | Definition[...]) -> dict[str, Any]:
+def parameters_of(metric: Metric | Definition[...]) -> Mapping[str, Any]:
     """Return the parameters of a metric of the catalog, with their defaults."""
-    return {key: each.default for key, each in _signature(metric.function).parameters.items()}
+    return _defaults(metric.function)
 
 
 def made_of(expression: pl.Expr) -> list[str]:
@@ -353,6 +353,12 @@ def _signature(function: Callable[..., Any]) -> inspect.Signature:
     """Return the signature of a metric: its function's without the first parameter, the terms."""
     _, *parameters = inspect.signature(function).parameters.values()
     return inspect.Signature(parameters, return_annotation=Metric)
+
+
+@cache
+def _defaults(function: Callable[..., Any]) -> Mapping[str, Any]:
+    """Return the parameters of a metric's function with their defaults, without the terms."""
+    return {key: each.default for key, each in _signature(function).parameters.items()}
 
 
 def _shown(metric: Metric) -> str:
