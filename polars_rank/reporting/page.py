@@ -28,7 +28,7 @@ from polars_rank.reporting.formats import FILTERS
 from polars_rank.reporting.pictures import chart_context, pictures
 from polars_rank.reporting.question import Question
 from polars_rank.reporting.sections import context
-from polars_rank.stats.intervals import stats
+from polars_rank.stats.intervals import special
 
 if TYPE_CHECKING:
     import os
@@ -61,8 +61,6 @@ _DARKER = """
 [stroke="{light}"] {{ stroke: light-dark({light}, {dark}); }}
 [style*="color:{light}"] {{ color: light-dark({light}, {dark}) !important; }}
 """
-#: Makes vega-embed available to the script of the page.
-_NAMES = "window.vegaEmbed = vegaEmbed;"
 
 
 def report(
@@ -293,7 +291,7 @@ def _check_packages() -> None:
         import vl_convert  # noqa: F401, PLC0415  (an extra)
     except ImportError as error:
         raise missing_extra(extra="report", cause=error) from error
-    stats()
+    special()
 
 
 @cache
@@ -335,8 +333,8 @@ def _hash(script: str) -> str:
 
 @cache
 def _vega() -> str:
-    """Return Vega, Vega-Lite and vega-embed as one script."""
+    """Return Vega, Vega-Lite and vega-embed as one script, which sets `window.vegaEmbed`."""
     from vl_convert import javascript_bundle  # noqa: PLC0415  (an extra)
 
-    bundle: str = javascript_bundle(_NAMES)
+    bundle: str = javascript_bundle()
     return bundle.replace("\r\n", "\n")

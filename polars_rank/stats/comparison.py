@@ -12,7 +12,7 @@ from polars_rank.conventions import POLARS_RANK, Conventions
 from polars_rank.errors import ArgumentError, DataError, RankWarning, SchemaError, number_of
 from polars_rank.frames.tables import framed_table, schema_of
 from polars_rank.stats import sums
-from polars_rank.stats.intervals import FEW, Alternative, stats, warn_of_range
+from polars_rank.stats.intervals import FEW, Alternative, special, warn_of_range
 from polars_rank.stats.moment_tables import (
     DIFFERENCE,
     KINDS,
@@ -218,7 +218,7 @@ def compare(
     share("confidence", confidence)
     whole_number("n_resamples", n_resamples)
     check_seed(seed)
-    stats()
+    special()
     if test != "t" and (weight is not None or cluster is not None):
         message = f"`weight` and `cluster` need `test` 't'; found {test!r}"
         raise ArgumentError(message, "weight", "cluster", "test")

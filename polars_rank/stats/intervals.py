@@ -12,7 +12,6 @@ import polars as pl
 from polars_rank.errors import RankWarning, missing_extra
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from types import ModuleType
 
 Interval: TypeAlias = Literal["t", "normal", "bootstrap", "studentized", "sequence", "none"]
@@ -27,25 +26,24 @@ FEW = 30
 SEQUENCE_AT = 1_000
 
 
-def stats() -> ModuleType:
-    """Return scipy.stats; raise `MissingExtraError` if it is not installed."""
+def special() -> ModuleType:
+    """Return scipy.special, which takes a third of the time of scipy.stats to import.
+
+    Raise `MissingExtraError` if it is not installed.
+    """
     try:
-        from scipy import stats as module  # noqa: PLC0415  (an extra, and slow to import)
+        from scipy import special as module  # noqa: PLC0415  (an extra, and slow to import)
     except ImportError as error:
         raise missing_extra(EXTRA, error) from error
     return module  # type: ignore[no-any-return]
 
 
-def t_quantile() -> Callable[[float, float], float]:
-    """Return the quantile function of t, given degrees of freedom and a probability.
+def stats() -> ModuleType:
+    """Return scipy.stats; raise `MissingExtraError` if it is not installed."""
+    special()
+    from scipy import stats as module  # noqa: PLC0415
 
-    scipy.special takes a third of the time of scipy.stats to import.
-    """
-    try:
-        from scipy import special  # noqa: PLC0415  (an extra, and slow to import)
-    except ImportError as error:
-        raise missing_extra(EXTRA, error) from error
-    return lambda degrees, share: float(special.stdtrit(degrees, share))
+    return module  # type: ignore[no-any-return]
 
 
 def with_width(
@@ -61,12 +59,12 @@ def with_width(
         return table.with_columns(sequence_width(pl.col(units), 2 * (1 - share)).alias(width))
     if method != "t":
         return table.with_columns(pl.lit(None, dtype=pl.Float64).alias(width))
-    quantile = t_quantile()
+    quantile = special().stdtrit
     schema = {**table.collect_schema(), width: pl.Float64()}
 
     def quantiles(rows: pl.DataFrame) -> pl.DataFrame:
         degrees = (rows.get_column(units) - 1).to_list()
-        bounds = [quantile(each, share) if each and each > 0 else None for each in degrees]
+        bounds = [float(quantile(each, share)) if each and each > 0 else None for each in degrees]
         return rows.hstack([pl.Series(width, bounds, dtype=pl.Float64)])
 
     return table.map_batches(quantiles, schema=schema, streamable=True)

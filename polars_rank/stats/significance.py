@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
-from polars_rank.stats.intervals import Alternative, stats
+from polars_rank.stats.intervals import Alternative, special, stats
 from polars_rank.stats.resampling import RESIDUE, all_sign_sums, numpy, poisson_sums, sign_sums
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ class Testing:
     def _t_interval(self, mean: float, error: float, units: int) -> tuple[float, float]:
         two_sided = self.alternative == "two-sided"
         share = (1 + self.confidence) / 2 if two_sided else self.confidence
-        width = float(stats().t.ppf(share, units - 1)) * error
+        width = float(special().stdtrit(units - 1, share)) * error
         return self._bounds(mean - width, mean + width)
 
     def _bounds(self, low: float, high: float) -> tuple[float, float]:
@@ -114,10 +114,12 @@ class Testing:
 
     def _t(self, sample: Sample, _: Any) -> float:
         statistic = _studentized(sample)
-        distribution = stats().t(sample.units - 1)
         if self.alternative == "two-sided":
-            return float(2 * distribution.sf(abs(statistic)))
-        return float(distribution.sf(statistic if self.alternative == "greater" else -statistic))
+            statistic = -abs(statistic)
+        elif self.alternative == "greater":
+            statistic = -statistic
+        below = float(special().stdtr(sample.units - 1, statistic))
+        return 2 * below if self.alternative == "two-sided" else below
 
     def _sign(self, sample: Sample, _: Any) -> float:
         wins, losses = sample.wins, sample.losses

@@ -12,7 +12,7 @@ from polars_rank.conventions import POLARS_RANK, Conventions
 from polars_rank.errors import ArgumentError
 from polars_rank.frames.tables import framed_table, schema_of
 from polars_rank.stats.comparison import against_baseline, result_of, tested
-from polars_rank.stats.intervals import stats
+from polars_rank.stats.intervals import special
 from polars_rank.stats.moment_tables import DIFFERENCE, paired_sums
 from polars_rank.stats.pairs import Pairs
 from polars_rank.stats.significance import Testing, corrected
@@ -139,7 +139,7 @@ def slices(
         raise ArgumentError(message, "columns")
     share("confidence", confidence)
     whole_number("min_queries", min_queries)
-    stats()
+    special()
     agreed = agreed_on(conventions, undefined)
     testing = Testing("t", "two-sided", confidence, n_resamples=1, seed=0)
 
