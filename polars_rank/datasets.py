@@ -48,6 +48,7 @@ _CLICK_SCHEMA = {
     "relevance": pl.Float64,
     "propensity": pl.Float64,
 }
+_CHUNKS = 3  # chunks of the streaming engine in a batch, because each batch is planned anew
 
 _CATALOGS = (9_999_991, 2**31 - 1)  # numbers of documents: primes, so strides never repeat one
 _COUNTRIES = {"BR": 0.08, "DE": 0.22, "FR": 0.36, "GB": 0.52, "IN": 0.70, "US": 1.0}  # cumulative
@@ -122,7 +123,7 @@ def search_log(
         batch_size: int | None,
     ) -> Iterator[pl.DataFrame]:
         left = n_rows if n_rows is not None else queries * high * len(names)
-        step = max(1, 2 * min(left, batch_size or BATCH_ROWS) // (low + high))
+        step = max(1, 2 * min(left, _CHUNKS * (batch_size or BATCH_ROWS)) // (low + high))
         for name in sorted(names):
             for start in range(0, queries, step):
                 log = _log(start, min(start + step, queries), low, high, names.index(name), seed)
@@ -215,7 +216,7 @@ def click_log(
         batch_size: int | None,
     ) -> Iterator[pl.DataFrame]:
         left = n_rows if n_rows is not None else queries * rows
-        step = max(1, min(left, batch_size or BATCH_ROWS) // rows)
+        step = max(1, min(left, _CHUNKS * (batch_size or BATCH_ROWS)) // rows)
         for start in range(0, queries, step):
             stop = min(start + step, queries)
             log = _clicks(start, stop, docs_per_query, sessions, list(examined[:shown]), seed)

@@ -58,7 +58,7 @@ def scan_log(
 
     The order of the rows may be any. The function reads the key columns to find the layout of the
     rows, which takes hundredths of a second for ten million rows. It reads nothing else until the
-    result is collected.
+    result is collected, in batches of Polars' streaming chunk size.
 
     Parameters
     ----------
