@@ -39,6 +39,12 @@ COUNTED = {
 }
 
 
+#: The numbers of rankings with judged and with retrieved documents, and whether no document of the
+#: rankings has a label.
+_COUNTS = [pl.col(JUDGED).sum(), (pl.col(RETRIEVED) > 0).sum()]
+_NO_LABELS = (pl.col(JUDGED) == 0) & (pl.col("queries") > 0)
+
+
 class Means(NamedTuple):
     """The means of an evaluation, in three steps: `add_up`, `merge`, `finish`.
 
@@ -109,8 +115,7 @@ class Means(NamedTuple):
             first = pl.int_range(pl.len()).over(self.query) == 0
             rankings = rankings.with_columns(first.alias(_FIRST))
         queries = pl.len() if self.query_set == "all" else COUNTED[self.query_set].sum()
-        judged, retrieved = pl.col(JUDGED).sum(), (pl.col(RETRIEVED) > 0).sum()
-        counts = [queries.alias("queries"), judged, retrieved]
+        counts = [queries.alias("queries"), *_COUNTS]
         if self.unknown:
             counts.append(pl.col(UNKNOWN).sum())
         if self.align == "all":
@@ -166,8 +171,7 @@ class Means(NamedTuple):
                 f"no document has a label (column {self.label!r}), so metrics are 0 or undefined; "
                 "check that the labels were joined by the right keys"
             )
-            none = (pl.col(JUDGED) == 0) & (pl.col("queries") > 0)
-            checks.append(Check("group", none, message, warns=True))
+            checks.append(Check("group", _NO_LABELS, message, warns=True))
         if self.unknown:
             checks.append(unknown_check("group"))
         if self.runs and self.align is None:

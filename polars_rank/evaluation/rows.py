@@ -40,6 +40,9 @@ _LARGEST_32 = (2 - 2**-23) * 2.0**127
 #: Whether a ranking has judged documents, and how many of its documents are retrieved.
 JUDGED, RETRIEVED = OWN + "judged", OWN + "retrieved"
 
+#: What is counted in each ranking.
+_COUNTS = {JUDGED: pl.col("label").count() > 0, RETRIEVED: pl.col("score").is_not_null().sum()}
+
 _ROW, DOCUMENT = OWN + "row", OWN + "document"
 
 
@@ -107,10 +110,9 @@ class Plan(NamedTuple):
             hits["hits"] = rules.rel
         once = [name for name in keys.names.values() if name not in keys.group]
         carried = [pl.col(name).first() for name in (*once, *kept)]
-        retrieved = pl.col("score").is_not_null()
-        counts = {JUDGED: pl.col("label").count() > 0, RETRIEVED: retrieved.sum()}
+        counts = dict(_COUNTS)
         if evaluation.items is not None:
-            counts[UNKNOWN] = (pl.col(IN_ITEMS).is_null() & retrieved).sum()
+            counts[UNKNOWN] = (pl.col(IN_ITEMS).is_null() & pl.col("score").is_not_null()).sum()
         names = {own: name for name, own in keys.names.items()} | kept
         leading = [pl.col(own).alias(name) for own, name in names.items()]
         plan = cls(
