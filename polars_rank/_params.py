@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from operator import index
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import polars as pl
 
@@ -82,6 +82,9 @@ def whole_number(name: str, value: Any) -> int:
 
 Names: TypeAlias = "str | Sequence[str]"
 
+#: Kinds of columns: numbers, one id per row, and any values that Polars can compare.
+Kind: TypeAlias = Literal["number", "id", "value"]
+
 #: The remedy for a table with one row per query.
 _FROM_LISTS = "use from_lists to turn one row per query into one row per document"
 
@@ -137,30 +140,30 @@ def find_columns(
         parameter: names(parameter, (value,) if value is None else value)
         for parameter, value in parameters.items()
     }
+    kinds: dict[str, Kind] = {**dict.fromkeys(numbers, "number"), **dict.fromkeys(ids, "id")}
     for parameter, columns in found.items():
         for column in columns:
-            check_there(parameter, column, schema, table)
-    for checked, check in ((numbers, check_number), (ids, check_id)):
-        for parameter in checked:
-            for column in found[parameter]:
-                check(parameter, column, schema[column])
+            check_column(parameter, column, schema, kinds.get(parameter), table)
     return found
 
 
-def check_there(parameter: str, column: str, schema: pl.Schema, table: str = "") -> None:
-    """Raise `SchemaError` unless the column of a parameter exists."""
+def check_column(
+    parameter: str, column: str, schema: pl.Schema, kind: Kind | None = None, table: str = ""
+) -> None:
+    """Raise `SchemaError` unless the column of a parameter exists and is of a kind."""
     if not isinstance(column, str):
         message = f"`{parameter}` must be the name of a column; found {column!r}"
         raise ArgumentError(message, parameter)
-    if column in schema:
-        check_name(column)
-        return
-    columns = ", ".join(repr(name) for name in schema if not name.startswith(OWN))
-    message = (
-        f"column {column!r} (`{parameter}`) not found; available{table and f' in {table}'}: "
-        f"{columns or 'no columns'}.{hint(column, schema)}"
-    )
-    raise SchemaError(message, parameter)
+    if column not in schema:
+        columns = ", ".join(repr(name) for name in schema if not name.startswith(OWN))
+        message = (
+            f"column {column!r} (`{parameter}`) not found; available{table and f' in {table}'}: "
+            f"{columns or 'no columns'}.{hint(column, schema)}"
+        )
+        raise SchemaError(message, parameter)
+    check_name(column)
+    if kind is not None:
+        check_type(parameter, column, schema[column], kind)
 
 
 def check_name(column: str) -> None:
@@ -170,38 +173,24 @@ def check_name(column: str) -> None:
         raise SchemaError(message)
 
 
-def check_number(parameter: str, column: str, dtype: pl.DataType) -> None:
-    """Raise `SchemaError` unless a column is numeric."""
-    if dtype.is_numeric() or dtype in (pl.Boolean, pl.Null):
+def check_type(parameter: str, column: str, dtype: pl.DataType, kind: Kind) -> None:
+    """Raise `SchemaError` unless a column is of a kind."""
+    if kind == "number":
+        if dtype.is_numeric() or dtype in (pl.Boolean, pl.Null):
+            return
+        problem, remedy = f"must be numeric; found {dtype}", "cast it to Float64"
+        if dtype == pl.Duration:
+            remedy = "convert it to seconds"
+        elif dtype.is_temporal():
+            remedy += ", or replace it with a test such as .is_not_null()"
+    elif dtype == pl.Object:
+        problem = "has the type Object, which Polars cannot compare"
+        remedy = "convert it to text"
+    elif kind == "id" and dtype.is_nested() and not isinstance(dtype, pl.Struct):
+        problem, remedy = f"must have one id per row; found {dtype}", "use a column of ids"
+    else:
         return
-    remedy = "cast it to Float64"
-    if dtype == pl.Duration:
-        remedy = "convert it to seconds"
-    elif dtype.is_temporal():
-        remedy += ", or replace it with a test such as .is_not_null()"
     if isinstance(dtype, (pl.List, pl.Array)):
         remedy = _FROM_LISTS
-    message = f"column {column!r} (`{parameter}`) must be numeric; found {dtype}; {remedy}"
-    raise SchemaError(message, parameter)
-
-
-def check_values(parameter: str, column: str, dtype: pl.DataType) -> None:
-    """Raise `SchemaError` for a column of Python objects, which Polars cannot compare."""
-    if dtype == pl.Object:
-        message = (
-            f"column {column!r} (`{parameter}`) has the type Object, which Polars cannot compare; "
-            "convert it to text"
-        )
-        raise SchemaError(message, parameter)
-
-
-def check_id(parameter: str, column: str, dtype: pl.DataType) -> None:
-    """Raise `SchemaError` unless a column has one id per row."""
-    check_values(parameter, column, dtype)
-    if not dtype.is_nested() or isinstance(dtype, pl.Struct):
-        return
-    remedy = "use a column of ids"
-    if isinstance(dtype, (pl.List, pl.Array)):
-        remedy = _FROM_LISTS
-    message = f"column {column!r} (`{parameter}`) must have one id per row; found {dtype}; {remedy}"
+    message = f"column {column!r} (`{parameter}`) {problem}; {remedy}"
     raise SchemaError(message, parameter)

@@ -9,7 +9,7 @@ from typing import (
 
 import polars as pl
 
-from polars_rank._params import OWN, Names, check_number, check_there, find_columns
+from polars_rank._params import OWN, Names, check_column, find_columns
 from polars_rank.errors import ArgumentError
 from polars_rank.frames.pieces import NUMBERED
 from polars_rank.frames.tables import own_name, schema_of
@@ -103,11 +103,6 @@ class Columns(NamedTuple):
         exact = dtype.is_decimal() and name == self.score
         return dtype if dtype.is_integer() or dtype.is_float() or exact else pl.Float64()
 
-    def check_numeric(self, parameter: str, name: str) -> None:
-        """Raise `SchemaError` unless the column exists and is numeric."""
-        check_there(parameter, name, self.schema)
-        check_number(parameter, name, self.schema[name])
-
     @classmethod
     def find(
         cls,
@@ -167,11 +162,10 @@ def scored(log: pl.LazyFrame, score: Score, position: str | None) -> tuple[pl.La
     schema = schema_of(log)
     if isinstance(score, str) and score not in schema and score.startswith("-"):
         name = score[1:]
-        check_there("score" if position is None else "position", name, schema)
-        check_number("score", name, schema[name])
+        check_column("score" if position is None else "position", name, schema, "number")
         score = _negative(pl.col(name), schema[name])
     if isinstance(score, str):
-        check_there("score", score, schema)
+        check_column("score", score, schema)
         return log, score
     if not isinstance(score, pl.Expr):
         message = (

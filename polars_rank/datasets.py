@@ -14,6 +14,7 @@ from polars.io.plugins import register_io_source
 
 from polars_rank._params import is_number
 from polars_rank.errors import ArgumentError
+from polars_rank.frames.pieces import BATCH_ROWS
 from polars_rank.stats.keys import mixed
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ _CLICK_SCHEMA = {
     "relevance": pl.Float64,
     "propensity": pl.Float64,
 }
-_BATCH_ROWS = 250_000  # uses little memory and still keeps Polars busy
+_CHUNKS = 3  # chunks of the streaming engine in a batch, because each batch is planned anew
 
 _CATALOGS = (9_999_991, 2**31 - 1)  # numbers of documents: primes, so strides never repeat one
 _COUNTRIES = {"BR": 0.08, "DE": 0.22, "FR": 0.36, "GB": 0.52, "IN": 0.70, "US": 1.0}  # cumulative
@@ -119,10 +120,10 @@ def search_log(
         columns: list[str] | None,
         predicate: pl.Expr | None,
         n_rows: int | None,
-        _batch_size: int | None,
+        batch_size: int | None,
     ) -> Iterator[pl.DataFrame]:
         left = n_rows if n_rows is not None else queries * high * len(names)
-        step = max(1, 2 * min(left, _BATCH_ROWS) // (low + high))
+        step = max(1, 2 * min(left, _CHUNKS * (batch_size or BATCH_ROWS)) // (low + high))
         for name in sorted(names):
             for start in range(0, queries, step):
                 log = _log(start, min(start + step, queries), low, high, names.index(name), seed)
@@ -212,10 +213,10 @@ def click_log(
         columns: list[str] | None,
         predicate: pl.Expr | None,
         n_rows: int | None,
-        _batch_size: int | None,
+        batch_size: int | None,
     ) -> Iterator[pl.DataFrame]:
         left = n_rows if n_rows is not None else queries * rows
-        step = max(1, min(left, _BATCH_ROWS) // rows)
+        step = max(1, min(left, _CHUNKS * (batch_size or BATCH_ROWS)) // rows)
         for start in range(0, queries, step):
             stop = min(start + step, queries)
             log = _clicks(start, stop, docs_per_query, sessions, list(examined[:shown]), seed)

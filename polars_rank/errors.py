@@ -53,6 +53,8 @@ class Finding:
     rows: int | None = None
     #: Parameters that `problem` has in backticks.
     parameters: tuple[str, ...] = ()
+    #: What to do, if the text of a finding needs it apart from the problem.
+    remedy: str = ""
 
     def __str__(self) -> str:
         of = "" if self.rows is None else f"{self.count:,} of "

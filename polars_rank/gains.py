@@ -91,7 +91,7 @@ def _exp2_of_whole(label: pl.Expr) -> pl.Expr:
     return (exponent * 2**52).reinterpret(dtype=pl.Float64) - 1
 
 
-vars(linear)["whole"] = True
+vars(linear).update(whole=True, of_whole=linear)
 
 
 vars(exp2)["of_whole"] = _exp2_of_whole

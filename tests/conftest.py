@@ -10,6 +10,7 @@ import gc
 import os
 import re
 from collections.abc import Generator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -27,12 +28,17 @@ RANDOM_LOGS = (
 )
 
 
-#: What needs scipy, Altair, Vega's scripts or scikit-learn, which take seconds to load: it comes
-#: first, so that one process of two loads them.
+#: What needs Altair, Vega's scripts, scipy or scikit-learn, which take seconds to load: it comes
+#: first, in this order, so that one process of two loads them.
 HEAVY = (
-    *("plot", "reporting", "stats", "cli", "catalog", "conformance", "frames/test_streams.py"),
-    *("test_examples.py", "test_guide.py", "test_readme.py", "io/test_arrays.py"),
-    *("metrics/test_documentation.py", "metrics/test_expected_terms.py"),
+    *("test_examples.py", "test_guide.py", "test_readme.py", "reporting", "plot", "cli"),
+    *(
+        "metrics/test_documentation.py",
+        "frames/test_streams.py",
+        "io/test_arrays.py",
+        "conformance",
+    ),
+    *("metrics/test_expected_terms.py", "catalog", "stats"),
 )
 
 
@@ -52,8 +58,16 @@ def pytest_unconfigure() -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     here = Path(__file__).parent
-    heavy = tuple(str(here / name) for name in HEAVY)
-    items.sort(key=lambda item: here in item.path.parents and not str(item.path).startswith(heavy))
+    order = [here / name for name in HEAVY]
+
+    @cache
+    def place(file: Path) -> int:
+        if here not in file.parents:  # examples in docstrings
+            return 0
+        found = (at for at, path in enumerate(order, 1) if path in (file, *file.parents))
+        return next(found, len(order) + 1)
+
+    items.sort(key=lambda item: place(item.path))
     for item in items:
         if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
             item.add_marker(pytest.mark.filterwarnings(*RANDOM_LOGS))

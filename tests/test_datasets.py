@@ -49,11 +49,11 @@ def test_the_same_seed_gives_the_same_log_always() -> None:
 
 
 @pytest.mark.parametrize("rows", [1, 50])
-def test_the_size_of_batches_changes_nothing(monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
+def test_the_size_of_batches_changes_nothing(rows: int) -> None:
     expected = search_log(3).collect()
-    monkeypatch.setattr(datasets, "_BATCH_ROWS", rows)
-    assert_frame_equal(search_log(3).collect(engine="in-memory"), expected)
-    assert_frame_equal(search_log(3).collect(engine="streaming"), expected)
+    with pl.Config(streaming_chunk_size=rows):
+        assert_frame_equal(search_log(3).collect(engine="in-memory"), expected)
+        assert_frame_equal(search_log(3).collect(engine="streaming"), expected)
 
 
 def test_what_is_read_changes_nothing() -> None:
@@ -259,16 +259,14 @@ class TestClickLog:
         assert new > old + 0.2
 
     @pytest.mark.parametrize("rows", [1, 30])
-    def test_the_size_of_batches_changes_nothing(
-        self, monkeypatch: pytest.MonkeyPatch, rows: int
-    ) -> None:
+    def test_the_size_of_batches_changes_nothing(self, rows: int) -> None:
         lazy, log = click_log(4, 5, sessions=3), click_log(4, 5, sessions=3).collect()
-        monkeypatch.setattr(datasets, "_BATCH_ROWS", rows)
-        assert_frame_equal(lazy.collect(engine="streaming"), log)
-        some = lazy.filter("click").select("dwell", "query")
-        assert_frame_equal(some.collect(), log.filter("click").select("dwell", "query"))
-        assert_frame_equal(lazy.head(33).collect(), log.head(33))
-        assert_frame_equal(click_log(6, 5, sessions=3).filter(col("query") < 4).collect(), log)
+        with pl.Config(streaming_chunk_size=rows):
+            assert_frame_equal(lazy.collect(engine="streaming"), log)
+            some = lazy.filter("click").select("dwell", "query")
+            assert_frame_equal(some.collect(), log.filter("click").select("dwell", "query"))
+            assert_frame_equal(lazy.head(33).collect(), log.head(33))
+            assert_frame_equal(click_log(6, 5, sessions=3).filter(col("query") < 4).collect(), log)
 
     def test_another_seed_is_another_log(self) -> None:
         assert not click_log(3).collect().equals(click_log(3, seed=1).collect())

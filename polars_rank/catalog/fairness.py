@@ -9,7 +9,7 @@ from typing import Any
 
 import polars as pl
 
-from polars_rank._params import OWN, Names, check_number, find_columns, free, one_of, threshold
+from polars_rank._params import OWN, Names, check_column, find_columns, free, one_of, threshold
 from polars_rank.catalog.tops import DOC, Rankings
 from polars_rank.columns import Score
 from polars_rank.conventions import Ties
@@ -57,7 +57,7 @@ class Groups:
         types = key_types(rankings.columns.schema, schema, [doc], tables, "doc", "doc_groups")
         member = pl.lit(1.0)
         if MEMBERSHIP in schema:
-            check_number("doc_groups", MEMBERSHIP, schema[MEMBERSHIP])
+            check_column("doc_groups", MEMBERSHIP, schema, "number")
             member = pl.col(MEMBERSHIP).cast(pl.Float64)
         rows = table.select(
             pl.col(doc).cast(types[doc]).alias(DOC), *found["group"], member.alias(_MEMBER)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from polars_rank._params import OWN, Names, check_number, check_there, one_of, whole_number
+from polars_rank._params import OWN, Names, check_column, one_of, whole_number
 from polars_rank.clicks.impressions import per_ranking
 from polars_rank.columns import CLICK, Columns, Score, labeled, scored
 from polars_rank.conventions import Ties
@@ -96,7 +96,7 @@ class Rankings:
         """Return the rankings with a column of weights."""
         if weight is None:
             return self
-        self.columns.check_numeric("weight", weight)
+        check_column("weight", weight, self.columns.schema, "number")
         value = pl.col(weight).cast(pl.Float64)
         return self.with_extra(_WEIGHT, value, [weight_check(f"{weight!r} (`weight`)", value)])
 
@@ -105,8 +105,7 @@ class Rankings:
         schema = self.columns.schema
         if click is CLICK and click not in schema:
             return self
-        check_there("click", click, schema)
-        check_number("click", click, schema[click])
+        check_column("click", click, schema, "number")
         value = (pl.col(click).cast(pl.Float64) > 0).fill_null(value=False)
         return self.with_extra(_CLICK, value, checks_of("row", negative("click", click)))
 
@@ -148,7 +147,7 @@ class Rankings:
         size = pl.col(_SCORE).count()
         size = size if self.k is None else size.clip(upper_bound=self.k)
         document = pl.struct(DOC, *self.extras)
-        top = rank_order(self.ties, own, only_label=True).sort(document).head(size)
+        top = document.sort_by(**rank_order(self.ties, own, only_label=True)).head(size)
         values = [top.alias(_ROW), size.alias(SIZE)]
         rankings, keys = per_ranking(self.log, columns, rows, values, self.checks)
         ranks = pl.int_ranges(1, pl.col(SIZE) + 1, dtype=pl.UInt32).alias(RANK)

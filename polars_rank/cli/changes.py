@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
-from polars_rank._params import check_there
+from polars_rank._params import check_column
 from polars_rank.cli import options as o
 from polars_rank.cli.formats import put
 from polars_rank.cli.logs import Log, definitions
@@ -73,7 +73,7 @@ def movers(
     value: Any = baseline
     if not scores:
         schema = schema_of(rows)
-        check_there("run", column, schema)
+        check_column("run", column, schema)
         value = run_of(baseline, column, schema[column])
     result = changes.movers(
         rows, metric, baseline=value, run=column, n=n, k=k, by=groups,

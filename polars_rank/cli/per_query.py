@@ -9,7 +9,7 @@ from typing import Any
 
 import polars as pl
 
-from polars_rank._params import Names, check_there, find_columns
+from polars_rank._params import Names, check_column, find_columns
 from polars_rank.cli.logs import Log, definitions
 from polars_rank.cli.messages import misused
 from polars_rank.cli.options import chosen, split_names
@@ -151,7 +151,7 @@ class Source(Log):
         if column in schema:
             return column
         if paired or (self.run is not None and column):
-            check_there("run", column, schema)
+            check_column("run", column, schema)
         return None
 
     def _evaluated(self, per_query: PerQuery, kept: Iterable[str]) -> pl.LazyFrame:

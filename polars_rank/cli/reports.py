@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from polars_rank._params import check_there
+from polars_rank._params import check_column
 from polars_rank.cli import options as o
 from polars_rank.cli.logs import Log, definitions
 from polars_rank.cli.messages import misused, say
@@ -97,7 +97,7 @@ def report(
     keys = [*([column] if column is not None and column in schema else []), *groups]
     value: Any = baseline
     if baseline is not None and not scores:
-        check_there("run", str(column), schema)
+        check_column("run", str(column), schema)
         value = run_of(baseline, str(column), schema[str(column)])
     read, decided = rules_of(rule, rules, undecided) if rule or rules else (None, None)
     path = page.report(

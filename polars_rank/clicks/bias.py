@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 import polars as pl
 
-from polars_rank._params import Names, check_there, free, one_of, positive, whole_number
+from polars_rank._params import Names, check_column, free, one_of, positive, whole_number
 from polars_rank.clicks.examination import fit
 from polars_rank.clicks.exposure import Exposure
 from polars_rank.errors import ArgumentError, RankWarning, number_of
@@ -166,7 +166,7 @@ def position_bias(
     pivot, iterations = whole_number("pivot", pivot), whole_number("iterations", iterations)
     positive("tolerance", tolerance)
     if swap is not None:
-        check_there("swap", swap, schema_of(frame))
+        check_column("swap", swap, schema_of(frame))
         if method != "randomized":
             message = f"`swap` needs `method` 'randomized'; found {method!r}"
             raise ArgumentError(message, "swap")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -222,7 +222,7 @@ class Estimates:
             check_apart("cluster", clusters, evaluation.by)
         extra = [name for name in clusters if name not in evaluation.query]
         units = {f"{OWN}cluster {index}": name for index, name in enumerate(clusters)}
-        complete = replace(evaluation, metrics=tuple(columns), keep=(*evaluation.keep, *extra))
+        complete = evaluation._replace(metrics=columns, keep=(*evaluation.keep, *extra))
         estimates = cls(complete, normalize, units, max_unshown)
         estimates.evaluation.check_names(["queries", *estimates.added_columns])
         return estimates
@@ -256,7 +256,7 @@ class Estimates:
             MetricColumn.of(Metric(function, {}, name), self.evaluation.conventions)
             for name, function in weights.items()
         ]
-        rankings = plan.per_query(frame, self.evaluation.with_metrics([*metrics, *more]))
+        rankings = plan.per_query(frame, self.evaluation._replace(metrics=[*metrics, *more]))
         if not self.cluster:
             return rankings
         # A ranking with a null in any of the columns is its own unit.

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from polars_rank._params import OWN, Names, check_there, free
+from polars_rank._params import OWN, Names, check_column, free
 from polars_rank.clicks.impressions import (
     CLICK,
     DOC,
@@ -162,7 +162,7 @@ def last_click(
     schema = schema_of(frame)
     columns = columns_of(schema, query, doc, click, position, by)
     moment = position if time is None else time
-    check_there("time", moment, schema)
+    check_column("time", moment, schema)
     dtype = schema[moment]
     if not (dtype.is_numeric() or dtype.is_temporal() or dtype == pl.Null):
         message = (

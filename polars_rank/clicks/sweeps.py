@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from polars_rank._params import OWN, check_number, check_there, free, names, one_of
+from polars_rank._params import OWN, check_column, free, names, one_of
 from polars_rank.clicks.estimates import estimate
 from polars_rank.clicks.weights import inverse_propensity
 from polars_rank.errors import ArgumentError
@@ -108,8 +108,7 @@ def propensity_sweep(
     schema = schema_of(frame)
     for parameter, column in (("click", click), ("propensity", propensity)):
         if isinstance(column, str):
-            check_there(parameter, column, schema)
-            check_number(parameter, column, schema[column])
+            check_column(parameter, column, schema, "number")
     free(names("by", options.get("by")), ["clip"])
     parts = []
     for clip in bounds:

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import polars as pl
 
-from polars_rank._params import check_name, check_number, is_number, positive
+from polars_rank._params import check_column, check_name, check_type, is_number, positive
 from polars_rank.errors import ArgumentError, DataError, number_of
 from polars_rank.metrics.signals import checked_numbers
 
@@ -143,7 +143,7 @@ def _expression(propensity: Any, position: str) -> pl.Expr:
         )
         raise ArgumentError(message)
     for name in ("position", "propensity"):
-        check_number("propensity", name, propensity.schema[name])
+        check_column("propensity", name, propensity.schema, "number")
     known = propensity.get_column("propensity").cast(pl.Float64)
     return checked_numbers("position", position).replace_strict(
         places.cast(pl.Float64), known, default=None, return_dtype=pl.Float64
@@ -154,7 +154,7 @@ def _labels(limit: float | None, rows: pl.Series) -> pl.Series:
     """Return the labels; raise `DataError` for invalid rows."""
     *columns, has_position = rows.struct.unnest().get_columns()
     for column in columns:
-        check_number(column.name, column.name, column.dtype)
+        check_type(column.name, column.name, column.dtype, "number")
     table = pl.DataFrame([column.cast(pl.Float64) for column in columns])
     click, propensity = table.get_columns()
     click = click.set(~has_position & ~(click > 0), None)

@@ -118,7 +118,7 @@ def tie_bands(
     shares = [MetricColumn.of(Metric(value, {}, name), worst) for name, value in _TIES.items()]
     every = [column for columns in columns_of.values() for column in columns]
     names = {f"worst {index}": output_name(metric) for index, metric in enumerate(given)}
-    wide = _means(frame, evaluation.with_metrics([*every, *shares]), names)
+    wide = _means(frame, evaluation._replace(metrics=[*every, *shares]), names)
     known = {column.name for column in columns_of["expected"]}
     rows = {
         output_name(metric): {
@@ -218,7 +218,7 @@ def judgment_bounds(
     ]
     wide = _means(
         frame,
-        evaluation.with_metrics([*lower, *upper, *shares]),
+        evaluation._replace(metrics=[*lower, *upper, *shares]),
         {f"lower {index}": output_name(metric) for index, metric in enumerate(given)},
         *(
             pl.max_horizontal(f"lower {index}", f"upper {index}").alias(f"upper {index}")

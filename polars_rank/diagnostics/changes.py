@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from polars_rank._params import OWN, Names, check_there, find_columns, free, names, whole_number
+from polars_rank._params import OWN, Names, check_column, find_columns, free, names, whole_number
 from polars_rank.columns import DOC, RUN, Score, scored
 from polars_rank.conventions import POLARS_RANK, Conventions, read_metrics
 from polars_rank.diagnostics.similarity import overlap, rbo
@@ -142,7 +142,7 @@ def movers(
 
     frame, score = _with_runs(frame, run, score, scores)
     schema = schema_of(frame)
-    check_there("run", run, schema)
+    check_column("run", run, schema)
     per_query_values = per_query(
         frame, metric, by=[run, *groups], query=query, doc=doc, score=score, label=label,
         position=position, keep=keep, **options,

@@ -13,7 +13,7 @@ import polars as pl
 from polars_rank._params import OWN
 from polars_rank.evaluation.means import ratio
 from polars_rank.evaluation.order import is_relevant
-from polars_rank.frames.tables import number_column_in
+from polars_rank.frames.tables import number_column
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -127,8 +127,8 @@ def _by_list(
 ) -> pl.LazyFrame:
     """Return the counts of each ranking."""
     score, label = columns.number(columns.score), columns.number(columns.label)
-    number, keys = number_column_in(columns.schema, columns.keys), columns.keys
-    if number is not None:  # the rows of each ranking are adjacent and numbered
+    number, keys = number_column(columns.keys), columns.keys
+    if number in columns.schema:  # the rows of each ranking are adjacent and numbered
         log = log.with_columns(pl.col(number).struct.field("number").alias(_LIST))
         log, keys = log.set_sorted(_LIST), [_LIST]
     retrieved, labelled = score.is_not_null(), label.is_not_null()

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import polars as pl
 
-from polars_rank._params import OWN, check_id, check_there
+from polars_rank._params import OWN, check_column
 from polars_rank.columns import Columns
 from polars_rank.errors import ArgumentError, SchemaError
 from polars_rank.evaluation.checks import Check, Scope, failed, raise_failed
@@ -171,8 +171,7 @@ def documents_of(
     raises `DataError` for null and for repeated documents.
     """
     schema = schema_of(items)
-    check_there("doc", doc, schema, "`items`")
-    check_id("doc", doc, schema[doc])
+    check_column("doc", doc, schema, "id", "`items`")
     types = key_types({doc: dtype}, schema, [doc], ("the rankings", "`items`"), "doc", "items")
     problem = f"column {doc!r} (`doc`) of `items` has"
     parameters = "doc", "items"
@@ -198,10 +197,10 @@ def documents_of(
 def _history_keys(columns: Columns, history: pl.LazyFrame, doc: str) -> list[str]:
     """Return the key columns of the log that `history` has."""
     schema = schema_of(history)
-    check_there("doc", doc, schema, "`history`")
+    check_column("doc", doc, schema, table="`history`")
     keys = [name for name in columns.query if name in schema]
     if not keys:
-        check_there("history", columns.query[0], schema, "`history`")
+        check_column("history", columns.query[0], schema, table="`history`")
     tables = "the rankings", "`history`"
     key_types(columns.schema, schema, [*keys, doc], tables, "history")
     return keys

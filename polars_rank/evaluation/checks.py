@@ -9,8 +9,7 @@ from __future__ import annotations
 import reprlib
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -160,9 +159,13 @@ def failed(checks: Sequence[Check], scope: Scope) -> pl.Expr:
     conditions: Any = pl
     for index, check in enumerate(checks):
         if check.scope == scope:
-            conditions = conditions.when(check.condition).then(len(checks) - index)
-    number: pl.Expr = pl.lit(0) if conditions is pl else conditions.otherwise(0)
-    return number.cast(pl.UInt16).alias(FAILED)
+            conditions = conditions.when(check.condition).then(_number(len(checks) - index))
+    return (_number(0) if conditions is pl else conditions.otherwise(_number(0))).alias(FAILED)
+
+
+@lru_cache
+def _number(number: int) -> pl.Expr:
+    return pl.lit(number, dtype=pl.UInt16)
 
 
 def failed_in_ranking(checks: Sequence[Check]) -> pl.Expr:
@@ -249,11 +252,8 @@ def findings(log: pl.LazyFrame, checks: Sequence[Check]) -> list[Finding]:
     return [*found, *(finding for finding in others if finding is not None)]
 
 
-@dataclass(frozen=True)
 class _Duplicates(Finding):
     """Documents that occur more than once in a ranking."""
-
-    remedy: str = _DUPLICATES
 
     def __str__(self) -> str:
         count = number_of(self.count, "document")

@@ -19,7 +19,8 @@ import polars as pl
 from polars_rank._params import OWN
 from polars_rank._polars import FewRows, is_sorted_by, key_hash
 from polars_rank.errors import DataError
-from polars_rank.frames.tables import number_column_in
+from polars_rank.frames.pieces import NUMBERED
+from polars_rank.frames.tables import number_column, own_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -46,9 +47,11 @@ class Keys(NamedTuple):
     @classmethod
     def of(cls, columns: Columns) -> Keys:
         """Return the keys of a log with these columns."""
-        number = number_column_in(columns.schema, columns.keys)
+        number = number_column(columns.keys)
         keys = {key: f"{OWN}key {index}" for index, key in enumerate(columns.keys)}
-        if number is not None:
+        if number in columns.schema:
+            if columns.schema[number] != NUMBERED:
+                raise own_name(number)
             return cls([_RANKING], [_RANKING], keys, number)
         structs = any(columns.schema[key] == pl.Struct for key in columns.keys)
         return cls(columns.keys, list(keys.values()), keys, comparable=not structs)

@@ -39,6 +39,12 @@ COUNTED = {
 }
 
 
+#: The numbers of rankings with judged and with retrieved documents, and whether no document of the
+#: rankings has a label.
+_COUNTS = [pl.col(JUDGED).sum(), (pl.col(RETRIEVED) > 0).sum()]
+_NO_LABELS = (pl.col(JUDGED) == 0) & (pl.col("queries") > 0)
+
+
 class Means(NamedTuple):
     """The means of an evaluation, in three steps: `add_up`, `merge`, `finish`.
 
@@ -94,7 +100,7 @@ class Means(NamedTuple):
         for each in own:
             dtype = schema[each.name]
             summable = dtype.is_numeric() or dtype in (pl.Boolean, pl.Null)
-            if not summable and (each.weights is not None or not dtype.is_temporal()):
+            if not summable and (each.weighted or not dtype.is_temporal()):
                 message = (
                     f"metric {names[each.name]!r} must be numeric to have a mean; found {dtype}; "
                     "cast it to Float64, or use per_query"
@@ -109,13 +115,12 @@ class Means(NamedTuple):
             first = pl.int_range(pl.len()).over(self.query) == 0
             rankings = rankings.with_columns(first.alias(_FIRST))
         queries = pl.len() if self.query_set == "all" else COUNTED[self.query_set].sum()
-        judged, retrieved = pl.col(JUDGED).sum(), (pl.col(RETRIEVED) > 0).sum()
-        counts = [queries.alias("queries"), judged, retrieved]
+        counts = [queries.alias("queries"), *_COUNTS]
         if self.unknown:
             counts.append(pl.col(UNKNOWN).sum())
         if self.align == "all":
             counts += [pl.col(_FIRST).sum(), pl.len().alias(_RANKINGS)]
-        sums = [each for metric in self.sums for each in metric.add_up()]
+        sums = [each for metric in self.sums for each in metric.sums]
         return grouped(rankings, self.keys, [*counts, *sums])
 
     def merge(self, parts: pl.LazyFrame) -> pl.LazyFrame:
@@ -136,16 +141,17 @@ class Means(NamedTuple):
             counts += [
                 pl.col(JUDGED).alias("queries_judged"), pl.col(RETRIEVED).alias("queries_retrieved")
             ]  # fmt: skip
-        means = [metric.finish() for metric in self.sums]
+        values = [metric.mean for metric in self.sums]
         checks = self._checks
         if not checks:
-            return sums.select(*self.by, *counts, *means)
+            return sums.select(*self.by, *counts, *values)
         keys = {name: name for name in (*self.by, "queries")}
         if self.unknown:
             keys[UNKNOWN_NAME] = UNKNOWN
             counts.append(pl.col(UNKNOWN))
-        table = sums.select(*self.by, *counts, *means, failed(checks, "group"))
-        return raise_failed(table, checks, keys=keys).drop(UNKNOWN, strict=False)
+        table = sums.select(*self.by, *counts, *values, failed(checks, "group"))
+        means = raise_failed(table, checks, keys=keys)
+        return means.drop(UNKNOWN) if self.unknown else means
 
     @property
     def _checks(self) -> list[Check]:
@@ -165,8 +171,7 @@ class Means(NamedTuple):
                 f"no document has a label (column {self.label!r}), so metrics are 0 or undefined; "
                 "check that the labels were joined by the right keys"
             )
-            none = (pl.col(JUDGED) == 0) & (pl.col("queries") > 0)
-            checks.append(Check("group", none, message, warns=True))
+            checks.append(Check("group", _NO_LABELS, message, warns=True))
         if self.unknown:
             checks.append(unknown_check("group"))
         if self.runs and self.align is None:
@@ -202,12 +207,15 @@ class MetricSum(NamedTuple):
 
     name: str
     aggregate: Aggregate
-    value: pl.Expr
-    weights: pl.Expr | None
+    #: The sums of some rankings.
+    sums: Sequence[pl.Expr]
+    #: The columns of the sums: the value, its weight, and the number of nulls.
+    columns: Sequence[str]
+    #: The mean, or the sum, as an expression over these columns.
+    mean: pl.Expr
     #: What an undefined value counts as, or "skip" or "null".
     counts_as: float | Undefined
-    #: The columns of the result: the value, its weight, and the number of nulls.
-    columns: Sequence[str]
+    weighted: bool
     #: Whether the values are known to be numbers.
     is_number: bool
 
@@ -215,53 +223,48 @@ class MetricSum(NamedTuple):
     def of(cls, column: MetricColumn, query_set: QuerySet, weight: str | None) -> MetricSum:
         """Return the sum of a column."""
         name, undefined = column.name, column.counts_as
-        value, weights = pl.col(name), None if weight is None else pl.col(weight).cast(pl.Float64)
+        is_metric = isinstance(column.metric, Metric)
+        aggregate = column.metric.aggregate if isinstance(column.metric, Metric) else "mean"
+        values, weights = pl.col(name), None if weight is None else pl.col(weight).cast(pl.Float64)
         if query_set != "all":
             counted = COUNTED[query_set]
-            value = value.filter(counted)
+            values = values.filter(counted)
             weights = None if weights is None else weights.filter(counted)
         if isinstance(undefined, float):
-            value = value.fill_null(undefined)
-        aggregate = column.metric.aggregate if isinstance(column.metric, Metric) else "mean"
-        columns = [f"{OWN}{part} {name}" for part in ("value", "weight", "nulls")]
-        known = isinstance(column.metric, Metric)
-        return cls(name, aggregate, value, weights, undefined, columns, known)
-
-    def add_up(self) -> list[pl.Expr]:
-        """Return the sums of some rankings."""
-        value, weights = self.value, self.weights
+            values = values.fill_null(undefined)
         if weights is None:
-            total = value.sum() if self.aggregate == "sum" else value.mean()
-            weight = value.count()
+            total = values.sum() if aggregate == "sum" else values.mean()
+            number = values.count()
         else:
-            total, weight = (value * weights).sum(), weights.filter(value.is_not_null()).sum()
-            total = total if self.aggregate == "sum" else ratio(total, weight)
-        return self._named(total, weight, value.null_count())
+            total, number = (values * weights).sum(), weights.filter(values.is_not_null()).sum()
+            total = total if aggregate == "sum" else ratio(total, number)
+        columns = [f"{OWN}{part} {name}" for part in ("value", "weight", "nulls")]
+        sums = _named(columns, total, number, values.null_count())
+        mean, nulls = pl.col(columns[0]), pl.col(columns[2])
+        mean = mean.exp() if aggregate == "geometric" else mean
+        mean = pl.when(nulls == 0).then(mean) if undefined == "null" else mean
+        return cls(
+            name, aggregate, sums, columns, mean.alias(name), undefined,
+            weighted=weights is not None, is_number=is_metric,
+        )  # fmt: skip
 
     def merge(self) -> list[pl.Expr]:
         """Return the sums of several parts."""
         value, weight, nulls = map(pl.col, self.columns)
         total = value.sum() if self.aggregate == "sum" else weighted_mean(value, weight)
-        return self._named(total, weight.sum(), nulls.sum())
+        return _named(self.columns, total, weight.sum(), nulls.sum())
 
     def undefined(self, number: pl.Expr) -> list[pl.Expr]:
         """Return the sums of a number of rankings without a value."""
-        if not isinstance(self.counts_as, float) or self.weights is not None:
-            return self._named(pl.lit(None, pl.Float64), number * 0, number)
+        if not isinstance(self.counts_as, float) or self.weighted:
+            return _named(self.columns, pl.lit(None, pl.Float64), number * 0, number)
         value = pl.lit(self.counts_as)
         total = value * number if self.aggregate == "sum" else value
-        return self._named(total, number, number * 0)
+        return _named(self.columns, total, number, number * 0)
 
-    def finish(self) -> pl.Expr:
-        """Return the mean, or the sum."""
-        value, _, nulls = map(pl.col, self.columns)
-        value = value.exp() if self.aggregate == "geometric" else value
-        if self.counts_as == "null":
-            value = pl.when(nulls == 0).then(value)
-        return value.alias(self.name)
 
-    def _named(self, *sums: pl.Expr) -> list[pl.Expr]:
-        return [each.alias(name) for name, each in zip(self.columns, sums, strict=True)]
+def _named(names: Sequence[str], *values: pl.Expr) -> list[pl.Expr]:
+    return [value.alias(name) for name, value in zip(names, values, strict=True)]
 
 
 def _is_scalar(expression: pl.Expr) -> bool:

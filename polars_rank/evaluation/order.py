@@ -7,7 +7,7 @@ possible, because one key sorts in half the time.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Required, TypedDict
 
 import polars as pl
 
@@ -20,32 +20,18 @@ if TYPE_CHECKING:
     from polars_rank.conventions import Duplicates, Ties
 
 
-class Order(NamedTuple):
-    """The order of a ranking, as `sort_by` and `arg_sort_by` accept it."""
+class Order(TypedDict, total=False):
+    """The order of a ranking, as the arguments of `Expr.sort_by`."""
 
-    by: Sequence[pl.Expr]
+    by: Required[Sequence[pl.Expr]]
     descending: Sequence[bool]
     nulls_last: Sequence[bool]
     maintain_order: bool
 
-    def position(self) -> pl.Expr:
-        """Return the position of each row in this order, from 1."""
-        order = pl.arg_sort_by(
-            self.by,
-            descending=self.descending,
-            nulls_last=self.nulls_last,
-            maintain_order=self.maintain_order,
-        )
-        return order.arg_sort() + 1
 
-    def sort(self, rows: pl.Expr) -> pl.Expr:
-        """Return the rows of one ranking in this order."""
-        return rows.sort_by(
-            self.by,
-            descending=self.descending,
-            nulls_last=self.nulls_last,
-            maintain_order=self.maintain_order,
-        )
+def position(order: Order) -> pl.Expr:
+    """Return the position of each row in an order, from 1."""
+    return pl.int_range(pl.len()).sort_by(**order).arg_sort() + 1
 
 
 def rank_order(
@@ -72,7 +58,7 @@ def rank_order(
         raise ArgumentError(message, "ties", "doc")
     packed = packed_key(ties, columns, only_label=only_label, text_ids=text_ids)
     if packed is not None:
-        return Order([packed.number], [True], [False], maintain_order=False)
+        return Order(by=[packed.number], descending=[True])
     score, label = columns.number(columns.score), columns.number(columns.label)
     by_score = (score, True, True)
     if columns.schema[columns.score].is_float():
@@ -95,27 +81,31 @@ def rank_order(
         "input": [by_score],
     }[ties]
     by, descending, nulls_last = zip(*keys, strict=True)
-    return Order(by, descending, nulls_last, ties == "input")
+    return Order(
+        by=by, descending=descending, nulls_last=nulls_last, maintain_order=ties == "input"
+    )
 
 
 def best_of_each(columns: Columns, duplicates: Duplicates) -> Order:
     """Return an order in which rows of a document are adjacent, with the one to keep first."""
     doc, by_score = str(columns.doc), columns.number(columns.score)
     if duplicates == "first":
-        return Order([pl.col(doc)], [False], [True], maintain_order=True)
-    ids, score = (
-        _id_bits(columns),
-        _float_bits(columns.score, columns.schema[columns.score], -math.inf),
-    )
+        return Order(by=[pl.col(doc)], nulls_last=[True], maintain_order=True)
+    ids, score = _id_bits(columns), _score_bits(columns)
     if ids is None or score is None:
-        return Order([pl.col(doc), by_score], [False, True], [True, True], maintain_order=True)
+        return Order(
+            by=[pl.col(doc), by_score],
+            descending=[False, True],
+            nulls_last=[True, True],
+            maintain_order=True,
+        )
     narrow = max(ids.width, score.width) == 32
     key_type, shift = (pl.Int64, 32) if narrow else (pl.Int128, 64)
     # From 0 to the end of the range of an id, so that ranges of two ids do not overlap.
     below = 2 ** (shift - 1) - 1 - score.number.cast(key_type)
     packed = ids.number.cast(key_type) * 2**shift + below
     known = pl.when(pl.col(doc).is_not_null()).then(packed)
-    return Order([known], [False], [True], maintain_order=True)
+    return Order(by=[known], nulls_last=[True], maintain_order=True)
 
 
 def as_text(doc: str, dtype: pl.DataType) -> pl.Expr:
@@ -134,8 +124,8 @@ class _Bits(NamedTuple):
 _INTEGERS_32 = {pl.Int8, pl.Int16, pl.Int32, pl.UInt8, pl.UInt16, pl.UInt32}
 _INTEGERS_64 = {pl.Int64, pl.UInt64}
 
-#: The bits of -inf as a signed number, by the width of the float.
-_INFINITE = {32: -(2**23), 64: -(2**52)}
+#: The number of a missing score, the one below those of all finite scores, by the width of floats.
+_MISSING = {32: 2**23 - 2**31, 64: 2**52 - 2**63}
 
 
 class PackedKey(NamedTuple):
@@ -177,17 +167,15 @@ def packed_key(
         second = _label_bits(columns)
     if second is None:
         return None
-    score = _float_bits(columns.score, columns.schema[columns.score], -math.inf)
+    score = _score_bits(columns)
     if score is None:
         return None
     dtype, width = (pl.Int64, 32) if max(score.width, second.width) == 32 else (pl.Int128, 64)
     first, number = score.number.cast(dtype) * 2**width, second.number.cast(dtype)
     descending = ties in ("doc", "best")
-    # A missing score has the bits of -inf, which are one below those of the lowest score.
-    lowest_bits = -(2 ** (score.width - 1)) - _INFINITE[score.width] + 1
     lowest_second = -(2 ** (width - 1)) if second.signed else (0 if descending else 1 - 2**width)
     key = first + number if descending else first - number
-    return PackedKey(key, dtype, lowest_bits * 2**width + lowest_second)
+    return PackedKey(key, dtype, (_MISSING[score.width] + 1) * 2**width + lowest_second)
 
 
 def key_of_columns(
@@ -198,7 +186,7 @@ def key_of_columns(
     if columns.doc is None and ties in ("doc", "doc_ascending"):
         return None
     key = packed_key(ties, columns, only_label=True, text_ids=text_ids, row=row)
-    score = _float_bits(columns.score, columns.schema[columns.score], -math.inf)
+    score = _score_bits(columns)
     if columns.schema[columns.label] in (pl.UInt64, pl.Int128, pl.UInt128):
         return None
     if key is not None or ties not in ("doc", "doc_ascending") or score is None:
@@ -206,9 +194,8 @@ def key_of_columns(
     doc, dtype = str(columns.doc), columns.schema[str(columns.doc)]
     if dtype not in (pl.String, pl.Categorical) and not (text_ids and dtype.is_integer()):
         return None
-    lowest = -(2 ** (score.width - 1)) - _INFINITE[score.width] + 1
     number, ascending = score.number.cast(pl.Int64), ties == "doc_ascending"
-    return PackedKey(number, pl.Int64, lowest, as_text(doc, dtype), ascending)
+    return PackedKey(number, pl.Int64, _MISSING[score.width] + 1, as_text(doc, dtype), ascending)
 
 
 def _id_bits(columns: Columns) -> _Bits | None:
@@ -228,25 +215,32 @@ def _label_bits(columns: Columns) -> _Bits | None:
         narrow = dtype in {pl.Int8, pl.UInt8, pl.Int16, pl.UInt16}
         judged = label.is_not_null().cast(pl.Int64)
         return _Bits(label.fill_null(0).cast(pl.Int64) * 2 + judged, 32 if narrow else 64)
-    return _float_bits(columns.label, dtype, None)
+    bits = _float_bits(label, dtype)
+    if bits is None:
+        return None
+    # All numbers from 0 on move up by one, which leaves room for missing labels.
+    above = bits.number + (bits.number >= 0).cast(pl.Int32 if bits.width == 32 else pl.Int64)
+    return _Bits(above.fill_null(0), bits.width)
 
 
-def _float_bits(name: str, dtype: pl.DataType, missing: float | None) -> _Bits | None:
-    """Return the bits of a float as an integer of the same order.
+def _score_bits(columns: Columns) -> _Bits | None:
+    """Return the score; a missing one is just below the lowest."""
+    bits = _float_bits(pl.col(columns.score), columns.schema[columns.score])
+    if bits is None:
+        return None
+    return _Bits(bits.number.fill_null(_MISSING[bits.width]), bits.width)
 
-    The bits of negative floats are in reverse order, so they are mirrored; -0.0 becomes 0.0. If no
-    value for missing floats is given, they become the number just below 0.
+
+def _float_bits(number: pl.Expr, dtype: pl.DataType) -> _Bits | None:
+    """Return the bits of a float as an integer of the same order, or null.
+
+    The bits of negative floats are in reverse order, so they are mirrored; -0.0 becomes 0.0.
     """
     if dtype not in (pl.Float32, pl.Float64):
         return None
     bits_type, width = (pl.Int32, 32) if dtype == pl.Float32 else (pl.Int64, 64)
-    known = pl.col(name) if missing is None else pl.col(name).fill_null(missing)
-    bits = known.reinterpret(dtype=bits_type)
-    ordered = pl.when(bits < 0).then(-(2 ** (width - 1)) - bits).otherwise(bits)
-    if missing is None:
-        # All numbers from 0 on move up by one, which leaves room for missing floats.
-        ordered = (ordered + (ordered >= 0).cast(bits_type)).fill_null(0)
-    return _Bits(ordered, width)
+    bits = number.reinterpret(dtype=bits_type)
+    return _Bits(pl.when(bits < 0).then(-(2 ** (width - 1)) - bits).otherwise(bits), width)
 
 
 def is_relevant(label: pl.Expr, threshold: float) -> pl.Expr:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import polars as pl
 
-from polars_rank._params import OWN, Names, check_there, check_values, free, names, one_of
+from polars_rank._params import OWN, Names, check_column, free, names, one_of
 from polars_rank.columns import DOC, Columns, Score, labeled, scored
 from polars_rank.conventions import (
     DUPLICATES,
@@ -61,11 +59,10 @@ class MetricColumn(NamedTuple):
         return cls(output_name(metric), applied, conventions.of(metric), value)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Evaluation:
+class Evaluation(NamedTuple):
     """The checked parameters of an evaluation: metrics, columns, conventions."""
 
-    metrics: tuple[MetricColumn, ...]
+    metrics: Sequence[MetricColumn]
     conventions: Conventions
     query: tuple[str, ...]
     #: The columns of groups; with `scores`, "run" is the first.
@@ -113,7 +110,7 @@ class Evaluation:
         if isinstance(undefined, Mapping):
             check_undefined(undefined, resolved)
         evaluation = cls(
-            metrics=tuple(MetricColumn.of(metric, definitions) for metric in resolved),
+            metrics=[MetricColumn.of(metric, definitions) for metric in resolved],
             conventions=definitions,
             query=names("query", query),
             by=(*(() if scores is None else ("run",)), *names("by", by)),
@@ -131,19 +128,17 @@ class Evaluation:
             raise ArgumentError(message, "exclude_seen", "history")
         return evaluation
 
-    @cached_property
+    @property
     def kept(self) -> dict[str, str]:
         """The columns that are kept, one value per ranking, by their internal names."""
         names = [*self.keep, *([] if self.weight is None else [self.weight])]
         return {f"{OWN}kept {index}": name for index, name in enumerate(names)}
 
-    def with_metrics(self, metrics: Iterable[MetricColumn]) -> Evaluation:
-        """Return the evaluation with other metrics."""
-        return replace(self, metrics=tuple(metrics))
-
     def read(self, frame: pl.LazyFrame) -> tuple[pl.LazyFrame, Columns]:
         """Return the log, with columns of scores and labels, and its checked columns."""
-        log, label = (frame, self.label) if self.reads_labels else labeled(frame, self.label)
+        log, label = frame, self.label
+        if label not in schema_of(frame) and not self.reads_labels:
+            log, label = labeled(frame, label)
         if self.scores is None:
             log, score = scored(log, self.score, self.position)
         else:
@@ -152,10 +147,9 @@ class Evaluation:
             schema_of(log), query=self.query, doc=self.doc, score=score, label=label, by=self.by
         )
         for name in self.keep:
-            check_there("keep", name, columns.schema)
-            check_values("keep", name, columns.schema[name])
+            check_column("keep", name, columns.schema, "value")
         if self.weight is not None:
-            columns.check_numeric("weight", self.weight)
+            check_column("weight", self.weight, columns.schema, "number")
         columns = columns._replace(placed=self.position is not None)
         if self.items is None and self.history is None:
             return log, columns
@@ -181,7 +175,7 @@ class Evaluation:
                 )
                 raise ArgumentError(message)
 
-    @cached_property
+    @property
     def reads_labels(self) -> bool:
         """Whether a metric or a convention reads labels."""
         return not self.metrics or any(

@@ -8,8 +8,7 @@ rows of each ranking are adjacent.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 
 import polars as pl
 
@@ -60,6 +59,12 @@ _ROW, _ROWS, _POSITION = OWN + "row", OWN + "rows", OWN + "position"
 _NUMBER = OWN + "number of the row"
 _IDEAL, _RETRIEVED = OWN + "ideal label", OWN + "is retrieved"
 
+# Columns that all plans share.
+_IS_RETRIEVED = _SCORE.is_not_null().alias(_RETRIEVED)
+_IDEAL_LABELS = _LABEL.sort(descending=True, nulls_last=True)
+_POSITIONS = pl.int_ranges(1, pl.col(_ROWS) + 1, dtype=pl.UInt32).alias(_POSITION)
+_RANK = pl.when(_RETRIEVED).then(_POSITION).alias("rank")
+
 #: The in-memory engine may fail for common subexpressions.
 _OPTIMIZATIONS = pl.QueryOptFlags(comm_subexpr_elim=False)
 
@@ -82,7 +87,7 @@ def per_query(frame: pl.LazyFrame, evaluation: Evaluation) -> pl.LazyFrame:
         metrics.setdefault(worst if reverse else rules, []).append(column)
     tables = []
     for rules, alike in metrics.items():
-        part = replace(evaluation, metrics=tuple(alike))
+        part = evaluation._replace(metrics=alike)
         tables.append(_table(log, columns, part, rules, lengths))
     if len(tables) == 1:
         return tables[0]
@@ -142,27 +147,26 @@ def _by_rows(plan: Plan, values: Sequence[pl.Expr]) -> pl.LazyFrame:
     """Return the per-query table, made from a row for each document."""
     terms, keys, checked = plan.terms, plan.keys, checks(plan)
     documents = rows(plan, checked)
-    counts = [number.alias(name) for name, number in plan.counts.items()]
-    of_ranking = [*plan.carried, *counts, failed_in_ranking(checked)]
+    of_ranking = {**plan.counts, FAILED: failed_in_ranking(checked)}
     if terms.ordered:
         rankings = raise_failed(
             _sorted(documents, plan, of_ranking), checked, log=plan.log, keys=keys.names
         )
         tied = not TIED.isdisjoint(plan.reads)
         documents = _in_batches(rankings, plan) if tied else _ranked_table(rankings, plan)
-        of_ranking = [*plan.carried, *(pl.col(name).first() for name in plan.counts)]
+        of_ranking = {name: pl.col(name).first() for name in plan.counts}
     else:
         # No metric reads the order of documents: rankings are not sorted.
         relevant = is_relevant(_LABEL, plan.rules.rel).alias("relevant")
         rank = pl.when(_SCORE.is_not_null()).then(1).alias("rank")
-        documents = documents.with_columns(relevant, rank).with_columns(terms.rows_of.named())
+        documents = documents.with_columns(relevant, rank).with_columns(**terms.rows_of)
     table = documents.group_by(keys.group, maintain_order=True).agg(
-        *of_ranking, *terms.gathered, *terms.folds.named()
+        *plan.carried, *terms.gathered, **of_ranking, **terms.folds
     )
     if not terms.ordered:
         table = raise_failed(table, checked, log=plan.log, keys=keys.names)
     for layer in terms.layers():
-        table = table.with_columns(layer) if layer else table
+        table = table.with_columns(**layer) if layer else table
     if terms.required:
         required = [Check("ranking", ~each, problem) for problem, each in terms.required.items()]
         flagged = table.with_columns(failed(required, "ranking"))
@@ -170,7 +174,7 @@ def _by_rows(plan: Plan, values: Sequence[pl.Expr]) -> pl.LazyFrame:
     return table.select(*plan.leading, *plan.counts, *values)
 
 
-def _sorted(documents: pl.LazyFrame, plan: Plan, of_ranking: Sequence[pl.Expr]) -> pl.LazyFrame:
+def _sorted(documents: pl.LazyFrame, plan: Plan, of_ranking: Mapping[str, pl.Expr]) -> pl.LazyFrame:
     """Return one row per ranking with its documents in rank order, down to the lowest rank read."""
     depth, rules = plan.terms.depth, plan.rules
     reads = plan.reads if TIED.isdisjoint(plan.reads) else {*plan.reads, "score"}
@@ -178,10 +182,10 @@ def _sorted(documents: pl.LazyFrame, plan: Plan, of_ranking: Sequence[pl.Expr]) 
     canonical = canonical_columns(plan.columns, rules)
     only_label = {*document} <= {"score"}
     order = rank_order(rules.ties, canonical, only_label=only_label, text_ids=rules.text_ids)
-    row = pl.struct("label", *document, _SCORE.is_not_null().alias(_RETRIEVED))
-    parts = {_ROW: order.sort(row)}
+    row = pl.struct("label", *document, _IS_RETRIEVED)
+    parts = {_ROW: row.sort_by(**order)}
     if _IDEAL in plan.reads:
-        parts[_IDEAL] = _LABEL.sort(descending=True, nulls_last=True)
+        parts[_IDEAL] = _IDEAL_LABELS
     number = pl.len()
     if depth is not None:
         parts = {name: values.head(depth) for name, values in parts.items()}
@@ -190,7 +194,9 @@ def _sorted(documents: pl.LazyFrame, plan: Plan, of_ranking: Sequence[pl.Expr]) 
     # Where each ranking starts in the running counts of relevant documents.
     for name, lowest in plan.hits.items():
         parts[name] = is_relevant(_LABEL, lowest).sum()
-    rankings = documents.group_by(plan.keys.group, maintain_order=True).agg(*of_ranking, **parts)
+    rankings = documents.group_by(plan.keys.group, maintain_order=True).agg(
+        *plan.carried, **of_ranking, **parts
+    )
     if "ideal_rank" not in plan.reads:
         return rankings
     label = pl.element().struct.field("label")
@@ -223,14 +229,14 @@ def _ranked_table(rankings: pl.LazyFrame, plan: Plan) -> pl.LazyFrame:
     """
     hits, reads = plan.hits, plan.reads
     nested = [_ROW, *(name for name in (_IDEAL, "ideal_rank") if name in reads), _POSITION]
-    columns = [pl.when(_RETRIEVED).then(_POSITION).alias("rank")]
+    columns = [_RANK]
     if "relevant" in reads:
         columns.append(is_relevant(_LABEL, plan.rules.rel).alias("relevant"))
     for name, lowest in hits.items():
         columns.append((is_relevant(_LABEL, lowest).cum_sum() - pl.col(name)).alias(name))
     ranked = (
         rankings.with_columns(
-            pl.int_ranges(1, pl.col(_ROWS) + 1, dtype=pl.UInt32).alias(_POSITION),
+            _POSITIONS,
             *(pl.col(name).cum_sum() - pl.col(name) for name in hits),
         )
         .explode(nested)
@@ -242,9 +248,9 @@ def _ranked_table(rankings: pl.LazyFrame, plan: Plan) -> pl.LazyFrame:
         ranked = ranked.with_columns(pl.when(IS_RETRIEVED).then("hits").alias("hits"))
     if not TIED.isdisjoint(reads):
         ranked = _with_ties(ranked)
-    for register in (plan.terms.blocks, plan.terms.rows_of):
-        ranked = ranked.with_columns(register.named())
-    return ranked
+    if plan.terms.blocks:
+        ranked = ranked.with_columns(**plan.terms.blocks)
+    return ranked.with_columns(**plan.terms.rows_of)
 
 
 def _with_ties(rows: pl.LazyFrame) -> pl.LazyFrame:

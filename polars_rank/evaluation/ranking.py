@@ -16,7 +16,7 @@ from polars_rank.evaluation.checks import (
     raise_failed,
     row_checks,
 )
-from polars_rank.evaluation.order import Order, is_relevant, rank_order
+from polars_rank.evaluation.order import Order, is_relevant, position, rank_order
 from polars_rank.frames.tables import framed, schema_of
 
 
@@ -156,17 +156,16 @@ def _ranked(
         checks.append(duplicate_check(columns, columns.doc))
     label = columns.number(columns.label)
     retrieved, judged = pl.col(columns.score).is_not_null(), label.is_not_null()
-    position = pl.col("rank")
-    by_label = Order([label, position], [True, False], [True, True], maintain_order=False)
+    by_label = Order(by=[label, pl.col("rank")], descending=[True, False], nulls_last=[True, True])
     ranked = (
         log.with_columns(failed(checks, "row"))
         .with_columns(
-            order.position().over(columns.keys).alias("rank"),
+            position(order).over(columns.keys).alias("rank"),
             pl.when(_is_document(columns)).then(is_relevant(label, lowest)).alias("relevant"),
             failed_in_ranking(checks).over(columns.keys),
         )
         .with_columns(
-            pl.when(judged).then(by_label.position().over(columns.keys)).alias("ideal_rank"),
+            pl.when(judged).then(position(by_label).over(columns.keys)).alias("ideal_rank"),
             pl.col("relevant").cum_sum().over(columns.keys, order_by="rank").alias("hits"),
         )
         .with_columns(

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import polars as pl
 
-from polars_rank._params import OWN, check_number, check_values
+from polars_rank._params import OWN, check_column
 from polars_rank._progress import known_rows, watch
 from polars_rank.columns import RANKED, Columns
 from polars_rank.conventions import Ties
@@ -39,6 +39,9 @@ _LARGEST_32 = (2 - 2**-23) * 2.0**127
 
 #: Whether a ranking has judged documents, and how many of its documents are retrieved.
 JUDGED, RETRIEVED = OWN + "judged", OWN + "retrieved"
+
+#: What is counted in each ranking.
+_COUNTS = {JUDGED: pl.col("label").count() > 0, RETRIEVED: pl.col("score").is_not_null().sum()}
 
 _ROW, DOCUMENT = OWN + "row", OWN + "document"
 
@@ -107,10 +110,9 @@ class Plan(NamedTuple):
             hits["hits"] = rules.rel
         once = [name for name in keys.names.values() if name not in keys.group]
         carried = [pl.col(name).first() for name in (*once, *kept)]
-        retrieved = pl.col("score").is_not_null()
-        counts = {JUDGED: pl.col("label").count() > 0, RETRIEVED: retrieved.sum()}
+        counts = dict(_COUNTS)
         if evaluation.items is not None:
-            counts[UNKNOWN] = (pl.col(IN_ITEMS).is_null() & retrieved).sum()
+            counts[UNKNOWN] = (pl.col(IN_ITEMS).is_null() & pl.col("score").is_not_null()).sum()
         names = {own: name for name, own in keys.names.items()} | kept
         leading = [pl.col(own).alias(name) for own, name in names.items()]
         plan = cls(
@@ -194,9 +196,9 @@ def _check_extras(plan: Plan) -> None:
     for name in plan.extras:
         if name not in schema:
             raise _missing(name, plan)
-        check_values("metrics", name, schema[name])
+        check_column("metrics", name, schema, "value")
     for name, parameter in plan.terms.signals.items():
-        check_number(parameter, name, schema[name])
+        check_column(parameter, name, schema, "number")
 
 
 def _missing(name: str, plan: Plan) -> SchemaError:
@@ -231,7 +233,7 @@ def _distinct(plan: Plan, log: pl.LazyFrame) -> pl.LazyFrame:
     used += [IN_ITEMS] if plan.evaluation.items is not None else []
     used += [EXCLUDED] if plan.evaluation.exclude_seen else []
     others = [name for name in dict.fromkeys(used) if name not in keys.order]
-    row = best_of_each(columns, plan.evaluation.duplicates).sort(pl.struct(others))
+    row = pl.struct(others).sort_by(**best_of_each(columns, plan.evaluation.duplicates))
     same = [
         pl.col(name).eq_missing(pl.col(name).shift(1)) for name in (*keys.order, str(columns.doc))
     ]

@@ -45,8 +45,6 @@ REPEATED = pl.col(OWN + "repeated")
 
 #: Lower than any label that Float64 tells apart.
 _NO_LABEL = -(2**63)
-#: Below this number of rows, planning so many columns takes longer than it saves.
-_MANY_ROWS = 50_000
 
 #: The number of a row of the log.
 ROW = OWN + "row"
@@ -109,7 +107,7 @@ def per_ranking(
     failing = pl.max_horizontal(documents.failing, failed(of_ranking, "ranking"))
     table = table.with_columns(failing.alias(FAILED))
     for layer in terms.layers():
-        table = table.with_columns(layer) if layer else table
+        table = table.with_columns(**layer) if layer else table
     return table
 
 
@@ -244,7 +242,7 @@ def is_short(lengths: Lengths) -> bool:
     # Measured, in microseconds per ranking.
     columns = 0.12 * longest + 0.0056 * longest**2
     rows = 1.5 + 0.27 * lengths.rows / max(lengths.rankings, 1)
-    return lengths.rows >= _MANY_ROWS and longest <= LONGEST and columns < rows
+    return longest <= LONGEST and columns < rows
 
 
 def _of_ranking(checks: Sequence[Check]) -> tuple[list[pl.Expr], list[Check]]:

@@ -12,8 +12,8 @@ from polars_rank._polars import FewRows, source_of_rows
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-#: The rankings of tables in memory with fewer rows are not counted.
-_MANY_ROWS = 20_000
+#: Below this number of rows, plans that depend on the lengths of rankings save no time.
+MANY_ROWS = 50_000
 
 
 class Lengths(NamedTuple):
@@ -35,7 +35,8 @@ def source_name(kind: str, lengths: Lengths | None, source: object) -> str:
 def lengths_of(log: pl.LazyFrame, keys: Sequence[str]) -> Lengths | None:
     """Return upper bounds of the lengths of rankings, or None if they are unknown.
 
-    They are known for scans of `scan_log`, with or without filters, and for tables in memory.
+    They are known for scans of `scan_log`, with or without filters, and for tables in memory, if
+    these have many rows.
     """
     if isinstance(log, FewRows):
         return None
@@ -48,12 +49,13 @@ def lengths_of(log: pl.LazyFrame, keys: Sequence[str]) -> Lengths | None:
     if not source.startswith("PYTHON[LOG") or start < 0:
         return None
     lengths = Lengths(**json.JSONDecoder().raw_decode(source[start:])[0])
-    return lengths if {*lengths.keys} <= {*keys} else None
+    known = {*lengths.keys} <= {*keys} and lengths.rows >= MANY_ROWS
+    return lengths if known else None
 
 
 def _counted(log: pl.LazyFrame, keys: Sequence[str]) -> Lengths | None:
     rows = log.select(pl.len()).collect(engine="in-memory").item()
-    if rows < _MANY_ROWS:
+    if rows < MANY_ROWS:
         return None
     number = pl.len().alias("number")
     counts = log.select(keys).group_by(keys).agg(number).select("number")

@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 _TIMEOUTS = {"read_timeout": "30s"}
 _STORES = ("s3", "s3a", "gs", "gcs", "az", "azure", "abfs", "abfss", "adl", "http", "https")
 
-_DENIED = re.compile(
-    r"40[13] |AccessDenied|Unauthorized|InvalidAccessKeyId|SignatureDoesNotMatch|ExpiredToken"
-    r"|lacked the necessary privileges|credential",
-    re.IGNORECASE,
+# Patterns are compiled when they are first used, which keeps the import fast.
+_DENIED = (
+    r"(?i)40[13] |AccessDenied|Unauthorized|InvalidAccessKeyId|SignatureDoesNotMatch|ExpiredToken"
+    r"|lacked the necessary privileges|credential"
 )
-_MOVED = re.compile(r"30[127] |PermanentRedirect|AuthorizationHeaderMalformed")
-_BROKEN = re.compile(r"after \d+ retries|HTTP error|timed out|error sending request|connection")
+_MOVED = r"30[127] |PermanentRedirect|AuthorizationHeaderMalformed"
+_BROKEN = r"after \d+ retries|HTTP error|timed out|error sending request|connection"
 
 #: Column of the file names, and options of `scan_parquet` that change the rows or columns.
 _FILE = "polars_rank:file"
@@ -103,7 +103,7 @@ def store_error(
     key = re.search(r"Object at location (.+?) not found", text)
     if code == "NoSuchBucket":
         problem, remedy = "bucket not found", "check its name, the endpoint, and the region"
-    elif _DENIED.search(f"{code} {text}"):
+    elif re.search(_DENIED, f"{code} {text}"):
         problem = f"access is denied{f' ({code})' if code else ''}"
         remedy = (
             "check the key, the secret, the region, and their permissions (storage_options={...} "
@@ -111,9 +111,9 @@ def store_error(
         )
     elif key:
         problem, remedy = f"object {key[1]!r} not found", "check the path"
-    elif _MOVED.search(f"{code} {text}"):
+    elif re.search(_MOVED, f"{code} {text}"):
         problem, remedy = "the bucket is in another region", "set it in storage_options={...}"
-    elif _BROKEN.search(text):
+    elif re.search(_BROKEN, text):
         problem = "the connection failed after several retries"
         remedy = (
             "try again, or increase the limits with storage_options="

@@ -31,7 +31,6 @@ from polars_rank.errors import (
     SourceError,
     parameters_in,
 )
-from polars_rank.frames.pieces import NUMBERED
 from polars_rank.frames.stores import store_error
 from polars_rank.frames.streams import NotAdjacentError, Stream, is_scanned_once, to_polars
 
@@ -59,16 +58,6 @@ def number_column(keys: Sequence[str]) -> str:
     while it reads that the rows are still in the order in which they were numbered.
     """
     return f"{OWN}list({', '.join(sorted(keys))})"
-
-
-def number_column_in(schema: pl.Schema, keys: Sequence[str]) -> str | None:
-    """Return the column that numbers the rankings of these keys, if there is one."""
-    name = number_column(keys)
-    if name not in schema:
-        return None
-    if schema[name] != NUMBERED:
-        raise own_name(name)
-    return name
 
 
 def own_name(name: str) -> SchemaError:

@@ -18,7 +18,7 @@ import polars as pl
 import polars.selectors as cs
 from polars.io.plugins import register_io_source
 
-from polars_rank._params import OWN, Names, check_there, names, one_of
+from polars_rank._params import OWN, Names, check_column, names, one_of
 from polars_rank._progress import watcher
 from polars_rank.errors import ArgumentError, DataError, SchemaError
 from polars_rank.evaluation.contiguity import falls
@@ -58,7 +58,7 @@ def scan_log(
 
     The order of the rows may be any. The function reads the key columns to find the layout of the
     rows, which takes hundredths of a second for ten million rows. It reads nothing else until the
-    result is collected.
+    result is collected, in batches of Polars' streaming chunk size.
 
     Parameters
     ----------
@@ -215,7 +215,7 @@ def _keys(schema: pl.Schema, query: Names, by: Names | None) -> list[str]:
     keys = []
     for parameter, given in (("by", by), ("query", query)):
         for key in names(parameter, given):
-            check_there(parameter, key, schema)
+            check_column(parameter, key, schema)
             if schema[key].is_nested() and not isinstance(schema[key], pl.Struct):
                 message = (
                     f"column {key!r} (`{parameter}`) must have one id per row; found "
@@ -235,11 +235,11 @@ def _in_order(
         with_columns: list[str] | None,
         predicate: pl.Expr | None,
         n_rows: int | None,
-        batch_size: int | None,  # noqa: ARG001  (Polars' suggestion; ours was measured)
+        batch_size: int | None,
     ) -> Iterator[pl.DataFrame]:
         columns = [*source.schema] if with_columns is None else with_columns
         plan = _projected(source, columns, predicate, keys)
-        size = _batch_rows(plan)
+        size = _batch_rows(plan, batch_size)
         if predicate is None:
             batches = source.batches(watched(plan), size)
         else:
@@ -273,15 +273,15 @@ def _numbered(
         with_columns: list[str] | None,
         predicate: pl.Expr | None,
         n_rows: int | None,
-        batch_size: int | None,  # noqa: ARG001  (as above)
+        batch_size: int | None,
     ) -> Iterator[pl.DataFrame]:
         columns = [*full] if with_columns is None else with_columns
         plan = _projected(source, columns, predicate, keys)
-        size = _batch_rows(plan)
+        size = _batch_rows(plan, batch_size)
         pieces = (
             complete_rankings(source.batches(watched(plan), size), keys)
             if budget is None
-            else _sorted(source, plan, keys, budget, watched)
+            else _sorted(source, plan, keys, budget, size, watched)
         )
         rankings = numbered(pieces, keys, number, not_adjacent)
         batches = (part for piece in rankings for part in piece.iter_slices(size))
@@ -301,15 +301,16 @@ def _projected(
     return source.log.select(cs.by_name([name for name in source.schema if name in read]))
 
 
-def _batch_rows(plan: pl.LazyFrame) -> int:
-    """Return the number of rows of a batch: more if metrics read lists of ids, such as subtopics.
+def _batch_rows(plan: pl.LazyFrame, batch_size: int | None) -> int:
+    """Return the number of rows of a batch: that of Polars' streaming engine.
 
-    The functions of these lists have a fixed cost per batch. Lists of numbers, such as embeddings,
-    may need much memory.
+    It is larger if metrics read lists of ids, such as subtopics, whose functions have a fixed cost
+    per batch. Lists of numbers, such as embeddings, may need much memory.
     """
+    size = batch_size or BATCH_ROWS
     types = plan.collect_schema().values()
     lists = any(isinstance(each, pl.List) and not each.inner.is_float() for each in types)
-    return 4 * BATCH_ROWS if lists else BATCH_ROWS
+    return 4 * size if lists else size
 
 
 def _unwatched(log: pl.LazyFrame) -> pl.LazyFrame:
@@ -317,14 +318,19 @@ def _unwatched(log: pl.LazyFrame) -> pl.LazyFrame:
 
 
 def _sorted(
-    source: Source, plan: pl.LazyFrame, keys: list[str], budget: int, watched: Watched
+    source: Source,
+    plan: pl.LazyFrame,
+    keys: list[str],
+    budget: int,
+    size: int,
+    watched: Watched,
 ) -> Iterator[pl.DataFrame]:
     """Yield a shuffled log sorted by the keys, through files on disk if it exceeds the budget."""
     width = len(plan.collect_schema())
     parts = -(-source.rows * width * _SORT_BYTES // budget)
     if parts <= 1:
         in_order = watched(plan).sort(keys, maintain_order=True)
-        yield from complete_rankings(source.batches(in_order, BATCH_ROWS), keys)
+        yield from complete_rankings(source.batches(in_order, size), keys)
         return
     with temporary_folder() as folder:
         part = pl.struct(keys).hash() % parts

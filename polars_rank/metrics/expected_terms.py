@@ -118,7 +118,7 @@ class ExpectedTerms(PlanTerms):
 
     def _of_block(self, value: pl.Expr) -> pl.Expr:
         """Return the column of a value that tied documents have in common."""
-        return pl.col(self.blocks(value.cast(pl.Float64)))
+        return self.blocks.add(value.cast(pl.Float64))
 
     def _weighed(
         self, term: pl.Expr, k: int | None, weight: Callable[[pl.Expr], pl.Expr] | None

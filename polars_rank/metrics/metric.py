@@ -169,7 +169,7 @@ class Metric(pl.Expr, metaclass=_OwnNames):
     @property
     def has_cutoff(self) -> bool:
         """Whether the metric takes a cutoff k."""
-        return not self.parts and "k" in _signature(self.function).parameters
+        return not self.parts and "k" in _defaults(self.function)
 
     def at(self, k: int) -> Metric:
         """Return the metric with the cutoff k."""
@@ -181,7 +181,12 @@ class Metric(pl.Expr, metaclass=_OwnNames):
     def __str__(self) -> str:
         if self.parts:
             return _FORMS[self.function].format(**self.arguments)
-        arguments = _without_defaults(self.arguments, _signature(self.function))
+        defaults = _defaults(self.function)
+        arguments = {
+            key: value
+            for key, value in self.arguments.items()
+            if value is not defaults[key] and value != defaults[key]
+        }
         k = arguments.pop("k", None)
         given = ", ".join(f"{key}={written(value)}" for key, value in arguments.items())
         name = self.function.__name__
@@ -295,8 +300,8 @@ def metric(
             return metric
 
         if function.__doc__:  # python -OO removes docstrings
-            build.__doc__ = completed(inspect.getdoc(function) or "", signature)
-        build.__signature__ = signature.replace(return_annotation=Metric)  # type: ignore[attr-defined]
+            build.__doc__ = completed(inspect.cleandoc(function.__doc__), signature)
+        build.__signature__ = signature  # type: ignore[attr-defined]
         vars(build).update(
             function=function,
             on=function,
@@ -325,9 +330,9 @@ def written(value: Any) -> str:
     return getattr(value, "__name__", None) or repr(value)
 
 
-def parameters_of(metric: Metric | Definition[...]) -> dict[str, Any]:
+def parameters_of(metric: Metric | Definition[...]) -> Mapping[str, Any]:
     """Return the parameters of a metric of the catalog, with their defaults."""
-    return {key: each.default for key, each in _signature(metric.function).parameters.items()}
+    return _defaults(metric.function)
 
 
 def made_of(expression: pl.Expr) -> list[str]:
@@ -345,9 +350,15 @@ def _rebuilt(made_by: Any, arguments: Mapping[str, Any], name: str) -> Metric:
 
 @cache
 def _signature(function: Callable[..., Any]) -> inspect.Signature:
-    """Return the signature of a metric's function without its first parameter, the terms."""
-    signature = inspect.signature(function)
-    return signature.replace(parameters=list(signature.parameters.values())[1:])
+    """Return the signature of a metric: its function's without the first parameter, the terms."""
+    _, *parameters = inspect.signature(function).parameters.values()
+    return inspect.Signature(parameters, return_annotation=Metric)
+
+
+@cache
+def _defaults(function: Callable[..., Any]) -> Mapping[str, Any]:
+    """Return the parameters of a metric's function with their defaults, without the terms."""
+    return {key: each.default for key, each in _signature(function).parameters.items()}
 
 
 def _shown(metric: Metric) -> str:
@@ -404,15 +415,6 @@ def _function(key: str, value: Any, named: Mapping[str, Callable[..., pl.Expr]])
     choices = ", ".join(map(repr, named))
     message = f"`{key}` must be {choices} or a function Expr -> Expr; found {value!r}."
     raise ArgumentError(message + hint(str(value), named))
-
-
-def _without_defaults(arguments: dict[str, Any], signature: inspect.Signature) -> dict[str, Any]:
-    return {
-        key: value
-        for key, value in arguments.items()
-        if value is not signature.parameters[key].default
-        and value != signature.parameters[key].default
-    }
 
 
 def _combined(

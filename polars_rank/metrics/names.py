@@ -187,18 +187,17 @@ _MEANINGS = {
     ),
 }
 
-_NAME = re.compile(
-    r"(?P<name>[\w.#-]+?)(?:\((?P<arguments>.*)\))?(?:@(?P<at>[^@()]*?))?(?:-l(?P<level>\d+))?"
-)
-_NUMBERED = re.compile(r"(?P<name>.+?)[_.](?P<number>\d+(?:\.\d+)?)")
-_NUMBERS = re.compile(r"(?P<name>.+?[_.])(?P<numbers>-?[\d.]+(?:,-?[\d.]+)+)")
+# Patterns are compiled when they are first used, which keeps the import fast.
+_NAME = r"(?P<name>[\w.#-]+?)(?:\((?P<arguments>.*)\))?(?:@(?P<at>[^@()]*?))?(?:-l(?P<level>\d+))?"
+_NUMBERED = r"(?P<name>.+?)[_.](?P<number>\d+(?:\.\d+)?)"
+_NUMBERS = r"(?P<name>.+?[_.])(?P<numbers>-?[\d.]+(?:,-?[\d.]+)+)"
 #: Names of trec_eval whose numbers are parameters of one metric, not several metrics.
 _TABLES = ("11pt_avg", "eleven_point", "utility")
 #: The next number of a list such as "5,10", after a comma.
-_LISTED = re.compile(r"-?[\d.]+(=[\d.]+)?(-l\d+)?(?=[,\s]|$)")
+_LISTED = r"-?[\d.]+(=[\d.]+)?(-l\d+)?(?=[,\s]|$)"
 
 #: Several cutoffs of one metric: "ndcg@5,10", "ndcg@[5, 10]", "map@5,10-l2".
-_CUTOFFS = re.compile(
+_CUTOFFS = (
     r"(?P<name>.+@)(?P<open>\[)?(?P<cutoffs>\s*[\d.]+(?:\s*,\s*[\d.]+)*\s*)(?(open)\])"
     r"(?P<level>-l\d+)?"
 )
@@ -303,7 +302,7 @@ def read(name: str, tool: str = "") -> Metric:
     listed = _with_listed_parameters(name.strip())
     if listed is not None:
         return listed.alias(name)
-    match = _NAME.fullmatch(name.strip())
+    match = re.fullmatch(_NAME, name.strip())
     if match is None:
         message = f"invalid metric {name!r}; write it like \"ndcg(gain='exp2')@10\""
         raise ArgumentError(message)
@@ -353,7 +352,7 @@ def _metric_of(name: str, function: str, parameters: dict[str, Any]) -> Metric:
 def _metric_and_number(name: str, tool: str, *, numbered: bool) -> tuple[str, str, dict[str, Any]]:
     """Return the name without the number at its end, its metric, and the parameters of both."""
     function, parameters = find(name, tool)
-    match = _NUMBERED.fullmatch(name)
+    match = re.fullmatch(_NUMBERED, name)
     if function is None and numbered and match is not None:
         name = match["name"]
         function, parameters = find(name, tool)
@@ -371,7 +370,7 @@ def _with_listed_parameters(name: str) -> Metric | None:
         pairs = (pair.partition("=") for pair in levels[1].split(","))
         gain = gains.Levels(tuple((float(label), float(value)) for label, _, value in pairs))
         return REGISTER["ndcg"](gain=gain)
-    several = _NUMBERS.fullmatch(name)
+    several = re.fullmatch(_NUMBERS, name)
     if several is None or (stem := several["name"][:-1].lower()) not in _TABLES:
         return None
     numbers = [float(number) for number in several["numbers"].split(",")]
@@ -387,11 +386,11 @@ def expand(name: str) -> list[str]:
     """Return the names that "official", "ndcg@5,10", or "P_5,10" means; else the name itself."""
     if name.lower() in SETS:
         return SETS[name.lower()]
-    listed = _CUTOFFS.fullmatch(name)
+    listed = re.fullmatch(_CUTOFFS, name)
     if listed is not None:
         level = listed["level"] or ""
         return [f"{listed['name']}{k.strip()}{level}" for k in listed["cutoffs"].split(",")]
-    several = _NUMBERS.fullmatch(name)
+    several = re.fullmatch(_NUMBERS, name)
     if several is None or several["name"][:-1].lower() in _TABLES:
         return [name]
     return [several["name"] + number for number in several["numbers"].split(",")]
@@ -445,7 +444,7 @@ def split(text: str, *, lists: bool = True) -> list[str]:
     names, depth = [""], 0
     for place, character in enumerate(text):
         depth += (character in "([") - (character in ")]")
-        listed = lists and character == "," and _LISTED.match(text, place + 1)
+        listed = lists and character == "," and re.match(_LISTED, text[place + 1 :])
         if depth <= 0 and (character.isspace() or (character == "," and not listed)):
             names.append("")
         else:

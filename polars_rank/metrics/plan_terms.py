@@ -30,7 +30,7 @@ from polars_rank.metrics.terms import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
 #: The position of the row in its ranking, from 1: the rank, if the document is retrieved.
 POSITION = pl.col(OWN + "position").cast(pl.Float64)
@@ -58,28 +58,23 @@ _SEVERAL = (
 )
 
 
-class Register:
-    """Expressions with a column each, named in the order in which they were added."""
+class Register(dict[str, pl.Expr]):
+    """Expressions by the names of their columns, in the order in which they were added."""
 
     def __init__(self, kind: str) -> None:
+        super().__init__()
         self._kind = kind
-        self._known: dict[str, list[tuple[pl.Expr, str]]] = {}
-        self.columns: dict[str, pl.Expr] = {}
+        self._alike: dict[str, list[str]] = {}
 
-    def __call__(self, expression: pl.Expr) -> str:
-        """Return the name of the column that holds the expression."""
-        alike = self._known.setdefault(str(expression), [])
-        for other, name in alike:
-            if other.meta.eq(expression):
-                return name
-        name = f"{OWN}{self._kind} {len(self.columns)}"
-        alike.append((expression, name))
-        self.columns[name] = expression
-        return name
-
-    def named(self) -> list[pl.Expr]:
-        """Return the expressions under the names of their columns."""
-        return [expression.alias(name) for name, expression in self.columns.items()]
+    def add(self, expression: pl.Expr) -> pl.Expr:
+        """Return the column that holds the expression."""
+        alike = self._alike.setdefault(str(expression), [])
+        name = next((name for name in alike if self[name].meta.eq(expression)), None)
+        if name is None:
+            name = f"{OWN}{self._kind} {len(self)}"
+            alike.append(name)
+            self[name] = expression
+        return pl.col(name)
 
 
 class PlanTerms(Terms):
@@ -127,9 +122,9 @@ class PlanTerms(Terms):
     def read(self) -> set[str]:
         """Return the columns of the ranked rows that are read."""
         registers = (self.blocks, self.rows_of, self.folds)
-        parts = [part for register in registers for part in register.columns.values()]
+        parts = [part for register in registers for part in register.values()]
         read = {name for part in parts for name in part.meta.root_names()} | self.gathered.keys()
-        return read - self.blocks.columns.keys() - self.rows_of.columns.keys()
+        return read - self.blocks.keys() - self.rows_of.keys()
 
     def top(
         self,
@@ -223,13 +218,13 @@ class PlanTerms(Terms):
 
     def _folded(self, value: pl.Expr, k: int | None = None) -> Value:
         self.cutoffs.append(k)
-        return Value(pl.col(self.folds(value)))
+        return Value(self.folds.add(value))
 
     def _column(self, term: pl.Expr) -> pl.Expr:
         places = [name for name in term.meta.root_names() if name.startswith(OWN)]
         if places or reads_order(term):
             self.ordered += places or ["ranks"]
-        return term if term.meta.is_column() else pl.col(self.rows_of(term))
+        return term if term.meta.is_column() else self.rows_of.add(term)
 
     def _term(self, term: pl.Expr, k: Cutoff, among: pl.Expr | None = None) -> Term:
         return Term(partial(self._reduced, term, k, among))
@@ -242,10 +237,10 @@ class PlanTerms(Terms):
         terms = pl.col(name).list
         if isinstance(k, Value):
             first = terms.head(k.expr.cast(pl.Int64))
-            return Value(pl.col(self.late(reduced(first.list, how))))
+            return Value(self.late.add(reduced(first.list, how)))
         if k is None or how in ("min", "max"):
             some = terms if k is None else terms.head(k).list
-            return Value(pl.col(self.sums(reduced(some, how))))
+            return Value(self.sums.add(reduced(some, how)))
         return self._summed(name, k)
 
     def _summed(self, name: str, k: int) -> Value:
@@ -253,32 +248,31 @@ class PlanTerms(Terms):
         sums = self._sums_of.setdefault(name, {})
         return Value(pl.col(sums.setdefault(k, f"{OWN}sum of {name} at {k}")))
 
-    def layers(self) -> Iterable[list[pl.Expr]]:
-        """Return the columns of each stage after the lists are gathered."""
-        yield self.sums.named()
-        yield from self._sums_at_cutoffs()
-        yield self.late.named()
+    def layers(self) -> Iterable[Mapping[str, pl.Expr]]:
+        """Return the columns of each stage after the lists are gathered.
 
-    def _sums_at_cutoffs(self) -> Iterable[list[pl.Expr]]:
-        """Return the sums at cutoffs, each added to the sum at the next smaller cutoff."""
+        A sum down to a cutoff is added to the sum down to the next smaller cutoff.
+        """
+        yield self.sums
         begun: dict[str, int] = {}
         for cutoff in sorted({k for sums in self._sums_of.values() for k in sums}):
-            layer = []
+            layer = {}
             for name, sums in self._sums_of.items():
                 if cutoff in sums:
                     start = begun.get(name, 0)
                     part = self._part(name, start, cutoff)
-                    total = pl.col(sums[start]) + part if start else part
-                    layer.append(total.alias(sums[cutoff]))
+                    layer[sums[cutoff]] = pl.col(sums[start]) + part if start else part
                     begun[name] = cutoff
             yield layer
+        yield self.late
 
     def _part(self, name: str, start: int, stop: int) -> pl.Expr:
         """Return the sum of a term between two ranks."""
         values = pl.col(name).list
         if stop - start == 1:
             return values.get(start, null_on_oob=True).cast(pl.Float64).fill_null(0.0)
-        return reduced(values.slice(start, stop - start).list, "sum")
+        whole = start == 0 and stop == self.depth  # rankings end at the largest cutoff
+        return reduced(values if whole else values.slice(start, stop - start).list, "sum")
 
 
 def _is_unique(values: pl.Expr) -> pl.Expr:

@@ -38,7 +38,7 @@ class ReverseTerms(PlanTerms):
         hits = super().hits_column(rel).cast(pl.Int64)
         above = hits - self.relevant(rel).cast(pl.Int64)
         here_or_above = hits.gather(TIE_END) - above.gather(TIE_REVERSE)
-        return pl.col(self.blocks(above.gather(TIE_BEGIN) + here_or_above))
+        return self.blocks.add(above.gather(TIE_BEGIN) + here_or_above)
 
     def own(self, _: pl.Expr) -> Value:
         """Raise `NotReverseError`: a user's expression may read any column."""
@@ -51,7 +51,7 @@ class ReverseTerms(PlanTerms):
             if name not in _SAME and not name.startswith(OWN):
                 if name not in ("label", "relevant"):
                     raise NotReverseError
-                names[name] = self.blocks(pl.col(name).gather(TIE_REVERSE))
+                names[name] = self.blocks.add(pl.col(name).gather(TIE_REVERSE)).meta.output_name()
         return super()._column(renamed(term, names) if names else term)
 
 

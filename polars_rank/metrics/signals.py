@@ -7,7 +7,7 @@ from functools import partial
 
 import polars as pl
 
-from polars_rank._params import check_name, check_number
+from polars_rank._params import check_name, check_type
 from polars_rank.errors import ArgumentError, DataError, number_of
 
 
@@ -50,7 +50,7 @@ def checked_numbers(parameter: str, column: str) -> pl.Expr:
 
 
 def _check_values(parameter: str, column: str, values: pl.Series) -> pl.Series:
-    check_number(parameter, column, values.dtype)
+    check_type(parameter, column, values.dtype, "number")
     known = values.cast(pl.Float64)
     below = (known < 0).sum()
     if below:

@@ -43,6 +43,9 @@ How: TypeAlias = Literal["sum", "count", "min", "max"]
 Cutoff: TypeAlias = "int | Value | None"
 
 
+_UNSETTLED = "a function of a value that the order of tied documents changes"
+
+
 class OrderMattersError(ArgumentError):
     """A value has no closed form for its mean over the orders of tied documents."""
 
@@ -143,7 +146,8 @@ Operand: TypeAlias = "Value | float | bool"
 def each_of(function: Callable[..., pl.Expr], *values: Operand) -> Value:
     """Apply a function of expressions with one row per ranking to settled values."""
     known = [_value(value) for value in values]
-    _check_settled(*known)
+    if not all(value.settled for value in known):
+        raise OrderMattersError(_UNSETTLED)
     return _linear(function, *known)
 
 
@@ -159,7 +163,8 @@ def where(condition: Value, value: Operand, otherwise: Operand | None = None) ->
 
 def ratio(part: Operand, whole: Value) -> Value:
     """Return part / whole; null if the whole is not above 0."""
-    _check_settled(whole)
+    if not whole.settled:
+        raise OrderMattersError(_UNSETTLED)
     return _linear(lambda part, whole: pl.when(whole > 0).then(part / whole), part, whole)
 
 
@@ -171,13 +176,6 @@ def least(*values: Operand) -> Value:
 def most(*values: Operand) -> Value:
     """Return the largest of several values."""
     return each_of(pl.max_horizontal, *values)
-
-
-def _check_settled(*values: Value) -> None:
-    """Raise `OrderMattersError` if a value depends on the order of tied documents."""
-    if not all(value.settled for value in values):
-        message = "a function of a value that the order of tied documents changes"
-        raise OrderMattersError(message)
 
 
 def _linear(function: Callable[..., pl.Expr], *values: Operand) -> Value:

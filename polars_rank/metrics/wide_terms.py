@@ -18,7 +18,7 @@ from polars_rank.metrics.plan_terms import IDEAL_LABEL, PlanTerms, complete
 from polars_rank.metrics.terms import RELEVANT, RETRIEVED, Cutoff, How, Term, Value
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from polars_rank.discounts import Discount
     from polars_rank.gains import Gain
@@ -57,34 +57,29 @@ class WideTerms(PlanTerms):
         #: The columns of each sum, one per position.
         self._cells: dict[str, Sequence[pl.Expr]] = {}
 
-    def layers(self) -> Iterable[list[pl.Expr]]:
+    def layers(self) -> Iterable[Mapping[str, pl.Expr]]:
         """Return the columns of each stage."""
         positions = range(self.length)
-        yield [
-            self._is_relevant(pl.col(at(label, i)), self.lowest if rel is None else rel).alias(
-                at(name, i)
+        yield {
+            at(name, i): self._is_relevant(
+                pl.col(at(label, i)), self.lowest if rel is None else rel
             )
             for (rel, label), name in self._relevant.items()
             for i in positions
-        ]
-        yield [
-            renamed(term, {column: at(column, i) for column in term.meta.root_names()}).alias(
-                at(name, i)
-            )
-            for name, term in self.rows_of.columns.items()
+        }
+        yield {
+            at(name, i): renamed(term, {each: at(each, i) for each in term.meta.root_names()})
+            for name, term in self.rows_of.items()
             for i in positions
-        ]
+        }
         for i in positions:
-            yield [
-                (
-                    pl.col(at(hits, i - 1)) + pl.col(at(name, i))
-                    if i
-                    else pl.col(at(name, 0)).cast(pl.UInt8)
-                ).alias(at(hits, i))
+            yield {
+                at(hits, i): pl.col(at(hits, i - 1)) + pl.col(at(name, i))
+                if i
+                else pl.col(at(name, 0)).cast(pl.UInt8)
                 for name, hits in self._hits.items()
-            ]
-        yield from self._sums_at_cutoffs()
-        yield self.late.named()
+            }
+        yield from super().layers()
 
     def _is_relevant(self, label: pl.Expr, lowest: float) -> pl.Expr:
         whole = self._whole_labels and abs(lowest) < 2**53  # whole numbers compare faster
@@ -169,7 +164,8 @@ class WideTerms(PlanTerms):
 
     def _name(self, term: pl.Expr) -> str:
         """Return the name of a term's columns, without the position."""
-        return term.meta.output_name() if term.meta.is_column() else self.rows_of(term)
+        column = term if term.meta.is_column() else self.rows_of.add(term)
+        return column.meta.output_name()
 
     def _term(self, term: pl.Expr, k: Cutoff, among: pl.Expr | None = None) -> Term:
         return self._weighted(term, k, among, None)
@@ -207,14 +203,14 @@ class WideTerms(PlanTerms):
             cells = [pl.when(depth > i).then(cell) for i, cell in enumerate(cells)]
             if how in ("sum", "count"):
                 cells = [cell.cast(pl.Float64).fill_null(0.0) for cell in cells]
-                return Value(pl.col(self.late(reduce(pl.Expr.__add__, cells))))
+                return Value(self.late.add(reduce(pl.Expr.__add__, cells)))
         cutoff = min(k, self.length) if isinstance(k, int) else self.length
         if how in ("min", "max"):
             # Columns without nulls are compared several times faster.
             none = math.inf if how == "min" else -math.inf
             extreme = pl.min_horizontal if how == "min" else pl.max_horizontal
             cells = [cell.cast(pl.Float64).fill_null(none) for cell in cells[:cutoff]]
-            found = pl.col(self.late(extreme(cells)))
+            found = self.late.add(extreme(cells))
             return Value(pl.when(found != none).then(found))
         if how == "count":
             cells = [cell.cast(pl.UInt8) for cell in cells]

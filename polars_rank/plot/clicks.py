@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from polars_rank._params import check_there, share, whole_number
+from polars_rank._params import check_column, share, whole_number
 from polars_rank.columns import RUN
 from polars_rank.errors import DataError, SchemaError, number_of
 from polars_rank.frames.tables import collected, lazy, schema_of
@@ -94,7 +94,7 @@ def click_through(
     log = lazy(frame)
     schema = schema_of(log)
     for parameter, name in (("position", position), ("click", click)):
-        check_there(parameter, name, schema)
+        check_column(parameter, name, schema)
         if not (schema[name].is_numeric() or schema[name] in (pl.Boolean, pl.Null)):
             message = f"column {name!r} (`{parameter}`) must be numeric; found {schema[name]}"
             raise SchemaError(message, parameter)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import polars as pl
 
-from polars_rank._params import OWN, check_there
+from polars_rank._params import OWN, check_column
 from polars_rank.columns import RUN
 from polars_rank.errors import ArgumentError, DataError, SchemaError
 
@@ -189,7 +189,7 @@ def run_columns(schema: pl.Schema, run: str | None, *others: str) -> list[str]:
 def columns_of_runs(parameter: str, columns: Sequence[str], schema: pl.Schema) -> list[str]:
     """Return the columns that identify runs; raise `SchemaError` for nested types."""
     for name in columns:
-        check_there(parameter, name, schema)
+        check_column(parameter, name, schema)
         if schema[name].is_nested():
             message = f"column {name!r} (`{parameter}`) must not be nested; found {schema[name]}"
             raise SchemaError(message, parameter)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from polars_rank._params import check_there
+from polars_rank._params import check_column
 from polars_rank.errors import ArgumentError, SchemaError
 from polars_rank.frames.tables import collected, schema_of
 from polars_rank.metrics.names import output_name
@@ -57,7 +57,7 @@ def column_of(schema: pl.Schema, metric: Any, taken: Sequence[str]) -> str:
     """Return the column of the metric, by name or as the only float column."""
     if metric is not None:
         name = name_of(metric)
-        check_there("metric", name, schema)
+        check_column("metric", name, schema)
         if not (schema[name].is_numeric() or schema[name] == pl.Null):
             message = f"column {name!r} (`metric`) must be numeric; found {schema[name]}"
             raise SchemaError(message, "metric")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from polars_rank._params import check_number, check_there
+from polars_rank._params import check_column
 from polars_rank.columns import RUN
 from polars_rank.errors import ArgumentError
 from polars_rank.frames.tables import collected, lazy, schema_of
@@ -156,8 +156,7 @@ def _column(parameter: str, metric: str | Metric | None, schema: pl.Schema) -> s
         message = f"set `{parameter}` to a column of the table; available: {[*schema]}"
         raise ArgumentError(message, parameter)
     name = name_of(metric)
-    check_there(parameter, name, schema)
-    check_number(parameter, name, schema[name])
+    check_column(parameter, name, schema, "number")
     return name
 
 

@@ -61,8 +61,6 @@ _DARKER = """
 [stroke="{light}"] {{ stroke: light-dark({light}, {dark}); }}
 [style*="color:{light}"] {{ color: light-dark({light}, {dark}) !important; }}
 """
-#: Makes vega-embed available to the script of the page.
-_NAMES = "window.vegaEmbed = vegaEmbed;"
 
 
 def report(
@@ -335,8 +333,8 @@ def _hash(script: str) -> str:
 
 @cache
 def _vega() -> str:
-    """Return Vega, Vega-Lite and vega-embed as one script."""
+    """Return Vega, Vega-Lite and vega-embed as one script, which sets `window.vegaEmbed`."""
     from vl_convert import javascript_bundle  # noqa: PLC0415  (an extra)
 
-    bundle: str = javascript_bundle(_NAMES)
+    bundle: str = javascript_bundle()  # type: ignore[call-arg]  # optional, but not typed so
     return bundle.replace("\r\n", "\n")

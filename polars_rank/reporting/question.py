@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from polars_rank._params import OWN, check_there, names
+from polars_rank._params import OWN, check_column, names
 from polars_rank.columns import RUN
 from polars_rank.conventions import Conventions, named, read_metrics
 from polars_rank.errors import ArgumentError, hint
@@ -93,7 +93,7 @@ class Question:
         shown = names("show", show)
         for parameter, requested_columns in {**extra, "show": shown}.items():
             for name in requested_columns:
-                check_there(parameter, name, columns.schema)
+                check_column(parameter, name, columns.schema)
         if baseline is not None:  # raise for a wrong type before the evaluation
             user_columns = {
                 n: dtype for n, dtype in columns.schema.items() if not n.startswith(OWN)
@@ -206,7 +206,7 @@ def _moments(moments: Any, time: str) -> pl.LazyFrame | None:
     if moments is None:
         return None
     table = lazy(moments)
-    check_there("time", time, schema_of(table))
+    check_column("time", time, schema_of(table))
     return table
 
 
@@ -274,7 +274,7 @@ def _run_of(
     if not isinstance(run, str):
         message = f"`run` must be the name of a column; found {run!r}"
         raise ArgumentError(message, "run")
-    check_there("run", run, schema)
+    check_column("run", run, schema)
     if run in groups:
         message = f"column {run!r} is used for both `by` and `run`"
         raise ArgumentError(message, "by", "run")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 import polars as pl
 
-from polars_rank._params import OWN, Names, check_name, check_there, free, names
+from polars_rank._params import OWN, Names, check_column, check_name, free, names
 from polars_rank.conventions import POLARS_RANK, Conventions
 from polars_rank.errors import ArgumentError, DataError, SchemaError
 from polars_rank.evaluation.means import to_rows
@@ -167,7 +167,7 @@ def moments(
         keys = key_columns(schema, by=by, run=run, weight=weight)
         kept = names("query", query)
         for name in kept if query != "query" else ():
-            check_there("query", name, schema)
+            check_column("query", name, schema)
         taken = [*kept, *(name for columns in keys.values() for name in columns)]
         selected = variables(schema, metrics, agreed, taken, undefined=undefined)
         groups = [*keys["by"], *keys["run"]]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import polars as pl
 
-from polars_rank._params import OWN, check_there, check_values, find_columns
+from polars_rank._params import OWN, check_column, check_type, find_columns
 from polars_rank.conventions import POLARS_RANK, Conventions, check_undefined, counted_as, named
 from polars_rank.errors import ArgumentError, DataError, Finding, RankWarning, SchemaError
 from polars_rank.evaluation.means import NUM_RETRIEVED
@@ -114,7 +114,7 @@ def _variable(
     name = given if isinstance(given, str) else output_name(given)
     if name not in schema:
         _check_no_log(schema)
-    check_there(parameter, name, schema)
+    check_column(parameter, name, schema)
     if not (schema[name].is_numeric() or schema[name] in (pl.Boolean, pl.Null)):
         message = f"column {name!r} (`{parameter}`) must be numeric; found {schema[name]}"
         raise SchemaError(message, parameter)
@@ -149,7 +149,7 @@ def key_columns(schema: pl.Schema, **parameters: Any) -> dict[str, tuple[str, ..
     seen: dict[str, str] = {}
     for parameter, columns in columns_of.items():
         for column in columns:
-            check_values(parameter, column, schema[column])
+            check_type(parameter, column, schema[column], "value")
             if column in seen:
                 message = (
                     f"column {column!r} is used for two parameters: `{seen[column]}` and "

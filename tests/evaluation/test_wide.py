@@ -17,9 +17,8 @@ import polars as pl
 import polars_rank as pr
 import pytest
 from polars.testing import assert_frame_equal
-from polars_rank.evaluation import wide
 from polars_rank.evaluation.wide import network
-from polars_rank.frames import lengths
+from polars_rank.frames.lengths import MANY_ROWS
 from polars_rank.metrics import metric as metric_module
 from polars_rank.metrics import beyond, diversity
 from polars_rank.metrics.metric import REGISTER, metric, parameters_of
@@ -48,12 +47,6 @@ PARAMETERS: list[dict[str, Any]] = [
 ]  # fmt: skip
 
 
-@pytest.fixture(autouse=True)
-def few_rows_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (lengths, wide):
-        monkeypatch.setattr(module, "_MANY_ROWS", 2_000)
-
-
 @cache
 def log(
     longest: int = 8,
@@ -61,13 +54,11 @@ def log(
     score: type[pl.DataType] = pl.Float32,
     label: type[pl.DataType] = pl.Int8,
     doc: type[pl.DataType] = pl.Int32,
-    rows: int = 2_500,
-    seed: int = 1,
 ) -> pl.DataFrame:
     """Return short rankings with ties, and documents that are not retrieved or not judged."""
-    draw = random.Random(seed)
+    draw = random.Random(1)
     queries, docs = [], []
-    while len(queries) < rows:
+    while len(queries) < MANY_ROWS // 20:
         length = draw.randint(1, longest)
         queries += [len(queries)] * length
         docs += draw.sample(range(2 * longest), length)
@@ -79,8 +70,9 @@ def log(
             "label": [draw.choice([-1, 0, 0, 1, 2, 3, None]) for _ in queries],
         }
     )
+    copies = pl.concat(table.with_columns(pl.col("query") + 10_000 * copy) for copy in range(20))
     text = pl.col("doc").cast(pl.String)
-    return table.with_columns(
+    return copies.with_columns(
         (text if doc in (pl.String, pl.Categorical) else pl.col("doc")).cast(doc),
         pl.col("score").cast(score),
         (pl.col("label") / 2 if label.is_float() else pl.col("label").abs()).cast(label),
@@ -270,11 +262,9 @@ def test_rankings_that_became_longer_take_rows(tmp_path: Path) -> None:
         assert_frame_equal(plan.collect(), expected, rel_tol=1e-12)
 
 
-def test_small_logs_take_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.undo()
-    assert wide._MANY_ROWS > 10_000
-    for rows in (1_000, wide._MANY_ROWS - 1, wide._MANY_ROWS):
-        assert is_wide(pr.per_query(one_by_one(rows), "ndcg")) == (rows == wide._MANY_ROWS)
+def test_small_logs_take_rows() -> None:
+    for rows in (1_000, MANY_ROWS - 1, MANY_ROWS):
+        assert is_wide(pr.per_query(one_by_one(rows), "ndcg")) == (rows == MANY_ROWS)
 
 
 def test_a_few_long_rankings_among_short_ones_take_rows() -> None:

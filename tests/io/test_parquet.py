@@ -26,7 +26,6 @@ import pyarrow.parquet as pq
 import pytest
 from polars.testing import assert_frame_equal
 from polars_rank.datasets import search_log
-from polars_rank.io import parquet
 from polars_rank.frames.tables import number_column
 from polars_rank._polars import key_hash
 from polars_rank.io.files import find_files, temporary_folder
@@ -36,7 +35,8 @@ METRICS = ["ndcg@3", "ap", "rr", "num_ret"]
 DEEP = 50 if os.environ.get("POLARS_RANK_DEEP") else 1
 ENGINES = ["in-memory", "streaming"]
 
-#: Each layout of a log, as its rows come to lie; and a budget of memory to read it with.
+#: Each layout of a log, as its rows come to lie; and a budget of memory to read it with. The log
+#: of `a_log` exceeds 1 MB.
 LAYOUTS: dict[str, tuple[Callable[[pl.DataFrame], pl.DataFrame], str]] = {
     "sorted": (lambda log: log.sort("query", maintain_order=True), "2GB"),
     "adjacent": (lambda log: log.sort("query", descending=True, maintain_order=True), "2GB"),
@@ -65,10 +65,10 @@ def by_query(log: pl.LazyFrame | pl.DataFrame, engine: str = "streaming") -> pl.
 
 
 @pytest.fixture
-def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Small logs are read in many batches, and are too large for 1 MB."""
-    monkeypatch.setattr(parquet, "BATCH_ROWS", 500)
-    monkeypatch.setattr(parquet, "_SORT_BYTES", 600)
+def small() -> Iterator[None]:
+    """Small logs are read in many batches."""
+    with pl.Config(streaming_chunk_size=500):
+        yield
 
 
 @pytest.fixture
@@ -85,24 +85,21 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @layouts
 @pytest.mark.parametrize("rows", [1, 7, 100])
-def test_small_batches(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, layout: str, rows: int
-) -> None:
-    monkeypatch.setattr(parquet, "BATCH_ROWS", rows)
-    monkeypatch.setattr(parquet, "_SORT_BYTES", 10_000)
-    log = log_of(random_lists(rows, queries=12))
+def test_small_batches(tmp_path: Path, layout: str, rows: int) -> None:
+    log = a_log() if layout == "spilled" else log_of(random_lists(rows, queries=12))
     lying(layout, log).write_parquet(tmp_path / "log.parquet", row_group_size=40)
     expected = by_query(log)
-    for engine in ENGINES if rows == 7 else ENGINES[1:]:
-        found = by_query(scan(tmp_path / "log.parquet", layout), engine)
-        assert_frame_equal(found, expected)
+    with pl.Config(streaming_chunk_size=20 * rows if layout == "spilled" else rows):
+        for engine in ENGINES if rows == 7 else ENGINES[1:]:
+            found = by_query(scan(tmp_path / "log.parquet", layout), engine)
+            assert_frame_equal(found, expected)
 
 
 @layouts
 @pytest.mark.parametrize("length", [100, 99, 1_251])
 @pytest.mark.usefixtures("small")
 def test_lists_that_end_at_a_batch_or_go_on(tmp_path: Path, layout: str, length: int) -> None:
-    rows = 2 * parquet.BATCH_ROWS + 700  # batches that a list of 1,251 rows spans
+    rows = 5_700  # in batches that a list of 1,251 rows spans
     log = pl.select(row=pl.int_range(rows)).select(
         query=pl.col("row") // length,
         doc=pl.col("row") % length,
@@ -342,7 +339,7 @@ def numbers(log: pl.DataFrame | pl.LazyFrame) -> tuple[object, ...]:
 
 def read_damaged(source: Path, layout: str, seed: int) -> tuple[str, str]:
     """Damage a file and read it; return how that ended, and what is wrong with it if anything."""
-    parquet.BATCH_ROWS, parquet._SORT_BYTES = 500, 600
+    pl.Config.set_streaming_chunk_size(500)
     with temporary_folder() as folder:
         path = folder / f"{source.stem}-{seed}.parquet"
         path.write_bytes(damaged(source.read_bytes(), path.name))
@@ -400,7 +397,8 @@ def test_damaged_files(tmp_path: Path) -> None:
     for way in ("plain", "zstd", "pages", "arrow", "strings"):
         for layout in LAYOUTS:
             source = tmp_path / f"{way}-{layout}.parquet"
-            written(lying(layout, a_log(150)), source, way)
+            log = a_log(400 if layout == "spilled" else 150)
+            written(lying(layout, log), source, way)
             jobs += [(source, layout, seed) for seed in range(seeds)]
     # In another process, for Polars might abort.
     with ProcessPoolExecutor(2 if DEEP > 1 else 1, mp_context=get_context("spawn")) as pool:
@@ -659,9 +657,9 @@ def test_nothing_is_left_when_the_process_ends(tmp_path: Path, end: str) -> None
     temporary.mkdir()
     script = f"""
 import os
+import polars as pl
 import polars_rank as pr
-from polars_rank.io import parquet
-parquet.BATCH_ROWS, parquet._SORT_BYTES = 500, 600
+pl.Config.set_streaming_chunk_size(500)
 batches = pr.scan_log({str(tmp_path / "log.parquet")!r}, memory="1MB").collect_batches(chunk_size=9)
 next(iter(batches))
 print(len(os.listdir({str(temporary)!r})), flush=True)

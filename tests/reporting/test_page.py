@@ -506,8 +506,10 @@ def test_pages_are_small_whatever_the_log(tmp_path):
     path = tmp_path / "slices.html"
     pr.report(log, "ndcg@10", baseline="a", slices=["slice", "country"], path=path)
     assert path.stat().st_size < 2_500_000
-    many = pr.datasets.search_log(20, 5, runs=14)
-    page = read(many, tmp_path, "ndcg@10", baseline="run01")
+
+
+def test_charts_are_of_a_few_of_many_runs(tmp_path):
+    page = read(pr.datasets.search_log(20, 5, runs=14), tmp_path, "ndcg@10", baseline="run01")
     assert page.path.stat().st_size < 3_000_000
     assert len(page.tables["means"]) == 1 + 14 and len(page.tables["metrics-table"][0]) == 16
     assert "Without charts: " in page.text and "6 more runs" in page.text
@@ -637,7 +639,6 @@ CASES = {
     "a null run": (
         BASE.with_columns(run=pl.when(pl.col("run") == "a").then("run")), {"baseline": "a"}, "null",
     ),
-    "many runs": (pr.datasets.search_log(20, 5, runs=14), {}, "run.. has the highest ndcg@10"),
     "odd ids": (
         BASE.with_columns(
             query=pl.format(ODD[1] + "{}", "query"), doc=pl.format(ODD[0] + "{}", "doc")
