@@ -203,6 +203,9 @@ def summarize(
         message = "`quantiles` does not support `weight` or `cluster`"
         raise ArgumentError(message, "quantiles", "weight", "cluster")
     queries = names("query", query)
+    if interval in _RESAMPLED and not queries:
+        message = f"`query` must name at least one column; `interval` {interval!r} resamples queries"
+        raise ArgumentError(message, "query", "interval")
     taken = [*queries, *(name for several in keys.values() for name in several)]
     selected = variables(schema, metrics, agreed, taken, undefined=undefined)
     moments = sums_of(
