@@ -12,7 +12,7 @@ from polars_rank._polars import FewRows, source_of_rows
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-#: The rankings of tables in memory with fewer rows are not counted.
+#: The rankings of fewer rows are not counted.
 _MANY_ROWS = 20_000
 
 
@@ -35,7 +35,7 @@ def source_name(kind: str, lengths: Lengths | None, source: object) -> str:
 def lengths_of(log: pl.LazyFrame, keys: Sequence[str]) -> Lengths | None:
     """Return upper bounds of the lengths of rankings, or None if they are unknown.
 
-    They are known for scans of `scan_log`, with or without filters, and for tables in memory.
+    They are known for most scans of `scan_log`, with or without filters, and for tables in memory.
     """
     if isinstance(log, FewRows):
         return None
@@ -43,7 +43,7 @@ def lengths_of(log: pl.LazyFrame, keys: Sequence[str]) -> Lengths | None:
     if source is None:
         return None
     if source.startswith("DF ["):
-        return _counted(log, keys)
+        return counted(log, keys)
     start = source.find("{")
     if not source.startswith("PYTHON[LOG") or start < 0:
         return None
@@ -51,7 +51,8 @@ def lengths_of(log: pl.LazyFrame, keys: Sequence[str]) -> Lengths | None:
     return lengths if {*lengths.keys} <= {*keys} else None
 
 
-def _counted(log: pl.LazyFrame, keys: Sequence[str]) -> Lengths | None:
+def counted(log: pl.LazyFrame, keys: Sequence[str]) -> Lengths | None:
+    """Return the lengths of rankings by one pass over the keys, or None for few rows."""
     rows = log.select(pl.len()).collect(engine="in-memory").item()
     if rows < _MANY_ROWS:
         return None

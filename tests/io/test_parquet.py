@@ -29,6 +29,7 @@ from polars_rank.datasets import search_log
 from polars_rank.io import parquet
 from polars_rank.frames.tables import number_column
 from polars_rank._polars import key_hash
+from polars_rank.frames.lengths import Lengths, lengths_of
 from polars_rank.io.files import find_files, temporary_folder
 from strategies import log_of, random_lists
 
@@ -183,7 +184,7 @@ def test_memory_that_is_a_size(tmp_path: Path, memory: object) -> None:
 # The number of a list
 
 
-@pytest.mark.parametrize("layout", ["adjacent", "shuffled", "spilled"])
+@pytest.mark.parametrize("layout", ["adjacent", "spilled"])
 @pytest.mark.parametrize("keys", [["query"], ["run", "query"]])
 @pytest.mark.usefixtures("small")
 def test_lists_are_numbered(tmp_path: Path, layout: str, keys: list[str]) -> None:
@@ -208,11 +209,26 @@ def test_lists_are_numbered(tmp_path: Path, layout: str, keys: list[str]) -> Non
     )
 
 
+@pytest.mark.parametrize("layout", ["sorted", "shuffled"])
 @pytest.mark.usefixtures("small")
-def test_sorted_logs_need_no_numbers(tmp_path: Path) -> None:
-    log = lying("sorted", a_log())
+def test_sorted_logs_need_no_numbers(tmp_path: Path, layout: str) -> None:
+    log = lying(layout, a_log())
     log.write_parquet(tmp_path / "log.parquet")
-    assert_frame_equal(scan(tmp_path / "log.parquet", "sorted").collect(), log)
+    expected = log.sort("query", maintain_order=True)
+    assert_frame_equal(scan(tmp_path / "log.parquet", layout).collect(), expected)
+
+
+@pytest.mark.parametrize("length", [10, 100])
+def test_short_rankings_of_shuffled_logs_are_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, length: int
+) -> None:
+    monkeypatch.setattr(parquet, "_GLIMPSE_ROWS", 2_000)
+    rows = 200_000
+    log = pl.select(row=pl.int_range(rows).shuffle(1)).select(pl.col("row") // length)
+    log.write_parquet(tmp_path / "log.parquet")
+    lengths = lengths_of(pr.scan_log(tmp_path / "log.parquet", query="row"), ["row"])
+    expected = Lengths(["row"], rows, rows // length, length) if length == 10 else None
+    assert lengths == expected
 
 
 # Files that change, and files that lose rows
