@@ -41,6 +41,9 @@ Paths: TypeAlias = "str | os.PathLike[str] | Sequence[str | os.PathLike[str]]"
 #: Number of rows by which a shuffled log is recognized.
 _GLIMPSE_ROWS = 100_000
 
+#: Rankings of a batch, if they are short.
+_BATCH_RANKINGS = 10_000
+
 #: Approximate bytes of memory per value while a partition is sorted.
 _SORT_BYTES = 64
 
@@ -258,7 +261,7 @@ def _in_order(
     ) -> Iterator[pl.DataFrame]:
         columns = [*source.schema] if with_columns is None else with_columns
         plan = _projected(source, columns, predicate, keys)
-        size = _batch_rows(plan)
+        size = _batch_rows(plan, lengths)
         # The scan skips parts of files that the predicate excludes.
         plan = plan if predicate is None else plan.filter(predicate)
         number = None if predicate is None else source.count(plan)
@@ -297,7 +300,7 @@ def _numbered(
     ) -> Iterator[pl.DataFrame]:
         columns = [*full] if with_columns is None else with_columns
         plan = _projected(source, columns, predicate, keys)
-        size = _batch_rows(plan)
+        size = _batch_rows(plan, lengths)
         pieces = (
             complete_rankings(source.batches(watched(plan), size), keys)
             if budget is None
@@ -321,15 +324,19 @@ def _projected(
     return source.log.select(cs.by_name([name for name in source.schema if name in read]))
 
 
-def _batch_rows(plan: pl.LazyFrame) -> int:
-    """Return the number of rows of a batch: more if metrics read lists of ids, such as subtopics.
+def _batch_rows(plan: pl.LazyFrame, lengths: Lengths | None) -> int:
+    """Return the number of rows of a batch: more if each batch has large fixed costs.
 
-    The functions of these lists have a fixed cost per batch. Lists of numbers, such as embeddings,
-    may need much memory.
+    Short rankings are evaluated with expressions for each position. Metrics of lists of ids, such
+    as subtopics, call a function for each batch. Lists of numbers, such as embeddings, may need
+    much memory.
     """
     types = plan.collect_schema().values()
-    lists = any(isinstance(each, pl.List) and not each.inner.is_float() for each in types)
-    return 4 * BATCH_ROWS if lists else BATCH_ROWS
+    if any(isinstance(each, pl.List) and not each.inner.is_float() for each in types):
+        return 4 * BATCH_ROWS
+    if lengths is not None and is_short(lengths):
+        return max(BATCH_ROWS, _BATCH_RANKINGS * lengths.longest)
+    return BATCH_ROWS
 
 
 def _unwatched(log: pl.LazyFrame) -> pl.LazyFrame:
