@@ -210,7 +210,7 @@ def _inspect_all(log: pl.LazyFrame, keys: Sequence[str]) -> _Rows:
         .collect(engine="streaming")
         .item()
     )
-    return _Rows("adjacent" if rankings == n_unique else "shuffled", n_unique, longest, last)
+    return _Rows("adjacent" if rankings == n_unique else "shuffled", rankings, longest, last)
 
 
 def _lengths(source: Source, keys: list[str], rows: _Rows, *, in_memory: bool) -> Lengths | None:
@@ -218,12 +218,32 @@ def _lengths(source: Source, keys: list[str], rows: _Rows, *, in_memory: bool) -
     if rows.layout != "shuffled":
         longest = max(rows.longest, source.rows - rows.last)
         return Lengths(sorted(keys), source.rows, rows.rankings, longest)
-    # Of two rows of a ranking, both are among the first rows with the probability (read / rows)^2.
-    # If those have several rows of many rankings, rankings are at least so long on average.
-    read = min(_GLIMPSE_ROWS, source.rows)
-    length = 1 + 2 * source.rows * max(0, read - rows.rankings) / max(1, read) ** 2
-    short = is_short(Lengths(keys, source.rows, int(source.rows / length), int(length)))
-    return counted(source.log, keys) if in_memory and short else None
+    return counted(source.log, keys) if in_memory and _seem_short(source, keys) else None
+
+
+def _seem_short(source: Source, keys: list[str]) -> bool:
+    """Return whether the rankings of a shuffled log seem short, judged by its first rows.
+
+    A pair of rows of a ranking is among the first rows with the square of the probability of one
+    row, and a triple with its cube. Their numbers estimate the length of a ranking as a mean over
+    rows, and as a mean over pairs. If lengths differ, the mean over pairs is higher than the mean
+    over rows, and the mean over rankings is lower.
+    """
+    share = min(1, _GLIMPSE_ROWS / max(1, source.rows))
+    number = pl.len().cast(pl.Float64)
+    counts = source.log.head(_GLIMPSE_ROWS).group_by(keys).agg(number.alias(OWN + "rows"))
+    rows = pl.col(OWN + "rows")
+    pairs, triples = (
+        counts.select(pairs=rows * (rows - 1) / 2, triples=rows * (rows - 1) * (rows - 2) / 6)
+        .sum()
+        .collect(engine="streaming")
+        .row(0)
+    )
+    of_row = 1 + 2 * pairs / share**2 / max(1, source.rows)
+    of_pair = 2 + 3 * triples / share / max(1, pairs)
+    mean = of_row**2 / max(of_row, of_pair)
+    rankings = int(source.rows / mean)
+    return is_short(Lengths(keys, source.rows, rankings, round(max(of_row, of_pair))))
 
 
 def _fits(source: Source, keys: list[str], budget: int) -> bool:
