@@ -7,8 +7,8 @@ the time for rankings of 5 to 20 documents.
 
 The following is evaluated by rows of documents instead:
 
-- logs whose ranking lengths are unknown: shuffled logs, files not scanned by `scan_log`, and plans
-  that join, concatenate or change keys;
+- logs whose ranking lengths are unknown: shuffled logs that do not fit in memory, files not scanned
+  by `scan_log`, and plans that join, concatenate or change keys;
 - logs with few rows, with rankings of more than about 35 documents, or with a few long rankings
   among short ones;
 - metrics that read more than labels and ranks at each position, such as correlations, metrics of

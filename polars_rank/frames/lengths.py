@@ -35,8 +35,8 @@ def source_name(kind: str, lengths: Lengths | None, source: object) -> str:
 def lengths_of(log: pl.LazyFrame, keys: Sequence[str]) -> Lengths | None:
     """Return upper bounds of the lengths of rankings, or None if they are unknown.
 
-    They are known for scans of `scan_log`, with or without filters, and for tables in memory, if
-    these have many rows.
+    They are known for most scans of `scan_log`, with or without filters, and for tables in memory,
+    if these have many rows.
     """
     if isinstance(log, FewRows):
         return None
@@ -44,7 +44,7 @@ def lengths_of(log: pl.LazyFrame, keys: Sequence[str]) -> Lengths | None:
     if source is None:
         return None
     if source.startswith("DF ["):
-        return _counted(log, keys)
+        return counted(log, keys)
     start = source.find("{")
     if not source.startswith("PYTHON[LOG") or start < 0:
         return None
@@ -53,7 +53,8 @@ def lengths_of(log: pl.LazyFrame, keys: Sequence[str]) -> Lengths | None:
     return lengths if known else None
 
 
-def _counted(log: pl.LazyFrame, keys: Sequence[str]) -> Lengths | None:
+def counted(log: pl.LazyFrame, keys: Sequence[str]) -> Lengths | None:
+    """Return the lengths of rankings by one pass over the keys, or None for few rows."""
     rows = log.select(pl.len()).collect(engine="in-memory").item()
     if rows < MANY_ROWS:
         return None

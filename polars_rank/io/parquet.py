@@ -1,10 +1,10 @@
 """`scan_log`: Parquet logs that are evaluated in flat memory.
 
 The rows of a ranking may be sorted by the keys, adjacent, or shuffled. Polars aggregates sorted
-keys in flat memory. For adjacent rows, this module numbers the rankings in a column of its own:
-the numbers are sorted. Shuffled logs are first split by key into temporary files, each small
-enough to sort. The column also has a hash of the numbered keys, by which an evaluation checks
-that the numbers still match.
+keys in flat memory. Shuffled logs that fit in memory are sorted there. For adjacent rows, this
+module numbers the rankings in a column of its own: the numbers are sorted. Larger shuffled logs are
+first split by key into temporary files, each small enough to sort. The column also has a hash of
+the numbered keys, by which an evaluation checks that the numbers still match.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from polars_rank._params import OWN, Names, check_column, names, one_of
 from polars_rank._progress import watcher
 from polars_rank.errors import ArgumentError, DataError, SchemaError
 from polars_rank.evaluation.contiguity import falls
-from polars_rank.frames.lengths import Lengths, source_name
+from polars_rank.evaluation.wide import is_short
+from polars_rank.frames.lengths import Lengths, counted, source_name
 from polars_rank.frames.pieces import BATCH_ROWS, NUMBERED, complete_rankings, first, numbered
 from polars_rank.frames.tables import number_column, unreadable
 from polars_rank.io.files import temporary_folder
@@ -39,6 +40,9 @@ Paths: TypeAlias = "str | os.PathLike[str] | Sequence[str | os.PathLike[str]]"
 
 #: Number of rows by which a shuffled log is recognized.
 _GLIMPSE_ROWS = 100_000
+
+#: Rankings of a batch, if they are short.
+_BATCH_RANKINGS = 10_000
 
 #: Approximate bytes of memory per value while a partition is sorted.
 _SORT_BYTES = 64
@@ -57,8 +61,9 @@ def scan_log(
     """Return a LazyFrame of a Parquet log that is evaluated in flat memory.
 
     The order of the rows may be any. The function reads the key columns to find the layout of the
-    rows, which takes hundredths of a second for ten million rows. It reads nothing else until the
-    result is collected, in batches of Polars' streaming chunk size.
+    rows, which takes hundredths of a second for ten million rows, or up to a second to count short
+    rankings whose rows are shuffled. It reads nothing else until the result is collected, in
+    batches of Polars' streaming chunk size, or larger ones.
 
     Parameters
     ----------
@@ -88,8 +93,8 @@ def scan_log(
     Returns
     -------
     LazyFrame
-        The log. Sorted logs are marked as sorted. Other logs are read ranking by ranking, and
-        have one more column that numbers the rankings.
+        The log. Sorted logs, and shuffled logs that are sorted in memory, are marked as sorted.
+        Other logs are read ranking by ranking, and have one more column that numbers the rankings.
 
     Raises
     ------
@@ -121,7 +126,9 @@ def scan_log(
         source = Source.scan([paths] if isinstance(paths, (str, os.PathLike)) else paths, options)
         keys = _keys(source.schema, query, by)
         with source.files.unchanged():
-            rows = _Rows(layout) if layout == "shuffled" else _inspect(source.log, keys)
+            rows = _inspect(source.log, keys, layout)
+            in_memory = rows.layout == "shuffled" and _fits(source, keys, budget)
+            lengths = _lengths(source, keys, rows, in_memory=in_memory)
     except (OSError, pl.exceptions.PolarsError) as error:
         raise unreadable(error) from error
     allowed = {
@@ -130,7 +137,6 @@ def scan_log(
         "adjacent": ("sorted", "adjacent"),
         "shuffled": ("shuffled",),
     }[layout]
-    lengths = rows.lengths(keys, source.rows)
     if rows.layout not in allowed:
         message = (
             f"the rows are {rows.layout} by {keys}, not {layout!r} (`layout`); leave `layout` out, "
@@ -138,8 +144,8 @@ def scan_log(
         )
         raise DataError(message, "layout")
     watched = watcher(source.rows) if progress else _unwatched
-    if rows.layout == "sorted":
-        return _in_order(source, keys, lengths, watched)
+    if rows.layout == "sorted" or in_memory:
+        return _in_order(source, keys, lengths, watched, sort=in_memory)
     budget_if_shuffled = None if rows.layout == "adjacent" else budget
     return _numbered(source, keys, lengths, budget_if_shuffled, watched)
 
@@ -153,21 +159,19 @@ class _Rows(NamedTuple):
     """The layout of rows, and the number and lengths of rankings."""
 
     layout: Layout
-    rankings: int = 0
+    rankings: int
     #: Number of rows of the longest ranking except the last, and the first row of the last one.
-    longest: int = 0
-    last: int = 0
-
-    def lengths(self, keys: Sequence[str], rows: int) -> Lengths | None:
-        """Return the lengths of rankings, if their rows are adjacent."""
-        if self.layout == "shuffled":
-            return None
-        return Lengths(sorted(keys), rows, self.rankings, max(self.longest, rows - self.last))
+    longest: int
+    last: int
 
 
-def _inspect(log: pl.LazyFrame, keys: Sequence[str]) -> _Rows:
+def _inspect(
+    log: pl.LazyFrame, keys: Sequence[str], layout: Layout | Literal["auto"] = "auto"
+) -> _Rows:
     # The first rows of a shuffled log are shuffled, so that the others need not be read.
     head = _inspect_all(log.head(_GLIMPSE_ROWS), keys)
+    if layout == "shuffled":
+        return head._replace(layout=layout)
     return head if head.layout == "shuffled" else _inspect_all(log, keys)
 
 
@@ -192,14 +196,14 @@ def _inspect_all(log: pl.LazyFrame, keys: Sequence[str]) -> _Rows:
     before = {here: pl.col(name) for here, name in names_of.values()}
     fallen = pl.lit(value=True) if structs else falls(before)
     row = pl.col("row")
-    counted = pieces.select(
+    summary = pieces.select(
         pl.len().alias("pieces"),
         fallen.sum().alias("falls"),
         nulls.sum().alias("nulls"),
         row.diff().max().fill_null(0).alias("longest"),
         row.max().fill_null(0).alias("last"),
     ).collect(engine="streaming")
-    rankings, fallen_rows, null_rows, longest, last = counted.row(0)
+    rankings, fallen_rows, null_rows, longest, last = summary.row(0)
     if fallen_rows == null_rows == 0:
         return _Rows("sorted", rankings, longest, last)
     n_unique = (
@@ -208,6 +212,45 @@ def _inspect_all(log: pl.LazyFrame, keys: Sequence[str]) -> _Rows:
         .item()
     )
     return _Rows("adjacent" if rankings == n_unique else "shuffled", rankings, longest, last)
+
+
+def _lengths(source: Source, keys: list[str], rows: _Rows, *, in_memory: bool) -> Lengths | None:
+    """Return the lengths of rankings if they are known, or if they are worth counting."""
+    if rows.layout != "shuffled":
+        longest = max(rows.longest, source.rows - rows.last)
+        return Lengths(sorted(keys), source.rows, rows.rankings, longest)
+    return counted(source.log, keys) if in_memory and _seem_short(source, keys) else None
+
+
+def _seem_short(source: Source, keys: list[str]) -> bool:
+    """Return whether the rankings of a shuffled log seem short, judged by its first rows.
+
+    A pair of rows of a ranking is among the first rows with the square of the probability of one
+    row, and a triple with its cube. Their numbers estimate the length of a ranking as a mean over
+    rows, and as a mean over pairs. If lengths differ, the mean over pairs is higher than the mean
+    over rows, and the mean over rankings is lower.
+    """
+    share = min(1, _GLIMPSE_ROWS / max(1, source.rows))
+    number = pl.len().cast(pl.Float64)
+    counts = source.log.head(_GLIMPSE_ROWS).group_by(keys).agg(number.alias(OWN + "rows"))
+    rows = pl.col(OWN + "rows")
+    pairs, triples = (
+        counts.select(pairs=rows * (rows - 1) / 2, triples=rows * (rows - 1) * (rows - 2) / 6)
+        .sum()
+        .collect(engine="streaming")
+        .row(0)
+    )
+    of_row = 1 + 2 * pairs / share**2 / max(1, source.rows)
+    of_pair = 2 + 3 * triples / share / max(1, pairs)
+    mean = of_row**2 / max(of_row, of_pair)
+    rankings = int(source.rows / mean)
+    return is_short(Lengths(keys, source.rows, rankings, round(max(of_row, of_pair))))
+
+
+def _fits(source: Source, keys: list[str], budget: int) -> bool:
+    """Return whether a shuffled log can be sorted in memory, and its order can be verified."""
+    structs = any(isinstance(source.schema[key], pl.Struct) for key in keys)
+    return not structs and source.rows * len(source.schema) * _SORT_BYTES <= budget
 
 
 def _keys(schema: pl.Schema, query: Names, by: Names | None) -> list[str]:
@@ -227,9 +270,9 @@ def _keys(schema: pl.Schema, query: Names, by: Names | None) -> list[str]:
 
 
 def _in_order(
-    source: Source, keys: list[str], lengths: Lengths | None, watched: Watched
+    source: Source, keys: list[str], lengths: Lengths | None, watched: Watched, *, sort: bool
 ) -> pl.LazyFrame:
-    """Return a sorted log."""
+    """Return a log that is sorted, or sort it in memory."""
 
     def read(
         with_columns: list[str] | None,
@@ -239,13 +282,14 @@ def _in_order(
     ) -> Iterator[pl.DataFrame]:
         columns = [*source.schema] if with_columns is None else with_columns
         plan = _projected(source, columns, predicate, keys)
-        size = _batch_rows(plan, batch_size)
-        if predicate is None:
-            batches = source.batches(watched(plan), size)
-        else:
-            # The scan skips parts of files that the predicate excludes.
-            filtered = plan.filter(predicate)
-            batches = source.batches(watched(filtered), size, source.count(filtered))
+        size = _batch_rows(plan, lengths, batch_size)
+        # The scan skips parts of files that the predicate excludes.
+        plan = plan if predicate is None else plan.filter(predicate)
+        number = None if predicate is None else source.count(plan)
+        ordered = watched(plan)
+        if sort:
+            ordered = ordered.sort(keys, maintain_order=True)
+        batches = source.batches(ordered, size, number)
         for rows in first(batches, n_rows):
             yield rows[columns]
 
@@ -277,7 +321,7 @@ def _numbered(
     ) -> Iterator[pl.DataFrame]:
         columns = [*full] if with_columns is None else with_columns
         plan = _projected(source, columns, predicate, keys)
-        size = _batch_rows(plan, batch_size)
+        size = _batch_rows(plan, lengths, batch_size)
         pieces = (
             complete_rankings(source.batches(watched(plan), size), keys)
             if budget is None
@@ -301,16 +345,20 @@ def _projected(
     return source.log.select(cs.by_name([name for name in source.schema if name in read]))
 
 
-def _batch_rows(plan: pl.LazyFrame, batch_size: int | None) -> int:
-    """Return the number of rows of a batch: that of Polars' streaming engine.
+def _batch_rows(plan: pl.LazyFrame, lengths: Lengths | None, batch_size: int | None) -> int:
+    """Return the number of rows of a batch: that of Polars, or more if a batch has fixed costs.
 
-    It is larger if metrics read lists of ids, such as subtopics, whose functions have a fixed cost
-    per batch. Lists of numbers, such as embeddings, may need much memory.
+    Short rankings are evaluated with expressions for each position. Metrics of lists of ids, such
+    as subtopics, call a function for each batch. Lists of numbers, such as embeddings, may need
+    much memory.
     """
     size = batch_size or BATCH_ROWS
     types = plan.collect_schema().values()
-    lists = any(isinstance(each, pl.List) and not each.inner.is_float() for each in types)
-    return 4 * size if lists else size
+    if any(isinstance(each, pl.List) and not each.inner.is_float() for each in types):
+        return 4 * size
+    if lengths is not None and is_short(lengths):
+        return max(size, _BATCH_RANKINGS * lengths.longest)
+    return size
 
 
 def _unwatched(log: pl.LazyFrame) -> pl.LazyFrame:

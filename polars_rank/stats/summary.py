@@ -204,7 +204,9 @@ def summarize(
         raise ArgumentError(message, "quantiles", "weight", "cluster")
     queries = names("query", query)
     if interval in _RESAMPLED and not queries:
-        message = f"`query` must name at least one column; `interval` {interval!r} resamples queries"
+        message = (
+            f"`query` must name at least one column; `interval` {interval!r} resamples queries"
+        )
         raise ArgumentError(message, "query", "interval")
     taken = [*queries, *(name for several in keys.values() for name in several)]
     selected = variables(schema, metrics, agreed, taken, undefined=undefined)

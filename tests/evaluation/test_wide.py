@@ -230,11 +230,10 @@ def test_logs_in_files(tmp_path: Path, layout: str) -> None:
     table.write_parquet(tmp_path / "log.parquet")
     scanned = pr.scan_log(tmp_path / "log.parquet")
     plan = pr.per_query(scanned, FEW)
-    # The rankings of a shuffled log are not counted before it is sorted.
-    assert is_wide(plan) == (layout != "shuffled")
+    assert is_wide(plan)
     assert_frame_equal(plan.collect(engine="streaming").sort("query"), expected, rel_tol=1e-12)
     some = pr.evaluate(scanned.filter(pl.col("doc") > 3).with_columns(x=pl.lit(1)), FEW)
-    assert is_wide(some) == (layout != "shuffled")
+    assert is_wide(some)
     assert_frame_equal(
         some.collect(engine="streaming"),
         pr.evaluate(by_rows(table.filter(pl.col("doc") > 3)), FEW).collect(engine="streaming"),

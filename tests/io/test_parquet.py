@@ -28,6 +28,7 @@ from polars.testing import assert_frame_equal
 from polars_rank.datasets import search_log
 from polars_rank.frames.tables import number_column
 from polars_rank._polars import key_hash
+from polars_rank.frames.lengths import Lengths, lengths_of
 from polars_rank.io.files import find_files, temporary_folder
 from strategies import log_of, random_lists
 
@@ -180,7 +181,7 @@ def test_memory_that_is_a_size(tmp_path: Path, memory: object) -> None:
 # The number of a list
 
 
-@pytest.mark.parametrize("layout", ["adjacent", "shuffled", "spilled"])
+@pytest.mark.parametrize("layout", ["adjacent", "spilled"])
 @pytest.mark.parametrize("keys", [["query"], ["run", "query"]])
 @pytest.mark.usefixtures("small")
 def test_lists_are_numbered(tmp_path: Path, layout: str, keys: list[str]) -> None:
@@ -205,11 +206,33 @@ def test_lists_are_numbered(tmp_path: Path, layout: str, keys: list[str]) -> Non
     )
 
 
+@pytest.mark.parametrize("layout", ["sorted", "shuffled"])
 @pytest.mark.usefixtures("small")
-def test_sorted_logs_need_no_numbers(tmp_path: Path) -> None:
-    log = lying("sorted", a_log())
+def test_sorted_logs_need_no_numbers(tmp_path: Path, layout: str) -> None:
+    log = lying(layout, a_log())
     log.write_parquet(tmp_path / "log.parquet")
-    assert_frame_equal(scan(tmp_path / "log.parquet", "sorted").collect(), log)
+    expected = log.sort("query", maintain_order=True)
+    assert_frame_equal(scan(tmp_path / "log.parquet", layout).collect(), expected)
+
+
+@pytest.mark.parametrize(
+    ("queries", "counted"),
+    [
+        (pl.col("row") // 10, True),
+        (pl.col("row") // 100, False),
+        # One in 20 rankings has 50 documents, the others have 5.
+        (pl.col("row") // pl.when(pl.col("row") < 70_000).then(50).otherwise(5), False),
+    ],
+)
+def test_short_rankings_of_shuffled_logs_are_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, queries: pl.Expr, counted: bool
+) -> None:
+    monkeypatch.setattr(parquet, "_GLIMPSE_ROWS", 20_000)
+    rows = 200_000
+    log = pl.select(row=pl.int_range(rows)).select(query=queries)
+    log.sample(fraction=1, shuffle=True, seed=1).write_parquet(tmp_path / "log.parquet")
+    lengths = lengths_of(pr.scan_log(tmp_path / "log.parquet"), ["query"])
+    assert lengths == (Lengths(["query"], rows, rows // 10, 10) if counted else None)
 
 
 # Files that change, and files that lose rows

@@ -246,7 +246,11 @@ def test_no_lists():
             "column 'user' .`query`. not found",
         ),
         ({"interval": "bootstrap", "n_resamples": 0}, pr.errors.ArgumentError, "`n_resamples`"),
-        ({"interval": "bootstrap", "query": []}, pr.errors.ArgumentError, "`query` must name at least"),
+        (
+            {"interval": "bootstrap", "query": []},
+            pr.errors.ArgumentError,
+            "`query` must name at least",
+        ),
         ({"weight": "traffic"}, pr.errors.SchemaError, "column 'traffic' .`weight`. not found"),
     ],
 )
