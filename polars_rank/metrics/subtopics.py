@@ -365,13 +365,14 @@ def _greedy_gain(batch: _Batch, k: int | None, discount: Discount, alpha: float)
     last = 2**bits - 1
     ties = last - layout.number
     # Scaled by a power of two for each ranking, so that sums of weights fit into 61 bits.
-    numbers = _runs(batch.intents.get_column("ranking")).get_column("length")
+    rankings = batch.intents.get_column("ranking")
+    first, numbers = _runs(rankings)
     weights = batch.intents.get_column("weight")
     largest = pl.lit(_lists(weights, numbers).list.max())
     power = pl.when(largest > 0).then(-largest.log(2).ceil()).otherwise(0.0)
     highest = 61 - bits - len(layout.layers).bit_length()
     scale = pl.select(pl.lit(2.0).pow(power + highest)).to_series()
-    weights = weights * scale[batch.intents.get_column("ranking").rle_id()]
+    weights = weights * scale[rankings.rle_id()]
     gains = weights * 0.0
     steps = longest if k is None else min(k, longest)
     rank = pl.int_range(1, steps + 1).cast(pl.Float64)
@@ -394,7 +395,7 @@ def _greedy_gain(batch: _Batch, k: int | None, discount: Discount, alpha: float)
             layout = _Layout.of(batch, pairs)
             ties = last - layout.number
     ideal = _lists(gains, numbers).list.sum() / scale
-    return pl.DataFrame({"ranking": batch.intents.get_column("ranking").unique(), "ideal": ideal})
+    return pl.DataFrame({"ranking": rankings[first], "ideal": ideal})
 
 
 def _runs(values: pl.Series) -> pl.DataFrame:

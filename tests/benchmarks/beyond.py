@@ -149,7 +149,7 @@ def in_memory(metric: str) -> Task:
         log = pl.scan_parquet(files.log).drop("subtopics")
         items = pl.scan_parquet(files.items)
         joined = log.join(items, on="doc", how="left", maintain_order="left")
-        table = joined.collect(engine="streaming").lazy()
+        table = joined.collect(engine="streaming").set_sorted("query").lazy()
         return lambda: pr.evaluate(table, [metric]).collect(engine="streaming")
 
     return task
