@@ -173,7 +173,7 @@ def summary(rows: int = 1, documents: int = 1) -> Task:
 
         import polars_rank as pr
 
-        log = pl.scan_parquet(files.part(rows, documents).log)
+        log = pr.scan_log(files.part(rows, documents).log)
         items = pl.scan_parquet(files.part(rows, documents).items).select("doc")
         return lambda: pr.catalog.summary(log, 10, items=items).collect(engine="streaming")
 
