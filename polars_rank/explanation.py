@@ -17,7 +17,7 @@ from polars_rank.evaluation.evaluate import evaluate, per_query
 from polars_rank.frames.tables import lazy, schema_of
 from polars_rank.metrics.documentation import described
 from polars_rank.metrics.metric import REGISTER, Metric, parameters_of, written
-from polars_rank.metrics.names import OTHER_MEANINGS, output_name, read
+from polars_rank.metrics.names import OTHER_MEANINGS, function_of, output_name, read
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -106,7 +106,8 @@ def explain(metric: str | Metric, conventions: Conventions | str = POLARS_RANK) 
     -------
     str
         One line each for the definition, cutoff, parameters, relevance threshold, ties, unjudged
-        documents, undefined values, included queries, and aggregation.
+        documents, undefined values, included queries, and aggregation. For a measure that
+        is not a metric, such as "Gini", the function that computes it.
 
     Raises
     ------
@@ -128,6 +129,9 @@ def explain(metric: str | Metric, conventions: Conventions | str = POLARS_RANK) 
     - aggregation: mean over queries
     """
     conventions = named(conventions)
+    function = function_of(metric) if isinstance(metric, str) else None
+    if function is not None:
+        return _Lines(f"{metric} is not a metric of pr.evaluate\n- use: {function}")
     parsed = read(metric, conventions.name) if isinstance(metric, str) else metric
     if not isinstance(parsed, Metric) or parsed.parts:
         text = str(metric) if isinstance(metric, pl.Expr) else repr(metric)

@@ -36,17 +36,16 @@ class Groups:
     members: pl.LazyFrame
     names: tuple[str, ...]
     target: Any
-    #: The rankings with their labels, which the target "relevant" reads.
-    rankings: Rankings
-    rel: float
 
     @classmethod
     def of(
-        cls, doc_groups: Any, group: Names, target: Any, rankings: Rankings, rel: float
+        cls, doc_groups: Any, group: Names, target: Any, log: Mapping[str, pl.DataType], doc: str
     ) -> Groups:
-        """Check the tables; raise `SchemaError` or `ArgumentError` for an invalid one."""
-        threshold("rel", rel)
-        table, doc = lazy(doc_groups), str(rankings.columns.doc)
+        """Check the tables; raise `SchemaError` or `ArgumentError` for an invalid one.
+
+        `log` is the schema of the log.
+        """
+        table = lazy(doc_groups)
         schema = schema_of(table)
         found = find_columns(
             schema, {"doc": doc, "group": group}, ids=("doc", "group"), table="`doc_groups`"
@@ -54,7 +53,7 @@ class Groups:
         if not is_table(target):
             one_of("target", target, ("items", "relevant"))
         tables = "the rankings", "`doc_groups`"
-        types = key_types(rankings.columns.schema, schema, [doc], tables, "doc", "doc_groups")
+        types = key_types(log, schema, [doc], tables, "doc", "doc_groups")
         member = pl.lit(1.0)
         if MEMBERSHIP in schema:
             check_column("doc_groups", MEMBERSHIP, schema, "number")
@@ -72,7 +71,7 @@ class Groups:
             ),
         ]
         members = raise_failed(rows.with_columns(failed(checks, "row")), checks)
-        return cls(members, found["group"], target, rankings, rel)
+        return cls(members, found["group"], target)
 
     def joined(self, rows: pl.LazyFrame) -> pl.LazyFrame:
         """Return documents with their groups; the groups of an unknown document are null."""
@@ -106,10 +105,10 @@ class Groups:
         )
         return raise_failed(rows, [check]).group_by(self.names).agg(pl.col(_TARGET).sum())
 
-    def of_relevant(self, keys: Sequence[str]) -> pl.LazyFrame:
+    def of_relevant(self, rankings: Rankings, rel: float, keys: Sequence[str]) -> pl.LazyFrame:
         """Return the memberships of relevant documents by keys of the log, in `_TARGET`."""
-        columns = self.rankings.columns
-        relevant = self.rankings.log.filter(is_relevant(columns.number(columns.label), self.rel))
+        columns = rankings.columns
+        relevant = rankings.log.filter(is_relevant(columns.number(columns.label), rel))
         rows = self.joined(relevant.select(*keys, pl.col(str(columns.doc)).alias(DOC)))
         return (
             rows.filter(self.is_known)
@@ -117,20 +116,16 @@ class Groups:
             .agg(pl.col(_MEMBER).sum().alias(_TARGET))
         )
 
-    def exposures(self, keys: Sequence[str], discount: Discount | None) -> pl.LazyFrame:
-        """Return the exposure of groups by keys of the log, in `_EXPOSURE`.
+    def exposures(
+        self, documents: pl.LazyFrame, exposure: pl.Expr, keys: Sequence[str]
+    ) -> pl.LazyFrame:
+        """Return the exposure of groups by keys of documents, in `_EXPOSURE`.
 
         That of unknown documents, and a ranking without documents, is in rows without a group.
         """
-        rows, own = self.rankings.documents()
-        exposed = rows.select(
-            *(pl.col(own.names[key]).alias(key) for key in keys),
-            DOC,
-            self.rankings.exposure(discount).alias(_EXPOSURE),
-        )
         member = pl.col(_MEMBER).fill_null(1)
         return (
-            self.joined(exposed)
+            self.joined(documents.select(*keys, DOC, exposure.alias(_EXPOSURE)))
             .group_by(*keys, *self.names)
             .agg((pl.col(_EXPOSURE) * member).sum())
         )
@@ -140,16 +135,57 @@ class Groups:
         """Whether the target is in proportion to the relevant documents."""
         return isinstance(self.target, str) and self.target == "relevant"
 
-    def sums(self, keys: Sequence[str], discount: Discount | None) -> pl.LazyFrame:
+    def sums(
+        self, rankings: Rankings, rel: float, keys: Sequence[str], discount: Discount | None
+    ) -> pl.LazyFrame:
         """Return the exposure and, in `_TARGET`, the relevant documents of groups."""
-        parts = [self.exposures(keys, discount).with_columns(pl.lit(0.0).alias(_TARGET))]
+        rows, own = rankings.documents()
+        documents = rows.with_columns(pl.col(own.names[key]).alias(key) for key in keys)
+        parts = [self.exposures(documents, rankings.exposure(discount), keys)]
         if self.is_by_relevance:
-            parts.append(self.of_relevant(keys).with_columns(pl.lit(0.0).alias(_EXPOSURE)))
+            parts.append(self.of_relevant(rankings, rel, keys))
+        zeros = [pl.lit(0.0).alias(name) for name in (_EXPOSURE, _TARGET)]
+        parts = [part.with_columns(zero) for part, zero in zip(parts, zeros[::-1], strict=False)]
         return self.merged(pl.concat(parts, how="diagonal_relaxed"), keys)
 
     def merged(self, sums: pl.LazyFrame, keys: Sequence[str]) -> pl.LazyFrame:
         """Return the sums of several parts by keys and group."""
         return sums.group_by(*keys, *self.names).agg(pl.col(_EXPOSURE, _TARGET).sum())
+
+    def shares(self, exposures: pl.LazyFrame, keys: Sequence[str]) -> pl.LazyFrame:
+        """Return the shares of exposure and of the target of each group, by keys."""
+        free([*keys, *self.names], ["exposure", "share", "target", "ratio"])
+        exposures = exposures.cache()
+        every = self.members.select(self.names)
+        if not self.is_by_relevance:
+            fair = self.overall()
+            every = pl.concat([every, fair.select(self.names)])
+        every = every.unique()
+        if keys:
+            every = exposures.select(keys).unique().join(every, how="cross")
+        rows = every.join(exposures, on=[*keys, *self.names], how="left", nulls_equal=True)
+        if not self.is_by_relevance:
+            on = [*self.names]
+            rows = rows.drop(_TARGET, strict=False)
+            rows = rows.join(fair, on=on, how="left", nulls_equal=True)
+        total = [pl.col(name).sum() for name in (_EXPOSURE, _TARGET)]
+        of_exposure, of_target = (sum_.over(keys) if keys else sum_ for sum_ in total)
+        return (
+            rows.with_columns(pl.col(_EXPOSURE, _TARGET).fill_null(0.0))
+            .with_columns(
+                share=ratio(pl.col(_EXPOSURE), of_exposure),
+                target=ratio(pl.col(_TARGET), of_target),
+            )
+            .sort(*keys, *self.names)
+            .select(
+                *keys,
+                *self.names,
+                pl.col(_EXPOSURE).alias("exposure"),
+                "share",
+                "target",
+                ratio(pl.col("share"), pl.col("target")).alias("ratio"),
+            )
+        )
 
 
 @framed
@@ -285,59 +321,36 @@ class GroupExposure:
     @classmethod
     def of(cls, schema: pl.Schema, **parameters: Any) -> GroupExposure:
         """Return the parameters of `group_exposure` for a table; others are those of rankings."""
+        threshold("rel", parameters["rel"])
         own = {each.name: parameters.pop(each.name) for each in fields(cls)[1:-1]}
         return cls(schema=schema, options=parameters, **own)
 
-    def groups(self, log: pl.LazyFrame) -> Groups:
-        """Return the groups of documents of a log."""
-        rankings = _rankings(log, self.k, self.target, **self.options).with_weight(self.weight)
-        return Groups.of(self.doc_groups, self.group, self.target, rankings, self.rel)
+    def rankings(self, log: pl.LazyFrame) -> Rankings:
+        """Return the rankings of a log."""
+        return _rankings(log, self.k, self.target, **self.options).with_weight(self.weight)
+
+    @property
+    def groups(self) -> Groups:
+        """The groups of documents."""
+        columns = self.rankings(pl.LazyFrame(schema=self.schema)).columns
+        return Groups.of(self.doc_groups, self.group, self.target, columns.schema, str(columns.doc))
+
+    @property
+    def by(self) -> tuple[str, ...]:
+        """The columns that split the log."""
+        return self.rankings(pl.LazyFrame(schema=self.schema)).columns.by
 
     def add_up(self, log: pl.LazyFrame) -> pl.LazyFrame:
         """Return the exposure and the relevant documents of each group."""
-        groups = self.groups(log)
-        return groups.sums(groups.rankings.columns.by, self.discount)
+        return self.groups.sums(self.rankings(log), self.rel, self.by, self.discount)
 
     def merge(self, parts: pl.LazyFrame) -> pl.LazyFrame:
         """Return the sums of several parts, of which no ranking is in two."""
-        groups = self.groups(pl.LazyFrame(schema=self.schema))
-        return groups.merged(parts, groups.rankings.columns.by)
+        return self.groups.merged(parts, self.by)
 
     def finish(self, sums: pl.LazyFrame) -> pl.LazyFrame:
         """Return the shares of exposure and of the target."""
-        groups = self.groups(pl.LazyFrame(schema=self.schema))
-        keys = groups.rankings.columns.by
-        free([*keys, *groups.names], ["exposure", "share", "target", "ratio"])
-        exposures = sums.cache()
-        every = groups.members.select(groups.names)
-        if not groups.is_by_relevance:
-            fair = groups.overall()
-            every = pl.concat([every, fair.select(groups.names)])
-        every = every.unique()
-        if keys:
-            every = exposures.select(keys).unique().join(every, how="cross")
-        rows = every.join(exposures, on=[*keys, *groups.names], how="left", nulls_equal=True)
-        if not groups.is_by_relevance:
-            on = [*groups.names]
-            rows = rows.drop(_TARGET).join(fair, on=on, how="left", nulls_equal=True)
-        total = [pl.col(name).sum() for name in (_EXPOSURE, _TARGET)]
-        of_exposure, of_target = (sum_.over(keys) if keys else sum_ for sum_ in total)
-        return (
-            rows.with_columns(pl.col(_EXPOSURE, _TARGET).fill_null(0.0))
-            .with_columns(
-                share=ratio(pl.col(_EXPOSURE), of_exposure),
-                target=ratio(pl.col(_TARGET), of_target),
-            )
-            .sort(*keys, *groups.names)
-            .select(
-                *keys,
-                *groups.names,
-                pl.col(_EXPOSURE).alias("exposure"),
-                "share",
-                "target",
-                ratio(pl.col("share"), pl.col("target")).alias("ratio"),
-            )
-        )
+        return self.groups.shares(sums, self.by)
 
 
 @framed
@@ -444,11 +457,12 @@ def awrf(
     >>> pr.catalog.awrf(log, doc_groups=groups)["awrf"].item()
     1.0
     """
+    threshold("rel", rel)
     rankings = _rankings(frame, k, target, query, doc, score, label, position, by, ties)
-    groups = Groups.of(doc_groups, group, target, rankings, rel)
+    groups = Groups.of(doc_groups, group, target, rankings.columns.schema, doc)
     keys = rankings.columns.keys
     free([*keys, *groups.names], ["awrf"])
-    shares = groups.sums(keys, discount)
+    shares = groups.sums(rankings, rel, keys, discount)
     if groups.is_by_relevance:
         shares = shares.with_columns(pl.lit(None, pl.Float64).alias(_KNOWN))
     else:

@@ -8,8 +8,9 @@ from typing import Any
 
 import polars as pl
 
-from polars_rank._params import OWN, Names, find_columns, free, names, share
+from polars_rank._params import OWN, Names, check_there, find_columns, free, names, share
 from polars_rank.catalog.exposures import COUNTS
+from polars_rank.catalog.fairness import Groups
 from polars_rank.catalog.tops import DOC, RANK, SIZE, Rankings
 from polars_rank.columns import Score
 from polars_rank.conventions import Ties
@@ -36,6 +37,8 @@ def summary(
     k: int | None = 10,
     *,
     items: Any = None,
+    doc_groups: Any = None,
+    group: Names = "group",
     top: float = 0.1,
     discount: Discount | None = None,
     query: Names = "query",
@@ -65,6 +68,13 @@ def summary(
         Table of the documents of the catalog, one row per document, with the column `doc` and, for
         `long_tail_share`, a condition `long_tail`, as `popularity` returns it. If it is None, the
         catalog is the documents that are recommended.
+    doc_groups
+        Table of groups of documents, such as their providers: the columns `doc` and `group`, and
+        optionally `membership`, a number of 0 or more, by default 1. If it is given, the result has
+        the column `groups`.
+    group
+        Column of the group in `doc_groups`, or several columns: each combination of their values
+        is a group.
     top
         Share of the documents of the catalog that `top_share` counts, in (0, 1).
     discount
@@ -111,7 +121,11 @@ def summary(
         - `top_share`: the share of exposure of the most exposed `top` of the catalog, rounded up to
           a whole number of documents;
         - `long_tail_share`: the share of exposure of the documents of the long tail; null if
-          `items` does not say which these are.
+          `items` does not say which these are;
+        - `groups`: with `doc_groups`, a list with a struct for each group: the `group` columns and
+          `exposure`, `share`, `target` and `ratio` as in `group_exposure`, where the target is the
+          share of the group in `doc_groups`. `.explode("groups").unnest("groups")` makes rows of
+          it.
 
         Measures of exposure are null if there is none. If `frame` is the result of `exposure`, the
         first three columns, which need rankings, are absent, and `k` and `discount` are those of
@@ -157,8 +171,9 @@ def summary(
     (3, 0.75, 0.375, 0.16666666666666666, 1.5)
     """
     parts = Summary.of(
-        schema_of(frame), k, items=items, top=top, discount=discount, query=query, doc=doc,
-        score=score, position=position, weight=weight, by=by, ties=ties,
+        schema_of(frame), k, items=items, doc_groups=doc_groups, group=group, top=top,
+        discount=discount, query=query, doc=doc, score=score, position=position, weight=weight,
+        by=by, ties=ties,
     )  # fmt: skip
     return parts.finish(parts.add_up(frame))
 
@@ -171,6 +186,7 @@ class Summary:
     of_exposures: bool
     k: int | None
     items: pl.LazyFrame | None
+    groups: Groups | None
     top: float
     doc: str
     by: tuple[str, ...]
@@ -186,6 +202,8 @@ class Summary:
         k: int | None,
         *,
         items: Any,
+        doc_groups: Any,
+        group: Names,
         top: float,
         doc: str,
         by: Names | None,
@@ -204,9 +222,13 @@ class Summary:
         if of_exposures:
             roles = {"doc": doc, "by": by or (), "frame": COUNTS}
             find_columns(schema, roles, numbers=("frame",), ids=("doc", "by"))
+        groups = None
+        if doc_groups is not None:
+            check_there("doc", doc, schema)
+            groups = Groups.of(doc_groups, group, "items", schema, doc)
         return cls(
-            of_exposures=of_exposures, k=k, items=None if items is None else lazy(items), top=top,
-            doc=doc, by=names("by", by), weight=weight, discount=discount,
+            of_exposures=of_exposures, k=k, items=None if items is None else lazy(items),
+            groups=groups, top=top, doc=doc, by=names("by", by), weight=weight, discount=discount,
             options={"query": query, "score": score, "position": position, "ties": ties},
         )  # fmt: skip
 
@@ -225,6 +247,7 @@ class Summary:
     def finish(self, sums: pl.LazyFrame) -> pl.LazyFrame:
         """Return the summary of the sums."""
         schema, groups = schema_of(sums), self.by
+        sums = sums if self.groups is None else sums.cache()
         of_rankings = {} if self.of_exposures else _of_rankings(self.k)
         if self.items is None:
             known = pl.col(DOC).is_not_null().alias(_KNOWN)
@@ -236,7 +259,7 @@ class Summary:
             rows = sums.cast({DOC: schema_of(catalog)[DOC]}).join(catalog, on=DOC, how="left")
             rows = rows.join(size, how="cross")
         values = {**of_rankings, **_of_documents(self.top, catalog=size is not None)}
-        free(groups, [*values, *_COVERAGE])
+        free(groups, [*values, *_COVERAGE, "groups"])
         named = [value.alias(name) for name, value in values.items()]
         found = rows.group_by(groups).agg(named).sort(groups) if groups else rows.select(named)
         # Not as an aggregate: a log without rows has a catalog, too.
@@ -246,7 +269,17 @@ class Summary:
         documents = pl.col("documents").cast(pl.UInt32)
         coverage = ratio(pl.col("recommended"), documents).alias("coverage")
         others = [name for name in values if name not in (*of_rankings, "recommended")]
-        return found.select(*groups, *of_rankings, documents, "recommended", coverage, *others)
+        found = found.select(*groups, *of_rankings, documents, "recommended", coverage, *others)
+        return found if self.groups is None else self._with_groups(found, sums, self.groups)
+
+    def _with_groups(self, found: pl.LazyFrame, sums: pl.LazyFrame, groups: Groups) -> pl.LazyFrame:
+        """Return the summary with the exposure of each group of documents."""
+        rows = groups.shares(groups.exposures(sums, _EXPOSURE, self.by), self.by)
+        rows = rows.select(*self.by, groups=pl.struct(pl.exclude(self.by)))
+        if not self.by:
+            return found.join(rows.select(pl.col("groups").implode()), how="cross")
+        lists = rows.group_by(self.by, maintain_order=True).agg("groups")
+        return found.join(lists, on=self.by, how="left", nulls_equal=True, maintain_order="left")
 
 
 #: The columns of the result about the catalog.

@@ -187,8 +187,8 @@ def documents_of(
     ]  # fmt: skip
     documents = (
         items.select(pl.col(doc).cast(types[doc]), **attributes)
-        .group_by(doc)
-        .agg(*(pl.col(name).first() for name in attributes), pl.len().alias(_ROWS))
+        # Not a group-by, which takes three times as long to copy embeddings.
+        .with_columns(pl.len().over(doc).alias(_ROWS))
         .with_columns(failed(checks, "group"))
     )
     return raise_failed(documents, checks, keys={doc: doc}).drop(_ROWS)

@@ -164,15 +164,15 @@ _FUNCTIONS_OF = {
     "itemcoverage": f"'recommended' of {_SUMMARY}",
     "coverage": f"'coverage' of {_SUMMARY}",
     "gini": (
-        f"'gini' of {_SUMMARY} (LensKit), or 'gini_recommended', which Evidently multiplies by "
-        "n / (n - 1)"
+        f"'gini' of {_SUMMARY}, over the catalog (LensKit), or 'gini_recommended', over the "
+        "recommended documents, which Evidently multiplies by n / (n - 1)"
     ),
     "listgini": f"'gini' of {_SUMMARY}",
     "exposuregini": f"'gini' of {_SUMMARY} with a `discount`",
     "personalization": f"'personalization' of {_SUMMARY}",
     "awrf": (
-        "pr.catalog.awrf, which is 1 - divergence; the score of TREC Fair 2022 is its product "
-        "with NDCG"
+        "pr.catalog.awrf, which is 1 - Jensen-Shannon divergence; the score of TREC Fair 2022 is "
+        "its product with NDCG, and other tools have 1 - another distance"
     ),
     "ee-l": f"'ee_l' of {_EXPECTED}",
     "ee-d": f"'ee_d' of {_EXPECTED}",
@@ -474,6 +474,12 @@ def find(name: str, tool: str = "") -> tuple[str | None, dict[str, Any]]:
         if known in ALIASES:
             return ALIASES[known]
     return None, {}
+
+
+def function_of(name: str) -> str | None:
+    """Return the function that computes a measure which is not a metric; None for others."""
+    match = _NAME.fullmatch(name.strip())
+    return None if match is None else _FUNCTIONS_OF.get(match["name"].lower())
 
 
 def _unknown(name: str) -> ArgumentError:

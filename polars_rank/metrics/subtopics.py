@@ -143,24 +143,19 @@ def _batch(judgments: Judgments, rankings: pl.Series) -> _Batch:
     grade = pl.col("grades").cast(pl.Float64) if judgments.grades else pl.lit(1.0)
     weight = pl.col("weights").cast(pl.Float64) if judgments.weights else pl.lit(1.0)
     pairs = (
-        documents.drop("doc", strict=False)
+        documents.select("ranking", "document", "rank", *parameters)
         .explode(*parameters, empty_as_null=False, keep_nulls=False)
         .with_columns(grade.alias("grade"), weight.alias("weight"))
     )
     known = pl.col("subtopics").is_not_null() & (pl.col("grade") >= judgments.rel)
     pairs = pairs.filter(known)
     number = _intents(pairs)
-    size = 1 + _whole(number.max())
-    used = pl.repeat(0, size, dtype=pl.UInt32, eager=True)
-    used.scatter(number, 1)
-    # The same numbers without gaps.
-    by_number: dict[str, pl.Series] = {"intent": used.cum_sum() - 1}
-    for name in ("ranking", "weight"):
-        values = pairs.get_column(name)
-        by_number[name] = pl.repeat(None, size, dtype=values.dtype, eager=True)
-        by_number[name].scatter(number, values)
-    intents = pl.DataFrame(by_number).filter(used == 1)
-    pairs = pairs.with_columns(by_number["intent"][number].alias("intent"))
+    # A pair of each intent, by its number.
+    one = pl.repeat(None, 1 + _whole(number.max()), dtype=pl.UInt32, eager=True)
+    one.scatter(number, pl.int_range(len(pairs), dtype=pl.UInt32, eager=True))
+    without_gaps = one.is_not_null().cast(pl.UInt32).cum_sum() - 1
+    pairs = pairs.with_columns(without_gaps[number].alias("intent"))
+    intents = pairs.select("ranking", "intent", "weight")[one.drop_nulls()]
     _check(pairs, judgments)
     return _Batch(documents, pairs, intents)
 
@@ -275,10 +270,12 @@ def _gained(pairs: pl.DataFrame, k: int | None, discount: Discount, alpha: float
     place = pl.col("intent").cast(pl.Int64) * (pl.col("rank").max().cast(pl.Int64) + 1)
     top = _top(pairs, k).select("ranking", "intent", "rank", "weight")
     top = top.sort(place + pl.col("rank").cast(pl.Int64))
-    runs = _runs(top.get_column("intent"))
-    start = _repeated(runs.get_column("start"), runs.get_column("length"))
-    covered = pl.int_range(pl.len()) - start.cast(pl.Int64)
-    gain = pl.col("weight") * pl.lit(1.0 - alpha).pow(covered) * discount(pl.col("rank"))
+    intent = top.get_column("intent")
+    start = _runs(intent).get_column("start")[intent.rle_id()]
+    covered = pl.select(pl.int_range(len(top)) - start.cast(pl.Int64)).to_series()
+    # Powers take more time than looking them up.
+    powers = pl.select(pl.lit(1.0 - alpha).pow(pl.int_range(1 + _whole(covered.max()))))
+    gain = pl.col("weight") * powers.to_series()[covered] * discount(pl.col("rank"))
     return _totals(top.select("ranking", gain=gain))
 
 
@@ -291,36 +288,67 @@ def _totals(gains: pl.DataFrame) -> pl.DataFrame:
 
 
 class _Layout(NamedTuple):
-    """The documents of the rankings as consecutive values."""
+    """The documents with a subtopic as consecutive values."""
 
+    #: The number of each document in the batch, and that of its ranking in the layout.
+    document: pl.Series
+    ranking: pl.Series
     #: The place of the first document of each ranking, and the number of its documents.
     start: pl.Series
     length: pl.Series
-    #: The intents of each document, and those of all documents.
-    intents: pl.Series
-    each: pl.Series
-    #: The offsets of documents in `each`, and of rankings in `intents`.
-    of_documents: pa.Array
-    of_rankings: pa.Array
+    #: The places of the documents of each ranking by descending id, and their number in that order.
+    by_id: pl.Series
+    number: pl.Series
+    #: The first intents of documents, those with the most intents first; the second intents of the
+    #: documents that have several; and so on. And where each document is in this order.
+    layers: list[pl.Series]
+    order: pl.Series
+    #: The offsets of rankings in the documents.
+    offsets: pa.Array
 
     @classmethod
-    def of(cls, documents: pl.DataFrame) -> _Layout:
-        """Return the layout of documents with a column of intents, by ranking."""
+    def of(cls, batch: _Batch, pairs: pl.DataFrame) -> _Layout:
+        """Return the layout of the documents of some pairs of a batch."""
+        runs = _runs(pairs.get_column("document"))
+        document = pairs.get_column("document")[runs.get_column("start")]
+        documents = batch.documents.select("ranking", "doc")[document]
+        if documents.schema["doc"] == pl.Categorical:  # ordered by its text, as in `rank`
+            documents = documents.cast({"doc": pl.String})
         start, length = _runs(documents.get_column("ranking"))
-        intents = documents.get_column("intents")
-        return cls(
-            start,
-            length,
-            intents,
-            intents.explode(),
-            _offsets(intents.list.len()),
-            _offsets(length),
-        )
+        ranking = documents.get_column("ranking").rle_id()
+        first = start[ranking]
+        ids = _lists(documents.get_column("doc"), length)
+        by_id = first + ids.list.eval(pl.element().arg_sort(descending=True)).explode()
+        number = pl.repeat(0, len(documents), dtype=pl.Int64, eager=True)
+        number.scatter(by_id, pl.int_range(len(documents), eager=True) - first.cast(pl.Int64))
+        intents = _lists(pairs.get_column("intent"), runs.get_column("length"))
+        several = intents.list.len()
+        descending = several.arg_sort(descending=True)
+        ordered = intents[descending]
+        layers = [
+            ordered.head(_whole((several > index).sum())).list.get(index)
+            for index in range(_whole(several.max()))
+        ]
+        order = descending.arg_sort()
+        offsets = _offsets(length)
+        return cls(document, ranking, start, length, by_id, number, layers, order, offsets)
 
     def best(self, units: pl.Series, ties: pl.Series) -> pl.Series:
         """Return the highest gain of a document of each ranking, with its tie breaker."""
-        gains = _nested(units[self.each], self.of_documents).list.sum()
-        return _nested(gains + ties, self.of_rankings).list.max()
+        # Sums of lists of intents take twice the time.
+        gains = units.clear()
+        for layer in reversed(self.layers):
+            added = units[layer]
+            both = added.head(len(gains)) + gains
+            gains = pl.concat([both, added.slice(len(gains))], rechunk=True)
+        return _nested(gains[self.order] + ties, self.offsets).list.max()
+
+    def intents(self, place: pl.Series) -> pl.Series:
+        """Return the intents of documents."""
+        index = self.order[place]
+        return pl.concat(
+            [layer[index.filter(index < len(layer))] for layer in self.layers], rechunk=True
+        )
 
 
 def _greedy_gain(batch: _Batch, k: int | None, discount: Discount, alpha: float) -> pl.DataFrame:
@@ -329,77 +357,52 @@ def _greedy_gain(batch: _Batch, k: int | None, discount: Discount, alpha: float)
     Each step computes the gain of every document and chooses one document of every ranking. Gains
     are compared as whole numbers, so that equal sums are equal in any order of their terms.
     """
-    documents = _by_id(batch)
-    layout = _Layout.of(documents)
+    pairs = batch.pairs
+    layout = _Layout.of(batch, pairs)
     longest = _whole(layout.length.max())
-    # The place in the ranking breaks ties: the maximum of one number finds the best document.
+    # The number in order of ids breaks ties: the maximum of one number finds the best document.
     bits = longest.bit_length()
     last = 2**bits - 1
-    start = _repeated(layout.start.cast(pl.Int64), layout.length)
-    ties = last - pl.int_range(len(documents), eager=True) + start
-    weights = batch.intents.get_column("weight")
-    most = _whole(layout.intents.list.len().max())
+    ties = last - layout.number
     # Scaled by a power of two for each ranking, so that sums of weights fit into 61 bits.
-    largest = pl.col("weight").max().over("ranking")
-    scale = batch.intents.select(
-        pl.when(largest > 0).then(pl.lit(2.0).pow(-largest.log(2).ceil())).otherwise(1.0)
-    ).to_series() * 2.0 ** (61 - bits - most.bit_length())
-    units = _units(weights, scale) * 2**bits
+    rankings = batch.intents.get_column("ranking")
+    first, numbers = _runs(rankings)
+    weights = batch.intents.get_column("weight")
+    largest = pl.lit(_lists(weights, numbers).list.max())
+    power = pl.when(largest > 0).then(-largest.log(2).ceil()).otherwise(0.0)
+    highest = 61 - bits - len(layout.layers).bit_length()
+    scale = pl.select(pl.lit(2.0).pow(power + highest)).to_series()
+    weights = weights * scale[rankings.rle_id()]
+    gains = weights * 0.0
     steps = longest if k is None else min(k, longest)
     rank = pl.int_range(1, steps + 1).cast(pl.Float64)
-    of_ranking, parts = batch.intents.get_column("ranking"), []
     for weight in pl.select(discount(rank)).to_series():
-        best = layout.best(units, ties)
+        best = layout.best((weights + 0.5).cast(pl.Int64) * 2**bits, ties)
         is_open = best > last
-        place = (layout.start + (last - best % 2**bits)).filter(is_open).cast(pl.UInt32)
+        place = layout.by_id[(layout.start + (last - best % 2**bits)).filter(is_open)]
         if place.is_empty():
             break
         ties.scatter(place, _NEVER)
-        intent = layout.intents[place].explode()
+        intent = layout.intents(place)
         old = weights[intent]
-        parts.append(pl.DataFrame({"ranking": of_ranking[intent], "gain": old * weight}))
-        new = old * (1.0 - alpha)
-        weights.scatter(intent, new)
-        units.scatter(intent, _units(new, scale[intent]) * 2**bits)
+        gains.scatter(intent, gains[intent] + old * weight)
+        weights.scatter(intent, old * (1.0 - alpha))
         if 2 * len(place) < len(best):  # many rankings have no gain left
-            kept = _repeated(is_open, layout.length)
-            documents, ties = documents.filter(kept), ties.filter(kept)
-            layout = _Layout.of(documents)
-    gains = pl.concat(parts) if parts else documents.select("ranking", gain=0.0)
-    return _totals(gains.sort("ranking", maintain_order=True)).rename({"gain": "ideal"})
-
-
-def _by_id(batch: _Batch) -> pl.DataFrame:
-    """Return the documents with a subtopic, by ranking and descending id, with their intents."""
-    runs = _runs(batch.pairs.get_column("document"))
-    own = batch.pairs.get_column("document").gather(runs.get_column("start"))
-    documents = batch.documents.select(pl.col("ranking", "doc").gather(own))
-    if documents.schema["doc"] == pl.Categorical:  # ordered by its text, as in `rank`
-        documents = documents.cast({"doc": pl.String})
-    rankings = _runs(documents.get_column("ranking"))
-    ids = _lists(documents.get_column("doc"), rankings.get_column("length"))
-    order = (
-        ids.list.eval(pl.element().arg_sort(descending=True)).explode()
-        + _repeated(rankings.get_column("start"), rankings.get_column("length"))
-    ).cast(pl.UInt32)
-    intents = _lists(batch.pairs.get_column("intent"), runs.get_column("length"))
-    ordered = {"ranking": documents.get_column("ranking"), "intents": intents}
-    return pl.DataFrame({name: each.gather(order) for name, each in ordered.items()})
-
-
-def _units(weights: pl.Series, scale: pl.Series) -> pl.Series:
-    """Return scaled weights as whole numbers."""
-    return (weights * scale + 0.5).cast(pl.Int64)
+            left = layout.document.filter(is_open[layout.ranking] & (ties > _NEVER))
+            kept = pl.repeat(value=False, n=len(batch.documents), eager=True)
+            kept.scatter(left, values=True)
+            pairs = pairs.filter(kept[pairs.get_column("document")])
+            layout = _Layout.of(batch, pairs)
+            ties = last - layout.number
+    ideal = _lists(gains, numbers).list.sum() / scale
+    return pl.DataFrame({"ranking": rankings[first], "ideal": ideal})
 
 
 def _runs(values: pl.Series) -> pl.DataFrame:
     """Return the `start` and the `length` of each run of equal values."""
-    value = pl.lit(values)
-    first = value.ne_missing(value.shift(1)) | (pl.int_range(len(values)) == 0)
-    start = pl.col("start")
-    return pl.select(first.arg_true().alias("start")).with_columns(
-        (start.shift(-1, fill_value=len(values)) - start).alias("length")
-    )
+    length = values.rle().struct.field("len")
+    start = (length.cum_sum() - length).cast(pl.UInt32)
+    return pl.DataFrame({"start": start, "length": length})
 
 
 def _lists(values: pl.Series, lengths: pl.Series) -> pl.Series:
@@ -419,11 +422,6 @@ def _nested(values: pl.Series, offsets: pa.Array) -> pl.Series:
 
     lists = pa.LargeListArray.from_arrays(offsets, values.rechunk().to_arrow())
     return pl.Series(pl.from_arrow(lists))
-
-
-def _repeated(values: pl.Series, times: pl.Series) -> pl.Series:
-    """Return each value a number of times."""
-    return pl.select(pl.lit(values).repeat_by(pl.lit(times))).to_series().explode()
 
 
 def average_precision(batch: _Batch) -> pl.DataFrame:

@@ -12,7 +12,7 @@ import re
 import sys
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from polars_rank.errors import DataError, RankError, missing_extra
+from polars_rank.errors import ArgumentError, DataError, RankError, missing_extra
 from polars_rank.metrics.names import read
 from polars_rank.plot.runs import HIGHER, LOWER, brightened, harmless
 
@@ -86,11 +86,19 @@ def style(chart: Any, *, dark: bool = False) -> Any:
     altair.TopLevelMixin
         A chart of the same type, with a transparent background.
 
+    Raises
+    ------
+    ArgumentError
+        If `chart` is not an Altair chart.
+
     Examples
     --------
     >>> chart = pr.plot.at_k(pr.datasets.search_log(50), "ndcg", baseline="bm25")
     >>> pr.plot.style(chart, dark=True).save("ndcg.svg")  # doctest: +SKIP
     """
+    if not isinstance(chart, altair().TopLevelMixin):
+        message = f"`chart` must be an Altair chart; found {chart!r}"
+        raise ArgumentError(message, "chart")
     if dark:
         specification = brightened(chart.to_dict(validate=False))
         chart = type(chart).from_dict(specification, validate=False)

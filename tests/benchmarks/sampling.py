@@ -20,10 +20,11 @@ import polars_rank as pr
 METRICS = {
     "hit_rate@10": lambda rank: (rank <= 10).astype(float),
     "ndcg@10": lambda rank: (rank <= 10) / np.log2(rank + 1),
+    "hit_rate@200": lambda rank: (rank <= 200).astype(float),
 }
 #: Sampled and all items.
 SIZES = [(100, 2_000), (100, 20_000), (200, 20_000)]
-METHODS = ("bias_variance", "maximum_likelihood")
+METHODS = ("bias_variance", "maximum_likelihood", "rank_mapping")
 
 Draw = Callable[[np.random.Generator, int, int], np.ndarray]
 
@@ -75,7 +76,7 @@ def main() -> None:
         *(f"- {name}: {text}" for name, (text, _) in RECOMMENDERS.items()),
         "",
         f"| sampled | recommender | metric | all items | sampled | {' | '.join(METHODS)} |",
-        "|---|---|---|--:|--:|--:|--:|",
+        "|---|---|---|--:|--:|" + "--:|" * len(METHODS),
     ]
     for m, n in SIZES:
         for name, (_, draw) in RECOMMENDERS.items():

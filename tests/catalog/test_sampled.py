@@ -90,6 +90,22 @@ def test_against_the_em_algorithm(engine: str, n: int, rel: float) -> None:
     assert whole["corrected"].item() == pytest.approx(expected["a", "rr@3"], rel=rel)
 
 
+def test_sampled_ranks_mapped_to_ranks_of_all_items() -> None:
+    """The hit rate at k among sampled candidates is that at f(k) = 1 + (k - 1)(n - 1) / m."""
+    n, m, ranks = 41, 4, [1, 1, 2, 3, 5]
+    log = log_with(ranks, m)
+    for k in range(1, m + 2):
+        f = 1 + (k - 1) * (n - 1) // m  # 1, 11, 21, 31, 41
+        found = pr.catalog.sampled(
+            log, f"hit_rate@{f}", n_items=n, n_sampled=m, method="rank_mapping"
+        )
+        assert found["corrected"].item() == pr.evaluate(log, f"hit_rate@{k}").item(0, 1)
+    found = pr.catalog.sampled(log, "ndcg@11", n_items=n, n_sampled=m, method="rank_mapping")
+    values = [1, 1, 1 / math.log2(12), 0, 0]
+    assert found["corrected"].item() == pytest.approx(np.mean(values))
+    assert found["standard_error"].item() == pytest.approx(np.std(values, ddof=1) / math.sqrt(5))
+
+
 @pytest.mark.parametrize(("m", "n"), [(7, 20), (7, 5000), (50, 40_000)])
 def test_sums_over_ranks(m: int, n: int) -> None:
     pmf = scipy.stats.binom.pmf(np.arange(m + 1)[None, :], m, (np.arange(n) / (n - 1))[:, None])

@@ -67,6 +67,21 @@ def test_against_plain_python(engine: str, catalog: range | None) -> None:
     assert_close(found, pl.DataFrame([truth]))
 
 
+@pytest.mark.parametrize("by", [None, "run"])
+def test_groups_of_documents_have_the_exposure_of_group_exposure(by: str | None) -> None:
+    log = log_of(random_lists(seed=6)).with_columns(run=pl.col("query") % 2)
+    members = pl.DataFrame({"doc": range(30)}, schema={"doc": pl.Int32}).with_columns(
+        group=pl.col("doc") % 4, membership=1 / (1 + pl.col("doc"))
+    )
+    expected = pr.catalog.group_exposure(log, 3, doc_groups=members, discount=None, by=by)
+    for table in (log, pr.catalog.exposure(log, 3, by=by)):
+        found = pr.catalog.summary(table, 3, doc_groups=members, by=by)
+        plain = pr.catalog.summary(table, 3, by=by)
+        assert_close(found.drop("groups"), plain)
+        rows = found.explode("groups").unnest("groups").select(expected.columns)
+        assert_close(rows, expected)
+
+
 def test_groups_and_exposures() -> None:
     log = log_of(random_lists(seed=4)).with_columns(run=pl.col("query") % 2)
     items = pl.DataFrame({"doc": range(40)}, schema={"doc": pl.Int32})

@@ -952,6 +952,12 @@ class TestCharts:
             assert (runs.BRIGHTER[runs.NEUTRAL] in written) is dark
             svg(spec)
 
+    def test_only_a_chart_has_a_style(self) -> None:
+        with pytest.raises(
+            pr.errors.ArgumentError, match="`chart` must be an Altair chart; found 'x'"
+        ):
+            pr.plot.style("x")
+
     def test_lazy_is_eager_and_streaming(self, log: pl.DataFrame, lists: pl.DataFrame) -> None:
         for function, table, options in (
             (pr.plot.at_k, log, {"ks": [1, 5]}),

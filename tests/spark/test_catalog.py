@@ -30,7 +30,9 @@ def test_exposures_their_merge_and_their_summary(spark: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [{"query": ["run", "query"]}, {"by": "run", "items": ITEMS}], ids=["all", "runs"]
+    "options",
+    [{"query": ["run", "query"]}, {"by": "run", "items": ITEMS, "doc_groups": ITEMS}],
+    ids=["all", "runs"],
 )
 def test_summaries(spark: Any, options: dict[str, Any]) -> None:
     here = pr.catalog.summary(LOG, 3, **options)
