@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from polars_rank._params import OWN, Names, check_there, find_columns, free, names, share
+from polars_rank._params import OWN, Names, check_column, find_columns, free, names, share
 from polars_rank.catalog.exposures import COUNTS
 from polars_rank.catalog.fairness import Groups
 from polars_rank.catalog.tops import DOC, RANK, SIZE, Rankings
@@ -224,7 +224,7 @@ class Summary:
             find_columns(schema, roles, numbers=("frame",), ids=("doc", "by"))
         groups = None
         if doc_groups is not None:
-            check_there("doc", doc, schema)
+            check_column("doc", doc, schema)
             groups = Groups.of(doc_groups, group, "items", schema, doc)
         return cls(
             of_exposures=of_exposures, k=k, items=None if items is None else lazy(items),
