@@ -478,7 +478,7 @@ def find(name: str, tool: str = "") -> tuple[str | None, dict[str, Any]]:
 
 def function_of(name: str) -> str | None:
     """Return the function that computes a measure which is not a metric; None for others."""
-    match = _NAME.fullmatch(name.strip())
+    match = re.fullmatch(_NAME, name.strip())
     return None if match is None else _FUNCTIONS_OF.get(match["name"].lower())
 
 
