@@ -17,6 +17,9 @@ from typing import Any
 import pytest
 from _pytest.doctest import DoctestModule
 
+# Its threads wait for work in busy loops, beside the processes of tests.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 #: Programs, and what is for type checkers only.
 collect_ignore = ["benchmarks", "typing"]
 
