@@ -126,7 +126,7 @@ def scan_log(
         source = Source.scan([paths] if isinstance(paths, (str, os.PathLike)) else paths, options)
         keys = _keys(source.schema, query, by)
         with source.files.unchanged():
-            rows = _inspect(source.log, keys, layout)
+            rows = _inspect(source.log, source.rows, keys, layout)
             in_memory = rows.layout == "shuffled" and _fits(source, keys, budget)
             lengths = _lengths(source, keys, rows, in_memory=in_memory)
     except (OSError, pl.exceptions.PolarsError) as error:
@@ -152,7 +152,8 @@ def scan_log(
 
 def find_layout(log: pl.LazyFrame, keys: Sequence[str]) -> Layout:
     """Return the layout of the rows of rankings, by one pass over the key columns."""
-    return _inspect(log, keys).layout
+    number = log.select(pl.len()).collect(engine="streaming").item()
+    return _inspect(log, number, keys).layout
 
 
 class _Rows(NamedTuple):
@@ -166,13 +167,18 @@ class _Rows(NamedTuple):
 
 
 def _inspect(
-    log: pl.LazyFrame, keys: Sequence[str], layout: Layout | Literal["auto"] = "auto"
+    log: pl.LazyFrame,
+    number: int,
+    keys: Sequence[str],
+    layout: Layout | Literal["auto"] = "auto",
 ) -> _Rows:
     # The first rows of a shuffled log are shuffled, so that the others need not be read.
     head = _inspect_all(log.head(_GLIMPSE_ROWS), keys)
     if layout == "shuffled":
         return head._replace(layout=layout)
-    return head if head.layout == "shuffled" else _inspect_all(log, keys)
+    if head.layout == "shuffled" or number <= _GLIMPSE_ROWS:
+        return head
+    return _inspect_all(log, keys)
 
 
 def _inspect_all(log: pl.LazyFrame, keys: Sequence[str]) -> _Rows:
