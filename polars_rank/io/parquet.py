@@ -126,7 +126,9 @@ def scan_log(
         source = Source.scan([paths] if isinstance(paths, (str, os.PathLike)) else paths, options)
         keys = _keys(source.schema, query, by)
         with source.files.unchanged():
-            rows = _inspect(source.log, source.rows, keys, layout)
+            rows = _Rows("shuffled")
+            if layout != "shuffled":
+                rows = _inspect(source.log, source.rows, keys)
             in_memory = rows.layout == "shuffled" and _fits(source, keys, budget)
             lengths = _lengths(source, keys, rows, in_memory=in_memory)
     except (OSError, pl.exceptions.PolarsError) as error:
@@ -160,22 +162,15 @@ class _Rows(NamedTuple):
     """The layout of rows, and the number and lengths of rankings."""
 
     layout: Layout
-    rankings: int
+    rankings: int = 0
     #: Number of rows of the longest ranking except the last, and the first row of the last one.
-    longest: int
-    last: int
+    longest: int = 0
+    last: int = 0
 
 
-def _inspect(
-    log: pl.LazyFrame,
-    number: int,
-    keys: Sequence[str],
-    layout: Layout | Literal["auto"] = "auto",
-) -> _Rows:
+def _inspect(log: pl.LazyFrame, number: int, keys: Sequence[str]) -> _Rows:
     # The first rows of a shuffled log are shuffled, so that the others need not be read.
     head = _inspect_all(log.head(_GLIMPSE_ROWS), keys)
-    if layout == "shuffled":
-        return head._replace(layout=layout)
     if head.layout == "shuffled" or number <= _GLIMPSE_ROWS:
         return head
     return _inspect_all(log, keys)

@@ -156,7 +156,7 @@ OTHER_MEANINGS = {
 
 _SUMMARY = "pr.catalog.summary"
 _EXPECTED = "pr.catalog.expected_exposure"
-#: Functions for measures that are not metrics of one ranking.
+#: What to use for measures that are not metrics, but results of functions or of other metrics.
 _FUNCTIONS_OF = {
     "catalogcoverage": f"'coverage' of {_SUMMARY} (a count in RecTools: 'recommended' + 'unknown')",
     "catalog_coverage": f"'coverage' of {_SUMMARY}",
@@ -174,6 +174,8 @@ _FUNCTIONS_OF = {
         "pr.catalog.awrf, which is 1 - Jensen-Shannon divergence; the score of TREC Fair 2022 is "
         "its product with NDCG, and other tools have 1 - another distance"
     ),
+    "categoricaldiversity": "pr.category_count(k) / k",
+    "ils": "1 - pr.intra_list_diversity(k, ...)",
     "ee-l": f"'ee_l' of {_EXPECTED}",
     "ee-d": f"'ee_d' of {_EXPECTED}",
     "ee-r": f"'ee_r' of {_EXPECTED}",
