@@ -72,7 +72,7 @@ def test_a_part_that_counts_twice_is_found(nested: bool) -> None:
         pr.stats.merge(pl.concat([parts[0], parts[1], parts[1]])[::2])
 
 
-@settings(max_examples=5, deadline=None, derandomize=True)
+@settings(max_examples=10, deadline=None, derandomize=True)
 @given(seed=st.integers(0, 10**6), parts=st.integers(2, 9))
 def test_the_rows_of_an_unsorted_log_in_any_parts_are_found(seed: int, parts: int) -> None:
     rows = LOG.sample(fraction=1, shuffle=True, seed=seed)

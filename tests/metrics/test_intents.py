@@ -18,25 +18,21 @@ from strategies import assert_close, log_of, random_lists, shuffled
 GRADES = {"grades": "grades"}
 WEIGHTS = {"grades": "grades", "weights": "weights"}
 
-CASCADES = ("alpha_dcg", "alpha_ndcg", "err_ia", "nerr_ia")
-#: Each metric once.
-EACH = [
-    *((name, {"k": 3}) for name in (
-        *CASCADES, "precision_ia", "subtopic_recall", "nugget_recall", "d_sharp_ndcg",
-    )),
-    *((name, {"alpha": 0.3, "beta": 0.9}) for name in ("nrbp", "nnrbp")),
-    ("ap_ia", {}),
-]  # fmt: skip
 CALLS = [
-    *((name, {**parameters, **columns}) for columns in ({}, GRADES, WEIGHTS) for name, parameters in (
-        *EACH,
-        *((name, {"k": 1}) for name, parameters in EACH if "k" in parameters),
+    (name, {**parameters, **columns})
+    for columns in ({}, GRADES, WEIGHTS)
+    for name, parameters in (
+        *((name, {"k": k}) for k in (1, 3) for name in (
+            "alpha_dcg", "alpha_ndcg", "err_ia", "nerr_ia", "precision_ia", "subtopic_recall",
+            "nugget_recall", "d_sharp_ndcg",
+        )),
+        *((name, {"alpha": alpha, "k": k}) for alpha in (0, 0.3, 0.9, 1) for k in (None, 2)
+          for name in ("alpha_dcg", "alpha_ndcg", "err_ia", "nerr_ia")),
         *(("alpha_dcg", {"norm": norm, "k": k}) for norm in ("none", "ndeval") for k in (1, 2)),
-        *((name, {"alpha": 0.3, "beta": 0.2}) for name in ("nrbp", "nnrbp")),
+        *((name, {"alpha": 0.3, "beta": beta}) for beta in (0.2, 0.9) for name in ("nrbp", "nnrbp")),
+        ("ap_ia", {}),
         ("d_sharp_ndcg", {"gamma": 0.2}),
-    )),
-    *((name, {"alpha": alpha, "k": k, **WEIGHTS}) for name in CASCADES
-      for alpha in (0, 0.3, 0.9, 1) for k in (None, 2)),
+    )
 ]  # fmt: skip
 
 Covers = Mapping[int, Mapping[str, float]]
@@ -80,9 +76,8 @@ def test_grades_and_weights(rel: int) -> None:
     lists, covers, weights = judged(seed=41)
     calls = [
         (name, {**options, **({} if name == "nugget_recall" else {"rel": rel})})
-        for name, options in (
-            CALLS if rel == 1 else [(name, {**options, **WEIGHTS}) for name, options in EACH]
-        )
+        for name, options in CALLS
+        if rel == 1 or "grades" in options
     ]
     metrics = [getattr(pr, name)(**options) for name, options in calls]
     found = pr.per_query(shuffled(with_judgments(lists, covers, weights)), metrics)

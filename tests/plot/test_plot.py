@@ -741,6 +741,7 @@ class TestNames:
             chart.save(page, format="html")
             assert "<!--" not in page.getvalue().replace("<!-- ", "")
             assert "</script><img" not in page.getvalue()
+            svg(spec_of(chart))
         drawn = scales(pr.plot.distribution(lists, baseline=base, colors={other: "red"}))
         assert drawn[runs.label_of(base)] == runs.NEUTRAL
         assert drawn[runs.label_of(other)] == "red"

@@ -639,6 +639,7 @@ CASES = {
     "a null run": (
         BASE.with_columns(run=pl.when(pl.col("run") == "a").then("run")), {"baseline": "a"}, "null",
     ),
+    "many runs": (pr.datasets.search_log(20, 5, runs=14), {}, "run.. has the highest ndcg@10"),
     "odd ids": (
         BASE.with_columns(
             query=pl.format(ODD[1] + "{}", "query"), doc=pl.format(ODD[0] + "{}", "doc")
