@@ -141,11 +141,11 @@ class Groups:
         """Return the exposure and, in `_TARGET`, the relevant documents of groups."""
         rows, own = rankings.documents()
         documents = rows.with_columns(pl.col(own.names[key]).alias(key) for key in keys)
-        parts = [self.exposures(documents, rankings.exposure(discount), keys)]
+        exposures = self.exposures(documents, rankings.exposure(discount), keys)
+        parts = [exposures.with_columns(pl.lit(0.0).alias(_TARGET))]
         if self.is_by_relevance:
-            parts.append(self.of_relevant(rankings, rel, keys))
-        zeros = [pl.lit(0.0).alias(name) for name in (_EXPOSURE, _TARGET)]
-        parts = [part.with_columns(zero) for part, zero in zip(parts, zeros[::-1], strict=False)]
+            relevant = self.of_relevant(rankings, rel, keys)
+            parts.append(relevant.with_columns(pl.lit(0.0).alias(_EXPOSURE)))
         return self.merged(pl.concat(parts, how="diagonal_relaxed"), keys)
 
     def merged(self, sums: pl.LazyFrame, keys: Sequence[str]) -> pl.LazyFrame:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from operator import mul
@@ -13,7 +14,7 @@ import polars as pl
 from polars_rank._params import OWN, Names, free, one_of, share, threshold, whole_number
 from polars_rank.columns import Score
 from polars_rank.conventions import Ties
-from polars_rank.errors import ArgumentError, number_of
+from polars_rank.errors import ArgumentError, RankWarning, number_of
 from polars_rank.evaluation.checks import Check, failed, raise_failed
 from polars_rank.evaluation.parameters import Evaluation
 from polars_rank.evaluation.plan import per_query
@@ -132,6 +133,11 @@ def sampled(
     ArgumentError
         For an invalid parameter, or a metric that has no correction.
 
+    Warns
+    -----
+    RankWarning
+        If "rank_mapping" is used for a cutoff below `n_items` / `n_sampled`.
+
     Notes
     -----
     A metric at k among 100 sampled negatives depends mostly on ranks far below k of all items, so
@@ -183,6 +189,8 @@ def sampled(
         query=query, doc=doc, score=score, label=label, position=position, by=by, ties=ties,
         rel=rel,
     )  # fmt: skip
+    if method == "rank_mapping":
+        _warn_of_cutoffs(cutoffs, n_items / n_sampled)
     groups = evaluation.by
     free(groups, ["metric", "queries", "sampled", "corrected", "standard_error"])
     wrong = (pl.col(_RELEVANT) != 1) | (pl.col(RETRIEVED) != n_sampled + 1)
@@ -252,6 +260,18 @@ def sampled(
             "standard_error",
         )
     )
+
+
+def _warn_of_cutoffs(metrics: Mapping[str, Sequence[float]], lowest: float) -> None:
+    """Warn of cutoffs that are lower than the rank at which a second document is expected."""
+    low = [name for name, values in metrics.items() if len(values) < lowest]
+    if low:
+        message = (
+            f"'rank_mapping' says little about cutoffs below n_items / n_sampled = {lowest:g}: it "
+            f"takes the sampled rank 1 for rank 1 of all items. This applies to {', '.join(low)}; "
+            "use 'maximum_likelihood' or higher cutoffs"
+        )
+        warnings.warn(RankWarning(message, "method", "metrics"), stacklevel=4)
 
 
 def _by_rank(metric: pl.Expr) -> Sequence[float]:

@@ -259,7 +259,7 @@ class Summary:
             rows = sums.cast({DOC: schema_of(catalog)[DOC]}).join(catalog, on=DOC, how="left")
             rows = rows.join(size, how="cross")
         values = {**of_rankings, **_of_documents(self.top, catalog=size is not None)}
-        free(groups, [*values, *_COVERAGE, "groups"])
+        free(groups, [*values, *_COVERAGE, *([] if self.groups is None else ["groups"])])
         named = [value.alias(name) for name, value in values.items()]
         found = rows.group_by(groups).agg(named).sort(groups) if groups else rows.select(named)
         # Not as an aggregate: a log without rows has a catalog, too.

@@ -22,6 +22,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tests.benchmarks.pages import publish
+
 #: Documents of a ranking, subtopics of a query, and numbers of an embedding.
 LENGTH, SUBTOPICS, DIMENSIONS = 100, 20, 64
 #: Rankings that are generated at once.
@@ -368,6 +370,12 @@ def report(results: dict[str, Run | str], options: argparse.Namespace) -> str:
     versions = ", ".join(
         f"{name} {importlib.metadata.version(name)}" for name in ("polars", "pyndeval", "rectools")
     )
+    code = "from importlib.metadata import version as v; print(v('replay-rec'), v('polars'))"
+    ended = subprocess.run(
+        [options.replay, "-c", code], capture_output=True, text=True, check=False
+    )
+    if ended.returncode == 0:
+        versions += ", replay-rec {} (with polars {})".format(*ended.stdout.split())
     lines = [
         "# Beyond accuracy",
         "",
@@ -375,7 +383,7 @@ def report(results: dict[str, Run | str], options: argparse.Namespace) -> str:
         f"cores: {options.rows:,} rows, rankings of {LENGTH} documents of {options.documents:,}, "
         "of which 40% are relevant, with 1 to 3 of 20 subtopics each; embeddings of "
         f"{DIMENSIONS} numbers. CPU seconds, user and system, and the memory of the process: "
-        f"medians of {options.runs} runs in turn, on a machine under other load.",
+        f"medians of {options.runs} runs in turn.",
         "",
         "| task | CPU seconds | ratio | peak MB |",
         "| --- | ---: | ---: | ---: |",
@@ -420,10 +428,7 @@ def main() -> None:
             runs[name].append(run := measured(name, options))
             print(turn + 1, name, run, file=sys.stderr, flush=True)
     text = report({name: median(values) for name, values in runs.items()}, options)
-    if options.output:
-        options.output.write_text(text, encoding="utf-8")
-    else:
-        print(text)
+    publish(text, options.output)
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ from pathlib import Path
 import polars as pl
 
 import polars_rank as pr
+from tests.benchmarks.pages import publish
 
 SESSIONS, DOCS = 20, 10
 
@@ -290,10 +291,7 @@ def main() -> None:
         print(json.dumps([seconds, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024]))
         return
     text = page(options)
-    if options.output:
-        options.output.write_text(text, encoding="utf-8")
-    else:
-        print(text)
+    publish(text, options.output)
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ import polars as pl
 
 import polars_rank as pr
 from polars_rank.clicks.interleaving_test import difference_interval
+from tests.benchmarks.pages import publish
 
 Random = np.random.Generator
 #: The number of logs in one call, to bound memory.
@@ -361,10 +362,7 @@ def main() -> None:
         *(section(title, options) for title in SECTIONS),
     ]
     text = "\n\n".join(parts) + "\n"
-    if options.output:
-        options.output.write_text(text, encoding="utf-8")
-    else:
-        print(text)
+    publish(text, options.output)
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ import polars as pl
 from scipy import stats
 
 import polars_rank as pr
+from tests.benchmarks.pages import publish
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -92,10 +93,7 @@ def main() -> None:
         *sequences(random, options),
     ]
     text = "# Coverage and error rates, by simulation\n\n" + "\n".join(lines) + "\n"
-    if options.output:
-        options.output.write_text(text, encoding="utf-8")
-    else:
-        print(text)
+    publish(text, options.output)
     print(f"{time.perf_counter() - started:.0f} s", file=sys.stderr)
 
 

@@ -26,6 +26,7 @@ from pathlib import Path
 
 from tests.benchmarks.contenders import CUTOFFS, METRICS, own_names
 from tests.benchmarks.logs import Log, write
+from tests.benchmarks.pages import publish
 
 #: What RankingMetrics has of the metrics, each of them a job of its own.
 PEER = [name for name in METRICS if name != "rr"]
@@ -310,10 +311,7 @@ def main() -> None:
         ),
     ]
     text = "\n".join(lines) + "\n"
-    if options.output:
-        options.output.write_text(introduction() + text)
-    else:
-        print(introduction() + text)
+    publish(introduction() + text, options.output)
 
 
 def compared(found: dict, base: dict, what: str) -> str:

@@ -22,6 +22,7 @@ from pathlib import Path
 import polars as pl
 
 import polars_rank as pr
+from tests.benchmarks.pages import publish
 
 METRICS = ["ndcg@10", "ap", "rr", "p@5", "recall@10"]
 MANY = [f"m{number}" for number in range(10)]
@@ -161,10 +162,7 @@ def main() -> None:
         f"include imports.\n\n"
     )
     text = head + "\n".join(lines) + "\n"
-    if options.output:
-        options.output.write_text(text, encoding="utf-8")
-    else:
-        print(text)
+    publish(text, options.output)
 
 
 if __name__ == "__main__":

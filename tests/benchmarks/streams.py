@@ -24,6 +24,7 @@ import polars as pl
 
 import polars_rank as pr
 from tests.benchmarks.logs import Log, write
+from tests.benchmarks.pages import publish
 
 CUTOFFS = (1, 5, 10, 20, 50, 100)
 METRICS = [
@@ -108,10 +109,7 @@ def main() -> None:
             line = f"| {name} {measured(log.path, name)}\n"
             print(line, end="", file=sys.stderr, flush=True)
             text += line
-    if options.output:
-        options.output.write_text(text, encoding="utf-8")
-    else:
-        print(text)
+    publish(text, options.output)
 
 
 if __name__ == "__main__":

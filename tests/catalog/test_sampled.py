@@ -90,6 +90,7 @@ def test_against_the_em_algorithm(engine: str, n: int, rel: float) -> None:
     assert whole["corrected"].item() == pytest.approx(expected["a", "rr@3"], rel=rel)
 
 
+@pytest.mark.filterwarnings("ignore:'rank_mapping' says little")
 def test_sampled_ranks_mapped_to_ranks_of_all_items() -> None:
     """The hit rate at k among sampled candidates is that at f(k) = 1 + (k - 1)(n - 1) / m."""
     n, m, ranks = 41, 4, [1, 1, 2, 3, 5]
@@ -104,6 +105,15 @@ def test_sampled_ranks_mapped_to_ranks_of_all_items() -> None:
     values = [1, 1, 1 / math.log2(12), 0, 0]
     assert found["corrected"].item() == pytest.approx(np.mean(values))
     assert found["standard_error"].item() == pytest.approx(np.std(values, ddof=1) / math.sqrt(5))
+
+
+def test_cutoffs_that_are_too_low_for_rank_mapping() -> None:
+    options = {"n_items": 40, "n_sampled": 4, "method": "rank_mapping"}
+    log = log_with([1, 2], 4)
+    low = r"cutoffs below n_items / n_sampled = 10: .* applies to ndcg@3, rr@9;"
+    with pytest.warns(pr.errors.RankWarning, match=low):
+        pr.catalog.sampled(log, ["ndcg@3", "rr@9", "rr@10"], **options)
+    pr.catalog.sampled(log, "rr@10", **options)
 
 
 @pytest.mark.parametrize(("m", "n"), [(7, 20), (7, 5000), (50, 40_000)])

@@ -162,3 +162,12 @@ def test_invalid_items() -> None:
         pr.catalog.summary(log, items=pl.DataFrame({"doc": ["a"], "long_tail": 1}))
     with pytest.raises(pr.errors.ArgumentError, match="`top` must be"):
         pr.catalog.summary(log, top=1)
+
+
+def test_a_column_of_the_log_with_the_name_of_the_groups() -> None:
+    """It has a place in the result, unless groups of documents take it."""
+    log = pl.DataFrame({"query": [1], "doc": ["a"], "score": [1.0], "groups": ["x"]})
+    assert pr.catalog.summary(log, by="groups")["groups"].to_list() == ["x"]
+    providers = pl.DataFrame({"doc": ["a"], "group": ["p"]})
+    with pytest.raises(pr.errors.ArgumentError, match="'groups'"):
+        pr.catalog.summary(log, by="groups", doc_groups=providers)
