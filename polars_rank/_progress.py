@@ -5,7 +5,7 @@ from __future__ import annotations
 import atexit
 import sys
 import time
-from threading import Lock, Thread
+from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
@@ -17,18 +17,18 @@ from polars_rank.errors import missing_extra
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-#: Seconds until the bar appears, between two updates, and without rows until the bar closes.
-DELAY, INTERVAL, IDLE = 2.0, 0.2, 5.0
+#: Seconds between two updates of a bar, and without rows until it closes.
+_INTERVAL, _IDLE = 0.2, 5.0
 
 _BARS: WeakSet[_Bar] = WeakSet()
 _TERMINAL = Lock()  # only one bar is drawn at a time
 
 
-def watch(log: pl.LazyFrame, total: int | None = None) -> pl.LazyFrame:
+def watch(log: pl.LazyFrame, total: int | None = None, *, delay: float = 2.0) -> pl.LazyFrame:
     """Return the log with a progress bar that appears while it is collected.
 
-    The bar is drawn on standard error if that is a terminal and the work takes longer than about
-    two seconds. It shows the number of rows read, rows per second, the remaining time, and the
+    The bar is drawn on standard error if that is a terminal and the work takes longer than
+    `delay`. It shows the number of rows read, rows per second, the remaining time, and the
     peak memory of the process.
 
     Parameters
@@ -37,6 +37,8 @@ def watch(log: pl.LazyFrame, total: int | None = None) -> pl.LazyFrame:
         Any LazyFrame. The result does not know that its rows are sorted; use `set_sorted`.
     total
         Number of rows, if known.
+    delay
+        Seconds until the bar appears.
 
     Returns
     -------
@@ -55,12 +57,14 @@ def watch(log: pl.LazyFrame, total: int | None = None) -> pl.LazyFrame:
     >>> watch(pl.LazyFrame({"query": [1, 2]}), total=2).collect().height
     2
     """
-    return watcher(total)(log)
+    return watcher(total, delay=delay)(log)
 
 
-def watcher(total: int | None = None) -> Callable[[pl.LazyFrame], pl.LazyFrame]:
+def watcher(
+    total: int | None = None, *, delay: float = 2.0
+) -> Callable[[pl.LazyFrame], pl.LazyFrame]:
     """Return a function like `watch` that shows one bar for all the frames it is called with."""
-    add = counter(total)
+    add = counter(total, delay=delay)
     if add is None:
         return lambda log: log
 
@@ -78,7 +82,7 @@ def watcher(total: int | None = None) -> Callable[[pl.LazyFrame], pl.LazyFrame]:
     )
 
 
-def counter(total: int | None = None) -> Callable[[int], None] | None:
+def counter(total: int | None = None, *, delay: float = 2.0) -> Callable[[int], None] | None:
     """Return a function that adds rows to a progress bar, or None if there is no terminal."""
     try:
         import rich.progress  # noqa: F401, PLC0415  (an extra)
@@ -86,7 +90,7 @@ def counter(total: int | None = None) -> Callable[[int], None] | None:
         raise missing_extra(extra="cli", cause=error) from error
     if sys.stderr is None or not sys.stderr.isatty():
         return None
-    return _Bar(total).add
+    return _Bar(total, delay).add
 
 
 def close() -> None:
@@ -137,11 +141,14 @@ class _Bar:
     has been read for a while, or when the interpreter exits. The next row opens a new bar.
     """
 
-    def __init__(self, total: int | None) -> None:
+    def __init__(self, total: int | None, delay: float) -> None:
         self.total = total
+        self.delay = delay
         self.rows = 0
         self.start = self.latest = 0.0
         self.open = False
+        #: Set when the bar must close, so that its thread does not wait any longer.
+        self.ended = Event()
         self.lock = Lock()
         self.thread: Thread | None = None
         _BARS.add(self)
@@ -153,7 +160,10 @@ class _Bar:
             self.latest = time.monotonic()
             if not self.open or self.complete:
                 self.rows, self.start = 0, self.latest
+                self.ended.clear()
             self.rows += rows
+            if self.complete:
+                self.ended.set()
             if not self.open:
                 self.open = True
                 self.thread = Thread(target=self.draw, daemon=True)
@@ -165,12 +175,13 @@ class _Bar:
 
     def close(self) -> None:
         self.open = False
+        self.ended.set()
         if self.thread is not None:
             self.thread.join()
 
     def draw(self) -> None:
-        while self.is_active() and time.monotonic() - self.start < DELAY:
-            time.sleep(INTERVAL)
+        while self.is_active() and time.monotonic() - self.start < self.delay:
+            self.ended.wait(_INTERVAL)
         if self.open and _TERMINAL.acquire(blocking=False):
             try:
                 self.show()
@@ -196,12 +207,12 @@ class _Bar:
             while self.is_active():
                 text = figures(self.rows, self.total, time.monotonic() - self.start)
                 progress.update(task, completed=self.rows, figures=text, refresh=True)
-                time.sleep(INTERVAL)
+                self.ended.wait(_INTERVAL)
         atexit.unregister(progress.stop)
 
     def is_active(self) -> bool:
         with self.lock:
-            idle = time.monotonic() - self.latest > IDLE
+            idle = time.monotonic() - self.latest > _IDLE
             self.open = self.open and not self.complete and not idle
             return self.open
 

@@ -27,7 +27,6 @@ LAYOUTS = ("sorted", "adjacent", "shuffled")
 @pytest.fixture
 def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
-    monkeypatch.setattr(progress, "INTERVAL", 0.01)
 
 
 @pytest.fixture
@@ -36,8 +35,8 @@ def bars(monkeypatch: pytest.MonkeyPatch, terminal: None) -> list[progress._Bar]
     made = []
 
     class Bar(progress._Bar):
-        def __init__(self, total: int | None) -> None:
-            super().__init__(total)
+        def __init__(self, total: int | None, delay: float) -> None:
+            super().__init__(total, delay)
             made.append(self)
 
     monkeypatch.setattr(progress, "_Bar", Bar)
@@ -143,9 +142,8 @@ SCRIPT = """
         time.sleep(0.3)
         return rows
 
-    progress.INTERVAL = 0.01
-    for progress.DELAY, end in ((2, progress.close), (0, progress.close), (0, sys.exit)):
-        log = progress.watch(pl.LazyFrame({"query": range(1000)}), total=2000)
+    for delay, end in ((2, progress.close), (0, progress.close), (0, sys.exit)):
+        log = progress.watch(pl.LazyFrame({"query": range(1000)}), total=2000, delay=delay)
         log.map_batches(slow).collect()
         if end is progress.close:
             end()

@@ -11,6 +11,7 @@ them; anything else raises an error when the metric is built.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
@@ -50,6 +51,7 @@ class OrderMattersError(ArgumentError):
     """A value has no closed form for its mean over the orders of tied documents."""
 
 
+@dataclass(slots=True, eq=False)
 class Value:
     """One number per ranking, or null; arithmetic and comparisons return new values.
 
@@ -57,11 +59,8 @@ class Value:
     the mean over the orders is known, so they allow only sums and multiplication by settled values.
     """
 
-    __slots__ = ("expr", "settled")
-
-    def __init__(self, expr: pl.Expr, *, settled: bool = True) -> None:
-        self.expr = expr
-        self.settled = settled
+    expr: pl.Expr
+    settled: bool = True
 
     def __add__(self, other: Operand) -> Value:
         return _linear(lambda a, b: a + b, self, other)

@@ -287,7 +287,7 @@ class TestEvery:
         log, expected = few_clicks(), bias_of_few_clicks(method)
         counted: list[int] = []
         for module in (progress, examination):
-            monkeypatch.setattr(module, "counter", lambda total=None: counted.append)
+            monkeypatch.setattr(module, "counter", lambda total=None, **_: counted.append)
         options = {**ROUGH, "progress": True}
         assert_frame_equal(
             pr.clicks.position_bias(log.lazy(), method, **options).collect(), expected
