@@ -493,7 +493,8 @@ def _unknown(name: str) -> ArgumentError:
         message = f"{name!r} is not a metric; write several cutoffs without spaces: 'ndcg@5,10'"
         return ArgumentError(message)
     listed = " pr.list_metrics() and the command polars-rank metrics list all metrics."
-    return ArgumentError(f"unknown metric {name!r}.{hint(name, [*REGISTER, *ALIASES]) or listed}")
+    names = [*REGISTER, *ALIASES, *_FUNCTIONS_OF]
+    return ArgumentError(f"unknown metric {name!r}.{hint(name, names) or listed}")
 
 
 def _at(name: str, function: str, text: str) -> tuple[str, Any]:

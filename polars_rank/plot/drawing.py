@@ -97,7 +97,7 @@ def style(chart: Any, *, dark: bool = False) -> Any:
     >>> pr.plot.style(chart, dark=True).save("ndcg.svg")  # doctest: +SKIP
     """
     if not isinstance(chart, altair().TopLevelMixin):
-        message = f"`chart` must be an Altair chart; found {chart!r}"
+        message = f"`chart` must be an Altair chart; found {type(chart).__name__}"
         raise ArgumentError(message, "chart")
     if dark:
         specification = brightened(chart.to_dict(validate=False))

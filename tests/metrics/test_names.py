@@ -161,6 +161,7 @@ def test_alias_of_a_metric() -> None:
 UNREADABLE = {
     "unknown": ("ngcd@10", "unknown metric 'ngcd'. Did you mean 'ndcg'"),
     "unknown alias": ("recip_rnk", "Did you mean 'recip_rank'"),
+    "unknown measure": ("CatalogCoverge", "Did you mean 'catalogcoverage'"),
     "nothing alike": ("xyz", "unknown metric 'xyz'. pr.list_metrics() and the command"),
     "of two meanings": ("hits", "'hits' is ambiguous; use 'hit_rate'"),
     "of two meanings, with a cutoff": ("hits@10", "'num_relevant_retrieved'"),

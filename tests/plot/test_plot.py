@@ -955,7 +955,7 @@ class TestCharts:
 
     def test_only_a_chart_has_a_style(self) -> None:
         with pytest.raises(
-            pr.errors.ArgumentError, match="`chart` must be an Altair chart; found 'x'"
+            pr.errors.ArgumentError, match="`chart` must be an Altair chart; found str"
         ):
             pr.plot.style("x")
 
