@@ -25,12 +25,14 @@ from polars_rank.metrics.terms import (
     Term,
     Terms,
     Value,
+    documents_of,
     reads_order,
     reduced,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+    from typing import Any
 
 #: The position of the row in its ranking, from 1: the rank, if the document is retrieved.
 POSITION = pl.col(OWN + "position").cast(pl.Float64)
@@ -105,6 +107,9 @@ class PlanTerms(Terms):
         self.cutoffs: list[Cutoff] = []
         #: The columns of the sums of a column of rows, by the cutoff.
         self._sums_of: dict[str, dict[int, str]] = {}
+        #: The column of the lists of values that are computed for many rankings at once, and their
+        #: functions, by what these read.
+        self._batches: dict[Hashable, tuple[pl.Expr, list[Callable[..., pl.Series]]]] = {}
         #: The names of orders that terms depend on; if empty, rankings need not be sorted.
         self.ordered: list[str] = []
         self._whole_labels = whole_labels
@@ -203,6 +208,30 @@ class PlanTerms(Terms):
         """Count the documents whose ties begin and end at different positions."""
         return self._term(TIE_LAST > TIE_FIRST, None, RETRIEVED).number()
 
+    def of_batch(
+        self,
+        compute: Callable[..., pl.Series],
+        read: Callable[..., Any],
+        *parameters: Hashable,
+        terms: Mapping[str, Listed],
+    ) -> Value:
+        """Compute the value together with others that read the same."""
+        documents = documents_of({name: self._column(term.expr) for name, term in terms.items()})
+        key = read, parameters, str(documents)
+        if key not in self._batches:
+            functions: list[Callable[..., pl.Series]] = []
+            values = documents.map_batches(
+                partial(_of_batch, functions, read, *parameters),
+                return_dtype=pl.List(pl.Float64),
+                is_elementwise=True,
+                returns_scalar=True,
+            )
+            self._batches[key] = self._folded(values).expr, functions
+        column, functions = self._batches[key]
+        if compute not in functions:
+            functions.append(compute)
+        return Value(column.list.get(functions.index(compute)))
+
     def fold(self, function: Callable[..., pl.Expr], *terms: Listed, k: int | None = None) -> Value:
         """Aggregate the rows of each ranking, which are in rank order."""
         self.ordered += [term.by for term in terms if term.by != "any"]
@@ -273,6 +302,16 @@ class PlanTerms(Terms):
             return values.get(start, null_on_oob=True).cast(pl.Float64).fill_null(0.0)
         whole = start == 0 and stop == self.depth  # rankings end at the largest cutoff
         return reduced(values if whole else values.slice(start, stop - start).list, "sum")
+
+
+def _of_batch(
+    functions: Sequence[Callable[..., pl.Series]], read: Callable[..., Any], *parameters: Any
+) -> pl.Series:
+    """Return the values of each ranking as a list; the last parameter is the column of lists."""
+    batch = read(*parameters)
+    values = [function(batch).alias(str(index)) for index, function in enumerate(functions)]
+    lists = pl.DataFrame(values).select(pl.concat_list(pl.all())).to_series()
+    return lists.alias(parameters[-1].name)
 
 
 def _is_unique(values: pl.Expr) -> pl.Expr:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import polars as pl
@@ -9,7 +10,7 @@ import polars as pl
 from polars_rank._params import number
 from polars_rank.discounts import Discount, log2
 from polars_rank.errors import DataError, SchemaError
-from polars_rank.metrics.terms import RANK, RETRIEVED, Terms, Value, of_lists
+from polars_rank.metrics.terms import RANK, RETRIEVED, Terms, Value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -61,6 +62,35 @@ class _Batch(NamedTuple):
     pairs: pl.DataFrame
     #: A row for each intent, in this order: `ranking`, `intent` and `weight`.
     intents: pl.DataFrame
+    #: The number of rankings.
+    length: int
+    #: By alpha: the remaining steps of the greedy rankings, and the documents of those done.
+    greedy: dict[float, tuple[Iterator[pl.Series], list[pl.Series]]]
+
+    def greedy_ranks(self, alpha: float, k: int | None) -> pl.Series:
+        """Return the rank of each document in the greedy ranking; null if it adds no gain."""
+        steps, chosen = self.greedy.setdefault(alpha, (_greedy(self, alpha), []))
+        chosen += islice(steps, None if k is None else max(0, k - len(chosen)))
+        ranks = pl.repeat(None, len(self.documents), dtype=pl.Float64, eager=True)
+        for rank, documents in enumerate(chosen[:k], 1):
+            ranks.scatter(documents, float(rank))
+        return ranks
+
+
+class _Computed(NamedTuple):
+    """A function that returns rows of `ranking` and `value` for a batch, and its parameters."""
+
+    compute: Callable[..., pl.DataFrame]
+    parameters: tuple[Any, ...]
+
+    def __call__(self, batch: _Batch) -> pl.Series:
+        """Return the value of each ranking; those without a row are null."""
+        found = pl.repeat(None, batch.length, dtype=pl.Float64, eager=True)
+        if not batch.pairs.is_empty():
+            rows = self.compute(batch, *self.parameters)
+            values = rows.get_column("value").cast(pl.Float64).fill_nan(None)
+            found.scatter(rows.get_column("ranking"), values)
+        return found
 
 
 def judged(
@@ -82,31 +112,8 @@ def judged(
         terms["doc"] = t.in_any_order(t.doc())
     for parameter, column in judgments.columns():
         terms[parameter] = t.in_any_order(t.lists(parameter, column))
-
-    def value(*columns: pl.Expr) -> pl.Expr:
-        documents = (each.alias(name) for name, each in zip(terms, columns, strict=True))
-        lists = pl.struct(*documents).implode()
-        return of_lists(_values, compute, parameters, judgments, lists=lists)
-
-    return t.fold(value, *terms.values())
-
-
-def _values(
-    compute: Callable[..., pl.DataFrame],
-    parameters: tuple[Any, ...],
-    judgments: Judgments,
-    rankings: pl.Series,
-) -> pl.Series:
-    """Return the value of each ranking, given a list of documents for each."""
-    index = pl.DataFrame({"ranking": pl.int_range(len(rankings), dtype=pl.UInt32, eager=True)})
-    batch = _batch(judgments, rankings)
-    if batch.pairs.is_empty():
-        return pl.repeat(None, len(rankings), dtype=pl.Float64, eager=True).alias(rankings.name)
-    values = compute(batch, *parameters).select(
-        "ranking", pl.col("value").cast(pl.Float64).fill_nan(None)
-    )
-    found = index.join(values, on="ranking", how="left", maintain_order="left")
-    return found.get_column("value").alias(rankings.name)
+    computed: Any = _Computed(compute, parameters)  # mypy: a NamedTuple is not callable
+    return t.of_batch(computed, _batch, judgments, terms=terms)
 
 
 def _batch(judgments: Judgments, rankings: pl.Series) -> _Batch:
@@ -157,7 +164,7 @@ def _batch(judgments: Judgments, rankings: pl.Series) -> _Batch:
     pairs = pairs.with_columns(without_gaps[number].alias("intent"))
     intents = pairs.select("ranking", "intent", "weight")[one.drop_nulls()]
     _check(pairs, judgments)
-    return _Batch(documents, pairs, intents)
+    return _Batch(documents, pairs, intents, len(rankings), {})
 
 
 def _intents(pairs: pl.DataFrame) -> pl.Series:
@@ -232,8 +239,10 @@ def normalized_gain(
     batch: _Batch, k: int | None, discount: Discount, alpha: float, depth: int | None
 ) -> pl.DataFrame:
     """Return the discounted gain of each ranking, divided by that of the greedy ranking."""
+    ranks = batch.greedy_ranks(alpha, depth)
+    greedy = batch.pairs.with_columns(ranks[batch.pairs.get_column("document")].alias("rank"))
+    ideal = _gained(greedy, depth, discount, alpha).rename({"gain": "ideal"})
     gained = _gained(batch.pairs, k, discount, alpha)
-    ideal = _greedy_gain(batch, depth, discount, alpha)
     both = ideal.join(gained, on="ranking", how="left").with_columns(pl.col("gain").fill_null(0.0))
     return _by_ranking(batch, both, pl.col("gain") / pl.col("ideal"))
 
@@ -351,11 +360,11 @@ class _Layout(NamedTuple):
         )
 
 
-def _greedy_gain(batch: _Batch, k: int | None, discount: Discount, alpha: float) -> pl.DataFrame:
-    """Return the discounted gain of the first k documents of the greedy ranking.
+def _greedy(batch: _Batch, alpha: float) -> Iterator[pl.Series]:
+    """Yield the documents at each rank of the greedy rankings, one of every ranking.
 
-    Each step computes the gain of every document and chooses one document of every ranking. Gains
-    are compared as whole numbers, so that equal sums are equal in any order of their terms.
+    Each step computes the gain of every document. Gains are compared as whole numbers, so that
+    equal sums are equal in any order of their terms.
     """
     pairs = batch.pairs
     layout = _Layout.of(batch, pairs)
@@ -366,27 +375,23 @@ def _greedy_gain(batch: _Batch, k: int | None, discount: Discount, alpha: float)
     ties = last - layout.number
     # Scaled by a power of two for each ranking, so that sums of weights fit into 61 bits.
     rankings = batch.intents.get_column("ranking")
-    first, numbers = _runs(rankings)
+    numbers = _runs(rankings).get_column("length")
     weights = batch.intents.get_column("weight")
     largest = pl.lit(_lists(weights, numbers).list.max())
     power = pl.when(largest > 0).then(-largest.log(2).ceil()).otherwise(0.0)
     highest = 61 - bits - len(layout.layers).bit_length()
     scale = pl.select(pl.lit(2.0).pow(power + highest)).to_series()
     weights = weights * scale[rankings.rle_id()]
-    gains = weights * 0.0
-    steps = longest if k is None else min(k, longest)
-    rank = pl.int_range(1, steps + 1).cast(pl.Float64)
-    for weight in pl.select(discount(rank)).to_series():
+    for _ in range(longest):
         best = layout.best((weights + 0.5).cast(pl.Int64) * 2**bits, ties)
         is_open = best > last
         place = layout.by_id[(layout.start + (last - best % 2**bits)).filter(is_open)]
         if place.is_empty():
             break
+        yield layout.document[place]
         ties.scatter(place, _NEVER)
         intent = layout.intents(place)
-        old = weights[intent]
-        gains.scatter(intent, gains[intent] + old * weight)
-        weights.scatter(intent, old * (1.0 - alpha))
+        weights.scatter(intent, weights[intent] * (1.0 - alpha))
         if 2 * len(place) < len(best):  # many rankings have no gain left
             left = layout.document.filter(is_open[layout.ranking] & (ties > _NEVER))
             kept = pl.repeat(value=False, n=len(batch.documents), eager=True)
@@ -394,8 +399,6 @@ def _greedy_gain(batch: _Batch, k: int | None, discount: Discount, alpha: float)
             pairs = pairs.filter(kept[pairs.get_column("document")])
             layout = _Layout.of(batch, pairs)
             ties = last - layout.number
-    ideal = _lists(gains, numbers).list.sum() / scale
-    return pl.DataFrame({"ranking": rankings[first], "ideal": ideal})
 
 
 def _runs(values: pl.Series) -> pl.DataFrame:

@@ -23,7 +23,7 @@ from polars_rank.errors import ArgumentError
 from polars_rank.metrics.signals import named, numbers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
+    from collections.abc import Callable, Hashable, Mapping
 
     from polars_rank.discounts import Discount
     from polars_rank.gains import Gain
@@ -270,6 +270,20 @@ class Terms(ABC):
         """
 
     @abstractmethod
+    def of_batch(
+        self,
+        compute: Callable[..., pl.Series],
+        read: Callable[..., Any],
+        *parameters: Hashable,
+        terms: Mapping[str, Listed],
+    ) -> Value:
+        """Return a value that is computed for many rankings at once.
+
+        `read` is called with the parameters and a column of lists of documents, which have the
+        terms as fields, in any order; and `compute` with its result, which metrics share.
+        """
+
+    @abstractmethod
     def require(self, condition: Value, problem: str) -> None:
         """Make an evaluation raise `DataError` if a condition does not hold for a ranking."""
 
@@ -374,6 +388,17 @@ class ExpressionTerms(Terms):
         refusals = getattr(gain, "refuses", {})
         return sum((_refusing(*refusal) for refusal in refusals.items()), gain(LABEL))
 
+    def of_batch(
+        self,
+        compute: Callable[..., pl.Series],
+        read: Callable[..., Any],
+        *parameters: Hashable,
+        terms: Mapping[str, Listed],
+    ) -> Value:
+        """Compute the value alone."""
+        documents = documents_of({name: term.expr for name, term in terms.items()})
+        return Value(of_lists(_of_batch, compute, read, *parameters, lists=documents))
+
     def fold(self, function: Callable[..., pl.Expr], *terms: Listed, k: int | None = None) -> Value:
         """Sort each term into its order."""
         del k  # documents below rank k do no harm
@@ -381,6 +406,11 @@ class ExpressionTerms(Terms):
         for term in terms:
             _checked(term.expr)
         return Value(function(*map(_sorted, terms)))
+
+
+def documents_of(terms: Mapping[str, pl.Expr]) -> pl.Expr:
+    """Return the documents of a ranking as one list, with the terms as fields."""
+    return pl.struct(term.alias(name) for name, term in terms.items()).implode()
 
 
 def reduced(term: Any, how: How) -> pl.Expr:
@@ -425,6 +455,13 @@ def _of_lists(
         is_elementwise=True,
         returns_scalar=True,
     )
+
+
+def _of_batch(
+    compute: Callable[..., pl.Series], read: Callable[..., Any], *parameters: Any
+) -> pl.Series:
+    """Return a value of each ranking; the last parameter is the column of lists."""
+    return compute(read(*parameters))
 
 
 def _refusing(problem: str, condition: Callable[[pl.Expr], pl.Expr]) -> pl.Expr:

@@ -145,7 +145,8 @@ class WideTerms(PlanTerms):
         return self._weighted(term, None, pl.col(HERE), None)
 
     # These operations need whole rankings, scores, or other columns of the log.
-    rows = tied = fold = own = require = signal = lists = doc = hits_column = cast("Any", _not_wide)
+    rows = tied = fold = of_batch = own = require = signal = lists = doc = cast("Any", _not_wide)
+    hits_column = cast("Any", _not_wide)
 
     def _relevant_column(self, rel: float | None, label: str) -> str:
         return self._relevant.setdefault((rel, label), f"{OWN}relevant {len(self._relevant)}")
