@@ -119,7 +119,7 @@ def numbers(cells):
     return [float(cell.replace("\N{MINUS SIGN}", "-").replace(",", "")) for cell in cells]
 
 
-def test_opens_without_a_network_and_without_an_error(driver, page):
+def test_opens_without_a_network_an_error_or_a_script_of_the_log(driver, page):
     driver.get_log("browser"), driver.get_log("performance")
     opened(driver, page)
     assert driver.get_log("browser") == []
@@ -130,10 +130,7 @@ def test_opens_without_a_network_and_without_an_error(driver, page):
         if event["method"] == "Network.requestWillBeSent"
     }
     assert {url for url in asked if not url.startswith("data:")} == {page.as_uri()}
-
-
-def test_text_from_the_log_stays_text(driver, page):
-    opened(driver, page)
+    # Text from the log stays text.
     assert driver.execute_script("return window.hacked") is None
     assert driver.title == "Title <b>not bold</b>"
     assert driver.find_element(By.TAG_NAME, "h1").text == "Title <b>not bold</b>"
@@ -294,8 +291,12 @@ def violations(driver):
 
 # Colors are of the theme, the layout is of the width: two pages have all four.
 @pytest.mark.parametrize(("theme", "width"), [("light", 390), ("dark", 1440)])
-def test_axe_finds_no_violation(driver, page, theme, width):
-    found, kept = violations(opened(driver, page, theme=theme, width=width))
+def test_axe_finds_no_violation_and_only_tables_scroll(driver, page, theme, width):
+    opened(driver, page, theme=theme, width=width)
+    assert driver.execute_script("return document.documentElement.scrollWidth") <= width
+    wide = "return [...document.querySelectorAll('.chart svg')].map((e) => e.clientWidth)"
+    assert max(driver.execute_script(wide)) <= width
+    found, kept = violations(driver)
     assert found == [] and kept > 30
 
 
@@ -315,13 +316,6 @@ def test_axe_finds_no_violation_in_pages_of_other_kinds(driver, log, tmp_path, o
     page = pr.report(rows, "ap", path=tmp_path / "report.html", worst=1, **options)
     found, kept = violations(opened(driver, page))
     assert found == [] and kept > 30
-
-
-def test_a_phone_scrolls_in_tables_only(driver, page):
-    opened(driver, page, width=390)
-    assert driver.execute_script("return document.documentElement.scrollWidth") <= 390
-    wide = "return [...document.querySelectorAll('.chart svg')].map((e) => e.clientWidth)"
-    assert max(driver.execute_script(wide)) <= 390
 
 
 def test_on_paper_everything_is_open_and_light_and_there_are_no_controls(driver, page):
