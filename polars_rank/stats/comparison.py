@@ -6,6 +6,7 @@ import warnings
 from typing import TYPE_CHECKING, Any, get_args
 
 import polars as pl
+from polars import selectors
 
 from polars_rank._params import OWN, Names, free, number, one_of, share, whole_number
 from polars_rank.conventions import POLARS_RANK, Conventions
@@ -313,8 +314,9 @@ def against_baseline(
         warn_of_empty(rows, [*groups, run] if empty_by is None else empty_by, repeated)
         return rows
 
-    checked = marked.map_batches(others, schema=marked.collect_schema()).cache()
-    checked = pl.concat([checked, _lacking(checked, groups, run)])
+    checked = marked.map_batches(others).cache()
+    with_mark = pl.Schema({**schema, _IS_BASELINE: pl.Boolean()})
+    checked = pl.concat([checked, _lacking(checked, with_mark, groups, run)])
     of_baseline = pl.col("queries").filter(pl.col(_IS_BASELINE)).first()
     keys = [*groups, "metric"]
     return (
@@ -330,9 +332,10 @@ def against_baseline(
     )
 
 
-def _lacking(table: pl.LazyFrame, groups: Sequence[str], run: str) -> pl.LazyFrame:
+def _lacking(
+    table: pl.LazyFrame, schema: pl.Schema, groups: Sequence[str], run: str
+) -> pl.LazyFrame:
     """Return a row of zeros for each run without a group and metric of the baseline."""
-    schema = schema_of(table)
     others = table.filter(~pl.col(_IS_BASELINE))
     of_baseline = table.filter(_IS_BASELINE).drop(run)
     rows = of_baseline.join(others.select(run).unique(), how="cross").join(
@@ -473,7 +476,7 @@ def result_of(
         pl.col("pairs").alias("queries"),
         (pl.col("queries") + pl.col(_OF_BASELINE) - 2 * pl.col("pairs")).alias("missing"),
         pl.col("pair_undefined").alias("undefined"),
-        *(name for name in (EMPTY,) if name in schema_of(table)),
+        selectors.by_name(EMPTY, require_all=False),
         *also,
     ).with_columns(
         relative_difference=pl.when(pl.col("baseline_mean") != 0).then(
@@ -485,9 +488,8 @@ def result_of(
         result = result.with_columns(
             warning=pl.when(pl.col("queries") > MANY).then(pl.lit(many)).otherwise(None)
         )
-    schema = schema_of(result)
-    order = [name for name in COLUMNS if name in schema and name not in keys]
-    return result.select(*keys, *order, *also)
+    order = (name for name in COLUMNS if name not in keys)
+    return result.select(*keys, selectors.by_name(*order, require_all=False), *also)
 
 
 _RANKS = ("wilcoxon", "sign")
@@ -508,11 +510,9 @@ def _warned(result: pl.LazyFrame, groups: Sequence[str], run: str, test: str) ->
             )
             warnings.warn(message, RankWarning, stacklevel=2)
         _warn_of_few(table, test)
-        return without(table, _SHARES, _UNITS)
+        return table
 
-    schema = result.collect_schema()
-    kept = {name: dtype for name, dtype in schema.items() if name not in (_SHARES, _UNITS)}
-    return result.map_batches(warn, schema=kept)
+    return result.map_batches(warn).drop(_SHARES, _UNITS)
 
 
 def _warn_of_few(table: pl.DataFrame, test: str) -> None:

@@ -6,6 +6,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
+from polars import selectors
 
 from polars_rank._params import OWN, Names, find_columns, names, share, whole_number
 from polars_rank.conventions import POLARS_RANK, Conventions
@@ -206,7 +207,7 @@ def _finished(
     # Polars prints the first four and the last four columns of a wide table.
     ready = table.select(
         run, "column", "value", "difference", "metric", "mean", "baseline_mean", "queries",
-        "missing", *(name for name in (EMPTY,) if name in schema_of(table)), small.alias("small"),
+        "missing", selectors.by_name(EMPTY, require_all=False), small.alias("small"),
         "confidence", large_only("p_value"), large_only("low"), large_only("high"),
         pl.lit(None, dtype=pl.Float64).alias("p_corrected"),
         (pl.col("difference") * pl.col(_COUNTED) / whole).alias("contribution"),
@@ -217,5 +218,5 @@ def _finished(
         series = pl.Series("p_corrected", p_values, dtype=pl.Float64)
         return pl.DataFrame([series if c.name == series.name else c for c in rows.get_columns()])
 
-    result = ready.map_batches(correct, schema=ready.collect_schema())
+    result = ready.map_batches(correct)
     return result.sort(run, "contribution", "column", "value", nulls_last=True)

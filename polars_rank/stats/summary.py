@@ -7,6 +7,7 @@ import warnings
 from typing import TYPE_CHECKING, Any, get_args
 
 import polars as pl
+from polars import selectors
 
 from polars_rank._params import OWN, Names, free, names, one_of, share, whole_number
 from polars_rank.conventions import POLARS_RANK, Conventions
@@ -28,7 +29,6 @@ from polars_rank.stats.tables import (
     settled,
     variables,
     warn_of_empty,
-    without,
 )
 
 if TYPE_CHECKING:
@@ -273,7 +273,7 @@ def _finished(
         "low": several.then(scaled(pl.col("low"))),
         "high": several.then(scaled(pl.col("high"))),
     }
-    empty = [name for name in (EMPTY,) if name in schema_of(table)]
+    empty = selectors.by_name(EMPTY, require_all=False)
     result = table.with_columns(
         pl.col("units").alias(_UNITS),
         pl.lit(None if interval == "none" else confidence, pl.Float64).alias("confidence"),
@@ -281,7 +281,7 @@ def _finished(
         *(pl.when(known).then(value).alias(name) for name, value in values.items()),
     )
     first, last = COLUMNS[: -len(_LAST)], COLUMNS[-len(_LAST) :]
-    result = result.select(*by, *first, *more, *last, _UNITS, _SHARES, *empty)
+    result = result.select(*by, *first, *more, *last, _UNITS, _SHARES, empty)
     return _warned(result, by, interval)
 
 
@@ -298,9 +298,6 @@ def scaled(value: pl.Expr, weight: str = "weight") -> pl.Expr:
 
 
 def _warned(result: pl.LazyFrame, by: Sequence[str], interval: str) -> pl.LazyFrame:
-    schema = result.collect_schema()
-    own = (_UNITS, _SHARES, EMPTY)
-
     def warn(table: pl.DataFrame) -> pl.DataFrame:
         units, mean, low, high = (table.get_column(n) for n in (_UNITS, "mean", "low", "high"))
         some = (units > 1) & mean.is_not_null()
@@ -327,10 +324,10 @@ def _warned(result: pl.LazyFrame, by: Sequence[str], interval: str) -> pl.LazyFr
         several = (units < FEW) | (interval == "studentized")
         warn_of_range(table, several & table.get_column(_SHARES) & ((low < 0) | (high > 1)), 0)
         warn_of_empty(table, by)
-        return without(table, *own)
+        return table
 
-    kept = {name: dtype for name, dtype in schema.items() if name not in own}
-    return result.map_batches(warn, schema=kept, streamable=True)
+    checked = result.map_batches(warn, streamable=True)
+    return checked.drop(_UNITS, _SHARES, EMPTY, strict=False)
 
 
 def _checked(

@@ -291,5 +291,5 @@ def only_metrics(
                 raise DataError(message)
         return rows
 
-    checked = table.map_batches(check, schema=table.collect_schema())
+    checked = table.map_batches(check)
     return checked.filter(pl.col("metric").is_in(names))
