@@ -448,7 +448,7 @@ def test_long_lists(length: int) -> None:
 
 
 def test_every_metric_of_a_very_long_list() -> None:
-    length = 100_000  # pairs do not fit 32 bits
+    length = 200_000  # pairs do not fit 32 bits
     log = pl.select(
         query=pl.lit(1),
         score=pl.int_range(length, 0, -1).cast(pl.Float64),
