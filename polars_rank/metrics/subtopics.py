@@ -52,6 +52,13 @@ class Persistence(NamedTuple):
         return pl.lit(float(self.beta)).pow(rank - 1)
 
 
+class _Step(NamedTuple):
+    """A rank of the greedy rankings: the intents of the documents there, and their gains."""
+
+    intent: pl.Series
+    gain: pl.Series
+
+
 class _Batch(NamedTuple):
     """Many rankings at once."""
 
@@ -64,17 +71,14 @@ class _Batch(NamedTuple):
     intents: pl.DataFrame
     #: The number of rankings.
     length: int
-    #: By alpha: the remaining steps of the greedy rankings, and the documents of those done.
-    greedy: dict[float, tuple[Iterator[pl.Series], list[pl.Series]]]
+    #: By alpha: the steps of the greedy rankings that are left, and those that are done.
+    greedy: dict[float, tuple[Iterator[_Step], list[_Step]]]
 
-    def greedy_ranks(self, alpha: float, k: int | None) -> pl.Series:
-        """Return the rank of each document in the greedy ranking; null if it adds no gain."""
-        steps, chosen = self.greedy.setdefault(alpha, (_greedy(self, alpha), []))
-        chosen += islice(steps, None if k is None else max(0, k - len(chosen)))
-        ranks = pl.repeat(None, len(self.documents), dtype=pl.Float64, eager=True)
-        for rank, documents in enumerate(chosen[:k], 1):
-            ranks.scatter(documents, float(rank))
-        return ranks
+    def greedy_steps(self, alpha: float, k: int | None) -> list[_Step]:
+        """Return the first k steps of the greedy rankings."""
+        left, done = self.greedy.setdefault(alpha, (_greedy(self, alpha), []))
+        done += islice(left, None if k is None else max(0, k - len(done)))
+        return done[:k]
 
 
 class _Computed(NamedTuple):
@@ -239,9 +243,15 @@ def normalized_gain(
     batch: _Batch, k: int | None, discount: Discount, alpha: float, depth: int | None
 ) -> pl.DataFrame:
     """Return the discounted gain of each ranking, divided by that of the greedy ranking."""
-    ranks = batch.greedy_ranks(alpha, depth)
-    greedy = batch.pairs.with_columns(ranks[batch.pairs.get_column("document")].alias("rank"))
-    ideal = _gained(greedy, depth, discount, alpha).rename({"gain": "ideal"})
+    steps = batch.greedy_steps(alpha, depth)
+    rank = pl.int_range(1, len(steps) + 1).cast(pl.Float64)
+    gains = pl.repeat(0.0, len(batch.intents), eager=True)
+    for step, weight in zip(steps, pl.select(discount(rank)).to_series(), strict=True):
+        gains.scatter(step.intent, gains[step.intent] + step.gain * weight)
+    rankings = batch.intents.get_column("ranking")
+    first, numbers = _runs(rankings)
+    sums = _lists(gains, numbers).list.sum()
+    ideal = pl.DataFrame({"ranking": rankings[first], "ideal": sums})
     gained = _gained(batch.pairs, k, discount, alpha)
     both = ideal.join(gained, on="ranking", how="left").with_columns(pl.col("gain").fill_null(0.0))
     return _by_ranking(batch, both, pl.col("gain") / pl.col("ideal"))
@@ -360,11 +370,11 @@ class _Layout(NamedTuple):
         )
 
 
-def _greedy(batch: _Batch, alpha: float) -> Iterator[pl.Series]:
-    """Yield the documents at each rank of the greedy rankings, one of every ranking.
+def _greedy(batch: _Batch, alpha: float) -> Iterator[_Step]:
+    """Yield the steps of the greedy rankings, down to the last gain.
 
-    Each step computes the gain of every document. Gains are compared as whole numbers, so that
-    equal sums are equal in any order of their terms.
+    Each step computes the gain of every document and chooses one document of every ranking. Gains
+    are compared as whole numbers, so that equal sums are equal in any order of their terms.
     """
     pairs = batch.pairs
     layout = _Layout.of(batch, pairs)
@@ -380,18 +390,19 @@ def _greedy(batch: _Batch, alpha: float) -> Iterator[pl.Series]:
     largest = pl.lit(_lists(weights, numbers).list.max())
     power = pl.when(largest > 0).then(-largest.log(2).ceil()).otherwise(0.0)
     highest = 61 - bits - len(layout.layers).bit_length()
-    scale = pl.select(pl.lit(2.0).pow(power + highest)).to_series()
-    weights = weights * scale[rankings.rle_id()]
+    scale = pl.select(pl.lit(2.0).pow(power + highest)).to_series()[rankings.rle_id()]
+    weights = weights * scale
     for _ in range(longest):
         best = layout.best((weights + 0.5).cast(pl.Int64) * 2**bits, ties)
         is_open = best > last
         place = layout.by_id[(layout.start + (last - best % 2**bits)).filter(is_open)]
         if place.is_empty():
             break
-        yield layout.document[place]
         ties.scatter(place, _NEVER)
         intent = layout.intents(place)
-        weights.scatter(intent, weights[intent] * (1.0 - alpha))
+        gain = weights[intent]
+        yield _Step(intent, gain / scale[intent])
+        weights.scatter(intent, gain * (1.0 - alpha))
         if 2 * len(place) < len(best):  # many rankings have no gain left
             left = layout.document.filter(is_open[layout.ranking] & (ties > _NEVER))
             kept = pl.repeat(value=False, n=len(batch.documents), eager=True)
