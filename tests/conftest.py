@@ -115,3 +115,10 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     from xdist.scheduler import WorkStealingScheduling
 
     return WorkStealingScheduling(config, log) if config.getvalue("dist") == "load" else None
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """One process more than there are cores, because tests wait for files and other processes."""
+    known = hasattr(os, "sched_getaffinity")  # not on macOS and Windows
+    return 1 + (len(os.sched_getaffinity(0)) if known else os.cpu_count() or 1)
