@@ -263,7 +263,7 @@ def sampled(
 
 
 def _warn_of_cutoffs(metrics: Mapping[str, Sequence[float]], lowest: float) -> None:
-    """Warn of cutoffs that are lower than the rank at which a second document is expected."""
+    """Warn of cutoffs below the rank of all items that the sampled rank 2 stands for."""
     low = [name for name, values in metrics.items() if len(values) < lowest]
     if low:
         message = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import polars as pl
@@ -34,7 +34,10 @@ if TYPE_CHECKING:
 Align: TypeAlias = Literal["common", "all"]
 
 #: Columns of the ranked table that depend on labels.
-_OF_LABELS = {"label", "ideal_rank", "relevant", "hits"}
+_OF_LABELS = ("label", "ideal_rank", "relevant", "hits")
+
+#: Whether a metric reads labels, by its function and name. Computing it takes a millisecond.
+_KNOWN: dict[tuple[Callable[..., Any], str], bool] = {}
 
 
 class MetricColumn(NamedTuple):
@@ -150,7 +153,7 @@ class Evaluation(NamedTuple):
         columns = columns._replace(placed=self.position is not None)
         if self.items is None and self.history is None:
             return log, columns
-        read = {name for column in self.metrics for name in _reads(column.metric)}
+        read = {name for column in self.metrics for name in column.metric.meta.root_names()}
         reads = read - {"score", *_OF_LABELS, "rank"}
         if self.exclude_seen and self.history is not None:
             log = without_seen(log, columns, self.history)
@@ -178,14 +181,22 @@ class Evaluation(NamedTuple):
         return not self.metrics or any(
             column.conventions.unjudged != "nonrelevant"
             or column.conventions.query_set not in ("all", "retrieved")
-            or not _OF_LABELS.isdisjoint(_reads(column.metric))
+            or _reads_labels(column.metric)
             for column in self.metrics
         )
 
 
-def _reads(metric: pl.Expr) -> Collection[str]:
-    """Return the columns of the ranked table that a metric reads."""
-    return metric._reads if isinstance(metric, Metric) else metric.meta.root_names()
+def _reads_labels(metric: pl.Expr) -> bool:
+    """Return whether a metric reads columns that depend on labels."""
+    key = None
+    if isinstance(metric, Metric) and not metric.parts:
+        key = metric.function, str(metric)
+        if key in _KNOWN:
+            return _KNOWN[key]
+    reads = not {*metric.meta.root_names()}.isdisjoint(_OF_LABELS)
+    if key is not None:
+        _KNOWN[key] = reads
+    return reads
 
 
 def runs_of(log: pl.LazyFrame, scores: Sequence[str]) -> tuple[pl.LazyFrame, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from functools import cache, cached_property, wraps
+from functools import cache, wraps
 from typing import Any, Concatenate, Literal, ParamSpec, Protocol, TypeAlias, cast
 
 import polars as pl
@@ -117,11 +117,6 @@ class Metric(pl.Expr, metaclass=_OwnNames):
         marked = MADE_OF + SEPARATOR.join(map(str, self.leaves))
         plain = self.value(ExpressionTerms()).expr.alias(marked)
         return inner(plain.alias(self.output_name))
-
-    @cached_property
-    def _reads(self) -> list[str]:
-        """The columns of the ranked table that the metric reads."""
-        return self.meta.root_names()
 
     def value(self, t: Terms) -> Value:
         """Return the value of the metric for one ranking, given the terms of an evaluation."""

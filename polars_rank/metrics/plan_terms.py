@@ -22,10 +22,10 @@ from polars_rank.metrics.terms import (
     Cutoff,
     How,
     Listed,
+    Source,
     Term,
     Terms,
     Value,
-    documents_of,
     reads_order,
     reduced,
 )
@@ -108,7 +108,7 @@ class PlanTerms(Terms):
         #: The columns of the sums of a column of rows, by the cutoff.
         self._sums_of: dict[str, dict[int, str]] = {}
         #: The column of the lists of values that are computed for many rankings at once, and their
-        #: functions, by what these read.
+        #: functions, by their source.
         self._batches: dict[Hashable, tuple[pl.Expr, list[Callable[..., pl.Series]]]] = {}
         #: The names of orders that terms depend on; if empty, rankings need not be sorted.
         self.ordered: list[str] = []
@@ -208,20 +208,14 @@ class PlanTerms(Terms):
         """Count the documents whose ties begin and end at different positions."""
         return self._term(TIE_LAST > TIE_FIRST, None, RETRIEVED).number()
 
-    def of_batch(
-        self,
-        compute: Callable[..., pl.Series],
-        read: Callable[..., Any],
-        *parameters: Hashable,
-        terms: Mapping[str, Listed],
-    ) -> Value:
-        """Compute the value together with others that read the same."""
-        documents = documents_of({name: self._column(term.expr) for name, term in terms.items()})
-        key = read, parameters, str(documents)
+    def of_batch(self, compute: Callable[..., pl.Series], source: Source) -> Value:
+        """Compute the value together with others from equal sources."""
+        lists = source.lists(self._column)
+        key = source.read, source.parameters, str(lists)
         if key not in self._batches:
             functions: list[Callable[..., pl.Series]] = []
-            values = documents.map_batches(
-                partial(_of_batch, functions, read, *parameters),
+            values = lists.map_batches(
+                partial(_of_batch, functions, source.read, *source.parameters),
                 return_dtype=pl.List(pl.Float64),
                 is_elementwise=True,
                 returns_scalar=True,

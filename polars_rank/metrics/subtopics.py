@@ -10,7 +10,7 @@ import polars as pl
 from polars_rank._params import number
 from polars_rank.discounts import Discount, log2
 from polars_rank.errors import DataError, SchemaError
-from polars_rank.metrics.terms import RANK, RETRIEVED, Terms, Value
+from polars_rank.metrics.terms import RANK, RETRIEVED, Source, Terms, Value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -117,7 +117,7 @@ def judged(
     for parameter, column in judgments.columns():
         terms[parameter] = t.in_any_order(t.lists(parameter, column))
     computed: Any = _Computed(compute, parameters)  # mypy: a NamedTuple is not callable
-    return t.of_batch(computed, _batch, judgments, terms=terms)
+    return t.of_batch(computed, Source(_batch, (judgments,), terms))
 
 
 def _batch(judgments: Judgments, rankings: pl.Series) -> _Batch:

@@ -225,6 +225,21 @@ class Listed(NamedTuple):
     by: Literal["rank", "ideal_rank", "any"]
 
 
+class Source(NamedTuple):
+    """What values of many rankings at once are computed from, for `Terms.of_batch`."""
+
+    #: Called with the parameters and a column of the lists of documents of the rankings.
+    read: Callable[..., Any]
+    parameters: tuple[Hashable, ...]
+    #: The fields of the documents, which are in any order.
+    terms: Mapping[str, Listed]
+
+    def lists(self, column: Callable[[pl.Expr], pl.Expr]) -> pl.Expr:
+        """Return the documents of a ranking as one list, given the column of a term."""
+        fields = (column(term.expr).alias(name) for name, term in self.terms.items())
+        return pl.struct(*fields).implode()
+
+
 class Terms(ABC):
     """Operations on the documents of one ranking that a metric can use."""
 
@@ -270,17 +285,10 @@ class Terms(ABC):
         """
 
     @abstractmethod
-    def of_batch(
-        self,
-        compute: Callable[..., pl.Series],
-        read: Callable[..., Any],
-        *parameters: Hashable,
-        terms: Mapping[str, Listed],
-    ) -> Value:
-        """Return a value that is computed for many rankings at once.
+    def of_batch(self, compute: Callable[..., pl.Series], source: Source) -> Value:
+        """Return a value that is computed for many rankings at once, from what a source reads.
 
-        `read` is called with the parameters and a column of lists of documents, which have the
-        terms as fields, in any order; and `compute` with its result, which metrics share.
+        Metrics share what equal sources read.
         """
 
     @abstractmethod
@@ -388,16 +396,10 @@ class ExpressionTerms(Terms):
         refusals = getattr(gain, "refuses", {})
         return sum((_refusing(*refusal) for refusal in refusals.items()), gain(LABEL))
 
-    def of_batch(
-        self,
-        compute: Callable[..., pl.Series],
-        read: Callable[..., Any],
-        *parameters: Hashable,
-        terms: Mapping[str, Listed],
-    ) -> Value:
+    def of_batch(self, compute: Callable[..., pl.Series], source: Source) -> Value:
         """Compute the value alone."""
-        documents = documents_of({name: term.expr for name, term in terms.items()})
-        return Value(of_lists(_of_batch, compute, read, *parameters, lists=documents))
+        lists = source.lists(lambda term: term)
+        return Value(of_lists(_of_batch, compute, source.read, *source.parameters, lists=lists))
 
     def fold(self, function: Callable[..., pl.Expr], *terms: Listed, k: int | None = None) -> Value:
         """Sort each term into its order."""
@@ -406,11 +408,6 @@ class ExpressionTerms(Terms):
         for term in terms:
             _checked(term.expr)
         return Value(function(*map(_sorted, terms)))
-
-
-def documents_of(terms: Mapping[str, pl.Expr]) -> pl.Expr:
-    """Return the documents of a ranking as one list, with the terms as fields."""
-    return pl.struct(term.alias(name) for name, term in terms.items()).implode()
 
 
 def reduced(term: Any, how: How) -> pl.Expr:
