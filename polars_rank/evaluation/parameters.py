@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextlib import suppress
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import polars as pl
@@ -34,10 +36,7 @@ if TYPE_CHECKING:
 Align: TypeAlias = Literal["common", "all"]
 
 #: Columns of the ranked table that depend on labels.
-_OF_LABELS = ("label", "ideal_rank", "relevant", "hits")
-
-#: Whether a metric reads labels, by its function and name. Computing it takes a millisecond.
-_KNOWN: dict[tuple[Callable[..., Any], str], bool] = {}
+_OF_LABELS = {"label", "ideal_rank", "relevant", "hits"}
 
 
 class MetricColumn(NamedTuple):
@@ -188,15 +187,17 @@ class Evaluation(NamedTuple):
 
 def _reads_labels(metric: pl.Expr) -> bool:
     """Return whether a metric reads columns that depend on labels."""
-    key = None
     if isinstance(metric, Metric) and not metric.parts:
-        key = metric.function, str(metric)
-        if key in _KNOWN:
-            return _KNOWN[key]
-    reads = not {*metric.meta.root_names()}.isdisjoint(_OF_LABELS)
-    if key is not None:
-        _KNOWN[key] = reads
-    return reads
+        with suppress(TypeError):  # a parameter that cannot be a key, such as a mapping
+            return _metric_reads_labels(metric.function, tuple(metric.arguments.items()))
+    return not _OF_LABELS.isdisjoint(metric.meta.root_names())
+
+
+@lru_cache(maxsize=1024)  # a preset creates metrics for each call, and reading one takes 1 ms
+def _metric_reads_labels(
+    function: Callable[..., Any], arguments: tuple[tuple[str, Hashable], ...]
+) -> bool:
+    return not _OF_LABELS.isdisjoint(Metric(function, dict(arguments)).meta.root_names())
 
 
 def runs_of(log: pl.LazyFrame, scores: Sequence[str]) -> tuple[pl.LazyFrame, str]:

@@ -196,6 +196,19 @@ def test_logs_that_need_no_labels() -> None:
         function(log, "rr", query_set="judged")  # of no query
 
 
+def test_gains_of_one_name_read_different_columns() -> None:
+    log = THREE.drop("label")
+    constant = pr.dcg(2, gain=lambda label: pl.lit(1.0))
+    doubled = pr.dcg(2, gain=lambda label: label * 2)
+    mapped = pr.dcg(2, gain={0: 0, 1: 3})
+    assert str(constant) == str(doubled)
+    for _ in range(2):
+        assert pr.evaluate(log, constant).item(0, 1) > 0
+        for metric in (doubled, mapped, 1 - doubled):
+            with pytest.raises(pr.errors.SchemaError, match="column 'label'"):
+                pr.evaluate(log, metric)
+
+
 def test_a_stream_without_labels_warns() -> None:
     log = pl.concat([THREE.with_columns(query=pl.col("query") + 3 * i) for i in range(20)])
     log = log.sort("query").with_columns(label=pl.lit(None, pl.Int64))
