@@ -47,9 +47,9 @@ HEAVY = (
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Do not look for garbage among what is imported and collected: it stays to the end.
+    """Exclude imported modules and collected tests from garbage collection.
 
-    Among what tests make, look for it once in 20,000 new objects; Python's default is 700.
+    The threshold for the objects that tests create is 20,000 instead of Python's 700.
     """
     gc.disable()
     result = yield
@@ -119,6 +119,6 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """One process more than there are cores, because tests wait for files and other processes."""
+    """Return one process more than cores, because tests wait for files and other processes."""
     known = hasattr(os, "sched_getaffinity")  # not on macOS and Windows
     return 1 + (len(os.sched_getaffinity(0)) if known else os.cpu_count() or 1)

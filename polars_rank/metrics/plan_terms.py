@@ -107,8 +107,8 @@ class PlanTerms(Terms):
         self.cutoffs: list[Cutoff] = []
         #: The columns of the sums of a column of rows, by the cutoff.
         self._sums_of: dict[str, dict[int, str]] = {}
-        #: The column of the lists of values that are computed for many rankings at once, and their
-        #: functions, by their source.
+        #: The values that are computed for many rankings at once, by their source: the column with
+        #: a list of values per ranking, and the function of each value.
         self._batches: dict[Hashable, tuple[pl.Expr, list[Callable[..., pl.Series]]]] = {}
         #: The names of orders that terms depend on; if empty, rankings need not be sorted.
         self.ordered: list[str] = []

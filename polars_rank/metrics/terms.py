@@ -226,7 +226,7 @@ class Listed(NamedTuple):
 
 
 class Source(NamedTuple):
-    """What values of many rankings at once are computed from, for `Terms.of_batch`."""
+    """Input of a value that `Terms.of_batch` computes for many rankings at once."""
 
     #: Called with the parameters and a column of the lists of documents of the rankings.
     read: Callable[..., Any]
@@ -286,9 +286,9 @@ class Terms(ABC):
 
     @abstractmethod
     def of_batch(self, compute: Callable[..., pl.Series], source: Source) -> Value:
-        """Return a value that is computed for many rankings at once, from what a source reads.
+        """Return a value that is computed for many rankings at once.
 
-        Metrics share what equal sources read.
+        Metrics with equal sources share the result of `Source.read`.
         """
 
     @abstractmethod
