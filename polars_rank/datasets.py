@@ -18,7 +18,7 @@ from polars_rank.frames.pieces import BATCH_ROWS
 from polars_rank.stats.keys import mixed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 __all__ = [
     "click_log",
@@ -124,15 +124,18 @@ def search_log(
     ) -> Iterator[pl.DataFrame]:
         left = n_rows if n_rows is not None else queries * high * len(names)
         step = max(1, 2 * min(left, _CHUNKS * (batch_size or BATCH_ROWS)) // (low + high))
-        for name in sorted(names):
+        together = max(1, step // max(1, queries))  # runs, because each batch is planned anew
+        ordered = sorted(names)
+        for first in range(0, len(ordered), together):
+            orders = {name: names.index(name) for name in ordered[first : first + together]}
             for start in range(0, queries, step):
-                log = _log(start, min(start + step, queries), low, high, names.index(name), seed)
+                log = _log(start, min(start + step, queries), low, high, orders, seed)
                 if string_ids:
                     log = log.with_columns(_text("query"), _text("doc"))
-                named = log.select(pl.lit(name).alias("run"), *list(_SCHEMA)[1:]).cast(schema)
-                batch = named.select(columns or list(schema)).head(left).collect()
-                yield batch if predicate is None else batch.filter(predicate)
-                left -= batch.height
+                batch = log.select(*_SCHEMA).cast(schema).select(columns or list(schema))
+                rows = batch.head(left).collect()
+                yield rows if predicate is None else rows.filter(predicate)
+                left -= rows.height
                 if left == 0:
                     return
 
@@ -279,16 +282,23 @@ def _log(
     stop: int,
     low: int,
     high: int,
-    order: int,
+    orders: Mapping[str, int],
     seed: int,
     catalogs: Sequence[int] = _CATALOGS,
 ) -> pl.LazyFrame:
-    """Return the rankings of the queries in range(start, stop) in the run number `order`.
+    """Return the rankings of the queries in range(start, stop) in some runs.
+
+    `orders` has the place of each run by name, 0 = the worst.
 
     Documents are from the first of the catalogs, which are prime numbers, that has enough of them.
     """
     catalog = next(size for size in catalogs if size > high)
-    quality = 1 - 0.5 ** (order + 1)  # of the run: the weight of the label in its score
+    runs = (
+        pl.Series("run", [*orders], pl.String),
+        pl.Series("_run", [_number(f"run {order}") for order in orders.values()], pl.UInt64),
+        pl.Series("_quality", [1 - 0.5 ** (order + 1) for order in orders.values()]),
+    )
+    quality = col("_quality")  # of the run: the weight of the label in its score
     query, doc, shown = col("_query"), col("_doc"), col("_shown")  # random bits of each
     u_barren, u_rich, u_country = _uniforms(query)
     u_label, u_judged, u_coarse = _uniforms(doc)
@@ -296,7 +306,11 @@ def _log(
 
     lists = (
         pl.LazyFrame()
-        .select(query=pl.int_range(start, stop, dtype=pl.UInt64))
+        .select(_list=pl.int_range((stop - start) * len(orders), dtype=pl.UInt64))
+        .with_columns(
+            *(pl.lit(each).gather(col("_list") // (stop - start)) for each in runs),
+            query=start + col("_list") % (stop - start),
+        )
         .with_columns(_query=_hash(_of_seed(seed, "seed"), col("query")))
         .with_columns(
             _index=pl.int_ranges(low + _hash(query, "length") % (high - low + 1), dtype=pl.UInt64),
@@ -309,7 +323,7 @@ def _log(
     documents = lists.explode("_index").with_columns(_doc=_hash(query, col("_index")))
     judgments = documents.with_columns(
         doc=(col("_first") + col("_index") * col("_stride")) % catalog,
-        _shown=_hash(doc, f"run {order}"),
+        _shown=_hash(doc, col("_run")),
         _truth=pl.sum_horizontal(u_label < col("_richness") * g for g in _GRADES),
         _judged=u_judged >= _UNJUDGED,
         _grid=pl.when(u_coarse < _COARSE).then(2.0).otherwise(1024.0),
@@ -324,7 +338,7 @@ def _log(
                 ((10 + 2 * belief) * col("_grid")).floor() / col("_grid")
             ),
         )
-        .with_columns(position=col("score").rank("ordinal", descending=True).over("query"))
+        .with_columns(position=col("score").rank("ordinal", descending=True).over("_list"))
         .with_columns(
             click=u_click < (0.05 + 0.2 * col("_truth")) / col("position").cast(pl.Float64).sqrt(),
         )
@@ -359,10 +373,14 @@ def _uint64(value: int) -> pl.Expr:
     return pl.lit(value % 2**64, dtype=pl.UInt64)
 
 
+def _number(purpose: str) -> int:
+    return int.from_bytes(purpose.encode(), "big") % 2**64
+
+
 def _hash(state: pl.Expr, purpose: str | pl.Expr) -> pl.Expr:
     """Return 64 random bits for each state and purpose."""
     if isinstance(purpose, str):
-        purpose = _uint64(int.from_bytes(purpose.encode(), "big"))
+        purpose = _uint64(_number(purpose))
     bits: pl.Expr = mixed(state + (purpose + 1) * _uint64(0x9E3779B97F4A7C15))
     return bits
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -268,12 +269,11 @@ def _side(
     places: dict[Any, int | None] | None,
     question: Question,
 ) -> Side:
-    missing: pl.Expr = ~(pl.col("rank") <= question.k).fill_null(value=False)
-    missed = table.filter(missing & pl.col("relevant")).sort(
-        "label", "rank", descending=[True, False], nulls_last=True
-    )
+    rows = table.filter((pl.col("rank") <= question.k) | pl.col("relevant")).rows(named=True)
+    top = [row for row in rows if row["rank"] is not None and row["rank"] <= question.k]
+    missed = sorted(rows[len(top) :], key=lambda row: (-row["label"], row["rank"] or math.inf))
 
-    def documents(rows: pl.DataFrame) -> list[Document]:
+    def documents(rows: list[dict[str, Any]]) -> list[Document]:
         return [
             Document(
                 rank=row["rank"],
@@ -285,12 +285,11 @@ def _side(
                 elsewhere=places.get(row["doc"]) if places and "doc" in row else 0,
                 url=_url(question, query, row),
             )
-            for row in rows.iter_rows(named=True)
+            for row in rows
         ]
 
-    top = table.filter(~missing)
     retrieved = int(table.get_column("rank").count())
-    return Side(run, documents(top), documents(missed.head(_MISSED)), missed.height, retrieved)
+    return Side(run, documents(top), documents(missed[:_MISSED]), len(missed), retrieved)
 
 
 def _url(question: Question, query: dict[str, Any], row: dict[str, Any]) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import version
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 #: Maximum rows of slices, groups and verdicts, and columns of labels, of a page.
 _SLICES, _GROUPS, _VERDICTS, _LABELS = 2_000, 1_000, 300, 12
 _ORDER = {"better": 0, "open": 1, "unknown": 2, "worse": 3}
-_PACKAGES = ("polars", "altair", "scipy")
+_PACKAGES = ("polars_rank", "polars", "altair", "scipy")
 
 Row = dict[str, Any]
 
@@ -333,12 +334,11 @@ def _method(question: Question) -> dict[str, Any]:
         ("run", question.run),
         ("groups", ", ".join(question.by)),
     ]
-    versions = {"polars_rank": _own_version(), **{name: version(name) for name in _PACKAGES}}
     return {
         "roles": [(part, column) for part, column in roles if column],
         "conventions": _conventions(question.conventions.name),
         "explained": [*_definitions(question)],
-        "versions": {**versions, "Python": platform.python_version()},
+        "versions": _versions(),
     }
 
 
@@ -346,8 +346,9 @@ def _conventions(name: str) -> str:
     return f"{name} defaults" if name == POLARS_RANK.name else name
 
 
-def _own_version() -> str:
-    return version("polars_rank")
+@cache
+def _versions() -> dict[str, str]:
+    return {name: version(name) for name in _PACKAGES} | {"Python": platform.python_version()}
 
 
 def _column_text(column: str) -> str:

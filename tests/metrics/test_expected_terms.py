@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import random
+from functools import cache
 
 import oracles
 import needs
@@ -62,7 +63,11 @@ def small_lists(seed: int) -> Lists:
 
 
 SMALL = small_lists(1)
-FOUND = pr.per_query(log_of(SMALL), [*METRICS, *MORE], ties="expected")
+
+
+@cache
+def values_of_small() -> pl.DataFrame:
+    return pr.per_query(log_of(SMALL), [*METRICS, *MORE], ties="expected")
 
 
 def expected(log: object, metrics: list[Metric] = METRICS, **options: object) -> pl.DataFrame:
@@ -75,7 +80,7 @@ def test_mean_over_all_orders(metric: Metric) -> None:
     arguments = {name: _plain(value) for name, value in metric.arguments.items()}
     means = [oracles.expected(oracle, docs, **arguments) for docs in SMALL.values()]
     truth = pl.Series(metric.output_name, means, strict=False)
-    assert_close(FOUND.select(metric.output_name), truth.to_frame())
+    assert_close(values_of_small().select(metric.output_name), truth.to_frame())
 
 
 def test_worked_example() -> None:
@@ -130,7 +135,7 @@ def test_without_ties(lists: Lists) -> None:
 
 
 def test_order_of_rows_is_irrelevant() -> None:
-    turned, found = shuffled(log_of(SMALL)), FOUND.select("query", *map(str, FEW))
+    turned, found = shuffled(log_of(SMALL)), values_of_small().select("query", *map(str, FEW))
     assert_close(expected(turned, FEW), found)
     assert_close(expected(turned.drop("doc"), FEW), found)
 
@@ -139,7 +144,7 @@ def test_order_of_rows_is_irrelevant() -> None:
 def test_engines(engine: str) -> None:
     lazy = expected(log_of(SMALL).lazy(), FEW)
     assert isinstance(lazy, pl.LazyFrame)
-    assert_close(lazy.collect(engine=engine), FOUND.select("query", *map(str, FEW)))
+    assert_close(lazy.collect(engine=engine), values_of_small().select("query", *map(str, FEW)))
 
 
 def test_streams() -> None:

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.* intervals exceed")
 
 #: Text that would be a path, a formula or markup, if anything read it as more than a name.
 ODD = "a.b[0]:'\"\\"
-MARKUP = "</script><b>ü"
+MARKUP = "<!--<script></script><b><img src=x onerror=alert(1)>ü"
 
 #: A chart, or its specification.
 Chart: TypeAlias = altair.LayerChart | dict
@@ -719,29 +719,27 @@ class TestNames:
         assert set(found["run"]) == {ODD, "null", runs.label_of(MARKUP)}
 
     def test_no_text_of_data_ends_the_script_of_a_page(self, log: pl.DataFrame) -> None:
-        evil = "<!--<script></script><img src=x onerror=alert(1)>"
         lists = pr.per_query(log, "rr", by=["run", "country"]).with_columns(
-            pl.col("query").cast(pl.String) + evil, pl.col("country") + evil,
-            pl.col("run") + evil,
-        ).rename({"rr": evil})  # fmt: skip
-        base, other = "bm25" + evil, "neural" + evil
+            pl.col("query").cast(pl.String) + MARKUP, pl.col("country") + MARKUP,
+            pl.col("run") + MARKUP,
+        ).rename({"rr": MARKUP})  # fmt: skip
+        base, other = "bm25" + MARKUP, "neural" + MARKUP
         summary = pr.summarize(lists, by=["run", "country"])
-        sliced = pr.slices(lists, evil, columns="country", baseline=base)
-        table = pl.DataFrame({evil: ["a" + evil, "b"], "queries": 3, "rr": [0.5, 0.6]})
+        sliced = pr.slices(lists, MARKUP, columns="country", baseline=base)
+        table = pl.DataFrame({MARKUP: ["a" + MARKUP, "b"], "queries": 3, "rr": [0.5, 0.6]})
         for chart in (
             pr.plot.differences(lists, baseline=base),
             pr.plot.scatter(lists, x=base, y=other),
             pr.plot.distribution(lists, baseline=base, colors={other: "red"}),
             pr.plot.intervals(summary),
             pr.plot.slices(sliced, baseline=base),
-            pr.plot.over_time(table, time=evil),
-            pr.plot.tradeoff(table.with_columns(ap=0.2), "ap", "rr", run=evil),
+            pr.plot.over_time(table, time=MARKUP),
+            pr.plot.tradeoff(table.with_columns(ap=0.2), "ap", "rr", run=MARKUP),
         ):
             page = io.StringIO()
             chart.save(page, format="html")
             assert "<!--" not in page.getvalue().replace("<!-- ", "")
-            assert "</script><img" not in page.getvalue()
-            svg(spec_of(chart))
+            assert "</script><b>" not in page.getvalue()
         drawn = scales(pr.plot.distribution(lists, baseline=base, colors={other: "red"}))
         assert drawn[runs.label_of(base)] == runs.NEUTRAL
         assert drawn[runs.label_of(other)] == "red"

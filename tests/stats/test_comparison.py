@@ -18,8 +18,8 @@ import scipy
 pytestmark = pytest.mark.filterwarnings("ignore:.* intervals exceed")
 
 METRICS = ["ap", "rr@3", "num_rel", "gm_map"]
-LOG = pr.datasets.search_log(400, runs=["old", "new", "best"], seed=2)
-LISTS = pr.per_query(LOG, METRICS, by=["run"]).collect()
+LOG = pr.datasets.search_log(400, runs=["old", "new", "best"], seed=2).collect()
+LISTS = pr.per_query(LOG, METRICS, by=["run"])
 #: A log of LightGBM models, if there is one beside the project.
 REAL = Path(__file__).parents[3] / "shared" / "data" / "lambdarank_test.parquet"
 
@@ -92,7 +92,7 @@ def test_corrections_are_those_of_statsmodels(ours, theirs):
 @pytest.mark.parametrize("undefined", ["zero", "skip", "one"])
 def test_differences_are_those_of_evaluates_means(undefined):
     found = pr.compare(LISTS, baseline="old", undefined=undefined)
-    means = pr.evaluate(LOG, METRICS, by="run", undefined=undefined).collect()
+    means = pr.evaluate(LOG, METRICS, by="run", undefined=undefined)
     for row in found.iter_rows(named=True):
         of = dict(means.select("run", row["metric"]).iter_rows())
         assert row["mean"] == pytest.approx(of[row["run"]], rel=1e-12)
