@@ -310,7 +310,7 @@ def test_urls(tmp_path: Path) -> None:
     LOG.write_ndjson(tmp_path / "log.ndjson")
     LOG.write_ipc(tmp_path / "log.arrow")
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Ranges, directory=str(tmp_path)))
-    Thread(target=server.serve_forever, daemon=True).start()
+    Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     root = f"http://127.0.0.1:{server.server_port}"
     try:
         for ending in ("parquet", "csv", "ndjson", "arrow"):

@@ -335,7 +335,8 @@ def test_files_that_are_no_parquet_or_differ(store: Store) -> None:
         ).collect()
 
 
-IMPATIENT = {"max_retries": 1, "retry_timeout_ms": 1000, "read_timeout": "1s"}
+QUICK = {"retry_init_backoff_ms": 10}
+IMPATIENT = {**QUICK, "max_retries": 1, "retry_timeout_ms": 1000, "read_timeout": "300ms"}
 
 
 @pytest.fixture(scope="module")
@@ -350,7 +351,7 @@ def large(store: Store) -> str:
 
 
 def test_a_connection_that_breaks_now_and_then(store: Store, large: str, wire: Wire) -> None:
-    options = {**store.options(), "aws_endpoint_url": wire.endpoint}
+    options = {**store.options(), **QUICK, "aws_endpoint_url": wire.endpoint}
     whole = pr.evaluate(pr.scan_log(large, storage_options=store.options()), METRICS).collect()
     wire.limit = 100_000  # more than one range, less than what a connection carries in all
     found = pr.evaluate(pr.scan_log(large, storage_options=options), METRICS).collect()
