@@ -6,6 +6,7 @@ POLARS_RANK_SKIPPED names a file, the tests that were skipped are written there.
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
 import re
@@ -34,8 +35,12 @@ def keep_to_one_core(process: int) -> None:
     os.sched_setaffinity(0, {cores[process % len(cores)]})
 
 
-if name := os.environ.get("PYTEST_XDIST_WORKER"):
-    keep_to_one_core(int(name.removeprefix("gw")))
+#: The name of a process of xdist, such as "gw0"; empty without xdist.
+PROCESS = os.environ.get("PYTEST_XDIST_WORKER", "")
+if PROCESS:
+    keep_to_one_core(int(PROCESS.removeprefix("gw")))
+    # At exit, Python would take seconds to free each object.
+    atexit.register(os._exit, 0)
 
 #: Programs, and what is for type checkers only.
 collect_ignore = ["benchmarks", "typing"]
@@ -77,7 +82,8 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def pytest_unconfigure() -> None:
-    gc.unfreeze()  # modules of compiled code say so if what is theirs is never freed
+    if not PROCESS:
+        gc.unfreeze()  # modules of compiled code say so if what is theirs is never freed
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

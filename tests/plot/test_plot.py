@@ -10,15 +10,17 @@ import sys
 from datetime import date, datetime, timezone
 from math import log2, sqrt
 from statistics import mean
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-import altair
 import polars as pl
 import polars_rank as pr
 import pytest
 import vl_convert
 from polars.testing import assert_frame_equal
 from polars_rank.plot import drawing, precision, runs
+
+if TYPE_CHECKING:
+    import altair
 
 #: Charts of few queries, whose intervals are wide.
 pytestmark = pytest.mark.filterwarnings("ignore:.* intervals exceed")
@@ -29,7 +31,7 @@ ODD = "a.b[0]:'\"\\"
 MARKUP = "<!--<script></script><b><img src=x onerror=alert(1)>ü"
 
 #: A chart, or its specification.
-Chart: TypeAlias = altair.LayerChart | dict
+Chart: TypeAlias = "altair.LayerChart | dict"
 
 
 @pytest.fixture(scope="module")
