@@ -231,7 +231,7 @@ def test_no_rows(tmp_path: Path) -> None:
 
 @pytest.fixture
 def few_open_files() -> Iterator[int]:
-    """A limit of the files that this process may have open at once: each thread may open one."""
+    """A limit on the files that this process may have open at once; each thread may open one."""
     resource = pytest.importorskip("resource", reason="no limit of open files")
     allowed = resource.getrlimit(resource.RLIMIT_NOFILE)
     limit = max(map(int, os.listdir("/dev/fd"))) + 50 + pl.thread_pool_size()

@@ -264,8 +264,6 @@ def test_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (code, "use `--overwrite` to replace it" in err) == (2, True)
     own = Path("polars-rank-demo")
     own.mkdir()
-    # The charts, which are above, take half of the time of a report.
-    monkeypatch.setattr("polars_rank.reporting.pictures._charts", lambda *_: iter(()))
     for name in ("log.parquet", "report.html"):
         (own / name).write_text("old")
     for arguments, folder in ((["my demo", "--overwrite"], Path("my demo")), ([], own)):

@@ -74,7 +74,7 @@ class TestLabel:
         assert lazy.collect_schema() == WEIGHTED.schema
 
     @pytest.mark.parametrize(("column", "value", "said"), [
-        ("propensity", 0.0, "0 or negative .1 of . rows? .*not a valid weight"),
+        ("propensity", 0.0, "0 or negative .1 of (1 row|[2-9] rows) .*not a valid weight"),
         ("propensity", -0.5, "0 or negative"),
         ("propensity", 1.2, r"above 1 or NaN .*1\.2.*clip\(upper_bound=1\)"),
         ("propensity", math.nan, "above 1"),

@@ -171,9 +171,8 @@ def test_events_that_are_numbered() -> None:
 def test_what_is_below_0(label: pl.Expr) -> None:
     log = pl.DataFrame({"it": [1, -1, None]})
     for make in (log.select, lambda label: log.lazy().select(label).collect()):
-        with pytest.raises(
-            pr.errors.DataError, match="column 'it' .* has negative values; use null .*1 of . rows?"
-        ):
+        said = r"column 'it' .* has negative values; use null .*1 of (1 row|[2-9] rows) "
+        with pytest.raises(pr.errors.DataError, match=said):
             make(label)
 
 
