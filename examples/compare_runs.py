@@ -10,10 +10,10 @@ log = search_log(queries=2_000, runs=["bm25", "neural"])
 print(pr.evaluate(log, ["ndcg@10", "ap", "rr"], by="run").collect())
 
 # An undefined value (no relevant document) counts as 0, as in the means above.
-lists = pr.per_query(log, "ndcg@10", by="run", undefined="zero").collect()
-print(pr.compare(lists, baseline="bm25").drop("baseline_mean", "effect_size"))
+values = pr.per_query(log, "ndcg@10", by="run", undefined="zero").collect()
+print(pr.compare(values, baseline="bm25").drop("baseline_mean", "effect_size"))
 
 # The per-query table is an ordinary DataFrame: pivot it to find the largest losses.
 gain = (pl.col("neural") - pl.col("bm25")).alias("gain")
-runs = lists.pivot("run", index="query", values="ndcg@10").with_columns(gain)
+runs = values.pivot("run", index="query", values="ndcg@10").with_columns(gain)
 print(runs.sort("gain").head(3))

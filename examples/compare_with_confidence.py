@@ -19,20 +19,20 @@ candidate = pl.concat([neural.filter(routed), bm25.filter(~routed)]).with_column
 both = pl.concat([bm25, candidate])
 
 # One row per ranking. All later steps start from this table, which may also be a file.
-lists = pr.per_query(both, ["ndcg@10", "rr"], by=["run", "country"]).collect()
+values = pr.per_query(both, ["ndcg@10", "rr"], by=["run", "country"]).collect()
 
-print(pr.summarize(lists, by="run"))
+print(pr.summarize(values))
 
 # The mean is higher, but the interval contains 0: the difference is not significant.
-comparison = pr.compare(lists, baseline="bm25")
+comparison = pr.compare(values, baseline="bm25")
 print(comparison.select("metric", "run", "difference", "low", "high", "p_corrected"))
 
 # How many queries are needed to detect a difference of 0.01, and what can these queries detect?
-plan = pr.stats.power(lists, baseline="bm25", difference=0.01)
+plan = pr.stats.power(values, baseline="bm25", difference=0.01)
 print(plan.select("metric", "queries", "target", "power", "needed", "smallest"))
 
 # Which countries does the difference come from? The contributions add up to the difference.
-segments = pr.slices(lists, "ndcg@10", columns="country", baseline="bm25")
+segments = pr.slices(values, "ndcg@10", slices="country", baseline="bm25")
 print(segments.select("value", "queries", "difference", "low", "high", "contribution"))
 
 # Which documents changed in the query with the largest loss?

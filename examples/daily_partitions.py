@@ -29,9 +29,9 @@ def update(logs: Path, moments: Path) -> list[str]:
         if manifest.days.get(folder.name) == files:
             continue
         log = pr.scan_log(folder, by="country")
-        lists = pr.per_query(log, METRICS, by="country", conventions=CONVENTIONS)
-        lists = lists.with_columns(day=pl.lit(folder.name.removeprefix("day=")).str.to_date())
-        day = pr.stats.moments(lists, by=["day", "country"], conventions=CONVENTIONS)
+        values = pr.per_query(log, METRICS, by="country", conventions=CONVENTIONS)
+        values = values.with_columns(day=pl.lit(folder.name.removeprefix("day=")).str.to_date())
+        day = pr.stats.moments(values, by=["day", "country"], conventions=CONVENTIONS)
         pr.stats.write_moments(day, moments / f"{folder.name}.parquet", overwrite=True)
         manifest.add(folder.name, files)
         done.append(folder.name)

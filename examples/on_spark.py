@@ -19,11 +19,11 @@ with tempfile.TemporaryDirectory() as folder:
 
     # The results are lazy Spark DataFrames: nothing has run yet.
     means = pr.evaluate(log, ["ndcg@10", "ap", "rr"], by="run")
-    lists = pr.per_query(log, ["ndcg@10", "ap"], by="run", undefined="zero")
+    values = pr.per_query(log, ["ndcg@10", "ap"], by="run", undefined="zero")
     means.show()
 
     # Only a few rows of moments are collected; the comparison runs locally.
-    moments = pr.stats.moments(lists, run="run", baseline="bm25").toArrow()
+    moments = pr.stats.moments(values, baseline="bm25").toArrow()
     print(pr.compare(moments, run="run", baseline="bm25"))
 
 spark.stop()

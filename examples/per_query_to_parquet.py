@@ -14,8 +14,8 @@ with TemporaryDirectory() as folder:
 
     log = pr.scan_log(path, by="run", progress=True)  # shows a progress bar after 2 seconds
     # Undefined values count as 0, as in `evaluate`.
-    lists = pr.per_query(log, ["ndcg@10", "ap", "rr"], by="run", undefined="zero")
-    lists.sink_parquet(output)
+    values = pr.per_query(log, ["ndcg@10", "ap", "rr"], by="run", undefined="zero")
+    values.sink_parquet(output)
 
     worst = pl.scan_parquet(output).sort("ndcg@10", nulls_last=True).head(5)
     print(worst.collect())

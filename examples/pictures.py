@@ -15,9 +15,9 @@ from polars_rank.datasets import search_log
 log = search_log(queries=1_000, runs=["bm25", "hybrid", "neural"], seed=3)
 
 # Left: the mean by cutoff with intervals. Right: the differences per query.
-lists = pr.per_query(log, "ndcg@10", by="run").collect()
+values = pr.per_query(log, "ndcg@10", by="run").collect()
 curve = pr.plot.at_k(log, "ndcg", baseline="bm25")
-spread = pr.plot.differences(lists, "ndcg@10", baseline="bm25")
+spread = pr.plot.differences(values, "ndcg@10", baseline="bm25")
 chart = (curve | spread).configure_concat(spacing=40)
 
 with TemporaryDirectory() as nowhere:
@@ -26,17 +26,21 @@ with TemporaryDirectory() as nowhere:
     chart.save(picture, scale_factor=1)
     print(f"{picture.name}: {picture.stat().st_size / 1000:.0f} kB")
 
+    # The report of `polars-rank demo`.
     page = pr.report(
-        log, ["ndcg@10", "ap"], baseline="bm25", slices="country", path=f"{nowhere}/report.html"
-    )
+        search_log(1_000, runs=["bm25", "neural"]), ["ndcg@10", "ap", "rr"], baseline="bm25",
+        slices="country", path=f"{nowhere}/report.html",
+    )  # fmt: skip
     print(f"{page.name}: {page.stat().st_size / 1000:.0f} kB")
     browser = shutil.which("chromium") or shutil.which("google-chrome")
     if browser is not None:
         picture = folder / "report.png"
-        options = ["--headless=new", "--no-sandbox", "--hide-scrollbars", "--window-size=1340,1500"]
+        options = ["--headless=new", "--no-sandbox", "--hide-scrollbars"]
+        options += ["--window-size=1280,995", "--force-device-scale-factor=1.5"]
+        options += [f"--user-data-dir={nowhere}/browser", f"--screenshot={picture.resolve()}"]
         waiting = "--virtual-time-budget=5000"  # milliseconds for the page to draw its charts
         subprocess.run(  # noqa: S603
-            [browser, *options, waiting, f"--screenshot={picture.resolve()}", page.as_uri()],
+            [browser, *options, waiting, page.as_uri()],
             check=True,
             capture_output=True,
         )

@@ -7,7 +7,7 @@ from polars_rank.datasets import search_log
 
 log = search_log(queries=1_000)
 
-curve = pr.pr_curve(log, by="run", rel=2)
+curve = pr.pr_curve(log, rel=2)
 best = curve.filter(pl.col("f1") == pl.col("best_f1"))
 print(best.select("run", "threshold", "precision", "recall", "f1", "auc", "no_skill").collect())
 

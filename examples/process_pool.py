@@ -18,8 +18,8 @@ METRICS = ["ndcg@10", "ap", "rr"]
 
 def file_moments(file: str) -> pl.DataFrame:
     """Return the moments of one file, paired with the baseline."""
-    lists = pr.per_query(pr.scan_log(file, by="run"), METRICS, by="run")
-    return pr.stats.moments(lists, run="run", baseline="bm25").collect(engine="streaming")
+    values = pr.per_query(pr.scan_log(file, by="run"), METRICS, by="run")
+    return pr.stats.moments(values, baseline="bm25").collect(engine="streaming")
 
 
 def main() -> None:
@@ -38,7 +38,7 @@ def main() -> None:
             parts = list(pool.map(file_moments, files))
 
     whole = pr.stats.merge(parts)
-    print(pr.summarize(whole, by="run").select("run", "metric", "queries", "mean", "low", "high"))
+    print(pr.summarize(whole).select("run", "metric", "queries", "mean", "low", "high"))
     print(pr.compare(whole, run="run", baseline="bm25").select("metric", "difference", "p_value"))
 
 

@@ -21,10 +21,8 @@ METRICS = ["ndcg@10", "ap", "rr"]
 
 def block_moments(block: pa.Table) -> pa.Table:
     """Return the moments of a block: a few rows for both runs and their differences."""
-    lists = pr.per_query(block, METRICS, by="run")
-    return pr.stats.moments(lists, run="run", baseline="bm25").to_arrow(
-        compat_level=pl.CompatLevel.oldest()
-    )
+    values = pr.per_query(block, METRICS, by="run")
+    return pr.stats.moments(values, baseline="bm25").to_arrow(compat_level=pl.CompatLevel.oldest())
 
 
 def main() -> None:
@@ -53,7 +51,7 @@ def main() -> None:
         whole = pr.stats.merge([part for part in parts if not part.is_empty()])
     ray.shutdown()
 
-    print(pr.summarize(whole, by="run").select("run", "metric", "queries", "mean", "low", "high"))
+    print(pr.summarize(whole).select("run", "metric", "queries", "mean", "low", "high"))
     print(pr.compare(whole, run="run", baseline="bm25").select("metric", "difference", "p_value"))
 
 

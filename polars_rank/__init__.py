@@ -39,6 +39,9 @@ with functions and metrics as methods.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast
 
+from polars_rank import _startup  # noqa: F401
+
+# isort: split
 import polars as pl
 
 from polars_rank import conventions, discounts, errors, gains, metrics
@@ -46,21 +49,21 @@ from polars_rank.conventions import Conventions
 from polars_rank.evaluation.evaluate import evaluate, per_query
 from polars_rank.evaluation.ranking import rank
 from polars_rank.metrics.agreement import *
-from polars_rank.metrics.beyond import *
-from polars_rank.metrics.cascade import *
+from polars_rank.metrics.beyond_accuracy import *
+from polars_rank.metrics.cascade_models import *
+from polars_rank.metrics.click_metrics import *
 from polars_rank.metrics.cumulated import *
+from polars_rank.metrics.discounted_gain import *
 from polars_rank.metrics.diversity import *
-from polars_rank.metrics.gains import *
+from polars_rank.metrics.incomplete_judgments import *
 from polars_rank.metrics.intents import *
-from polars_rank.metrics.judgments import *
 from polars_rank.metrics.metric import Metric
-from polars_rank.metrics.names import metric
-from polars_rank.metrics.pairs import *
-from polars_rank.metrics.points import *
+from polars_rank.metrics.names import instead, metric
+from polars_rank.metrics.pairwise import *
+from polars_rank.metrics.precision_variants import *
 from polars_rank.metrics.relevance import *
 from polars_rank.metrics.sets import *
-from polars_rank.metrics.shown import *
-from polars_rank.metrics.users import *
+from polars_rank.metrics.user_models import *
 
 if TYPE_CHECKING:
     from polars_rank import catalog, clicks, datasets, diagnostics, plot, stats, trec
@@ -73,7 +76,7 @@ if TYPE_CHECKING:
     from polars_rank.io.judgments import join_judgments
     from polars_rank.io.lists import from_lists
     from polars_rank.io.parquet import scan_log
-    from polars_rank.metrics.catalog import list_metrics
+    from polars_rank.metrics.listing import list_metrics
     from polars_rank.namespace import Ranking
     from polars_rank.reporting.page import report
     from polars_rank.stats.comparison import compare
@@ -137,7 +140,7 @@ _WHEN_USED = {
     "from_lists": "io.lists",
     "grouped_auc": "evaluation.auc",
     "join_judgments": "io.judgments",
-    "list_metrics": "metrics.catalog",
+    "list_metrics": "metrics.listing",
     "pr_curve": "evaluation.curves",
     "rank_curve": "evaluation.curves",
     "report": "reporting.page",
@@ -153,7 +156,9 @@ if not TYPE_CHECKING:  # type checkers know the names from the imports above
         if name in _SUBMODULES:
             return import_module(f"polars_rank.{name}")
         if name not in _WHEN_USED:
-            message = f"module 'polars_rank' has no attribute {name!r}"
+            advice = instead(name)
+            remedy = f"; {advice}" if advice else ""
+            message = f"module 'polars_rank' has no attribute {name!r}{remedy}"
             raise AttributeError(message)
         value = getattr(import_module(f"polars_rank.{_WHEN_USED[name]}"), name)
         globals()[name] = value

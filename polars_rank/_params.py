@@ -3,19 +3,191 @@
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache, wraps
+from inspect import Parameter, Signature, signature
+from numbers import Real
 from operator import index
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, SupportsIndex, TypeAlias, TypeVar, cast
 
 import polars as pl
 
-from polars_rank.errors import ArgumentError, SchemaError, hint
+from polars_rank.errors import ArgumentError, RankError, SchemaError, hint, parameters_in, short
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Sequence
 
+F = TypeVar("F", bound="Callable[..., Any]")
+
+Names: TypeAlias = "str | Sequence[str]"
 
 #: The maximum number of documents of a ranking, which Polars counts by 32 bits.
-_LARGEST = 2**32 - 1
+LARGEST = 2**32 - 1
+
+#: Iterables that are one value.
+_NOT_SEVERAL = (str, bytes, Mapping, pl.DataFrame)
+
+
+class _Type(NamedTuple):
+    """What the values of a parameter must be."""
+
+    description: str
+    classes: tuple[type, ...]
+    #: The classes of the elements of an iterable, if several values are allowed.
+    elements: tuple[type, ...] = ()
+
+    def accepts(self, value: Any) -> bool:
+        """Return whether a value has the type; an iterator is not read."""
+        if isinstance(value, self.classes) or (self.elements and isinstance(value, Iterator)):
+            return True
+        several = isinstance(value, Iterable) and not isinstance(value, _NOT_SEVERAL)
+        return bool(self.elements) and several and all(isinstance(e, self.elements) for e in value)
+
+
+#: Types of parameters by their annotation. Numbers and choices are not among them: they are checked
+#: with their range where they are used.
+_TYPES = {
+    "None": _Type("None", (type(None),)),
+    "bool": _Type("True or False", (bool,)),
+    "str": _Type("the name of a column", (str,)),
+    "pl.Expr": _Type("an expression", (pl.Expr, pl.Series)),
+    "Metric": _Type("a metric", (pl.Expr,)),
+    "Names": _Type("the name of a column or several names", (str,), (str,)),
+    "Paths": _Type("a path or several paths", (str, PathLike), (str, PathLike)),
+    "Path": _Type("a path", (PathLike,)),
+    "os.PathLike[str]": _Type("a path", (PathLike,)),
+    "Sequence[str]": _Type("several strings", (), (str,)),
+    "Sequence[float]": _Type("several numbers", (), (Real,)),
+    "Sequence[float | None]": _Type("several numbers", (), (Real, type(None))),
+    "Iterable[float]": _Type("several numbers", (), (Real,)),
+    "Iterable[int]": _Type("several integers", (), (SupportsIndex,)),
+    "Iterable[Any]": _Type("several values", (), (object,)),
+    "Mapping": _Type("a mapping", (Mapping,)),
+    "Colors": _Type("a mapping from runs to colors", (Mapping,)),
+}
+
+#: What strings are for parameters whose strings are not columns.
+_STRINGS = {
+    **dict.fromkeys(("metric", "x", "y"), "the name of a metric"),
+    **dict.fromkeys(("name", "path", "source", "tag", "title", "undecided", "url"), "a string"),
+}
+
+#: Names of the cutoff.
+_CUTOFFS = ("k", "at", "cutoff", "top_k", "topk")
+
+#: Parameters by their names in other libraries, where the spelling is not similar.
+_OTHER_NAMES = {
+    **dict.fromkeys(("group_id", "qid"), "queries"),
+    **dict.fromkeys(("target", "y_true"), "labels"),
+    **dict.fromkeys(("preds", "y_pred", "y_score"), "scores"),
+    "sizes": "groups",
+    **dict.fromkeys(("group_by", "groupby", "run"), "by"),
+    **dict.fromkeys(_CUTOFFS, "k"),
+}
+
+
+class _Parameters(NamedTuple):
+    """The parameters of a function, without those that it passes on."""
+
+    signature: Signature
+    names: Sequence[str]
+    #: The types of those whose annotation has only `_TYPES`.
+    types: Mapping[str, Sequence[_Type]]
+
+
+@cache
+def _parameters(function: Callable[..., Any]) -> _Parameters:
+    described = signature(function)
+    own = [each for each in described.parameters.values() if each.kind is not each.VAR_KEYWORD]
+    return _Parameters(
+        described,
+        [
+            each.name
+            for each in own
+            if each.kind is not each.POSITIONAL_ONLY and each.name not in ("self", "cls")
+        ],
+        {each.name: types for each in own if (types := _types(each))},
+    )
+
+
+def _types(parameter: Parameter) -> list[_Type]:
+    """Return the types that an annotation allows, or none if it has others than `_TYPES`."""
+    alternatives = re.split(r" \| (?![^\[]*\])", str(parameter.annotation))
+    names = [re.sub(r"^Mapping\[.*\]$", "Mapping", each) for each in alternatives]
+    if not {*names} <= _TYPES.keys():
+        return []
+    text = _STRINGS.get(parameter.name, _TYPES["str"].description)
+    return [_Type(text, (str,)) if name == "str" else _TYPES[name] for name in names]
+
+
+def unknown_parameter(function: str, name: str, available: Iterable[str]) -> ArgumentError:
+    """Return the error for a name that is not among the parameters of a function."""
+    names = [*dict.fromkeys(available)]
+    close = hint(_OTHER_NAMES.get(name, name), names).replace("'", "`")
+    listed = ", ".join(f"`{each}`" for each in names)
+    remedy = f".{close}" if close else f"; available: {listed or 'none'}"
+    if name in _CUTOFFS and "k" not in names and "metrics" in names:
+        remedy = "; the cutoff is part of the metric, e.g. 'ndcg@10'"
+    error = ArgumentError(f"{function}() has no parameter `{name}`{remedy}", name)
+    error.available = names
+    return error
+
+
+def arguments_of(
+    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the arguments of a call by parameter; raise `ArgumentError` for an invalid call."""
+    described = _parameters(function)
+    try:
+        given = described.signature.bind(*args, **kwargs).arguments
+    except TypeError as error:
+        names = described.names
+        if "unexpected keyword" in str(error):
+            unknown = next(each for each in kwargs if each not in names)
+            raise unknown_parameter(_name(function), unknown, names) from None
+        message = f"{_name(function)}(): {error}".replace("'", "`")
+        raise ArgumentError(message, *parameters_in(message)) from None
+    check_types(function, given)
+    return given
+
+
+def check_types(function: Callable[..., Any], arguments: Mapping[str, Any]) -> None:
+    """Raise `ArgumentError` for an argument that does not have the type of its parameter."""
+    types_of = _parameters(function).types
+    for parameter, value in arguments.items():
+        types = types_of.get(parameter, ())
+        if types and not any(each.accepts(value) for each in types):
+            expected = " or ".join(each.description for each in types)
+            message = f"`{parameter}` must be {expected}; found {short(value)}"
+            raise ArgumentError(message, parameter)
+
+
+def _name(function: Callable[..., Any]) -> str:
+    """Return the name by which users call a function or a class."""
+    return function.__qualname__.removesuffix(".__init__").rpartition(".")[2]
+
+
+def public(function: F) -> F:
+    """Return a function that checks the names of its parameters, and the types of their values.
+
+    The types are those of `_TYPES`, given by annotations. Errors have no internal frames: the
+    message says what to do, and they would only push it off the screen.
+    """
+
+    @wraps(function)
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        try:
+            arguments_of(function, args, kwargs)
+            return function(*args, **kwargs)
+        except RankError as error:
+            if isinstance(error, ArgumentError) and error.available:  # of a function inside
+                names = [*_parameters(function).names, *error.available]
+                error = unknown_parameter(_name(function), error.parameters[0], names)
+            raise error.with_traceback(None) from error.__cause__
+
+    return cast("F", checked)
 
 
 def one_of(name: str, value: object, allowed: tuple[object, ...]) -> None:
@@ -23,7 +195,7 @@ def one_of(name: str, value: object, allowed: tuple[object, ...]) -> None:
     if not any(value is choice or (type(value) is str and value == choice) for choice in allowed):
         choices = ", ".join(map(repr, allowed))
         close = hint(str(value), [str(choice) for choice in allowed])
-        message = f"`{name}` must be one of {choices}; found {value!r}.{close}"
+        message = f"`{name}` must be one of {choices}; found {short(value)}.{close}"
         raise ArgumentError(message, name)
 
 
@@ -37,10 +209,15 @@ def is_number(value: object) -> bool:
         return False
 
 
+def is_integer(value: object) -> bool:
+    """Return whether a value is an integer, of Python or of another library."""
+    return isinstance(value, SupportsIndex) and not isinstance(value, (bool, type))
+
+
 def number(name: str, value: Any, what: str = "") -> float:
     """Return a finite number; raise `ArgumentError` for anything else."""
     if not is_number(value):
-        message = f"`{name}` must be a number{what and f', {what}'}; found {value!r}"
+        message = f"`{name}` must be a number{what and f', {what}'}; found {short(value)}"
         raise ArgumentError(message, name)
     return float(value)
 
@@ -52,14 +229,17 @@ def share(name: str, value: float, low: float = 0, high: float = 1, *, ends: boo
     """
     if not is_number(value) or not low <= value <= high or (not ends and value in (low, high)):
         range_ = f"from {low} to {high}" if ends else f"between {low} and {high}"
-        message = f"`{name}` must be a number {range_}; found {value!r}"
+        message = f"`{name}` must be a number {range_}; found {short(value)}"
         raise ArgumentError(message, name)
 
 
-def positive(name: str, value: float) -> None:
-    """Raise `ArgumentError` unless `value` is a finite number above 0."""
+def positive(name: str, value: float, most: float = math.inf) -> None:
+    """Raise `ArgumentError` unless `value` is a finite number above 0, and at most `most`."""
     if not is_number(value) or not value > 0:
-        message = f"`{name}` must be a number above 0; found {value!r}"
+        message = f"`{name}` must be a number above 0; found {short(value)}"
+        raise ArgumentError(message, name)
+    if value > most:
+        message = f"`{name}` must be at most {most:g}; found {value!r}"
         raise ArgumentError(message, name)
 
 
@@ -69,18 +249,23 @@ def threshold(name: str, value: float) -> float:
     return value
 
 
-def whole_number(name: str, value: Any) -> int:
-    """Return a cutoff; raise `ArgumentError` unless it is a positive integer."""
-    whole = hasattr(value, "__index__") and not isinstance(value, bool)
-    if not whole or not 1 <= index(value) <= _LARGEST:
-        message = f"`{name}` must be an integer from 1 to {_LARGEST}; found {value!r}"
-        if not whole or index(value) < 1:
-            message = f"`{name}` must be a positive integer; found {value!r}"
+def integer(name: str, value: Any, low: int | None = None, high: int | None = None) -> int:
+    """Return an integer; raise `ArgumentError` unless it is one, within `low` and `high`."""
+    if not is_integer(value) or (low is not None and index(value) < low):
+        what = "an integer" if low is None else f"an integer of at least {low}"
+        what = "a positive integer" if low == 1 else what
+        message = f"`{name}` must be {what}; found {short(value)}"
+        raise ArgumentError(message, name)
+    if high is not None and index(value) > high:
+        message = f"`{name}` must be at most {high:,}; found {short(value)}"
         raise ArgumentError(message, name)
     return index(value)
 
 
-Names: TypeAlias = "str | Sequence[str]"
+def whole_number(name: str, value: Any) -> int:
+    """Return a positive integer, such as a cutoff; raise `ArgumentError` for anything else."""
+    return integer(name, value, 1, LARGEST)
+
 
 #: Kinds of columns: numbers, one id per row, and any values that Polars can compare.
 Kind: TypeAlias = Literal["number", "id", "value"]
@@ -97,14 +282,24 @@ def names(parameter: str, value: Names | None) -> tuple[str, ...]:
     """Return one name, several or none as a tuple; raise `ArgumentError` for anything else."""
     if value is None:
         return ()
-    given = (value,) if isinstance(value, str) else tuple(value)
+    several = isinstance(value, Iterable) and not isinstance(value, str)
+    given: tuple[Any, ...] = tuple(value) if several else (value,)
     for name in given:
         if not isinstance(name, str):
-            message = f"`{parameter}` must be the name of a column; found {name!r}"
+            message = f"`{parameter}` must be the name of a column; found {short(name)}"
             raise ArgumentError(message, parameter)
         if given.count(name) > 1:
             message = f"`{parameter}` has the column {name!r} twice"
             raise ArgumentError(message, parameter)
+    return given
+
+
+def some_names(parameter: str, value: Names) -> tuple[str, ...]:
+    """Return one name or several as a tuple; raise `ArgumentError` for anything else."""
+    given = names(parameter, value)
+    if not given:
+        message = f"`{parameter}` must name at least one column; found {short(value)}"
+        raise ArgumentError(message, parameter)
     return given
 
 
@@ -116,16 +311,47 @@ def free(columns: Sequence[str], added: Iterable[str], parameter: str = "by") ->
             raise ArgumentError(message, parameter)
 
 
-def check_apart(parameter: str, keys: Sequence[str], groups: Sequence[str]) -> None:
-    """Raise `ArgumentError` unless a parameter names columns that are not in `by`."""
-    if not keys or set(keys) & set(groups):
-        message = f"`{parameter}` must name columns that are not in `by`; found {keys}"
-        raise ArgumentError(message, parameter, "by")
+def used_twice(column: str, parameter: str, other: str) -> ArgumentError:
+    """Return the error for a column that two parameters name."""
+    message = (
+        f"column {column!r} is used for both `{parameter}` and `{other}`; name different columns"
+    )
+    if {parameter, other} == {"by", "run"}:
+        message = (
+            f"column {column!r} (`by`) is the column of runs; name it with `run`, and leave it out "
+            "of `by`"
+        )
+    return ArgumentError(message, parameter, other)
+
+
+#: Pairs of parameters that may name the same column: positions may have rates of their own, labels
+#: as scores give the ideal ranking, clusters may be queries or slates, and a slice may be a query.
+_SHARED = (
+    {"by", "position"},
+    {"score", "label"},
+    {"scores", "label"},
+    {"cluster", "query"},
+    {"cluster", "slate"},
+    {"slices", "query"},
+)
+
+
+def check_distinct(columns: Mapping[str, Sequence[str]]) -> None:
+    """Raise `ArgumentError` if two parameters name the same column.
+
+    `columns` maps parameters to their columns.
+    """
+    parameters: dict[str, str] = {}
+    for parameter, names in columns.items():
+        for name in names:
+            other = parameters.setdefault(name, parameter)
+            if other != parameter and {other, parameter} not in _SHARED:
+                raise used_twice(name, other, parameter)
 
 
 def find_columns(
     schema: pl.Schema,
-    parameters: Mapping[str, Names],
+    parameters: Mapping[str, Names | None],
     *,
     numbers: Sequence[str] = (),
     ids: Sequence[str] = (),
@@ -133,17 +359,15 @@ def find_columns(
 ) -> dict[str, tuple[str, ...]]:
     """Return the columns of each parameter; raise `SchemaError` if one is missing.
 
-    An optional parameter without a column is (), not None. The columns of the parameters in
-    `numbers` must be numeric, those in `ids` must be ids.
+    The columns of the parameters in
+    `numbers` must be numeric, those in `ids` must be ids. No column may have two parameters.
     """
-    found = {
-        parameter: names(parameter, (value,) if value is None else value)
-        for parameter, value in parameters.items()
-    }
+    found = {parameter: names(parameter, value) for parameter, value in parameters.items()}
     kinds: dict[str, Kind] = {**dict.fromkeys(numbers, "number"), **dict.fromkeys(ids, "id")}
     for parameter, columns in found.items():
         for column in columns:
             check_column(parameter, column, schema, kinds.get(parameter), table)
+    check_distinct(found)
     return found
 
 
@@ -152,13 +376,14 @@ def check_column(
 ) -> None:
     """Raise `SchemaError` unless the column of a parameter exists and is of a kind."""
     if not isinstance(column, str):
-        message = f"`{parameter}` must be the name of a column; found {column!r}"
+        message = f"`{parameter}` must be the name of a column; found {short(column)}"
         raise ArgumentError(message, parameter)
     if column not in schema:
-        columns = ", ".join(repr(name) for name in schema if not name.startswith(OWN))
+        available = [name for name in schema if not name.startswith(OWN)]
+        columns = ", ".join(map(repr, available))
         message = (
             f"column {column!r} (`{parameter}`) not found; available{table and f' in {table}'}: "
-            f"{columns or 'no columns'}.{hint(column, schema)}"
+            f"{columns or 'no columns'}.{hint(column, available)}"
         )
         raise SchemaError(message, parameter)
     check_name(column)
@@ -166,11 +391,22 @@ def check_column(
         check_type(parameter, column, schema[column], kind)
 
 
+def check_reads(parameter: str, expression: pl.Expr, schema: pl.Schema) -> None:
+    """Raise `SchemaError` for a column that an expression reads and the schema does not have."""
+    for name in expression.meta.root_names():
+        check_column(parameter, name, schema)
+
+
 def check_name(column: str) -> None:
     """Raise `SchemaError` for a column name that Polars reads as a pattern."""
     if column == "*" or (column[:1], column[-1:]) == ("^", "$"):
         message = f"column {column!r} has a name that Polars reads as a pattern; rename it"
         raise SchemaError(message)
+
+
+def described(parameter: str, column: str) -> str:
+    """Return a column and its parameter for a message, or the parameter of an internal column."""
+    return f"`{parameter}`" if column.startswith(OWN) else f"column {column!r} (`{parameter}`)"
 
 
 def check_type(parameter: str, column: str, dtype: pl.DataType, kind: Kind) -> None:
@@ -192,5 +428,5 @@ def check_type(parameter: str, column: str, dtype: pl.DataType, kind: Kind) -> N
         return
     if isinstance(dtype, (pl.List, pl.Array)):
         remedy = _FROM_LISTS
-    message = f"column {column!r} (`{parameter}`) {problem}; {remedy}"
+    message = f"{described(parameter, column)} {problem}; {remedy}"
     raise SchemaError(message, parameter)

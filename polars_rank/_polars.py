@@ -7,12 +7,15 @@ files. Each function has a test in `tests/test_polars.py` that fails if Polars c
 from __future__ import annotations
 
 import json
+import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from io import StringIO
 from typing import Any
 
 import polars as pl
+from polars.io.plugins import register_io_source
 
 #: Beginnings of the lines in plans whose rows Polars counts without reading them.
 _KEEPS_ROWS = ("Parquet SCAN", "DF [", "PROJECT", "ESTIMATED", "hint.sorted")
@@ -37,9 +40,14 @@ def renamed(expression: pl.Expr, names: Mapping[str, str]) -> pl.Expr:
     """Return an expression with its columns renamed by a mapping of old to new names."""
     if expression.meta.is_column():
         return pl.col(names[expression.meta.output_name()])
+
+    def column(match: re.Match[str]) -> str:
+        name = json.loads(match[1])
+        return f'{{"Column":{json.dumps(names.get(name, name))}}}'
+
     text = expression.meta.serialize(format="json")
-    for name, other in names.items():
-        text = text.replace(f'{{"Column":{json.dumps(name)}}}', f'{{"Column":{json.dumps(other)}}}')
+    # In one pass, because a new name may be the old name of another column.
+    text = re.sub(r'\{"Column":("(?:[^"\\]|\\.)*")\}', column, text)
     return pl.Expr.deserialize(StringIO(text), format="json")
 
 
@@ -64,14 +72,41 @@ def keeps_all_rows(plan: pl.LazyFrame) -> bool:
     return all(line.strip().startswith(_KEEPS_ROWS) for line in lines)
 
 
-def files(plan: pl.LazyFrame, source: str) -> list[str]:
-    """Return the files that a plan scans, in Polars or by a Python source of this name."""
-    scans = re.findall(
-        rf"^\s*(?:\w+ SCAN \[(.*)\]|PYTHON\[{source} (.*)\] SCAN \[.*\])$",
-        plan.explain(optimized=False),
-        re.MULTILINE,
-    )
-    return list(dict.fromkeys(file for scan in scans for file in "".join(scan).split(", ") if file))
+def scan_of_files(
+    read: Callable[..., Iterator[pl.DataFrame]], names: Sequence[str], **options: Any
+) -> pl.LazyFrame:
+    """Return a plan with a Python source that reads files, which `files` finds."""
+    read.files = names  # type: ignore[attr-defined]  # functions have attributes
+    return register_io_source(read, **options)
+
+
+def files(plan: pl.LazyFrame) -> list[str]:
+    """Return the files that a plan reads, by scans of Polars and by `scan_of_files`."""
+    nodes = plan._ldf.visit()
+    left, found = [nodes.get_node()], []
+    while left:
+        nodes.set_node(left.pop())
+        left += reversed(nodes.get_inputs())
+        with suppress(NotImplementedError):  # a step that is not exposed, such as a Python function
+            node = nodes.view_current_node()
+            if hasattr(node, "paths"):
+                found += node.paths
+            elif type(node).__name__ == "PythonScan":
+                source = getattr(node.options[0], "io_source", None)
+                found += getattr(source, "files", ())
+    return [*dict.fromkeys(found)]
+
+
+def rows_of_scan(plan: pl.LazyFrame, keys: Sequence[str]) -> int | None:
+    """Return the estimated number of rows of the Parquet files that a plan scans.
+
+    The plan may filter rows and change columns, but not the keys. For any other plan, the result is
+    None.
+    """
+    if not (source_of_rows(plan, keys) or "").startswith("Parquet SCAN ["):
+        return None
+    rows = re.search(r"^\s*ESTIMATED ROWS: (\d+)$", plan.explain(optimized=False), re.MULTILINE)
+    return None if rows is None else int(rows[1])
 
 
 def source_of_rows(plan: pl.LazyFrame, keys: Sequence[str]) -> str | None:
@@ -83,7 +118,7 @@ def source_of_rows(plan: pl.LazyFrame, keys: Sequence[str]) -> str | None:
     *steps, source = (
         line.strip()
         for line in plan.explain(optimized=False).splitlines()
-        if not line.strip().startswith("PROJECT */")
+        if not line.strip().startswith(("PROJECT */", "ESTIMATED ROWS:"))
     )
     for step in steps:
         if step.startswith(("hint.sorted", "FILTER", "FROM", "SLICE", "WITH_COLUMNS:")):
@@ -106,7 +141,7 @@ def without_expression(message: str) -> str:
 
 
 class FewRows(pl.LazyFrame):
-    """Few rows in memory, none of which Polars takes to be sorted: they are sorted unseen.
+    """A small table that is not known to be sorted; it is sorted without checking.
 
     Finding out from the plan whether they are sorted, or how long rankings are, would take longer.
     Frames that Polars derives row by row from such a frame are of this class, too.
@@ -119,6 +154,15 @@ class FewRows(pl.LazyFrame):
         flags = table.flags.values()
         declared = any(each["SORTED_ASC"] or each["SORTED_DESC"] for each in flags)
         return rows if table.height > most or declared else cls._from_pyldf(rows._ldf)
+
+
+def run_number() -> pl.Expr:
+    """Return a number that is the same in all rows of a run of a plan, and in no other run."""
+    return pl.lit(0).map_batches(_random_number, return_dtype=pl.UInt64, returns_scalar=True)
+
+
+def _random_number(_: pl.Series) -> pl.Series:
+    return pl.Series([int.from_bytes(os.urandom(8), "big")], dtype=pl.UInt64)
 
 
 def key_hash(keys: Mapping[str, str]) -> pl.Expr:

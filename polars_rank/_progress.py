@@ -123,10 +123,12 @@ def figures(rows: int, total: int | None, seconds: float) -> str:
     >>> from polars_rank._progress import figures
     >>> figures(3_000_000, 10_000_000, 2.0).split(" · ")[:3]
     ['3,000,000 of 10,000,000 rows', '1.5 M rows/s', '0:05 left']
+    >>> figures(39_104, None, 4.0).split(" · ")[:2]
+    ['39,104 rows', '9,776 rows/s']
     """
     rate = rows / max(seconds, 1e-9)
     texts = [f"{rows:,} rows" if total is None else f"{rows:,} of {total:,} rows"]
-    texts.append(f"{rate / 1e6:.1f} M rows/s")
+    texts.append(f"{rate / 1e6:.1f} M rows/s" if rate >= 1e5 else f"{rate:,.0f} rows/s")
     if total is not None and rows:
         minutes, seconds_left = divmod(round((total - rows) / rate), 60)
         texts.append(f"{minutes}:{seconds_left:02} left")

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from typing import (
-    NamedTuple,
-    TypeAlias,
-)
+from collections.abc import Sequence
+from typing import NamedTuple, TypeAlias
 
 import polars as pl
 
-from polars_rank._params import OWN, Names, check_column, find_columns
+from polars_rank._params import (
+    OWN,
+    Kind,
+    Names,
+    check_column,
+    check_distinct,
+    check_reads,
+    find_columns,
+    some_names,
+)
 from polars_rank.errors import ArgumentError
-from polars_rank.frames.pieces import NUMBERED
+from polars_rank.frames.batches import NUMBERED
 from polars_rank.frames.tables import own_name, schema_of
 
 Score: TypeAlias = "str | pl.Expr"
@@ -25,6 +32,10 @@ RANKED = ("rank", "ideal_rank", "relevant", "hits")
 RUNS = frozenset({"run", "run_id", "runid", "model", "system", "variant", "ranker", "experiment"})
 
 
+#: Those of them that are no attributes of documents, such as the model of a product.
+_RUN_IDS = frozenset({"run", "run_id", "runid"})
+
+
 #: Names of columns, in lower case, that identify the document.
 IDS = frozenset({
     *("docid", "doc_id", "docno", "document", "document_id", "documentid", "passage_id", "pid"),
@@ -32,33 +43,9 @@ IDS = frozenset({
 })  # fmt: skip
 
 
-class _Unsaid(str):
-    """A default that differs from the same text passed by the caller, in any process."""
-
-    __slots__ = ()
-
-    def __reduce__(self) -> str:
-        return self.upper()
-
-
-#: The column of queries, if there is one.
-QUERY: str = _Unsaid("query")
-
-
-#: The column of documents, if there is one.
-DOC: str = _Unsaid("doc")
-
-
-#: The column of runs, if there is one.
-RUN: str = _Unsaid("run")
-
-
-#: The column of positions at which documents were shown, if there is one.
-POSITION: str = _Unsaid("position")
-
-
-#: The column of clicks, if there is one.
-CLICK: str = _Unsaid("click")
+def default_column(name: str | None, default: str, schema: pl.Schema) -> str | None:
+    """Return the column of a parameter; None for the default one if the table does not have it."""
+    return None if name == default and default not in schema else name
 
 
 class Columns(NamedTuple):
@@ -72,8 +59,13 @@ class Columns(NamedTuple):
     schema: pl.Schema
     #: Columns that no parameter names and that look like document ids or runs.
     unnamed: tuple[str, ...] = ()
-    #: Whether the score is computed from positions at which documents were shown.
-    placed: bool = False
+    #: The parameter that the scores come from: "score", "scores", or "position".
+    score_parameter: str = "score"
+
+    @property
+    def placed(self) -> bool:
+        """Whether the score is computed from positions at which documents were shown."""
+        return self.score_parameter == "position"
 
     @property
     def keys(self) -> list[str]:
@@ -83,13 +75,19 @@ class Columns(NamedTuple):
     @property
     def pair(self) -> list[str]:
         """The columns that identify a document of a ranking."""
-        if not self.query or self.doc is None or self.doc in self.keys:
-            message = (
-                "`query` and `doc` must name different columns that are not in `by`; found `query` "
-                f"{[*self.query]}, `doc` {self.doc!r} and `by` {[*self.by]}"
-            )
-            raise ArgumentError(message, "query", "doc", "by")
-        return [*self.keys, self.doc]
+        return [*self.keys, str(self.doc)]
+
+    def check(self, parameter: str, names: Sequence[str], kind: Kind | None = None) -> None:
+        """Raise unless the columns of a further parameter exist, are of a kind, and are others."""
+        for name in names:
+            check_column(parameter, name, self.schema, kind)
+        self.check_other(parameter, names)
+
+    def check_other(self, parameter: str, names: Sequence[str]) -> None:
+        """Raise `ArgumentError` if a further parameter names one of these columns."""
+        roles = {"query": self.query, "by": self.by, "doc": [self.doc] if self.doc else []}
+        values = {self.score_parameter: [self.score], "label": [self.label]}
+        check_distinct({**roles, **values, parameter: names})
 
     def number(self, name: str) -> pl.Expr:
         """Return a score or label column as integers or floats."""
@@ -113,59 +111,67 @@ class Columns(NamedTuple):
         score: str,
         label: str,
         by: Names | None,
+        run: str | None = None,
+        score_parameter: str = "score",
+        needs_ids: bool = True,
     ) -> Columns:
-        """Check names and types against the schema; raise `SchemaError` for invalid ones."""
-        looks = RUNS
-        if doc is DOC and doc not in schema:
+        """Check names and types against the schema; raise `SchemaError` for invalid ones.
+
+        Unless the function `needs_ids`, documents have none if `doc` is "doc" and there is no such
+        column.
+        """
+        if not needs_ids and doc is not None and default_column(doc, "doc", schema) is None:
             doc, looks = None, RUNS | IDS
+        else:  # with ids, most runs without a name are found as duplicate documents
+            looks = RUNS if doc is None else _RUN_IDS
         found = find_columns(
             schema,
             {
-                "query": query or (),
-                "by": by or (),
-                "doc": doc or (),
-                "score": score,
+                "by": by,
+                "run": run,
+                "query": None if query is None else some_names("query", query),
+                "doc": doc,
+                score_parameter: score,
                 "label": label,
             },
-            numbers=("score", "label"),
-            ids=("query", "by", "doc"),
+            numbers=(score_parameter, "label"),
+            ids=("query", "by", "run", "doc"),
         )
-        queries, groups = found["query"], found["by"]
-        if query is not None and not queries:
-            message = "`query` must name at least one column"
-            raise ArgumentError(message, "query")
+        queries, groups = found["query"], (*found["by"], *found["run"])
         named = {column for columns in found.values() for column in columns}
         # The only columns with internal names are those that polars_rank has added.
         own = {OWN + "score", *(name for name, dtype in schema.items() if dtype == NUMBERED)}
         for name in schema:
             if name.startswith(OWN) and name not in named | own:
                 raise own_name(name)
-        both = set(queries) & set(groups)
-        if both:
-            message = f"column {both.pop()!r} is used for both `by` and `query`; remove it from one"
-            raise ArgumentError(message, "by", "query")
         unnamed = tuple(
             name
             for name, dtype in schema.items()
-            if name not in named and name.lower() in looks and dtype != pl.Object
+            if name not in named and name.lower() in looks
+            if not (dtype.is_nested() or dtype == pl.Object)
         )
-        return cls(queries, groups, doc, score, label, schema, () if doc else unnamed)
+        return cls(queries, groups, doc, score, label, schema, unnamed, score_parameter)
 
 
-def scored(log: pl.LazyFrame, score: Score, position: str | None) -> tuple[pl.LazyFrame, str]:
-    """Return the log with a column of scores, higher is better, and its name."""
+def scored(
+    log: pl.LazyFrame, score: Score, position: str | None, parameter: str = "score"
+) -> tuple[pl.LazyFrame, str]:
+    """Return the log with a column of scores, higher is better, and its name.
+
+    `parameter` is the name of the parameter of the user that has `score`.
+    """
     if position is not None:
         if score != "score":
             message = "`score` and `position` exclude each other; pass one of them"
             raise ArgumentError(message, "score", "position")
-        score = f"-{position}"
+        score, parameter = f"-{position}", "position"
     schema = schema_of(log)
     if isinstance(score, str) and score not in schema and score.startswith("-"):
         name = score[1:]
-        check_column("score" if position is None else "position", name, schema, "number")
+        check_column(parameter, name, schema, "number")
         score = _negative(pl.col(name), schema[name])
     if isinstance(score, str):
-        check_column("score", score, schema)
+        check_column(parameter, score, schema, "number")
         return log, score
     if not isinstance(score, pl.Expr):
         message = (
@@ -173,13 +179,24 @@ def scored(log: pl.LazyFrame, score: Score, position: str | None) -> tuple[pl.La
             f"found {score!r}; use `scores` for several columns"
         )
         raise ArgumentError(message, "score", "scores")
+    check_reads(parameter, score, schema)
     return log.with_columns(score.alias(OWN + "score")), OWN + "score"
+
+
+def is_relevant(label: pl.Expr, lowest: float) -> pl.Expr:
+    """Return whether a document is relevant; an unjudged one is not.
+
+    Labels of all types are compared as Float64. Polars would round the lowest relevant label to
+    Float32 for labels of that type.
+    """
+    return (label.cast(pl.Float64) >= lowest).fill_null(value=False)
 
 
 def labeled(log: pl.LazyFrame, label: str | None) -> tuple[pl.LazyFrame, str]:
     """Return the log and its column of labels; nulls if there is no column "label", or for None."""
-    if label is not None and (label != "label" or label in schema_of(log)):
-        return log, label
+    column = None if label is None else default_column(label, "label", schema_of(log))
+    if column is not None:
+        return log, column
     return log.with_columns(pl.lit(None, dtype=pl.Int8).alias(OWN + "label")), OWN + "label"
 
 

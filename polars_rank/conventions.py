@@ -7,11 +7,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
-from polars_rank._params import one_of, threshold
+from polars_rank._params import check_types, number, one_of, public, threshold
 from polars_rank.discounts import jarvelin
-from polars_rank.errors import ArgumentError, hint
+from polars_rank.errors import ArgumentError, hint, short
 from polars_rank.gains import at_least
-from polars_rank.metrics.metric import REGISTER, Definition, Metric, parameters_of
+from polars_rank.metrics.metric import (
+    REGISTER,
+    Aggregate,
+    Definition,
+    Metric,
+    checked_parameter,
+    parameters_of,
+)
 from polars_rank.metrics.names import find, output_name, resolve
 
 if TYPE_CHECKING:
@@ -44,6 +51,7 @@ Duplicates: TypeAlias = Literal["error", "max", "first"]
 Undefined: TypeAlias = Literal["zero", "skip", "one", "null"]
 QuerySet: TypeAlias = Literal["all", "judged", "retrieved", "both"]
 Unjudged: TypeAlias = Literal["nonrelevant", "removed"]
+Counts: TypeAlias = Literal["sum", "mean"]
 
 TIES = get_args(Ties)
 DUPLICATES = get_args(Duplicates)
@@ -54,6 +62,7 @@ _CHOICES: dict[str, tuple[object, ...]] = {
     "own": get_args(Undefined),
     "query_set": get_args(QuerySet),
     "unjudged": get_args(Unjudged),
+    "counts": get_args(Counts),
 }
 
 
@@ -84,6 +93,8 @@ class Conventions:
     unjudged
         Retrieved documents without a label are "nonrelevant", or "removed" before documents are
         ranked (condensed rankings).
+    counts
+        Aggregate of counts, such as `num_retrieved`, over the queries: "sum" or "mean".
     float32_scores
         Compare scores as 32-bit floats.
     text_ids
@@ -99,8 +110,8 @@ class Conventions:
         precedence.
     exceptions
         Metrics with other choices: `{"reciprocal_rank": {"ties": "input"}}`. A name that ends in
-        "@k", such as "reciprocal_rank@k", means the metric with a cutoff only. `name` and
-        `query_set` cannot differ.
+        "@k", such as "reciprocal_rank@k", means the metric with a cutoff only. `name`, `query_set`
+        and `counts` cannot differ.
 
     Raises
     ------
@@ -113,8 +124,19 @@ class Conventions:
 
     Examples
     --------
-    >>> pr.Conventions(parameters={"gain": "exp2"}, undefined="one").undefined
-    'one'
+    >>> df = pl.DataFrame({
+    ...     "query": [1, 1, 2], "score": [2.0, 1.0, 1.0], "label": [1, 2, 0],
+    ... })
+    >>> own = pr.Conventions(parameters={"gain": "exp2"}, undefined="one")
+    >>> pr.evaluate(df, "ndcg", conventions=own)
+    shape: (1, 2)
+    ┌─────────┬──────────┐
+    │ queries ┆ ndcg     │
+    │ ---     ┆ ---      │
+    │ u32     ┆ f64      │
+    ╞═════════╪══════════╡
+    │ 2       ┆ 0.898354 │
+    └─────────┴──────────┘
     """
 
     name: str = "polars_rank"
@@ -124,6 +146,7 @@ class Conventions:
     own: Undefined = "skip"
     query_set: QuerySet = "all"
     unjudged: Unjudged = "nonrelevant"
+    counts: Counts = "sum"
     float32_scores: bool = False
     text_ids: bool = False
     gain_from: float | None = None
@@ -133,19 +156,21 @@ class Conventions:
     def __post_init__(self) -> None:
         for choice, allowed in _CHOICES.items():
             value = getattr(self, choice)
-            for each in value.values() if isinstance(value, Mapping) else (value,):
+            several = choice == "undefined" and isinstance(value, Mapping)
+            for each in value.values() if several else (value,):
                 one_of(choice, each, allowed)
         threshold("rel", self.rel)
-        for key in self.parameters:
-            metric, _, parameter = key.rpartition(".")
-            definitions = [_definition(metric, "parameters")] if metric else [*REGISTER.values()]
-            if not any(parameter in parameters_of(each) for each in definitions):
-                accepted = {name for each in definitions for name in parameters_of(each)}
-                message = (
-                    f"{metric or 'no metric'} has {'no' if metric else 'the'} parameter "
-                    f"{parameter!r} (`parameters`).{hint(parameter, accepted)}"
-                )
-                raise ArgumentError(message, "parameters")
+        if self.gain_from is not None:
+            number("gain_from", self.gain_from, "the lowest label with a gain, or None")
+        for key, value in self.parameters.items():
+            _check_parameter(key, value)
+        of_choices = all(isinstance(each, Mapping) for each in self.exceptions.values())
+        if not of_choices or not all(isinstance(name, str) for name in self.exceptions):
+            message = (
+                "`exceptions` must map names of metrics to mappings of choices; "
+                f"found {short(self.exceptions)}"
+            )
+            raise ArgumentError(message, "exceptions")
         for name in self.exceptions:
             _definition(name.removesuffix("@k"), "exceptions")
         excepted = [choice.name for choice in fields(self) if choice.name not in _COMMON]
@@ -221,6 +246,11 @@ class Conventions:
             parameters["gain"] = at_least(conventions.gain_from, gain)
         return metric.but(**parameters) if parameters != metric.arguments else metric
 
+    def aggregate(self, metric: pl.Expr) -> Aggregate:
+        """Return how a metric or an expression is aggregated over the queries."""
+        own = metric.aggregate if isinstance(metric, Metric) else "mean"
+        return self.counts if own == "sum" else own
+
     def counts_as(self, metric: pl.Expr) -> Undefined:
         """Return the value of an undefined metric, or of an expression that is null."""
         rules: Mapping[str, Undefined] = {}
@@ -242,6 +272,10 @@ class Conventions:
             )
             raise ArgumentError(message, "undefined")
         return values.pop()
+
+
+# A dataclass writes the function itself.
+Conventions.__init__ = public(Conventions.__init__)  # type: ignore[method-assign]
 
 
 def _metric_name(name: str) -> str:
@@ -301,6 +335,27 @@ def undefined_of_renamed(
     return {**general, **renamed}
 
 
+def _check_parameter(key: str, value: object) -> None:
+    """Raise `ArgumentError` unless a default is of a parameter of several or of a named metric."""
+    metric, _, parameter = key.rpartition(".")
+    definitions = [_definition(metric, "parameters")] if metric else [*REGISTER.values()]
+    having = [each for each in definitions if parameter in parameters_of(each)]
+    if not having:
+        accepted = {name for each in definitions for name in parameters_of(each)}
+        message = (
+            f"{metric or 'no metric'} has {'no' if metric else 'the'} parameter "
+            f"{parameter!r} (`parameters`).{hint(parameter, accepted)}"
+        )
+        raise ArgumentError(message, "parameters")
+    if not metric and len(having) == 1:
+        qualified = f"{having[0].__name__}.{parameter}"
+        message = f"only one metric has {parameter!r} (`parameters`); write {qualified!r}"
+        raise ArgumentError(message, "parameters")
+    for each in having:
+        check_types(each, {parameter: value})
+    checked_parameter(parameter, value)
+
+
 def _definition(name: str, parameter: str) -> Definition[...]:
     if name not in REGISTER:
         message = f"unknown metric {name!r} (`{parameter}`).{hint(name, REGISTER)}"
@@ -308,7 +363,7 @@ def _definition(name: str, parameter: str) -> Definition[...]:
     return REGISTER[name]
 
 
-def named(conventions: Conventions | str) -> Conventions:
+def named(conventions: Conventions | str, parameter: str = "conventions") -> Conventions:
     """Return the preset of a name such as "lightgbm"; `Conventions` are returned as they are."""
     if isinstance(conventions, Conventions):
         return conventions
@@ -320,18 +375,23 @@ def named(conventions: Conventions | str) -> Conventions:
     presets["sklearn"] = SKLEARN
     preset = presets.get(_plain(conventions)) if isinstance(conventions, str) else None
     if preset is None:
-        known = ", ".join(sorted({each.name for each in (POLARS_RANK, *PRESETS)}))
+        known = sorted({each.name for each in (POLARS_RANK, *PRESETS)})
+        close = hint(conventions, known) if isinstance(conventions, str) else ""
         message = (
-            f"unknown preset {conventions!r} (`conventions`); available: {known}."
-            f"{hint(str(conventions), presets)}"
+            f"unknown preset {short(conventions)} (`{parameter}`); available: "
+            f"{', '.join(known)}.{close}"
         )
-        raise ArgumentError(message, "conventions")
+        raise ArgumentError(message, parameter)
     return preset
 
 
-def read_metrics(metrics: Metrics, conventions: Conventions | str | None = None) -> list[pl.Expr]:
+def read_metrics(
+    metrics: Metrics, conventions: Conventions | str | None = None, parameter: str = "metrics"
+) -> list[pl.Expr]:
     """Return the expressions of metrics; the conventions decide names that differ by tool."""
-    return resolve(metrics, named(conventions or POLARS_RANK).name)
+    return resolve(
+        metrics, named(POLARS_RANK if conventions is None else conventions).name, parameter
+    )
 
 
 def _plain(name: str) -> str:
@@ -339,12 +399,18 @@ def _plain(name: str) -> str:
 
 
 #: Choices that `exceptions` cannot change.
-_COMMON = ("name", "query_set", "undefined", "own", "exceptions")
+_COMMON = ("name", "query_set", "counts", "undefined", "own", "exceptions")
 
 #: The lowest float above 0.5.
 _OVER_HALF = math.nextafter(0.5, 1)
 
 POLARS_RANK = Conventions()
+
+
+def lowest_relevant(rel: float | None) -> float:
+    """Return the lowest relevant label, by default that of polars_rank."""
+    return POLARS_RANK.rel if rel is None else threshold("rel", rel)
+
 
 #: trec_eval 10 with `-c`: topics missing from the run count as 0.
 TREC_EVAL = Conventions(
@@ -417,7 +483,12 @@ IR_MEASURES = Conventions(
 
 #: ranx with `make_comparable=True`.
 RANX = Conventions(
-    name="ranx", ties="input", query_set="judged", gain_from=1, parameters={"rbp.graded": True}
+    name="ranx",
+    ties="input",
+    query_set="judged",
+    counts="mean",
+    gain_from=1,
+    parameters={"rbp.graded": True},
 )
 
 SKLEARN = Conventions(
@@ -435,6 +506,7 @@ SKLEARN = Conventions(
 TORCHMETRICS = Conventions(
     name="torchmetrics",
     ties="input",
+    undefined={"fall_out": "one", "*": "zero"},
     float32_scores=True,
     parameters={"average_precision.norm": "hits"},
     exceptions={"ndcg": {"ties": "expected"}},
@@ -488,10 +560,12 @@ REPLAY = Conventions(
 )
 
 #: LensKit, for the same metrics and for those of relevance. Its discount is 1 / log2(max(rank, 2)).
-#: The similarity within a ranking of one document is 1, so that its diversity is 0.
+#: The similarity within a ranking of one document is 1, so that its diversity is 0. Means are over
+#: the rankings that have a value.
 LENSKIT = Conventions(
     name="LensKit",
     ties="input",
+    undefined="skip",
     parameters={
         "discount": jarvelin(2),
         "intra_list_diversity.single": 0.0,

@@ -6,19 +6,20 @@ engine, the batch size, or the selected columns and rows.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import polars as pl
 from polars import col
 from polars.io.plugins import register_io_source
 
-from polars_rank._params import is_number
-from polars_rank.errors import ArgumentError
-from polars_rank.frames.pieces import BATCH_ROWS
-from polars_rank.stats.keys import mixed
+from polars_rank._params import integer, is_integer, is_number, public
+from polars_rank.errors import ArgumentError, short
+from polars_rank.frames.batches import BATCH_ROWS
+from polars_rank.stats.query_hash import mixed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
 __all__ = [
     "click_log",
@@ -51,6 +52,7 @@ _CLICK_SCHEMA = {
 _CHUNKS = 3  # chunks of the streaming engine in a batch, because each batch is planned anew
 
 _CATALOGS = (9_999_991, 2**31 - 1)  # numbers of documents: primes, so strides never repeat one
+_MOST = 10**9  # queries, documents, sessions, or runs
 _COUNTRIES = {"BR": 0.08, "DE": 0.22, "FR": 0.36, "GB": 0.52, "IN": 0.70, "US": 1.0}  # cumulative
 _GRADES = (0.38, 0.18, 0.06, 0.015)  # shares of documents with a label of at least 1, 2, 3, 4
 _BARREN = 0.06  # share of queries without a relevant document
@@ -58,6 +60,7 @@ _UNJUDGED = 0.12  # share of documents
 _COARSE = 0.3  # share of documents with a rounded score, which causes ties
 
 
+@public
 def search_log(
     queries: int = 1_000,
     docs_per_query: int | tuple[int, int] = 20,
@@ -105,13 +108,22 @@ def search_log(
     --------
     >>> from polars_rank.datasets import search_log
     >>> log = search_log(100, docs_per_query=(5, 30), seed=7)
-    >>> log.select("run", "query").unique().collect().height
-    200
+    >>> log.select("run", "query", "doc", "score", "label").head(3).collect()
+    shape: (3, 5)
+    ┌──────┬───────┬─────────┬───────────┬───────┐
+    │ run  ┆ query ┆ doc     ┆ score     ┆ label │
+    │ ---  ┆ ---   ┆ ---     ┆ ---       ┆ ---   │
+    │ str  ┆ i64   ┆ i64     ┆ f64       ┆ i8    │
+    ╞══════╪═══════╪═════════╪═══════════╪═══════╡
+    │ bm25 ┆ 0     ┆ 5199467 ┆ 8.5       ┆ null  │
+    │ bm25 ┆ 0     ┆ 5883281 ┆ 11.587891 ┆ null  │
+    │ bm25 ┆ 0     ┆ 6567095 ┆ null      ┆ 0     │
+    └──────┴───────┴─────────┴───────────┴───────┘
     """
-    _check_whole("queries", queries, least=0)
-    _check_whole("seed", seed)
+    integer("queries", queries, 0, _MOST)
+    integer("seed", seed)
     low, high = _lengths(docs_per_query)
-    names = _names(runs)
+    run_names = _run_names(runs)
     schema = pl.Schema(_SCHEMA)
     if string_ids:
         schema |= {"query": pl.String(), "doc": pl.String()}
@@ -122,12 +134,12 @@ def search_log(
         n_rows: int | None,
         batch_size: int | None,
     ) -> Iterator[pl.DataFrame]:
-        left = n_rows if n_rows is not None else queries * high * len(names)
+        left = n_rows if n_rows is not None else queries * high * len(run_names)
         step = max(1, 2 * min(left, _CHUNKS * (batch_size or BATCH_ROWS)) // (low + high))
         together = max(1, step // max(1, queries))  # runs, because each batch is planned anew
-        ordered = sorted(names)
+        ordered = sorted(run_names)
         for first in range(0, len(ordered), together):
-            orders = {name: names.index(name) for name in ordered[first : first + together]}
+            orders = {name: run_names.index(name) for name in ordered[first : first + together]}
             for start in range(0, queries, step):
                 log = _log(start, min(start + step, queries), low, high, orders, seed)
                 if string_ids:
@@ -142,6 +154,7 @@ def search_log(
     return register_io_source(batches, schema=schema, is_pure=True, explain_name="search_log")
 
 
+@public
 def click_log(
     queries: int = 1_000,
     docs_per_query: int = 10,
@@ -197,14 +210,23 @@ def click_log(
     Examples
     --------
     >>> log = pr.datasets.click_log(50, sessions=4, seed=7)
-    >>> log.select("session").unique().collect().height
-    200
+    >>> log.select("query", "session", "doc", "position", "click").head(3).collect()
+    shape: (3, 5)
+    ┌───────┬─────────┬─────────┬──────────┬───────┐
+    │ query ┆ session ┆ doc     ┆ position ┆ click │
+    │ ---   ┆ ---     ┆ ---     ┆ ---      ┆ ---   │
+    │ i64   ┆ i64     ┆ i64     ┆ i32      ┆ bool  │
+    ╞═══════╪═════════╪═════════╪══════════╪═══════╡
+    │ 0     ┆ 0       ┆ 5126589 ┆ 1        ┆ false │
+    │ 0     ┆ 0       ┆ 3395550 ┆ 6        ┆ false │
+    │ 0     ┆ 0       ┆ 1664511 ┆ 9        ┆ false │
+    └───────┴─────────┴─────────┴──────────┴───────┘
     """
-    _check_whole("queries", queries, least=0)
-    for name, value in (("docs_per_query", docs_per_query), ("sessions", sessions)):
-        _check_whole(name, value, least=1)
-    _check_whole("shown", shown, least=1)
-    _check_whole("seed", seed)
+    integer("queries", queries, 0, _MOST)
+    integer("docs_per_query", docs_per_query, 1, _CATALOGS[0] - 1)
+    integer("sessions", sessions, 1, _MOST)
+    shown = min(integer("shown", shown, 1, _MOST), docs_per_query)
+    integer("seed", seed)
     examined = [1 / (place + 1) for place in range(shown)] if propensities is None else propensities
     is_sequence = isinstance(examined, (list, tuple)) and len(examined) >= shown
     if not is_sequence or not all(is_number(each) and 0 < each <= 1 for each in examined):
@@ -407,39 +429,31 @@ def _noise(state: pl.Expr) -> pl.Expr:
 
 def _lengths(docs_per_query: int | tuple[int, int]) -> tuple[int, int]:
     """Return the least and the greatest number of documents in a list."""
-    if isinstance(docs_per_query, int):
-        _check_whole("docs_per_query", docs_per_query, least=1)
-        low, high = 1, 2 * docs_per_query - 1
+    if is_integer(docs_per_query):
+        low, high = 1, 2 * integer("docs_per_query", docs_per_query, 1, _MOST) - 1
     elif isinstance(docs_per_query, (tuple, list)) and len(docs_per_query) == len(("low", "high")):
-        low, high = docs_per_query
-        _check_whole("docs_per_query", low, least=1)
-        _check_whole("docs_per_query", high, least=low)
+        low = integer("docs_per_query", docs_per_query[0], 1, _MOST)
+        high = integer("docs_per_query", docs_per_query[1], low, _MOST)
     else:
-        msg = f"`docs_per_query` must be an integer or a pair of integers; found {docs_per_query!r}"
-        raise ArgumentError(msg, "docs_per_query")
-    if high >= _CATALOGS[-1]:
-        msg = f"`docs_per_query` must be below {_CATALOGS[-1]}; found {high}"
+        msg = (
+            "`docs_per_query` must be an integer or a pair of integers; "
+            f"found {short(docs_per_query)}"
+        )
         raise ArgumentError(msg, "docs_per_query")
     return low, high
 
 
-def _names(runs: int | str | Sequence[str]) -> list[str]:
-    if isinstance(runs, int):
-        _check_whole("runs", runs, least=1)
-        return [f"run{number:0{len(str(runs))}}" for number in range(1, runs + 1)]
-    names = [runs] if isinstance(runs, str) else list(runs)
-    if not names or len(set(names)) < len(names):
-        msg = f"`runs` must be a number of runs or distinct names; found {runs!r}"
+def _run_names(runs: int | str | Sequence[str]) -> list[str]:
+    if is_integer(runs):
+        number = integer("runs", runs, 1, _MOST)
+        return [f"run{place:0{len(str(number))}}" for place in range(1, number + 1)]
+    distinct = [runs] if isinstance(runs, str) else []
+    if isinstance(runs, Sequence) and all(isinstance(name, str) for name in runs):
+        distinct = distinct or [*runs]
+    if not distinct or len(set(distinct)) < len(distinct):
+        msg = f"`runs` must be a number of runs or distinct names; found {short(runs)}"
         raise ArgumentError(msg, "runs")
-    return names
-
-
-def _check_whole(name: str, value: object, least: int | None = None) -> None:
-    whole = isinstance(value, int) and not isinstance(value, bool)
-    if not whole or (least is not None and value < least):  # type: ignore[operator]
-        above = "" if least is None else f" of at least {least}"
-        msg = f"`{name}` must be an integer{above}; found {value!r}"
-        raise ArgumentError(msg, name)
+    return distinct
 
 
 def __dir__() -> list[str]:

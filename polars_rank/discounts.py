@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 import polars as pl
 
+from polars_rank._params import public
 from polars_rank.gains import _check_base, _Logarithmic
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
 Discount: TypeAlias = "Callable[[pl.Expr], pl.Expr] | Any"
 
 
+@public
 def log2(rank: pl.Expr) -> pl.Expr:
     """Return the discount 1 / log2(rank + 1): 1 at rank 1, 0.63 at 2, 0.5 at 3.
 
@@ -45,6 +47,7 @@ def log2(rank: pl.Expr) -> pl.Expr:
     return 1 / (rank.cast(pl.Float64) + 1).log(2)
 
 
+@public
 def log(base: float = math.e) -> Discount:
     """Return the discount function 1 / log_base(rank + 1).
 
@@ -67,6 +70,7 @@ def log(base: float = math.e) -> Discount:
     return _Logarithmic("log", base)
 
 
+@public
 def jarvelin(base: float = 2) -> Discount:
     """Return the discount function of the original DCG: 1 / log_base(rank), at most 1.
 
@@ -87,13 +91,15 @@ def jarvelin(base: float = 2) -> Discount:
 
     Examples
     --------
-    >>> pl.select(pr.discounts.jarvelin()(pl.Series([1, 2, 4]))).to_series().to_list()
+    >>> discount = pr.discounts.jarvelin()
+    >>> pl.select(discount(pl.Series([1, 2, 4]))).to_series().to_list()
     [1.0, 1.0, 0.5]
     """
     _check_base(base)
     return _Logarithmic("jarvelin", base)
 
 
+@public
 def reciprocal(rank: pl.Expr) -> pl.Expr:
     """Return the discount 1 / rank.
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+import sys
+import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
+    from types import FrameType
 
 __all__ = [
     "ArgumentError",
@@ -20,6 +23,9 @@ __all__ = [
     "SourceError",
 ]
 
+
+#: The length from which the beginning of a name is taken to mean the name.
+_ABBREVIATION = 3
 
 #: The beginning of the note that names the parameters of an error on Spark, which passes on texts.
 PARAMETERS = "parameters: "
@@ -36,6 +42,9 @@ class RankError(ValueError):
 
 class ArgumentError(RankError):
     """A parameter has an invalid value."""
+
+    #: The parameters of the function, if it has no parameter of the name that was passed.
+    available: Sequence[str] = ()
 
 
 class SchemaError(RankError):
@@ -111,6 +120,28 @@ class RankWarning(UserWarning):
         self.parameters = parameters
 
 
+def warn(message: str, *parameters: str) -> None:
+    """Issue a `RankWarning` at the line of code that called polars_rank or Polars, if it is known.
+
+    Python shows equal warnings of a line once. In threads of Polars, which collect lazy results, no
+    line is known: as if all warnings were of one line, only the first one would ever be shown.
+    """
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and _package(frame) in ("polars_rank", "polars"):
+        frame = frame.f_back
+    warning = RankWarning(message, *parameters)
+    if frame is None:  # without a registry, Python does not look for equal warnings
+        warnings.warn_explicit(warning, None, "sys", 1)
+    else:
+        registry = frame.f_globals.setdefault("__warningregistry__", {})
+        file, line = frame.f_code.co_filename, frame.f_lineno
+        warnings.warn_explicit(warning, None, file, line, registry=registry)
+
+
+def _package(frame: FrameType) -> str:
+    return str(frame.f_globals.get("__name__")).partition(".")[0]
+
+
 class MissingExtraError(RankError, ImportError):
     """An optional dependency is not installed."""
 
@@ -137,13 +168,31 @@ def number_of(number: float, noun: str, plural: str | None = None) -> str:
     return f"{number:,.0f} {noun if number == 1 else plural or noun + 's'}"
 
 
+def short(value: object) -> str:
+    """Return the representation of a value, cut off if it is long; or its type, or its name."""
+    try:
+        text = repr(value)
+    except Exception:  # noqa: BLE001  (of an object of a user, or an integer of 5,000 digits)
+        text = ""
+    if not text or "\n" in text or " at 0x" in text:  # a table, or a function
+        return " ".join([type(value).__name__, str(getattr(value, "__name__", ""))]).rstrip()
+    return text if len(text) <= _LONG else f"{text[:_LONG]}... ({len(text):,} characters)"
+
+
+_LONG = 200
+
+
 def hint(name: str, candidates: Iterable[str]) -> str:
     """Return " Did you mean ...?" with the candidates similar to `name`, or an empty string."""
     from difflib import get_close_matches  # noqa: PLC0415  (only errors need it)
 
+    lower = name.lower()
     folded = {each.lower(): each for each in sorted(set(candidates), reverse=True)}
-    close = get_close_matches(name.lower(), folded, n=3, cutoff=0.65)
-    close = close or [each for each in folded if sorted(each) == sorted(name.lower())]
+    close = get_close_matches(lower, folded, n=3, cutoff=0.65)
+    close = close or [each for each in folded if sorted(each) == sorted(lower)]
+    if len(name) >= _ABBREVIATION:  # "diff" for "difference", "query_column" for "query"
+        parts = [each for each in folded if each.startswith(lower) or lower.startswith(f"{each}_")]
+        close = close or parts[:3]
     if not close:
         return ""
     return f" Did you mean {' or '.join(repr(folded[each]) for each in close)}?"

@@ -10,17 +10,22 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from polars_rank._params import OWN, names
+from polars_rank._params import OWN, names, public, whole_number
 from polars_rank.conventions import POLARS_RANK, Conventions, counted_as, named
 from polars_rank.errors import ArgumentError, number_of
 from polars_rank.evaluation.evaluate import evaluate, per_query
 from polars_rank.frames.tables import lazy, schema_of
+from polars_rank.metrics.aliases import OTHER_MEANINGS
 from polars_rank.metrics.documentation import described
 from polars_rank.metrics.metric import REGISTER, Metric, parameters_of, written
-from polars_rank.metrics.names import OTHER_MEANINGS, function_of, output_name, read
+from polars_rank.metrics.names import function_of, naming, output_name, read
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from typing import Unpack
+
+    from polars_rank.conventions import Duplicates
+    from polars_rank.evaluation.parameters import ColumnOptions
 
 _VALUE = OWN + "value"
 _TIES = {
@@ -91,6 +96,7 @@ _TITLES = {
 }
 
 
+@public
 def explain(metric: str | Metric, conventions: Conventions | str = POLARS_RANK) -> str:
     """Return the definition of a metric under conventions, in words.
 
@@ -132,7 +138,8 @@ def explain(metric: str | Metric, conventions: Conventions | str = POLARS_RANK) 
     function = function_of(metric) if isinstance(metric, str) else None
     if function is not None:
         return _Lines(f"{metric} is not a metric of pr.evaluate\n- use: {function}")
-    parsed = read(metric, conventions.name) if isinstance(metric, str) else metric
+    with naming("metric"):
+        parsed = read(metric, conventions.name) if isinstance(metric, str) else metric
     if not isinstance(parsed, Metric) or parsed.parts:
         text = str(metric) if isinstance(metric, pl.Expr) else repr(metric)
         message = f"`metric` must be the name of a metric, or one metric; found {text}"
@@ -191,17 +198,19 @@ def _lines(metric: Metric, conventions: Conventions) -> Iterator[tuple[str, str]
             effect = f"counts as {math.exp(value):g}"
         yield f"undefined where {definition.undefined}", effect
     yield "queries", _QUERIES[conventions.query_set]
-    yield "aggregation", _AGGREGATES[metric.aggregate]
+    yield "aggregation", _AGGREGATES[conventions.aggregate(metric)]
 
 
+@public
 def explain_difference(
     frame: Any,
     metric: str | Metric,
     a: Conventions | str,
     b: Conventions | str,
     *,
-    worst: int = 3,
-    **columns: Any,
+    n: int = 3,
+    duplicates: Duplicates = "error",
+    **columns: Unpack[ColumnOptions],
 ) -> pl.DataFrame:
     """Return how much each choice contributes to the difference of two conventions.
 
@@ -216,11 +225,13 @@ def explain_difference(
         Name of a metric, or a metric.
     a, b
         Conventions to compare, or names of presets.
-    worst
-        Number of queries to list per choice.
+    n
+        Number of queries to show per choice.
+    duplicates
+        Treatment of duplicate documents, as in `evaluate`.
     **columns
-        Parameters of `evaluate` that name columns, and `duplicates`. Columns in `by` identify the
-        query together with `query`.
+        Options of `evaluate` that name columns. Columns in `by` identify the query together with
+        `query`.
 
     Returns
     -------
@@ -233,7 +244,7 @@ def explain_difference(
           value makes it null;
         - `change`: change of the mean by the switch;
         - `share`: `change` divided by the whole difference; null if that is 0;
-        - `worst`: the queries that changed most, as structs of the query and its `change`. A
+        - `changes`: the queries that changed most, as structs of the query and its `change`. A
           query that is not included in the mean has the mean as its value.
 
     Raises
@@ -264,13 +275,15 @@ def explain_difference(
     │ undefined ┆ zero   ┆ one   ┆ 0.8549 ┆ 0.5     │
     └───────────┴────────┴───────┴────────┴─────────┘
     """
-    parsed = read(metric) if isinstance(metric, str) else metric
+    with naming("metric"):
+        parsed = read(metric) if isinstance(metric, str) else metric
     if not isinstance(parsed, Metric):
         message = f"`metric` must be the name of a metric, or a metric; found {metric!r}"
         raise ArgumentError(message, "metric")
+    whole_number("n", n)
     keys = [*names("by", columns.pop("by", None)), *names("query", columns.pop("query", "query"))]
-    a, b = named(a), named(b)
-    options = {**columns, "query": keys}
+    a, b = named(a, "a"), named(b, "b")
+    options: dict[str, Any] = {**columns, "query": keys, "duplicates": duplicates}
     log, doc = lazy(frame), options.get("doc", "doc")
     ids = None if doc is None else schema_of(log).get(doc)
     choices, target = (_choices(parsed, conventions, ids) for conventions in (a, b))
@@ -286,7 +299,7 @@ def explain_difference(
                 "b": _shown(choice, target[choice]),
                 "mean": result[0],
                 "change": _difference(result[0], last[0]),
-                "worst": _largest_changes(last, result, keys, worst),
+                "changes": _largest_changes(last, result, keys, n),
             }
         )
         last = result
@@ -296,8 +309,8 @@ def explain_difference(
     listed = pl.List(pl.Struct({**keyed, "change": pl.Float64}))
     texts = dict.fromkeys(("choice", "a", "b"), pl.String)
     share = pl.col("change") / pl.lit(whole or None, pl.Float64)
-    table = pl.DataFrame(rows, {**texts, **numbers, "worst": listed}, orient="row")
-    return table.select(*texts, *numbers, share.alias("share"), "worst")
+    table = pl.DataFrame(rows, {**texts, **numbers, "changes": listed}, orient="row")
+    return table.select(*texts, *numbers, share.alias("share"), "changes")
 
 
 def _choices(metric: Metric, conventions: Conventions, ids: pl.DataType | None) -> dict[str, Any]:
@@ -331,6 +344,7 @@ def _choices(metric: Metric, conventions: Conventions, ids: pl.DataType | None) 
         **({"gain_from": conventions.gain_from} if "gain" in accepted else {}),
         "undefined": conventions.counts_as(metric),
         "query_set": conventions.query_set,
+        **({"counts": conventions.counts} if metric.aggregate == "sum" else {}),
     }
 
 
@@ -340,7 +354,8 @@ def _evaluated(
     """Return the mean, and the values of the queries that it includes."""
     known = {each.name for each in fields(Conventions)}
     general = {key: value for key, value in choices.items() if key in known}
-    parameters = {key: value for key, value in choices.items() if key not in known}
+    function = metric.function.__name__
+    parameters = {f"{function}.{key}": value for key, value in choices.items() if key not in known}
     conventions = Conventions(**general, parameters=parameters)
     name = output_name(metric)
     mean, values = pl.collect_all(

@@ -10,8 +10,8 @@ from typing import Any, TypeAlias
 
 import polars as pl
 
-from polars_rank._params import is_number, number
-from polars_rank.errors import ArgumentError
+from polars_rank._params import is_number, number, public
+from polars_rank.errors import ArgumentError, hint, short
 
 __all__ = [
     "at_least",
@@ -35,6 +35,7 @@ Refusals: TypeAlias = Mapping[str, Callable[[pl.Expr], pl.Expr]]
 LARGEST_EXP2_LABEL = 50
 
 
+@public
 def linear(label: pl.Expr) -> pl.Expr:
     """Return the label as gain; negative labels are penalties.
 
@@ -60,6 +61,7 @@ def linear(label: pl.Expr) -> pl.Expr:
     return label.cast(pl.Float64)
 
 
+@public
 def exp2(label: pl.Expr) -> pl.Expr:
     """Return the gain 2^label - 1, which emphasizes high labels.
 
@@ -103,6 +105,7 @@ vars(exp2)["refuses"] = {
 }
 
 
+@public
 def mapping(gains: Mapping[float, float]) -> Gain:
     """Return a gain function from a mapping of grades to gains.
 
@@ -128,19 +131,20 @@ def mapping(gains: Mapping[float, float]) -> Gain:
     >>> pl.select(gain(pl.Series([2, 0, 1]))).to_series().to_list()
     [10.0, 0.0, 3.0]
     """
-    if not gains:
-        message = "`gain` must map grades to gains; found an empty mapping"
-        raise ArgumentError(message, "gain")
-    if not all(map(is_number, [*gains, *gains.values()])):
-        message = f"`gain` must map finite grades to finite gains; found {dict(gains)!r}"
-        raise ArgumentError(message, "gain")
+    return _mapped("gains", gains)
+
+
+def _mapped(parameter: str, gains: Mapping[float, float]) -> Gain:
+    if not gains or not all(map(is_number, [*gains, *gains.values()])):
+        message = f"`{parameter}` must map finite grades to finite gains; found {short(gains)}"
+        raise ArgumentError(message, parameter)
     mapped = _Mapped({float(grade): float(gains[grade]) for grade in sorted(gains)}, dict(gains))
     if sorted(mapped.gains.values()) != list(mapped.gains.values()):
         message = (
-            "`gain` must not decrease as the grade increases, because the ideal order is by grade; "
-            f"found {dict(gains)!r}"
+            f"`{parameter}` must not decrease as the grade increases, because the ideal order is "
+            f"by grade; found {short(gains)}"
         )
-        raise ArgumentError(message, "gain")
+        raise ArgumentError(message, parameter)
     return mapped
 
 
@@ -191,6 +195,7 @@ class Levels:
         return True
 
 
+@public
 def at_least(lowest: float, gain: Gain = linear) -> Gain:
     """Return a gain function that is 0 for labels below a threshold.
 
@@ -199,7 +204,7 @@ def at_least(lowest: float, gain: Gain = linear) -> Gain:
     lowest
         Lowest label with a gain. With 0, negative labels are no penalties, as in trec_eval.
     gain
-        Gain function for labels of `lowest` or above.
+        Gain function, or its name, for labels of `lowest` or above.
 
     Returns
     -------
@@ -209,7 +214,7 @@ def at_least(lowest: float, gain: Gain = linear) -> Gain:
     Raises
     ------
     ArgumentError
-        If `lowest` is not a number.
+        If `lowest` is not a number, or `gain` is not a gain function.
 
     Examples
     --------
@@ -217,7 +222,7 @@ def at_least(lowest: float, gain: Gain = linear) -> Gain:
     [0.0, 0.0, 2.0]
     """
     number("lowest", lowest, "the lowest label with a gain")
-    return _AtLeast(lowest, gain)
+    return _AtLeast(lowest, gain_of(gain))
 
 
 @dataclass(frozen=True)
@@ -279,8 +284,32 @@ def _check_base(base: float) -> None:
         raise ArgumentError(message, "base")
 
 
-#: Gains and discounts that can be given by name.
+#: Gains that can be given by name.
 GAINS: dict[str, Gain] = {"linear": linear, "exp2": exp2}
+
+
+def gain_of(value: Any) -> Gain:
+    """Return the gain function of a name, a mapping, or a function."""
+    if isinstance(value, Mapping):
+        return _mapped("gain", value)
+    return function_of("gain", value, GAINS)
+
+
+def function_of(
+    parameter: str, value: Any, named: Mapping[str, Callable[[pl.Expr], pl.Expr]]
+) -> Callable[[pl.Expr], pl.Expr]:
+    """Return the function of a name, or a function; raise `ArgumentError` for anything else."""
+    if isinstance(value, str) and value in named:
+        return named[value]
+    if callable(value) and not isinstance(value, type):
+        return value  # type: ignore[no-any-return]
+    choices = ", ".join(map(repr, named))
+    close = hint(value, named) if isinstance(value, str) else ""
+    message = (
+        f"`{parameter}` must be {choices} or a function from an expression to an expression; "
+        f"found {short(value)}.{close}"
+    )
+    raise ArgumentError(message, parameter)
 
 
 def __dir__() -> list[str]:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar,
 
 import polars as pl
 
+from polars_rank._params import public, unknown_parameter
 from polars_rank.clicks.bias import position_bias
-from polars_rank.clicks.interleaving_test import interleaving_result
+from polars_rank.clicks.interleaving_results import interleaving_result
 from polars_rank.clicks.preferences import last_click, skip_above
 from polars_rank.clicks.rates import click_through_rates, coec
 from polars_rank.clicks.slates import cascade_dr, iips, rips, sips
@@ -22,7 +23,8 @@ from polars_rank.evaluation.curves import pr_curve, rank_curve
 from polars_rank.evaluation.evaluate import evaluate, per_query
 from polars_rank.evaluation.ranking import rank
 from polars_rank.io.chunks import collapse
-from polars_rank.metrics.metric import REGISTER
+from polars_rank.metrics.metric import REGISTER, Definition, parameters_of
+from polars_rank.metrics.names import instead
 from polars_rank.stats.all_pairs import compare_all
 from polars_rank.stats.comparison import compare
 from polars_rank.stats.gates import check
@@ -40,7 +42,7 @@ P = ParamSpec("P")
 Frame = TypeVar("Frame", pl.DataFrame, pl.LazyFrame)
 
 #: Parameters of `evaluate`, which the method of a metric takes besides the metric's parameters.
-_OPTIONS = frozenset([*signature(evaluate).parameters][2:])
+_OPTIONS = dict.fromkeys([*signature(evaluate).parameters][2:])
 
 
 def _method(function: Framed[P]) -> Callable[Concatenate[Ranking[Frame], P], Frame]:
@@ -93,6 +95,7 @@ class Ranking(Generic[Frame]):
     slices = _method(slices)
     summarize = _method(summarize)
 
+    @public
     def check(self, rules: Any, **options: Any) -> pl.DataFrame:
         """Return the verdicts of rules on a table of statistics; see `pr.check`."""
         return check(self._frame, rules, **options)
@@ -104,13 +107,19 @@ class Ranking(Generic[Frame]):
         float for a DataFrame (with `by` or `scores`, a DataFrame), and a LazyFrame for a LazyFrame.
         """
         if name not in REGISTER:
-            message = f"there is no metric {name!r}.{hint(name, REGISTER)}"
+            advice = instead(name)
+            remedy = f"; {advice}" if advice else f".{hint(name, dir(self))}"
+            message = f"'.ranking' has no method {name!r}{remedy}"
             raise AttributeError(message)
-        definition = REGISTER[name]
+        definition: Definition[...] = REGISTER[name]
 
         @wraps(cast("Callable[..., Any]", definition))
         def mean(*args: Any, **parameters: Any) -> Any:
-            options = {key: parameters.pop(key) for key in _OPTIONS & parameters.keys()}
+            options = {key: parameters.pop(key) for key in _OPTIONS.keys() & parameters.keys()}
+            accepted = [*parameters_of(definition), *_OPTIONS]
+            unknown = [key for key in parameters if key not in accepted]
+            if unknown:
+                raise unknown_parameter(name, unknown[0], accepted)
             metric = definition(*args, **parameters)
             result = evaluate(self._frame, metric, **options)
             single = not (options.get("by") or options.get("scores"))

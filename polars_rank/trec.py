@@ -10,15 +10,17 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 import polars as pl
 from polars import col
 
-from polars_rank._params import OWN, find_columns, one_of
-from polars_rank.errors import DataError, SchemaError
-from polars_rank.evaluation.checks import refuse
+from polars_rank._params import OWN, find_columns, one_of, public
+from polars_rank.columns import Columns
+from polars_rank.errors import ArgumentError, DataError, SchemaError
+from polars_rank.evaluation.checks import FAILED, Check, failed, raise_failed, refuse_failed
+from polars_rank.evaluation.rankings import per_ranking
 from polars_rank.frames.tables import lazy, schema_of
-from polars_rank.io.files import new_file
 from polars_rank.io.lines import LINE, NUMBER, PATH, Paths, scan_lines, text_files
+from polars_rank.io.outputs import new_file
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
 __all__ = [
@@ -32,21 +34,29 @@ Negative: TypeAlias = Literal["unjudged", "keep"]
 
 _RUN = ("query", "iteration", "doc", "rank", "score", "run")
 _QRELS = ("query", "subtopic", "doc", "label")
-_FIELDS, _ORDER = (OWN + name for name in ("fields", "order"))
+_FIELDS, _LINES, _ORDER = (OWN + name for name in ("fields", "lines", "order"))
+
+#: The fields of lines to write.
+_FIELD = OWN + "field "
+_QUERY, _SUBTOPIC, _DOC, _SCORE, _TAG, _LABEL = (
+    _FIELD + name for name in ("query", "subtopic", "doc", "score", "run", "label")
+)
 
 
+@public
 def scan_run(path: Paths) -> pl.LazyFrame:
     """Return a LazyFrame of the retrieved documents in TREC run files.
 
     A line has the fields ``query iteration doc rank score run``, separated by spaces or tabs.
-    Empty lines and lines that begin with ``#`` are skipped. As in trec_eval, iteration, rank, and
-    further fields are ignored.
+    Empty lines and lines that begin with ``#`` are skipped. As in trec_eval, iteration and rank
+    are ignored.
 
     Parameters
     ----------
     path
-        A file, a pattern such as ``"runs/*.txt"``, or several of them. Files may be compressed
-        (gzip, bzip2, xz, zstd).
+        A file, a pattern such as ``"runs/*.txt"``, a URL, or several of them. Files may be
+        compressed (gzip, bzip2, xz, zstd). Pipes and files of web servers (http, https) are copied
+        to temporary files first.
 
     Returns
     -------
@@ -59,8 +69,8 @@ def scan_run(path: Paths) -> pl.LazyFrame:
         If a file does not exist; when the LazyFrame is collected, if a file is damaged or not
         UTF-8.
     DataError
-        When the LazyFrame is collected, if a line has too few fields or an invalid score. The
-        message has the file, the number of the line, and its text.
+        When the LazyFrame is collected, if a line does not have six fields or has an invalid
+        score. The message has the file, the number of the line, and its text.
 
     Examples
     --------
@@ -70,14 +80,22 @@ def scan_run(path: Paths) -> pl.LazyFrame:
     >>> with TemporaryDirectory() as folder:
     ...     file = Path(folder, "bm25.run")
     ...     _ = file.write_text("301 Q0 FT911-3 1 14.5 bm25")
-    ...     pr.trec.scan_run(file).collect().rows()
-    [('301', 'FT911-3', 14.5, 'bm25')]
+    ...     print(pr.trec.scan_run(file).collect())
+    shape: (1, 4)
+    ┌───────┬─────────┬───────┬──────┐
+    │ query ┆ doc     ┆ score ┆ run  │
+    │ ---   ┆ ---     ┆ ---   ┆ ---  │
+    │ str   ┆ str     ┆ f64   ┆ str  │
+    ╞═══════╪═════════╪═══════╪══════╡
+    │ 301   ┆ FT911-3 ┆ 14.5  ┆ bm25 │
+    └───────┴─────────┴───────┴──────┘
     """
     return _scan(path, _RUN, number="score", dtype=pl.Float64()).select(
         "query", "doc", "score", "run"
     )
 
 
+@public
 def scan_qrels(
     path: Paths,
     *,
@@ -93,8 +111,9 @@ def scan_qrels(
     Parameters
     ----------
     path
-        A file, a pattern such as ``"qrels/*.txt"``, or several of them. Files may be compressed
-        (gzip, bzip2, xz, zstd).
+        A file, a pattern such as ``"qrels/*.txt"``, a URL, or several of them. Files may be
+        compressed (gzip, bzip2, xz, zstd). Pipes and files of web servers (http, https) are copied
+        to temporary files first.
     diversity
         Whether the judgments are of diversity: the second field is then the subtopic, and becomes
         the column ``subtopic``. A document has one row for each subtopic it was judged for;
@@ -134,8 +153,16 @@ def scan_qrels(
     >>> with TemporaryDirectory() as folder:
     ...     file = Path(folder, "qrels")
     ...     _ = file.write_text("301 0 FT911-3 1\n301 0 FT911-4 -1")
-    ...     pr.trec.scan_qrels(file).collect().rows()
-    [('301', 'FT911-3', 1), ('301', 'FT911-4', None)]
+    ...     print(pr.trec.scan_qrels(file).collect())
+    shape: (2, 3)
+    ┌───────┬─────────┬───────┐
+    │ query ┆ doc     ┆ label │
+    │ ---   ┆ ---     ┆ ---   │
+    │ str   ┆ str     ┆ i64   │
+    ╞═══════╪═════════╪═══════╡
+    │ 301   ┆ FT911-3 ┆ 1     │
+    │ 301   ┆ FT911-4 ┆ null  │
+    └───────┴─────────┴───────┘
     """
     one_of("negative", negative, get_args(Negative))
     lines = _scan(path, _QRELS, number="label", dtype=pl.Float64() if fractional else pl.Int64())
@@ -144,6 +171,7 @@ def scan_qrels(
     return lines.select("query", *(["subtopic"] if diversity else []), "doc", "label")
 
 
+@public
 def write_run(
     rankings: Any,
     path: str | Path,
@@ -177,10 +205,10 @@ def write_run(
     Raises
     ------
     DataError
-        If an id is null, empty, or contains whitespace, if a score is not finite, or if a ranking
-        has duplicate documents.
+        If an id is null, empty, or contains whitespace or a null character, if a score is not
+        finite, or if a ranking has duplicate documents.
     SourceError
-        If the file exists, or its directory does not.
+        If the file exists, is an input, or cannot be written, or if its directory does not exist.
 
     Notes
     -----
@@ -199,33 +227,45 @@ def write_run(
     7 Q0 2 1 0.5 a
     7 Q0 1 2 0.25 a
     """
-    rows = lazy(rankings)
+    if tag == "" or any(each.isspace() or not each.isprintable() for each in tag or ""):
+        message = f"`tag` must be text without whitespace; found {tag!r}"
+        raise ArgumentError(message, "tag")
+    rows = lazy(rankings, "rankings")
     schema = schema_of(rows)
     _check_columns("rankings", schema, query, doc, score=score)
-    run = (
-        col("run")
-        if tag is None and "run" in schema
-        else pl.lit("polars_rank" if tag is None else tag)
+    by = ("run",) if tag is None and "run" in schema else ()
+    if by and schema["run"] != pl.String:
+        rows = rows.with_columns(col("run").cast(pl.String))  # lines are sorted by text
+    retrieved = rows.filter(col(score).is_not_null()).with_columns(
+        col(query).cast(pl.String).alias(_QUERY),
+        col(doc).cast(pl.String).alias(_DOC),
+        col(score).alias(_SCORE),
+        (col("run") if by else pl.lit("polars_rank" if tag is None else tag)).alias(_TAG),
     )
-    retrieved = rows.filter(col(score).is_not_null()).select(
-        col(query).alias(_ORDER),
-        col(query).cast(pl.String).alias("query"),
-        col(doc).cast(pl.String).alias("doc"),
-        col(score).alias("score"),
-        run.cast(pl.String).alias("run"),
-    )
-    repeated = retrieved.group_by("run", "query", "doc").len("lines").filter(col("lines") > 1)
-    checks = [
-        *_checks(retrieved, ["query", "doc", "run"], "score"),
-        _check(repeated, "duplicate documents in a ranking", "keep one row of each"),
+    checks, remedies = _checks([_QUERY, _DOC, _TAG], _SCORE)
+    repeated = "duplicate documents in a ranking"
+    checks.append(Check("ranking", col(_DOC).n_unique() < pl.len(), repeated))
+    remedies[repeated] = "keep one row of each"
+    columns = Columns((query,), by, doc, score, score, schema_of(retrieved))
+    inputs = {name: col(name) for name in (_QUERY, _DOC, _SCORE, _TAG)}
+    by_rank = pl.struct(_DOC, _SCORE).sort_by(_SCORE, _DOC, descending=True).alias(_LINES)
+    values = [col(_QUERY).first(), col(_TAG).first(), by_rank]
+    found, keys = per_ranking(retrieved, columns, inputs, values, checks)
+    if keys.number is not None:  # rankings are in any order
+        found = found.sort([keys.names[name] for name in columns.keys])
+    ranks = pl.int_ranges(1, col(_LINES).list.len() + 1).alias("rank")
+    ranked = found.select(_QUERY, _TAG, _LINES, ranks).explode(_LINES, "rank").unnest(_LINES)
+    lines = ranked.select(_QUERY, pl.lit("Q0"), _DOC, "rank", _SCORE, _TAG)
+
+    times = retrieved.group_by(_TAG, _QUERY, _DOC).len("lines").filter(col("lines") > 1)
+    failures = [
+        retrieved.select(*inputs, failed(checks, "row")),
+        times.with_columns(pl.lit(1).alias(FAILED)),  # the number of the last check
     ]
-    by_rank = retrieved.sort(
-        "run", _ORDER, "score", "doc", descending=[False, False, True, True]
-    ).with_columns(rank=pl.int_range(1, pl.len() + 1).over("run", "query"))
-    lines = by_rank.select("query", pl.lit("Q0"), "doc", "rank", "score", "run")
-    _write(lines, checks, Path(path), overwrite=overwrite)
+    _write(lines, checks, remedies, failures, rows, path, overwrite=overwrite)
 
 
+@public
 def write_qrels(
     judgments: Any,
     path: str | Path,
@@ -255,10 +295,10 @@ def write_qrels(
     Raises
     ------
     DataError
-        If an id is null, empty, or contains whitespace, if a label is not finite, or if a
-        document has several labels for one query.
+        If an id is null, empty, or contains whitespace or a null character, if a label is not
+        finite, or if a document has several labels for one query.
     SourceError
-        If the file exists, or its directory does not.
+        If the file exists, is an input, or cannot be written, or if its directory does not exist.
 
     Notes
     -----
@@ -278,32 +318,36 @@ def write_qrels(
     7 0 a 2
     7 0 b 0
     """
-    rows = lazy(judgments)
+    rows = lazy(judgments, "judgments")
     schema = schema_of(rows)
     _check_columns("judgments", schema, query, doc, label=label)
     subtopic = col("subtopic") if "subtopic" in schema else pl.lit("0")
-    judged = rows.filter(col(label).is_not_null()).select(
-        col(query).alias(_ORDER),
-        col(query).cast(pl.String).alias("query"),
-        subtopic.cast(pl.String).alias("subtopic"),
-        col(doc).cast(pl.String).alias("doc"),
-        col(label).alias("label"),
+    keys = [_QUERY, _SUBTOPIC, _DOC]
+    checks, remedies = _checks(keys, _LABEL)
+    conflict = "several labels for one document of a query"
+    lowest, highest = col(_LABEL), col("highest")
+    checks.append(Check("ranking", lowest < highest, conflict))
+    remedies[conflict] = "keep one of them"
+    judged = (
+        rows.filter(col(label).is_not_null())
+        .select(
+            col(query).alias(_ORDER),
+            col(query).cast(pl.String).alias(_QUERY),
+            subtopic.cast(pl.String).alias(_SUBTOPIC),
+            col(doc).cast(pl.String).alias(_DOC),
+            col(label).alias(_LABEL),
+        )
+        .with_columns(failed(checks, "row"))
     )
-    keys = ["query", "subtopic", "doc"]
-    once = judged.group_by(_ORDER, *keys).agg(col("label").min(), highest=col("label").max())
-    conflicting = once.filter(col("label") < col("highest")).drop(_ORDER)
-    checks = [
-        *_checks(judged, keys, "label"),
-        _check(conflicting, "several labels for one document of a query", "keep one of them"),
-    ]
-    whole = col("label").cast(pl.Int64, strict=False)
-    number = (
-        pl.when(whole == col("label"))
-        .then(whole.cast(pl.String))
-        .otherwise(col("label").cast(pl.String))
+    once = judged.group_by(_ORDER, *keys).agg(
+        lowest.min(), lowest.max().alias("highest"), col(FAILED).max()
     )
-    lines = once.sort(_ORDER, "subtopic", "doc").select(*keys, number)
-    _write(lines, checks, Path(path), overwrite=overwrite)
+    once = once.with_columns(pl.max_horizontal(FAILED, failed(checks, "ranking")))
+    whole = lowest.cast(pl.Int64, strict=False)
+    number = pl.when(whole == lowest).then(whole.cast(pl.String)).otherwise(lowest.cast(pl.String))
+    lines = raise_failed(once, checks).sort(_ORDER, _SUBTOPIC, _DOC).select(*keys, number)
+    failures = [judged.drop(_ORDER), once.drop(_ORDER)]
+    _write(lines, checks, remedies, failures, rows, path, overwrite=overwrite)
 
 
 def _scan(path: Paths, layout: tuple[str, ...], number: str, dtype: pl.DataType) -> pl.LazyFrame:
@@ -325,11 +369,6 @@ def _refuse_malformed(lines: pl.DataFrame, layout: tuple[str, ...], number: str)
     malformed = lines.filter(
         (col(_FIELDS) != len(layout)) | ~col(number).is_finite().fill_null(value=False)
     )
-    if layout == _RUN and not malformed.is_empty():
-        # Fields may follow the tag. But if the rank is not a number, an id contains a space.
-        rank = col("rank").cast(pl.Float64, strict=False)
-        valid = (col(_FIELDS) > len(layout)) & rank.is_not_null() & col(number).is_finite()
-        malformed = malformed.filter(~valid.fill_null(value=False))
     if malformed.is_empty():
         return lines
     row = malformed.row(0, named=True)
@@ -345,6 +384,8 @@ def _refuse_malformed(lines: pl.DataFrame, layout: tuple[str, ...], number: str)
             "swapped?"
         )
         raise DataError(message)
+    if layout == _RUN and row[_FIELDS] > len(layout):
+        message += "; ids and the name of the run must not contain spaces"
     if whole and row[_FIELDS] == len(layout) and _is_number(row[LINE].split()[-1]):
         message += "; set `fractional` for labels such as 0.5"
         raise DataError(message, "fractional")
@@ -367,63 +408,65 @@ def _is_number(text: str) -> bool:
 
 def _check_columns(table: str, schema: pl.Schema, query: str, doc: str, **numbers: str) -> None:
     find_columns(schema, {"query": query, "doc": doc, **numbers}, table=f"`{table}`")
-    (number,) = numbers.values()
+    ((parameter, number),) = numbers.items()
     if not schema[number].is_numeric():
-        message = f"column {number!r} must be numeric; found {schema[number]}"
-        raise SchemaError(message)
+        message = f"column {number!r} (`{parameter}`) must be numeric; found {schema[number]}"
+        raise SchemaError(message, parameter)
 
 
-def _checks(rows: pl.LazyFrame, ids: list[str], number: str) -> list[pl.LazyFrame]:
-    """Return plans that raise for rows that a TREC file cannot hold."""
-    rows = rows.drop(_ORDER)
-    blank = [col(name).is_null() | col(name).str.contains(r"^$|\s") for name in ids]
-    return [
-        *(
-            _check(
-                rows.filter(condition),
-                f"{name} is null, empty, or contains whitespace",
-                "TREC files separate fields by whitespace; replace these values",
-            )
-            for name, condition in zip(ids, blank, strict=True)
-        ),
-        _check(
-            rows.filter(col("query").str.starts_with("#")),
-            "query begins with '#', so its lines would be comments",
-            "replace these values",
-        ),
-        _check(
-            rows.filter(~col(number).is_finite()),
-            f"{number} is NaN or infinite",
-            "drop these rows, or replace the value with null",
-        ),
+def _checks(ids: Sequence[str], number: str) -> tuple[list[Check], dict[str, str]]:
+    """Return the checks for rows that a TREC file cannot hold, and the remedies."""
+    separated = "TREC files separate fields by whitespace; replace these values"
+    remedies = {
+        f"{_named(name)} is null, empty, or contains whitespace or a null character": separated
+        for name in ids
+    }
+    conditions = [col(name).is_null() | col(name).str.contains(r"^$|[\s\x00]") for name in ids]
+    conditions += [col(_QUERY).str.starts_with("#"), ~col(number).is_finite()]
+    remedies["query begins with '#', so its lines would be comments"] = "replace these values"
+    not_finite = f"{_named(number)} is NaN or infinite"
+    remedies[not_finite] = "drop these rows, or replace the value with null"
+    checks = [
+        Check("row", condition, problem)
+        for condition, problem in zip(conditions, remedies, strict=True)
     ]
+    return checks, remedies
 
 
-def _check(rows: pl.LazyFrame, problem: str, remedy: str) -> pl.LazyFrame:
-    """Return a plan that raises if there are any rows."""
-
-    def check(rows: pl.DataFrame) -> pl.DataFrame:
-        refuse(rows, pl.lit(value=True), problem, remedy)
-        return rows
-
-    return rows.map_batches(check)  # not streamable: all rows at once, so they can be counted
+def _named(column: str) -> str:
+    return column.removeprefix(_FIELD)
 
 
 def _write(
-    lines: pl.LazyFrame, checks: list[pl.LazyFrame], target: Path, *, overwrite: bool
+    lines: pl.LazyFrame,
+    checks: Sequence[Check],
+    remedies: Mapping[str, str],
+    failures: Sequence[pl.LazyFrame],
+    rows: pl.LazyFrame,
+    path: str | Path,
+    *,
+    overwrite: bool,
 ) -> None:
-    """Write lines to a temporary file, and rename it if all checks pass."""
-    with new_file(target, overwrite=overwrite) as part:
-        written = lines.sink_csv(
-            part,
-            compression="gzip" if target.suffix == ".gz" else "uncompressed",
-            check_extension=False,
-            include_header=False,
-            separator=" ",
-            quote_style="never",
-            lazy=True,
-        )
-        pl.collect_all([*checks, written], engine="streaming")
+    """Write lines to a temporary file, and rename it if all checks of the rows pass.
+
+    If a check fails, `failures` are read for the rows that fail, which are counted and shown.
+    """
+    with new_file(path, overwrite=overwrite, inputs=[rows]) as part:
+        try:
+            lines.sink_csv(
+                part,
+                compression="gzip" if Path(path).suffix == ".gz" else "uncompressed",
+                check_extension=False,
+                include_header=False,
+                separator=" ",
+                quote_style="never",
+                engine="streaming",
+            )
+        except DataError:
+            for table in failures:
+                failing = table.filter(col(FAILED) > 0).collect(engine="streaming")
+                refuse_failed(failing.rename(_named, strict=False), checks, remedies)
+            raise
 
 
 def __dir__() -> list[str]:

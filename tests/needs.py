@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,6 +25,17 @@ def program(*names: str, package: str) -> str:
         if path := shutil.which(name):
             return path
     pytest.skip(f"needs {names[0]}: apt-get install {package}")
+
+
+def full_device(folder: Path) -> Path:
+    """Return a device without any space, in a folder; if that is not allowed, skip the test."""
+    device = folder / "full"
+    try:
+        os.mknod(device, 0o666 | stat.S_IFCHR, os.makedev(1, 7))
+        device.open("wb").close()
+    except (OSError, AttributeError):
+        pytest.skip("needs to create a device: run as root on Linux")
+    return device
 
 
 def without_spark() -> str:

@@ -1449,13 +1449,13 @@ def popularity(
     docs: Docs,
     k: int | None = None,
     *,
-    popularity: str = "interactions",
+    interactions: str = "interactions",
     unknown: str = "zero",
     depth: str = "retrieved",
     ties: str = "doc",
 ) -> float | None:
     """Mean number of interactions, or of another column; Yin et al. 2012."""
-    column = {"interactions": rows, "users": users, "popularity": share}[popularity]
+    column = {"interactions": rows, "users": users, "share": share}[interactions]
     return _known_mean([column(d) for d in ranked(docs, ties)[:k]], k, unknown, depth)
 
 

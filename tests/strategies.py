@@ -60,7 +60,7 @@ DID_SCHEMA = {
 #: Attributes of documents, which metrics of novelty and diversity read.
 ATTRIBUTES = {
     "users": oracles.users,
-    "popularity": oracles.share,
+    "share": oracles.share,
     "interactions": oracles.rows,
     "seen": oracles.seen,
     "expected": oracles.expected_by_others,
@@ -71,7 +71,7 @@ ATTRIBUTES = {
 }
 ATTRIBUTES_SCHEMA = {
     "users": pl.Int64,
-    "popularity": pl.Float64,
+    "share": pl.Float64,
     "interactions": pl.Int64,
     "seen": pl.Boolean,
     "expected": pl.Float64,

@@ -6,8 +6,10 @@ import ast
 import inspect
 import os
 import pydoc
+import re
 import subprocess
 import sys
+import tomllib
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -21,7 +23,7 @@ SNAPSHOT = Path(__file__).parent / "public_names.txt"
 #: The parts of the package, lowest first. A part imports from lower parts; parts of one line may
 #: import from each other, but not in a circle.
 LAYERS = (
-    ("errors",),
+    ("errors", "_startup"),
     ("_params", "_polars", "_progress"),
     ("gains", "discounts"),
     ("frames",),
@@ -44,6 +46,8 @@ PUBLIC = (
     "catalog", "clicks", "conventions", "datasets", "diagnostics", "discounts", "errors", "gains",
     "plot", "stats", "trec",
 )  # fmt: skip
+
+USER_EXTRAS = ("cli", "plot", "report", "spark", "stats")
 
 
 @cache
@@ -71,6 +75,32 @@ def imports() -> dict[str, set[str]]:
                         inner = inner.rpartition(".")[0]
                     found[name].add(inner or "__init__")
     return found
+
+
+def test_each_package_that_is_imported_is_declared() -> None:
+    """In the dependencies or in an extra of users, with an upper bound where major versions matter."""
+    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text("utf-8"))[
+        "project"
+    ]
+    extras = [project["optional-dependencies"][name] for name in USER_EXTRAS]
+    declared = [each for each in sum(extras, project["dependencies"]) if "polars_rank[" not in each]
+    names = {re.match(r"[\w-]+", each)[0].replace("-", "_") for each in declared}  # type: ignore[index]
+    imported = {
+        name.partition(".")[0]
+        for path in PACKAGE.rglob("*.py")
+        if path.name != "conftest.py"
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for name in (
+            [each.name for each in node.names] if isinstance(node, ast.Import)
+            else [str(node.module)] if isinstance(node, ast.ImportFrom) else []
+        )
+    }  # fmt: skip
+    # pyspark[connect] requires grpc.
+    other_names = {"vl_convert": "vl_convert_python", "grpc": "pyspark"}
+    imported = {other_names.get(name, name) for name in imported}
+    assert imported - {*sys.stdlib_module_names, "polars_rank"} == names
+    unbounded = {each for each in declared if "<" not in each}
+    assert unbounded == {"pyarrow>=15", "rich>=13", "markupsafe>=2"}
 
 
 def test_imports_point_one_way() -> None:

@@ -60,6 +60,30 @@ def test_gain_from() -> None:
         assert_close(pr.per_query(log, metric, conventions=agreed), pr.per_query(clipped, metric))
 
 
+def test_counts() -> None:
+    metrics = ["num_ret", "num_rel_ret@2", "gm_map", "ap"]
+    sums = pr.evaluate(LOG, metrics)
+    averaged = pr.Conventions(counts="mean")
+    means = pr.evaluate(LOG, metrics, conventions=averaged)
+    per_query = pl.col("num_ret", "num_rel_ret@2") / pl.col("queries")
+    assert_close(means, sums.with_columns(per_query))
+    weighted = pr.evaluate(LOG.with_columns(w=2), metrics, conventions=averaged, weight="w")
+    assert_close(weighted, means)
+    table = pr.per_query(LOG, metrics)
+    for each in (averaged, pr.Conventions()):
+        found = pr.summarize(table, metrics, conventions=each)["mean"].to_list()
+        assert found == pytest.approx(pr.evaluate(LOG, metrics, conventions=each).row(0)[1:])
+    assert "aggregation: mean over queries" in pr.explain("num_ret", averaged)
+    why = pr.explain_difference(LOG, "num_ret", pr.conventions.POLARS_RANK, averaged)
+    assert why.select("choice", "a", "b", "mean").row(0) == (
+        "counts", "sum", "mean", means["num_ret"].item()
+    )  # fmt: skip
+    with pytest.raises(pr.errors.ArgumentError, match="`counts` must be one of 'sum', 'mean'"):
+        pr.Conventions(counts="max")
+    with pytest.raises(pr.errors.ArgumentError, match="invalid choice 'counts'"):
+        pr.Conventions(exceptions={"num_retrieved": {"counts": "mean"}})
+
+
 def test_exceptions_that_do_not_exist() -> None:
     with pytest.raises(pr.errors.ArgumentError, match=r"invalid choice 'tie'.*Did you mean 'ties'"):
         pr.Conventions(exceptions={"ndcg": {"tie": "best"}})

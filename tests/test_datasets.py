@@ -197,14 +197,14 @@ def test_it_streams_to_parquet(tmp_path: Path) -> None:
     [
         ({"queries": -1}, "`queries` must be an integer of at least 0; found -1"),
         ({"queries": 1.5}, "`queries` must be an integer of at least 0; found 1.5"),
-        ({"docs_per_query": 0}, "`docs_per_query` must be an integer of at least 1; found 0"),
+        ({"docs_per_query": 0}, "`docs_per_query` must be a positive integer; found 0"),
         ({"docs_per_query": (3, 2)}, "must be an integer of at least 3; found 2"),
-        ({"docs_per_query": (1, 2**31)}, "must be below 2147483647; found 2147483648"),
+        ({"docs_per_query": (1, 2**31)}, "must be at most 1,000,000,000; found 2147483648"),
         (
             {"docs_per_query": 2.5},
             "`docs_per_query` must be an integer or a pair of integers; found 2.5",
         ),
-        ({"runs": 0}, "`runs` must be an integer of at least 1; found 0"),
+        ({"runs": 0}, "`runs` must be a positive integer; found 0"),
         ({"runs": []}, "`runs` must be a number of runs or distinct names; found []"),
         ({"runs": ["a", "a"]}, "distinct names; found ['a', 'a']"),
         ({"seed": "x"}, "`seed` must be an integer; found 'x'"),
@@ -279,7 +279,7 @@ class TestClickLog:
         ({"shown": 0}, "`shown`"),
         ({"seed": 0.5}, "`seed`"),
         ({"propensities": [1, 0.5]}, "must be 10 numbers"),
-        ({"propensities": 0.5}, "must be 10 numbers"),
+        ({"propensities": 0.5}, "must be several numbers or None; found 0.5"),
         ({"shown": 2, "propensities": [1, 0]}, "above 0, at most 1"),
         ({"shown": 2, "propensities": [1.1, 1]}, "above 0, at most 1"),
     ])  # fmt: skip

@@ -129,7 +129,7 @@ def test_decimals_that_floats_cannot_tell_apart_are_no_ties() -> None:
     )
     log = pl.DataFrame({"query": 1, "doc": [2, 1], "score": scores, "label": [0, 1]})
     assert pr.evaluate(log, "rr")["rr"].item() == 1.0
-    assert pr.diagnostics.tie_bands(log, "rr")["tied_lists"].item() == 0
+    assert pr.diagnostics.tie_bands(log, "rr")["tied_rankings"].item() == 0
     assert pr.rank(log)["rank"].to_list() == [2, 1]
 
 
@@ -223,7 +223,7 @@ def test_names_of_metrics_are_registered_once() -> None:
 
     with pytest.raises(pr.errors.ArgumentError, match="a metric 'ndcg' already exists"):
         metric()(ndcg)
-    assert REGISTER["ndcg"].__module__ == "polars_rank.metrics.gains"
+    assert REGISTER["ndcg"].__module__ == "polars_rank.metrics.discounted_gain"
 
 
 def test_values_per_query_may_count_as_they_do_in_the_mean() -> None:
@@ -314,14 +314,47 @@ def test_what_looks_like_an_id_or_a_run_is_not_passed_over() -> None:
     log = pl.DataFrame(rows)
     with pytest.warns(pr.errors.RankWarning, match="'docid'.* pass it as `doc`"):
         pr.evaluate(log, "rr")
-    with pytest.warns(pr.errors.RankWarning, match="'model'.* add it to `by`"):
+    with pytest.warns(pr.errors.RankWarning, match="'model'.* pass by='model'"):
         pr.evaluate(log.rename({"docid": "model"}), "rr")
-    with pytest.raises(pr.errors.SchemaError, match="column 'doc' .`doc`. not found"):
-        pr.evaluate(log, "rr", doc="doc")
+    with pytest.warns(pr.errors.RankWarning, match="'docid'.* pass it as `doc`"):
+        pr.evaluate(log, "rr", doc="doc")  # the same as the default
+    with pytest.raises(pr.errors.SchemaError, match="column 'dok' .`doc`. not found"):
+        pr.evaluate(log, "rr", doc="dok")
     pr.evaluate(log, "rr", doc=None)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", pr.errors.RankWarning)
         pr.evaluate(log, "rr")
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda log, **by: pr.evaluate(log, "rr", **by),
+        lambda log, **by: pr.per_query(log, "rr", **by),
+        lambda log, **by: pr.per_query(log, "rr", duplicates="max", **by),
+        lambda log, **by: pr.rank(log, **by),
+        lambda log, **by: pr.catalog.exposure(log, 2, **by),
+        lambda log, **by: pr.catalog.summary(log, 2, **by),
+    ],
+)
+def test_runs_with_different_documents_are_reported(function: Any) -> None:
+    log = pl.LazyFrame({
+        "run": ["a", "b", "b"], "day": 1, "query": 1, "doc": [1, 2, 3],
+        "score": [3.0, 2.0, 1.0], "label": [1, 0, 1],
+    })  # fmt: skip
+    for by, advice in ({}, "pass by='run'"), ({"by": "day"}, "add 'run' to `by`"):
+        plan = function(log, **by)
+        with pytest.warns(pr.errors.RankWarning, match=f"values of the column 'run'.* {advice}"):
+            plan.collect()
+    assert function(log, by="run").collect().height
+    one = log.filter(pl.col("run") == "b")
+    # Judged documents that were not retrieved have no run.
+    missed = one.with_columns(run=pl.lit(None, pl.String), doc=pl.lit(9), score=pl.lit(None))
+    # The models of products, whose ids are known to be unique.
+    products = log.rename({"run": "model"})
+    lists = log.with_columns(run=pl.concat_list("run"))
+    for other in (one, pl.concat([one, missed.head(1)], how="vertical_relaxed"), products, lists):
+        assert function(other).collect().height
 
 
 def runs(first: int, second: int) -> pl.DataFrame:
@@ -375,7 +408,7 @@ def test_columns_that_are_kept() -> None:
 def test_numbers_of_lists_do_not_outlive_their_meaning(layout: str, tmp_path: Path) -> None:
     log = log_of(random_lists(seed=28)).with_columns(query=-pl.col("query"))
     if layout == "spilled":  # enough rows for temporary files
-        log = pl.concat(log.with_columns(pl.col("query") - 1000 * copy) for copy in range(50))
+        log = pl.concat(log.with_columns(pl.col("query") - 1000 * copy) for copy in range(150))
     log = log if layout == "adjacent" else shuffled(log)
     log.write_parquet(tmp_path / "log.parquet")
     scan = pr.scan_log(tmp_path / "log.parquet", memory="1MB")
@@ -390,7 +423,10 @@ def test_numbers_of_lists_do_not_outlive_their_meaning(layout: str, tmp_path: Pa
     column = [name for name in scan.collect_schema() if name.startswith(OWN)]
     for what, frame in changed.items():
         if column:
-            with pytest.raises(pr.errors.DataError, match="are not adjacent"):
+            message = (
+                "have changed since scan_log" if what == "other keys" else "may not be adjacent"
+            )
+            with pytest.raises(pr.errors.DataError, match=message):
                 pr.evaluate(frame, "rr").collect(), what
         elif what != "other keys":  # the log was sorted: the rankings of these are adjacent, too
             rr = pr.evaluate(frame.collect(), "rr").item(0, "rr")
@@ -401,13 +437,13 @@ def test_numbers_of_lists_do_not_outlive_their_meaning(layout: str, tmp_path: Pa
     stored = scan.collect()
     both = pl.concat([stored, stored.with_columns(query=pl.col("query") - 1000)])
     if column:
-        with pytest.raises(pr.errors.DataError, match="are not adjacent"):
+        with pytest.raises(pr.errors.DataError, match=r"the keys \['query'\] have changed"):
             pr.evaluate(both, "rr")
 
 
 def test_a_hint_of_sorted_keys_is_verified() -> None:
     log = shuffled(log_of(random_lists(seed=29))).lazy().set_sorted("query")
-    with pytest.raises(pr.errors.DataError, match="are not adjacent"):
+    with pytest.raises(pr.errors.DataError, match="may not be adjacent"):
         pr.evaluate(log, "rr").collect(engine="streaming")
 
 
@@ -460,7 +496,7 @@ def test_every_metric_of_a_very_long_list() -> None:
         time=pl.int_range(length),
         good=False,
         users=1,
-        popularity=0.25,
+        share=0.25,
         interactions=3,
         seen=True,
         expected=False,
@@ -647,6 +683,35 @@ def test_own_expressions_of_text_have_no_mean() -> None:
                 function(frame, ["rr", text])
 
 
+GROUPS = pl.DataFrame({"doc": [1, 2, 3, 4], "group": ["a", "a", "b", "b"]})
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda log: pr.evaluate(log, ["p@1", "ap", "bpref"], rel=0.7),
+        lambda log: pr.evaluate(log, ["p(rel=0.7)@1", "ap(rel=0.7)"], ties="expected"),
+        lambda log: pr.rank(log, rel=0.7).select("relevant", "hits"),
+        lambda log: pr.rank(log).select(pr.average_precision(rel=0.7)),
+        lambda log: pr.pr_curve(log, rel=0.7, query="query"),
+        lambda log: pr.grouped_auc(log, rel=0.7),
+        lambda log: pr.diagnostics.judgment_bounds(log, ["p@1", "p@4"], rel=0.7),
+        lambda log: pr.catalog.expected_exposure(log, rel=0.7),
+        lambda log: pr.catalog.awrf(log, doc_groups=GROUPS, target="relevant", rel=0.7),
+        lambda log: pr.catalog.group_exposure(log, doc_groups=GROUPS, target="relevant", rel=0.7),
+    ],
+)
+def test_32_bit_labels_are_compared_as_64_bit_floats(function: Any) -> None:
+    """0.7 is 0.699999988 in 32 bits, below the lowest relevant label."""
+    log = pl.DataFrame({
+        "query": 1, "doc": [1, 2, 3, 4], "score": [4.0, 3.0, 2.0, 1.0],
+        "label": [0.7, 0.1, 0.8, None],
+    })  # fmt: skip
+    rounded = log.cast({"label": pl.Float32})
+    assert not function(rounded).equals(function(log))
+    assert_close(function(rounded), function(rounded.cast({"label": pl.Float64})))
+
+
 @pytest.mark.parametrize("label", [pl.Boolean, pl.Int8, pl.Float32, pl.Decimal(10, 2)])
 @pytest.mark.parametrize("score", [pl.Decimal(10, 2), pl.Float32, pl.UInt8])
 def test_free_standing_metrics_of_any_type(score: pl.DataType, label: pl.DataType) -> None:
@@ -720,5 +785,9 @@ def test_weighted_means_are_those_of_the_statistics() -> None:
 )
 def test_kept_columns_and_weights_have_names_of_their_own(call: Any) -> None:
     log = log_of(random_lists(seed=34)).with_columns(w=1)
-    with pytest.raises(pr.errors.ArgumentError, match="has the name of a result column"):
+    with pytest.raises(
+        pr.errors.ArgumentError,
+        match="used for both `query` and `keep`|used for both `by` and `weight`|"
+        "'rr' .`weight`. has the name of a result column",
+    ):
         call(log)

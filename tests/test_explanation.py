@@ -57,7 +57,7 @@ def test_notebooks_show_the_lines() -> None:
 def test_nothing_to_tell() -> None:
     why = pr.explain_difference(LOG, "ndcg", pr.conventions.RANX, pr.conventions.RANX)
     assert why.is_empty()
-    assert why.columns == ["choice", "a", "b", "mean", "change", "share", "worst"]
+    assert why.columns == ["choice", "a", "b", "mean", "change", "share", "changes"]
     assert (
         "gain"
         not in pr.explain_difference(LOG, "rr", pr.conventions.RANX, pr.conventions.LIGHTGBM)[
@@ -92,14 +92,14 @@ def test_worst_lists() -> None:
         "q": ["a", "a", "b", "b", "c"], "score": [2, 1, 2, 1, 1], "label": [1, 2, 1, 3, 0]
     })  # fmt: skip
     exp2, one = pr.Conventions(parameters={"gain": "exp2"}), pr.Conventions(undefined="one")
-    why = pr.explain_difference(log, "ndcg", pr.conventions.POLARS_RANK, exp2, query="q", worst=1)
+    why = pr.explain_difference(log, "ndcg", pr.conventions.POLARS_RANK, exp2, query="q", n=1)
     change = {
         each: pr.per_query(log, f"ndcg(gain={each})", query="q") for each in ("linear", "exp2")
     }
     expected = change["exp2"].item(1, 1) - change["linear"].item(1, 1)
-    assert why["worst"].to_list() == [[{"q": "b", "change": pytest.approx(expected)}]]
+    assert why["changes"].to_list() == [[{"q": "b", "change": pytest.approx(expected)}]]
     why = pr.explain_difference(log, "ndcg", pr.conventions.POLARS_RANK, one, query="q")
-    assert why["worst"].to_list() == [[{"q": "c", "change": 1.0}]]
+    assert why["changes"].to_list() == [[{"q": "c", "change": 1.0}]]
 
 
 @pytest.mark.parametrize("undefined", ["skip", "null"])
@@ -113,7 +113,7 @@ def test_undefined_lists_that_one_side_leaves_out(undefined: str) -> None:
     change = None if mean is None else pytest.approx(mean - 1 / 3)
     assert why.select("choice", "mean", "change").row(0) == ("undefined", mean, change)
     worst = [] if mean is None else [{"query": "c", "change": mean}]
-    assert why["worst"].to_list() == [worst]
+    assert why["changes"].to_list() == [worst]
     back = pr.explain_difference(log, "roc_auc", other, pr.conventions.POLARS_RANK)
     assert back["mean"].to_list() == [pytest.approx(1 / 3)]
     # The defaults of two presets, of which one has no mean at all.
@@ -126,9 +126,9 @@ def test_groups_are_parts_of_the_query() -> None:
     why = pr.explain_difference(
         log, "ndcg@5", pr.conventions.TREC_EVAL, pr.conventions.LIGHTGBM, by="run"
     )
-    assert why["worst"].dtype.inner.fields[0].name == "run"
+    assert why["changes"].dtype.inner.fields[0].name == "run"
     whole = pr.explain_difference(LOG, "ndcg@5", pr.conventions.TREC_EVAL, pr.conventions.LIGHTGBM)
-    assert_close(why.drop("worst"), whole.drop("worst"))
+    assert_close(why.drop("changes"), whole.drop("changes"))
 
 
 def test_only_metrics_of_the_package() -> None:

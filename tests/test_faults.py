@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
@@ -23,7 +23,8 @@ import pyarrow.parquet as pq
 import pytest
 from polars.testing import assert_frame_equal
 from polars_rank.datasets import search_log
-from polars_rank.io.files import find_files, new_file, scan_files
+from polars_rank.io.files import find_files, scan_files
+from polars_rank.io.outputs import new_file
 
 METRICS = ["ndcg@3", "ap", "rr"]
 UNREADABLE = (pr.errors.SourceError, pl.exceptions.PolarsError, OSError)
@@ -323,10 +324,43 @@ def test_disk_full(tmp_path: Path, what: str, monkeypatch: pytest.MonkeyPatch) -
     with full_disk(place):
         ended = run(*arguments, "--memory", "1MB")
     assert (ended.exit_code, ended.stdout) == (2, "")
-    assert "Error: " in ended.stderr
+    failed = {"output": f"cannot write '{output}'", "spilling": f"temporary files in '{place}'"}[
+        what
+    ]
+    assert failed in ended.stderr
+    assert ("TMPDIR" in ended.stderr) == (what == "spilling")
     assert "Traceback" not in ended.stderr
     assert list(place.iterdir()) == []
     assert sorted(file.name for file in tmp_path.iterdir()) == ["disk", "log.parquet"]
+
+
+def _verdicts() -> pl.DataFrame:
+    verdict = pr.check(pr.summarize(pr.per_query(a_log(), "ap")), ["ap >= 0"], on_fail="return")
+    return pl.concat([verdict] * 2_000)
+
+
+def _moments() -> pl.DataFrame:
+    log = a_log(2_000).with_columns(group="doc")
+    return pr.stats.moments(pr.per_query(log, METRICS, by="group"), by="group")
+
+
+WRITERS: dict[str, Callable[[Path], object]] = {
+    "write_run": lambda path: pr.trec.write_run(a_log(2_000), path),
+    "write_qrels": lambda path: pr.trec.write_qrels(a_log(2_000), path),
+    "write_moments": lambda path: pr.stats.write_moments(_moments(), path),
+    "write_junit": lambda path: pr.stats.write_junit(_verdicts(), path),
+    "write_markdown": lambda path: pr.stats.write_markdown(_verdicts(), path),
+}
+
+
+@posix
+@pytest.mark.parametrize("writer", WRITERS)
+def test_every_writer_reports_a_full_disk(tmp_path: Path, writer: str) -> None:
+    place = tmp_path / "disk"
+    place.mkdir()
+    with full_disk(place), pytest.raises(pr.errors.SourceError, match=r"cannot write '.*disk/a'"):
+        WRITERS[writer](place / "a")
+    assert list(place.iterdir()) == []
 
 
 @pytest.mark.parametrize("overwrite", [False, True])
@@ -355,7 +389,7 @@ def test_two_processes_write_one_output(tmp_path: Path) -> None:
     frame.write_parquet(log)
     code = """
 import sys
-from polars_rank.io.files import new_file
+from polars_rank.io.outputs import new_file
 with new_file(sys.argv[1]) as part:
     part.write_text("late")
     print("written", flush=True)

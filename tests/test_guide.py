@@ -7,7 +7,9 @@ output on all pages.
 from __future__ import annotations
 
 import contextlib
+import doctest
 import importlib.util
+import inspect
 import io
 import os
 import re
@@ -22,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import needs
+import polars_rank as pr
 import pytest
 from commands import run
 
@@ -61,7 +64,10 @@ def executed(path: Path) -> str:
             with contextlib.redirect_stdout(printed):
                 exec(compile("\n" * line + code, str(path), "exec"), names)
         elif language in ("sh", "yaml"):
-            for command in re.findall(r"(?:^|run: )(polars-rank (?:\\\n|.)*)", code, re.MULTILINE):
+            lines = re.sub(r">-\n +|\n {10}", " ", code)  # folded lines of YAML
+            for command in re.findall(
+                r"(?:^|run: +)(polars-rank (?:\\\n|.)*)", lines, re.MULTILINE
+            ):
                 _, *arguments = shlex.split(command.replace("\\\n", " "))
                 status, output, errors = run(*arguments)
                 # A gate that fails is an answer, and its table says so.
@@ -129,6 +135,44 @@ def test_code_runs_and_prints_what_the_page_shows(name: str, folder: Path) -> No
         assert executed(PAGES[name]) == text, "run `PYTHONPATH=tests python -m tests.test_guide`"
 
 
+def described() -> Iterator[tuple[str, str]]:
+    """Yield the public names and their docstrings."""
+    for name in pr.__all__:
+        value = getattr(pr, name)
+        yield name, inspect.getdoc(value) or ""
+        for inner in getattr(value, "__all__", ()) if inspect.ismodule(value) else ():
+            yield f"{name}.{inner}", inspect.getdoc(getattr(value, inner)) or ""
+
+
+def test_lines_of_code_are_not_cut_off() -> None:
+    """The site shows 80 characters beside its sidebars; output may be wider, and scrolls."""
+    long = [
+        f"{path.name}: {line}"
+        for path in sorted([*GUIDE.rglob("*.md"), GUIDE.parents[1] / "README.md"])
+        for block in BLOCK.finditer(path.read_text(encoding="utf-8"))
+        for line in block["code"].splitlines()
+        if len(line) > (100 if block["language"] in ("text", "pycon") else 80)
+        and not line.startswith("python3 -m venv")  # one line, as a reader copies it
+    ]
+    long += [
+        f"{name}: {line}"
+        for name, text in described()
+        for line in text.splitlines()
+        if re.match(r" *(>>>|\.\.\.) ", line) and len(line) > 80
+    ]
+    assert not long
+
+
+def test_examples_show_more_than_a_flag_or_a_count() -> None:
+    parser = doctest.DocTestParser()
+    for name, text in described():
+        for example in parser.get_examples(text):
+            assert not re.fullmatch(r"True|False|[2-9]\d+", example.want.strip()), (
+                name,
+                example.source,
+            )
+
+
 @pytest.fixture(scope="module")
 def driver() -> Iterator[Any]:
     chromium = needs.program("chromium", "chromium-browser", "google-chrome", package="chromium")
@@ -161,7 +205,9 @@ def opened(driver: Any, page: Path, width: int) -> Any:
 
 
 @pytest.mark.parametrize("width", [390, 1440])
-@pytest.mark.parametrize("page", ["index", "gallery", "tasks/rag", "reference/polars_rank.ndcg"])
+@pytest.mark.parametrize(
+    "page", ["index", "gallery", "tasks/rag", "reference/polars_rank.ndcg", "peers"]
+)
 def test_axe_finds_no_violation(driver: Any, site: Path, page: str, width: int) -> None:
     axe = (files("axe_core_python") / "axe.min.js").read_text(encoding="utf-8")
     opened(driver, site / f"{page}.html", width).execute_script(axe)
@@ -178,14 +224,66 @@ def test_a_phone_scrolls_down_only(driver: Any, site: Path, page: str) -> None:
     assert driver.execute_script("return document.documentElement.scrollWidth") <= 390
 
 
-def test_search_works_without_a_network(driver: Any, site: Path) -> None:
-    driver.get((site / "search.html").as_uri() + "?q=average_precision")
-    found = "return [...document.querySelectorAll('#search-results a')].map((a) => a.href)"
+@pytest.mark.parametrize("words", ["mean reciprocal rank", "mrr", "reciprocal_rank"])
+def test_search_works_without_a_network(driver: Any, site: Path, words: str) -> None:
+    """The names of a metric in words and in other tools lead to its page first."""
+    driver.get((site / "search.html").as_uri() + f"?q={words.replace(' ', '+')}")
+    found = "return [...document.querySelectorAll('#search-results li a')].map((a) => a.href)"
     for _ in range(100):
-        if any("average_precision" in link for link in driver.execute_script(found)):
+        if links := driver.execute_script(found):
+            time.sleep(0.5)  # results are inserted one by one
+            assert "polars_rank.reciprocal_rank.html" in links[0]
             return
         time.sleep(0.1)
-    pytest.fail("the search does not find the page of average_precision")
+    pytest.fail("the search finds nothing")
+
+
+def test_pages_load_nothing_and_metrics_are_no_addresses(site: Path) -> None:
+    pages = [*site.rglob("*.html")]
+    assert len(pages) > 150
+    for page in pages:
+        text = page.read_text(encoding="utf-8")
+        assert "mailto:" not in text
+        assert not re.search(r"<(script|link|img)\b[^>]+(src|href)=\"(https?:)?//", text), page
+
+
+def test_charts_are_light_or_dark_as_the_page(driver: Any, site: Path) -> None:
+    dark = {"name": "prefers-color-scheme", "value": "dark"}
+    visible = """return [...document.querySelectorAll('article img')]
+        .filter((each) => each.offsetWidth)
+        .map((each) => [each.src.split('/').at(-1), getComputedStyle(each).backgroundColor])"""
+    for page in ("gallery", "reference/polars_rank.plot.scatter"):
+        for features, ending in (([], ""), ([dark], "-dark")):
+            driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+            images = opened(driver, site / f"{page}.html", 1440).execute_script(visible)
+            assert images
+            for name, background in images:
+                assert name.endswith(f"{ending}.svg") and ("-dark" in name) is bool(ending)
+                assert background == "rgba(0, 0, 0, 0)"
+    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+
+@pytest.mark.parametrize("width", [390, 1440])
+def test_names_of_metrics_and_tools_stay_in_view(driver: Any, site: Path, width: int) -> None:
+    opened(driver, site / "peers.html", width)
+    edges = """const table = document.querySelector('.pst-scrollable-table-container');
+        table.scrollTo(600, 500);
+        const frame = table.getBoundingClientRect();
+        const head = table.querySelector('th').getBoundingClientRect();
+        const cell = table.querySelector('tr:nth-child(40) td').getBoundingClientRect();
+        return [head.top - frame.top, head.left - frame.left, cell.left - frame.left, cell.width];"""
+    top, left, of_cell, wide = driver.execute_script(edges)
+    assert max(abs(top), abs(left), abs(of_cell)) <= 2
+    assert wide < width / 2
+
+
+def test_code_has_a_button_that_copies_it(driver: Any, site: Path) -> None:
+    opened(driver, site / "start.html", 1440)
+    buttons = "return document.querySelectorAll('.highlight > button.copybtn').length"
+    blocks = (
+        "return document.querySelectorAll('div:not(.highlight-text) > .highlight > pre').length"
+    )
+    assert driver.execute_script(buttons) == driver.execute_script(blocks) > 5
 
 
 def main() -> None:

@@ -92,9 +92,13 @@ def test_files(tmp_path: Path) -> None:
     for path in paths:
         KEYS.write_parquet(path)
     both = pl.concat([pl.scan_parquet(paths), pl.scan_parquet(paths[0])])
-    assert ours.files(both.filter(pl.col("query") > 1), "LOG") == paths
-    assert ours.files(source(f"LOG {paths[1]}"), "LOG") == [paths[1]]
-    assert ours.files(KEYS.lazy(), "LOG") == []
+    assert ours.files(both.filter(pl.col("query") > 1)) == paths
+    # Below a step that Polars does not expose.
+    assert ours.files(both.map_batches(lambda rows: rows)) == paths
+    names = [f"{number}.run" for number in range(9)]
+    scan = ours.scan_of_files(lambda *_: iter([]), names, schema=SCHEMA)
+    assert ours.files(scan.join(pl.scan_parquet(paths[1]), on="query")) == [*names, paths[1]]
+    assert ours.files(KEYS.lazy()) == []
 
 
 def test_key_hash() -> None:
@@ -111,6 +115,13 @@ def test_key_hash() -> None:
     assert other.to_series().to_list() == found["hash"].to_list()
 
 
+@pytest.mark.parametrize("engine", ["in-memory", "streaming"])
+def test_run_number(engine: str) -> None:
+    plan = pl.LazyFrame({"a": range(300_000)}).with_columns(run=ours.run_number()).select("run")
+    numbers = [plan.collect(engine=engine)["run"].unique().to_list() for _ in range(2)]
+    assert [len(each) for each in numbers] == [1, 1] and numbers[0] != numbers[1]
+
+
 def test_hash_version() -> None:
     assert ours.hash_version() == "484587b30c488402"
 
@@ -122,6 +133,8 @@ def test_renamed() -> None:
     row = pl.DataFrame({"label 3": [1, 0], "rank": [4.0, 8.0], "c\\d": [0.0, 7.0]})
     assert row.select(other).to_series().to_list() == [3.5, 7.0]
     assert ours.renamed(pl.col("label"), {"label": "x"}).meta.eq(pl.col("x"))
+    swapped = ours.renamed(pl.col("a") - pl.col("é"), {"a": "é", "é": "a"})
+    assert swapped.meta.eq(pl.col("é") - pl.col("a"))
 
 
 def test_source_of_rows() -> None:

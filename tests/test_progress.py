@@ -123,9 +123,9 @@ def test_known_rows(tmp_path: Path) -> None:
     ("rows", "total", "words"),
     [
         (3_000_000, 10_000_000, ["3,000,000 of 10,000,000 rows", "1.5 M rows/s", "0:05 left"]),
-        (200, None, ["200 rows", "0.0 M rows/s"]),
-        (0, 10, ["0 of 10 rows", "0.0 M rows/s"]),
-        (10, 1000, ["10 of 1,000 rows", "0.0 M rows/s", "3:18 left"]),
+        (200, None, ["200 rows", "100 rows/s"]),
+        (0, 10, ["0 of 10 rows", "0 rows/s"]),
+        (10, 1000, ["10 of 1,000 rows", "5 rows/s", "3:18 left"]),
     ],
 )
 def test_figures(rows: int, total: int | None, words: list[str]) -> None:

@@ -5,12 +5,17 @@ import re
 import shlex
 import subprocess
 import sys
+import tomllib
+from operator import attrgetter
 from pathlib import Path
 
+import polars_rank as pr
 from commands import run
+from polars_rank.spark.engine import _RUNS
 from strategies import make_fewer_queries
 
-README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def blocks(language: str) -> list[str]:
@@ -29,7 +34,7 @@ def test_code_runs(tmp_path, monkeypatch):
     commands = [
         line
         for block in blocks("sh")
-        for line in block.splitlines()
+        for line in block.replace("\\\n", " ").splitlines()
         if line.startswith("polars-rank")
     ]
     assert commands
@@ -47,13 +52,44 @@ def test_code_runs(tmp_path, monkeypatch):
 def test_commands_name_extras_that_exist():
     named = {each for found in re.findall(r"\.\[([\w,]+)\]'", README) for each in found.split(",")}
     assert {"cli", "report", "test"} <= named
-    pyproject = (Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8")
+    pyproject = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     for extra in named:
         assert re.search(rf"^{extra} = \[", pyproject, re.MULTILINE)
 
 
-def test_pictures_are_there():
-    pictures = re.findall(r"!\[.+\]\((.+)\)", README)
+def test_the_first_screen_has_the_demonstration_and_a_picture():
+    screen = "".join(README.splitlines(keepends=True)[:16])
+    assert "polars-rank demo" in screen and "](examples/report.png)" in screen
+
+
+def test_functions_for_spark_are_those_that_run_there():
+    spark = (ROOT / "examples" / "guide" / "tasks" / "spark.md").read_text(encoding="utf-8")
+    for text in (README, spark):
+        (listed,) = re.findall(
+            r"These functions (?:also )?accept Spark.*?:(.*?)\. ?(?:The|\n)", text, re.DOTALL
+        )
+        functions = {attrgetter(name)(pr) for name in re.findall(r"`([\w.]+)`", listed)}
+        assert functions == {*_RUNS}
+
+
+def test_links_and_pictures_are_there():
+    targets = re.findall(r"\]\(([^)#]+)\)", README)
+    assert len(targets) > 10
+    for target in targets:
+        assert (ROOT / target).exists(), target
+    pictures = [target for target in targets if target.endswith(".png")]
     assert len(pictures) == 2
     for picture in pictures:
-        assert (Path(__file__).parents[1] / picture).read_bytes().startswith(b"\x89PNG")
+        assert (ROOT / picture).read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_package_index_shows_no_broken_links_and_pictures():
+    """The index has no files beside the README; pyproject.toml substitutes links to files."""
+    pyproject = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    hook = pyproject["tool"]["hatch"]["metadata"]["hooks"]["fancy-pypi-readme"]
+    text = README
+    for each in hook["substitutions"]:
+        text = re.sub(each["pattern"], each["replacement"], text)
+    assert "](examples" in README and not re.search(r"\]\((?!https:)", text)
+    assert "the tests of each metric" in text and "## Recipes" in text
+    assert len(text) > 0.8 * len(README)

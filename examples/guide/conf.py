@@ -1,23 +1,29 @@
-"""Sphinx configuration of the documentation site: `python -m sphinx -W examples/guide OUT`.
+"""Sphinx configuration of the site: `python -m sphinx -W examples/guide OUT`.
 
-Two parts of the site are generated when it is built: the index of the reference, from the
-package's docstring and the public names, and the images of the gallery, by its own code.
+Two parts are generated when the site is built: the index of the reference, from
+the package's docstring and the public names, and the charts, by the code of the
+gallery and of the docstrings.
 """
 
 from __future__ import annotations
 
 import contextlib
+import doctest
 import inspect
 import re
+import warnings
 from dataclasses import fields
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from docutils import nodes
 from docutils.nodes import SkipNode
 from latex2mathml.converter import convert
+from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.errors import ExtensionError
+from sphinx.transforms import SphinxTransform
 
 import polars_rank as pr
 
@@ -44,16 +50,21 @@ extensions = [
     "numpydoc",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
+    "sphinx.ext.viewcode",
+    "sphinx_copybutton",
+    "sphinx_design",
 ]
 exclude_patterns = ["_templates", "_static"]
 templates_path = ["_templates"]
-default_role = "py:obj"  # docstrings name functions and parameters in single backticks
+# Docstrings name functions and parameters in single backticks.
+default_role = "py:obj"
 nitpicky = False
 
 myst_enable_extensions = ["dollarmath", "colon_fence"]
 myst_heading_anchors = 3
 
-# A list, because the index is written only now: a scan for documents may have missed it.
+# A list, because the index is written only now: a scan for documents may have
+# missed it.
 autosummary_generate = ["reference/index.rst"]
 # Two names that differ only in case cannot be two files on every system.
 autosummary_filename_map = {"polars_rank.Metric": "polars_rank.Metric_class"}
@@ -61,6 +72,11 @@ autodoc_preserve_defaults = True
 autodoc_typehints = "none"  # the sections of the docstrings describe types
 numpydoc_show_class_members = False
 add_module_names = False
+
+# The button copies commands and code, without prompts and output.
+copybutton_prompt_text = r">>> |\.\.\. "
+copybutton_prompt_is_regexp = True
+copybutton_selector = "div:not(.highlight-text) > div.highlight > pre"
 
 smartquotes = False  # quotes in docstrings are code
 toc_object_entries = False  # a page of the reference has one object
@@ -76,7 +92,8 @@ html_theme_options = {
     "logo": {"text": "polars_rank"},
     "navbar_persistent": ["search-button"],
     "navbar_end": ["theme-switcher"],
-    "secondary_sidebar_items": {"**": ["page-toc"], "peers": []},  # its table is wide
+    # The table of peers is wide.
+    "secondary_sidebar_items": {"**": ["page-toc"], "peers": [], "index": []},
     "footer_start": ["copyright"],
     "footer_end": [],
     "show_prev_next": False,
@@ -90,18 +107,29 @@ html_theme_options = {
 _ALONE = ("coming_from", "gallery", "index", "performance", "start")
 html_sidebars = {page: [] for page in _ALONE}
 
+#: Names of metrics in other tools.
+_ALIASES = dict(pr.list_metrics().select("metric", "aliases").iter_rows())
+#: Folder of the charts, and the names of charts of the reference.
+_CHARTS = "charts"
+_REFERENCE_CHART = "reference_{name}"
+
 
 def setup(app: Sphinx) -> None:
     """Connect what the site needs beyond the extensions."""
-    app.add_html_math_renderer("mathml", (_inline_math, None), (_block_math, None))
+    app.add_html_math_renderer(
+        "mathml", (_inline_math, None), (_block_math, None)
+    )
     # Before autosummary, which creates a page for each name in the index.
     app.connect("builder-inited", _write_reference, priority=100)
-    app.connect("builder-inited", _draw_gallery)
+    app.connect("builder-inited", _draw_charts)
     # Before numpydoc, which reads the sections.
     app.connect("autodoc-process-docstring", _process_docstring, priority=100)
+    for transform in (_Text, _Names, _Charts):
+        app.add_transform(transform)
 
 
-# Formulas are MathML: browsers display it without a script, so that the site works offline.
+# Formulas are MathML: browsers display it without a script, so that the site
+# works offline.
 def _inline_math(writer: Any, node: Any) -> None:
     writer.body.append(convert(node.astext()))
     raise SkipNode
@@ -109,23 +137,98 @@ def _inline_math(writer: Any, node: Any) -> None:
 
 def _block_math(writer: Any, node: Any) -> None:
     formula = convert(node.astext(), display="block")
-    writer.body.append(f'<div class="formula" tabindex="0">{formula}</div>')
+    block = f'<div class="formula" tabindex="0">{formula}</div>'
+    writer.body.append(block)
     raise SkipNode
 
 
+class _Text(SphinxTransform):
+    """Metrics such as ndcg@10 are text, not addresses of mail."""
+
+    default_priority = 400
+
+    def apply(self, **_: Any) -> None:
+        for link in [*self.document.findall(nodes.reference)]:
+            if link.get("refuri", "").startswith("mailto:"):
+                link.replace_self(nodes.Text(link.astext()))
+
+
+class _Names(SphinxTransform):
+    """The search finds functions by their names in words and in other tools."""
+
+    default_priority = 400
+
+    def apply(self, **_: Any) -> None:
+        for signature in [*self.document.findall(addnodes.desc_signature)]:
+            target, *_ = signature["ids"] or [""]
+            entries = [
+                ("single", name, target, "main", None)
+                for name in _names(target.removeprefix("polars_rank."))
+            ]
+            parent = signature.parent
+            parent.parent.insert(
+                parent.parent.index(parent), addnodes.index(entries=entries)
+            )
+
+
+def _names(path: str) -> list[str]:
+    """Return the other names of a public name: in words, and of other tools."""
+    name = path.rpartition(".")[2]
+    names = [name.replace("_", " ")]
+    if path in _METRICS:
+        summary = (inspect.getdoc(getattr(pr, path)) or "").partition("\n")[0]
+        title, colon, _ = summary.partition(":")
+        names += [title.lower()] if colon else []
+        aliases = _ALIASES[path]
+        names += [*aliases, *(each.replace("_", " ") for each in aliases)]
+    return [each for each in dict.fromkeys(names) if each != name]
+
+
+class _Charts(SphinxTransform):
+    """Charts are light or dark, as the page; the reference has some, too."""
+
+    default_priority = 400
+
+    def apply(self, **_: Any) -> None:
+        docname = self.env.docname
+        name = docname.removeprefix("reference/polars_rank.plot.")
+        drawn = _REFERENCE_CHART.format(name=name)
+        if (HERE / _CHARTS / f"{drawn}.svg").is_file():
+            for content in [*self.document.findall(addnodes.desc_content)]:
+                uri = f"../{_CHARTS}/{drawn}.svg"
+                alt = f"The chart that the example draws: {name}"
+                content.append(nodes.image(uri=uri, alt=alt))
+        for image in [*self.document.findall(nodes.image)]:
+            if f"{_CHARTS}/" in image["uri"]:
+                dark = image.deepcopy()
+                dark["uri"] = image["uri"].replace(".svg", "-dark.svg")
+                dark["classes"] += ["only-dark"]
+                image["classes"] += ["only-light"]
+                image.parent.insert(image.parent.index(image) + 1, dark)
+
+
 def _process_docstring(
-    _app: Sphinx, _what: str, name: str, obj: object, _options: object, lines: list[str]
+    _app: Sphinx,
+    _what: str,
+    name: str,
+    obj: object,
+    _options: object,
+    lines: list[str],
 ) -> None:
-    """Turn formulas between dollar signs into math of reStructuredText; describe presets."""
+    """Turn formulas between dollar signs into math; describe presets."""
     if isinstance(obj, pr.Conventions):
         lines[:] = _preset(obj)
         return
-    text = re.sub(r"\$\$(.+?)\$\$", _display, "\n".join(lines), flags=re.DOTALL)
-    text = re.sub(r"(?<![\w`$\\])\$([^$`\n]+)\$(?![\w$])", r":math:`\1`", text)
+    text = "\n".join(lines)
+    text = re.sub(r"\$\$(.+?)\$\$", _display, text, flags=re.DOTALL)
+    inline = r"(?<![\w`$\\])\$([^$`\n]+)\$(?![\w$])"
+    text = re.sub(inline, r":math:`\1`", text)
     metric = name.removeprefix("polars_rank.")
     if metric in _METRICS:
-        link = f"`Range, ties and names in other tools <../metrics.html#{metric}>`__"
-        text = re.sub(r"^(?=\w+\n-{3,}$)", f"{link}\n\n", text, count=1, flags=re.MULTILINE)
+        title = "Range, ties and names in other tools"
+        link = f"`{title} <../metrics.html#{metric}>`__\n\n"
+        section = re.compile(r"^(?=\w+\n-{3,}$)", re.MULTILINE)
+        text = section.sub(link, text, count=1)
     lines[:] = text.split("\n")
 
 
@@ -136,9 +239,11 @@ def _display(formula: re.Match[str]) -> str:
 def _preset(conventions: pr.Conventions) -> list[str]:
     """Return the choices of a preset that are not the defaults."""
     default = pr.Conventions()
-    spelling = conventions.name.lower()
-    lines = [f"Metric definitions of {conventions.name}, also as `conventions={spelling!r}`."]
-    lines += ["", "The choices that differ from the defaults:"] if conventions != default else []
+    name = conventions.name
+    spelling = f"`conventions={name.lower()!r}`"
+    lines = [f"Metric definitions of {name}, also as {spelling}."]
+    if conventions != default:
+        lines += ["", "The choices that differ from the defaults:"]
     for each in fields(conventions):
         value = getattr(conventions, each.name)
         if each.name != "name" and value != getattr(default, each.name):
@@ -147,70 +252,132 @@ def _preset(conventions: pr.Conventions) -> list[str]:
 
 
 def _write_reference(_app: Sphinx) -> None:
-    """Write the index of the reference, from which autosummary creates a page for each name."""
+    """Write the index of the reference, which names each page."""
     text = inspect.getdoc(pr) or ""
     left = {
         name: None
         for name in pr.__all__
-        if name not in _METRICS and not isinstance(getattr(pr, name), ModuleType)
+        if name not in _METRICS
+        and not isinstance(getattr(pr, name), ModuleType)
     }
-    sections = [_REFERENCE]
-    # The groups of the package's docstring: a title, and a list that names functions.
-    for title, bullets in re.findall(r"^(\w[\w ]*):\n\n((?:- .*\n|  .*\n)+)", text, re.MULTILINE):
-        names = [name for name in re.findall(r"`(\w+)`", bullets) if name in left]
+    sections = [_REFERENCE, _heading("Conventions of the API", "=") + _RULES]
+    # The groups of the package's docstring: a title, and a list of functions.
+    groups = r"^(\w[\w ]*):\n\n((?:- .*\n|  .*\n)+)"
+    for title, bullets in re.findall(groups, text, re.MULTILINE):
+        named = re.findall(r"`(\w+)`", bullets)
+        names = dict.fromkeys(name for name in named if name in left)
         for name in names:
-            left.pop(name, None)
-        sections.append(_section(title, [f"polars_rank.{name}" for name in dict.fromkeys(names)]))
-    sections.append(_section("Methods of data frames", ["polars_rank.Ranking"]))
+            del left[name]
+        sections.append(_section(title, names))
+    sections.append(_section("Methods of data frames", ["Ranking"]))
     del left["Ranking"]
     if left:
-        message = f"the docstring of polars_rank does not list {', '.join(left)}"
+        missing = ", ".join(left)
+        message = f"the docstring of polars_rank does not list {missing}"
         raise ExtensionError(message)
     sections.append(_heading("Metrics", "=") + _METRICS_TEXT)
     for title, names in _FAMILIES.items():
-        sections.append(_section(title, [f"polars_rank.{name}" for name in names], "-"))
+        sections.append(_section(title, names, "-"))
     for name in pr.__all__:
         if isinstance(module := getattr(pr, name), ModuleType):
             summary = (inspect.getdoc(module) or "").partition("\n\n")[0]
-            names = [f"{module.__name__}.{each}" for each in module.__all__]
+            names = [f"{name}.{each}" for each in module.__all__]
             sections.append(_section(f"pr.{name}", names, text=summary))
     folder = HERE / "reference"
     folder.mkdir(exist_ok=True)
     for page in folder.glob("*.rst"):
         page.unlink()
-    (folder / "index.rst").write_text("\n\n".join(sections) + "\n", encoding="utf-8")
+    index = "\n\n".join(sections) + "\n"
+    (folder / "index.rst").write_text(index, encoding="utf-8")
 
 
 _REFERENCE = """\
 Reference
 #########
 
-``pr`` stands for ``polars_rank``, as in ``import polars_rank as pr``. Each name has a page with its
-definition, its parameters and examples. The tests run the examples.
+``pr`` stands for ``polars_rank``, as in ``import polars_rank as pr``. Each name
+has a page with its definition, its parameters and examples. The tests run the
+examples.
+"""
+_RULES = """\
+Names, defaults and results follow the same rules in all functions:
+
+- ``run`` names the column of runs wherever runs are compared, or have rows or
+  lines of their own; by default "run", if the table has that column. ``by``
+  names the columns that split the table into groups. Functions without ``run``,
+  such as ``evaluate`` and ``per_query``, take the column of runs in ``by``.
+- Metrics are the second parameter, after the log or the per-query values:
+  ``pr.evaluate(log, "ndcg@10")``, ``pr.compare(values, "ndcg@10", ...)``.
+- ``query``, ``doc``, ``score`` and ``label`` name columns and have their own
+  names as defaults. Only a default column may be missing, and only if a
+  function does not need it; a missing column that you name is an error.
+- ``query`` of statistics: if per-query values have no column "query", it is the
+  only column that identifies the rows of each run. Columns of runs, groups,
+  metrics and counts, and constant columns are not candidates. If there are no
+  or several such columns, the error lists the columns to choose from.
+- ``k`` is a number of ranks (10 by default where it needs one), ``n`` how many
+  rows a function shows or selects, and ``n_resamples`` the number of resamples
+  (10,000). ``slices`` names columns of slices.
+- ``rel`` is the lowest relevant label. None for ``rel``, ``ties``, ``unjudged``
+  or ``undefined`` means the choice of ``conventions``.
+- Results begin with the columns of groups, then ``metric``, then the run.
+  ``low`` and ``high`` are the ends of each interval or range.
+- Options of the command line have the names of the parameters:
+  ``--n-resamples`` is ``n_resamples``.
 """
 _METRICS_TEXT = """\
-:doc:`/metrics` has all formulas on one page, with the range of each metric and its names in other
-tools.
+:doc:`/metrics` has all formulas on one page, with the range of each metric and
+its names in other tools.
 """
 
 
-def _section(title: str, names: list[str], underline: str = "=", text: str = "") -> str:
-    lines = "\n".join(f"   ~{name}" for name in names)
+def _section(
+    title: str, names: Any, underline: str = "=", text: str = ""
+) -> str:
+    lines = "\n".join(f"   ~polars_rank.{name}" for name in names)
     options = f"   :toctree:\n   :nosignatures:\n   :caption: {title}"
-    return f"{_heading(title, underline)}{text}\n\n.. autosummary::\n{options}\n\n{lines}"
+    heading = _heading(title, underline)
+    return f"{heading}{text}\n\n.. autosummary::\n{options}\n\n{lines}"
 
 
 def _heading(title: str, underline: str) -> str:
     return f"{title}\n{underline * len(title)}\n\n"
 
 
-def _draw_gallery(_app: Sphinx) -> None:
-    """Run the code of the gallery, which saves its charts."""
-    text = (HERE / "gallery.md").read_text(encoding="utf-8")
-    code = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
-    folder = HERE / "charts"
+def _draw_charts(_app: Sphinx) -> None:
+    """Draw the charts of the gallery and of the docstrings, by their code."""
+    folder = HERE / _CHARTS
     folder.mkdir(exist_ok=True)
+    for chart in folder.glob("*.svg"):
+        chart.unlink()
+    text = (HERE / "gallery.md").read_text(encoding="utf-8")
+    blocks = re.findall(
+        r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL
+    )
     names: dict[str, Any] = {}
     with contextlib.chdir(folder):
-        for block in code:
+        for block in blocks:
             exec(compile(block, "gallery.md", "exec"), names)  # noqa: S102
+            for file in re.findall(r'chart\.save\("(\w+)\.svg"\)', block):
+                _save(names["chart"], file)
+        for name in pr.plot.__all__:
+            if chart := _example(getattr(pr.plot, name)):
+                _save(chart, _REFERENCE_CHART.format(name=name))
+
+
+def _example(function: Any) -> Any:
+    """Return the chart that the example of a docstring draws, if any."""
+    names: dict[str, Any] = {"pl": __import__("polars"), "pr": pr}
+    text = inspect.getdoc(function) or ""
+    for example in doctest.DocTestParser().get_examples(text):
+        if not example.options.get(doctest.SKIP):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", pr.errors.RankWarning)
+                exec(example.source, names)  # noqa: S102
+    return names.get("chart")
+
+
+def _save(chart: Any, name: str) -> None:
+    """Save a chart for light and for dark pages."""
+    for dark, suffix in ((False, ""), (True, "-dark")):
+        pr.plot.style(chart, dark=dark).save(f"{name}{suffix}.svg")

@@ -3,7 +3,7 @@
 from polars_rank.catalog.exposures import exposure, merge
 from polars_rank.catalog.fairness import awrf, group_exposure
 from polars_rank.catalog.sampling import sampled
-from polars_rank.catalog.seen import exclude_seen, leave_one_out
+from polars_rank.catalog.seen_items import exclude_seen, leave_one_out
 from polars_rank.catalog.stochastic import expected_exposure
 from polars_rank.catalog.summaries import summary
 from polars_rank.catalog.training import popularity

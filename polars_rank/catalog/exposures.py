@@ -7,10 +7,11 @@ from collections.abc import Sequence
 import polars as pl
 
 from polars_rank._params import Names, find_columns, free
-from polars_rank.catalog.tops import DOC, RANK, Rankings
-from polars_rank.columns import CLICK, Score
+from polars_rank.catalog.top_k import RANK, Rankings
+from polars_rank.columns import Score
 from polars_rank.conventions import Ties
 from polars_rank.discounts import Discount
+from polars_rank.evaluation.rankings import DOC
 from polars_rank.frames.tables import framed, framed_table, schema_of
 
 #: The columns of the result of `exposure`, besides keys and clicks.
@@ -27,10 +28,10 @@ def exposure(
     doc: str = "doc",
     score: Score = "score",
     position: str | None = None,
-    click: str = CLICK,
+    click: str = "click",
     weight: str | None = None,
     by: Names | None = None,
-    ties: Ties = "doc",
+    ties: Ties | None = None,
 ) -> pl.LazyFrame:
     r"""Exposure of each document: how often and how visibly it is among the first k.
 
@@ -62,7 +63,8 @@ def exposure(
     by
         Columns that split the table, such as the run.
     ties
-        Order of documents with equal scores: "doc" (id descending), "doc_ascending" or "input".
+        Order of documents with equal scores: "doc" (id descending; default), "doc_ascending" or
+        "input".
 
     Returns
     -------
@@ -99,12 +101,31 @@ def exposure(
     Examples
     --------
     >>> log = pl.DataFrame({
-    ...     "query": [1, 1, 2, 2], "doc": ["a", "b", "a", "c"], "score": [2.0, 1.0, 2.0, 1.0]
+    ...     "query": [1, 1, 2, 2], "doc": ["a", "b", "a", "c"],
+    ...     "score": [2.0, 1.0, 2.0, 1.0],
     ... })
-    >>> pr.catalog.exposure(log, 2).rows()
-    [('a', 2, 2.0, 0.5), ('b', 1, 1.0, 0.25), ('c', 1, 1.0, 0.25)]
-    >>> pr.catalog.exposure(log, 2, discount="reciprocal")["exposure"].to_list()
-    [2.0, 0.5, 0.5]
+    >>> pr.catalog.exposure(log, 2)
+    shape: (3, 4)
+    ┌─────┬─────────────┬──────────┬───────┐
+    │ doc ┆ impressions ┆ exposure ┆ share │
+    │ --- ┆ ---         ┆ ---      ┆ ---   │
+    │ str ┆ u32         ┆ f64      ┆ f64   │
+    ╞═════╪═════════════╪══════════╪═══════╡
+    │ a   ┆ 2           ┆ 2.0      ┆ 0.5   │
+    │ b   ┆ 1           ┆ 1.0      ┆ 0.25  │
+    │ c   ┆ 1           ┆ 1.0      ┆ 0.25  │
+    └─────┴─────────────┴──────────┴───────┘
+    >>> pr.catalog.exposure(log, 2, discount="reciprocal").select("doc", "exposure")
+    shape: (3, 2)
+    ┌─────┬──────────┐
+    │ doc ┆ exposure │
+    │ --- ┆ ---      │
+    │ str ┆ f64      │
+    ╞═════╪══════════╡
+    │ a   ┆ 2.0      │
+    │ b   ┆ 0.5      │
+    │ c   ┆ 0.5      │
+    └─────┴──────────┘
     """
     rankings = Rankings.of(
         frame, k, query=query, doc=doc, score=score, position=position, by=by, ties=ties
@@ -114,18 +135,13 @@ def exposure(
     clicks = [rankings.clicks.alias("clicks")] * rankings.has_clicks
     free([*groups, doc], [*COUNTS, "share", "clicks"])
     rows, keys = rankings.documents()
-    by_document = (
-        rows.filter(pl.col(RANK).is_not_null())
-        .group_by(
-            *(pl.col(keys.names[name]).alias(name) for name in groups), pl.col(DOC).alias(doc)
-        )
-        .agg(
-            pl.len().alias("impressions"),
-            rankings.exposure(discount).sum().alias("exposure"),
-            *clicks,
-        )
-    )
-    return _with_share(by_document, groups, doc)
+    sums = [
+        pl.len().alias("impressions"),
+        rankings.exposure(discount).sum().alias("exposure"),
+        *clicks,
+    ]
+    by_document = rankings.sums(rows.filter(pl.col(RANK).is_not_null()), keys, sums)
+    return _with_share(by_document.rename({DOC: doc}), groups, doc)
 
 
 @framed_table
@@ -156,16 +172,26 @@ def merge(exposures: pl.LazyFrame, *, doc: str = "doc", by: Names | None = None)
     Examples
     --------
     >>> log = pl.DataFrame({
-    ...     "query": [1, 1, 2, 2], "doc": ["a", "b", "a", "c"], "score": [2.0, 1.0, 2.0, 1.0]
+    ...     "query": [1, 1, 2, 2], "doc": ["a", "b", "a", "c"],
+    ...     "score": [2.0, 1.0, 2.0, 1.0],
     ... })
     >>> days = [pr.catalog.exposure(log.filter(query=day)) for day in (1, 2)]
-    >>> pr.catalog.merge(pl.concat(days)).equals(pr.catalog.exposure(log))
-    True
+    >>> pr.catalog.merge(pl.concat(days))  # as of both days together
+    shape: (3, 4)
+    ┌─────┬─────────────┬──────────┬───────┐
+    │ doc ┆ impressions ┆ exposure ┆ share │
+    │ --- ┆ ---         ┆ ---      ┆ ---   │
+    │ str ┆ u32         ┆ f64      ┆ f64   │
+    ╞═════╪═════════════╪══════════╪═══════╡
+    │ a   ┆ 2           ┆ 2.0      ┆ 0.5   │
+    │ b   ┆ 1           ┆ 1.0      ┆ 0.25  │
+    │ c   ┆ 1           ┆ 1.0      ┆ 0.25  │
+    └─────┴─────────────┴──────────┴───────┘
     """
     schema = schema_of(exposures)
     groups = find_columns(
         schema,
-        {"doc": doc, "by": by or (), "exposures": COUNTS},
+        {"doc": doc, "by": by, "exposures": COUNTS},
         numbers=("exposures",),
         ids=("doc", "by"),
     )["by"]

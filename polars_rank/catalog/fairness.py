@@ -9,14 +9,22 @@ from typing import Any
 
 import polars as pl
 
-from polars_rank._params import OWN, Names, check_column, find_columns, free, one_of, threshold
-from polars_rank.catalog.tops import DOC, Rankings
-from polars_rank.columns import Score
-from polars_rank.conventions import Ties
+from polars_rank._params import (
+    OWN,
+    Names,
+    check_column,
+    find_columns,
+    free,
+    one_of,
+    some_names,
+)
+from polars_rank.catalog.top_k import Rankings
+from polars_rank.columns import Score, is_relevant
+from polars_rank.conventions import Ties, lowest_relevant
 from polars_rank.discounts import Discount
 from polars_rank.evaluation.checks import Check, failed, raise_failed, weight_check
 from polars_rank.evaluation.means import ratio
-from polars_rank.evaluation.order import is_relevant
+from polars_rank.evaluation.rankings import DOC
 from polars_rank.frames.ids import key_types
 from polars_rank.frames.tables import framed, is_table, lazy, schema_of
 
@@ -45,10 +53,13 @@ class Groups:
 
         `log` is the schema of the log.
         """
-        table = lazy(doc_groups)
+        table = lazy(doc_groups, "doc_groups")
         schema = schema_of(table)
         found = find_columns(
-            schema, {"doc": doc, "group": group}, ids=("doc", "group"), table="`doc_groups`"
+            schema,
+            {"doc": doc, "group": some_names("group", group)},
+            ids=("doc", "group"),
+            table="`doc_groups`",
         )
         if not is_table(target):
             one_of("target", target, ("items", "relevant"))
@@ -86,7 +97,7 @@ class Groups:
         """Return the target over groups that is the same for all rankings, in `_TARGET`."""
         if not is_table(self.target):
             return self.members.group_by(self.names).agg(pl.col(_MEMBER).sum().alias(_TARGET))
-        table = lazy(self.target)
+        table = lazy(self.target, "target")
         schema = schema_of(table)
         find_columns(
             schema,
@@ -204,8 +215,8 @@ def group_exposure(
     position: str | None = None,
     weight: str | None = None,
     by: Names | None = None,
-    ties: Ties = "doc",
-    rel: float = 1,
+    ties: Ties | None = None,
+    rel: float | None = None,
 ) -> pl.LazyFrame:
     r"""Exposure of each group of documents, and its share against a target.
 
@@ -251,9 +262,10 @@ def group_exposure(
     by
         Columns that split the table, such as the run.
     ties
-        Order of documents with equal scores: "doc" (id descending), "doc_ascending" or "input".
+        Order of documents with equal scores: "doc" (id descending; default), "doc_ascending" or
+        "input".
     rel
-        Lowest relevant label.
+        Lowest relevant label. Default: 1.
 
     Returns
     -------
@@ -290,10 +302,24 @@ def group_exposure(
 
     Examples
     --------
-    >>> log = pl.DataFrame({"query": 1, "doc": ["a", "b", "c"], "score": [3.0, 2.0, 1.0]})
-    >>> groups = pl.DataFrame({"doc": ["a", "b", "c"], "group": ["north", "south", "south"]})
-    >>> pr.catalog.group_exposure(log, 2, doc_groups=groups, discount="reciprocal").rows()
-    [('north', 1.0, 0.6666666666666666, 0.3333333333333333, 2.0), ('south', 0.5, ...)]
+    >>> log = pl.DataFrame({
+    ...     "query": 1, "doc": ["a", "b", "c"], "score": [3.0, 2.0, 1.0],
+    ... })
+    >>> groups = pl.DataFrame({
+    ...     "doc": ["a", "b", "c"], "group": ["north", "south", "south"],
+    ... })
+    >>> pr.catalog.group_exposure(
+    ...     log, 2, doc_groups=groups, discount="reciprocal"
+    ... )
+    shape: (2, 5)
+    ┌───────┬──────────┬──────────┬──────────┬───────┐
+    │ group ┆ exposure ┆ share    ┆ target   ┆ ratio │
+    │ ---   ┆ ---      ┆ ---      ┆ ---      ┆ ---   │
+    │ str   ┆ f64      ┆ f64      ┆ f64      ┆ f64   │
+    ╞═══════╪══════════╪══════════╪══════════╪═══════╡
+    │ north ┆ 1.0      ┆ 0.666667 ┆ 0.333333 ┆ 2.0   │
+    │ south ┆ 0.5      ┆ 0.333333 ┆ 0.666667 ┆ 0.5   │
+    └───────┴──────────┴──────────┴──────────┴───────┘
     """
     parts = GroupExposure.of(
         schema_of(frame), k=k, doc_groups=doc_groups, group=group, target=target,
@@ -321,7 +347,7 @@ class GroupExposure:
     @classmethod
     def of(cls, schema: pl.Schema, **parameters: Any) -> GroupExposure:
         """Return the parameters of `group_exposure` for a table; others are those of rankings."""
-        threshold("rel", parameters["rel"])
+        parameters["rel"] = lowest_relevant(parameters["rel"])
         own = {each.name: parameters.pop(each.name) for each in fields(cls)[1:-1]}
         return cls(schema=schema, options=parameters, **own)
 
@@ -333,6 +359,7 @@ class GroupExposure:
     def groups(self) -> Groups:
         """The groups of documents."""
         columns = self.rankings(pl.LazyFrame(schema=self.schema)).columns
+        columns.check_other("group", some_names("group", self.group))
         return Groups.of(self.doc_groups, self.group, self.target, columns.schema, str(columns.doc))
 
     @property
@@ -356,7 +383,7 @@ class GroupExposure:
 @framed
 def awrf(
     frame: pl.LazyFrame,
-    k: int | None = None,
+    k: int | None = 10,
     *,
     doc_groups: Any,
     group: Names = "group",
@@ -368,8 +395,8 @@ def awrf(
     label: str = "label",
     position: str | None = None,
     by: Names | None = None,
-    ties: Ties = "doc",
-    rel: float = 1,
+    ties: Ties | None = None,
+    rel: float | None = None,
 ) -> pl.LazyFrame:
     r"""Attention-weighted rank fairness (AWRF) of each ranking, as in TREC Fair Ranking 2022.
 
@@ -414,9 +441,10 @@ def awrf(
     by
         Columns that split the table, such as the run.
     ties
-        Order of documents with equal scores: "doc" (id descending), "doc_ascending" or "input".
+        Order of documents with equal scores: "doc" (id descending; default), "doc_ascending" or
+        "input".
     rel
-        Lowest relevant label.
+        Lowest relevant label. Default: 1.
 
     Returns
     -------
@@ -452,17 +480,29 @@ def awrf(
 
     Examples
     --------
-    >>> log = pl.DataFrame({"query": 1, "doc": ["a", "b"], "score": [2.0, 1.0]})
-    >>> groups = pl.DataFrame({"doc": ["a", "b"], "group": ["north", "south"]})
-    >>> pr.catalog.awrf(log, doc_groups=groups)["awrf"].item()
-    1.0
+    >>> log = pl.DataFrame({
+    ...     "query": 1, "doc": ["a", "b", "c"], "score": [3.0, 2.0, 1.0],
+    ... })
+    >>> groups = pl.DataFrame({
+    ...     "doc": ["a", "b", "c"], "group": ["north", "north", "south"],
+    ... })
+    >>> pr.catalog.awrf(log, doc_groups=groups)
+    shape: (1, 2)
+    ┌───────┬──────────┐
+    │ query ┆ awrf     │
+    │ ---   ┆ ---      │
+    │ i32   ┆ f64      │
+    ╞═══════╪══════════╡
+    │ 1     ┆ 0.994634 │
+    └───────┴──────────┘
     """
-    threshold("rel", rel)
+    lowest = lowest_relevant(rel)
     rankings = _rankings(frame, k, target, query, doc, score, label, position, by, ties)
+    rankings.columns.check_other("group", some_names("group", group))
     groups = Groups.of(doc_groups, group, target, rankings.columns.schema, doc)
     keys = rankings.columns.keys
     free([*keys, *groups.names], ["awrf"])
-    shares = groups.sums(rankings, rel, keys, discount)
+    shares = groups.sums(rankings, lowest, keys, discount)
     if groups.is_by_relevance:
         shares = shares.with_columns(pl.lit(None, pl.Float64).alias(_KNOWN))
     else:
@@ -504,7 +544,7 @@ def _rankings(
     label: str,
     position: str | None,
     by: Names | None,
-    ties: Ties,
+    ties: Ties | None,
 ) -> Rankings:
     """Return the rankings, with labels if the target needs them."""
     read = label if isinstance(target, str) and target == "relevant" else None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from operator import mul
@@ -11,10 +10,10 @@ from typing import Literal, TypeAlias
 
 import polars as pl
 
-from polars_rank._params import OWN, Names, free, one_of, share, threshold, whole_number
+from polars_rank._params import OWN, Names, free, one_of, share, whole_number
 from polars_rank.columns import Score
-from polars_rank.conventions import Ties
-from polars_rank.errors import ArgumentError, RankWarning, number_of
+from polars_rank.conventions import TIES, Ties
+from polars_rank.errors import ArgumentError, number_of, warn
 from polars_rank.evaluation.checks import Check, failed, raise_failed
 from polars_rank.evaluation.parameters import Evaluation
 from polars_rank.evaluation.plan import per_query
@@ -51,8 +50,8 @@ def sampled(
     label: str = "label",
     position: str | None = None,
     by: Names | None = None,
-    ties: Ties = "doc",
-    rel: float = 1,
+    ties: Ties | None = None,
+    rel: float | None = None,
 ) -> pl.LazyFrame:
     r"""Metrics of one positive among sampled negatives, corrected for the sampling.
 
@@ -106,10 +105,10 @@ def sampled(
     by
         Columns that split the table, such as the run.
     ties
-        Order of documents with equal scores: "doc" (id descending), "doc_ascending", "best",
-        "worst" or "input".
+        Order of documents with equal scores: "doc" (id descending; default), "doc_ascending",
+        "best", "worst" or "input".
     rel
-        Lowest relevant label.
+        Lowest relevant label. Default: 1.
 
     Returns
     -------
@@ -167,18 +166,25 @@ def sampled(
     Examples
     --------
     >>> log = pl.DataFrame({
-    ...     "query": [1, 1, 1, 2, 2, 2], "doc": [1, 2, 3] * 2, "score": [3, 2, 1] * 2,
-    ...     "label": [1, 0, 0, 0, 1, 0],
+    ...     "query": [1, 1, 1, 2, 2, 2], "doc": [1, 2, 3] * 2,
+    ...     "score": [3, 2, 1] * 2, "label": [1, 0, 0, 0, 1, 0],
     ... })
     >>> found = pr.catalog.sampled(log, "hit_rate@1", n_items=10, n_sampled=2)
-    >>> found.select("metric", "queries", "sampled", pl.col("corrected").round(3)).rows()
-    [('hit_rate@1', 2, 0.5, 0.093)]
+    >>> found.select("metric", "queries", "sampled", "corrected")
+    shape: (1, 4)
+    ┌────────────┬─────────┬─────────┬───────────┐
+    │ metric     ┆ queries ┆ sampled ┆ corrected │
+    │ ---        ┆ ---     ┆ ---     ┆ ---       │
+    │ str        ┆ u32     ┆ f64     ┆ f64       │
+    ╞════════════╪═════════╪═════════╪═══════════╡
+    │ hit_rate@1 ┆ 2       ┆ 0.5     ┆ 0.093261  │
+    └────────────┴─────────┴─────────┴───────────┘
     """
     whole_number("n_items", n_items)
     whole_number("n_sampled", n_sampled)
     one_of("method", method, ("bias_variance", "maximum_likelihood", "rank_mapping"))
     share("variance_weight", variance_weight)
-    threshold("rel", rel)
+    one_of("ties", ties, (None, *TIES))
     if n_sampled >= n_items:
         message = f"`n_sampled` must be below `n_items`; found {n_sampled} and {n_items}"
         raise ArgumentError(message, "n_sampled", "n_items")
@@ -271,7 +277,7 @@ def _warn_of_cutoffs(metrics: Mapping[str, Sequence[float]], lowest: float) -> N
             f"takes the sampled rank 1 for rank 1 of all items. This applies to {', '.join(low)}; "
             "use 'maximum_likelihood' or higher cutoffs"
         )
-        warnings.warn(RankWarning(message, "method", "metrics"), stacklevel=4)
+        warn(message, "method", "metrics")
 
 
 def _by_rank(metric: pl.Expr) -> Sequence[float]:
@@ -347,17 +353,14 @@ def _most_likely(
     The mean of the expected values is that over the most likely distribution of ranks.
     """
     depth = min(max(map(len, metrics.values())), n)
-    starts = _bins(n, m, depth)
-    ends = [*starts[1:], n]
-    middles = [(start + end - 1) / 2 / (n - 1) for start, end in zip(starts, ends, strict=True)]
+    places, sizes = zip(*_nodes(n, m, depth), strict=True)
     tables = [
         pl.DataFrame(schema={**counts.select(groups).schema, "queries": pl.Float64, **schema})
     ]
     for row in counts.iter_rows(named=True):
         ranks, queries = row[_RANK], row["queries"]
-        likelihoods = [[_probability(m, rank - 1, q) for q in middles] for rank in ranks]
-        shares = [end - start for start, end in zip(starts, ends, strict=True)]
-        weights = _mixture(likelihoods, queries, shares)
+        likelihoods = [[_probability(m, rank - 1, q) for q in places] for rank in ranks]
+        weights = _mixture(likelihoods, queries, sizes)
         rows = []
         for rank, number, likelihood in zip(ranks, queries, likelihoods, strict=True):
             joint = [*map(mul, weights, likelihood)]
@@ -376,34 +379,49 @@ _STEPS = 200
 
 
 def _mixture(
-    likelihoods: Sequence[Sequence[float]], counts: Sequence[float], sizes: Sequence[int]
+    likelihoods: Sequence[Sequence[float]], counts: Sequence[float], sizes: Sequence[float]
 ) -> list[float]:
-    """Return the weights of bins after the steps of the EM algorithm, from equally likely ranks."""
+    """Return the weights of nodes before the last step of the EM algorithm.
+
+    It begins with equally likely ranks. The last step is the mean of expected values.
+    """
     weights = [size / sum(sizes) for size in sizes]
-    of_bins = [*zip(*likelihoods, strict=True)]
+    of_nodes = [*zip(*likelihoods, strict=True)]
     total = sum(counts)
-    for _ in range(_STEPS):
+    for _ in range(_STEPS - 1):
         factors = [
             count / total / sum(map(mul, weights, likelihood))
             for count, likelihood in zip(counts, likelihoods, strict=True)
         ]
         weights = [
-            weight * sum(map(mul, factors, of_bin))
-            for weight, of_bin in zip(weights, of_bins, strict=True)
+            weight * sum(map(mul, factors, of_node))
+            for weight, of_node in zip(weights, of_nodes, strict=True)
         ]
     return weights
 
 
-def _bins(n: int, m: int, depth: int) -> list[int]:
-    """Return where bins of ranks start, counted from 0: single ranks down to a depth, then wider.
+def _nodes(n: int, m: int, depth: int) -> list[tuple[float, float]]:
+    """Return shares of the other items that rank higher, and the number of ranks each stands for.
 
-    The arcsine of the square root of a binomial share has the standard deviation 1 / (2 sqrt(m));
-    bins are a tenth of it, so that ranks of a bin have almost the same probabilities.
+    Down to a depth, these are single ranks. Below, they are three nodes of each bin of ranks: sums
+    of polynomials up to degree 5 over the nodes equal those over its ranks (Gauss quadrature by
+    Gram polynomials). After all steps of the EM algorithm, weights vary like probabilities of as
+    many trials as there are steps times m. The arcsine of the square root of a binomial share has
+    the standard deviation 1 / (2 sqrt(trials)); a bin has twice this width. In comparison with
+    single ranks, the relative error is below 0.0002.
     """
-    step = 0.05 / math.sqrt(m)
+    step = 1 / math.sqrt(m * _STEPS)
     angles = (number * step for number in range(math.ceil(math.pi / 2 / step)))
     starts = {math.ceil((n - 1) * math.sin(angle) ** 2) for angle in angles}
-    return sorted({*range(depth), *(start for start in starts if start > depth), min(depth, n - 1)})
+    bins = sorted({*range(depth), *(start for start in starts if start > depth), min(depth, n - 1)})
+    nodes = []
+    for start, end in zip(bins, [*bins[1:], n], strict=True):
+        size, middle = end - start, (start + end - 1) / 2
+        offset = math.sqrt((3 * size**2 - 7) / 20) if size > 1 else 0.0
+        outer = size * (size**2 - 1) / 24 / offset**2 if size > 1 else 0.0
+        parts = [(-offset, outer), (0.0, size - 2 * outer), (offset, outer)]
+        nodes += [((middle + off) / (n - 1), part) for off, part in parts if part > 0]
+    return nodes
 
 
 def _log_choose(m: int, i: int) -> float:

@@ -6,12 +6,20 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from polars_rank._params import OWN, Names, check_apart, find_columns, free, names, threshold
-from polars_rank.catalog.tops import DOC, RANK, Rankings, discount_of
-from polars_rank.columns import Score
-from polars_rank.conventions import Ties
+from polars_rank._params import (
+    OWN,
+    Names,
+    check_distinct,
+    find_columns,
+    free,
+    names,
+    some_names,
+)
+from polars_rank.catalog.top_k import RANK, Rankings, discount_of
+from polars_rank.columns import Score, is_relevant
+from polars_rank.conventions import Ties, lowest_relevant
 from polars_rank.discounts import Discount
-from polars_rank.evaluation.order import is_relevant
+from polars_rank.evaluation.rankings import DOC
 from polars_rank.frames.tables import framed, schema_of
 
 _EXPOSURE, _RELEVANT, _SAMPLES = (OWN + name for name in ("exposure", "relevant", "samples"))
@@ -20,7 +28,7 @@ _EXPOSURE, _RELEVANT, _SAMPLES = (OWN + name for name in ("exposure", "relevant"
 @framed
 def expected_exposure(
     frame: pl.LazyFrame,
-    k: int | None = None,
+    k: int | None = 10,
     *,
     sample: Names | None = None,
     discount: Discount | None = "log2",
@@ -30,8 +38,8 @@ def expected_exposure(
     label: str = "label",
     position: str | None = None,
     by: Names | None = None,
-    ties: Ties = "doc",
-    rel: float = 1,
+    ties: Ties | None = None,
+    rel: float | None = None,
 ) -> pl.LazyFrame:
     r"""Expected exposure of documents against that of an ideal policy: EE-L, EE-D and EE-R.
 
@@ -69,9 +77,10 @@ def expected_exposure(
     by
         Columns that split the table, such as the run.
     ties
-        Order of documents with equal scores: "doc" (id descending), "doc_ascending" or "input".
+        Order of documents with equal scores: "doc" (id descending; default), "doc_ascending" or
+        "input".
     rel
-        Lowest relevant label.
+        Lowest relevant label. Default: 1.
 
     Returns
     -------
@@ -110,15 +119,25 @@ def expected_exposure(
     ...     "query": 1, "sample": [1, 1, 2, 2], "doc": ["a", "b"] * 2,
     ...     "score": [2.0, 1.0, 1.0, 2.0], "label": 1,
     ... })
-    >>> found = pr.catalog.expected_exposure(log, sample="sample", discount="reciprocal")
-    >>> found.rows()  # both documents are relevant, and each is on top once
-    [(1, 0.0, 1.125, 1.125)]
+    >>> # Both documents are relevant, and each is on top once.
+    >>> pr.catalog.expected_exposure(
+    ...     log, sample="sample", discount="reciprocal"
+    ... )
+    shape: (1, 4)
+    ┌───────┬──────┬───────┬───────┐
+    │ query ┆ ee_l ┆ ee_d  ┆ ee_r  │
+    │ ---   ┆ ---  ┆ ---   ┆ ---   │
+    │ i32   ┆ f64  ┆ f64   ┆ f64   │
+    ╞═══════╪══════╪═══════╪═══════╡
+    │ 1     ┆ 0.0  ┆ 1.125 ┆ 1.125 │
+    └───────┴──────┴───────┴───────┘
     """
-    threshold("rel", rel)
-    samples, queries = names("sample", sample), names("query", query)
-    if samples:
-        find_columns(schema_of(frame), {"sample": samples}, ids=("sample",))
-        check_apart("sample", samples, [*queries, *names("by", by)])
+    lowest = lowest_relevant(rel)
+    samples, queries = names("sample", sample), some_names("query", query)
+    roles = {"query": queries, "by": names("by", by), "doc": [doc], "sample": samples}
+    find_columns(schema_of(frame), roles, ids=[*roles])
+    values = {"label": [label], "score": [score] if isinstance(score, str) else []}
+    check_distinct({**values, "position": names("position", position), "sample": samples})
     rankings = Rankings.of(
         frame, k,
         query=[*queries, *samples], doc=doc, score=score, position=position, by=by, ties=ties,
@@ -137,7 +156,7 @@ def expected_exposure(
     judged = rankings.log.select(
         *keys,
         pl.col(str(columns.doc)).alias(DOC),
-        is_relevant(columns.number(columns.label), rel).alias(_RELEVANT),
+        is_relevant(columns.number(columns.label), lowest).alias(_RELEVANT),
     )
     documents = (
         pl.concat([shown, judged], how="diagonal_relaxed")

@@ -8,16 +8,26 @@ from typing import Any
 
 import polars as pl
 
-from polars_rank._params import OWN, Names, check_column, find_columns, free, names, share
+from polars_rank._params import (
+    OWN,
+    Names,
+    check_column,
+    check_distinct,
+    find_columns,
+    free,
+    names,
+    share,
+)
 from polars_rank.catalog.exposures import COUNTS
 from polars_rank.catalog.fairness import Groups
-from polars_rank.catalog.tops import DOC, RANK, SIZE, Rankings
+from polars_rank.catalog.top_k import RANK, Rankings
 from polars_rank.columns import Score
 from polars_rank.conventions import Ties
 from polars_rank.discounts import Discount
 from polars_rank.errors import SchemaError
 from polars_rank.evaluation.attributes import documents_of
 from polars_rank.evaluation.means import ratio
+from polars_rank.evaluation.rankings import DOC, SIZE
 from polars_rank.frames.tables import framed, lazy, schema_of
 
 _KNOWN, _TAIL = OWN + "known", OWN + "long tail"
@@ -47,7 +57,7 @@ def summary(
     position: str | None = None,
     weight: str | None = None,
     by: Names | None = None,
-    ties: Ties = "doc",
+    ties: Ties | None = None,
 ) -> pl.LazyFrame:
     r"""Coverage of the catalog, inequality of exposure, and personalization.
 
@@ -94,7 +104,8 @@ def summary(
     by
         Columns that split the table, such as the run.
     ties
-        Order of documents with equal scores: "doc" (id descending), "doc_ascending" or "input".
+        Order of documents with equal scores: "doc" (id descending; default), "doc_ascending" or
+        "input".
 
     Returns
     -------
@@ -163,12 +174,20 @@ def summary(
     Examples
     --------
     >>> log = pl.DataFrame({
-    ...     "query": [1, 1, 2, 2], "doc": ["a", "b", "a", "c"], "score": [2.0, 1.0, 2.0, 1.0]
+    ...     "query": [1, 1, 2, 2], "doc": ["a", "b", "a", "c"],
+    ...     "score": [2.0, 1.0, 2.0, 1.0],
     ... })
     >>> catalog = pl.DataFrame({"doc": ["a", "b", "c", "d"]})
     >>> found = pr.catalog.summary(log, 2, items=catalog)
-    >>> found.select("recommended", "coverage", "gini", "gini_recommended", "entropy").row(0)
-    (3, 0.75, 0.375, 0.16666666666666666, 1.5)
+    >>> found.select("recommended", "coverage", "gini", "entropy")
+    shape: (1, 4)
+    ┌─────────────┬──────────┬───────┬─────────┐
+    │ recommended ┆ coverage ┆ gini  ┆ entropy │
+    │ ---         ┆ ---      ┆ ---   ┆ ---     │
+    │ u32         ┆ f64      ┆ f64   ┆ f64     │
+    ╞═════════════╪══════════╪═══════╪═════════╡
+    │ 3           ┆ 0.75     ┆ 0.375 ┆ 1.5     │
+    └─────────────┴──────────┴───────┴─────────┘
     """
     parts = Summary.of(
         schema_of(frame), k, items=items, doc_groups=doc_groups, group=group, top=top,
@@ -212,7 +231,7 @@ class Summary:
         query: Names,
         score: Score,
         position: str | None,
-        ties: Ties,
+        ties: Ties | None,
     ) -> Summary:
         """Check the parameters against the schema of the table."""
         share("top", top)
@@ -220,14 +239,16 @@ class Summary:
         by_default = position is None and isinstance(score, str) and score == "score"
         of_exposures = by_default and "score" not in schema and {*COUNTS} <= {*schema}
         if of_exposures:
-            roles = {"doc": doc, "by": by or (), "frame": COUNTS}
+            roles = {"doc": doc, "by": by, "frame": COUNTS}
             find_columns(schema, roles, numbers=("frame",), ids=("doc", "by"))
         groups = None
         if doc_groups is not None:
             check_column("doc", doc, schema)
+            keys = {"query": names("query", query), "by": names("by", by), "doc": [doc]}
+            check_distinct({**keys, "group": names("group", group)})
             groups = Groups.of(doc_groups, group, "items", schema, doc)
         return cls(
-            of_exposures=of_exposures, k=k, items=None if items is None else lazy(items),
+            of_exposures=of_exposures, k=k, items=None if items is None else lazy(items, "items"),
             groups=groups, top=top, doc=doc, by=names("by", by), weight=weight, discount=discount,
             options={"query": query, "score": score, "position": position, "ties": ties},
         )  # fmt: skip
@@ -291,15 +312,14 @@ def _sums(rankings: Rankings, discount: Discount | None) -> pl.LazyFrame:
     rows, keys = rankings.documents()
     rank, size = pl.col(RANK), pl.col(SIZE)
     last = pl.lit(0) if rankings.k is None else (rank == rankings.k).sum()
-    return rows.group_by(
-        *(pl.col(keys.names[name]).alias(name) for name in rankings.columns.by), DOC
-    ).agg(
+    sums = [
         rankings.exposure(discount).sum().alias("exposure"),
         (rank == 1).sum().alias(_FIRST),
         last.alias(_LAST),
         (1 / size.cast(pl.Float64).sqrt()).filter(rank.is_not_null()).sum().alias(_COSINE),
         rank.is_null().sum().alias(_EMPTY),
-    )
+    ]
+    return rankings.sums(rows, keys, sums)
 
 
 def _of_rankings(k: int | None) -> dict[str, pl.Expr]:

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal, TypeAlias
 
 import polars as pl
 
-from polars_rank._params import Names, check_apart, find_columns, free, names, one_of, share
+from polars_rank._params import Names, find_columns, free, one_of, share, some_names
 from polars_rank.catalog.summaries import LONG_TAIL
+from polars_rank.columns import Columns
 from polars_rank.evaluation.checks import FAILED, checks_of, failed, raise_failed
+from polars_rank.evaluation.contiguity import Keys
+from polars_rank.frames.batches import added_up, by_ranking
 from polars_rank.frames.tables import framed_table, schema_of
 
 HeadOf: TypeAlias = Literal["interactions", "documents"]
 Crossing: TypeAlias = Literal["head", "tail"]
 
 _ADDED = (
-    "users", "interactions", "popularity", "interaction_share", "popularity_rank", LONG_TAIL,
+    "users", "interactions", "share", "interaction_share", "popularity_rank", LONG_TAIL,
 )  # fmt: skip
 
 
@@ -32,7 +37,7 @@ def popularity(
 ) -> pl.LazyFrame:
     r"""Popularity of each document in a training log, and whether it is in the long tail.
 
-    $$\mathrm{popularity}(d) = \frac{|\{u : u \text{ interacted with } d\}|}{|\mathrm{users}|}$$
+    $$\mathrm{share}(d) = \frac{|\{u : u \text{ interacted with } d\}|}{|\mathrm{users}|}$$
 
     Parameters
     ----------
@@ -58,7 +63,7 @@ def popularity(
 
         - `users`: the number of users who interacted with it;
         - `interactions`: the number of rows;
-        - `popularity`: users / number of all users;
+        - `share`: share of users, users / number of all users;
         - `interaction_share`: interactions / number of all rows;
         - `popularity_rank`: 1 for the documents with the most interactions, 2 for those with the
           next lower number, and so on (dense rank);
@@ -78,7 +83,7 @@ def popularity(
     The result is the table `items` of `summary`. Documents without an interaction are not in it:
     join it to the catalog, and fill in 0.
 
-    Other tools use other counts. The novelty MIUF is -log2 of `popularity` in RecTools.
+    Other tools use other counts. The novelty MIUF is -log2 of `share` in RecTools.
     `AvgRecPopularity` of RecTools is a mean of `interactions`, and of `interaction_share` with
     `normalize=True`.
 
@@ -89,9 +94,20 @@ def popularity(
 
     Examples
     --------
-    >>> train = pl.DataFrame({"user": [1, 1, 2, 3, 3], "item": ["a", "a", "a", "a", "b"]})
-    >>> pr.catalog.popularity(train, query="user", doc="item").drop("popularity_rank").rows()
-    [('a', 3, 4, 1.0, 0.8, False), ('b', 1, 1, 0.3333333333333333, 0.2, True)]
+    >>> train = pl.DataFrame({
+    ...     "user": [1, 1, 2, 3, 3], "item": ["a", "a", "a", "a", "b"],
+    ... })
+    >>> popularity = pr.catalog.popularity(train, query="user", doc="item")
+    >>> popularity.drop("popularity_rank")
+    shape: (2, 6)
+    ┌──────┬───────┬──────────────┬──────────┬───────────────────┬───────────┐
+    │ item ┆ users ┆ interactions ┆ share    ┆ interaction_share ┆ long_tail │
+    │ ---  ┆ ---   ┆ ---          ┆ ---      ┆ ---               ┆ ---       │
+    │ str  ┆ u32   ┆ u32          ┆ f64      ┆ f64               ┆ bool      │
+    ╞══════╪═══════╪══════════════╪══════════╪═══════════════════╪═══════════╡
+    │ a    ┆ 3     ┆ 4            ┆ 1.0      ┆ 0.8               ┆ false     │
+    │ b    ┆ 1     ┆ 1            ┆ 0.333333 ┆ 0.2               ┆ true      │
+    └──────┴───────┴──────────────┴──────────┴───────────────────┴───────────┘
     """
     parts = Popularity.of(head=head, head_of=head_of, crossing=crossing, query=query, doc=doc)
     return parts.finish(parts.add_up(frame))
@@ -120,13 +136,12 @@ class Popularity:
         one_of("head_of", head_of, ("interactions", "documents"))
         one_of("crossing", crossing, ("head", "tail"))
         free([doc], _ADDED, "doc")
-        return cls(head, head_of, crossing, names("query", query), doc)
+        return cls(head, head_of, crossing, some_names("query", query), doc)
 
     def add_up(self, frame: pl.LazyFrame) -> pl.LazyFrame:
         """Return the numbers of users and of interactions of each document, and of all users."""
         roles = {"query": self.query, "doc": self.doc}
         found = find_columns(schema_of(frame), roles, ids=("query", "doc"))
-        check_apart("query", self.query, [self.doc])
         checks = checks_of(
             "row",
             {
@@ -136,19 +151,29 @@ class Popularity:
                 for name in columns
             },
         )  # fmt: skip
-        user = pl.col(self.query[0]) if len(self.query) == 1 else pl.struct(self.query)
-        rows = frame.select(user.alias("users"), pl.col(self.doc), failed(checks, "row"))
-        users = pl.col("users").n_unique()
-        counts = rows.group_by(self.doc).agg(
-            users, pl.len().alias("interactions"), pl.col(FAILED).max()
-        )
-        dtype = schema_of(frame)[self.doc]
+        schema = schema_of(frame)
+        keys = Keys.of(Columns(self.query, (), self.doc, self.doc, self.doc, schema))
+        if keys.are_adjacent(frame):
+            # Distinct pairs of users and documents are counted in batches of complete users.
+            rows = keys.rows(frame, [pl.col(self.doc), failed(checks, "row")])
+            parts = by_ranking(rows, keys.group, partial(self._counts, user=keys.group))
+            checked = raise_failed(parts, checks, log=frame)
+            return added_up(checked, [self.doc], [pl.col("users", "interactions").sum()])
+        rows = frame.select(*self.query, self.doc, failed(checks, "row"))
+        return raise_failed(self._counts(rows, user=self.query), checks, log=frame)
+
+    def _counts(self, rows: pl.LazyFrame, user: Sequence[str]) -> pl.LazyFrame:
+        """Return the numbers of complete users, which have these columns."""
+        users = (pl.col(user[0]) if len(user) == 1 else pl.struct(user)).n_unique().alias("users")
+        interactions = pl.len().alias("interactions")
+        counts = rows.group_by(self.doc).agg(users, interactions, pl.col(FAILED).max())
         everyone = rows.select(
-            pl.lit(None, dtype=dtype).alias(self.doc),
+            pl.lit(None, dtype=schema_of(rows)[self.doc]).alias(self.doc),
             users,
             pl.lit(0, pl.UInt32).alias("interactions"),
+            pl.lit(0, pl.UInt16).alias(FAILED),
         )
-        return pl.concat([raise_failed(counts, checks, log=frame), everyone])
+        return pl.concat([counts, everyone])
 
     def merge(self, parts: pl.LazyFrame) -> pl.LazyFrame:
         """Return the sums of several parts."""
@@ -157,7 +182,7 @@ class Popularity:
     def finish(self, sums: pl.LazyFrame) -> pl.LazyFrame:
         """Return the popularity of each document."""
         is_document = pl.col(self.doc).is_not_null()
-        everyone = sums.filter(~is_document).select(popularity=pl.col("users").cast(pl.Float64))
+        everyone = sums.filter(~is_document).select(share=pl.col("users").cast(pl.Float64))
         count = pl.col("interactions").cast(pl.Int64)
         if self.head_of == "interactions":
             through, total, size = count.cum_sum(), count.sum(), count
@@ -174,7 +199,7 @@ class Popularity:
                 self.doc,
                 "users",
                 "interactions",
-                (pl.col("users") / pl.col("popularity")).alias("popularity"),
+                (pl.col("users") / pl.col("share")).alias("share"),
                 (count / count.sum()).alias("interaction_share"),
                 count.rank("dense", descending=True).cast(pl.UInt32).alias("popularity_rank"),
                 tail.alias(LONG_TAIL),

@@ -11,12 +11,12 @@ from polars_rank.cli.logs import Log, definitions
 from polars_rank.cli.messages import misused
 from polars_rank.cli.per_query import run_of
 from polars_rank.cli.sources import refuse_to_replace
-from polars_rank.columns import RUN
 from polars_rank.diagnostics import changes
 from polars_rank.frames.tables import schema_of
 from polars_rank.metrics.names import split
 
 
+@o.takes(o.Files, o.Columns, o.Attributes, o.Definitions, o.Shown)
 def movers(
     ctx: typer.Context,
     baseline: o.Baseline,
@@ -29,46 +29,21 @@ def movers(
         int | None, typer.Option(help="Number of documents to show for each query (default: none).")
     ] = None,
     keep: o.Keep = [],
-    qrels: o.Qrels = [],
-    items: o.Items = None,
-    history: o.History = None,
-    fractional: o.Fractional = False,
-    negative: o.Negative = "unjudged",
-    input_format: o.InputFormat = None,
-    layout: o.Layout = None,
-    memory: o.Memory = None,
-    missing_columns: o.MissingColumns = "raise",
-    extra_columns: o.ExtraColumns = "raise",
-    query: o.Query = [],
-    doc: o.Doc = None,
-    score: o.Score = "score",
-    position: o.Position = None,
-    label: o.Label = "label",
-    progress: o.Progress = True,
     scores: o.Scores = [],
-    conventions: o.Conventions = "polars_rank",
-    ties: o.Ties = None,
-    rel: o.Rel = None,
-    unjudged: o.Unjudged = None,
-    query_set: o.QuerySet = None,
-    undefined: o.Undefined = [],
-    duplicates: o.Duplicates = "error",
-    format: o.Format = None,
-    output: o.Output = None,
-    overwrite: o.Overwrite = False,
-    wide: o.Wide = False,
+    **options: Any,
 ) -> None:
-    """Show the queries that gained and lost most compared with a baseline.
+    """Show the queries that gain and lose most against a baseline.
 
-    Example: polars-rank movers log.parquet --metrics ndcg@10 --baseline bm25 --n 5
+    For example:
+      polars-rank movers log.parquet -m ndcg@10 --baseline bm25 --n 5
     """
-    arguments = locals()
+    arguments = {**locals(), **options}
     log = o.chosen(Log, arguments).opened
-    refuse_to_replace(output, log.files)
+    refuse_to_replace(options["output"], log.files)
     metric, *others = split(" ".join(metrics)) or misused("name a metric, e.g. --metrics ndcg@10")
     if others:
         misused(f"movers shows changes of one metric; found {metric} and {', '.join(others)}")
-    groups, column = o.split_names(by), RUN if run is None else run
+    groups, column = o.split_names(by), "run" if run is None else run
     rows = log.scan([column, *groups])
     value: Any = baseline
     if not scores:
@@ -80,4 +55,4 @@ def movers(
         scores=o.split_names(scores) or None, keep=o.split_names(keep), **log.columns,
         **log.attributes, **definitions(arguments),
     )  # fmt: skip
-    put(result, format, output, overwrite=overwrite, wide=wide)
+    put(result, **o.shown(options))

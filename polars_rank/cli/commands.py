@@ -1,21 +1,25 @@
 """`polars-rank`: the program and its commands."""
 
+import re
 import sys
+from copy import copy
 from importlib.metadata import version as installed
+from inspect import getdoc
+from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 from polars_rank.cli import BROKEN_PIPE, MISUSED
 from polars_rank.cli.changes import movers
-from polars_rank.cli.config import options_for
+from polars_rank.cli.charts import plot
+from polars_rank.cli.config import MAY_BE_EMPTY, options_for
 from polars_rank.cli.evaluating import curve, estimate, evaluate, explain, metrics
+from polars_rank.cli.generating import convert, generate
 from polars_rank.cli.inspecting import inspect
-from polars_rank.cli.making import convert, generate
-from polars_rank.cli.messages import let_go_of_output, one_message, say
-from polars_rank.cli.pictures import plot
+from polars_rank.cli.messages import let_go_of_output, one_message, printing, say, show
 from polars_rank.cli.reports import demo, report
 from polars_rank.cli.statistics import check, compare, slices, summarize
 from polars_rank.errors import RankError
@@ -29,22 +33,33 @@ _CODES = (
 _METAVARS = {str: "NAME", Path: "PATH", int: "NUMBER", float: "NUMBER"}
 
 
-def _named(parameters: list[Any]) -> list[Any]:
-    """Return parameters whose types are not shown where they say nothing: flags and arguments."""
-    for parameter in parameters:
-        if parameter.param_type_name == "argument":
-            parameter.display_type_rich = lambda ctx: None  # noqa: ARG005
-        elif parameter.is_flag:
-            parameter.metavar = ""
-    return parameters
+class _Help:
+    """A command whose help fits in a terminal of 80 columns."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Print the help."""
+        parameters = [_in_help(each) for each in self.get_params(ctx)]  # type: ignore[attr-defined]
+        page = copy(self)
+        page.get_params = lambda ctx: parameters  # type: ignore[attr-defined]  # noqa: ARG005
+        super(_Help, page).format_help(ctx, formatter)  # type: ignore[misc]
 
 
-class Program(TyperGroup):
+def _in_help(parameter: Any) -> Any:
+    """Return a parameter as the help shows it, without types that say nothing."""
+    shown = copy(parameter)
+    if shown.param_type_name == "argument":
+        shown.display_type_rich = lambda ctx: None  # noqa: ARG005
+    elif shown.is_flag:
+        shown.metavar = ""
+        if shown.secondary_opts:  # a column of opposites would leave less space for the texts
+            shown.opts = [shown.opts[0].replace("--", "--[no-]", 1)]
+            shown.secondary_opts = []
+            shown.show_default = False
+    return shown
+
+
+class Program(_Help, TyperGroup):
     """The program; it exits with one message, also if options cannot be parsed."""
-
-    def get_params(self, ctx: Any) -> list[Any]:
-        """Return the options of the program."""
-        return _named(super().get_params(ctx))
 
     def main(self, *args: Any, **options: Any) -> Any:
         """Run a command and end the process; or return, with `standalone_mode=False`."""
@@ -53,13 +68,14 @@ class Program(TyperGroup):
         if not ends:
             return super().main(*args, **options)
         try:
-            code = super().main(*args, **options)
+            with printing():  # the help, or the version
+                code = super().main(*args, **options)
         except SystemExit as end:  # Click and Rich exit with 1 if a pipe is closed
             code = end.code
             if code == 1:
                 let_go_of_output()
                 code = BROKEN_PIPE
-        except RankError as error:  # in a file of options
+        except RankError as error:  # in a file of options, or of standard output
             say(f"Error: {error}")
             code = MISUSED
         except Exception as error:
@@ -69,12 +85,27 @@ class Program(TyperGroup):
         sys.exit(code)
 
 
-class Command(TyperCommand):
+class Command(_Help, TyperCommand):
     """A command; it exits with one message if it fails."""
 
-    def get_params(self, ctx: Any) -> list[Any]:
-        """Return the arguments and options of the command."""
-        return _named(super().get_params(ctx))
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the arguments and options; raise for an empty one, which would be ignored."""
+        parameters: list[Any] = self.get_params(ctx)
+        options = {
+            name: option
+            for option in parameters
+            for name in option.opts
+            if option.param_type_name == "option" and not option.is_flag
+        }
+        for before, text in pairwise(["", *args]):
+            if text and not (text.endswith("=") and text[:-1] in options):
+                continue
+            name = text[:-1] or before  # of "--by=" or "--by", ""
+            if name not in options:
+                ctx.fail("an argument is empty; name a file, or leave it out")
+            if options[name].name not in MAY_BE_EMPTY:
+                ctx.fail(f"{name} is empty; leave it out, or give it a value")
+        return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command."""
@@ -102,7 +133,7 @@ app = typer.Typer(
 
 def _version(wanted: bool) -> None:  # noqa: FBT001  (typer calls it)
     if wanted:
-        typer.echo(installed("polars_rank"))
+        show(installed("polars_rank"))
         raise typer.Exit
 
 
@@ -127,14 +158,26 @@ def program(
     ctx.default_map = {name: options_for(command, config)}
 
 
-def _set_metavars(function: Any) -> None:
-    """Name the values of options by their types, unless they have a name."""
+def _describe_values(function: Any) -> None:
+    """Name the values of options by their types, unless they have a name, and list choices."""
     for hint in get_type_hints(function, include_extras=True).values():
         annotated, *options = get_args(hint) if get_origin(hint) is Annotated else (hint,)
-        kinds = {annotated, *get_args(annotated)} & {*_METAVARS}
+        kinds = [annotated, *get_args(annotated)]
+        choices = [get_args(kind) for kind in kinds if get_origin(kind) is Literal]
+        named = [_METAVARS[kind] for kind in kinds if kind in _METAVARS]
         for option in options:
-            if kinds and option.metavar is None:
-                option.metavar = _METAVARS[kinds.pop()]
+            if option.metavar is None and choices:
+                # In the text, they are broken between words.
+                option.metavar = "CHOICE"
+                option.help += rf" \[choices: {', '.join(choices[0])}]"
+            elif option.metavar is None and named:
+                option.metavar = named[0]
+
+
+def _help(function: Any) -> str:
+    """Return the docstring with one line per paragraph and per example."""
+    paragraphs = re.sub(r"(?<=\S)\n(?=\S)", " ", getdoc(function) or "")
+    return re.sub(r"\n +", "\n$ ", paragraphs)
 
 
 for panel, functions in {
@@ -144,6 +187,8 @@ for panel, functions in {
     "Files": (generate, convert),
 }.items():
     for function in functions:
-        _set_metavars(function)
-        needs_arguments = function not in (metrics, demo)
-        app.command(cls=Command, rich_help_panel=panel, no_args_is_help=needs_arguments)(function)
+        _describe_values(function)
+        app.command(
+            cls=Command, help=_help(function), rich_help_panel=panel,
+            no_args_is_help=function not in (metrics, demo),
+        )(function)  # fmt: skip

@@ -11,7 +11,7 @@ import typer
 
 from polars_rank import conventions
 from polars_rank.cli.sources import expanded, is_pipe, kind_of, scan_table
-from polars_rank.metrics.catalog import list_metrics
+from polars_rank.metrics.listing import list_metrics
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

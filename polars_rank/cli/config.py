@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from polars_rank.cli.messages import say
-from polars_rank.errors import ArgumentError, SourceError, hint
+from polars_rank.errors import ArgumentError, hint
+from polars_rank.io.files import read_toml
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,6 +20,8 @@ KEYS = (
     *("fractional", "negative", "layout", "memory", "progress"),
 )
 _TABLE = "[tool.polars-rank]"
+#: Options whose value may be empty: no column, or a run or a title without letters.
+MAY_BE_EMPTY = {"doc", "run", "baseline", "title"}
 
 
 def options_for(command: Any, path: Path | None) -> dict[str, Any]:
@@ -48,11 +50,7 @@ def _nearest() -> Path | None:
 
 
 def _table(file: Path, *, named: bool) -> dict[str, Any]:
-    try:
-        content = tomllib.loads(file.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        message = f"cannot read the options in {str(file)!r}: {error}"
-        raise SourceError(message) from error
+    content = read_toml(file, "options")
     own = content.get("tool", {}).get("polars-rank")
     if own is None and named and "tool" in content:
         message = f"{str(file)!r} has neither {_TABLE} nor top-level options"
@@ -85,6 +83,9 @@ def _value(value: Any, name: str, file: Path, *, several: bool) -> Any:
     if not all(isinstance(each, (str, int, float, bool)) for each in values):
         what = "text, a number or a list of them" if several else "text or a number"
         message = f"{name.replace('_', '-')} in {str(file)!r} must be {what}; found {value!r}"
+        raise ArgumentError(message)
+    if "" in values and name not in MAY_BE_EMPTY:
+        message = f"{name.replace('_', '-')} in {str(file)!r} is empty; leave it out"
         raise ArgumentError(message)
     given = [each if isinstance(each, bool) else str(each) for each in values]
     return given if several else given[0]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from polars_rank.cli.messages import misused
+from polars_rank.cli.options import Engines
 from polars_rank.cli.sources import is_pipe
 
 if TYPE_CHECKING:
@@ -15,16 +15,14 @@ if TYPE_CHECKING:
     from polars_rank.cli.logs import Log
 
 #: Options for reading files with Polars.
-_OF_FILES = ("input_format", "layout", "memory", "missing_columns", "extra_columns")
+_OF_FILES = (
+    *("input_format", "layout", "memory", "missing_columns", "extra_columns"),
+    *("items", "history", "exclude_seen"),
+)
 
 
-@dataclass(frozen=True)
-class Where:
+class Where(Engines):
     """The engine, and how to connect to Spark."""
-
-    engine: Literal["polars", "spark"]
-    master: str | None
-    remote: str | None
 
     @property
     def on_spark(self) -> bool:

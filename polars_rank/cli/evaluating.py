@@ -14,15 +14,17 @@ from polars_rank.cli.logs import Log, conventions_of, definitions
 from polars_rank.cli.messages import misused
 from polars_rank.cli.sources import refuse_to_replace
 from polars_rank.clicks import estimates
-from polars_rank.columns import QUERY
+from polars_rank.columns import default_column
 from polars_rank.errors import hint
 from polars_rank.evaluation import curves
 from polars_rank.evaluation import evaluate as evaluation
-from polars_rank.metrics.catalog import list_metrics
+from polars_rank.frames.tables import schema_of
+from polars_rank.metrics.listing import list_metrics
 from polars_rank.metrics.metric import REGISTER
 from polars_rank.metrics.names import split
 
 
+@o.takes(o.Files, o.Columns, o.Attributes, o.Definitions, o.Engines, o.Shown)
 def evaluate(
     ctx: typer.Context,
     logs: o.Logs = [],
@@ -31,80 +33,40 @@ def evaluate(
     align: o.Align = None,
     per_query: Annotated[bool, typer.Option("--per-query", help="Show one row per query.")] = False,
     keep: o.Keep = [],
-    qrels: o.Qrels = [],
-    items: o.Items = None,
-    history: o.History = None,
-    exclude_seen: Annotated[
-        bool,
-        typer.Option(
-            "--exclude-seen",
-            help="Drop documents of --history from rankings and judgments.",
-            rich_help_panel=o.INPUT,
-        ),
-    ] = False,
-    fractional: o.Fractional = False,
-    negative: o.Negative = "unjudged",
-    input_format: o.InputFormat = None,
-    layout: o.Layout = None,
-    memory: o.Memory = None,
-    missing_columns: o.MissingColumns = "raise",
-    extra_columns: o.ExtraColumns = "raise",
-    query: o.Query = [],
-    doc: o.Doc = None,
-    score: o.Score = "score",
-    position: o.Position = None,
-    label: o.Label = "label",
-    progress: o.Progress = True,
     scores: o.Scores = [],
     weight: o.Weight = None,
-    conventions: o.Conventions = "polars_rank",
-    ties: o.Ties = None,
-    rel: o.Rel = None,
-    unjudged: o.Unjudged = None,
-    query_set: o.QuerySet = None,
-    undefined: o.Undefined = [],
-    duplicates: o.Duplicates = "error",
-    engine: o.Engine = "polars",
-    master: o.Master = None,
-    remote: o.Remote = None,
-    format: o.Format = None,
-    output: o.Output = None,
-    overwrite: o.Overwrite = False,
-    wide: o.Wide = False,
+    **options: Any,
 ) -> None:
-    """Evaluate a log: show the mean of each metric, or one row per query.
+    """Show the mean of each metric, or its value for each query.
 
-    Example: polars-rank evaluate log.parquet --metrics "ndcg@10 ap rr" --by run
-
-    Example: polars-rank evaluate bm25.txt --qrels qrels.txt --metrics ap --conventions trec_eval
-
-    Example: polars-rank evaluate log.parquet --metrics novelty@10 --items items.parquet --by run
+    For example:
+      polars-rank evaluate log.parquet -m "ndcg@10 ap rr" --by run
+      polars-rank evaluate run.txt --qrels qrels.txt -m ap --conventions trec_eval
+      polars-rank evaluate log.parquet -m novelty@5 --items items.parquet --by run
     """
-    arguments = locals()
+    arguments = {**locals(), **options}
     log, where = o.chosen(Log, arguments), o.chosen(Where, arguments)
     for name in ("weight", "align"):
         if per_query and log.is_given(name):
             misused(f"--{name} applies to means; omit it or --per-query")
     if keep and not per_query:
         misused("--keep needs --per-query")
-    if engine != "polars" and (items or history):
-        misused("--items and --history need --engine polars")
-    refuse_to_replace(output, log.files)
+    refuse_to_replace(options["output"], log.files)
     log = where.opened(log)
     groups = _groups(log, by)
     rows: Any = where.rows(log, groups)
-    options = {**log.columns, **log.attributes, **definitions(arguments), "by": groups}
-    options["exclude_seen"] = exclude_seen
-    options["scores"] = o.split_names(scores) or None
+    request = {**log.columns, **log.attributes, **definitions(arguments), "by": groups}
+    request["scores"] = o.split_names(scores) or None
     names = split(" ".join(metrics))
     if per_query:
-        result = evaluation.per_query(rows, names, keep=o.split_names(keep), **options)
+        result = evaluation.per_query(rows, names, keep=o.split_names(keep), **request)
     else:
-        result = evaluation.evaluate(rows, names, weight=weight, align=align, **options)
+        result = evaluation.evaluate(rows, names, weight=weight, align=align, **request)
     note = None if per_query else "To count queries with undefined metrics: polars-rank summarize"
-    put(where.fetched(result), format, output, overwrite=overwrite, wide=wide, note=note)
+    put(where.fetched(result), **o.shown(options), note=note)
 
 
+@o.takes(o.Files, o.Columns, o.Attributes, o.Definitions, o.Engines, o.Shown)
 def estimate(
     ctx: typer.Context,
     logs: o.Logs = [],
@@ -118,55 +80,33 @@ def estimate(
     max_unshown: Annotated[
         float, typer.Option(help="Maximum share of documents without a label.")
     ] = estimates.MAX_UNSHOWN,
-    qrels: o.Qrels = [],
-    fractional: o.Fractional = False,
-    negative: o.Negative = "unjudged",
-    input_format: o.InputFormat = None,
-    layout: o.Layout = None,
-    memory: o.Memory = None,
-    missing_columns: o.MissingColumns = "raise",
-    extra_columns: o.ExtraColumns = "raise",
-    query: o.Query = [],
-    doc: o.Doc = None,
-    score: o.Score = "score",
-    position: o.Position = None,
-    label: o.Label = "label",
-    progress: o.Progress = True,
     scores: o.Scores = [],
     weight: o.Weight = None,
-    conventions: o.Conventions = "polars_rank",
-    ties: o.Ties = None,
-    rel: o.Rel = None,
-    unjudged: o.Unjudged = None,
-    query_set: o.QuerySet = None,
-    undefined: o.Undefined = [],
-    duplicates: o.Duplicates = "error",
-    engine: o.Engine = "polars",
-    master: o.Master = None,
-    remote: o.Remote = None,
-    format: o.Format = None,
-    output: o.Output = None,
-    overwrite: o.Overwrite = False,
-    wide: o.Wide = False,
+    **options: Any,
 ) -> None:
-    """Estimate the means of a new ranker from clicks, with labels that weight the clicks.
+    """Estimate the means of a new ranker from weighted clicks.
 
-    Example: polars-rank estimate clicks.parquet --metrics dcg@10 --query session --score new
+    The labels of the log are clicks that are weighted to correct position bias.
+
+    For example:
+      polars-rank estimate clicks.parquet -m dcg@10 --query session --score new
     """
-    arguments = locals()
+    arguments = {**locals(), **options}
     log, where = o.chosen(Log, arguments), o.chosen(Where, arguments)
-    refuse_to_replace(output, log.files)
+    refuse_to_replace(options["output"], log.files)
     log = where.opened(log)
     groups = _groups(log, by)
+    rows: Any = where.rows(log, groups)
     result = estimates.estimate(
-        where.rows(log, groups), split(" ".join(metrics)), normalize=normalize,
+        rows, split(" ".join(metrics)), normalize=normalize,
         cluster=o.split_names(cluster) or None, max_unshown=max_unshown, by=groups,
         weight=weight, scores=o.split_names(scores) or None, **log.columns,
-        **definitions(arguments),
+        **log.attributes, **definitions(arguments),
     )  # fmt: skip
-    put(where.fetched(result), format, output, overwrite=overwrite, wide=wide)
+    put(where.fetched(result), **o.shown(options))
 
 
+@o.takes(o.Files, o.Columns, o.Attributes, o.Definitions, o.Shown)
 def curve(
     ctx: typer.Context,
     logs: o.Logs = [],
@@ -174,66 +114,48 @@ def curve(
     by: o.By = [],
     kind: Annotated[
         Literal["rank", "pr"],
-        typer.Option(help="rank: metrics by cutoff; pr: precision and recall by score."),
+        typer.Option(help="Metrics by cutoff, or precision and recall by score."),
     ] = "rank",
     ks: o.Ks = ["1-20"],
-    qrels: o.Qrels = [],
-    items: o.Items = None,
-    history: o.History = None,
-    fractional: o.Fractional = False,
-    negative: o.Negative = "unjudged",
-    input_format: o.InputFormat = None,
-    layout: o.Layout = None,
-    memory: o.Memory = None,
-    missing_columns: o.MissingColumns = "raise",
-    extra_columns: o.ExtraColumns = "raise",
-    query: o.Query = [],
-    doc: o.Doc = None,
-    score: o.Score = "score",
-    position: o.Position = None,
-    label: o.Label = "label",
-    progress: o.Progress = True,
+    run: o.Run = None,
     scores: o.Scores = [],
-    conventions: o.Conventions = "polars_rank",
-    ties: o.Ties = None,
-    rel: o.Rel = None,
-    unjudged: o.Unjudged = None,
-    query_set: o.QuerySet = None,
-    undefined: o.Undefined = [],
-    duplicates: o.Duplicates = "error",
-    format: o.Format = None,
-    output: o.Output = None,
-    overwrite: o.Overwrite = False,
-    wide: o.Wide = False,
+    weight: o.Weight = None,
+    align: o.Align = None,
+    **options: Any,
 ) -> None:
-    """Show metrics at each cutoff, or precision and recall at each score.
+    """Show metrics by cutoff, or precision and recall by score.
 
-    Example: polars-rank curve log.parquet --metrics ndcg --ks 1-10 --by run
-
-    Example: polars-rank curve log.parquet --kind pr --by run --format csv
+    For example:
+      polars-rank curve log.parquet -m ndcg --ks 1-10 --by run
+      polars-rank curve log.parquet --kind pr --format csv
     """
-    arguments = locals()
+    arguments = {**locals(), **options}
     log = o.chosen(Log, arguments).opened
-    refuse_to_replace(output, log.files)
+    refuse_to_replace(options["output"], log.files)
     groups = log.groups(by)
     if kind == "pr":
-        for name in ("metrics", "scores"):
+        for name in ("metrics", "scores", "weight", "align"):
             if log.is_given(name):
                 misused(f"--{name} needs --kind rank")
+        table = log.scan(o.split_names(by))
+        column = default_column("run" if run is None else run, "run", schema_of(table))
         result = curves.pr_curve(
-            log.scan(groups), by=groups, score=log.score, label=log.label,
-            rel=conventions_of(conventions).but(rel=rel).rel,
-            query=log.keys if log.query else QUERY, doc=log.columns["doc"],
+            table, run=column or None, by=o.split_names(by), score=log.score, label=log.label,
+            rel=conventions_of(options["conventions"]).but(rel=options["rel"]).rel,
+            query=log.keys, doc=log.columns["doc"],
         )  # fmt: skip
     else:
+        if run is not None:
+            misused("--run needs --kind pr; split the cutoffs by run with --by")
         result = curves.rank_curve(
             log.scan(groups), split(" ".join(metrics)), o.cutoffs(ks), by=groups,
-            scores=o.split_names(scores) or None, **log.columns, **log.attributes,
-            **definitions(arguments),
+            scores=o.split_names(scores) or None, weight=weight, align=align, **log.columns,
+            **log.attributes, **definitions(arguments),
         )  # fmt: skip
-    put(result, format, output, overwrite=overwrite, wide=wide)
+    put(result, **o.shown(options))
 
 
+@o.takes(o.Files, o.Columns, o.Written)
 def explain(
     ctx: typer.Context,
     metric: Annotated[str, typer.Argument(metavar="METRIC", help="Metric, e.g. ndcg@10.")],
@@ -245,49 +167,36 @@ def explain(
         ),
     ] = None,
     by: o.By = [],
-    qrels: o.Qrels = [],
-    fractional: o.Fractional = False,
-    negative: o.Negative = "unjudged",
-    input_format: o.InputFormat = None,
-    layout: o.Layout = None,
-    memory: o.Memory = None,
-    missing_columns: o.MissingColumns = "raise",
-    extra_columns: o.ExtraColumns = "raise",
-    query: o.Query = [],
-    doc: o.Doc = None,
-    score: o.Score = "score",
-    position: o.Position = None,
-    label: o.Label = "label",
-    progress: o.Progress = True,
     conventions: o.Conventions = "polars_rank",
     duplicates: o.Duplicates = "error",
-    format: o.Format = None,
-    output: o.Output = None,
-    overwrite: o.Overwrite = False,
+    scores: o.Scores = [],
+    n: Annotated[int, typer.Option(help="Number of queries to list per choice.")] = 3,
+    **options: Any,
 ) -> None:
-    """Explain how a metric is computed, or why two conventions differ on a log.
+    """Explain how a metric is computed, or why two conventions differ.
 
-    Example: polars-rank explain ndcg@10 --conventions lightgbm
-
-    Example: polars-rank explain ndcg@10 log.parquet --by run --versus lightgbm
+    For example:
+      polars-rank explain ndcg@10 --conventions lightgbm
+      polars-rank explain ndcg@10 log.parquet --by run --versus lightgbm
     """
-    log = o.chosen(Log, locals())
+    log = o.chosen(Log, {**locals(), **options})
     chosen = [conventions_of(each) for each in (conventions, versus) if each is not None]
     if not log.files:
-        if format not in (None, "table"):
+        if options["format"] not in (None, "table"):
             misused("--format needs a LOG; without one, the explanation is plain text")
         texts = (explanation.explain(metric, each) for each in chosen)
-        put_text("\n\n".join(texts), output, overwrite=overwrite)
+        put_text("\n\n".join(texts), options["output"], overwrite=options["overwrite"])
         return
     if versus is None:
         misused("name the conventions to compare with: --versus")
     log = log.opened
-    refuse_to_replace(output, log.files)
+    refuse_to_replace(options["output"], log.files)
     groups = log.groups(by)
     result = explanation.explain_difference(
-        log.scan(groups), metric, *chosen, by=groups, duplicates=duplicates, **log.columns
-    )
-    put(result.lazy(), format, output, overwrite=overwrite)
+        log.scan(groups), metric, *chosen, by=groups, duplicates=duplicates,
+        scores=o.split_names(scores) or None, n=n, **log.columns,
+    )  # fmt: skip
+    put(result.lazy(), **o.shown(options))
 
 
 def metrics(
@@ -301,9 +210,9 @@ def metrics(
 ) -> None:
     """List metrics: parameters, range, definition and other names.
 
-    Example: polars-rank metrics precision
-
-    Example: polars-rank metrics --format csv
+    For example:
+      polars-rank metrics precision
+      polars-rank metrics --format csv
     """
     table = _with_texts(list_metrics(), texts).lazy()
     if choose(format, output) in ("table", "csv", "markdown", "latex"):

@@ -5,22 +5,20 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from contextlib import nullcontext
-from typing import IO, TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import polars as pl
 import polars.selectors as cs
-import typer
 
-from polars_rank.cli.messages import say
-from polars_rank.cli.tables import latex, markdown, on_terminal, plain
+from polars_rank.cli.messages import printing, say, show
+from polars_rank.cli.printing import latex, markdown, on_terminal, plain
 from polars_rank.errors import ArgumentError
 from polars_rank.frames.tables import collected
-from polars_rank.io.files import new_file, temporary_folder
+from polars_rank.io.outputs import new_file
+from polars_rank.io.temporary import temporary_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from contextlib import AbstractContextManager
     from pathlib import Path
 
 Format: TypeAlias = Literal["table", "csv", "json", "ndjson", "parquet", "markdown", "latex"]
@@ -64,8 +62,8 @@ def require_parquet(output: Path) -> None:
 
 def put(
     result: pl.LazyFrame,
-    form: Format | None,
-    output: Path | None,
+    format: Format | None = None,
+    output: Path | None = None,
     *,
     overwrite: bool = False,
     wide: bool = True,
@@ -73,42 +71,33 @@ def put(
     paged: bool = False,
 ) -> None:
     """Write a result to a file, or show it; see `on_terminal` for `wide`, `note` and `paged`."""
-    shape = choose(form, output)
-    if output is not None and not _is_stream(output):
-        with new_file(output, overwrite=overwrite) as part:
+    shape = choose(format, output)
+    if output is not None and str(output) != "-":
+        with new_file(output, overwrite=overwrite, inputs=[result]) as part:
             _write(result, shape, part)
         say(f"Wrote {output}")
     elif output is None and shape == "table" and sys.stdout.isatty():
-        on_terminal(collected(result), wide=wide, note=note, paged=paged)
+        table = collected(result)
+        with printing():
+            on_terminal(table, wide=wide, note=note, paged=paged)
     else:
         # Nothing is written if there is an error.
         with temporary_folder() as folder:
             _write(result, shape, folder / "out")
-            with (folder / "out").open("rb") as file, _opened(output) as stream:
-                shutil.copyfileobj(file, stream)
-                stream.flush()
+            with (folder / "out").open("rb") as file, printing():
+                sys.stdout.flush()  # keeps the order of what has been printed
+                shutil.copyfileobj(file, sys.stdout.buffer)
+                sys.stdout.flush()
 
 
 def put_text(text: str, output: Path | None, *, overwrite: bool) -> None:
     """Write text to a file, or print it."""
-    if output is None:
-        typer.echo(text)
+    if output is None or str(output) == "-":
+        show(text)
     else:
         with new_file(output, overwrite=overwrite) as part:
             part.write_text(text + "\n", "utf-8")
         say(f"Wrote {output}")
-
-
-def _is_stream(output: Path) -> bool:
-    """Return whether an output is standard output, a pipe or a device."""
-    return str(output) == "-" or (output.exists() and not output.is_file() and not output.is_dir())
-
-
-def _opened(output: Path | None) -> AbstractContextManager[IO[bytes]]:
-    if output is not None and str(output) != "-":
-        return output.open("wb")
-    sys.stdout.flush()  # keeps the order of what has been printed
-    return nullcontext(sys.stdout.buffer)
 
 
 def _write(result: pl.LazyFrame, shape: Format, path: Path) -> None:

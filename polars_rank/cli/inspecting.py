@@ -11,17 +11,18 @@ from typing import Any, NamedTuple, Self
 import polars as pl
 import typer
 
+from polars_rank.cli import MISUSED
 from polars_rank.cli import options as o
 from polars_rank.cli.formats import choose, put
 from polars_rank.cli.logs import Log
-from polars_rank.cli.messages import in_options
+from polars_rank.cli.messages import in_options, say, show
 from polars_rank.cli.sources import refuse_to_replace
-from polars_rank.columns import IDS, RUNS
+from polars_rank.columns import IDS, RUNS, is_relevant
 from polars_rank.diagnostics.inspection import found_in, label_counts
-from polars_rank.errors import RankError, hint
+from polars_rank.errors import RankError, hint, number_of
 from polars_rank.evaluation.parameters import Evaluation
+from polars_rank.frames.layouts import find_layout
 from polars_rank.frames.tables import schema_of
-from polars_rank.io.parquet import find_layout
 
 #: Common names of columns in lower case, by role; the most likely first.
 _ALIKE = {
@@ -59,38 +60,25 @@ class Row(NamedTuple):
     note: str = ""
 
 
+@o.takes(o.Files, o.Columns, o.Written)
 def inspect(
     ctx: typer.Context,
     logs: o.Logs = [],
     run: o.Run = None,
     by: o.By = [],
-    qrels: o.Qrels = [],
-    fractional: o.Fractional = False,
-    negative: o.Negative = "unjudged",
-    input_format: o.InputFormat = None,
-    layout: o.Layout = None,
-    memory: o.Memory = None,
-    missing_columns: o.MissingColumns = "raise",
-    extra_columns: o.ExtraColumns = "raise",
-    query: o.Query = [],
-    doc: o.Doc = None,
-    score: o.Score = "score",
-    position: o.Position = None,
-    label: o.Label = "label",
-    progress: o.Progress = True,
     rel: o.Rel = None,
-    format: o.Format = None,
-    output: o.Output = None,
-    overwrite: o.Overwrite = False,
+    **options: Any,
 ) -> None:
-    """Inspect a log before a long evaluation: columns, counts and invalid rows.
+    """Show the columns, counts and invalid rows of a log.
 
-    The last line is the command to run next.
+    Run it before a long evaluation; the last line is the command to run next. The exit code is 2
+    if there are errors.
 
-    Example: polars-rank inspect log.parquet
+    For example:
+      polars-rank inspect log.parquet
     """
-    given = o.chosen(Log, locals())
-    refuse_to_replace(output, given.files)
+    given = o.chosen(Log, {**locals(), **options})
+    refuse_to_replace(options["output"], given.files)
     log = given.opened
     schema = schema_of(log.scan_as_is())
     columns = _Columns.of(log, schema, run, o.split_names(by))
@@ -101,15 +89,18 @@ def inspect(
         except RankError as error:
             rows.append(Row("columns", "types", None, "error", in_options(error, ctx)))
     command = _next(columns, given, rows)
-    shape = choose(format, output)
-    apart = shape == "table" and output is None  # on a line of its own, to be copied
+    shape = choose(options["format"], options["output"])
+    apart = shape == "table" and options["output"] is None  # on a line of its own, to be copied
     rows += [] if apart else [command]
     human = shape in ("table", "markdown", "latex")
     shown = [row._replace(value=_shown(row, human=human)) for row in rows]
     table = pl.DataFrame(shown, dict.fromkeys(Row._fields, pl.String), orient="row")
-    put(table.lazy(), format, output, overwrite=overwrite)
+    put(table.lazy(), **o.shown(options))
     if apart:
-        typer.echo(f"\nNext{command.note and ', '}{command.note}: {command.value}")
+        show(f"\nNext{command.note and ', '}{command.note}: {command.value}")
+    if errors := sum(row.state == "error" for row in rows):
+        say(f"{number_of(errors, 'error')} found")
+        raise typer.Exit(MISUSED)
 
 
 class _Columns(NamedTuple):
@@ -206,38 +197,40 @@ def _contents(columns: _Columns, rel: float) -> list[Row]:
 
 def _rankings(found: Mapping[str, Any], by_run: pl.DataFrame, run: str | None) -> Iterator[Row]:
     if run is not None:
-        several = by_run.get_column("lists").n_unique() > 1
+        several = by_run.get_column("rankings").n_unique() > 1
         note = "runs have different numbers of queries; use --align to average over the same"
         yield Row("size", "runs", by_run.height, "note" if several else "", note if several else "")
-        for name, lists in by_run.select(run, "lists").head(_RUNS).iter_rows():
-            yield Row("size", f"queries of {name}", lists)
+        for name, rankings in by_run.select(run, "rankings").head(_RUNS).iter_rows():
+            yield Row("size", f"queries of {name}", rankings)
     else:
-        yield Row("size", "queries", found["lists"])
+        yield Row("size", "queries", found["rankings"])
     for name in ("shortest", "median_length", "mean_length", "longest"):
         what = name.removesuffix("_length")
         yield Row("rankings", f"{what} length", found[name])
 
 
 def _labels(labels: pl.DataFrame, found: Mapping[str, Any], rel: float) -> Iterator[Row]:
-    known = labels.filter(pl.col("label").is_not_null())
+    known = labels.filter(pl.col("label").is_not_null()).with_columns(
+        relevant=is_relevant(pl.col("label"), rel)
+    )
     if known.height > _LABELS:
         low, high = known.get_column("label").min(), known.get_column("label").max()
         yield Row(
             "labels", "range", f"{low!s} to {high!s}", "", f"{known.height:,} different labels"
         )
     else:
-        for label, rows in known.iter_rows():
-            note = "relevant" if label >= rel else ""
+        for label, rows, relevant in known.iter_rows():
+            note = "relevant" if relevant else ""
             yield Row("labels", f"share of {label}", rows / found["rows"], "", note)
-    if not known.is_empty() and not known.filter(pl.col("label") >= rel).height:
+    if not known.is_empty() and not known.get_column("relevant").any():
         yield Row("labels", "relevant", 0, "note", "no label reaches --rel")
     retrieved = found["rows"] - found["not_retrieved"]
     judged = None if found["unjudged_share"] is None else 1 - found["unjudged_share"]
     yield Row("labels", "judged share", judged, "", f"of {retrieved:,} retrieved documents")
     for name, (what, note) in {
         "not_retrieved": ("not retrieved", "judged documents without a score"),
-        "barren_lists": ("nothing relevant", "rankings; see --undefined"),
-        "unretrieved_lists": ("nothing retrieved", "rankings"),
+        "barren_rankings": ("nothing relevant", "rankings; see --undefined"),
+        "unretrieved_rankings": ("nothing retrieved", "rankings"),
     }.items():
         if found[name]:
             yield Row("labels", what, found[name], "note", note)
@@ -245,12 +238,10 @@ def _labels(labels: pl.DataFrame, found: Mapping[str, Any], rel: float) -> Itera
 
 def _ties(found: Mapping[str, Any]) -> Iterator[Row]:
     note = "ordered by --ties; polars-rank plot bounds shows the effect"
-    for name in ("tied_lists", "tied_documents"):
+    for name in ("tied_rankings", "tied_documents"):
         share = found[name]
-        state = ("note", note) if share and name == "tied_lists" else ("", "")
-        yield Row(
-            "ties", f"share of {name.replace('_', ' ').replace('lists', 'rankings')}", share, *state
-        )
+        state = ("note", note) if share and name == "tied_rankings" else ("", "")
+        yield Row("ties", f"share of {name.replace('_', ' ')}", share, *state)
 
 
 def _next(columns: _Columns, given: Log, rows: list[Row]) -> Row:

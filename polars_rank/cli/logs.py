@@ -2,63 +2,53 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import polars as pl
 import typer
 
 from polars_rank.cli.messages import misused
-from polars_rank.cli.options import split_names, undefined_of
+from polars_rank.cli.options import (
+    Attributes,
+    Columns,
+    Definitions,
+    Files,
+    chosen,
+    split_names,
+    undefined_of,
+)
 from polars_rank.cli.sources import (
     STANDARD_INPUT,
     Kind,
-    is_pipe,
-    keep_pipe,
     kind_of,
+    readable,
     scan,
     scan_table,
 )
-from polars_rank.columns import DOC, RUNS
+from polars_rank.columns import RUNS
 from polars_rank.conventions import POLARS_RANK, Conventions, named
-from polars_rank.errors import SourceError
 from polars_rank.frames.tables import schema_of
-from polars_rank.io.files import temporary_folder
+from polars_rank.io.files import read_toml
 from polars_rank.io.judgments import join_judgments
-from polars_rank.io.parquet import Layout
-from polars_rank.trec import Negative, scan_qrels
+from polars_rank.trec import scan_qrels
+
+#: Options that name files.
+_FILES = ("logs", "values", "qrels", "items", "history")
 
 #: Options that name columns of text.
 _OF_IDS = ("run", "by", "keep", "show", "slices", "columns", "cluster")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Log:
+class Log(Files, Columns, Attributes):
     """The files of a log and the names of its columns."""
 
     ctx: typer.Context
     logs: list[str]
-    qrels: list[Path]
-    fractional: bool
-    negative: Negative
-    input_format: Kind | None
-    layout: Layout | None
-    memory: str | None
-    missing_columns: Literal["raise", "insert"]
-    extra_columns: Literal["raise", "ignore"]
-    query: list[str]
-    doc: str | None
-    score: str
-    position: str | None
-    label: str
-    progress: bool
-    #: Attributes of documents and what users have seen, in commands that evaluate metrics.
-    items: Path | None = None
-    history: Path | None = None
 
     def is_given(self, name: str) -> bool:
         """Return whether an option is on the command line."""
@@ -68,7 +58,7 @@ class Log:
     @property
     def files(self) -> list[str]:
         """All input files."""
-        return [*self.logs, *map(str, [*self.qrels, *self._attribute_files.values()])]
+        return [*self.logs, *self.qrels, *self._attribute_files.values()]
 
     @property
     def keys(self) -> list[str]:
@@ -87,7 +77,7 @@ class Log:
         """The names of the columns, as parameters of the library's functions."""
         return {
             "query": self.keys,
-            "doc": DOC if self.doc is None else self.doc or None,
+            "doc": "doc" if self.doc is None else self.doc or None,
             "score": self.score,
             "position": self.position,
             "label": self.label,
@@ -95,34 +85,29 @@ class Log:
 
     @property
     def attributes(self) -> dict[str, Any]:
-        """The tables of --items and --history, as parameters of the library's functions."""
-        return {
-            name: scan_table([str(path)], None, {}, self.ids)
+        """The options of attributes, as parameters of the library's functions."""
+        tables = {
+            name: scan_table([path], None, {}, self.ids)
             for name, path in self._attribute_files.items()
         }
+        return {**tables, "exclude_seen": True} if self.exclude_seen else tables
 
     @property
-    def _attribute_files(self) -> dict[str, Path]:
+    def _attribute_files(self) -> dict[str, str]:
         given = {"items": self.items, "history": self.history}
         return {name: path for name, path in given.items() if path is not None}
 
     @cached_property
     def opened(self) -> Self:
-        """The log with the content of pipes, which can be read only once, in temporary files."""
+        """The log with copies of files that can be read only once."""
         if self.files.count(STANDARD_INPUT) > 1:
             misused("standard input can be read only once; use - only once")
-
-        def kept(paths: list[Any]) -> list[Any]:
-            return [
-                type(path)(keep_pipe(path, self.ctx.with_resource(temporary_folder())))
-                if is_pipe(path) else path
-                for path in paths
-            ]  # fmt: skip
-
-        if not any(map(is_pipe, self.files)):
-            return self
-        attributes = {name: kept([path])[0] for name, path in self._attribute_files.items()}
-        return replace(self, logs=kept(self.logs), qrels=kept(self.qrels), **attributes)
+        given = {name: getattr(self, name) for name in _FILES if hasattr(self, name)}
+        copies: dict[str, Any] = {
+            name: [*map(readable, paths)] if isinstance(paths, list) else paths and readable(paths)
+            for name, paths in given.items()
+        }
+        return replace(self, **copies)
 
     @property
     def differing(self) -> dict[str, str]:
@@ -180,19 +165,20 @@ class Log:
         judgments = scan_qrels(self.qrels, fractional=self.fractional, negative=self.negative)
         runs = [name for name in by if name.lower() in RUNS]
         joined: pl.LazyFrame = join_judgments(
-            log.cast(types), judgments.rename(names), by=runs or None, query=names["query"],
-            doc=names["doc"], score=self.position or self.score.removeprefix("-"),
-            label=names["label"],
+            log.cast(types), judgments.rename(names), run=runs[0] if runs else "run",
+            by=runs[1:], query=names["query"], doc=names["doc"],
+            score=self.position or self.score.removeprefix("-"), label=names["label"],
         )  # fmt: skip
         return joined
 
 
 def definitions(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the definitions among the arguments of a command."""
+    given = vars(chosen(Definitions, values))
     return {
-        "conventions": conventions_of(values["conventions"]),
-        "undefined": undefined_of(values["undefined"]),
-        **{name: values[name] for name in ("ties", "rel", "unjudged", "query_set", "duplicates")},
+        **given,
+        "conventions": conventions_of(given["conventions"]),
+        "undefined": undefined_of(given["undefined"]),
     }
 
 
@@ -203,9 +189,5 @@ def conventions_of(text: str) -> Conventions:
     """
     if not text.lower().endswith(".toml"):
         return named(text)
-    try:
-        fields = tomllib.loads(Path(text).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        message = f"cannot read the conventions in {text!r}: {error}"
-        raise SourceError(message) from error
+    fields = read_toml(text, "conventions")
     return named(fields.pop("base", POLARS_RANK)).but(**{"name": Path(text).stem, **fields})

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import socket
 import sys
 import tempfile
 import time
-from contextlib import suppress
 from pathlib import Path
 from threading import Lock, Thread
 from typing import Any, NoReturn
 
 from polars_rank import _progress as progress
+from polars_rank._startup import end
 from polars_rank.cli import INTERRUPTED, MISUSED
-from polars_rank.errors import missing_extra
-from polars_rank.io.files import discard_parts
+from polars_rank.errors import SourceError, missing_extra
+from polars_rank.io.temporary import discard_all, new_folder
 
 #: Seconds after a signal until the process ends even if Polars is still running.
 PATIENCE = 1.0
@@ -36,35 +35,50 @@ def main() -> NoReturn:
     Exit codes: 0 for success, 2 for invalid usage or input, and 128 + the number of a signal: 130
     for Ctrl-C, 143 for SIGTERM, 129 for SIGHUP.
     """
-    folder = Path(tempfile.mkdtemp(prefix="polars_rank-"))
-    tempfile.tempdir = str(folder)
     received: list[int] = []
-    _handle_signals(folder, received)
+    _handle_signals(received)
+    _replace_closed_streams()
     try:
         code = _run()
         if code == INTERRUPTED:
-            _end_now(folder, received)
+            _end_now(received)
     finally:
-        _clear(folder)
+        discard_all()
     sys.exit(code)
 
 
 def _run() -> int | str | None:
     try:
+        tempfile.tempdir = str(new_folder())  # removed by a signal, too
         from polars_rank.cli.commands import app  # noqa: PLC0415  (an extra)
 
         app(prog_name="polars-rank")
+    except SourceError as error:
+        print(f"Error: {error}", file=sys.stderr)  # noqa: T201
+        return MISUSED
     except ImportError as error:
         print(f"Error: {missing_extra(extra='cli', cause=error)}", file=sys.stderr)  # noqa: T201
         return MISUSED
     except KeyboardInterrupt:
         return INTERRUPTED
-    except SystemExit as end:
-        return end.code
+    except SystemExit as ended:
+        return ended.code
     return 0
 
 
-def _handle_signals(folder: Path, received: list[int]) -> None:
+def _replace_closed_streams() -> None:
+    """Open the null device in place of closed standard streams."""
+    # Otherwise, the next open file gets the number of the stream, and receives its messages.
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(descriptor)
+    if sys.stdout is None:
+        sys.stdout = Path(os.devnull).open(encoding="utf-8")  # noqa: SIM115  (writing raises)
+    if sys.stderr is None:
+        sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
+
+
+def _handle_signals(received: list[int]) -> None:
     """End the process soon after a signal, even if Polars is running."""
 
     def interrupt(number: int, _frame: Any) -> None:
@@ -88,29 +102,17 @@ def _handle_signals(folder: Path, received: list[int]) -> None:
             pass
         received.append(number)
         time.sleep(PATIENCE)
-        _end_now(folder, received)
+        _end_now(received)
 
     Thread(target=wait, daemon=True).start()
 
 
-def _end_now(folder: Path, received: list[int]) -> NoReturn:
+def _end_now(received: list[int]) -> NoReturn:
     """Clean up, print a message, and end without waiting for the threads of Polars."""
     with _ENDING:
         progress.close()
-        discard_parts()
-        _clear(folder)
-        with suppress(OSError):  # the terminal may be closed
-            print("Interrupted; nothing was written.", file=sys.stderr, flush=True)  # noqa: T201
-        os._exit(128 + received[0] if received else INTERRUPTED)
-
-
-def _clear(folder: Path) -> None:
-    # After a signal, a thread may continue to write for a moment.
-    for _ in range(20):
-        shutil.rmtree(folder, ignore_errors=True)
-        if not folder.exists():
-            return
-        time.sleep(0.05)
+        discard_all()
+        end(received[0] if received else signal.SIGINT)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import sys
 import traceback
 import warnings
 from contextlib import contextmanager, suppress
+from io import UnsupportedOperation
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import polars as pl
@@ -39,7 +40,8 @@ def one_message(ctx: typer.Context) -> Iterator[None]:
             warnings.simplefilter("always", RankWarning)
             warnings.showwarning = warn
             yield
-            sys.stdout.flush()
+            with printing():
+                sys.stdout.flush()
     except BrokenPipeError:  # the reader of the output is gone
         let_go_of_output()
         raise typer.Exit(BROKEN_PIPE) from None
@@ -48,10 +50,12 @@ def one_message(ctx: typer.Context) -> Iterator[None]:
     except (typer.Exit, typer.BadParameter):
         raise
     except (Exception, pl.exceptions.PanicException) as error:  # noqa: BLE001  (internal errors, too)
+        if isinstance(error.__cause__, BrokenPipeError):  # the reader of --output is gone
+            raise typer.Exit(BROKEN_PIPE) from None
         if ctx.find_root().params.get("debug"):
             bars.close()
             traceback.print_exc()
-        read = [ctx.params.get(name) or () for name in ("logs", "lists", "qrels")]
+        read = [ctx.params.get(name) or () for name in ("logs", "values", "qrels")]
         message, code = _message(error, ctx, [str(file) for files in read for file in files])
         say(f"Error: {message}")
         raise typer.Exit(code) from None
@@ -85,7 +89,7 @@ def in_options(problem: object, ctx: typer.Context) -> str:
         # The parameter `metric` of a function is the option --metrics of a command.
         option = options.get(name) or options.get(f"{name}s", "")
         if option.startswith("--"):
-            message = message.replace(f"`{name}`", f"`{option}`", 1)
+            message = message.replace(f"`{name}`", f"`{option}`")
             message = re.sub(rf"\bpass {name}='([^']*)'", rf"pass {option} \1", message)
     return message
 
@@ -95,6 +99,26 @@ def say(message: str) -> None:
     bars.close()
     with suppress(OSError):  # the terminal may be closed
         typer.echo(message, err=True)
+
+
+def show(text: str = "") -> None:
+    """Print a text on standard output."""
+    with printing():
+        typer.echo(text)
+
+
+@contextmanager
+def printing() -> Iterator[None]:
+    """Raise `SourceError` if standard output cannot be written, unless its reader is gone."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        let_go_of_output()
+        problem = "it is closed" if isinstance(error, UnsupportedOperation) else error.strerror
+        message = f"cannot write to standard output: {problem}"
+        raise SourceError(message) from error
 
 
 def misused(message: str) -> NoReturn:

@@ -1,11 +1,16 @@
-"""Options that several commands share: one alias each, with one name and one meaning."""
+"""Options that several commands share: one alias each, with one name and one meaning.
+
+Options that belong together are the fields of a group, a dataclass. `@takes(Files, Columns)` adds
+the options of groups to a command, which receives their values as keyword arguments.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import fields
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import MISSING, dataclass, field, fields
+from inspect import Parameter, signature
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_type_hints
 
 import typer
 
@@ -14,16 +19,17 @@ from polars_rank import trec
 from polars_rank.cli import completion, formats, sources
 from polars_rank.errors import ArgumentError, hint
 from polars_rank.evaluation import parameters
-from polars_rank.io import parquet
+from polars_rank.frames import layouts
 from polars_rank.metrics.metric import REGISTER
 from polars_rank.metrics.names import metric as read_metric
 from polars_rank.metrics.names import split
 from polars_rank.stats import intervals, significance
 
 T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
 
-#: Panels of the help.
-INPUT, COLUMNS, DEFINITIONS, ENGINE, OUTPUT = (
+#: Panels of the help, in its order; others come first.
+_PANELS = INPUT, COLUMNS, DEFINITIONS, ENGINE, OUTPUT = (
     "Input", "Columns", "Definitions", "Engine", "Output"
 )  # fmt: skip
 
@@ -32,6 +38,47 @@ def chosen(kind: type[T], values: Mapping[str, Any]) -> T:
     """Return a dataclass, filled with the arguments of a command that its fields name."""
     names = [each.name for each in fields(kind)]  # type: ignore[arg-type]
     return kind(**{name: values[name] for name in names if name in values})
+
+
+def takes(*groups: type) -> Callable[[F], F]:
+    """Return a decorator that adds the options of groups to a command with `**options`."""
+
+    def decorate(command: F) -> F:
+        own = signature(command, eval_str=True)
+        parameters = [
+            each.replace(kind=Parameter.KEYWORD_ONLY)
+            for each in own.parameters.values()
+            if each.kind is not each.VAR_KEYWORD
+        ]
+        for group in groups:
+            types = get_type_hints(group, include_extras=True)
+            parameters += [
+                Parameter(each.name, Parameter.KEYWORD_ONLY, default=_default(each),
+                          annotation=types[each.name])
+                for each in fields(group)
+            ]  # fmt: skip
+        parameters.sort(key=_place)
+        command.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
+        command.__annotations__ = {each.name: each.annotation for each in parameters}
+        return command
+
+    return decorate
+
+
+def _place(parameter: Parameter) -> int:
+    """Return the place of an option in the help, by its panel."""
+    option = getattr(parameter.annotation, "__metadata__", [None])[0]
+    panel = getattr(option, "rich_help_panel", None)
+    return _PANELS.index(panel) if panel in _PANELS else -1
+
+
+def _default(option: Any) -> Any:
+    return option.default if option.default_factory is MISSING else option.default_factory()
+
+
+def shown(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return how a table is written or shown, as parameters of `put`."""
+    return {each.name: values[each.name] for each in fields(Shown) if each.name in values}
 
 
 def file(help: str, panel: str | None = None, *names: str) -> Any:
@@ -64,7 +111,10 @@ Baseline = Annotated[str, run_name("Run to compare the others with.")]
 AnyBaseline = Annotated[str | None, run_name("Run to compare the others with.")]
 Slices = Annotated[list[str], column("Columns whose values are slices.")]
 Keep = Annotated[list[str], column("Columns of the query to show, e.g. its text.")]
-N = Annotated[int, typer.Option(help="Number of queries to show at either end, per run.")]
+N = Annotated[
+    int,
+    typer.Option(help="How many of the largest gains and of the largest losses to show per run."),
+]
 Confidence = Annotated[float, typer.Option(help="Confidence level.")]
 Cluster = Annotated[
     list[str],
@@ -75,9 +125,17 @@ Test = Annotated[significance.Test, typer.Option(help="Significance test.")]
 Correction = Annotated[
     significance.Correction, typer.Option(help="Correction of p-values for multiple comparisons.")
 ]
+Alternative = Annotated[
+    intervals.Alternative,
+    typer.Option(help="Alternative hypothesis about the run, relative to the baseline."),
+]
+Margin = Annotated[
+    float, typer.Option(help="Non-inferiority margin, with --alternative greater or less.")
+]
 Resamples = Annotated[int, typer.Option(help="Number of resamples.")]
 Queries = Annotated[int, typer.Option(help="Number of queries.")]
 Seed = Annotated[int, typer.Option(help="Random seed.")]
+Pairs = Annotated[bool, typer.Option("--pairs", help="Add slices by pairs of columns.")]
 MinQueries = Annotated[int, typer.Option(help="Minimum number of queries to test a slice.")]
 Rule = Annotated[
     list[str],
@@ -107,10 +165,11 @@ LogsOrValues = Annotated[
     typer.Argument(metavar="LOG", help="Log, per-query values, or moments."),
 ]
 Values = Annotated[list[str], file("Per-query values, instead of LOG.", INPUT)]
-Qrels = Annotated[list[Path], file("TREC judgments of LOG.", INPUT)]
-Items = Annotated[Path | None, file("Attributes of documents: one row per document.", INPUT)]
+Qrels = Annotated[list[str], file("TREC judgments of LOG.", INPUT)]
+Items = Annotated[str | None, file("Attributes of documents: one row per document.", INPUT)]
 History = Annotated[
-    Path | None, file("What users have seen: one row per query and document.", INPUT)
+    str | None,
+    file("Documents that each user has already seen: one row per query and document.", INPUT),
 ]
 Fractional = Annotated[
     bool,
@@ -125,14 +184,14 @@ InputFormat = Annotated[
     typer.Option(help="Input format (default: by file name or content).", rich_help_panel=INPUT),
 ]
 Layout = Annotated[
-    parquet.Layout | None,
+    layouts.Layout | None,
     typer.Option(help="Order of rows in the log (default: detect).", rich_help_panel=INPUT),
 ]
 Memory = Annotated[
     str | None,
     typer.Option(
-        help='Memory for sorting a shuffled log, e.g. "2GB".', rich_help_panel=INPUT,
-        metavar="SIZE",
+        help='Memory for sorting a shuffled log, e.g. "2GB" (default: 500 MB).',
+        rich_help_panel=INPUT, metavar="SIZE",
     ),
 ]  # fmt: skip
 MissingColumns = Annotated[
@@ -150,7 +209,7 @@ ExtraColumns = Annotated[
         rich_help_panel=INPUT,
     ),
 ]
-Progress = Annotated[bool, typer.Option(help="Show a progress bar in a terminal.")]
+Progress = Annotated[bool, typer.Option(help="Show a progress bar in a terminal (default).")]
 
 Query = Annotated[list[str], column("Columns of the query (default: query).", COLUMNS)]
 Doc = Annotated[str | None, column('Column of the document (default: doc); "" for none.', COLUMNS)]
@@ -190,8 +249,9 @@ QuerySet = Annotated[
 Undefined = Annotated[
     list[str],
     typer.Option(
-        metavar="[METRIC=]zero|skip|one|null",
-        help="Value of undefined metrics, for all or for one metric (default: zero).",
+        metavar="[METRIC=]VALUE",
+        help="Value of undefined metrics, for all or for one metric (default: zero). "
+        rf"\[choices: {', '.join(get_args(definitions.Undefined))}]",
         rich_help_panel=DEFINITIONS,
     ),
 ]
@@ -240,6 +300,88 @@ Wide = Annotated[
     typer.Option("--wide", help="Show all columns in a terminal.", rich_help_panel=OUTPUT),
 ]
 
+ExcludeSeen = Annotated[
+    bool,
+    typer.Option(
+        "--exclude-seen",
+        help="Drop documents of --history from rankings and judgments.",
+        rich_help_panel=INPUT,
+    ),
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Files:
+    """How to read the log."""
+
+    qrels: Qrels = field(default_factory=list)
+    fractional: Fractional = False
+    negative: Negative = "unjudged"
+    input_format: InputFormat = None
+    layout: Layout = None
+    memory: Memory = None
+    missing_columns: MissingColumns = "raise"
+    extra_columns: ExtraColumns = "raise"
+    progress: Progress = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class Columns:
+    """The columns of the log."""
+
+    query: Query = field(default_factory=list)
+    doc: Doc = None
+    score: Score = "score"
+    position: Position = None
+    label: Label = "label"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attributes:
+    """Tables with attributes of documents and with the documents that users have seen."""
+
+    items: Items = None
+    history: History = None
+    exclude_seen: ExcludeSeen = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Definitions:
+    """The definitions of metrics."""
+
+    conventions: Conventions = "polars_rank"
+    ties: Ties = None
+    rel: Rel = None
+    unjudged: Unjudged = None
+    query_set: QuerySet = None
+    undefined: Undefined = field(default_factory=list)
+    duplicates: Duplicates = "error"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Engines:
+    """Where the log is evaluated."""
+
+    engine: Engine = "polars"
+    master: Master = None
+    remote: Remote = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Written:
+    """How a table is written."""
+
+    format: Format = None
+    output: Output = None
+    overwrite: Overwrite = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shown(Written):
+    """How a table is written, or shown in a terminal."""
+
+    wide: Wide = False
+
 
 def split_names(texts: Iterable[str]) -> list[str]:
     """Split names at spaces and commas, but not inside brackets.
@@ -268,6 +410,15 @@ def cutoffs(texts: Iterable[str]) -> list[int]:
             raise ArgumentError(message, "ks")
         numbers += range(int(first), int(last or first) + 1)
     return numbers
+
+
+def number(name: str, text: str) -> float:
+    """Return a number of an option; raise `ArgumentError` for other text."""
+    try:
+        return float(text)
+    except ValueError:
+        message = f"`{name}` must be numbers from 0 to 1; found {text!r}"
+        raise ArgumentError(message, name) from None
 
 
 def undefined_of(texts: Iterable[str]) -> str | Mapping[str, str] | None:

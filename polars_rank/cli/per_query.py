@@ -9,21 +9,23 @@ from typing import Any
 
 import polars as pl
 
-from polars_rank._params import Names, check_column, find_columns
+from polars_rank._params import Names, check_column, check_distinct, find_columns
 from polars_rank.cli.logs import Log, definitions
 from polars_rank.cli.messages import misused
 from polars_rank.cli.options import chosen, split_names
 from polars_rank.cli.sources import scan_table
 from polars_rank.conventions import Conventions
 from polars_rank.evaluation.evaluate import per_query as evaluated
+from polars_rank.frames.ids import is_text
 from polars_rank.frames.tables import collected, schema_of
 from polars_rank.metrics.names import split
 from polars_rank.stats.moment_tables import is_moments, merge
+from polars_rank.stats.per_query_tables import query_columns
 
 #: Options for the evaluation of a log; per-query values have been evaluated before.
 _OF_LOGS = (
     *("position", "query_set", "rel", "ties", "unjudged", "layout", "memory"),
-    *("items", "history"),
+    *("items", "history", "exclude_seen"),
 )
 
 
@@ -47,7 +49,18 @@ class PerQuery:
     @property
     def groups(self) -> list[str]:
         """The columns of the run and of the groups."""
-        return distinct([*([] if self.run is None else [self.run]), *self.by])
+        return [*self.runs, *self.by]
+
+    @property
+    def runs(self) -> list[str]:
+        """The column of runs, if there is one."""
+        return [] if self.run is None else [self.run]
+
+    def keys(self, slices: Sequence[str] = ()) -> list[str]:
+        """Return the columns that identify a row of a run, without columns of slices."""
+        others = {"run": self.runs, "by": self.by, "slices": slices}
+        queries = query_columns(self.table, self.query, self.metrics, others)
+        return distinct([*queries, *(name for name in self.by if name not in slices)])
 
     def value(self, baseline: str) -> Any:
         """Return the name of the baseline as a value of the column of runs."""
@@ -100,15 +113,17 @@ class Source(Log):
         table = source.table()
         schema = schema_of(table)
         asked = distinct([*split(" ".join(self.metrics)), *metrics]) or None
+        run, groups = self.run_column(schema, paired=paired), split_names(by)
         result = PerQuery(
             table,
-            self.run_column(schema, paired=paired),
-            split_names(by),
+            run,
+            groups,
             self.keys,
             asked,
             self.definitions["conventions"],
             self.definitions["undefined"],
         )
+        check_distinct({"run": result.runs, "by": groups, "query": self.keys})
         if not self._is_log(schema):
             self._check_evaluated(schema, asked)
             return replace(result, table=merge(table)) if is_moments(schema) else result
@@ -166,7 +181,7 @@ class Source(Log):
 
 def run_of(name: str, column: str, dtype: pl.DataType) -> Any:
     """Return the name of a run as a value of the column of runs."""
-    if dtype in (pl.String, pl.Categorical) or isinstance(dtype, pl.Enum):
+    if is_text(dtype):
         return name
     try:
         return pl.Series([name]).cast(dtype).item()

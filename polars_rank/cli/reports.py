@@ -9,17 +9,17 @@ import typer
 from polars_rank._params import check_column
 from polars_rank.cli import options as o
 from polars_rank.cli.logs import Log, definitions
-from polars_rank.cli.messages import misused, say
+from polars_rank.cli.messages import misused, say, show
 from polars_rank.cli.per_query import run_of
 from polars_rank.cli.sources import refuse_to_replace
 from polars_rank.cli.statistics import rules_of
-from polars_rank.columns import RUN
 from polars_rank.frames.tables import schema_of
 from polars_rank.metrics.names import split
 from polars_rank.reporting import page
 from polars_rank.stats.stored import scan_moments
 
 
+@o.takes(o.Files, o.Columns, o.Definitions)
 def report(
     ctx: typer.Context,
     logs: o.Logs = [],
@@ -52,47 +52,28 @@ def report(
     n: o.N = 5,
     k: Annotated[int, typer.Option(help="Number of documents to show for each query.")] = 10,
     title: Annotated[str | None, typer.Option(help="Page title.", metavar="TEXT")] = None,
-    qrels: o.Qrels = [],
     items: o.Items = None,
     history: o.History = None,
-    fractional: o.Fractional = False,
-    negative: o.Negative = "unjudged",
-    input_format: o.InputFormat = None,
-    layout: o.Layout = None,
-    memory: o.Memory = None,
-    missing_columns: o.MissingColumns = "raise",
-    extra_columns: o.ExtraColumns = "raise",
-    query: o.Query = [],
-    doc: o.Doc = None,
-    score: o.Score = "score",
-    position: o.Position = None,
-    label: o.Label = "label",
-    progress: o.Progress = True,
     scores: o.Scores = [],
-    conventions: o.Conventions = "polars_rank",
-    ties: o.Ties = None,
-    rel: o.Rel = None,
-    unjudged: o.Unjudged = None,
-    query_set: o.QuerySet = None,
-    undefined: o.Undefined = [],
-    duplicates: o.Duplicates = "error",
     output: Annotated[Path, o.file("Write to this HTML file.", o.OUTPUT, "--output", "-o")] = Path(
         "report.html"
     ),
     overwrite: o.Overwrite = False,
+    **options: Any,
 ) -> None:
-    """Write a report: one self-contained HTML file that works offline.
+    """Write a report as one HTML file that works offline.
 
-    Example: polars-rank report log.parquet --metrics "ndcg@10 ap" --baseline bm25 --slices country
+    For example:
+      polars-rank report log.parquet -m ap --baseline bm25 --slices country
     """
-    arguments = locals()
+    arguments = {**locals(), **options}
     given = o.chosen(Log, arguments)
     log = given.opened
     if output.suffix.lower() not in (".html", ".htm"):
         misused(f"--output must end in .html; found '{output}'")
-    refuse_to_replace(output, [*given.files, *([rules] if rules else [])])
+    refuse_to_replace(output, [*given.files, *([str(rules)] if rules else [])])
     schema = schema_of(log.scan_as_is())
-    column = (RUN if run is None else run) or None
+    column = ("run" if run is None else run) or None
     groups = o.split_names(by)
     keys = [*([column] if column is not None and column in schema else []), *groups]
     value: Any = baseline
@@ -105,7 +86,7 @@ def report(
         slices=o.split_names(slices) or None, rules=read, undecided=decided,
         scores=o.split_names(scores) or None, keep=o.split_names(keep), show=o.split_names(show),
         url=url, meta=_meta(meta), moments=scan_moments(moments) if moments else None, time=time,
-        confidence=confidence, worst=n, k=k, title=title, source=given.files, path=output,
+        confidence=confidence, n=n, k=k, title=title, source=given.files, path=output,
         overwrite=overwrite, progress=log.progress, **log.columns, **log.attributes,
         **definitions(arguments),
     )  # fmt: skip
@@ -142,22 +123,26 @@ def demo(
     queries: o.Queries = 1_000,
     overwrite: o.Overwrite = False,
 ) -> None:
-    """Generate a log of two runs, evaluate and compare them, and write a report.
+    """Generate a log, compare its two runs, and write a report.
 
-    Example: polars-rank demo
+    For example:
+      polars-rank demo
     """
     folder, overwrite = (Path(_OWN), True) if folder is None else (folder, overwrite)
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        misused(f"cannot create the folder '{folder}': {error.strerror}")
     page = folder / "report.html"
     names = {"log": folder / "log.parquet", "page": page, "queries": queries}
     quoted = {name: shlex.quote(str(value)) for name, value in names.items()}
     for step in _STEPS:
         writes = step.startswith(("generate", "report"))
         words = shlex.split(step.format(**quoted))
-        typer.echo(f"$ polars-rank {shlex.join(words)}")
+        show(f"$ polars-rank {shlex.join(words)}")
         words += ["--overwrite"] * (overwrite and writes)
         code = ctx.find_root().command.main(words, prog_name="polars-rank", standalone_mode=False)
         if code:
             raise typer.Exit(code)
-        typer.echo()
-    typer.echo(f"Open the report in a browser: {page.resolve().as_uri()}")
+        show()
+    show(f"Open the report in a browser: {page.resolve().as_uri()}")

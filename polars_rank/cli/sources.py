@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
+import os
 import sys
-from contextlib import nullcontext
-from glob import escape, glob
+from contextlib import suppress
+from functools import partial
+from glob import glob
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -13,17 +14,20 @@ import polars as pl
 import polars.selectors as cs
 
 from polars_rank.columns import IDS, RUNS
-from polars_rank.errors import ArgumentError
+from polars_rank.errors import ArgumentError, SourceError, number_of
+from polars_rank.io import inputs, outputs
+from polars_rank.io.copies import held, origin
 from polars_rank.io.files import find_files, scan_files
-from polars_rank.io.lines import reading, text_files
+from polars_rank.io.lines import plain_text, reading, scan_ndjson, text_files
 from polars_rank.io.parquet import scan_log
+from polars_rank.metrics.names import is_metric
 from polars_rank.trec import scan_run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from polars_rank._params import Names
-    from polars_rank.io.parquet import Layout
+    from polars_rank.frames.layouts import Layout
 
 Kind: TypeAlias = Literal["parquet", "csv", "tsv", "ndjson", "ipc", "trec"]
 
@@ -42,7 +46,7 @@ _ENDINGS: dict[str, Kind] = {
     ".feather": "ipc",
     ".ipc": "ipc",
 }
-_PACKED = {".gz", ".zst"}
+_PACKED = {".gz", ".zst", ".bz2", ".xz"}
 
 _STREAM = b"\xff\xff\xff\xff"
 _MAGIC: dict[bytes, Kind] = {b"PAR1": "parquet", b"ARROW1": "ipc", _STREAM: "ipc"}
@@ -56,16 +60,26 @@ _GLIMPSE = 1 << 16
 
 def _csv(files: list[str], ids: Collection[str], separator: str = ",") -> pl.LazyFrame:
     """Scan CSV files: ids are text, other types are inferred from all rows."""
-    options: dict[str, Any] = {"separator": separator, "glob": False}
-    names = pl.scan_csv(files, infer_schema=False, **options).collect_schema().names()
+    files = [plain_text(file) for file in files]
+    scan = partial(pl.scan_csv, files, separator=separator, glob=False)
+    names = scan(infer_schema=False).collect_schema().names()
     texts = {name: pl.String for name in names if name in ids or name.lower() in RUNS | IDS}
-    log = pl.scan_csv(files, infer_schema_length=None, schema_overrides=texts, **options)
+    try:
+        schema = scan(
+            infer_schema_length=None, infer_schema_files=len(files), schema_overrides=texts
+        ).collect_schema()
+        # With the types, Polars does not infer them again whenever it reads the file.
+        log = scan(infer_schema=False, schema_overrides=schema)
+        # The missing fields of a short row become nulls, first of all the last one.
+        last = log.select(pl.last().null_count()).collect(engine="streaming").item()
+    except pl.exceptions.PolarsError:
+        _check_fields(files, separator)
+        raise
+    if last:
+        _check_fields(files, separator)
+    log = held(log, files)
     # Polars infers text for columns without values, and for numbers with "nan".
-    doubtful = [
-        name
-        for name, dtype in log.collect_schema().items()
-        if dtype == pl.String and name not in texts
-    ]
+    doubtful = [name for name, dtype in schema.items() if dtype == pl.String and name not in texts]
     if not doubtful:
         return log
     number = cs.by_name(doubtful).cast(pl.Float64, strict=False)
@@ -85,14 +99,48 @@ def _csv(files: list[str], ids: Collection[str], separator: str = ",") -> pl.Laz
     })  # fmt: skip
 
 
+def _check_fields(files: list[str], separator: str) -> None:
+    """Raise `SourceError` for a row with more or fewer fields than the header."""
+    import pyarrow as pa  # noqa: PLC0415  (slow to import, rarely needed)
+    from pyarrow import csv  # noqa: PLC0415  (as above)
+
+    found: list[Any] = []
+
+    def note(row: Any) -> str:
+        found.append(row)
+        return "skip"
+
+    for file in (file for file in files if "://" not in file):
+        # Polars raises an error for files that are not CSV at all.
+        with reading(file) as stream, suppress(pa.ArrowInvalid):
+            for _ in csv.open_csv(
+                stream,
+                csv.ReadOptions(use_threads=False, autogenerate_column_names=True),
+                csv.ParseOptions(
+                    delimiter=separator, newlines_in_values=True, invalid_row_handler=note
+                ),
+                csv.ConvertOptions(
+                    check_utf8=False, include_columns=["f0"], column_types={"f0": pa.binary()}
+                ),
+            ):
+                if found:
+                    break
+        if found:
+            row = found[0]
+            message = (
+                f"row {row.number} of {origin(file)} has {number_of(row.actual_columns, 'field')}, "
+                f"but the header has {row.expected_columns}: {row.text!r}; check that the row is "
+                "complete, and that fields with separators are in quotes"
+            )
+            raise SourceError(message)
+
+
 def _tsv(files: list[str], ids: Collection[str]) -> pl.LazyFrame:
     return _csv(files, ids, "\t")
 
 
 def _ndjson(files: list[str], _: Collection[str]) -> pl.LazyFrame:
-    # Unlike other functions, it expands patterns in all names.
-    names = [file if "://" in file else escape(file) for file in files]
-    return pl.scan_ndjson(names, infer_schema_length=None)
+    return scan_ndjson(files, infer_schema_length=None)
 
 
 def _ipc(files: list[str], _: Collection[str]) -> pl.LazyFrame:
@@ -161,8 +209,15 @@ def expanded(paths: Sequence[str]) -> list[str]:
     """
     found: list[str] = []
     for path in paths:
-        is_there = "://" in path or Path(path).expanduser().exists()
-        matches = [] if is_there else sorted(glob(str(Path(path).expanduser()), recursive=True))  # noqa: PTH207
+        local = os.path.expanduser(path)  # noqa: PTH111  (unlike Path's, it accepts unknown users)
+        is_there = "://" in path or Path(local).exists()
+        matches = [] if is_there else sorted(glob(local, recursive=True))  # noqa: PTH207
+        if not is_there and not matches and is_metric(path):
+            message = (
+                f"file {path!r} not found; to name several metrics, quote them: "
+                f'--metrics "ndcg@10 {path}"'
+            )
+            raise SourceError(message)
         found += matches or [path]
     found = [path for path in found if not Path(path).name.startswith(_NOTES)] or found
     folders = {Path(path) for path in found if "://" not in path and Path(path).is_dir()}
@@ -178,46 +233,31 @@ def kind_of(paths: Sequence[str]) -> Kind:
     return kinds.pop() if kinds else "parquet"
 
 
-def is_pipe(path: str | Path) -> bool:
-    """Return whether a path is standard input or a pipe, such as <(...) in a shell."""
-    return str(path) == STANDARD_INPUT or ("://" not in str(path) and Path(path).is_fifo())
+def is_pipe(path: str) -> bool:
+    """Return whether a path is standard input, or a pipe such as <(...) in a shell."""
+    return path == STANDARD_INPUT or inputs.is_pipe(path)
 
 
-def keep_pipe(path: str | Path, folder: Path) -> str:
-    """Write the content of a pipe to a file in the folder, so that it can be read again."""
-    standard = str(path) == STANDARD_INPUT
-    if standard and sys.stdin.isatty():
-        message = "standard input (-) is this terminal; pipe a file into the command"
+def readable(path: str) -> str:
+    """Return a file that can be read several times: a copy of a pipe, or of a web server's file."""
+    if path != STANDARD_INPUT:
+        return inputs.readable(path)
+    if sys.stdin is None:
+        message = "standard input (-) is closed; pipe a file into the command"
         raise ArgumentError(message)
-    file = folder / ("standard-input" if standard else Path(path).name)
-    with (
-        file.open("wb") as copy,
-        nullcontext(sys.stdin.buffer) if standard else Path(path).open("rb") as pipe,
-    ):
-        shutil.copyfileobj(pipe, copy)
-    if not file.stat().st_size:
-        name = "standard input" if standard else str(path)
-        message = f"{name} is empty; pipe a file into the command"
-        raise ArgumentError(message)
-    return str(file)
+    return inputs.copy_of_pipe(sys.stdin.buffer, "standard-input", "standard input")
 
 
-def refuse_to_replace(output: Path | None, inputs: Iterable[str | Path]) -> None:
-    """Raise `ArgumentError` if the output is one of the input files."""
-    if output is None or not output.exists():
+def refuse_to_replace(output: Path | None, paths: Iterable[str]) -> None:
+    """Raise `SourceError` if the output is in one of the input files, directories or patterns."""
+    if output is None or not output.is_file():
         return
-    for path in inputs:
-        if any(output.samefile(file) for file in _files(str(path))):
-            message = f"{output} is an input of this command; write to another file"
-            raise ArgumentError(message)
+    paths = [path for path in paths if "://" not in path and not is_pipe(path)]
+    outputs.refuse_to_replace(output, (file for path in expanded(paths) for file in _below(path)))
 
 
-def _files(path: str) -> Iterable[Any]:
-    if "://" in path or is_pipe(path):
-        return []
-    if Path(path).is_dir():
-        return (file for file in Path(path).rglob("*") if file.is_file())
-    return text_files(path)
+def _below(path: str) -> Iterable[Path]:
+    return Path(path).rglob("*") if Path(path).is_dir() else [Path(path)]
 
 
 def _kind(path: str) -> Kind:
@@ -268,7 +308,7 @@ def _detected(file: str) -> Kind:
         return "tsv" if "\t" in line else "csv"
     else:
         advice = "has an unknown format; name it with --input-format"
-    message = f"{file} {advice}"
+    message = f"{origin(file)} {advice}"
     raise ArgumentError(message)
 
 

@@ -15,11 +15,13 @@ from polars_rank.cli.formats import put
 from polars_rank.cli.messages import misused, say
 from polars_rank.cli.per_query import PerQuery, Source, distinct
 from polars_rank.cli.sources import refuse_to_replace
-from polars_rank.io.files import new_file
-from polars_rank.stats import comparison, gates, intervals, slicing, summary
-from polars_rank.stats.pairs import is_run
+from polars_rank.io.outputs import new_file
+from polars_rank.stats import comparison, gates, slicing, summary
+from polars_rank.stats import verdicts as verdict_files
+from polars_rank.stats.run_pairs import is_run
 
 
+@o.takes(o.Files, o.Columns, o.Attributes, o.Definitions, o.Shown)
 def summarize(
     ctx: typer.Context,
     logs: o.LogsOrValues = [],
@@ -33,57 +35,32 @@ def summarize(
         list[str],
         typer.Option(help='Quantiles of the values to add, e.g. "0.1 0.5".', metavar="NUMBER"),
     ] = [],
-    n_resamples: o.Resamples = 1000,
+    n_resamples: o.Resamples = 10_000,
     seed: o.Seed = 0,
-    qrels: o.Qrels = [],
-    items: o.Items = None,
-    history: o.History = None,
-    fractional: o.Fractional = False,
-    negative: o.Negative = "unjudged",
-    input_format: o.InputFormat = None,
-    layout: o.Layout = None,
-    memory: o.Memory = None,
-    missing_columns: o.MissingColumns = "raise",
-    extra_columns: o.ExtraColumns = "raise",
-    query: o.Query = [],
-    doc: o.Doc = None,
-    score: o.Score = "score",
-    position: o.Position = None,
-    label: o.Label = "label",
-    progress: o.Progress = True,
     weight: o.Weight = None,
     cluster: o.Cluster = [],
-    conventions: o.Conventions = "polars_rank",
-    ties: o.Ties = None,
-    rel: o.Rel = None,
-    unjudged: o.Unjudged = None,
-    query_set: o.QuerySet = None,
-    undefined: o.Undefined = [],
-    duplicates: o.Duplicates = "error",
-    format: o.Format = None,
-    output: o.Output = None,
-    overwrite: o.Overwrite = False,
-    wide: o.Wide = False,
+    **options: Any,
 ) -> None:
-    """Show the mean of each metric with its standard error and confidence interval.
+    """Show means with standard errors and confidence intervals.
 
-    Example: polars-rank summarize log.parquet --metrics "ndcg@10 ap" --by country
+    For example:
+      polars-rank summarize log.parquet -m "ndcg@10 ap" --by country
     """
-    source = Source.of(locals())
-    refuse_to_replace(output, source.files)
+    source = Source.of({**locals(), **options})
+    refuse_to_replace(options["output"], source.files)
     clusters = o.split_names(cluster)
     data = source.read(by=by, kept={"weight": weight, "cluster": clusters})
     if interval in ("bootstrap", "studentized"):
         data = data.held()
-    result = summary.summarize(
-        data.table, data.metrics, by=data.groups, query=data.query, weight=weight,
-        cluster=clusters or None, interval=interval, confidence=confidence,
-        quantiles=[_quantile(each) for each in o.split_names(quantiles)],
-        n_resamples=n_resamples, seed=seed, **data.counted,
+    result = means_of(
+        data, weight=weight, cluster=clusters or None, interval=interval, confidence=confidence,
+        quantiles=[o.number("quantiles", each) for each in o.split_names(quantiles)],
+        n_resamples=n_resamples, seed=seed,
     )  # fmt: skip
-    put(result, format, output, overwrite=overwrite, wide=wide)
+    put(result, **o.shown(options))
 
 
+@o.takes(o.Files, o.Columns, o.Attributes, o.Definitions, o.Shown)
 def compare(
     ctx: typer.Context,
     baseline: o.Baseline,
@@ -94,64 +71,34 @@ def compare(
     by: o.By = [],
     test: o.Test = "t",
     correction: o.Correction = "holm",
-    alternative: Annotated[
-        intervals.Alternative,
-        typer.Option(help="Alternative hypothesis about the run, relative to the baseline."),
-    ] = "two-sided",
-    margin: Annotated[
-        float, typer.Option(help="Non-inferiority margin, with --alternative greater or less.")
-    ] = 0.0,
+    alternative: o.Alternative = "two-sided",
+    margin: o.Margin = 0.0,
     confidence: o.Confidence = 0.95,
     n_resamples: o.Resamples = 10_000,
     seed: o.Seed = 0,
-    qrels: o.Qrels = [],
-    items: o.Items = None,
-    history: o.History = None,
-    fractional: o.Fractional = False,
-    negative: o.Negative = "unjudged",
-    input_format: o.InputFormat = None,
-    layout: o.Layout = None,
-    memory: o.Memory = None,
-    missing_columns: o.MissingColumns = "raise",
-    extra_columns: o.ExtraColumns = "raise",
-    query: o.Query = [],
-    doc: o.Doc = None,
-    score: o.Score = "score",
-    position: o.Position = None,
-    label: o.Label = "label",
-    progress: o.Progress = True,
     weight: o.Weight = None,
     cluster: o.Cluster = [],
-    conventions: o.Conventions = "polars_rank",
-    ties: o.Ties = None,
-    rel: o.Rel = None,
-    unjudged: o.Unjudged = None,
-    query_set: o.QuerySet = None,
-    undefined: o.Undefined = [],
-    duplicates: o.Duplicates = "error",
-    format: o.Format = None,
-    output: o.Output = None,
-    overwrite: o.Overwrite = False,
-    wide: o.Wide = False,
+    **options: Any,
 ) -> None:
-    """Compare runs with a baseline: differences, confidence intervals and p-values.
+    """Compare runs with a baseline: differences, intervals, p-values.
 
-    Example: polars-rank compare log.parquet --metrics "ndcg@10 rr" --baseline bm25
+    For example:
+      polars-rank compare log.parquet -m "ndcg@10 rr" --baseline bm25
     """
-    source = Source.of(locals())
-    refuse_to_replace(output, source.files)
+    source = Source.of({**locals(), **options})
+    refuse_to_replace(options["output"], source.files)
     clusters = o.split_names(cluster)
     data = source.read(by=by, kept={"weight": weight, "cluster": clusters}, paired=True)
     result = comparison.compare(
-        data.table, run=str(data.run), baseline=data.value(baseline),
-        metrics=data.metrics, by=_without(data.by, [data.run]), query=data.query,
-        weight=weight, cluster=clusters or None, test=test, correction=correction,
+        data.table, data.metrics, baseline=data.value(baseline), run=str(data.run), by=data.by,
+        query=data.query, weight=weight, cluster=clusters or None, test=test, correction=correction,
         alternative=alternative, margin=margin, confidence=confidence,
         n_resamples=n_resamples, seed=seed, **data.counted,
     )  # fmt: skip
-    put(result, format, output, overwrite=overwrite, wide=wide)
+    put(result, **o.shown(options))
 
 
+@o.takes(o.Files, o.Columns, o.Attributes, o.Definitions, o.Shown)
 def slices(
     ctx: typer.Context,
     baseline: o.Baseline,
@@ -160,53 +107,29 @@ def slices(
     values: o.Values = [],
     metrics: o.Metrics = [],
     run: o.Run = None,
-    pairs: Annotated[bool, typer.Option("--pairs", help="Add slices by pairs of columns.")] = False,
+    pairs: o.Pairs = False,
     min_queries: o.MinQueries = 30,
     correction: o.Correction = "bh",
     confidence: o.Confidence = 0.95,
-    qrels: o.Qrels = [],
-    items: o.Items = None,
-    history: o.History = None,
-    fractional: o.Fractional = False,
-    negative: o.Negative = "unjudged",
-    input_format: o.InputFormat = None,
-    layout: o.Layout = None,
-    memory: o.Memory = None,
-    missing_columns: o.MissingColumns = "raise",
-    extra_columns: o.ExtraColumns = "raise",
-    query: o.Query = [],
-    doc: o.Doc = None,
-    score: o.Score = "score",
-    position: o.Position = None,
-    label: o.Label = "label",
-    progress: o.Progress = True,
-    conventions: o.Conventions = "polars_rank",
-    ties: o.Ties = None,
-    rel: o.Rel = None,
-    unjudged: o.Unjudged = None,
-    query_set: o.QuerySet = None,
-    undefined: o.Undefined = [],
-    duplicates: o.Duplicates = "error",
-    format: o.Format = None,
-    output: o.Output = None,
-    overwrite: o.Overwrite = False,
-    wide: o.Wide = False,
+    **options: Any,
 ) -> None:
-    """Compare runs in slices of the queries, to see where a difference comes from.
+    """Compare runs in slices of the queries, such as countries.
 
-    Example: polars-rank slices log.parquet --metrics ndcg@10 --baseline bm25 --slices country
+    For example:
+      polars-rank slices log.parquet -m ndcg@10 --baseline bm25 --slices country
     """
-    source = Source.of(locals())
-    refuse_to_replace(output, source.files)
+    source = Source.of({**locals(), **options})
+    refuse_to_replace(options["output"], source.files)
     names = o.split_names(slices)
     data = source.read(kept={"slices": names}, paired=True)
-    result = _in_slices(
+    result = in_slices(
         data, names, baseline, pairs=pairs, min_queries=min_queries, correction=correction,
         confidence=confidence,
     )  # fmt: skip
-    put(result, format, output, overwrite=overwrite, wide=wide)
+    put(result, **o.shown(options))
 
 
+@o.takes(o.Files, o.Columns, o.Attributes, o.Definitions, o.Shown)
 def check(
     ctx: typer.Context,
     logs: o.LogsOrValues = [],
@@ -219,60 +142,40 @@ def check(
     baseline: o.AnyBaseline = None,
     slices: o.Slices = [],
     by: o.By = [],
+    pairs: o.Pairs = False,
+    min_queries: o.MinQueries = 30,
     interval: o.Interval = "t",
     test: o.Test = "t",
+    correction: o.Correction = "holm",
+    alternative: o.Alternative = "two-sided",
+    margin: o.Margin = 0.0,
     confidence: o.Confidence = 0.95,
-    min_queries: o.MinQueries = 30,
+    n_resamples: o.Resamples = 10_000,
     seed: o.Seed = 0,
-    qrels: o.Qrels = [],
-    items: o.Items = None,
-    history: o.History = None,
-    fractional: o.Fractional = False,
-    negative: o.Negative = "unjudged",
-    input_format: o.InputFormat = None,
-    layout: o.Layout = None,
-    memory: o.Memory = None,
-    missing_columns: o.MissingColumns = "raise",
-    extra_columns: o.ExtraColumns = "raise",
-    query: o.Query = [],
-    doc: o.Doc = None,
-    score: o.Score = "score",
-    position: o.Position = None,
-    label: o.Label = "label",
-    progress: o.Progress = True,
     weight: o.Weight = None,
     cluster: o.Cluster = [],
-    conventions: o.Conventions = "polars_rank",
-    ties: o.Ties = None,
-    rel: o.Rel = None,
-    unjudged: o.Unjudged = None,
-    query_set: o.QuerySet = None,
-    undefined: o.Undefined = [],
-    duplicates: o.Duplicates = "error",
     junit: Annotated[Path | None, o.file("Write JUnit XML to a file.", o.OUTPUT)] = None,
     markdown: Annotated[Path | None, o.file("Write Markdown to a file.", o.OUTPUT)] = None,
-    format: o.Format = None,
-    output: o.Output = None,
-    overwrite: o.Overwrite = False,
-    wide: o.Wide = False,
+    **options: Any,
 ) -> None:
-    """Check rules on means, differences and slices; exit with 1 if a rule fails.
+    """Check rules on means and differences; exit with 1 if one fails.
 
     With --baseline, rules on mean, low and high apply to the means of the other runs, and rules on
     difference, p_value and the like to the comparison and its slices.
 
-    Example: polars-rank check log.parquet --baseline bm25 --rule "difference(ndcg@10) >= -0.01"
+    For example:
+      polars-rank check log.parquet --baseline bm25 --rule "difference(ap) >= 0"
     """
-    source = Source.of(locals())
+    source = Source.of({**locals(), **options})
     with ExitStack() as files:
         texts, decided = rules_of(rule, rules, undecided)
         checked = [gates.Rule.read(each) for each in texts]
         _check_paired(checked, baseline, slices)
         inputs = [*source.files, *([] if rules is None else [str(rules)])]
-        refuse_to_replace(output, inputs)
+        refuse_to_replace(options["output"], inputs)
         # The reports are opened first, so that an error comes before the long work.
         reports = {
-            path: files.enter_context(_report(path, inputs, overwrite=overwrite))
+            path: files.enter_context(_report(path, inputs, overwrite=options["overwrite"]))
             for path in (junit, markdown)
             if path is not None
         }
@@ -282,51 +185,59 @@ def check(
             paired=baseline is not None,
             metrics=distinct(each.metric for each in checked if each.metric),
         ).held()  # fmt: skip
-        options: dict[str, Any] = {
-            "weight": weight, "cluster": clusters or None, "confidence": confidence, "seed": seed
+        shared: dict[str, Any] = {
+            "weight": weight, "cluster": clusters or None, "confidence": confidence,
+            "n_resamples": n_resamples, "seed": seed,
         }  # fmt: skip
-        means = summary.summarize(
-            data.table, data.metrics, by=data.groups, query=data.query, interval=interval,
-            **options, **data.counted,
-        ).collect()  # fmt: skip
+        means = means_of(data, interval=interval, **shared).collect()
         tables = [means]
         if baseline is not None:
             value, run_column = data.value(baseline), str(data.run)
             tables[0] = means.filter(~is_run(run_column, means.schema[run_column], value))
             result = comparison.compare(
-                data.table, run=run_column, baseline=value, metrics=data.metrics,
-                by=_without(data.by, [run_column]), query=data.query, test=test,
-                **options, **data.counted,
+                data.table, data.metrics, baseline=value, run=run_column, by=data.by,
+                query=data.query, test=test, correction=correction, alternative=alternative,
+                margin=margin, **shared, **data.counted,
             )  # fmt: skip
             tables.append(result.collect())
             if columns:
-                result = _in_slices(
-                    data, columns, baseline, min_queries=min_queries, confidence=confidence
-                )
+                result = in_slices(
+                    data, columns, baseline, pairs=pairs, min_queries=min_queries,
+                    confidence=confidence,
+                )  # fmt: skip
                 tables.append(result.collect())
         verdicts = gates.check(tables, checked, undecided=decided, on_fail="return")
-        put(verdicts.lazy(), format, output, overwrite=overwrite, wide=wide)
+        put(verdicts.lazy(), **o.shown(options))
         if junit is not None:
-            gates.write_junit(verdicts, reports[junit], undecided=decided, overwrite=True)
+            reports[junit].write_text(verdict_files.junit(verdicts, decided), encoding="utf-8")
         if markdown is not None:
-            gates.write_markdown(verdicts, reports[markdown], overwrite=True)
-    failed = verdicts.get_column("verdict").is_in(gates.failing(decided)).sum()
+            reports[markdown].write_text(verdict_files.markdown(verdicts), encoding="utf-8")
+    failed = verdicts.get_column("verdict").is_in(verdict_files.failing(decided)).sum()
     if failed:
         say(f"{failed} of {verdicts.height} checks failed")
         raise typer.Exit(FAILED)
 
 
-def _in_slices(
+def means_of(data: PerQuery, **options: Any) -> pl.LazyFrame:
+    """Return the summary of each run and group."""
+    result: pl.LazyFrame = summary.summarize(
+        data.table, data.metrics, run=data.run, by=data.by, query=data.query, **options,
+        **data.counted,
+    )  # fmt: skip
+    return result
+
+
+def in_slices(
     data: PerQuery, columns: Sequence[str], baseline: str, **options: Any
 ) -> pl.LazyFrame:
     """Return the slices of all metrics in one table."""
     if data.metrics is None:
         misused("slices need metrics; add for example --metrics ndcg@10")
     held = data.held() if len(data.metrics) > 1 else data
-    keys = distinct([*data.query, *_without(data.by, [*columns, data.run])])
+    keys = data.keys(columns)
     tables: pl.LazyFrame = pl.concat(
         slicing.slices(
-            held.table, metric, columns=columns, run=str(data.run),
+            held.table, metric, slices=columns, run=str(data.run),
             baseline=data.value(baseline), query=keys, **options, **data.counted,
         )
         for metric in data.metrics
@@ -363,15 +274,3 @@ def _report(path: Path, inputs: Iterable[str], *, overwrite: bool) -> Any:
     """Return a new file for a report; empty files, as build servers create, are replaced."""
     refuse_to_replace(path, inputs)
     return new_file(path, overwrite=overwrite or (path.is_file() and not path.stat().st_size))
-
-
-def _quantile(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        misused(f"--quantiles must be numbers from 0 to 1; found {text!r}")
-
-
-def _without(names: Iterable[str], others: Iterable[str | None]) -> list[str]:
-    left = {*others}
-    return [name for name in names if name not in left]

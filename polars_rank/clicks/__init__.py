@@ -3,7 +3,7 @@
 from polars_rank.clicks.bias import position_bias
 from polars_rank.clicks.estimates import estimate
 from polars_rank.clicks.interleaving import balanced_interleaving, team_draft
-from polars_rank.clicks.interleaving_test import interleaving_result
+from polars_rank.clicks.interleaving_results import interleaving_result
 from polars_rank.clicks.labels import clicked, graded, graded_dwell, satisfied
 from polars_rank.clicks.preferences import last_click, skip_above
 from polars_rank.clicks.rates import click_through_rates, coec

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from functools import partial
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
@@ -11,7 +10,7 @@ import polars as pl
 from polars_rank._params import Names, check_column, free, one_of, positive, whole_number
 from polars_rank.clicks.examination import fit
 from polars_rank.clicks.exposure import Exposure
-from polars_rank.errors import ArgumentError, RankWarning, number_of
+from polars_rank.errors import ArgumentError, number_of, warn
 from polars_rank.evaluation.checks import FAILED
 from polars_rank.evaluation.means import ratio
 from polars_rank.frames.tables import framed, schema_of
@@ -151,7 +150,8 @@ def position_bias(
     ...     "position": [1, 1, 2, 2, 1, 1, 2, 2],
     ...     "click": [1, 1, 1, 0, 1, 0, 0, 0],
     ... })
-    >>> pr.clicks.position_bias(df).select("position", "propensity")  # (0.5 + 0) / (1 + 0.5)
+    >>> # (0.5 + 0) / (1 + 0.5) at the second position.
+    >>> pr.clicks.position_bias(df).select("position", "propensity")
     shape: (2, 2)
     ┌──────────┬────────────┐
     │ position ┆ propensity │
@@ -164,7 +164,7 @@ def position_bias(
     """
     one_of("method", method, get_args(Method))
     pivot, iterations = whole_number("pivot", pivot), whole_number("iterations", iterations)
-    positive("tolerance", tolerance)
+    positive("tolerance", tolerance, 1)
     if swap is not None:
         check_column("swap", swap, schema_of(frame))
         if method != "randomized":
@@ -220,7 +220,7 @@ def _with_warnings(method: Method, table: pl.DataFrame) -> pl.DataFrame:
             "positions compared; `query` must be the text of the query, not a session or an "
             "impression; otherwise an experiment is needed (method='randomized')"
         )
-    warnings.warn(message, RankWarning, stacklevel=2)
+    warn(message)
     return table
 
 
@@ -238,7 +238,7 @@ def _warn_of_few(below: pl.DataFrame) -> None:
         f"{FEW_PAIRS} pairs or {FEW_CLICKS} clicks and likely too small, e.g. {first}; use a log "
         "with more queries or a longer period, or drop these positions"
     )
-    warnings.warn(message, RankWarning, stacklevel=2)
+    warn(message)
 
 
 def _pivot_estimates(shown: Exposure, groups: Sequence[str], pivot: int) -> pl.LazyFrame:

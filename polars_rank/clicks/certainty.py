@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 import polars as pl
 
-from polars_rank.errors import RankWarning
+from polars_rank.errors import DataError, warn
 from polars_rank.evaluation.means import ratio
 
 if TYPE_CHECKING:
@@ -34,8 +33,19 @@ def concentration(weights: pl.Expr, squares: pl.Expr, highest: pl.Expr) -> tuple
     return ratio(weights**2, squares), ratio(highest, weights)
 
 
-def warn_of_few(groups: pl.DataFrame, by: Sequence[str], number: str) -> None:
-    """Warn if the effective sample size, or the count in a column, is below 30."""
+def check_weights(groups: pl.DataFrame, by: Sequence[str], number: str) -> None:
+    """Raise `DataError` for weights whose squares overflow; warn of few weights.
+
+    Few are an effective sample size, or a count in the column `number`, below 30.
+    """
+    overflow = groups.filter(~pl.col("effective_sample_size").is_finite())
+    if not overflow.is_empty():
+        where = f", e.g. in {overflow.select(by).row(0, named=True)}" if by else ""
+        message = (
+            f"weights are so large that their squares overflow{where}; clip the weights, or check "
+            "the propensities"
+        )
+        raise DataError(message)
     size = pl.min_horizontal(pl.col("effective_sample_size").fill_null(0.0), number)
     few = groups.filter((pl.col(number) > 0) & (size < FEW)).select(*by, size.alias("size"))
     if few.is_empty():
@@ -48,4 +58,4 @@ def warn_of_few(groups: pl.DataFrame, by: Sequence[str], number: str) -> None:
         "few weights and its interval is likely too narrow; use a log with more clicks, clip the "
         "weights, or evaluate a policy closer to the logged one"
     )
-    warnings.warn(message, RankWarning, stacklevel=2)
+    warn(message)

@@ -15,19 +15,29 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import polars as pl
 
-from polars_rank._params import OWN, Names, check_apart, find_columns, names, one_of, share
-from polars_rank.clicks.certainty import concentration, interval, warn_of_few
+from polars_rank._params import (
+    OWN,
+    Names,
+    check_distinct,
+    find_columns,
+    names,
+    one_of,
+    share,
+)
+from polars_rank.clicks.certainty import check_weights, concentration, interval
 from polars_rank.errors import ArgumentError, DataError
 from polars_rank.evaluation import plan
 from polars_rank.evaluation.means import grouped, ratio
-from polars_rank.evaluation.parameters import Evaluation, MetricColumn
+from polars_rank.evaluation.parameters import EvaluateOptions, Evaluation, MetricColumn
 from polars_rank.frames.tables import framed, schema_of
 from polars_rank.gains import linear
 from polars_rank.metrics.metric import Metric
+from polars_rank.metrics.names import listed
 from polars_rank.metrics.terms import JUDGED, LABEL, Terms, Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from typing import Unpack
 
     from polars_rank.metrics.names import Metrics
 
@@ -92,9 +102,7 @@ def estimate(
     normalize: Normalize = "snips",
     cluster: Names | None = None,
     max_unshown: float = MAX_UNSHOWN,
-    by: Names | None = None,
-    weight: str | None = None,
-    **options: Any,
+    **options: Unpack[EvaluateOptions],
 ) -> pl.LazyFrame:
     r"""Estimate the means of metrics of a new ranker from clicks on the rankings of another.
 
@@ -125,12 +133,8 @@ def estimate(
     max_unshown
         Largest share, from 0 to 1, of documents down to the deepest k that have no label because
         they were never shown. A larger share raises a `DataError`.
-    by
-        Columns that split the log into groups.
-    weight
-        Column with the weight of each ranking, finite and not negative.
     **options
-        Any other parameter of `evaluate` except `align`.
+        Options of `evaluate`, such as `by` and `weight`, except `align`.
 
     Returns
     -------
@@ -159,23 +163,38 @@ def estimate(
     Examples
     --------
     >>> log = pl.DataFrame({
-    ...     "query": [1, 1, 2, 2], "score": [0.9, 0.1, 0.8, 0.2], "label": [2.0, 0.0, 0.0, 4.0],
+    ...     "query": [1, 1, 2, 2], "score": [0.9, 0.1, 0.8, 0.2],
+    ...     "label": [2.0, 0.0, 0.0, 4.0],
     ... })
     >>> import warnings
     >>> with warnings.catch_warnings(action="ignore"):  # two rankings are too few
-    ...     pr.clicks.estimate(log, "cg@1", normalize="ips").select("queries", "cg@1").row(0)
-    (2, 1.0)
+    ...     means = pr.clicks.estimate(log, "cg@1", normalize="ips")
+    >>> means.select("queries", "cg@1")  # (2 + 0) / 2
+    shape: (1, 2)
+    ┌─────────┬──────┐
+    │ queries ┆ cg@1 │
+    │ ---     ┆ ---  │
+    │ u32     ┆ f64  │
+    ╞═════════╪══════╡
+    │ 2       ┆ 1.0  │
+    └─────────┴──────┘
     """
     estimates = Estimates.of(
         metrics,
         normalize=normalize,
         cluster=cluster,
         max_unshown=max_unshown,
-        by=by,
-        weight=weight,
         **options,
     )
     return estimates.finish(estimates.add_up(estimates.rankings(frame)))
+
+
+class EstimateOptions(EvaluateOptions, total=False):
+    """The options of `estimate`, for functions that pass them on."""
+
+    normalize: Normalize
+    cluster: Names | None
+    max_unshown: float
 
 
 @dataclass(frozen=True)
@@ -202,7 +221,7 @@ class Estimates:
         if "align" in options:
             message = "`align` does not apply to estimates; omit it"
             raise ArgumentError(message, "align")
-        evaluation, clusters = Evaluation.of(metrics, **options), names("cluster", cluster)
+        evaluation, clusters = Evaluation.of(listed(metrics), **options), names("cluster", cluster)
         one_of("normalize", normalize, ("ips", "snips"))
         share("max_unshown", max_unshown, ends=True)
         query_set = evaluation.conventions.query_set
@@ -218,8 +237,8 @@ class Estimates:
             else column
             for column in evaluation.metrics
         ]
-        if clusters:
-            check_apart("cluster", clusters, evaluation.by)
+        weight = [] if evaluation.weight is None else [evaluation.weight]
+        check_distinct({"by": evaluation.by, "weight": weight, "cluster": clusters})
         extra = [name for name in clusters if name not in evaluation.query]
         units = {f"{OWN}cluster {index}": name for index, name in enumerate(clusters)}
         complete = evaluation._replace(metrics=columns, keep=(*evaluation.keep, *extra))
@@ -478,5 +497,5 @@ def _checked(by: list[str], allowed: float, groups: pl.DataFrame) -> pl.DataFram
             f"`max_unshown={math.ceil(share * 100) / 100:g}` (now {allowed:g})"
         )
         raise DataError(message, "max_unshown")
-    warn_of_few(groups, by, "queries")
+    check_weights(groups, by, "queries")
     return groups

@@ -9,14 +9,13 @@ have no information on the ratio of propensities and are omitted.
 from __future__ import annotations
 
 import math
-import warnings
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from polars_rank._progress import counter
-from polars_rank.errors import RankWarning, number_of
+from polars_rank.errors import number_of, warn
 from polars_rank.evaluation.checks import FAILED
 
 if TYPE_CHECKING:
@@ -107,14 +106,14 @@ def _warn_of(model: _Model, positions: pl.Series, thinnest: float) -> None:
             f"that of the top position), e.g. at position {positions[bound[0]]}: the standard "
             "error is unknown (null); use a log with more impressions per pair, or method='pivot'"
         )
-        warnings.warn(message, RankWarning, stacklevel=2)
+        warn(message)
     if thinnest < _THIN:
         message = (
             f"pairs have {thinnest:.2f} impressions per position on average, fewer than {_THIN}: "
             "'em' overestimates the propensities of lower positions; use a log of a longer period, "
             "or method='pivot'"
         )
-        warnings.warn(message, RankWarning, stacklevel=2)
+        warn(message)
 
 
 class _Model:
@@ -150,7 +149,7 @@ class _Model:
             f"no convergence in {iterations:,} iterations: a propensity still changes by "
             f"{change:.2g}, more than `tolerance`, {tolerance:g}; increase one of the two"
         )
-        warnings.warn(message, RankWarning, stacklevel=2)
+        warn(message)
 
     def propensity(self) -> pl.Series:
         """Return the probability of examination of each place relative to its top."""

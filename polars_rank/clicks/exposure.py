@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from polars_rank._params import OWN, Names, check_apart, find_columns
+from polars_rank._params import OWN, Names, find_columns, some_names
 from polars_rank._progress import known_rows, watcher
-from polars_rank.clicks.impressions import per_ranking
 from polars_rank.columns import Columns
 from polars_rank.evaluation.checks import (
     FAILED,
@@ -24,6 +23,7 @@ from polars_rank.evaluation.checks import (
     raise_failed,
 )
 from polars_rank.evaluation.contiguity import Keys
+from polars_rank.evaluation.rankings import per_ranking
 from polars_rank.frames.tables import schema_of
 
 if TYPE_CHECKING:
@@ -57,11 +57,16 @@ class Exposure:
         schema = schema_of(log)
         roles = find_columns(
             schema,
-            {"query": query, "doc": doc, "by": by or (), "position": position, "click": click},
+            {
+                "query": some_names("query", query),
+                "doc": doc,
+                "by": by,
+                "position": position,
+                "click": click,
+            },
             numbers=("position", "click"),
         )
         queries, groups = roles["query"], roles["by"]
-        check_apart("query", queries, groups)
         shown = log.filter(pl.col(position).is_not_null(), pl.col(click).is_not_null())
         columns = Columns(queries, groups, doc, position, click, schema)
         return cls(shown, columns, watcher(known_rows(log))) if progress else cls(shown, columns)

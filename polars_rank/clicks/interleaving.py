@@ -16,13 +16,15 @@ from polars_rank._params import (
     Names,
     find_columns,
     free,
-    names,
+    integer,
+    public,
+    some_names,
     whole_number,
 )
-from polars_rank.errors import ArgumentError, DataError, SchemaError
+from polars_rank.errors import ArgumentError, DataError, SchemaError, short
 from polars_rank.evaluation.checks import FAILED, checks_of, failed, refuse_failed
 from polars_rank.frames.ids import common_type
-from polars_rank.frames.tables import collected, lazy, schema_of
+from polars_rank.frames.tables import as_table, collected, is_table, lazy, schema_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
@@ -74,6 +76,7 @@ def _interleave(function: Callable[..., Any]) -> _Interleave:
     return cast("_Interleave", function)
 
 
+@public
 @_interleave
 def team_draft(
     a: Any,
@@ -137,8 +140,12 @@ def team_draft(
 
     Examples
     --------
-    >>> old = pl.DataFrame({"query": 1, "doc": ["x", "y", "z"], "score": [3.0, 2.0, 1.0]})
-    >>> new = pl.DataFrame({"query": 1, "doc": ["y", "w", "x"], "score": [3.0, 2.0, 1.0]})
+    >>> old = pl.DataFrame({
+    ...     "query": 1, "doc": ["x", "y", "z"], "score": [3.0, 2.0, 1.0],
+    ... })
+    >>> new = pl.DataFrame({
+    ...     "query": 1, "doc": ["y", "w", "x"], "score": [3.0, 2.0, 1.0],
+    ... })
     >>> pr.clicks.team_draft(old, new, 3, seed=1)
     shape: (3, 4)
     ┌───────┬──────────┬─────┬──────┐
@@ -157,6 +164,7 @@ def team_draft(
     return _interleaved(rankers, partial(_team_draft, k=k), bits, columns)
 
 
+@public
 @_interleave
 def balanced_interleaving(
     a: Any,
@@ -221,8 +229,12 @@ def balanced_interleaving(
 
     Examples
     --------
-    >>> old = pl.DataFrame({"query": 1, "doc": ["x", "y", "z"], "score": [3.0, 2.0, 1.0]})
-    >>> new = pl.DataFrame({"query": 1, "doc": ["y", "w", "x"], "score": [3.0, 2.0, 1.0]})
+    >>> old = pl.DataFrame({
+    ...     "query": 1, "doc": ["x", "y", "z"], "score": [3.0, 2.0, 1.0],
+    ... })
+    >>> new = pl.DataFrame({
+    ...     "query": 1, "doc": ["y", "w", "x"], "score": [3.0, 2.0, 1.0],
+    ... })
     >>> pr.clicks.balanced_interleaving(old, new, 3, seed=1)
     shape: (3, 6)
     ┌───────┬──────────┬─────┬──────┬────────┬────────┐
@@ -289,19 +301,21 @@ def _rankers(a: Any, b: Any) -> dict[str, Any]:
         rankers = dict(zip(ascii_lowercase, tables, strict=False))
         if len(tables) > len(rankers):
             message = (
-                f"{len(tables)} rankers need names; pass a mapping from their names to their tables"
+                f"{len(tables)} rankers need names; pass a mapping from names to tables as `a`"
             )
-            raise ArgumentError(message)
+            raise ArgumentError(message, "a")
+    for name, table in rankers.items():
+        if not isinstance(name, str):
+            message = f"`a` must have strings as names of rankers; found {short(name)}"
+            raise ArgumentError(message, "a")
+        if table is not None and not is_table(table):
+            as_table(table, "b" if table is b else "a")  # raises the error
     if len(rankers) < len("ab") or any(table is None for table in rankers.values()):
         message = (
-            "interleaving needs the tables of two or more rankers: (a, b), a list, or a mapping "
-            f"from their names; found {len(rankers) - (b is None)}"
+            "interleaving needs the tables of two or more rankers: `a` and `b`, or as `a` a list, "
+            f"or a mapping from their names; found {len(rankers) - (b is None)}"
         )
-        raise ArgumentError(message)
-    for name in rankers:
-        if not isinstance(name, str):
-            message = f"the names of rankers must be strings; found {name!r}"
-            raise ArgumentError(message)
+        raise ArgumentError(message, "a", "b")
     return rankers
 
 
@@ -379,27 +393,25 @@ class _Columns(NamedTuple):
         cls, query: Names, doc: str, score: str, position: str | None, k: int, seed: int
     ) -> _Columns:
         """Return the columns; raise `ArgumentError` for an invalid parameter."""
-        if not isinstance(seed, int) or isinstance(seed, bool):
-            message = f"`seed` must be an integer; found {seed!r}"
-            raise ArgumentError(message, "seed")
-        columns = cls(names("query", query), doc, score, position, whole_number("k", k), seed)
-        if not columns.query or not isinstance(doc, str) or doc in columns.query:
-            message = (
-                "`query` and `doc` must name the columns of queries and documents; found "
-                f"{query!r} and {doc!r}"
-            )
-            raise ArgumentError(message, "query", "doc")
+        columns = cls(
+            some_names("query", query),
+            doc,
+            score,
+            position,
+            whole_number("k", k),
+            integer("seed", seed),
+        )
         free([*columns.query, doc], ["position", "team"], "query")
         return columns
 
     def place(self, schema: pl.Schema) -> str | None:
         """Return the column of ranks from 1, or None."""
-        return self.position or ("rank" if "rank" in schema else None)
+        return ("rank" if "rank" in schema else None) if self.position is None else self.position
 
     def check(self, ranker: str, schema: pl.Schema) -> None:
         """Raise `SchemaError` for a missing column or ranks that are not numeric."""
         place = self.place(schema)
-        order = {"position": place} if place else {"score": self.score}
+        order = {"score": self.score} if place is None else {"position": place}
         find_columns(
             schema,
             {"query": self.query, "doc": self.doc, **order},
@@ -411,7 +423,7 @@ class _Columns(NamedTuple):
     def lists(self, table: pl.LazyFrame, number: int) -> pl.LazyFrame:
         """Return the top documents of each ranking of a ranker."""
         place = self.place(schema_of(table))
-        order = pl.col(place or self.score)
+        order = pl.col(self.score if place is None else place)
         docs = pl.col(self.doc)
         conditions = (
             pl.any_horizontal(pl.col(name).is_null() for name in self.query).any(),

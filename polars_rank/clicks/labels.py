@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING
 import polars as pl
 import polars.selectors as cs
 
-from polars_rank._params import is_number, number
-from polars_rank.columns import POSITION
+from polars_rank._params import is_number, number, public
 from polars_rank.errors import ArgumentError, SchemaError
 from polars_rank.frames.ids import common_type
-from polars_rank.metrics.signals import checked_numbers
+from polars_rank.metrics.user_columns import checked_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -29,7 +28,8 @@ __all__ = ["clicked", "graded", "graded_dwell", "satisfied"]
 _SMALL = range(-128, 128)
 
 
-def clicked(click: str = "click", *, position: str = POSITION) -> pl.Expr:
+@public
+def clicked(click: str = "click", *, position: str = "position") -> pl.Expr:
     """Label clicked documents 1 and other documents 0.
 
     Parameters
@@ -62,13 +62,23 @@ def clicked(click: str = "click", *, position: str = POSITION) -> pl.Expr:
     Examples
     --------
     >>> log = pl.DataFrame({"position": [1, 2, None], "click": [True, False, None]})
-    >>> log.select(pr.clicks.clicked()).to_series().to_list()
-    [1, 0, None]
+    >>> log.with_columns(label=pr.clicks.clicked())
+    shape: (3, 3)
+    ┌──────────┬───────┬───────┐
+    │ position ┆ click ┆ label │
+    │ ---      ┆ ---   ┆ ---   │
+    │ i64      ┆ bool  ┆ i8    │
+    ╞══════════╪═══════╪═══════╡
+    │ 1        ┆ true  ┆ 1     │
+    │ 2        ┆ false ┆ 0     │
+    │ null     ┆ null  ┆ null  │
+    └──────────┴───────┴───────┘
     """
-    return _label(checked_numbers("click", click) > 0, position)
+    return _label(checked_numbers("click", click, whole=True) > 0, position)
 
 
-def satisfied(dwell: str = "dwell", seconds: float = 30, *, position: str = POSITION) -> pl.Expr:
+@public
+def satisfied(dwell: str = "dwell", seconds: float = 30, *, position: str = "position") -> pl.Expr:
     """Label documents 1 if the user stayed on them for at least some seconds, else 0.
 
     Parameters
@@ -101,17 +111,30 @@ def satisfied(dwell: str = "dwell", seconds: float = 30, *, position: str = POSI
 
     Examples
     --------
-    >>> log = pl.DataFrame({"position": [1, 2, 3, None], "dwell": [30.0, 4.0, None, None]})
-    >>> log.select(pr.clicks.satisfied(seconds=30)).to_series().to_list()
-    [1, 0, 0, None]
+    >>> log = pl.DataFrame({
+    ...     "position": [1, 2, 3, None], "dwell": [30.0, 4.0, None, None],
+    ... })
+    >>> log.with_columns(label=pr.clicks.satisfied(seconds=30))
+    shape: (4, 3)
+    ┌──────────┬───────┬───────┐
+    │ position ┆ dwell ┆ label │
+    │ ---      ┆ ---   ┆ ---   │
+    │ i64      ┆ f64   ┆ i8    │
+    ╞══════════╪═══════╪═══════╡
+    │ 1        ┆ 30.0  ┆ 1     │
+    │ 2        ┆ 4.0   ┆ 0     │
+    │ 3        ┆ null  ┆ 0     │
+    │ null     ┆ null  ┆ null  │
+    └──────────┴───────┴───────┘
     """
     _at_least_zero("seconds", seconds)
     satisfied = checked_numbers("dwell", dwell) >= seconds
     return _label(satisfied.fill_null(value=False), position)
 
 
+@public
 def graded_dwell(
-    grades: Mapping[float, float], dwell: str = "dwell", *, position: str = POSITION
+    grades: Mapping[float, float], dwell: str = "dwell", *, position: str = "position"
 ) -> pl.Expr:
     """Grade documents by dwell time.
 
@@ -148,8 +171,19 @@ def graded_dwell(
     Examples
     --------
     >>> log = pl.DataFrame({"dwell": [None, 3.0, 10.0, 500.0]})
-    >>> log.select(pr.clicks.graded_dwell({1: 0, 2: 10, 3: 30, 4: 120})).to_series().to_list()
-    [0, 1, 2, 4]
+    >>> grades = pr.clicks.graded_dwell({1: 0, 2: 10, 3: 30, 4: 120})
+    >>> log.with_columns(label=grades)
+    shape: (4, 2)
+    ┌───────┬───────┐
+    │ dwell ┆ label │
+    │ ---   ┆ ---   │
+    │ f64   ┆ i8    │
+    ╞═══════╪═══════╡
+    │ null  ┆ 0     │
+    │ 3.0   ┆ 1     │
+    │ 10.0  ┆ 2     │
+    │ 500.0 ┆ 4     │
+    └───────┴───────┘
     """
     _check_mapping("grades", grades)
     steps = _grades("grades", grades.keys())
@@ -167,8 +201,9 @@ def graded_dwell(
     return _label(label, position, steps)
 
 
+@public
 def graded(
-    grades: Mapping[str, float], *, event: str | None = None, position: str = POSITION
+    grades: Mapping[str, float], *, event: str | None = None, position: str = "position"
 ) -> pl.Expr:
     """Grade documents by the user events on them; the highest grade counts.
 
@@ -203,14 +238,35 @@ def graded(
     Examples
     --------
     >>> log = pl.DataFrame({
-    ...     "click": [True, True, False], "cart": [0, 2, 0], "purchase": [False, True, False]
+    ...     "click": [True, True, False], "cart": [0, 2, 0],
+    ...     "purchase": [False, True, False],
     ... })
-    >>> log.select(pr.clicks.graded({"click": 1, "cart": 2, "purchase": 4})).to_series().to_list()
-    [1, 4, 0]
-    >>> events = pl.DataFrame({"doc": [1, 1, 2], "action": ["view", "purchase", "view"]})
-    >>> label = pr.clicks.graded({"view": 0, "click": 1, "purchase": 4}, event="action")
-    >>> events.group_by("doc", maintain_order=True).agg(label=label.max()).rows()
-    [(1, 4), (2, 0)]
+    >>> grades = pr.clicks.graded({"click": 1, "cart": 2, "purchase": 4})
+    >>> log.with_columns(label=grades)
+    shape: (3, 4)
+    ┌───────┬──────┬──────────┬───────┐
+    │ click ┆ cart ┆ purchase ┆ label │
+    │ ---   ┆ ---  ┆ ---      ┆ ---   │
+    │ bool  ┆ i64  ┆ bool     ┆ i8    │
+    ╞═══════╪══════╪══════════╪═══════╡
+    │ true  ┆ 0    ┆ false    ┆ 1     │
+    │ true  ┆ 2    ┆ true     ┆ 4     │
+    │ false ┆ 0    ┆ false    ┆ 0     │
+    └───────┴──────┴──────────┴───────┘
+    >>> events = pl.DataFrame({
+    ...     "doc": [1, 1, 2], "action": ["view", "purchase", "view"],
+    ... })
+    >>> grades = pr.clicks.graded({"view": 0, "purchase": 4}, event="action")
+    >>> events.group_by("doc", maintain_order=True).agg(label=grades.max())
+    shape: (2, 2)
+    ┌─────┬───────┐
+    │ doc ┆ label │
+    │ --- ┆ ---   │
+    │ i64 ┆ i8    │
+    ╞═════╪═══════╡
+    │ 1   ┆ 4     │
+    │ 2   ┆ 0     │
+    └─────┴───────┘
     """
     _check_mapping("grades", grades)
     steps = _grades("grades", grades.values())
@@ -231,7 +287,7 @@ def _label(label: pl.Expr, position: str, grades: Iterable[float] = (0, 1)) -> p
     """Return the label, null if not shown, in the smallest type that holds the grades."""
     small = all(isinstance(grade, int) and grade in _SMALL for grade in grades)
     # In a table without positions, all documents count as shown.
-    has_position = cs.by_name(position, require_all=position is not POSITION).is_not_null()
+    has_position = cs.by_name(position, require_all=position != "position").is_not_null()
     shown = pl.all_horizontal(pl.lit(value=True), has_position)
     return pl.when(shown).then(label).cast(pl.Int8 if small else pl.Float64).alias("label")
 

@@ -13,13 +13,12 @@ from polars_rank.clicks.impressions import (
     PLACE,
     columns_of,
     is_click,
-    per_ranking,
-    user_keys,
 )
 from polars_rank.errors import SchemaError
 from polars_rank.evaluation.checks import checks_of, failed, raise_failed, row_checks
+from polars_rank.evaluation.rankings import per_ranking, user_keys
 from polars_rank.frames.tables import framed, schema_of
-from polars_rank.metrics.signals import negative
+from polars_rank.metrics.user_columns import no_count
 
 if TYPE_CHECKING:
     from polars_rank.columns import Columns
@@ -69,9 +68,9 @@ def skip_above(
     Raises
     ------
     DataError
-        If a query or document is null, a click is negative or NaN, or a ranking has duplicate
-        documents or positions, for example because `query` does not include the session; raised
-        when the result is collected.
+        If a query or document is null, a click is neither Boolean nor a count, or a ranking has
+        duplicate documents or positions, for example because `query` does not include the session;
+        raised when the result is collected.
 
     Notes
     -----
@@ -86,13 +85,25 @@ def skip_above(
     Examples
     --------
     >>> log = pl.DataFrame({
-    ...     "query": 1, "doc": ["a", "b", "c"], "position": [1, 2, 3], "click": [0, 1, 1]
+    ...     "query": 1, "doc": ["a", "b", "c"], "position": [1, 2, 3],
+    ...     "click": [0, 1, 1],
     ... })
     >>> pairs = pr.clicks.skip_above(log)
-    >>> pairs.rows()
-    [(1, 0, 'b', 1), (1, 0, 'a', 0), (1, 1, 'c', 1), (1, 1, 'a', 0)]
+    >>> pairs
+    shape: (4, 4)
+    ┌───────┬──────┬─────┬───────┐
+    │ query ┆ pair ┆ doc ┆ label │
+    │ ---   ┆ ---  ┆ --- ┆ ---   │
+    │ i32   ┆ u32  ┆ str ┆ i8    │
+    ╞═══════╪══════╪═════╪═══════╡
+    │ 1     ┆ 0    ┆ b   ┆ 1     │
+    │ 1     ┆ 0    ┆ a   ┆ 0     │
+    │ 1     ┆ 1    ┆ c   ┆ 1     │
+    │ 1     ┆ 1    ┆ a   ┆ 0     │
+    └───────┴──────┴─────┴───────┘
     >>> ranker = pl.DataFrame({"doc": ["a", "b", "c"], "score": [0.5, 0.9, 0.1]})
-    >>> pairs.join(ranker, on="doc").ranking.pair_accuracy(query="pair")  # b over a, not c over a
+    >>> # The ranker places b above a, but not c above a.
+    >>> pairs.join(ranker, on="doc").ranking.pair_accuracy(query="pair")
     0.5
     """
     columns = columns_of(schema_of(frame), query, doc, click, position, by)
@@ -136,8 +147,8 @@ def last_click(
     Raises
     ------
     DataError
-        If a query or document is null, a click is negative or NaN, or a ranking has duplicate
-        documents or positions; raised when the result is collected.
+        If a query or document is null, a click is neither Boolean nor a count, or a ranking has
+        duplicate documents or positions; raised when the result is collected.
 
     Notes
     -----
@@ -154,10 +165,28 @@ def last_click(
     ...     "query": 1, "doc": ["a", "b", "c", "d"], "position": [1, 2, 3, 4],
     ...     "click": [0, 1, 0, 1], "time": [None, 40.0, None, 12.0],
     ... })
-    >>> pr.clicks.last_click(log).select("doc", "label").rows()
-    [('d', 1), ('a', 0), ('d', 1), ('c', 0)]
-    >>> pr.clicks.last_click(log, time="time").select("doc", "label").rows()
-    [('b', 1), ('a', 0)]
+    >>> pr.clicks.last_click(log).select("pair", "doc", "label")
+    shape: (4, 3)
+    ┌──────┬─────┬───────┐
+    │ pair ┆ doc ┆ label │
+    │ ---  ┆ --- ┆ ---   │
+    │ u32  ┆ str ┆ i8    │
+    ╞══════╪═════╪═══════╡
+    │ 0    ┆ d   ┆ 1     │
+    │ 0    ┆ a   ┆ 0     │
+    │ 1    ┆ d   ┆ 1     │
+    │ 1    ┆ c   ┆ 0     │
+    └──────┴─────┴───────┘
+    >>> pr.clicks.last_click(log, time="time").select("pair", "doc", "label")
+    shape: (2, 3)
+    ┌──────┬─────┬───────┐
+    │ pair ┆ doc ┆ label │
+    │ ---  ┆ --- ┆ ---   │
+    │ u32  ┆ str ┆ i8    │
+    ╞══════╪═════╪═══════╡
+    │ 0    ┆ b   ┆ 1     │
+    │ 0    ┆ a   ┆ 0     │
+    └──────┴─────┴───────┘
     """
     schema = schema_of(frame)
     columns = columns_of(schema, query, doc, click, position, by)
@@ -181,7 +210,7 @@ def _preferences(log: pl.LazyFrame, columns: Columns, wins: pl.Expr, time: str) 
     free(columns.pair, ["pair", "label"], "doc")
     checks = [
         *row_checks(columns),
-        *checks_of("row", negative("click", columns.label)),
+        *checks_of("row", no_count("click", columns.label)),
     ]
     shown = pl.col(columns.score).is_not_null()
     rows = {

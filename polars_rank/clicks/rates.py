@@ -13,10 +13,8 @@ from polars_rank.clicks.impressions import (
     DOC,
     columns_of,
     is_click,
-    per_ranking,
-    user_keys,
 )
-from polars_rank.columns import POSITION
+from polars_rank.columns import default_column
 from polars_rank.errors import ArgumentError
 from polars_rank.evaluation.checks import (
     checks_of,
@@ -26,8 +24,9 @@ from polars_rank.evaluation.checks import (
     row_checks,
 )
 from polars_rank.evaluation.contiguity import Keys
+from polars_rank.evaluation.rankings import per_ranking, user_keys
 from polars_rank.frames.tables import framed, schema_of
-from polars_rank.metrics.signals import negative
+from polars_rank.metrics.user_columns import no_count
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -51,7 +50,7 @@ def click_through_rates(
     query: Names = "query",
     doc: str = "doc",
     click: str = "click",
-    position: str = POSITION,
+    position: str = "position",
     by: Names | None = None,
 ) -> pl.LazyFrame:
     r"""Return the smoothed click-through rate of each document of a query.
@@ -94,8 +93,8 @@ def click_through_rates(
     Raises
     ------
     DataError
-        If a query or document is null, or a click is negative or NaN; raised when the result is
-        collected.
+        If a query or document is null, or a click is neither Boolean nor a count; raised when
+        the result is collected.
 
     Notes
     -----
@@ -111,11 +110,19 @@ def click_through_rates(
     >>> log = pl.DataFrame({
     ...     "query": "a", "doc": ["x", "x", "x", "y"], "click": [1, 1, 0, 0]
     ... })
-    >>> pr.clicks.click_through_rates(log, prior=(1, 1)).drop("label").rows()
-    [('a', 'x', 3, 2, 0.6), ('a', 'y', 1, 0, 0.3333333333333333)]
+    >>> pr.clicks.click_through_rates(log, prior=(1, 1)).drop("label")
+    shape: (2, 5)
+    ┌───────┬─────┬─────────────┬────────┬──────────┐
+    │ query ┆ doc ┆ impressions ┆ clicks ┆ ctr      │
+    │ ---   ┆ --- ┆ ---         ┆ ---    ┆ ---      │
+    │ str   ┆ str ┆ u32         ┆ u32    ┆ f64      │
+    ╞═══════╪═════╪═════════════╪════════╪══════════╡
+    │ a     ┆ x   ┆ 3           ┆ 2      ┆ 0.6      │
+    │ a     ┆ y   ┆ 1           ┆ 0      ┆ 0.333333 │
+    └───────┴─────┴─────────────┴────────┴──────────┘
     """
     weights, schema = _prior(prior), schema_of(frame)
-    place = click if position is POSITION and position not in schema else position
+    place = default_column(position, "position", schema)
     columns = columns_of(schema, query, doc, click, place, by)
     pairs, keys = _pairs(frame, columns, {})
     if isinstance(weights, float):
@@ -180,8 +187,8 @@ def coec(
     Raises
     ------
     DataError
-        If a query or document is null, or a click is negative or NaN; raised when the result is
-        collected.
+        If a query or document is null, or a click is neither Boolean nor a count; raised when
+        the result is collected.
 
     Notes
     -----
@@ -201,8 +208,16 @@ def coec(
     ...     "position": [1, 2, 2, 1],
     ...     "click": [1, 0, 1, 1],
     ... })  # CTR is 1 at the first position, 1/2 at the second
-    >>> pr.clicks.coec(log).select("doc", "clicks", "expected", "coec").rows()
-    [('x', 2, 1.5, 1.3333333333333333), ('y', 1, 1.5, 0.6666666666666666)]
+    >>> pr.clicks.coec(log).select("doc", "clicks", "expected", "coec")
+    shape: (2, 4)
+    ┌─────┬────────┬──────────┬──────────┐
+    │ doc ┆ clicks ┆ expected ┆ coec     │
+    │ --- ┆ ---    ┆ ---      ┆ ---      │
+    │ str ┆ u32    ┆ f64      ┆ f64      │
+    ╞═════╪════════╪══════════╪══════════╡
+    │ x   ┆ 2      ┆ 1.5      ┆ 1.333333 │
+    │ y   ┆ 1      ┆ 1.5      ┆ 0.666667 │
+    └─────┴────────┴──────────┴──────────┘
     """
     columns = columns_of(schema_of(frame), query, doc, click, position, by)
     with_rates = partial(
@@ -231,7 +246,7 @@ def _pairs(
     free(keys, ["impressions", "clicks", "ctr", "expected", "coec", "label"], "doc")
     checks = [
         *row_checks(columns),
-        *checks_of("row", negative("click", columns.label)),
+        *checks_of("row", no_count("click", columns.label)),
     ]
     inputs = {OWN + "doc": pl.col(doc), OWN + "click": _known_click(columns)}
     inputs |= {_RATE: pl.col(_RATE)} if sums else {}

@@ -14,12 +14,19 @@ from typing import NamedTuple, TypeAlias
 
 import polars as pl
 
-from polars_rank._params import OWN, Names, check_apart, find_columns, free, names
-from polars_rank.clicks.certainty import concentration, interval, warn_of_few
-from polars_rank.clicks.impressions import per_ranking
+from polars_rank._params import (
+    OWN,
+    Names,
+    find_columns,
+    free,
+    names,
+    some_names,
+)
+from polars_rank.clicks.certainty import check_weights, concentration, interval
 from polars_rank.columns import Columns
 from polars_rank.evaluation.checks import Check, checks_of, failed, raise_failed
 from polars_rank.evaluation.means import grouped, ratio
+from polars_rank.evaluation.rankings import per_ranking
 from polars_rank.frames.tables import framed, schema_of
 
 __all__ = ["cascade_dr", "iips", "rips", "sips"]
@@ -364,7 +371,8 @@ def cascade_dr(
     ...     "estimate": [2.0, 1.0],
     ...     "expected": [2.0, 0.5],
     ... })
-    >>> pr.clicks.cascade_dr(log)["value"].item()  # 2 (1 - 2) + 1 x 2 + 1 (2 - 1) + 2 x 0.5
+    >>> # 2 (1 - 2) + 1 x 2 + 1 (2 - 1) + 2 x 0.5.
+    >>> pr.clicks.cascade_dr(log)["value"].item()
     2.0
     """
     columns = _Columns(
@@ -417,14 +425,16 @@ class _Columns(NamedTuple):
         numbers = dict(self.numbers.values())
         roles = find_columns(
             schema,
-            {"slate": self.slate, "by": self.by or (), "cluster": self.cluster or (), **numbers},
+            {
+                "slate": some_names("slate", self.slate),
+                "by": self.by,
+                "cluster": self.cluster,
+                **numbers,
+            },
             numbers=[*numbers],
             ids=("cluster",),
         )
-        slates, groups, clusters = roles["slate"], roles["by"], roles["cluster"]
-        check_apart("slate", slates, groups)
-        if clusters:
-            check_apart("cluster", clusters, groups)
+        slates, groups = roles["slate"], roles["by"]
         free(groups, COLUMNS)
         return Columns(slates, groups, None, self.position, self.reward, schema)
 
@@ -503,12 +513,12 @@ def _estimate(frame: pl.LazyFrame, parameters: _Columns, estimator: Estimator) -
     else:
         estimates = grouped(slates, columns.by, _of_slates())
     return estimates.map_batches(
-        partial(_with_warnings, columns.by), schema=estimates.collect_schema(), streamable=True
+        partial(_checked, columns.by), schema=estimates.collect_schema(), streamable=True
     )
 
 
-def _with_warnings(by: Sequence[str], groups: pl.DataFrame) -> pl.DataFrame:
-    warn_of_few(groups, by, "slates")
+def _checked(by: Sequence[str], groups: pl.DataFrame) -> pl.DataFrame:
+    check_weights(groups, by, "slates")
     return groups
 
 

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from polars_rank._params import OWN, check_column, free, names, one_of
+from polars_rank._params import OWN, check_column, check_reads, free, names, positive
 from polars_rank.clicks.estimates import estimate
 from polars_rank.clicks.weights import inverse_propensity
-from polars_rank.errors import ArgumentError
+from polars_rank.errors import ArgumentError, SchemaError
 from polars_rank.frames.tables import framed, schema_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Unpack
 
-    from polars_rank.clicks.estimates import Normalize
+    from polars_rank.clicks.estimates import EstimateOptions
     from polars_rank.clicks.weights import Propensity
     from polars_rank.metrics.names import Metrics
 
@@ -32,8 +32,7 @@ def propensity_sweep(
     click: str = "click",
     propensity: Propensity = "propensity",
     clips: Sequence[float | None] = (1, 2, 5, 10, 20, 50, 100, None),
-    normalize: Normalize = "snips",
-    **options: Any,
+    **options: Unpack[EstimateOptions],
 ) -> pl.LazyFrame:
     """Estimate the means of a new ranker from clicks, for several clips of the weights.
 
@@ -55,18 +54,15 @@ def propensity_sweep(
     clips
         Upper bounds of the weights, 1 or more (or, if below 1, lower bounds of the propensities);
         None for no bound. With 1, all clicks have the same weight: the naive estimate.
-    normalize
-        "snips" (default) divides the weighted sums by the sum of the weights, "ips" by the number
-        of rankings.
     **options
-        Other parameters of `estimate`, such as `query`, `score`, `by`, `cluster` and
+        Options of `estimate`, such as `query`, `score`, `by`, `normalize`, `cluster` and
         `max_unshown`.
 
     Returns
     -------
     LazyFrame or DataFrame
         A LazyFrame if `frame` is one: the result of `estimate` for each clip in turn, with the
-        column `clip` first: the upper bound of the weights, null for none.
+        column `clip` after the columns of `by`: the upper bound of the weights, null for none.
 
     Warns
     -----
@@ -83,7 +79,8 @@ def propensity_sweep(
     >>> df = pl.DataFrame({
     ...     "query": 1, "score": [2, 1], "click": [1, 1], "propensity": [0.1, 0.5]
     ... })
-    >>> pr.clicks.propensity_sweep(df, "p@1", clips=[1, 5, None]).select("clip", "p@1")
+    >>> sweep = pr.clicks.propensity_sweep(df, "p@1", clips=[1, 5, None])
+    >>> sweep.select("clip", "p@1")
     shape: (3, 2)
     ┌──────┬──────────┐
     │ clip ┆ p@1      │
@@ -95,13 +92,13 @@ def propensity_sweep(
     │ null ┆ 0.833333 │
     └──────┴──────────┘
     """
-    bounds = [*clips] if isinstance(clips, Iterable) else []
+    bounds = [*clips]
     if not bounds:
-        message = (
-            f"`clips` must have at least one upper bound, or None for no bound; found {clips!r}"
-        )
+        message = "`clips` is empty; pass at least one upper bound, or None for no bound"
         raise ArgumentError(message, "clips")
-    one_of("normalize", normalize, ("ips", "snips"))
+    for clip in bounds:
+        if clip is not None:
+            positive("clips", clip)
     if "label" in options:
         message = "labels are computed from `click` and `propensity`; omit `label`"
         raise ArgumentError(message, "click", "propensity", "label")
@@ -109,13 +106,22 @@ def propensity_sweep(
     for parameter, column in (("click", click), ("propensity", propensity)):
         if isinstance(column, str):
             check_column(parameter, column, schema, "number")
-    free(names("by", options.get("by")), ["clip"])
+        elif isinstance(column, pl.Expr):
+            check_reads(parameter, column, schema)
+        elif isinstance(column, pl.DataFrame) and "position" not in schema:
+            message = (
+                f"`{parameter}` is a table by position, but the log has no column 'position'; "
+                f"available: {', '.join(map(repr, schema))}"
+            )
+            raise SchemaError(message, parameter)
+    groups = names("by", options.get("by"))
+    free(groups, ["clip"])
+    labeled: dict[str, Any] = {**options, "label": _LABEL}
     parts = []
     for clip in bounds:
         label = inverse_propensity(click, propensity, clip=clip).alias(_LABEL)
-        estimates = estimate(
-            frame.with_columns(label), metrics, label=_LABEL, normalize=normalize, **options
-        )
+        estimates = estimate(frame.with_columns(label), metrics, **labeled)
         bound = None if clip is None else max(clip, 1 / clip)
-        parts.append(estimates.select(pl.lit(bound, dtype=pl.Float64).alias("clip"), pl.all()))
+        clip_column = pl.lit(bound, dtype=pl.Float64).alias("clip")
+        parts.append(estimates.select(*groups, clip_column, pl.all().exclude(groups)))
     return pl.concat(parts)

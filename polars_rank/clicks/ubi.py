@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from polars_rank._params import OWN, Names, find_columns, names
+from polars_rank._params import OWN, Names, find_columns, names, public, some_names
 from polars_rank.errors import ArgumentError, DataError
 from polars_rank.frames.tables import lazy, schema_of
-from polars_rank.io.lines import text_files
+from polars_rank.io.copies import held
+from polars_rank.io.lines import scan_ndjson, text_files
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -47,6 +49,7 @@ _PARQUET = (".parquet", ".pq")
 _COLUMNS = ("query", "doc", "position", "click", "dwell", "time", "timestamp", *_ABOUT)
 
 
+@public
 def scan_ubi(
     events: Any,
     queries: Any = None,
@@ -110,24 +113,36 @@ def scan_ubi(
     Examples
     --------
     >>> queries = pl.DataFrame({
-    ...     "query_id": ["q1"], "timestamp": ["2025-01-01T10:00:00Z"], "user_query": ["shoes"],
-    ...     "query_response_hit_ids": [["A", "B"]],
+    ...     "query_id": ["q1"], "timestamp": ["2025-01-01T10:00:00Z"],
+    ...     "user_query": ["shoes"], "query_response_hit_ids": [["A", "B"]],
     ... })
     >>> events = pl.DataFrame({
-    ...     "query_id": ["q1", "q1"], "action_name": ["click", "view"], "object_id": ["B", "B"],
-    ...     "timestamp": ["2025-01-01T10:00:05Z", "2025-01-01T10:00:45Z"], "client_id": "c",
+    ...     "query_id": ["q1", "q1"], "action_name": ["click", "view"],
+    ...     "object_id": ["B", "B"],
+    ...     "timestamp": ["2025-01-01T10:00:05Z", "2025-01-01T10:00:45Z"],
+    ...     "client_id": "c",
     ... })
     >>> log = pr.clicks.scan_ubi(events, queries).sort("position").collect()
-    >>> log.select("query", "doc", "position", "click", "dwell", "time").rows()
-    [('q1', 'A', 1, False, None, None), ('q1', 'B', 2, True, 40.0, 5.0)]
+    >>> log.select("query", "doc", "position", "click", "dwell", "time")
+    shape: (2, 6)
+    ┌───────┬─────┬──────────┬───────┬───────┬──────┐
+    │ query ┆ doc ┆ position ┆ click ┆ dwell ┆ time │
+    │ ---   ┆ --- ┆ ---      ┆ ---   ┆ ---   ┆ ---  │
+    │ str   ┆ str ┆ i32      ┆ bool  ┆ f64   ┆ f64  │
+    ╞═══════╪═════╪══════════╪═══════╪═══════╪══════╡
+    │ q1    ┆ A   ┆ 1        ┆ false ┆ null  ┆ null │
+    │ q1    ┆ B   ┆ 2        ┆ true  ┆ 40.0  ┆ 5.0  │
+    └───────┴─────┴──────────┴───────┴───────┴──────┘
     """
     signals = {name: [name] for name in names("actions", actions)}
     for name in signals:
         if name in _COLUMNS:
             message = f"`actions` contains {name!r}, which is a column of the result; omit it"
             raise ArgumentError(message, "actions")
-    actions_by_column = {"click": [*names("click", click)], **signals}
-    tables = [_table(each) for each in (events, queries) if each is not None]
+    actions_by_column = {"click": [*some_names("click", click)], **signals}
+    tables = [_table("events", events)]
+    if queries is not None:
+        tables.append(_table("queries", queries))
     tables.sort(key=lambda table: "action_name" not in schema_of(table))
     acted_docs = _acted_docs(tables[0], actions_by_column)
     shown, searches = acted_docs, _first_events(acted_docs)
@@ -231,28 +246,32 @@ def _with_events(searches: pl.LazyFrame, firsts: pl.LazyFrame) -> pl.LazyFrame:
     return both.select("query", *(pl.coalesce(name, f"{name}_right") for name in about))
 
 
-def _table(source: Any) -> pl.LazyFrame:
-    """Return the table, or scan the files; unwrap the field `_source` of OpenSearch exports."""
-    if not isinstance(source, (str, Path, list, tuple)):
-        table = lazy(source)
+def _table(parameter: str, source: Any) -> pl.LazyFrame:
+    """Return the table of a parameter, or scan its files.
+
+    The field `_source` of exports of OpenSearch is unwrapped.
+    """
+    several = isinstance(source, (list, tuple))
+    if not all(isinstance(each, (str, PathLike)) for each in (source if several else [source])):
+        table = lazy(source, parameter)
     else:
-        files = text_files(source)
+        files = text_files(source, parameter)
         parquet = all(Path(file).suffix in _PARQUET for file in files)
-        table = pl.scan_parquet(files, glob=False) if parquet else _ndjson(files)
+        table = held(pl.scan_parquet(files, glob=False), files) if parquet else _ndjson(files)
     source_type = schema_of(table).get("_source")
     return table if source_type is None else table.select(pl.col("_source").struct.unnest())
 
 
 def _ndjson(files: list[str]) -> pl.LazyFrame:
     """Scan NDJSON files, with only the fields that this module reads."""
-    first = schema_of(pl.scan_ndjson(files, infer_schema_length=_GLIMPSE))
+    first = schema_of(scan_ndjson(files, infer_schema_length=_GLIMPSE))
     wrapped = first.get("_source")
     field_names = (
         {field.name for field in wrapped.fields} if isinstance(wrapped, pl.Struct) else {*first}
     )
     fields = _EVENTS if "action_name" in field_names else _QUERIES
     schema = {"_source": pl.Struct(fields)} if isinstance(wrapped, pl.Struct) else fields
-    return pl.scan_ndjson(files, schema=schema)
+    return scan_ndjson(files, schema=schema)
 
 
 def _first_field(schema: pl.Schema, paths: Sequence[tuple[str, ...]]) -> pl.Expr:

@@ -7,9 +7,9 @@ from typing import Any, TypeAlias
 
 import polars as pl
 
-from polars_rank._params import check_column, check_name, check_type, is_number, positive
+from polars_rank._params import check_column, check_name, check_type, is_number, positive, public
 from polars_rank.errors import ArgumentError, DataError, number_of
-from polars_rank.metrics.signals import checked_numbers
+from polars_rank.metrics.user_columns import checked_numbers
 
 Propensity: TypeAlias = "str | pl.Expr | pl.DataFrame"
 
@@ -30,6 +30,7 @@ _REMEDIES = {
 }
 
 
+@public
 def inverse_propensity(
     click: str | pl.Expr = "click",
     propensity: Propensity = "propensity",
@@ -90,7 +91,8 @@ def inverse_propensity(
     Examples
     --------
     >>> log = pl.DataFrame({
-    ...     "position": [1, 2, 4], "click": [0, 1, 1], "propensity": [1.0, 0.5, 0.25]
+    ...     "position": [1, 2, 4], "click": [0, 1, 1],
+    ...     "propensity": [1.0, 0.5, 0.25],
     ... })
     >>> log.select(pr.clicks.inverse_propensity()).to_series().to_list()
     [0.0, 2.0, 4.0]
@@ -126,6 +128,7 @@ def _expression(propensity: Any, position: str) -> pl.Expr:
     if isinstance(propensity, pl.Expr):
         return propensity
     if is_number(propensity):
+        positive("propensity", propensity, 1)
         return pl.lit(propensity)
     if not isinstance(propensity, pl.DataFrame) or not {"position", "propensity"} <= set(
         propensity.columns

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from polars_rank._params import Names, free, number
+from polars_rank._params import free, number
 from polars_rank.conventions import read_metrics
 from polars_rank.errors import ArgumentError
 from polars_rank.evaluation import plan
@@ -14,13 +14,17 @@ from polars_rank.evaluation.means import Means, ratio, to_rows
 from polars_rank.evaluation.parameters import Evaluation, MetricColumn
 from polars_rank.frames.tables import framed
 from polars_rank.metrics.expected_terms import has_expectation
-from polars_rank.metrics.judgments import judged
+from polars_rank.metrics.incomplete_judgments import judged
 from polars_rank.metrics.metric import Metric
 from polars_rank.metrics.names import Metrics, output_name
+from polars_rank.metrics.plan_terms import PlanTerms
 from polars_rank.metrics.terms import Terms, Value, where
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from typing import Unpack
+
+    from polars_rank.evaluation.parameters import EvaluateOptions
 
 
 def _has_ties(t: Terms) -> Value:
@@ -44,12 +48,9 @@ def tie_bands(
     frame: pl.LazyFrame,
     /,
     metrics: Metrics,
-    *,
-    by: Names | None = None,
-    weight: str | None = None,
-    **options: Any,
+    **options: Unpack[EvaluateOptions],
 ) -> pl.LazyFrame:
-    """Compute the best, expected and worst mean of metrics over the orders of tied documents.
+    """Compute the lowest, expected and highest mean of metrics over orders of tied documents.
 
     Parameters
     ----------
@@ -57,12 +58,9 @@ def tie_bands(
         The long table, one row per document.
     metrics
         Names of metrics, metrics such as `pr.ndcg(10)`, or expressions.
-    by
-        Columns that split the table.
-    weight
-        Column of query weights, also for the shares of ties.
     **options
-        Any other parameter of `evaluate`, except `ties` and `align`.
+        Options of `evaluate`, such as `by` and `weight`, except `ties` and `align`. `weight` also
+        applies to the shares of ties.
 
     Returns
     -------
@@ -70,15 +68,12 @@ def tie_bands(
         Same type as `frame`. One row per group and metric, with the columns of `by`, and
 
         - `metric`;
-        - `best`, `worst`: mean if the higher or the lower label comes first among tied documents;
+        - `low`, `high`: lower and higher mean of two orders: the higher or the lower label first
+          among tied documents;
         - `expected`: mean over all orders; null if no closed form is known;
-        - `tied_lists`: share of rankings with tied documents;
+        - `tied_rankings`: share of rankings with tied documents;
         - `tied_documents`: share of retrieved documents that are tied; null if nothing is
           retrieved.
-
-    Notes
-    -----
-    If a lower value is better, as for `fall_out`, `best` is below `worst`.
 
     References
     ----------
@@ -88,22 +83,23 @@ def tie_bands(
     Examples
     --------
     >>> df = pl.DataFrame({
-    ...     "query": ["a", "a", "a", "b"], "score": [2, 2, 1, 1], "label": [0, 1, 0, 1]
+    ...     "query": ["a", "a", "a", "b"], "score": [2, 2, 1, 1],
+    ...     "label": [0, 1, 0, 1],
     ... })
     >>> pr.diagnostics.tie_bands(df, ["rr", "p@1"])
     shape: (2, 6)
-    ┌────────┬──────┬──────────┬───────┬────────────┬────────────────┐
-    │ metric ┆ best ┆ expected ┆ worst ┆ tied_lists ┆ tied_documents │
-    │ ---    ┆ ---  ┆ ---      ┆ ---   ┆ ---        ┆ ---            │
-    │ str    ┆ f64  ┆ f64      ┆ f64   ┆ f64        ┆ f64            │
-    ╞════════╪══════╪══════════╪═══════╪════════════╪════════════════╡
-    │ rr     ┆ 1.0  ┆ 0.875    ┆ 0.75  ┆ 0.5        ┆ 0.5            │
-    │ p@1    ┆ 1.0  ┆ 0.75     ┆ 0.5   ┆ 0.5        ┆ 0.5            │
-    └────────┴──────┴──────────┴───────┴────────────┴────────────────┘
+    ┌────────┬──────┬──────────┬──────┬───────────────┬────────────────┐
+    │ metric ┆ low  ┆ expected ┆ high ┆ tied_rankings ┆ tied_documents │
+    │ ---    ┆ ---  ┆ ---      ┆ ---  ┆ ---           ┆ ---            │
+    │ str    ┆ f64  ┆ f64      ┆ f64  ┆ f64           ┆ f64            │
+    ╞════════╪══════╪══════════╪══════╪═══════════════╪════════════════╡
+    │ rr     ┆ 0.75 ┆ 0.875    ┆ 1.0  ┆ 0.5           ┆ 0.5            │
+    │ p@1    ┆ 0.5  ┆ 0.75     ┆ 1.0  ┆ 0.5           ┆ 0.5            │
+    └────────┴──────┴──────────┴──────┴───────────────┴────────────────┘
     """
     given = read_metrics(metrics, options.get("conventions"))
     _without(options, {"ties": "all orders of tied documents count", **_OF_MEANS})
-    evaluation = Evaluation.of(given, by=by, weight=weight, **options)
+    evaluation = Evaluation.of(given, **options)
     columns_of = {
         ties: [
             _named(ties, index, column._replace(conventions=column.conventions.but(ties=ties)))
@@ -122,10 +118,10 @@ def tie_bands(
     known = {column.name for column in columns_of["expected"]}
     rows = {
         output_name(metric): {
-            "best": pl.col(f"best {index}"),
+            "low": pl.min_horizontal(f"worst {index}", f"best {index}"),
             "expected": pl.col(name) if (name := f"expected {index}") in known else _NOTHING,
-            "worst": pl.col(f"worst {index}"),
-            "tied_lists": pl.col("tied rankings"),
+            "high": pl.max_horizontal(f"worst {index}", f"best {index}"),
+            "tied_rankings": pl.col("tied rankings"),
             "tied_documents": ratio(pl.col("tied"), pl.col("retrieved")),
         }
         for index, metric in enumerate(given)
@@ -139,10 +135,8 @@ def judgment_bounds(
     /,
     metrics: Metrics,
     *,
-    by: Names | None = None,
     grade: float | None = None,
-    weight: str | None = None,
-    **options: Any,
+    **options: Unpack[EvaluateOptions],
 ) -> pl.LazyFrame:
     """Compute the mean of metrics with unjudged documents as not relevant, and as relevant.
 
@@ -152,15 +146,11 @@ def judgment_bounds(
         The long table, one row per document.
     metrics
         Names of metrics, metrics such as `pr.ndcg(10)`, or expressions.
-    by
-        Columns that split the table.
     grade
-        Label of retrieved documents without a label in the upper value, such as the highest grade
-        of the scale. None for the lowest relevant label.
-    weight
-        Column of query weights.
+        Label of retrieved documents without a label for the high value, such as the highest grade
+        of the scale. None for the lowest relevant label of each metric.
     **options
-        Any other parameter of `evaluate`, except `unjudged` and `align`.
+        Options of `evaluate`, such as `by` and `weight`, except `unjudged` and `align`.
 
     Returns
     -------
@@ -168,18 +158,18 @@ def judgment_bounds(
         Same type as `frame`. One row per group and metric, with the columns of `by`, and
 
         - `metric`;
-        - `lower`: mean if unjudged documents are not relevant, as in `evaluate`;
-        - `upper`: mean if they are relevant in each ranking in which that is the higher value;
+        - `low`: mean if unjudged documents are not relevant, as in `evaluate`;
+        - `high`: mean if they are relevant in each ranking in which that is the higher value;
         - `judged`: share of judged documents up to the metric's cutoff, or in whole rankings.
 
     Notes
     -----
     A document that counts as relevant also counts among the relevant documents of its query and in
     the ideal ranking, as if it had been judged, so that no value exceeds its range. At a low rank
-    it can then reduce recall, AP or NDCG. Such a ranking keeps its lower value, because its
+    it can then reduce recall, AP or NDCG. Such a ranking keeps its low value, because its
     documents may also be not relevant. For metrics that add up documents, such as precision, DCG
     and RBP, the two values are exact bounds for labels up to `grade`; for other metrics they are
-    two of many cases. A ranking that is undefined without relevant documents may have an upper
+    two of many cases. A ranking that is undefined without relevant documents may have a high
     value: with `undefined="skip"`, the two means may be over different rankings.
 
     References
@@ -193,23 +183,24 @@ def judgment_bounds(
     ... })
     >>> pr.diagnostics.judgment_bounds(df, ["p@2", "recall@2"])
     shape: (2, 4)
-    ┌──────────┬───────┬───────┬────────┐
-    │ metric   ┆ lower ┆ upper ┆ judged │
-    │ ---      ┆ ---   ┆ ---   ┆ ---    │
-    │ str      ┆ f64   ┆ f64   ┆ f64    │
-    ╞══════════╪═══════╪═══════╪════════╡
-    │ p@2      ┆ 0.5   ┆ 1.0   ┆ 0.5    │
-    │ recall@2 ┆ 1.0   ┆ 1.0   ┆ 0.5    │
-    └──────────┴───────┴───────┴────────┘
+    ┌──────────┬─────┬──────┬────────┐
+    │ metric   ┆ low ┆ high ┆ judged │
+    │ ---      ┆ --- ┆ ---  ┆ ---    │
+    │ str      ┆ f64 ┆ f64  ┆ f64    │
+    ╞══════════╪═════╪══════╪════════╡
+    │ p@2      ┆ 0.5 ┆ 1.0  ┆ 0.5    │
+    │ recall@2 ┆ 1.0 ┆ 1.0  ┆ 0.5    │
+    └──────────┴─────┴──────┴────────┘
     """
     given = read_metrics(metrics, options.get("conventions"))
     _without(options, {"unjudged": "both values count", **_OF_MEANS})
-    evaluation = Evaluation.of(given, by=by, weight=weight, unjudged="nonrelevant", **options)
-    lowest = evaluation.conventions.rel if grade is None else number("grade", grade)
+    applied: dict[str, Any] = {**options, "unjudged": "nonrelevant"}
+    evaluation = Evaluation.of(given, **applied)
+    label = None if grade is None else number("grade", grade)
     columns = evaluation.metrics
-    lower = [_named("lower", index, column) for index, column in enumerate(columns)]
-    upper = [
-        _named("upper", index, column._replace(unjudged_label=lowest))
+    low = [_named("low", index, column) for index, column in enumerate(columns)]
+    high = [
+        _named("high", index, _with_unjudged_label(column, label))
         for index, column in enumerate(columns)
     ]
     shares = [
@@ -218,23 +209,43 @@ def judgment_bounds(
     ]
     wide = _means(
         frame,
-        evaluation._replace(metrics=[*lower, *upper, *shares]),
-        {f"lower {index}": output_name(metric) for index, metric in enumerate(given)},
+        evaluation._replace(metrics=[*low, *high, *shares]),
+        {f"low {index}": output_name(metric) for index, metric in enumerate(given)},
         *(
-            pl.max_horizontal(f"lower {index}", f"upper {index}").alias(f"upper {index}")
+            pl.max_horizontal(f"low {index}", f"high {index}").alias(f"high {index}")
             for index in range(len(given))
         ),
     )
     rows = {
-        output_name(metric): {
-            name: pl.col(f"{name} {index}") for name in ("lower", "upper", "judged")
-        }
+        output_name(metric): {name: pl.col(f"{name} {index}") for name in ("low", "high", "judged")}
         for index, metric in enumerate(given)
     }
     return _long(wide, evaluation.by, rows)
 
 
 _NOTHING = pl.lit(None, dtype=pl.Float64)
+
+
+def _with_unjudged_label(column: MetricColumn, label: float | None) -> MetricColumn:
+    """Return the column with a label of unjudged documents, by default the lowest relevant one.
+
+    Raise `ArgumentError` if a gain of the metric rejects the label.
+    """
+    metric, rel = column.metric, column.conventions.rel
+    if not isinstance(metric, Metric):
+        return column._replace(unjudged_label=rel if label is None else label)
+    if label is None:
+        own = [leaf.arguments.get("rel") for leaf in metric.leaves]
+        label = max(rel if lowest is None else lowest for lowest in own)
+    terms = PlanTerms(whole_labels=False)
+    metric.value(terms)
+    for problem, is_refused in terms.refused.items():
+        if pl.select(is_refused(pl.lit(label, dtype=pl.Float64))).item():
+            message = (
+                f"{column.name}: the label {label} of unjudged documents (`grade`) is {problem}"
+            )
+            raise ArgumentError(message, "grade")
+    return column._replace(unjudged_label=label)
 
 
 def _means(

@@ -6,27 +6,46 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from polars_rank._params import OWN, Names, check_column, find_columns, free, names, whole_number
-from polars_rank.columns import DOC, RUN, Score, scored
-from polars_rank.conventions import POLARS_RANK, Conventions, read_metrics
-from polars_rank.diagnostics.similarity import overlap, rbo
+from polars_rank._params import (
+    OWN,
+    Names,
+    check_column,
+    check_distinct,
+    find_columns,
+    free,
+    names,
+    some_names,
+    whole_number,
+)
+from polars_rank.columns import Score, scored
+from polars_rank.conventions import POLARS_RANK, read_metrics
+from polars_rank.diagnostics.similarity import (
+    LEFT,
+    RIGHT,
+    of_pairs,
+    overlap_value,
+    rbo_value,
+    retrieved,
+)
 from polars_rank.errors import ArgumentError
 from polars_rank.evaluation.evaluate import evaluate, per_query
 from polars_rank.evaluation.means import grouped, ratio, to_rows
-from polars_rank.evaluation.order import as_text
-from polars_rank.evaluation.parameters import runs_of
-from polars_rank.evaluation.ranking import rank
+from polars_rank.evaluation.parameters import Evaluation, runs_of
+from polars_rank.evaluation.ranking import ranked_documents
+from polars_rank.evaluation.rows import Rules
 from polars_rank.frames.tables import framed, schema_of
 from polars_rank.metrics.names import output_name
-from polars_rank.stats.pairs import is_run, with_known_baseline
-from polars_rank.stats.tables import agreed_on, variables
+from polars_rank.stats.per_query_tables import agreed_on, variables
+from polars_rank.stats.run_pairs import check_run, is_run, with_known_baseline
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Unpack
 
+    from polars_rank.evaluation.parameters import DefinitionOptions, EvaluateOptions
     from polars_rank.metrics.names import Metrics
 
-_OTHER, _PLACE = OWN + "other", OWN + "place"
+_PLACE = OWN + "place"
 
 
 @framed
@@ -41,13 +60,13 @@ def movers(
     k: int | None = None,
     by: Names | None = None,
     query: Names = "query",
-    doc: str | None = DOC,
+    doc: str | None = "doc",
     score: Score = "score",
     label: str = "label",
     position: str | None = None,
     scores: Sequence[str] | None = None,
     keep: Names | None = None,
-    **options: Any,
+    **options: Unpack[DefinitionOptions],
 ) -> pl.LazyFrame:
     """Return the queries that gained and lost most between the baseline and each run.
 
@@ -76,7 +95,8 @@ def movers(
     keep
         Columns to keep that are constant within a query, such as its text.
     **options
-        Any other parameter of `per_query`.
+        Definitions, as in `evaluate`: `ties`, `rel`, `unjudged`, `query_set`, `duplicates`,
+        `undefined`, `items`, `history`, `exclude_seen`, `conventions` and `progress`.
 
     Returns
     -------
@@ -104,8 +124,9 @@ def movers(
     >>> import polars as pl
     >>> import polars_rank as pr
     >>> log = pl.DataFrame({
-    ...     "run": ["a", "a", "b", "b"], "query": 1, "text": "blue shoes", "doc": ["x", "y"] * 2,
-    ...     "score": [2.0, 1.0, 1.0, 2.0], "label": [0, 1, 0, 1],
+    ...     "run": ["a", "a", "b", "b"], "query": 1, "text": "blue shoes",
+    ...     "doc": ["x", "y"] * 2, "score": [2.0, 1.0, 1.0, 2.0],
+    ...     "label": [0, 1, 0, 1],
     ... })
     >>> pr.diagnostics.movers(log, "rr", baseline="a", keep="text")
     shape: (1, 6)
@@ -117,23 +138,25 @@ def movers(
     │ b   ┆ 1     ┆ 0.5        ┆ 1.0   ┆ 0.5            ┆ blue shoes │
     └─────┴───────┴────────────┴───────┴────────────────┴────────────┘
     >>> documents = pr.diagnostics.movers(log, "rr", baseline="a", k=2)
-    >>> documents.select("query", "difference", "rank", "baseline_doc", "doc", "label")
-    shape: (2, 6)
-    ┌───────┬────────────┬──────┬──────────────┬─────┬───────┐
-    │ query ┆ difference ┆ rank ┆ baseline_doc ┆ doc ┆ label │
-    │ ---   ┆ ---        ┆ ---  ┆ ---          ┆ --- ┆ ---   │
-    │ i32   ┆ f64        ┆ u32  ┆ str          ┆ str ┆ i64   │
-    ╞═══════╪════════════╪══════╪══════════════╪═════╪═══════╡
-    │ 1     ┆ 0.5        ┆ 1    ┆ x            ┆ y   ┆ 1     │
-    │ 1     ┆ 0.5        ┆ 2    ┆ y            ┆ x   ┆ 0     │
-    └───────┴────────────┴──────┴──────────────┴─────┴───────┘
+    >>> documents.select("query", "rank", "baseline_doc", "doc", "label")
+    shape: (2, 5)
+    ┌───────┬──────┬──────────────┬─────┬───────┐
+    │ query ┆ rank ┆ baseline_doc ┆ doc ┆ label │
+    │ ---   ┆ ---  ┆ ---          ┆ --- ┆ ---   │
+    │ i32   ┆ u32  ┆ str          ┆ str ┆ i64   │
+    ╞═══════╪══════╪══════════════╪═════╪═══════╡
+    │ 1     ┆ 1    ┆ x            ┆ y   ┆ 1     │
+    │ 1     ┆ 2    ┆ y            ┆ x   ┆ 0     │
+    └───────┴──────┴──────────────┴─────┴───────┘
     """
     whole_number("n", n)
     if k is not None:
         whole_number("k", k)
-    (metric,) = read_metrics(metric, options.get("conventions"))
+    (metric,) = read_metrics(metric, options.get("conventions"), "metric")
     groups, queries, kept = names("by", by), names("query", query), names("keep", keep)
     columns = (*_CHANGE, *(_DOCUMENTS if k is not None else ()))
+    ids = [] if doc is None else [doc]
+    check_distinct({"run": [run], "by": groups, "query": queries, "doc": ids, "keep": kept})
     free([run, *groups], columns)
     free(queries, columns, "query")
     free(kept, columns, "keep")
@@ -143,30 +166,34 @@ def movers(
     frame, score = _with_runs(frame, run, score, scores)
     schema = schema_of(frame)
     check_column("run", run, schema)
-    per_query_values = per_query(
-        frame, metric, by=[run, *groups], query=query, doc=doc, score=score, label=label,
-        position=position, keep=keep, **options,
+    check_run("baseline", baseline, run, schema[run])
+    of_baseline = is_run(run, schema[run], baseline)
+    of_runs, of_base = (
+        per_query(
+            frame.filter(part), metric, by=[run, *groups], query=query, doc=doc, score=score,
+            label=label, position=position, keep=keep, **options,
+        )
+        for part in (~of_baseline, of_baseline)
     )  # fmt: skip
     keys = [*groups, run, *queries]
     (variable,) = variables(
-        schema_of(per_query_values), [metric], conventions, keys, undefined=undefined
+        schema_of(of_runs), [metric], conventions, {"query": keys}, undefined=undefined
     )
-    of_baseline = is_run(run, schema[run], baseline)
-    pairs = per_query_values.filter(~of_baseline).join(
-        per_query_values.filter(of_baseline).select(
-            *groups, *queries, variable.value.alias("baseline_value")
-        ),
+    baseline_value = variable.value.alias("baseline_value")
+    pairs = of_runs.join(
+        of_base.select(*groups, *queries, baseline_value),
         on=[*groups, *queries],
         nulls_equal=True,
     )
     value, difference = variable.value, pl.col("difference")
+    # Polars would evaluate the log again for each part of the plan that reads the values.
     pairs = pairs.select(
         *keys,
         (value - pl.col("baseline_value")).alias("difference"),
         value.alias("value"),
         "baseline_value",
         *kept,
-    )
+    ).cache()
     place = pl.int_range(pl.len(), dtype=pl.Int64).over([*groups, run])
     ends = [
         pairs.filter(difference > 0 if gains else difference < 0)
@@ -177,16 +204,25 @@ def movers(
         .with_columns(pl.col(_PLACE) + (0 if gains else n))
         for gains in (True, False)
     ]
-    changes = pl.concat(ends).sort(*groups, run, _PLACE)
+    changes = pl.concat(ends).sort(*groups, run, _PLACE).cache()
     if k is None:
         result = changes.drop(_PLACE)
     else:
-        ranked = _ranked(
-            frame, metric, conventions.but(**{each: options.get(each) for each in _OF_RANK}),
-            by=[*groups, run], query=queries, doc=doc, score=score, label=label,
-            position=position, duplicates=options.get("duplicates", "error"),
+        # Only the rankings that are shown are ranked.
+        shown = changes.select(*groups, *queries).unique()
+        of_shown = frame.join(
+            shown, on=shown.collect_schema().names(), how="semi", nulls_equal=True
+        )
+        evaluation = Evaluation.of(
+            metric, by=[*groups, run], query=query, doc=doc, score=score, label=label,
+            position=position, **options,
         )  # fmt: skip
-        result = _with_documents(changes, ranked, of_baseline, groups, run, queries, k)
+        log, log_columns = evaluation.read(of_shown)
+        if log_columns.doc is None:
+            check_column("doc", "doc", log_columns.schema)
+        rules = Rules.of(evaluation.metrics[0].conventions)
+        documents = ranked_documents(log, log_columns, rules, evaluation.duplicates)
+        result = _with_documents(changes, documents, of_baseline, groups, run, queries, k)
         first = [*keys, "difference", "rank", "value", "baseline_value"]
         result = result.select(*first, *kept, *_DOCUMENTS[1:])
     return with_known_baseline(result, frame, run, schema[run], baseline)
@@ -194,48 +230,11 @@ def movers(
 
 _CHANGE = ("difference", "value", "baseline_value")
 _DOCUMENTS = ("rank", "baseline_doc", "baseline_label", "doc", "label")
-#: Parameters of `per_query` that change the order of documents.
-_OF_RANK = ("ties", "rel", "unjudged")
-
-
-def _ranked(
-    frame: pl.LazyFrame,
-    metric: pl.Expr,
-    conventions: Conventions,
-    *,
-    doc: str | None,
-    score: Score,
-    label: str,
-    position: str | None,
-    **columns: Any,
-) -> pl.LazyFrame:
-    """Return the ranked documents as the metric sees them, as columns `doc` and `label`."""
-    conventions = conventions.of(metric)
-    frame, score_column = scored(frame, score, position)
-    schema = schema_of(frame)
-    doc = str(DOC if doc is None else doc)
-    find_columns(schema, {"doc": doc, "label": label})
-    ids = as_text(doc, schema[doc]) if conventions.text_ids else pl.col(doc)
-    number = pl.col(score_column)
-    rows = frame.select(
-        *columns["by"],
-        *columns["query"],
-        ids.alias("doc"),
-        pl.col(label).alias("label"),
-        (number.cast(pl.Float32) if conventions.float32_scores else number).alias(OWN + "score"),
-    )
-    if conventions.unjudged == "removed":
-        rows = rows.filter(pl.col("label").is_not_null())
-    ties = None if conventions.ties == "expected" else conventions.ties
-    ranked: pl.LazyFrame = rank(
-        rows, score=OWN + "score", ties=ties, rel=conventions.rel, **columns
-    )
-    return ranked
 
 
 def _with_documents(
     changes: pl.LazyFrame,
-    ranked: pl.LazyFrame,
+    documents: pl.LazyFrame,
     of_baseline: pl.Expr,
     groups: Sequence[str],
     run: str,
@@ -243,7 +242,7 @@ def _with_documents(
     k: int,
 ) -> pl.LazyFrame:
     """Return a row for each rank up to `k` at which either ranking has a document."""
-    top = ranked.filter(pl.col("rank") <= k)
+    top = documents.filter(pl.col("rank") <= k)
     keys = [*groups, *queries, "rank"]
     of_run = top.filter(~of_baseline).select(*keys, run, "doc", "label")
     base = top.filter(of_baseline).select(
@@ -266,7 +265,7 @@ def _with_runs(
     """Return the log with a column of runs, and its score; with `scores`, one copy for each."""
     if scores is None:
         return log, score
-    if run != RUN:
+    if run != "run":
         message = f"`scores` adds a column 'run'; leave out `run`; found {run!r}"
         raise ArgumentError(message, "scores", "run")
     return runs_of(log, scores)
@@ -329,7 +328,8 @@ def churn(
     >>> import polars as pl
     >>> import polars_rank as pr
     >>> log = pl.DataFrame({
-    ...     "run": ["a"] * 4 + ["b"] * 4, "query": [1, 1, 2, 2] * 2, "doc": ["x", "y"] * 4,
+    ...     "run": ["a"] * 4 + ["b"] * 4, "query": [1, 1, 2, 2] * 2,
+    ...     "doc": ["x", "y"] * 4,
     ...     "score": [2.0, 1.0, 2.0, 1.0, 2.0, 1.0, 1.0, 2.0],
     ... })
     >>> pr.diagnostics.churn(log, baseline="a", k=1).drop("rbo")
@@ -347,22 +347,27 @@ def churn(
     frame, by_score = scored(frame, given, None)
     schema = schema_of(frame)
     found = find_columns(
-        schema, {"run": run, "by": by or (), "query": query, "doc": doc, "score": by_score}
+        schema,
+        {"run": run, "by": by, "query": some_names("query", query), "doc": doc, "score": by_score},
     )
     groups, keys = found["by"], found["query"]
+    check_run("baseline", baseline, run, schema[run])
     of_baseline = is_run(run, schema[run], baseline)
-    columns = [*groups, *keys, doc, by_score]
-    others = frame.filter(~of_baseline).select(run, *columns)
-    # The baseline once for each run, so that queries of only one run are found.
-    runs = others.select(run).unique()
-    base = frame.filter(of_baseline).select(columns).join(runs, how="cross")
+    columns: dict[str, Any] = {"doc": doc, "score": by_score}
     rankings = [run, *groups, *keys]
-    options: dict[str, Any] = {"query": rankings, "doc": doc, "score": by_score}
-    alike = overlap(others, base, k, **options).join(
-        rbo(others, base, p=p, **options), on=rankings, how="left", nulls_equal=True
-    )
-    same = _same_top(others, base, rankings, doc, by_score, k)
-    both = alike.join(same, on=rankings, how="left", nulls_equal=True)
+    others = retrieved(frame.filter(~of_baseline), LEFT, query=rankings, **columns)
+    base = retrieved(frame.filter(of_baseline), RIGHT, query=rankings, **columns).drop(run)
+    # The baseline once for each run, so that queries of only one run are found.
+    runs = frame.filter(~of_baseline).select(run).unique()
+    first, second = LEFT, RIGHT
+    top = (first <= k).fill_null(value=False) | (second <= k).fill_null(value=False)
+    of_query = [
+        overlap_value(k),
+        rbo_value(p),
+        ((first.count() > 0) & (second.count() > 0)).alias("paired"),
+        (top & first.ne_missing(second)).any().alias("changed"),
+    ]
+    both = of_pairs(others, base.join(runs, how="cross"), rankings, of_query)
     counted = pl.col("paired")
     values = [
         counted.sum().alias("queries"),
@@ -375,39 +380,12 @@ def churn(
     return with_known_baseline(result, frame, run, schema[run], baseline)
 
 
-def _same_top(
-    left: pl.LazyFrame, right: pl.LazyFrame, rankings: Sequence[str], doc: str, score: str, k: int
-) -> pl.LazyFrame:
-    """Return for each ranking whether it is in both runs, and whether the first k changed."""
-
-    def ranks(side: pl.LazyFrame, column: str) -> pl.LazyFrame:
-        unlabelled = side.with_columns(pl.lit(None, dtype=pl.Float64).alias(_OTHER))
-        ranked: pl.LazyFrame = rank(
-            unlabelled, query=rankings, doc=doc, score=score, label=_OTHER, ties="doc"
-        )
-        return ranked.select(*rankings, doc, pl.col("rank").alias(column))
-
-    first, second = pl.col(_PLACE), pl.col(_OTHER)
-    top = (first <= k).fill_null(value=False) | (second <= k).fill_null(value=False)
-    joined = ranks(left, _PLACE).join(
-        ranks(right, _OTHER), on=[*rankings, doc], how="full", coalesce=True, nulls_equal=True
-    )
-    return joined.group_by(rankings).agg(
-        ((first.count() > 0) & (second.count() > 0)).alias("paired"),
-        (top & first.ne_missing(second)).any().alias("changed"),
-    )
-
-
 @framed
 def headroom(
     frame: pl.LazyFrame,
     /,
     metrics: Metrics,
-    *,
-    by: Names | None = None,
-    score: str = "score",
-    label: str = "label",
-    **options: Any,
+    **options: Unpack[EvaluateOptions],
 ) -> pl.LazyFrame:
     """Compute how much of a metric is lost by the order of documents, and how much by retrieval.
 
@@ -418,12 +396,8 @@ def headroom(
         retrieved.
     metrics
         Names of metrics, metrics such as `pr.ndcg(10)`, or expressions.
-    by
-        Columns that split the table.
-    score, label
-        Names of the columns.
     **options
-        Any other parameter of `evaluate`.
+        Options of `evaluate`, such as `by`. `score` must be the name of a column.
 
     Returns
     -------
@@ -447,7 +421,8 @@ def headroom(
     >>> import polars as pl
     >>> import polars_rank as pr
     >>> log = pl.DataFrame({
-    ...     "query": 1, "doc": [1, 2, 3, 4], "score": [0.9, 0.8, 0.7, None], "label": [0, 1, 0, 1]
+    ...     "query": 1, "doc": [1, 2, 3, 4], "score": [0.9, 0.8, 0.7, None],
+    ...     "label": [0, 1, 0, 1],
     ... })
     >>> pr.diagnostics.headroom(log, "p@2").drop("metric", "queries")
     shape: (1, 5)
@@ -459,22 +434,27 @@ def headroom(
     │ 0.5   ┆ 0.5       ┆ 1.0      ┆ 0.0           ┆ 0.5               │
     └───────┴───────────┴──────────┴───────────────┴───────────────────┘
     """
-    given, groups = read_metrics(metrics, options.get("conventions")), names("by", by)
+    given = read_metrics(metrics, options.get("conventions"))
+    groups, label = names("by", options.get("by")), options.get("label", "label")
+    if options.get("scores") is not None:
+        message = "`scores` is not supported; pass one column as `score`"
+        raise ArgumentError(message, "scores", "score")
     metric_names = [output_name(each) for each in given]
     free(groups, ["metric", "queries", *_STEPS, "lost_by_order", "lost_by_retrieval"])
-    find_columns(schema_of(frame), {"score": score, "label": label})
+    log, score = scored(frame, options.get("score", "score"), options.pop("position", None))
+    check_column("label", label, schema_of(log))
     retrieved = pl.col(score).is_not_null()
     relevance = pl.col(label).cast(pl.Float64)
     last = relevance.fill_null(_BELOW)
-    orders = {
-        "value": pl.col(score),
+    orders: dict[str, Score] = {
+        "value": score,
         "reordered": pl.when(retrieved).then(last),
         "complete": pl.when(retrieved).then(last).otherwise(relevance),
     }
-    names_of: dict[str, Any] = {"score": score, "label": label, "by": by}
     wide = []
     for step, order in orders.items():
-        means = evaluate(frame.with_columns(order.alias(score)), given, **names_of, **options)
+        options["score"] = order
+        means = evaluate(log, given, **options)
         head = [*groups, "queries"] if step == "value" else []
         wide.append(
             means.select(
@@ -486,11 +466,12 @@ def headroom(
     rows = [
         {
             "metric": pl.lit(name),
+            "queries": pl.col("queries"),
             **{step: pl.col(f"{OWN}{step} {name}") for step in orders},
         }
         for name in metric_names
     ]
-    return to_rows(both, [*groups, "queries"], rows).with_columns(
+    return to_rows(both, groups, rows).with_columns(
         (pl.col("reordered") - pl.col("value")).alias("lost_by_order"),
         (pl.col("complete") - pl.col("reordered")).alias("lost_by_retrieval"),
     )

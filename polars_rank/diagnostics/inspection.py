@@ -11,14 +11,12 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from polars_rank._params import OWN
+from polars_rank.columns import Columns, is_relevant
 from polars_rank.evaluation.means import ratio
-from polars_rank.evaluation.order import is_relevant
 from polars_rank.frames.tables import number_column
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from polars_rank.columns import Columns
 
 _LIST, _LENGTH = OWN + "list", OWN + "length"
 
@@ -42,20 +40,20 @@ def found_in(
     LazyFrame
         One row per group, in sorted order, with the columns of `groups`, and
 
-        - `rows`, `lists`: number of rows and of rankings;
+        - `rows`, `rankings`: number of rows and of rankings;
         - `shortest`, `median_length`, `mean_length`, `longest`: lengths of rankings in rows;
         - `not_retrieved`: rows without a score; `unlabelled`: rows without a label; `unjudged`:
           rows with a score and without a label, and `unjudged_share`, their share of the rows with
           a score;
-        - `tied_lists`, `tied_documents`: shares of rankings with ties, and of tied documents;
-        - `barren_lists`: rankings without a relevant document; `unretrieved_lists`: rankings
+        - `tied_rankings`, `tied_documents`: shares of rankings with ties, and of tied documents;
+        - `barren_rankings`: rankings without a relevant document; `unretrieved_rankings`: rankings
           without a score;
         - `repeated`: duplicate documents in a ranking;
         - `null_query`, `null_doc`, `bad_score`, `bad_label`: rows without an id, and with a NaN
           or infinite value.
     """
     rows = by_length(log, columns, rel, groups)
-    length, rankings, retrieved = (pl.col(name) for name in (_LENGTH, "lists", "retrieved"))
+    length, rankings, retrieved = (pl.col(name) for name in (_LENGTH, "rankings", "retrieved"))
     found = [
         pl.exclude(*groups, _LENGTH).sum(),
         length.min().alias("shortest"),
@@ -65,7 +63,7 @@ def found_in(
     table = rows.group_by(groups).agg(found).sort(groups) if groups else rows.select(found)
     whole = table.with_columns(
         mean_length=ratio(pl.col("rows"), rankings),
-        tied_lists=ratio(pl.col("tied_lists"), rankings),
+        tied_rankings=ratio(pl.col("tied_rankings"), rankings),
         tied_documents=ratio(pl.col("tied"), retrieved),
         unjudged_share=ratio(pl.col("unjudged"), retrieved),
     )
@@ -80,10 +78,10 @@ def by_length(
     rankings = _by_list(log, columns, rel, groups)
     sums = [name for name in rankings.collect_schema() if name not in {*groups, _LIST, "hits"}]
     counts = {
-        "lists": pl.len(),
-        "tied_lists": (pl.col("tied") > 0).sum(),
-        "barren_lists": (pl.col("hits") == 0).sum(),
-        "unretrieved_lists": (pl.col("retrieved") == 0).sum(),
+        "rankings": pl.len(),
+        "tied_rankings": (pl.col("tied") > 0).sum(),
+        "barren_rankings": (pl.col("hits") == 0).sum(),
+        "unretrieved_rankings": (pl.col("retrieved") == 0).sum(),
     }
     keys = [*groups, _LENGTH]
     return (
@@ -115,9 +113,16 @@ def label_counts(log: pl.LazyFrame, columns: Columns, groups: Sequence[str]) -> 
 
 #: Order of the columns.
 _ORDER = (
-    *("rows", "lists", "shortest", "median_length", "mean_length", "longest"),
-    *("not_retrieved", "unlabelled", "unjudged", "unjudged_share", "tied_lists", "tied_documents"),
-    *("barren_lists", "unretrieved_lists", "repeated"),
+    *("rows", "rankings", "shortest", "median_length", "mean_length", "longest"),
+    *(
+        "not_retrieved",
+        "unlabelled",
+        "unjudged",
+        "unjudged_share",
+        "tied_rankings",
+        "tied_documents",
+    ),
+    *("barren_rankings", "unretrieved_rankings", "repeated"),
     *("null_query", "null_doc", "bad_score", "bad_label"),
 )
 

@@ -1,4 +1,4 @@
-"""Left joins before the plan: attributes of documents, and what users have seen.
+"""Left joins before the plan: attributes of documents, and documents already seen.
 
 Metrics read the joined columns like any other column of the log. Only columns that metrics read
 are joined.

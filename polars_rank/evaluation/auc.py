@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import polars as pl
 
-from polars_rank._params import OWN, Names, free, names
+from polars_rank._params import OWN, free, names
 from polars_rank.evaluation.evaluate import per_query
 from polars_rank.evaluation.means import grouped, ratio
 from polars_rank.frames.tables import framed
-from polars_rank.metrics.pairs import roc_auc
+from polars_rank.metrics.pairwise import roc_auc
 from polars_rank.metrics.sets import num_retrieved
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from polars_rank.evaluation.parameters import RankingOptions
 
 _AUC, _SHOWN = OWN + "auc", OWN + "shown"
 
 
 @framed
-def grouped_auc(frame: pl.LazyFrame, /, *, by: Names | None = None, **options: Any) -> pl.LazyFrame:
+def grouped_auc(frame: pl.LazyFrame, /, **options: Unpack[RankingOptions]) -> pl.LazyFrame:
     r"""Return the grouped AUC (GAUC): the mean AUC of rankings, weighted by impressions.
 
     $$\mathrm{GAUC} = \frac{\sum_q n_q \cdot \mathrm{AUC}_q}{\sum_q n_q}$$
@@ -28,10 +33,8 @@ def grouped_auc(frame: pl.LazyFrame, /, *, by: Names | None = None, **options: A
     ----------
     frame
         Long table: a LazyFrame, a DataFrame, or any other table with Arrow's C stream.
-    by
-        Column or columns of groups, with one row each.
     **options
-        Parameters of `per_query`, such as `query`, `rel` and `duplicates`.
+        Options of `evaluate` without `weight` and `align`, such as `by`, `query` and `rel`.
 
     Returns
     -------
@@ -61,7 +64,7 @@ def grouped_auc(frame: pl.LazyFrame, /, *, by: Names | None = None, **options: A
     0.7
     """
     shown = num_retrieved().alias(_SHOWN)
-    lists = per_query(frame, [roc_auc().alias(_AUC), shown], by=by, **options)
+    lists = per_query(frame, [roc_auc().alias(_AUC), shown], **options)
     auc, size = pl.col(_AUC), pl.col(_SHOWN)
     counted = size.filter(auc.is_not_null())
     means = [
@@ -70,6 +73,6 @@ def grouped_auc(frame: pl.LazyFrame, /, *, by: Names | None = None, **options: A
         ratio((auc * size).sum(), counted.sum()).alias("gauc"),
     ]
     added = ["queries", "impressions", "gauc"]
-    groups = [*(["run"] if options.get("scores") else []), *names("by", by)]
+    groups = [*(["run"] if options.get("scores") else []), *names("by", options.get("by"))]
     free(groups, added)
     return grouped(lists, groups, means)

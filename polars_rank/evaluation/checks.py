@@ -7,7 +7,6 @@ log is read again to count the failing rows and to show one of them.
 from __future__ import annotations
 
 import reprlib
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
 from types import MappingProxyType
@@ -15,20 +14,31 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import polars as pl
 
-from polars_rank._params import OWN
+from polars_rank._params import OWN, described
+from polars_rank._polars import run_number
 from polars_rank.columns import RUNS, Columns
-from polars_rank.errors import DataError, Finding, RankWarning, number_of
+from polars_rank.errors import DataError, Finding, number_of, parameters_in, warn
 
 Scope: TypeAlias = Literal["row", "ranking", "group"]
 
 #: The column with the number of the check that fails, 0 if none does.
 FAILED = OWN + "failed"
+_RUN = OWN + "run of the plan"
 
-_DUPLICATES = (
-    "set `duplicates` to 'max' or 'first', turn rankings of chunks into rankings of documents with "
-    "pr.collapse, add the columns that identify a ranking, such as the run, to `by`, or drop the "
-    "duplicates"
-)
+
+def duplicates_remedy(keys: str = "`by` or `query`", choice: str = "") -> str:
+    """Return what to do about documents that occur more than once in a ranking.
+
+    `keys` are the parameters that identify rankings; `choice` is a choice that a function has.
+    """
+    return (
+        f"name all columns that identify a ranking, such as the run or the fold, with {keys}; if a "
+        "ranking has a document more than once, turn rankings of chunks into rankings of documents "
+        f"with pr.collapse, or drop the duplicates{choice}"
+    )
+
+
+DUPLICATES_REMEDY = duplicates_remedy(choice=", or set `duplicates` to 'max' or 'first'")
 
 
 class Check(NamedTuple):
@@ -75,9 +85,10 @@ def row_checks(
         message = f"column {columns.doc!r} (`doc`) has nulls; drop these rows, or pass doc=None"
         missing = pl.col(columns.doc).is_null() & filled
         checks.append(Check("row", missing, message, parameters=("doc",)))
-    for role, name in (("score", columns.score), ("label", columns.label)):
+    for role, name in ((columns.score_parameter, columns.score), ("label", columns.label)):
         if columns.schema[name].is_float():
-            message = f"column {name!r} (`{role}`) has NaN or infinite values; use null for unknown"
+            column = described(role, name)
+            message = f"{column} has NaN or infinite values; use null for unknown"
             checks.append(Check("row", ~pl.col(name).is_finite(), message))
     for problem, condition in refusals.items():
         label = columns.number(columns.label).cast(pl.Float64)
@@ -96,7 +107,7 @@ def weight_check(column: str, weight: pl.Expr, *parameters: str) -> Check:
 
 
 def duplicate_check(
-    columns: Columns, doc: str, *, repeated: pl.Expr | None = None, remedy: str = _DUPLICATES
+    columns: Columns, doc: str, *, repeated: pl.Expr | None = None, remedy: str = DUPLICATES_REMEDY
 ) -> Check:
     """Return the check for rankings with a document more than once, for which `repeated` holds.
 
@@ -105,16 +116,15 @@ def duplicate_check(
     if repeated is None:
         repeated = pl.col(doc).n_unique() < pl.len()
     run = next((n for n in columns.schema if n.lower() in RUNS and n not in columns.keys), None)
-    if run is not None and remedy is _DUPLICATES:
-        advice = f"add {run!r} to `by`" if columns.by else f"pass by={run!r}"
-        remedy = f"there is a column {run!r}: {advice}"
+    if run is not None and "`by`" in remedy:
+        remedy = f"there is a column {run!r}: {_split_by(run, columns)}"
     problem = f"column {columns.doc!r} (`doc`) has duplicates"
     return Check(
         "ranking",
         repeated,
         f"{problem}: a document occurs more than once in a ranking; {remedy}",
         find=partial(_count_duplicates, [*columns.keys, str(columns.doc)], problem, remedy),
-        parameters=("duplicates", "by") if "`duplicates`" in remedy else ("by",),
+        parameters=parameters_in(remedy),
     )
 
 
@@ -133,20 +143,35 @@ def constant_check(name: str, column: str) -> Check:
     return Check("ranking", pl.col(column).n_unique() > 1, message, parameters=("by",))
 
 
-def unnamed_check(name: str, column: str) -> Check:
-    """Return the warning about an unused column that looks like runs or ids."""
-    values = pl.col(column).n_unique()
-    if name.lower() in RUNS:
-        message = (
-            f"rankings have several values of the column {name!r}, which no parameter names; if it "
-            "identifies rankings, add it to `by`"
-        )
-        return Check("ranking", values > 1, message, warns=True, parameters=("by",))
-    message = (
-        f"rankings have duplicates in the column {name!r}, which looks like a document id; pass it "
-        "as `doc` to find duplicate documents"
-    )
-    return Check("ranking", values < pl.len(), message, warns=True, parameters=("doc",))
+def unnamed_checks(columns: Columns) -> list[Check]:
+    """Return the warnings about unused columns that look like runs or ids.
+
+    The columns have internal names.
+    """
+    checks = []
+    for name in columns.unnamed:
+        column = pl.col(OWN + name)
+        if name.lower() in RUNS:
+            # Nulls are ignored: judged documents that were not retrieved have no run.
+            several = column.min() != column.max()
+            message = (
+                f"rankings have several values of the column {name!r}, which no parameter names; "
+                f"if it identifies rankings, {_split_by(name, columns)}"
+            )
+            checks.append(Check("ranking", several, message, warns=True, parameters=("by",)))
+        else:
+            message = (
+                f"rankings have duplicates in the column {name!r}, which looks like a document id; "
+                "pass it as `doc` to find duplicate documents"
+            )
+            repeated = column.n_unique() < pl.len()
+            checks.append(Check("ranking", repeated, message, warns=True, parameters=("doc",)))
+    return checks
+
+
+def _split_by(run: str, columns: Columns) -> str:
+    """Return the advice to split a table by a column of runs."""
+    return f"add {run!r} to `by`" if columns.by else f"pass by={run!r}"
 
 
 def checks_of(scope: Scope, problems: Mapping[str, pl.Expr]) -> list[Check]:
@@ -203,34 +228,40 @@ def raise_failed(
     """
     if not checks:
         return table.drop(FAILED)
-    warned: set[int] = set()
+    warned: set[tuple[int, int]] = set()  # by run of the plan, and number of the check
+    warns = any(check.warns for check in checks)
+    flagged = table.with_columns(run_number().alias(_RUN)) if warns else table
 
     def check(batch: pl.DataFrame) -> pl.DataFrame:
         numbers = batch.get_column(FAILED)
         if not numbers.max():
             return batch
-        for number in numbers.unique().sort(descending=True).drop_nulls():
-            if number == 0 or number in warned:
-                continue
+        for number in sorted({*numbers.unique()} - {0, None}, reverse=True):
             failing = checks[len(checks) - number]
             row = batch.row(numbers.index_of(number) or 0, named=True)
             where = {key: row[inner] for key, inner in (keys or {}).items() if inner in row}
-            if failing.warns:  # once, however many batches there are
-                warned.add(number)
+            if not failing.warns:
+                raise _error(failing, where, checks, log)
+            if (row[_RUN], number) not in warned:  # once, however many batches there are
+                warned.add((row[_RUN], number))
                 where_text = f"; as in {where}" if where else ""
-                warning = RankWarning(failing.message + where_text, *failing.parameters)
-                warnings.warn(warning, stacklevel=2)
-                continue
-            kind = "group" if failing.scope == "group" else "ranking"
-            where_text = f"; in the {kind} {where}" if where else ""
-            details = None
-            if failing.can_be_counted and log is not None:
-                details = partial(findings, log, checks)
-            raise DataError(failing.message + where_text, *failing.parameters, details=details)
+                warn(failing.message + where_text, *failing.parameters)
         return batch
 
-    checked = table.map_batches(check, validate_output_schema=False, streamable=True)
-    return checked.drop(FAILED)
+    checked = flagged.map_batches(check, validate_output_schema=False, streamable=True)
+    # A plan that uses the table twice computes it once, and warns once.
+    return checked.cache().drop(FAILED, _RUN) if warns else checked.drop(FAILED)
+
+
+def _error(
+    failing: Check, where: Mapping[str, Any], checks: Sequence[Check], log: pl.LazyFrame | None
+) -> DataError:
+    kind = "group" if failing.scope == "group" else "ranking"
+    where_text = f"; in the {kind} {where}" if where else ""
+    details = None
+    if failing.can_be_counted and log is not None:
+        details = partial(findings, log, checks)
+    return DataError(failing.message + where_text, *failing.parameters, details=details)
 
 
 def findings(log: pl.LazyFrame, checks: Sequence[Check]) -> list[Finding]:
@@ -245,7 +276,7 @@ def findings(log: pl.LazyFrame, checks: Sequence[Check]) -> list[Finding]:
     for index, check in enumerate(rows):
         count = counts.item(0, str(index))
         if count:
-            example = _first_row(log.filter(check.condition))
+            example = first_row(log.filter(check.condition))
             rows_of = counts.item(0, total)
             found.append(Finding(check.message, count, example, rows_of, check.parameters))
     others = [check.find(log) for check in checks if check.find is not None]
@@ -274,11 +305,11 @@ def _count_duplicates(
         return None
     row = twice.sort(times, descending=True).row(0, named=True)
     row["rows"] = row.pop(times)
-    parameters = ("duplicates", "by") if "`duplicates`" in remedy else ("by",)
+    parameters = parameters_in(remedy)
     return _Duplicates(problem, twice.height, row, parameters=parameters, remedy=remedy)
 
 
-def _first_row(log: pl.LazyFrame) -> dict[str, Any]:
+def first_row(log: pl.LazyFrame) -> dict[str, Any]:
     """Return the first row, without internal columns."""
     row = log.head(1).collect(engine="streaming").row(0, named=True)
     return {name: value for name, value in row.items() if not name.startswith(OWN)}

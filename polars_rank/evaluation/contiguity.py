@@ -1,7 +1,7 @@
 """The keys of rankings, and whether the rows of each ranking are adjacent.
 
 Hints of Polars (`set_sorted`) and the numbers that `scan_log` adds declare that rows are adjacent.
-Both outlive what users do to a log, and if they are wrong, one ranking would be evaluated as
+Both persist after users modify the log, and if they are wrong, one ranking would be evaluated as
 several. So each row is compared with the one before it: within each batch, in whatever order the
 batches arrive, and then the last row of each batch with the first row of the next.
 
@@ -11,15 +11,15 @@ as `shift`, the streaming engine buffers rows for as long as the rest of the pla
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, NamedTuple
 
 import polars as pl
 
 from polars_rank._params import OWN
-from polars_rank._polars import FewRows, is_sorted_by, key_hash
+from polars_rank._polars import FewRows, is_sorted_by, key_hash, run_number
 from polars_rank.errors import DataError
-from polars_rank.frames.pieces import NUMBERED
+from polars_rank.frames.batches import NUMBERED
+from polars_rank.frames.layouts import falls, sorted_by
 from polars_rank.frames.tables import number_column, own_name
 
 if TYPE_CHECKING:
@@ -81,8 +81,9 @@ class Keys(NamedTuple):
         """
         names = {**self.names, **dict(zip(self.order, self.group, strict=True))}
         keys = [pl.col(name).alias(own) for name, own in names.items()]
+        ordered = log
         if self.number is None:
-            ordered = log.sort(self.order, maintain_order=True)
+            log = ordered = sorted_by(log, self.order)
         else:
             number, hashed = map(pl.col(self.number).struct.field, ("number", "keys"))
             ordered = log.with_columns(number.alias(_RANKING)).set_sorted(_RANKING)
@@ -91,8 +92,7 @@ class Keys(NamedTuple):
         if not self.comparable or not self.are_adjacent(log):
             return rows.set_sorted(self.group)
         # Rows of another run of the plan are not neighbors of these.
-        run = pl.lit(0).map_batches(_random_number, return_dtype=pl.UInt64, returns_scalar=True)
-        numbered = rows.with_row_index(ROW).with_columns(run.alias(RUN))
+        numbered = rows.with_row_index(ROW).with_columns(run_number().alias(RUN))
         return (
             numbered.map_batches(self.neighbors(), validate_output_schema=False, streamable=True)
             .drop(ROW, RUN, *([] if self.number is None else [_KEYS]))
@@ -104,35 +104,27 @@ class Keys(NamedTuple):
         if self.number is None:
             before = {key: pl.col(key).shift(1) for key in self.group}
             return Neighbors(falls(before), self.names, [*self.names.values()])
-        return Neighbors(self._by_number(), self.names, [*self.names.values(), _RANKING, _KEYS])
-
-    def _by_number(self) -> pl.Expr:
-        """Return whether a row is out of order, or its keys are not those of its ranking."""
         number, keys = pl.col(_RANKING), pl.col(_KEYS)
         same = number == number.shift(1)
         strayed = (number < number.shift(1)) | (same & (keys != keys.shift(1)))
-        different = keys != key_hash(self.names)
-        return strayed.fill_null(value=False) | different.fill_null(value=True)
-
-
-def falls(before: Mapping[str, pl.Expr]) -> pl.Expr:
-    """Return whether the keys of a row are lower than those of the row before.
-
-    `before` maps the key columns to their values in that row. A key decides if the keys before it
-    are equal.
-    """
-    lower = pl.lit(value=False)
-    for name, previous in reversed([*before.items()]):
-        key = pl.col(name)
-        lower = (key < previous) | (key.eq_missing(previous) & lower)
-    return lower.fill_null(value=False)
+        changed = (keys != key_hash(self.names)).fill_null(value=True)
+        columns = [*self.names.values(), _RANKING, _KEYS]
+        return Neighbors(strayed.fill_null(value=False), self.names, columns, changed)
 
 
 class Neighbors:
     """Compares each row of a plan with the one before, in batches that arrive in any order."""
 
-    def __init__(self, strays: pl.Expr, keys: Mapping[str, str], names: list[str]) -> None:
-        self.strays = strays
+    def __init__(
+        self,
+        strays: pl.Expr,
+        keys: Mapping[str, str],
+        names: list[str],
+        changed: pl.Expr | None = None,
+    ) -> None:
+        #: Whether a row is out of order, and whether its keys have changed since it was numbered.
+        self.strays = strays if changed is None else strays | changed
+        self.changed = changed
         self.keys = keys
         self.names = names
         #: By run and row number: the first row of a batch, or the last row of the batch before it,
@@ -166,14 +158,15 @@ class Neighbors:
             return
         stray = rows.filter(self.strays).row(0, named=True)
         where = {name: stray[own] for name, own in self.keys.items()}
+        remedy = f"drop the columns that begin with {OWN!r} and sort by the keys"
         message = (
-            "the rows of a ranking are not adjacent, although scan_log or set_sorted declared it; "
-            f"scan all files in one scan_log, or drop the columns that begin with {OWN!r} and sort "
-            f"by the keys; in the ranking {where}"
+            "the rows are not in the order that scan_log or set_sorted declared, so the rows of a "
+            "ranking may not be adjacent; scan all files in one scan_log, or "
+            f"{remedy}; in the ranking {where}"
         )
+        if self.changed is not None and rows.select(self.changed.any()).item():
+            message = (
+                f"the keys {[*self.keys]} have changed since scan_log numbered the rankings; "
+                f"{remedy}; in the ranking {where}"
+            )
         raise DataError(message)
-
-
-def _random_number(_: pl.Series) -> pl.Series:
-    """Return a number that no other run of a plan has."""
-    return pl.Series([int.from_bytes(os.urandom(8), "big")], dtype=pl.UInt64)

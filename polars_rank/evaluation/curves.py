@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING
 
 import polars as pl
 
-from polars_rank._params import OWN, Names, free, names, threshold, whole_number
-from polars_rank.columns import DOC, QUERY, RUNS, Columns
-from polars_rank.conventions import read_metrics, undefined_of_renamed
+from polars_rank._params import (
+    OWN,
+    Names,
+    free,
+    names,
+    whole_number,
+)
+from polars_rank.columns import RUNS, Columns, default_column, is_relevant
+from polars_rank.conventions import lowest_relevant, read_metrics, undefined_of_renamed
 from polars_rank.errors import ArgumentError
 from polars_rank.evaluation.checks import (
     Check,
@@ -17,14 +23,18 @@ from polars_rank.evaluation.checks import (
     failed_in_ranking,
     raise_failed,
     row_checks,
-    unnamed_check,
+    unnamed_checks,
 )
 from polars_rank.evaluation.evaluate import evaluate
 from polars_rank.evaluation.means import ratio, to_rows
-from polars_rank.evaluation.order import is_relevant
 from polars_rank.frames.tables import framed, schema_of
 from polars_rank.metrics.metric import Metric
 from polars_rank.metrics.names import Metrics
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from polars_rank.evaluation.parameters import EvaluateOptions
 
 #: The columns of a precision-recall curve.
 _POINTS = (
@@ -38,14 +48,15 @@ _RELEVANT, _DOC = OWN + "relevant", OWN + "doc"
 def pr_curve(
     frame: pl.LazyFrame,
     *,
+    run: str | None = "run",
     by: Names | None = None,
     score: str = "score",
     label: str = "label",
-    rel: float = 1,
-    query: Names | None = QUERY,
-    doc: str | None = DOC,
+    rel: float | None = None,
+    query: Names | None = "query",
+    doc: str | None = "doc",
 ) -> pl.LazyFrame:
-    r"""Return precision and recall at every score threshold, over all rows or per group.
+    r"""Return precision and recall at every score threshold, for each run.
 
     At threshold t, documents with score >= t are found. Tied scores make one point.
 
@@ -53,8 +64,11 @@ def pr_curve(
     ----------
     frame
         Long table: a LazyFrame, a DataFrame, or any other table with Arrow's C stream.
+    run
+        Column of the run. None for one curve of all runs. If the table has no column "run", the
+        default means a single run.
     by
-        Column or columns of groups, with one curve each. Default: one curve of all rows.
+        Column or columns that split the table. Each group has its own curves.
     score
         Column of the score, higher is better. Documents with a null score (not retrieved) are never
         found, but they count in recall.
@@ -62,7 +76,7 @@ def pr_curve(
         Column of the relevance label. Null (unjudged) is not relevant. Rows without score and
         label, as of a query without documents, do not count.
     rel
-        Lowest relevant label.
+        Lowest relevant label. Default: 1.
     query, doc
         Columns of the query and the document; by default "query" and "doc" if they exist. They do
         not change any number, since all rows count. With them, a `RankWarning` reports documents
@@ -71,7 +85,8 @@ def pr_curve(
     Returns
     -------
     LazyFrame or DataFrame
-        One row per group and threshold, the highest threshold first: `threshold`, `found`
+        One row per group, run and threshold, the highest threshold first: the columns of `by` and
+        `run`, `threshold`, `found`
         (number of documents at or above it), `hits` (number of relevant documents among these),
         `precision`, `recall`, `f1`. The other columns describe the whole curve: `auc` (trapezoids,
         from precision 1 at recall 0), `average_precision` (steps), `best_f1`, and `no_skill` (the
@@ -84,38 +99,43 @@ def pr_curve(
 
     Examples
     --------
-    >>> df = pl.DataFrame({"score": [0.6, 0.5, 0.1, 0.1, 0.1], "label": [1, 1, 0, 0, 1]})
-    >>> pr.pr_curve(df).select("threshold", "precision", "recall", "auc", "no_skill")
-    shape: (3, 5)
-    ┌───────────┬───────────┬──────────┬──────────┬──────────┐
-    │ threshold ┆ precision ┆ recall   ┆ auc      ┆ no_skill │
-    │ ---       ┆ ---       ┆ ---      ┆ ---      ┆ ---      │
-    │ f64       ┆ f64       ┆ f64      ┆ f64      ┆ f64      │
-    ╞═══════════╪═══════════╪══════════╪══════════╪══════════╡
-    │ 0.6       ┆ 1.0       ┆ 0.333333 ┆ 0.933333 ┆ 0.6      │
-    │ 0.5       ┆ 1.0       ┆ 0.666667 ┆ 0.933333 ┆ 0.6      │
-    │ 0.1       ┆ 0.6       ┆ 1.0      ┆ 0.933333 ┆ 0.6      │
-    └───────────┴───────────┴──────────┴──────────┴──────────┘
+    >>> df = pl.DataFrame({
+    ...     "score": [0.6, 0.5, 0.1, 0.1, 0.1], "label": [1, 1, 0, 0, 1],
+    ... })
+    >>> pr.pr_curve(df).select("threshold", "precision", "recall", "auc")
+    shape: (3, 4)
+    ┌───────────┬───────────┬──────────┬──────────┐
+    │ threshold ┆ precision ┆ recall   ┆ auc      │
+    │ ---       ┆ ---       ┆ ---      ┆ ---      │
+    │ f64       ┆ f64       ┆ f64      ┆ f64      │
+    ╞═══════════╪═══════════╪══════════╪══════════╡
+    │ 0.6       ┆ 1.0       ┆ 0.333333 ┆ 0.933333 │
+    │ 0.5       ┆ 1.0       ┆ 0.666667 ┆ 0.933333 │
+    │ 0.1       ┆ 0.6       ┆ 1.0      ┆ 0.933333 │
+    └───────────┴───────────┴──────────┴──────────┘
     """
-    threshold("rel", rel)
+    lowest = lowest_relevant(rel)
 
     schema = schema_of(frame)
-    if query is QUERY and query not in schema:
-        query = None
-    if query is None and doc is DOC:  # a document may be in the rankings of several queries
+    if isinstance(query, str):
+        query = default_column(query, "query", schema)
+    if query is None and doc == "doc":  # a document may be in the rankings of several queries
         doc = None
-    columns = Columns.find(schema, query=query, doc=doc, score=score, label=label, by=by)
+    run = default_column(run, "run", schema)
+    columns = Columns.find(
+        schema, query=query, doc=doc, score=score, label=label, by=by, run=run, needs_ids=False
+    )
     groups = list(columns.by)
     used = {*columns.keys, score, label, columns.doc}
-    runs = [name for name in schema if name not in used and name.lower() in RUNS]
-    columns = columns._replace(unnamed=tuple(dict.fromkeys([*columns.unnamed, *runs])))
+    similar = [name for name in schema if name not in used and name.lower() in RUNS]
+    columns = columns._replace(unnamed=tuple(dict.fromkeys([*columns.unnamed, *similar])))
     free(groups, _POINTS)
     log = _documents(frame, columns)
     points = (
         log.group_by(*groups, columns.number(score).alias("threshold"))
         .agg(
             pl.len().alias("found"),
-            is_relevant(columns.number(label), rel).sum().alias("hits"),
+            is_relevant(columns.number(label), lowest).sum().alias("hits"),
         )
         .sort(*groups, "threshold", descending=[False] * len(groups) + [True], nulls_last=True)
     )
@@ -124,10 +144,10 @@ def pr_curve(
 
 def _documents(frame: pl.LazyFrame, columns: Columns) -> pl.LazyFrame:
     """Return the groups, scores and labels of documents, with checks."""
-    values = [columns.score, columns.label]
+    values = [*dict.fromkeys([columns.score, columns.label])]
     known = frame.filter(pl.any_horizontal(pl.col(values).is_not_null()))
     checks = row_checks(columns._replace(query=(), doc=None))
-    checks += [unnamed_check(name, OWN + name) for name in columns.unnamed]
+    checks += unnamed_checks(columns)
     if columns.doc is not None:
         checks.append(_pooled_check(columns.doc))
     if all(check.scope == "row" for check in checks):
@@ -163,7 +183,7 @@ def _pooled_check(doc: str) -> Check:
 
 @framed
 def rank_curve(
-    frame: pl.LazyFrame, /, metrics: Metrics, ks: Iterable[int], **options: Any
+    frame: pl.LazyFrame, /, metrics: Metrics, ks: Iterable[int], **options: Unpack[EvaluateOptions]
 ) -> pl.LazyFrame:
     """Return the means of metrics at every cutoff, one row per k.
 
@@ -176,7 +196,7 @@ def rank_curve(
     ks
         Cutoffs, such as `range(1, 21)`.
     **options
-        Parameters of `evaluate`, such as `by`, `ties` and `undefined`.
+        Options of `evaluate`, such as `by`, `ties` and `undefined`.
 
     Returns
     -------
@@ -191,7 +211,9 @@ def rank_curve(
 
     Examples
     --------
-    >>> df = pl.DataFrame({"query": 1, "score": [3.0, 2.0, 1.0], "label": [1, 0, 1]})
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "score": [3.0, 2.0, 1.0], "label": [1, 0, 1],
+    ... })
     >>> pr.rank_curve(df, "recall", [1, 2, 3])
     shape: (3, 3)
     ┌─────┬─────────┬────────┐
@@ -272,9 +294,9 @@ def _curve(points: pl.LazyFrame, groups: list[str]) -> pl.LazyFrame:
     )
 
 
-def curve_of(expression: pl.Expr) -> Metric:
+def curve_of(expression: pl.Expr, parameter: str = "metrics") -> Metric:
     """Return a metric that has a curve; raise `ArgumentError` for one with a cutoff."""
     if isinstance(expression, Metric) and "k" not in expression.arguments:
         return expression
-    message = f"`metrics` must be metrics without a cutoff, such as 'ndcg'; found {expression}"
-    raise ArgumentError(message, "metrics")
+    message = f"`{parameter}` must be metrics without a cutoff, such as 'ndcg'; found {expression}"
+    raise ArgumentError(message, parameter)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from polars_rank._params import Names
-from polars_rank.columns import DOC, Score
+from polars_rank.columns import Score
 from polars_rank.conventions import (
     POLARS_RANK,
     Conventions,
@@ -23,7 +23,7 @@ from polars_rank.evaluation.means import COUNTED, NUM_RETRIEVED, Means
 from polars_rank.evaluation.parameters import Align, Evaluation
 from polars_rank.evaluation.rows import RETRIEVED
 from polars_rank.frames.tables import Table, framed
-from polars_rank.metrics.names import Metrics
+from polars_rank.metrics.names import Metrics, listed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -35,7 +35,7 @@ def per_query(
     metrics: Metrics,
     *,
     query: Names = "query",
-    doc: str | None = DOC,
+    doc: str | None = "doc",
     score: Score = "score",
     label: str = "label",
     position: str | None = None,
@@ -68,8 +68,8 @@ def per_query(
     query
         Column of the query, or several columns that identify it.
     doc
-        Column of the document id. If it is None, or "doc" by default and the table has no such
-        column, documents have no ids: ties cannot be broken by id, and duplicates are not found.
+        Column of the document id. If it is None, or "doc" and the table has no such column,
+        documents have no ids: ties cannot be broken by id, and duplicates are not found.
     score
         Column of the score, higher is better. "-distance" ranks by a column in which lower is
         better. An expression computes it from other columns. Null: judged but not retrieved.
@@ -91,7 +91,8 @@ def per_query(
         tied documents (McSherry & Najork, 2008), which is exact and has a closed form for most
         metrics; the others raise `ArgumentError`.
     rel
-        Lowest relevant label. Default: 1.
+        Lowest relevant label. Default: 1. Labels are compared as Float64: 0.7 as Float32 is
+        0.699999988, and below 0.7.
     unjudged
         Treatment of retrieved documents without a label: "nonrelevant" (default), or "removed"
         from the ranking before ranks are computed.
@@ -163,10 +164,10 @@ def per_query(
     more than once, as for metrics with different rules for ties. Use `scan_log` for Parquet files.
 
     **Spark.** Nothing runs before an action. Each task evaluates whole queries: the rankings of one
-    query must fit into the memory of a task, and so must 1/1,024 of all rows, or a quarter of one
-    of `spark.sql.shuffle.partitions` if there are more than 256 of these. Parameters are checked
-    at once; the text of an error in an action contains that of the `DataError`. `ties="input"` is
-    the order in which Spark reads the rows.
+    query must fit into the memory of a task. Each task also holds one bucket: 1/1,024 of the rows,
+    or 1/(4 × shuffle partitions) with more than 256 partitions. Parameters are checked at once; the
+    text of an error in an action contains the text of the `DataError`. `ties="input"` is the order
+    in which Spark reads the rows.
 
     Examples
     --------
@@ -185,7 +186,7 @@ def per_query(
     └───────┴──────┴─────┘
     """
     evaluation = Evaluation.of(
-        metrics,
+        listed(metrics),
         query=query,
         doc=doc,
         score=score,
@@ -234,7 +235,7 @@ def evaluate(
     metrics: Metrics,
     *,
     query: Names = "query",
-    doc: str | None = DOC,
+    doc: str | None = "doc",
     score: Score = "score",
     label: str = "label",
     position: str | None = None,
@@ -268,8 +269,8 @@ def evaluate(
     query
         Column of the query, or several columns that identify it.
     doc
-        Column of the document id. If it is None, or "doc" by default and the table has no such
-        column, documents have no ids: ties cannot be broken by id, and duplicates are not found.
+        Column of the document id. If it is None, or "doc" and the table has no such column,
+        documents have no ids: ties cannot be broken by id, and duplicates are not found.
     score
         Column of the score, higher is better. "-distance" ranks by a column in which lower is
         better. An expression computes it from other columns. Null: judged but not retrieved.
@@ -291,7 +292,8 @@ def evaluate(
         tied documents (McSherry & Najork, 2008), which is exact and has a closed form for most
         metrics; the others raise `ArgumentError`.
     rel
-        Lowest relevant label. Default: 1.
+        Lowest relevant label. Default: 1. Labels are compared as Float64: 0.7 as Float32 is
+        0.699999988, and below 0.7.
     unjudged
         Treatment of retrieved documents without a label: "nonrelevant" (default), or "removed"
         from the ranking before ranks are computed.
@@ -371,7 +373,7 @@ def evaluate(
     └─────────┴─────┴─────┘
     """
     evaluation = Evaluation.of(
-        metrics,
+        listed(metrics),
         query=query,
         doc=doc,
         score=score,

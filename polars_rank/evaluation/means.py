@@ -77,10 +77,10 @@ class Means(NamedTuple):
         for column in evaluation.metrics:
             if not isinstance(column.metric, Metric) and not _is_scalar(column.metric):
                 message = (
-                    f"metric {column.name!r} must aggregate to one value per ranking, such as a "
-                    f"sum; found {column.metric}"
+                    f"metric {column.name!r} (`metrics`) must aggregate to one value per ranking, "
+                    f"such as a sum; found {column.metric}"
                 )
-                raise ArgumentError(message)
+                raise ArgumentError(message, "metrics")
         sums = [MetricSum.of(column, query_set, evaluation.weight) for column in evaluation.metrics]
         query = [name for name in (*by, *evaluation.query) if name not in runs]
         label = evaluation.label if evaluation.reads_labels else None
@@ -161,8 +161,8 @@ class Means(NamedTuple):
             unknown = pl.any_horizontal(pl.col(name).is_null() for name in self.by)
             message = (
                 f"{', '.join(map(repr, self.by))} (`by`) is null for judged documents that were "
-                "not retrieved, so that they belong to no group; fill it in for all rows of a "
-                "query, as join_judgments does"
+                "not retrieved, so that they belong to no group; pass `run` to join_judgments, or "
+                "fill the column in for all rows of a query"
             )
             stray = unknown & (pl.col(JUDGED) > 0) & (pl.col(RETRIEVED) == 0)
             checks.append(Check("group", stray, message))
@@ -224,7 +224,7 @@ class MetricSum(NamedTuple):
         """Return the sum of a column."""
         name, undefined = column.name, column.counts_as
         is_metric = isinstance(column.metric, Metric)
-        aggregate = column.metric.aggregate if isinstance(column.metric, Metric) else "mean"
+        aggregate = column.conventions.aggregate(column.metric)
         values, weights = pl.col(name), None if weight is None else pl.col(weight).cast(pl.Float64)
         if query_set != "all":
             counted = COUNTED[query_set]

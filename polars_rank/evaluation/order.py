@@ -67,7 +67,7 @@ def rank_order(
     by_doc = []
     if doc is not None:
         # Within groups, `arg_sort_by` compares the codes of categoricals: they depend on row order.
-        text = text_ids or columns.schema[doc] == pl.Categorical
+        text = text_ids or isinstance(columns.schema[doc], pl.Categorical)
         key = as_text(doc, columns.schema[doc]) if text else pl.col(doc)
         by_doc = [(key, ties != "doc_ascending", False)]
     best = ties == "best"
@@ -172,10 +172,13 @@ def packed_key(
         return None
     dtype, width = (pl.Int64, 32) if max(score.width, second.width) == 32 else (pl.Int128, 64)
     first, number = score.number.cast(dtype) * 2**width, second.number.cast(dtype)
-    descending = ties in ("doc", "best")
-    lowest_second = -(2 ** (width - 1)) if second.signed else (0 if descending else 1 - 2**width)
-    key = first + number if descending else first - number
-    return PackedKey(key, dtype, (_MISSING[score.width] + 1) * 2**width + lowest_second)
+    lowest_number = -(2 ** (width - 1)) if second.signed else 0
+    if ties in ("doc_ascending", "worst", "input"):
+        # -number - 1 has as many bits as the number; the negative of the lowest number has more.
+        number = ~number
+        lowest_number = lowest_number if second.signed else -(2**width)
+    lowest_retrieved = (_MISSING[score.width] + 1) * 2**width + lowest_number
+    return PackedKey(first + number, dtype, lowest_retrieved)
 
 
 def key_of_columns(
@@ -192,7 +195,8 @@ def key_of_columns(
     if key is not None or ties not in ("doc", "doc_ascending") or score is None:
         return key
     doc, dtype = str(columns.doc), columns.schema[str(columns.doc)]
-    if dtype not in (pl.String, pl.Categorical) and not (text_ids and dtype.is_integer()):
+    text = isinstance(dtype, (pl.String, pl.Categorical))
+    if not text and not (text_ids and dtype.is_integer()):
         return None
     number, ascending = score.number.cast(pl.Int64), ties == "doc_ascending"
     return PackedKey(number, pl.Int64, _MISSING[score.width] + 1, as_text(doc, dtype), ascending)
@@ -241,8 +245,3 @@ def _float_bits(number: pl.Expr, dtype: pl.DataType) -> _Bits | None:
     bits_type, width = (pl.Int32, 32) if dtype == pl.Float32 else (pl.Int64, 64)
     bits = number.reinterpret(dtype=bits_type)
     return _Bits(pl.when(bits < 0).then(-(2 ** (width - 1)) - bits).otherwise(bits), width)
-
-
-def is_relevant(label: pl.Expr, threshold: float) -> pl.Expr:
-    """Return whether a document is relevant; an unjudged one is not."""
-    return (label >= threshold).fill_null(value=False)

@@ -5,12 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypedDict
 
 import polars as pl
 
-from polars_rank._params import OWN, Names, check_column, free, names, one_of
-from polars_rank.columns import DOC, Columns, Score, labeled, scored
+from polars_rank._params import (
+    OWN,
+    Names,
+    check_column,
+    check_distinct,
+    free,
+    names,
+    one_of,
+    public,
+)
+from polars_rank.columns import Columns, Score, labeled, scored
 from polars_rank.conventions import (
     DUPLICATES,
     POLARS_RANK,
@@ -37,6 +46,45 @@ Align: TypeAlias = Literal["common", "all"]
 
 #: Columns of the ranked table that depend on labels.
 _OF_LABELS = {"label", "ideal_rank", "relevant", "hits"}
+
+
+class ColumnOptions(TypedDict, total=False):
+    """The options of `evaluate` that name columns."""
+
+    query: Names
+    doc: str | None
+    score: Score
+    label: str
+    position: str | None
+    scores: Sequence[str] | None
+    by: Names | None
+
+
+class DefinitionOptions(TypedDict, total=False):
+    """The options of `evaluate` that define what is computed, and how."""
+
+    ties: Ties | None
+    rel: float | None
+    unjudged: Unjudged | None
+    query_set: QuerySet | None
+    duplicates: Duplicates
+    undefined: Undefined | Mapping[str, Undefined] | None
+    items: Table | None
+    history: Table | None
+    exclude_seen: bool
+    conventions: Conventions | str
+    progress: bool
+
+
+class RankingOptions(ColumnOptions, DefinitionOptions, total=False):
+    """The options that `evaluate` and `per_query` share."""
+
+
+class EvaluateOptions(RankingOptions, total=False):
+    """The options of `evaluate`, for functions that pass them on: `**options`."""
+
+    weight: str | None
+    align: Align | None
 
 
 class MetricColumn(NamedTuple):
@@ -67,7 +115,7 @@ class Evaluation(NamedTuple):
     #: The columns of groups; with `scores`, "run" is the first.
     by: tuple[str, ...]
     keep: tuple[str, ...]
-    doc: str | None = DOC
+    doc: str | None = "doc"
     score: Score = "score"
     label: str = "label"
     position: str | None = None
@@ -76,12 +124,13 @@ class Evaluation(NamedTuple):
     align: Align | None = None
     duplicates: Duplicates = "error"
     progress: bool = False
-    #: The attributes of documents, and what users have seen.
+    #: The attributes of documents, and the documents that each user has already seen.
     items: pl.LazyFrame | None = None
     history: pl.LazyFrame | None = None
     exclude_seen: bool = False
 
     @classmethod
+    @public
     def of(
         cls,
         metrics: Metrics | None,
@@ -89,7 +138,15 @@ class Evaluation(NamedTuple):
         query: Names = "query",
         by: Names | None = None,
         keep: Names | None = None,
+        doc: str | None = "doc",
+        score: Score = "score",
+        label: str = "label",
+        position: str | None = None,
         scores: Sequence[str] | None = None,
+        weight: str | None = None,
+        align: Align | None = None,
+        duplicates: Duplicates = "error",
+        progress: bool = False,
         items: Table | None = None,
         history: Table | None = None,
         conventions: Conventions | str = POLARS_RANK,
@@ -98,9 +155,9 @@ class Evaluation(NamedTuple):
         unjudged: Unjudged | None = None,
         query_set: QuerySet | None = None,
         undefined: Undefined | Mapping[str, Undefined] | None = None,
-        **others: Any,
+        exclude_seen: bool = False,
     ) -> Evaluation:
-        """Check the parameters of `evaluate` and `per_query`; `others` are fields of this class."""
+        """Check the parameters of `evaluate` and `per_query`."""
         own = undefined if isinstance(undefined, str) else None  # of expressions of the user's
         definitions = named(conventions).but(
             ties=ties, rel=rel, unjudged=unjudged, query_set=query_set, undefined=undefined, own=own
@@ -114,14 +171,21 @@ class Evaluation(NamedTuple):
             query=names("query", query),
             by=(*(() if scores is None else ("run",)), *names("by", by)),
             keep=names("keep", keep),
+            doc=doc,
+            score=score,
+            label=label,
+            position=position,
             scores=scores,
-            items=None if items is None else lazy(items),
-            history=None if history is None else lazy(history),
-            **others,
+            weight=weight,
+            align=align,
+            duplicates=duplicates,
+            progress=progress,
+            items=None if items is None else lazy(items, "items"),
+            history=None if history is None else lazy(history, "history"),
+            exclude_seen=exclude_seen,
         )
         one_of("duplicates", evaluation.duplicates, DUPLICATES)
         one_of("align", evaluation.align, (None, "common", "all"))
-        one_of("exclude_seen", evaluation.exclude_seen, (True, False))
         if evaluation.exclude_seen and history is None:
             message = "`exclude_seen` needs the documents that users have seen; pass `history`"
             raise ArgumentError(message, "exclude_seen", "history")
@@ -140,16 +204,22 @@ class Evaluation(NamedTuple):
             log, label = labeled(frame, label)
         if self.scores is None:
             log, score = scored(log, self.score, self.position)
+            parameter = "score" if self.position is None else "position"
         else:
             log, score = runs_of(log, self.scores)
+            parameter = "scores"
         columns = Columns.find(
-            schema_of(log), query=self.query, doc=self.doc, score=score, label=label, by=self.by
-        )
+            schema_of(log), query=self.query, doc=self.doc, score=score, label=label, by=self.by,
+            score_parameter=parameter, needs_ids=False,
+        )  # fmt: skip
         for name in self.keep:
             check_column("keep", name, columns.schema, "value")
         if self.weight is not None:
-            check_column("weight", self.weight, columns.schema, "number")
-        columns = columns._replace(placed=self.position is not None)
+            columns.check("weight", [self.weight], "number")
+        if self.position is not None:
+            columns.check("position", [self.position])
+        if self.scores is not None:
+            columns.check("scores", [name for name in self.scores if name in columns.schema])
         if self.items is None and self.history is None:
             return log, columns
         read = {name for column in self.metrics for name in column.metric.meta.root_names()}
@@ -162,9 +232,9 @@ class Evaluation(NamedTuple):
         """Raise `ArgumentError` if two columns of the result have one name."""
         keys, metrics = [*self.by, *self.query], [column.name for column in self.metrics]
         free(self.by, added)
-        free(self.keep, keys, "keep")
-        if self.weight is not None:
-            free([self.weight], [*keys, *metrics], "weight")
+        weight = [] if self.weight is None else [self.weight]
+        check_distinct({"by": self.by, "query": self.query, "keep": self.keep, "weight": weight})
+        free(weight, metrics, "weight")
         others = {*keys, *self.keep, *added}
         for name in metrics:
             if name in others:
@@ -212,7 +282,7 @@ def runs_of(log: pl.LazyFrame, scores: Sequence[str]) -> tuple[pl.LazyFrame, str
     runs = pl.Enum(list(dict.fromkeys(columns)))  # sorted in the order of `scores`
     parts = []
     for name in columns:
-        made, score = scored(log, name, None)
+        made, score = scored(log, name, None, "scores")
         run = pl.lit(name, dtype=runs)
         parts.append(made.with_columns(pl.col(score).alias(OWN + "score"), run=run))
     return pl.concat(parts, how="vertical_relaxed"), OWN + "score"

@@ -9,11 +9,12 @@ rows of each ranking are adjacent.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import polars as pl
 
 from polars_rank._params import OWN
-from polars_rank.columns import Columns
+from polars_rank.columns import Columns, is_relevant
 from polars_rank.conventions import Conventions
 from polars_rank.errors import ArgumentError
 from polars_rank.evaluation.attributes import UNKNOWN
@@ -25,7 +26,7 @@ from polars_rank.evaluation.checks import (
     length_check,
     raise_failed,
 )
-from polars_rank.evaluation.order import is_relevant, key_of_columns, rank_order
+from polars_rank.evaluation.order import key_of_columns, rank_order
 from polars_rank.evaluation.parameters import Evaluation, MetricColumn
 from polars_rank.evaluation.rows import (
     DOCUMENT,
@@ -45,7 +46,9 @@ from polars_rank.evaluation.wide import (
     per_ranking,
     presence,
 )
+from polars_rank.frames.batches import in_batches
 from polars_rank.frames.lengths import Lengths, lengths_of
+from polars_rank.frames.tables import schema_of
 from polars_rank.metrics.expected_terms import ExpectedTerms, expectation
 from polars_rank.metrics.metric import Metric, made_of
 from polars_rank.metrics.names import metric as read_metric
@@ -65,9 +68,6 @@ _IDEAL_LABELS = _LABEL.sort(descending=True, nulls_last=True)
 _POSITIONS = pl.int_ranges(1, pl.col(_ROWS) + 1, dtype=pl.UInt32).alias(_POSITION)
 _RANK = pl.when(_RETRIEVED).then(_POSITION).alias("rank")
 
-#: The in-memory engine may fail for common subexpressions.
-_OPTIMIZATIONS = pl.QueryOptFlags(comm_subexpr_elim=False)
-
 
 def per_query(frame: pl.LazyFrame, evaluation: Evaluation) -> pl.LazyFrame:
     """Return one row per ranking: keys, columns that are kept, what is counted, and metrics.
@@ -79,7 +79,7 @@ def per_query(frame: pl.LazyFrame, evaluation: Evaluation) -> pl.LazyFrame:
     runs = ["run"] if evaluation.scores is not None else []
     lengths = lengths_of(frame, [key for key in columns.keys if key not in runs])
     metrics: dict[Rules, list[MetricColumn]] = {}
-    every = [Rules.of(column) for column in evaluation.metrics]
+    every = [Rules.of(each.conventions, each.unjudged_label) for each in evaluation.metrics]
     for rules, column in zip(every, evaluation.metrics, strict=True):
         # The best order of tied documents is the reverse of the worst one.
         worst = rules._replace(ties="worst")
@@ -89,6 +89,7 @@ def per_query(frame: pl.LazyFrame, evaluation: Evaluation) -> pl.LazyFrame:
     for rules, alike in metrics.items():
         part = evaluation._replace(metrics=alike)
         tables.append(_table(log, columns, part, rules, lengths))
+        columns = columns._replace(unnamed=())  # the first table warns of them
     if len(tables) == 1:
         return tables[0]
     # All tables have the same rankings in the same order.
@@ -108,10 +109,10 @@ def _table(
     lengths: Lengths | None,
 ) -> pl.LazyFrame:
     """Return the per-query table of metrics that follow the same rules."""
-    whole_labels = columns.schema[columns.label].is_integer()
+    canonical = canonical_columns(columns, rules)
+    whole_labels = canonical.schema[canonical.label].is_integer()
     # Attributes of documents are read by rows.
     if lengths is not None and is_short(lengths) and evaluation.items is None:
-        canonical = canonical_columns(columns, rules)
         key = key_of_columns(rules.ties, canonical, text_ids=rules.text_ids, row=ROW)
         wide = WideTerms(
             lengths.longest, rules.rel, whole_labels=whole_labels, placed=columns.placed
@@ -123,7 +124,10 @@ def _table(
         if key is not None:
             plan = Plan.of(log, columns, evaluation, rules, wide)
             return _by_columns(plan, wide, Documents(canonical, key), values)
-    terms = PlanTerms(whole_labels=whole_labels, placed=columns.placed, text_ids=rules.text_ids)
+    terms = PlanTerms(
+        whole_labels=whole_labels, placed=columns.placed, text_ids=rules.text_ids,
+        attributes=[] if evaluation.items is None else schema_of(evaluation.items).names(),
+    )  # fmt: skip
     values = [_value(column, terms, rules) for column in evaluation.metrics]
     return _by_rows(Plan.of(log, columns, evaluation, rules, terms), values)
 
@@ -153,7 +157,13 @@ def _by_rows(plan: Plan, values: Sequence[pl.Expr]) -> pl.LazyFrame:
             _sorted(documents, plan, of_ranking), checked, log=plan.log, keys=keys.names
         )
         tied = not TIED.isdisjoint(plan.reads)
-        documents = _in_batches(rankings, plan) if tied else _ranked_table(rankings, plan)
+        if tied:
+            # Terms of tied documents read other rows, for which the streaming engine would hold
+            # rows back. A ranking has all rows that the terms read.
+            documents = in_batches(rankings, partial(_ranked_table, plan=plan))
+            documents = documents.set_sorted(keys.group)
+        else:
+            documents = _ranked_table(rankings, plan)
         of_ranking = {name: pl.col(name).first() for name in plan.counts}
     else:
         # No metric reads the order of documents: rankings are not sorted.
@@ -165,6 +175,9 @@ def _by_rows(plan: Plan, values: Sequence[pl.Expr]) -> pl.LazyFrame:
     )
     if not terms.ordered:
         table = raise_failed(table, checked, log=plan.log, keys=keys.names)
+    if terms.items and plan.evaluation.items is not None:
+        of_items = plan.evaluation.items.select(**terms.items)
+        table = table.join(of_items, how="cross", maintain_order="left")
     for layer in terms.layers():
         table = table.with_columns(**layer) if layer else table
     if terms.required:
@@ -202,23 +215,6 @@ def _sorted(documents: pl.LazyFrame, plan: Plan, of_ranking: Mapping[str, pl.Exp
     label = pl.element().struct.field("label")
     ideal_rank = label.rank("ordinal", descending=True)
     return rankings.with_columns(pl.col(_ROW).list.eval(ideal_rank).alias("ideal_rank"))
-
-
-def _in_batches(rankings: pl.LazyFrame, plan: Plan) -> pl.LazyFrame:
-    """Return the ranked table, computed in batches of rankings.
-
-    Terms of tied documents read other rows, for which the streaming engine would hold rows back. A
-    batch has all rows that the terms read.
-    """
-
-    def of_batch(batch: pl.DataFrame) -> pl.DataFrame:
-        table = _ranked_table(batch.lazy(), plan)
-        return table.collect(engine="in-memory", optimizations=_OPTIMIZATIONS)
-
-    schema = _ranked_table(rankings, plan).collect_schema()
-    return rankings.map_batches(
-        of_batch, schema=schema, validate_output_schema=False, streamable=True
-    ).set_sorted(plan.keys.group)
 
 
 def _ranked_table(rankings: pl.LazyFrame, plan: Plan) -> pl.LazyFrame:

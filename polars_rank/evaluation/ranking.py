@@ -2,22 +2,36 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import TYPE_CHECKING
+
 import polars as pl
 
-from polars_rank._params import OWN, Names, one_of, threshold
-from polars_rank.columns import DOC, RANKED, Columns, Score, scored
-from polars_rank.conventions import DUPLICATES, TIES, Duplicates, Ties
+from polars_rank._params import OWN, Names, one_of
+from polars_rank.columns import RANKED, Columns, Score, is_relevant, scored
+from polars_rank.conventions import DUPLICATES, TIES, Duplicates, Ties, lowest_relevant
 from polars_rank.errors import SchemaError
 from polars_rank.evaluation.checks import (
     FAILED,
+    Check,
     duplicate_check,
     failed,
     failed_in_ranking,
     raise_failed,
     row_checks,
+    unnamed_checks,
 )
-from polars_rank.evaluation.order import Order, is_relevant, position, rank_order
+from polars_rank.evaluation.contiguity import Keys
+from polars_rank.evaluation.order import Order, position, rank_order
+from polars_rank.evaluation.rows import Rules
+from polars_rank.frames.batches import by_ranking
 from polars_rank.frames.tables import framed, schema_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+#: The score that ranks documents, and the number of a row.
+_SCORE, _ROW = OWN + "ranked score", OWN + "row"
 
 
 @framed
@@ -25,13 +39,13 @@ def rank(
     frame: pl.LazyFrame,
     *,
     query: Names = "query",
-    doc: str | None = DOC,
+    doc: str | None = "doc",
     score: Score = "score",
     label: str = "label",
     position: str | None = None,
     by: Names | None = None,
     ties: Ties | None = None,
-    rel: float = 1,
+    rel: float | None = None,
     duplicates: Duplicates = "error",
 ) -> pl.LazyFrame:
     """Return the ranked table: the log with `rank`, `ideal_rank`, `relevant` and `hits`.
@@ -45,8 +59,8 @@ def rank(
     query
         Column of the query, or several columns that identify it.
     doc
-        Column of the document id. If it is None, or "doc" by default and the table has no such
-        column, documents have no ids: ties cannot be broken by id, and duplicates are not found.
+        Column of the document id. If it is None, or "doc" and the table has no such column,
+        documents have no ids: ties cannot be broken by id, and duplicates are not found.
     score
         Column of the score, higher is better. "-distance" ranks by a column in which lower is
         better. An expression computes it from other columns. Null: judged but not retrieved.
@@ -63,7 +77,8 @@ def rank(
         ids), "doc_ascending", "best" or "worst" (higher or lower label first; "worst" is the
         default without ids), or "input" (order of rows).
     rel
-        Lowest relevant label. Default: 1.
+        Lowest relevant label. Default: 1. Labels are compared as Float64: 0.7 as Float32 is
+        0.699999988, and below 0.7.
     duplicates
         Treatment of a document that occurs more than once in a ranking: "error" (default), "max"
         keeps the row with the highest score, "first" the first row.
@@ -98,7 +113,9 @@ def rank(
 
     Examples
     --------
-    >>> df = pl.DataFrame({"query": 1, "score": [0.1, 0.9, None], "label": [1, 0, 2]})
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "score": [0.1, 0.9, None], "label": [1, 0, 2],
+    ... })
     >>> pr.rank(df).select("score", "rank", "ideal_rank", "relevant", "hits")
     shape: (3, 5)
     ┌───────┬──────┬────────────┬──────────┬──────┐
@@ -111,11 +128,14 @@ def rank(
     │ null  ┆ null ┆ 1          ┆ true     ┆ null │
     └───────┴──────┴────────────┴──────────┴──────┘
     """
-    threshold("rel", rel)
+    lowest = lowest_relevant(rel)
     one_of("ties", ties, (None, *TIES))
+    one_of("duplicates", duplicates, DUPLICATES)
 
     log, by_score = scored(frame, score, position)
-    columns = Columns.find(schema_of(log), query=query, doc=doc, score=by_score, label=label, by=by)
+    columns = Columns.find(
+        schema_of(log), query=query, doc=doc, score=by_score, label=label, by=by, needs_ids=False
+    )
     for role, name in (("score", by_score), ("label", label)):
         if name != role and role in columns.schema:
             other = "another expression" if name.startswith(OWN) else repr(name)
@@ -131,15 +151,20 @@ def rank(
             "drop or rename them"
         )
         raise SchemaError(message)
-    ranked = _ranked(log, columns, rank_order(ties, columns), rel, duplicates)
+    checks = row_checks(columns)
+    if columns.doc is not None:
+        checks.append(duplicate_check(columns, columns.doc))
+    checks += unnamed_checks(columns)
+    rules = Rules(ties, lowest)
+    table = _ranked(log, columns, rules, duplicates, checks)
     if isinstance(score, str) and score == by_score:
-        return ranked
+        return table
     shown = pl.col(by_score)
     negated = position or (score[1:] if isinstance(score, str) and score != by_score else None)
     if negated is not None and columns.schema[negated] == pl.Int64:
         # The negative of the lowest Int64 is beyond its range.
         shown = shown.clip(upper_bound=2**63 - 1).cast(pl.Int64)
-    return ranked.with_columns(shown).rename({by_score: "score"})
+    return table.with_columns(shown).rename({by_score: "score"})
 
 
 def _is_document(columns: Columns) -> pl.Expr:
@@ -148,20 +173,49 @@ def _is_document(columns: Columns) -> pl.Expr:
 
 
 def _ranked(
-    log: pl.LazyFrame, columns: Columns, order: Order, lowest: float, duplicates: Duplicates
+    log: pl.LazyFrame,
+    columns: Columns,
+    rules: Rules,
+    duplicates: Duplicates,
+    checks: Sequence[Check] = (),
 ) -> pl.LazyFrame:
+    """Return the columns of a log and those that the ranked table adds, without duplicates."""
+    keys = Keys.of(columns)
+    adjacent = keys.are_adjacent(log)
+    if adjacent:
+        rows = keys.rows(log, [*columns.schema])
+        plan = partial(
+            _with_ranks, columns=columns, rules=rules, duplicates=duplicates, checks=checks
+        )
+        ranked = by_ranking(rows, keys.group, plan).drop({*keys.group, *keys.names.values()})
+    else:
+        ranked = _with_ranks(log, columns, rules, duplicates, checks)
+    ranked = raise_failed(ranked, checks, log=log, keys={key: key for key in columns.keys})
+    return ranked.set_sorted(columns.keys) if adjacent and keys.number is None else ranked
+
+
+def _with_ranks(
+    log: pl.LazyFrame,
+    columns: Columns,
+    rules: Rules,
+    duplicates: Duplicates,
+    checks: Sequence[Check],
+) -> pl.LazyFrame:
+    """Return the ranked table of complete rankings, with the number of a failed check."""
     log = _without_duplicates(log, columns, duplicates)
-    checks = row_checks(columns)
-    if columns.doc is not None:
-        checks.append(duplicate_check(columns, columns.doc))
+    unnamed = {OWN + name: pl.col(name) for name in columns.unnamed}
     label = columns.number(columns.label)
-    retrieved, judged = pl.col(columns.score).is_not_null(), label.is_not_null()
+    retrieved, judged = pl.col(_SCORE).is_not_null(), label.is_not_null()
+    own = columns._replace(
+        score=_SCORE, schema=pl.Schema({**columns.schema, _SCORE: rules.score_type(columns)})
+    )
+    by_score = rank_order(rules.ties, own, text_ids=rules.text_ids)
     by_label = Order(by=[label, pl.col("rank")], descending=[True, False], nulls_last=[True, True])
-    ranked = (
-        log.with_columns(failed(checks, "row"))
+    return (
+        log.with_columns(failed(checks, "row"), rules.score(columns).alias(_SCORE), **unnamed)
         .with_columns(
-            position(order).over(columns.keys).alias("rank"),
-            pl.when(_is_document(columns)).then(is_relevant(label, lowest)).alias("relevant"),
+            position(by_score).over(columns.keys).alias("rank"),
+            pl.when(_is_document(columns)).then(is_relevant(label, rules.rel)).alias("relevant"),
             failed_in_ranking(checks).over(columns.keys),
         )
         .with_columns(
@@ -172,16 +226,40 @@ def _ranked(
             pl.when(retrieved).then(pl.col("rank", "hits")),
         )
         # Polars may read the names of the log's columns as patterns.
-        .select(pl.exclude(FAILED, *RANKED), *RANKED, FAILED)
+        .select(pl.exclude(FAILED, _SCORE, *RANKED, *unnamed), *RANKED, FAILED)
     )
-    return raise_failed(ranked, checks, log=log, keys={key: key for key in columns.keys})
+
+
+def ranked_documents(
+    log: pl.LazyFrame, columns: Columns, rules: Rules, duplicates: Duplicates, *others: pl.Expr
+) -> pl.LazyFrame:
+    """Return the documents of a log that passes the checks, ranked by the rules of a metric.
+
+    The columns are the keys, `doc` if there are ids, `label`, the others, and those that the ranked
+    table adds.
+    """
+    rows = log.select(
+        *columns.keys,
+        *([] if columns.doc is None else [pl.col(columns.doc).alias("doc")]),
+        pl.col(columns.label).alias("label"),
+        pl.col(columns.score).alias(OWN + "score"),
+        *others,
+    )
+    own = columns._replace(
+        doc=None if columns.doc is None else "doc", label="label", score=OWN + "score",
+        schema=schema_of(rows), unnamed=(),
+    )  # fmt: skip
+    return _ranked(rows, own, rules, duplicates).drop(OWN + "score")
 
 
 def _without_duplicates(log: pl.LazyFrame, columns: Columns, keep: Duplicates) -> pl.LazyFrame:
     """Keep one row of each document in each ranking: the first, or the one of highest score."""
-    one_of("duplicates", keep, DUPLICATES)
     if columns.doc is None or keep == "error":
         return log
-    if keep == "max":
-        log = log.sort(columns.score, descending=True, nulls_last=True, maintain_order=True)
-    return log.unique([*columns.keys, columns.doc], keep="first", maintain_order=True)
+    pair = [*columns.keys, columns.doc]
+    if keep == "first":
+        return log.unique(pair, keep="first", maintain_order=True)
+    by_score = log.with_row_index(_ROW).sort(
+        columns.score, descending=True, nulls_last=True, maintain_order=True
+    )
+    return by_score.unique(pair, keep="first", maintain_order=True).sort(_ROW).drop(_ROW)

@@ -14,7 +14,7 @@ import polars as pl
 from polars_rank._params import OWN, check_column
 from polars_rank._progress import known_rows, watch
 from polars_rank.columns import RANKED, Columns
-from polars_rank.conventions import Ties
+from polars_rank.conventions import Conventions, Ties, Unjudged
 from polars_rank.errors import SchemaError, hint
 from polars_rank.evaluation.attributes import EXCLUDED, IN_ITEMS, UNKNOWN
 from polars_rank.evaluation.checks import (
@@ -24,15 +24,15 @@ from polars_rank.evaluation.checks import (
     duplicate_check,
     failed,
     row_checks,
-    unnamed_check,
+    unnamed_checks,
     weight_check,
 )
 from polars_rank.evaluation.contiguity import Keys
 from polars_rank.evaluation.order import best_of_each
-from polars_rank.evaluation.parameters import Evaluation, MetricColumn
+from polars_rank.evaluation.parameters import Evaluation
 from polars_rank.metrics.metric import Metric, parameters_of
 from polars_rank.metrics.plan_terms import PlanTerms
-from polars_rank.metrics.signals import negative, too_high
+from polars_rank.metrics.user_columns import negative, no_count, too_high
 
 #: The largest number of 32-bit floats.
 _LARGEST_32 = (2 - 2**-23) * 2.0**127
@@ -43,7 +43,17 @@ JUDGED, RETRIEVED = OWN + "judged", OWN + "retrieved"
 #: What is counted in each ranking.
 _COUNTS = {JUDGED: pl.col("label").count() > 0, RETRIEVED: pl.col("score").is_not_null().sum()}
 
+#: The tables with attributes of documents, by the parameters of metrics that read these.
+_SOURCES = {
+    **dict.fromkeys(
+        ("share", "users", "interactions", "long_tail", "features", "category"), "items"
+    ),
+    **dict.fromkeys(("seen", "history"), "history"),
+}
+
 _ROW, DOCUMENT = OWN + "row", OWN + "document"
+#: The number of a row in its ranking, in the order of the log.
+_PLACE = OWN + "place"
 
 
 class Rules(NamedTuple):
@@ -51,20 +61,32 @@ class Rules(NamedTuple):
 
     ties: Ties | None
     rel: float
-    unjudged: str
-    float32_scores: bool
-    text_ids: bool
-    unjudged_label: float | None
+    unjudged: Unjudged = "nonrelevant"
+    float32_scores: bool = False
+    text_ids: bool = False
+    unjudged_label: float | None = None
 
     @classmethod
-    def of(cls, column: MetricColumn) -> Rules:
-        """Return the rules of a metric."""
-        own = column.conventions
+    def of(cls, own: Conventions, unjudged_label: float | None = None) -> Rules:
+        """Return the rules of a metric with these conventions."""
         # The mean over all orders is the same from any of them; "worst" needs no documents.
         ties: Ties | None = "worst" if own.ties == "expected" else own.ties
-        return cls(
-            ties, own.rel, own.unjudged, own.float32_scores, own.text_ids, column.unjudged_label
-        )
+        return cls(ties, own.rel, own.unjudged, own.float32_scores, own.text_ids, unjudged_label)
+
+    def score(self, columns: Columns) -> pl.Expr:
+        """Return the score that ranks documents; null if a document is not retrieved."""
+        score = columns.number(columns.score)
+        if self.float32_scores:
+            # Larger scores must not become infinite and tie with those that are not retrieved.
+            score = score.cast(pl.Float64).clip(-_LARGEST_32, _LARGEST_32).cast(pl.Float32)
+        if self.unjudged == "removed":
+            # The row stays, so that a ranking which loses all its documents is still counted.
+            score = pl.when(pl.col(columns.label).is_not_null()).then(score)
+        return score
+
+    def score_type(self, columns: Columns) -> pl.DataType:
+        """Return the type of `score`."""
+        return pl.Float32() if self.float32_scores else columns.number_type(columns.score)
 
 
 class Plan(NamedTuple):
@@ -126,9 +148,11 @@ class Plan(NamedTuple):
 
 def canonical_columns(columns: Columns, rules: Rules) -> Columns:
     """Return the columns under their canonical names, with the types that they have there."""
-    score = pl.Float32() if rules.float32_scores else columns.number_type(columns.score)
     label = columns.number_type(columns.label)
-    types = {"score": score, "label": label if rules.unjudged_label is None else pl.Float64()}
+    types = {
+        "score": rules.score_type(columns),
+        "label": label if rules.unjudged_label is None else pl.Float64(),
+    }
     doc = None if columns.doc is None else "doc"
     if columns.doc is not None:
         types["doc"] = columns.schema[columns.doc]
@@ -143,7 +167,8 @@ def checks(plan: Plan, repeated: pl.Expr | None = None) -> list[Check]:
     columns, evaluation = plan.columns, plan.evaluation
     found = row_checks(columns, plan.terms.refused)
     for name, parameter in plan.terms.signals.items():
-        found += checks_of("row", negative(parameter, name))
+        check = no_count if name in plan.terms.counts else negative
+        found += checks_of("row", check(parameter, name))
         if name in plan.terms.highest:
             found += checks_of("row", too_high(parameter, name, plan.terms.highest[name]))
     if evaluation.weight is not None:
@@ -152,34 +177,30 @@ def checks(plan: Plan, repeated: pl.Expr | None = None) -> list[Check]:
     if columns.doc is not None and evaluation.duplicates == "error":
         found.append(duplicate_check(columns, "doc", repeated=repeated))
     found += [constant_check(name, own) for own, name in evaluation.kept.items()]
-    found += [unnamed_check(name, OWN + name) for name in columns.unnamed]
-    return found
+    return [*found, *unnamed_checks(columns)]
 
 
 def rows(plan: Plan, checked: list[Check]) -> pl.LazyFrame:
     """Return the rows of the log, ranking by ranking, with the number of a failed check."""
     columns, evaluation, rules, keys = plan.columns, plan.evaluation, plan.rules, plan.keys
-    score, label = columns.number(columns.score), columns.number(columns.label)
-    if rules.float32_scores:
-        # Larger scores must not become infinite and tie with those that are not retrieved.
-        score = score.cast(pl.Float64).clip(-_LARGEST_32, _LARGEST_32).cast(pl.Float32)
-    if rules.unjudged == "removed":
-        # The row stays, so that a ranking which loses all its documents is still counted.
-        score = pl.when(label.is_not_null()).then(score)
+    score, label = rules.score(columns), columns.number(columns.label)
     if rules.unjudged_label is not None:
         is_unjudged = score.is_not_null() & label.is_null()
-        label = pl.when(is_unjudged).then(rules.unjudged_label).otherwise(label).cast(pl.Float64)
+        grade = pl.lit(rules.unjudged_label, dtype=pl.Float64)
+        label = pl.when(is_unjudged).then(grade).otherwise(label.cast(pl.Float64))
     distinct = columns.doc is not None and evaluation.duplicates != "error"
     document = pl.lit(value=True) if columns.doc is None else pl.col(columns.doc).is_not_null()
+    extras = [pl.col(name) for name in plan.extras]
     if evaluation.exclude_seen:
         document &= ~pl.col(EXCLUDED)
+        extras = [pl.when(~pl.col(EXCLUDED)).then(column) for column in extras]
     selected: list[pl.Expr | str] = [
         *([] if columns.doc is None else [pl.col(columns.doc).alias("doc")]),
         score.alias("score"),
         label.alias("label"),
         *(pl.col(name).alias(own) for own, name in evaluation.kept.items()),
         *(pl.col(name).alias(OWN + name) for name in columns.unnamed),
-        *plan.extras,
+        *extras,
         *([IN_ITEMS] if evaluation.items is not None else []),
         *([document.alias(DOCUMENT)] if DOCUMENT in plan.reads else []),
         failed(checked, "row"),
@@ -210,40 +231,54 @@ def _missing(name: str, plan: Plan) -> SchemaError:
         for parameter, value in {**parameters_of(leaf), **leaf.arguments}.items():
             if value == name and isinstance(value, str):
                 similar = next((each for each in available if parameter in each.lower()), "...")
+                table = _SOURCES.get(parameter)
+                joined = f"Pass a table with it as `{table}`, or name" if table else "Name"
                 message = (
                     f"column {name!r} (`{parameter}` of {leaf}) not found; available: "
-                    f"{', '.join(map(repr, available))}. Name the column in the metric: "
+                    f"{', '.join(map(repr, available))}. {joined} the column in the metric: "
                     f'"{leaf.but(**{parameter: similar})}"'
                 )
-                return SchemaError(message, parameter)
+                return SchemaError(message, parameter, *([table] if table else []))
     there = [*RANKED, *available]
     message = (
-        f"a metric reads the column {name!r}, but the ranked table has "
+        f"a metric (`metrics`) reads the column {name!r}, but the ranked table has "
         f"{', '.join(map(repr, there))}.{hint(name, there)}"
     )
-    return SchemaError(message)
+    return SchemaError(message, "metrics")
 
 
 def _distinct(plan: Plan, log: pl.LazyFrame) -> pl.LazyFrame:
-    """Keep one row per document in each ranking: the first, or the one with the highest score."""
+    """Keep one row per document in each ranking: the first, or the one with the highest score.
+
+    With `ties="input"`, the rows that are kept are in their original order.
+    """
     columns, keys = plan.columns, plan.keys
     used = [*columns.keys, str(columns.doc), columns.score, columns.label]
-    used += [*plan.extras, *plan.evaluation.kept.values()]
+    used += [*plan.extras, *plan.evaluation.kept.values(), *columns.unnamed]
     used += [] if keys.number is None else [keys.number]
     used += [IN_ITEMS] if plan.evaluation.items is not None else []
     used += [EXCLUDED] if plan.evaluation.exclude_seen else []
     others = [name for name in dict.fromkeys(used) if name not in keys.order]
-    row = pl.struct(others).sort_by(**best_of_each(columns, plan.evaluation.duplicates))
+    is_input = plan.rules.ties == "input"
+    number = [pl.int_range(pl.len()).alias(_PLACE)] * is_input
+    row = pl.struct(*others, *number).sort_by(**best_of_each(columns, plan.evaluation.duplicates))
     same = [
         pl.col(name).eq_missing(pl.col(name).shift(1)) for name in (*keys.order, str(columns.doc))
     ]
+    distinct = _of_each_ranking(log.select(*keys.order, *others), row, keys).filter(
+        ~pl.all_horizontal(same).fill_null(value=False)
+    )
+    if is_input:
+        distinct = _of_each_ranking(distinct, pl.struct(others).sort_by(_PLACE), keys)
+    return distinct.set_sorted(keys.order)
+
+
+def _of_each_ranking(log: pl.LazyFrame, row: pl.Expr, keys: Keys) -> pl.LazyFrame:
+    """Return the keys of each ranking and its rows, given as an aggregation."""
     return (
-        log.select(*keys.order, *others)
-        .set_sorted(keys.order)
+        log.set_sorted(keys.order)
         .group_by(keys.order, maintain_order=True)
         .agg(row.alias(_ROW))
         .explode(_ROW)
         .unnest(_ROW)
-        .filter(~pl.all_horizontal(same).fill_null(value=False))
-        .set_sorted(keys.order)
     )

@@ -52,6 +52,8 @@ ROW = OWN + "row"
 _KEY, _SECOND = OWN + "order", OWN + "second"
 _CODE, _IDEAL = OWN + "code", OWN + "ideal code"
 _DOCUMENT, _ROWS, _LOWER = OWN + "doc", OWN + "rows", OWN + "lower"
+#: The number of documents with an id.
+_IDS = OWN + "ids"
 
 
 def per_ranking(
@@ -81,6 +83,7 @@ def per_ranking(
         The checks of rows and rankings.
     """
     unique = any(check.condition.meta.eq(REPEATED) for check in checks)
+    counts = [pl.len().alias(_ROWS), *([pl.col("doc").count().alias(_IDS)] if unique else [])]
     cells = documents.cells(with_ids=unique)
     conditions, of_ranking = _of_ranking(checks)
     if documents.order.reads(ROW):
@@ -88,7 +91,7 @@ def per_ranking(
     table = (
         rows.with_columns(cell.value.alias(name) for name, cell in cells.items())
         .group_by(group, maintain_order=True)
-        .agg(*carried, *conditions, *cells, pl.len().alias(_ROWS))
+        .agg(*carried, *conditions, *cells, *counts)
         .with_columns(
             cell.at(pl.col(name).list.get(i, null_on_oob=True)).alias(at(name, i))
             for name, cell in cells.items()
@@ -153,7 +156,7 @@ class Documents:
         if with_ids:
             dtype, doc = self.columns.schema["doc"], pl.col("doc")
             if not isinstance(dtype, pl.datatypes.IntegerType):
-                dtype, doc = pl.UInt64(), doc.hash()
+                dtype, doc = pl.UInt64(), pl.when(doc.is_not_null()).then(doc.hash())
             cells[_DOCUMENT] = _Cell(doc, dtype.min())
         return cells
 
@@ -282,10 +285,13 @@ def _descending(table: pl.LazyFrame, name: str, length: int) -> pl.LazyFrame:
 
 
 def _repeated(length: int) -> pl.Expr:
-    """Return whether two adjacent documents have the same id."""
+    """Return whether two adjacent documents have the same id, or two rows have none.
+
+    Rows without an id come last.
+    """
     docs = [pl.col(at(_DOCUMENT, i)) for i in range(length)]
-    same = [(docs[i] == docs[i + 1]) & (pl.col(_ROWS) > i + 1) for i in range(length - 1)]
-    return reduce(pl.Expr.__or__, same, pl.lit(value=False))
+    same = [(docs[i] == docs[i + 1]) & (pl.col(_IDS) > i + 1) for i in range(length - 1)]
+    return reduce(pl.Expr.__or__, same, pl.col(_ROWS) - pl.col(_IDS) > 1)
 
 
 def network(length: int) -> list[list[tuple[int, int]]]:

@@ -11,6 +11,11 @@ from polars_rank.errors import SchemaError
 _TEXT = (pl.String, pl.Categorical, pl.Enum)
 
 
+def is_text(dtype: pl.DataType) -> bool:
+    """Return whether ids are texts, in whatever type; Categorical has one per `pl.Categories`."""
+    return isinstance(dtype, _TEXT)
+
+
 def common_type(left: pl.DataType, right: pl.DataType) -> pl.DataType | None:
     """Return the type in which ids of two types are compared, or None if they never match."""
     if pl.Null in (left, right):
@@ -19,7 +24,7 @@ def common_type(left: pl.DataType, right: pl.DataType) -> pl.DataType | None:
         return left
     if left.is_integer() and right.is_integer():
         return _supertype(left, right)
-    return pl.String() if isinstance(left, _TEXT) and isinstance(right, _TEXT) else None
+    return pl.String() if is_text(left) and is_text(right) else None
 
 
 def key_types(

@@ -4,30 +4,62 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from inspect import signature
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from polars_rank.errors import ArgumentError, SourceError
+from polars_rank._params import unknown_parameter
+from polars_rank.errors import ArgumentError, SourceError, short
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 #: By default Polars waits forever for a store that stops sending data.
 _TIMEOUTS = {"read_timeout": "30s"}
-_STORES = ("s3", "s3a", "gs", "gcs", "az", "azure", "abfs", "abfss", "adl", "http", "https")
+_STORES = ("s3", "s3a", "gs", "gcs", "az", "azure", "abfs", "abfss", "adl")
 
 # Patterns are compiled when they are first used, which keeps the import fast.
 _DENIED = (
     r"(?i)40[13] |AccessDenied|Unauthorized|InvalidAccessKeyId|SignatureDoesNotMatch|ExpiredToken"
     r"|lacked the necessary privileges|credential"
 )
-_MOVED = r"30[127] |PermanentRedirect|AuthorizationHeaderMalformed"
-_BROKEN = r"after \d+ retries|HTTP error|timed out|error sending request|connection"
+_MOVED = r"30[127] |PermanentRedirect|AuthorizationHeaderMalformed|redirect without LOCATION"
+_RETRIED = r"after [1-9]\d* retries|response body error"
+_STATUS = r"status code: (\d{3}[^:(]*)"
+_BROKEN = r"(?<!Generic )HTTP error|timed out|error sending request|connection"
 
 #: Column of the file names, and options of `scan_parquet` that change the rows or columns.
 _FILE = "polars_rank:file"
 _ROW_OPTIONS = ("n_rows", "row_index_name", "row_index_offset", "include_file_paths")
+
+
+def check_options(options: Mapping[str, Any]) -> None:
+    """Raise `ArgumentError` for an invalid option of `polars.scan_parquet`."""
+    known = [name for name in signature(pl.scan_parquet).parameters if not name.startswith("_")]
+    for name, value in options.items():
+        if name not in known[1:]:
+            raise unknown_parameter(pl.scan_parquet.__name__, name, known[1:])
+        if name == "storage_options":  # of web servers, too
+            _check_storage_options(value)
+            continue
+        try:  # this reads no file
+            pl.scan_parquet("log.parquet", **{name: value})
+        except (TypeError, ValueError, AttributeError, OverflowError) as error:
+            message = (
+                f"`{name}` has an invalid value: {short(value)}; see the parameters of "
+                "polars.scan_parquet"
+            )
+            raise ArgumentError(message, name) from error
+
+
+def _check_storage_options(options: object) -> None:
+    if options is not None and not isinstance(options, Mapping):
+        message = (
+            f"`storage_options` must be a mapping of options to values; found {short(options)}"
+        )
+        raise ArgumentError(message, "storage_options")
 
 
 def scan_store(urls: Sequence[str], options: dict[str, Any]) -> pl.LazyFrame:
@@ -60,14 +92,14 @@ def _expanded(patterns: list[str], options: dict[str, Any]) -> list[str]:
 
 def with_timeout(url: str, options: Mapping[str, Any] | None) -> dict[str, Any] | None:
     """Return storage options with a read timeout."""
-    if options is not None and not isinstance(options, Mapping):
-        message = f"`storage_options` must be a mapping of options to values; found {options!r}"
-        raise ArgumentError(message, "storage_options")
+    _check_storage_options(options)
     timeouts = _TIMEOUTS if url.partition("://")[0] in _STORES else {}
     return {**timeouts, **(options or {})} or None
 
 
 def _is_folder(url: str, options: dict[str, Any]) -> bool:
+    if "://" not in url:
+        return Path(url).is_dir()
     _, _, path = url.partition("://")[2].partition("/")
     if path.endswith(".parquet") or any(sign in url for sign in "*?["):
         return False
@@ -111,10 +143,15 @@ def store_error(
         )
     elif key:
         problem, remedy = f"object {key[1]!r} not found", "check the path"
-    elif re.search(_MOVED, f"{code} {text}"):
+    elif "Generic HTTP error" not in text and re.search(_MOVED, f"{code} {text}"):
         problem, remedy = "the bucket is in another region", "set it in storage_options={...}"
-    elif re.search(_BROKEN, text):
-        problem = "the connection failed after several retries"
+    elif "Unable parse source url" in text:
+        problem, remedy = "the URL is invalid", "check the name of the server and the port"
+    elif (status := re.search(_STATUS, text)) and not re.search(_RETRIED, text):
+        problem, remedy = f"the server answered {status[1].strip()}", "check the URL"
+    elif re.search(f"{_RETRIED}|{_BROKEN}", text):
+        often = " after several retries" if re.search(_RETRIED, text) else ""
+        problem = f"the connection failed{often}"
         remedy = (
             "try again, or increase the limits with storage_options="
             "{'max_retries': ..., 'retry_timeout_ms': ..., 'read_timeout': '60s'}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from itertools import chain
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -11,8 +10,8 @@ import polars as pl
 from polars.io.plugins import register_io_source
 
 from polars_rank._polars import number_of_scans
-from polars_rank.errors import DataError, RankWarning, SchemaError, SourceError
-from polars_rank.frames.pieces import (
+from polars_rank.errors import DataError, SchemaError, SourceError, warn
+from polars_rank.frames.batches import (
     BATCH_ROWS,
     NUMBERED,
     complete_rankings,
@@ -94,7 +93,7 @@ class Stream:
                 f"{type(self._table).__name__} has no rows; it can be read only once, so check "
                 "that it was not read before"
             )
-            warnings.warn(message, RankWarning, stacklevel=2)
+            warn(message)
         return self._first
 
     def is_long(self) -> bool:

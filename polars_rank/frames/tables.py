@@ -7,7 +7,7 @@ from functools import wraps
 from importlib import import_module
 from inspect import signature
 from os import PathLike, fspath
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -21,7 +21,7 @@ from typing import (
 
 import polars as pl
 
-from polars_rank._params import OWN, names
+from polars_rank._params import OWN, names, public
 from polars_rank._polars import FewRows, without_expression
 from polars_rank.errors import (
     ArgumentError,
@@ -66,9 +66,9 @@ def own_name(name: str) -> SchemaError:
     return SchemaError(message)
 
 
-def lazy(frame: Any) -> pl.LazyFrame:
+def lazy(frame: Any, parameter: str = "frame") -> pl.LazyFrame:
     """Return any table as a LazyFrame; streams are read into memory."""
-    table = as_table(frame)
+    table = as_table(frame, parameter)
     return table.whole().lazy() if isinstance(table, Stream) else table.lazy()
 
 
@@ -135,29 +135,26 @@ def _dispatched(plan: Callable[..., Any], *, of_rankings: bool) -> Any:
             key: tuple(value) if isinstance(value, Iterator) else value
             for key, value in kwargs.items()
         }
-        try:
-            if isinstance(frame, pl.LazyFrame):
-                return plan(frame, *rest, **options)
-            if isinstance(frame, pl.DataFrame):
-                result = plan(FewRows.of(frame, FEW_ROWS), *rest, **options)
-                return collected(result, few=frame.height <= FEW_ROWS)
-            if is_spark(frame):
-                return run_on_spark(function, frame, *rest, **options)
-            table = as_table(frame)
-            if isinstance(table, Stream):
-                given = {"query": "query", "by": None, **options} if of_rankings else {}
-                keys = [key for name in ("by", "query") for key in names(name, given.get(name))]
-                return _streamed(
-                    table, lambda rows: plan(rows, *rest, **options), [*dict.fromkeys(keys)]
-                )
-            if isinstance(table, pl.DataFrame):
-                return function(table, *rest, **options)
-            return collected(plan(table, *rest, **options))
-        except RankError as error:
-            # The message says what to do; internal frames would only push it off the screen.
-            raise error.with_traceback(None) from error.__cause__
+        if isinstance(frame, pl.LazyFrame):
+            return plan(frame, *rest, **options)
+        if isinstance(frame, pl.DataFrame):
+            result = plan(FewRows.of(frame, FEW_ROWS), *rest, **options)
+            return collected(result, few=frame.height <= FEW_ROWS)
+        if is_spark(frame):
+            return run_on_spark(checked, frame, *rest, **options)
+        table = as_table(frame, first)
+        if isinstance(table, Stream):
+            given = {"query": "query", "by": None, **options} if of_rankings else {}
+            keys = [key for name in ("by", "query") for key in names(name, given.get(name))]
+            return _streamed(
+                table, lambda rows: plan(rows, *rest, **options), [*dict.fromkeys(keys)]
+            )
+        if isinstance(table, pl.DataFrame):
+            return checked(table, *rest, **options)
+        return collected(plan(table, *rest, **options))
 
-    return function
+    checked = public(function)
+    return checked
 
 
 def run_on_spark(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -221,6 +218,9 @@ def schema_of(frame: pl.LazyFrame) -> pl.Schema:
     """Return the schema of a plan; raise `SourceError` if its files cannot be read."""
     try:
         return frame.collect_schema()
+    except pl.exceptions.ColumnNotFoundError as error:  # in what was done to the log
+        message = f"cannot read the log: {str(error).partition(chr(10))[0]}"
+        raise SchemaError(message) from error
     except (OSError, pl.exceptions.PolarsError) as error:
         raise unreadable(error) from error
 
@@ -232,8 +232,8 @@ def unreadable(error: Exception) -> SourceError:
     )
 
 
-def as_table(frame: Any) -> pl.LazyFrame | pl.DataFrame | Stream:
-    """Return any kind of table as a Polars frame or a stream.
+def as_table(frame: Any, parameter: str = "frame") -> pl.LazyFrame | pl.DataFrame | Stream:
+    """Return the table of a parameter as a Polars frame or a stream.
 
     Raises
     ------
@@ -249,8 +249,8 @@ def as_table(frame: Any) -> pl.LazyFrame | pl.DataFrame | Stream:
         )
         raise ArgumentError(message)
     if not _has_rows(frame):
-        message = f"expected a table, found {_type_name(frame)}; {_remedy(frame)}"
-        raise ArgumentError(message)
+        message = f"`{parameter}` must be a table; found {_type_name(frame)}; {_remedy(frame)}"
+        raise ArgumentError(message, parameter)
     # Tables that can be sliced, such as those of pandas and pyarrow, are in memory.
     in_memory = any(hasattr(frame, name) for name in ("iloc", "slice"))
     return to_polars(frame) if in_memory else Stream(frame)
@@ -270,6 +270,16 @@ _READERS = {
     ".run": "pr.trec.scan_run",
     ".qrels": "pr.trec.scan_qrels",
 }
+
+
+def is_path(text: str) -> bool:
+    """Return whether a string is a path: of an existing file, or with a known ending."""
+    if PurePath(text).suffix.lower() in {".parquet", *_READERS}:
+        return True
+    try:
+        return Path(text).exists()
+    except (OSError, ValueError):  # too long for a path, or with a null character
+        return False
 
 
 def _remedy(value: object) -> str:

@@ -2,61 +2,18 @@
 
 from __future__ import annotations
 
-from functools import wraps
-from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
+from typing import Any, NamedTuple
 
 import polars as pl
 from polars import col
 
-from polars_rank._params import OWN
+from polars_rank._params import OWN, public
 from polars_rank.errors import ArgumentError, number_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-P = ParamSpec("P")
-T = TypeVar("T")
 
 _ROW, _POSITION = OWN + "row", OWN + "position"
 
 
-#: Our parameters by their names in other tools.
-_PARAMETERS = {
-    "group": "groups",
-    "group_sizes": "groups",
-    "sizes": "groups",
-    "qid": "queries",
-    "group_id": "queries",
-    "query": "queries",
-    "query_id": "queries",
-    "doc": "docs",
-    "y_true": "labels",
-    "y_score": "scores",
-    "y_pred": "scores",
-    "preds": "scores",
-    "target": "labels",
-    "label": "labels",
-    "score": "scores",
-}
-
-
-def _suggest_parameters(function: Callable[P, T]) -> Callable[P, T]:
-    """Return the function; parameters of other tools raise an error that names ours."""
-
-    @wraps(function)
-    def checked(*args: P.args, **kwargs: P.kwargs) -> T:
-        for name in kwargs:
-            if name in _PARAMETERS:
-                message = (
-                    f"{function.__name__} has no parameter `{name}`; use `{_PARAMETERS[name]}`"
-                )
-                raise ArgumentError(message, name)
-        return function(*args, **kwargs)
-
-    return checked
-
-
-@_suggest_parameters
+@public
 def from_arrays(
     labels: Any,
     scores: Any,
@@ -114,18 +71,44 @@ def from_arrays(
     ``ndcg_score([[1, 0, 2], [0, 1, 0]], [[0.2, 0.9, 0.5], [0.1, 0.3, 0.2]])``:
 
     >>> import polars_rank as pr
-    >>> table = pr.from_arrays([[1, 0, 2], [0, 1, 0]], [[0.2, 0.9, 0.5], [0.1, 0.3, 0.2]])
-    >>> round(pr.evaluate(table, "ndcg", conventions=pr.conventions.SKLEARN)["ndcg"].item(), 4)
-    0.8348
+    >>> y_true, y_score = [[1, 0, 2], [0, 1, 0]], [[0.2, 0.9, 0.5], [0.1, 0.3, 0.2]]
+    >>> table = pr.from_arrays(y_true, y_score)
+    >>> pr.evaluate(table, "ndcg", conventions="sklearn")
+    shape: (1, 2)
+    ┌─────────┬──────────┐
+    │ queries ┆ ndcg     │
+    │ ---     ┆ ---      │
+    │ u32     ┆ f64      │
+    ╞═════════╪══════════╡
+    │ 2       ┆ 0.834836 │
+    └─────────┴──────────┘
 
     The value of LightGBM's metric ``ndcg@2`` with ``group=[2, 3]``:
 
     >>> labels, predictions = [1, 0, 2, 0, 1], [0.1, 0.4, 0.3, 0.2, 0.1]
     >>> table = pr.from_arrays(labels, predictions, groups=[2, 3])
-    >>> table.rows()
-    [(0, 1, 0.1, 1), (0, 2, 0.4, 0), (1, 1, 0.3, 2), (1, 2, 0.2, 0), (1, 3, 0.1, 1)]
-    >>> round(pr.evaluate(table, "ndcg@2", conventions=pr.conventions.LIGHTGBM)["ndcg@2"].item(), 4)
-    0.7286
+    >>> table
+    shape: (5, 4)
+    ┌───────┬─────┬───────┬───────┐
+    │ query ┆ doc ┆ score ┆ label │
+    │ ---   ┆ --- ┆ ---   ┆ ---   │
+    │ i64   ┆ i64 ┆ f64   ┆ i64   │
+    ╞═══════╪═════╪═══════╪═══════╡
+    │ 0     ┆ 1   ┆ 0.1   ┆ 1     │
+    │ 0     ┆ 2   ┆ 0.4   ┆ 0     │
+    │ 1     ┆ 1   ┆ 0.3   ┆ 2     │
+    │ 1     ┆ 2   ┆ 0.2   ┆ 0     │
+    │ 1     ┆ 3   ┆ 0.1   ┆ 1     │
+    └───────┴─────┴───────┴───────┘
+    >>> pr.evaluate(table, "ndcg@2", conventions="lightgbm")
+    shape: (1, 2)
+    ┌─────────┬──────────┐
+    │ queries ┆ ndcg@2   │
+    │ ---     ┆ ---      │
+    │ u32     ┆ f64      │
+    ╞═════════╪══════════╡
+    │ 2       ┆ 0.728582 │
+    └─────────┴──────────┘
     """
     label, score = _array("labels", labels), _array("scores", scores)
     doc = None if docs is None else _array("docs", docs)

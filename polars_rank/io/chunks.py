@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, TypeAlias
 
 import polars as pl
 
-from polars_rank._params import Names, free, one_of
+from polars_rank._params import Names, free, one_of, used_twice
 from polars_rank.columns import Columns, labeled
 from polars_rank.errors import ArgumentError, SchemaError
 from polars_rank.evaluation.checks import FAILED, failed, raise_failed, row_checks
+from polars_rank.evaluation.contiguity import Keys
+from polars_rank.frames.batches import by_ranking
 from polars_rank.frames.ids import common_type
 from polars_rank.frames.tables import framed, schema_of
 
@@ -100,21 +102,38 @@ def collapse(
     Examples
     --------
     >>> chunks = pl.DataFrame({
-    ...     "query": 1, "document_id": ["a", "b", "a"], "score": [0.9, 0.8, 0.7], "label": [0, 1, 2]
+    ...     "query": 1, "document_id": ["a", "b", "a"], "score": [0.9, 0.8, 0.7],
+    ...     "label": [0, 1, 2],
     ... })
     >>> documents = pr.collapse(chunks, doc="document_id")
-    >>> documents.rows()
-    [(1, 'a', 0.9, 2, 2), (1, 'b', 0.8, 1, 1)]
-    >>> pr.evaluate(documents, "ndcg@10", doc="document_id")["ndcg@10"].item()
-    1.0
+    >>> documents
+    shape: (2, 5)
+    ┌───────┬─────────────┬───────┬───────┬────────┐
+    │ query ┆ document_id ┆ score ┆ label ┆ chunks │
+    │ ---   ┆ ---         ┆ ---   ┆ ---   ┆ ---    │
+    │ i32   ┆ str         ┆ f64   ┆ i64   ┆ u32    │
+    ╞═══════╪═════════════╪═══════╪═══════╪════════╡
+    │ 1     ┆ a           ┆ 0.9   ┆ 2     ┆ 2      │
+    │ 1     ┆ b           ┆ 0.8   ┆ 1     ┆ 1      │
+    └───────┴─────────────┴───────┴───────┴────────┘
+    >>> pr.evaluate(documents, "ndcg@10", doc="document_id")
+    shape: (1, 2)
+    ┌─────────┬─────────┐
+    │ queries ┆ ndcg@10 │
+    │ ---     ┆ ---     │
+    │ u32     ┆ f64     │
+    ╞═════════╪═════════╡
+    │ 1       ┆ 1.0     │
+    └─────────┴─────────┘
     """
     for name, value in (("how", how), ("label_how", label_how)):
         one_of(name, value, (*_HOW,))
-    one_of("exclude_self", exclude_self, (True, False))
     log, own_label = labeled(frame, label)
     columns = Columns.find(
         schema_of(log), query=query, doc=doc, score=score, label=own_label, by=by
     )
+    if score == label:
+        raise used_twice(score, "score", "label")
     pair = columns.pair
     free([*pair, score, label], ["chunks"], "doc")
     checks = row_checks(columns)
@@ -122,26 +141,56 @@ def collapse(
         score: columns.number(score),
         **({label: columns.number(label)} if label == own_label else {}),
     }
-    rows = log.select(
-        *pair, *(value.alias(name) for name, value in values.items()), failed(checks, "row")
-    )
-    if exclude_self:
-        own = _is_own(columns)
-        rows = rows.with_columns(pl.when(~own).then(pl.col(name)) for name in (doc, *values))
-    rules = [how, label_how][: len(values)]
-    documents = rows.group_by(pair).agg(
-        *(_HOW[rule](pl.col(name)).alias(name) for rule, name in zip(rules, values, strict=True)),
+    rules = dict(zip(values, (how, label_how), strict=False))
+    selected = [*(value.alias(name) for name, value in values.items()), failed(checks, "row")]
+    own = _is_own(columns) if exclude_self else None
+    keys = Keys.of(columns)
+
+    def collapsed(rows: pl.LazyFrame, order: list[str]) -> pl.LazyFrame:
+        return _collapsed(rows, pair=pair, keys=order, rules=rules, own=own)
+
+    def in_order(documents: pl.LazyFrame, order: list[str]) -> pl.LazyFrame:
+        down = [False] * len(order) + [True, True]
+        return documents.sort([*order, score, doc], descending=down, nulls_last=True)
+
+    if keys.are_adjacent(log):
+        rows = keys.rows(log, [*pair, *selected])
+        documents = by_ranking(
+            rows, keys.group, lambda rows: in_order(collapsed(rows, keys.group), keys.group)
+        )
+        documents = raise_failed(documents, checks, log=log)
+        documents = documents if keys.number is not None else documents.set_sorted(columns.keys)
+    else:
+        documents = collapsed(log.select(*pair, *selected), columns.keys)
+        documents = in_order(raise_failed(documents, checks, log=log), columns.keys)
+    return documents.select(*pair, *values, "chunks")
+
+
+def _collapsed(
+    rows: pl.LazyFrame,
+    *,
+    pair: Sequence[str],
+    keys: Sequence[str],
+    rules: Mapping[str, How],
+    own: pl.Expr | None,
+) -> pl.LazyFrame:
+    """Return one row per document of complete rankings, which have these keys.
+
+    `rules` maps the columns of scores and labels to the rules for them. `own` is whether a document
+    is that of its query, to drop it.
+    """
+    doc, score = pair[-1], next(iter(rules))
+    if own is not None:
+        rows = rows.with_columns(pl.when(~own).then(pl.col(name)) for name in (doc, *rules))
+    documents = rows.group_by(*dict.fromkeys([*keys, *pair])).agg(
+        *(_HOW[rule](pl.col(name)).alias(name) for name, rule in rules.items()),
         pl.col(score).count().alias("chunks"),
         pl.col(FAILED).max(),
     )
-    documents = raise_failed(documents, checks, log=log)
-    if exclude_self:
-        alone = pl.len().over(columns.keys) == 1
+    if own is not None:
+        alone = pl.len().over(keys) == 1
         documents = documents.filter(pl.col(doc).is_not_null() | alone)
-    down = [False] * len(columns.keys) + [True, True]
-    return documents.sort([*columns.keys, score, doc], descending=down, nulls_last=True).select(
-        *pair, *values, "chunks"
-    )
+    return documents
 
 
 def _is_own(columns: Columns) -> pl.Expr:

@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeAlias, cast
 import polars as pl
 from polars import col
 
-from polars_rank._params import OWN
+from polars_rank._params import OWN, public
 from polars_rank.errors import ArgumentError
 from polars_rank.frames.ids import common_type
 from polars_rank.frames.tables import is_table
@@ -28,6 +28,7 @@ class RanxObject(Protocol):
 Nested: TypeAlias = "Mapping[Any, Mapping[Any, float]] | RanxObject"
 
 
+@public
 def from_dicts(rankings: Nested | Mapping[Any, Nested], judgments: Nested) -> pl.DataFrame:
     """Convert dictionaries of scores and labels to the long table.
 
@@ -38,7 +39,8 @@ def from_dicts(rankings: Nested | Mapping[Any, Nested], judgments: Nested) -> pl
         or a ``ranx.Run``. For several runs, a mapping of their names to such dictionaries or
         objects.
     judgments
-        Labels of the judged documents, ``{query: {doc: label}}``; or a ``ranx.Qrels``.
+        Labels of the judged documents, ``{query: {doc: label}}``; or a ``ranx.Qrels``. A
+        ``ranx.Run`` and a ``ranx.Qrels`` may come in either order.
 
     Returns
     -------
@@ -51,8 +53,10 @@ def from_dicts(rankings: Nested | Mapping[Any, Nested], judgments: Nested) -> pl
     Raises
     ------
     ArgumentError
-        If the dictionaries are not nested in this way, if a score or label is not a number, or if
-        the ids in `rankings` and `judgments` have types that never match, such as 1 and "1".
+        If the dictionaries are not nested in this way, if a score or label is not a number, if
+        the two look swapped (whole scores, and labels that are fractions or differ for all
+        documents), or if the ids in `rankings` and `judgments` have types that never match, such
+        as 1 and "1".
 
     See Also
     --------
@@ -69,21 +73,54 @@ def from_dicts(rankings: Nested | Mapping[Any, Nested], judgments: Nested) -> pl
     >>> import polars_rank as pr
     >>> judgments = {"q1": {"a": 1, "b": 0, "c": 2}}
     >>> bm25 = {"q1": {"a": 0.9, "b": 0.8}}
-    >>> pr.from_dicts(bm25, judgments).rows()
-    [('q1', 'a', 0.9, 1), ('q1', 'b', 0.8, 0), ('q1', 'c', None, 2)]
+    >>> pr.from_dicts(bm25, judgments)
+    shape: (3, 4)
+    ┌───────┬─────┬───────┬───────┐
+    │ query ┆ doc ┆ score ┆ label │
+    │ ---   ┆ --- ┆ ---   ┆ ---   │
+    │ str   ┆ str ┆ f64   ┆ i64   │
+    ╞═══════╪═════╪═══════╪═══════╡
+    │ q1    ┆ a   ┆ 0.9   ┆ 1     │
+    │ q1    ┆ b   ┆ 0.8   ┆ 0     │
+    │ q1    ┆ c   ┆ null  ┆ 2     │
+    └───────┴─────┴───────┴───────┘
 
     Several runs:
 
     >>> neural = {"q1": {"c": 0.7, "a": 0.3}}
     >>> table = pr.from_dicts({"bm25": bm25, "neural": neural}, judgments)
-    >>> pr.evaluate(table, "ap", by="run").rows()
-    [('bm25', 1, 0.5), ('neural', 1, 1.0)]
+    >>> pr.evaluate(table, "ap", by="run")
+    shape: (2, 3)
+    ┌────────┬─────────┬─────┐
+    │ run    ┆ queries ┆ ap  │
+    │ ---    ┆ ---     ┆ --- │
+    │ str    ┆ u32     ┆ f64 │
+    ╞════════╪═════════╪═════╡
+    │ bm25   ┆ 1       ┆ 0.5 │
+    │ neural ┆ 1       ┆ 1.0 │
+    └────────┴─────────┴─────┘
     """
+    if _is_ranx(rankings, "Qrels") or _is_ranx(judgments, "Run"):
+        rankings, judgments = judgments, rankings
+    if _is_ranx(rankings, "Qrels") or _is_ranx(judgments, "Run"):
+        message = f"`rankings` and `judgments` are both {type(rankings).__name__}; pass one of each"
+        raise ArgumentError(message, "rankings", "judgments")
+    if _holds_runs(judgments):
+        message = (
+            "`judgments` holds several runs; pass the rankings first, and the judgments second"
+        )
+        raise ArgumentError(message, "judgments")
     several = _holds_runs(rankings)
     runs = cast("Mapping[Any, Nested]", rankings) if several else {None: rankings}
     names = _series("run", runs)
     retrieved = _table("rankings", [*runs.values()], "score", pl.Float64())
     judged = _table("judgments", [judgments], "label", pl.Int64()).drop(_RUN)
+    if _look_swapped(retrieved, judged):
+        message = (
+            "`rankings` looks like judgments, and `judgments` like rankings; were they swapped? "
+            "Pass the rankings first. If they were not, convert the scores to floats"
+        )
+        raise ArgumentError(message, "rankings", "judgments")
     types = {key: common_type(retrieved.schema[key], judged.schema[key]) for key in _KEYS}
     for key, dtype in types.items():
         if dtype is None:
@@ -119,8 +156,32 @@ def _holds_runs(rankings: Any) -> bool:
     return False
 
 
-def _is_ranx(value: Any) -> bool:
+def _is_ranx(value: Any, name: str | None = None) -> bool:
+    """Return whether a value is an object of ranx, of a class with this name."""
+    if name is not None and type(value).__name__ != name:
+        return False
     return hasattr(value, "to_dict") and not is_table(value)
+
+
+def _look_swapped(retrieved: pl.DataFrame, judged: pl.DataFrame) -> bool:
+    """Return whether scores look like labels, and labels like scores.
+
+    Labels are whole numbers, many of which are equal. Scores are fractions, or all different.
+    """
+    if retrieved.schema["score"].is_float() or not judged.schema["label"].is_float():
+        return False
+    label = col("label").drop_nulls()
+    if judged.select((label != label.floor()).any()).item():
+        return True
+    return _has_ties(retrieved, [_RUN, "query"], "score") and not _has_ties(
+        judged, ["query"], "label"
+    )
+
+
+def _has_ties(table: pl.DataFrame, keys: Sequence[str], value: str) -> bool:
+    """Return whether two documents of a ranking have the same value."""
+    known = table.drop_nulls(value)
+    return known.select(*keys, value).is_duplicated().any()
 
 
 def _table(parameter: str, runs: Sequence[Nested], value: str, empty: pl.DataType) -> pl.DataFrame:

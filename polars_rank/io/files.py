@@ -1,13 +1,9 @@
-"""Parquet files of paths and patterns, atomic writes, and temporary folders."""
+"""Files of paths and patterns: Parquet, and TOML."""
 
 from __future__ import annotations
 
-import atexit
 import os
-import shutil
-import tempfile
-import time
-from contextlib import contextmanager
+import tomllib
 from dataclasses import dataclass, field
 from glob import escape, glob
 from itertools import groupby
@@ -20,137 +16,17 @@ import polars.selectors as cs
 from polars_rank.errors import ArgumentError, SourceError
 from polars_rank.frames.ids import common_value_type
 from polars_rank.frames.stores import scan_store
+from polars_rank.io.copies import Copy, origin
+from polars_rank.io.inputs import check_path, readable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Mapping
 
 #: Options of `scan_parquet` that allow files to have different schemas.
 _SCHEMA_OPTIONS = {"schema", "cast_options", "missing_columns", "extra_columns"}
 
 #: What Polars raises for a damaged file. Its panic is not an `Exception`.
 DAMAGE = (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException)
-
-#: Temporary files and folders, which are removed when the process exits.
-_PARTS: set[Path] = set()
-
-
-@contextmanager
-def new_file(path: str | os.PathLike[str], *, overwrite: bool = False) -> Iterator[Path]:
-    """Yield a temporary path to write to, which is renamed to `path` when the block ends.
-
-    If the block raises, the temporary file is removed and `path` is unchanged.
-
-    Parameters
-    ----------
-    path
-        File to write.
-    overwrite
-        Replace an existing file.
-
-    Yields
-    ------
-    Path
-        A hidden file in the same directory.
-
-    Raises
-    ------
-    SourceError
-        If the file exists, or appears while the block runs; or if the directory does not exist.
-
-    Examples
-    --------
-    >>> from pathlib import Path
-    >>> from tempfile import TemporaryDirectory
-    >>> from polars_rank.io.files import new_file
-    >>> with TemporaryDirectory() as folder:
-    ...     with new_file(Path(folder, "a.txt")) as part:
-    ...         _ = part.write_text("whole")
-    ...     print(Path(folder, "a.txt").read_text())
-    whole
-    """
-    target = Path(path)
-    exists = SourceError(f"'{target}' already exists; use `overwrite` to replace it", "overwrite")
-    if target.is_dir():
-        message = f"'{target}' is a directory; name a file in it"
-        raise SourceError(message)
-    if target.exists() and not overwrite:
-        raise exists
-    if not target.parent.is_dir():
-        message = f"directory '{target.parent}' does not exist; create it first"
-        raise SourceError(message)
-    part = target.with_name(f".{target.name}.{os.urandom(4).hex()}.part")
-    with _removed(part):
-        yield part
-        try:
-            _publish(part, target, overwrite=overwrite)
-        except FileExistsError:
-            raise exists from None
-
-
-@contextmanager
-def temporary_folder() -> Iterator[Path]:
-    """Yield a new folder in `tempfile.gettempdir()`, which is removed with its files.
-
-    Yields
-    ------
-    Path
-        The folder, which exists until the block ends or the process exits.
-
-    Examples
-    --------
-    >>> from polars_rank.io.files import temporary_folder
-    >>> with temporary_folder() as folder:
-    ...     _ = (folder / "a.txt").write_text("temporary")
-    >>> folder.exists()
-    False
-    """
-    folder = Path(tempfile.mkdtemp(prefix="polars_rank-"))
-    with _removed(folder):
-        yield folder
-
-
-@contextmanager
-def _removed(path: Path) -> Iterator[None]:
-    _PARTS.add(path)
-    try:
-        yield
-    finally:
-        _remove(path)
-        _PARTS.discard(path)
-
-
-# Polars and Python each raise a KeyboardInterrupt for one Ctrl-C: the second may interrupt the
-# `finally` above. Also, Polars keeps generators alive whose batches are no longer read.
-@atexit.register
-def discard_parts() -> None:
-    """Remove incomplete files and temporary folders."""
-    while _PARTS:
-        _remove(_PARTS.pop())
-
-
-def _remove(path: Path) -> None:
-    if not path.is_dir():
-        path.unlink(missing_ok=True)
-        return
-    for _ in range(20):  # a thread of Polars may still be writing
-        shutil.rmtree(path, ignore_errors=True)
-        if not path.exists():
-            return
-        time.sleep(0.05)
-
-
-def _publish(part: Path, target: Path, *, overwrite: bool) -> None:
-    if not overwrite:
-        try:
-            os.link(part, target)  # unlike a rename, this fails if the file exists by now
-        except FileExistsError:
-            raise
-        except OSError:  # a file system without hard links
-            if target.exists():
-                raise FileExistsError from None
-        else:
-            return
-    part.replace(target)
 
 
 @dataclass(frozen=True)
@@ -165,7 +41,11 @@ class Files:
     above: frozenset[str] = field(default_factory=frozenset)
 
 
-def find_files(paths: Iterable[str | os.PathLike[str]]) -> Files:
+def find_files(
+    paths: Iterable[str | os.PathLike[str]],
+    parameter: str = "paths",
+    storage_options: Mapping[str, Any] | None = None,
+) -> Files:
     """Return the Parquet files of paths, directories, and patterns.
 
     Parameters
@@ -174,7 +54,12 @@ def find_files(paths: Iterable[str | os.PathLike[str]]) -> Files:
         Files, directories, patterns, or URLs. A path that exists is never a pattern. A directory
         means all files in it and its subdirectories whose names end in ".parquet". Names that
         begin with "." or "_", such as incomplete files and Spark's metadata, are skipped in
-        directories, and in patterns that do not begin so themselves.
+        directories, and in patterns that do not begin so themselves. Pipes and files of web
+        servers are copied to temporary files.
+    parameter
+        Name of the parameter in errors.
+    storage_options
+        Options of a web server.
 
     Returns
     -------
@@ -185,7 +70,7 @@ def find_files(paths: Iterable[str | os.PathLike[str]]) -> Files:
     Raises
     ------
     ArgumentError
-        If `paths` is empty.
+        If `paths` or a path is empty.
     SourceError
         If a file does not exist, or a directory or pattern has no files.
 
@@ -200,13 +85,14 @@ def find_files(paths: Iterable[str | os.PathLike[str]]) -> Files:
     ...     print([Path(name).name for name in find_files([folder]).names])
     ['a[1].parquet', 'b.parquet']
     """
-    names = [os.fspath(path) for path in paths]
-    if not names:
-        message = "`paths` is empty; name at least one Parquet file, directory, or pattern"
-        raise ArgumentError(message, "paths")
+    given = dict.fromkeys(os.fspath(path) for path in paths)
+    if not given:
+        message = f"`{parameter}` is empty; name at least one Parquet file, directory, or pattern"
+        raise ArgumentError(message, parameter)
+    names = [readable(name, storage_options, parameter) for name in given]
     if any("://" in name for name in names):
-        return Files([*dict.fromkeys(names)], remote=True)
-    local = [str(Path(name).expanduser()) for name in names]
+        return Files(names, remote=True)
+    local = [name if isinstance(name, Copy) else str(Path(name)) for name in names]
     folders = [Path(path) for path in local if Path(path).is_dir()]
     below = {
         key
@@ -218,7 +104,9 @@ def find_files(paths: Iterable[str | os.PathLike[str]]) -> Files:
     files: dict[str, str] = {}
     for path in local:
         for file in _files(path):
-            files.setdefault(os.path.realpath(file), file)
+            place = os.path.realpath(file)
+            if place not in files:
+                files[place] = readable(file)
     return Files([*files.values()], partitioned=bool(below), above=frozenset(above - below))
 
 
@@ -271,6 +159,16 @@ def scan_files(files: Files, options: dict[str, Any]) -> pl.LazyFrame:
     log = pl.concat([scan.select(cs.by_name(order)) for scan in scans], how="vertical_relaxed")
     log = log if rows is None else log.head(rows)
     return log if index is None else log.with_row_index(index, offset)
+
+
+def read_toml(path: str | os.PathLike[str], what: str) -> dict[str, Any]:
+    """Return the content of a TOML file of options, conventions or rules."""
+    check_path(os.fspath(path), what)
+    try:
+        return tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:  # ValueError: not TOML or not UTF-8
+        message = f"cannot read the {what} in {os.fspath(path)!r}: {error}"
+        raise SourceError(message) from error
 
 
 def _scan(files: Files, names: list[str], options: dict[str, Any]) -> pl.LazyFrame:
@@ -348,7 +246,7 @@ def damaged(file: str, error: BaseException) -> SourceError:
     """Return the error for a file that Polars cannot read."""
     schema = isinstance(error, pl.exceptions.SchemaError)
     remedy = "" if schema else "; check that it is Parquet and complete"
-    return SourceError(f"cannot read '{file}' as Parquet: {error}{remedy}")
+    return SourceError(f"cannot read '{origin(file)}' as Parquet: {error}{remedy}")
 
 
 def _common_schema(runs: list[tuple[pl.Schema, list[str]]]) -> pl.Schema:
@@ -360,16 +258,17 @@ def _common_schema(runs: list[tuple[pl.Schema, list[str]]]) -> pl.Schema:
             if name not in schema or name not in first:
                 has, lacks = (first_file, file) if name in first else (file, first_file)
                 message = (
-                    f"files have different columns: {name!r} is in '{has}', but not in "
-                    f"'{lacks}'; set `missing_columns` to 'insert' or `extra_columns` to 'ignore', "
-                    "or evaluate the files separately"
+                    f"files have different columns: {name!r} is in '{origin(has)}', but not in "
+                    f"'{origin(lacks)}'; set `missing_columns` to 'insert' or `extra_columns` to "
+                    "'ignore', or evaluate the files separately"
                 )
                 raise SourceError(message, "missing_columns", "extra_columns")
             dtype = common_value_type(common[name], schema[name])
             if dtype is None:
                 message = (
-                    f"files have different types in column {name!r}: {schema[name]} in '{file}', "
-                    f"but {common[name]} in '{first_file}'; cast the column in one of them"
+                    f"files have different types in column {name!r}: {schema[name]} in "
+                    f"'{origin(file)}', but {common[name]} in '{origin(first_file)}'; cast the "
+                    "column in one of them"
                 )
                 raise SourceError(message)
             common = pl.Schema({**common, name: dtype})

@@ -7,13 +7,17 @@ from typing import TYPE_CHECKING, overload
 import polars as pl
 from polars import col
 
-from polars_rank._params import OWN, check_name, find_columns, names
+from polars_rank._params import OWN, check_name, find_columns, names, public, some_names
+from polars_rank.columns import Columns, default_column
 from polars_rank.errors import ArgumentError, SchemaError
+from polars_rank.evaluation.contiguity import Keys
+from polars_rank.evaluation.rankings import user_keys
+from polars_rank.frames.batches import in_batches
 from polars_rank.frames.ids import key_types
 from polars_rank.frames.tables import is_spark, lazy, run_on_spark, schema_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from polars_rank._params import Names
     from polars_rank.frames.tables import Spark, SparkFrame, Table
@@ -24,6 +28,7 @@ def join_judgments(
     rankings: pl.LazyFrame,
     judgments: pl.LazyFrame | Table,
     *,
+    run: str | None = "run",
     by: Names | None = None,
     query: Names = "query",
     doc: str = "doc",
@@ -36,6 +41,7 @@ def join_judgments(
     rankings: Spark,
     judgments: Spark | pl.LazyFrame | Table,
     *,
+    run: str | None = "run",
     by: Names | None = None,
     query: Names = "query",
     doc: str = "doc",
@@ -48,6 +54,7 @@ def join_judgments(
     rankings: Table,
     judgments: pl.LazyFrame,
     *,
+    run: str | None = "run",
     by: Names | None = None,
     query: Names = "query",
     doc: str = "doc",
@@ -60,6 +67,7 @@ def join_judgments(
     rankings: Table,
     judgments: Table,
     *,
+    run: str | None = "run",
     by: Names | None = None,
     query: Names = "query",
     doc: str = "doc",
@@ -67,10 +75,12 @@ def join_judgments(
     label: str = "label",
     subtopic: str | None = None,
 ) -> pl.DataFrame: ...
+@public
 def join_judgments(
     rankings: pl.LazyFrame | Table | SparkFrame,
     judgments: pl.LazyFrame | Table | SparkFrame,
     *,
+    run: str | None = "run",
     by: Names | None = None,
     query: Names = "query",
     doc: str = "doc",
@@ -93,9 +103,13 @@ def join_judgments(
         columns are kept. If all judged documents are relevant, such as items that were bought,
         the label may be left out: a table of queries and documents only, or with dates and times
         of them, gets the label 1.
+    run
+        Column of the run in `rankings`. Judgments are shared: each run is joined with all of them.
+        None for a single run, also if there is a column "run". If `rankings` have no column "run",
+        the default means a single run.
     by
-        Columns of `rankings` that identify runs. Every run is joined with all judgments.
-        Default: the column ``run`` if there is one. Pass ``[]`` for none.
+        Columns of `rankings` that split it further, such as the day. Each combination of groups
+        and runs in `rankings` is joined with all judgments.
     query, doc
         Columns that identify the query and the document, in both tables. `query` may be several
         columns.
@@ -138,24 +152,57 @@ def join_judgments(
     --------
     >>> import polars as pl
     >>> import polars_rank as pr
-    >>> run = pl.DataFrame({"query": [1, 1], "doc": ["a", "b"], "score": [0.9, 0.8]})
-    >>> judgments = pl.DataFrame({"query": [1, 1], "doc": ["b", "c"], "label": [2, 1]})
-    >>> sorted(pr.join_judgments(run, judgments).rows())
-    [(1, 'a', 0.9, None), (1, 'b', 0.8, 2), (1, 'c', None, 1)]
+    >>> run = pl.DataFrame({
+    ...     "query": [1, 1], "doc": ["a", "b"], "score": [0.9, 0.8],
+    ... })
+    >>> judgments = pl.DataFrame({
+    ...     "query": [1, 1], "doc": ["b", "c"], "label": [2, 1],
+    ... })
+    >>> pr.join_judgments(run, judgments).sort("doc")
+    shape: (3, 4)
+    ┌───────┬─────┬───────┬───────┐
+    │ query ┆ doc ┆ score ┆ label │
+    │ ---   ┆ --- ┆ ---   ┆ ---   │
+    │ i64   ┆ str ┆ f64   ┆ i64   │
+    ╞═══════╪═════╪═══════╪═══════╡
+    │ 1     ┆ a   ┆ 0.9   ┆ null  │
+    │ 1     ┆ b   ┆ 0.8   ┆ 2     │
+    │ 1     ┆ c   ┆ null  ┆ 1     │
+    └───────┴─────┴───────┴───────┘
     >>> bought = judgments.drop("label")
-    >>> sorted(pr.join_judgments(run, bought).rows())
-    [(1, 'a', 0.9, None), (1, 'b', 0.8, 1), (1, 'c', None, 1)]
+    >>> pr.join_judgments(run, bought).sort("doc").select("doc", "label")
+    shape: (3, 2)
+    ┌─────┬───────┐
+    │ doc ┆ label │
+    │ --- ┆ ---   │
+    │ str ┆ i64   │
+    ╞═════╪═══════╡
+    │ a   ┆ null  │
+    │ b   ┆ 1     │
+    │ c   ┆ 1     │
+    └─────┴───────┘
 
     Judgments of subtopics:
 
-    >>> diverse = pl.DataFrame(
-    ...     {"query": 1, "doc": ["b", "b", "c"], "subtopic": ["x", "y", "x"], "label": [2, 1, 0]}
-    ... )
-    >>> sorted(pr.join_judgments(run, diverse, subtopic="subtopic").drop("query").rows())
-    [('a', 0.9, None, None, None), ('b', 0.8, 2, ['x', 'y'], [2, 1]), ('c', None, 0, [], [])]
+    >>> diverse = pl.DataFrame({
+    ...     "query": 1, "doc": ["b", "b", "c"], "subtopic": ["x", "y", "x"],
+    ...     "label": [2, 1, 0],
+    ... })
+    >>> table = pr.join_judgments(run, diverse, subtopic="subtopic")
+    >>> table.sort("doc").drop("query", "score")
+    shape: (3, 4)
+    ┌─────┬───────┬────────────┬───────────┐
+    │ doc ┆ label ┆ subtopics  ┆ grades    │
+    │ --- ┆ ---   ┆ ---        ┆ ---       │
+    │ str ┆ i64   ┆ list[str]  ┆ list[i64] │
+    ╞═════╪═══════╪════════════╪═══════════╡
+    │ a   ┆ null  ┆ null       ┆ null      │
+    │ b   ┆ 2     ┆ ["x", "y"] ┆ [2, 1]    │
+    │ c   ┆ 0     ┆ []         ┆ []        │
+    └─────┴───────┴────────────┴───────────┘
     """
     if is_spark(rankings):
-        columns = {"by": by, "query": query, "doc": doc, "score": score, "label": label}
+        columns = {"run": run, "by": by, "query": query, "doc": doc, "score": score, "label": label}
         _check_not_on_spark(subtopic)
         result: SparkFrame = run_on_spark(join_judgments, rankings, judgments, **columns)
         return result
@@ -165,8 +212,11 @@ def join_judgments(
             "spark.createDataFrame(...), or pass the .toArrow() of `judgments`"
         )
         raise ArgumentError(message, "judgments", "rankings")
-    left, right = _without_own_columns(lazy(rankings)), _without_own_columns(lazy(judgments))
-    keys = [*names("query", query), *names("doc", doc)]
+    left, right = (
+        _without_own_columns(lazy(rankings, "rankings")),
+        _without_own_columns(lazy(judgments, "judgments")),
+    )
+    keys = [*some_names("query", query), doc]
     left_schema = schema_of(left)
     if label in left_schema and label not in schema_of(right):
         message = (
@@ -176,12 +226,11 @@ def join_judgments(
         raise SchemaError(message, "label", "rankings", "judgments")
     right = _with_label(right, keys, label)
     right_schema = schema_of(right)
-    groups = names("by", ["run"] if by is None and "run" in left_schema else by)
+    groups = groups_of(left_schema, run, by)
     both = {"query": query, "doc": doc}
-    find_columns(left_schema, {"by": groups, **both, "score": score}, table="`rankings`")
-    find_columns(
-        right_schema, {**both, "label": label, "subtopic": subtopic or ()}, table="`judgments`"
-    )
+    roles = {"run": default_column(run, "run", left_schema), "by": by, **both, "score": score}
+    find_columns(left_schema, roles, table="`rankings`")
+    find_columns(right_schema, {**both, "label": label, "subtopic": subtopic}, table="`judgments`")
     right = _with_lists(right, keys, label, subtopic)
     right_schema = schema_of(right)
     for name in right_schema:
@@ -193,23 +242,89 @@ def join_judgments(
             raise SchemaError(message, "rankings", "judgments")
     tables = "`rankings`", "`judgments`"
     types = key_types(left_schema, right_schema, keys, tables, "rankings", "judgments")
-    left, right = left.cast(types), right.cast(types)  # type: ignore[arg-type]
+    left, right = _cast(left, types), _cast(right, types)
     others = [name for name in left_schema if name not in (*groups, *keys, score)]
     for name in others:
         check_name(name)
+    queries = names("query", query)
+    lists = [_lists_in_order(table, queries) for table in (left, right)]
+    in_order = [table for table in lists if table is not None]
+    if not groups and not others and len(in_order) == 2:
+        joined = _joined_in_batches(in_order, queries, keys)
+    else:
+        joined = _joined(left, right, groups, queries, keys, others)
+    eager = not isinstance(rankings, pl.LazyFrame) and not isinstance(judgments, pl.LazyFrame)
+    return joined.collect(engine="streaming") if eager else joined
+
+
+def _joined(
+    left: pl.LazyFrame,
+    right: pl.LazyFrame,
+    groups: Sequence[str],
+    queries: Sequence[str],
+    keys: Sequence[str],
+    others: Sequence[str],
+) -> pl.LazyFrame:
+    """Return the join of rankings, which have other columns, and judgments."""
     if groups or others:
         left = left.cache()  # several parts of the plan read it
     if groups:
         right = left.select(groups).unique().join(right, how="cross")
-    queries = names("query", query)
     right = _with_constants(right, left, others, [(*groups, *queries), queries, groups])
-    joined = (
+    return (
         left.join(right, on=[*groups, *keys], how="full", coalesce=True, nulls_equal=True)
         .with_columns(pl.coalesce(name, OWN + name) for name in others)
         .drop(OWN + name for name in others)
     )
-    eager = not isinstance(rankings, pl.LazyFrame) and not isinstance(judgments, pl.LazyFrame)
-    return joined.collect(engine="streaming") if eager else joined
+
+
+def _cast(table: pl.LazyFrame, types: Mapping[str, pl.DataType]) -> pl.LazyFrame:
+    """Return a table with keys of these types."""
+    schema = schema_of(table)
+    # A cast hides the order of a table from Polars, even a cast to the same type.
+    casts = {name: dtype for name, dtype in types.items() if schema[name] != dtype}
+    return table.cast(casts) if casts else table  # type: ignore[arg-type]
+
+
+def _lists_in_order(table: pl.LazyFrame, queries: Sequence[str]) -> pl.LazyFrame | None:
+    """Return a row for each query with lists of its rows, or None if they may be in any order."""
+    schema = schema_of(table)
+    keys = Keys.of(Columns((*queries,), (), None, queries[0], queries[0], schema))
+    if keys.number is not None or not keys.are_adjacent(table):
+        return None
+    columns = [name for name in schema if name not in queries]
+    lists = keys.rows(table, columns).group_by(keys.group, maintain_order=True).agg(columns)
+    return lists.select(*user_keys(keys), *columns).set_sorted([*queries])
+
+
+def _joined_in_batches(
+    tables: Sequence[pl.LazyFrame], queries: Sequence[str], keys: Sequence[str]
+) -> pl.LazyFrame:
+    """Return the join of tables with a sorted row for each query, in batches of queries."""
+    # The names of columns, and those of their lists: both tables have the document.
+    sides = [
+        {name: f"{OWN}{side} {name}" for name in schema_of(table) if name not in queries}
+        for side, table in enumerate(tables)
+    ]
+
+    def joined(batch: pl.LazyFrame) -> pl.LazyFrame:
+        left, right = (
+            batch.select(*queries, *(col(own).alias(name) for name, own in side.items())).explode(
+                [*side], keep_nulls=False
+            )
+            for side in sides
+        )
+        documents = left.join(right, on=keys, how="full", coalesce=True, nulls_equal=True)
+        return documents.sort(queries)
+
+    left, right = (table.rename(side) for table, side in zip(tables, sides, strict=True))
+    pairs = left.join(right, on=queries, how="full", coalesce=True, nulls_equal=True)
+    return in_batches(pairs, joined).set_sorted([*queries])
+
+
+def groups_of(schema: pl.Schema, run: str | None, by: Names | None) -> tuple[str, ...]:
+    """Return the columns of groups and runs, of which each is joined with all judgments."""
+    return (*names("by", by), *names("run", default_column(run, "run", schema)))
 
 
 def _with_label(judgments: pl.LazyFrame, keys: Sequence[str], label: str) -> pl.LazyFrame:

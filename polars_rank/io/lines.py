@@ -8,21 +8,28 @@ from __future__ import annotations
 import bz2
 import gzip
 import lzma
+import os
+import re
 import zlib
-from glob import glob
+from contextlib import contextmanager
+from glob import escape, glob
+from os import PathLike
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
 import polars as pl
-from polars.io.plugins import register_io_source
 
 from polars_rank._params import OWN
+from polars_rank._polars import scan_of_files
 from polars_rank.errors import ArgumentError, SourceError, hint
+from polars_rank.frames.stores import store_error, with_timeout
+from polars_rank.io.copies import Copy, held, origin
+from polars_rank.io.inputs import readable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-Paths: TypeAlias = "str | Path | Sequence[str | Path]"
+Paths: TypeAlias = "str | PathLike[str] | Sequence[str | PathLike[str]]"
 
 #: Columns of the line, its number from 1, and its file.
 LINE, NUMBER, PATH = (OWN + name for name in ("line", "number", "path"))
@@ -32,19 +39,23 @@ _SCHEMA = pl.Schema({LINE: pl.String(), NUMBER: pl.get_index_type(), PATH: pl.St
 #: Bytes read at a time, about the size of a processor's cache.
 CHUNK_BYTES = 1 << 20
 
-_BOM = b"\xef\xbb\xbf"  # some editors write it before the first line
+_BOM = "\ufeff"  # some editors write it before the first line
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 _CORRUPT = (OSError, EOFError, zlib.error, lzma.LZMAError)
 
 
-def _open_zstd(path: str) -> Any:
+#: First bytes of files that Polars does not decompress: of bzip2 and xz.
+_UNKNOWN_TO_POLARS = (b"BZh", b"\xfd7zXZ\x00")
+
+
+def _open_zstd(file: IO[bytes]) -> Any:
     import pyarrow as pa  # noqa: PLC0415  (slow to import, rarely needed)
 
-    return pa.input_stream(path, compression="zstd")
+    return pa.input_stream(file, compression="zstd")
 
 
-#: Functions that open compressed files, by their first bytes.
-_OPENERS: dict[bytes, Callable[[str], Any]] = {
+#: Functions that decompress files, by their first bytes.
+_OPENERS: dict[bytes, Callable[[IO[bytes]], Any]] = {
     b"\x1f\x8b": gzip.open,
     b"BZh": bz2.open,
     b"\xfd7zXZ\x00": lzma.open,
@@ -52,33 +63,36 @@ _OPENERS: dict[bytes, Callable[[str], Any]] = {
 }
 
 
-def text_files(paths: Paths) -> list[str]:
+def text_files(paths: Paths, parameter: str = "path") -> list[str]:
     """Return the files of paths and patterns, in order.
 
     Parameters
     ----------
     paths
         A file, a pattern such as "runs/*.txt", a URL, or several of them. A path that exists is
-        never a pattern.
+        never a pattern. Pipes and files of web servers are copied to temporary files.
+    parameter
+        Name of the parameter in errors.
 
     Raises
     ------
     ArgumentError
-        If `paths` is empty.
+        If `paths` or a path is empty.
     SourceError
         If a file does not exist or is a directory.
     """
-    names = [paths] if isinstance(paths, (str, Path)) else list(paths)
+    names = [paths] if isinstance(paths, (str, PathLike)) else list(paths)
     if not names:
-        message = "`path` is empty; name at least one file"
-        raise ArgumentError(message, "path")
-    return [file for name in names for file in _matches(str(name))]
+        message = f"`{parameter}` is empty; name at least one file"
+        raise ArgumentError(message, parameter)
+    return [file for name in names for file in _matches(os.fspath(name), parameter)]
 
 
-def _matches(name: str) -> list[str]:
-    if "://" in name:
-        return [name]  # in an object store, where Polars expands patterns
-    path = Path(name).expanduser()
+def _matches(name: str, parameter: str) -> list[str]:
+    name = readable(name, parameter=parameter)
+    if isinstance(name, Copy) or "://" in name:
+        return [name]  # in an object store, Polars expands patterns
+    path = Path(name)
     if path.is_dir():
         message = f"{name!r} is a directory; name its files, for example {str(path / '*')!r}"
         raise SourceError(message)
@@ -87,16 +101,19 @@ def _matches(name: str) -> list[str]:
         siblings = [file.name for file in path.parent.iterdir()] if path.parent.is_dir() else []
         message = f"file {name!r} not found.{hint(path.name, siblings)}"
         raise SourceError(message)
-    return files
+    return [readable(file) for file in files]
 
 
 def scan_lines(files: Sequence[str], *, chunk_bytes: int = CHUNK_BYTES) -> pl.LazyFrame:
     """Return a LazyFrame of the lines of text files in UTF-8.
 
+    Lines end with LF, CRLF, or CR.
+
     Parameters
     ----------
     files
-        Local files, which may be compressed (gzip, bzip2, xz, zstd), and URLs.
+        Local files, which may be compressed (gzip, bzip2, xz, zstd), and URLs of object stores,
+        which may have patterns.
     chunk_bytes
         Number of uncompressed bytes of a local file to read at a time.
 
@@ -108,25 +125,10 @@ def scan_lines(files: Sequence[str], *, chunk_bytes: int = CHUNK_BYTES) -> pl.La
     Raises
     ------
     SourceError
-        When the LazyFrame is collected, if a local file is damaged or not UTF-8. The message has
-        the file, and the number of the line if it is known.
+        When the LazyFrame is collected, if a file is damaged or not UTF-8. The message has the
+        file, and the number of the line if it is known.
     """
-    local = [file for file in files if "://" not in file]
-    if len(local) == len(files):
-        return _scan_local(local, chunk_bytes)
-    return pl.concat(
-        _scan_remote(file) if "://" in file else _scan_local([file], chunk_bytes) for file in files
-    )
 
-
-def _scan_remote(url: str) -> pl.LazyFrame:
-    lines = pl.scan_lines(
-        url, name=LINE, row_index_name=NUMBER, row_index_offset=1, include_file_paths=PATH
-    )
-    return lines.select(pl.col(LINE).str.strip_prefix(_BOM.decode()), NUMBER, PATH)
-
-
-def _scan_local(files: Sequence[str], chunk_bytes: int) -> pl.LazyFrame:
     def read(
         with_columns: list[str] | None,
         predicate: pl.Expr | None,
@@ -142,26 +144,52 @@ def _scan_local(files: Sequence[str], chunk_bytes: int) -> pl.LazyFrame:
             if n_rows == 0:
                 return
 
-    return register_io_source(read, schema=_SCHEMA, explain_name="LINES")
+    return scan_of_files(read, files, schema=_SCHEMA, explain_name="LINES")
 
 
 def _lines(file: str, chunk_bytes: int) -> Iterator[pl.DataFrame]:
-    """Yield the lines of a file in batches."""
-    count = 0
+    """Yield the lines of a file, or of the files of a pattern in an object store, in batches."""
+    counts: dict[str, int] = {}  # lines by file
+    texts = _stored_texts(file) if "://" in file else _local_texts(file, chunk_bytes)
+    for path, text in texts:
+        before = counts.get(path, 0)
+        start = text if before else text.removeprefix(_BOM)
+        lines = pl.Series(LINE, [start]).str.split("\n").explode(empty_as_null=False)
+        frame = lines.to_frame().with_row_index(NUMBER, before + 1)
+        yield frame.select(LINE, NUMBER, pl.lit(path).alias(PATH))
+        counts[path] = before + frame.height
+
+
+def _stored_texts(url: str) -> Iterator[tuple[str, str]]:
+    """Yield the lines of objects with their URLs, joined by line breaks."""
+    plan = pl.scan_lines(
+        url, name=LINE, include_file_paths=PATH, storage_options=with_timeout(url, None)
+    )
+    try:
+        for batch in plan.collect_batches(maintain_order=True, engine="streaming"):
+            for (path,), rows in batch.group_by(PATH, maintain_order=True):
+                text: str = rows.get_column(LINE).str.join("\n").item()
+                yield str(path), text.replace("\r", "\n")
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise store_error(error, [url]) or _unreadable(url, error) from error
+
+
+def _local_texts(file: str, chunk_bytes: int) -> Iterator[tuple[str, str]]:
+    """Yield the lines of a file in chunks, without the last line break."""
+    before = 0
     for chunk in _chunks(file, chunk_bytes):
-        text = _text(chunk, file, count)
-        lines = pl.Series(LINE, [text]).str.split("\n").explode(empty_as_null=False)
-        frame = lines.to_frame().with_row_index(NUMBER, count + 1)
-        yield frame.select(LINE, NUMBER, pl.lit(file).alias(PATH))
-        count += frame.height
+        yield origin(file), _text(chunk, file, before)
+        before += chunk.count(b"\n") + 1
 
 
 def _chunks(file: str, chunk_bytes: int) -> Iterator[bytes]:
-    """Yield the bytes of a file in chunks of complete lines, without the last line break."""
+    """Yield the bytes of a file in chunks of complete lines, which end with LF, except the last."""
     incomplete: list[bytes] = []  # the start of a line whose end is in the next chunk
     with reading(file) as stream:
-        while chunk := _read(stream, file, chunk_bytes):
-            lines, end, rest = chunk.rpartition(b"\n")
+        while chunk := stream.read(chunk_bytes):
+            while chunk.endswith(b"\r") and (following := stream.read(1)):
+                chunk += following  # may complete CRLF
+            lines, end, rest = _with_line_feeds(chunk).rpartition(b"\n")
             if end:
                 yield b"".join([*incomplete, lines])
                 incomplete = []
@@ -170,41 +198,73 @@ def _chunks(file: str, chunk_bytes: int) -> Iterator[bytes]:
         yield b"".join(incomplete)
 
 
-def reading(file: str) -> IO[bytes]:
-    """Return a stream of the uncompressed bytes of a local file."""
+def _with_line_feeds(text: bytes) -> bytes:
+    return text.replace(b"\r\n", b"\n").replace(b"\r", b"\n") if b"\r" in text else text
+
+
+@contextmanager
+def reading(file: str) -> Iterator[IO[bytes]]:
+    """Open a stream of the uncompressed bytes of a local file.
+
+    Raises
+    ------
+    SourceError
+        If the file cannot be read, in the block, too.
+    """
     try:
         with Path(file).open("rb") as plain:
             start = plain.read(8)
-        if start.startswith(_UTF_16):
-            message = f"{file} is in UTF-16; save it as UTF-8"
-            raise SourceError(message)
-        opener = next((own for magic, own in _OPENERS.items() if start.startswith(magic)), None)
-        stream: IO[bytes] = Path(file).open("rb") if opener is None else opener(file)  # noqa: SIM115
-    except OSError as error:
-        raise _unreadable(file, error) from error
-    return stream
-
-
-def _read(stream: IO[bytes], file: str, size: int) -> bytes:
-    try:
-        return stream.read(size)
+            if start.startswith(_UTF_16):
+                message = f"{origin(file)} is in UTF-16; save it as UTF-8"
+                raise SourceError(message)
+            plain.seek(0)
+            opener = next((own for magic, own in _OPENERS.items() if start.startswith(magic)), None)
+            if opener is None:
+                yield plain
+            else:
+                with opener(plain) as stream:
+                    yield stream
     except _CORRUPT as error:
         raise _unreadable(file, error) from error
 
 
+def plain_text(file: str) -> str:
+    """Return a text file that Polars can read.
+
+    This is a copy of a file that is compressed with bzip2 or xz, or whose lines end with CR.
+    """
+    if "://" in file:
+        return file
+    with reading(file) as stream:
+        end = re.search(rb"\r\n?|\n", stream.read(CHUNK_BYTES))
+    with Path(file).open("rb") as packed:
+        known = not packed.read(8).startswith(_UNKNOWN_TO_POLARS)
+    if known and (end is None or end[0] != b"\r"):
+        return file
+    lines = (chunk + b"\n" for chunk in _chunks(file, CHUNK_BYTES))
+    return Copy.of(lines, Path(file).name, origin(file))
+
+
+def scan_ndjson(files: Sequence[str], **options: Any) -> pl.LazyFrame:
+    """Scan NDJSON files of any compression; `files` are names, not patterns."""
+    plain = [plain_text(file) for file in files]
+    # Unlike other functions, Polars' function expands patterns in all names.
+    names = [file if "://" in file else escape(file) for file in plain]
+    return held(pl.scan_ndjson(names, **options), plain)
+
+
 def _unreadable(file: str, error: Exception) -> SourceError:
-    return SourceError(f"cannot read {file}: {error}; check that the file is complete")
+    return SourceError(f"cannot read {origin(file)}: {error}; check that the file is complete")
 
 
 def _text(chunk: bytes, file: str, before: int) -> str:
     """Return lines as text; `before` is the number of lines before them."""
-    chunk = chunk.removeprefix(_BOM) if before == 0 else chunk
     at, problem = chunk.find(b"\0"), "a zero byte, so it is not text"
     if at < 0:
         try:
-            return chunk.decode().replace("\r\n", "\n").removesuffix("\r")
+            return chunk.decode()
         except UnicodeDecodeError as error:
             at, problem = error.start, f"the byte 0x{chunk[error.start]:02x}, so it is not UTF-8"
     line = before + 1 + chunk.count(b"\n", 0, at)
-    message = f"line {line} of {file} has {problem}; save the file as text in UTF-8"
+    message = f"line {line} of {origin(file)} has {problem}; save the file as text in UTF-8"
     raise SourceError(message)

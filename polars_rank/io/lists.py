@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 import polars as pl
 from polars import col
 
-from polars_rank._params import OWN, find_columns
+from polars_rank._params import OWN, find_columns, public
 from polars_rank.errors import ArgumentError, SchemaError
 from polars_rank.evaluation.checks import refuse
 from polars_rank.frames.ids import common_type
@@ -61,6 +61,7 @@ class _Lists(NamedTuple):
         return [column for column in self if column is not None]
 
 
+@public
 def from_lists(
     frame: AnyFrame,
     *,
@@ -131,9 +132,21 @@ def from_lists(
     --------
     >>> import polars as pl
     >>> import polars_rank as pr
-    >>> lists = pl.DataFrame({"shown": [["a", "b"], ["c"]], "bought": [["b", "d"], []]})
-    >>> pr.from_lists(lists, retrieved="shown", relevant="bought").rows()
-    [(0, 'a', -1.0, 0), (0, 'b', -2.0, 1), (0, 'd', None, 1), (1, 'c', -1.0, 0)]
+    >>> lists = pl.DataFrame({
+    ...     "shown": [["a", "b"], ["c"]], "bought": [["b", "d"], []],
+    ... })
+    >>> pr.from_lists(lists, retrieved="shown", relevant="bought")
+    shape: (4, 4)
+    ┌───────┬─────┬───────┬───────┐
+    │ query ┆ doc ┆ score ┆ label │
+    │ ---   ┆ --- ┆ ---   ┆ ---   │
+    │ i64   ┆ str ┆ f64   ┆ i64   │
+    ╞═══════╪═════╪═══════╪═══════╡
+    │ 0     ┆ a   ┆ -1.0  ┆ 0     │
+    │ 0     ┆ b   ┆ -2.0  ┆ 1     │
+    │ 0     ┆ d   ┆ null  ┆ 1     │
+    │ 1     ┆ c   ┆ -1.0  ┆ 0     │
+    └───────┴─────┴───────┴───────┘
     """
     lists: _Lists = _Lists(retrieved, relevant, labels, scores)
     problem = _INVALID.get((retrieved is not None, relevant is not None, labels is not None))
@@ -144,11 +157,11 @@ def from_lists(
     rows = lazy(frame)
     schema = schema_of(rows)
     parameters = {"query": query, **lists._asdict()}
-    columns = find_columns(schema, {name: each or () for name, each in parameters.items()})
+    columns = find_columns(schema, parameters)
     keys = columns["query"] or ("query",)
     if query is None and "query" not in schema:
         rows = rows.with_row_index("query").cast({"query": pl.Int64})
-    _check_columns(schema, lists, keys)
+    _check_columns(schema, lists)
     if scores is not None and retrieved is not None and _has_structs(schema[retrieved]):
         message = f"column {retrieved!r} (`retrieved`) already has scores; leave out `scores`"
         raise ArgumentError(message, "scores", "retrieved")
@@ -249,14 +262,11 @@ def _with_judged(docs: pl.DataFrame, judged: pl.DataFrame, known: pl.Series) -> 
     return docs.with_columns(label.alias("label"))
 
 
-def _check_columns(schema: pl.Schema, lists: _Lists, keys: Sequence[str]) -> None:
+def _check_columns(schema: pl.Schema, lists: _Lists) -> None:
     for name in schema:
         if name in _NEW and name not in lists.given:
             message = f"the table already has a column {name!r}; rename it or drop it"
             raise SchemaError(message)
-        if name in keys and name in lists.given:
-            message = f"column {name!r} cannot be both the query and a list of its documents"
-            raise ArgumentError(message)
 
 
 def _id_type(schema: pl.Schema, lists: _Lists) -> pl.DataType | None:

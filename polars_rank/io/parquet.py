@@ -9,45 +9,56 @@ the numbered keys, by which an evaluation checks that the numbers still match.
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import shutil
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import polars as pl
 import polars.selectors as cs
-from polars.io.plugins import register_io_source
 
-from polars_rank._params import OWN, Names, check_column, names, one_of
+from polars_rank._params import (
+    OWN,
+    Names,
+    check_column,
+    check_distinct,
+    names,
+    one_of,
+    public,
+    some_names,
+)
+from polars_rank._polars import scan_of_files
 from polars_rank._progress import watcher
 from polars_rank.errors import ArgumentError, DataError, SchemaError
-from polars_rank.evaluation.contiguity import falls
 from polars_rank.evaluation.wide import is_short
+from polars_rank.frames.batches import BATCH_ROWS, NUMBERED, complete_rankings, first, numbered
+from polars_rank.frames.layouts import GLIMPSE_ROWS, Rows, inspect_rows
 from polars_rank.frames.lengths import Lengths, counted, source_name
-from polars_rank.frames.pieces import BATCH_ROWS, NUMBERED, complete_rankings, first, numbered
+from polars_rank.frames.stores import check_options
 from polars_rank.frames.tables import number_column, unreadable
-from polars_rank.io.files import temporary_folder
 from polars_rank.io.source import Source
+from polars_rank.io.temporary import temporary_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from polars._typing import SchemaDict
 
-Layout: TypeAlias = Literal["sorted", "adjacent", "shuffled"]
 Watched: TypeAlias = "Callable[[pl.LazyFrame], pl.LazyFrame]"
 Paths: TypeAlias = "str | os.PathLike[str] | Sequence[str | os.PathLike[str]]"
-
-#: Number of rows by which a shuffled log is recognized.
-_GLIMPSE_ROWS = 100_000
 
 #: Rankings of a batch, if they are short.
 _BATCH_RANKINGS = 10_000
 
-#: Approximate bytes of memory per value while a partition is sorted.
-_SORT_BYTES = 64
+#: Default memory for sorting, if it is less than a quarter of the machine's memory.
+_MEMORY = 500 * 10**6
+
+#: Approximate bytes of memory per value while a partition is sorted: numbers, and other types.
+_NUMBER_BYTES, _SORT_BYTES = 24, 64
 
 
+@public
 def scan_log(
     paths: Paths,
     *,
@@ -71,7 +82,8 @@ def scan_log(
         A file, a directory, a pattern, or several of them; or URLs that Polars can scan, such as
         "s3://logs/june/". Hive partitions become columns. In directories, names that begin with
         "." or "_" are skipped. A path that exists is never a pattern. A file that several paths
-        match is read once.
+        match is read once. Pipes and files of web servers (http, https) are copied to temporary
+        files first.
     query, by
         Columns that identify rankings, as in `evaluate`.
     layout
@@ -79,16 +91,18 @@ def scan_log(
         follow each other), or "shuffled". Default: find out. With "adjacent", 8 bytes of memory
         per ranking are used to check this while the log is read.
     memory
-        Memory for sorting shuffled logs, in bytes or as text such as "2GB". Default: a quarter of
-        the machine's memory. Temporary files are in `tempfile.gettempdir()` and are removed when
-        the evaluation ends.
+        Memory for sorting shuffled logs, in bytes or as text such as "2GB". Default: 500 MB, or a
+        quarter of the machine's memory if that is less. More memory saves temporary files, and
+        little time. Temporary files are in `tempfile.gettempdir()` and are removed when
+        the evaluation ends, or by the next process if this one is killed.
     progress
         Show a progress bar in a terminal if reading takes longer than two seconds. Needs the
         extra "cli".
     **options
         Options of `polars.scan_parquet`, such as `n_rows`, or `storage_options` for an object
         store: keys, the region, and timeouts ("max_retries", "retry_timeout_ms", and
-        "read_timeout", which is "30s" by default).
+        "read_timeout", which is "30s" by default). For a web server, other options are headers of
+        the request.
 
     Returns
     -------
@@ -101,8 +115,8 @@ def scan_log(
     SourceError
         If a file is missing, cannot be read, or has different columns, or if an object store
         denies access. When the log is collected: if a file is damaged, or has changed since the
-        scan, so that no row is silently missing. For object stores, only the number of rows is
-        checked.
+        scan, so that no row is silently missing, or if temporary files cannot be written. For
+        object stores, only the number of rows is checked.
     SchemaError
         If a key column is missing or holds lists.
     DataError
@@ -115,20 +129,29 @@ def scan_log(
     >>> import polars_rank as pr
     >>> path = tempfile.mkdtemp() + "/log.parquet"
     >>> pl.DataFrame({
-    ...     "query": [2, 2, 1], "doc": [1, 2, 1], "score": [0.9, 0.1, 0.5], "label": [0, 1, 1]
+    ...     "query": [2, 2, 1], "doc": [1, 2, 1], "score": [0.9, 0.1, 0.5],
+    ...     "label": [0, 1, 1],
     ... }).write_parquet(path)
-    >>> pr.evaluate(pr.scan_log(path), "rr").collect()["rr"].item()
-    0.75
+    >>> pr.evaluate(pr.scan_log(path), "rr").collect()
+    shape: (1, 2)
+    ┌─────────┬──────┐
+    │ queries ┆ rr   │
+    │ ---     ┆ ---  │
+    │ u32     ┆ f64  │
+    ╞═════════╪══════╡
+    │ 2       ┆ 0.75 │
+    └─────────┴──────┘
     """
     one_of("layout", layout, ("auto", "sorted", "adjacent", "shuffled"))
+    check_options(options)
     budget = _bytes(memory)
     try:
         source = Source.scan([paths] if isinstance(paths, (str, os.PathLike)) else paths, options)
         keys = _keys(source.schema, query, by)
         with source.files.unchanged():
-            rows = _Rows("shuffled")
+            rows = Rows("shuffled")
             if layout != "shuffled":
-                rows = _inspect(source.log, source.rows, keys)
+                rows = inspect_rows(source.log, source.rows, keys)
             in_memory = rows.layout == "shuffled" and _fits(source, keys, budget)
             lengths = _lengths(source, keys, rows, in_memory=in_memory)
     except (OSError, pl.exceptions.PolarsError) as error:
@@ -152,70 +175,7 @@ def scan_log(
     return _numbered(source, keys, lengths, budget_if_shuffled, watched)
 
 
-def find_layout(log: pl.LazyFrame, keys: Sequence[str]) -> Layout:
-    """Return the layout of the rows of rankings, by one pass over the key columns."""
-    number = log.select(pl.len()).collect(engine="streaming").item()
-    return _inspect(log, number, keys).layout
-
-
-class _Rows(NamedTuple):
-    """The layout of rows, and the number and lengths of rankings."""
-
-    layout: Layout
-    rankings: int = 0
-    #: Number of rows of the longest ranking except the last, and the first row of the last one.
-    longest: int = 0
-    last: int = 0
-
-
-def _inspect(log: pl.LazyFrame, number: int, keys: Sequence[str]) -> _Rows:
-    # The first rows of a shuffled log are shuffled, so that the others need not be read.
-    head = _inspect_all(log.head(_GLIMPSE_ROWS), keys)
-    if head.layout == "shuffled" or number <= _GLIMPSE_ROWS:
-        return head
-    return _inspect_all(log, keys)
-
-
-def _inspect_all(log: pl.LazyFrame, keys: Sequence[str]) -> _Rows:
-    # The columns are renamed, because those of a log may have any name.
-    names_of = {key: (f"key {index}", f"before {index}") for index, key in enumerate(keys)}
-    shifted = log.select(
-        column
-        for key, (here, before) in names_of.items()
-        for column in (pl.col(key).alias(here), pl.col(key).shift(1).alias(before))
-    )
-    pairs = [(pl.col(here), pl.col(before)) for here, before in names_of.values()]
-    # One row per run of equal keys: its first row.
-    pieces = shifted.with_row_index("row").filter(
-        pl.any_horizontal(key.ne_missing(previous) for key, previous in pairs)
-        | (pl.col("row") == 0)
-    )
-    nulls = pl.any_horizontal(key.is_null() for key, _ in pairs)
-    schema = log.collect_schema()
-    # Polars and this check may order structs differently.
-    structs = any(isinstance(schema[key], pl.Struct) for key in keys)
-    before = {here: pl.col(name) for here, name in names_of.values()}
-    fallen = pl.lit(value=True) if structs else falls(before)
-    row = pl.col("row")
-    summary = pieces.select(
-        pl.len().alias("pieces"),
-        fallen.sum().alias("falls"),
-        nulls.sum().alias("nulls"),
-        row.diff().max().fill_null(0).alias("longest"),
-        row.max().fill_null(0).alias("last"),
-    ).collect(engine="streaming")
-    rankings, fallen_rows, null_rows, longest, last = summary.row(0)
-    if fallen_rows == null_rows == 0:
-        return _Rows("sorted", rankings, longest, last)
-    n_unique = (
-        pieces.select(pl.struct(key for key, _ in pairs).hash().n_unique())
-        .collect(engine="streaming")
-        .item()
-    )
-    return _Rows("adjacent" if rankings == n_unique else "shuffled", rankings, longest, last)
-
-
-def _lengths(source: Source, keys: list[str], rows: _Rows, *, in_memory: bool) -> Lengths | None:
+def _lengths(source: Source, keys: list[str], rows: Rows, *, in_memory: bool) -> Lengths | None:
     """Return the lengths of rankings if they are known, or if they are worth counting."""
     if rows.layout != "shuffled":
         longest = max(rows.longest, source.rows - rows.last)
@@ -231,9 +191,9 @@ def _seem_short(source: Source, keys: list[str]) -> bool:
     rows, and as a mean over pairs. If lengths differ, the mean over pairs is higher than the mean
     over rows, and the mean over rankings is lower.
     """
-    share = min(1, _GLIMPSE_ROWS / max(1, source.rows))
+    share = min(1, GLIMPSE_ROWS / max(1, source.rows))
     number = pl.len().cast(pl.Float64)
-    counts = source.log.head(_GLIMPSE_ROWS).group_by(keys).agg(number.alias(OWN + "rows"))
+    counts = source.log.head(GLIMPSE_ROWS).group_by(keys).agg(number.alias(OWN + "rows"))
     rows = pl.col(OWN + "rows")
     pairs, triples = (
         counts.select(pairs=rows * (rows - 1) / 2, triples=rows * (rows - 1) * (rows - 2) / 6)
@@ -251,14 +211,16 @@ def _seem_short(source: Source, keys: list[str]) -> bool:
 def _fits(source: Source, keys: list[str], budget: int) -> bool:
     """Return whether a shuffled log can be sorted in memory, and its order can be verified."""
     structs = any(isinstance(source.schema[key], pl.Struct) for key in keys)
-    return not structs and source.rows * len(source.schema) * _SORT_BYTES <= budget
+    return not structs and source.rows * _sort_bytes(source.schema) <= budget
 
 
 def _keys(schema: pl.Schema, query: Names, by: Names | None) -> list[str]:
     """Return the columns that identify rankings, checked."""
     keys = []
-    for parameter, given in (("by", by), ("query", query)):
-        for key in names(parameter, given):
+    columns = {"by": names("by", by), "query": some_names("query", query)}
+    check_distinct(columns)
+    for parameter, given in columns.items():
+        for key in given:
             check_column(parameter, key, schema)
             if schema[key].is_nested() and not isinstance(schema[key], pl.Struct):
                 message = (
@@ -295,7 +257,8 @@ def _in_order(
             yield rows[columns]
 
     name = source_name("LOG", lengths, source)
-    return register_io_source(read, schema=source.schema, explain_name=name).set_sorted(keys)
+    scan = scan_of_files(read, source.files.files.names, schema=source.schema, explain_name=name)
+    return scan.set_sorted(keys)
 
 
 def _numbered(
@@ -335,7 +298,7 @@ def _numbered(
             yield rows[columns]
 
     name = source_name("LOG, RANKING BY RANKING", lengths, source)
-    return register_io_source(read, schema=full, explain_name=name)
+    return scan_of_files(read, source.files.files.names, schema=full, explain_name=name)
 
 
 def _projected(
@@ -375,8 +338,7 @@ def _sorted(
     watched: Watched,
 ) -> Iterator[pl.DataFrame]:
     """Yield a shuffled log sorted by the keys, through files on disk if it exceeds the budget."""
-    width = len(plan.collect_schema())
-    parts = -(-source.rows * width * _SORT_BYTES // budget)
+    parts = -(-source.rows * _sort_bytes(plan.collect_schema()) // budget)
     if parts <= 1:
         in_order = watched(plan).sort(keys, maintain_order=True)
         yield from complete_rankings(source.batches(in_order, size), keys)
@@ -400,15 +362,26 @@ def _sorted(
         source.check(n_read, source.rows)
 
 
+def _sort_bytes(schema: pl.Schema) -> int:
+    """Return the approximate bytes of memory per row while rows are sorted."""
+    return sum(
+        _NUMBER_BYTES
+        if dtype.is_numeric() or dtype.is_temporal() or dtype == pl.Boolean
+        else _SORT_BYTES
+        for dtype in schema.values()
+    )
+
+
 def _bytes(memory: str | int | None) -> int:
     if memory is None:
         try:
-            return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 4
+            quarter = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 4
         except (AttributeError, ValueError, OSError):  # not available on this system
-            return 2 * 10**9
+            return _MEMORY
+        return min(_MEMORY, quarter)
     match = re.fullmatch(r"\s*(\d+\.?\d*|\.\d+)\s*([KMGT]?)B?\s*", str(memory), re.IGNORECASE)
     size = float(match[1]) * 1000 ** " KMGT".index(match[2].upper() or " ") if match else 0
-    if size < 10**6:
+    if not 10**6 <= size < math.inf:
         message = f"`memory` must be a size of at least 1MB, such as '2GB'; found {memory!r}"
         raise ArgumentError(message, "memory")
     return int(size)

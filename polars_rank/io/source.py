@@ -11,9 +11,11 @@ import polars as pl
 import polars.selectors as cs
 
 from polars_rank.errors import SourceError
-from polars_rank.frames.pieces import NUMBERED
+from polars_rank.frames.batches import NUMBERED
 from polars_rank.frames.stores import scan_store, store_error
+from polars_rank.io.copies import first_names, origin
 from polars_rank.io.files import DAMAGE, Files, damaged, find_files, scan_files
+from polars_rank.io.temporary import write_problem
 
 if TYPE_CHECKING:
     import os
@@ -21,9 +23,6 @@ if TYPE_CHECKING:
 
 #: Size in bytes and time of the last change in nanoseconds; None for a URL.
 _Stamp: TypeAlias = "tuple[int, int] | None"
-
-#: Number of files in the printed text of a plan.
-_SHOWN = 5
 
 #: Options of `scan_parquet` that apply to the log, not to each of its files.
 _LOG_OPTIONS = {
@@ -43,13 +42,13 @@ class Source:
 
     def __str__(self) -> str:
         """Return the names of the first files."""
-        first, others = self.files.files.names[:_SHOWN], self.files.files.names[_SHOWN:]
-        return ", ".join([*first, *([f"{len(others):,} others"] if others else [])])
+        return ", ".join(first_names(self.files.files.names))
 
     @classmethod
     def scan(cls, paths: Iterable[str | os.PathLike[str]], options: dict[str, Any]) -> Source:
         """Return the source of paths; this reads the metadata of the files."""
-        files = _KnownFiles.of(find_files(paths), options)
+        found = find_files(paths, storage_options=options.get("storage_options"))
+        files = _KnownFiles.of(found, options)
         with files.unchanged():
             log = scan_files(files.files, options)
             # Numbers of rankings in a written log may not match its rows any more.
@@ -127,19 +126,21 @@ class _KnownFiles:
         try:
             yield
         except DAMAGE as error:
+            if write_problem(error) is not None:
+                raise  # the disk of temporary files is full
             in_store = store_error(error, self.files.names) if self.files.remote else None
             if in_store is not None:
                 raise in_store from error
             damage = self.damage_error()
             if damage is None and isinstance(error, Exception) and "parquet: " not in str(error):
-                raise  # an error with another cause, such as a full disk or a filter
+                raise  # an error with another cause, such as a filter
             raise damage or self.incomplete_error(str(error)) from error
         self.check()
 
     def check(self) -> None:
         for file, stamp in zip(self.files.names, self.stamps, strict=True):
             if stamp is not None and _stamp(file) != stamp:
-                message = f"'{file}' has changed since it was scanned; scan it again"
+                message = f"'{origin(file)}' has changed since it was scanned; scan it again"
                 raise SourceError(message)
 
     def damage_error(self) -> SourceError | None:
@@ -153,7 +154,7 @@ class _KnownFiles:
 
     def incomplete_error(self, problem: str) -> SourceError:
         """Return the error for missing rows if each file by itself can be read."""
-        first, *others = self.files.names
+        first, *others = map(origin, self.files.names)
         one_of = f"'{first}' or one of {len(others):,} other files" if others else f"'{first}'"
         remedy = "scan it again if it was replaced" if self.files.remote else "write it again"
         return SourceError(f"cannot read all of {one_of}: {problem}; {remedy}")
@@ -176,7 +177,7 @@ def _stamp(file: str) -> tuple[int, int]:
     try:
         status = Path(file).stat()
     except OSError as error:
-        message = f"cannot read '{file}': {error.strerror}; check that it still exists"
+        message = f"cannot read '{origin(file)}': {error.strerror}; check that it still exists"
         raise SourceError(message) from error
     return status.st_size, status.st_mtime_ns
 

@@ -2,47 +2,47 @@
 
 from polars_rank.metrics import (
     agreement,
-    beyond,
-    cascade,
+    beyond_accuracy,
+    cascade_models,
+    click_metrics,
     cumulated,
+    discounted_gain,
     diversity,
-    gains,
+    incomplete_judgments,
     intents,
-    judgments,
-    pairs,
-    points,
+    pairwise,
+    precision_variants,
     relevance,
     sets,
-    shown,
-    users,
+    user_models,
 )
 from polars_rank.metrics.agreement import *
-from polars_rank.metrics.beyond import *
-from polars_rank.metrics.cascade import *
+from polars_rank.metrics.beyond_accuracy import *
+from polars_rank.metrics.cascade_models import *
+from polars_rank.metrics.click_metrics import *
 from polars_rank.metrics.cumulated import *
+from polars_rank.metrics.discounted_gain import *
 from polars_rank.metrics.diversity import *
-from polars_rank.metrics.gains import *
+from polars_rank.metrics.incomplete_judgments import *
 from polars_rank.metrics.intents import *
-from polars_rank.metrics.judgments import *
-from polars_rank.metrics.pairs import *
-from polars_rank.metrics.points import *
+from polars_rank.metrics.pairwise import *
+from polars_rank.metrics.precision_variants import *
 from polars_rank.metrics.relevance import *
 from polars_rank.metrics.sets import *
-from polars_rank.metrics.shown import *
-from polars_rank.metrics.users import *
+from polars_rank.metrics.user_models import *
 
 __all__: list[str] = []
 __all__ += agreement.__all__
-__all__ += beyond.__all__
-__all__ += cascade.__all__
+__all__ += beyond_accuracy.__all__
+__all__ += cascade_models.__all__
 __all__ += cumulated.__all__
 __all__ += diversity.__all__
-__all__ += gains.__all__
+__all__ += discounted_gain.__all__
 __all__ += intents.__all__
-__all__ += judgments.__all__
-__all__ += pairs.__all__
-__all__ += points.__all__
+__all__ += incomplete_judgments.__all__
+__all__ += pairwise.__all__
+__all__ += precision_variants.__all__
 __all__ += relevance.__all__
 __all__ += sets.__all__
-__all__ += shown.__all__
-__all__ += users.__all__
+__all__ += click_metrics.__all__
+__all__ += user_models.__all__

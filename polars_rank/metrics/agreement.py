@@ -118,7 +118,9 @@ def kendall_tau_b(t: Terms) -> Value:
 
     Examples
     --------
-    >>> df = pl.DataFrame({"query": 1, "score": [3.0, 2.0, 1.0], "label": [2, 0, 1]})
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "score": [3.0, 2.0, 1.0], "label": [2, 0, 1],
+    ... })
     >>> df.ranking.kendall_tau_b()  # (2 - 1) / 3
     0.3333333333333333
     """
@@ -148,8 +150,10 @@ def ordered_pair_accuracy(t: Terms) -> Value:
 
     Examples
     --------
-    >>> df = pl.DataFrame({"query": 1, "score": [3.0, 2.0, 1.0], "label": [2, 0, 1]})
-    >>> df.ranking.ordered_pair_accuracy()
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "score": [3.0, 2.0, 1.0], "label": [2, 0, 1],
+    ... })
+    >>> df.ranking.ordered_pair_accuracy()  # 2 of 3 pairs
     0.6666666666666666
     """
     return _pair_statistic(t, _ordered_share)
@@ -175,8 +179,10 @@ def spearman(t: Terms) -> Value:
 
     Examples
     --------
-    >>> df = pl.DataFrame({"query": 1, "score": [3.0, 2.0, 1.0], "label": [2, 0, 1]})
-    >>> df.ranking.spearman()
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "score": [3.0, 2.0, 1.0], "label": [2, 0, 1],
+    ... })
+    >>> df.ranking.spearman()  # 1 - 6 x (0 + 1 + 1) / (3 x 8)
     0.5
     """
 

@@ -6,7 +6,7 @@ import polars as pl
 
 from polars_rank.discounts import log2
 from polars_rank.gains import Gain, linear
-from polars_rank.metrics.gains import ndcg
+from polars_rank.metrics.discounted_gain import ndcg
 from polars_rank.metrics.metric import metric
 from polars_rank.metrics.terms import RANK, Listed, Terms, Value, ratio, where
 
@@ -36,9 +36,11 @@ def g_measure(t: Terms, *, gain: Gain = linear) -> Value:
 
     Examples
     --------
-    >>> df = pl.DataFrame({"query": 1, "score": [3.0, 2.0, 1.0], "label": [1, 0, 0]})
-    >>> df.ranking.g_measure()
-    1.0
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "score": [3.0, 2.0, 1.0], "label": [0, 1, 0],
+    ... })
+    >>> round(df.ranking.g_measure(), 4)  # 1 / log2(2 + 2 - 1)
+    0.6309
     """
 
     def cost(label: pl.Expr, _: pl.Expr) -> pl.Expr:
@@ -76,9 +78,12 @@ def rndcg(t: Terms, *, gain: Gain = linear) -> Value:
 
     Examples
     --------
-    >>> df = pl.DataFrame({"query": 1, "score": [3.0, 2.0, 1.0], "label": [1, 2, 0]})
-    >>> df.ranking.rndcg() == (df.ranking.ndcg(1) + df.ranking.ndcg(2)) / 2
-    True
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "score": [3.0, 2.0, 1.0], "label": [1, 2, 0],
+    ... })
+    >>> # (NDCG@1 + NDCG@2) / 2, with NDCG@1 = 1/2.
+    >>> round(df.ranking.rndcg(), 4)
+    0.6799
     """
 
     def changes(worth: pl.Expr) -> pl.Expr:
@@ -117,9 +122,12 @@ def ndcg_rel(t: Terms, *, gain: Gain = linear) -> Value:
 
     Examples
     --------
-    >>> df = pl.DataFrame({"query": 1, "score": [2.0, 1.0], "label": [0, 1]})
-    >>> df.ranking.ndcg_rel() == df.ranking.ndcg(2)
-    True
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "score": [3.0, 2.0, 1.0], "label": [1, 0, 1],
+    ... })
+    >>> # (NDCG@1 + NDCG@3) / 2, with NDCG@3 = (1 + 1/2) / (1 + 1 / log2(3)).
+    >>> round(df.ranking.ndcg_rel(), 4)
+    0.9599
     """
 
     def at_hits(worth: pl.Expr, found: pl.Expr, best: pl.Expr) -> pl.Expr:

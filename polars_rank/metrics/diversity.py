@@ -13,10 +13,11 @@ import polars as pl
 
 from polars_rank._params import is_number, one_of, share
 from polars_rank.errors import ArgumentError, DataError, SchemaError
-from polars_rank.metrics.beyond import missing
+from polars_rank.frames.ids import common_value_type
+from polars_rank.metrics.beyond_accuracy import missing
 from polars_rank.metrics.metric import metric
-from polars_rank.metrics.signals import named
 from polars_rank.metrics.terms import RANK, RETRIEVED, Listed, Terms, Value, of_lists, where
+from polars_rank.metrics.user_columns import named
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
@@ -90,7 +91,8 @@ def intra_list_diversity(
     Examples
     --------
     >>> df = pl.DataFrame({
-    ...     "query": 1, "score": [3.0, 2.0, 1.0], "embedding": [[1.0, 0.0], [0.0, 2.0], [3.0, 0.0]]
+    ...     "query": 1, "score": [3.0, 2.0, 1.0],
+    ...     "embedding": [[1.0, 0.0], [0.0, 2.0], [3.0, 0.0]],
     ... })
     >>> df.ranking.intra_list_diversity(2), df.ranking.intra_list_diversity(3)
     (1.0, 0.6666666666666666)
@@ -133,7 +135,9 @@ def category_count(t: Terms, k: int | None = None, *, category: str = "category"
 
     Examples
     --------
-    >>> df = pl.DataFrame({"query": 1, "score": [3.0, 2.0, 1.0], "category": ["a", "b", "a"]})
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "score": [3.0, 2.0, 1.0], "category": ["a", "b", "a"],
+    ... })
     >>> df.ranking.category_count(3)
     2.0
     """
@@ -163,9 +167,12 @@ def category_entropy(t: Terms, k: int | None = None, *, category: str = "categor
 
     Examples
     --------
-    >>> df = pl.DataFrame({"query": 1, "score": [2.0, 1.0], "category": ["a", "b"]})
-    >>> df.ranking.category_entropy(2)
-    1.0
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "score": [3.0, 2.0, 1.0], "category": ["a", "a", "b"],
+    ... })
+    >>> # -2/3 log2(2/3) - 1/3 log2(1/3), and 0 for a single category.
+    >>> round(df.ranking.category_entropy(3), 4), df.ranking.category_entropy(2)
+    (0.9183, 0.0)
     """
     return _fold(t, k, named("category", category), _entropy)
 
@@ -193,8 +200,10 @@ def max_share(t: Terms, k: int | None = None, *, category: str = "category") -> 
 
     Examples
     --------
-    >>> df = pl.DataFrame({"query": 1, "score": [4.0, 3.0, 2.0, 1.0], "source": [*"aaba"]})
-    >>> df.ranking.max_share(4, category="source")
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "score": [4.0, 3.0, 2.0, 1.0], "source": [*"aaba"],
+    ... })
+    >>> df.ranking.max_share(4, category="source")  # 3 of 4 are "a"
     0.75
     """
     return _fold(t, k, named("category", category), _largest_share)
@@ -250,6 +259,7 @@ def calibration(
     ...     "query": 1, "score": [2.0, 1.0], "category": ["a", "b"],
     ...     "history_category": [["a", "a", "a", "b"]] * 2,
     ... })
+    >>> # The history is 3/4 "a" and 1/4 "b", and the ranking has one of each.
     >>> round(df.ranking.calibration(2), 4)
     0.1283
     """
@@ -341,6 +351,15 @@ def _divergence(alpha: float, both: pl.Series) -> pl.Series:
         message = f"`history` must be a column of lists of categories; found {history.dtype}"
         raise SchemaError(message, "history")
     own, past = _shares(lists, "q"), _shares(history, "p")
+    types = own.schema["value"], past.schema["value"]
+    common = common_value_type(*types)
+    if common is None:
+        message = (
+            f"`category` has {types[0]} and `history` has lists of {types[1]}, so no categories "
+            "would match; cast one of them"
+        )
+        raise SchemaError(message, "category", "history")
+    own, past = own.cast({"value": common}), past.cast({"value": common})
     part, smooth = pl.col("p"), (1 - alpha) * pl.col("q").fill_null(0.0) + alpha * pl.col("p")
     values = (
         past.join(own.select("ranking").unique(), on="ranking", how="semi")
@@ -366,7 +385,7 @@ def _mean_distance(column: str, distance: str, lists: pl.Series) -> pl.Series:
         return pl.Series(lists.name, [None] * len(lists), pl.Float64)
     numbers = documents.group_by("ranking", maintain_order=True).agg(pl.col("number").first())
     if distance in ("cosine", "euclidean"):
-        documents = _embedded(documents, column)
+        documents = _embedded(documents, column, of_ranking=distance == "euclidean")
     elif distance == "jaccard" and not isinstance(documents.schema["value"], pl.List):
         message = f"column {column!r} (`features`) must have lists for distance='jaccard'"
         raise SchemaError(message, "features")
@@ -394,8 +413,12 @@ def _mean_distance(column: str, distance: str, lists: pl.Series) -> pl.Series:
     return _of_rankings(lists, numbers.join(total, on="ranking").select("ranking", mean))
 
 
-def _embedded(documents: pl.DataFrame, column: str) -> pl.DataFrame:
-    """Return the documents with their embeddings as arrays of Float64, and the norms of these."""
+def _embedded(documents: pl.DataFrame, column: str, *, of_ranking: bool) -> pl.DataFrame:
+    """Return the documents with their embeddings as arrays of Float64, and the norms of these.
+
+    Embeddings are multiples of the column `unit`, a power of 2 that is about the largest number of
+    the document or of the ranking, so that squares neither overflow nor underflow.
+    """
     dtype = documents.schema["value"]
     parameter = f"column {column!r} (`features`)"
     inner = dtype.inner if isinstance(dtype, (pl.List, pl.Array)) else None
@@ -422,8 +445,14 @@ def _embedded(documents: pl.DataFrame, column: str) -> pl.DataFrame:
         message = f"{parameter} has null, NaN or infinite numbers in an embedding"
         raise DataError(message, "features")
     embedding = pl.col("value")
-    return documents.with_columns(values).with_columns(
-        embedding.arr.dot(embedding).sqrt().alias("norm")
+    largest = pl.max_horizontal(embedding.arr.max(), -embedding.arr.min())
+    unit = pl.lit(2.0).pow(largest.log(2).floor())
+    unit = pl.when(largest > 0).then(unit).otherwise(1.0).alias("unit")
+    return (
+        documents.with_columns(values)
+        .with_columns(unit.max().over("ranking") if of_ranking else unit)
+        .with_columns(embedding / pl.col("unit"))
+        .with_columns(embedding.arr.dot(embedding).sqrt().alias("norm"))
     )
 
 
@@ -435,7 +464,7 @@ def _distance(distance: str) -> pl.Expr:
         cosine = pl.when(norms > 0).then(one.arr.dot(other) / norms).otherwise(0.0)
         return 1 - cosine.clip(-1.0, 1.0)
     if distance == "euclidean":
-        return (one - other).arr.dot(one - other).sqrt()
+        return (one - other).arr.dot(one - other).sqrt() * pl.col("unit")
     if distance == "jaccard":
         union = one.list.set_union(other).list.len()
         common = one.list.set_intersection(other).list.len()

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Literal
 import polars as pl
 
 from polars_rank.errors import ArgumentError
-from polars_rank.metrics.cascade import _grade, _power, power_of_two, stop_probability
+from polars_rank.metrics.cascade_models import _grade, _power, power_of_two, stop_probability
 from polars_rank.metrics.metric import Metric
 from polars_rank.metrics.plan_terms import (
     POSITION,

@@ -102,8 +102,10 @@ def alpha_dcg(
 
     Examples
     --------
-    >>> df = pl.DataFrame({"query": 1, "doc": [1, 2], "score": [2.0, 1.0], "label": 1,
-    ...                    "subtopics": [["a"], ["a", "b"]]})
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "doc": [1, 2], "score": [2.0, 1.0], "label": 1,
+    ...     "subtopics": [["a"], ["a", "b"]],
+    ... })
     >>> df.ranking.alpha_dcg(norm="none")  # 1 + (1/2 + 1) / log2(3)
     1.9463946303571862
     """
@@ -152,9 +154,12 @@ def alpha_ndcg(
 
     Examples
     --------
-    >>> df = pl.DataFrame({"query": 1, "doc": [1, 2], "score": [2.0, 1.0], "label": 1,
-    ...                    "subtopics": [["a"], ["a", "b"]]})
-    >>> round(df.ranking.alpha_ndcg(), 4)  # (1 + 1.5 / log2(3)) / (2 + 0.5 / log2(3))
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "doc": [1, 2], "score": [2.0, 1.0], "label": 1,
+    ...     "subtopics": [["a"], ["a", "b"]],
+    ... })
+    >>> # (1 + 1.5 / log2(3)) / (2 + 0.5 / log2(3)).
+    >>> round(df.ranking.alpha_ndcg(), 4)
     0.8406
     """
     return _normalized(t, k, log2, Judgments(subtopics, grades, weights, rel), alpha=alpha)
@@ -207,8 +212,10 @@ def err_ia(
 
     Examples
     --------
-    >>> df = pl.DataFrame({"query": 1, "doc": [1, 2], "score": [2.0, 1.0], "label": 1,
-    ...                    "subtopics": [["a"], ["a", "b"]]})
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "doc": [1, 2], "score": [2.0, 1.0], "label": 1,
+    ...     "subtopics": [["a"], ["a", "b"]],
+    ... })
     >>> df.ranking.err_ia()  # (1/2 + (1/2 + 1) / 2 / 2) / (1 + 1/2 / 2)
     0.7
     """
@@ -256,8 +263,10 @@ def nerr_ia(
 
     Examples
     --------
-    >>> df = pl.DataFrame({"query": 1, "doc": [1, 2], "score": [2.0, 1.0], "label": 1,
-    ...                    "subtopics": [["a"], ["a", "b"]]})
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "doc": [1, 2], "score": [2.0, 1.0], "label": 1,
+    ...     "subtopics": [["a"], ["a", "b"]],
+    ... })
     >>> round(df.ranking.nerr_ia(), 4)  # (1 + 1.5 / 2) / (2 + 0.5 / 2)
     0.7778
     """
@@ -302,8 +311,10 @@ def nrbp(
 
     Examples
     --------
-    >>> df = pl.DataFrame({"query": 1, "doc": [1, 2], "score": [2.0, 1.0], "label": 1,
-    ...                    "subtopics": [["a"], ["a", "b"]]})
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "doc": [1, 2], "score": [2.0, 1.0], "label": 1,
+    ...     "subtopics": [["a"], ["a", "b"]],
+    ... })
     >>> df.ranking.nrbp()  # 3/4 x (1/2 + 1/2 x (1/2 + 1) / 2)
     0.65625
     """
@@ -349,8 +360,10 @@ def nnrbp(
 
     Examples
     --------
-    >>> df = pl.DataFrame({"query": 1, "doc": [1, 2], "score": [2.0, 1.0], "label": 1,
-    ...                    "subtopics": [["a"], ["a", "b"]]})
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "doc": [1, 2], "score": [2.0, 1.0], "label": 1,
+    ...     "subtopics": [["a"], ["a", "b"]],
+    ... })
     >>> round(df.ranking.nnrbp(), 4)  # (1 + 1.5 / 2) / (2 + 0.5 / 2)
     0.7778
     """
@@ -393,8 +406,10 @@ def ap_ia(
 
     Examples
     --------
-    >>> df = pl.DataFrame({"query": 1, "doc": [1, 2], "score": [2.0, 1.0], "label": 1,
-    ...                    "subtopics": [["a"], ["a", "b"]]})
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "doc": [1, 2], "score": [2.0, 1.0], "label": 1,
+    ...     "subtopics": [["a"], ["a", "b"]],
+    ... })
     >>> df.ranking.ap_ia()  # (1 + 1/2) / 2
     0.75
     """
@@ -436,8 +451,10 @@ def precision_ia(
 
     Examples
     --------
-    >>> df = pl.DataFrame({"query": 1, "doc": [1, 2], "score": [2.0, 1.0], "label": 1,
-    ...                    "subtopics": [["a"], ["a", "b"]]})
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "doc": [1, 2], "score": [2.0, 1.0], "label": 1,
+    ...     "subtopics": [["a"], ["a", "b"]],
+    ... })
     >>> df.ranking.precision_ia(), df.ranking.precision_ia(1)
     (0.75, 0.5)
     """
@@ -481,8 +498,10 @@ def subtopic_recall(
 
     Examples
     --------
-    >>> df = pl.DataFrame({"query": 1, "doc": [1, 2], "score": [2.0, 1.0], "label": 1,
-    ...                    "subtopics": [["a"], ["a", "b"]]})
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "doc": [1, 2], "score": [2.0, 1.0], "label": 1,
+    ...     "subtopics": [["a"], ["a", "b"]],
+    ... })
     >>> df.ranking.subtopic_recall(1), df.ranking.subtopic_recall(2)
     (0.5, 1.0)
     """
@@ -531,8 +550,10 @@ def nugget_recall(
 
     Examples
     --------
-    >>> df = pl.DataFrame({"query": 1, "doc": [1, 2], "score": [2.0, 1.0], "label": 1,
-    ...                    "nuggets": [["a"], ["a", "b"]], "importance": [[1.0], [1.0, 0.5]]})
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "doc": [1, 2], "score": [2.0, 1.0], "label": 1,
+    ...     "nuggets": [["a"], ["a", "b"]], "importance": [[1.0], [1.0, 0.5]],
+    ... })
     >>> df.ranking.nugget_recall(1, subtopics="nuggets", weights="importance")
     0.6666666666666666
     """
@@ -585,8 +606,10 @@ def d_sharp_ndcg(
 
     Examples
     --------
-    >>> df = pl.DataFrame({"query": 1, "doc": [1, 2], "score": [2.0, 1.0], "label": 1,
-    ...                    "subtopics": [["a"], ["a", "b"]]})
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "doc": [1, 2], "score": [2.0, 1.0], "label": 1,
+    ...     "subtopics": [["a"], ["a", "b"]],
+    ... })
     >>> round(df.ranking.d_sharp_ndcg(1), 4)  # 1/2 x 1/2 + 1/2 x (1/2) / 1
     0.5
     """

@@ -9,11 +9,11 @@ from typing import Any, Concatenate, Literal, ParamSpec, Protocol, TypeAlias, ca
 
 import polars as pl
 
-from polars_rank._params import is_number, threshold, whole_number
+from polars_rank._params import arguments_of, is_number, threshold, whole_number
 from polars_rank._polars import aliases, inner
 from polars_rank.discounts import DISCOUNTS
-from polars_rank.errors import ArgumentError, hint
-from polars_rank.gains import GAINS, mapping
+from polars_rank.errors import ArgumentError, short
+from polars_rank.gains import GAINS, function_of, gain_of
 from polars_rank.metrics.documentation import completed, described, displayed
 from polars_rank.metrics.terms import (
     ExpressionTerms,
@@ -163,7 +163,7 @@ class Metric(pl.Expr, metaclass=_OwnNames):
 
     def but(self, **parameters: Any) -> Metric:
         """Return the metric with other parameters, under the same name."""
-        checked = {key: _checked(key, value) for key, value in parameters.items()}
+        checked = {key: checked_parameter(key, value) for key, value in parameters.items()}
         return Metric(self.function, {**self.arguments, **checked}, self.output_name)
 
     @property
@@ -287,8 +287,13 @@ def metric(
         known: list[Any] = []
 
         def arguments(*args: Any, **kwargs: Any) -> dict[str, Any]:
-            given = signature.bind(*args, **kwargs).arguments
-            return {key: _checked(key, value) for key, value in given.items()}
+            given = arguments_of(build, args, kwargs)
+            for key, value in given.items():
+                needed = _NEEDED.get(signature.parameters[key].annotation)
+                if value is None and needed is not None:
+                    message = f"`{key}` must be {needed}; found None"
+                    raise ArgumentError(message, key)
+            return {key: checked_parameter(key, value) for key, value in given.items()}
 
         @wraps(function)
         def build(*args: P.args, **kwargs: P.kwargs) -> Metric:
@@ -383,38 +388,43 @@ def _shown(metric: Metric) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
-def _gain(value: Any) -> Any:
-    return mapping(value) if isinstance(value, Mapping) else _function("gain", value, GAINS)
-
-
 #: Functions that check parameters of many metrics and return the checked value.
 _CHECKED: dict[str, Callable[[Any], Any]] = {
     "k": lambda value: None if value is None else whole_number("k", value),
     "rel": lambda value: None if value is None else threshold("rel", value),
-    "gain": _gain,
-    "discount": lambda value: _function("discount", value, DISCOUNTS),
+    "gain": lambda value: _elementwise("gain", gain_of(value)),
+    "discount": lambda value: _elementwise("discount", function_of("discount", value, DISCOUNTS)),
 }
 
+#: Annotations of parameters that cannot be None.
+_NEEDED = {"int": "a positive integer", "float": "a number"}
 
-def _checked(key: str, value: Any) -> Any:
-    return _CHECKED[key](value) if key in _CHECKED else value
+#: Types that cannot be compared with defaults, or be part of a name.
+_TABLES = (pl.Expr, pl.Series, pl.DataFrame, pl.LazyFrame)
 
 
-def _function(key: str, value: Any, named: Mapping[str, Callable[..., pl.Expr]]) -> Any:
-    if isinstance(value, str) and value in named:
-        return named[value]
-    if callable(value):
-        known = any(value is each for each in named.values())
-        if not known and not is_elementwise(value(pl.col("value"))):
-            message = (
-                f"`{key}` must be an elementwise expression, with one value per document; "
-                f"found {value!r}"
-            )
-            raise ArgumentError(message, key)
-        return value
-    choices = ", ".join(map(repr, named))
-    message = f"`{key}` must be {choices} or a function Expr -> Expr; found {value!r}."
-    raise ArgumentError(message + hint(str(value), named))
+def checked_parameter(key: str, value: Any) -> Any:
+    """Return the value of a parameter of many metrics; raise `ArgumentError` for an invalid one."""
+    if key in _CHECKED:
+        return _CHECKED[key](value)
+    if isinstance(value, _TABLES):
+        message = f"`{key}` must be a value, such as a number or a name; found {short(value)}"
+        raise ArgumentError(message, key)
+    return value
+
+
+def _elementwise(key: str, function: Callable[[pl.Expr], pl.Expr]) -> Any:
+    """Return a gain or discount; raise `ArgumentError` if it is not elementwise."""
+    if any(function is each for each in (*GAINS.values(), *DISCOUNTS.values())):
+        return function
+    values: Any = function(pl.col("value"))
+    if not isinstance(values, pl.Expr) or not is_elementwise(values):
+        message = (
+            f"`{key}` must return an elementwise expression, with one value per document; "
+            f"found {short(function)}"
+        )
+        raise ArgumentError(message, key)
+    return function
 
 
 def _combined(

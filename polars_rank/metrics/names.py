@@ -7,187 +7,31 @@ import inspect
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import polars as pl
 
 from polars_rank import discounts, gains
-from polars_rank.errors import ArgumentError, hint
-from polars_rank.metrics.metric import REGISTER, Metric
+from polars_rank._params import is_number, public
+from polars_rank.errors import ArgumentError, hint, short
+from polars_rank.metrics.aliases import (
+    ALIASES,
+    FUNCTIONS_OF,
+    MEANINGS,
+    OF_GENERATION,
+    OTHER_MEANINGS,
+    SETS,
+    TOOL_ALIASES,
+)
+from polars_rank.metrics.metric import REGISTER, Metric, written
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 Metrics: TypeAlias = "str | pl.Expr | Iterable[str | pl.Expr]"
-
-#: Other names for a metric in lower case: those of other tools, and common long forms.
-ALIASES: dict[str, tuple[str, dict[str, Any]]] = {
-    "ap": ("average_precision", {}),
-    "map": ("average_precision", {}),
-    "map_cut": ("average_precision", {}),
-    "mean_average_precision": ("average_precision", {}),
-    "rr": ("reciprocal_rank", {}),
-    "mrr": ("reciprocal_rank", {}),
-    "recip_rank": ("reciprocal_rank", {}),
-    "reciprank": ("reciprocal_rank", {}),
-    "p": ("precision", {}),
-    "r": ("recall", {}),
-    "f": ("fbeta", {}),
-    "rprec": ("r_precision", {}),
-    "r-precision": ("r_precision", {}),
-    "success": ("hit_rate", {}),
-    "hit": ("hit_rate", {}),
-    "ndcg_cut": ("ndcg", {}),
-    "ndcg_burges": ("ndcg", {"gain": "exp2"}),
-    "dcg_burges": ("dcg", {"gain": "exp2"}),
-    "idcg": ("ideal_dcg", {}),
-    "auc": ("roc_auc", {}),
-    "auroc": ("roc_auc", {}),
-    "hr": ("hit_rate", {}),
-    "set_p": ("set_precision", {}),
-    "setp": ("set_precision", {}),
-    "setr": ("set_recall", {}),
-    "setf": ("set_f", {}),
-    "set_map": ("set_ap", {}),
-    "setap": ("set_ap", {}),
-    "set_relative_p": ("set_relative_precision", {}),
-    "relative_p": ("relative_precision", {}),
-    "r_cap": ("recall_capped", {}),
-    "num_ret": ("num_retrieved", {}),
-    "numret": ("num_retrieved", {}),
-    "num_rel": ("num_relevant", {}),
-    "numrel": ("num_relevant", {}),
-    "num_rel_ret": ("num_relevant_retrieved", {}),
-    "numrelret": ("num_relevant_retrieved", {}),
-    "num_nonrel_judged_ret": ("num_nonrelevant_judged_retrieved", {}),
-    "unj": ("unjudged", {}),
-    "infap": ("inf_ap", {}),
-    "gm_map": ("log_average_precision", {}),
-    "gm_bpref": ("log_bpref", {}),
-    "g": ("g_measure", {}),
-    "bing": ("binary_g", {}),
-    "rbp_resid": ("rbp_residual", {}),
-    "arp": ("average_relevance_position", {}),
-    "opa": ("ordered_pair_accuracy", {}),
-    "11pt_avg": ("eleven_point", {}),
-    "iprec": ("interpolated_precision", {}),
-    "iprec_at_recall": ("interpolated_precision", {}),
-    "rprec_mult": ("r_precision", {}),
-    "num_q": ("num_queries", {}),
-    "numq": ("num_queries", {}),
-    "setrelp": ("set_relative_precision", {}),
-    "gmap": ("log_average_precision", {}),
-    "normalized_dcg": ("ndcg", {}),
-    "normalizeddcg": ("ndcg", {}),
-    "hitrate": ("hit_rate", {}),
-    "fallout": ("fall_out", {}),
-    "rprecision": ("r_precision", {}),
-    "pre": ("precision", {}),
-    "ndcg_score": ("ndcg", {}),
-    "dcg_score": ("dcg", {}),
-    "roc_auc_score": ("roc_auc", {}),
-    "average_precision_score": ("label_ranking_average_precision", {}),
-    "label_ranking_average_precision_score": ("label_ranking_average_precision", {}),
-    "lrap": ("label_ranking_average_precision", {}),
-    "tau_b": ("kendall_tau_b", {}),
-    "mean_reciprocal_rank": ("reciprocal_rank", {}),
-    "cumulative_gain": ("cg", {}),
-    "discounted_cumulative_gain": ("dcg", {}),
-    "ideal_discounted_cumulative_gain": ("ideal_dcg", {}),
-    "normalized_discounted_cumulative_gain": ("ndcg", {}),
-    "normalised_discounted_cumulative_gain": ("ndcg", {}),
-    "normalised_dcg": ("ndcg", {}),
-    "expected_reciprocal_rank": ("err", {}),
-    "rank_biased_precision": ("rbp", {}),
-    "geometric_mean_average_precision": ("log_average_precision", {}),
-    "inferred_average_precision": ("inf_ap", {}),
-    "binary_preference": ("bpref", {}),
-    "hit_ratio": ("hit_rate", {}),
-    "f1_score": ("f1", {}),
-    "click_through_rate": ("ctr", {}),
-    "matthews_correlation_coefficient": ("mcc", {}),
-    "alpha-dcg": ("alpha_dcg", {}),
-    "alpha-ndcg": ("alpha_ndcg", {}),
-    "err-ia": ("err_ia", {}),
-    "nerr-ia": ("nerr_ia", {}),
-    "map-ia": ("ap_ia", {}),
-    "map_ia": ("ap_ia", {}),
-    "p-ia": ("precision_ia", {}),
-    "p_ia": ("precision_ia", {}),
-    "strec": ("subtopic_recall", {}),
-    "strecall": ("subtopic_recall", {}),
-    "s_recall": ("subtopic_recall", {}),
-    "i-rec": ("subtopic_recall", {}),
-    "d#-ndcg": ("d_sharp_ndcg", {}),
-    "miuf": ("novelty", {}),
-    "mean_inv_user_freq": ("novelty", {}),
-    "mean_inverse_user_frequency": ("novelty", {}),
-    "meaninvuserfreq": ("novelty", {}),
-    "avg_rec_popularity": ("popularity", {}),
-    "avgrecpopularity": ("popularity", {}),
-    "average_recommendation_popularity": ("popularity", {}),
-    "ild": ("intra_list_diversity", {}),
-    "intralistdiversity": ("intra_list_diversity", {}),
-    "longtailshare": ("long_tail_share", {}),
-    "aplt": ("long_tail_share", {}),
-}
-
-#: Names that have another meaning elsewhere, and mean a metric under a tool's conventions only.
-TOOL_ALIASES: dict[tuple[str, str], str] = {
-    ("ranx", "hits"): "num_relevant_retrieved",
-    ("RePlay", "novelty"): "unseen_share",
-    ("RecTools", "arp"): "popularity",
-    ("Evidently", "arp"): "popularity",
-    ("Evidently", "diversity"): "intra_list_diversity",
-    ("LensKit", "recall"): "recall_capped",
-}
-
-#: Other meanings of the name of a metric.
-OTHER_MEANINGS = {
-    "average_relevance_position": (
-        "in RecTools and Evidently, ARP is the average recommendation popularity, 'popularity'"
-    ),
-    "popularity": "without a preset, ARP is the average relevance position",
-    "novelty": "in RePlay, Novelty is the share of unseen documents, 'unseen_share'",
-    "unseen_share": "in RecTools and Evidently, Novelty is self-information, 'novelty'",
-}
-
-_SUMMARY = "pr.catalog.summary"
-_EXPECTED = "pr.catalog.expected_exposure"
-#: What to use for measures that are not metrics, but results of functions or of other metrics.
-_FUNCTIONS_OF = {
-    "catalogcoverage": f"'coverage' of {_SUMMARY} (a count in RecTools: 'recommended' + 'unknown')",
-    "catalog_coverage": f"'coverage' of {_SUMMARY}",
-    "item_coverage": f"'recommended' of {_SUMMARY}",
-    "itemcoverage": f"'recommended' of {_SUMMARY}",
-    "coverage": f"'coverage' of {_SUMMARY}",
-    "gini": (
-        f"'gini' of {_SUMMARY}, over the catalog (LensKit), or 'gini_recommended', over the "
-        "recommended documents, which Evidently multiplies by n / (n - 1)"
-    ),
-    "listgini": f"'gini' of {_SUMMARY}",
-    "exposuregini": f"'gini' of {_SUMMARY} with a `discount`",
-    "personalization": f"'personalization' of {_SUMMARY}",
-    "awrf": (
-        "pr.catalog.awrf, which is 1 - Jensen-Shannon divergence; the score of TREC Fair 2022 is "
-        "its product with NDCG, and other tools have 1 - another distance"
-    ),
-    "categoricaldiversity": "pr.category_count(k) / k",
-    "ils": "1 - pr.intra_list_diversity(k, ...)",
-    "ee-l": f"'ee_l' of {_EXPECTED}",
-    "ee-d": f"'ee_d' of {_EXPECTED}",
-    "ee-r": f"'ee_r' of {_EXPECTED}",
-}
-
-#: What to use instead of an ambiguous name.
-_MEANINGS = {
-    "hits": (
-        "use 'hit_rate' for whether a relevant document was retrieved, or "
-        "'num_relevant_retrieved' for how many were (ranx's hits)"
-    ),
-}
 
 # Patterns are compiled when they are first used, which keeps the import fast.
 _NAME = r"(?P<name>[\w.#-]+?)(?:\((?P<arguments>.*)\))?(?:@(?P<at>[^@()]*?))?(?:-l(?P<level>\d+))?"
@@ -204,13 +48,13 @@ _CUTOFFS = (
     r"(?P<level>-l\d+)?"
 )
 
-#: The parameter that the number at the end of a name sets if it is not a cutoff, and its parser:
+#: The parameter that the number at the end of a name sets if it is not a cutoff:
 #: "iprec_at_recall_0.10", "Rprec_mult_0.20", "set_F_4" (beta squared), "rbp.95" (without "0.").
-_NUMBER: dict[str, tuple[str, Callable[[str], Any]]] = {
-    "interpolated_precision": ("recall", float),
-    "r_precision": ("multiple", float),
-    "set_f": ("beta", lambda text: _beta(float(text))),
-    "rbp": ("p", lambda text: float(text if "." in text else f"0.{text}")),
+_NUMBER = {
+    "interpolated_precision": "recall",
+    "r_precision": "multiple",
+    "set_f": "beta",
+    "rbp": "p",
 }
 
 #: Parameters of other tools, as functions from their value to our parameters.
@@ -231,42 +75,17 @@ _VARIANTS = {
     ("set_precision", "relative"): "set_relative_precision",
 }
 
-_DEPTHS = (5, 10, 15, 20, 30, 100, 200, 500, 1000)
-_SET = ["num_q", "num_ret", "num_rel", "num_rel_ret", "utility", "set_P", "set_relative_P",
-        "set_recall", "set_map", "set_F"]  # fmt: skip
-_OFFICIAL = [
-    *("num_q", "num_ret", "num_rel", "num_rel_ret", "map", "gm_map", "Rprec", "bpref"),
-    "recip_rank",
-    *(f"iprec_at_recall_{tenth / 10:.2f}" for tenth in range(11)),
-    *(f"P_{k}" for k in _DEPTHS),
-]
-
-#: Names of trec_eval that mean several metrics.
-SETS: dict[str, list[str]] = {
-    "official": _OFFICIAL,
-    "set": _SET,
-    "all_trec": [
-        *_OFFICIAL,
-        *(name for name in _SET if name not in _OFFICIAL),
-        *("num_nonrel_judged_ret", "gm_bpref", "infAP", "11pt_avg", "G", "binG", "Rndcg"),
-        *("ndcg", "ndcg_rel", "success_1", "success_5", "success_10"),
-        *(f"Rprec_mult_{fifth / 5:.2f}" for fifth in range(1, 11)),
-        *(f"{name}_{k}" for name in ("relative_P", "recall", "ndcg_cut", "map_cut")
-          for k in _DEPTHS),
-    ],
-}  # fmt: skip
-
-#: Gains and discounts that a name may contain without quotes: "dcg(discount=jarvelin(3))".
-_FUNCTIONS = {
-    name: getattr(module, name)
-    for module, names in (
-        (gains, ("linear", "exp2", "at_least")),
-        (discounts, ("log2", "log", "jarvelin", "reciprocal")),
-    )
-    for name in names
+#: Gains and discounts that a name may contain without quotes: "ndcg(gain=exp2)".
+_FUNCTIONS = {**gains.GAINS, **discounts.DISCOUNTS}
+#: Functions that return gains and discounts: "dcg(discount=jarvelin(3))".
+_CALLS: dict[str, Callable[..., Any]] = {
+    "at_least": gains.at_least,
+    "log": discounts.log,
+    "jarvelin": discounts.jarvelin,
 }
 
 
+@public
 def metric(name: str) -> Metric:
     """Return the metric with the given name.
 
@@ -295,7 +114,29 @@ def metric(name: str) -> Metric:
     >>> str(pr.metric("P_5"))
     'precision@5'
     """
-    return read(name)
+    with naming("name"):
+        return read(name)
+
+
+def is_metric(name: str) -> bool:
+    """Return whether a text is the name of a metric."""
+    try:
+        read(name)
+    except ArgumentError:
+        return False
+    return True
+
+
+@contextmanager
+def naming(parameter: str) -> Iterator[None]:
+    """Add the parameter with the name of a metric to errors about that name."""
+    try:
+        yield
+    except ArgumentError as error:
+        if error.parameters:  # of the metric itself
+            raise
+        message = f"`{parameter}`: {error}"
+        raise ArgumentError(message, parameter) from None
 
 
 def read(name: str, tool: str = "") -> Metric:
@@ -306,10 +147,10 @@ def read(name: str, tool: str = "") -> Metric:
         return listed.alias(name)
     match = re.fullmatch(_NAME, name.strip())
     if match is None:
-        message = f"invalid metric {name!r}; write it like \"ndcg(gain='exp2')@10\""
+        message = f"invalid metric {short(name)}; write it like \"ndcg(gain='exp2')@10\""
         raise ArgumentError(message)
     at, level = match["at"], match["level"]
-    stem, function, parameters = _metric_and_number(match["name"], tool, numbered=at is None)
+    stem, function, parameters = _metric_and_number(name, match["name"], tool, numbered=at is None)
     for key, value in _arguments(name, match["arguments"]).items():
         if value is not False:
             function = _VARIANTS.get((function, key), function)
@@ -317,18 +158,21 @@ def read(name: str, tool: str = "") -> Metric:
     if at is not None:
         key, value = _at(name, function, at)
         if key in parameters:
-            message = f"`{key}` is given twice in {name!r}; give it once, after the '@'"
+            message = f"`{key}` is given twice in {short(name)}; give it once, after the '@'"
             raise ArgumentError(message, key)
         parameters = {**parameters, key: value}
     if level is not None:
-        parameters = {**parameters, **_level(function, int(level), parameters)}
+        lowest = _whole(name, "rel", level)
+        parameters = {**parameters, **_level(function, lowest, parameters)}
     return _metric_of(name, function, parameters)
 
 
 def _check_is_one(name: str) -> None:
     several = expand(name.strip())
     if len(several) > 1:
-        message = f"{name!r} means {len(several)} metrics; name one, such as {several[0]!r}"
+        message = (
+            f"{short(name)} means {len(several)} metrics; name one, such as {short(several[0])}"
+        )
         raise ArgumentError(message)
 
 
@@ -338,31 +182,43 @@ def _metric_of(name: str, function: str, parameters: dict[str, Any]) -> Metric:
     if unknown is not None:
         available = ", ".join(map(repr, accepted)) or "none"
         message = (
-            f"{function} has no parameter {unknown!r} (in {name!r}); available: "
+            f"{function} has no parameter {short(unknown)} (in {short(name)}); available: "
             f"{available}.{hint(unknown, accepted)}"
         )
         if function in OTHER_MEANINGS:
             message += f" Note: {OTHER_MEANINGS[function]}"
         raise ArgumentError(message)
-    try:
-        return REGISTER[function](**parameters).alias(name)
-    except TypeError as error:
-        message = f"invalid parameters in {name!r}: {error}"
-        raise ArgumentError(message) from None
+    needed = [key for key, each in accepted.items() if each.default is each.empty]
+    missing = [key for key in needed if key not in parameters]
+    if missing:
+        given = ", ".join(f"{key}=..." for key in needed if key != "k")
+        example = f"{function}{given and f'({given})'}{'@10' if 'k' in needed else ''}"
+        message = f"{short(name)} needs `{missing[0]}`; write it like '{example}'"
+        raise ArgumentError(message, missing[0])
+    return REGISTER[function](**parameters).alias(name)
 
 
-def _metric_and_number(name: str, tool: str, *, numbered: bool) -> tuple[str, str, dict[str, Any]]:
-    """Return the name without the number at its end, its metric, and the parameters of both."""
-    function, parameters = find(name, tool)
-    match = re.fullmatch(_NUMBERED, name)
-    if function is None and numbered and match is not None:
-        name = match["name"]
-        function, parameters = find(name, tool)
-        key, number = _NUMBER.get(str(function), ("k", int))
-        parameters = {**parameters, key: number(match["number"])}
+def _metric_and_number(
+    name: str, stem: str, tool: str, *, numbered: bool
+) -> tuple[str, str, dict[str, Any]]:
+    """Return the stem without the number at its end, its metric, and the parameters of both."""
+    function, parameters = find(stem, tool)
+    if function is not None:
+        return stem, function, parameters
+    match = re.fullmatch(_NUMBERED, stem) if numbered else None
+    if match is None:
+        raise _unknown(stem)
+    stem, text = match["name"], match["number"]
+    function, parameters = find(stem, tool)
     if function is None:
-        raise _unknown(name)
-    return name, function, parameters
+        raise _unknown(stem)
+    key = _NUMBER.get(function, "k")
+    if key == "k":
+        return stem, function, {**parameters, key: _whole(name, key, text)}
+    if key == "p" and "." not in text:
+        text = f"0.{text}"
+    number = _number(name, key, text)
+    return stem, function, {**parameters, key: _beta(name, number) if key == "beta" else number}
 
 
 def _with_listed_parameters(name: str) -> Metric | None:
@@ -370,16 +226,23 @@ def _with_listed_parameters(name: str) -> Metric | None:
     levels = re.fullmatch(r"ndcg[_.](\d+=[\d.]+(?:,\d+=[\d.]+)*)", name, re.IGNORECASE)
     if levels is not None:
         pairs = (pair.partition("=") for pair in levels[1].split(","))
-        gain = gains.Levels(tuple((float(label), float(value)) for label, _, value in pairs))
-        return REGISTER["ndcg"](gain=gain)
+        levels_of = [
+            (_number(name, "gain", label), _number(name, "gain", value))
+            for label, _, value in pairs
+        ]
+        if len(dict(levels_of)) < len(levels_of):
+            message = f"`gain` of a label is given twice in {short(name)}; give it once"
+            raise ArgumentError(message, "gain")
+        return REGISTER["ndcg"](gain=gains.Levels(tuple(levels_of)))
     several = re.fullmatch(_NUMBERS, name)
     if several is None or (stem := several["name"][:-1].lower()) not in _TABLES:
         return None
-    numbers = [float(number) for number in several["numbers"].split(",")]
+    key = "a" if stem == "utility" else "recalls"
+    numbers = [_number(name, key, number) for number in several["numbers"].split(",")]
     if stem != "utility":
         return REGISTER["eleven_point"](recalls=tuple(numbers))
     if len(numbers) != len("abcd"):
-        message = f"{name!r} must have four numbers, the values of tp, fp, fn, and tn"
+        message = f"{short(name)} must have four numbers, the values of tp, fp, fn, and tn"
         raise ArgumentError(message)
     return REGISTER["utility"](**dict(zip("abcd", numbers, strict=True)))
 
@@ -398,29 +261,38 @@ def expand(name: str) -> list[str]:
     return [several["name"] + number for number in several["numbers"].split(",")]
 
 
-def resolve(metrics: Metrics, tool: str = "") -> list[pl.Expr]:
-    """Return expressions with distinct names; `tool` decides names as in `read`."""
-    several = not isinstance(metrics, (str, pl.Expr)) and isinstance(metrics, Iterable)
-    resolved: list[pl.Expr] = []
-    for item in cast("Iterable[Any]", metrics) if several else [metrics]:
-        if isinstance(item, str):
-            resolved += _named(item, tool)
-        elif isinstance(item, pl.Expr):
-            resolved.append(item)
-        else:
-            remedy = callable(item) and f"; call it: pr.{getattr(item, '__name__', item)}()"
+def listed(metrics: Metrics, parameter: str = "metrics") -> list[str | pl.Expr]:
+    """Return one or several metrics as a list; raise `ArgumentError` for anything else."""
+    one = isinstance(metrics, (str, bytes, pl.Expr)) or not isinstance(metrics, Iterable)
+    given: list[Any] = [metrics] if one else [*cast("Iterable[Any]", metrics)]
+    if not given:
+        message = f"`{parameter}` is empty; name at least one, such as 'ndcg@10'"
+        raise ArgumentError(message, parameter)
+    for item in given:
+        if not isinstance(item, (str, pl.Expr)):
+            name = getattr(item, "__name__", None)
+            remedy = f"; call it: pr.{name}()" if name in REGISTER else ""
             message = (
-                "`metrics` must be names or Polars expressions; found "
-                f"{type(item).__name__} {getattr(item, '__name__', repr(item))}{remedy or ''}"
+                f"`{parameter}` must be names of metrics or expressions; "
+                f"found {short(item)}{remedy}"
             )
-            raise ArgumentError(message, "metrics")
-    if not resolved:
-        message = "`metrics` is empty; name at least one, such as 'ndcg@10'"
-        raise ArgumentError(message, "metrics")
+            raise ArgumentError(message, parameter)
+    return given
+
+
+def resolve(metrics: Metrics, tool: str = "", parameter: str = "metrics") -> list[pl.Expr]:
+    """Return expressions with distinct names; `tool` decides names as in `read`."""
+    resolved: list[pl.Expr] = []
+    for item in listed(metrics, parameter):
+        if isinstance(item, str):
+            with naming(parameter):
+                resolved += _named(item, tool)
+        else:
+            resolved.append(item)
     twice = [name for name, count in Counter(map(output_name, resolved)).items() if count > 1]
     if twice:
-        message = f"duplicate metric {twice[0]!r} (`metrics`); rename one of them with .alias()"
-        raise ArgumentError(message, "metrics")
+        message = f"duplicate metric {twice[0]!r} (`{parameter}`); rename one of them with .alias()"
+        raise ArgumentError(message, parameter)
     return resolved
 
 
@@ -443,10 +315,10 @@ def split(text: str, *, lists: bool = True) -> list[str]:
     >>> split("ndcg(gain='exp2', depth='retrieved')@10, ap rr P_5,10 ndcg@[5, 10]")
     ["ndcg(gain='exp2', depth='retrieved')@10", 'ap', 'rr', 'P_5,10', 'ndcg@[5, 10]']
     """
-    names, depth = [""], 0
+    names, depth, number = [""], 0, re.compile(_LISTED)
     for place, character in enumerate(text):
         depth += (character in "([") - (character in ")]")
-        listed = lists and character == "," and re.match(_LISTED, text[place + 1 :])
+        listed = lists and character == "," and number.match(text, place + 1)
         if depth <= 0 and (character.isspace() or (character == "," and not listed)):
             names.append("")
         else:
@@ -478,52 +350,83 @@ def find(name: str, tool: str = "") -> tuple[str | None, dict[str, Any]]:
     return None, {}
 
 
+def instead(name: str) -> str:
+    """Return what to use instead of a name that is not the function of a metric, or ''."""
+    lower = name.lower()
+    function, parameters = find(name)
+    if function is not None:
+        given = ", ".join(f"{key}={written(value)}" for key, value in parameters.items())
+        return f"use {function}({given})"
+    if lower in FUNCTIONS_OF:
+        return f"use {FUNCTIONS_OF[lower]}"
+    return MEANINGS.get(lower) or OF_GENERATION.get(lower.replace("_", ""), "")
+
+
 def function_of(name: str) -> str | None:
     """Return the function that computes a measure which is not a metric; None for others."""
     match = re.fullmatch(_NAME, name.strip())
-    return None if match is None else _FUNCTIONS_OF.get(match["name"].lower())
+    return None if match is None else FUNCTIONS_OF.get(match["name"].lower())
 
 
 def _unknown(name: str) -> ArgumentError:
-    if name.lower() in _MEANINGS:
-        return ArgumentError(f"{name!r} is ambiguous; {_MEANINGS[name.lower()]}")
-    if name.lower() in _FUNCTIONS_OF:
-        return ArgumentError(f"{name!r} is not a metric; use {_FUNCTIONS_OF[name.lower()]}")
+    if name.lower() in MEANINGS:
+        return ArgumentError(f"{name!r} is ambiguous; {instead(name)}")
+    if advice := instead(name):
+        return ArgumentError(f"{name!r} is not a metric; {advice}")
     if re.fullmatch(r"[\d.]+", name):
-        message = f"{name!r} is not a metric; write several cutoffs without spaces: 'ndcg@5,10'"
+        message = (
+            f"{short(name)} is not a metric; write several cutoffs without spaces: 'ndcg@5,10'"
+        )
         return ArgumentError(message)
     listed = " pr.list_metrics() and the command polars-rank metrics list all metrics."
-    names = [*REGISTER, *ALIASES, *_FUNCTIONS_OF]
-    return ArgumentError(f"unknown metric {name!r}.{hint(name, names) or listed}")
+    names = [*REGISTER, *ALIASES, *FUNCTIONS_OF]
+    return ArgumentError(f"unknown metric {short(name)}.{hint(name, names) or listed}")
 
 
 def _at(name: str, function: str, text: str) -> tuple[str, Any]:
     """Return the parameter after the "@": the cutoff, or the recall of "IPrec@0.1"."""
     if function == "interpolated_precision":
-        try:
-            return "recall", float(text)
-        except ValueError:
-            message = f"`recall` must be a number from 0 to 1; found {text!r} in {name!r}"
-            raise ArgumentError(message, "recall") from None
-    if not text.isdecimal():
-        message = f"`k` must be a positive integer; found {text!r} in {name!r}"
-        raise ArgumentError(message, "k")
-    return "k", int(text)
+        return "recall", _number(name, "recall", text, "a number from 0 to 1")
+    return "k", _whole(name, "k", text)
+
+
+#: No cutoff, label or other number in a name has more digits.
+_DIGITS = 20
+
+
+def _whole(name: str, parameter: str, text: str) -> int:
+    """Return a number in a name as an integer."""
+    if not (text.isascii() and text.isdecimal()) or len(text) > _DIGITS:
+        message = f"`{parameter}` must be a positive integer; found {short(text)} in {short(name)}"
+        raise ArgumentError(message, parameter)
+    return int(text)
+
+
+def _number(name: str, parameter: str, text: str, what: str = "a number") -> float:
+    """Return a number in a name as a float."""
+    try:
+        number = float(text) if text.isascii() else math.nan
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        message = f"`{parameter}` must be {what}; found {short(text)} in {short(name)}"
+        raise ArgumentError(message, parameter)
+    return number
 
 
 def _parameter(name: str, stem: str, key: str, value: Any) -> dict[str, Any]:
     """Return our parameters for another tool's."""
     if key == "judged_only" and value:
-        message = f"`judged_only` in {name!r} is not supported; use unjudged='removed' instead"
+        message = f"`judged_only` in {short(name)} is not supported; use unjudged='removed' instead"
         raise ArgumentError(message)
     if key == "relative" and isinstance(value, bool):
         return {}
     if key == "beta" and stem.lower() == "setf":
-        return {key: _beta(value)}
+        return {key: _beta(name, value)}
     try:
         return _WORDS[key](value) if key in _WORDS else {key: value}
     except (KeyError, TypeError):
-        message = f"invalid parameter {key}={value!r} in {name!r}"
+        message = f"invalid parameter {key}={short(value)} in {short(name)}"
         raise ArgumentError(message) from None
 
 
@@ -536,29 +439,40 @@ def _level(function: str, level: int, parameters: dict[str, Any]) -> dict[str, A
     return {"rel": level}
 
 
-def _beta(squared: float) -> float:
+def _beta(name: str, squared: float) -> float:
     """Return our beta: the square root of what trec_eval calls x, and ir_measures beta."""
+    if not is_number(squared) or squared <= 0:
+        message = f"`beta` must be a number above 0; found {short(squared)} in {short(name)}"
+        raise ArgumentError(message, "beta")
     return math.sqrt(squared)
 
 
 def _arguments(name: str, text: str | None) -> dict[str, Any]:
     if not text:
         return {}
-    message = f"invalid parameters in {name!r}; write them like \"ndcg(gain='exp2')@10\""
+    message = f"invalid parameters in {short(name)}; write them like \"ndcg(gain='exp2')@10\""
     try:
         call = ast.parse(f"dict({text})", mode="eval").body
         given = call.keywords if isinstance(call, ast.Call) and not call.args else []
-        parameters = {str(keyword.arg): _value(keyword.value) for keyword in given}
-    except (SyntaxError, ValueError, KeyError, TypeError):
+        keys = [str(keyword.arg) for keyword in given]
+        values = [_value(keyword.value) for keyword in given]
+    except ArgumentError:
+        raise
+    except (SyntaxError, ValueError, KeyError, TypeError, RecursionError, MemoryError):
         raise ArgumentError(message) from None
-    if not parameters or "None" in parameters:  # values without a name, or **
+    if not keys or "None" in keys:  # values without a name, or **
         raise ArgumentError(message)
-    return parameters
+    for key, count in Counter(keys).items():
+        if count > 1:
+            message = f"`{key}` is given twice in {short(name)}; give it once"
+            raise ArgumentError(message, key)
+    return dict(zip(keys, values, strict=True))
 
 
 def _value(node: ast.expr) -> Any:
     if isinstance(node, ast.Name):
         return _FUNCTIONS[node.id]
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-        return _FUNCTIONS[node.func.id](*map(_value, node.args))
+        named = {str(keyword.arg): _value(keyword.value) for keyword in node.keywords}
+        return _CALLS[node.func.id](*map(_value, node.args), **named)
     return ast.literal_eval(node)

@@ -31,7 +31,7 @@ from polars_rank.metrics.terms import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
     from typing import Any
 
 #: The position of the row in its ranking, from 1: the rank, if the document is retrieved.
@@ -84,14 +84,24 @@ class PlanTerms(Terms):
 
     The plan computes columns in this order: `blocks`, one value per block of tied documents, which
     each of them gets; `rows_of`, one value per document; `folds` over the
-    rows of a ranking; the columns in `gathered` as lists; `sums` over these lists; and `late`, sums
-    whose cutoff is itself a sum. Values are expressions over the folds and the sums.
+    rows of a ranking; the columns in `gathered` as lists; `items`, which are the same for all
+    rankings; `sums` over these lists; and `late`, sums whose cutoff is itself a sum. Values are
+    expressions over the folds, the items and the sums.
     """
 
-    def __init__(self, *, whole_labels: bool, placed: bool = False, text_ids: bool = False) -> None:
+    def __init__(
+        self,
+        *,
+        whole_labels: bool,
+        placed: bool = False,
+        text_ids: bool = False,
+        attributes: Collection[str] = (),
+    ) -> None:
         self.blocks = Register("block")
         self.rows_of = Register("row")
         self.folds = Register("fold")
+        #: Aggregations of `items`, which every ranking gets.
+        self.items = Register("items")
         self.sums = Register("sum")
         self.late = Register("late")
         self.gathered: dict[str, None] = {}
@@ -102,6 +112,8 @@ class PlanTerms(Terms):
         self.required: dict[str, pl.Expr] = {}
         #: The parameters that name columns of numbers of 0 or more, by column.
         self.signals: dict[str, str] = {}
+        #: Those of these columns that must be whole.
+        self.counts: set[str] = set()
         #: The highest valid numbers of these columns, if they have one.
         self.highest: dict[str, float] = {}
         self.cutoffs: list[Cutoff] = []
@@ -117,6 +129,8 @@ class PlanTerms(Terms):
         self._placed = placed
         #: Whether document ids are compared as text.
         self._text_ids = text_ids
+        #: The columns of `items`.
+        self._attributes = attributes
 
     @property
     def depth(self) -> int | None:
@@ -167,6 +181,12 @@ class PlanTerms(Terms):
         """Return the term of all rows."""
         return self._term(term, None)
 
+    def of_items(self, term: pl.Expr) -> Term:
+        """Return the term of all rows of `items` if it has the columns."""
+        if not {*term.meta.root_names()} <= {*self._attributes}:
+            return super().of_items(term)
+        return Term(lambda how: Value(self.items.add(reduced(term, how))))
+
     def rows(self) -> Value:
         """Count the rows that are documents."""
         return self._term(DOCUMENT, None).number()
@@ -187,9 +207,13 @@ class PlanTerms(Terms):
         """Add the condition to the conditions that every ranking must meet."""
         self.required[problem] = condition.expr
 
-    def signal(self, parameter: str, column: str, *, high: float | None = None) -> pl.Expr:
+    def signal(
+        self, parameter: str, column: str, *, high: float | None = None, whole: bool = False
+    ) -> pl.Expr:
         """Return the column as numbers, and add it to the columns that are checked."""
         self.signals[column] = parameter
+        if whole:
+            self.counts.add(column)
         if high is not None:
             self.highest[column] = high
         return super().signal(parameter, column)

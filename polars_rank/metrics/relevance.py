@@ -58,8 +58,10 @@ def precision(
 
     Examples
     --------
-    >>> df = pl.DataFrame({"query": 1, "score": [3.0, 2.0, 1.0], "label": [1, 0, 1]})
-    >>> df.ranking.precision(2)
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "score": [3.0, 2.0, 1.0], "label": [1, 0, 1],
+    ... })
+    >>> df.ranking.precision(2)  # one of two
     0.5
     """
     one_of("depth", depth, ("k", "retrieved"))
@@ -91,8 +93,10 @@ def recall(t: Terms, k: int | None = None, *, rel: float | None = None) -> Value
 
     Examples
     --------
-    >>> df = pl.DataFrame({"query": 1, "score": [3.0, 2.0, None], "label": [1, 0, 1]})
-    >>> df.ranking.recall(2)
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "score": [3.0, 2.0, None], "label": [1, 0, 1],
+    ... })
+    >>> df.ranking.recall(2)  # one of two
     0.5
     """
     return ratio(t.top(t.relevant(rel), k).number(), t.number_relevant(rel))
@@ -118,9 +122,12 @@ def recall_capped(t: Terms, k: int | None = None, *, rel: float | None = None) -
 
     Examples
     --------
-    >>> df = pl.DataFrame({"query": 1, "score": [2.0, 1.0, None], "label": [1, 0, 1]})
-    >>> df.ranking.recall_capped(1)
-    1.0
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "score": [2.0, 1.0, None], "label": [1, 0, 1],
+    ... })
+    >>> # The first document is one of min(k, 2) relevant documents.
+    >>> df.ranking.recall_capped(1), df.ranking.recall_capped(2)
+    (1.0, 0.5)
     """
     possible = t.number_relevant(rel).clip(high=k)
     return ratio(t.top(t.relevant(rel), k).number(), possible)
@@ -155,7 +162,9 @@ def relative_precision(t: Terms, k: int | None = None, *, rel: float | None = No
 
     Examples
     --------
-    >>> df = pl.DataFrame({"query": 1, "score": [2.0, 1.0, None], "label": [1, 0, 1]})
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "score": [2.0, 1.0, None], "label": [1, 0, 1],
+    ... })
     >>> df.ranking.relative_precision()
     0.5
     """
@@ -192,11 +201,13 @@ def fbeta(t: Terms, k: int | None = None, *, beta: float = 1, rel: float | None 
 
     Examples
     --------
-    >>> df = pl.DataFrame({"query": 1, "score": [2.0, 1.0, None], "label": [1, 0, 1]})
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "score": [2.0, 1.0, None], "label": [1, 0, 1],
+    ... })
     >>> df.ranking.fbeta(beta=2)  # 5 x 1 / (4 x 2 + 2)
     0.5
     """
-    positive("beta", beta)
+    positive("beta", beta, 1e100)
     wanted = t.number_relevant(rel)
     weight = beta * beta
     considered = t.retrieved() if k is None else k
@@ -225,7 +236,9 @@ def f1(t: Terms, k: int | None = None, *, rel: float | None = None) -> Value:
 
     Examples
     --------
-    >>> df = pl.DataFrame({"query": 1, "score": [2.0, 1.0, None], "label": [1, 1, 1]})
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "score": [2.0, 1.0, None], "label": [1, 1, 1],
+    ... })
     >>> df.ranking.f1()  # 2 x 2 / (3 + 2)
     0.8
     """
@@ -282,11 +295,13 @@ def r_precision(t: Terms, *, multiple: float = 1, rel: float | None = None) -> V
 
     Examples
     --------
-    >>> df = pl.DataFrame({"query": 1, "score": [3.0, 2.0, 1.0], "label": [1, 0, 1]})
-    >>> df.ranking.r_precision()
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "score": [3.0, 2.0, 1.0], "label": [1, 0, 1],
+    ... })
+    >>> df.ranking.r_precision()  # 1 of the first 2
     0.5
     """
-    positive("multiple", multiple)
+    positive("multiple", multiple, 1e9)
     cutoff = t.number_relevant(rel)
     if multiple != 1:
         cutoff = (cutoff * multiple + 0.9).floor()
@@ -328,7 +343,9 @@ def average_precision(
 
     Examples
     --------
-    >>> df = pl.DataFrame({"query": 1, "score": [3.0, 2.0, 1.0], "label": [1, 0, 1]})
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "score": [3.0, 2.0, 1.0], "label": [1, 0, 1],
+    ... })
     >>> df.ranking.average_precision()  # (1 / 1 + 2 / 3) / 2
     0.8333333333333333
     """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from polars_rank._params import whole_number
+from polars_rank._params import share, whole_number
 from polars_rank.metrics.metric import metric
 from polars_rank.metrics.relevance import fbeta, precision, recall
 from polars_rank.metrics.terms import JUDGED, LABEL, Terms, Value, least, ratio, where
@@ -43,7 +43,9 @@ def num_queries(t: Terms) -> Value:
 
     Examples
     --------
-    >>> df = pl.DataFrame({"query": [1, 1, 2], "score": [3.0, 2.0, 1.0], "label": [1, 0, 1]})
+    >>> df = pl.DataFrame({
+    ...     "query": [1, 1, 2], "score": [3.0, 2.0, 1.0], "label": [1, 0, 1],
+    ... })
     >>> df.ranking.num_queries()
     2.0
     """
@@ -69,7 +71,9 @@ def num_retrieved(t: Terms) -> Value:
 
     Examples
     --------
-    >>> df = pl.DataFrame({"query": 1, "score": [3.0, 2.0, None], "label": [1, 0, 1]})
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "score": [3.0, 2.0, None], "label": [1, 0, 1],
+    ... })
     >>> df.ranking.num_retrieved()
     2.0
     """
@@ -94,7 +98,9 @@ def num_relevant(t: Terms, *, rel: float | None = None) -> Value:
 
     Examples
     --------
-    >>> df = pl.DataFrame({"query": 1, "score": [3.0, 2.0, None], "label": [1, 0, 1]})
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "score": [3.0, 2.0, None], "label": [1, 0, 1],
+    ... })
     >>> df.ranking.num_relevant()
     2.0
     """
@@ -119,7 +125,9 @@ def num_relevant_retrieved(t: Terms, k: int | None = None, *, rel: float | None 
 
     Examples
     --------
-    >>> df = pl.DataFrame({"query": 1, "score": [3.0, 2.0, None], "label": [1, 0, 1]})
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "score": [3.0, 2.0, None], "label": [1, 0, 1],
+    ... })
     >>> df.ranking.num_relevant_retrieved()
     1.0
     """
@@ -145,7 +153,9 @@ def num_nonrelevant_judged_retrieved(t: Terms, *, rel: float | None = None) -> V
 
     Examples
     --------
-    >>> df = pl.DataFrame({"query": 1, "score": [3.0, 2.0, 1.0], "label": [1, 0, None]})
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "score": [3.0, 2.0, 1.0], "label": [1, 0, None],
+    ... })
     >>> df.ranking.num_nonrelevant_judged_retrieved()
     1.0
     """
@@ -174,8 +184,10 @@ def set_precision(t: Terms, *, rel: float | None = None) -> Value:
 
     Examples
     --------
-    >>> df = pl.DataFrame({"query": 1, "score": [3.0, 2.0, 1.0], "label": [1, 0, 1]})
-    >>> df.ranking.set_precision()
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "score": [3.0, 2.0, 1.0], "label": [1, 0, 1],
+    ... })
+    >>> df.ranking.set_precision()  # 2 of 3
     0.6666666666666666
     """
     return precision.on(t, rel=rel)
@@ -202,8 +214,10 @@ def set_recall(t: Terms, *, rel: float | None = None) -> Value:
 
     Examples
     --------
-    >>> df = pl.DataFrame({"query": 1, "score": [3.0, 2.0, None], "label": [1, 0, 1]})
-    >>> df.ranking.set_recall()
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "score": [3.0, 2.0, None], "label": [1, 0, 1],
+    ... })
+    >>> df.ranking.set_recall()  # one of two
     0.5
     """
     return recall.on(t, rel=rel)
@@ -235,7 +249,9 @@ def set_f(t: Terms, *, beta: float = 1, rel: float | None = None) -> Value:
 
     Examples
     --------
-    >>> df = pl.DataFrame({"query": 1, "score": [2.0, 1.0, None], "label": [1, 1, 1]})
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "score": [2.0, 1.0, None], "label": [1, 1, 1],
+    ... })
     >>> df.ranking.set_f()  # 2 x 2 / (3 + 2)
     0.8
     """
@@ -263,7 +279,9 @@ def set_ap(t: Terms, *, rel: float | None = None) -> Value:
 
     Examples
     --------
-    >>> df = pl.DataFrame({"query": 1, "score": [3.0, 2.0, None], "label": [1, 0, 1]})
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "score": [3.0, 2.0, None], "label": [1, 0, 1],
+    ... })
     >>> df.ranking.set_ap()  # 1 x 1 / (2 x 2)
     0.25
     """
@@ -292,9 +310,11 @@ def set_relative_precision(t: Terms, *, rel: float | None = None) -> Value:
 
     Examples
     --------
-    >>> df = pl.DataFrame({"query": 1, "score": [3.0, None, None], "label": [1, 1, 1]})
-    >>> df.ranking.set_relative_precision()
-    1.0
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "score": [3.0, 2.0, 1.0, None], "label": [1, 0, 0, 1],
+    ... })
+    >>> df.ranking.set_relative_precision()  # 1 / min(3, 2)
+    0.5
     """
     possible = least(t.retrieved(), t.number_relevant(rel))
     return ratio(t.top(t.relevant(rel)).number(), possible)
@@ -341,10 +361,14 @@ def utility(
 
     Examples
     --------
-    >>> df = pl.DataFrame({"query": 1, "score": [3.0, 2.0, 1.0], "label": [1, 0, 1]})
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "score": [3.0, 2.0, 1.0], "label": [1, 0, 1],
+    ... })
     >>> df.ranking.utility(a=2)  # 2 x 2 - 1
     3.0
     """
+    for name, value in {"a": a, "b": b, "c": c, "d": d}.items():
+        share(name, value, -(10**9), 10**9, ends=True)
     tp, listed, wanted, rows = _margins(t, None, size, rel)
     return a * tp + b * (listed - tp) + c * (wanted - tp) + d * (rows - listed - wanted + tp)
 
@@ -373,7 +397,9 @@ def fall_out(
 
     Examples
     --------
-    >>> df = pl.DataFrame({"query": 1, "score": [3.0, 2.0, 1.0], "label": [1, 0, 0]})
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "score": [3.0, 2.0, 1.0], "label": [1, 0, 0],
+    ... })
     >>> df.ranking.fall_out(2)
     0.5
     """
@@ -405,8 +431,10 @@ def accuracy(
 
     Examples
     --------
-    >>> df = pl.DataFrame({"query": 1, "score": [4.0, 3.0, 2.0, 1.0], "label": [1, 0, 0, 0]})
-    >>> df.ranking.accuracy(2)
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "score": [4.0, 3.0, 2.0, 1.0], "label": [1, 0, 0, 0],
+    ... })
+    >>> df.ranking.accuracy(2)  # (1 + 2) / 4
     0.75
     """
     tp, listed, wanted, rows = _margins(t, k, size, rel)
@@ -443,9 +471,11 @@ def mcc(
 
     Examples
     --------
-    >>> df = pl.DataFrame({"query": 1, "score": [4.0, 3.0, 2.0, 1.0], "label": [1, 1, 0, 0]})
-    >>> df.ranking.mcc(2)
-    1.0
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "score": [4.0, 3.0, 2.0, 1.0], "label": [1, 1, 0, 1],
+    ... })
+    >>> round(df.ranking.mcc(2), 4)  # (2 x 1 - 0 x 1) / sqrt(2 x 3 x 1 x 2)
+    0.5774
     """
     tp, listed, wanted, rows = _margins(t, k, size, rel)
     product = listed * wanted * (rows - wanted) * (rows - listed)

@@ -174,7 +174,7 @@ def _batch(judgments: Judgments, rankings: pl.Series) -> _Batch:
 def _intents(pairs: pl.DataFrame) -> pl.Series:
     """Return a number from 0 for each subtopic of each ranking."""
     subtopics = pairs.get_column("subtopics")
-    if subtopics.dtype in (pl.String, pl.Categorical):
+    if isinstance(subtopics.dtype, (pl.String, pl.Categorical)):
         text = subtopics.cast(pl.String)
         # In order of the text, so that sums over subtopics have one order of their terms.
         codes = text.cast(pl.Enum(text.unique().sort())).to_physical()
@@ -331,8 +331,10 @@ class _Layout(NamedTuple):
         runs = _runs(pairs.get_column("document"))
         document = pairs.get_column("document")[runs.get_column("start")]
         documents = batch.documents.select("ranking", "doc")[document]
-        if documents.schema["doc"] == pl.Categorical:  # ordered by its text, as in `rank`
+        if isinstance(documents.schema["doc"], pl.Categorical):  # ordered by its text, as in `rank`
             documents = documents.cast({"doc": pl.String})
+        elif documents.schema["doc"] in (pl.Int128, pl.UInt128):  # not supported by Arrow
+            documents = documents.with_columns(pl.col("doc").rank("dense"))
         start, length = _runs(documents.get_column("ranking"))
         ranking = documents.get_column("ranking").rle_id()
         first = start[ranking]

@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 import polars as pl
 
 from polars_rank._polars import inputs, reads_column
+from polars_rank.columns import is_relevant
 from polars_rank.errors import ArgumentError
-from polars_rank.metrics.signals import named, numbers
+from polars_rank.metrics.user_columns import named, numbers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping
@@ -299,9 +300,11 @@ class Terms(ABC):
     def require_one_list(self) -> None:
         """Make an evaluation raise `DataError` if a position occurs twice in a ranking."""
 
-    def signal(self, parameter: str, column: str, *, high: float | None = None) -> pl.Expr:
-        """Return a column of the user, such as clicks, as numbers from 0 to `high`."""
-        del high  # the plan of an evaluation checks values
+    def signal(
+        self, parameter: str, column: str, *, high: float | None = None, whole: bool = False
+    ) -> pl.Expr:
+        """Return a column of the user, such as clicks, as numbers, or counts, from 0 to `high`."""
+        del high, whole  # the plan of an evaluation checks values
         return numbers(parameter, column)
 
     def lists(self, parameter: str, column: str) -> pl.Expr:
@@ -314,7 +317,14 @@ class Terms(ABC):
 
     def relevant(self, rel: float | None = None) -> pl.Expr:
         """Return whether each document is relevant: label >= rel, by default the call's `rel`."""
-        return RELEVANT if rel is None else (rel <= LABEL).fill_null(value=False)
+        return RELEVANT if rel is None else is_relevant(pl.col("label"), rel)
+
+    def of_items(self, term: pl.Expr) -> Term:
+        """Return `term` of every document of `items`, or of the ranking if `items` lacks a column.
+
+        Without `items`, the documents are those of the ranking.
+        """
+        return self.each(term)
 
     def number_relevant(self, rel: float | None = None) -> Value:
         """Return R, the number of relevant documents, retrieved or not."""

@@ -14,6 +14,7 @@ import polars as pl
 
 from polars_rank._params import OWN
 from polars_rank._polars import renamed
+from polars_rank.columns import is_relevant
 from polars_rank.metrics.plan_terms import IDEAL_LABEL, PlanTerms, complete
 from polars_rank.metrics.terms import RELEVANT, RETRIEVED, Cutoff, How, Term, Value
 
@@ -61,9 +62,7 @@ class WideTerms(PlanTerms):
         """Return the columns of each stage."""
         positions = range(self.length)
         yield {
-            at(name, i): self._is_relevant(
-                pl.col(at(label, i)), self.lowest if rel is None else rel
-            )
+            at(name, i): is_relevant(pl.col(at(label, i)), self.lowest if rel is None else rel)
             for (rel, label), name in self._relevant.items()
             for i in positions
         }
@@ -80,10 +79,6 @@ class WideTerms(PlanTerms):
                 for name, hits in self._hits.items()
             }
         yield from super().layers()
-
-    def _is_relevant(self, label: pl.Expr, lowest: float) -> pl.Expr:
-        whole = self._whole_labels and abs(lowest) < 2**53  # whole numbers compare faster
-        return (label >= (math.ceil(lowest) if whole else lowest)).fill_null(value=False)
 
     def _part(self, name: str, start: int, stop: int) -> pl.Expr:
         """Return the sum of the columns between two positions."""

@@ -2,15 +2,16 @@
 
 Each function takes a log or a table that the library returns, aggregates it in Polars, and returns
 an `altair.LayerChart` with at most a few thousand rows, whatever the size of the log.
-`chart.save("x.png")` (or .svg, .html) works without a browser. Charts can be combined with `|`, `&`
-and `+`. They do not set the colors of text and background, so the enabled Altair theme applies.
+`chart.save("x.png")` (or .svg, .html) works without a browser. HTML files and notebooks contain all
+scripts and display charts without a network. Charts can be combined with `|`, `&` and `+`. They do
+not set the colors of text and background, so the enabled Altair theme applies.
 
 The color, dash pattern and shape of a run depend on its position among the sorted runs of the call;
 the baseline is gray and comes first. Use `colors={"bm25": "#0072B2"}` to choose other colors.
 """
 
-from polars_rank.plot.clicks import click_through
-from polars_rank.plot.curves import at_k, gain, interpolated
+from polars_rank.plot.click_rates import click_through
+from polars_rank.plot.cutoff_curves import at_k, gain, interpolated
 from polars_rank.plot.distributions import distribution
 from polars_rank.plot.drawing import style
 from polars_rank.plot.forest import bounds, intervals, slices

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import polars as pl
 
-from polars_rank._params import one_of, whole_number
-from polars_rank.columns import RUN
+from polars_rank._params import one_of, public, whole_number
 from polars_rank.conventions import POLARS_RANK
 from polars_rank.errors import ArgumentError
 from polars_rank.frames.tables import collected
@@ -37,12 +36,13 @@ if TYPE_CHECKING:
 Kind: TypeAlias = Literal["histogram", "ecdf"]
 
 
+@public
 def distribution(
-    lists: Any,
+    values: Any,
     metric: str | Metric | None = None,
     *,
     kind: Kind = "histogram",
-    run: str | None = RUN,
+    run: str | None = "run",
     baseline: Any = None,
     bins: int = 20,
     undefined: Undefined | Mapping[str, Undefined] | None = None,
@@ -53,15 +53,14 @@ def distribution(
 
     Parameters
     ----------
-    lists
-        The table that `per_query` returns, with one row per ranking and one column per metric.
+    values
+        Per-query values, as `per_query` returns them: one row per ranking, one column per metric.
     metric
         The column to draw; None if there is only one metric.
     kind
         "histogram" (default), or "ecdf" for the cumulative share of queries.
     run
-        Column that identifies runs; None for a single line. Default: "run", if the table has that
-        column.
+        Column of runs; None for one series. A table without the column "run" has one series.
     baseline
         The run that is drawn first, in gray.
     bins
@@ -92,14 +91,14 @@ def distribution(
 
     Examples
     --------
-    >>> lists = pr.per_query(pr.datasets.search_log(50), "ndcg@10", by="run")
-    >>> chart = pr.plot.distribution(lists.collect(), kind="ecdf")
+    >>> values = pr.per_query(pr.datasets.search_log(200), "ndcg@10", by="run")
+    >>> chart = pr.plot.distribution(values, kind="ecdf", baseline="bm25")
     >>> chart.save("ndcg.png")  # doctest: +SKIP
     """
     altair()
     one_of("kind", kind, ("histogram", "ecdf"))
     whole_number("bins", bins)
-    data = Values.of(lists, metric, run, (), undefined, conventions)
+    data = Values.of(values, metric, run, None, undefined, conventions)
     name = metric_title(data.name)
     spread = data.spread()
     subtitle = [data.description(spread) + " · vertical line: mean"]

@@ -12,6 +12,7 @@ import re
 import sys
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from polars_rank._params import public
 from polars_rank.errors import ArgumentError, DataError, RankError, missing_extra
 from polars_rank.metrics.names import read
 from polars_rank.plot.runs import HIGHER, LOWER, brightened, harmless
@@ -31,11 +32,13 @@ EXTRA = "plot"
 #: Maximum number of rows of a chart, over all layers.
 ROWS = 3_000
 WIDTH, HEIGHT = 460, 280
+#: Pixels of a character of a subtitle, in the widest fonts, and the sign between its parts.
+_CHARACTER, _BETWEEN = 6.5, " · "
 #: Maximum number of points of a line that are drawn as marks.
 _FEW = 40
 
-#: Pixels between the intervals of runs at one point.
-_APART = 3
+#: Pixels between the intervals of runs at one point, and from the ends of an axis to its points.
+_APART, _MARGIN = 3, 9
 #: Maximum number of runs with filled areas; more would hide each other.
 FILLED = 2
 #: Cutoffs are sparse if there are more than this many ranks per cutoff.
@@ -68,6 +71,7 @@ def altair(extra: str = EXTRA) -> Any:
     return altair
 
 
+@public
 def style(chart: Any, *, dark: bool = False) -> Any:
     """Return a chart with fonts and colors for a light or dark background.
 
@@ -84,7 +88,7 @@ def style(chart: Any, *, dark: bool = False) -> Any:
     Returns
     -------
     altair.TopLevelMixin
-        A chart of the same type, with a transparent background.
+        A chart of the same type, with a transparent background. Its HTML works offline.
 
     Raises
     ------
@@ -93,8 +97,9 @@ def style(chart: Any, *, dark: bool = False) -> Any:
 
     Examples
     --------
-    >>> chart = pr.plot.at_k(pr.datasets.search_log(50), "ndcg", baseline="bm25")
-    >>> pr.plot.style(chart, dark=True).save("ndcg.svg")  # doctest: +SKIP
+    >>> chart = pr.plot.at_k(pr.datasets.search_log(200), "ndcg", baseline="bm25")
+    >>> chart = pr.plot.style(chart, dark=True)
+    >>> chart.save("ndcg.svg")  # doctest: +SKIP
     """
     if not isinstance(chart, altair().TopLevelMixin):
         message = f"`chart` must be an Altair chart; found {type(chart).__name__}"
@@ -102,7 +107,9 @@ def style(chart: Any, *, dark: bool = False) -> Any:
     if dark:
         specification = brightened(chart.to_dict(validate=False))
         chart = type(chart).from_dict(specification, validate=False)
-    return chart.configure(**config(dark=dark))
+    from polars_rank.plot.offline import offline  # noqa: PLC0415  (imports an extra)
+
+    return offline(chart.configure(**config(dark=dark)))
 
 
 def config(*, dark: bool = False) -> dict[str, Any]:
@@ -131,8 +138,11 @@ def layered(
     width: float = WIDTH,
 ) -> alt.LayerChart:
     """Return the layers as one chart with a title and subtitle."""
-    alt = altair()
-    title, subtitle_lines = harmless(title), [harmless(line) for line in subtitle if line]
+    altair()
+    from polars_rank.plot.offline import LayerChart  # noqa: PLC0415  (imports an extra)
+
+    title = harmless(title)
+    subtitle_lines = [part for line in subtitle if line for part in _broken(harmless(line), width)]
     for layer in layers:  # screen readers get the description, not thousands of points
         layer.mark = {**layer.mark.to_dict(validate=False), "aria": False}
     heading = {
@@ -143,9 +153,9 @@ def layered(
     # In a combined chart, each chart keeps its own colors and legend.
     own = dict.fromkeys(("color", "strokeDash", "shape", "opacity"), "independent")
     # Set everything in one call, because each method of a chart copies all of its layers.
-    return alt.LayerChart(  # type: ignore[no-any-return]
-        data,
-        [*layers],
+    return LayerChart(
+        data,  # type: ignore[arg-type]  # Altair's annotations omit `data`
+        [*layers],  # type: ignore[arg-type]
         title=heading,
         width=width,
         height=height,
@@ -153,6 +163,18 @@ def layered(
         description=". ".join([title, *subtitle_lines]),
         resolve={"scale": own},
     )
+
+
+def _broken(line: str, width: float) -> list[str]:
+    """Return the lines of a subtitle, which is broken between its parts to fit above a chart."""
+    lines: list[str] = []
+    for part in line.split(_BETWEEN):
+        longer = _BETWEEN.join([*lines[-1:], part])
+        if lines and len(longer) * _CHARACTER <= width:
+            lines[-1] = longer
+        else:
+            lines.append(part)
+    return lines
 
 
 def axis(
@@ -174,7 +196,7 @@ def axis(
     }  # fmt: skip
     if kind == "X":
         look["labelFlush"] = False
-    if type == "quantitative":
+    if type == "quantitative" and "values" not in options:
         look["tickCount"] = 5  # Vega draws up to nine
     scaled = alt.Undefined if scale is None else {**scale}
     sort = options.pop("sort", alt.Undefined)
@@ -276,11 +298,12 @@ def cutoffs(title: str, ks: Iterable[int]) -> Any:
     if first == last:
         return axis("X", "x", title, format=",d", values=ranks, scale={"zero": False})
     if last - first > _SPARSE * len(ranks) and len(ranks) <= _TICKS:
-        scale = {"type": "log", "domain": [first, last], "nice": False}
+        scale = {"type": "log", "domain": [first, last], "nice": False, "padding": _MARGIN}
         return axis("X", "x", title, format=",d", values=ranks, scale=scale)
     step = next(step for step in _STEPS if last - first < _TICKS * step)
     values = sorted({first, *range(step * (first // step + 1), last + 1, step)})
-    scale = {"domain": [first, last], "nice": False, "zero": False}
+    # The points and intervals of several runs are side by side, also at the ends.
+    scale = {"domain": [first, last], "nice": False, "zero": False, "padding": _MARGIN}
     return axis("X", "x", title, format=",d", values=values, scale=scale)
 
 

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from polars_rank._params import OWN, whole_number
-from polars_rank.columns import RUN
+from polars_rank._params import OWN, public, whole_number
 from polars_rank.errors import ArgumentError
 from polars_rank.frames.tables import collected, lazy, schema_of
 from polars_rank.plot.drawing import (
@@ -32,7 +31,7 @@ from polars_rank.plot.runs import (
     labeled,
     run_columns,
 )
-from polars_rank.plot.tables import check_columns, keys_of, rows_of_metrics, with_level
+from polars_rank.plot.statistics_tables import check_columns, keys_of, rows_of_metrics, with_level
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -51,11 +50,12 @@ _KEY = OWN + "key "
 _BELOW: dict[str, Any] = {"yOffset": {"expr": "datum.place"}}
 
 
+@public
 def intervals(
     table: Any,
-    *,
     metrics: str | Metric | Iterable[str | Metric] | None = None,
-    run: str | None = RUN,
+    *,
+    run: str | None = "run",
     baseline: Any = None,
     colors: Colors | None = None,
 ) -> alt.LayerChart:
@@ -68,8 +68,7 @@ def intervals(
     metrics
         Metrics of the table to draw. Default: all.
     run
-        Column that identifies runs; None for a single line. Default: "run", if the table has that
-        column.
+        Column of runs; None for one series. A table without the column "run" has one series.
     baseline
         For means, the run that is drawn first, in gray; for differences, the run that is named in
         the title.
@@ -91,14 +90,15 @@ def intervals(
 
     Examples
     --------
-    >>> lists = pr.per_query(pr.datasets.search_log(50), ["ndcg@10", "rr"], by="run").collect()
-    >>> chart = pr.plot.intervals(pr.summarize(lists, by="run")) | pr.plot.intervals(
-    ...     pr.compare(lists, baseline="bm25"), baseline="bm25"
-    ... )
+    >>> log = pr.datasets.search_log(200)
+    >>> values = pr.per_query(log, ["ndcg@10", "rr"], by="run").collect()
+    >>> means = pr.plot.intervals(pr.summarize(values), baseline="bm25")
+    >>> comparison = pr.compare(values, baseline="bm25")
+    >>> chart = means | pr.plot.intervals(comparison, baseline="bm25")
     >>> chart.save("runs.png")  # doctest: +SKIP
     """
     altair()
-    rows = lazy(table)
+    rows = lazy(table, "table")
     schema = schema_of(rows)
     if {"column", "value", "contribution"} <= set(schema):
         return slices(rows, run=run, baseline=baseline, colors=colors)
@@ -134,11 +134,12 @@ def intervals(
     )  # fmt: skip
 
 
+@public
 def slices(
     table: Any,
     *,
-    most: int = 40,
-    run: str | None = RUN,
+    n: int = 40,
+    run: str | None = "run",
     baseline: Any = None,
     overall: Any = None,
     colors: Colors | None = None,
@@ -149,11 +150,10 @@ def slices(
     ----------
     table
         The table that `slices` returns.
-    most
+    n
         Number of slices to draw, at most 60: those with the largest absolute contributions.
     run
-        Column that identifies runs; None for a single line. Default: "run", if the table has that
-        column.
+        Column of runs; None for one series. A table without the column "run" has one series.
     baseline
         The run that is named in the title.
     overall
@@ -174,17 +174,18 @@ def slices(
 
     Examples
     --------
-    >>> log = pr.datasets.search_log(200)
-    >>> lists = pr.per_query(log, "ndcg@10", by=["run", "country"]).collect()
-    >>> table = pr.slices(lists, "ndcg@10", columns="country", baseline="bm25")
-    >>> pr.plot.slices(table).save("countries.png")  # doctest: +SKIP
+    >>> log = pr.datasets.search_log(400)
+    >>> values = pr.per_query(log, "ndcg@10", by="run", keep="country")
+    >>> table = pr.slices(values, "ndcg@10", slices="country", baseline="bm25")
+    >>> chart = pr.plot.slices(table, baseline="bm25")
+    >>> chart.save("countries.png")  # doctest: +SKIP
     """
     altair()
-    whole_number("most", most)
-    if most > _MOST:
-        message = f"`most` must be at most {_MOST}; found {most:,}"
-        raise ArgumentError(message, "most")
-    rows = lazy(table)
+    whole_number("n", n)
+    if n > _MOST:
+        message = f"`n` must be at most {_MOST}; found {n:,}"
+        raise ArgumentError(message, "n")
+    rows = lazy(table, "table")
     schema = schema_of(rows)
     required = ("column", "value", "metric", "difference", "low", "high", "contribution", "small")
     check_columns(schema, required, "pr.slices")
@@ -205,7 +206,7 @@ def slices(
         .agg(pl.col("contribution").abs().max())
         .sort("contribution", descending=True, nulls_last=True, maintain_order=True)
     )
-    data = data.join(largest.head(most).select("label"), on="label", maintain_order="left")
+    data = data.join(largest.head(n).select("label"), on="label", maintain_order="left")
     order = pl.col("x").mean().over("label")
     data = data.sort(order, "label", descending=[True, False], nulls_last=True, maintain_order=True)
     metric = aggregate_title(data.get_column("metric")[0])
@@ -219,8 +220,8 @@ def slices(
     subtitle = [f"slices of {counted(data.get_column('queries'))} · {level}s"]
     if data.get_column("small").any():
         subtitle[0] += " · hollow: too few queries for an interval"
-    if largest.height > most:
-        subtitle.append(f"{most} of {largest.height:,} slices, by absolute contribution")
+    if largest.height > n:
+        subtitle.append(f"{n} of {largest.height:,} slices, by absolute contribution")
     names = "all runs" if runs.several else runs.labels[0]
     versus = "" if baseline is None else f" vs. {label_of(baseline)}"
     of_runs = f": {names}{versus}" if runs.named else ""
@@ -241,18 +242,19 @@ def _overall(data: pl.DataFrame, overall: Any, columns: list[str]) -> pl.DataFra
         pl.col("queries").sum(),
     )
     if overall is not None:
-        known = lazy(overall)
-        check_columns(schema_of(known), ("metric", "low", "high"), "pr.compare")
+        known = lazy(overall, "overall")
+        check_columns(schema_of(known), ("metric", "low", "high"), "pr.compare", "overall")
         ends = collected(known.select(*groups(columns), "metric", "low", "high"))
         rows = rows.join(ends, on=keys, how="left", nulls_equal=True, maintain_order="left")
     return rows.with_columns(label=pl.lit("overall"), small=pl.lit(value=False))
 
 
+@public
 def bounds(
     table: Any,
-    *,
     metrics: str | Metric | Iterable[str | Metric] | None = None,
-    run: str | None = RUN,
+    *,
+    run: str | None = "run",
     baseline: Any = None,
     colors: Colors | None = None,
 ) -> alt.LayerChart:
@@ -265,8 +267,7 @@ def bounds(
     metrics
         Metrics of the table to draw. Default: all.
     run
-        Column that identifies runs; None for a single line. Default: "run", if the table has that
-        column.
+        Column of runs; None for one series. A table without the column "run" has one series.
     baseline
         The run that is drawn first, in gray.
     colors
@@ -275,8 +276,7 @@ def bounds(
     Returns
     -------
     altair.LayerChart
-        For ties, a bar from the worst to the best value, with a point at the expected value. For
-        judgments, a bar from the lower to the upper bound.
+        A bar from the low to the high bound. For ties, a point marks the expected value.
 
     Raises
     ------
@@ -285,31 +285,32 @@ def bounds(
 
     Examples
     --------
-    >>> table = pr.diagnostics.tie_bands(pr.datasets.search_log(50), ["ndcg@10", "rr"], by="run")
-    >>> pr.plot.bounds(table).save("ties.png")  # doctest: +SKIP
+    >>> log = pr.datasets.search_log(200)
+    >>> table = pr.diagnostics.tie_bands(log, ["ndcg@10", "rr"], by="run")
+    >>> chart = pr.plot.bounds(table, baseline="bm25")
+    >>> chart.save("ties.png")  # doctest: +SKIP
     """
     alt = altair()
-    rows = lazy(table)
+    rows = lazy(table, "table")
     schema = schema_of(rows)
-    is_tie_band = "worst" in schema
-    low, high = ("worst", "best") if is_tie_band else ("lower", "upper")
-    check_columns(
-        schema, ("metric", low, high), "pr.diagnostics.tie_bands or pr.diagnostics.judgment_bounds"
-    )
+    is_tie_band = "tied_documents" in schema
     share = "tied_documents" if is_tie_band else "judged"
-    point = pl.col("expected") if is_tie_band else pl.lit(None, dtype=pl.Float64)
-    rows = rows_of_metrics(rows, metrics).with_columns(
-        pl.col(low).alias("low"), pl.col(high).alias("high"), pl.col(share).alias("share"), x=point
+    check_columns(
+        schema,
+        ("metric", "low", "high", share, *(["expected"] if is_tie_band else [])),
+        "pr.diagnostics.tie_bands or pr.diagnostics.judgment_bounds",
     )
+    point = pl.col("expected") if is_tie_band else pl.lit(None, dtype=pl.Float64)
+    rows = rows_of_metrics(rows, metrics).with_columns(pl.col(share).alias("share"), x=point)
     data, runs = _rows(rows, schema, run, ["low", "high", "x", "share"], baseline, colors)
     x = axis("X", "low", "mean", grid=True, scale={"zero": False})
     data = _with_offsets(data, runs)
     y, height = _rows_axis(data, runs)
     tips = tooltip(
         *_of_row(data),
-        ("low", low, ".4f"),
+        ("low", "low", ".4f"),
         *([("x", "expected", ".4f")] if is_tie_band else []),
-        ("high", high, ".4f"),
+        ("high", "high", ".4f"),
         ("share", "tied documents" if is_tie_band else "judged", ".1%"),
         of=runs,
     )
@@ -330,7 +331,7 @@ def bounds(
     title = (
         "Means over orders of tied documents" if is_tie_band else "Bounds for unjudged documents"
     )
-    note = "bar: worst to best order · point: mean over all orders"
+    note = "bar: lowest to highest mean over orders · point: mean over all orders"
     if not is_tie_band:
         note = "bar: from all unjudged documents not relevant to all relevant"
     return layered(data, layers, title=title, subtitle=[note], height=height)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from polars_rank._params import OWN
+from polars_rank._params import OWN, public
 from polars_rank.conventions import POLARS_RANK
 from polars_rank.frames.tables import collected
 from polars_rank.plot.drawing import (
@@ -22,7 +22,7 @@ from polars_rank.plot.drawing import (
     undefined_note,
     with_field,
 )
-from polars_rank.plot.runs import LABEL, NEUTRAL, Runs, groups, label_of, labeled
+from polars_rank.plot.runs import NEUTRAL, Runs, groups, label_of, labeled
 from polars_rank.plot.values import BASELINE, DIFFERENCE, TINY, VALUE, Values, extent
 
 if TYPE_CHECKING:
@@ -40,12 +40,13 @@ _SINGLE = 1_000
 #: Cells per side of a scatter plot of many queries.
 _SIDE = 40
 _CELL = OWN + "cell"
-#: Minimum number of queries of a pile, and maximum number of piles, whose numbers are drawn.
-_PILE, _PILES = 3, 12
+#: Area of the point of a single query, and of the point of the most queries.
+_POINT, _PILE = 36, 300
 
 
+@public
 def differences(
-    lists: Any,
+    values: Any,
     metric: str | Metric | None = None,
     *,
     baseline: Any,
@@ -59,14 +60,18 @@ def differences(
 
     Parameters
     ----------
-    lists
-        The table that `per_query` returns, with several runs.
+    values
+        Per-query values of several runs, as `per_query` returns them.
     metric
         The column to draw; None if there is only one metric.
     baseline
         The run that the others are compared with.
-    run, query
-        Names of the columns of runs and queries. Queries that one of the runs does not have are
+    run
+        Column of runs.
+    query
+        Columns that identify the query. If there is no column "query": the one column that
+        identifies the rows of each run, besides runs, metrics, counts and constant columns; if
+        there is none or several, name the columns. Queries that one of the runs does not have are
         omitted.
     undefined
         Value of undefined metrics: "zero", "one" or "skip"; or a mapping from metrics to these.
@@ -94,23 +99,23 @@ def differences(
 
     Examples
     --------
-    >>> lists = pr.per_query(pr.datasets.search_log(50), "ndcg@10", by="run").collect()
-    >>> chart = pr.plot.differences(lists, "ndcg@10", baseline="bm25")
+    >>> values = pr.per_query(pr.datasets.search_log(200), "ndcg@10", by="run")
+    >>> chart = pr.plot.differences(values, "ndcg@10", baseline="bm25")
     >>> chart.save("differences.png")  # doctest: +SKIP
     """
     alt = altair()
-    values = Values.of(lists, metric, run, query, undefined, conventions)
-    name = metric_title(values.name)
-    pairs = values.pairs(baseline)
-    spread, runs = labeled(
-        values.statistics_of(pairs, f"the run {baseline!r} and another"), colors=colors
-    )
+    data = Values.of(values, metric, run, query, undefined, conventions)
+    name = metric_title(data.name)
+    compared = {"baseline": baseline}
+    data.check_runs(compared)
+    pairs = data.pairs(baseline)
+    spread, runs = labeled(data.statistics_of(pairs, compared), colors=colors)
     single = spread.get_column("counted").sum() <= _SINGLE
     if single:
-        plan = _queries(pairs, values)
+        plan = _queries(pairs, data)
     else:
         highest = max(map(abs, [*spread.get_column("low"), *spread.get_column("high")]))
-        plan = _cells(pairs, values, highest, (ROWS // 2) // len(runs.labels))
+        plan = _cells(pairs, data, highest, (ROWS // 2) // len(runs.labels))
     bars = _bar_positions(labeled(collected(plan))[0])
     x = axis(
         "X", "start", "queries, sorted by difference", format=",d", scale={"nice": False},
@@ -127,9 +132,9 @@ def differences(
     others = "all runs" if runs.several else runs.labels[0]
     return layered(
         bars,
-        [*_layers(runs, x, y, tips, colors_of_change(values.name)), zero],
+        [*_layers(runs, x, y, tips, colors_of_change(data.name)), zero],
         title=f"{name}: {others} vs. {label_of(baseline)}, per query",
-        subtitle=_counts(spread, values.rule),
+        subtitle=_counts(spread, data.rule),
     )
 
 
@@ -201,8 +206,9 @@ def _counts(spread: pl.DataFrame, rule: str) -> list[str]:
     return [*subtitle[:few], *other_runs, counted(spread.get_column("queries")) + undefined]
 
 
+@public
 def scatter(
-    lists: Any,
+    values: Any,
     metric: str | Metric | None = None,
     *,
     x: Any = None,
@@ -217,14 +223,18 @@ def scatter(
 
     Parameters
     ----------
-    lists
-        The table that `per_query` returns, with several runs.
+    values
+        Per-query values of several runs, as `per_query` returns them.
     metric
         The column to draw; None if there is only one metric.
     x, y
         The runs. Default for a table with two runs: x is the first of the sorted runs.
-    run, query
-        Names of the columns of runs and queries. Queries that one of the runs does not have are
+    run
+        Column of runs.
+    query
+        Columns that identify the query. If there is no column "query": the one column that
+        identifies the rows of each run, besides runs, metrics, counts and constant columns; if
+        there is none or several, name the columns. Queries that one of the runs does not have are
         omitted.
     undefined
         Value of undefined metrics: "zero", "one" or "skip"; or a mapping from metrics to these.
@@ -237,10 +247,10 @@ def scatter(
     Returns
     -------
     altair.LayerChart
-        A point per query, with the number of queries at the largest piles of equal points; with
-        more than a thousand queries, 40 x 40 cells, whose opacity increases with the number of
-        queries. On the dashed line, both runs have the same value; the halves are shaded green
-        where y is better and red where it is worse.
+        A point per query, or for queries with the same two values, a point whose area increases
+        with their number; with more than a thousand queries, 40 x 40 cells, whose opacity
+        increases with the number of queries. On the dashed line, both runs have the same value;
+        the halves are shaded green where y is better and red where it is worse.
 
     Raises
     ------
@@ -249,38 +259,42 @@ def scatter(
 
     Examples
     --------
-    >>> lists = pr.per_query(pr.datasets.search_log(50), "ndcg@10", by="run").collect()
-    >>> chart = pr.plot.scatter(lists, "ndcg@10", x="bm25", y="neural")
+    >>> values = pr.per_query(pr.datasets.search_log(200), "ndcg@10", by="run")
+    >>> chart = pr.plot.scatter(values, "ndcg@10", x="bm25", y="neural")
     >>> chart.save("runs.png")  # doctest: +SKIP
     """
     alt = altair()
-    values = Values.of(lists, metric, run, query, undefined, conventions)
-    name = metric_title(values.name)
-    first, second = values.two_runs(x, y)
-    pairs = values.pairs(first, second)
-    spread, _ = labeled(values.statistics_of(pairs, f"the run {first!r} and the run {second!r}"))
+    data = Values.of(values, metric, run, query, undefined, conventions)
+    name = metric_title(data.name)
+    first, second = data.two_runs(x, y)
+    pairs = data.pairs(first, second)
+    spread, _ = labeled(data.statistics_of(pairs, {"x": first, "y": second}))
     low, high = extent(*spread.select("least", "most").row(0))
     a, b = label_of(first), label_of(second)
     color = Runs.of([a, b], a, colors).colors[-1]
     across = axis(
         "X", "x", f"{name} of {a}", grid=True, scale={"domain": [low, high], "nice": False}
     )
-    up = axis("Y", "y", f"{name} of {b}", scale={"domain": [low, high], "nice": False})
+    up = axis(
+        "Y", "y", f"{name} of {b}", scale={"domain": [low, high], "nice": False}, labelPadding=12
+    )
     both = pairs.filter(pl.col(DIFFERENCE).is_not_null())
     if spread.get_column("counted")[0] <= _SINGLE:
-        plan = both.select(query=values.query_name, x=BASELINE, y=VALUE)
-        data = collected(plan).sort("x", "y", "query")
-        tips = tooltip(("query", "query"), ("x", a, ".4f"), ("y", b, ".4f"))
-        mark = alt.Chart().mark_point(filled=True, size=36, opacity=0.5, color=color)
-        cells = [mark.encode(x=across, y=up, tooltip=tips), _piles(data, low, high, across, up)]
+        marks = _piles(both.select(query=data.query_name, x=BASELINE, y=VALUE))
+        tips = tooltip(
+            ("query", "query"), ("number", "queries", ",d"), ("x", a, ".4f"), ("y", b, ".4f")
+        )
+        mark = alt.Chart().mark_point(filled=True, opacity=0.5, color=color)
+        size = _size(max(marks.get_column("number"), default=1))
+        cells = [mark.encode(x=across, y=up, size=size, tooltip=tips)]
     else:
-        data = _grid(both, low, high)
+        marks = _grid(both, low, high)
         tips = tooltip(
             ("x", f"{a} from", ".3f"), ("x2", "below", ".3f"), ("y", f"{b} from", ".3f"),
             ("y2", "below", ".3f"), ("number", "queries", ",d"),
         )  # fmt: skip
         mark = alt.Chart().mark_rect(strokeWidth=0, color=color)
-        shade = _shade(max(data.get_column("number")), color)
+        shade = _shade(max(marks.get_column("number")), color)
         cells = [mark.encode(
             x=across, x2=alt.X2(field="x2"), y=up, y2=alt.Y2(field="y2"), opacity=shade,
             tooltip=tips,
@@ -288,37 +302,39 @@ def scatter(
     line = alt.Chart(pl.DataFrame({"x": [low, high], "y": [low, high]}))
     diagonal = line.mark_line(strokeDash=[4, 3], color=NEUTRAL, strokeWidth=1.5)
     return layered(
-        data,
+        marks,
         [
-            *_halves(low, high, across, up, colors_of_change(values.name)),
+            *_halves(low, high, across, up, colors_of_change(data.name)),
             *cells,
             diagonal.encode(x=across, y=up),
         ],
         title=f"{name}: {b} vs. {a}",
-        subtitle=_counts(spread, values.rule),
+        subtitle=_counts(spread, data.rule),
         width=340,
         height=340,
     )
 
 
-def _piles(data: pl.DataFrame, low: float, high: float, x: Any, y: Any) -> Any:
-    """Return the numbers of queries at the largest piles of equal points."""
+def _piles(queries: pl.LazyFrame) -> pl.DataFrame:
+    """Return one row per point with the number of its queries and the name of the first."""
+    points = queries.group_by("x", "y").agg(
+        number=pl.len(), query=pl.col("query").min(), rest=pl.len() - 1
+    )
+    more = pl.format("{} and {} more", "query", "rest")
+    name = pl.when(pl.col("rest") > 0).then(more).otherwise("query")
+    points = points.select("x", "y", "number", query=name)
+    # Large points are behind small ones.
+    return collected(points).sort("number", "x", "y", descending=[True, False, False])
+
+
+def _size(most: int) -> Any:
+    """Return the channel of the area of points, with a legend if any has several queries."""
     alt = altair()
-    piles = data.group_by("x", "y").agg(number=pl.len()).filter(pl.col("number") >= _PILE)
-    piles = piles.sort("number", "x", "y", descending=True).head(_PILES)
-    middle, margin = (low + high) / 2, (high - low) / 20
-    is_right, is_up = f"datum.x > {middle}", f"datum.y > {middle}"
-    # Below or above the point; on the diagonal, beside it; always within the chart.
-    side = f"{is_right} ? 'right' : 'left'"
-    is_inside = f"datum.x > {low + margin} && datum.x < {high - margin}"
-    place = {
-        "dx": {"expr": f"datum.x === datum.y ? ({is_right} ? -14 : 14) : 0"},
-        "dy": {"expr": f"(datum.x === datum.y ? 5 : 13) * ({is_up} ? 1 : -1)"},
-        "align": {"expr": f"datum.x !== datum.y && {is_inside} ? 'center' : ({side})"},
-    }
-    style = {"fontSize": 11, "fontWeight": 600, "baseline": "middle", **place}
-    label = alt.Chart(piles).mark_text(**style, color=LABEL)
-    return label.encode(x=x, y=y, text=alt.Text(field="number", type="quantitative", format=",d"))
+    scale = {"type": "sqrt", "domain": [1, max(2, most)], "range": [_POINT, _PILE]}
+    legend = _legend([*_powers(most // 2), most], symbolFillColor=NEUTRAL) if most > 1 else None
+    return alt.Size(
+        field="number", type="quantitative", title="queries", scale=scale, legend=legend
+    )  # fmt: skip
 
 
 def _halves(low: float, high: float, x: Any, y: Any, colors: tuple[str, str]) -> list[Any]:
@@ -348,12 +364,22 @@ def _grid(both: pl.LazyFrame, low: float, high: float) -> pl.DataFrame:
 def _shade(most: int, color: str) -> Any:
     """Return the opacity channel for the number of queries, which suits any background."""
     alt = altair()
-    powers = [10**power for power in range(12) if 10**power <= most]
-    legend = {
-        "format": ",~s", "labelFontSize": 11, "titleFontSize": 11, "symbolType": "square",
-        "symbolSize": 160, "symbolFillColor": color, "symbolStrokeWidth": 0, "values": powers,
-    }  # fmt: skip
     scale = {"type": "log", "domain": [1, max(2, most)], "range": [0.15, 1]}
+    legend = _legend(_powers(most), symbolFillColor=color, symbolType="square", symbolSize=160)
     return alt.Opacity(
         field="number", type="quantitative", title="queries", scale=scale, legend=legend
     )  # fmt: skip
+
+
+def _powers(most: int) -> list[int]:
+    """Return the powers of ten up to a number."""
+    return [10**power for power in range(12) if 10**power <= most]
+
+
+def _legend(values: list[int], **symbol: Any) -> dict[str, Any]:
+    """Return the legend of numbers of queries, on one line above the chart."""
+    return {
+        "orient": "top", "direction": "horizontal", "titleOrient": "left", "offset": 8,
+        "titleFontSize": 11, "titleFontWeight": 500, "labelFontSize": 11, "format": ",d",
+        "values": values, "symbolStrokeWidth": 0, **symbol,
+    }  # fmt: skip

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from polars_rank._params import OWN, names, threshold
-from polars_rank.columns import RUN, Columns
+from polars_rank._params import OWN, check_distinct, names, public
+from polars_rank.columns import Columns
+from polars_rank.conventions import lowest_relevant
 from polars_rank.errors import DataError
 from polars_rank.evaluation import curves
 from polars_rank.frames.tables import collected, lazy, schema_of
@@ -21,7 +22,7 @@ from polars_rank.plot.drawing import (
     tooltip,
     with_field,
 )
-from polars_rank.plot.runs import NEUTRAL, columns_of_runs, grouped, groups, labeled
+from polars_rank.plot.runs import NEUTRAL, columns_of_runs, grouped, groups, labeled, run_columns
 from polars_rank.plot.thinning import thinned
 
 if TYPE_CHECKING:
@@ -42,17 +43,19 @@ _ROWS, _MEAN, _STD = OWN + "rows", OWN + "mean", OWN + "std"
 _POINTS = ("threshold", "found", "precision", "recall", "f1", "auc", "best_f1", "no_skill")
 
 
+@public
 def pr_curve(
     frame: Any,
     *,
-    by: Names | None = RUN,
+    run: str | None = "run",
+    by: Names | None = None,
     baseline: Any = None,
     score: str = "score",
     label: str = "label",
-    rel: float = 1,
+    rel: float | None = None,
     colors: Colors | None = None,
 ) -> alt.LayerChart:
-    """Draw precision by recall over all score thresholds, over all rows or by group.
+    """Draw precision by recall over all score thresholds, one curve for each run.
 
     The chart also shows the precision of a random order (dashed), the area under the curve (in the
     legend), and the point with the best F1.
@@ -61,15 +64,17 @@ def pr_curve(
     ----------
     frame
         A log, or the table that `pr.pr_curve` returns.
+    run
+        Column that identifies runs; None for one series. Default: "run", if the table has that
+        column.
     by
-        Columns that split the table into curves. Default: "run", if the table has that column.
+        Columns of groups. Each group has its own curves, with names such as "DE · bm25".
     baseline
-        The curve that is drawn first, in gray. With several columns in `by`, the name of a curve is
-        "a · b".
+        The curve that is drawn first, in gray.
     score, label
         Names of the columns of a log.
     rel
-        Lowest relevant label.
+        Lowest relevant label. Default: 1.
     colors
         Mapping from runs to colors, such as `{"bm25": "#0072B2"}`.
 
@@ -94,21 +99,27 @@ def pr_curve(
 
     Examples
     --------
-    >>> chart = pr.plot.pr_curve(pr.datasets.search_log(50), by="run")
+    >>> log = pr.datasets.search_log(200)
+    >>> chart = pr.plot.pr_curve(log, baseline="bm25")
     >>> chart.save("precision_recall.png")  # doctest: +SKIP
     """
     altair()
     log = lazy(frame)
     schema = schema_of(log)
-    columns = [] if by is RUN and RUN not in schema else [*names("by", by)]
-    columns_of_runs("by", columns, schema)
+    of_groups, of_runs = columns_of_runs("by", names("by", by), schema), run_columns(schema, run)
+    check_distinct({"by": of_groups, "run": of_runs})
+    columns = [*of_groups, *of_runs]
     relevance = ""
     if not {*_POINTS} <= set(schema):
-        threshold("rel", rel)
-        Columns.find(schema, query=None, doc=None, score=score, label=label, by=columns)
-        log = with_few_scores(log, columns, score)
-        log = curves.pr_curve(log, by=columns or None, score=score, label=label, rel=rel)
-        relevance = f" · relevant: label ≥ {rel:g}"
+        lowest = lowest_relevant(rel)
+        Columns.find(
+            schema, query=None, doc=None, score=score, label=label, by=of_groups,
+            run=next(iter(of_runs), None),
+        )  # fmt: skip
+        if score != label:  # labels have few values
+            log = with_few_scores(log, columns, score)
+        log = curves.pr_curve(log, run=None, by=columns, score=score, label=label, rel=lowest)
+        relevance = f" · relevant: label ≥ {lowest:g}"
     points = log.select(*groups(columns), *_POINTS).filter(pl.col("recall").is_not_null())
     table = collected(_few_points(points, _STEPS))
     if not table.height:

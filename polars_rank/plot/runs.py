@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import polars as pl
 
-from polars_rank._params import OWN, check_column
-from polars_rank.columns import RUN
-from polars_rank.errors import ArgumentError, DataError, SchemaError
+from polars_rank._params import OWN, check_column, check_distinct, public
+from polars_rank.errors import ArgumentError, DataError, SchemaError, short
+from polars_rank.stats.per_query_tables import run_column
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -18,20 +18,20 @@ if TYPE_CHECKING:
 Colors: TypeAlias = Mapping[Any, str]
 
 
-#: From Okabe & Ito, Color universal design, 2008, without black and yellow, which are invisible on
-#: dark and light backgrounds; colors with the best contrast on both come first.
-PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
 #: The colors of higher and of lower values, which color-blind readers can distinguish.
-HIGHER, LOWER = PALETTE[2], "#CC3311"
+HIGHER, LOWER = "#009E73", "#CC3311"
+#: Colors of runs: neither green nor red, which stand for better and worse. Color-blind readers can
+#: distinguish them, and those with the best contrast on light and dark backgrounds come first.
+PALETTE = ("#0072B2", "#C48200", "#8A4FE0", "#D173A6", "#3FA9C9", "#8A5E3B")
 #: The color of the baseline and of lines that belong to no run.
 NEUTRAL = "#808080"
 #: The color of text within a chart.
 LABEL = "#666666"
 #: The same hues, brighter, for dark backgrounds.
 BRIGHTER = {
-    "#0072B2": "#4FA8F0", "#D55E00": "#FF8F3F", "#009E73": "#2FD6A4", "#CC79A7": "#F0A5CC",
-    "#56B4E9": "#A6DCFF", "#E69F00": "#FFCB47", LOWER: "#FF7A66", NEUTRAL: "#B4BAC2",
-    LABEL: "#C6CBD2",
+    "#0072B2": "#8CC8FC", "#C48200": "#FFC24D", "#8A4FE0": "#BF85EE", "#D173A6": "#FF8CBD",
+    "#3FA9C9": "#D0F6FC", "#8A5E3B": "#C69771", HIGHER: "#2FD6A4", LOWER: "#FF7A66",
+    NEUTRAL: "#B4BAC2", LABEL: "#C6CBD2",
 }  # fmt: skip
 #: The numbers of dash patterns and colors are coprime, so that their pairs are unique.
 DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [12, 4])
@@ -89,6 +89,7 @@ class Runs:
         return Runs(tuple(map(rename, self.labels)), self.colors, self.dashes, self.shapes)
 
 
+@public
 def run_colors(
     runs: Iterable[Any],
     *,
@@ -113,23 +114,26 @@ def run_colors(
     -------
     dict
         Mapping from runs to colors. Pass it as `colors` to charts of some of the runs, so that
-        they keep their colors.
+        they keep their colors. None is green or red, which stand for better and worse.
 
     Raises
     ------
     ArgumentError
         If there are too many runs for one chart, or a color is not a string.
 
-    References
-    ----------
-    Okabe & Ito, Color universal design, 2008.
-
     Examples
     --------
     >>> pr.plot.run_colors(["neural", "bm25"], baseline="bm25")
     {'bm25': '#808080', 'neural': '#0072B2'}
     """
-    runs_by_label = {label_of(run): run for run in runs}
+    names = [*runs]
+    if not all(isinstance(name, Hashable) for name in names):
+        message = f"`runs` must be names of runs; found {short(names)}"
+        raise ArgumentError(message, "runs")
+    runs_by_label = {label_of(name): name for name in names}
+    if baseline is not None and label_of(baseline) not in runs_by_label:
+        message = f"run {short(baseline)} (`baseline`) not found in `runs`: {short(names)}"
+        raise ArgumentError(message, "baseline", "runs")
     sorted_runs = Runs.of(sorted(runs_by_label), baseline, colors)
     return {
         runs_by_label[label]: BRIGHTER.get(color, color) if dark else color
@@ -173,17 +177,13 @@ def harmless_texts(table: pl.DataFrame) -> pl.DataFrame:
     return table.with_columns(harmless_text(pl.col(pl.String)))
 
 
-def run_columns(schema: pl.Schema, run: str | None, *others: str) -> list[str]:
+def run_columns(schema: pl.Schema, run: str | None, **others: str) -> list[str]:
     """Return the column of runs; none if `run` is None, or the default and missing."""
-    if run is None or (run is RUN and run not in schema):
+    column = run_column(schema, run)
+    if column is None:
         return []
-    if not isinstance(run, str):
-        message = f"`run` must be the name of a column; found {run!r}"
-        raise ArgumentError(message, "run")
-    if run in others:
-        message = f"column {run!r} is used for `run` and another parameter"
-        raise ArgumentError(message, "run")
-    return columns_of_runs("run", [run], schema)
+    check_distinct({"run": [column], **{name: [other] for name, other in others.items()}})
+    return columns_of_runs("run", [column], schema)
 
 
 def columns_of_runs(parameter: str, columns: Sequence[str], schema: pl.Schema) -> list[str]:
@@ -247,9 +247,6 @@ def _text(names: pl.Series) -> pl.Series:
 def _checked(colors: Colors | None) -> dict[str, str]:
     if colors is None:
         return {}
-    if not isinstance(colors, Mapping):
-        message = f"`colors` must be a mapping from runs to colors; found {colors!r}"
-        raise ArgumentError(message, "colors")
     for run, color in colors.items():
         if not isinstance(color, str) or not color.strip():
             message = f"`colors` must have a color such as '#0072B2' for {run!r}; found {color!r}"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from polars_rank.columns import RUN
+from polars_rank._params import public
 from polars_rank.errors import ArgumentError
 from polars_rank.frames.tables import collected, lazy, schema_of
 from polars_rank.plot.drawing import (
@@ -25,7 +25,13 @@ from polars_rank.plot.drawing import (
     tooltip,
 )
 from polars_rank.plot.runs import groups, harmless_texts, labeled, run_columns
-from polars_rank.plot.tables import check_columns, column_of, keys_of, only_metric, with_level
+from polars_rank.plot.statistics_tables import (
+    check_columns,
+    column_of,
+    keys_of,
+    only_metric,
+    with_level,
+)
 from polars_rank.plot.thinning import thinned
 
 if TYPE_CHECKING:
@@ -40,12 +46,13 @@ _FEW, _DAYS, _YEAR = 3, 10, 366
 _KEPT = 4
 
 
+@public
 def over_time(
     table: Any,
     metric: str | Metric | None = None,
     *,
     time: str = "day",
-    run: str | None = RUN,
+    run: str | None = "run",
     baseline: Any = None,
     colors: Colors | None = None,
 ) -> alt.LayerChart:
@@ -61,8 +68,7 @@ def over_time(
     time
         Column of dates, datetimes, numbers, or text with ISO 8601 dates.
     run
-        Column that identifies runs; None for a single line. Default: "run", if the table has that
-        column.
+        Column of runs; None for one series. A table without the column "run" has one series.
     baseline
         The run that is drawn first, in gray.
     colors
@@ -84,18 +90,20 @@ def over_time(
     Examples
     --------
     >>> from datetime import date
-    >>> log = pr.datasets.search_log(50).with_columns(
-    ...     day=pl.lit(date(2026, 1, 1)).dt.offset_by(pl.format("{}d", pl.col("query") % 5))
-    ... )
-    >>> lists = pr.per_query(log, "ndcg@10", by=["run", "day"])
-    >>> chart = pr.plot.over_time(pr.summarize(lists, by=["run", "day"]))
+    >>> number = pl.format("{}d", pl.col("query") % 5)
+    >>> day = pl.lit(date(2026, 1, 1)).dt.offset_by(number)
+    >>> log = pr.datasets.search_log(500).with_columns(day=day)
+    >>> values = pr.per_query(log, "ndcg@10", by=["run", "day"])
+    >>> summary = pr.summarize(values, by="day")
+    >>> chart = pr.plot.over_time(summary, baseline="bm25")
     >>> chart.save("days.png")  # doctest: +SKIP
     """
     altair()
-    rows = lazy(table)
+    rows = lazy(table, "table")
     schema = schema_of(rows)
-    check_columns(schema, (time, "queries"), f"pr.summarize(by={time!r})")
-    columns = run_columns(schema, run, time)
+    check_columns(schema, (time,), f"pr.summarize(by={time!r})", "time")
+    check_columns(schema, ("queries",), f"pr.summarize(by={time!r})")
+    columns = run_columns(schema, run, time=time)
     nothing = pl.lit(None, dtype=pl.Float64)
     ends, value = {"low": nothing, "high": nothing}, ""
     if "metric" in schema:

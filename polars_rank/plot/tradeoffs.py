@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from polars_rank._params import check_column
-from polars_rank.columns import RUN
+from polars_rank._params import check_column, public
 from polars_rank.errors import ArgumentError
 from polars_rank.frames.tables import collected, lazy, schema_of
 from polars_rank.plot.drawing import (
@@ -23,8 +22,9 @@ from polars_rank.plot.drawing import (
     with_field,
 )
 from polars_rank.plot.runs import NEUTRAL, label_of, labeled, run_columns
-from polars_rank.plot.tables import (
+from polars_rank.plot.statistics_tables import (
     check_columns,
+    check_metric,
     keys_of,
     metrics_of,
     name_of,
@@ -42,12 +42,13 @@ if TYPE_CHECKING:
     from polars_rank.plot.runs import Colors, Runs
 
 
+@public
 def tradeoff(
     table: Any,
     x: str | Metric | None = None,
     y: str | Metric | None = None,
     *,
-    run: str | None = RUN,
+    run: str | None = "run",
     baseline: Any = None,
     colors: Colors | None = None,
 ) -> alt.LayerChart:
@@ -61,8 +62,7 @@ def tradeoff(
     x, y
         The metrics. Default for a table of `summarize` with two metrics: x is the first.
     run
-        Column that identifies runs; None for a single point. Default: "run", if the table has that
-        column.
+        Column of runs; None for one point. A table without the column "run" has one point.
     baseline
         The run that is drawn first, in gray, with dashed lines at its values.
     colors
@@ -83,12 +83,14 @@ def tradeoff(
 
     Examples
     --------
-    >>> lists = pr.per_query(pr.datasets.search_log(50), ["ndcg@10", "recall@5"], by="run")
-    >>> chart = pr.plot.tradeoff(pr.summarize(lists, by="run"), x="recall@5", y="ndcg@10")
+    >>> log = pr.datasets.search_log(200)
+    >>> values = pr.per_query(log, ["ndcg@10", "recall@5"], by="run")
+    >>> summary = pr.summarize(values)
+    >>> chart = pr.plot.tradeoff(summary, "recall@5", "ndcg@10", baseline="bm25")
     >>> chart.save("tradeoff.png")  # doctest: +SKIP
     """
     altair()
-    rows = lazy(table)
+    rows = lazy(table, "table")
     schema = schema_of(rows)
     columns = run_columns(schema, run)
     if "metric" in schema:
@@ -143,6 +145,9 @@ def _two_metrics(rows: pl.LazyFrame, x: Any, y: Any) -> list[str]:
     """Return the names of the two metrics to draw, completing those that are not given."""
     available = metrics_of(rows)
     requested = [None if each is None else name_of(each) for each in (x, y)]
+    for parameter, name in zip("xy", requested, strict=True):
+        if name is not None:
+            check_metric(parameter, name, available)
     others = [each for each in available if each not in requested]
     if requested.count(None) not in (0, len(others)):
         message = f"set `x` and `y` to two of the metrics; available: {available}"

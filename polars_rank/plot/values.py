@@ -6,15 +6,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import polars as pl
 
-from polars_rank._params import OWN
+from polars_rank._params import OWN, check_column
 from polars_rank.errors import ArgumentError, DataError, number_of
 from polars_rank.frames.tables import collected, lazy, schema_of
 from polars_rank.plot.drawing import counted, non_empty, undefined_note
 from polars_rank.plot.runs import groups, harmless_text, run_columns
-from polars_rank.stats.pairs import is_run
-from polars_rank.stats.tables import agreed_on, key_columns, variables
+from polars_rank.stats.per_query_tables import agreed_on, key_columns, query_columns, variables
+from polars_rank.stats.run_pairs import check_run, is_run, unknown_run
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from polars_rank._params import Names
     from polars_rank.conventions import Conventions
 
@@ -37,22 +39,32 @@ class Values(NamedTuple):
     @classmethod
     def of(
         cls,
-        lists: Any,
+        values: Any,
         metric: Any,
         run: str | None,
-        query: Names,
+        query: Names | None,
         undefined: Any,
         conventions: Conventions | str,
     ) -> Values:
-        """Return the values of a per-query table, after checks of its columns."""
-        rows = lazy(lists)
+        """Return the values of a per-query table, after checks of its columns.
+
+        `query` is None if the queries do not matter; otherwise runs are compared.
+        """
+        rows = lazy(values, "values")
         schema = schema_of(rows)
         agreed = agreed_on(conventions, undefined)
-        columns = run_columns(schema, run)
-        keys = key_columns(schema, run=columns, query=query)
-        taken = [*keys["run"], *keys["query"]]
         metrics = None if metric is None else [metric]
-        requested = variables(schema, metrics, agreed, taken, "metric", undefined)
+        if query is not None:
+            if run is None:
+                message = "`run` must name the column of runs; found None"
+                raise ArgumentError(message, "run")
+            check_column("run", run, schema)
+        columns = run_columns(schema, run)
+        keys = key_columns(schema, run=columns)
+        queries = () if query is None else query_columns(rows, query, metrics, keys)
+        keys = key_columns(schema, run=columns, query=queries)
+        taken = [*columns, *queries]
+        requested = variables(schema, metrics, agreed, keys, "metric", undefined)
         if len(requested) > 1:
             names = ", ".join(repr(each.name) for each in requested)
             message = f"a chart shows one metric; set `metric` to one of {names}"
@@ -60,7 +72,7 @@ class Values(NamedTuple):
         (variable,) = requested
         undefined_there = pl.col(variable.name).is_null().alias(_UNDEFINED)
         selected = rows.select(*taken, variable.value.alias(VALUE), undefined_there)
-        return cls(selected, variable.name, columns, [*keys["query"]], variable.counts_as)
+        return cls(selected, variable.name, columns, [*queries], variable.counts_as)
 
     @property
     def known(self) -> pl.LazyFrame:
@@ -88,10 +100,10 @@ class Values(NamedTuple):
 
     def two_runs(self, x: Any, y: Any) -> tuple[Any, Any]:
         """Return the two runs to draw, completing those that are not given."""
-        if (x is not None and y is not None) or not self.run:
+        self.check_runs({"x": x, "y": y})
+        if x is not None and y is not None:
             return x, y
-        statistics = collected(self.rows.select(pl.col(self.run[0]).unique().sort()))
-        names = statistics.to_series().to_list()
+        names = self.names_of_runs()
         requested_runs = [each for each in (x, y) if each is not None]
         others = [each for each in names if each not in requested_runs]
         if len(requested_runs) + len(others) != 2:
@@ -101,20 +113,28 @@ class Values(NamedTuple):
             return (x, others[0]) if x is not None else (others[0], others[1])
         return others[0], y
 
+    def check_runs(self, compared: Mapping[str, Any]) -> None:
+        """Raise `ArgumentError` unless the values of parameters can be in the column of runs."""
+        for parameter, run in compared.items():
+            if run is not None:
+                check_run(parameter, run, self.run[0], schema_of(self.rows)[self.run[0]])
+
+    def names_of_runs(self) -> list[Any]:
+        """Return the sorted names of the runs."""
+        (run,) = self.run
+        return collected(self.rows.select(pl.col(run).unique().sort())).to_series().to_list()
+
     def pairs(self, baseline: Any, other: Any = None) -> pl.LazyFrame:
         """Return the values of all other runs, or of `other`, paired with those of the baseline."""
-        if not self.run:
-            message = "`run` must name the column of runs; found None"
-            raise ArgumentError(message, "run")
         (run,) = self.run
         dtype = schema_of(self.rows)[run]
-        lists = self.rows.group_by([run, *self.query]).agg(
+        rankings = self.rows.group_by([run, *self.query]).agg(
             pl.col(VALUE, _UNDEFINED).first(), pl.len().alias(_TIMES)
         )
         is_baseline = is_run(run, dtype, baseline)
         parts = {VALUE: BASELINE, _UNDEFINED: _UNDEFINED + _OTHER, _TIMES: _TIMES + _OTHER}
-        base = lists.filter(is_baseline).drop(run).rename(parts)
-        others = lists.filter(~is_baseline if other is None else is_run(run, dtype, other))
+        base = rankings.filter(is_baseline).drop(run).rename(parts)
+        others = rankings.filter(~is_baseline if other is None else is_run(run, dtype, other))
         pairs = others.join(base, on=self.query, how="inner", nulls_equal=True)
         return pairs.select(
             run,
@@ -126,8 +146,11 @@ class Values(NamedTuple):
             pl.any_horizontal(_UNDEFINED, _UNDEFINED + _OTHER).alias(_UNDEFINED),
         )
 
-    def statistics_of(self, pairs: pl.LazyFrame, runs: str) -> pl.DataFrame:
-        """Return statistics of the differences by run; raise `DataError` if there are none."""
+    def statistics_of(self, pairs: pl.LazyFrame, compared: Mapping[str, Any]) -> pl.DataFrame:
+        """Return statistics of the differences by run; raise `DataError` if there are none.
+
+        `compared` are the runs that parameters name.
+        """
         difference, both = pl.col(DIFFERENCE), pl.col(VALUE, BASELINE)
         facts = {
             **_facts(difference),
@@ -143,12 +166,14 @@ class Values(NamedTuple):
         }
         statistics = collected(by_run(pairs, self.run, facts))
         if not statistics.height:
-            names = collected(self.rows.select(pl.col(self.run[0]).unique().sort().head(10)))
-            message = (
-                f"nothing to draw: no query has a ranking in both {runs}; runs in the column "
-                f"{self.run[0]!r}: {names.to_series().to_list()}"
-            )
-            raise DataError(message)
+            names = self.names_of_runs()
+            for parameter, run in compared.items():
+                if run not in names:
+                    raise unknown_run(self.run[0], names, parameter, run)
+            both_runs = " and ".join(f"the run {run!r}" for run in compared.values())
+            other = " and another" * (len(compared) == 1)
+            message = f"nothing to draw: no query has a ranking in both {both_runs}{other}"
+            raise DataError(message, *compared)
         if (statistics.get_column("times") > 1).any():
             message = (
                 "a query has several rankings in one run; name all columns that identify a query "

@@ -12,7 +12,7 @@ from polars_rank.frames.tables import collected
 from polars_rank.reporting.evidence import compared_again
 from polars_rank.reporting.formats import count, number, percent, text
 from polars_rank.reporting.headline import headline as headline_of
-from polars_rank.stats.pairs import is_run
+from polars_rank.stats.run_pairs import is_run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,9 +45,9 @@ def _of_undefined(
     evidence: Evidence, question: Question, headline: Headline, comparison: Comparison
 ) -> Iterator[str]:
     """Return a warning if queries that are undefined in one of the runs may change the result."""
-    run, dtype = str(question.run), evidence.lists.collect_schema()[str(question.run)]
+    run, dtype = str(question.run), evidence.values.collect_schema()[str(question.run)]
     runs = (comparison.run, comparison.other)
-    pair = evidence.lists.filter(pl.any_horizontal(is_run(run, dtype, each) for each in runs))
+    pair = evidence.values.filter(pl.any_horizontal(is_run(run, dtype, each) for each in runs))
     undefined = pl.col(headline.metric).is_null().sum()
     counts = pair.group_by(question.queries).agg(one=(pl.len() == 2) & (undefined == 1))
     ones = int(collected(counts.select(pl.col("one").sum())).item())
@@ -88,7 +88,7 @@ def _of_unjudged(
     if evidence.bounds is None or comparison.standing not in ("better", "worse"):
         return
     run = str(question.run)
-    bounds = {row[run]: (row["lower"], row["upper"]) for row in evidence.bounds.rows(named=True)}
+    bounds = {row[run]: (row["low"], row["high"]) for row in evidence.bounds.rows(named=True)}
     better, worse = comparison.run, comparison.other
     if comparison.standing == "worse":
         better, worse = worse, better
@@ -102,9 +102,9 @@ def _of_unjudged(
         unjudged, rows, not_retrieved = evidence.contents.select(names).sum().row(0)
         share = unjudged / (rows - not_retrieved)
         yield (
-            f"{percent(share)} of the retrieved documents are unjudged. Their labels could reverse "
-            f"this result: {headline.metric} of {text(worse)} could be {number(end)}, and of "
-            f"{text(better)} {number(start)}."
+            f"{percent(share)} of the retrieved documents are unjudged, and their labels could "
+            f"reverse this result. At the extreme, {text(worse)} would lead {number(end)} to "
+            f"{number(start)}."
         )
 
 
@@ -117,12 +117,12 @@ def _of_runs(evidence: Evidence, question: Question) -> Iterator[str]:
     """Return cautions about differences between the queries of runs."""
     if question.run is None:
         return
-    lists = evidence.contents.get_column("lists")
+    rankings = evidence.contents.get_column("rankings")
     compared = evidence.comparison if evidence.comparison is not None else evidence.pairs
     missing: Any = None if compared is None else compared.get_column("missing").max()
     low: Any
     high: Any
-    low, high = lists.min(), lists.max()
+    low, high = rankings.min(), rankings.max()
     if missing:
         yield (
             f"Runs were evaluated on different queries: up to {count(missing)} "
@@ -139,7 +139,7 @@ def _of_runs(evidence: Evidence, question: Question) -> Iterator[str]:
 def _of_rows(evidence: Evidence, question: Question) -> Iterator[str]:
     """Return cautions about unjudged, tied and duplicate rows, and how they were evaluated."""
     totals = evidence.contents.select(
-        "unjudged", "not_retrieved", "barren_lists", "unretrieved_lists", "rows", "lists"
+        "unjudged", "not_retrieved", "barren_rankings", "unretrieved_rankings", "rows", "rankings"
     ).sum().row(0, named=True)  # fmt: skip
     conventions = question.agreed
     retrieved = totals["rows"] - totals["not_retrieved"]
@@ -152,7 +152,7 @@ def _of_rows(evidence: Evidence, question: Question) -> Iterator[str]:
             f"{percent(totals['unjudged'] / retrieved)} of the retrieved documents are unjudged; "
             f"they {treatment[conventions.unjudged]}."
         )
-    tied: Any = evidence.contents.get_column("tied_lists").max()
+    tied: Any = evidence.contents.get_column("tied_rankings").max()
     if tied:
         rule = conventions.ties or ("doc" if question.columns.doc else "worst")
         yield (
@@ -160,14 +160,15 @@ def _of_rows(evidence: Evidence, question: Question) -> Iterator[str]:
             f"{' in the run with the most ties' if evidence.contents.height > 1 else ''}; tied "
             f"documents were ordered {_TIES[rule]}."
         )
-    if totals["barren_lists"]:
-        barren, them = totals["barren_lists"], "it" if totals["barren_lists"] == 1 else "them"
+    if totals["barren_rankings"]:
+        barren, them = totals["barren_rankings"], "it" if totals["barren_rankings"] == 1 else "them"
         yield (
-            f"{_share_text(barren, totals['lists'])} no relevant document; most metrics are "
+            f"{_share_text(barren, totals['rankings'])} no relevant document; most metrics are "
             f"undefined for {them} (see Method for how they count)."
         )
-    if totals["unretrieved_lists"]:
-        yield f"{_share_text(totals['unretrieved_lists'], totals['lists'])} no retrieved document."
+    if totals["unretrieved_rankings"]:
+        unretrieved = _share_text(totals["unretrieved_rankings"], totals["rankings"])
+        yield f"{unretrieved} no retrieved document."
     has_duplicates = "repeated" in evidence.contents.columns
     duplicates: Any = evidence.contents.get_column("repeated").sum() if has_duplicates else 0
     if duplicates:
@@ -181,6 +182,6 @@ def _of_rows(evidence: Evidence, question: Question) -> Iterator[str]:
         )
 
 
-def _share_text(some: int, lists: int) -> str:
+def _share_text(some: int, rankings: int) -> str:
     """Return the subject and verb of a caution, such as "1 of 900 rankings has"."""
-    return f"{count(some)} of {number_of(lists, 'ranking')} {'has' if some == 1 else 'have'}"
+    return f"{count(some)} of {number_of(rankings, 'ranking')} {'has' if some == 1 else 'have'}"

@@ -10,13 +10,13 @@ from urllib.parse import quote
 import polars as pl
 
 from polars_rank._params import OWN
-from polars_rank.evaluation.order import as_text
-from polars_rank.evaluation.ranking import rank
+from polars_rank.evaluation.ranking import ranked_documents
+from polars_rank.evaluation.rows import Rules
 from polars_rank.frames.tables import collected
 from polars_rank.reporting.formats import text
 from polars_rank.reporting.question import FIELD, lower_is_better
-from polars_rank.stats.pairs import is_run
-from polars_rank.stats.tables import agreed_on, variables
+from polars_rank.stats.per_query_tables import agreed_on, variables
+from polars_rank.stats.run_pairs import is_run
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,7 +37,7 @@ _ROW, _TOTAL, _TIED = OWN + "row", OWN + "total", OWN + "tied"
 
 @dataclass(frozen=True)
 class Document:
-    """A document of a ranking, with its rank in the other run."""
+    """A document of a ranking, with its rank in the baseline."""
 
     rank: int | None
     doc: Any
@@ -45,8 +45,8 @@ class Document:
     score: Any
     shown: tuple[Any, ...]
     relevant: bool
-    #: Rank in the other run; None if not retrieved, 0 if there is no other run.
-    elsewhere: int | None = 0
+    #: Rank in the baseline; None if not retrieved, 0 for rankings of the baseline or without one.
+    previous: int | None = 0
     #: The document's address, from the template `url`.
     url: str | None = None
 
@@ -85,10 +85,10 @@ class QueryChange:
 
 
 def selected_queries(
-    lists: pl.LazyFrame, question: Question, runs: Sequence[Any]
+    values: pl.LazyFrame, question: Question, runs: Sequence[Any]
 ) -> list[QueryChange]:
     """Return the queries of each run with the largest gains and losses, or best and worst."""
-    selected = collected(_extremes(_with_values(lists, question, runs), question))
+    selected = collected(_extremes(_with_values(values, question, runs), question))
     if selected.is_empty():
         return []
     documents = _documents(selected, question)
@@ -99,14 +99,14 @@ def selected_queries(
 
 
 def queries_of_slices(
-    lists: pl.LazyFrame, question: Question, runs: Sequence[Any]
+    values: pl.LazyFrame, question: Question, runs: Sequence[Any]
 ) -> dict[tuple[str, Any, Any], dict[str, list[dict[str, Any]]]]:
     """Return the queries with the largest losses and gains of each slice, or the worst ones.
 
     The keys are the column and the value of a slice, and the run. A query is a dictionary of its
     `query` and its `change`, which is its value if there is no baseline.
     """
-    values = _with_values(lists, question, runs)
+    values = _with_values(values, question, runs)
     change = pl.col(_VALUE).alias("change")
     if question.baseline is not None:
         change = (pl.col(_VALUE) - pl.col(_BASE)).alias("change")
@@ -130,18 +130,18 @@ def queries_of_slices(
     return found
 
 
-def _with_values(lists: pl.LazyFrame, question: Question, runs: Sequence[Any]) -> pl.LazyFrame:
+def _with_values(values: pl.LazyFrame, question: Question, runs: Sequence[Any]) -> pl.LazyFrame:
     """Return the rankings of the runs with their values and those of the baseline."""
     conventions = agreed_on(question.conventions, question.undefined)
-    schema = lists.collect_schema()
-    (variable,) = variables(schema, [question.first], conventions, question.columns.keys)
+    schema = values.collect_schema()
+    (variable,) = variables(schema, [question.first], conventions, {"query": question.columns.keys})
     keys = question.queries
     # Without a baseline, rankings with an undefined metric are neither best nor worst.
     value = pl.col(variable.name) if question.baseline is None else variable.value
     name = pl.lit(None, pl.String) if question.run is None else pl.col(question.run)
     named = dict.fromkeys((*question.keep, *question.slices))
     extra = [each for each in named if each not in question.columns.keys]
-    values = lists.select(name.alias(_RUN), *keys, *extra, value.alias(_VALUE)).drop_nulls(_VALUE)
+    values = values.select(name.alias(_RUN), *keys, *extra, value.alias(_VALUE)).drop_nulls(_VALUE)
     if question.run is None:
         return values.with_columns(pl.lit(None, pl.Float64).alias(_BASE))
     dtype = schema[question.run]
@@ -171,7 +171,7 @@ def _extremes(values: pl.LazyFrame, question: Question) -> pl.LazyFrame:
         is_extreme = order > 0 if good else order < 0
         descending = [False, good, *(good and not compared for _ in question.queries)]
         half = (pl.len().over(_RUN) + (0 if good else 1)) // 2
-        most = pl.lit(question.worst) if compared else half.clip(upper_bound=question.worst)
+        most = pl.lit(question.n) if compared else half.clip(upper_bound=question.n)
         number = pl.len().over(_RUN).cast(pl.Int64)
         shown = pl.col(_ROW) < most
         last = pl.col(_PLACE).filter(shown).last().over(_RUN)
@@ -205,29 +205,16 @@ def _documents(selected: pl.DataFrame, question: Question) -> dict[int, pl.DataF
         )
     on = keys_of_rankings.columns
     rows = question.log.join(
-        keys_of_rankings.with_row_index(_LIST).lazy(), on=on, how="inner", nulls_equal=True
-    ).select(
-        pl.col(_LIST).alias("query"),
-        *([] if columns.doc is None else [pl.col(columns.doc).alias("doc")]),
-        pl.col(columns.score).alias("score"),
-        pl.col(columns.label).alias("label"),
-        *(pl.col(name).alias(f"shown {index}") for index, name in enumerate(question.show)),
-    )
-    conventions = question.agreed.of(question.first)
-    if conventions.unjudged == "removed":
-        rows = rows.filter(pl.col("label").is_not_null())
-    if conventions.float32_scores:
-        rows = rows.with_columns(pl.col("score").cast(pl.Float32))
-    if conventions.text_ids and columns.doc is not None:
-        rows = rows.with_columns(as_text("doc", columns.schema[columns.doc]))
-    ranked = rank(
-        collected(rows),
-        doc=None if columns.doc is None else "doc",
-        ties=None if conventions.ties == "expected" else conventions.ties,
-        rel=conventions.rel,
-        duplicates=question.options.get("duplicates", "error"),
-    ).sort("rank", nulls_last=True)
-    return {int(rows.item(0, "query")): rows for rows in ranked.partition_by("query")}
+        keys_of_rankings.with_row_index(_LIST).lazy(),
+        on=on, how="inner", nulls_equal=True, maintain_order="left",
+    )  # fmt: skip
+    shown = [pl.col(name).alias(f"shown {index}") for index, name in enumerate(question.show)]
+    ranked = ranked_documents(
+        rows, columns._replace(by=(), query=(_LIST,)), Rules.of(question.agreed.of(question.first)),
+        question.options.get("duplicates", "error"), pl.col(columns.score).alias("score"), *shown,
+    )  # fmt: skip
+    table = collected(ranked).sort("rank", nulls_last=True)
+    return {int(rows.item(0, _LIST)): rows for rows in table.partition_by(_LIST)}
 
 
 def _query_change(
@@ -238,13 +225,13 @@ def _query_change(
     total: int,
 ) -> QueryChange:
     query = {name: row[name] for name in question.queries}
-    lists = {number: row[_RUN]}
+    runs = {number: row[_RUN]}
     if question.baseline is not None:
-        lists = {number + total: question.baseline, **lists}
-    places = [_places(documents.get(each)) for each in lists]
+        runs = {number + total: question.baseline, **runs}
+    previous = _places(documents.get(number + total))
     sides = [
-        _side(run, query, documents[each], places[1 - index] if len(lists) > 1 else None, question)
-        for index, (each, run) in enumerate(lists.items())
+        _side(run, query, documents[each], previous if each == number else {}, question)
+        for each, run in runs.items()
         if each in documents
     ]
     return QueryChange(
@@ -266,7 +253,7 @@ def _side(
     run: Any,
     query: dict[str, Any],
     table: pl.DataFrame,
-    places: dict[Any, int | None] | None,
+    previous: dict[Any, int | None],
     question: Question,
 ) -> Side:
     rows = table.filter((pl.col("rank") <= question.k) | pl.col("relevant")).rows(named=True)
@@ -282,7 +269,7 @@ def _side(
                 score=row["score"],
                 shown=tuple(row[f"shown {index}"] for index, _ in enumerate(question.show)),
                 relevant=bool(row["relevant"]),
-                elsewhere=places.get(row["doc"]) if places and "doc" in row else 0,
+                previous=previous.get(row["doc"]) if previous else 0,
                 url=_url(question, query, row),
             )
             for row in rows

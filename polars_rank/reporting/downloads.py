@@ -8,23 +8,50 @@ import polars as pl
 
 from polars_rank.reporting.formats import text
 
+#: Beginnings of text that spreadsheets run as formulas; the last four are full-width signs.
+_FORMULA = r"^[=+@\t\r\n\x00\x{FF1D}\x{FF0B}\x{FF0D}\x{FF20}-]"
+#: Numbers as text, which may begin with a sign.
+_NUMBER = r"^[+-](\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
+
 
 def csv_link(table: pl.DataFrame) -> str:
     """Return the address of a table as CSV, with nested and binary values as text.
 
+    Text that a spreadsheet would run as a formula gets an apostrophe in front of it, as OWASP
+    recommends against CSV injection.
+
     Examples
     --------
+    >>> from base64 import b64decode
     >>> from polars_rank.reporting.downloads import csv_link
-    >>> csv_link(pl.DataFrame({"a": [1]}))
-    'data:text/csv;charset=utf-8;base64,YQoxCg=='
+    >>> table = pl.DataFrame({"doc": ["=1+1", "-0.5"], "score": [-1, -2]})
+    >>> csv_link(table)
+    'data:text/csv;charset=utf-8;base64,ZG9jLHNjb3JlCic9MSsxLC0xCi0wLjUsLTIK'
+    >>> print(b64decode("ZG9jLHNjb3JlCic9MSsxLC0xCi0wLjUsLTIK").decode(), end="")
+    doc,score
+    '=1+1,-1
+    -0.5,-2
     """
-    columns = [
-        pl.Series(
-            column.name, [None if value is None else text(value) for value in column], pl.String
-        )
-        if column.dtype.is_nested() or column.dtype in (pl.Binary, pl.Object)
-        else column
-        for column in table
-    ]
-    content = pl.DataFrame(columns).write_csv().encode()
-    return f"data:text/csv;charset=utf-8;base64,{b64encode(content).decode()}"
+    header = pl.DataFrame([[name] for name in table.columns], orient="col")
+    rows = pl.DataFrame([_as_text(column) for column in table])
+    content = "".join(
+        part.with_columns(_without_formula()).write_csv(include_header=False)
+        for part in (header, rows)
+    )
+    return f"data:text/csv;charset=utf-8;base64,{b64encode(content.encode()).decode()}"
+
+
+def _as_text(column: pl.Series) -> pl.Series:
+    """Return a column that can be written as CSV, with all kinds of text as strings."""
+    if column.dtype.is_nested() or column.dtype in (pl.Binary, pl.Object):
+        values = [None if value is None else text(value) for value in column.to_list()]
+        return pl.Series(column.name, values, pl.String)
+    is_text = column.dtype == pl.Categorical or isinstance(column.dtype, pl.Enum)
+    return column.cast(pl.String) if is_text else column
+
+
+def _without_formula() -> pl.Expr:
+    """Return the columns of strings with an apostrophe in front of formulas."""
+    cell = pl.col(pl.String)
+    is_formula = cell.str.contains(_FORMULA) & ~cell.str.contains(_NUMBER)
+    return pl.when(is_formula).then(pl.lit("'") + cell).otherwise(cell).name.keep()

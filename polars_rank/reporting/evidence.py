@@ -11,12 +11,12 @@ import polars as pl
 
 from polars_rank import catalog
 from polars_rank._params import OWN
-from polars_rank.catalog.tops import TIES
 from polars_rank.diagnostics.bounds import judgment_bounds
 from polars_rank.diagnostics.inspection import found_in, label_counts
 from polars_rank.errors import DataError, RankWarning
 from polars_rank.evaluation.evaluate import per_query
 from polars_rank.evaluation.means import NUM_RETRIEVED
+from polars_rank.evaluation.rankings import TIES
 from polars_rank.frames.tables import collected, schema_of
 from polars_rank.metrics.metric import Metric
 from polars_rank.metrics.names import output_name
@@ -24,10 +24,10 @@ from polars_rank.reporting.documents import QueryChange, queries_of_slices, sele
 from polars_rank.stats.all_pairs import compare_all
 from polars_rank.stats.comparison import compare
 from polars_rank.stats.gates import check
-from polars_rank.stats.pairs import is_run
+from polars_rank.stats.per_query_tables import agreed_on
+from polars_rank.stats.run_pairs import is_run
 from polars_rank.stats.slicing import slices
 from polars_rank.stats.summary import summarize
-from polars_rank.stats.tables import agreed_on
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -51,7 +51,7 @@ class Evidence:
     """The tables of a report; None if a table does not apply."""
 
     #: Per-query values, in a file.
-    lists: pl.LazyFrame
+    values: pl.LazyFrame
     #: The baseline, then the other runs, sorted; a single None if there are no runs.
     runs: list[Any]
     summary: pl.DataFrame
@@ -83,40 +83,40 @@ def gather(frame: pl.LazyFrame, question: Question, path: Path) -> Evidence:
         plan.sink_parquet(path)
     except DataError as error:
         raise error.explained() from None
-    lists = pl.scan_parquet(path, glob=False)
+    values = pl.scan_parquet(path, glob=False)
     run = [] if question.run is None else [question.run]
-    summary = _summary(lists, question, run)
+    summary = _summary(values, question)
     runs = _runs(summary, question)
-    groups = _summary(lists, question, question.splits) if question.by else None
-    comparison = _comparison(lists, question, [])
-    by_group = _comparison(lists, question, question.by) if question.by else comparison
-    slice_tables = _slices(lists, question)
+    groups = _summary(values, question, question.by) if question.by else None
+    comparison = _comparison(values, question, [])
+    by_group = _comparison(values, question, question.by) if question.by else comparison
+    slice_tables = _slices(values, question)
     tables_of_means = summary if groups is None else groups
     contents = collected(found_in(question.log, question.columns, question.agreed.rel, run))
     return Evidence(
-        lists=lists,
+        values=values,
         runs=runs,
         summary=summary,
         comparison=comparison,
-        pairs=_pairs(lists, question, runs),
+        pairs=_pairs(values, question, runs),
         groups=_with_differences(groups, by_group, question),
         slices=None if slice_tables is None else pl.concat(slice_tables, how="diagonal_relaxed"),
         verdicts=_verdicts(question, tables_of_means, by_group, slice_tables or []),
         contents=contents,
         bounds=_bounds(frame, question, contents),
-        curves=_curves(frame, lists, contents, question),
+        curves=_curves(frame, values, contents, question),
         over_time=_over_time(question),
         catalog=_catalog(question, run),
         labels=collected(label_counts(question.log, question.columns, run)),
-        moved=selected_queries(lists, question, runs),
-        slice_queries=queries_of_slices(lists, question, runs),
+        moved=selected_queries(values, question, runs),
+        slice_queries=queries_of_slices(values, question, runs),
     )
 
 
-def _summary(lists: pl.LazyFrame, question: Question, by: Sequence[str]) -> pl.DataFrame:
+def _summary(values: pl.LazyFrame, question: Question, by: Sequence[str] = ()) -> pl.DataFrame:
     return collected(
         summarize(
-            lists, question.metrics, by=by, query=question.queries,
+            values, question.metrics, run=question.run, by=by, query=question.queries,
             confidence=question.confidence, **question.counted,
         )
     )  # fmt: skip
@@ -138,25 +138,25 @@ def _is_baseline(runs: pl.Series, question: Question) -> pl.Series:
     )
 
 
-def _comparison(lists: pl.LazyFrame, question: Question, by: Sequence[str]) -> pl.DataFrame | None:
+def _comparison(values: pl.LazyFrame, question: Question, by: Sequence[str]) -> pl.DataFrame | None:
     if question.baseline is None:
         return None
     query = [name for name in question.queries if name not in by]
     return collected(
         compare(
-            lists, run=str(question.run), baseline=question.baseline, metrics=question.metrics,
-            by=by, query=query, confidence=question.confidence, **question.counted,
+            values, question.metrics, baseline=question.baseline, run=str(question.run), by=by,
+            query=query, confidence=question.confidence, **question.counted,
         )
     )  # fmt: skip
 
 
-def _pairs(lists: pl.LazyFrame, question: Question, runs: Sequence[Any]) -> pl.DataFrame | None:
+def _pairs(values: pl.LazyFrame, question: Question, runs: Sequence[Any]) -> pl.DataFrame | None:
     """Return all pairwise comparisons if there is no baseline."""
     if question.baseline is not None or not 1 < len(runs) <= MANY_RUNS or not question.means:
         return None
     return collected(
         compare_all(
-            lists, run=str(question.run), metrics=question.means, query=question.queries,
+            values, question.means, run=str(question.run), query=question.queries,
             confidence=question.confidence, **question.counted,
         )
     )  # fmt: skip
@@ -167,29 +167,29 @@ def compared_again(evidence: Evidence, question: Question) -> Evidence:
     with _no_warnings():
         return replace(
             evidence,
-            comparison=_comparison(evidence.lists, question, []),
-            pairs=_pairs(evidence.lists, question, evidence.runs),
+            comparison=_comparison(evidence.values, question, []),
+            pairs=_pairs(evidence.values, question, evidence.runs),
         )
 
 
-def _slices(lists: pl.LazyFrame, question: Question) -> list[pl.DataFrame] | None:
+def _slices(values: pl.LazyFrame, question: Question) -> list[pl.DataFrame] | None:
     """Return the slices of each metric: differences from the baseline, or means without one."""
     if not question.slices:
         return None
     if question.baseline is not None:
         options: dict[str, Any] = {
-            "columns": question.slices, "run": str(question.run), "baseline": question.baseline,
+            "slices": question.slices, "run": str(question.run), "baseline": question.baseline,
             "query": question.queries, "confidence": question.confidence, **question.counted,
         }  # fmt: skip
-        return [collected(slices(lists, each, **options)) for each in question.means]
+        return [collected(slices(values, each, **options)) for each in question.means]
     run = [] if question.run is None else [question.run]
     tables = []
     for column in question.slices:
-        table = _summary(lists, question, [*run, column])
+        table = _summary(values, question, [column])
         value = pl.col(column).cast(pl.String)
         tables.append(
-            table.select(*run, pl.lit(column).alias("column"), value.alias("value"),
-                         "metric", "queries", "mean", "low", "high")
+            table.select(pl.lit(column).alias("column"), value.alias("value"), "metric", *run,
+                         "queries", "mean", "low", "high")
         )  # fmt: skip
     return tables
 
@@ -219,13 +219,13 @@ def _no_warnings() -> Iterator[None]:
 
 
 def _curves(
-    frame: pl.LazyFrame, lists: pl.LazyFrame, contents: pl.DataFrame, question: Question
+    frame: pl.LazyFrame, values: pl.LazyFrame, contents: pl.DataFrame, question: Question
 ) -> pl.DataFrame | None:
     """Return the means of metrics at several cutoffs, up to the length of the longest ranking."""
     # Per-query values count the retrieved documents if there are runs or groups.
     counts = contents.lazy().select("longest")
-    if NUM_RETRIEVED in lists.collect_schema():
-        counts = lists.select(NUM_RETRIEVED)
+    if NUM_RETRIEVED in values.collect_schema():
+        counts = values.select(NUM_RETRIEVED)
     longest = collected(counts.max()).item() or 0
     at: dict[str, tuple[str, int]] = {}
     requested: list[pl.Expr] = []
@@ -243,13 +243,13 @@ def _curves(
     if not requested:
         return None
     by = question.by if question.options.get("scores") else question.splits
-    values = per_query(frame, requested, by=by, **question.options)
-    run = [] if question.run is None else [question.run]
+    at_cutoffs = per_query(frame, requested, by=by, **question.options)
     with _no_warnings():
         table = collected(
             summarize(
-                values, requested, by=run, query=question.queries, confidence=question.confidence,
-                undefined=undefined, conventions=question.conventions,
+                at_cutoffs, requested, run=question.run, query=question.queries,
+                confidence=question.confidence, undefined=undefined,
+                conventions=question.conventions,
             )
         )  # fmt: skip
     column = pl.col("metric")
@@ -278,10 +278,9 @@ def _over_time(question: Question) -> pl.DataFrame | None:
     """Return the means of earlier logs by time, and by run if the moments have runs."""
     if question.moments is None:
         return None
-    schema = schema_of(question.moments)
-    run = [] if question.run is None or question.run not in schema else [question.run]
-    by = [*run, question.time]
-    return collected(summarize(question.moments, by=by, confidence=question.confidence))
+    run = question.run if question.run in schema_of(question.moments) else None
+    by = [question.time]
+    return collected(summarize(question.moments, run=run, by=by, confidence=question.confidence))
 
 
 def _with_differences(

@@ -14,18 +14,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from polars_rank._params import share, whole_number
+from polars_rank._params import one_of, public, share, whole_number
 from polars_rank._polars import files
-from polars_rank.columns import DOC, RUN
 from polars_rank.conventions import POLARS_RANK
-from polars_rank.errors import RankWarning, missing_extra
+from polars_rank.errors import RankWarning, missing_extra, warn
 from polars_rank.frames.tables import lazy
-from polars_rank.io.files import new_file, temporary_folder
+from polars_rank.io.copies import first_names
+from polars_rank.io.outputs import new_file
+from polars_rank.io.temporary import temporary_folder
 from polars_rank.plot.drawing import altair
 from polars_rank.plot.runs import BRIGHTER
+from polars_rank.reporting.charts import chart_context, pictures
 from polars_rank.reporting.evidence import gather
 from polars_rank.reporting.formats import FILTERS
-from polars_rank.reporting.pictures import chart_context, pictures
 from polars_rank.reporting.question import Question
 from polars_rank.reporting.sections import context
 from polars_rank.stats.intervals import special
@@ -63,12 +64,13 @@ _DARKER = """
 """
 
 
+@public
 def report(
     frame: Any,
     metrics: Metrics,
     *,
     by: Names | None = None,
-    run: str | None = RUN,
+    run: str | None = "run",
     baseline: Any = None,
     slices: Names | None = None,
     rules: Rules | None = None,
@@ -77,7 +79,7 @@ def report(
     title: str | None = None,
     source: str | Sequence[str] | None = None,
     query: Names = "query",
-    doc: str | None = DOC,
+    doc: str | None = "doc",
     score: Score = "score",
     label: str = "label",
     position: str | None = None,
@@ -99,7 +101,7 @@ def report(
     meta: Mapping[str, Any] | None = None,
     moments: Any = None,
     time: str = "day",
-    worst: int = 5,
+    n: int = 5,
     k: int = 10,
     progress: bool = False,
 ) -> Path:
@@ -118,10 +120,9 @@ def report(
         headline.
     by
         Columns that split the log into groups. The page has a section with the means of each
-        group. A ranking is the rows with the same (run, by..., query).
+        group. The rows with the same (run, by..., query) are a ranking.
     run
-        Column that identifies runs; None for a log of one run. Default: "run", if the log has that
-        column.
+        Column of runs; None for a log of one run. A log without the column "run" has one run.
     baseline
         The run that the others are compared with. Without a baseline, all pairs of up to 10 runs
         are compared.
@@ -134,7 +135,7 @@ def report(
     path
         The file to write.
     overwrite
-        Whether to replace an existing file.
+        Whether to replace an existing file. A file that the report reads is never replaced.
     title
         Title of the page.
     source
@@ -145,10 +146,10 @@ def report(
     ties, rel, unjudged, query_set, duplicates, undefined, conventions
         Metric definitions to use, as in `evaluate`.
     items, history
-        Attributes of documents, and what users have seen, as in `evaluate`. With `items`, the
-        page has a table of the catalog by run, from `pr.catalog.summary`: coverage, inequality of
-        exposure and personalization, at the cutoff of the first metric that has one, otherwise
-        at `k`.
+        Attributes of documents, and documents that each user has already seen, as in `evaluate`.
+        With `items`, the page has a table of the catalog by run, from `pr.catalog.summary`:
+        coverage, inequality of exposure and personalization, at the cutoff of the first metric
+        that has one, otherwise at `k`.
     confidence
         Confidence level of all intervals, between 0 and 1. A difference is significant if its
         corrected p-value is below 1 - confidence.
@@ -169,8 +170,9 @@ def report(
         a chart of each metric over time.
     time
         Column of the time in `moments`, as in `pr.plot.over_time`.
-    worst
-        Number of best and of worst queries to show for each run.
+    n
+        How many of the largest gains and of the largest losses to show per run; without a
+        baseline, how many of the best and of the worst queries.
     k
         Number of documents to show for each ranking.
     progress
@@ -184,7 +186,8 @@ def report(
     Raises
     ------
     SourceError
-        If the file already exists, or its directory does not.
+        If the file already exists, is an input, or cannot be written, or if its directory does not
+        exist.
     MissingExtraError
         If jinja2, altair, vl-convert or scipy is not installed (extra "report").
 
@@ -197,7 +200,8 @@ def report(
     needs memory in proportion to its documents. After an error, no file is written and an existing
     file is unchanged.
 
-    The page escapes all text from the log, and its content security policy blocks all requests.
+    The page escapes all text from the log, and its content security policy blocks all requests. In
+    its CSV downloads, text that a spreadsheet would run as a formula has an apostrophe in front.
 
     Examples
     --------
@@ -210,30 +214,32 @@ def report(
     >>> page.name
     'report.html'
     """
-    whole_number("worst", worst)
+    whole_number("n", n)
     whole_number("k", k)
     share("confidence", confidence)
+    one_of("undecided", undecided, (None, "pass", "fail"))
     _check_packages()
     environment = _environment()
     options = {
         "query": query, "doc": doc, "score": score, "label": label, "position": position,
         "scores": scores, "ties": ties, "rel": rel, "unjudged": unjudged,
         "query_set": query_set, "duplicates": duplicates, "conventions": conventions,
-        "progress": progress, "items": None if items is None else lazy(items),
-        "history": None if history is None else lazy(history),
+        "progress": progress, "items": None if items is None else lazy(items, "items"),
+        "history": None if history is None else lazy(history, "history"),
     }  # fmt: skip
     log = lazy(frame)
     question = Question.of(
         log, metrics, by=by, run=run, baseline=baseline, slices=slices, keep=keep, show=show,
         url=url, meta=meta, moments=moments, time=time, options=options, undefined=undefined,
-        rules=rules, undecided=undecided, confidence=confidence, worst=worst, k=k,
+        rules=rules, undecided=undecided, confidence=confidence, n=n, k=k,
     )  # fmt: skip
-    with new_file(path, overwrite=overwrite) as part, temporary_folder() as folder:
-        with _captured_warnings() as messages:
-            evidence = gather(log, question, folder / "lists.parquet")
+    inputs = [log, items, history, moments, rules]
+    with new_file(path, overwrite=overwrite, inputs=inputs) as part:
+        with temporary_folder() as folder, _captured_warnings() as messages:
+            evidence = gather(log, question, folder / "values.parquet")
             content = {**context(evidence, question), **chart_context(pictures(evidence, question))}
         for warning in messages:
-            warnings.warn(warning, RankWarning, stacklevel=2)
+            warn(warning)
         # Messages about parts of one table differ in their examples.
         kinds = {message.partition(", e.g. ")[0]: message for message in messages}
         content["alerts"] = [*kinds.values(), *content["alerts"]]
@@ -260,7 +266,7 @@ def _captured_warnings() -> Iterator[list[str]]:
 
 
 def sources(log: pl.LazyFrame) -> list[str]:
-    """Return the files that a plan reads; none for a table in memory.
+    """Return the names of files that a plan reads; none for a table in memory.
 
     Examples
     --------
@@ -268,7 +274,7 @@ def sources(log: pl.LazyFrame) -> list[str]:
     >>> sources(pl.scan_csv("logs/a.csv", schema={"query": pl.Int64}))
     ['logs/a.csv']
     """
-    return files(log, r"LOG(?:, RANKING BY RANKING)?(?: \{.*?\})?")
+    return first_names(files(log))
 
 
 def _source_names(source: str | Sequence[str] | None) -> list[str]:
@@ -317,7 +323,9 @@ def _assets(*, with_charts: bool) -> dict[str, Any]:
     folder = resources("polars_rank.reporting") / "templates"
     style, script = ((folder / name).read_text("utf-8") for name in ("page.css", "page.js"))
     style += "".join(_DARKER.format(light=light, dark=dark) for light, dark in BRIGHTER.items())
-    scripts = [script, *([_vega()] if with_charts else [])]
+    from polars_rank.plot.offline import vega  # noqa: PLC0415  (imports an extra)
+
+    scripts = [script, *([vega()] if with_charts else [])]
     allowed = " ".join(f"'sha256-{_hash(each)}'" for each in scripts)
     policy = (
         f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data:; "
@@ -329,12 +337,3 @@ def _assets(*, with_charts: bool) -> dict[str, Any]:
 
 def _hash(script: str) -> str:
     return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-
-
-@cache
-def _vega() -> str:
-    """Return Vega, Vega-Lite and vega-embed as one script, which sets `window.vegaEmbed`."""
-    from vl_convert import javascript_bundle  # noqa: PLC0415  (an extra)
-
-    bundle: str = javascript_bundle()  # type: ignore[call-arg]  # optional, but not typed so
-    return bundle.replace("\r\n", "\n")

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from polars_rank._params import OWN, check_column, names
-from polars_rank.columns import RUN
+from polars_rank._params import OWN, check_column, names, used_twice
 from polars_rank.conventions import Conventions, named, read_metrics
 from polars_rank.errors import ArgumentError, hint
 from polars_rank.evaluation.parameters import Evaluation
@@ -19,7 +18,8 @@ from polars_rank.metrics.metric import Metric
 from polars_rank.metrics.names import output_name
 from polars_rank.stats.comparison import COLUMNS as COMPARISON_COLUMNS
 from polars_rank.stats.gates import read_rules
-from polars_rank.stats.pairs import Pairs
+from polars_rank.stats.per_query_tables import run_column
+from polars_rank.stats.run_pairs import Pairs
 from polars_rank.stats.summary import COLUMNS as SUMMARY_COLUMNS
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class Question:
     #: The verdict of undecided rules: "pass" or "fail".
     undecided: str
     confidence: float
-    worst: int
+    n: int
     k: int
     #: Parameters of `per_query` other than `by` and `keep`, and the value of undefined metrics.
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -98,10 +98,10 @@ class Question:
             user_columns = {
                 n: dtype for n, dtype in columns.schema.items() if not n.startswith(OWN)
             }
-            query = columns.query
             Pairs.of(
-                pl.Schema(user_columns), by=groups, run=str(run), query=query, baseline=baseline
-            )
+                pl.LazyFrame(schema=user_columns), by=groups, run=str(run), query=columns.query,
+                baseline=baseline, metrics=(),
+            )  # fmt: skip
         if run in extra["slices"]:
             message = f"`slices` contains the column of runs, {run!r}; omit it"
             raise ArgumentError(message, "slices")
@@ -160,11 +160,7 @@ class Question:
     @property
     def means(self) -> list[pl.Expr]:
         """The metrics that are means over rankings, and therefore sums of differences."""
-        return [
-            each
-            for each in self.metrics
-            if not isinstance(each, Metric) or each.aggregate == "mean"
-        ]
+        return [each for each in self.metrics if self.conventions.aggregate(each) == "mean"]
 
     @property
     def counted(self) -> dict[str, Any]:
@@ -205,7 +201,7 @@ def _moments(moments: Any, time: str) -> pl.LazyFrame | None:
     """Return the moments of earlier logs; raise if they do not have the column of times."""
     if moments is None:
         return None
-    table = lazy(moments)
+    table = lazy(moments, "moments")
     check_column("time", time, schema_of(table))
     return table
 
@@ -255,27 +251,18 @@ def _run_of(
     options: Mapping[str, Any],
 ) -> tuple[list[str], str | None]:
     """Return the groups, and the column of runs."""
-    is_default = run is RUN
     if options.get("scores") is not None:
-        if not is_default and run != RUN:
+        if run != "run":
             message = f"`scores` defines the runs, in a column 'run'; omit `run`; found {run!r}"
             raise ArgumentError(message, "scores", "run")
-        return [*groups], str(RUN)
-    if is_default:
-        keys = names("query", options.get("query", "query"))
-        is_run_column = run in schema and run not in keys
-        run = str(run) if is_run_column or baseline is not None else None
-        groups = tuple(name for name in groups if name != run)
-    if run is None:
-        if baseline is not None:
-            message = "`baseline` needs a column of runs; set `run`"
-            raise ArgumentError(message, "baseline", "run")
-        return [*groups], None
-    if not isinstance(run, str):
-        message = f"`run` must be the name of a column; found {run!r}"
-        raise ArgumentError(message, "run")
-    check_column("run", run, schema)
+        return [*groups], "run"
+    if baseline is None:
+        run = run_column(schema, run)
+    elif run is None:
+        message = "`baseline` needs a column of runs; set `run`"
+        raise ArgumentError(message, "baseline", "run")
+    else:
+        check_column("run", run, schema)
     if run in groups:
-        message = f"column {run!r} is used for both `by` and `run`"
-        raise ArgumentError(message, "by", "run")
+        raise used_twice(run, "by", "run")
     return [*groups], run

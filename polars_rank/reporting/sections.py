@@ -19,12 +19,13 @@ from polars_rank.metrics.names import output_name
 from polars_rank.plot.runs import NEUTRAL
 from polars_rank.reporting.bars import Scale
 from polars_rank.reporting.cautions import alerts, cautions
+from polars_rank.reporting.charts import colors_of
 from polars_rank.reporting.downloads import csv_link
 from polars_rank.reporting.formats import count, number, percent, text
 from polars_rank.reporting.headline import headline, reversed_row, standing
-from polars_rank.reporting.pictures import colors_of
 from polars_rank.reporting.question import lower_is_better, names_of
-from polars_rank.stats.gates import WORST_FIRST, failing
+from polars_rank.stats.gates import WORST_FIRST
+from polars_rank.stats.verdicts import failing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -44,7 +45,7 @@ Row = dict[str, Any]
 
 def context(evidence: Evidence, question: Question) -> dict[str, Any]:
     """Return the template variables of the tables."""
-    counts = evidence.contents.select("rows", "lists").sum().row(0, named=True)
+    counts = evidence.contents.select("rows", "rankings").sum().row(0, named=True)
     first = headline(evidence, question)
     return {
         "q": question,
@@ -258,7 +259,7 @@ class _Part:
     run: Any
     kind: str
     open: bool
-    lists: Sequence[QueryChange]
+    changes: Sequence[QueryChange]
 
 
 def _changes(
@@ -269,8 +270,8 @@ def _changes(
     )
     items = groupby(changes, key=lambda each: (each.run, each.good))
     parts = [
-        _Part(number, run, kinds[good], not number, [*lists])
-        for number, ((run, good), lists) in enumerate(items)
+        _Part(number, run, kinds[good], not number, [*changes])
+        for number, ((run, good), changes) in enumerate(items)
     ]
     number_of_runs = len(evidence.runs) - (question.baseline is not None)
     hidden = number_of_runs - len({part.run for part in parts})

@@ -20,7 +20,7 @@ import polars as pl
 from polars.io.plugins import register_io_source
 
 from polars_rank import catalog
-from polars_rank._params import OWN, names
+from polars_rank._params import OWN, find_columns, names
 from polars_rank.catalog.fairness import GroupExposure
 from polars_rank.catalog.summaries import Summary
 from polars_rank.catalog.training import Popularity
@@ -35,9 +35,9 @@ from polars_rank.evaluation.ranking import rank
 from polars_rank.frames.tables import as_table, collected
 from polars_rank.io.chunks import collapse
 from polars_rank.io.judgments import join_judgments
-from polars_rank.spark import tables
-from polars_rank.spark.chunks import Packed, Sorted, Unpacked
+from polars_rank.spark import dataframes
 from polars_rank.spark.joins import joined
+from polars_rank.spark.query_chunks import Packed, Sorted, Unpacked
 from polars_rank.spark.tasks import MergeTask, PartsTask, RankingsTask, packed
 from polars_rank.stats.moment_tables import merge, merged, moments
 
@@ -100,7 +100,7 @@ def _estimate(frame: DataFrame, arguments: dict[str, Any]) -> DataFrame:
 
 
 def _summary(frame: DataFrame, arguments: dict[str, Any]) -> DataFrame:
-    sums = Summary.of(tables.schema_of(frame), **arguments)
+    sums = Summary.of(dataframes.schema_of(frame), **arguments)
     call = partial(catalog.summary, **arguments)
     query = () if sums.of_exposures else _queries(arguments)
     parts = _Parts(_as_is, sums)
@@ -114,7 +114,7 @@ def _popularity(frame: DataFrame, arguments: dict[str, Any]) -> DataFrame:
 
 def _group_exposure(frame: DataFrame, arguments: dict[str, Any]) -> DataFrame:
     call = partial(catalog.group_exposure, **arguments)
-    sums = GroupExposure.of(tables.schema_of(frame), **arguments)
+    sums = GroupExposure.of(dataframes.schema_of(frame), **arguments)
     return _in_parts(frame, call, _Parts(_as_is, sums), arguments)
 
 
@@ -149,6 +149,7 @@ def _in_parts(
 def _moments(frame: DataFrame, arguments: dict[str, Any]) -> DataFrame:
     call = partial(moments, **arguments)
     query = _queries(arguments) if arguments.get("baseline") is not None else ()
+    find_columns(dataframes.schema_of(frame), {"query": query})
     return _Log.of(frame, call).parts(call, _added_up, query, arguments)
 
 
@@ -158,7 +159,7 @@ def _added_up(parts: pl.DataFrame) -> pl.DataFrame:
 
 def _merge(frame: Any, arguments: dict[str, Any]) -> DataFrame:
     several = frame if isinstance(frame, (list, tuple)) else [frame]
-    schemas = [tables.schema_of(part) for part in several]
+    schemas = [dataframes.schema_of(part) for part in several]
     merged(
         [pl.LazyFrame(schema=schema) for schema in schemas], None
     )  # raises the error for columns that differ
@@ -209,7 +210,7 @@ class _Log:
 
     @classmethod
     def of(cls, frame: DataFrame, function: Callable[[pl.LazyFrame], pl.LazyFrame]) -> _Log:
-        given = tables.schema_of(frame)
+        given = dataframes.schema_of(frame)
         read: set[str] = set()
 
         def empty(columns: list[str] | None, *_: Any) -> Iterator[pl.DataFrame]:
@@ -226,9 +227,9 @@ class _Log:
         self, function: Callable[..., Any], query: Sequence[str], arguments: Mapping[str, Any]
     ) -> DataFrame:
         """Return the rows of a function of the rankings of each query."""
-        schema = tables.spark_schema(self.result, self.frame, self.given)
+        schema = dataframes.spark_schema(self.result, self.frame, self.given)
         together, chunks = self._together(query, arguments)
-        task = RankingsTask(function, chunks, tables.arrow_schema(schema))
+        task = RankingsTask(function, chunks, dataframes.arrow_schema(schema))
         return together.mapInArrow(_for_workers(task, arguments, self.frame), schema)
 
     def parts(
@@ -240,10 +241,10 @@ class _Log:
         finished: Callable[..., Any] | None = None,
     ) -> DataFrame:
         """Return the merged parts that a function returns for groups of queries."""
-        schema = tables.spark_schema(self.result, self.frame, self.given)
+        schema = dataframes.spark_schema(self.result, self.frame, self.given)
         together, chunks = self._together(query, arguments)
         first = PartsTask(function, merged, chunks)
-        last = MergeTask(merged, finished, tables.arrow_schema(schema))
+        last = MergeTask(merged, finished, dataframes.arrow_schema(schema))
         parts = together.mapInArrow(_for_workers(first, arguments, self.frame), _PARTS)
         # The part of no rows: a table without rows has no tasks, but it has a result.
         empty = packed(function(pl.DataFrame(schema=self.given)))
@@ -265,7 +266,7 @@ class _Log:
         """
         plain = {name: f"column{index}" for index, name in enumerate(self.read)}
         frame = self.frame.selectExpr(
-            *(f"{tables.quoted(name)} as {own}" for name, own in plain.items())
+            *(f"{dataframes.quoted(name)} as {own}" for name, own in plain.items())
         )
         if not query:
             return frame, Sorted(self.read, query)
@@ -275,7 +276,7 @@ class _Log:
             frame = frame.selectExpr("*", f"monotonically_increasing_id() as {_PLACE}")
         over = f"(partition by {', '.join(keys)} order by {', '.join([*keys, *placed])})"
         numbered = frame.selectExpr("*", f"row_number() over {over} as number")
-        in_place = tables.is_sorted_by_bytes(self.frame, query)
+        in_place = dataframes.is_sorted_by_bytes(self.frame, query)
         if in_place and _moves(numbered) <= _moves(frame):
             return numbered, Sorted(self.read, query)
         schema = pl.Schema({name: self.given[name] for name in self.read})

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from polars_rank._params import OWN, names
 from polars_rank.frames.tables import is_spark, lazy
-from polars_rank.io.judgments import join_judgments
-from polars_rank.spark import tables
-from polars_rank.spark.tables import quoted
+from polars_rank.io.judgments import groups_of, join_judgments
+from polars_rank.spark import dataframes
+from polars_rank.spark.dataframes import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,8 +21,10 @@ def joined(run: DataFrame, arguments: Mapping[str, Any]) -> DataFrame:
     options = dict(arguments)
     judgments = options.pop("judgments")
     if not is_spark(judgments):
-        judgments = run.sparkSession.createDataFrame(lazy(judgments).collect().to_arrow())
-    left_schema, right_schema = tables.schema_of(run), tables.schema_of(judgments)
+        judgments = run.sparkSession.createDataFrame(
+            lazy(judgments, "judgments").collect().to_arrow()
+        )
+    left_schema, right_schema = dataframes.schema_of(run), dataframes.schema_of(judgments)
     result = join_judgments(
         left_schema.to_frame(eager=False), right_schema.to_frame(eager=False), **options
     ).collect_schema()
@@ -32,12 +34,11 @@ def joined(run: DataFrame, arguments: Mapping[str, Any]) -> DataFrame:
 
     keys = [*names("query", options.get("query", "query")), options.get("doc", "doc")]
     queries = keys[:-1]
-    by = options.get("by")
-    groups = list(names("by", ["run"] if by is None and "run" in run.columns else by))
+    groups = [*groups_of(left_schema, options.get("run", "run"), options.get("by"))]
     rest = {*groups, *keys, options.get("score", "score")}
     others = [name for name in run.columns if name not in rest]
-    left = _as(run, tables.spark_schema(result, run, left_schema), keys)
-    right = _as(judgments, tables.spark_schema(result, judgments, right_schema), keys)
+    left = _as(run, dataframes.spark_schema(result, run, left_schema), keys)
+    right = _as(judgments, dataframes.spark_schema(result, judgments, right_schema), keys)
     if groups:
         right = right.crossJoin(left.selectExpr(*map(quoted, groups)).distinct())
     right = _with_constants(right, left, others, [[*groups, *queries], queries, groups])

@@ -11,13 +11,13 @@ import polars as pl
 import pyarrow as pa
 
 from polars_rank.errors import DataError
-from polars_rank.spark.tables import to_batches
+from polars_rank.spark.dataframes import to_batches
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from polars_rank.errors import Finding
-    from polars_rank.spark.chunks import Chunks
+    from polars_rank.spark.query_chunks import Chunks
 
 #: Parts are merged when they have this many rows.
 _WAITING_ROWS = 10_000

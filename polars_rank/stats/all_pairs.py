@@ -9,17 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from polars_rank._params import OWN, Names, free, share
+from polars_rank._params import OWN, Names, check_distinct, free, share
 from polars_rank.conventions import POLARS_RANK, Conventions
 from polars_rank.errors import ArgumentError, DataError
 from polars_rank.evaluation.means import grouped
 from polars_rank.frames.tables import framed_table, schema_of
 from polars_rank.stats.intervals import stats
-from polars_rank.stats.tables import (
+from polars_rank.stats.moment_math import LARGE
+from polars_rank.stats.per_query_tables import (
     agreed_on,
-    data_error,
+    check_sums,
     key_columns,
-    not_finite,
+    query_columns,
     variables,
 )
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
     from polars_rank.conventions import Undefined
     from polars_rank.metrics.names import Metrics
-    from polars_rank.stats.tables import Variable
+    from polars_rank.stats.per_query_tables import Variable
 
 #: Polars prints the first four and the last four columns of a wide table: what users read first.
 COLUMNS = (
@@ -41,10 +42,10 @@ _RUNS, _LISTS, _SHARE, _REPEATS = (OWN + name for name in ("runs", "lists", "sha
 
 @framed_table
 def compare_all(
-    table: pl.LazyFrame,
+    values: pl.LazyFrame,
+    metrics: Metrics | None = None,
     *,
     run: str = "run",
-    metrics: Metrics | None = None,
     by: Names | None = None,
     query: Names = "query",
     confidence: float = 0.95,
@@ -61,17 +62,20 @@ def compare_all(
 
     Parameters
     ----------
-    table
+    values
         Per-query values of several runs, as `per_query` returns them: one row per query and run,
         one column per metric, null where a metric is undefined.
-    run
-        Column that identifies the run.
     metrics
         Names of columns, or metrics such as `pr.ndcg(10)`. None for all columns of floats.
+    run
+        Column of runs.
     by
-        Columns that split the table.
+        Columns that split the table into groups.
     query
-        Columns that identify the query.
+        Columns that identify the query. If there is no column "query": the one column that
+        identifies the rows of each run, besides runs, groups, metrics, counts and constant
+        columns; if there is none or several, name the columns. To find it among several columns,
+        the table is read once more.
     confidence
         Confidence level of all intervals together, between 0 and 1.
     undefined, conventions
@@ -80,7 +84,7 @@ def compare_all(
     Returns
     -------
     LazyFrame or DataFrame
-        Same type as `table`. One row per group, metric and pair of runs, with the columns of `by`,
+        Same type as `values`. One row per group, metric and pair of runs, with the columns of `by`,
         and
 
         - `metric`, the column of the run, `other`;
@@ -134,19 +138,19 @@ def compare_all(
     stats()
     agreed = agreed_on(conventions, undefined)
 
-    schema = schema_of(table)
-    keys = key_columns(schema, by=by, run=run, query=query)
+    schema = schema_of(values)
+    keys = key_columns(schema, by=by, run=run)
+    keys = {**keys, "query": query_columns(values, query, metrics, keys)}
+    check_distinct(keys)
     groups = keys["by"]
     free([*groups, run], COLUMNS)
-    selected = variables(
-        schema, metrics, agreed, [*groups, run, *keys["query"]], undefined=undefined
-    )
+    selected = variables(schema, metrics, agreed, keys, undefined=undefined)
     for each in selected:
         if each.aggregate != "mean":
             message = f"the metric {each.name!r} is not a mean over queries"
             raise ArgumentError(message, "metrics")
-    sums = _sums(table, selected, groups, run, keys["query"])
-    return _all_pairs(sums, table, selected, groups, run, confidence)
+    sums = _sums(values, selected, groups, run, keys["query"])
+    return _all_pairs(sums, values, selected, groups, run, confidence)
 
 
 def _sums(
@@ -243,8 +247,8 @@ def _check(part: pl.DataFrame, rows: pl.LazyFrame, selected: Sequence[Variable],
         )
         raise DataError(message)
     for index, each in enumerate(selected):
-        if not part.get_column(_key(index) + "mean").is_finite().fill_null(value=True).all():
-            raise data_error(rows, not_finite(each))
+        named = {name: part.get_column(_key(index) + name) for name in ("mean", "squares")}
+        check_sums(named, rows, [each] * part.height)
 
 
 @cache
@@ -280,6 +284,8 @@ def _tukey(
             if unit:
                 p_value = float(distribution.sf(abs(difference) / unit, runs, degrees))
             bounds = (difference - width, difference + width, p_value)
+            if not unit and 0 < abs(difference) < 1 / LARGE:  # squares of residuals underflow
+                bounds = (None,) * 3
         values = (difference, mean, other, missing, queries, confidence, *bounds)
         results[names[second], names[first]] = dict(zip(COLUMNS[2:], values, strict=True))
     return results

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING, Any, get_args
 
 import polars as pl
 from polars import selectors
 
-from polars_rank._params import OWN, Names, free, number, one_of, share, whole_number
+from polars_rank._params import OWN, Names, free, integer, number, one_of, share, whole_number
 from polars_rank.conventions import POLARS_RANK, Conventions
-from polars_rank.errors import ArgumentError, DataError, RankWarning, SchemaError, number_of
+from polars_rank.errors import ArgumentError, DataError, SchemaError, number_of, warn
 from polars_rank.frames.tables import framed_table, schema_of
-from polars_rank.stats import sums
+from polars_rank.stats import moment_math
 from polars_rank.stats.intervals import FEW, Alternative, special, warn_of_range
 from polars_rank.stats.moment_tables import (
     DIFFERENCE,
@@ -25,10 +24,7 @@ from polars_rank.stats.moment_tables import (
     paired_sums,
     regrouped,
 )
-from polars_rank.stats.pairs import Pairs, is_run
-from polars_rank.stats.resampling import check_seed
-from polars_rank.stats.significance import Correction, Result, Sample, Test, Testing, corrected
-from polars_rank.stats.tables import (
+from polars_rank.stats.per_query_tables import (
     EMPTY,
     agreed_on,
     first_few,
@@ -40,6 +36,8 @@ from polars_rank.stats.tables import (
     warn_of_empty,
     without,
 )
+from polars_rank.stats.run_pairs import Pairs, is_run, unknown_run
+from polars_rank.stats.significance import Correction, Result, Sample, Test, Testing, corrected
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -64,11 +62,11 @@ _IS_BASELINE, _PLACE = OWN + "is baseline", OWN + "place"
 
 @framed_table
 def compare(
-    table: pl.LazyFrame,
-    *,
-    run: str = "run",
-    baseline: Any,
+    values: pl.LazyFrame,
     metrics: Metrics | None = None,
+    *,
+    baseline: Any,
+    run: str = "run",
     by: Names | None = None,
     query: Names = "query",
     weight: str | None = None,
@@ -89,25 +87,28 @@ def compare(
 
     Parameters
     ----------
-    table
+    values
         Per-query values of several runs, as `per_query` returns them: one row per query and run,
         one column per metric, null where a metric is undefined. For the tests "t" and "sign", also
         the result of `moments` with the same `run` and `baseline`.
-    run
-        Column that identifies the run.
-    baseline
-        The run that the others are compared with.
     metrics
         Names of columns, or metrics such as `pr.ndcg(10)`. None for all columns of floats.
+    baseline
+        The run that the others are compared with.
+    run
+        Column of runs.
     by
-        Columns that split the table.
+        Columns that split the table into groups.
     query
-        Columns that identify the query.
+        Columns that identify the query. If there is no column "query": the one column that
+        identifies the rows of each run, besides runs, groups, metrics, counts and constant
+        columns; if there is none or several, name the columns. To find it among several columns,
+        the table is read once more.
     weight
         Column of query weights, 0 or more. Only for the test "t".
     cluster
         Columns that identify the sampling unit if it is not the query, e.g. user. Only for the
-        test "t". A query with a null cluster in the run is a unit of its own.
+        test "t". A query with a null cluster in the run forms its own cluster.
     test
         Significance test:
 
@@ -131,7 +132,7 @@ def compare(
         Confidence level, between 0 and 1. A one-sided alternative has a one-sided interval.
     undefined, conventions
         How undefined values count, and metric definitions to use, as in `evaluate`. If both runs
-        have the same queries, the difference is that of the means of `evaluate`.
+        have the same queries, the difference is the difference of the means of `evaluate`.
     n_resamples
         Number of resamples of the randomization test and the bootstrap.
     seed
@@ -140,7 +141,7 @@ def compare(
     Returns
     -------
     LazyFrame or DataFrame
-        Same type as `table`. One row per group, metric and run other than the baseline, in this
+        Same type as `values`. One row per group, metric and run other than the baseline, in this
         order. A run without rankings in a group of the baseline has a row with 0 `queries`. The
         columns are those of `by`, and
 
@@ -218,7 +219,7 @@ def compare(
     check_direction(alternative, margin)
     share("confidence", confidence)
     whole_number("n_resamples", n_resamples)
-    check_seed(seed)
+    integer("seed", seed)
     special()
     if test != "t" and (weight is not None or cluster is not None):
         message = f"`weight` and `cluster` need `test` 't'; found {test!r}"
@@ -227,25 +228,25 @@ def compare(
     testing = Testing(test, alternative, confidence, n_resamples, seed)
     needs_values = test not in ("t", "sign") or (test == "sign" and margin != 0)
 
-    schema = schema_of(table)
+    schema = schema_of(values)
     if is_moments(schema):
         settled(undefined, conventions)
         given = {"weight": weight, "cluster": cluster}
         _refuse({**given, f"test={test!r}": needs_values})
         groups = groups_of_moments(schema, by, run, baseline)
-        moments = regrouped(only_metrics(table, metrics), [*groups, run])
+        moments = regrouped(only_metrics(values, metrics), [*groups, run])
     else:
         pairs = Pairs.of(
-            schema, by=by, run=run, query=query, baseline=baseline, weight=weight,
+            values, by=by, run=run, query=query, baseline=baseline, metrics=metrics, weight=weight,
             cluster=cluster,
         )  # fmt: skip
         groups = [*pairs.by]
         free([*groups, run], COLUMNS)
         selected = variables(schema, metrics, conventions, pairs.columns, undefined=undefined)
-        moments = paired_sums(table, selected, pairs, conventions, values=needs_values)
+        moments = paired_sums(values, selected, pairs, conventions, values=needs_values)
     compared = against_baseline(moments, groups, run, baseline)
     results = tested(compared, testing, correction, margin)
-    shares = (pl.col("aggregate") == "mean") & sums.shares()
+    shares = (pl.col("aggregate") == "mean") & moment_math.shares()
     results = results.with_columns(
         (shares & pl.col("baseline_mean").is_between(0, 1)).alias(_SHARES),
         pl.col(DIFFERENCE + "units").alias(_UNITS),
@@ -361,14 +362,12 @@ def _check_runs(rows: pl.DataFrame, run: str, baseline: Any) -> None:
         return
     is_baseline = rows.get_column(_IS_BASELINE)
     values = rows.get_column(run).unique().sort()
-    runs = ", ".join(repr(each) for each in values[:10]) + (", ..." if values.len() > 10 else "")
     if not is_baseline.any():
-        message = f"run {baseline!r} not found in the column {run!r}; available: {runs}"
-        raise DataError(message)
+        raise unknown_run(run, values.to_list(), "baseline", baseline)
     if is_baseline.all():
         message = (
-            f"the column {run!r} has only the run {runs}; put the per-query values of all runs in "
-            "one table"
+            f"the column {run!r} has only the run {values[0]!r}; put the per-query values of all "
+            "runs in one table"
         )
         raise DataError(message)
     made_with = rows.get_column("baseline")[0]
@@ -387,10 +386,10 @@ def tested(
     known = (pl.col("counts_as") != "null") | (pl.col("pair_undefined") == 0)
     mean, null = pl.col(DIFFERENCE + "mean"), _null_hypothesis(testing.alternative, margin)
     table = table.with_columns(
-        pl.when(known).then(sums.std_error(DIFFERENCE)).alias(_ERROR),
+        pl.when(known).then(moment_math.std_error(DIFFERENCE)).alias(_ERROR),
         null.alias(_NULL),
         # A mean that differs from the null hypothesis only by rounding is equal to it.
-        pl.when((mean - null).abs() <= sums.rounding(DIFFERENCE)).then(null).otherwise(mean)
+        pl.when((mean - null).abs() <= moment_math.rounding(DIFFERENCE)).then(null).otherwise(mean)
         .alias(_MEAN),
     )  # fmt: skip
     added = ("p_value", "low", "high", "p_corrected", "confidence")
@@ -460,7 +459,7 @@ def result_of(
         ratio_of_means = base.exp() * (value.exp() - 1)
         return scaled.when(aggregate == "geometric").then(ratio_of_means).otherwise(value)
 
-    spread = sums.std(DIFFERENCE)
+    spread = moment_math.std(DIFFERENCE)
     values = {
         "baseline_mean": whole(base),
         "mean": whole(mean),
@@ -496,23 +495,23 @@ _RANKS = ("wilcoxon", "sign")
 
 
 def _warned(result: pl.LazyFrame, groups: Sequence[str], run: str, test: str) -> pl.LazyFrame:
-    def warn(table: pl.DataFrame) -> pl.DataFrame:
+    def check(table: pl.DataFrame) -> pl.DataFrame:
         queries = table.get_column("queries")
         if (queries == 0).any():
             labels = row_labels(table, [*groups, run])
             alone = [labels[place] for place in (queries == 0).arg_true()]
             message = f"no query in common with the baseline: {first_few(alone)}"
-            warnings.warn(message, RankWarning, stacklevel=2)
+            warn(message)
         if test in _RANKS and (queries > MANY).any():
             message = (
                 f"{test!r} is not a test of means: with more than {MANY:,} queries and skewed "
                 "differences it rejects the null hypothesis far too often; use test='t'"
             )
-            warnings.warn(message, RankWarning, stacklevel=2)
+            warn(message)
         _warn_of_few(table, test)
         return table
 
-    return result.map_batches(warn).drop(_SHARES, _UNITS)
+    return result.map_batches(check).drop(_SHARES, _UNITS)
 
 
 def _warn_of_few(table: pl.DataFrame, test: str) -> None:
@@ -527,13 +526,13 @@ def _warn_of_few(table: pl.DataFrame, test: str) -> None:
                 f"{test!r} has fewer than {FEW} queries in {number_of(few, 'row')}; use test='t' "
                 "or 'randomization'"
             )
-            warnings.warn(message, RankWarning, stacklevel=2)
+            warn(message)
         if unknown := int((some & table.get_column("p_value").is_null()).sum()):
             message = (
                 f"{test!r} is null in {number_of(unknown, 'row')}: too many resamples have no "
                 "variance, because few queries differ or all differ by the same amount; use "
                 "test='t' or 'randomization'"
             )
-            warnings.warn(message, RankWarning, stacklevel=2)
+            warn(message)
     beyond = ((low < -1) & low.is_finite()) | ((high > 1) & high.is_finite())
     warn_of_range(table, (units < FEW) & table.get_column(_SHARES) & beyond, -1)

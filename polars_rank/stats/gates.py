@@ -4,28 +4,28 @@ from __future__ import annotations
 
 import operator
 import re
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from os import PathLike
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
-from xml.etree import ElementTree as ET
+from functools import wraps
+from os import PathLike, fspath
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 import polars as pl
 
-from polars_rank._params import is_number, one_of
+from polars_rank._params import F, is_number, one_of, public
 from polars_rank.errors import (
     ArgumentError,
     GateFailed,
     SchemaError,
     SourceError,
     hint,
-    number_of,
+    short,
 )
-from polars_rank.frames.tables import lazy
-from polars_rank.io.files import new_file
-from polars_rank.stats.tables import EMPTY, warn_of_empty
+from polars_rank.frames.tables import is_path, lazy
+from polars_rank.io.files import read_toml
+from polars_rank.stats.comparison import COLUMNS
+from polars_rank.stats.per_query_tables import EMPTY, warn_of_empty
+from polars_rank.stats.verdicts import failing, in_words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -42,8 +42,12 @@ _COMPARED: dict[str, Callable[[float, float], bool]] = {
     "<": operator.lt,
 }
 _RULE = re.compile(
-    r"\s*(?:(?P<column>\w+)\s*\()?\s*(?P<name>[^\s<>].*?)\s*\)?\s*(?P<sign>>=|<=|>|<)\s*(?P<bound>\S+)\s*"
+    r"\s*+(?:(?P<column>\w+)\s*+\()?\s*+(?P<name>[^\s<>].*?)\s*+\)?\s*+(?P<sign>>=|<=|>|<)"
+    r"\s*+(?P<bound>\S+)\s*+"
 )
+#: The end of a rule that restricts it to some rows: columns and values, which may be in quotes.
+_PAIR = r'([^=,"]+)=( *"[^"]*" *|[^,"]*)'
+_WHERE = re.compile(rf"(?P<rule>.+) where ?\((?P<pairs>{_PAIR}(?:,{_PAIR})*)\)")
 #: Invalid signs in rules, and the valid ones.
 _MISWRITTEN = {"=>": ">=", "=<": "<=", "\N{GREATER-THAN OR EQUAL TO}": ">=",
                "\N{LESS-THAN OR EQUAL TO}": "<="}  # fmt: skip
@@ -58,6 +62,8 @@ _COUNTS = ("queries", "missing", "undefined", "wins", "ties", "losses", EMPTY)
 _OF_ALL_METRICS = ("queries", "missing", EMPTY)
 #: Columns that mean something else in comparisons than in summaries.
 _OF_MEANS = ("mean", "low", "high")
+#: Columns of `slices` that name the column and the value of a slice.
+_SLICE = ("column", "value")
 #: Columns that do not identify a group, run or slice; and names of quantiles.
 _NO_KEYS = {*_NUMBERS, "metric", "other_mean", "small", "warning", "confidence"}
 _QUANTILE = re.compile(r"q[01][.\de-]*")
@@ -94,23 +100,24 @@ class Rule:
             given = {"rule": given}
         unknown = set(given) - {"rule", "where"} if isinstance(given, Mapping) else {str(given)}
         if unknown or not isinstance(given.get("rule"), str):
-            message = f"a rule must be text or a dict of `rule` and `where`; found {given!r}"
-            raise ArgumentError(message, "rule", "where")
-        text, where = given["rule"].strip(), given.get("where", {})
+            message = (
+                "a rule (`rules`) must be text or a dict of 'rule' and 'where'; "
+                f"found {short(given)}"
+            )
+            raise ArgumentError(message, "rules")
+        text, where = _restricted(given["rule"].strip(), given.get("where"))
         for sign, meant in _MISWRITTEN.items():
             if sign in text:
-                message = f"invalid sign {sign!r} in the rule {text!r}; use {meant!r}"
-                raise ArgumentError(message)
+                message = f"invalid sign {sign!r} in the rule {text!r} (`rules`); use {meant!r}"
+                raise ArgumentError(message, "rules")
         match = _RULE.fullmatch(text)
         if match is None or not _is_float(match["bound"]):
             message = (
-                f"invalid rule {text!r}; examples of rules: 'ndcg@10 >= 0.4', "
-                "'low(ndcg@10) >= 0.38', 'difference(ndcg@10) >= -0.01' or 'queries >= 1000'"
+                f"invalid rule {text!r} (`rules`); examples of rules: 'ndcg@10 >= 0.4', "
+                "'low(ndcg@10) >= 0.38', 'difference(ndcg@10) >= -0.01 where(country=US)' or "
+                "'queries >= 1000'"
             )
-            raise ArgumentError(message)
-        if not isinstance(where, Mapping):
-            message = f"`where` of a rule must be a dict of columns and values; found {where!r}"
-            raise ArgumentError(message, "where")
+            raise ArgumentError(message, "rules")
         column, name = match["column"], match["name"]
         bound = float(match["bound"])
         if column is not None and column not in _NUMBERS:
@@ -121,6 +128,25 @@ class Rule:
         return cls(text, column, name, match["sign"], bound, where)
 
 
+def _with_result(function: F) -> F:
+    """Return a function that raises `ArgumentError` if its first argument is a rule."""
+
+    @wraps(function)
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        result = kwargs.get("result", args[0] if args else None)
+        for each in _several(result):
+            if isinstance(each, str) and not is_path(each):
+                message = (
+                    f"`result` is missing; pass it first: check(result, rules); found {short(each)}"
+                )
+                raise ArgumentError(message, "result")
+        return function(*args, **kwargs)
+
+    return cast("F", checked)
+
+
+@_with_result
+@public
 def check(
     result: Any,
     rules: Rules,
@@ -142,10 +168,13 @@ def check(
           "difference(ndcg@10) >= -0.01" requires non-inferiority by 0.01;
         - "queries >= 1000" is about all rows.
 
-        `{"rule": "ndcg@10 >= 0.4", "where": {"country": "DE"}}` restricts a rule to some rows.
-        Otherwise it applies to every group, run and slice. Values in `where` are text, numbers,
-        booleans or None for null. "null" also means null, because TOML has no null. A TOML file
-        has `[[rules]]` with `rule` and `where`, and optionally `undecided` at the top.
+        A rule applies to every group, run and slice, unless it is restricted to some of them:
+        "ndcg@10 >= 0.4 where(country=DE, run=new)", with values as they are in the result, or
+        `{"rule": "ndcg@10 >= 0.4", "where": {"country": "DE", "run": "new"}}`, with text,
+        numbers, booleans or None for null. "null" also means null, because TOML has no null. The
+        name of a slice is its column, as "country", or for pairs "country & device".
+
+        A TOML file has `[[rules]]` with `rule` and `where`, and optionally `undecided` at the top.
     undecided
         Verdict when the interval contains the threshold: "fail" or "pass". The default is the
         value in the TOML file, or "fail".
@@ -158,8 +187,8 @@ def check(
         One row per rule and group, run or slice, with the columns
 
         - `rule`;
-        - `where`: the group, run or slice, and the metric if the rule names none and metrics
-          differ;
+        - `where`: the group, run or slice, as "country=DE, run=new", and the metric if the rule
+          names none and metrics differ;
         - `value`, `low`, `high`, `queries`;
         - `verdict`: "pass", "fail" or "undecided".
 
@@ -196,7 +225,8 @@ def check(
     >>> import polars_rank as pr
     >>> values = pl.DataFrame({"query": range(8), "rr": [1.0, 0.5, 0.5, 1.0] * 2})
     >>> summary = pr.summarize(values)
-    >>> verdicts = pr.check(summary, ["rr >= 0.2", "rr >= 0.7", "queries >= 3"], undecided="pass")
+    >>> rules = ["rr >= 0.2", "rr >= 0.7", "queries >= 3"]
+    >>> verdicts = pr.check(summary, rules, undecided="pass")
     >>> verdicts.select("rule", "value", "low", "verdict")
     shape: (3, 4)
     ┌──────────────┬───────┬──────────┬───────────┐
@@ -211,7 +241,10 @@ def check(
     """
     one_of("on_fail", on_fail, ("raise", "return"))
     read, unsure = read_rules(rules, undecided)
-    tables = [_table(each) for each in (result if _several(result) else [result])]
+    tables = [_table(each) for each in _several(result)]
+    if not tables:
+        message = "`result` is empty; pass at least one table"
+        raise ArgumentError(message, "result")
     for table in tables:
         large = table.filter(~pl.col("small")) if "small" in table.columns else table
         warn_of_empty(large, _keys(table))
@@ -222,7 +255,7 @@ def check(
     verdicts = pl.DataFrame([*rows.values()], schema=_SCHEMA, orient="row")
     failed = verdicts.filter(pl.col("verdict").is_in(failing(unsure)))
     if on_fail == "raise" and failed.height:
-        failures = "\n".join(map(_in_words, failed.iter_rows(named=True)))
+        failures = "\n".join(map(in_words, failed.iter_rows(named=True)))
         message = f"{failed.height} of {verdicts.height} checks failed:\n{failures}"
         raise GateFailed(message, verdicts)
     return verdicts
@@ -230,13 +263,14 @@ def check(
 
 def read_rules(rules: Rules, undecided: str | None = None) -> tuple[list[Rule], str]:
     """Return the rules of a list or file, and the verdict for undecided ones."""
+    one_of("undecided", undecided, (None, "pass", "fail"))
     if isinstance(rules, (str, PathLike)):
-        rules, in_file = rules_in(Path(rules))
-        undecided = undecided or in_file
-    undecided = undecided or "fail"
+        rules, in_file = rules_in(rules)
+        undecided = in_file if undecided is None else undecided
+    undecided = "fail" if undecided is None else undecided
     one_of("undecided", undecided, ("pass", "fail"))
-    if not isinstance(rules, Sequence):
-        message = f"`rules` must be a list of rules or the path of a file; found {rules!r}"
+    if isinstance(rules, bytes) or not isinstance(rules, Sequence):
+        message = f"`rules` must be a list of rules or the path of a file; found {short(rules)}"
         raise ArgumentError(message, "rules")
     read = [Rule.read(each) for each in rules]
     if not read:
@@ -245,106 +279,18 @@ def read_rules(rules: Rules, undecided: str | None = None) -> tuple[list[Rule], 
     return read, undecided
 
 
-def failing(undecided: str) -> list[str]:
-    """Return the verdicts that fail a gate."""
-    return ["fail", "undecided"] if undecided == "fail" else ["fail"]
-
-
-def write_junit(
-    verdicts: Any, path: str | Path, *, undecided: str = "fail", overwrite: bool = False
-) -> None:
-    """Write verdicts as JUnit XML, for build servers.
-
-    Parameters
-    ----------
-    verdicts
-        The result of `check`, or `GateFailed.verdicts`.
-    path
-        Path of the file.
-    undecided
-        Whether undecided checks "fail" or "pass". Those that pass are marked as skipped.
-    overwrite
-        Whether to overwrite an existing file.
-    """
-    one_of("undecided", undecided, ("pass", "fail"))
-    failed = failing(undecided)
-    rows = [*lazy(verdicts).collect().iter_rows(named=True)]
-    counts = {
-        "tests": len(rows),
-        "failures": sum(row["verdict"] in failed for row in rows),
-        "skipped": sum(row["verdict"] == "undecided" for row in rows),
-    }
-    if "undecided" in failed:
-        counts["skipped"] = 0
-    root = ET.Element("testsuites")
-    attributes = {name: str(count) for name, count in counts.items()}
-    suite = ET.SubElement(root, "testsuite", {"name": "polars_rank", **attributes})
-    for row in rows:
-        where = row["where"]
-        name = f"{row['rule']} ({where})" if where else row["rule"]
-        case = ET.SubElement(suite, "testcase", classname=where or "all", name=name)
-        if row["verdict"] in failed:
-            ET.SubElement(case, "failure", message=_in_words(row), type=row["verdict"])
-        elif row["verdict"] == "undecided":
-            ET.SubElement(case, "skipped", message=_in_words(row))
-    ET.indent(root)
-    with new_file(path, overwrite=overwrite) as part:
-        ET.ElementTree(root).write(part, encoding="utf-8", xml_declaration=True)
-
-
-def write_markdown(verdicts: Any, path: str | Path, *, overwrite: bool = False) -> None:
-    """Write verdicts as a Markdown table, for pull requests and job summaries.
-
-    Parameters
-    ----------
-    verdicts
-        The result of `check`, or `GateFailed.verdicts`.
-    path
-        Path of the file.
-    overwrite
-        Whether to overwrite an existing file.
-    """
-    lines = [
-        "| verdict | rule | where | value | interval | queries |",
-        "| --- | --- | --- | ---: | :---: | ---: |",
-    ]
-    for row in lazy(verdicts).collect().iter_rows(named=True):
-        interval = "" if row["low"] is None else f"[{row['low']:.4g}, {row['high']:.4g}]"
-        cells = [row["verdict"], row["rule"], row["where"], _number(row["value"]), interval]
-        cells.append("" if row["queries"] is None else f"{row['queries']:,}")
-        lines.append("| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |")
-    with new_file(path, overwrite=overwrite) as part:
-        part.write_text("\n".join(lines) + "\n", encoding="utf-8")
-
-
-def _in_words(row: Mapping[str, Any]) -> str:
-    where = f" ({row['where']})" if row["where"] else ""
-    if row["value"] is None and row["queries"] is None:
-        return f"{row['rule']}{where}: {row['verdict']}, no such rows"
-    if row["value"] is None:
-        return f"{row['rule']}{where}: {row['verdict']}, the value is null"
-    interval = "" if row["low"] is None else f", interval [{row['low']:.4g}, {row['high']:.4g}]"
-    if row["verdict"] == "undecided" and not interval:
-        interval = f", no interval ({number_of(row['queries'], 'query', 'queries')})"
-    return f"{row['rule']}{where}: {row['verdict']}, found {_number(row['value'])}{interval}"
-
-
-def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:.6g}"
-
-
-def _several(result: Any) -> bool:
-    return isinstance(result, (list, tuple))
+def _several(result: Any) -> Sequence[Any]:
+    return result if isinstance(result, (list, tuple)) else [result]
 
 
 def _table(given: Any) -> pl.DataFrame:
-    table: pl.DataFrame = lazy(given).collect()
+    table: pl.DataFrame = lazy(given, "result").collect()
     if "queries" not in table.columns or "metric" not in table.columns:
         message = (
-            "columns 'metric' and 'queries' not found; pass the result of pr.summarize, pr.compare "
-            "or pr.slices"
+            "columns 'metric' and 'queries' (`result`) not found; pass the result of pr.summarize, "
+            "pr.compare or pr.slices"
         )
-        raise SchemaError(message)
+        raise SchemaError(message, "result")
     return table
 
 
@@ -355,19 +301,20 @@ def _is_float(text: str) -> bool:
         return False
 
 
-def rules_in(path: Path) -> tuple[list[Any], Any]:
+def rules_in(path: str | PathLike[str]) -> tuple[list[Any], Any]:
     """Return the rules of a TOML file, and its verdict for undecided ones."""
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        message = f"cannot read the rules in {str(path)!r}: {error}"
-        if _RULE.fullmatch(str(path)):
-            message = f"`rules` {str(path)!r} is not a file; pass rules as a list"
+        content = read_toml(path, "rules")
+    except SourceError as error:
+        if _RULE.fullmatch(fspath(path)) is None:
+            raise
+        message = f"`rules` {fspath(path)!r} is not a file; pass rules as a list"
         raise SourceError(message) from error
     unknown = set(content) - {"rules", "undecided"}
     if unknown or not isinstance(content.get("rules"), list):
         message = (
-            f"{str(path)!r} must have [[rules]] and optionally `undecided`; found {sorted(content)}"
+            f"{fspath(path)!r} must have [[rules]] and optionally `undecided`; "
+            f"found {sorted(content)}"
         )
         raise ArgumentError(message, "undecided")
     return content["rules"], content.get("undecided")
@@ -385,7 +332,7 @@ def _verdicts(rule: Rule, tables: Sequence[pl.DataFrame]) -> dict[_Subject, tupl
     for table, column in about:
         rows = table.filter(pl.col("metric") == rule.metric) if rule.metric else table
         for name, value in rule.where.items():
-            rows = rows.filter(_is(table.schema, name, value))
+            rows = rows.filter(_has(table.schema, name, value))
         keys = _keys(table)
         if prefers_means and "difference" in table.columns:
             # Means lack only groups in which a run has no rankings.
@@ -393,16 +340,15 @@ def _verdicts(rule: Rule, tables: Sequence[pl.DataFrame]) -> dict[_Subject, tupl
         if rule.metric is None and column not in _OF_ALL_METRICS:
             keys.append("metric")
         for row in rows.iter_rows(named=True):
-            texts = {name: _text(row[name]) for name in keys}
-            subject = frozenset(texts.items())
-            where = ", ".join(f"{name}={text}" for name, text in texts.items())
+            texts = _texts(row, keys)
+            subject, where = frozenset(texts.items()), _listed(texts)
             verdict = _verdict(rule, column, row, where)
             if subject not in verdicts or _badness(verdict) > _badness(verdicts[subject]):
                 verdicts[subject] = verdict
     if not verdicts:
-        texts = {name: _text(value) for name, value in rule.where.items()}
-        where = ", ".join(f"{name}={text}" for name, text in texts.items())
-        verdicts[frozenset(texts.items())] = (rule.text, where, None, None, None, None, "fail")
+        texts = _texts(rule.where, [*rule.where])
+        unknown = (None, None, None, None)
+        verdicts[frozenset(texts.items())] = (rule.text, _listed(texts), *unknown, "fail")
     return verdicts
 
 
@@ -419,6 +365,19 @@ def _keys(table: pl.DataFrame) -> list[str]:
     ]
 
 
+def _texts(row: Mapping[str, Any], keys: Sequence[str]) -> dict[str, str]:
+    """Return the names and values of the group, run or slice of a row."""
+    if not {*_SLICE} <= {*keys}:
+        return {name: _text(row[name]) for name in keys}
+    column, value = _SLICE
+    names = {value: row[column]}
+    return {names.get(name, name): _text(row[name]) for name in keys if name != column}
+
+
+def _listed(texts: Mapping[str, str]) -> str:
+    return ", ".join(f"{name}={text}" for name, text in texts.items())
+
+
 def _text(value: Any) -> str:
     """Return a value as text; the text "null" is in quotes, null is not."""
     if value is None:
@@ -426,6 +385,30 @@ def _text(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     return '"null"' if value == "null" else str(value)
+
+
+def _restricted(text: str, where: Any) -> tuple[str, Mapping[str, Any]]:
+    """Return a rule without its `where(...)`, and the columns and values of either `where`."""
+    if where is not None and not isinstance(where, Mapping):
+        message = (
+            "`where` of a rule (`rules`) must be a dict of columns and values; "
+            f"found {short(where)}"
+        )
+        raise ArgumentError(message, "where", "rules")
+    match = _WHERE.fullmatch(text)
+    if match is None:
+        return text, where or {}
+    values = {name.strip(): text.strip() for name, text in re.findall(_PAIR, match["pairs"])}
+    texts = {name: None if text == "null" else text.strip('"') for name, text in values.items()}
+    return match["rule"].strip(), {**texts, **(where or {})}
+
+
+def _has(schema: pl.Schema, name: str, value: Any) -> pl.Expr:
+    """Return whether a row is about a value of a column, or about a slice."""
+    if name in schema:
+        return _is(schema, name, value)
+    column, values = _SLICE
+    return (pl.col(column) == name) & _is(schema, values, value)
 
 
 def _is(schema: pl.Schema, name: str, value: Any) -> pl.Expr:
@@ -450,7 +433,7 @@ def _column(rule: Rule, table: pl.DataFrame) -> str | None:
     """Return the column of a table that a rule is about; None if it is about another table."""
     if rule.metric is not None and rule.metric not in table.get_column("metric"):
         return None
-    if not set(rule.where) <= set(table.columns):
+    if not {*rule.where} <= _names(table):
         return None
     if rule.column is not None:
         return rule.column if rule.column in table.columns else None
@@ -458,14 +441,31 @@ def _column(rule: Rule, table: pl.DataFrame) -> str | None:
     return "mean"
 
 
+def _names(table: pl.DataFrame) -> set[str]:
+    """Return the columns of a table, and those that its slices are values of."""
+    sliced = table.get_column(_SLICE[0]).unique() if {*_SLICE} <= {*table.columns} else ()
+    return {*table.columns, *sliced}
+
+
 def _about_nothing(rule: Rule, tables: Iterable[pl.DataFrame]) -> ArgumentError:
     metrics = sorted({name for table in tables for name in table.get_column("metric").unique()})
-    columns = sorted({name for table in tables for name in table.columns})
-    close = "" if rule.metric in metrics else hint(rule.metric or "", metrics)
-    return ArgumentError(
-        f"no table has the metric and the column of the rule {rule.text!r}; available metrics: "
-        f"{metrics}, columns: {columns}.{close}"
+    columns = sorted({name for table in tables for name in _names(table)})
+    where = f" where({_listed(_texts(rule.where, [*rule.where]))})" if rule.where else ""
+    of_column = re.fullmatch(r"(\w+)\((.+)\)", rule.metric or "")
+    if of_column and of_column[2] in metrics:  # an unknown column, as in "diff(ndcg@10)"
+        close = hint(of_column[1], [name for name in columns if name in _NUMBERS])
+        close = re.sub(r"'(\w+)'", lambda name: f"'{name[1]}({of_column[2]})'", close)
+    elif rule.metric not in metrics:
+        close = hint(rule.metric or "", metrics)
+    elif rule.column in COLUMNS and rule.column not in columns:
+        close = f" The result of pr.compare has the column {rule.column!r}."
+    else:
+        close = ""
+    message = (
+        f"no table has the metric and the columns of the rule {rule.text + where!r} (`rules`); "
+        f"available metrics: {metrics}, columns: {columns}.{close}"
     )
+    return ArgumentError(message, "rules")
 
 
 def _verdict(rule: Rule, column: str, row: Mapping[str, Any], where: str) -> tuple[Any, ...]:

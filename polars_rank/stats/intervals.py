@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-import warnings
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import polars as pl
 
-from polars_rank.errors import RankWarning, missing_extra
+from polars_rank.errors import missing_extra, warn
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -93,4 +92,4 @@ def warn_of_range(table: pl.DataFrame, leaves: pl.Series, least: int) -> None:
             f"the metric, e.g. {metric!r}: {low:.4g} to {high:.4g}; there are too few queries or "
             "clusters"
         )
-        warnings.warn(message, RankWarning, stacklevel=2)
+        warn(message)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 import polars as pl
 
-from polars_rank._params import OWN, Names, check_column, check_name, free, names
+from polars_rank._params import OWN, Names, check_name, free, public
 from polars_rank.conventions import POLARS_RANK, Conventions
 from polars_rank.errors import ArgumentError, DataError, SchemaError
 from polars_rank.evaluation.means import to_rows
@@ -19,22 +19,24 @@ from polars_rank.frames.tables import (
     run_on_spark,
     schema_of,
 )
-from polars_rank.stats import sums, witnesses
-from polars_rank.stats.keys import query_key
-from polars_rank.stats.pairs import PAIRED, Pairs
-from polars_rank.stats.tables import (
+from polars_rank.stats import moment_math, overlap_check
+from polars_rank.stats.per_query_tables import (
     EMPTY,
     Variable,
     agreed_on,
     bad_weight,
+    check_sums,
     data_error,
     described,
     key_columns,
+    known_query,
     no_document,
-    not_finite,
+    run_column,
     variables,
     without,
 )
+from polars_rank.stats.query_hash import query_key
+from polars_rank.stats.run_pairs import PAIRED, Pairs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -46,14 +48,14 @@ if TYPE_CHECKING:
 #: Columns that identify a row of moments, beside the groups.
 KINDS = ("metric", "aggregate", "counts_as", "conventions")
 COUNTS = ("queries", "undefined")
-OWN_SUMS = (*COUNTS, *sums.PARTS)
+OWN_SUMS = (*COUNTS, *moment_math.PARTS)
 #: Sums of the differences from the baseline.
 PAIR_COUNTS = ("pairs", "pair_undefined", "wins", "ties", "losses")
 PAIR_MEANS = ("baseline_mean", "run_mean")
 DIFFERENCE = "difference_"
-PAIR_SUMS = (*PAIR_COUNTS, *PAIR_MEANS, *(DIFFERENCE + part for part in sums.PARTS))
+PAIR_SUMS = (*PAIR_COUNTS, *PAIR_MEANS, *(DIFFERENCE + part for part in moment_math.PARTS))
 
-FIXED = {*KINDS, *OWN_SUMS, EMPTY, "baseline", *PAIR_SUMS, *witnesses.COLUMNS}
+FIXED = {*KINDS, *OWN_SUMS, EMPTY, "baseline", *PAIR_SUMS, *overlap_check.COLUMNS}
 
 _BAD_WEIGHTS, _TORN = OWN + "bad weights", OWN + "torn"
 SEPARATOR = " "
@@ -63,12 +65,12 @@ VALUES, QUERY_KEYS = "values", "query_keys"
 
 @framed_table
 def moments(
-    table: pl.LazyFrame,
+    values: pl.LazyFrame,
     metrics: Metrics | None = None,
     *,
-    by: Names | None = None,
-    run: str | None = None,
+    run: str | None = "run",
     baseline: Any = None,
+    by: Names | None = None,
     query: Names = "query",
     weight: str | None = None,
     undefined: Undefined | Mapping[str, Undefined] | None = None,
@@ -81,21 +83,24 @@ def moments(
 
     Parameters
     ----------
-    table
+    values
         Per-query values, as `per_query` returns them: one row per ranking, one column per metric,
         null where a metric is undefined. Also a Spark DataFrame.
     metrics
         Names of columns, or metrics such as `pr.ndcg(10)`. None for all columns of floats.
-    by
-        Columns that split the table.
     run
-        Column that identifies the run.
+        Column of runs. A table without the column "run" has one run. None for the moments over all
+        rows.
     baseline
         The run that the others are compared with. The result then also has the moments of the
         differences between the runs, which `compare` needs.
+    by
+        Columns that split the table into groups.
     query
-        Columns that identify the query. `baseline` needs them, and `merge` uses them to find
-        rankings that are in two parts.
+        Columns that identify the query. `merge` uses them to find rankings that are in two parts.
+        With `baseline`, if there is no column "query": the one column that identifies the rows of
+        each run, besides runs, groups, metrics, counts and constant columns; if there is none or
+        several, name the columns. To find it among several columns, the table is read once more.
     weight
         Column of query weights, such as traffic: 0 or more.
     undefined, conventions
@@ -105,10 +110,11 @@ def moments(
     Returns
     -------
     LazyFrame or DataFrame
-        Same type as `table`. One row per group, run and metric, with the columns of `by`, `run`,
-        and
+        Same type as `values`. One row per group, run and metric, with the columns of `by`, and
 
-        - `metric`, `aggregate`, `counts_as`, `conventions`: the metric and its aggregation;
+        - `metric`, and the column of the run;
+        - `aggregate`, `counts_as`, `conventions`: aggregation of the metric, value of undefined
+          values, and metric definitions;
         - `queries`, `undefined`: number of rankings, and of rankings with an undefined value;
         - `empty`: number of rankings without a retrieved document, if the table has the column
           `num_retrieved`, as `per_query(by=...)` returns it;
@@ -119,8 +125,8 @@ def moments(
         - with `baseline`, also its name, `pairs` (number of queries in both runs), and for these
           `pair_undefined` (undefined in either run), `wins`, `ties`, `losses`, both means, and the
           moments of the differences, as `difference_...`;
-        - `first_list`, `last_list`, `sampled_lists`: the keys of a few rankings, by which `merge`
-          finds rankings that are in two parts; null without the columns of `query`.
+        - `first_ranking`, `last_ranking`, `sampled_rankings`: keys of a few rankings, which
+          `merge` uses to find rankings that are in two parts; null without the columns of `query`.
 
     Raises
     ------
@@ -159,22 +165,27 @@ def moments(
         message = "`baseline` needs `run`, the column of the runs"
         raise ArgumentError(message, "baseline", "run")
 
-    schema = schema_of(table)
+    schema = schema_of(values)
     if is_moments(schema):
         message = "the table already has moments; merge moments with pr.stats.merge(...)"
         raise SchemaError(message)
     if baseline is None:
-        keys = key_columns(schema, by=by, run=run, weight=weight)
-        kept = names("query", query)
-        for name in kept if query != "query" else ():
-            check_column("query", name, schema)
-        taken = [*kept, *(name for columns in keys.values() for name in columns)]
-        selected = variables(schema, metrics, agreed, taken, undefined=undefined)
+        keys = key_columns(schema, by=by, run=run_column(schema, run), weight=weight)
+        kept = known_query(schema, query)
+        selected = variables(schema, metrics, agreed, {**keys, "query": kept}, undefined=undefined)
         groups = [*keys["by"], *keys["run"]]
-        return sums_of(table, selected, groups, agreed, weight=weight, query=kept)
-    pairs = Pairs.of(schema, by=by, run=str(run), baseline=baseline, query=query, weight=weight)
-    selected = variables(schema, metrics, agreed, pairs.columns, undefined=undefined)
-    return paired_sums(table, selected, pairs, agreed, query=pairs.query)
+        result = sums_of(values, selected, groups, agreed, weight=weight, query=kept)
+    else:
+        pairs = Pairs.of(
+            values, by=by, run=str(run), baseline=baseline, query=query, metrics=metrics,
+            weight=weight,
+        )  # fmt: skip
+        selected = variables(schema, metrics, agreed, pairs.columns, undefined=undefined)
+        groups = [*pairs.by, pairs.run]
+        result = paired_sums(values, selected, pairs, agreed, query=pairs.query)
+    by = [name for name in groups if name != run]
+    first = [*by, "metric", *groups[len(by) :]]
+    return result.select(*first, pl.exclude(first))
 
 
 @overload
@@ -185,6 +196,7 @@ def merge(tables: Spark | Iterable[Spark]) -> Spark: ...
 def merge(tables: Table | Iterable[Table]) -> pl.DataFrame: ...
 @overload
 def merge(tables: Iterable[pl.LazyFrame | Table]) -> pl.LazyFrame | pl.DataFrame: ...
+@public
 def merge(tables: Any) -> Any:
     """Merge moments of parts into the moments of the whole.
 
@@ -226,23 +238,33 @@ def merge(tables: Any) -> Any:
     --------
     >>> import polars as pl
     >>> import polars_rank as pr
-    >>> values = pl.DataFrame({"day": [1, 1, 2], "query": [1, 2, 3], "rr": [1.0, 0.5, 0.0]})
+    >>> values = pl.DataFrame({
+    ...     "day": [1, 1, 2], "query": [1, 2, 3], "rr": [1.0, 0.5, 0.0],
+    ... })
     >>> days = pr.stats.moments(values, by="day")
-    >>> pr.summarize(pr.stats.merge(days), interval="none")["mean"].item()
-    0.5
+    >>> summary = pr.summarize(pr.stats.merge(days), interval="none")
+    >>> summary.select("metric", "queries", "mean")
+    shape: (1, 3)
+    ┌────────┬─────────┬──────┐
+    │ metric ┆ queries ┆ mean │
+    │ ---    ┆ ---     ┆ ---  │
+    │ str    ┆ i64     ┆ f64  │
+    ╞════════╪═════════╪══════╡
+    │ rr     ┆ 3       ┆ 0.5  │
+    └────────┴─────────┴──────┘
     """
     several = not (is_spark(tables) or is_table(tables)) and hasattr(tables, "__iter__")
     parts = [*tables] if several else [tables]
     if not parts:
-        message = "no moments to merge; pass at least one table"
-        raise ArgumentError(message)
+        message = "`tables` is empty; pass at least one table of moments"
+        raise ArgumentError(message, "tables")
     of_spark = [is_spark(part) for part in parts]
     if all(of_spark):
         return run_on_spark(merge, parts)
     if any(of_spark):
         message = "cannot merge Spark DataFrames with other tables; pass their .toArrow()"
         raise ArgumentError(message)
-    scans = [lazy(part) for part in parts]
+    scans = [lazy(part, "tables") for part in parts]
     labels = [f"table {index}" for index in range(1, len(parts) + 1)] if several else None
     result = merged(scans, labels)
     return result if isinstance(parts[0], pl.LazyFrame) else collected(result, few=True)
@@ -266,25 +288,28 @@ def merged(
     first = groups_of(schemas[0])
     for name in first:
         check_name(name)
-    own = {name for name in schemas[0] if name not in witnesses.COLUMNS}
+    own = {name for name in schemas[0] if name not in overlap_check.COLUMNS}
     for schema in schemas:
-        if groups_of(schema) != first or {*schema} - {*witnesses.COLUMNS} != own:
+        if groups_of(schema) != first or {*schema} - {*overlap_check.COLUMNS} != own:
             message = (
                 f"moments with different columns cannot be merged: the first table has the groups "
                 f"{first}, another {groups_of(schema)}; or only one of them has a baseline"
             )
             raise SchemaError(message)
-    order = [*(name for name in schemas[0] if name in own), *witnesses.COLUMNS]
+    order = [*(name for name in schemas[0] if name in own), *overlap_check.COLUMNS]
     tables = []
     for index, (part, schema) in enumerate(zip(parts, schemas, strict=True)):
         label = pl.format("row {}", pl.int_range(1, pl.len() + 1))
         label = label if labels is None else pl.lit(labels[index])
         missing = [
-            each for each in witnesses.kept(pl.Schema()) if each.meta.output_name() not in schema
+            each
+            for each in overlap_check.kept(pl.Schema())
+            if each.meta.output_name() not in schema
         ]
-        tables.append(part.with_columns(*missing).select(*order, label.alias(witnesses.PART)))
+        tables.append(part.with_columns(*missing).select(*order, label.alias(overlap_check.PART)))
     table = pl.concat(tables, how="vertical_relaxed")
-    return regrouped(table, first, disjoint=disjoint, rows_are_parts=labels is None)
+    added = regrouped(table, first, disjoint=disjoint, rows_are_parts=labels is None)
+    return added.select(order)
 
 
 def is_moments(schema: pl.Schema) -> bool:
@@ -309,23 +334,23 @@ def regrouped(
     paired = "baseline" in schema
     counts = [*COUNTS, *(PAIR_COUNTS if paired else ())]
     differences = [
-        *(sums.merged_mean(name, DIFFERENCE + "weight") for name in PAIR_MEANS),
-        *sums.merged(DIFFERENCE),
+        *(moment_math.merged_mean(name, DIFFERENCE + "weight") for name in PAIR_MEANS),
+        *moment_math.merged(DIFFERENCE),
     ]
     kinds = [*KINDS, *(["baseline"] if paired else [])]
-    of_parts = witnesses.PART in schema
+    of_parts = overlap_check.PART in schema
     table = table.cache() if of_parts and disjoint else table
-    kept = witnesses.of_parts() if of_parts else []
+    kept = overlap_check.of_parts() if of_parts else []
     empty = [pl.when(pl.col(EMPTY).null_count() == 0).then(pl.col(EMPTY).sum())]
     added = table.group_by([*by, *kinds], maintain_order=True).agg(
         *(pl.col(name).sum() for name in counts),
         *(empty if EMPTY in schema else ()),
-        *sums.merged(""),
+        *moment_math.merged(""),
         *(differences if paired else ()),
         *kept,
     )
     ordered = added.sort(by, nulls_last=False, maintain_order=True) if by else added
-    fixed = [name for name in schema if name in FIXED and name not in witnesses.COLUMNS]
+    fixed = [name for name in schema if name in FIXED and name not in overlap_check.COLUMNS]
     if not of_parts:
         chosen = ordered.select(*by, *fixed)
         return chosen.map_batches(_one_kind, schema=schema_of(chosen))
@@ -334,10 +359,10 @@ def regrouped(
     else:
         # Runs are compared within a table, so a query must not be in two tables.
         apart = by[:-1] if paired and not rows_are_parts else by
-        checked = witnesses.with_twice(ordered, table, [*apart, *kinds]).map_batches(
-            lambda rows: _one_kind(witnesses.check(rows, apart)), schema=schema_of(ordered)
+        checked = overlap_check.with_twice(ordered, table, [*apart, *kinds]).map_batches(
+            lambda rows: _one_kind(overlap_check.check(rows, apart)), schema=schema_of(ordered)
         )
-    return witnesses.sampled(checked).select(*by, *fixed, *witnesses.COLUMNS)
+    return overlap_check.sampled(checked).select(*by, *fixed, *overlap_check.COLUMNS)
 
 
 def _one_kind(table: pl.DataFrame) -> pl.DataFrame:
@@ -365,9 +390,13 @@ def sums_of(
     With `query`, the result also has the keys of some rankings, for `merge`.
     """
     free(by, FIXED)
-    rows = rankings if query is None else witnesses.with_names(rankings, query, schema_of(rankings))
-    seen = witnesses.of_lists(schema_of(rows))
-    wide = sums.reduced(
+    rows = (
+        rankings
+        if query is None
+        else overlap_check.with_names(rankings, query, schema_of(rankings))
+    )
+    seen = overlap_check.of_rankings(schema_of(rows))
+    wide = moment_math.reduced(
         rows,
         by,
         counts={**_counts(selected, weight), **_empty(schema_of(rankings))},
@@ -378,8 +407,8 @@ def sums_of(
         also=[*(value.alias(name) for name, value in (also or {}).items()), *seen],
     )
     added = tuple(dict.fromkeys(name.split(SEPARATOR, 1)[1] for name in also or ()))
-    kept = [] if query is None else witnesses.kept(schema_of(wide))
-    long = _long(wide, selected, by, conventions, (*sums.PARTS, *added), kept=kept)
+    kept = [] if query is None else overlap_check.kept(schema_of(wide))
+    long = _long(wide, selected, by, conventions, (*moment_math.PARTS, *added), kept=kept)
     return _checked(long, rankings, selected, weight)
 
 
@@ -399,10 +428,9 @@ def paired_sums(
     differences and the keys of their queries. `slices` names a column with lists of structs: the
     result then has a row for each struct instead of each group.
     """
-    named = (
-        rankings if query is None else witnesses.with_names(rankings, query, schema_of(rankings))
-    )
-    rows = pairs.joined(named, [each.name for each in selected])
+    rows = pairs.joined(rankings, [each.name for each in selected])
+    if query is not None:
+        rows = overlap_check.with_names(rows, query, schema_of(rankings))
     by = [*pairs.by, pairs.run]
     if slices is not None:
         rows = rows.explode(slices).unnest(slices)
@@ -437,7 +465,7 @@ def paired_sums(
                 difference.filter(both).alias(key + VALUES),
                 query_key(pairs.query, pairs.query_types).filter(both).alias(key + QUERY_KEYS),
             ]
-    wide = sums.reduced(
+    wide = moment_math.reduced(
         rows,
         by,
         counts=counts,
@@ -445,10 +473,10 @@ def paired_sums(
         spreads=spreads,
         weight=pairs.weight,
         cluster=pairs.cluster,
-        also=[*also, *witnesses.of_lists(schema_of(rows))],
+        also=[*also, *overlap_check.of_rankings(schema_of(rows))],
     )
-    parts = (*sums.PARTS, *PAIR_SUMS, *((VALUES, QUERY_KEYS) if values else ()))
-    kept = [] if query is None else witnesses.kept(schema_of(wide))
+    parts = (*moment_math.PARTS, *PAIR_SUMS, *((VALUES, QUERY_KEYS) if values else ()))
+    kept = [] if query is None else overlap_check.kept(schema_of(wide))
     long = _long(wide, selected, by, conventions, parts, baseline=pairs.name, kept=kept)
     return pairs.checked(_checked(long, rankings, selected, pairs.weight), rankings)
 
@@ -527,10 +555,8 @@ def _checked(
                 "per query"
             )
             raise DataError(message)
-        finite = table.get_column("mean").is_finite()
-        if not finite.fill_null(value=True).all():
-            name = table.get_column("metric").gather((~finite).arg_true())[0]
-            raise data_error(rankings, not_finite(named[name]))
+        of_rows = [named[name] for name in table.get_column("metric")]
+        check_sums(table.to_dict(), rankings, of_rows, weight)
         return without(table, *faults)
 
     kept = {name: dtype for name, dtype in schema.items() if name not in faults}

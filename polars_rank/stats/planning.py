@@ -11,18 +11,18 @@ from polars_rank._params import OWN, Names, free, one_of, positive, share
 from polars_rank.conventions import POLARS_RANK, Conventions
 from polars_rank.errors import ArgumentError, DataError
 from polars_rank.frames.tables import framed_table, schema_of
-from polars_rank.stats import sums
+from polars_rank.stats import moment_math
 from polars_rank.stats.comparison import against_baseline, groups_of_moments
 from polars_rank.stats.intervals import Alternative, stats
 from polars_rank.stats.moment_tables import DIFFERENCE, is_moments, paired_sums, regrouped
-from polars_rank.stats.pairs import Pairs
-from polars_rank.stats.tables import (
+from polars_rank.stats.per_query_tables import (
     agreed_on,
     only_metrics,
     settled,
     variables,
     without,
 )
+from polars_rank.stats.run_pairs import Pairs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,12 +36,12 @@ _AGGREGATE = OWN + "aggregate"
 
 @framed_table
 def power(
-    table: pl.LazyFrame,
+    values: pl.LazyFrame,
+    metrics: Metrics | None = None,
     *,
-    run: str = "run",
     baseline: Any,
     difference: float | None = None,
-    metrics: Metrics | None = None,
+    run: str = "run",
     by: Names | None = None,
     query: Names = "query",
     power: float = 0.8,
@@ -58,21 +58,24 @@ def power(
 
     Parameters
     ----------
-    table
-        Per-query values, as in `compare`, or moments, of runs that differ about as much as those
-        of the planned experiment.
-    run
-        Column that identifies the run.
+    values
+        Per-query values or moments of several runs, as in `compare`. Their differences should be
+        about as large as in the planned experiment.
+    metrics
+        Names of columns, or metrics such as `pr.ndcg(10)`. None for all columns of floats.
     baseline
         The run that the others are compared with.
     difference
-        The difference of means to detect, above 0. None for the observed one.
-    metrics
-        Names of columns, or metrics such as `pr.ndcg(10)`. None for all columns of floats.
+        The difference of means to detect, above 0. None for the observed difference.
+    run
+        Column of runs.
     by
-        Columns that split the table.
+        Columns that split the table into groups.
     query
-        Columns that identify the query.
+        Columns that identify the query. If there is no column "query": the one column that
+        identifies the rows of each run, besides runs, groups, metrics, counts and constant
+        columns; if there is none or several, name the columns. To find it among several columns,
+        the table is read once more.
     power
         Probability of a significant result, between 1 - `confidence` and 1.
     confidence
@@ -85,7 +88,7 @@ def power(
     Returns
     -------
     LazyFrame or DataFrame
-        Same type as `table`. One row per group, metric and run other than the baseline, with the
+        Same type as `values`. One row per group, metric and run other than the baseline, with the
         columns of `by`, and
 
         - `metric`, the column of the run;
@@ -121,7 +124,8 @@ def power(
     ...     "run": ["a"] * 4 + ["b"] * 4, "query": [1, 2, 3, 4] * 2,
     ...     "rr": [0.5, 0.5, 1.0, 0.0, 1.0, 0.5, 1.0, 0.5],
     ... })
-    >>> pr.stats.power(values, baseline="a", difference=0.1).select("std", "target", "needed")
+    >>> power = pr.stats.power(values, baseline="a", difference=0.1)
+    >>> power.select("std", "target", "needed")
     shape: (1, 3)
     ┌──────────┬────────┬────────┐
     │ std      ┆ target ┆ needed │
@@ -147,26 +151,26 @@ def power(
     tail = alpha / 2 if alternative == "two-sided" else alpha
     agreed = agreed_on(conventions, undefined)
 
-    schema = schema_of(table)
+    schema = schema_of(values)
     if is_moments(schema):
         settled(undefined, conventions)
         groups = groups_of_moments(schema, by, run, baseline)
-        moments = regrouped(only_metrics(table, metrics), [*groups, run])
+        moments = regrouped(only_metrics(values, metrics), [*groups, run])
     else:
-        pairs = Pairs.of(schema, by=by, run=run, query=query, baseline=baseline)
+        pairs = Pairs.of(values, by=by, run=run, query=query, baseline=baseline, metrics=metrics)
         groups = [*pairs.by]
         selected = variables(schema, metrics, agreed, pairs.columns, undefined=undefined)
-        moments = paired_sums(table, selected, pairs, agreed)
+        moments = paired_sums(values, selected, pairs, agreed)
     free([*groups, run], COLUMNS)
     size = pl.col(DIFFERENCE + "mean").abs()
-    target = pl.when(size <= sums.rounding(DIFFERENCE)).then(0.0).otherwise(size)
+    target = pl.when(size <= moment_math.rounding(DIFFERENCE)).then(0.0).otherwise(size)
     if difference is not None:
         target = pl.lit(difference, dtype=pl.Float64)
     observed = against_baseline(moments, groups, run, baseline).select(
         *groups, "metric", run, pl.col("aggregate").alias(_AGGREGATE),
         pl.col(DIFFERENCE + "units").alias("queries"),
         pl.col(DIFFERENCE + "mean").alias("difference"),
-        sums.std(DIFFERENCE).alias("std"),
+        moment_math.std(DIFFERENCE).alias("std"),
         target.alias("target"),
     )  # fmt: skip
     return _with_power(observed, power, tail, two_sided=alternative == "two-sided")

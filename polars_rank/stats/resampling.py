@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from polars_rank._params import OWN
-from polars_rank.errors import ArgumentError, missing_extra
-from polars_rank.stats.keys import mixed
+from polars_rank.errors import missing_extra
+from polars_rank.stats.query_hash import mixed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,13 +38,6 @@ def numpy() -> ModuleType:
     except ImportError as error:
         raise missing_extra(EXTRA, error) from error
     return np
-
-
-def check_seed(seed: object) -> None:
-    """Raise `ArgumentError` unless the seed is an integer."""
-    if isinstance(seed, bool) or not isinstance(seed, int):
-        message = f"`seed` must be an integer; found {seed!r}"
-        raise ArgumentError(message, "seed")
 
 
 def bootstrap_sums(

@@ -3,27 +3,33 @@
 from __future__ import annotations
 
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import polars as pl
 from polars import selectors
 
-from polars_rank._params import OWN, Names, find_columns, names, share, whole_number
+from polars_rank._params import (
+    OWN,
+    Names,
+    one_of,
+    share,
+    some_names,
+    whole_number,
+)
 from polars_rank.conventions import POLARS_RANK, Conventions
 from polars_rank.errors import ArgumentError
 from polars_rank.frames.tables import framed_table, schema_of
 from polars_rank.stats.comparison import against_baseline, result_of, tested
 from polars_rank.stats.intervals import special
 from polars_rank.stats.moment_tables import DIFFERENCE, paired_sums
-from polars_rank.stats.pairs import Pairs
-from polars_rank.stats.significance import Testing, corrected
-from polars_rank.stats.tables import EMPTY, agreed_on, variables
+from polars_rank.stats.per_query_tables import EMPTY, agreed_on, variables
+from polars_rank.stats.run_pairs import Pairs
+from polars_rank.stats.significance import Correction, Testing, corrected
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from polars_rank.conventions import Undefined
-    from polars_rank.stats.significance import Correction
 
 _SLICE, _COUNTED = OWN + "slice", DIFFERENCE + "counted"
 _BETWEEN = " & "
@@ -31,10 +37,10 @@ _BETWEEN = " & "
 
 @framed_table
 def slices(
-    table: pl.LazyFrame,
+    values: pl.LazyFrame,
     metric: str | pl.Expr,
     *,
-    columns: Names,
+    slices: Names,
     baseline: Any,
     run: str = "run",
     query: Names = "query",
@@ -53,19 +59,22 @@ def slices(
 
     Parameters
     ----------
-    table
+    values
         Per-query values of several runs, as `per_query(by="run", keep=...)` returns them, with
         columns that are constant within a query, such as its country.
     metric
         Name of a column, or a metric such as `pr.ndcg(10)`.
-    columns
+    slices
         Columns whose values are slices.
     baseline
         The run that the others are compared with.
     run
-        Column that identifies the run.
+        Column of runs.
     query
-        Columns that identify the query.
+        Columns that identify the query. If there is no column "query": the one column that
+        identifies the rows of each run, besides runs, groups, metrics, counts and constant
+        columns; if there is none or several, name the columns. To find it among several columns,
+        the table is read once more.
     pairs
         Whether to add slices by pairs of columns.
     min_queries
@@ -82,19 +91,22 @@ def slices(
     Returns
     -------
     LazyFrame or DataFrame
-        Same type as `table`. One row per run other than the baseline, column and value, with the
-        lowest contribution first. The columns are
+        Same type as `values`. One row per slice and run other than the baseline. For each run, the
+        slice with the lowest contribution comes first. The columns are
 
-        - the column of the run;
         - `column`, `value`: the slice. The value is text, or null for null. For a pair of columns,
           both are joined by " & ", with "null" for null, and with quotes around a text that is
           "null", contains " & " or starts with a quote;
-        - `difference`, `metric`, `mean`, `baseline_mean`: as in `compare`;
-        - `queries`, `missing`: number of queries in both runs, and in only one of them;
+        - `metric`, and the column of the run;
+        - `mean`, `baseline_mean`: as in `compare`;
+        - `missing`: number of queries in only one of the runs;
         - `empty`: as in `compare`;
         - `small`: whether there are fewer than `min_queries` queries;
         - `confidence`: confidence level of the interval;
-        - `p_value`, `low`, `high`, `p_corrected`: paired t test and confidence interval;
+        - `p_value`, `low`, `high`: paired t test, and confidence interval of the difference;
+        - `queries`: number of queries in both runs;
+        - `difference`: as in `compare`;
+        - `p_corrected`: corrected p-value;
         - `contribution`: the slice's part of the whole difference; null for 0 queries.
 
     Raises
@@ -122,7 +134,9 @@ def slices(
     ...     "country": ["DE", "DE", "FR", "FR"] * 2,
     ...     "rr": [0.5, 0.5, 1.0, 1.0, 1.0, 1.0, 1.0, 0.5],
     ... })
-    >>> countries = pr.slices(values, "rr", columns="country", baseline="a", min_queries=2)
+    >>> countries = pr.slices(
+    ...     values, "rr", slices="country", baseline="a", min_queries=2
+    ... )
     >>> countries.select("value", "difference", "queries", "contribution")
     shape: (2, 4)
     ┌───────┬────────────┬─────────┬──────────────┐
@@ -134,33 +148,33 @@ def slices(
     │ DE    ┆ 0.5        ┆ 2       ┆ 0.25         │
     └───────┴────────────┴─────────┴──────────────┘
     """
-    sliced_by = names("columns", columns)
-    if not sliced_by:
-        message = "`columns` must name at least one column"
-        raise ArgumentError(message, "columns")
+    sliced_by = some_names("slices", slices)
+    one_of("correction", correction, get_args(Correction))
     share("confidence", confidence)
     whole_number("min_queries", min_queries)
     special()
     agreed = agreed_on(conventions, undefined)
     testing = Testing("t", "two-sided", confidence, n_resamples=1, seed=0)
 
-    schema = schema_of(table)
-    find_columns(schema, {"columns": sliced_by})
-    whole = Pairs.of(schema, by=None, run=run, query=query, baseline=baseline)
-    keys = [*whole.columns, *sliced_by]
+    schema = schema_of(values)
+    whole = Pairs.of(
+        values, by=None, run=run, query=query, baseline=baseline, metrics=[metric],
+        slices=sliced_by,
+    )  # fmt: skip
+    keys = {**whole.columns, "slices": sliced_by}
     (variable,) = variables(schema, [metric], agreed, keys, "metric", undefined)
     if variable.aggregate != "mean":
         message = (
             f"the metric {variable.name!r} is not a mean over queries, so its slices do not add up"
         )
         raise ArgumentError(message, "metric")
-    sliced = table.with_columns(_slices(sliced_by, pairs=pairs).alias(_SLICE))
+    sliced = values.with_columns(_slices(sliced_by, pairs=pairs).alias(_SLICE))
     moments = paired_sums(sliced, [variable], whole, agreed, slices=_SLICE)
     compared = against_baseline(
         moments, ["column", "value"], run, baseline, empty_by=[run], repeated=["metric", "column"]
     )
     results = tested(compared, testing, "none", 0.0)
-    result = result_of(results, [run, "column", "value", "metric"], "t", [_COUNTED])
+    result = result_of(results, ["column", "value", "metric", run], "t", [_COUNTED])
     return _finished(result, run, min_queries, correction)
 
 
@@ -206,9 +220,9 @@ def _finished(
 
     # Polars prints the first four and the last four columns of a wide table.
     ready = table.select(
-        run, "column", "value", "difference", "metric", "mean", "baseline_mean", "queries",
-        "missing", selectors.by_name(EMPTY, require_all=False), small.alias("small"),
-        "confidence", large_only("p_value"), large_only("low"), large_only("high"),
+        "column", "value", "metric", run, "mean", "baseline_mean", "missing",
+        selectors.by_name(EMPTY, require_all=False), small.alias("small"), "confidence",
+        large_only("p_value"), large_only("low"), large_only("high"), "queries", "difference",
         pl.lit(None, dtype=pl.Float64).alias("p_corrected"),
         (pl.col("difference") * pl.col(_COUNTED) / whole).alias("contribution"),
     )  # fmt: skip

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import json
 import os
-import warnings
+from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from polars_rank._params import OWN
+from polars_rank._params import OWN, public
 from polars_rank._polars import hash_version
-from polars_rank.errors import RankWarning, SourceError, number_of
+from polars_rank.errors import SourceError, number_of, warn
 from polars_rank.frames.stores import scan_store, store_error, with_timeout
 from polars_rank.frames.tables import lazy
-from polars_rank.io.files import DAMAGE, find_files, new_file
+from polars_rank.io.copies import held, origin
+from polars_rank.io.files import DAMAGE, find_files
+from polars_rank.io.inputs import is_of_web_server
+from polars_rank.io.lines import Paths
+from polars_rank.io.outputs import new_file
 from polars_rank.stats.moment_tables import KINDS, groups_of, merged
 
 if TYPE_CHECKING:
@@ -24,6 +28,7 @@ if TYPE_CHECKING:
 _METADATA, _FORMAT = "polars_rank.moments", 4
 
 
+@public
 def write_moments(
     table: Any,
     path: str | Path,
@@ -50,36 +55,48 @@ def write_moments(
     Raises
     ------
     SourceError
-        The file cannot be written, or already exists.
+        The file cannot be written, already exists, or is an input.
 
     See Also
     --------
     scan_moments : reads and merges one or more files.
     """
-    rows: pl.DataFrame = lazy(table).collect()
-    about = {
-        "format": _FORMAT,
-        "hash": hash_version(),
-        "groups": groups_of(rows.schema),
-        **{kind: rows.get_column(kind).unique(maintain_order=True).to_list() for kind in KINDS},
-    }
-    metadata = {_METADATA: json.dumps(about)}
+    plan = lazy(table, "table")
     if not _is_url(path):
-        with new_file(path, overwrite=overwrite) as part:
-            rows.write_parquet(part, metadata=metadata)
+        with new_file(path, overwrite=overwrite, inputs=[plan]) as part:
+            rows = plan.collect()
+            rows.write_parquet(part, metadata=_metadata(rows))
         return
-    options = with_timeout(str(path), storage_options)
+    if is_of_web_server(fspath(path)):
+        message = (
+            f"cannot write {fspath(path)!r}: web servers are only read; name a file or an object"
+        )
+        raise SourceError(message)
+    options = with_timeout(fspath(path), storage_options)
     if not overwrite and _is_there(str(path), options):
         message = f"{str(path)!r} already exists; use `overwrite` to replace it"
         raise SourceError(message, "overwrite")
+    rows = plan.collect()
     try:
-        rows.write_parquet(path, metadata=metadata, storage_options=options)
+        rows.write_parquet(path, metadata=_metadata(rows), storage_options=options)
     except DAMAGE as error:
         raise store_error(error, [str(path)], "written") or error from error
 
 
+def _metadata(moments: pl.DataFrame) -> dict[str, str]:
+    """Return the metadata that describes moments."""
+    about = {
+        "format": _FORMAT,
+        "hash": hash_version(),
+        "groups": groups_of(moments.schema),
+        **{kind: moments.get_column(kind).unique(maintain_order=True).to_list() for kind in KINDS},
+    }
+    return {_METADATA: json.dumps(about)}
+
+
+@public
 def scan_moments(
-    path: str | Path | Sequence[str | Path],
+    path: Paths,
     *,
     storage_options: Mapping[str, Any] | None = None,
 ) -> pl.LazyFrame:
@@ -111,8 +128,8 @@ def scan_moments(
         Files were written with a release of Polars that has another hash function, so that a
         ranking in two files may go unnoticed.
     """
-    given = [path] if isinstance(path, (str, Path)) else list(path)
-    options = with_timeout(str(given[0]), storage_options) if given else None
+    given = [path] if isinstance(path, (str, PathLike)) else list(path)
+    options = with_timeout(fspath(given[0]), storage_options) if given else None
     files = _files(given, options)
     hashes = {file: _about(file, options).get("hash") for file in files}
     if others := [file for file in files if hashes[file] != hash_version()]:
@@ -122,9 +139,9 @@ def scan_moments(
             f"{pl.__version__}: rankings that are in two files may go unnoticed; compute these "
             "moments again, or make sure that no ranking is in two files"
         )
-        warnings.warn(message, RankWarning, stacklevel=2)
+        warn(message)
     parts = [pl.scan_parquet(file, glob=False, storage_options=options) for file in files]
-    return merged(parts, [repr(file) for file in files])
+    return held(merged(parts, [repr(origin(file)) for file in files]), files)
 
 
 def _is_url(path: str | Path) -> bool:
@@ -143,9 +160,9 @@ def _is_there(url: str, options: dict[str, Any] | None) -> bool:
     return True
 
 
-def _files(given: Sequence[str | Path], options: dict[str, Any] | None) -> list[str]:
+def _files(given: Sequence[str | PathLike[str]], options: dict[str, Any] | None) -> list[str]:
     """Return the names of the files that paths stand for."""
-    found = find_files(given)
+    found = find_files(given, "path", storage_options=options)
     if not found.remote:
         return found.names
     name = OWN + "file"
@@ -159,18 +176,19 @@ def _files(given: Sequence[str | Path], options: dict[str, Any] | None) -> list[
 
 def _about(file: str, options: dict[str, Any] | None) -> dict[str, Any]:
     """Return the description of the moments in a file."""
+    name = origin(file)
     try:
         text = pl.read_parquet_metadata(file, storage_options=options).get(_METADATA)
     except (OSError, pl.exceptions.PolarsError) as error:
-        message = f"the moments in {file!r} cannot be read: {error}"
+        message = f"the moments in {name!r} cannot be read: {error}"
         raise store_error(error, [file]) or SourceError(message) from error
     if text is None:
-        message = f"{file!r} has no moments; write them with pr.stats.write_moments(table, path)"
+        message = f"{name!r} has no moments; write them with pr.stats.write_moments(table, path)"
         raise SourceError(message)
     about: dict[str, Any] = json.loads(text)
     if (version := about["format"]) > _FORMAT:
         message = (
-            f"{file!r} has moments of format {version}, but this release of polars_rank reads "
+            f"{name!r} has moments of format {version}, but this release of polars_rank reads "
             f"formats up to {_FORMAT}; install a newer release"
         )
         raise SourceError(message)

@@ -3,55 +3,67 @@
 from __future__ import annotations
 
 import math
-import warnings
 from typing import TYPE_CHECKING, Any, get_args
 
 import polars as pl
 from polars import selectors
 
-from polars_rank._params import OWN, Names, free, names, one_of, share, whole_number
+from polars_rank._params import (
+    OWN,
+    Names,
+    free,
+    integer,
+    names,
+    one_of,
+    share,
+    whole_number,
+)
 from polars_rank.conventions import POLARS_RANK, Conventions
-from polars_rank.errors import ArgumentError, RankWarning, number_of
+from polars_rank.errors import ArgumentError, number_of, warn
 from polars_rank.evaluation.means import ratio, to_rows
 from polars_rank.frames.tables import framed_table, schema_of
-from polars_rank.stats import sums
+from polars_rank.stats import moment_math
 from polars_rank.stats.intervals import FEW, Interval, warn_of_range, with_width
-from polars_rank.stats.keys import query_key
 from polars_rank.stats.moment_tables import SEPARATOR, groups_of, is_moments, regrouped, sums_of
-from polars_rank.stats.pairs import provided
-from polars_rank.stats.resampling import KEY, RESIDUE, bootstrap_sums, check_seed
-from polars_rank.stats.tables import (
+from polars_rank.stats.per_query_tables import (
     EMPTY,
     agreed_on,
     data_error,
     key_columns,
+    known_query,
     only_metrics,
+    query_columns,
+    run_column,
     settled,
     variables,
     warn_of_empty,
 )
+from polars_rank.stats.query_hash import query_key
+from polars_rank.stats.resampling import KEY, RESIDUE, bootstrap_sums
+from polars_rank.stats.run_pairs import provided, without_duplicates
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from polars_rank.conventions import Undefined
     from polars_rank.metrics.names import Metrics
-    from polars_rank.stats.tables import Variable
+    from polars_rank.stats.per_query_tables import Variable
 
 _LAST = ("queries", "undefined", "low", "high")
 #: Polars prints the first four and the last four columns of a wide table: what users read first.
 COLUMNS = ("metric", "mean", "std_error", "std", "confidence", *_LAST)
 _WIDTH, _POINT, _ERROR = OWN + "width", OWN + "point", OWN + "error"
 _UNITS, _SHARES = OWN + "units", OWN + "shares"
-_RUNS, _ROWS = OWN + "runs", OWN + "rows"
+_ROWS = OWN + "rows"
 _RESAMPLED = ("bootstrap", "studentized")
 
 
 @framed_table
 def summarize(
-    table: pl.LazyFrame,
+    values: pl.LazyFrame,
     metrics: Metrics | None = None,
     *,
+    run: str | None = "run",
     by: Names | None = None,
     query: Names = "query",
     weight: str | None = None,
@@ -61,7 +73,7 @@ def summarize(
     confidence: float = 0.95,
     interval: Interval = "t",
     quantiles: Sequence[float] = (),
-    n_resamples: int = 1000,
+    n_resamples: int = 10_000,
     seed: int = 0,
 ) -> pl.LazyFrame:
     r"""Summarize metrics: means with standard errors and confidence intervals.
@@ -74,25 +86,31 @@ def summarize(
 
     Parameters
     ----------
-    table
+    values
         Per-query values, as `per_query` returns them: one row per ranking, one column per metric,
         null where a metric is undefined. Or the result of `moments` or `merge`.
     metrics
         Names of columns, or metrics such as `pr.ndcg(10)`. None for all columns of floats.
+    run
+        Column of runs, each of which is summarized. A table without the column "run" has one run.
+        None for the means over all rows.
     by
-        Columns that split the table.
+        Columns that split the table into groups.
     query
-        Columns that identify the query. The bootstrap resamples by them. If the table has these
-        columns, duplicate rows are an error.
+        Columns that identify the query. If the table has them, duplicate rows are an error. The
+        bootstrap resamples by them. If there is no column "query", it uses the one column that
+        identifies the rows of each run, besides runs, groups, metrics, counts and constant
+        columns; if there is none or several, name the columns. To find it among several columns,
+        the table is read once more.
     weight
         Column of query weights, such as traffic: 0 or more.
     cluster
         Columns that identify the sampling unit if it is not the query: users, sessions, days.
-        A ranking with a null in one of them is a unit of its own, so that rankings of anonymous
+        A ranking with a null in one of them forms its own cluster, so that rankings of anonymous
         users count as independent.
     undefined, conventions
-        How undefined values count, and metric definitions to use, as in `evaluate`, which has the
-        same means.
+        How undefined values count, and metric definitions to use. `evaluate` returns the same
+        means for the same settings.
     confidence
         Confidence level, between 0 and 1.
     interval
@@ -119,9 +137,9 @@ def summarize(
     Returns
     -------
     LazyFrame or DataFrame
-        Same type as `table`. One row per group and metric, with the columns of `by`, and
+        Same type as `values`. One row per group, run and metric, with the columns of `by`, and
 
-        - `metric`;
+        - `metric`, and the column of the run;
         - `mean`: the mean, or the sum or geometric mean if `evaluate` gives that;
         - `std_error`: standard error of the mean; null for fewer than two units;
         - `std`: standard deviation of the values; null for fewer than two;
@@ -135,8 +153,8 @@ def summarize(
     Raises
     ------
     DataError
-        Values are NaN or infinite, weights are null or negative, or a row is a duplicate. Raised
-        when the result is collected.
+        Values are NaN, infinite or above 1e150, weights are null or negative, or a row is a
+        duplicate. Raised when the result is collected.
     MissingExtraError
         scipy or numpy is not installed and the interval needs it.
 
@@ -144,8 +162,8 @@ def summarize(
     -----
     RankWarning
         The result may mislead: an interval other than "t" has fewer than 30 units; an interval
-        exceeds [0, 1] although all values can be in it; a studentized interval is null; means are
-        over several runs; or most rankings of a group have no retrieved document.
+        exceeds [0, 1] although all values can be in it; a studentized interval is null; or most
+        rankings of a group have no retrieved document.
 
     Notes
     -----
@@ -181,48 +199,52 @@ def summarize(
     one_of("interval", interval, get_args(Interval))
     share("confidence", confidence)
     whole_number("n_resamples", n_resamples)
-    check_seed(seed)
+    integer("seed", seed)
     points = {f"q{_quantile(each):g}": float(each) for each in quantiles}
     agreed = agreed_on(conventions, undefined)
 
-    schema = schema_of(table)
+    schema = schema_of(values)
+    run = run_column(schema, run)
     if is_moments(schema):
         given = {"weight": weight, "cluster": cluster, "quantiles": quantiles}
         settled(undefined, conventions)
         _refuse(given, interval)
-        groups = key_columns(schema, by=by)["by"]
+        keys = key_columns(schema, by=by, run=run)
+        groups = [*keys["by"], *keys["run"]]
         unknown = set(groups) - set(groups_of(schema))
         if unknown:
             message = f"the moments are not split by {unknown.pop()!r}; add it to `by` of `moments`"
             raise ArgumentError(message)
-        moments = regrouped(only_metrics(table, metrics), groups)
-        result = _finished(moments, groups, confidence, interval, [])
-        return _checked(result, table, groups, [])
-    keys = key_columns(schema, by=by, weight=weight, cluster=cluster)
+        moments = regrouped(only_metrics(values, metrics), groups)
+        return _finished(moments, keys["by"], keys["run"], confidence, interval, [])
+    keys = key_columns(schema, by=by, run=run, weight=weight, cluster=cluster)
     if points and (weight is not None or keys["cluster"]):
         message = "`quantiles` does not support `weight` or `cluster`"
         raise ArgumentError(message, "quantiles", "weight", "cluster")
-    queries = names("query", query)
-    if interval in _RESAMPLED and not queries:
+    resampled = interval in _RESAMPLED
+    if resampled and not names("query", query):
         message = (
             f"`query` must name at least one column; `interval` {interval!r} resamples queries"
         )
         raise ArgumentError(message, "query", "interval")
-    taken = [*queries, *(name for several in keys.values() for name in several)]
-    selected = variables(schema, metrics, agreed, taken, undefined=undefined)
+    known = known_query(schema, query)
+    queries = known or (query_columns(values, query, metrics, keys) if resampled else ())
+    selected = variables(schema, metrics, agreed, {**keys, "query": queries}, undefined=undefined)
+    groups = [*keys["by"], *keys["run"]]
+    free(groups, [*COLUMNS, *points])
     moments = sums_of(
-        table, selected, keys["by"], agreed, weight=weight, cluster=keys["cluster"],
+        values, selected, groups, agreed, weight=weight, cluster=keys["cluster"],
         also=_quantiles(selected, points),
     )  # fmt: skip
-    free(keys["by"], [*COLUMNS, *points])
-    if interval in _RESAMPLED:
-        units = _units(table, selected, keys, weight, key_columns(schema, query=query)["query"])
-        bounds = _resampled(units, selected, keys["by"], confidence, interval, n_resamples, seed)
-        moments = _with_bounds(moments, bounds(moments), keys["by"])
-    result = _finished(moments, keys["by"], confidence, interval, [*points])
+    if resampled:
+        units = _units(values, selected, groups, weight, keys["cluster"], queries)
+        bounds = _resampled(units, selected, groups, confidence, interval, n_resamples, seed)
+        moments = _with_bounds(moments, bounds(moments), groups)
+    result = _finished(moments, keys["by"], keys["run"], confidence, interval, [*points])
+    if queries and not known:
+        return without_duplicates(result, values, [*groups, *queries])
     # Rows of a cluster that is a query are its rankings, which may be equal.
-    unique_by = [] if {*queries} <= {*keys["cluster"]} else queries
-    return _checked(result, table, keys["by"], unique_by)
+    return result if {*queries} <= {*keys["cluster"]} else _without_equal_rows(result, values)
 
 
 def _quantile(value: float) -> float:
@@ -256,20 +278,25 @@ def _quantiles(selected: Sequence[Variable], points: Mapping[str, float]) -> dic
 
 
 def _finished(
-    table: pl.LazyFrame, by: Sequence[str], confidence: float, interval: str, more: Sequence[str]
+    table: pl.LazyFrame,
+    by: Sequence[str],
+    run: Sequence[str],
+    confidence: float,
+    interval: str,
+    more: Sequence[str],
 ) -> pl.LazyFrame:
     """Return the result from moments, which have the bounds if they are from the bootstrap."""
     if interval not in _RESAMPLED:
         table = with_width(table, "units", _WIDTH, interval, (1 + confidence) / 2)
-        margin = pl.col(_WIDTH) * sums.std_error("")
+        margin = pl.col(_WIDTH) * moment_math.std_error("")
         table = table.with_columns(low=pl.col("mean") - margin, high=pl.col("mean") + margin)
     known = (pl.col("counts_as") != "null") | (pl.col("undefined") == 0)
     unit = pl.when(pl.col("aggregate") == "sum").then(pl.col("weight")).otherwise(1.0)
     several = pl.when(pl.col("units") > 1)
     values = {
         "mean": scaled(pl.col("mean")),
-        "std": sums.std(""),
-        "std_error": sums.std_error("") * unit,
+        "std": moment_math.std(""),
+        "std_error": moment_math.std_error("") * unit,
         "low": several.then(scaled(pl.col("low"))),
         "high": several.then(scaled(pl.col("high"))),
     }
@@ -277,12 +304,12 @@ def _finished(
     result = table.with_columns(
         pl.col("units").alias(_UNITS),
         pl.lit(None if interval == "none" else confidence, pl.Float64).alias("confidence"),
-        ((pl.col("aggregate") == "mean") & sums.shares()).alias(_SHARES),
+        ((pl.col("aggregate") == "mean") & moment_math.shares()).alias(_SHARES),
         *(pl.when(known).then(value).alias(name) for name, value in values.items()),
     )
-    first, last = COLUMNS[: -len(_LAST)], COLUMNS[-len(_LAST) :]
-    result = result.select(*by, *first, *more, *last, _UNITS, _SHARES, empty)
-    return _warned(result, by, interval)
+    first, last = COLUMNS[1 : -len(_LAST)], COLUMNS[-len(_LAST) :]
+    result = result.select(*by, "metric", *run, *first, *more, *last, _UNITS, _SHARES, empty)
+    return _warned(result, [*by, *run], interval)
 
 
 def scaled(value: pl.Expr, weight: str = "weight") -> pl.Expr:
@@ -298,7 +325,7 @@ def scaled(value: pl.Expr, weight: str = "weight") -> pl.Expr:
 
 
 def _warned(result: pl.LazyFrame, by: Sequence[str], interval: str) -> pl.LazyFrame:
-    def warn(table: pl.DataFrame) -> pl.DataFrame:
+    def check(table: pl.DataFrame) -> pl.DataFrame:
         units, mean, low, high = (table.get_column(n) for n in (_UNITS, "mean", "low", "high"))
         some = (units > 1) & mean.is_not_null()
         few = int((some & (units < FEW)).sum())
@@ -307,90 +334,68 @@ def _warned(result: pl.LazyFrame, by: Sequence[str], interval: str) -> pl.LazyFr
                 f"the interval ({interval!r}) is too narrow in {number_of(few, 'row')} with fewer "
                 f"than {FEW} rankings or clusters; use `interval` 't'"
             )
-            warnings.warn(RankWarning(message, "interval"), stacklevel=2)
+            warn(message, "interval")
         alone = int((units == 1).sum())
         if alone and interval not in ("t", "none"):
             message = (
                 f"the interval ({interval!r}) is null in {number_of(alone, 'row')}: it needs at "
                 "least two rankings or clusters"
             )
-            warnings.warn(message, RankWarning, stacklevel=2)
+            warn(message)
         if interval == "studentized" and (unknown := int((some & low.is_null()).sum())):
             message = (
                 f"the interval ({interval!r}) is null in {number_of(unknown, 'row')}: too many "
                 "resamples have no variance; use `interval` 't', or more queries"
             )
-            warnings.warn(RankWarning(message, "interval"), stacklevel=2)
+            warn(message, "interval")
         several = (units < FEW) | (interval == "studentized")
         warn_of_range(table, several & table.get_column(_SHARES) & ((low < 0) | (high > 1)), 0)
         warn_of_empty(table, by)
         return table
 
-    checked = result.map_batches(warn, streamable=True)
+    checked = result.map_batches(check, streamable=True)
     return checked.drop(_UNITS, _SHARES, EMPTY, strict=False)
 
 
-def _checked(
-    result: pl.LazyFrame, rows: pl.LazyFrame, by: Sequence[str], query: Sequence[str]
-) -> pl.LazyFrame:
-    """Return the result; collecting it raises for duplicate rows and warns of pooled runs.
+def _without_equal_rows(result: pl.LazyFrame, rows: pl.LazyFrame) -> pl.LazyFrame:
+    """Return the result; collecting it raises for rows with the same values in all columns."""
+    columns = [name for name, dtype in schema_of(rows).items() if dtype != pl.Object]
+    twice = rows.group_by(pl.struct(columns).hash().alias(KEY)).agg(pl.len().alias(_ROWS))
 
-    Without the columns of `query`, equal rows may belong to different rankings.
-    """
-    schema = schema_of(rows)
-    if query and all(name in schema for name in query):
-        columns = [name for name, dtype in schema.items() if dtype != pl.Object]
-        twice = rows.group_by(pl.struct(columns).hash().alias(KEY)).agg(pl.len().alias(_ROWS))
+    def refuse(counts: pl.DataFrame) -> None:
+        if (counts.get_column(_ROWS).max() or 0) > 1:  # type: ignore[operator]
+            problem = (
+                "duplicate rows, with the same values in all columns; drop duplicates, or add "
+                "a column that identifies the rankings"
+            )
+            raise data_error(rows, {problem: pl.struct(columns).is_duplicated()})
 
-        def refuse(counts: pl.DataFrame) -> None:
-            if (counts.get_column(_ROWS).max() or 0) > 1:  # type: ignore[operator]
-                problem = (
-                    "duplicate rows, with the same values in all columns; drop duplicates, or add "
-                    "a column that identifies the rankings"
-                )
-                raise data_error(rows, {problem: pl.struct(columns).is_duplicated()})
-
-        result = provided(result, twice.select(pl.col(_ROWS).max()), refuse)
-    if _RUN not in schema or _RUN in by:
-        return result
-    count = pl.col(_RUN).n_unique().alias(_RUNS)
-    runs = rows.group_by(by).agg(count) if by else rows.select(count)
-
-    def warn(counts: pl.DataFrame) -> None:
-        most: Any = counts.get_column(_RUNS).max() or 0
-        if most > 1:
-            message = f"means are over {most} runs; add {_RUN!r} to `by` for the mean of each run"
-            warnings.warn(RankWarning(message, "by"), stacklevel=2)
-
-    return provided(result, runs.select(pl.col(_RUNS).max()), warn)
-
-
-#: The column of runs, if there is one.
-_RUN = "run"
+    return provided(result, twice.select(pl.col(_ROWS).max()), refuse)
 
 
 def _units(
     rows: pl.LazyFrame,
     selected: Sequence[Variable],
-    keys: Mapping[str, Sequence[str]],
+    groups: Sequence[str],
     weight: str | None,
+    cluster: Sequence[str],
     query: Sequence[str],
 ) -> pl.LazyFrame:
     """Return the weight, the weighted deviation and the resampling key of each unit."""
     schema = schema_of(rows)
     weights = pl.lit(1.0) if weight is None else pl.col(weight).cast(pl.Float64)
-    cluster, key = keys["cluster"], query_key(query, [schema[name] for name in query])
+    key = query_key(query, [schema[name] for name in query])
     if cluster:
-        alone = sums.alone(cluster)
+        alone = moment_math.alone(cluster)
         of_cluster = query_key(cluster, [schema[name] for name in cluster])
         key = pl.when(alone.is_null()).then(of_cluster).otherwise(key)
     values = {_unit(index): each.value for index, each in enumerate(selected)}
     columns = [f"{name} {part}" for name in values for part in "wy"]
-    units = sums.deviations(rows, keys["by"], values, weights)
+    units = moment_math.deviations(rows, groups, values, weights)
     if not cluster:
-        return units.select(*keys["by"], key.alias(KEY), *columns)
-    units = units.select(*keys["by"], key.alias(KEY), alone, *columns)
-    alike = [*keys["by"], KEY, alone.meta.output_name()]
+        return units.select(*groups, key.alias(KEY), *columns)
+    units = units.select(*groups, key.alias(KEY), alone, *columns)
+    alike = [*groups, KEY, alone.meta.output_name()]
     return units.group_by(alike).agg(pl.col(columns).sum())
 
 
@@ -435,7 +440,7 @@ def _resampled(
 
     def bounds(table: pl.LazyFrame) -> pl.LazyFrame:
         known = table.select(
-            *by, "metric", pl.col("mean").alias(_POINT), sums.std_error("").alias(_ERROR),
+            *by, "metric", pl.col("mean").alias(_POINT), moment_math.std_error("").alias(_ERROR),
             (pl.col("units") / (pl.col("units") - 1)).sqrt().alias(_WIDTH),
         )  # fmt: skip
         keys = [*by, "metric"]

@@ -20,7 +20,7 @@ import numpy as np
 import polars as pl
 
 import polars_rank as pr
-from polars_rank.clicks.interleaving_test import difference_interval
+from polars_rank.clicks.interleaving_results import difference_interval
 from tests.benchmarks.pages import publish
 
 Random = np.random.Generator

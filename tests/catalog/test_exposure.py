@@ -9,6 +9,7 @@ import polars as pl
 import polars_rank as pr
 import pytest
 from catalog.plain import exposures, tops
+from plans import holding_nodes
 from polars.testing import assert_frame_equal
 from strategies import assert_close, log_of, random_lists, shuffled
 
@@ -66,11 +67,27 @@ def test_layouts_give_one_result(tmp_path: Path) -> None:
     assert_frame_equal(again.select("run", "doc", "share"), whole.select("run", "doc", "share"))
 
 
+def test_sums_of_logs_in_order_take_memory_for_documents_only(tmp_path: Path) -> None:
+    log = pr.datasets.search_log(90, runs=["a", "b"], seed=2).collect().sort("run", "query")
+    log.write_parquet(tmp_path / "log")
+    scan = pr.scan_log(tmp_path / "log", by="run")
+    exposure, summary = (
+        function(scan, 5, by="run") for function in (pr.catalog.exposure, pr.catalog.summary)
+    )
+    # The rows of documents are sorted. Shares are of the rows of the result.
+    of_run = pr.catalog.exposure(scan.filter(run="a"), 5, query=["run", "query"])
+    assert holding_nodes(of_run) == {"sort", "multiplexer"}
+    with pl.Config(streaming_chunk_size=50):
+        found = [plan.collect(engine="streaming") for plan in (exposure, summary)]
+    assert_frame_equal(found[0], pr.catalog.exposure(log, 5, by="run"))
+    assert_frame_equal(found[1], pr.catalog.summary(log, 5, by="run"))
+
+
 def test_invalid_input() -> None:
     with pytest.raises(pr.errors.DataError, match="pr.collapse"):
         pr.catalog.exposure(pl.concat([LOG, LOG]))
     with pytest.raises(pr.errors.DataError, match=r"finite numbers of 0 or more"):
-        pr.catalog.exposure(LOG, weight="score")
+        pr.catalog.exposure(LOG.with_columns(weight=-1), weight="weight")
     with pytest.raises(pr.errors.DataError, match="`query`.* has nulls"):
         pr.catalog.exposure(LOG.with_columns(query=None))
     with pytest.raises(pr.errors.DataError, match="NaN"):

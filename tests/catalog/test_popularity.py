@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from pathlib import Path
 
 import polars as pl
 import polars_rank as pr
 import pytest
+from plans import holding_nodes
+from polars.testing import assert_frame_equal
 
 TRAIN = pl.DataFrame({"user": [1, 1, 2, 3, 3, 4], "item": ["a", "a", "b", "b", "c", "c"]})
 
@@ -29,12 +32,24 @@ def test_against_plain_python(engine: str) -> None:
             "doc": doc,
             "users": users[doc],
             "interactions": times[doc],
-            "popularity": pytest.approx(users[doc] / everyone),
+            "share": pytest.approx(users[doc] / everyone),
             "interaction_share": pytest.approx(times[doc] / 400),
             "popularity_rank": levels.index(times[doc]) + 1,
             "long_tail": seen >= 0.5 * 400,
         }
         seen += times[doc]
+
+
+@pytest.mark.parametrize("by", [["query"], [pl.col("query").hash()]])
+def test_logs_in_order_are_counted_in_batches(tmp_path: Path, by: list[str | pl.Expr]) -> None:
+    log = pr.datasets.search_log(90, runs=["a", "b"], seed=2).collect()
+    log.sort(by).write_parquet(tmp_path / "log")
+    plan = pr.catalog.popularity(pr.scan_log(tmp_path / "log"))
+    # One row per document is sorted and joined with the number of users.
+    assert "group-by" not in holding_nodes(plan)
+    with pl.Config(streaming_chunk_size=50):
+        found = plan.collect(engine="streaming")
+    assert_frame_equal(found, pr.catalog.popularity(log))
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ def test_popularity() -> None:
     users = top.group_by("user").agg(
         pl.col("interactions", "interaction_share").fill_null(0).mean(),
         # An item without interactions counts as if one user had interacted with it.
-        miuf=-pl.col("popularity").fill_null(1 / 20).log(2).mean(),
+        miuf=-pl.col("share").fill_null(1 / 20).log(2).mean(),
     )
     means = users.select(pl.exclude("user").mean()).row(0, named=True)
     assert means["interactions"] == pytest.approx(VALUES["popularity"], rel=1e-12)

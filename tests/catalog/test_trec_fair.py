@@ -44,7 +44,7 @@ def test_every_ranking(dimensions: list[str]) -> None:
     key = "-".join(dimensions)
     rows = [(*group, part) for group, part in zip(groups, PEER["targets"][key], strict=True)]
     found = pr.catalog.awrf(
-        LOG, doc_groups=table, group=dimensions, position="position",
+        LOG, None, doc_groups=table, group=dimensions, position="position",
         target=pl.DataFrame(rows, [*dimensions, "target"], orient="row"),
     )  # fmt: skip
     assert dict(found.rows()) == pytest.approx(PEER["values"][key], rel=1e-6)

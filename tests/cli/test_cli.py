@@ -23,11 +23,11 @@ from polars.testing import assert_frame_equal
 from polars_rank.conventions import QuerySet, Undefined, Unjudged
 from polars_rank.datasets import search_log
 from polars_rank.evaluation.parameters import Align
-from polars_rank.io.parquet import Layout
+from polars_rank.frames.layouts import Layout
 from polars_rank.trec import Negative
-from polars_rank.metrics import catalog as catalogue
+from polars_rank.metrics import listing as catalogue
 from polars_rank.metrics.metric import REGISTER
-from polars_rank.metrics.names import ALIASES
+from polars_rank.metrics.aliases import ALIASES
 from polars_rank.evaluation.ranking import Duplicates, Ties
 
 
@@ -153,6 +153,10 @@ def test_names_of_metrics_are_split_outside_brackets(texts: list[str], names: li
         ),
         (["convert", "-o", "out.parquet"], "give a RUN, --qrels, or both"),
         (["generate", "out.parquet", "--queries", "-1"], "`--queries` must be"),
+        (["generate", "out.parquet", "--runs", "-3"], "`--runs` must be a positive integer"),
+        (["evaluate", "", "-m", "ap"], "an argument is empty; name a file"),
+        (["evaluate", "LOG", "-m", "ap", "--items", ""], "--items is empty; leave it out"),
+        (["evaluate", "LOG", "-m", "ap", "--by="], "--by is empty; leave it out"),
         (["frobnicate"], "frobnicate"),
         (["evaluate", "LOG", "-m", "ap", "--doc", "docs"], "Did you mean 'doc'"),
         (["evaluate", "LOG", "-m", "ap", "--keep", "country"], "--keep needs --per-query"),
@@ -227,7 +231,7 @@ def test_the_log_that_is_read_is_not_replaced(log: Path, tmp_path: Path, kind: s
     arguments = ["evaluate", given, "-m", "rr", "--by", "run", "--overwrite", "-o"]
     code, out, err = run(*arguments, output)
     assert (code, out, output.read_bytes()) == (2, "", before)
-    assert f"{output} is an input of this command" in err
+    assert f"'{output}' is an input; write to another file" in err
     assert run(*arguments, tmp_path / "other.json")[0] == 0
 
 
@@ -241,7 +245,7 @@ def test_trec_files_that_are_read_are_not_replaced(tmp_path: Path) -> None:
             ["evaluate", *sources, "-m", "rr", "-o", tmp_path / name],
         ):
             code, _, err = run(*arguments)
-            assert (code, "is an input of this command" in err) == (2, True)
+            assert (code, "is an input; write to another file" in err) == (2, True)
     assert (tmp_path / "q").read_text() == "q1 0 a 1\n"
 
 
@@ -299,6 +303,13 @@ def test_several_csv_files_whose_types_show_late(tmp_path: Path) -> None:
     code, out, err = run("evaluate", tmp_path / "*.csv", "-m", "cg", "--format", "json")
     assert (code, err) == (0, "")
     assert json.loads(out) == [{"queries": 1200, "cg": pytest.approx((1150 + 50 / 2) / 1200)}]
+    # Of many files, the types show in the last one.
+    for number in range(12):
+        label = 0.5 if number == 11 else 1
+        text = f"query,doc,score,label\n{number},a,1,{label}\n"
+        (tmp_path / f"part-{number:02}.csv").write_text(text)
+    code, out, err = run("evaluate", tmp_path / "part-*.csv", "-m", "cg", "--format", "csv")
+    assert (code, out, err) == (0, f"queries,cg\n12,{(11 + 0.5) / 12}\n", "")
 
 
 @pytest.mark.parametrize("ending", ["parquet", "csv"])
@@ -490,7 +501,7 @@ def test_positions_scores_weights_and_runs_of_other_queries(tmp_path: Path) -> N
 def test_choices_are_those_of_the_library() -> None:
     shown = invoke("evaluate", "--help", env={"COLUMNS": "300", "TERM": "dumb"}).stdout
     for choices in (Ties, Duplicates, Undefined, QuerySet, Unjudged, Layout, Negative, Align):
-        assert "|".join(get_args(choices)) in shown
+        assert f"[choices: {', '.join(get_args(choices))}]" in shown
 
 
 def test_trec_files(tmp_path: Path) -> None:

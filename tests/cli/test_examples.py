@@ -18,21 +18,28 @@ COMMANDS = [each.name or each.callback.__name__ for each in app.registered_comma
 SNAPSHOTS = Path(__file__).parent / "help"
 
 
-def ended(*arguments: str) -> testing.Result:
-    """Run the command on a wide screen without colours."""
-    return invoke(*arguments, env={"COLUMNS": "400", "NO_COLOR": "1", "TERM": "dumb"})
+def ended(*arguments: str, columns: int = 400) -> testing.Result:
+    """Run the command on a screen without colours."""
+    return invoke(*arguments, env={"COLUMNS": str(columns), "NO_COLOR": "1", "TERM": "dumb"})
 
 
-@pytest.fixture(scope="module")
-def helps() -> dict[str, str]:
-    done = {name: ended(*([name] if name else []), "--help") for name in ["", *COMMANDS]}
+def helps_of(columns: int) -> dict[str, str]:
+    done = {
+        name: ended(*([name] if name else []), "--help", columns=columns)
+        for name in ["", *COMMANDS]
+    }
     assert all(each.exit_code == 0 for each in done.values())
     return {name: each.stdout for name, each in done.items()}
 
 
+@pytest.fixture(scope="module")
+def helps() -> dict[str, str]:
+    return helps_of(400)
+
+
 def normalised(text: str) -> str:
     """Return the words of a help page: not how a version of typer draws it or names types."""
-    text = re.sub(r"<[\w\[\]|]+>|\[METRIC=\]\S+|\b(TEXT|INTEGER|FLOAT|PATH)\b", " ", text)
+    text = re.sub(r"<[\w\[\]|]+>|\b(TEXT|INTEGER|FLOAT|PATH)\b", " ", text)
     lines = (re.sub(r"[─━│┃╭╮╰╯]+", " ", line) for line in text.splitlines())
     return "".join(" ".join(line.split()) + "\n" for line in lines if line.strip())
 
@@ -52,7 +59,19 @@ def test_every_page_of_help_is_of_a_command() -> None:
 
 def test_every_command_has_an_example(helps: dict[str, str]) -> None:
     for name in COMMANDS:
-        assert f"Example: polars-rank {name}" in helps[name]
+        assert f"$ polars-rank {name}" in helps[name]
+
+
+def test_help_is_broken_between_words_in_80_columns(helps: dict[str, str]) -> None:
+    """Examples are on one line each, and so are the descriptions of the commands."""
+    narrow = helps_of(80)
+    for name, page in narrow.items():
+        assert max(map(len, page.splitlines())) <= 80
+        words = re.findall(r"[^\s│]+", normalised(helps[name]))
+        assert {*re.findall(r"[^\s│]+", normalised(page))} <= {*words}
+        assert examples(page) == examples(helps[name])
+    rows = re.findall(r"^│ ([\w ]{9})  \S", narrow[""], re.MULTILINE)
+    assert [row.strip() for row in rows] == COMMANDS
 
 
 def test_the_program_names_its_commands_and_exit_codes(helps: dict[str, str]) -> None:
@@ -61,19 +80,23 @@ def test_the_program_names_its_commands_and_exit_codes(helps: dict[str, str]) ->
     assert "Exit codes: 0" in " ".join(normalised(helps[""]).split())
 
 
+def examples(page: str) -> list[str]:
+    return re.findall(r"^\$ (.*)$", normalised(page), re.MULTILINE)
+
+
 def test_examples_work(
     helps: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "qrels.txt").write_text("q1 0 a 1\nq2 0 b 1\n")
-    (tmp_path / "bm25.txt").write_text("q1 Q0 a 1 2.0 bm25\nq2 Q0 b 1 1.0 bm25\n")
-    pr.datasets.search_log(200).select(pl.col("doc").unique(), popularity=0.1).sink_parquet(
+    (tmp_path / "run.txt").write_text("q1 Q0 a 1 2.0 bm25\nq2 Q0 b 1 1.0 bm25\n")
+    pr.datasets.search_log(200).select(pl.col("doc").unique(), share=0.1).sink_parquet(
         "items.parquet"
     )
     clicks = pr.datasets.click_log(60, 5, sessions=4)
     clicks.with_columns(label=pr.clicks.inverse_propensity()).sink_parquet("clicks.parquet")
     for name in sorted(COMMANDS, key=lambda name: name != "generate"):  # it makes the log
-        for example in re.findall(r"^Example: (.*)$", normalised(helps[name]), re.MULTILINE):
+        for example in examples(helps[name]):
             program, *arguments = shlex.split(example)
             # On few queries: these are the words of the help, not its data.
             done = ended(

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import bz2
+import contextlib
 import gzip
 import inspect
 import json
+import lzma
 import os
 import subprocess
 import sys
@@ -22,7 +25,7 @@ import pytest
 
 from polars_rank.cli.commands import app  # noqa: E402
 from polars_rank.cli.config import KEYS  # noqa: E402
-from polars_rank.cli.sources import keep_pipe  # noqa: E402
+from polars_rank.cli.sources import readable  # noqa: E402
 
 LOG = pl.DataFrame(
     {
@@ -115,7 +118,7 @@ def test_judgments_go_with_any_log(tmp_path: Path) -> None:
         (["evaluate", "-", "-m", "rr"], QRELS.encode(), "looks like TREC judgments"),
         (["evaluate", "-", "-m", "rr"], b'[{"query": 1}]', "write it as NDJSON"),
         (["evaluate", "-", "-m", "rr"], b"%PDF-1.4", "has an unknown format"),
-        (["evaluate", "-", "-m", "rr"], b"PAR1 and no more", "standard-input"),
+        (["evaluate", "-", "-m", "rr"], b"PAR1 and no more", "standard input"),
         (["summarize", "-", "--values", "x", "-m", "rr"], b"x", "give one of the two"),
     ],
 )
@@ -138,13 +141,38 @@ def test_pipes_of_processes(tmp_path: Path) -> None:
     assert json.loads(done.stdout)[0]["rr"] == RR
 
 
-def test_a_terminal_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.skipif(not Path("/dev/fd").exists(), reason="names of open files")
+def test_every_input_may_be_a_pipe(tmp_path: Path) -> None:
+    pr.per_query(LOG, "rr").write_parquet(tmp_path / "values")
+    (tmp_path / "qrels").write_text(QRELS)
+    with contextlib.ExitStack() as pipes:
+
+        def pipe(name: str) -> str:
+            end, other = os.pipe()
+            pipes.callback(os.close, end)
+            with os.fdopen(other, "wb") as writer:
+                writer.write((tmp_path / name).read_bytes())
+            return f"/dev/fd/{end}"
+
+        summarize = ["summarize", "-m", "rr", "--interval", "none", "--format", "json"]
+        code, out, _ = run(*summarize, "--values", pipe("values"))
+        assert (code, json.loads(out)[0]["mean"]) == (0, RR)
+        convert = ["convert", "-", "--qrels", pipe("qrels"), "-o", tmp_path / "log.parquet"]
+        assert run(*convert, stdin=RUN.encode())[0] == 0
+        convert = ["convert", "-", "-o", tmp_path / "none.parquet"]
+        assert "line 1 of standard input must be" in run(*convert, stdin=b"1 Q0 a 1 high x\n")[2]
+    assert rr(tmp_path / "log.parquet") == RR
+
+
+def test_a_terminal_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     pty = pytest.importorskip("pty", reason="terminals of POSIX")
     here, there = pty.openpty()
     with os.fdopen(there) as terminal:
         monkeypatch.setattr("sys.stdin", terminal)
-        with pytest.raises(pr.errors.ArgumentError, match="is this terminal"):
-            keep_pipe("-", tmp_path)
+        with pytest.raises(pr.errors.SourceError, match="is this terminal"):
+            readable("-")
+        with pytest.raises(pr.errors.SourceError, match="is this terminal"):
+            pr.trec.scan_run(os.ttyname(there))
     os.close(here)
 
 
@@ -201,6 +229,7 @@ def test_options_of_a_named_file(here: Path) -> None:
     [
         ('lable = "x"', "'lable'. Did you mean 'label'?"),
         ("metrics = {}", "metrics in"),
+        ('by = ["run", ""]', "options.toml' is empty; leave it out"),
         ('label = ["a"]', "must be text or a number; found ['a']"),
         ("rel = 'much'", "Invalid value for '--rel'"),
         ("ties = 'never'", "Invalid value for '--ties'"),
@@ -315,6 +344,9 @@ def test_urls(tmp_path: Path) -> None:
     try:
         for ending in ("parquet", "csv", "ndjson", "arrow"):
             assert rr(f"{root}/log.{ending}") == RR
+        (tmp_path / "qrels.txt").write_text(QRELS)
+        (tmp_path / "run.txt").write_text(RUN)
+        assert rr(f"{root}/run.txt", "--qrels", f"{root}/qrels.txt") == RR
         code, _, err = run("evaluate", f"{root}/gone.parquet", "-m", "rr")
         assert (code, err.count("\n"), "404" in err) == (2, 1, True)
     finally:
@@ -430,7 +462,7 @@ def test_directories_of_other_formats(tmp_path: Path) -> None:
 def test_items_and_history(tmp_path: Path) -> None:
     """Ids are text in text files: those of the log, too."""
     LOG.write_csv(tmp_path / "log.csv")
-    (tmp_path / "items.csv").write_text("doc,popularity\na,0.5\nb,0.25\nü,0.125\n")
+    (tmp_path / "items.csv").write_text("doc,share\na,0.5\nb,0.25\nü,0.125\n")
     (tmp_path / "history.csv").write_text("query,doc\n1,a\n2,a\n2,b\n")
     command = ("evaluate", tmp_path / "log.csv", "-m", "novelty@1 unseen_share@2")
     tables = ("--items", tmp_path / "items.csv", "--history", tmp_path / "history.csv")
@@ -446,4 +478,62 @@ def test_items_and_history(tmp_path: Path) -> None:
     assert code == 0, err
     assert [row["mean"] for row in json.loads(out)] == [(2 + 1 + 1) / 3]
     code, _, err = run(*command, *tables, "--engine", "spark")
-    assert (code, "--items and --history need --engine polars" in err) == (2, True)
+    assert (code, "--items needs --engine polars" in err) == (2, True)
+
+
+PACKERS = {"gz": gzip.compress, "bz2": bz2.compress, "xz": lzma.compress}
+
+
+@pytest.mark.parametrize("packer", PACKERS)
+def test_compressed_text(tmp_path: Path, packer: str) -> None:
+    for ending, text in {
+        "txt": LOG.write_csv(), "csv": LOG.write_csv(), "tsv": LOG.write_csv(separator="\t"),
+        "ndjson": LOG.write_ndjson(),
+    }.items():  # fmt: skip
+        log = tmp_path / f"log.{ending}.{packer}"
+        packed = PACKERS[packer](text.encode())
+        log.write_bytes(packed)
+        assert rr(log) == RR
+        log.write_bytes(packed[:-9])
+        code, out, err = run("evaluate", log, "-m", "rr")
+        assert (code, out, err.count("\n")) == (2, "", 1)
+        assert str(log) in err
+
+
+@pytest.mark.parametrize("ending", ["csv", "tsv", "ndjson"])
+def test_line_ends(tmp_path: Path, ending: str) -> None:
+    text = {"ndjson": LOG.write_ndjson(), "tsv": LOG.write_csv(separator="\t")}
+    content = text.get(ending, LOG.write_csv())
+    for line_end in ("\r", "\r\n"):
+        (tmp_path / f"log.{ending}").write_bytes(content.replace("\n", line_end).encode())
+        assert rr(tmp_path / f"log.{ending}") == RR
+    (tmp_path / "runs.txt").write_bytes(RUN.replace("\n", "\r").encode())
+    (tmp_path / "qrels").write_bytes(QRELS.replace("\n", "\r").encode())
+    assert rr(tmp_path / "runs.txt", "--qrels", tmp_path / "qrels") == RR
+
+
+@pytest.mark.parametrize("separator", [",", "\t"])
+def test_rows_with_missing_or_further_fields(tmp_path: Path, separator: str) -> None:
+    log = tmp_path / ("log.tsv" if separator == "\t" else "log.csv")
+
+    def ended(rows: list[list[str]]) -> tuple[int, str, str]:
+        log.write_text("".join(f"{separator.join(row)}\n" for row in rows))
+        return run("evaluate", log, "-m", "rr", "--format", "csv")
+
+    # The fields may hold separators and line ends, and be empty.
+    rows = [
+        [*"query doc score label".split()],
+        ["1", f'"b{separator}\n"', "0.9", ""],
+        ["1", "a", "0.5", "1"],
+    ]
+    assert ended(rows) == (0, "queries,rr\n1,0.5\n", "")
+    for row, number in (
+        (["2", "a"], "2 fields"),
+        (["2", "a", "1"], "3 fields"),
+        ([*"2a110"], "5 fields"),
+    ):
+        code, out, err = ended([*rows, row, ["2", "b", "0.25", "0"]])
+        message = (
+            f"row 4 of {log} has {number}, but the header has 4: {separator.join(row)!r}; check"
+        )
+        assert (code, out, message in err) == (2, "", True), err

@@ -16,8 +16,11 @@ import pytest
 def inspected(*arguments: object) -> dict[tuple[str, str], tuple[str, str, str]]:
     """Return value, state and note of each part and what of it."""
     code, out, err = run("inspect", *arguments, "--format", "json")
-    assert (code, err) == (0, "")
-    return {(r["part"], r["what"]): (r["value"], r["state"], r["note"]) for r in json.loads(out)}
+    rows = json.loads(out)
+    count = sum(row["state"] == "error" for row in rows)
+    message = f"{count} error{'s' if count > 1 else ''} found\n"
+    assert (code, err) == ((2, message) if count else (0, ""))
+    return {(r["part"], r["what"]): (r["value"], r["state"], r["note"]) for r in rows}
 
 
 def values(found: dict[tuple[str, str], tuple[str, str, str]], part: str) -> dict[str, str]:
@@ -74,6 +77,16 @@ def test_a_log_by_hand(here: Path) -> None:
     assert found["next", "command"] == (
         "polars-rank compare log.parquet --metrics 'ndcg@10 ap rr' --baseline A", "", ""
     )  # fmt: skip
+
+
+def test_relevant_labels_of_32_bits(here: Path) -> None:
+    """0.7 is 0.699999988 in 32 bits."""
+    labels = pl.Series("label", [0.7, 0.1, 0.7, 0.1, 0.7, 0.1, 0.7, 0.1], pl.Float32)
+    FINE.with_columns(labels).write_parquet("log.parquet")
+    for rel, note in ("0.7", "no label reaches --rel"), ("0.5", None):
+        found = inspected("log.parquet", "--rel", rel)
+        assert found.get(("labels", "relevant"), (None, None, None))[2] == note
+        assert (found["labels", "share of 0.699999988079071"][2] == "relevant") == (note is None)
 
 
 def test_the_layout(here: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import typing
+from typing import Any
 
 import needs
 import polars_rank as pr
@@ -14,6 +15,7 @@ needs.package("typer", "cli")
 from polars_rank.cli import options  # noqa: E402
 from polars_rank.cli.commands import app  # noqa: E402
 from polars_rank.conventions import named  # noqa: E402
+from polars_rank.evaluation import parameters  # noqa: E402
 from polars_rank.plot import __all__ as plots  # noqa: E402
 
 COMMANDS = {each.callback.__name__: each.callback for each in app.registered_commands}
@@ -22,7 +24,7 @@ READ = [pr.scan_log, pr.trec.scan_qrels, pr.evaluate]
 CALLED = {
     "evaluate": [*READ, pr.per_query],
     "estimate": [pr.clicks.estimate, *READ],
-    "curve": [pr.rank_curve, *READ],
+    "curve": [pr.rank_curve, pr.pr_curve, *READ],
     "explain": [pr.explain, pr.explain_difference, *READ],
     "metrics": [pr.list_metrics],
     "inspect": READ,
@@ -31,7 +33,10 @@ CALLED = {
     "movers": [pr.diagnostics.movers, *READ],
     "slices": [pr.slices, *READ],
     "check": [pr.check, pr.summarize, pr.compare, pr.slices, *READ],
-    "plot": [pr.summarize, *READ, *(getattr(pr.plot, name) for name in plots)],
+    "plot": [
+        *(getattr(pr.plot, name) for name in plots),
+        *(pr.summarize, pr.slices, pr.diagnostics.judgment_bounds, *READ),
+    ],
     "report": [pr.report, *READ],
     "demo": [pr.datasets.search_log],
     "generate": [pr.datasets.search_log],
@@ -42,18 +47,76 @@ FILES = {
     "ctx", "logs", "values", "qrels", "input_format", "missing_columns", "extra_columns",
     "engine", "master", "remote", "format", "output", "overwrite", "progress", "wide",
 }  # fmt: skip
-#: Options for which there is no parameter of the same name.
+#: Options for which there is no parameter of the same name, and why.
 OWN = {
-    "evaluate": {"per_query"},
-    "curve": {"kind"},
-    "explain": {"versus"},
-    "metrics": {"texts"},
-    "slices": {"slices"},
-    "inspect": {"run"},  # looked for
-    "check": {"baseline", "rule", "slices", "junit", "markdown"},
-    "plot": {"ecdf", "of", "slices", "values", "metrics"},
-    "report": {"rule", "n", "meta"},
-    "demo": {"folder"},
+    "evaluate": {"per_query": "the command is `per_query`, too"},
+    "curve": {"kind": "the command is `pr_curve`, too"},
+    "explain": {"versus": "the conventions `b`"},
+    "metrics": {"texts": "a search"},
+    "inspect": {"run": "looked for in the log"},
+    "check": {
+        "baseline": "of the comparison that is checked",
+        "rule": "a single one of the rules",
+        "slices": "of the comparison that is checked",
+        "junit": "`write_junit`",
+        "markdown": "`write_markdown`",
+    },
+    "plot": {
+        "ecdf": "the kind of `distribution`",
+        "of": "the table of `bounds`",
+        "values": "the table",
+        "metrics": "the metric",
+        "slices": "of the table of slices",
+    },
+    "report": {"rule": "a single one of the rules", "meta": "pairs of names and values"},
+    "demo": {"folder": "the files of the demonstration"},
+}
+#: The functions of a command, of which each parameter is an option.
+COMPLETE = {
+    "evaluate": [pr.evaluate, pr.per_query],
+    "estimate": [pr.clicks.estimate],
+    "curve": [pr.rank_curve, pr.pr_curve],
+    "explain": [pr.explain, pr.explain_difference],
+    "metrics": [pr.list_metrics],
+    "summarize": [pr.summarize, pr.evaluate],
+    "compare": [pr.compare, pr.evaluate],
+    "movers": [pr.diagnostics.movers],
+    "slices": [pr.slices, pr.evaluate],
+    "check": [pr.check, pr.summarize, pr.compare, pr.slices, pr.evaluate],
+    "plot": [getattr(pr.plot, name) for name in plots if name != "run_colors"],
+    "report": [pr.report],
+    "generate": [pr.datasets.search_log],
+    "convert": [pr.trec.scan_run, pr.trec.scan_qrels],
+}
+#: Parameters that are no options of a command, or of any command, and why.
+_LOG = "the argument LOG"
+EXCEPTIONS = {
+    **{("", name): _LOG for name in ("frame", "table", "path")},
+    ("", "metric"): "--metrics",
+    ("", "colors"): "a mapping from runs to colors",
+    ("estimate", "align"): "`estimate` does not support it",
+    ("explain", "a"): "--conventions",
+    ("explain", "b"): "--versus",
+    **{
+        (command, parameter): reason
+        for command in ("summarize", "compare", "slices", "check", "plot")
+        for parameter, reason in {
+            "scores": "`evaluate --per-query --scores` writes a table of values",
+            "align": "rows of values are aligned by their queries",
+        }.items()
+    },
+    ("check", "result"): _LOG,
+    ("check", "on_fail"): "the exit code",
+    ("check", "quantiles"): "no default rule is about quantiles",
+    ("slices", "by"): "--slices",
+    ("slices", "weight"): "`slices` has no weights",
+    ("plot", "weight"): "charts of logs show means of queries that count alike",
+    ("plot", "gain"): "the metric with its conventions",
+    ("plot", "overall"): "the result of `compare`",
+    ("plot", "chart"): "the chart that the command draws",
+    ("report", "path"): "--output",
+    ("report", "source"): _LOG,
+    ("convert", "diversity"): "subtopics are joined by `join_judgments(subtopic=)`",
 }
 #: None and [] stand for the default of the library, which can be told from the same value if given.
 UNSET = {"query": [], "doc": None, "run": None, "layout": None}
@@ -62,22 +125,23 @@ DEFAULTS = {
     ("plot", "ks"): ["1-20"],  # None is the same
     ("plot", "kind"): inspect.Parameter.empty,
     ("curve", "ks"): ["1-20"],
+    ("plot", "position"): None,  # --score, except for clicks
     ("check", "rules"): None,  # there may be --rule
 }
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_names_and_defaults_are_those_of_the_library(command: str) -> None:
-    parameters: dict[str, inspect.Parameter] = {}
+    described: dict[str, inspect.Parameter] = {}
     for function in reversed(CALLED[command]):
-        parameters |= inspect.signature(function).parameters
+        described |= inspect.signature(function).parameters
     shared = 0
     for name, option in inspect.signature(COMMANDS[command]).parameters.items():
-        if name in FILES | OWN.get(command, set()):
+        if name in FILES | OWN.get(command, {}).keys():
             continue
-        assert name in parameters, name
+        assert name in described, name
         shared += 1
-        default, expected = option.default, parameters[name].default
+        default, expected = option.default, described[name].default
         if (command, name) in DEFAULTS:
             expected = DEFAULTS[command, name]
         elif name in UNSET:
@@ -91,6 +155,33 @@ def test_names_and_defaults_are_those_of_the_library(command: str) -> None:
             expected = [*expected]
         assert str(default) == str(expected), name
     assert shared or command == "metrics"
+
+
+def parameters_of(function: Any) -> list[str]:
+    """Return the parameters of a function, with those that it passes on."""
+    names = []
+    for each in inspect.signature(function).parameters.values():
+        if each.kind is each.VAR_KEYWORD:
+            group = each.annotation.removeprefix("Unpack[").removesuffix("]")
+            names += getattr(parameters, group).__annotations__
+        else:
+            names.append(each.name)
+    return names
+
+
+@pytest.mark.parametrize("command", COMPLETE)
+def test_each_parameter_is_an_option(command: str) -> None:
+    options_of = {*inspect.signature(COMMANDS[command]).parameters}
+    missing = {
+        name
+        for function in COMPLETE[command]
+        for name in parameters_of(function)
+        if name not in options_of
+    }
+    excepted = {name for of, name in EXCEPTIONS if of in ("", command)}
+    assert missing - excepted == set()
+    # No exception is out of date.
+    assert {name for of, name in EXCEPTIONS if of == command} - missing == set()
 
 
 def test_a_shared_option_is_one_alias() -> None:

@@ -11,15 +11,17 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from threading import Thread
 
 from commands import invoke, run
+import needs
 import polars as pl
 import polars_rank as pr
 import pytest
 from polars.testing import assert_frame_equal
 
 
-from polars_rank.cli import messages, tables  # noqa: E402
+from polars_rank.cli import messages, printing  # noqa: E402
 from polars_rank.cli.commands import app  # noqa: E402
 
 LONG = "https://example.org/" + "path/" * 30 + "end"
@@ -129,15 +131,15 @@ def test_latex(here: Path) -> None:
 
 def test_numbers_of_any_size() -> None:
     table = pl.DataFrame({"p": [0.0, 1.23e-9, 0.5, 1e12, None], "n": [1, 2, 3, 4, 5]})
-    rows = [line.split() for line in tables.plain(table).splitlines()[1:]]
+    rows = [line.split() for line in printing.plain(table).splitlines()[1:]]
     assert [row[0] for row in rows] == ["0.0000", "1.23e-09", "0.5000", "1e+12", "5"]
 
 
 def test_no_probability_is_zero() -> None:
     table = pl.DataFrame({"p_value": [0.0, 1.2e-9], "p_corrected": [0.04, 0.0], "x": [0.0, 0.0]})
     for write, tiny in {
-        tables.plain: "< 0.001", tables.markdown: "&lt; 0.001",
-        tables.latex: r"\textless{} 0.001",
+        printing.plain: "< 0.001", printing.markdown: "&lt; 0.001",
+        printing.latex: r"\textless{} 0.001",
     }.items():  # fmt: skip
         text = write(table)
         assert (text.count(tiny), text.count("0.0000"), "0.0400" in text) == (3, 2, True)
@@ -152,14 +154,31 @@ def test_differences_shares_and_intervals() -> None:
             "high": [0.0981, 0.5, 0.5],
         }
     )
-    assert tables.plain(table).splitlines() == [
-        "difference  relative     [low, high]",
-        "   +0.1000    +14.5%  [0.069, 0.098]",
-        "  -0.00012     -2.0%   [-inf, 0.500]",
-        "    0.0000",
+    assert printing.plain(table).splitlines() == [
+        "    diff  relative       [low, high]",
+        " +0.1000    +14.5%  [0.0689, 0.0981]",
+        "-0.00012     -2.0%    [-inf, 0.5000]",
+        "  0.0000",
     ]
-    narrow = pl.DataFrame({"low": [0.01234, 0.0], "high": [0.01345, 1.0]})
-    assert "[0.0123, 0.0135]" in tables.plain(narrow)
+    narrow = pl.DataFrame({"low": [0.01234567, 0.0], "high": [0.01235678, 1.0]})
+    assert "[0.012346, 0.012357]" in printing.plain(narrow)
+
+
+def test_counts_among_verdicts_have_no_decimals() -> None:
+    rules = ["queries >= 30", "ap >= 0.3", "ap >= 0.9"]
+    table = pl.DataFrame({"rule": rules, "value": [400.0, 0.5, None], "verdict": "pass"})
+    assert [line.split()[3:-1] for line in printing.plain(table).splitlines()[1:]] == [
+        ["400"], ["0.5000"], []
+    ]  # fmt: skip
+
+
+def test_an_interval_without_0_does_not_show_0() -> None:
+    """With p = 0.049, the lower bound must not look as if the interval contained 0."""
+    bounds = [(0.000213, 0.053), (0.0000213, 0.053), (-0.053, -0.0000213), (0.0, 0.053)]
+    table = pl.DataFrame(bounds, ["low", "high"], orient="row")
+    assert [line.strip() for line in printing.plain(table).splitlines()[1:]] == [
+        "[0.0002, 0.0530]", "[2.13e-05, 0.0530]", "[-0.0530, -2.13e-05]", "[0.0000, 0.0530]"
+    ]  # fmt: skip
 
 
 class Terminal(io.StringIO):
@@ -259,7 +278,7 @@ def test_a_terminal_of_80_columns_shows_a_line_per_row(
     options = ["runs.parquet", "-m", "ndcg@10", "--baseline", "bm25"]
     shown = on_terminal(monkeypatch, 80, "compare", *options)
     head, row, _, hint = shown.splitlines()
-    assert head.split()[:4] == ["metric", "run", "mean", "difference"]
+    assert head.split()[:5] == ["metric", "run", "mean", "diff", "relative"]
     assert "[low, high]" in head and "p_value" in head
     assert row.startswith("ndcg@10  neural  0.") and len(row) <= 80
     assert re.fullmatch(r"\d+ columns hidden; use --wide to show all columns.", hint)
@@ -281,7 +300,7 @@ def test_metrics_are_filtered_and_paged(here: Path, monkeypatch: pytest.MonkeyPa
     code, _, err = run("metrics", "ndgc")
     assert (code, "no metric contains 'ndgc'. Did you mean 'ndcg'" in err) == (2, True)
     pages: list[str] = []
-    monkeypatch.setattr("polars_rank.cli.tables.pydoc.pager", pages.append)
+    monkeypatch.setattr("polars_rank.cli.printing.pydoc.pager", pages.append)
     monkeypatch.setenv("LINES", "20")
     assert on_terminal(monkeypatch, 100, "metrics") == ""
     assert len(pages) == 1 and "rbp" in pages[0]
@@ -388,13 +407,21 @@ def test_messages_speak_of_options(here: Path) -> None:
         assert (code, message in err) == (2, True), err
 
 
+def test_runs_with_different_documents_are_reported(here: Path) -> None:
+    log = pl.DataFrame({"query": 1, "doc": [1, 2], "run": ["a", "b"], "score": [2, 1], "label": 1})
+    log.write_csv("log.csv")
+    code, _, err = run("evaluate", "log.csv", "-m", "ap")
+    assert (code, "values of the column 'run'" in err, "pass --by run" in err) == (0, True, True)
+    assert run("evaluate", "log.csv", "-m", "ap", "--by", "run")[::2] == (0, "")
+
+
 def test_the_same_warning_is_given_once(here: Path) -> None:
     """Polars runs a plan in parts, each of which may find the same."""
     log = pr.datasets.search_log(3_000).rename({"run": "model"}).drop("doc")
     log.sink_parquet("log.parquet")
     code, out, err = run("summarize", "log.parquet", "-m", "rr")
     assert (code, err.count("\n")) == (0, 1)
-    assert "if it identifies rankings, add it to `--by`; as in" in err
+    assert "if it identifies rankings, pass --by model; as in" in err
 
 
 def test_rows_in_messages_are_as_they_are(here: Path) -> None:
@@ -456,3 +483,86 @@ def test_exit_codes_are_those_of_the_help() -> None:
     for code in (cli.FAILED, cli.MISUSED, cli.BUG, cli.INTERRUPTED, cli.BROKEN_PIPE, 143):
         assert f" {code} " in text
     assert messages.BUG == 70
+
+
+@pytest.mark.skipif(os.name != "posix", reason="descriptors of POSIX")
+def test_standard_streams_that_are_closed(here: Path) -> None:
+    """Nothing is lost without an error, and no file of the command takes their numbers."""
+    program = f"{sys.executable} -m polars_rank.cli"
+    evaluate = f"{program} evaluate log.parquet -m rr"
+    written = "Error: cannot write to standard output"
+    endings = {
+        f"{evaluate} >&-": (2, f"{written}: it is closed\n"),
+        f"{evaluate} -o rr.csv <&- >&- 2>&-": (0, ""),
+        f"{program} --version >&-": (2, f"{written}: it is closed\n"),
+        f"{program} evaluate - -m rr <&-": (
+            2, "Error: standard input (-) is closed; pipe a file into the command\n"
+        ),
+    }  # fmt: skip
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    started = [subprocess.Popen(each, shell=True, text=True, **pipes) for each in endings]
+    ended = [(each.communicate(timeout=120), each.returncode) for each in started]
+    assert [(code, out, err) for (out, err), code in ended] == [
+        (code, "", err) for code, err in endings.values()
+    ]
+    assert pl.read_csv("rr.csv").rows() == [(6, 5 / 6)]
+
+
+def test_a_full_disk_behind_standard_output(here: Path) -> None:
+    with needs.full_device(here).open("wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "polars_rank.cli", *LISTS],
+            stdout=full, stderr=subprocess.PIPE, text=True, check=False,
+        )  # fmt: skip
+    error = "Error: cannot write to standard output: No space left on device\n"
+    assert (done.returncode, done.stderr) == (2, error)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+@pytest.mark.parametrize("how", ["module", "script", "program"])
+def test_ctrl_c_while_the_command_starts(tmp_path: Path, how: str) -> None:
+    """The import of Polars is interrupted; a program of the user gets its exception."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "import os, signal, sys\n"
+        "class Finder:\n"
+        "    def find_spec(self, name, *_):\n"
+        "        if name == 'polars':\n"
+        "            os.kill(os.getpid(), signal.SIGINT)\n"
+        "sys.meta_path.insert(0, Finder())\n"
+    )
+    names = {"script": "polars-rank", "program": "program.py"}
+    if how != "module":
+        (tmp_path / names[how]).write_text("from polars_rank.cli.main import main\nmain()\n")
+    started = ["-m", "polars_rank.cli"] if how == "module" else [str(tmp_path / names[how])]
+    done = subprocess.run(
+        [sys.executable, *started, "--version"], capture_output=True, text=True, check=False,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+    )  # fmt: skip
+    if how == "program":
+        assert (done.returncode, "KeyboardInterrupt" in done.stderr) == (-signal.SIGINT, True)
+    else:
+        assert (done.returncode, done.stderr) == (130, "Interrupted; nothing was written.\n")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="pipes of POSIX")
+def test_reports_of_a_gate_in_pipes(here: Path) -> None:
+    os.mkfifo("pipe")
+    read: list[str] = []
+    reader = Thread(target=lambda: read.append(Path("pipe").read_text()), daemon=True)
+    reader.start()
+    gate = ["check", "log.parquet", "-m", "rr", "--rule", "rr >= 0", "-o", "gate.csv"]
+    assert run(*gate, "--junit", "pipe")[0] == 0
+    reader.join(timeout=60)
+    assert read[0].endswith("</testsuites>")
+    assert Path("pipe").is_fifo()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="pipes of POSIX")
+def test_an_output_whose_reader_is_gone(here: Path) -> None:
+    # More than a pipe holds, so that the command has to wait for the reader.
+    rows = {"query": range(50_000), "doc": 1, "score": 1.0, "label": 1}
+    pl.DataFrame(rows).write_parquet("log.parquet")
+    os.mkfifo("pipe")
+    Thread(target=lambda: Path("pipe").open("rb").close(), daemon=True).start()
+    code, out, err = run(*LISTS, "--format", "csv", "-o", "pipe")
+    assert (code, out, err) == (141, "", "")

@@ -84,17 +84,17 @@ def as_read(given: list[object], lists: pl.DataFrame) -> pl.DataFrame:
 
 def test_summarize(given: list[object], lists: pl.DataFrame) -> None:
     lists = as_read(given, lists)
-    same(found("summarize", *given, *ASKED), pr.summarize(lists, METRICS, by="run"))
+    same(found("summarize", *given, *ASKED), pr.summarize(lists, METRICS))
     same(
         found("summarize", *given, *ASKED, "--weight", "traffic", "--cluster", "user",
               "--interval", "normal", "--confidence", 0.9),
-        pr.summarize(lists, METRICS, by="run", weight="traffic", cluster="user",
+        pr.summarize(lists, METRICS, weight="traffic", cluster="user",
                      interval="normal", confidence=0.9),
     )  # fmt: skip
     same(
         found("summarize", *given, *ASKED, "--interval", "bootstrap", "--n-resamples", 50,
               "--seed", 3, "--quantiles", "0.1 0.5", "--undefined", "skip"),
-        pr.summarize(lists, METRICS, by="run", interval="bootstrap", n_resamples=50, seed=3,
+        pr.summarize(lists, METRICS, interval="bootstrap", n_resamples=50, seed=3,
                      quantiles=[0.1, 0.5], undefined="skip"),
     )  # fmt: skip
 
@@ -125,7 +125,7 @@ def test_compare(given: list[object], lists: pl.DataFrame, tmp_path: Path) -> No
 def test_slices(given: list[object], lists: pl.DataFrame) -> None:
     expected = [
         pr.slices(
-            lists, metric, columns=["country", "traffic"], baseline="old", pairs=True, min_queries=2
+            lists, metric, slices=["country", "traffic"], baseline="old", pairs=True, min_queries=2
         )
         for metric in METRICS
     ]
@@ -141,9 +141,9 @@ def test_check(given: list[object], lists: pl.DataFrame) -> None:
     both = [
         pr.compare(lists, metrics=["ndcg@10"], baseline="old"),
         # Small slices would be undecided; there are 80 queries of six countries.
-        pr.slices(lists, "ndcg@10", columns="country", baseline="old", min_queries=2),
+        pr.slices(lists, "ndcg@10", slices="country", baseline="old", min_queries=2),
     ]
-    summary = pr.summarize(new, ["ndcg@10"], by="run")
+    summary = pr.summarize(new, ["ndcg@10"])
     expected = pl.concat(
         pr.check(tables, [rule], on_fail="return")
         for rule, tables in zip(rules, ([summary], both, [summary, *both]), strict=True)
@@ -172,12 +172,12 @@ def test_groups_and_conventions_of_a_log(log: Path) -> None:
     conventions = pr.conventions.LIGHTGBM
     asked = ["-m", "ndcg@3", "--conventions", "lightgbm", "--by", "country"]
     lists = pr.per_query(frame, "ndcg@3", by=["run", "country"], conventions=conventions)
-    groups = {"by": ["run", "country"], "conventions": conventions}
-    same(found("summarize", log, *asked), pr.summarize(lists, **groups))
-    means = pr.evaluate(frame, "ndcg@3", **groups)
+    summary = found("summarize", log, *asked)
+    same(summary, pr.summarize(lists, by="country", conventions=conventions))
+    means = pr.evaluate(frame, "ndcg@3", by=["country", "run"], conventions=conventions)
     assert_frame_equal(
-        found("summarize", log, *asked).select("run", "country", "mean"),
-        means.select("run", "country", pl.col("ndcg@3").alias("mean")),
+        summary.select("country", "run", "mean"),
+        means.select("country", "run", pl.col("ndcg@3").alias("mean")),
         abs_tol=1e-12,
     )
     same(
@@ -204,6 +204,38 @@ def test_other_columns(log: Path, tmp_path: Path) -> None:
     )  # fmt: skip
 
 
+def test_values_without_a_column_query(log: Path, tmp_path: Path) -> None:
+    """Commands find the column that identifies rows, as the functions do."""
+    table = tmp_path / "values.parquet"
+    names = pl.read_parquet(log).with_columns(user=pl.format("u{}", "query"))
+    values = pr.per_query(names, "ap", by="run", query="user", keep="country")
+    values.write_parquet(table)
+    arguments = ["--values", table, "-m", "ap", "--baseline", "old"]
+    expected = pr.compare(values, "ap", baseline="old")
+    same(found("compare", *arguments), expected)
+    by_country = pr.compare(values, "ap", baseline="old", by="country")
+    same(found("compare", *arguments, "--by", "country"), by_country)
+    slices = pr.slices(values, "ap", slices="country", baseline="old")
+    same(found("slices", *arguments, "--slices", "country"), slices)
+    for kind in ("differences", "scatter"):
+        named = arguments if kind == "differences" else arguments[:4]
+        chart = tmp_path / f"{kind}.json"
+        code, _, err = run("plot", kind, *named, "--by", "country", "-o", chart)
+        assert code == 0, err
+    values.with_columns(session=pl.col("user").str.reverse()).write_parquet(table)
+    code, _, err = run("compare", *arguments)
+    assert code == 2
+    assert "several columns identify the rows of each run" in err
+    assert "'user', 'session'" in " ".join(err.split())
+
+
+def test_the_column_of_runs_is_not_a_group(log: Path) -> None:
+    code, _, err = run("summarize", log, "-m", "ap", "--by", "run")
+    assert code == 2
+    expected = "is the column of runs; name it with `--run`, and leave it out of `--by`"
+    assert expected in " ".join(err.split())
+
+
 def test_without_runs(tmp_path: Path) -> None:
     table = pl.DataFrame({"query": [1, 2, 3], "run": ["a", "b", "b"], "rr": [1.0, 0.5, 0.0]})
     table.write_parquet(tmp_path / "table.parquet")
@@ -211,7 +243,7 @@ def test_without_runs(tmp_path: Path) -> None:
     assert by_run.select("run", "mean").rows() == [("a", 1.0), ("b", 0.25)]
     pooled = ["--interval", "none", "--run", ""]
     code, out, err = run("summarize", tmp_path / "table.parquet", *pooled, "--format", "json")
-    assert (code, err[:31]) == (0, "Warning: means are over 2 runs;")
+    assert (code, err) == (0, "")
     table.drop("run").write_parquet(tmp_path / "table.parquet")
     whole = found("summarize", tmp_path / "table.parquet", "--interval", "none")
     assert whole["mean"].to_list() == [0.5]
@@ -236,7 +268,7 @@ def test_moments_of_days(lists: pl.DataFrame, tmp_path: Path) -> None:
             pr.stats.moments(part, METRICS, run="run", baseline="old"), tmp_path / f"{day}.parquet"
         )
     days = tmp_path / "*.parquet"
-    same(found("summarize", days), pr.summarize(lists, METRICS, by="run"))
+    same(found("summarize", days), pr.summarize(lists, METRICS))
     same(
         found("compare", days, "-m", "ap", "--baseline", "old"),
         pr.compare(lists, metrics="ap", baseline="old"),
@@ -311,7 +343,7 @@ def test_reports(table: Path, tmp_path: Path) -> None:
     (suite,) = ElementTree.parse(junit).getroot()
     assert (suite.get("failures"), suite.get("skipped")) == ("1", "1")
     code, _, err = run("check", table, "--rule", "rr > 0", "--junit", table, "--overwrite")
-    assert (code, "is an input of this command" in err) == (2, True)
+    assert (code, "is an input; write to another file" in err) == (2, True)
     assert {file.name for file in tmp_path.iterdir()} == {"table.csv", "gate.xml", "gate.md"}
 
 
@@ -343,12 +375,24 @@ def test_verdicts_to_a_file(table: Path, tmp_path: Path) -> None:
             ["summarize", "LOG", "-m", "ap", "--label", "grade"],
             "column 'grade' (`--label`) not found",
         ),
-        (["summarize", "TABLE", "--quantiles", "half"], "--quantiles must be numbers"),
+        (["summarize", "TABLE", "--quantiles", "half"], "`--quantiles` must be numbers"),
         (["summarize", "TABLE", "--ties", "best"], "--ties is for logs"),
         (["summarize", "TABLE", "--memory", "1GB"], "--memory is for logs"),
         (["summarize", "TABLE", "-m", "ap"], "per-query values in a column 'ap'"),
         (["summarize", "TABLE", "--interval", "z"], "--interval"),
         (["summarize", "TABLE", "-o", "out.xlsx"], "must end in .txt, .csv"),
+        (
+            ["summarize", "LOG", "-m", "ndcg@10", "ap"],
+            "file 'ap' not found; to name several metrics, quote them: --metrics \"ndcg@10 ap\"",
+        ),
+        (
+            ["compare", "LOG", "-m", "ap", "--run", "query", "--baseline", "1"],
+            "column 'query' is used for both `--run` and `--query`",
+        ),
+        (
+            ["compare", "TABLE", "--run", "query", "--baseline", "1"],
+            "column 'query' is used for both `--run` and `--query`",
+        ),
         (["compare", "LOG", "-m", "ap"], "Missing option '--baseline'"),
         (["compare", "LOG", "-m", "ap", "--baseline", "odl"], "available: 'new', 'old'"),
         (["compare", "TABLE", "--baseline", "old"], "column 'run' (`--run`) not found"),
@@ -400,6 +444,6 @@ def test_what_is_read_is_not_replaced(log: Path, tmp_path: Path, command: str) -
     arguments = [command, copy, "-m", "ndcg@10", *COMMANDS[command], "--overwrite", "-o"]
     code, out, err = run(*arguments, copy)
     assert (code, out, copy.read_bytes()) == (2, "", log.read_bytes())
-    assert "is an input of this command" in err
+    assert "is an input; write to another file" in err
     assert run(*arguments, tmp_path / "out.csv")[0] == 0
     assert pl.read_csv(tmp_path / "out.csv").height > 0

@@ -438,14 +438,17 @@ class TestSweep:
     def test_groups_and_laziness(self) -> None:
         log = LOG.with_columns(country=pl.col("query"))
         swept = pr.clicks.propensity_sweep(log, "dcg", clips=[1, None], by="country")
-        assert swept.columns[:3] == ["clip", "country", "queries"]
+        assert swept.columns[:3] == ["country", "clip", "queries"]
         assert swept.height == 4
         lazy = pr.clicks.propensity_sweep(log.lazy(), "dcg", clips=[1, None], by="country")
         assert_frame_equal(lazy.collect(engine="streaming"), swept)
 
     def test_refusals(self) -> None:
-        for clips in ([], 5):
-            with pytest.raises(pr.errors.ArgumentError, match="`clips` must have at least one"):
+        for clips, message in (
+            ([], "`clips` is empty; pass at least one upper bound"),
+            (5, "`clips` must be several numbers; found 5"),
+        ):
+            with pytest.raises(pr.errors.ArgumentError, match=message):
                 pr.clicks.propensity_sweep(LOG, "dcg", clips=clips)  # type: ignore[arg-type]
         with pytest.raises(
             pr.errors.ArgumentError, match="'clip' .*has the name of a result column"
@@ -551,7 +554,9 @@ class TestClusters:
         options = dict(self.OPTIONS, normalize="ips")
         with pytest.raises(pr.errors.ArgumentError, match="`align` does not apply to estimates"):
             pr.clicks.estimate(log, "dcg@5", align="common", **options)
-        with pytest.raises(pr.errors.ArgumentError, match="`cluster` must name .* not in `by`"):
+        with pytest.raises(
+            pr.errors.ArgumentError, match="'query' is used for both `by` and `cluster`"
+        ):
             pr.clicks.estimate(log, "dcg@5", cluster="query", by="query", **options)
         with pytest.raises(pr.errors.SchemaError, match="column 'user' .`cluster`. not found"):
             pr.clicks.estimate(log, "dcg@5", cluster="user", **options)
@@ -581,6 +586,12 @@ def test_a_low_effective_sample_size_is_told() -> None:
         pr.errors.RankWarning, match="sample size is 20, below 30, e.g. in {'half': 0}"
     ):
         pr.clicks.estimate(pairs, "cg", normalize="ips", by="half")
+
+
+def test_weights_whose_squares_overflow() -> None:
+    clicks = LOG.with_columns(label=pl.col("click") / 1e-160)
+    with pytest.raises(pr.errors.DataError, match="weights are so large that their squares"):
+        pr.clicks.estimate(clicks, "dcg", max_unshown=1)
 
 
 def test_a_new_ranker_that_ranks_nothing() -> None:

@@ -231,22 +231,22 @@ def test_tied_scores_as_rank_orders_them() -> None:
         (
             lambda a: pr.clicks.team_draft(a, a, query=None),
             pr.errors.ArgumentError,
-            "`query` and `doc` must name",
+            "`query` must be the name of a column or several names; found None",
         ),
         (
             lambda a: pr.clicks.team_draft(a, a, doc=None),
             pr.errors.ArgumentError,
-            "`query` and `doc` must name",
+            "`doc` must be the name of a column; found None",
         ),
         (
             lambda a: pr.clicks.team_draft(a, a, query="doc"),
             pr.errors.ArgumentError,
-            "found 'doc' and 'doc'",
+            "column 'doc' is used for both `query` and `doc`",
         ),
         (
             lambda a: pr.clicks.team_draft({1: a, 2: a}),
             pr.errors.ArgumentError,
-            "must be strings; found 1",
+            "must have strings as names of rankers; found 1",
         ),
         (
             lambda a: pr.clicks.team_draft(*[a.with_columns(doc=pl.concat_list("doc"))] * 2),
@@ -555,15 +555,18 @@ def test_errors_of_results() -> None:
     log = clicked(["a"])
     with pytest.raises(pr.errors.SchemaError, match="column 'who' .`team`. not found"):
         pr.clicks.interleaving_result(log, team="who")
-    for ranks in ({"a": "position"}, ["a", "b"]):
-        with pytest.raises(
-            pr.errors.ArgumentError, match="`ranks` must map the names of two rankers"
-        ):
+    for ranks, message in (
+        ({"a": "position"}, "`ranks` must map the names of two rankers"),
+        (["a", "b"], r"`ranks` must be a mapping or None; found \['a', 'b'\]"),
+    ):
+        with pytest.raises(pr.errors.ArgumentError, match=message):
             pr.clicks.interleaving_result(log, ranks=ranks)  # type: ignore[arg-type]
-    for options in ({"query": []}, {"query": None}, {"by": "query"}):
-        with pytest.raises(
-            pr.errors.ArgumentError, match="`query` must (name columns that are not in|be the name)"
-        ):
+    for options, message in (
+        ({"query": []}, "`query` must name at least one column"),
+        ({"query": None}, "`query` must be the name of a column or several names"),
+        ({"by": "query"}, "'query' is used for both `query` and `by`"),
+    ):
+        with pytest.raises(pr.errors.ArgumentError, match=message):
             pr.clicks.interleaving_result(log, **options)
     with pytest.raises(pr.errors.SchemaError, match="column 'place' .`position`. not found"):
         pr.clicks.interleaving_result(log, position="place")
@@ -577,16 +580,17 @@ def test_errors_of_results() -> None:
         pr.errors.SchemaError, match="'click' .*must be numeric; found String; cast it"
     ):
         pr.clicks.interleaving_result(log.with_columns(click=pl.lit("yes")))
+    log = log.with_columns(rank_a="position", rank_b="query")
     unknown = pl.when(pl.col("position") > 1).then("query").alias("query")
-    for options in ({}, {"ranks": {"a": "position", "b": "query"}}):
+    for options in ({}, {"ranks": {"a": "rank_a", "b": "rank_b"}}):
         with pytest.raises(pr.errors.DataError, match="null query ids .*drop these rows"):
             pr.clicks.interleaving_result(log.with_columns(unknown), **options)
-    for odd in (-1.0, float("nan")):
-        for options in ({}, {"ranks": {"a": "position", "b": "query"}}):
-            with pytest.raises(pr.errors.DataError, match="NaN or negative clicks"):
+    for odd in (-1.0, float("nan"), 0.5, float("inf")):
+        for options in ({}, {"ranks": {"a": "rank_a", "b": "rank_b"}}):
+            with pytest.raises(pr.errors.DataError, match="NaN, negative or fractional clicks"):
                 pr.clicks.interleaving_result(log.with_columns(click=odd), **options)
     several = pl.concat([log, log])  # of one query, as two users saw them
-    for options in ({}, {"ranks": {"a": "position", "b": "query"}}):
+    for options in ({}, {"ranks": {"a": "rank_a", "b": "rank_b"}}):
         with pytest.raises(pr.errors.DataError, match="duplicate positions in a ranking .*query="):
             pr.clicks.interleaving_result(several, **options)
     with pytest.raises(pr.errors.ArgumentError, match="'wins' .*has the name of a result column"):

@@ -95,10 +95,10 @@ def test_grades_are_labels_of_any_metric() -> None:
             lambda: pr.clicks.graded({"click": "1"}),
             "`grades` must have at least one grade, all numbers",
         ),
-        (lambda: pr.clicks.graded(["click"]), "`grades` must be a mapping, such as a dict"),
+        (lambda: pr.clicks.graded(["click"]), "`grades` must be a mapping"),
         (
             lambda: pr.clicks.graded_dwell(None),
-            "`grades` must be a mapping, such as a dict; found None",
+            "`grades` must be a mapping; found None",
         ),
         (lambda: pr.clicks.graded({1: 1}), "`grades` must be the name of a column; found 1"),
     ],
@@ -194,6 +194,5 @@ def test_a_position_that_is_named_must_be_there() -> None:
     log = pl.DataFrame({"click": [1, 0], "place": [1, None]})
     assert log.select(pr.clicks.clicked()).to_series().to_list() == [1, 0]
     assert log.select(pr.clicks.clicked(position="place")).to_series().to_list() == [1, None]
-    for name in ("plaice", "position"):
-        with pytest.raises(pl.exceptions.ColumnNotFoundError, match=name):
-            log.select(pr.clicks.clicked(position=name))
+    with pytest.raises(pl.exceptions.ColumnNotFoundError, match="plaice"):
+        log.select(pr.clicks.clicked(position="plaice"))

@@ -159,7 +159,7 @@ def test_streams_without_falling_back_to_memory(clicks: pl.DataFrame, tmp_path: 
 
 def test_a_false_hint_is_an_error(clicks: pl.DataFrame) -> None:
     log = clicks.sample(fraction=1, shuffle=True, seed=1).lazy().set_sorted("query")
-    with pytest.raises(pr.errors.DataError, match="the rows of a ranking are not adjacent"):
+    with pytest.raises(pr.errors.DataError, match="rows of a ranking may not be adjacent"):
         pr.clicks.coec(log).collect()
 
 
@@ -219,12 +219,12 @@ def test_a_false_hint_is_an_error(clicks: pl.DataFrame) -> None:
         (
             lambda: pr.clicks.coec(LOG, doc="query"),
             pr.errors.ArgumentError,
-            "must name different columns.* `doc` 'query'",
+            "'query' is used for both `query` and `doc`",
         ),
         (
             lambda: pr.clicks.coec(LOG, query=None),
             pr.errors.ArgumentError,
-            "must be the name of a column; found None",
+            "must be the name of a column or several names; found None",
         ),  # type: ignore[arg-type]
         (
             lambda: pr.clicks.coec(LOG, position=None),
@@ -256,6 +256,31 @@ def test_a_false_hint_is_an_error(clicks: pl.DataFrame) -> None:
 def test_errors(call: Callable[[], object], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         call()
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        pr.clicks.click_through_rates,
+        pr.clicks.coec,
+        pr.clicks.skip_above,
+        pr.clicks.last_click,
+        pr.catalog.exposure,
+        lambda log: log.select(pr.clicks.clicked()),
+        lambda log: pr.evaluate(log, "ctr"),
+        lambda log: pr.evaluate(log, pr.good_abandonment(good="click", click="shown")),
+        lambda log: pr.evaluate(log, pr.unseen_share(seen="click")),
+    ],
+)
+def test_clicks_that_are_no_counts(function: Callable[..., Any]) -> None:
+    log = pl.DataFrame({
+        "query": 1, "doc": [1, 2], "position": [1, 2], "score": [2.0, 1.0], "click": [1.0, 0.3],
+        "shown": 1,
+    })  # fmt: skip
+    for frame in (log, log.lazy()):
+        with pytest.raises(pr.errors.DataError, match="'click' .* must be Boolean or a count"):
+            function(frame).lazy().collect()
+    function(log.with_columns(click=pl.Series([1.0, 2.0])))
 
 
 @pytest.mark.parametrize("function", [pr.clicks.click_through_rates, pr.clicks.coec])

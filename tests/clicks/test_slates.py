@@ -219,11 +219,11 @@ class TestEvery:
         )
         assert estimator(log.clear(), cluster="user").select("slates", "value").row(0) == (0, None)
         with pytest.raises(
-            pr.errors.DataError, match=r"\['position'\] ..cluster.. must be constant within a slate"
+            pr.errors.DataError, match=r"\['place'\] ..cluster.. must be constant within a slate"
         ):
-            estimator(log, cluster="position")
+            estimator(log.with_columns(place="position"), cluster="place")
         with pytest.raises(
-            pr.errors.ArgumentError, match="`cluster` must name columns that are not in"
+            pr.errors.ArgumentError, match="'user' is used for both `by` and `cluster`"
         ):
             estimator(log, cluster="user", by="user")
         with pytest.raises(pr.errors.SchemaError, match="column 'person' .`cluster`. not found"):
@@ -274,7 +274,9 @@ class TestEvery:
             ESTIMATORS[name](log, reward="gain")
         with pytest.raises(pr.errors.SchemaError, match="must be numeric"):
             ESTIMATORS[name](log.with_columns(reward=pl.lit("x")))
-        with pytest.raises(pr.errors.ArgumentError, match="not in `by`"):
+        with pytest.raises(
+            pr.errors.ArgumentError, match="'slate' is used for both `slate` and `by`"
+        ):
             ESTIMATORS[name](log, by="slate")
         with pytest.raises(pr.errors.ArgumentError, match="has the name of a result column"):
             ESTIMATORS[name](log.with_columns(value=1), by="value")

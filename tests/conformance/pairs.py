@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+import polars as pl
 import polars_rank as pr
-from polars_rank.metrics.names import SETS, read
+from polars_rank.metrics.aliases import SETS
+from polars_rank.metrics.names import read
 
 from . import peers
 
@@ -40,6 +42,13 @@ class Peer:
     only
         Names of the logs for metrics that the tool supports only on some logs, by the metric's
         name up to "(" or "@".
+    means
+        Function that returns the means that the tool reports; None if it reports none.
+    part
+        Function that returns the part of a log that the tool averages without a failure.
+    different
+        Metrics with another mean, which `test_differences.py` tests, by the metric's name up to
+        "(" or "@".
     """
 
     name: str
@@ -51,6 +60,9 @@ class Peer:
     extra: str = "conformance"
     tolerance: float = 1e-9
     only: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    means: Callable[..., peers.Means] | None = None
+    part: Callable[[pl.DataFrame], pl.DataFrame] = lambda log: log
+    different: tuple[str, ...] = ()
 
     def ours(self, name: str) -> pr.Metric:
         """Return the metric for a name in the tool."""
@@ -80,6 +92,8 @@ PEERS = [
         named(*SETS["all_trec"]),
         module="pytrec_eval",
         extra="test",
+        means=peers.pytrec_eval_means,
+        part=peers.of_trec_eval,
     ),
     Peer(
         "ir_measures",
@@ -98,19 +112,20 @@ PEERS = [
         module="ir_measures",
         extra="test",
         only={"Compat": ("positive scores", "untied")},
+        means=peers.ir_measures_means,
+        part=peers.of_trec_eval,
+        different=("NumQ", "NumRel"),
     ),
     Peer(
         "ir_measures (accuracy)",
         pr.conventions.IR_MEASURES,
         peers.ir_accuracy,
         ("grades", "negative", "untied"),
-        {
-            "Accuracy": "pair_accuracy",
-            "Accuracy@3": "pair_accuracy@3",
-            "Accuracy(rel=2)@5": "pair_accuracy(rel=2)@5",
-        },
+        named("Accuracy", "Accuracy@3", "Accuracy(rel=2)@5"),
         module="ir_measures",
         extra="test",
+        means=peers.ir_measures_means,
+        part=peers.of_ir_accuracy,
     ),
     Peer(
         "ir_measures (gdeval)",
@@ -122,6 +137,8 @@ PEERS = [
         extra="test",
         tolerance=6e-6,
         only={"nDCG": ("untied",)},
+        means=peers.ir_measures_means,
+        part=peers.of_trec_eval,
     ),
     Peer(
         "ir_measures (cwl_eval)",
@@ -135,6 +152,8 @@ PEERS = [
             "INST(max_rel=4,T=2.0)", "INSQ(max_rel=4,T=1.0)",
         ),
         module="cwl",
+        means=peers.ir_measures_means,
+        part=peers.of_trec_eval,
     ),
     Peer(
         "ir_measures (pyndeval)",
@@ -148,6 +167,7 @@ PEERS = [
         ),
         module="pyndeval",
         tolerance=1e-12,
+        means=peers.ir_measures_means,
     ),
     Peer(
         "pyndeval",
@@ -172,11 +192,32 @@ PEERS = [
             "hits", "hits@3", "hit_rate", "hit_rate@3", "precision", "precision@3", "recall",
             "recall@3", "f1", "f1@3", "r-precision", "mrr", "mrr@3", "map", "map@3", "dcg",
             "dcg@3", "dcg_burges", "dcg_burges@3", "ndcg", "ndcg@3", "ndcg_burges",
-            "ndcg_burges@3", "rbp.95", "rbp.5", "bpref", "map-l2", "precision@3-l2", "ndcg@3-l2",
+            "ndcg_burges@3", "rbp.95", "rbp.5", "map-l2", "precision@3-l2", "ndcg@3-l2",
             "ndcg_burges@3-l2",
         ),
         module="ranx",
-        only={"bpref": ("untied", "search")},
+        means=peers.ranx_means,
+    ),
+    Peer(
+        "ranx (bpref)",
+        pr.conventions.RANX,
+        lambda log, names: peers.ranx(peers.of_ranx_bpref(log), names),
+        ("untied", "search"),
+        named("bpref"),
+        module="ranx",
+        means=peers.ranx_means,
+        part=peers.of_ranx_bpref,
+    ),
+    Peer(
+        "scikit-learn (average precision)",
+        pr.conventions.SKLEARN,
+        peers.scikit_learn,
+        ("scored", "scored, fractional", "search"),
+        named("average_precision_score()"),
+        module="sklearn",
+        extra="test",
+        means=peers.scikit_learn_means,
+        part=peers.of_scikit_learn_average_precision,
     ),
     Peer(
         "scikit-learn",
@@ -185,8 +226,7 @@ PEERS = [
         ("scored", "scored, fractional", "search"),
         named(
             "ndcg_score()", "ndcg_score(k=3)", "dcg_score()", "dcg_score(k=3)", "roc_auc_score()",
-            "average_precision_score()", "label_ranking_average_precision_score()",
-            "label_ranking_loss()", "coverage_error()",
+            "label_ranking_average_precision_score()", "label_ranking_loss()", "coverage_error()",
         )
         | {
             "dcg_score(k=3, log_base=10)": "dcg(discount=log(10))@3",
@@ -202,6 +242,8 @@ PEERS = [
             name: ("scored, untied",)
             for name in ("accuracy_score", "matthews_corrcoef", "precision_score", "recall_score")
         },
+        means=peers.scikit_learn_means,
+        part=peers.of_one_length,
     ),
     Peer(
         "torchmetrics",
@@ -226,6 +268,7 @@ PEERS = [
         module="torchmetrics",
         tolerance=1e-6,
         only={"retrieval_normalized_dcg": ("scored", "scored, fractional", "search")},
+        means=peers.torchmetrics_means,
     ),
     Peer(
         "LightGBM",
@@ -235,6 +278,8 @@ PEERS = [
         named("ndcg@1", "ndcg@3", "ndcg@100", "map@1", "map@3", "map@100", "auc"),
         module="lightgbm",
         only={"map": ("scored", "scored, fractional", "search"), "auc": ("scored, binary",)},
+        means=peers.lightgbm_means,
+        different=("auc",),
     ),
     Peer(
         "XGBoost",
@@ -244,6 +289,7 @@ PEERS = [
         named("ndcg@1", "ndcg@3", "ndcg", "map@1", "map@3", "map", "pre@1", "pre@3", "pre"),
         module="xgboost",
         only={name: ("scored, binary",) for name in ("map", "pre")},
+        means=peers.xgboost_means,
     ),
     Peer(
         "CatBoost",
@@ -269,5 +315,7 @@ PEERS = [
         },
         module="catboost",
         only={"PFound": ("scored, probability", "scored, binary"), "AUC": ("scored, binary",)},
+        means=peers.catboost_means,
+        different=("AUC",),
     ),
 ]  # fmt: skip

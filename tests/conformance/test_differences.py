@@ -10,7 +10,7 @@ import needs
 import polars as pl
 import polars_rank as pr
 import pytest
-from polars_rank.metrics.names import SETS
+from polars_rank.metrics.aliases import SETS
 
 from . import peers
 from .logs import LOGS, SHARED, random_log
@@ -43,40 +43,11 @@ def test_all_measures_of_pytrec_eval_are_compared() -> None:
     assert found.keys() <= set(SETS["all_trec"]) == set(PEERS[0].pairs)
 
 
-@pytest.mark.parametrize("name", ["grades", "negative", "untied", "trec"])
-def test_means_of_pytrec_eval(name: str) -> None:
-    peer = needs.package("pytrec_eval", "test")
-    if name == "trec" and not SHARED.is_dir():
-        pytest.skip("the real logs are missing")
-    names = SETS["all_trec"]
-    frame = LOGS[name]()
-    values = peers.pytrec_eval(frame, names)
-    known = frame.filter(pl.col("query").is_in(list(values["map"])))
-    means = pr.evaluate(known, names, conventions=pr.conventions.TREC_EVAL_9).row(0, named=True)
-    for measure in names:
-        expected = peer.compute_aggregated_measure(measure, list(values[measure].values()))
-        assert means[measure] == pytest.approx(expected, rel=1e-9, abs=1e-9), measure
-
-
 def test_all_measures_of_ir_measures_are_compared() -> None:
     peer = needs.package("ir_measures", "test")
     ours = [pair.partition("(")[0].partition("@")[0] for each in PEERS for pair in each.pairs]
     known = {measure.NAME for measure in peer.measures.registry.values()}
     assert known <= set(ours)
-
-
-def test_means_of_ir_measures() -> None:
-    peer = needs.package("ir_measures", "test")
-    names = ["nDCG@5", "AP", "RR@3", "P(rel=2)@3", "Judged@3", "NumRet", "NumRet(rel=1)"]
-    frame = LOGS["grades"]()
-    expected = peer.calc_aggregate(
-        [peer.parse_measure(name) for name in names],
-        peers._nested(frame, "label"),
-        peers._nested(frame, "score"),
-    )
-    means = pr.evaluate(frame, names, conventions=pr.conventions.IR_MEASURES)
-    for name in names:
-        assert means.item(0, name) == pytest.approx(expected[peer.parse_measure(name)], rel=1e-9)
 
 
 def test_pytrec_eval_crashes_without_a_label_of_0_or_more() -> None:
@@ -164,6 +135,15 @@ def test_ir_measures_ranks_documents_that_were_not_retrieved_by_score_0() -> Non
     )
 
 
+def test_ir_measures_counts_only_queries_of_the_run() -> None:
+    """This affects NumQ and NumRel. In polars_rank, every query that has judgments counts."""
+    needs.package("ir_measures", "test")
+    frame = pl.concat([log((2.0, 1), query="1"), log((None, 1), query="2")])
+    frame, names = frame.with_columns(pl.col("label").cast(pl.Int64)), ["NumQ", "NumRel"]
+    assert peers.ir_measures_means(frame, names) == dict.fromkeys(names, 1)
+    assert [mean(frame, name, pr.conventions.IR_MEASURES) for name in names] == [2, 2]
+
+
 def test_ir_measures_divides_by_zero_in_accuracy() -> None:
     """If every retrieved document is relevant, there are no pairs.
 
@@ -221,6 +201,13 @@ def test_beta_of_ir_measures_is_the_square_of_beta() -> None:
     )
 
 
+def test_ranx_averages_counts() -> None:
+    """The preset RANX reproduces this. By default, polars_rank adds counts up, as trec_eval does."""
+    frame = pl.concat([log((2.0, 1), (1.0, 1), query="1"), log((2.0, 1), (1.0, 0), query="2")])
+    assert mean(frame, "hits", pr.conventions.RANX) == (2 + 1) / 2
+    assert mean(frame, "num_relevant_retrieved", pr.conventions.POLARS_RANK) == 2 + 1
+
+
 def test_ranx_orders_ties_by_an_unstable_sort() -> None:
     """With the preset RANX, tied documents keep the order of the rows."""
     frame = log(*[(1.0, 1 if i == 0 else 0) for i in range(40)])
@@ -231,7 +218,8 @@ def test_ranx_returns_nan_for_bpref_if_no_document_is_judged_not_relevant() -> N
     """In polars_rank, bpref is then 1 if all relevant documents were retrieved."""
     needs.package("ranx", "conformance")
     frame = pl.concat([log((2.0, 1), (1.0, 1), query=q) for q in "12"])
-    assert peers.ranx(frame.with_columns(pl.col("label").cast(pl.Int64)), ["bpref"])["bpref"] == {}
+    theirs = peers.ranx(frame.with_columns(pl.col("label").cast(pl.Int64)), ["bpref"])["bpref"]
+    assert len(theirs) == 2 and all(map(math.isnan, theirs.values()))
     assert mean(frame, "bpref", pr.conventions.RANX) == 1
 
 
@@ -312,6 +300,18 @@ def test_torchmetrics_ignores_documents_with_negative_scores() -> None:
     assert mean(frame, "RetrievalMRR", pr.conventions.TORCHMETRICS) == 1
 
 
+def test_torchmetrics_has_two_values_of_fall_out_without_nonrelevant_documents() -> None:
+    """Its function returns 0. Its class counts 1, which the preset TORCHMETRICS reproduces.
+
+    By default, the value is null in polars_rank.
+    """
+    needs.package("torchmetrics", "conformance")
+    frame, name = log((2.0, 1), (1.0, 1)), "retrieval_fall_out()"
+    assert peers.torchmetrics_means(frame, [name]) == {name: 1}
+    assert mean(frame, name, pr.conventions.TORCHMETRICS) == 1
+    assert pr.per_query(frame, "fall_out").item(0, 1) is None
+
+
 def test_lightgbm_rejects_fractional_labels_in_ndcg() -> None:
     """polars_rank accepts any number."""
     lightgbm = needs.package("lightgbm", "conformance")
@@ -329,6 +329,21 @@ def test_xgboost_rejects_grades_in_map() -> None:
     with pytest.raises(xgboost.core.XGBoostError, match="binary labels"):
         peers.xgboost(frame, ["map@2"])
     assert mean(frame, "map@2", pr.conventions.XGBOOST) == 1
+
+
+@pytest.mark.parametrize("tool", ["lightgbm", "catboost"])
+def test_auc_of_lightgbm_and_catboost_is_of_all_rankings_together(tool: str) -> None:
+    """In polars_rank, it is the mean of the AUC of each ranking."""
+    needs.package(tool, "conformance")
+    # Each ranking is perfect, but the relevant document of the second one has a lower score than
+    # the other document of the first one.
+    frame = pl.concat([log((4.0, 1), (3.0, 0), query="1"), log((2.0, 1), (1.0, 0), query="2")])
+    name, means = {
+        "lightgbm": ("auc", peers.lightgbm_means),
+        "catboost": ("AUC", peers.catboost_means),
+    }[tool]
+    assert means(frame, [name]) == {name: 3 / 4}
+    assert mean(frame, name, pr.conventions.POLARS_RANK) == 1
 
 
 def test_auc_of_xgboost_depends_on_the_order_of_rows() -> None:
@@ -360,7 +375,7 @@ def test_err_of_catboost_uses_labels_as_probabilities() -> None:
 
 #: Two recommendations; only the first is in the training log.
 NEW = pl.DataFrame({
-    "query": 1, "score": [2.0, 1.0], "users": [2, None], "popularity": [0.25, None], "interactions": [8, None]
+    "query": 1, "score": [2.0, 1.0], "users": [2, None], "share": [0.25, None], "interactions": [8, None]
 })  # fmt: skip
 
 
@@ -392,11 +407,11 @@ def test_replay_calls_the_share_of_unseen_documents_novelty() -> None:
 def test_arp_of_recommenders_is_average_recommendation_popularity() -> None:
     """RecTools counts interactions, and new documents as 0.
 
-    Evidently counts users, divides by the maximum, and leaves new documents out; `popularity` names
+    Evidently counts users, divides by the maximum, and leaves new documents out; `interactions` names
     the column. Without a preset, ARP is the average relevance position.
     """
     assert mean(NEW, "ARP@2", pr.conventions.RECTOOLS) == 8 / 2
-    assert mean(NEW, "ARP(popularity='users')@2", pr.conventions.EVIDENTLY) == 2
+    assert mean(NEW, "ARP(interactions='users')@2", pr.conventions.EVIDENTLY) == 2
     assert pr.metric("ARP").function.__name__ == "average_relevance_position"
 
 
@@ -409,6 +424,15 @@ def test_rectools_has_an_ild_of_0_for_a_single_document() -> None:
     for preset in (pr.conventions.RECTOOLS, pr.conventions.LENSKIT):
         assert pr.per_query(frame, "ILD@2", conventions=preset).item(0, 1) == 0
     assert pr.per_query(frame, "ILD@2").item(0, 1) is None
+
+
+def test_lenskit_leaves_users_without_relevant_documents_out() -> None:
+    """The preset LENSKIT reproduces this, except for DCG and RBP, which are then 0."""
+    frame = pl.concat([log((2.0, 1), query="1"), log((2.0, 0), query="2")])
+    for name in ("NDCG@5", "Recall@5", "Hit@5", "RecipRank@5"):
+        assert mean(frame, name, pr.conventions.LENSKIT) == 1
+        assert mean(frame, name, pr.conventions.POLARS_RANK) == 1 / 2
+    assert mean(frame, "DCG@5", pr.conventions.LENSKIT) == 1 / 2
 
 
 def test_replay_divides_categorical_diversity_by_k() -> None:

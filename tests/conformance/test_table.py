@@ -11,6 +11,7 @@ import pytest
 from oracles import Doc
 from polars_rank.metrics.documentation import described
 from polars_rank.metrics.metric import REGISTER
+from polars_rank.metrics.names import read
 
 from strategies import ATTRIBUTES, ATTRIBUTES_SCHEMA
 
@@ -57,6 +58,17 @@ def test_page_is_up_to_date() -> None:
     assert table.PAGE.read_text(encoding="utf-8") == table.page(), (
         "run `PYTHONPATH=tests python -m tests.conformance.table`"
     )
+
+
+def test_names_on_the_page_mean_their_metric_or_nothing() -> None:
+    for pair in table.pairs():
+        if pair.is_accepted:
+            preset = getattr(pr.conventions, table.PRESETS[pair.tool]).name
+            assert read(pair.name, preset).function is pair.metric.function, pair
+    # Names with the syntax of another tool, and measures that are not one metric.
+    assert {tool for tool, _ in table.other_names()} == {
+        "scikit-learn", "CatBoost", "RecTools", "RePlay", "LensKit"
+    }  # fmt: skip
 
 
 def test_catalogue_is_up_to_date() -> None:

@@ -1,4 +1,4 @@
-"""Write tests/fixtures/recommenders.json: values of recommender tools, user by user.
+"""Write tests/fixtures/recommenders.json: values of recommender tools, user by user, and means.
 
 These tools need other versions of NumPy and pandas than this project. Run the script once in an
 environment of each tool; it replaces the values of the tools that are installed there:
@@ -22,8 +22,10 @@ from typing import Any
 
 FIXTURE = Path(__file__).parents[1] / "fixtures" / "recommenders.json"
 
-#: Values by the tool, its name of the metric, and the user.
+#: Values by the tool's name of the metric, and by the user.
 Values = dict[str, dict[str, float | None]]
+#: The means that the tool reports, by its name of the metric.
+Means = dict[str, float]
 
 
 def log() -> dict[str, Any]:
@@ -43,7 +45,7 @@ def log() -> dict[str, Any]:
     }
 
 
-def rectools(data: dict[str, Any]) -> Values:
+def rectools(data: dict[str, Any]) -> tuple[Values, Means]:
     """Evaluate with RecTools."""
     import pandas as pd
     from rectools import Columns
@@ -61,21 +63,22 @@ def rectools(data: dict[str, Any]) -> Values:
     reco = pd.DataFrame(list(_ranks(data["rankings"])), columns=[*pair, Columns.Rank])
     features = pd.DataFrame({"category": data["category"]})
     distance = PairwiseHammingDistanceCalculator(features)
-    return {
-        name: _by_user(values)
-        for name, values in {
-            "MIUF@5": MeanInvUserFreq(5).calc_per_user(reco, train),
-            "AvgRecPopularity@5": AvgRecPopularity(5).calc_per_user(reco, train),
-            "AvgRecPopularity(normalize)@5": AvgRecPopularity(5, normalize=True).calc_per_user(
-                reco, train
-            ),
-            "Serendipity@5": Serendipity(5).calc_per_user(reco, test, train, data["items"]),
-            "IntraListDiversity@5": IntraListDiversity(5, distance).calc_per_user(reco),
-        }.items()
+    metrics: dict[str, tuple[Any, ...]] = {
+        "MIUF@5": (MeanInvUserFreq(5), train),
+        "AvgRecPopularity@5": (AvgRecPopularity(5), train),
+        "AvgRecPopularity(normalize)@5": (AvgRecPopularity(5, normalize=True), train),
+        "Serendipity@5": (Serendipity(5), test, train, data["items"]),
+        "IntraListDiversity@5": (IntraListDiversity(5, distance),),
     }
+    values: Values = {}
+    means: Means = {}
+    for name, (metric, *tables) in metrics.items():
+        values[name] = _by_user(metric.calc_per_user(reco, *tables))
+        means[name] = float(metric.calc(reco, *tables))
+    return values, means
 
 
-def replay(data: dict[str, Any]) -> Values:
+def replay(data: dict[str, Any]) -> tuple[Values, Means]:
     """Evaluate with RePlay."""
     import pandas as pd
     from replay.metrics import (
@@ -93,16 +96,21 @@ def replay(data: dict[str, Any]) -> Values:
     train = pd.DataFrame(data["train"], columns=["query_id", "item_id"])
     recs, base = scored(data["rankings"]), scored(data["baseline"])
     categories = recs.assign(category_id=recs["item_id"].map(data["category"])).dropna()
-    found = {
-        "Surprisal@5": Surprisal(5, mode=PerUser())(recs, train),
-        "Novelty@5": Novelty(5, mode=PerUser())(recs, train),
-        "Unexpectedness@5": Unexpectedness(5, mode=PerUser())(recs, base),
-        "CategoricalDiversity@5": CategoricalDiversity(5, mode=PerUser())(categories),
+    metrics: dict[str, tuple[Any, ...]] = {
+        "Surprisal@5": (Surprisal, recs, train),
+        "Novelty@5": (Novelty, recs, train),
+        "Unexpectedness@5": (Unexpectedness, recs, base),
+        "CategoricalDiversity@5": (CategoricalDiversity, categories),
     }
-    return {name: _by_user(*values.values()) for name, values in found.items()}
+    values: Values = {}
+    means: Means = {}
+    for name, (metric, *tables) in metrics.items():
+        values[name] = _by_user(*metric(5, mode=PerUser())(*tables).values())
+        (means[name],) = map(float, metric(5)(*tables).values())
+    return values, means
 
 
-def evidently(data: dict[str, Any]) -> Values:
+def evidently(data: dict[str, Any]) -> tuple[Values, Means]:
     """Evaluate with Evidently, by the functions inside its metrics: it returns only means."""
     import pandas as pd
     from evidently.legacy.metrics.recsys.novelty import NoveltyMetric
@@ -113,21 +121,25 @@ def evidently(data: dict[str, Any]) -> Values:
     recs = pd.DataFrame(list(_ranks(data["rankings"])), columns=["user", "item", "rank"])
     users = train.groupby("item")["user"].nunique()
     share = users / train["user"].nunique()
-    novelty, _ = NoveltyMetric.get_miuf(
+    novelty, mean_novelty = NoveltyMetric.get_miuf(
         None, recs, 5, RecomType.RANK, "user", "item", "rank", share
     )
+
+    def popularity(rows: pd.DataFrame) -> float:
+        return PopularityBias.get_apr(None, 5, rows, users, True, "rank", "user", "item")[0]
+
     found: Values = {"Novelty@5": _by_user(novelty), "ARP@5": {}}
     for user, rows in recs.groupby("user"):
-        value, _ = PopularityBias.get_apr(None, 5, rows, users, True, "rank", "user", "item")
-        found["ARP@5"] |= _by_user({user: value})
+        found["ARP@5"] |= _by_user({user: popularity(rows)})
     found["Gini@5"] = _by_user({"all": PopularityBias.get_gini(None, 5, recs, "rank", "item")})
-    return found
+    return found, {"Novelty@5": float(mean_novelty), "ARP@5": float(popularity(recs))}
 
 
-def lenskit(data: dict[str, Any]) -> Values:
+def lenskit(data: dict[str, Any]) -> tuple[Values, Means]:
     """Evaluate with LensKit; "all" has the Gini indices, which are of all users together.
 
-    Its similarity of documents is evaluated for documents with a category only.
+    Its similarity of documents is evaluated for documents with a category only. Means are not
+    evaluated.
     """
     import pandas as pd
     from lenskit.data import DatasetBuilder, ItemList
@@ -176,10 +188,10 @@ def lenskit(data: dict[str, Any]) -> Values:
         for ranking in data["rankings"].values():
             together.add(gini.measure_list(ItemList(ranking, ordered=True), ItemList([])))
         found[f"{type(gini).__name__}@5"] = _by_user({"all": together.accumulate()})
-    return found
+    return found, {}
 
 
-TOOLS: dict[str, tuple[str, Callable[[dict[str, Any]], Values]]] = {
+TOOLS: dict[str, tuple[str, Callable[[dict[str, Any]], tuple[Values, Means]]]] = {
     "RecTools": ("rectools", rectools),
     "RePlay": ("replay-rec", replay),
     "Evidently": ("evidently", evidently),
@@ -201,8 +213,8 @@ def _by_user(values: Any) -> dict[str, float | None]:
 def main() -> None:
     """Replace the values of the tools that are installed."""
     data = log()
-    old = json.loads(FIXTURE.read_text(encoding="utf-8")) if FIXTURE.exists() else {"values": {}}
-    found = {"versions": old.get("versions", {}), "log": data, "values": old["values"]}
+    old = json.loads(FIXTURE.read_text(encoding="utf-8")) if FIXTURE.exists() else {}
+    found = {"log": data, **{part: old.get(part, {}) for part in ("versions", "values", "means")}}
     for tool, (package, evaluate) in TOOLS.items():
         try:
             found["versions"][tool] = version(package)
@@ -210,7 +222,7 @@ def main() -> None:
             continue
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            found["values"][tool] = evaluate(data)
+            found["values"][tool], found["means"][tool] = evaluate(data)
     FIXTURE.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 

@@ -11,6 +11,7 @@ import polars_rank as pr
 import pytest
 from hypothesis import given
 from oracles import Doc
+from polars_rank.frames.lengths import MANY_ROWS
 from polars_rank.metrics.reverse_terms import has_reverse
 from strategies import (
     Lists,
@@ -47,34 +48,37 @@ def column(result: pl.DataFrame, name: str, metrics: list[str] = METRICS) -> pl.
 def test_bands_are_those_of_evaluate(lists: Lists) -> None:
     log = grouped(lists)
     bands = pr.diagnostics.tie_bands(log, METRICS, by="group")
-    for ties, metrics in (("best", METRICS), ("expected", KNOWN), ("worst", METRICS)):
+    for name, ties, metrics in (
+        ("high", "best", METRICS), ("expected", "expected", KNOWN), ("low", "worst", METRICS),
+    ):  # fmt: skip
         means = pr.evaluate(log, metrics, by="group", ties=ties)
-        assert_close(column(bands, ties, metrics), means.select(metrics))
+        assert_close(column(bands, name, metrics), means.select(metrics))
         assert bands["group"].unique(maintain_order=True).to_list() == means["group"].to_list()
-    assert (bands["best"] >= bands["worst"]).all()
+    assert (bands["high"] >= bands["low"]).all()
     assert bands.filter(metric="bpref")["expected"].is_null().all()
 
 
-def test_best_and_worst_of_every_metric() -> None:
+def test_bands_of_every_metric() -> None:
     """Two scores tie most documents; tied documents are sorted once, in the worst order."""
     log = log_of(random_lists(5, scores=(1.0, 2.0, None)))
     metrics = [metric for metric in every_metric() if has_reverse(metric)]
     assert len(metrics) > 50
     bands = pr.diagnostics.tie_bands(log, metrics)
-    for ties in ("best", "worst"):
-        assert_close(
-            column(bands, ties, list(map(str, metrics))),
-            pr.evaluate(log, metrics, ties=ties).drop("queries"),
-        )
+    ends = pl.concat(
+        pr.evaluate(log, metrics, ties=ties).drop("queries") for ties in ("best", "worst")
+    )
+    names = list(map(str, metrics))
+    assert_close(column(bands, "low", names), ends.min())
+    assert_close(column(bands, "high", names), ends.max())
 
 
 def test_metrics_that_read_documents() -> None:
     metrics = [pr.num_clicks(1), pl.col("label").filter(pl.col("rank") <= 2).sum().alias("own")]
     log = log_of(LISTS)
     bands = pr.diagnostics.tie_bands(log, metrics)
-    for ties in ("best", "worst"):
+    for name, ties in (("high", "best"), ("low", "worst")):
         means = pr.evaluate(log, metrics, ties=ties).drop("queries")
-        assert_close(column(bands, ties, means.columns), means)
+        assert_close(column(bands, name, means.columns), means)
 
 
 def test_streams_without_holding_rows_back() -> None:
@@ -105,7 +109,7 @@ def test_bands_follow_the_conventions() -> None:
     options = {"rel": 2, "undefined": "skip", "query_set": "judged", "unjudged": "removed"}
     bands = pr.diagnostics.tie_bands(log, METRICS, **options)
     means = pr.evaluate(log, METRICS, ties="worst", **options)
-    assert_close(column(bands, "worst"), means.select(METRICS))
+    assert_close(column(bands, "low"), means.select(METRICS))
     hits = pr.Conventions(parameters={"average_precision.norm": "hits"})
     assert pr.diagnostics.tie_bands(log, "ap@3", conventions=hits)["expected"].to_list() == [None]
     assert pr.diagnostics.tie_bands(log, "ap@3")["expected"].null_count() == 0
@@ -116,15 +120,15 @@ def test_bounds_are_those_of_evaluate(lists: Lists) -> None:
     log = grouped(lists)
     bounds = pr.diagnostics.judgment_bounds(log, METRICS, by="group", rel=2)
     lower = pr.evaluate(log, METRICS, by="group", rel=2)
-    assert_close(column(bounds, "lower"), lower.select(METRICS))
-    assert all(bounds["upper"] >= bounds["lower"] - 1e-12)
+    assert_close(column(bounds, "low"), lower.select(METRICS))
+    assert all(bounds["high"] >= bounds["low"] - 1e-12)
     ks = (3, 2, 3, None, None, 3, None, None)
     cutoffs = [pr.judged(k).alias(name) for name, k in zip(METRICS, ks, strict=True)]
     judged = pr.evaluate(log, cutoffs, by="group", rel=2)
     assert_close(column(bounds, "judged"), judged.select(METRICS))
 
 
-def test_upper_is_the_best_of_all_judgments() -> None:
+def test_high_is_the_best_of_all_judgments() -> None:
     """For metrics that add up documents: every unjudged one is relevant, or not."""
     draw = random.Random(5)
     lists = {
@@ -147,25 +151,25 @@ def test_upper_is_the_best_of_all_judgments() -> None:
                 case = [d._replace(label=labels.get(i, d.label)) for i, d in enumerate(docs)]
                 values.append(function(in_rank_order(case, "doc"), **arguments, ties="input"))
             best.append(max(values))
-        assert row["upper"] == pytest.approx(sum(best) / len(best), abs=1e-12)
+        assert row["high"] == pytest.approx(sum(best) / len(best), abs=1e-12)
 
 
 def test_worked_example() -> None:
     # Unjudged at rank 1 and 3: as relevant, R is 3 instead of 1.
     log = pl.DataFrame({"query": 1, "score": [4, 3, 2, 1], "label": [None, 1, None, 0]})
     bounds = pr.diagnostics.judgment_bounds(log, ["p@2", "recall@2", "ap", "rbp(p=0.5)"])
-    assert bounds["lower"].to_list() == pytest.approx([1 / 2, 1 / 1, 1 / 2, 0.5 * 0.5])
-    assert bounds["upper"].to_list() == pytest.approx([2 / 2, 1, 1, 0.5 * (1 + 0.5 + 0.25)])
+    assert bounds["low"].to_list() == pytest.approx([1 / 2, 1 / 1, 1 / 2, 0.5 * 0.5])
+    assert bounds["high"].to_list() == pytest.approx([2 / 2, 1, 1, 0.5 * (1 + 0.5 + 0.25)])
     assert bounds["judged"].to_list() == pytest.approx([1 / 2, 1 / 2, 2 / 4, 2 / 4])
 
 
-def test_upper_is_within_the_residual() -> None:
+def test_high_is_within_the_residual() -> None:
     log = log_of(LISTS)
     bounds = pr.diagnostics.judgment_bounds(log, "rbp")
     ranks = pr.per_query(log, pl.col("rank").count().alias("n"))["n"]
     beyond = (0.8 ** ranks.cast(pl.Float64)).mean()
     residual = pr.evaluate(log, "rbp_residual")["rbp_residual"].item()
-    width = bounds["upper"].item() - bounds["lower"].item()
+    width = bounds["high"].item() - bounds["low"].item()
     assert width == pytest.approx(residual - beyond)
 
 
@@ -174,8 +178,52 @@ def test_upper_is_within_the_residual() -> None:
 def test_grades(dtype: type[pl.DataType], grade: float | None) -> None:
     log = pl.DataFrame({"query": 1, "score": [2, 1]}).with_columns(label=pl.lit(None, dtype))
     bounds = pr.diagnostics.judgment_bounds(log, "cg@1", grade=grade)
-    assert bounds["lower"].item() == 0
-    assert bounds["upper"].item() == (grade or 1)
+    assert bounds["low"].item() == 0
+    assert bounds["high"].item() == (grade or 1)
+
+
+@pytest.mark.parametrize("rankings", [1, MANY_ROWS])
+def test_fractional_labels_of_unjudged_documents(rankings: int) -> None:
+    ranking = pl.DataFrame(
+        {"doc": [1, 2], "score": [2.0, 1.0], "label": [None, 1]},
+        schema_overrides={"label": pl.Int8},
+    )
+    log = pl.DataFrame({"query": range(rankings)}).join(ranking, how="cross")
+    bounds = pr.diagnostics.judgment_bounds(log, "p@1", conventions="catboost")
+    assert bounds.select("low", "high").row(0) == (0, 1)
+    gain = "dcg(gain='exp2')@1"
+    bounds = pr.diagnostics.judgment_bounds(log, gain, grade=1.5)
+    assert bounds.select("low", "high").row(0) == (0, pytest.approx(2**1.5 - 1))
+    # The label of unjudged documents is not rounded to 32 bits, as judged ones are.
+    rounded = log.with_columns(label=pl.lit(0.7, pl.Float32))
+    rounded = rounded.with_columns(pl.when(pl.col("doc") == 2).then("label"))
+    bounds = pr.diagnostics.judgment_bounds(rounded, ["p@1", "p@2"], rel=0.7)
+    assert bounds["high"].to_list() == [1, 1 / 2]
+
+
+def test_unjudged_documents_have_the_lowest_relevant_label_of_the_metric() -> None:
+    log = pl.DataFrame({"query": 1, "score": [2, 1], "label": [None, 2]})
+    metrics = ["p(rel=2)@1", "p@1", pr.precision(1, rel=2) - pr.precision(1), "num_rel(rel=0)"]
+    bounds = pr.diagnostics.judgment_bounds(log, metrics)
+    assert bounds["high"].to_list() == [1, 1, 0, 2]
+    own = pr.Conventions(parameters={"precision.rel": 2})
+    bounds = pr.diagnostics.judgment_bounds(log, "p@1", conventions=own)
+    assert bounds["high"].item() == 1
+
+
+@pytest.mark.parametrize(
+    ("metric", "options", "message"),
+    [
+        ("dcg(gain='exp2')", {"grade": 60}, "label 60.0 .* is above 50"),
+        ("dcg(gain={0: 0, 1: 1})", {"grade": 2}, "label 2.0 .* is not in the gain mapping"),
+        ("dcg(gain={0: 0, 2: 1})", {}, "label 1 .* is not in the gain mapping"),
+    ],
+)
+def test_labels_that_a_gain_rejects(metric: str, options: dict, message: str) -> None:
+    log = pl.DataFrame({"query": 1, "score": [2, 1], "label": [None, 0]})
+    with pytest.raises(pr.errors.ArgumentError, match=message) as caught:
+        pr.diagnostics.judgment_bounds(log, metric, **options)
+    assert caught.value.parameters == ("grade",)
 
 
 def test_small_labels_break_ties() -> None:
@@ -184,7 +232,7 @@ def test_small_labels_break_ties() -> None:
         {"query": pl.Int64, "doc": pl.Int64, "score": pl.Float64, "label": pl.Int8},
     )
     bounds = pr.diagnostics.judgment_bounds(log, "rr", ties="worst")
-    assert bounds.select("lower", "upper").row(0) == (1 / 3, 1)
+    assert bounds.select("low", "high").row(0) == (1 / 3, 1)
 
 
 @pytest.mark.parametrize("queries", ["judged", "retrieved", "both"])
@@ -192,7 +240,7 @@ def test_which_queries(queries: str) -> None:
     log = log_of(LISTS)
     bounds = pr.diagnostics.judgment_bounds(log, METRICS, query_set=queries, undefined="skip")
     means = pr.evaluate(log, METRICS, query_set=queries, undefined="skip")
-    assert_close(column(bounds, "lower"), means.select(METRICS))
+    assert_close(column(bounds, "low"), means.select(METRICS))
 
 
 @pytest.mark.parametrize("function", [pr.diagnostics.tie_bands, pr.diagnostics.judgment_bounds])
@@ -225,13 +273,15 @@ def test_weights_of_queries() -> None:
     log = grouped(LISTS).with_columns(w=pl.col("query").cast(pl.Float64) % 4)
     means = pr.evaluate(log, METRICS, by="group", weight="w", ties="worst")
     bands = pr.diagnostics.tie_bands(log, METRICS, by="group", weight="w")
-    assert_close(column(bands, "worst"), means.select(METRICS))
+    assert_close(column(bands, "low"), means.select(METRICS))
     bounds = pr.diagnostics.judgment_bounds(log, METRICS, by="group", weight="w")
     means = pr.evaluate(log, METRICS, by="group", weight="w")
-    assert_close(column(bounds, "lower"), means.select(METRICS))
+    assert_close(column(bounds, "low"), means.select(METRICS))
     # Shares are weighted, too: one of two lists is tied, and weighs three times as much.
     two = pl.DataFrame({"query": [1, 1, 2], "score": [1, 1, 1], "label": 1, "w": [3, 3, 1]})
-    shares = pr.diagnostics.tie_bands(two, "rr", weight="w").select("tied_lists", "tied_documents")
+    shares = pr.diagnostics.tie_bands(two, "rr", weight="w").select(
+        "tied_rankings", "tied_documents"
+    )
     assert shares.row(0) == (0.75, 6 / 7)
     for function in (pr.diagnostics.tie_bands, pr.diagnostics.judgment_bounds):
         with pytest.raises(pr.errors.DataError, match="'w' .*weight.* must have finite numbers"):

@@ -3,6 +3,7 @@
 import polars as pl
 import polars_rank as pr
 import pytest
+from plans import holding_nodes
 from polars.testing import assert_frame_equal
 
 LOG = pr.datasets.search_log(80, runs=["old", "new", "best"], seed=4).collect()
@@ -60,6 +61,55 @@ def test_movers_show_the_ranked_documents():
     ]
 
 
+# By score: x, y, z in the baseline, and z, y, x in the other run.
+BOTH_WAYS = pl.DataFrame(
+    {
+        "run": ["a"] * 3 + ["b"] * 3,
+        "query": 1,
+        "doc": [*"xyz"] * 2,
+        "score": [3.0, 2.0, 1.0, 1.0, 2.0, 3.0],
+        "label": [0, 1, 0] * 2,
+    }
+)
+UNJUDGED = pl.when(pl.col("doc") != "x").then("label")
+
+
+@pytest.mark.parametrize(
+    ("log", "options", "baseline_docs", "docs"),
+    [
+        (
+            BOTH_WAYS,
+            {"history": pl.DataFrame({"query": 1, "doc": ["x"]}), "exclude_seen": True},
+            [*"yz"],
+            [*"zy"],
+        ),
+        (BOTH_WAYS.with_columns(label=UNJUDGED), {"unjudged": "removed"}, [*"yz"], [*"zy"]),
+        # Of two rows of x, the one with the highest score is kept, and is then removed.
+        (
+            pl.concat([BOTH_WAYS, BOTH_WAYS.with_columns(pl.col("score") + 3, label=UNJUDGED)]),
+            {"unjudged": "removed", "duplicates": "max"},
+            [*"yz"],
+            [*"zy"],
+        ),
+        # Scores of x are the highest of 32 bits, and those of y and z equal 0.
+        (
+            BOTH_WAYS.with_columns(
+                score=pl.when(pl.col("doc") == "x").then(1e300).otherwise(pl.col("score") * 1e-300),
+                label=(pl.col("doc") == "z") & (pl.col("run") == "b"),
+            ),
+            {"conventions": "trec_eval 9"},
+            [*"xzy"],
+            [*"xzy"],
+        ),
+    ],
+    ids=["seen documents", "unjudged documents", "duplicates", "32 bits"],
+)
+def test_movers_show_the_documents_that_the_metric_reads(log, options, baseline_docs, docs):
+    found = pr.diagnostics.movers(log, "rr", baseline="a", k=3, **options)
+    assert found["baseline_doc"].to_list() == baseline_docs
+    assert found["doc"].to_list() == docs
+
+
 def test_movers_of_a_run_that_is_the_same():
     twins = pl.concat([LOG.filter(run="old"), LOG.filter(run="old").with_columns(run=pl.lit("x"))])
     assert pr.diagnostics.movers(twins, "ap", baseline="old").is_empty()
@@ -72,7 +122,8 @@ def test_an_unknown_baseline(engine):
         pr.diagnostics.churn(LOG.lazy(), baseline="older"),
     ):
         with pytest.raises(
-            pr.errors.DataError, match="run 'older' not found in the column 'run'; available: 'b"
+            pr.errors.DataError,
+            match="run 'older' .`baseline`. not found in the column 'run'; available: 'b",
         ):
             plan.collect(engine=engine)
 
@@ -155,6 +206,80 @@ def test_churn_is_the_mean_of_overlap_and_rbo(by):
         assert (row["queries"], row["missing"]) == (left["query"].n_unique(), 0)
 
 
+def rbo_of(left, right, p):
+    """Equation 32 of Webber, Moffat & Zobel (2010)."""
+    short, long = sorted([len(left), len(right)])
+    common = [len({*left[:depth]} & {*right[:depth]}) for depth in range(long + 1)]
+    if not short:
+        return 0.0 if long else None
+    total = sum(common[depth] / depth * p**depth for depth in range(1, long + 1))
+    total += sum(
+        common[short] * (depth - short) / short / depth * p**depth
+        for depth in range(short + 1, long + 1)
+    )
+    rest = (common[long] - common[short]) / long + common[short] / short
+    return (1 - p) / p * total + rest * p**long
+
+
+def files_of_two_runs(folder, layout):
+    """Return scans of two logs; some queries are in one of them, or have no retrieved document."""
+    scans = {}
+    for run, seed in (("old", 3), ("new", 11)):
+        log = LOG.filter(pl.col("run") == run, pl.col("query") % seed > 0).drop("run")
+        nothing = {"query": [100, 101 + seed], "doc": [1, 1]}
+        log = pl.concat([log, pl.DataFrame(nothing)], how="diagonal_relaxed")
+        log = log.sort(pl.col("query").hash(seed) if layout == "adjacent" else "query")
+        log.write_parquet(folder / run)
+        scans[run] = pr.scan_log(folder / run).select(~pl.selectors.by_name("label", "position"))
+    return scans
+
+
+@pytest.mark.parametrize("layout", ["sorted", "adjacent"])
+def test_similarity_of_logs_in_order(tmp_path, layout):
+    left, right = files_of_two_runs(tmp_path, layout).values()
+    plans = {
+        "rbo": pr.diagnostics.rbo(left, right, p=0.8),
+        "overlap": pr.diagnostics.overlap(left, right, 5),
+    }
+    for plan in plans.values():
+        # One row per query is joined and sorted.
+        few = ("sort", "equi-join") if layout == "adjacent" else ("sort",)
+        assert not holding_nodes(plan, *few)
+    with pl.Config(streaming_chunk_size=100):
+        found = {name: plan.collect(engine="streaming") for name, plan in plans.items()}
+    ranked = [
+        dict(
+            log.drop_nulls("score").sort(["score", "doc"], descending=True)
+            .group_by("query").agg("doc").collect().iter_rows()
+        )
+        for log in (left, right)
+    ]  # fmt: skip
+    queries = sorted({query for log in (left, right) for query in log.collect()["query"]})
+    sides = [[docs.get(query, []) for docs in ranked] for query in queries]
+    assert found["rbo"]["query"].to_list() == queries
+    assert found["rbo"]["rbo"].to_list() == pytest.approx([rbo_of(*side, 0.8) for side in sides])
+    shares = [len({*a[:5]} & {*b[:5]}) / 5 for a, b in sides]
+    assert found["overlap"]["overlap"].to_list() == pytest.approx(shares)
+
+
+def test_similarity_of_ids_of_different_types():
+    left = pl.DataFrame({"query": [1, 2], "doc": ["a", "b"], "score": [1.0, 1.0]})
+    right = left.cast({"query": pl.Int16, "doc": pl.Categorical})
+    assert pr.diagnostics.rbo(left, right)["rbo"].to_list() == [1.0, 1.0]
+    with pytest.raises(pr.errors.SchemaError, match="'doc' is String in `left` and Int32 in `rig"):
+        pr.diagnostics.overlap(left, left.with_columns(doc=1), 1)
+
+
+def test_runs_in_order_are_compared_without_holding_their_rows(tmp_path):
+    LOG.sort("run", "query").write_parquet(tmp_path / "log")
+    log = pr.scan_log(tmp_path / "log", by="run")
+    plan = pr.diagnostics.churn(log, baseline="old", k=5)
+    assert "window" not in holding_nodes(plan)  # joins hold lists of documents
+    assert_frame_equal(plan.collect(), pr.diagnostics.churn(LOG, baseline="old", k=5))
+    moved = pr.diagnostics.movers(log, "ap", baseline="old", n=2, k=3)
+    assert_frame_equal(moved.collect(), pr.diagnostics.movers(LOG, "ap", baseline="old", n=2, k=3))
+
+
 def test_churn_by_hand():
     log = pl.DataFrame(
         {
@@ -219,6 +344,17 @@ def test_headroom_by_hand():
     assert [row[name] for name in ("value", "reordered", "complete")] == pytest.approx(
         [1 / 6, 0.5, 1]
     )
+
+
+def test_headroom_of_other_orders():
+    log = pl.DataFrame({"query": 1, "doc": [1, 2, 3], "label": [0, 1, 2], "place": [1, 2, 3]})
+    row = pr.diagnostics.headroom(log, "rr", position="place").row(0, named=True)
+    assert (row["value"], row["reordered"]) == (1 / 2, 1)
+    # Labels as scores are the ideal order.
+    row = pr.diagnostics.headroom(log, "rr", score="label").row(0, named=True)
+    assert (row["value"], row["reordered"]) == (1, 1)
+    with pytest.raises(pr.errors.ArgumentError, match="`scores` is not supported"):
+        pr.diagnostics.headroom(log, "rr", scores=["label"])
 
 
 def test_misuse_of_headroom():

@@ -29,7 +29,7 @@ def test_findings_by_hand():
     row = findings(log).collect().row(0, named=True)
     assert row == {
         "rows": 6,  # that of "c" is of an empty list
-        "lists": 4,
+        "rankings": 4,
         "shortest": 0,
         "median_length": (1 + 2) / 2,
         "mean_length": (3 + 2 + 0 + 1) / 4,
@@ -38,10 +38,10 @@ def test_findings_by_hand():
         "unlabelled": 1,
         "unjudged": 1,
         "unjudged_share": 1 / 5,
-        "tied_lists": 1 / 4,
+        "tied_rankings": 1 / 4,
         "tied_documents": 2 / 5,
-        "barren_lists": 1,
-        "unretrieved_lists": 1,
+        "barren_rankings": 1,
+        "unretrieved_rankings": 1,
         "repeated": 1,
         "null_query": 1,
         "null_doc": 1,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ METRICS = [
 ]  # fmt: skip
 #: All columns, and the same in three tables.
 FULL = log_of(random_lists(seed=50)).drop("users", "history_category", strict=False).with_columns(
-    users=pl.col("popularity") * 16
+    users=pl.col("share") * 16
 )  # fmt: skip
 ITEMS = FULL.select("doc", *(set(ATTRIBUTES) - {"seen"}), rank=pl.lit(7)).unique(
     "doc", maintain_order=True
@@ -87,6 +88,43 @@ def test_seen_documents_are_excluded(engine: str, duplicates: str) -> None:
     assert_close(pr.per_query(again, metrics, items=ITEMS), expected)
 
 
+def test_subtopics_of_excluded_documents_are_not_judged() -> None:
+    log = pl.DataFrame({
+        "query": [1, 1, 2], "doc": [*"xyx"], "score": [2.0, 1.0, 1.0], "label": 1,
+        "subtopics": [["a", "b"], ["a"], ["a"]],
+    })  # fmt: skip
+    history = pl.DataFrame({"query": [1, 2], "doc": "x"})
+    # The ideal ranking of query 1 has only y; query 2 has nothing left.
+    for options in ({"history": history, "exclude_seen": True}, {}):
+        rows = log if options else pr.catalog.exclude_seen(log, history)
+        found = pr.per_query(rows, ["alpha_ndcg@2", "subtopic_recall@2"], **options)
+        assert found.rows() == [(1, 1.0, 1.0), (2, None, None)]
+
+
+@pytest.mark.parametrize("engine", ["in-memory", "streaming"])
+def test_the_number_of_users_is_that_of_all_items(engine: str) -> None:
+    """As in RecTools, also for a ranking without a known document."""
+    train = pl.DataFrame({"query": [1, 2, 3, 4], "doc": [*"aaba"]})
+    items = pr.catalog.popularity(train)
+    log = pl.LazyFrame({"query": [1, 1, 2, 2], "doc": [*"xyax"], "score": [2.0, 1.0] * 2})
+    with pytest.warns(pr.errors.RankWarning, match="`items` has no row"):
+        plan = pr.per_query(log, "MIUF@2", items=items, conventions="rectools")
+        found = plan.collect(engine=engine)
+    # Three of four users used a; x and y count as documents of one of four.
+    assert found["MIUF@2"].to_list() == pytest.approx([2.0, (-math.log2(3 / 4) + 2) / 2])
+
+
+def test_the_number_of_users_is_not_that_of_excluded_documents() -> None:
+    full = pl.DataFrame({
+        "query": 1, "doc": [*"ax"], "score": [2.0, 1.0], "share": [0.75, None],
+        "users": [3, None],
+    })  # fmt: skip
+    history = pl.DataFrame({"query": [1], "doc": ["a"]})
+    metric = pr.novelty(2, unknown="max")
+    found = pr.per_query(full, metric, history=history, exclude_seen=True)
+    assert found.rows() == pr.per_query(full.filter(doc="x"), metric).rows() == [(1, None)]
+
+
 def test_history_gives_lists_of_attributes() -> None:
     history = pl.DataFrame({"user": [1, 1, 2, 3], "doc": ["a", "b", "a", "z"]})
     items = pl.DataFrame({"doc": [*"abc"], "category": [["x"], ["x", "y"], ["y"]]})
@@ -139,16 +177,14 @@ def test_the_number_of_unknown_documents_is_reported(function: Any, lazy: bool) 
 
 def test_unknown_documents_that_are_an_error() -> None:
     metric = pr.novelty(2, unknown="error")
-    log = pl.DataFrame({"query": [1, 2], "doc": [*"ab"], "score": 1.0, "popularity": [0.5, None]})
-    with pytest.raises(
-        pr.errors.DataError, match=r"'popularity' \(`share`\) has nulls.*'query': 2"
-    ):
+    log = pl.DataFrame({"query": [1, 2], "doc": [*"ab"], "score": 1.0, "share": [0.5, None]})
+    with pytest.raises(pr.errors.DataError, match=r"'share' \(`share`\) has nulls.*'query': 2"):
         pr.evaluate(log, metric)
     ranked = pr.rank(log.with_columns(label=0))
     found = ranked.group_by("query").agg(metric.alias("novelty")).sort("query")
     assert found["novelty"].to_list() == [1.0, None]
-    ild = pr.intra_list_diversity(features="popularity", distance="category", unknown="error")
-    with pytest.raises(pr.errors.DataError, match=r"'popularity' \(`features`\) has nulls"):
+    ild = pr.intra_list_diversity(features="share", distance="category", unknown="error")
+    with pytest.raises(pr.errors.DataError, match=r"'share' \(`features`\) has nulls"):
         pr.evaluate(log, ild)
 
 
@@ -171,14 +207,14 @@ def test_unknown_documents_that_are_an_error() -> None:
             "is Int64 in the rankings and String in `items`",
         ),
         (
-            {"items": ITEMS.drop("popularity")},
+            {"items": ITEMS.drop("share")},
             "SchemaError",
-            r"'popularity' \(`share` of novelty\) not found",
+            r"'share' \(`share` of novelty\) not found",
         ),
         (
-            {"items": ITEMS.with_columns(popularity=pl.col("users"))},
+            {"items": ITEMS.with_columns(share=pl.col("users"))},
             "DataError",
-            r"'popularity' \(`share`\) has values above 1",
+            r"'share' \(`share`\) has values above 1",
         ),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -84,7 +85,14 @@ BAD_ROWS = {
     "duplicate documents": (
         GOOD.with_columns(doc=pl.lit("x")),
         {},
-        ("2 ", "more than once in a ranking", "'doc': 'x'", "'rows': 2", "`duplicates`", "`by`"),
+        (
+            "2 ",
+            "more than once in a ranking",
+            "'doc': 'x'",
+            "'rows': 2",
+            "with `by` or `query`",
+            "`duplicates`",
+        ),
     ),
     "duplicates in several query columns": (
         pl.concat([GOOD, GOOD.head(1)]).rename({"query": "user"}).with_columns(page=1),
@@ -196,7 +204,10 @@ BAD_OPTIONS = {
     "rel": ({"rel": "high"}, ("`rel` must be a number", "found 'high'")),
     "rel, a truth value": ({"rel": True}, ("`rel` must be a number", "True")),
     "no query": ({"query": []}, ("`query` must name at least one column",)),
-    "query that is no name": ({"query": [1]}, ("`query` must be the name of a column; found 1",)),
+    "query that is no name": (
+        {"query": [1]},
+        ("`query` must be the name of a column or several names; found [1]",),
+    ),
     "query twice": ({"query": ["query", "query"]}, ("`query`", "'query' twice")),
     "by and query": ({"by": "query"}, ("'query' is used for both `by` and `query`",)),
 }
@@ -216,7 +227,7 @@ BAD_METRICS = {
     "twice": (["ap", "ap"], ("duplicate metric 'ap'", "alias")),
     "twice, as a name and as a metric": (["ndcg@5", pr.ndcg(5)], ("duplicate metric 'ndcg@5'",)),
     "unknown": (["ngcd@10"], ("unknown metric 'ngcd'", "Did you mean", "'ndcg'")),
-    "a number": ([10], ("names or Polars expressions", "found int 10")),
+    "a number": ([10], ("`metrics` must be names of metrics or expressions", "found 10")),
     "called like a key": ([pr.average_precision().alias("query")], ("metric 'query'", ".alias()")),
     "many columns": ([pl.all()], ("must produce one column", ".alias(...)")),
 }
@@ -262,7 +273,7 @@ BAD_PARAMETERS = {
     "gain, no function": (lambda: pr.cg(gain=2), ("`gain` must be", "found 2")),
     "empty mapping": (
         lambda: pr.cg(gain={}),
-        ("`gain` must map grades to gains; found an empty mapping",),
+        ("`gain` must map finite grades to finite gains; found {}",),
     ),
     "falling mapping": (lambda: pr.ndcg(gain={0: 1, 1: 0}), ("`gain` must not decrease",)),
     "infinite mapping": (lambda: pr.cg(gain={1: float("inf")}), ("finite gains", "inf")),
@@ -331,6 +342,29 @@ def test_sinks_raise_the_same_error(function: Callable, tmp_path: Path) -> None:
         function(bad).sink_csv(tmp_path / "result.csv")
 
 
+@pytest.mark.parametrize("engine", ["in-memory", "streaming"])
+def test_lazy_results_warn_whenever_they_are_collected(engine: str) -> None:
+    runs = GOOD.select("query", "score", "label", run="doc").lazy()
+    several_orders = pr.Conventions(exceptions={"average_precision": {"ties": "best"}})
+    for plan in (
+        pr.per_query(runs, "ap"),
+        pr.per_query(runs, ["ndcg", "ap"], conventions=several_orders),
+        pl.concat([pr.per_query(runs, "ap")] * 2),
+        pr.evaluate(runs, "ap"),
+    ):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("default")
+            plan.collect(engine=engine)
+            plan.collect(engine=engine)
+        assert ["which no parameter names" in str(each.message) for each in caught] == [True] * 2
+
+
+def test_warnings_name_the_line_of_the_call() -> None:
+    with pytest.warns(pr.errors.RankWarning) as caught:
+        pr.evaluate(GOOD.select("query", "score", "label", run="doc"), "ap")
+    assert caught[0].filename == __file__
+
+
 def test_nothing_is_read_before_it_is_asked_for() -> None:
     bad = GOOD.with_columns(score=float("nan")).lazy()
     for function in FUNCTIONS.values():
@@ -367,6 +401,7 @@ def test_files_that_are_no_log(tmp_path: Path) -> None:
 def test_not_a_frame(frame: object) -> None:
     for function in FUNCTIONS.values():
         with pytest.raises(
-            pr.errors.ArgumentError, match=says("expected a table", type(frame).__name__)
+            pr.errors.ArgumentError,
+            match=says("`frame` must be a table; found", type(frame).__name__),
         ):
             function(frame)

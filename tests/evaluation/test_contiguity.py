@@ -22,7 +22,7 @@ import strategies  # which says how many examples hypothesis makes
 
 ENGINES = ("streaming", "in-memory")
 _HALVES = [(1, slice(0, 2)), (2, slice(2, 4))]
-LATER = "the rows of a ranking are not adjacent"
+LATER = "rows of a ranking may not be adjacent"
 SCHEMA = {"query": pl.Int64, "doc": pl.Int64, "score": pl.Float64, "label": pl.Int64}
 
 

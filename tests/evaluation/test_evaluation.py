@@ -164,8 +164,8 @@ def test_undefined_values_under_other_names() -> None:
     mean = pr.evaluate(THREE, asked, undefined=undefined)["main"].item()
     assert mean > pr.evaluate(THREE, asked)["main"].item()
     bands = pr.diagnostics.tie_bands(THREE, asked, undefined=undefined)
-    assert bands.select("best", "worst", "expected").row(0) == (mean, mean, mean)
-    assert pr.diagnostics.judgment_bounds(THREE, asked, undefined=undefined)["lower"].item() == mean
+    assert bands.select("high", "low", "expected").row(0) == (mean, mean, mean)
+    assert pr.diagnostics.judgment_bounds(THREE, asked, undefined=undefined)["low"].item() == mean
     assert pr.rank_curve(THREE, asked, [5], undefined=undefined)["main"].item() == mean
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import date, timedelta
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -13,7 +14,9 @@ import polars_rank as pr
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from plans import holding_nodes
 from polars.testing import assert_frame_equal
+from polars_rank.frames.lengths import MANY_ROWS
 from strategies import SCHEMA, Lists, in_rank_order, logs, random_lists, shuffled
 from strategies import log_of as log_with_clicks
 
@@ -68,6 +71,22 @@ def test_lazy_on_both_engines(ties: str, engine: str) -> None:
     assert_same(found, expected(lists, ties))
 
 
+@pytest.mark.parametrize("duplicates", ["error", "max"])
+@pytest.mark.parametrize("layout", ["sorted", "adjacent"])
+def test_logs_in_order_are_ranked_in_batches(tmp_path: Path, layout: str, duplicates: str) -> None:
+    lists = random_lists(seed=5)
+    if layout == "adjacent":
+        lists = {query: lists[query] for query in sorted(lists, key=lambda query: query * 7 % 60)}
+    log_of(lists).write_parquet(tmp_path / "log.parquet")
+    plan = pr.rank(pr.scan_log(tmp_path / "log.parquet"), duplicates=duplicates)
+    assert not holding_nodes(plan)
+    with pl.Config(streaming_chunk_size=50):
+        found = plan.collect(engine="streaming")
+    assert_same(found.select(*SCHEMA, *NEW), expected(lists))
+    # The result is in order, too.
+    assert not holding_nodes(pr.per_query(plan.drop(NEW), "num_ret"))
+
+
 def test_types_of_the_new_columns() -> None:
     found = pr.rank(log_of(random_lists(seed=1))).select(NEW).schema
     assert found == {
@@ -113,6 +132,7 @@ KEYS: dict[str, tuple[Callable[[int], Any], Any]] = {
     "unsigned integers": (lambda i: i + 2**63, pl.UInt64),
     "strings": (text, pl.String),
     "categoricals": (text, pl.Categorical),
+    "categoricals of other categories": (text, pl.Categorical(pl.Categories("ids"))),
     "enums": (text, pl.Enum([text(i) for i in range(100)])),
     "UUID strings": (lambda i: str(UUID(int=i * 2**120)), pl.String),
     "dates": (lambda i: date(2024, 1, 1) + timedelta(days=i), pl.Date),
@@ -207,8 +227,21 @@ def test_duplicate_documents() -> None:
     )
     highest = pr.rank(log, duplicates="max").sort("rank")
     assert highest.select("doc", "score", "label").rows() == [("a", 3.0, 2), ("b", 2.0, 0)]
+    assert pr.rank(log, duplicates="max")["doc"].to_list() == ["b", "a"]  # in the order of rows
     first = pr.rank(log, duplicates="first").sort("rank")
     assert first.select("doc", "score", "label").rows() == [("b", 2.0, 0), ("a", 1.0, 1)]
+
+
+@pytest.mark.parametrize("duplicates", ["max", "first"])
+@pytest.mark.parametrize("rankings", [1, MANY_ROWS // 4])
+def test_rows_without_duplicates_keep_their_order(rankings: int, duplicates: str) -> None:
+    ranking = pl.DataFrame(
+        {"doc": [2, 1, 3, 2], "score": [1.0, 1.0, 1.0, 0.5], "label": [1, 0, 0, 0]}
+    )
+    log = pl.DataFrame({"query": range(rankings)}).join(ranking, how="cross")
+    options = {"ties": "input", "duplicates": duplicates}
+    assert pr.rank(log, **options)["doc"].head(3).to_list() == [2, 1, 3]
+    assert pr.evaluate(log, ["p@1", "num_ret"], **options).row(0) == (rankings, 1, 3 * rankings)
 
 
 @pytest.mark.parametrize("score", [pl.Float32, pl.Float64, pl.Int64], ids=str)

@@ -7,6 +7,7 @@ below it is evaluated by rows, because nothing is known of the rankings of two t
 from __future__ import annotations
 
 import itertools
+import math
 import random
 from functools import cache
 from inspect import Parameter
@@ -16,14 +17,15 @@ from typing import Any
 import polars as pl
 import polars_rank as pr
 import pytest
+from oracles import Doc
 from polars.testing import assert_frame_equal
 from polars_rank.evaluation.wide import network
 from polars_rank.frames.lengths import MANY_ROWS
 from polars_rank.metrics import metric as metric_module
-from polars_rank.metrics import beyond, diversity
+from polars_rank.metrics import beyond_accuracy, diversity
 from polars_rank.metrics.metric import REGISTER, metric, parameters_of
 from polars_rank.metrics.terms import JUDGED, LABEL
-from strategies import NEEDED
+from strategies import NEEDED, assert_close, truth
 
 #: Metrics that read more than labels and ranks, position by position: they take rows.
 ROWS = {
@@ -37,7 +39,7 @@ ROWS = {
     *("time_to_last_click", "utility"),
     *("alpha_dcg", "alpha_ndcg", "ap_ia", "d_sharp_ndcg", "err_ia", "nerr_ia", "nnrbp", "nrbp"),
     *("nugget_recall", "precision_ia", "subtopic_recall"),
-    *beyond.__all__,
+    *beyond_accuracy.__all__,
     *diversity.__all__,
 }
 METRICS = sorted(REGISTER.keys() - ROWS)
@@ -309,6 +311,72 @@ def test_values_at_the_ends_of_their_types() -> None:
         }
     )
     assert_same(pl.concat([extreme, table]), ["p@1", "p@2", "ap", "dcg", "num_ret", "unjudged@4"])
+
+
+@pytest.mark.parametrize(
+    ("label", "rel", "relevant"),
+    [(0.7, 0.7, False), (0.5, math.nextafter(0.5, 1), False), (0.5, 0.5, True), (3, 2.5, True)],
+)
+def test_32_bit_labels_are_compared_as_64_bit_floats(
+    label: float, rel: float, relevant: bool
+) -> None:
+    """0.7 is 0.699999988 in 32 bits, and the next float after 0.5 is 0.5."""
+    metrics = ["p@1", f"precision(rel={rel!r})@1"]
+    for rows in (1, MANY_ROWS):
+        table = one_by_one(rows).with_columns(label=pl.lit(label, pl.Float32)).collect()
+        assert is_wide(pr.per_query(table.lazy(), metrics, rel=rel)) == (rows == MANY_ROWS)
+        assert pr.evaluate(table, metrics, rel=rel).row(0) == (rows, relevant, relevant)
+
+
+def test_labels_of_half_are_not_above_half() -> None:
+    table = one_by_one(1).with_columns(label=pl.lit(0.5, pl.Float32)).collect()
+    for preset in ("catboost", "lightgbm"):
+        assert pr.evaluate(table, "p@1", conventions=preset)["p@1"].item() == 0
+
+
+IDS = {
+    dtype: [low, low + 1, 2, high - 1, high]
+    for dtype in (pl.Int8, pl.Int32, pl.Int64, pl.UInt8, pl.UInt32, pl.UInt64)
+    for low, high in pl.select(low=dtype.min(), high=dtype.max()).rows()
+}
+
+
+@pytest.mark.parametrize("score", [pl.Float32, pl.Float64])
+@pytest.mark.parametrize("dtype", IDS, ids=str)
+def test_ids_at_the_ends_of_their_types(dtype: type[pl.DataType], score: type[pl.DataType]) -> None:
+    """Every document has the lowest score or none; a row of the ranking has no document."""
+    lowest = -(2 - 2**-23) * 2.0**127 if score == pl.Float32 else -(2 - 2**-52) * 2.0**1023
+    draw = random.Random(3)
+    lists = {
+        -query: [Doc(doc, draw.choice([lowest, None]), draw.choice([0, 1])) for doc in IDS[dtype]]
+        for query in range(1, 9)
+    }
+    rows = [(query, *row) for query, docs in lists.items() for row in [*docs, (None, None, None)]]
+    columns = dict(zip(("query", "doc", "score", "label"), zip(*rows, strict=True), strict=True))
+    few = pl.DataFrame(columns, {"query": pl.Int64, "doc": dtype, "score": score, "label": pl.Int8})
+    many = pl.concat([few, one_by_one(MANY_ROWS).collect().cast(dict(few.schema))])
+    metrics = [pr.precision(1), pr.precision(2), pr.num_retrieved(), pr.unjudged(6)]
+    for ties in ("doc", "doc_ascending", "best", "worst", "input"):
+        expected = truth(metrics, lists, ties).sort("query")
+        for table in (few, many):
+            plan = pr.per_query(table.lazy(), metrics, ties=ties)
+            assert is_wide(plan) == (table is many)
+            assert_close(plan.filter(pl.col("query") < 0).collect().sort("query"), expected)
+
+
+@pytest.mark.parametrize("doc", [pl.UInt8, pl.Int64, pl.String])
+def test_documents_that_are_repeated(doc: type[pl.DataType]) -> None:
+    """The lowest id is no row without a document, of which a ranking has one at most."""
+    rows = pl.DataFrame(
+        {"query": -1, "doc": [0, 1, None], "score": [1.0, 2.0, None], "label": [1, 1, None]}
+    )
+    many = one_by_one(MANY_ROWS).collect().cast({"doc": doc})
+    rows = rows.cast(dict(many.schema))
+    pr.evaluate(pl.concat([rows, many]), "ndcg")
+    for bad in (rows[[0, 0, 2]], rows[[0, 1, 1, 2]], rows[[0, 1, 2, 2]]):
+        for table in (bad, pl.concat([bad, many])):
+            with pytest.raises(pr.errors.DataError, match="more than once in a ranking"):
+                pr.evaluate(table, "ndcg")
 
 
 @pytest.mark.parametrize("length", range(2, 11))

@@ -19,6 +19,7 @@ from strategies import assert_close, log_of, random_lists, shuffled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 METRICS = ["ndcg@10", "rr"]
 LOG = log_of(random_lists(seed=41, queries=90)).sort("query")
@@ -143,7 +144,7 @@ LAYOUTS = {
     "adjacent": LOG.with_columns(query=(pl.col("query") * 7919) % 1009),
     "shuffled": shuffled(LOG),
     "spilled": shuffled(
-        pl.concat(LOG.with_columns(pl.col("query") + 90 * copy) for copy in range(20))
+        pl.concat(LOG.with_columns(pl.col("query") + 90 * copy) for copy in range(60))
     ),
 }
 
@@ -192,12 +193,15 @@ def test_objects_of_several_urls_are_read_once(store: Store) -> None:
         assert log.group_by("day").len().sort("day").rows() == [(1, LOG.height), (2, LOG.height)]
 
 
-def test_one_file_several_files_and_a_name_without_suffix(store: Store) -> None:
+def test_one_file_several_files_and_a_name_without_suffix(store: Store, tmp_path: Path) -> None:
     first, second = LOG.filter(pl.col("query") < 45), LOG.filter(pl.col("query") >= 45)
     urls = [store.put("two/a.parquet", first), store.put("two/b.parquet", second)]
     plain = store.put("two/whole", LOG)
     options = {"storage_options": store.options()}
     assert_close(pr.evaluate(pr.scan_log(urls, **options), METRICS).collect(), WANTED)
+    second.write_parquet(tmp_path / "b.parquet")
+    mixed = [urls[0], str(tmp_path)]
+    assert_close(pr.evaluate(pr.scan_log(mixed, **options), METRICS).collect(), WANTED)
     assert_close(pr.evaluate(pr.scan_log(plain, **options), METRICS).collect(), WANTED)
     assert_close(
         pr.evaluate(pr.scan_log(urls[0], **options), METRICS).collect(),
@@ -421,3 +425,23 @@ def test_moments_in_the_store(store: Store) -> None:
         pr.stats.scan_moments("s3://logs/none.parquet", **options)
     with pytest.raises(pr.errors.SourceError, match="cannot be written: bucket not found"):
         pr.stats.write_moments(pr.stats.moments(lists), "s3://nobody/a.parquet", **options)
+
+
+def test_runs_in_the_store(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in store.options(aws_allow_http="true").items():
+        monkeypatch.setenv(name.upper(), str(value))
+    lines = ["1 Q0 a 1 0.5 x", "1 Q0 b 2 0.4 x"]
+    for index, end in enumerate(("\n", "\r\n", "\r")):
+        store.put(f"runs/{index}.txt", end.join(lines).encode())
+        run = pr.trec.scan_run(f"s3://logs/runs/{index}.txt")
+        assert run.collect().rows() == [("1", "a", 0.5, "x"), ("1", "b", 0.4, "x")]
+    store.put("runs/3.txt", b"1 Q0 a 1 0.5 x\n1 Q0 b 2 high x\n")
+    with pytest.raises(pr.errors.DataError, match=r"line 2 of s3://logs/runs/3\.txt must be"):
+        pr.trec.scan_run("s3://logs/runs/*.txt").collect()
+    store.put("runs/4.txt", "1 Q0 \u00fc 1 0.5 x".encode("latin-1"))
+    for name, message in {
+        "runs/4.txt": "cannot read s3://logs/runs/4.txt: ",
+        "runs/none.txt": "object 'runs/none.txt' not found; check the path",
+    }.items():
+        with pytest.raises(pr.errors.SourceError, match=message):
+            pr.trec.scan_run(f"s3://logs/{name}").collect()

@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 from polars_rank._params import OWN
 from polars_rank.frames import streams
-from polars_rank.reporting import page as page_module
+from polars_rank.plot import offline
 from strategies import SCHEMA, assert_close, log_of, random_lists, shuffled
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ KINDS: dict[str, Callable[[pl.DataFrame], Any]] = {
 
 @cache
 def summary() -> pl.DataFrame:
-    return pr.summarize(LISTS, by="run")
+    return pr.summarize(LISTS)
 
 
 def written(write: Callable[..., None], table: Any, folder: Path, **options: Any) -> pl.DataFrame:
@@ -132,7 +132,7 @@ def written(write: Callable[..., None], table: Any, folder: Path, **options: Any
 
 
 def reported(table: Any, folder: Path) -> pl.DataFrame:
-    with mock.patch.object(page_module, "_vega", return_value=""):  # which takes seconds
+    with mock.patch.object(offline, "vega", return_value=""):  # which takes seconds
         page = pr.report(table, "rr", run=None, path=folder / "report.html", overwrite=True)
     (verdict,) = re.findall(r'<p class="verdict">(.*?)</p>', page.read_text("utf-8"))
     return pl.DataFrame({"verdict": [verdict]})
@@ -160,11 +160,11 @@ CALLS: dict[str, Callable[[Any, Path], Any]] = {
         m(ONE.drop_nulls("score").drop("label")), m(PLAIN.drop_nulls("label").drop("score"))
     ).sort("query", "doc"),
     "from_lists": lambda m, _: pr.from_lists(m(ARRAYS), retrieved="shown", relevant="bought"),
-    "summarize": lambda m, _: pr.summarize(m(LISTS), by="run"),
+    "summarize": lambda m, _: pr.summarize(m(LISTS)),
     "compare": lambda m, _: pr.compare(m(LISTS), **PAIRED),
     "compare_all": lambda m, _: pr.stats.compare_all(m(LISTS), metrics="rr"),
     "power": lambda m, _: pr.stats.power(m(LISTS), **PAIRED, difference=0.1),
-    "slices": lambda m, _: pr.slices(m(LISTS), "rr", columns=["site"], **PAIRED),
+    "slices": lambda m, _: pr.slices(m(LISTS), "rr", slices=["site"], **PAIRED),
     "moments": lambda m, _: pr.stats.moments(m(LISTS), **PAIRED),
     "merge": lambda m, _: pr.stats.merge(
         [m(pr.stats.moments(part)) for part in (ONE_LISTS[:9], ONE_LISTS[9:])]
@@ -298,7 +298,7 @@ def test_every_function_takes_any_kind_of_table(
 def test_what_is_no_table(table: Any) -> None:
     kind = type(table)
     whose = "" if kind.__module__ == "builtins" else f"{kind.__module__.partition('.')[0]}."
-    said = f"^expected a table, found {whose}{kind.__name__}; pass a Polars LazyFrame"
+    said = f"^`frame` must be a table; found {whose}{kind.__name__}; pass a Polars LazyFrame"
     with pytest.raises(pr.errors.ArgumentError, match=said):
         pr.evaluate(table, "rr")
 

@@ -191,7 +191,9 @@ def random_lists(seed: int, sizes: list[int]) -> tuple[list[Any], list[Any]]:
 )
 def test_parameters_of_other_tools(other: str, ours: str) -> None:
     options: dict[str, Any] = {other: [2, 1]}
-    with pytest.raises(pr.errors.ArgumentError, match=f"no parameter `{other}`; use `{ours}`"):
+    with pytest.raises(
+        pr.errors.ArgumentError, match=f"no parameter `{other}`. Did you mean `{ours}`"
+    ):
         pr.from_arrays([1, 0, 1], [3, 2, 1], **options)
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from pathlib import Path
 from statistics import fmean
 
 import polars as pl
 import polars_rank as pr
 import pytest
+from plans import holding_nodes
 from polars.testing import assert_frame_equal
 from strategies import assert_close, log_of, random_lists, shuffled
 
@@ -70,6 +72,23 @@ def test_groups_and_layouts() -> None:
         pr.evaluate(log.drop("run"), "rr")
     best = pr.evaluate(log.with_columns(label=0), "num_ret", duplicates="max", by="run")
     assert_close(pr.evaluate(found.with_columns(label=0), "num_ret", by="run"), best)
+
+
+@pytest.mark.parametrize("layout", ["sorted", "adjacent"])
+def test_logs_in_order_are_collapsed_in_batches(tmp_path: Path, layout: str) -> None:
+    log = log_of(random_lists(seed=7)).with_columns(doc=pl.col("doc") % 4)
+    log = log.sort(pl.col("query") * 7 % 60 if layout == "adjacent" else "query")
+    log.write_parquet(tmp_path / "log.parquet")
+    scan = pr.scan_log(tmp_path / "log.parquet")
+    plan = pr.collapse(scan, doc="doc", how="first", exclude_self=True)
+    assert not holding_nodes(plan)
+    with pl.Config(streaming_chunk_size=50):
+        found = plan.collect(engine="streaming")
+    expected = pr.collapse(log, doc="doc", how="first", exclude_self=True)
+    assert_close(found.sort("query", maintain_order=True), expected)
+    assert (
+        found["query"].unique(maintain_order=True).equals(log["query"].unique(maintain_order=True))
+    )
 
 
 def test_documents_of_the_query_itself_are_excluded() -> None:

@@ -58,9 +58,23 @@ def test_objects_of_ranx(runs: dict[str, Any]) -> None:
 
 def test_ranx_itself() -> None:
     ranx = needs.package("ranx", "conformance")
-    table = pr.from_dicts({"bm25": ranx.Run(BM25)}, ranx.Qrels(JUDGMENTS))
-    expected = pr.from_dicts({"bm25": BM25}, JUDGMENTS)
-    assert_frame_equal(table, expected, check_row_order=False, check_dtypes=False)
+    run, qrels = ranx.Run(BM25), ranx.Qrels(JUDGMENTS)
+    for rankings, plain in (({"bm25": run}, {"bm25": BM25}), (run, BM25)):
+        expected = pr.from_dicts(plain, JUDGMENTS)
+        for order in ((rankings, qrels), (qrels, rankings)):
+            table = pr.from_dicts(*order)
+            assert_frame_equal(table, expected, check_row_order=False, check_dtypes=False)
+    assert_frame_equal(pr.from_dicts(JUDGMENTS, run), pr.from_dicts(run, JUDGMENTS))
+    for same in (run, qrels):
+        with pytest.raises(pr.errors.ArgumentError, match=f"both {type(same).__name__}; pass one"):
+            pr.from_dicts(same, same)
+
+
+def test_whole_scores_are_no_labels() -> None:
+    labels = {"q1": {"a": 1.0, "b": 0.0, "c": 0.0}, "q2": {"a": 1.0}}
+    assert pr.from_dicts({"q1": {"a": 3, "b": 3}}, labels).height == 4
+    halves = {"q1": {"a": 0.5, "b": 1.0}}
+    assert pr.from_dicts({"q1": {"a": 3.0, "b": 2.0}}, halves).height == 2
 
 
 def test_queries_without_documents_keep_a_row() -> None:
@@ -96,6 +110,15 @@ WRONG = {
     "ids that never match": (
         ({1: {"a": 1.0}}, JUDGMENTS),
         "`rankings` has ids of queries of type Int64 and `judgments` of type String",
+    ),
+    "swapped": ((JUDGMENTS, BM25), "were they swapped? Pass the rankings first."),
+    "swapped, with whole scores": (
+        ({"q1": {"a": 1, "b": 0, "c": 0}}, {"q1": {"a": 3.0, "b": 2.0}}),
+        "convert the scores to floats",
+    ),
+    "swapped, with several runs": (
+        (JUDGMENTS, {"bm25": BM25}),
+        "`judgments` holds several runs; pass the rankings first",
     ),
     "no id": ((BM25, {"q1": {None: 1}}), "`judgments` has the document None"),
 }

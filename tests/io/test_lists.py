@@ -252,7 +252,7 @@ def test_any_lists_against_plain_python(lists: list[tuple[list[int], list[int]]]
         ),
         (
             {"retrieved": "shown", "relevant": "bought", "query": "shown"},
-            "column 'shown' cannot be both the query and a list of its documents",
+            "column 'shown' is used for both `query` and `retrieved`",
         ),
     ],
 )
@@ -361,15 +361,27 @@ JOINED = [
 def test_every_run_gets_all_judgments() -> None:
     assert sorted(join_judgments(RUN, JUDGMENTS).rows()) == JOINED
     systems, all_judgments = RUN.rename({"run": "system"}), JUDGMENTS
-    assert sorted(join_judgments(systems, all_judgments, by="system").rows()) == JOINED
+    assert sorted(join_judgments(systems, all_judgments, run="system").rows()) == JOINED
 
 
 def test_one_run_or_none_named() -> None:
     expected = [row[1:] for row in JOINED[:4]]
     one = RUN.filter(col("run") == "A").drop("run")
     assert sorted(join_judgments(one, JUDGMENTS).rows(), key=str) == sorted(expected, key=str)
-    joined = join_judgments(RUN, JUDGMENTS, by=[])
+    joined = join_judgments(RUN, JUDGMENTS, run=None)
     assert joined.filter(col("run").is_null()).rows() == [(None, 2, "z", None, 1)]
+
+
+def test_every_run_of_a_group_gets_all_judgments() -> None:
+    days = RUN.with_columns(day=pl.Series([1, 1, 2]))
+    joined = join_judgments(days, JUDGMENTS, by="day")
+    # Runs A and B are in one group each: the rows are those without groups.
+    assert sorted(joined.drop("day").rows()) == JOINED
+    assert joined.filter(day=2)["run"].unique().to_list() == ["B"]
+    with pytest.raises(ArgumentError, match="'run' .`by`. is the column of runs; name it with"):
+        join_judgments(RUN, JUDGMENTS, by="run")
+    with pytest.raises(SchemaError, match="column 'system' .`run`. not found"):
+        join_judgments(RUN, JUDGMENTS, run="system")
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -634,7 +646,9 @@ def test_tables_that_do_not_fit(run: pl.DataFrame, judgments: pl.DataFrame, mess
 
 
 def test_tables_of_another_kind() -> None:
-    with pytest.raises(ArgumentError, match=r"expected a table, found dict; .*pr\.from_dicts"):
+    with pytest.raises(
+        ArgumentError, match=r"`rankings` must be a table; found dict; .*pr\.from_dicts"
+    ):
         join_judgments({"query": [1]}, JUDGMENTS)
     joined = join_judgments(RUN.to_arrow(), JUDGMENTS)
     assert sorted(joined.rows()) == JOINED

@@ -106,7 +106,7 @@ def test_keys_of_any_kind(kind: str, weight: str | None) -> None:
     parts = [pr.stats.moments(part, METRICS, weight=weight) for part in (lists[:200], lists[200:])]
     whole = pr.stats.moments(lists, METRICS, weight=weight)
     assert_frame_equal(pr.stats.merge(parts), whole, rel_tol=1e-12)
-    assert whole["first_list"][0] < whole["last_list"][0]
+    assert whole["first_ranking"][0] < whole["last_ranking"][0]
     torn = [pr.stats.moments(part, METRICS, weight=weight) for part in (lists[:201], lists[200:])]
     with pytest.raises(pr.errors.DataError, match="in two parts, table 1 and table 2"):
         pr.stats.merge(torn)
@@ -119,7 +119,7 @@ def test_parts_that_share_lists_are_found_whatever_their_keys(kind: str) -> None
         pr.stats.merge(
             [pr.stats.moments(lists[:300], METRICS), pr.stats.moments(lists[100:], METRICS)]
         )
-    assert len(max(pr.stats.moments(lists, METRICS)["sampled_lists"][0], key=len)) < 100
+    assert len(max(pr.stats.moments(lists, METRICS)["sampled_rankings"][0], key=len)) < 100
 
 
 def test_keys_of_several_columns() -> None:
@@ -168,14 +168,18 @@ def test_runs_of_a_query_in_two_parts_are_no_pair(lazy: bool) -> None:
         parts = [pr.stats.moments(half.lazy() if lazy else half, **options) for half in halves]
         with pytest.raises(pr.errors.DataError, match="in two parts, table 1 and table 2"):
             pr.stats.merge(parts).lazy().collect(engine="streaming")
-    apart = [pr.stats.moments(half, by="run") for half in by_run]
-    assert_frame_equal(pr.stats.merge(apart), pr.stats.moments(lists, by="run"))
+    apart = [pr.stats.moments(half) for half in by_run]
+    assert_frame_equal(pr.stats.merge(apart), pr.stats.moments(lists))
 
 
 def test_a_table_without_queries_is_taken_at_its_word() -> None:
     lists = pr.per_query(LOG, METRICS).drop("query")
     part = pr.stats.moments(lists, METRICS)
-    assert part.select("first_list", "last_list", "sampled_lists").null_count().row(0) == (2, 2, 2)
+    assert part.select("first_ranking", "last_ranking", "sampled_rankings").null_count().row(0) == (
+        2,
+        2,
+        2,
+    )
     assert pr.stats.merge([part, part])["queries"].to_list() == [800, 800]
 
 
@@ -191,7 +195,7 @@ def test_what_is_kept_is_little_and_the_same_however_it_is_merged() -> None:
     assert_frame_equal(
         pr.stats.moments(shuffled(lists).lazy()).collect(engine="streaming"), whole, rel_tol=1e-9
     )
-    assert 20 < len(whole["sampled_lists"][0]) <= 32
+    assert 20 < len(whole["sampled_rankings"][0]) <= 32
 
 
 def test_files_name_the_parts(tmp_path: Path) -> None:
@@ -204,13 +208,13 @@ def test_files_name_the_parts(tmp_path: Path) -> None:
 
 def test_files_of_the_first_format_are_read(tmp_path: Path) -> None:
     lists = pr.per_query(LOG, METRICS)
-    old = pr.stats.moments(lists[:100]).drop("first_list", "last_list", "sampled_lists")
+    old = pr.stats.moments(lists[:100]).drop("first_ranking", "last_ranking", "sampled_rankings")
     about = {"polars_rank.moments": json.dumps({"format": 1, "groups": []})}
     old.write_parquet(tmp_path / "old.parquet", metadata=about)
     pr.stats.write_moments(pr.stats.moments(lists[100:]), tmp_path / "new.parquet")
     with pytest.warns(pr.errors.RankWarning, match="with another hash"):
         found = pr.stats.scan_moments(tmp_path / "*.parquet").collect()
-    numbers = pl.exclude("first_list", "last_list", "sampled_lists")
+    numbers = pl.exclude("first_ranking", "last_ranking", "sampled_rankings")
     assert_frame_equal(
         found.select(numbers), pr.stats.moments(lists).select(numbers), rel_tol=1e-12
     )

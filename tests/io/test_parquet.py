@@ -29,7 +29,8 @@ from polars_rank.datasets import search_log
 from polars_rank.frames.tables import number_column
 from polars_rank._polars import key_hash
 from polars_rank.frames.lengths import Lengths, lengths_of
-from polars_rank.io.files import find_files, temporary_folder
+from polars_rank.io.files import find_files
+from polars_rank.io.temporary import temporary_folder
 from strategies import log_of, random_lists
 
 METRICS = ["ndcg@3", "ap", "rr", "num_ret"]
@@ -48,7 +49,7 @@ layouts = pytest.mark.parametrize("layout", LAYOUTS)
 
 
 @cache
-def a_log(queries: int = 400) -> pl.DataFrame:
+def a_log(queries: int = 1200) -> pl.DataFrame:
     log = search_log(queries, 10, runs=1).collect()
     return log.select("query", "doc", "score", "label")
 
@@ -193,14 +194,14 @@ def test_lists_are_numbered(tmp_path: Path, layout: str, keys: list[str]) -> Non
     assert found.collect_schema()[name] == pl.Struct({"number": pl.UInt32, "keys": pl.UInt64})
     rows = found.collect()
     number = rows[name].struct.field("number")
-    assert number.unique(maintain_order=True).to_list() == list(range(400))
+    assert number.unique(maintain_order=True).to_list() == list(range(1200))
     assert number.is_sorted()
     # The hash is that of the row, in any engine and piece, and of the lists no two have the same.
     hashed, swapped = (key_hash({key: key for key in each}) for each in (keys, keys[::-1]))
     assert rows.select(pl.col(name).struct.field("keys").eq(hashed).all()).item()
     same = found.select(pl.col(name).struct.field("keys").eq(swapped).all())
     assert same.collect(engine="streaming").item()
-    assert rows.select(hashed.n_unique()).item() == 400
+    assert rows.select(hashed.n_unique()).item() == 1200
     assert_frame_equal(
         rows.drop(name).sort(pl.all()), log.select(rows.drop(name).columns).sort(pl.all())
     )
@@ -262,9 +263,9 @@ def test_a_file_that_changed_after_the_scan(
 ) -> None:
     log = lying(layout, a_log())
     for index, name in enumerate("abc"):
-        log.slice(index * 1_311, 1_311).write_parquet(tmp_path / f"{name}.parquet")
+        log.slice(index * 3_960, 3_960).write_parquet(tmp_path / f"{name}.parquet")
     lists = pr.per_query(scan(tmp_path, layout), METRICS)
-    assert lists.collect(engine=engine).height == 400
+    assert lists.collect(engine=engine).height == 1200
     CHANGES[change](tmp_path / "b.parquet")
     with pytest.raises(pr.errors.SourceError, match=r"b\.parquet'( has changed|: No such)"):
         lists.collect(engine=engine)
@@ -299,7 +300,7 @@ def test_batches_that_end_early(
     """As they do where Polars panics while it reads."""
     log = lying(layout, a_log())
     for index in range(files):
-        log.slice(index * 1_311, log.height if files == 1 else 1_311).write_parquet(
+        log.slice(index * 3_960, log.height if files == 1 else 3_960).write_parquet(
             tmp_path / f"{index}.parquet"
         )
     whole = pl.LazyFrame.collect_batches
@@ -309,7 +310,7 @@ def test_batches_that_end_early(
 
     monkeypatch.setattr(pl.LazyFrame, "collect_batches", cut)
     others = "" if files == 1 else " or one of 2 other files"
-    rows = rf"cannot read all of .*0\.parquet'{others}: 3,\d+ of 3,933 rows were read"
+    rows = rf"cannot read all of .*0\.parquet'{others}: 11,\d+ of 11,878 rows were read"
     with pytest.raises(pr.errors.SourceError, match=rows):
         by_query(scan(tmp_path, layout))
     with pytest.raises(pr.errors.SourceError, match="cannot read all of"):
@@ -419,7 +420,7 @@ def test_damaged_files(tmp_path: Path) -> None:
     for way in ("plain", "zstd", "pages", "arrow", "strings"):
         for layout in LAYOUTS:
             source = tmp_path / f"{way}-{layout}.parquet"
-            log = a_log(400 if layout == "spilled" else 150)
+            log = a_log(1200 if layout == "spilled" else 150)
             written(lying(layout, log), source, way)
             jobs += [(source, layout, seed) for seed in range(seeds)]
     # In another process, for Polars might abort.
@@ -641,7 +642,7 @@ def test_find_files(tmp_path: Path) -> None:
 def test_nothing_is_left_of_a_sorted_log(tmp_path: Path, temporary: Path) -> None:
     lying("spilled", a_log()).write_parquet(tmp_path / "log.parquet")
     log = scan(tmp_path / "log.parquet", "spilled")
-    assert log.collect().height == 3_933
+    assert log.collect().height == 11_878
     assert [*temporary.iterdir()] == []
     batches = iter(log.collect_batches(chunk_size=10))
     next(batches)

@@ -28,6 +28,44 @@ def test_types_of_embeddings(dtype: Any) -> None:
         )
 
 
+@pytest.mark.parametrize("size", [1e-300, 1e-170, 1e155, 1e300])
+def test_embeddings_of_any_size(size: float) -> None:
+    # The embeddings of query 2 are of the size 1: each ranking and document has its own unit.
+    log = pl.DataFrame({
+        "query": [1, 1, 1, 2, 2], "score": [3.0, 2.0, 1.0, 2.0, 1.0],
+        "embedding": [[size, 0.0], [0.0, size], [-3 * size, 4 * size], [1.0, 0.0], [4.0, 4.0]],
+    })  # fmt: skip
+    metrics = [pr.intra_list_diversity(), pr.intra_list_diversity(distance="euclidean")]
+    found = pr.per_query(log, metrics)
+    cosine = [(1 + (1 + 3 / 5) + (1 - 4 / 5)) / 3, 1 - 0.5**0.5]
+    assert found.to_series(1).to_list() == pytest.approx(cosine, rel=1e-12)
+    euclidean = [size * (2**0.5 + (16 + 16) ** 0.5 + (9 + 9) ** 0.5) / 3, 5.0]
+    assert found.to_series(2).to_list() == pytest.approx(euclidean, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("category", "history"),
+    [
+        (pl.Categorical, pl.String),
+        (pl.String, pl.Enum([*"dcba"])),
+        (pl.Enum([*"abcd"]), pl.Enum([*"dcba"])),
+        (pl.Categorical(pl.Categories("other")), pl.Categorical),
+    ],
+    ids=str,
+)
+def test_categories_and_history_of_different_types(category: Any, history: Any) -> None:
+    cast = {"category": category, "history_category": pl.List(history)}
+    found = pr.per_query(LOG.cast(cast), "calibration@4")
+    assert_close(found, pr.per_query(LOG, "calibration@4"))
+
+
+def test_categories_that_cannot_match_the_history() -> None:
+    log = pl.DataFrame({"query": 1, "score": 1.0, "category": 1, "history_category": [["a"]]})
+    message = "`category` has Int32 and `history` has lists of String"
+    with pytest.raises(pr.errors.SchemaError, match=message):
+        pr.evaluate(log, "calibration")
+
+
 @pytest.mark.parametrize("dtype", [pl.Categorical, pl.Enum([*"abcd"]), pl.Binary], ids=str)
 def test_types_of_categories(dtype: Any) -> None:
     metrics = ["category_count@4", "category_entropy@4", "max_share@4", "calibration@4"]

@@ -102,7 +102,12 @@ def test_the_catalog_agrees_with_the_functions() -> None:
         )
         assert row["family"] == build.__module__.rpartition(".")[2]
     assert table.select(pl.exclude("low", "high", "undefined").null_count()).row(0) == (0,) * 7
-    assert table.filter(family="gains")["metric"].to_list() == ["cg", "dcg", "ideal_dcg", "ndcg"]
+    assert table.filter(family="discounted_gain")["metric"].to_list() == [
+        "cg",
+        "dcg",
+        "ideal_dcg",
+        "ndcg",
+    ]
 
 
 def test_a_formula_is_displayed_as_a_block() -> None:

@@ -174,6 +174,24 @@ def test_curve_over_all_rows() -> None:
     assert whole == pytest.approx((area, steps, 2 * 1 * (2 / 3) / (1 + 2 / 3), 3 / 5), abs=1e-12)
 
 
+def test_curves_of_runs_and_groups() -> None:
+    one = TIED.with_columns(query=1, day=1)
+    runs = pl.concat([one.with_columns(run=pl.lit("b")), one.with_columns(run=pl.lit("a"))])
+    assert pr.pr_curve(runs).drop("run").rows() == 2 * pr.pr_curve(TIED).rows()
+    assert pr.pr_curve(runs, by="day").columns[:3] == ["day", "run", "threshold"]
+    systems = runs.rename({"run": "system"})
+    assert_frame_equal(pr.pr_curve(systems, run="system").rename({"system": "run"}),
+                       pr.pr_curve(runs))  # fmt: skip
+    with pytest.warns(pr.errors.RankWarning, match="several values of the column 'run'"):
+        pooled = pr.pr_curve(runs, run=None)
+    # The documents of both runs count twice, the relevant ones, too.
+    assert_frame_equal(pooled.drop("found", "hits"), pr.pr_curve(TIED).drop("found", "hits"))
+    with pytest.raises(pr.errors.SchemaError, match="column 'systm' .`run`. not found"):
+        pr.pr_curve(runs, run="systm")
+    with pytest.raises(pr.errors.ArgumentError, match="'run' .`by`. is the column of runs"):
+        pr.pr_curve(runs, by="run")
+
+
 def test_rows_that_no_curve_counts() -> None:
     log = TIED.with_columns(query=1, doc=pl.int_range(pl.len()).cast(pl.String))
     empty = log.head(1).with_columns(pl.lit(None).alias(c) for c in ("doc", "score", "label"))
@@ -186,7 +204,7 @@ def test_rows_that_no_curve_counts() -> None:
 def test_curves_that_pool_rows_warn(engine: str) -> None:
     log = TIED.with_columns(query=1, doc=pl.int_range(pl.len()), run=pl.lit("a"))
     more = pl.concat([log, log.with_columns(query=2), log.with_columns(pl.lit("b").alias("run"))])
-    expected = pr.pr_curve(more, by="run")
+    expected = pr.pr_curve(more)
     assert expected.height == 2 * pr.pr_curve(TIED).height
 
     def warnings_of(table: pl.DataFrame, **options: object) -> list[str]:
@@ -203,12 +221,13 @@ def test_curves_that_pool_rows_warn(engine: str) -> None:
         (more.drop("run"), repeats),
         (more.drop("doc"), runs),
     ):
-        (said,) = warnings_of(table)
+        (said,) = warnings_of(table, run=None)
         assert message in said
         assert "as in {'query': 1}" in said
-    assert len(warnings_of(more.select("run", "score", "label"))) == 1
+    assert len(warnings_of(more.select("run", "score", "label"), run=None)) == 1
+    assert not warnings_of(more)
     assert not warnings_of(more.drop("run", "query"))
-    assert not warnings_of(more, query=["run", "query"])
+    assert not warnings_of(more, run=None, query=["run", "query"])
     assert not warnings_of(more.drop("run"), doc=None)
     named = more.rename({"query": "q", "doc": "d"}).drop("run")
     assert not warnings_of(named)
@@ -294,7 +313,7 @@ def test_nothing_retrieved(name: str, value: float | None) -> None:
     assert_value(log, name, value)
 
 
-@pytest.mark.skipif(not LAMBDARANK.exists(), reason="the LightGBM example is not at hand")
+@pytest.mark.skipif(not LAMBDARANK.exists(), reason="needs the real data of the developers")
 @pytest.mark.parametrize("engine", ["in-memory", "streaming"])
 def test_equals_what_lightgbm_reports(engine: str) -> None:
     reported = {

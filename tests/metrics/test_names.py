@@ -7,8 +7,10 @@ import re
 import polars as pl
 import polars_rank as pr
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from polars_rank.metrics.metric import REGISTER
-from polars_rank.metrics.names import ALIASES, SETS
+from polars_rank.metrics.aliases import ALIASES, SETS
 
 SAME = {
     # ours
@@ -163,6 +165,10 @@ UNREADABLE = {
     "unknown alias": ("recip_rnk", "Did you mean 'recip_rank'"),
     "unknown measure": ("CatalogCoverge", "Did you mean 'catalogcoverage'"),
     "nothing alike": ("xyz", "unknown metric 'xyz'. pr.list_metrics() and the command"),
+    "context precision of ragas": ("context_precision", "use \"average_precision(norm='hits')\""),
+    "a class of ragas": ("NonLLMContextRecall", "is not a metric; use 'recall'"),
+    "by ids in ragas": ("id_based_context_precision@5", "use 'set_precision'"),
+    "of answers": ("faithfulness", "it evaluates generated answers, not rankings"),
     "of two meanings": ("hits", "'hits' is ambiguous; use 'hit_rate'"),
     "of two meanings, with a cutoff": ("hits@10", "'num_relevant_retrieved'"),
     "empty": ("", "invalid metric ''"),
@@ -190,8 +196,52 @@ UNREADABLE = {
     "recall that is no number": ("IPrec@half", "`recall` must be a number from 0 to 1"),
     "level without labels": ("num_q-l2", "num_queries has no parameter 'rel'"),
     "a set": ("official", "'official' means 29 metrics; name one, such as 'num_q'"),
+    "a cutoff of many digits": (
+        "ndcg@" + "1" * 5000,
+        f"`k` must be a positive integer; found '{'1' * 199}... (5,002 characters) in 'ndcg@1",
+    ),
+    "a cutoff of many digits in trec_eval's way": ("P_" + "1" * 5000, "`k` must be a positive"),
+    "a cutoff that is not whole": (
+        "recall_0.10",
+        "`k` must be a positive integer; found '0.10' in 'recall_0.10'",
+    ),
+    "a cutoff in digits of another script": ("ndcg@٣", "`k` must be a positive integer; found '٣'"),
+    "a level of many digits": ("map-l" + "1" * 5000, "`rel` must be a positive integer"),
+    "only minus signs": ("-" * 3000, "(3,002 characters)"),
+    "a parameter of many minus signs": (
+        f"ndcg(k={'-' * 3000}1)",
+        "invalid parameters in 'ndcg(k=-",
+    ),
+    "beta below 0": (
+        "setf(beta=-1)",
+        "`beta` must be a number above 0; found -1 in 'setf(beta=-1)",
+    ),
+    "beta that is no number": ("SetF(beta='a')", "`beta` must be a number above 0; found 'a'"),
+    "gain that is no number": ("ndcg_1=.", "`gain` must be a number; found '.' in 'ndcg_1=.'"),
+    "gain of a label twice": ("ndcg_0=1,0=2", "`gain` of a label is given twice in 'ndcg_0=1,0=2'"),
+    "gain that is called": ("ndcg(gain=exp2(1))", "invalid parameters in 'ndcg(gain=exp2(1))'"),
+    "gain with an invalid parameter": (
+        "dcg(discount=log(0))",
+        "`base` must be a number above 1; found 0",
+    ),
+    "utility that is no number": ("utility_1,2,3,.", "`a` must be a number; found '.'"),
+    "a parameter twice": ("dcg(k=1, k=2)", "`k` is given twice in 'dcg(k=1, k=2)'"),
     "value out of range": ("rbp(p=2)", "`p` must be a number between 0 and 1; found 2"),
 }
+
+
+@given(
+    st.sampled_from(sorted({*SAME, *ALIASES})),
+    st.integers(0, 40),
+    st.text("@()=,._-'[]{} 019klnx", min_size=1, max_size=4),
+)
+@settings(max_examples=200, deadline=None)
+def test_any_other_name_is_a_metric_or_an_error(name: str, place: int, inserted: str) -> None:
+    try:
+        metric = pr.metric(name[:place] + inserted + name[place:])
+    except pr.errors.ArgumentError:
+        return
+    assert str(pr.metric(str(metric))) == str(metric)
 
 
 @pytest.mark.parametrize(("name", "message"), UNREADABLE.values(), ids=UNREADABLE.keys())
@@ -213,6 +263,16 @@ def test_names_that_mean_several_metrics() -> None:
     assert len(pr.evaluate(log, "all_trec").columns) == 1 + len(set(SETS["all_trec"]))
 
 
+@pytest.mark.parametrize("name", ["Accuracy", "Accuracy@2", "Accuracy(rel=1)@2"])
+def test_accuracy_is_of_pairs_under_the_conventions_of_ir_measures(name: str) -> None:
+    # One of the two nonrelevant documents is above the relevant one.
+    log = pl.DataFrame({"query": 1, "doc": [*"abc"], "score": [3, 2, 1], "label": [0, 1, 0]})
+    expected = 0.0 if "@2" in name else 1 / 2
+    assert pr.evaluate(log, name, conventions="ir_measures")[name].item() == expected
+    assert pr.metric(name).function.__name__ == "accuracy"
+    assert "in ir_measures, Accuracy is" in pr.explain(name)
+
+
 @pytest.mark.parametrize("name", ["hits", "hits@2", "Hits(k=2)", "hits@2-l1"])
 def test_hits_are_a_count_under_the_conventions_of_ranx(name: str) -> None:
     log = pl.DataFrame(
@@ -223,7 +283,7 @@ def test_hits_are_a_count_under_the_conventions_of_ranx(name: str) -> None:
         assert pr.evaluate(log, name, conventions=ranx)[name].item() == expected
         lists = pr.per_query(log, [name], conventions=ranx)
         assert lists[name].item() == expected
-        assert pr.diagnostics.tie_bands(log, name, conventions=ranx)["best"].item() == expected
+        assert pr.diagnostics.tie_bands(log, name, conventions=ranx)["high"].item() == expected
     assert pr.explain(name, "ranx").startswith("num_relevant_retrieved")
     for conventions in ("polars_rank", "trec_eval"):
         with pytest.raises(pr.errors.ArgumentError, match="'hit_rate'.*'num_relevant_retrieved'"):

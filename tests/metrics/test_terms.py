@@ -79,7 +79,7 @@ def test_terms_have_only_operations_that_all_implementations_support(method: str
 @pytest.mark.parametrize("function", [lambda label: label - label.min(), pl.Expr.cum_sum])
 @pytest.mark.parametrize("parameter", ["gain", "discount"])
 def test_gains_and_discounts_are_elementwise(parameter: str, function: Callable) -> None:
-    with pytest.raises(pr.errors.ArgumentError, match="must be an elementwise expression"):
+    with pytest.raises(pr.errors.ArgumentError, match="must return an elementwise expression"):
         pr.dcg(3, **{parameter: function})
 
 

@@ -102,28 +102,28 @@ def every_chart(
     )
     daily = pr.per_query(daily, "ndcg@10", by=[run, "day"], query=query)
     named = {"run": run, "baseline": base}
-    sliced = pr.slices(one, "ndcg@10", columns="country", min_queries=5, query=query, **named)
+    sliced = pr.slices(one, "ndcg@10", slices="country", min_queries=5, query=query, **named)
     unjudged = pr.diagnostics.judgment_bounds(log, ["ndcg@10", "ap"], **by)
     return {
         "at_k": pr.plot.at_k(log, query=query, **named),
         "gain": pr.plot.gain(log, query=query, **named),
         "dcg": pr.plot.gain(log, discount=True, query=query, **named),
         "interpolated": pr.plot.interpolated(log, query=query, **named),
-        "pr_curve": pr.plot.pr_curve(log, by=run, baseline=base),
+        "pr_curve": pr.plot.pr_curve(log, run=run, baseline=base),
         "histogram": pr.plot.distribution(one, **named),
         "ecdf": pr.plot.distribution(one, kind="ecdf", **named),
         "differences": pr.plot.differences(one, query=query, **named),
         "scatter": pr.plot.scatter(one, query=query, run=run, x=base, y=lists[run].max()),
-        "means": pr.plot.intervals(pr.summarize(lists, by=run, query=query), **named),
+        "means": pr.plot.intervals(pr.summarize(lists, run=run, query=query), **named),
         "comparison": pr.plot.intervals(pr.compare(lists, query=query, **named), **named),
         "slices": pr.plot.slices(sliced, **named),
         "over_time": pr.plot.over_time(
-            pr.summarize(daily, by=[run, "day"], query=query), **named
+            pr.summarize(daily, run=run, by="day", query=query), **named
         ),
         "ties": pr.plot.bounds(pr.diagnostics.tie_bands(log, ["ndcg@10", "ap"], **by), **named),
         "judgments": pr.plot.bounds(unjudged, **named),
         "click_through": pr.plot.click_through(log, **named),
-        "tradeoff": pr.plot.tradeoff(pr.summarize(lists, by=run, query=query), **named),
+        "tradeoff": pr.plot.tradeoff(pr.summarize(lists, run=run, query=query), **named),
     }  # fmt: skip
 
 
@@ -149,7 +149,7 @@ class TestValues:
             check_row_order=False, check_dtypes=False, rel_tol=1e-12,
         )  # fmt: skip
         lists = pr.per_query(log, "ndcg@3", by="run")
-        intervals = pr.summarize(lists, by="run", confidence=0.9).select("run", "low", "high")
+        intervals = pr.summarize(lists, confidence=0.9).select("run", "low", "high")
         assert_frame_equal(
             found.filter(x=3).select("run", "low", "high"), intervals, check_row_order=False
         )
@@ -210,7 +210,7 @@ class TestValues:
 
     def test_pr_curve_has_points_area_and_best_f1_of_the_table(self, log: pl.DataFrame) -> None:
         chart = pr.plot.pr_curve(log)
-        table = pr.pr_curve(log, by="run")
+        table = pr.pr_curve(log)
         area = table.group_by("run").agg(pl.col("auc").first()).sort("run")
         names = [f"{run} (area {auc:.3f})" for run, auc in area.iter_rows()]
         assert [*scales(chart)] == names
@@ -241,9 +241,9 @@ class TestValues:
         log = pr.datasets.search_log(1500, 40, runs=1).with_columns(
             score=pl.col("score") + (pl.col("doc").hash() % 10_000) / 1e7
         ).collect()  # fmt: skip
-        table = pr.pr_curve(log, by="run")
+        table = pr.pr_curve(log)
         assert table.height > 20_000
-        chart = pr.plot.pr_curve(log, by=None)
+        chart = pr.plot.pr_curve(log, run=None)
         found = rows_of(chart, "found", "precision", "recall", "f1")
         assert size(chart) <= drawing.ROWS
         assert found["found"].max() == table["found"].max()
@@ -258,9 +258,9 @@ class TestValues:
 
     def test_many_scores_are_rounded_within_a_ten_thousandth(self, log: pl.DataFrame) -> None:
         finer = log.with_columns(score=pl.col("score") * 1000 + pl.col("doc") % 97 / 97)
-        exact = pr.pr_curve(finer, by="run").group_by("run").agg(pl.col("auc", "no_skill").first())
+        exact = pr.pr_curve(finer).group_by("run").agg(pl.col("auc", "no_skill").first())
         few = precision.with_few_scores(finer.lazy(), ["run"], "score", exact_rows=0)
-        rounded = pr.pr_curve(few, by="run").collect()
+        rounded = pr.pr_curve(few).collect()
         assert_frame_equal(
             rounded.group_by("run").agg(pl.col("auc", "no_skill").first()), exact,
             check_row_order=False, abs_tol=2e-4,
@@ -335,23 +335,38 @@ class TestValues:
             assert bars["y"].is_sorted(descending=True)
             assert bars["end"].to_list()[:-1] == bars["start"].to_list()[1:]
 
-    def test_scatter_has_the_pairs(self, lists: pl.DataFrame) -> None:
+    def test_the_area_of_a_point_in_a_scatter_plot_is_a_number_of_queries(
+        self, lists: pl.DataFrame
+    ) -> None:
+        """Queries with the same two values are one point, and a legend explains its area."""
         chart = pr.plot.scatter(lists, "rr", x="neural", y="bm25")
-        found = rows_of(chart, "query", "x", "y")
-        wide = lists.with_columns(pl.col("rr").fill_null(0)).pivot(
-            "run", index="query", values="rr"
-        )
-        assert_frame_equal(
-            found, wide.select(pl.col("query").cast(pl.String), x="neural", y="bm25"),
-            check_row_order=False,
-        )  # fmt: skip
-
-    def test_piles_of_a_scatter_plot_have_their_numbers(self, lists: pl.DataFrame) -> None:
-        chart = pr.plot.scatter(lists, "rr", x="bm25", y="neural")
-        points = rows_of(chart, "query", "x", "y").group_by("x", "y").len()
-        piles = [rows for rows in datasets(chart) if {*rows[0]} == {"x", "y", "number"}][0]
-        expected = points.filter(pl.col("len") >= 3).sort("len", "x", "y", descending=True).head(12)
-        assert [(row["x"], row["y"], row["number"]) for row in piles] == expected.rows()
+        queries: dict[tuple[float, float], list[str]] = {}
+        filled = lists.with_columns(pl.col("rr").fill_null(0), pl.col("query").cast(pl.String))
+        for query, x, y in (
+            filled.pivot("run", index="query", values="rr").select("query", "neural", "bm25").rows()
+        ):
+            queries.setdefault((x, y), []).append(query)
+        found = rows_of(chart, "query", "number", "x", "y")
+        assert {(x, y): (number, query) for query, number, x, y in found.rows()} == {
+            point: (len(names), min(names) + (f" and {len(names) - 1} more" if names[1:] else ""))
+            for point, names in queries.items()
+        }
+        most = max(map(len, queries.values()))
+        assert most > 20
+        (size,) = [
+            each["encoding"]["size"] for each in spec_of(chart)["layer"]
+            if "size" in each["encoding"]
+        ]  # fmt: skip
+        assert (size["title"], size["legend"]["values"]) == ("queries", [1, 10, most])
+        assert not any(each["mark"]["type"] == "text" for each in spec_of(chart)["layer"])
+        different = pl.DataFrame({
+            "run": ["a"] * 2 + ["b"] * 2, "query": [1, 2] * 2, "rr": [0.1, 0.2, 0.3, 0.4],
+        })  # fmt: skip
+        (size,) = [
+            each["encoding"]["size"] for each in spec_of(pr.plot.scatter(different, "rr"))["layer"]
+            if "size" in each["encoding"]
+        ]  # fmt: skip
+        assert size["legend"] is None
 
     def test_better_is_green_and_worse_is_red(self, lists: pl.DataFrame) -> None:
         two = lists.filter(pl.col("run") != "mixed")
@@ -405,7 +420,7 @@ class TestValues:
             assert inside.height == number
 
     def test_forest_plots_have_the_tables_rows(self, lists: pl.DataFrame) -> None:
-        summary = pr.summarize(lists, by="run")
+        summary = pr.summarize(lists)
         found = rows_of(pr.plot.intervals(summary), "run", "metric", "x", "low", "high")
         assert_frame_equal(found, summary.select("run", "metric", "mean", "low", "high").rename(
             {"mean": "x"}), check_row_order=False)  # fmt: skip
@@ -419,7 +434,7 @@ class TestValues:
         assert title(chart) == "Difference in MRR, with 95% confidence intervals"
 
     def test_groups_are_rows_of_a_forest_plot(self, lists: pl.DataFrame) -> None:
-        summary = pr.summarize(lists, "rr", by=["country", "run"])
+        summary = pr.summarize(lists, "rr", by="country")
         labels = rows_of(pr.plot.intervals(summary), "label")["label"]
         assert labels.unique().sort().to_list() == ["BR", "DE", "FR", "GB", "IN", "US"]
         summary = pr.summarize(lists.filter(run="bm25"), by="country", quantiles=[0.5])
@@ -430,7 +445,7 @@ class TestValues:
         self, lists: pl.DataFrame
     ) -> None:
         one = lists.filter(pl.col("run") != "mixed")
-        table = pr.slices(one, "rr", columns="country", baseline="bm25", min_queries=12)
+        table = pr.slices(one, "rr", slices="country", baseline="bm25", min_queries=12)
         overall = pr.compare(one, baseline="bm25", metrics="rr").select(
             "difference", "low", "high"
         ).row(0)  # fmt: skip
@@ -442,7 +457,7 @@ class TestValues:
         assert found["small"].any() and found["low"][0] is None
         assert title(chart) == "Difference in MRR by slice: neural vs. bm25"
         largest = table.sort(pl.col("contribution").abs(), descending=True).head(2)["value"]
-        few = pr.plot.slices(table, most=2, overall=pr.compare(one, baseline="bm25"))
+        few = pr.plot.slices(table, n=2, overall=pr.compare(one, baseline="bm25"))
         assert set(rows_of(few, "label")["label"]) == {"overall", *largest}
         assert rows_of(few, "x", "low", "high").row(0) == pytest.approx(overall)
         assert "2 of 6 slices" in subtitle(few)
@@ -451,11 +466,11 @@ class TestValues:
     def test_bounds(self, log: pl.DataFrame) -> None:
         bands = pr.diagnostics.tie_bands(log, ["rr", "ndcg@5"], by="run")
         found = rows_of(pr.plot.bounds(bands), "run", "metric", "low", "x", "high")
-        expected = bands.select("run", "metric", low="worst", x="expected", high="best")
+        expected = bands.select("run", "metric", "low", x="expected", high="high")
         assert_frame_equal(found, expected, check_row_order=False)
         judged = pr.diagnostics.judgment_bounds(log, ["rr", "ndcg@5"], by="run")
         found = rows_of(pr.plot.bounds(judged), "run", "metric", "low", "high", "share")
-        expected = judged.select("run", "metric", low="lower", high="upper", share="judged")
+        expected = judged.select("run", "metric", "low", "high", share="judged")
         assert_frame_equal(found, expected, check_row_order=False)
 
     def test_click_through_by_hand(self) -> None:
@@ -483,7 +498,7 @@ class TestValues:
 
     def test_tradeoff_has_two_rows_of_summarize_per_point(self, lists: pl.DataFrame) -> None:
         lists = lists.with_columns(recall=pl.col("rr") / 2)
-        table = pr.summarize(lists, by="run", confidence=0.9)
+        table = pr.summarize(lists, confidence=0.9)
         chart = pr.plot.tradeoff(table, "rr", "ndcg@10", baseline="bm25")
         ends = {"low": "low", "mean": "y", "high": "high"}
         found = rows_of(chart, "run", "queries", "x_low", "x", "x_high", "low", "y", "high")
@@ -496,7 +511,7 @@ class TestValues:
                 check_row_order=False, check_dtypes=False,
             )  # fmt: skip
         assert subtitle(chart) == (
-            "80 queries · lines: 90% confidence intervals · dashed lines: bm25"
+            "80 queries · lines: 90% confidence intervals | dashed lines: bm25"
         )  # fmt: skip
         first_two = pr.plot.tradeoff(table.filter(pl.col("metric") != "recall"))
         assert title(first_two) == "RR and NDCG@10"
@@ -534,14 +549,14 @@ class TestTimes:
         svg(chart)
 
     def test_sequence_and_one_day(self, lists: pl.DataFrame) -> None:
-        table = pr.summarize(lists, "rr", by="run", interval="sequence").with_columns(day=1)
+        table = pr.summarize(lists, "rr", interval="sequence").with_columns(day=1)
         spec = pr.plot.over_time(table).to_dict()
         assert rows_of(spec, "low")["low"].null_count() == 0
         svg(spec)  # a rule where a band would have no width
         assert spec["layer"][0]["mark"]["type"] == "rule"
 
     def test_several_rows_of_a_day_are_an_error(self, lists: pl.DataFrame) -> None:
-        table = pr.summarize(lists, "rr", by=["run", "country"]).with_columns(day=1)
+        table = pr.summarize(lists, "rr", by="country").with_columns(day=1)
         with pytest.raises(
             pr.errors.ArgumentError, match=r"several rows for one value of 'day'.*\['country'\]"
         ):
@@ -655,6 +670,14 @@ class TestColors:
             ):
                 assert distance(*(lab(color, seen) for color in pair)) > 20
 
+    def test_no_run_has_the_colors_of_better_and_worse(self) -> None:
+        plain = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
+        for change in (runs.HIGHER, runs.LOWER):
+            for color in runs.PALETTE:
+                assert distance(lab(color, plain), lab(change, plain)) > 40
+                bright = lab(runs.BRIGHTER[color], plain)
+                assert distance(bright, lab(runs.BRIGHTER[change], plain)) > 35
+
     def test_lines_stand_out_from_light_and_dark_pages(self) -> None:
         for color in (*runs.PALETTE[:4], runs.NEUTRAL):
             for page in ("#ffffff", "#16191d"):
@@ -726,8 +749,8 @@ class TestNames:
             pl.col("run") + MARKUP,
         ).rename({"rr": MARKUP})  # fmt: skip
         base, other = "bm25" + MARKUP, "neural" + MARKUP
-        summary = pr.summarize(lists, by=["run", "country"])
-        sliced = pr.slices(lists, MARKUP, columns="country", baseline=base)
+        summary = pr.summarize(lists, by="country")
+        sliced = pr.slices(lists, MARKUP, slices="country", baseline=base)
         table = pl.DataFrame({MARKUP: ["a" + MARKUP, "b"], "queries": 3, "rr": [0.5, 0.6]})
         for chart in (
             pr.plot.differences(lists, baseline=base),
@@ -815,16 +838,16 @@ class TestDegenerate:
             pr.plot.distribution(rr.clear())
         with nothing:
             pr.plot.distribution(null, undefined="skip")
-        with nothing:
+        with pytest.raises(pr.errors.DataError, match="run 'BM25' .`baseline`. not found"):
             pr.plot.differences(rr, baseline="BM25")
-        with nothing:
+        with pytest.raises(pr.errors.DataError, match="run 'other' .`y`. not found"):
             pr.plot.scatter(rr, x="bm25", y="other")
         with nothing:
-            pr.plot.intervals(pr.summarize(rr, by="run").clear())
+            pr.plot.intervals(pr.summarize(rr).clear())
         with nothing:
-            pr.plot.over_time(pr.summarize(rr, by="run").clear(), time="run", run=None)
+            pr.plot.over_time(pr.summarize(rr).clear(), time="run", run=None)
         with nothing:
-            pr.plot.tradeoff(pr.summarize(null, by="run", undefined="skip"), "rr", "rr")
+            pr.plot.tradeoff(pr.summarize(null, undefined="skip"), "rr", "rr")
         with nothing:
             pr.plot.bounds(pr.diagnostics.tie_bands(log, "rr", by="run").clear())
         with nothing:
@@ -838,7 +861,7 @@ class TestDegenerate:
         ):
             pr.plot.at_k(log, baseline="x")
         with pytest.raises(pr.errors.DataError, match="run 'x' .*not found"):
-            pr.plot.intervals(pr.summarize(rr, by="run"), baseline="x")
+            pr.plot.intervals(pr.summarize(rr), baseline="x")
         with pytest.raises(pr.errors.ArgumentError, match="the table has no column of runs"):
             pr.plot.distribution(rr, run=None, baseline="bm25")
         with pytest.raises(pr.errors.ArgumentError, match="one metric.*'ndcg@10', 'rr'"):
@@ -850,11 +873,11 @@ class TestDegenerate:
         with pytest.raises(pr.errors.ArgumentError, match="`ties` applies to a log"):
             pr.plot.at_k(pr.rank_curve(log, "rr", [1], by="run"), ties="best")
         with pytest.raises(pr.errors.ArgumentError, match=r"set `x` and `y`.*'rr'"):
-            pr.plot.tradeoff(pr.summarize(rr, by="run"))
+            pr.plot.tradeoff(pr.summarize(rr))
         with pytest.raises(
             pr.errors.ArgumentError, match=r"several rows for one run.*\['country'\]"
         ):
-            pr.plot.tradeoff(pr.summarize(lists, by=["run", "country"]))
+            pr.plot.tradeoff(pr.summarize(lists, by="country"))
         with pytest.raises(pr.errors.SchemaError, match="column 'ap' .`y`. not found"):
             pr.plot.tradeoff(pr.evaluate(log, "rr", by="run"), "rr", "ap")
         with pytest.raises(pr.errors.SchemaError, match="so it is a log"):
@@ -863,11 +886,9 @@ class TestDegenerate:
             pr.plot.distribution(log, "ap")
         with pytest.raises(pr.errors.SchemaError, match="'ap' .`metric`. not found"):
             pr.plot.distribution(rr, "ap")
-        with pytest.raises(
-            pr.errors.SchemaError, match="column 'low' not found|column 'metric' not found"
-        ):
+        with pytest.raises(pr.errors.SchemaError, match="column 'metric' .`table`. not found"):
             pr.plot.intervals(rr)
-        with pytest.raises(pr.errors.SchemaError, match="column 'column' not found"):
+        with pytest.raises(pr.errors.SchemaError, match="column 'column' .`table`. not found"):
             pr.plot.slices(pr.compare(rr, baseline="bm25"))
         with pytest.raises(pr.errors.SchemaError, match="column 'runs' .`run`. not found"):
             pr.plot.distribution(rr, run="runs")
@@ -877,14 +898,16 @@ class TestDegenerate:
             pr.plot.distribution(rr.with_columns(rr=float("nan")))
         with pytest.raises(pr.errors.DataError, match="must have integers from 1"):
             pr.plot.click_through(log.with_columns(position=pl.col("position") - 1))
-        with pytest.raises(pr.errors.DataError, match="negative or NaN"):
+        with pytest.raises(pr.errors.DataError, match="must be Boolean or a count"):
             pr.plot.click_through(log.with_columns(click=-1))
         with pytest.raises(pr.errors.ArgumentError, match=r"set `x` and `y`"):
             pr.plot.scatter(rr)
         with pytest.raises(pr.errors.ArgumentError, match="`kind` must be one of"):
             pr.plot.distribution(rr, kind="pie")
-        with pytest.raises(pr.errors.ArgumentError, match="metric 'ap' not found; available"):
-            pr.plot.intervals(pr.summarize(rr, by="run"), metrics="ap")
+        with pytest.raises(
+            pr.errors.ArgumentError, match="metric 'ap' .`metrics`. not found; available"
+        ):
+            pr.plot.intervals(pr.summarize(rr), metrics="ap")
 
 
 class TestCharts:
@@ -899,9 +922,21 @@ class TestCharts:
         text = io.StringIO()
         charts["histogram"].save(text, format="svg")
         assert "Distribution of NDCG@10" in text.getvalue()
-        page = io.StringIO()
-        charts["histogram"].save(page, format="html")
-        assert "vega" in page.getvalue()
+
+    def test_html_and_notebooks_load_nothing(self, charts: dict) -> None:
+        """`tests/reporting/test_browser.py` draws them without a network."""
+        altair = drawing.altair()
+        one, other = charts["histogram"], charts["at_k"]
+        plain = altair.hconcat(one, other)
+        for chart in (one, one | other, one & other, one + other, pr.plot.style(plain)):
+            page = io.StringIO()
+            chart.save(page, format="html")
+            cell = chart._repr_mimebundle_()["text/html"]
+            for html in (page.getvalue(), chart.to_html(), cell):
+                assert len(html) > 800_000 and not re.search(r"<script[^>]+src=|<link", html)
+        with altair.renderers.enable("mimetype"):  # a choice of the reader
+            assert "text/html" not in one._repr_mimebundle_()[0]
+        assert "<link" not in one.to_html(fullhtml=False) and len(one.to_html(fullhtml=False)) < 1e5
 
     def test_charts_say_metric_and_number(self, specs: dict) -> None:
         for name, spec in specs.items():
@@ -913,6 +948,14 @@ class TestCharts:
         assert "ndcg(gain=at_least(0)) · trec_eval 10 conventions" in subtitle(
             pr.plot.at_k(pr.datasets.search_log(40), ks=[1, 2], conventions="trec_eval", ties="doc")
         )
+
+    def test_subtitles_are_not_wider_than_charts(self, specs: dict) -> None:
+        lines = [
+            (line, spec["width"]) for spec in specs.values() for line in spec["title"]["subtitle"]
+        ]
+        assert len(lines) > len(specs)
+        for line, width in lines:  # 6.5 pixels per character in DejaVu Sans
+            assert len(line) * 6.5 <= width or " · " not in line
 
     def test_charts_say_what_was_chosen_and_left_out(self, log: pl.DataFrame) -> None:
         chart = pr.plot.interpolated(log, rel=2, ties="best")

@@ -44,7 +44,7 @@ def page(log, tmp_path_factory):
         rules=["ndcg@10 >= 0.2", "ndcg@10 >= 0.99"],
         keep="country",
         show="click",
-        worst=1,
+        n=1,
         path=path,
         title="Title <b>not bold</b>",
     )
@@ -139,6 +139,19 @@ def test_opens_without_a_network_an_error_or_a_script_of_the_log(driver, page):
     assert not driver.find_elements(By.CSS_SELECTOR, "h1 b")
     chosen = ui.Select(driver.find_element(By.NAME, "run"))
     assert EVIL in [option.text for option in chosen.options]
+
+
+def test_charts_of_python_are_drawn_without_a_network(driver, tmp_path):
+    values = pr.per_query(pr.datasets.search_log(30, runs=["a", "b"]), "rr", by="run")
+    chart = pr.plot.distribution(values, "rr") | pr.plot.scatter(values, "rr")
+    chart.save(tmp_path / "saved.html")
+    cells = "".join(chart._repr_mimebundle_()["text/html"] for _ in range(2))
+    (tmp_path / "notebook.html").write_text(f"<!doctype html><meta charset=utf-8>{cells}", "utf-8")
+    for name, number in (("saved", 1), ("notebook", 2)):
+        driver.get((tmp_path / f"{name}.html").as_uri())
+        drawings = By.CSS_SELECTOR, "svg.marks"
+        ui.WebDriverWait(driver, 60).until(lambda _: len(driver.find_elements(*drawings)) == number)
+        assert all(each.size["width"] > 600 for each in driver.find_elements(*drawings))
 
 
 def test_charts_show_the_metric_and_the_run_that_are_chosen(driver, page):
@@ -300,6 +313,22 @@ def test_axe_finds_no_violation_and_only_tables_scroll(driver, page, theme, widt
     assert found == [] and kept > 30
 
 
+def test_a_laptop_shows_all_columns_and_a_phone_all_sections(driver, tmp_path):
+    log = pr.datasets.search_log(200, runs=["bm25", "neural"]).collect()
+    some = log.filter((pl.col("run") == "bm25") | (pl.col("query") > 20))
+    for rows in (log, some):  # means of different queries are in the comparison as well
+        page = pr.report(
+            rows, ["ndcg@10", "ap", "rr"], baseline="bm25", slices="country",
+            path=tmp_path / "report.html", overwrite=True,
+        )  # fmt: skip
+        opened(driver, page, width=1280)
+        assert not driver.find_elements(By.CSS_SELECTOR, ".scroll.more")
+    opened(driver, page, width=390)
+    links = driver.find_elements(By.CSS_SELECTOR, "nav a")
+    assert [links[0].text, links[-2].text, links[-1].text] == ["Metrics", "Data", "Method"]
+    assert all(link.rect["x"] + link.rect["width"] <= 390 for link in links)
+
+
 @pytest.mark.filterwarnings("ignore:.* intervals exceed")
 @pytest.mark.parametrize(
     "options",
@@ -313,7 +342,7 @@ def test_axe_finds_no_violation_and_only_tables_scroll(driver, page, theme, widt
 def test_axe_finds_no_violation_in_pages_of_other_kinds(driver, log, tmp_path, options):
     rows = log.filter(run="bm25").drop("run") if "run" in options else log
     rows = rows.filter(pl.col("country").is_in(["IN", "US"]), pl.col("device").is_in(["0", "1"]))
-    page = pr.report(rows, "ap", path=tmp_path / "report.html", worst=1, **options)
+    page = pr.report(rows, "ap", path=tmp_path / "report.html", n=1, **options)
     found, kept = violations(opened(driver, page))
     assert found == [] and kept > 30
 

@@ -7,10 +7,12 @@ import sys
 from html import unescape
 from html.parser import HTMLParser
 
+import needs
 import polars as pl
 import polars_rank as pr
 import pytest
 from polars.testing import assert_frame_equal
+from polars_rank.reporting.downloads import csv_link
 from polars_rank.reporting.formats import number, percent, signed
 from polars_rank.reporting.question import lower_is_better
 
@@ -72,7 +74,7 @@ class Read(HTMLParser):
 
 
 def read(log, tmp_path, metrics=("ndcg@10", "ap"), **options):
-    options = {"worst": 1, **options}
+    options = {"n": 1, **options}
     path = pr.report(log, metrics, path=tmp_path / "report.html", overwrite=True, **options)
     return Read(path)
 
@@ -99,7 +101,7 @@ def gates(page):
 
 @pytest.fixture
 def _no_charts(monkeypatch):
-    monkeypatch.setattr("polars_rank.reporting.pictures._charts", lambda *_: iter(()))
+    monkeypatch.setattr("polars_rank.reporting.charts._charts", lambda *_: iter(()))
 
 
 #: For tests of text and tables: charts take half of the time of a page.
@@ -114,11 +116,11 @@ def column(page, table, name):
 @pytest.fixture(scope="module")
 def page(log, tmp_path_factory):
     """A page with a baseline and slices."""
-    return read(log, tmp_path_factory.mktemp("page"), baseline="bm25", slices="country", worst=5)
+    return read(log, tmp_path_factory.mktemp("page"), baseline="bm25", slices="country", n=5)
 
 
 def test_numbers_are_those_of_the_library(page, lists):
-    summary = pr.summarize(lists, by="run").sort("metric", "run", descending=[True, False])
+    summary = pr.summarize(lists).sort("metric", "run", descending=[True, False])
     assert column(page, "means", "Mean") == [*map(number, summary["mean"])]
     assert column(page, "means", "Queries") == ["120"] * 4
     assert column(page, "means", "Interval") == [
@@ -131,7 +133,7 @@ def test_numbers_are_those_of_the_library(page, lists):
         for each in compared["relative_difference"]
     ]
     sliced = [
-        pr.slices(lists, name, columns="country", baseline="bm25") for name in ("ndcg@10", "ap")
+        pr.slices(lists, name, slices="country", baseline="bm25") for name in ("ndcg@10", "ap")
     ]
     assert column(page, "slices-table", "Difference") == [
         *map(signed, pl.concat(sliced)["difference"])
@@ -145,6 +147,38 @@ def test_tables_are_downloads_of_the_page(page, lists):
     }
     content = base64.b64decode(links["comparison.csv"].partition("base64,")[2])
     assert_frame_equal(pl.read_csv(content), pr.compare(lists, baseline="bm25"), check_dtypes=False)
+
+
+def test_downloads_hold_no_formulas():
+    """A spreadsheet shows an apostrophe in front of text as text; numbers stay numbers."""
+    formulas = [
+        "=cmd|' /C calc'!A0",
+        "=HYPERLINK(1)",
+        "+1+1",
+        "-a",
+        "@SUM(1)",
+        "\t=1",
+        "\r=1",
+        "＝1",
+    ]
+    others = ["-0.5", "+1", "-1e-5", "a=1", "1-1", "", None]
+    table = pl.DataFrame({"=id": formulas + others, "n": -0.5}).with_columns(
+        kind=pl.col("=id").cast(pl.Categorical), ids=pl.concat_list("=id")
+    )
+    content = base64.b64decode(csv_link(table).partition("base64,")[2])
+    read = pl.read_csv(content, infer_schema=False, empty_string_is_null=False)
+    shown = ["'" + text for text in formulas] + others[:-1] + [""]
+    assert read["'=id"].to_list() == read["kind"].to_list() == shown
+    assert read["n"].to_list() == ["-0.5"] * len(table)
+    assert read["ids"].to_list() == [str([text]) for text in formulas + others]
+
+
+@without_charts
+def test_pages_that_cannot_be_written(log, tmp_path):
+    device = needs.full_device(tmp_path)
+    with pytest.raises(pr.errors.SourceError, match=f"cannot write '{device}': No space left"):
+        pr.report(log.filter(run="bm25"), "ap", path=device, overwrite=True)
+    assert device.is_char_device()
 
 
 def test_slices_show_the_queries_that_changed_most(page, lists):
@@ -232,7 +266,7 @@ def test_lower_is_better_where_the_metric_says_so(log, tmp_path):
 
 @without_charts
 def test_lists_that_moved_are_those_of_movers(log, tmp_path):
-    page = read(log, tmp_path, "ndcg@10", baseline="bm25", worst=3, k=4)
+    page = read(log, tmp_path, "ndcg@10", baseline="bm25", n=3, k=4)
     moved = pr.diagnostics.movers(log, "ndcg@10", baseline="bm25", n=3, k=4)
     found = re.findall(r"query (\d+) ", page.text.partition("Biggest changes per query")[2])
     order = moved.unique("query", maintain_order=True)
@@ -244,13 +278,26 @@ def test_lists_that_moved_are_those_of_movers(log, tmp_path):
     first = moved.filter(query=lost[0])
     tables = page.tables["no id"]
     ranked = [row for row in tables if row[0].isdigit()]
-    documents = [row[1].split()[0] for row in ranked[: first["baseline_doc"].count()]]
-    assert documents == first["baseline_doc"].drop_nulls().cast(pl.String).to_list()
+    base = first["baseline_doc"].drop_nulls().cast(pl.String).to_list()
+    # The ranking of the baseline has no movement; documents of the run have their rank in it.
+    assert [row[1] for row in ranked[: len(base)]] == base
+    whole = pr.rank(log.filter(pl.col("query") == lost[0], run="bm25").drop("run"))
+    ranks = dict(whole.select(pl.col("doc").cast(pl.String), "rank").rows())
+    docs = first["doc"].drop_nulls().cast(pl.String).to_list()
+    moved_from = [
+        "" if ranks.get(doc) == rank
+        else f" was {ranks[doc]}" if ranks.get(doc) else " was not retrieved"
+        for rank, doc in enumerate(docs, start=1)
+    ]  # fmt: skip
+    assert any(moved_from)
+    assert [row[1] for row in ranked[len(base) :][: len(docs)]] == [
+        doc + moved for doc, moved in zip(docs, moved_from, strict=True)
+    ]
 
 
 def test_documents_are_links_and_parts_say_how_many_queries_tie(log, lists, tmp_path):
     page = read(
-        log, tmp_path, "p@1", baseline="bm25", worst=2, url="https://x.org/{query}?d={doc}&c={country}",
+        log, tmp_path, "p@1", baseline="bm25", n=2, url="https://x.org/{query}?d={doc}&c={country}",
         show="country", meta={"commit": "1a2b3c"},
     )  # fmt: skip
     assert page.text.count("commit 1a2b3c") == 2
@@ -272,12 +319,12 @@ def test_documents_are_links_and_parts_say_how_many_queries_tie(log, lists, tmp_
 def test_earlier_moments_are_a_chart_over_time(log, tmp_path):
     day = pl.lit("2026-01-0") + (1 + pl.col("query") % 3).cast(pl.String)
     daily = pr.per_query(log.with_columns(day=day), "ap", by=["run", "day"])
-    moments = pr.stats.moments(daily, by=["run", "day"])
+    moments = pr.stats.moments(daily, by="day")
     page = read(log, tmp_path, ["ndcg@10", "ap"], baseline="bm25", moments=moments)
     charts = json.loads(page.scripts[0])["kinds"]["over-time"]
     assert [*charts] == ["1"] and charts["1"][""]["title"] == "MAP over time"
     (rows, *_) = charts["1"][""]["spec"]["datasets"].values()
-    expected = pr.summarize(daily, by=["run", "day"]).sort("run", "day")
+    expected = pr.summarize(daily, by="day").sort("run", "day")
     assert [row["y"] for row in rows] == pytest.approx(expected["mean"].to_list(), rel=1e-4)
 
 
@@ -297,7 +344,7 @@ def test_relevance_novelty_and_the_catalog_side_by_side(tmp_path):
     ]
     log = pl.DataFrame(rows, ["run", "query", "doc", "score", "label"], orient="row")
     log = log.cast({"label": pl.Int8})
-    items = pl.DataFrame({"doc": [*"abcde"], "popularity": [0.5, 0.5, 0.25, 0.25, 0.125]})
+    items = pl.DataFrame({"doc": [*"abcde"], "share": [0.5, 0.5, 0.25, 0.25, 0.125]})
     seen = pl.DataFrame({"query": ["u1"], "doc": ["b"]})
     metrics = ["hit_rate@2", "novelty@2", "unseen_share@2"]
     page = read(
@@ -332,7 +379,7 @@ def test_notebooks_show_a_link(log, tmp_path):
 @pytest.mark.parametrize("queries", [1, 2, 3])
 def test_no_query_of_a_small_log_is_both_best_and_worst(log, tmp_path, queries):
     small = log.filter((pl.col("run") == "bm25") & (pl.col("query") < queries))
-    page = read(small, tmp_path, "p@5", worst=5)
+    page = read(small, tmp_path, "p@5", n=5)
     shown = re.findall(r"query (\d+) ", page.text)
     assert len(shown) == len({*shown}) == small["query"].n_unique()
 
@@ -424,14 +471,14 @@ def test_labels_and_values_that_may_reverse_the_result_are_warned_of(tmp_path):
     page = read(log, tmp_path, "p@1", baseline="old")
     assert "new is better than old" in page.text
     warning = (
-        "50.0% of the retrieved documents are unjudged. Their labels could reverse this result"
+        "50.0% of the retrieved documents are unjudged, and their labels could reverse this result"
     )
     assert warning not in page.text  # 1.0 at most, as new has
     some = log.with_columns(label=pl.when(pl.col("query") > 4).then("label").otherwise(
         pl.when(pl.col("run") == "new").then(0)
     ))  # fmt: skip
     page = read(some, tmp_path, "p@1", baseline="old")
-    assert f"{warning}: p@1 of old could be 1.0000, and of new 0.7500." in page.text
+    assert f"{warning}. At the extreme, old would lead 1.0000 to 0.7500." in page.text
     # Recall is undefined without a relevant document: here in one run, for one half of queries.
     one = log.with_columns(
         label=pl.when(pl.col("run") == "new").then(pl.col("query") % 2).otherwise(1)
@@ -549,6 +596,12 @@ def test_cautions_say_what_matters(page, log, tmp_path):
     some = log.filter((pl.col("run") == "bm25") | (pl.col("query") > 20))
     page = read(some, tmp_path, "ap", baseline="bm25")
     assert "up to 21 are missing in one of two runs" in page.text
+    # The means of the comparison are not those of the runs.
+    (row,) = pr.compare(pr.per_query(some, "ap", by="run"), baseline="bm25").to_dicts()
+    assert column(page, "compared", "Difference") == [
+        f"{signed(row['difference'])}{row['baseline_mean']:.4f} → {row['mean']:.4f}"
+    ]
+    assert column(page, "compared", "Queries") == [f"{row['queries']}{row['missing']} missing"]
 
 
 @without_charts
@@ -586,7 +639,6 @@ BASE = pr.datasets.search_log(40, runs=["a", "b"]).collect()
 ONE = BASE.filter(pl.col("run") == "a").drop("run")
 ODD = ["𝔘nicode 🙂", "עברית " + "x" * 3000]
 CASES = {
-    "run in by": (BASE, {"by": "run"}, "b is better than a|between b and a"),
     "run is none, positions": (
         ONE.drop("score"), {"run": None, "slices": "country", "position": "position"}, "ndcg@10 is 0.",
     ),
@@ -626,6 +678,10 @@ CASES = {
     "several scores": (
         ONE.with_columns(old=-pl.col("score")).rename({"score": "new"}),
         {"scores": ["old", "new"], "baseline": "old"}, "new is better than old",
+    ),
+    "scores beyond 32 bits": (
+        BASE.with_columns(pl.col("score") * 1e300), {"baseline": "a", "conventions": "trec_eval 9"},
+        "Biggest changes per query",
     ),
     "runs that are numbers": (
         BASE.with_columns(run=pl.col("run").replace_strict({"a": 1, "b": 2})), {"baseline": 1},
@@ -674,7 +730,7 @@ def test_any_log_has_a_report(case, tmp_path):
 
 def test_lazy_and_eager_logs_have_the_same_page(tmp_path):
     made = [
-        Read(pr.report(each, "ndcg@10", path=tmp_path / name, baseline="a", worst=1))
+        Read(pr.report(each, "ndcg@10", path=tmp_path / name, baseline="a", n=1))
         for name, each in {"a.html": BASE, "b.html": BASE.lazy(), "c.html": BASE.to_arrow()}.items()
     ]
     first, *others = ([page.tables, page.scripts] for page in made)
@@ -684,7 +740,7 @@ def test_lazy_and_eager_logs_have_the_same_page(tmp_path):
 @without_charts
 def test_an_error_leaves_nothing_behind_and_what_was_there(log, tmp_path):
     path = tmp_path / "report.html"
-    with pytest.raises(pr.errors.DataError, match="run 'nobody' not found"):
+    with pytest.raises(pr.errors.DataError, match="run 'nobody' .`baseline`. not found"):
         pr.report(log, "ap", baseline="nobody", path=path)
     assert [*tmp_path.iterdir()] == []
     path.write_text("mine", encoding="utf-8")
@@ -709,7 +765,7 @@ def test_an_error_leaves_nothing_behind_and_what_was_there(log, tmp_path):
             pr.errors.ArgumentError,
             "`baseline` needs a column of runs",
         ),
-        ({"run": "run", "by": "run"}, pr.errors.ArgumentError, "used for both `by` and `run`"),
+        ({"run": "run", "by": "run"}, pr.errors.ArgumentError, "is the column of runs"),
         ({"slices": "land"}, pr.errors.SchemaError, "column 'land' .`slices`. not found"),
         ({"slices": "run"}, pr.errors.ArgumentError, "`slices` contains the column of runs"),
         ({"show": "titel"}, pr.errors.SchemaError, "column 'titel' .`show`. not found"),
@@ -720,7 +776,7 @@ def test_an_error_leaves_nothing_behind_and_what_was_there(log, tmp_path):
         ({"meta": "1a2b3c"}, pr.errors.ArgumentError, "`meta` must be a mapping"),
         ({"moments": BASE}, pr.errors.SchemaError, "column 'day' .`time`. not found"),
         ({"confidence": 95}, pr.errors.ArgumentError, "`confidence` must be"),
-        ({"worst": 0}, pr.errors.ArgumentError, "`worst` must be a positive integer"),
+        ({"n": 0}, pr.errors.ArgumentError, "`n` must be a positive integer"),
         ({"k": "ten"}, pr.errors.ArgumentError, "`k` must be a positive integer"),
         ({"rules": ["what"]}, pr.errors.ArgumentError, "invalid rule"),
         (

@@ -98,9 +98,9 @@ def test_tables_by_name_and_one_by_one(spark: Any) -> None:
     options = {"by": "run", "align": "common"}
     same(pr.evaluate(LOG, "ap", **options), pr.evaluate(metrics="ap", frame=rows, **options))
     lists = pr.per_query(rows, "ap", by="run")
-    halves = (pr.stats.moments(lists.where(f"query % 2 = {part}"), by="run") for part in (0, 1))
+    halves = (pr.stats.moments(lists.where(f"query % 2 = {part}")) for part in (0, 1))
     same(
-        pr.stats.moments(pr.per_query(LOG, "ap", by="run"), by="run"),
+        pr.stats.moments(pr.per_query(LOG, "ap", by="run")),
         pr.stats.merge(halves),
         ["run"],
     )
@@ -108,7 +108,7 @@ def test_tables_by_name_and_one_by_one(spark: Any) -> None:
 
 def test_tables_of_spark_among_others(spark: Any) -> None:
     rows = on_spark(spark, LOG)
-    part = pr.stats.moments(pr.per_query(LOG, "ap", by="run"), by="run")
+    part = pr.stats.moments(pr.per_query(LOG, "ap", by="run"))
     there = on_spark(spark, part)
     for several in ([part, there], [there, part]):
         with pytest.raises(
@@ -119,7 +119,7 @@ def test_tables_of_spark_among_others(spark: Any) -> None:
         pr.errors.ArgumentError, match="`judgments` is a Spark DataFrame, but `rankings` is"
     ):
         pr.join_judgments(LOG.drop("label"), rows)
-    with pytest.raises(pr.errors.ArgumentError, match="expected a table, found list"):
+    with pytest.raises(pr.errors.ArgumentError, match="must be a table; found list"):
         pr.evaluate([rows, rows], "ap")
 
 
@@ -151,10 +151,10 @@ def test_without_pyspark(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_errors_of_workers_have_their_parameters(spark: Any) -> None:
-    log = pr.datasets.search_log(5).collect()
-    with pytest.raises(pr.errors.DataError, match="drop the duplicates$") as caught:
+    log = pr.datasets.search_log(5).drop("run").collect()
+    with pytest.raises(pr.errors.DataError, match="to 'max' or 'first'$") as caught:
         sessions.fetched(pr.evaluate(on_spark(spark, log), "rr"))
-    assert caught.value.parameters == ("duplicates", "by")
+    assert caught.value.parameters == ("by", "query", "duplicates")
 
 
 def test_errors_are_read_from_the_reports_of_spark() -> None:

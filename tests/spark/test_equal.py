@@ -133,7 +133,7 @@ def test_moments_of_other_columns(spark: Any) -> None:
     with pytest.raises(
         pr.errors.SchemaError, match="moments with different columns cannot be merged"
     ):
-        pr.stats.merge([pr.stats.moments(lists, by="run"), pr.stats.moments(lists)])
+        pr.stats.merge([pr.stats.moments(lists), pr.stats.moments(lists, run=None)])
 
 
 def test_documents_and_labels_of_other_types(spark: Any) -> None:
@@ -216,7 +216,7 @@ def test_moments_and_their_merge(spark: Any) -> None:
     here = pr.per_query(LOG, FEW, by="run")
     there = pr.per_query(on_spark(spark, LOG, 5), FEW, by="run")
     keys = ["run", "metric"]
-    same(pr.stats.moments(here, by="run"), pr.stats.moments(there, by="run"), keys)
+    same(pr.stats.moments(here), pr.stats.moments(there), keys)
     same(
         pr.stats.moments(here, ["ap", "rr"], run="run", baseline="bm25"),
         pr.stats.moments(there, ["ap", "rr"], run="run", baseline="bm25"),
@@ -229,8 +229,8 @@ def test_moments_and_their_merge(spark: Any) -> None:
     )
     days = [there.where("query % 2 = 0"), there.where("query % 2 = 1")]
     same(
-        pr.stats.moments(here, by="run"),
-        pr.stats.merge([pr.stats.moments(day, by="run") for day in days]),
+        pr.stats.moments(here),
+        pr.stats.merge([pr.stats.moments(day) for day in days]),
         keys,
     )
     small = pr.stats.moments(there, run="run", baseline="bm25").toArrow()
@@ -253,8 +253,8 @@ def test_joins_of_judgments(spark: Any) -> None:
     same(pr.join_judgments(run, bought), relevant, keys)
     alone = run.drop("run")
     same(
-        pr.join_judgments(alone, judgments, by=[]).unique(),
-        pr.join_judgments(on_spark(spark, alone), judgments, by=[]).distinct(),
+        pr.join_judgments(alone, judgments, run=None).unique(),
+        pr.join_judgments(on_spark(spark, alone), judgments, run=None).distinct(),
         alone.columns,  # a document has other clicks in each of the runs
     )
     whole = pr.evaluate(pr.join_judgments(run, judgments), FEW, by="run")

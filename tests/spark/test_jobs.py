@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from spark.logs import fetched, log, on_spark, same
 from polars.testing import assert_frame_equal
-from polars_rank.spark import chunks
+from polars_rank.spark import query_chunks
 
 LOG = log()
 OF_RUN = {"by": "run", "align": "common"}
@@ -36,7 +36,7 @@ def test_nothing_runs_before_an_action(spark: Any) -> None:
 
     def plan() -> None:
         lists = pr.per_query(bad, "ap", by="run")
-        pr.stats.moments(lists, by="run")
+        pr.stats.moments(lists)
         pr.evaluate(bad, "ap", **OF_RUN)
         pr.rank(bad, by="run")
         pr.join_judgments(rows.drop("label"), rows.select("query", "doc", "label").distinct())
@@ -96,7 +96,7 @@ def check_whole_queries(found: list[pl.DataFrame], rows: pl.DataFrame) -> None:
 
 def test_chunks_are_cut_between_queries() -> None:
     rows = LOG.sort("query")
-    of = chunks.Sorted(rows.columns, ["query"], chunk_rows=20)
+    of = query_chunks.Sorted(rows.columns, ["query"], chunk_rows=20)
     found = list(of(batches_of(rows)))
     assert len(found) > 5
     assert pl.concat(found).equals(rows)
@@ -117,11 +117,11 @@ def test_packed_rows_come_back_by_bucket(packed_bytes: int, cell_bytes: int) -> 
     bucket = (pl.col("query").hash(0) % 8).cast(pl.Int32).alias("bucket")
     given = rows.select(bucket, *(pl.col(name) for name in rows.columns))
     nothing = given.clear().to_arrow(compat_level=pl.CompatLevel.oldest()).to_batches()
-    pack = chunks.Packed(rows.schema, packed_bytes, cell_bytes)
+    pack = query_chunks.Packed(rows.schema, packed_bytes, cell_bytes)
     cells = list(pack([*batches_of(given), *nothing]))
-    assert all(batch.schema == chunks.CELLS for batch in cells)
+    assert all(batch.schema == query_chunks.CELLS for batch in cells)
     moved = pl.concat([pl.DataFrame(pa.Table.from_batches([batch])) for batch in cells])
-    unpack = chunks.Unpacked(rows.schema, placed=False, chunk_rows=20)
+    unpack = query_chunks.Unpacked(rows.schema, placed=False, chunk_rows=20)
     found = list(unpack(batches_of(moved.sort("bucket"), 3)))
     assert len(found) > 2
     check_whole_queries(found, rows)
@@ -131,8 +131,8 @@ def test_packed_rows_stand_as_they_did() -> None:
     rows = LOG.with_row_index("place")
     rows = rows.select(*LOG.columns, pl.col("place").cast(pl.Int64))
     given = rows.select(pl.lit(0, dtype=pl.Int32).alias("bucket"), *rows.columns)
-    cells = reversed(list(chunks.Packed(rows.schema, packed_bytes=500)(batches_of(given))))
-    (found,) = chunks.Unpacked(rows.schema, placed=True)(cells)
+    cells = reversed(list(query_chunks.Packed(rows.schema, packed_bytes=500)(batches_of(given))))
+    (found,) = query_chunks.Unpacked(rows.schema, placed=True)(cells)
     assert found.equals(LOG)
 
 

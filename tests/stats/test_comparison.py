@@ -26,7 +26,7 @@ REAL = Path(__file__).parents[3] / "shared" / "data" / "lambdarank_test.parquet"
 
 def real():
     if not REAL.exists():
-        pytest.skip("no real log here")
+        pytest.skip("needs the real data of the developers")
     return pr.per_query(pl.read_parquet(REAL), ["ndcg@10", "ap", "rr"], by="run"), "lambdarank-10"
 
 
@@ -75,7 +75,7 @@ def test_t_wilcoxon_and_sign_are_those_of_scipy(lists, baseline, alternative):
     ("ours", "theirs"), [("holm", "holm"), ("bh", "fdr_bh"), ("bonferroni", "bonferroni")]
 )
 def test_corrections_are_those_of_statsmodels(ours, theirs):
-    multitest = needs.package("statsmodels.stats.multitest", "stats")
+    multitest = needs.package("statsmodels.stats.multitest", "test")
     random = np.random.default_rng(1)
     for n in (1, 2, 7, 40):
         p = random.random(n) ** 3
@@ -283,7 +283,10 @@ def test_weights_and_clusters():
         )
 
 
-@pytest.mark.parametrize("dtype", [pl.Categorical, pl.Enum(["old", "new", "best"])])
+@pytest.mark.parametrize(
+    "dtype",
+    [pl.Categorical, pl.Categorical(pl.Categories("runs")), pl.Enum(["old", "new", "best"])],
+)
 def test_runs_of_other_text_types(dtype):
     found = pr.compare(LISTS.with_columns(pl.col("run").cast(dtype)), baseline="old")
     plain = pr.compare(LISTS, baseline="old")
@@ -308,7 +311,7 @@ def test_runs_of_numbers():
         (
             {"baseline": "older"},
             pr.errors.DataError,
-            "run 'older' not found in the column 'run'; available: 'best', 'new', 'old'",
+            "run 'older' .`baseline`. not found in the column 'run'; available: 'best', 'new', 'old'",
         ),
         ({"run": "system"}, pr.errors.SchemaError, "column 'system' .`run`. not found"),
         ({"query": "q"}, pr.errors.SchemaError, "column 'q' .`query`. not found"),
@@ -439,10 +442,10 @@ def test_a_run_that_retrieved_nothing_is_warned_of(nothing, made, tmp_path):
 
 def test_summaries_and_slices_warn_of_a_run_that_retrieved_nothing(nothing):
     with pytest.warns(pr.errors.RankWarning, match=NOTHING):
-        found = pr.summarize(nothing, by="run")
+        found = pr.summarize(nothing)
     assert set(found["metric"]) == {"ap", "rr"}
     with pytest.warns(pr.errors.RankWarning, match=NOTHING):
-        found = pr.slices(nothing, "ap", columns="country", baseline="old")
+        found = pr.slices(nothing, "ap", slices="country", baseline="old")
     assert found["empty"].to_list() == found["queries"].to_list()
 
 
@@ -483,7 +486,7 @@ def test_ranks_and_signs_are_warned_of():
 
 
 def test_misuse_with_moments():
-    plain = pr.stats.moments(LISTS, by="run")
+    plain = pr.stats.moments(LISTS)
     with pytest.raises(pr.errors.SchemaError, match="the moments have no differences"):
         pr.compare(plain, baseline="old")
     paired = pr.stats.moments(LISTS, run="run", baseline="old")
@@ -608,6 +611,38 @@ def test_nothing_cancels_for_large_values(options):
     near = pr.compare(lists, baseline="a", metrics=["x"], **options).row(0, named=True)
     row = pr.compare(far, baseline="a", metrics=["x"], **options).row(0, named=True)
     assert row["high"] - row["low"] == pytest.approx(near["high"] - near["low"], rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda table: pr.summarize(table),
+        lambda table: pr.compare(table, baseline="a"),
+        lambda table: pr.compare(table, baseline="a", test="randomization"),
+        pr.stats.compare_all,
+    ],
+    ids=["summarize", "t", "randomization", "compare_all"],
+)
+def test_values_whose_squares_overflow_or_underflow(function):
+    lists = pair([1, 2, 3, 5]).with_columns(pl.col("x") + pl.col("query"))
+    for lazily in (False, True):
+        table = lists.with_columns(pl.col("x") * 1e160)
+        with pytest.raises(pr.errors.DataError, match="values above 1e.150 in the column 'x'"):
+            function(table.lazy() if lazily else table).lazy().collect()
+    # Squares of 1e-340 are 0, so that the standard error is unknown.
+    tiny = function(lists.with_columns(pl.col("x") * 1e-170))
+    for name in ("std_error", "low", "high", "p_value"):
+        assert name not in tiny.columns or tiny[name].null_count() == tiny.height
+    assert tiny["mean"].to_list() == pytest.approx((function(lists)["mean"] * 1e-170).to_list())
+
+
+@pytest.mark.parametrize("size", [1e-200, 1e200])
+def test_weights_whose_squares_overflow_or_underflow(size):
+    lists = pair([1, 2, 3]).with_columns(w=size * (1 + pl.col("query")))
+    with pytest.raises(
+        pr.errors.DataError, match="6 rows: weights in the column 'w' whose squares"
+    ):
+        pr.summarize(lists, metrics="x", weight="w")
 
 
 def test_few_queries_are_warned_of():

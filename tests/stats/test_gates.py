@@ -124,7 +124,7 @@ def test_without_an_interval_a_rule_is_undecided():
         assert verdicts(compared, rule) == ["undecided"]
         assert pr.check(compared, [rule], undecided="pass").height == 1
     assert verdicts(compared, "wins >= 1", "queries >= 2") == ["pass", "fail"]
-    summary = pr.summarize(one, by="run", interval="none")
+    summary = pr.summarize(one, interval="none")
     assert verdicts(summary, "rr >= 0.1") == ["undecided"] * 2
     assert verdicts(summary.drop("low", "high"), "rr >= 0.6") == ["fail", "pass"]
 
@@ -142,13 +142,13 @@ def test_a_group_in_which_a_run_has_no_rankings_does_not_pass():
         "run": ["a"] * 8 + ["b"] * 4, "query": [*range(8), *range(4)],
         "country": (["DE"] * 4 + ["FR"] * 4 + ["DE"] * 4), "rr": [0.2, 0.4, 0.6, 0.5] * 3,
     })  # fmt: skip
-    summary = pr.summarize(lists.filter(run="b"), by=["run", "country"])
+    summary = pr.summarize(lists.filter(run="b"), by="country")
     with pytest.warns(pr.errors.RankWarning, match="no query in common"):
         compared = pr.compare(lists, baseline="a", by="country")
-    sliced = pr.slices(lists, "rr", columns="country", baseline="a", min_queries=2)
+    sliced = pr.slices(lists, "rr", slices="country", baseline="a", min_queries=2)
     rules = ["missing <= 0", "queries >= 1", "difference(rr) >= -9", "rr >= -9", "low(rr) >= -9"]
     for tables, where in (
-        ([summary, compared], "country=FR, run=b"), ([sliced], "run=b, column=country, value=FR")
+        ([summary, compared], "country=FR, run=b"), ([sliced], "country=FR, run=b")
     ):  # fmt: skip
         found = pr.check(tables, rules, on_fail="return")
         assert found.height == 2 * len(rules)
@@ -187,17 +187,46 @@ def test_where_names_slices_of_any_type():
         "run": ["a"] * 6 + ["b"] * 6, "query": [*range(6)] * 2, "rr": [0.2, 0.4, 0.5] * 4,
         "flag": [True, True, False, False, None, None] * 2, "level": [1.0, 1.0, 2.0, 2.0, 3.5, 3.5] * 2,
     })  # fmt: skip
-    table = pr.slices(lists, "rr", columns=["flag", "level"], baseline="a", min_queries=2)
+    table = pr.slices(lists, "rr", slices=["flag", "level"], baseline="a", min_queries=2)
     for column, value in (("flag", True), ("flag", None), ("level", 2), ("level", 3.5)):
         rule = {"rule": "queries >= 2", "where": {"column": column, "value": value}}
         assert pr.check(table, [rule])["queries"].to_list() == [2]
+
+
+def test_where_in_the_text_of_a_rule():
+    """Values are written as in the result; those with a comma or a bracket are in quotes."""
+    table = pl.DataFrame({
+        "run": "b", "column": ["country", "country", "country", "country & device"],
+        "value": ["US", "Korea, Republic of", None, "US & phone"], "contribution": 0.0,
+        "metric": "ap", "queries": [10, 20, 30, 40], "mean": 0.5,
+    })  # fmt: skip
+    for where, queries, shown in (
+        ("country=US, run=b", 10, "run=b, country=US"),
+        ('country = "Korea, Republic of"', 20, "run=b, country=Korea, Republic of"),
+        ("country=null", 30, "run=b, country=null"),
+        ("country & device=US & phone", 40, "run=b, country & device=US & phone"),
+        ("column=country, value=US", 10, "run=b, country=US"),
+    ):
+        found = pr.check(table, [f"queries(ap) >= 1 where({where})"])
+        assert found.select("rule", "where", "queries").rows() == [
+            ("queries(ap) >= 1", shown, queries)
+        ]
+    with pytest.raises(pr.errors.GateFailed, match="country=XX.: fail, no such rows"):
+        pr.check(table, ["ap >= 0 where(country=XX)"])
+    with pytest.raises(pr.errors.ArgumentError, match="columns: .*'country'"):
+        pr.check(table, ["ap >= 0 where(city=X)"])
+    with pytest.raises(pr.errors.ArgumentError, match=r"rule 'ap >= 0 where\(city=X\)'"):
+        pr.check(table, [{"rule": "ap >= 0", "where": {"city": "X"}}])
+    for wrong in ("ap >= 0 where()", "ap >= 0 where(country)", 'ap >= 0 where(country="US)'):
+        with pytest.raises(pr.errors.ArgumentError, match="invalid rule"):
+            pr.check(table, [wrong])
 
 
 def test_small_slices_are_undecided_but_for_counts():
     """They have no interval: a handful of queries must neither open a gate nor shut it."""
     log = pr.datasets.search_log(60, runs=["old", "new"])
     lists = pr.per_query(log, "ap", by="run", keep="country")
-    table = pr.slices(lists, "ap", columns="country", baseline="old", min_queries=10).collect()
+    table = pr.slices(lists, "ap", slices="country", baseline="old", min_queries=10).collect()
     assert 0 < table["small"].sum() < table.height
     sure, mean, contribution, p_value, queries = (
         pr.check(table, [rule], on_fail="return")["verdict"]
@@ -250,7 +279,11 @@ def test_rules_in_a_file(tmp_path):
     [
         ("rules = 1", pr.errors.ArgumentError, r"must have \[\[rules\]\]"),
         ("= 1", pr.errors.SourceError, "cannot read"),
-        ('[[rules]]\nrule = "x"\nwhen = 1', pr.errors.ArgumentError, "a rule must be text"),
+        (
+            '[[rules]]\nrule = "x"\nwhen = 1',
+            pr.errors.ArgumentError,
+            "a rule .`rules`. must be text",
+        ),
         (
             'undecided = "maybe"\n[[rules]]\nrule = "queries > 1"',
             pr.errors.ArgumentError,
@@ -274,14 +307,14 @@ def test_files_that_are_wrong(tmp_path, text, error, message):
         ("ndcg@10", "invalid rule 'ndcg@10'"),
         ("ndcg@10 >= high", "invalid rule"),
         ("ndcg@10 >= nan", "invalid rule"),
-        ("ndcg@5 >= 0.4", "no table has the metric and the column.*Did you mean 'ndcg@10'"),
-        ("difference(ndcg@10) >= 0", "no table has the metric and the column"),
+        ("ndcg@5 >= 0.4", "no table has the metric and the columns.*Did you mean 'ndcg@10'"),
+        ("difference(ndcg@10) >= 0", "no table has the metric and the columns"),
         (
             {"rule": "ndcg@10 >= 0", "where": {"browser": "x"}},
-            "no table has the metric and the column",
+            "no table has the metric and the columns",
         ),
-        ({"rule": "ndcg@10 >= 0", "where": "DE"}, "`where` of a rule must be"),
-        (3, "a rule must be text"),
+        ({"rule": "ndcg@10 >= 0", "where": "DE"}, "`where` of a rule .`rules`. must be"),
+        (3, "a rule .`rules`. must be text"),
     ],
 )
 def test_rules_that_are_wrong(rule, message):
@@ -292,7 +325,9 @@ def test_rules_that_are_wrong(rule, message):
 def test_misuse():
     with pytest.raises(pr.errors.ArgumentError, match="`rules` is empty"):
         pr.check(SUMMARY, [])
-    with pytest.raises(pr.errors.SchemaError, match="columns 'metric' and 'queries' not found"):
+    with pytest.raises(
+        pr.errors.SchemaError, match="columns 'metric' and 'queries' .`result`. not found"
+    ):
         pr.check(pl.DataFrame({"a": [1]}), ["queries >= 1"])
     with pytest.raises(pr.errors.ArgumentError, match="`on_fail` must be one of"):
         pr.check(SUMMARY, ["queries >= 1"], on_fail="ignore")
@@ -314,6 +349,17 @@ def test_junit(tmp_path):
     assert (suite.get("failures"), suite.get("skipped")) == ("1", "1")
 
 
+def test_junit_of_control_characters(tmp_path):
+    """A build server reads a file with one of them as no XML at all."""
+    where = "".join(map(chr, range(32))) + "\ufffe"
+    found = pr.check(SUMMARY, ["queries >= 100"], on_fail="return")
+    pr.stats.write_junit(found.with_columns(where=pl.lit(where)), tmp_path / "a.xml")
+    suite = ElementTree.parse(tmp_path / "a.xml").getroot()[0]
+    replaced = "\N{REPLACEMENT CHARACTER}"
+    name = replaced * 9 + "\t\n" + replaced * 2 + "\r" + replaced * 19
+    assert suite[0].get("classname") == name
+
+
 def test_markdown(tmp_path):
     found = pr.check(SUMMARY, ["ndcg@10 >= 0.45", "queries >= 100"], on_fail="return")
     pr.stats.write_markdown(found, tmp_path / "a.md")
@@ -327,19 +373,21 @@ def test_of_real_tables():
     log = pr.datasets.search_log(200, runs=["old", "new"])
     lists = pr.per_query(log, ["ndcg@10", "ap"], by=["run", "country"])
     tables = [
-        pr.summarize(lists, by="run"),
+        pr.summarize(lists),
         pr.compare(lists, baseline="old", query=["query"]),
         # Six countries share 200 queries: with the default, some would be too small to decide.
-        pr.slices(lists, "ap", columns="country", baseline="old", min_queries=2),
+        pr.slices(lists, "ap", slices="country", baseline="old", min_queries=2),
     ]
     rules = [
-        {"rule": "ap >= 0.1", "where": {"run": "new", "value": "US"}},
+        {"rule": "ap >= 0.1", "where": {"run": "new", "country": "US"}},
         "difference(ndcg@10) >= -0.05",
         "contribution(ap) >= -0.5",
     ]
     found = pr.check(tables, rules)
     assert set(found["verdict"]) == {"pass"}
-    assert found["where"][0] == "run=new, column=country, value=US"
+    assert found["where"][0] == "country=US, run=new"
+    # Polars prints at most 32 characters of a cell.
+    assert "country=US, run=new" in str(found.select("where"))
 
 
 @pytest.mark.parametrize(("sign", "meant"), [("=>", ">="), ("=<", "<="), ("≥", ">="), ("≤", "<=")])
@@ -347,3 +395,14 @@ def test_signs_that_rules_do_not_have(sign, meant):
     rule = f"difference(ndcg(gain='exp2')@10) {sign} -0.01"
     with pytest.raises(pr.errors.ArgumentError, match=f"invalid sign '{sign}'.*use '{meant}'"):
         pr.check(SUMMARY, [rule])
+
+
+def test_a_rule_is_no_result(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for given in (["difference >= 0"], [["rr >= 0.4"], "rules.toml"], ["no such file", ["rr > 0"]]):
+        with pytest.raises(pr.errors.ArgumentError, match="`result` is missing; pass it first"):
+            pr.check(*given)
+    (tmp_path / "table").touch()
+    for path in ("table", "means.parquet"):
+        with pytest.raises(pr.errors.ArgumentError, match="`result` must be a table"):
+            pr.check(path, ["rr > 0"])

@@ -44,7 +44,7 @@ def close(left, right):
     [
         {},
         {"by": "group"},
-        {"by": ["group", "run"], "weight": "weight"},
+        {"by": "group", "weight": "weight"},
         {"run": "run", "baseline": "a"},
         {"by": "group", "run": "run", "baseline": "a", "weight": "weight"},
         {"run": "run", "baseline": "a", "undefined": "skip"},
@@ -108,7 +108,7 @@ def test_files(tmp_path):
 @pytest.mark.parametrize("source", ["", "day?.parquet", "day[12].parquet", "**/*.parquet"])
 def test_files_of_a_directory_or_a_pattern(tmp_path, source):
     for day in (1, 2):
-        part = pr.stats.moments(LISTS.with_columns(pl.col("query") + 10 * day), by="run")
+        part = pr.stats.moments(LISTS.with_columns(pl.col("query") + 10 * day))
         pr.stats.write_moments(part, tmp_path / f"day{day}.parquet")
     found = pr.stats.scan_moments(f"{tmp_path}/{source}").collect()
     assert found["queries"].to_list() == [4, 4]
@@ -116,7 +116,7 @@ def test_files_of_a_directory_or_a_pattern(tmp_path, source):
 
 def test_files_of_another_hash_are_told(tmp_path):
     """The samples of lists in two files can be compared if one function hashed their keys."""
-    part = pr.stats.moments(LISTS, by="run")
+    part = pr.stats.moments(LISTS)
     pr.stats.write_moments(part, tmp_path / "ours.parquet")
     about = json.loads(pl.read_parquet_metadata(tmp_path / "ours.parquet")["polars_rank.moments"])
     for name, hash_version in (("other", {"hash": "0"}), ("without", {})):
@@ -132,9 +132,9 @@ def test_files_of_another_hash_are_told(tmp_path):
 
 def test_files_are_not_replaced_unasked(tmp_path):
     for write, table in (
-        (pr.stats.write_moments, pr.stats.moments(LISTS, by="run")),
-        (pr.stats.write_junit, pr.check(pr.summarize(LISTS, by="run"), ["queries > 0"])),
-        (pr.stats.write_markdown, pr.check(pr.summarize(LISTS, by="run"), ["queries > 0"])),
+        (pr.stats.write_moments, pr.stats.moments(LISTS)),
+        (pr.stats.write_junit, pr.check(pr.summarize(LISTS), ["queries > 0"])),
+        (pr.stats.write_markdown, pr.check(pr.summarize(LISTS), ["queries > 0"])),
     ):
         file = tmp_path / write.__name__
         file.write_text("mine")
@@ -189,13 +189,13 @@ def test_other_conventions_are_named():
 def test_conventions_by_name():
     options = {"run": "run", "baseline": "a"}
     for function, more in [
-        (pr.stats.moments, {"by": "run"}),
+        (pr.stats.moments, {}),
         (pr.stats.moments, options),
-        (pr.summarize, {"by": "run", "interval": "none"}),
+        (pr.summarize, {"interval": "none"}),
         (pr.compare, options),
         (pr.stats.compare_all, {"run": "run"}),
         (pr.stats.power, options),
-        (pr.slices, {**options, "metric": "ap", "columns": "query"}),
+        (pr.slices, {**options, "metric": "ap", "slices": "query"}),
     ]:
         named, said = (
             function(LISTS, **more, conventions=each)
@@ -241,17 +241,17 @@ def test_other_baselines_are_named():
 
 
 def test_misuse_of_merge():
-    with pytest.raises(pr.errors.ArgumentError, match="no moments to merge"):
+    with pytest.raises(pr.errors.ArgumentError, match="`tables` is empty"):
         pr.stats.merge([])
     with pytest.raises(pr.errors.SchemaError, match="has no moments"):
         pr.stats.merge(LISTS)
     with pytest.raises(pr.errors.SchemaError, match="different columns"):
-        pr.stats.merge([pr.stats.moments(LISTS), pr.stats.moments(LISTS, by="run")])
+        pr.stats.merge([pr.stats.moments(LISTS), pr.stats.moments(LISTS, run=None)])
 
 
 def test_misuse_of_moments():
     with pytest.raises(pr.errors.ArgumentError, match="`baseline` needs `run`"):
-        pr.stats.moments(LISTS, baseline="a")
+        pr.stats.moments(LISTS, run=None, baseline="a")
     with pytest.raises(
         pr.errors.DataError, match="2 rows: NaN or infinite values in the column 'ap'"
     ):
@@ -269,8 +269,8 @@ def test_misuse_of_moments():
         pr.stats.moments(LISTS, query="qid")
     with pytest.raises(pr.errors.ArgumentError, match="unknown preset 'lightgmb'"):
         pr.stats.moments(LISTS, conventions="lightgmb")
-    with pytest.raises(pr.errors.ArgumentError, match="used for two parameters: `by` and `run`"):
-        pr.stats.moments(LISTS, by="run", run="run", baseline="a")
+    with pytest.raises(pr.errors.ArgumentError, match="'run' .`by`. is the column of runs"):
+        pr.stats.moments(LISTS, by="run", baseline="a")
     with pytest.raises(pr.errors.DataError, match="different weights in two runs"):
         weights = LISTS.with_columns(w=pl.Series([1, 2, 1, 3]))
         pr.stats.moments(weights, ["ap"], run="run", baseline="a", weight="w")
@@ -280,11 +280,11 @@ def test_misuse_of_moments():
 def test_errors_are_the_same_lazily(engine):
     broken = LISTS.with_columns(ap=pl.lit(float("nan"))).lazy()
     with pytest.raises(pr.errors.DataError, match="NaN or infinite values in the column 'ap'"):
-        pr.stats.moments(broken, by="run").collect(engine=engine)
+        pr.stats.moments(broken).collect(engine=engine)
 
 
 def test_streams_in_flat_memory():
-    plan = pr.stats.moments(LISTS.lazy(), by="run").show_graph(
+    plan = pr.stats.moments(LISTS.lazy()).show_graph(
         engine="streaming", plan_stage="physical", raw_output=True, show=False
     )
     assert "group-by" in plan

@@ -16,7 +16,7 @@ LISTS = pr.per_query(LOG, ["ap", "num_rel", "rr"], by="run").collect()
 @pytest.mark.parametrize("alternative", ["two-sided", "greater", "less"])
 @pytest.mark.parametrize("difference", [None, 0.01, 0.3])
 def test_power_is_that_of_statsmodels(alternative, difference):
-    theirs = needs.package("statsmodels.stats.power", "stats").TTestPower()
+    theirs = needs.package("statsmodels.stats.power", "test").TTestPower()
     found = pr.stats.power(
         LISTS, baseline="old", metrics=["ap"], difference=difference, alternative=alternative
     )
@@ -103,7 +103,7 @@ def test_power_of_extremes():
             pr.errors.DataError,
             "'num_rel' is a sum, not a mean over queries",
         ),
-        ({"baseline": "older"}, pr.errors.DataError, "run 'older' not found"),
+        ({"baseline": "older"}, pr.errors.DataError, "run 'older' .`baseline`. not found"),
     ],
 )
 def test_misuse_of_power(options, error, message):

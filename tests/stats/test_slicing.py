@@ -17,7 +17,7 @@ LISTS = LISTS.with_columns(
 @pytest.mark.parametrize("engine", ["in-memory", "streaming"])
 def test_contributions_add_up(undefined, engine):
     found = pr.slices(
-        LISTS.lazy(), "ap", columns=["country", "device"], baseline="old", pairs=True,
+        LISTS.lazy(), "ap", slices=["country", "device"], baseline="old", pairs=True,
         undefined=undefined,
     ).collect(engine=engine)  # fmt: skip
     whole = pr.compare(LISTS, metrics="ap", baseline="old", undefined=undefined)
@@ -30,7 +30,7 @@ def test_contributions_add_up(undefined, engine):
 
 
 def test_each_slice_is_a_comparison():
-    found = pr.slices(LISTS, "ap", columns=["country", "device"], baseline="old", min_queries=2)
+    found = pr.slices(LISTS, "ap", slices=["country", "device"], baseline="old", min_queries=2)
     for row in found.iter_rows(named=True):
         part = LISTS.filter(pl.col(row["column"]).eq_missing(row["value"]))
         alone = pr.compare(part, metrics="ap", baseline="old", correction="none")
@@ -40,9 +40,9 @@ def test_each_slice_is_a_comparison():
 
 
 def test_small_slices_are_no_tests():
-    multitest = needs.package("statsmodels.stats.multitest", "stats")
+    multitest = needs.package("statsmodels.stats.multitest", "test")
     found = pr.slices(
-        LISTS, "ap", columns=["country", "device"], baseline="old", pairs=True, min_queries=30
+        LISTS, "ap", slices=["country", "device"], baseline="old", pairs=True, min_queries=30
     )
     assert set(found.filter("small")["queries"] < 30) == {True}
     assert found.filter("small")["p_value"].null_count() == found["small"].sum() > 0
@@ -53,8 +53,8 @@ def test_small_slices_are_no_tests():
 
 def test_a_run_without_rankings_in_a_slice_has_a_row_there():
     gone = LISTS.filter(~((pl.col("run") == "new") & (pl.col("country") == "DE")))
-    found = pr.slices(gone, "ap", columns="country", baseline="old").filter(run="new")
-    whole = pr.slices(LISTS, "ap", columns="country", baseline="old").filter(run="new")
+    found = pr.slices(gone, "ap", slices="country", baseline="old").filter(run="new")
+    whole = pr.slices(LISTS, "ap", slices="country", baseline="old").filter(run="new")
     assert set(found["value"]) == set(whole["value"])
     row = found.filter(value="DE").row(0, named=True)
     queries = whole.filter(value="DE")["queries"].item()
@@ -71,7 +71,7 @@ def test_nulls_are_no_text():
     country = pl.col("query").replace_strict({0: None, 1: "null", 2: "a & b", 3: "a"}, default="c")
     device = pl.col("query").replace_strict({2: "c", 3: "b & c", 4: '"'}, default=None)
     lists = LISTS.with_columns(country=country, device=device)
-    found = pr.slices(lists, "ap", columns=["country", "device"], baseline="old", pairs=True)
+    found = pr.slices(lists, "ap", slices=["country", "device"], baseline="old", pairs=True)
     found = found.filter(run="new")
     values = {
         column: sorted(table["value"].to_list(), key=str)
@@ -84,8 +84,14 @@ def test_nulls_are_no_text():
     assert found.filter(value="null & null")["queries"].item() == 1
 
 
+def test_duplicates_are_shown_without_internal_columns():
+    with pytest.raises(pr.errors.DataError, match="duplicate rankings: .*e.g. ") as caught:
+        pr.slices(LISTS, "ap", slices="device", baseline="old", query="country")
+    assert "polars_rank:" not in str(caught.value)
+
+
 def test_order_of_rows_does_not_matter():
-    options = {"columns": "country", "baseline": "old"}
+    options = {"slices": "country", "baseline": "old"}
     turned = LISTS.sample(fraction=1, shuffle=True, seed=1)
     assert_frame_equal(
         pr.slices(turned, "ap", **options), pr.slices(LISTS, "ap", **options), rel_tol=1e-9
@@ -97,17 +103,18 @@ def test_order_of_rows_does_not_matter():
     [
         (
             "ap",
-            {"columns": "browser"},
+            {"slices": "browser"},
             pr.errors.SchemaError,
-            "column 'browser' .`columns`. not found",
+            "column 'browser' .`slices`. not found",
         ),
-        ("ap", {"columns": []}, pr.errors.ArgumentError, "`columns` must name at least one"),
+        ("ap", {"slices": []}, pr.errors.ArgumentError, "`slices` must name at least one"),
         ("num_rel", {}, pr.errors.ArgumentError, "not a mean over queries"),
         ("ap", {"min_queries": 0}, pr.errors.ArgumentError, "`min_queries` must be"),
-        ("ap", {"baseline": "older"}, pr.errors.DataError, "run 'older' not found"),
+        ("ap", {"correction": "BH"}, pr.errors.ArgumentError, "`correction` must be one of"),
+        ("ap", {"baseline": "older"}, pr.errors.DataError, "run 'older' .`baseline`. not found"),
         ("country", {}, pr.errors.SchemaError, "must be numeric"),
     ],
 )
 def test_misuse(metric, options, error, message):
     with pytest.raises(error, match=message):
-        pr.slices(LISTS, metric, **{"columns": "country", "baseline": "old", **options})
+        pr.slices(LISTS, metric, **{"slices": "country", "baseline": "old", **options})

@@ -10,15 +10,12 @@ import polars as pl
 import polars_rank as pr
 import pytest
 from polars.testing import assert_frame_equal
-from polars_rank.stats.keys import query_key
+from polars_rank.stats.query_hash import query_key
 import scipy
 
 METRICS = ["ndcg@10", "ap", "rr@3", "num_rel", "gm_map", "p@5"]
-#: Most of these tests are about both runs together, or about a few lists.
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:means are over 2 runs"),
-    pytest.mark.filterwarnings("ignore:.* intervals exceed"),
-]
+#: Some of these tests are about a few rankings.
+pytestmark = pytest.mark.filterwarnings("ignore:.* intervals exceed")
 
 LOG = pr.datasets.search_log(300, runs=2, seed=5).collect()
 LISTS = pr.per_query(LOG, METRICS, by=["run", "country"])
@@ -32,7 +29,7 @@ def test_means_are_those_of_evaluate(conventions):
     lists = pr.per_query(log, METRICS, by="run", conventions=conventions)
     for undefined in (None, "zero", "skip", "one", "null", {"ap": "one"}):
         options = {"undefined": undefined, "conventions": conventions}
-        found = pr.summarize(lists, by="run", interval="none", **options)
+        found = pr.summarize(lists, interval="none", **options)
         wide = pr.evaluate(log, METRICS, by="run", **options)
         expected = wide.unpivot(METRICS, index="run", variable_name="metric", value_name="mean")
         assert_frame_equal(
@@ -51,7 +48,9 @@ def test_expressions_of_ones_own_are_skipped():
 
 @pytest.mark.parametrize("engine", ["in-memory", "streaming"])
 def test_t_interval_is_that_of_scipy(engine):
-    found = pr.summarize(LISTS.lazy(), ["ap"], by="country", confidence=0.9).collect(engine=engine)
+    found = pr.summarize(LISTS.lazy(), ["ap"], run=None, by="country", confidence=0.9).collect(
+        engine=engine
+    )
     for row in found.iter_rows(named=True):
         values = LISTS.filter(country=row["country"])["ap"].fill_null(0).to_numpy()
         assert row["std"] == pytest.approx(values.std(ddof=1), rel=1e-9)
@@ -61,13 +60,13 @@ def test_t_interval_is_that_of_scipy(engine):
 
 
 def test_normal_interval():
-    row = pr.summarize(LISTS, ["ap"], interval="normal").row(0, named=True)
+    row = pr.summarize(LISTS, ["ap"], run=None, interval="normal").row(0, named=True)
     low, high = scipy.stats.norm.interval(0.95, row["mean"], row["std_error"])
     assert (row["low"], row["high"]) == pytest.approx((low, high), rel=1e-9)
 
 
 def test_sequence_is_the_formula():
-    row = pr.summarize(LISTS, ["ap"], interval="sequence").row(0, named=True)
+    row = pr.summarize(LISTS, ["ap"], run=None, interval="sequence").row(0, named=True)
     n, alpha = row["queries"], 0.05
     rho2 = (-2 * math.log(alpha) + math.log(-2 * math.log(alpha) + 1)) / 1000
     sigma = row["std_error"] * math.sqrt(n)
@@ -80,13 +79,13 @@ def test_sequence_is_the_formula():
 
 def test_weights_are_repeated_lists_but_for_the_number_of_units():
     weighed = LISTS.with_columns(w=(pl.col("p@5") * 5 + 1).cast(pl.Int64))
-    mean = pr.summarize(weighed, ["ap"], weight="w").row(0, named=True)["mean"]
+    mean = pr.summarize(weighed, ["ap"], run=None, weight="w").row(0, named=True)["mean"]
     repeated = weighed.select(pl.col("ap").repeat_by("w").explode())
     assert mean == pytest.approx(repeated["ap"].fill_null(0).mean(), rel=1e-12)
 
 
 def test_cluster_robust_error_is_that_of_statsmodels():
-    sm = needs.package("statsmodels.api", "stats")
+    sm = needs.package("statsmodels.api", "test")
     lists = LISTS.with_columns(user=pl.col("query") % 37, w=1.0 + pl.col("query") % 4)
     y = lists["ap"].fill_null(0).to_numpy()
     users = lists["user"].to_numpy()
@@ -96,7 +95,8 @@ def test_cluster_robust_error_is_that_of_statsmodels():
         fit = model.fit(
             cov_type="cluster", cov_kwds={"groups": users, "use_correction": False}, use_t=True
         )
-        found = pr.summarize(lists, ["ap"], weight=weight, cluster="user").row(0, named=True)
+        found = pr.summarize(lists, ["ap"], run=None, weight=weight, cluster="user")
+        found = found.row(0, named=True)
         # statsmodels without its correction divides by the clusters, not by one less.
         expected = fit.bse[0] * math.sqrt(37 / 36)
         assert found["std_error"] == pytest.approx(expected, rel=1e-9)
@@ -106,7 +106,7 @@ def test_cluster_robust_error_is_that_of_statsmodels():
 
 
 def test_sums_and_geometric_means_have_intervals_of_their_own_scale():
-    rows = {row["metric"]: row for row in pr.summarize(LISTS).iter_rows(named=True)}
+    rows = {row["metric"]: row for row in pr.summarize(LISTS, run=None).iter_rows(named=True)}
     total = LISTS["num_rel"]
     low, high = scipy.stats.ttest_1samp(total, 0).confidence_interval()
     assert rows["num_rel"]["mean"] == total.sum()
@@ -131,7 +131,7 @@ def test_bootstrap_depends_on_queries_alone(interval, options):
     lists = LISTS.filter(pl.col("query") < 100).with_columns(
         user=pl.format("u{}", pl.col("query") % 50), w=1.0 + pl.col("query") % 3
     )
-    options = {"metrics": ["ap", "rr@3"], "by": "run", "interval": interval, **options}
+    options = {"metrics": ["ap", "rr@3"], "interval": interval, **options}
     options["n_resamples"] = 100
     whole = pr.summarize(lists, **options)
     turned = lists.sample(fraction=1, shuffle=True, seed=3)
@@ -178,7 +178,7 @@ def test_poisson_draws_have_the_right_distribution():
 
 
 def test_keys_of_strings_do_not_change():
-    from polars_rank.stats.keys import query_key
+    from polars_rank.stats.query_hash import query_key
 
     frame = pl.DataFrame({"a": ["x", "y"], "b": [1, 2]})
     key = query_key(["a", "b"], [pl.String(), pl.Int64()])
@@ -189,7 +189,7 @@ def test_keys_of_strings_do_not_change():
 
 
 def test_quantiles():
-    found = pr.summarize(LISTS, ["ap"], by="run", quantiles=[0.1, 0.5])
+    found = pr.summarize(LISTS, ["ap"], quantiles=[0.1, 0.5])
     for row in found.iter_rows(named=True):
         values = LISTS.filter(run=row["run"])["ap"].fill_null(0)
         assert row["q0.5"] == pytest.approx(values.median())
@@ -197,27 +197,27 @@ def test_quantiles():
 
 
 def test_moments_give_the_same():
-    whole = pr.summarize(LISTS, by="run")
+    whole = pr.summarize(LISTS)
     merged = pr.stats.merge(
-        [pr.stats.moments(part, by=["run", "country"]) for part in LISTS.iter_slices(50)]
+        [pr.stats.moments(part, by="country") for part in LISTS.iter_slices(50)]
     )
-    found = pr.summarize(merged, by="run")
+    found = pr.summarize(merged)
     assert_frame_equal(found, whole, rel_tol=1e-11)
     assert_frame_equal(pr.summarize(merged, "ap"), pr.summarize(LISTS, "ap"), rel_tol=1e-11)
     paired = pr.stats.moments(LISTS, run="run", baseline=LISTS["run"][0], by="country")
-    assert_frame_equal(pr.summarize(paired, by="run"), whole, rel_tol=1e-11)
+    assert_frame_equal(pr.summarize(paired), whole, rel_tol=1e-11)
 
 
 def test_no_lists():
     empty = LISTS.clear()
-    nothing = pr.summarize(empty, ["ap"]).row(0, named=True)
+    nothing = pr.summarize(empty, ["ap"], run=None).row(0, named=True)
     assert (nothing["queries"], nothing["undefined"], nothing["mean"]) == (0, 0, None)
-    assert pr.summarize(empty, ["ap"], by="run").is_empty()
+    assert pr.summarize(empty, ["ap"]).is_empty()
     one = pr.summarize(LISTS.head(1), ["p@5"]).row(0, named=True)
     assert one["mean"] is not None
     assert [one[name] for name in ("std", "std_error", "low", "high")] == [None] * 4
     weightless = LISTS.with_columns(w=pl.lit(0.0))
-    assert pr.summarize(weightless, ["ap"], weight="w")["mean"].to_list() == [None]
+    assert pr.summarize(weightless, ["ap"], run=None, weight="w")["mean"].to_list() == [None]
 
 
 @pytest.mark.parametrize(
@@ -231,9 +231,13 @@ def test_no_lists():
         ({"interval": "z"}, pr.errors.ArgumentError, "`interval` must be one of 't'"),
         ({"metrics": "map"}, pr.errors.SchemaError, "column 'map' .`metrics`. not found"),
         ({"metrics": []}, pr.errors.ArgumentError, "`metrics` is empty"),
-        ({"metrics": ["ap", "ap"]}, pr.errors.ArgumentError, "used for two parameters"),
+        ({"metrics": ["ap", "ap"]}, pr.errors.ArgumentError, "`metrics` has the column 'ap' twice"),
         ({"metrics": ["country"]}, pr.errors.SchemaError, "must be numeric"),
-        ({"by": "ap", "metrics": "ap"}, pr.errors.ArgumentError, "used for two parameters"),
+        (
+            {"by": "ap", "metrics": "ap"},
+            pr.errors.ArgumentError,
+            "'ap' is used for both `by` and `metrics`",
+        ),
         ({"quantiles": [5]}, pr.errors.ArgumentError, "numbers from 0 to 1; found 5"),
         (
             {"quantiles": [0.5], "cluster": "country"},
@@ -271,7 +275,7 @@ def test_misuse(options, error, message):
 )
 def test_misuse_with_moments(options, message):
     with pytest.raises(pr.errors.ArgumentError, match=message):
-        pr.summarize(pr.stats.moments(LISTS, by="run"), **options)
+        pr.summarize(pr.stats.moments(LISTS), **options)
 
 
 def test_moments_of_other_metrics():
@@ -301,12 +305,12 @@ def test_without_the_extra(missing, monkeypatch):
     with pytest.raises(pr.errors.MissingExtraError, match=r"polars_rank\[stats\]"):
         pr.summarize(LISTS, interval=interval)
     for plain in ("normal", "sequence", "none"):
-        assert pr.summarize(LISTS, interval=plain).height == len(METRICS)
+        assert pr.summarize(LISTS, interval=plain).height == 2 * len(METRICS)
 
 
 def test_streams_in_flat_memory():
     for interval in ("t", "normal"):
-        plan = pr.summarize(LISTS.lazy(), by="run", interval=interval).show_graph(
+        plan = pr.summarize(LISTS.lazy(), interval=interval).show_graph(
             engine="streaming", plan_stage="physical", raw_output=True, show=False
         )
         assert "in-memory-map" not in plan
@@ -386,9 +390,9 @@ def test_rows_that_stand_twice_are_refused():
     lists = pr.per_query(LOG.lazy(), ["ap"], by="run")
     twice = pl.concat([lists, lists.head(3)])
     with pytest.raises(pr.errors.DataError, match="6 rows: duplicate rows.*drop duplicates"):
-        pr.summarize(twice.collect(), by="run")
+        pr.summarize(twice.collect())
     with pytest.raises(pr.errors.DataError, match="duplicate rows"):
-        pr.summarize(twice, by="run").collect(engine="streaming")
+        pr.summarize(twice).collect(engine="streaming")
     # Lists of the same query and the same value, told apart by the user, or as a cluster.
     sessions = pl.DataFrame({"query": [1, 1, 2], "user": [1, 2, 1], "x": [0.5, 0.5, 0.6]})
     assert pr.summarize(sessions)["queries"].item() == 3
@@ -396,15 +400,25 @@ def test_rows_that_stand_twice_are_refused():
     assert pr.summarize(sessions.select("x"))["queries"].item() == 3
 
 
-@pytest.mark.filterwarnings("default:means are over")
-def test_pooled_runs_are_warned_of():
+def test_runs_are_summarized_each():
     lists = pr.per_query(LOG.lazy(), ["ap"], by=["run", "country"])
-    for table in (lists, pr.stats.moments(lists, by=["run", "country"])):
-        with pytest.warns(pr.errors.RankWarning, match="means are over 2 runs; add 'run' to `by`"):
-            pr.summarize(table).collect()
-        with pytest.warns(pr.errors.RankWarning, match="means are over 2 runs"):
-            pr.summarize(table, by="country").collect()
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            pr.summarize(table, by="run").collect()
-            pr.summarize(table.filter(run="run1"), interval="none").collect()
+    for table in (lists, pr.stats.moments(lists, by="country")):
+        for by in ([], ["country"]):
+            found = pr.summarize(table, by=by).collect()
+            assert found.columns[: len(by) + 3] == [*by, "metric", "run", "mean"]
+            each = [
+                pr.summarize(table.filter(run=name), run=None, by=by).collect()
+                for name in LOG["run"].unique().sort()
+            ]
+            alone = pl.concat(each)
+            assert_frame_equal(found.drop("run"), alone, check_row_order=False, rel_tol=1e-12)
+        assert pr.summarize(table, run=None).collect()["queries"].item() == 600
+    with pytest.raises(pr.errors.SchemaError, match="column 'model' .`run`. not found"):
+        pr.summarize(lists, run="model")
+    with pytest.raises(
+        pr.errors.ArgumentError, match="'run' .`by`. is the column of runs; .*`run`"
+    ):
+        pr.summarize(lists, by="run")
+    renamed = lists.rename({"run": "model"})
+    assert pr.summarize(renamed).collect().height == 1
+    assert pr.summarize(renamed, run="model").collect()["model"].n_unique() == 2

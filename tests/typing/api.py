@@ -75,13 +75,13 @@ assert_type(pr.join_judgments(eager, lazy), pl.LazyFrame)
 assert_type(pr.join_judgments(eager, eager), pl.DataFrame)
 
 assert_type(pr.summarize(lazy), pl.LazyFrame)
-assert_type(pr.summarize(eager, pr.ndcg(10), by="run", interval="none"), pl.DataFrame)
+assert_type(pr.summarize(eager, pr.ndcg(10), interval="none"), pl.DataFrame)
 assert_type(pr.compare(lazy, baseline="bm25", test="sign"), pl.LazyFrame)
 assert_type(pr.compare(Stream(), run="system", baseline="bm25"), pl.DataFrame)
 assert_type(pr.stats.compare_all(eager, run="run"), pl.DataFrame)
 assert_type(pr.plot.at_k(lazy, "ndcg", baseline="bm25"), alt.LayerChart)
 assert_type(pr.plot.differences(eager, baseline="bm25", colors={"b": "red"}), alt.LayerChart)
-assert_type(pr.slices(lazy, "ndcg@10", baseline="bm25", columns=["country"]), pl.LazyFrame)
+assert_type(pr.slices(lazy, "ndcg@10", baseline="bm25", slices=["country"]), pl.LazyFrame)
 assert_type(pr.stats.power(eager, baseline="bm25"), pl.DataFrame)
 assert_type(pr.stats.moments(lazy, by="day"), pl.LazyFrame)
 assert_type(pr.stats.moments(eager), pl.DataFrame)
@@ -100,3 +100,17 @@ assert_type(pr.per_query(on_spark, "ndcg@10"), OnSpark)
 assert_type(pr.stats.merge([pr.stats.moments(on_spark)]), OnSpark)
 assert_type(pr.clicks.estimate(on_spark, "dcg@10"), OnSpark)
 assert_type(pr.join_judgments(on_spark, on_spark), OnSpark)
+
+# Options of other functions: a wrong name and a wrong type are errors.
+assert_type(pr.rank_curve(lazy, "ndcg", [5], by="run", ties="worst"), pl.LazyFrame)
+pr.rank_curve(lazy, "ndcg", [5], group_by="run")  # type: ignore[call-overload]  # pyright: ignore
+pr.rank_curve(lazy, "ndcg", [5], ties="random")  # type: ignore[call-overload]  # pyright: ignore
+pr.diagnostics.tie_bands(lazy, "rr", weight=1)  # type: ignore[call-overload]  # pyright: ignore
+pr.diagnostics.judgment_bounds(lazy, "rr", rel="1")  # type: ignore[call-overload]  # pyright: ignore
+pr.diagnostics.headroom(lazy, "rr", byy="run")  # type: ignore[call-overload]  # pyright: ignore
+pr.diagnostics.movers(lazy, "rr", baseline="a", weight="w")  # type: ignore[call-overload]  # pyright: ignore
+pr.grouped_auc(lazy, align="all")  # type: ignore[call-overload]  # pyright: ignore
+pr.clicks.estimate(lazy, "dcg@10", run="run")  # type: ignore[call-overload]  # pyright: ignore
+pr.clicks.propensity_sweep(lazy, "dcg@10", cluster=1)  # type: ignore[call-overload]  # pyright: ignore
+pr.explain_difference(lazy, "rr", "a", "b", rel=2)  # type: ignore[call-arg]  # pyright: ignore
+pr.plot.at_k(lazy, "ndcg", group_by="run")  # type: ignore[call-arg]  # pyright: ignore

@@ -1,0 +1,173 @@
+"""Documents that each user has already seen: `exclude_seen`, and `leave_one_out` splits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import polars as pl
+
+from polars_rank._params import (
+    OWN,
+    Names,
+    check_distinct,
+    check_name,
+    public,
+    some_names,
+    whole_number,
+)
+from polars_rank.columns import Columns, labeled
+from polars_rank.evaluation.attributes import with_seen
+from polars_rank.frames.tables import framed, lazy, schema_of
+
+_SEEN = OWN + "seen"
+
+
+@framed
+def exclude_seen(
+    frame: pl.LazyFrame,
+    history: Any,
+    *,
+    query: Names = "query",
+    doc: str = "doc",
+    score: str = "score",
+    label: str = "label",
+    by: Names | None = None,
+) -> pl.LazyFrame:
+    """Drop documents that the user of a ranking has already seen.
+
+    Parameters
+    ----------
+    frame
+        Long table with one row per document of a ranking.
+    history
+        Table of the documents that each user has already seen, such as the training log, with the
+        columns `query` and `doc`. A document may occur more than once.
+    query
+        Column of the user or the query in both tables, or several columns that identify it.
+    doc
+        Column of the document id, in both tables.
+    score
+        Column of the score.
+    label
+        Column of the relevance label, if the table has one.
+    by
+        Columns of `frame` that split it, such as the run.
+
+    Returns
+    -------
+    LazyFrame or DataFrame
+        The other rows of `frame`, in their order. A ranking whose documents were all seen remains
+        as one row without document, score, label and lists, so that it counts in means.
+
+    Raises
+    ------
+    SchemaError
+        If a column is missing, or the ids of the two tables have types that do not match.
+    ArgumentError
+        For an invalid parameter.
+
+    Notes
+    -----
+    Judgments of seen documents are dropped with them: a document that cannot be recommended is not
+    missed. If that is not what you want, such as for repeat purchases, drop these documents before
+    you join the judgments.
+
+    `evaluate` and `per_query` do the same with `history` and `exclude_seen=True`.
+
+    Examples
+    --------
+    >>> log = pl.DataFrame({
+    ...     "query": [1, 1, 2], "doc": ["a", "b", "a"], "score": [2.0, 1.0, 1.0],
+    ... })
+    >>> history = pl.DataFrame({"query": [1, 2], "doc": ["a", "a"]})
+    >>> pr.catalog.exclude_seen(log, history)
+    shape: (2, 3)
+    ┌───────┬──────┬───────┐
+    │ query ┆ doc  ┆ score │
+    │ ---   ┆ ---  ┆ ---   │
+    │ i64   ┆ str  ┆ f64   │
+    ╞═══════╪══════╪═══════╡
+    │ 1     ┆ b    ┆ 1.0   │
+    │ 2     ┆ null ┆ null  │
+    └───────┴──────┴───────┘
+    """
+    schema = schema_of(frame)
+    log, own_label = labeled(frame, label)
+    columns = Columns.find(
+        schema_of(log), query=query, doc=doc, score=score, label=own_label, by=by
+    )
+    rows = with_seen(frame, columns, lazy(history, "history"), _SEEN)
+    is_seen = pl.col(_SEEN)
+    # One row of each ranking that has lost all of its documents.
+    stays = is_seen.all().over(columns.keys) & (pl.int_range(pl.len()).over(columns.keys) == 0)
+    # Lists, such as of subtopics, belong to a document, which would count as judged.
+    lists = [name for name, dtype in schema.items() if isinstance(dtype, (pl.List, pl.Array))]
+    emptied = dict.fromkeys([doc, score, *([label] if label == own_label else []), *lists])
+    return (
+        rows.filter(~is_seen | stays)
+        .with_columns(pl.when(~is_seen).then(pl.col(name)).alias(name) for name in emptied)
+        .select(pl.col(name) for name in schema)
+    )
+
+
+@public
+def leave_one_out(time: str, *, n: int = 1, query: Names = "query", doc: str = "doc") -> pl.Expr:
+    """Return whether an interaction is the last one of its user: the test set of a split.
+
+    Parameters
+    ----------
+    time
+        Column of the time of an interaction.
+    n
+        Number of interactions of each user in the test set. A user with at most this many has no
+        others.
+    query
+        Column of the user, or several columns that identify it.
+    doc
+        Column of the document id. Of interactions at the same time, those with the highest ids are
+        the last.
+
+    Returns
+    -------
+    pl.Expr
+        A condition on rows of a log.
+
+    Raises
+    ------
+    ArgumentError
+        For an invalid parameter.
+
+    Notes
+    -----
+    A split at a point in time needs no function: `pl.col("time") >= day`, with `~` for the training
+    log. It has no information from the future in the training log; leave-one-out does.
+
+    References
+    ----------
+    Ji et al., A critical study on data leakage in recommender system offline evaluation, 2023.
+
+    Examples
+    --------
+    >>> log = pl.DataFrame({
+    ...     "query": [1, 1, 2], "doc": ["a", "b", "a"], "time": [1, 2, 1],
+    ... })
+    >>> test = pr.catalog.leave_one_out("time")
+    >>> log.with_columns(test=test)
+    shape: (3, 4)
+    ┌───────┬─────┬──────┬───────┐
+    │ query ┆ doc ┆ time ┆ test  │
+    │ ---   ┆ --- ┆ ---  ┆ ---   │
+    │ i64   ┆ str ┆ i64  ┆ bool  │
+    ╞═══════╪═════╪══════╪═══════╡
+    │ 1     ┆ a   ┆ 1    ┆ false │
+    │ 1     ┆ b   ┆ 2    ┆ true  │
+    │ 2     ┆ a   ┆ 1    ┆ true  │
+    └───────┴─────┴──────┴───────┘
+    """
+    users = some_names("query", query)
+    check_distinct({"time": [time], "doc": [doc], "query": users})
+    for column in (time, doc, *users):
+        check_name(column)
+    # Within groups, `arg_sort_by` compares the codes of categoricals: they depend on row order.
+    interaction = pl.struct(pl.col(time).alias("time"), pl.col(doc).alias("doc"))
+    return interaction.rank("ordinal", descending=True).over(users) <= whole_number("n", n)

@@ -1,0 +1,74 @@
+"""The commands that write Parquet: from TREC files, or as generated logs."""
+
+import re
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from polars_rank import _progress as bars
+from polars_rank.cli import options as o
+from polars_rank.cli.formats import put, require_parquet
+from polars_rank.cli.messages import misused
+from polars_rank.cli.sources import readable, refuse_to_replace
+from polars_rank.datasets import search_log
+from polars_rank.io.judgments import join_judgments
+from polars_rank.trec import scan_qrels, scan_run
+
+
+def convert(
+    output: Annotated[
+        Path,
+        o.file("Write to this Parquet file.", o.OUTPUT, "--output", "-o"),
+    ],
+    logs: Annotated[list[str], typer.Argument(metavar="RUN", help="TREC runs.")] = [],
+    qrels: o.Qrels = [],
+    fractional: o.Fractional = False,
+    negative: o.Negative = "unjudged",
+    overwrite: o.Overwrite = False,
+) -> None:
+    """Convert TREC runs and judgments to one Parquet file.
+
+    Runs are joined with the judgments if both are given.
+
+    For example:
+      polars-rank convert run.txt --qrels qrels.txt -o both.parquet
+    """
+    if not (qrels or logs):
+        misused("give a RUN, --qrels, or both")
+    require_parquet(output)
+    refuse_to_replace(output, [*qrels, *logs])
+    runs, judgments = ([*map(readable, paths)] for paths in (logs, qrels))
+    frames = [
+        *([scan_run(runs)] if runs else []),
+        *([scan_qrels(judgments, fractional=fractional, negative=negative)] if judgments else []),
+    ]
+    table = frames[0] if len(frames) == 1 else join_judgments(*frames)
+    keys = [name for name in ("run", "query") if name in table.collect_schema()]
+    put(table.sort(keys), "parquet", output, overwrite=overwrite)
+
+
+def generate(
+    output: Annotated[Path, typer.Argument(metavar="OUT", help="Parquet file to write.")],
+    queries: o.Queries = 1_000,
+    docs_per_query: Annotated[int, typer.Option(help="Mean number of documents per query.")] = 20,
+    runs: Annotated[
+        list[str], typer.Option(help="Names or number of runs; later runs rank better.")
+    ] = ["bm25", "neural"],
+    seed: o.Seed = 0,
+    string_ids: Annotated[
+        bool, typer.Option("--string-ids", help="Write ids as text instead of integers.")
+    ] = False,
+    progress: o.Progress = True,
+    overwrite: o.Overwrite = False,
+) -> None:
+    """Generate a search log to try the other commands.
+
+    For example:
+      polars-rank generate log.parquet --queries 500
+    """
+    require_parquet(output)
+    names = o.split_names(runs)
+    number = int(names[0]) if len(names) == 1 and re.fullmatch(r"[+-]?\d+", names[0]) else names
+    log = search_log(queries, docs_per_query, runs=number, seed=seed, string_ids=string_ids)
+    put(bars.watch(log) if progress else log, "parquet", output, overwrite=overwrite)

@@ -1,0 +1,277 @@
+"""Tables as text: in a terminal of any width, in a pipe, in Markdown and in LaTeX."""
+
+from __future__ import annotations
+
+import math
+import pydoc
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from rich.cells import cell_len
+
+from polars_rank.errors import number_of
+
+if TYPE_CHECKING:
+    import polars as pl
+    from rich.console import Console
+
+#: Columns of text may be folded, but not to less than this.
+_LEAST_WIDTH = 12
+#: Wider than any terminal.
+_WIDE = 10_000
+#: Folding more rows than this takes long.
+_MANY_ROWS = 2_000
+#: Columns at either end of a table that are never hidden: those that Polars prints, too.
+_ENDS = 4
+#: Floats outside of these are written with an exponent.
+_SMALL, _LARGE = 1e-3, 1e9
+#: Decimals of numbers, and the most decimals of the bounds of a narrow interval.
+_DECIMALS, _MOST_DECIMALS = 4, 9
+#: Columns whose numbers are not written with four decimals.
+_PROBABILITIES = ("p_value", "p_corrected")
+_CHANGES = ("difference", "contribution", "change", "lost_by_order", "lost_by_retrieval")
+_SHARES = ("relative_difference",)
+#: Names of columns that are longer than their cells.
+_TITLES = {
+    "difference": "diff", "relative_difference": "relative", "p_corrected": "p_corr",
+    "baseline_mean": "baseline", "baseline_value": "baseline",
+}  # fmt: skip
+#: Smaller p-values are written as "< 0.001".
+_LEAST_PROBABILITY = 0.001
+
+#: Characters that would move the cursor or end a line are escaped.
+_ESCAPES = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160), 0x2028, 0x2029)}
+_ESCAPES |= {ord("\n"): "\\n", ord("\t"): "\\t", ord("\r"): "\\r"}
+
+_LATEX = str.maketrans(
+    {
+        "\\": r"\textbackslash{}",
+        "~": r"\textasciitilde{}",
+        "^": r"\textasciicircum{}",
+        "<": r"\textless{}",
+        ">": r"\textgreater{}",
+        "|": r"\textbar{}",
+        **{sign: f"\\{sign}" for sign in "&%$#_{}"},
+    }
+)
+_MARKDOWN = str.maketrans({"|": r"\|", "\\": r"\\", "<": "&lt;", "*": r"\*", "`": r"\`"})
+
+
+@dataclass(frozen=True)
+class _Column:
+    """A column as it is shown: its cells as text."""
+
+    name: str
+    cells: list[str]
+    is_number: bool
+    #: Whether it may be hidden where a row does not fit on a line.
+    optional: bool = False
+
+    @cached_property
+    def width(self) -> int:
+        return max(map(cell_len, [self.name, *self.cells]))
+
+    def lines(self) -> list[str]:
+        """Return the name and the cells, padded to the same width: numbers to the right."""
+        width = self.width
+
+        def padded(cell: str) -> str:
+            space = " " * (width - cell_len(cell))
+            return space + cell if self.is_number else cell + space
+
+        return [*map(padded, [self.name, *self.cells])]
+
+
+def on_terminal(
+    table: pl.DataFrame, *, wide: bool = True, note: str | None = None, paged: bool = False
+) -> None:
+    """Show a table, one line per row if it fits.
+
+    Unless `wide`, columns in the middle are hidden where the terminal is too narrow. If it still
+    does not fit, text is folded, and as a last resort each row is shown as several lines.
+    """
+    # Without a terminal, the import would take a good part of the time of a command.
+    from rich.console import Console  # noqa: PLC0415
+
+    console = Console(highlight=False)
+    columns = _columns(table)
+    shown = columns if wide else _fitting(columns, console.width)
+    if _width(shown) <= console.width or table.height > _MANY_ROWS:
+        text = _aligned(shown)
+    else:
+        text = _folded(shown, console)
+    if hidden := len(columns) - len(shown):
+        text += f"\n{number_of(hidden, 'column')} hidden; use --wide to show all columns.\n"
+    if note is not None:
+        text += f"\n{note}\n"
+    if paged and text.count("\n") >= console.height:
+        pydoc.pager(text)
+    else:
+        print(text, end="")  # noqa: T201
+
+
+def plain(table: pl.DataFrame) -> str:
+    """Return a table of aligned columns."""
+    return _aligned(_columns(table))
+
+
+def markdown(table: pl.DataFrame) -> str:
+    """Return a table in GitHub's Markdown."""
+    columns = _columns(table)
+    rules = ["---:" if column.is_number else "---" for column in columns]
+    names = [column.name.translate(_MARKDOWN) for column in columns]
+    rows = ([cell.translate(_MARKDOWN) for cell in row] for row in _rows(columns))
+    return "".join(f"| {' | '.join(line)} |\n" for line in (names, rules, *rows))
+
+
+def latex(table: pl.DataFrame) -> str:
+    """Return a table in LaTeX, with the rules of its package booktabs."""
+    columns = _columns(table)
+    alignment = "".join("r" if column.is_number else "l" for column in columns)
+    names = [column.name.translate(_LATEX) for column in columns]
+    rows = ([cell.translate(_LATEX) for cell in row] for row in _rows(columns))
+    head, *body = (" & ".join(line) + " \\\\" for line in (names, *rows))
+    return "\n".join([
+        "% \\usepackage{booktabs}",
+        f"\\begin{{tabular}}{{{alignment}}}",
+        *("\\toprule", head, "\\midrule", *body, "\\bottomrule"),
+        "\\end{tabular}\n",
+    ])  # fmt: skip
+
+
+def _fitting(columns: Sequence[_Column], width: int) -> list[_Column]:
+    """Return the columns that fit: without optional ones from the last, then without others."""
+    shown = [*columns]
+    optional = [column for column in reversed(columns) if column.optional]
+    others = ["queries"]
+    if any(column.name == _TITLES["difference"] for column in columns):
+        others.append("mean")
+    optional += [column for name in others for column in columns if column.name == name]
+    for column in optional:
+        if _width(shown) <= width:
+            break
+        shown = [each for each in shown if each is not column]
+    return shown
+
+
+def _width(columns: Sequence[_Column]) -> int:
+    return sum(column.width for column in columns) + 2 * (len(columns) - 1)
+
+
+def _aligned(columns: Sequence[_Column]) -> str:
+    lines = zip(*(column.lines() for column in columns), strict=True)
+    return "".join("  ".join(line).rstrip() + "\n" for line in lines)
+
+
+def _rows(columns: Sequence[_Column]) -> list[tuple[str, ...]]:
+    return [*zip(*(column.cells for column in columns), strict=True)]
+
+
+def _folded(columns: Sequence[_Column], console: Console) -> str:
+    """Return a table with folded text; or if it is still too wide, each row as several lines."""
+    from rich import box  # noqa: PLC0415
+    from rich.measure import Measurement  # noqa: PLC0415
+    from rich.rule import Rule  # noqa: PLC0415
+    from rich.table import Table  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    drawn = Table(box=box.SIMPLE_HEAD)
+    for column in columns:
+        # A number is never broken.
+        least = column.width if column.is_number else min(column.width, _LEAST_WIDTH)
+        drawn.add_column(
+            Text(column.name),
+            justify="right" if column.is_number else "left",
+            min_width=least,
+            overflow="fold",
+        )
+    rows = _rows(columns)
+    for row in rows:
+        drawn.add_row(*map(Text, row))
+    options = console.options.update(max_width=_WIDE)
+    with console.capture() as capture:
+        if Measurement.get(console, options, drawn).minimum <= console.width:
+            console.print(drawn)
+        else:
+            for number, row in enumerate(rows, start=1):
+                grid = Table.grid(padding=(0, 2, 0, 0))
+                grid.add_column(overflow="fold", ratio=1)
+                grid.add_column(overflow="fold", ratio=2)
+                for column, cell in zip(columns, row, strict=True):
+                    grid.add_row(Text(column.name), Text(cell))
+                console.print(Rule(f"{number} of {len(rows)}", align="left"), grid)
+    return capture.get()
+
+
+def _columns(table: pl.DataFrame) -> list[_Column]:
+    """Return the columns as text; `low` and `high` become one."""
+    columns = []
+    names = table.columns
+    for place, name in enumerate(names):
+        optional = _ENDS <= place < table.width - _ENDS and name != "difference"
+        values = table.get_column(name).to_list()
+        if name == "low" and names[place + 1 : place + 2] == ["high"]:
+            highs = table.get_column("high").to_list()
+            columns.append(_Column("[low, high]", _intervals(values, highs), True, optional))  # noqa: FBT003
+        elif name != "high" or names[place - 1 : place] != ["low"]:
+            if name == "value" and "verdict" in names:  # of a count, or of a mean
+                values = [value if value is None or value % 1 else int(value) for value in values]
+            cells = [_cell(name, value) for value in values]
+            is_number = table.dtypes[place].is_numeric()
+            title = _TITLES.get(name, _escaped(name))
+            columns.append(_Column(title, cells, is_number, optional))
+    return columns
+
+
+def _intervals(lows: Sequence[Any], highs: Sequence[Any]) -> list[str]:
+    """Write intervals with the decimals of means, or as many as the narrowest of them needs."""
+    pairs = [*zip(lows, highs, strict=True)]
+    known = [(low, high) for low, high in pairs if low is not None and high is not None]
+    widths = [high - low for low, high in known if low < high < math.inf and low > -math.inf]
+    decimals = _DECIMALS
+    if widths:
+        needed = 1 - math.floor(math.log10(min(widths)))
+        decimals = min(max(decimals, needed), _MOST_DECIMALS)
+
+    def bound(value: float) -> str:
+        # A bound that is not 0 must not look like 0: its sign says whether a result is significant.
+        vanishes = value != 0 and float(f"{value:.{decimals}f}") == 0
+        return f"{value:.3g}" if vanishes or abs(value) >= _LARGE else f"{value:.{decimals}f}"
+
+    return [
+        "" if low is None or high is None else f"[{bound(low)}, {bound(high)}]"
+        for low, high in pairs
+    ]
+
+
+def _cell(name: str, value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float):
+        return _number(name, value)
+    if isinstance(value, list):
+        return "; ".join(_cell(name, each) for each in value)
+    if isinstance(value, dict):
+        return ", ".join(f"{key} = {_cell(name, each)}" for key, each in value.items())
+    return _escaped(str(value))
+
+
+def _number(name: str, value: float) -> str:
+    if name in _PROBABILITIES and value < _LEAST_PROBABILITY:
+        return f"< {_LEAST_PROBABILITY}"
+    sign = "+" if name in (*_CHANGES, *_SHARES) and value != 0 else ""
+    if name in _SHARES:
+        return f"{value:{sign}.1%}"
+    if name == "confidence":
+        return f"{value:g}"
+    if value == 0 or _SMALL <= abs(value) < _LARGE:
+        return f"{value:{sign}.{_DECIMALS}f}"
+    return f"{value:{sign}.3g}"
+
+
+def _escaped(text: str) -> str:
+    return text.translate(_ESCAPES)

@@ -1,0 +1,172 @@
+"""Batches of complete rankings, and a column that numbers the rankings.
+
+If the rows of each ranking are adjacent, in any order of rankings, the numbers are sorted keys.
+With sorted keys, Polars aggregates one ranking after the other, in flat memory. Windows and joins
+of Polars hold all rows; computed in batches of complete rankings, they hold those of a batch.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+from polars.io.plugins import register_io_source
+
+from polars_rank._polars import key_hash
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from polars_rank.errors import DataError
+
+#: Rows of a batch: enough to make Python's overhead negligible, few enough for a cache.
+BATCH_ROWS = 100_000
+
+#: The in-memory engine may fail for common subexpressions.
+_OPTIMIZATIONS = pl.QueryOptFlags(comm_subexpr_elim=False)
+
+#: Type of the column that numbers rankings: the number, and the hash of the ranking's keys.
+NUMBERED = pl.Struct({"number": pl.UInt32, "keys": pl.UInt64})
+
+
+def is_adjacent(rows: pl.DataFrame, keys: Sequence[str]) -> bool:
+    """Return whether the rows of each ranking are adjacent."""
+    runs = _runs(rows, keys)
+    starts = rows.select(keys).filter(runs.ne_missing(runs.shift(1)))
+    return starts.is_unique().all()
+
+
+def complete_rankings(
+    batches: Iterator[pl.DataFrame], keys: Sequence[str]
+) -> Iterator[pl.DataFrame]:
+    """Yield the rows in batches that end with a ranking."""
+    incomplete: list[pl.DataFrame] = []  # the last ranking, which may continue in the next batch
+    for batch in batches:
+        if batch.is_empty():
+            continue
+        runs = _runs(batch, keys)
+        last_start = int(runs.search_sorted(runs[-1], side="left"))
+        if last_start == 0 and incomplete and _same_ranking(incomplete[-1], batch, keys):
+            incomplete.append(batch)
+            continue
+        yield pl.concat([*incomplete, batch.head(last_start)], rechunk=False)
+        incomplete = [batch.slice(last_start)]
+    if incomplete:
+        yield pl.concat(incomplete, rechunk=False)
+
+
+def numbered(
+    batches: Iterator[pl.DataFrame],
+    keys: Sequence[str],
+    number: str,
+    not_adjacent: DataError | None = None,
+) -> Iterator[pl.DataFrame]:
+    """Yield batches with the column `number`, which numbers the rankings.
+
+    With `not_adjacent`, raise that error at the end if the rows of a ranking were not adjacent.
+    This keeps 8 bytes per ranking.
+    """
+    count = 0
+    seen: list[pl.Series] = []
+    for batch in batches:
+        if batch.is_empty():
+            continue
+        runs = _runs(batch, keys)
+        starts = (
+            batch.filter(runs.ne_missing(runs.shift(1)))
+            .select(key_hash({key: key for key in keys}))
+            .to_series()
+        )
+        if not_adjacent is not None:
+            seen.append(starts)
+        numbers = (runs + count).cast(pl.UInt32).alias("number")
+        hashes = starts.gather(runs).alias("keys")
+        yield batch.with_columns(pl.struct(numbers, hashes).alias(number))
+        count += starts.len()
+    if not_adjacent is not None and seen and pl.concat(seen).n_unique() < count:
+        raise not_adjacent
+
+
+def in_batches(table: pl.LazyFrame, plan: Callable[[pl.LazyFrame], pl.LazyFrame]) -> pl.LazyFrame:
+    """Return the result of a plan that computes each row from one row of the table.
+
+    The plan runs in memory for each batch of the streaming engine.
+    """
+
+    def of_batch(batch: pl.DataFrame) -> pl.DataFrame:
+        return plan(batch.lazy()).collect(engine="in-memory", optimizations=_OPTIMIZATIONS)
+
+    schema = plan(table).collect_schema()
+    return table.map_batches(of_batch, schema=schema, validate_output_schema=False, streamable=True)
+
+
+def by_ranking(
+    rows: pl.LazyFrame,
+    keys: Sequence[str],
+    plan: Callable[[pl.LazyFrame], pl.LazyFrame],
+) -> pl.LazyFrame:
+    """Return the result of a plan that computes each ranking from its own rows.
+
+    The rows must be known to be sorted by the keys. The plan runs in memory for each batch of
+    complete rankings, so that its windows and joins do not hold all rows.
+    """
+    names = rows.collect_schema().names()
+    others = [name for name in names if name not in keys]
+    rankings = rows.group_by(keys, maintain_order=True).agg(others)
+    return in_batches(rankings, lambda batch: plan(batch.explode(others).select(names)))
+
+
+def added_up(rows: pl.LazyFrame, keys: Sequence[str], sums: Sequence[pl.Expr]) -> pl.LazyFrame:
+    """Return sums of rows by keys, in flat memory for a given number of keys.
+
+    A group-by of Polars with many keys holds sums of each batch until all rows are read. Here, the
+    sums of batches are added up as they arrive.
+    """
+    parts = in_batches(rows, lambda batch: batch.group_by(keys).agg(sums))
+    schema = parts.collect_schema()
+
+    def read(
+        with_columns: list[str] | None,
+        predicate: pl.Expr | None,
+        n_rows: int | None,
+        _batch_size: int | None,
+    ) -> Iterator[pl.DataFrame]:
+        tables = [pl.DataFrame(schema=schema)]
+
+        def add(part: pl.DataFrame) -> None:
+            tables.append(part)
+            # As many new rows as totals, so that the totals are seldom added up again.
+            if sum(table.height for table in tables[1:]) > max(tables[0].height, BATCH_ROWS):
+                tables[:] = [total()]
+
+        def total() -> pl.DataFrame:
+            return pl.concat(tables).group_by(keys).sum()
+
+        # Unlike `collect_batches`, this raises if Polars panics.
+        parts.sink_batches(add, maintain_order=False, engine="streaming")
+        result = total() if predicate is None else total().filter(predicate)
+        result = result if n_rows is None else result.head(n_rows)
+        yield result if with_columns is None else result.select(with_columns)
+
+    return register_io_source(read, schema=schema, explain_name="SUMS OF BATCHES")
+
+
+def first(batches: Iterator[pl.DataFrame], n_rows: int | None) -> Iterator[pl.DataFrame]:
+    """Yield the first `n_rows` rows of batches, or all rows."""
+    for batch in batches:
+        if n_rows is None:
+            yield batch
+            continue
+        yield batch.head(n_rows)
+        n_rows -= min(n_rows, batch.height)
+        if n_rows == 0:
+            return
+
+
+def _runs(batch: pl.DataFrame, keys: Sequence[str]) -> pl.Series:
+    key = pl.col(keys[0]) if len(keys) == 1 else pl.struct(keys)
+    return batch.select(key.rle_id()).to_series()
+
+
+def _same_ranking(before: pl.DataFrame, after: pl.DataFrame, keys: Sequence[str]) -> bool:
+    return before.select(keys).row(-1) == after.select(keys).row(0)

@@ -1,0 +1,466 @@
+"""Metrics of novelty and popularity, from attributes of documents.
+
+They read columns of the table instead of the label. The parameter `items` of `evaluate` joins
+attributes of documents, such as those that `pr.catalog.popularity` returns, and `history` joins
+`seen`. A null is a document whose attribute is unknown, for example because the document is new.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal, TypeAlias
+
+import polars as pl
+
+from polars_rank._params import one_of, whole_number
+from polars_rank.metrics.metric import metric
+from polars_rank.metrics.terms import RANK, Terms, Value, ratio, where
+from polars_rank.metrics.user_columns import named
+
+__all__ = [
+    "long_tail_share",
+    "novelty",
+    "popularity",
+    "serendipity",
+    "surprisal",
+    "unexpectedness",
+    "unseen_share",
+]
+
+#: What a document without the attribute counts as.
+Unknown: TypeAlias = Literal["skip", "zero", "max", "error"]
+#: What a sum is divided by: k, or the smaller of k and the number of documents.
+Depth: TypeAlias = Literal["k", "retrieved"]
+
+_NONE_RETRIEVED = "no document was retrieved"
+
+
+@metric(high=None, undefined="no document among the first k has a known share", skipped=True)
+def novelty(
+    t: Terms,
+    k: int | None = None,
+    *,
+    share: str = "share",
+    unknown: Unknown = "skip",
+    depth: Depth = "retrieved",
+    users: str = "users",
+    num_users: int | None = None,
+) -> Value:
+    r"""Novelty: mean self-information of the first k documents in bits.
+
+    $$-\frac{1}{\min(k, n)} \sum_{r=1}^{k} \log_2 p_r$$
+
+    where p_r is the share of the users of the training log who used the document at rank r. Also
+    called mean inverse user frequency (MIUF).
+
+    Parameters
+    ----------
+    share
+        Column of the share of users who used the document, from 0 to 1. Null or 0: unknown.
+    unknown
+        Treatment of documents with an unknown share: "skip" excludes them from the sum and from the
+        divisor; "zero" counts them as 0; "max" counts them as documents of a single user, with
+        log2(number of users); "error" raises `DataError` in an evaluation, and is null elsewhere.
+    users
+        Column of the number of users who used the document. It is read only to compute the number
+        of all users, if `unknown="max"` and `num_users` is None.
+    num_users
+        Number of users of the training log. None: users / share of the documents of `items`;
+        without `items`, of the ranking, so that a ranking without a known document is null.
+
+    Returns
+    -------
+    Metric
+        One Float64 of 0 or more per ranking; null if no document among the first k has a known
+        share. By default, the mean ignores such rankings. Tied scores follow the `ties` rule of
+        `evaluate`, which has no effect without k; "expected" is not supported.
+
+    References
+    ----------
+    Zhou et al., Solving the apparent diversity-accuracy dilemma of recommender systems, 2010;
+    Castells, Vargas & Wang, Novelty and diversity metrics for recommender systems, 2011.
+
+    Examples
+    --------
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "score": [3.0, 2.0, 1.0], "share": [0.5, 0.125, None],
+    ... })
+    >>> # (1 bit + 3 bits) / 2, because the last document is unknown.
+    >>> df.ranking.novelty(2), df.ranking.novelty(3)
+    (2.0, 2.0)
+    """
+    named("users", users)
+    if num_users is not None:
+        whole_number("num_users", num_users)
+    some = _share(t, share)
+    largest: Value | float = 0.0
+    if unknown == "max":
+        largest = _number_of_users(t, some, users, num_users)
+    return _mean(t, -some.log(2), k, "share", share, unknown=unknown, depth=depth, largest=largest)
+
+
+@metric(undefined="no document among the first k has a known share", skipped=True)
+def surprisal(
+    t: Terms,
+    k: int | None = None,
+    *,
+    share: str = "share",
+    unknown: Unknown = "skip",
+    depth: Depth = "retrieved",
+    users: str = "users",
+    num_users: int | None = None,
+) -> Value:
+    r"""Surprisal: mean self-information of the first k documents, from 0 to 1.
+
+    $$-\frac{1}{\min(k, n)} \sum_{r=1}^{k} \frac{\log_2 p_r}{\log_2 U}$$
+
+    where p_r is the share of the users of the training log who used the document at rank r, and U
+    is the number of these users. A document of a single user has the surprisal 1.
+
+    Parameters
+    ----------
+    share
+        Column of the share of users who used the document, from 0 to 1. Null or 0: unknown.
+    unknown
+        Treatment of documents with an unknown share: "skip" excludes them from the sum and from the
+        divisor; "zero" counts them as 0; "max" counts them as 1; "error" raises `DataError` in an
+        evaluation, and is null elsewhere.
+    users
+        Column of the number of users who used the document. It is not read if `num_users` is given.
+    num_users
+        Number of users of the training log. None: users / share.
+
+    Returns
+    -------
+    Metric
+        One Float64 in [0, 1] per ranking; null if no document among the first k has a known share.
+        By default, the mean ignores such rankings. Tied scores follow the `ties` rule of
+        `evaluate`, which has no effect without k; "expected" is not supported.
+
+    References
+    ----------
+    Zhou et al., Solving the apparent diversity-accuracy dilemma of recommender systems, 2010;
+    RePlay, `Surprisal`.
+
+    Examples
+    --------
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "score": [2.0, 1.0], "share": [0.5, 0.125],
+    ... })
+    >>> df.ranking.surprisal(num_users=8)  # (1 / 3 + 3 / 3) / 2
+    0.6666666666666666
+    """
+    some = _share(t, share)
+    if num_users is None:
+        total = t.signal("users", users) / some
+    else:
+        total = pl.lit(float(whole_number("num_users", num_users)))
+    # The only user of a log knows all documents: the quotient would be 0 / 0.
+    several = (some < 1) & (total > 1)
+    term = pl.when(several).then(-some.log(2) / total.log(2)).when(some == 1).then(0.0)
+    return _mean(t, term, k, "share", share, unknown=unknown, depth=depth, largest=1.0)
+
+
+@metric(undefined=_NONE_RETRIEVED, skipped=True)
+def unseen_share(
+    t: Terms, k: int | None = None, *, seen: str = "seen", depth: Depth = "retrieved"
+) -> Value:
+    r"""Unseen share: fraction of the first k documents that the user has not seen.
+
+    $$\frac{1}{\min(k, n)} \sum_{r=1}^{k} (1 - s_r)$$
+
+    where s_r is 1 if the user has seen the document at rank r, otherwise 0. RePlay calls it
+    Novelty.
+
+    Parameters
+    ----------
+    seen
+        Column of what the user has seen: booleans, or counts of 0 or more. Null: not seen. The
+        parameter `history` of `evaluate` joins the column `seen`.
+
+    Returns
+    -------
+    Metric
+        One Float64 in [0, 1] per ranking; null if no document was retrieved. By default, the mean
+        ignores such rankings. Tied scores follow the `ties` rule of `evaluate`, which has no effect
+        without k.
+
+    References
+    ----------
+    Castells, Vargas & Wang, Novelty and diversity metrics for recommender systems, 2011; RePlay,
+    `Novelty`.
+
+    Examples
+    --------
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "score": [3.0, 2.0, 1.0], "seen": [True, False, False],
+    ... })
+    >>> df.ranking.unseen_share(2)  # one of two
+    0.5
+    """
+    unseen = ~(t.signal("seen", seen, whole=True) > 0).fill_null(value=False)
+    return _divided(t, t.top(unseen, k).number(), k, depth)
+
+
+@metric(undefined=_NONE_RETRIEVED, skipped=True)
+def unexpectedness(
+    t: Terms, k: int | None = None, *, expected: str = "expected", depth: Depth = "retrieved"
+) -> Value:
+    r"""Unexpectedness: fraction of the first k that a baseline does not show.
+
+    $$\frac{1}{\min(k, n)} \sum_{r=1}^{k} (1 - e_r)$$
+
+    where e_r is 1 if the baseline recommends the document at rank r, otherwise 0, or its
+    probability to do so.
+
+    Parameters
+    ----------
+    expected
+        Column of what a baseline, such as the most popular documents, recommends: booleans, or
+        probabilities from 0 to 1. Null: not recommended.
+    depth
+        Divisor: "retrieved" for the smaller of k and the number of documents, or "k", with which
+        missing documents count as unexpected, as in RePlay.
+
+    Returns
+    -------
+    Metric
+        One Float64 in [0, 1] per ranking; null if no document was retrieved. By default, the mean
+        ignores such rankings. Tied scores follow the `ties` rule of `evaluate`, which has no effect
+        without k.
+
+    References
+    ----------
+    Murakami, Mori & Orihara, Metrics for evaluating the serendipity of recommendation lists, 2007;
+    Ge, Delgado-Battenfeld & Jannach, Beyond accuracy, 2010.
+
+    Examples
+    --------
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "score": [3.0, 2.0, 1.0], "expected": [True, False, True],
+    ... })
+    >>> df.ranking.unexpectedness(2)  # one of two
+    0.5
+    """
+    return 1 - _divided(t, t.top(_expected(t, expected), k).sum(), k, depth)
+
+
+@metric(undefined=_NONE_RETRIEVED, skipped=True)
+def serendipity(
+    t: Terms,
+    k: int | None = None,
+    *,
+    expected: str = "expected",
+    num_items: int | None = None,
+    depth: Depth = "retrieved",
+    rel: float | None = None,
+) -> Value:
+    r"""Serendipity: fraction of the first k that is relevant and unexpected.
+
+    $$\frac{1}{\min(k, n)} \sum_{r=1}^{k} \mathrm{relevant}_r \cdot \max(p_r - e_r, 0)$$
+
+    where e_r is 1 if a baseline recommends the document at rank r, otherwise 0, or its probability
+    to do so. p_r is 1, or the probability (N + 1 - r) / N if the number N of documents is given.
+
+    Parameters
+    ----------
+    expected
+        Column of what a baseline, such as the most popular documents, recommends: booleans, or
+        probabilities from 0 to 1. Null: not recommended.
+    num_items
+        Number N of documents in the catalog. With it, and with (N + 1 - i) / N as `expected` of the
+        document with the i-th highest popularity, this is the Serendipity of RecTools.
+
+    Returns
+    -------
+    Metric
+        One Float64 in [0, 1] per ranking; null if no document was retrieved. By default, the mean
+        ignores such rankings. Unjudged documents count as not relevant. Tied scores follow the
+        `ties` rule of `evaluate`, which has no effect without k.
+
+    References
+    ----------
+    Murakami, Mori & Orihara, Metrics for evaluating the serendipity of recommendation lists, 2007;
+    Ge, Delgado-Battenfeld & Jannach, Beyond accuracy, 2010.
+
+    Examples
+    --------
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "score": [2.0, 1.0], "label": [1, 1],
+    ...     "expected": [True, False],
+    ... })
+    >>> df.ranking.serendipity(2)  # the second of two
+    0.5
+    """
+    relevant = t.relevant(rel).cast(pl.Float64)
+    own: pl.Expr | float = 1.0
+    if num_items is not None:
+        size = whole_number("num_items", num_items)
+        own = (size + 1 - RANK) / size
+    surprising = (own - _expected(t, expected)).clip(lower_bound=0.0)
+    return _divided(t, t.top(relevant * surprising, k).sum(), k, depth)
+
+
+@metric(
+    high=None,
+    undefined=_NONE_RETRIEVED,
+    skipped=True,
+    lower_is_better=True,
+)
+def popularity(
+    t: Terms,
+    k: int | None = None,
+    *,
+    interactions: str = "interactions",
+    unknown: Literal["skip", "zero", "error"] = "zero",
+    depth: Depth = "retrieved",
+) -> Value:
+    r"""Popularity (ARP): mean popularity of the first k documents.
+
+    $$\frac{1}{\min(k, n)} \sum_{r=1}^{k} \phi_r$$
+
+    where ϕ_r is the popularity of the document at rank r, such as its number of interactions. Also
+    called average recommendation popularity.
+
+    Parameters
+    ----------
+    interactions
+        Column of the number of interactions with the document in the training log, or of another
+        measure of popularity of 0 or more, such as its number or share of users. Null: unknown.
+    unknown
+        Treatment of documents with a null: "zero" counts them as 0, as documents without
+        interactions; "skip" excludes them from the sum and from the divisor; "error" raises
+        `DataError` in an evaluation, and is null elsewhere.
+
+    Returns
+    -------
+    Metric
+        One Float64 of 0 or more per ranking, in the unit of the column; lower is better. Null if no
+        document was retrieved. By default, the mean ignores such rankings. Tied scores follow the
+        `ties` rule of `evaluate`, which has no effect without k.
+
+    References
+    ----------
+    Yin et al., Challenging the long tail recommendation, 2012; Abdollahpouri, Burke & Mobasher,
+    Managing popularity bias in recommender systems with personalized re-ranking, 2019.
+
+    Examples
+    --------
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "score": [3.0, 2.0, 1.0], "interactions": [40, 10, None],
+    ... })
+    >>> df.ranking.popularity(2), df.ranking.popularity(2, interactions="score")
+    (25.0, 2.5)
+    """
+    term = t.signal("interactions", interactions)
+    one_of("unknown", unknown, ("skip", "zero", "error"))
+    return _mean(t, term, k, "interactions", interactions, unknown=unknown, depth=depth)
+
+
+@metric(undefined="no document among the first k is known", skipped=True)
+def long_tail_share(
+    t: Terms,
+    k: int | None = None,
+    *,
+    long_tail: str = "long_tail",
+    unknown: Unknown = "skip",
+    depth: Depth = "retrieved",
+) -> Value:
+    r"""Long-tail share: fraction of the first k documents in the long tail.
+
+    $$\frac{1}{\min(k, n)} \sum_{r=1}^{k} l_r$$
+
+    where l_r is 1 if the document at rank r belongs to the long tail, otherwise 0. The column says
+    how the tail is defined: by a share of interactions or of documents.
+
+    Parameters
+    ----------
+    long_tail
+        Column of booleans: whether the document belongs to the long tail. Null: unknown.
+    unknown
+        Treatment of documents with a null: "skip" excludes them from the sum and from the divisor;
+        "zero" counts them as outside the tail; "max" counts them as in the tail; "error" raises
+        `DataError` in an evaluation, and is null elsewhere.
+
+    Returns
+    -------
+    Metric
+        One Float64 in [0, 1] per ranking; null if no document among the first k is known. By
+        default, the mean ignores such rankings. Tied scores follow the `ties` rule of `evaluate`,
+        which has no effect without k; "expected" is not supported.
+
+    References
+    ----------
+    Abdollahpouri, Burke & Mobasher, Managing popularity bias in recommender systems with
+    personalized re-ranking, 2019 (average percentage of long-tail items).
+
+    Examples
+    --------
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "score": [3.0, 2.0, 1.0], "long_tail": [True, False, None],
+    ... })
+    >>> df.ranking.long_tail_share(3), df.ranking.long_tail_share(2, unknown="max")
+    (0.5, 0.5)
+    """
+    term = t.signal("long_tail", long_tail, high=1)
+    return _mean(t, term, k, "long_tail", long_tail, unknown=unknown, depth=depth, largest=1.0)
+
+
+def _share(t: Terms, column: str) -> pl.Expr:
+    """Return the share of users of each document, null if it is unknown."""
+    share = t.signal("share", column, high=1)
+    return pl.when(share > 0).then(share)
+
+
+def _expected(t: Terms, column: str) -> pl.Expr:
+    return t.signal("expected", column, high=1).fill_null(0.0)
+
+
+def _number_of_users(t: Terms, share: pl.Expr, users: str, num_users: int | None) -> Value | float:
+    """Return log2 of the number of all users."""
+    if num_users is not None:
+        return math.log2(num_users)
+    return t.of_items((t.signal("users", users) / share).log(2)).max()
+
+
+def _mean(
+    t: Terms,
+    term: pl.Expr,
+    k: int | None,
+    parameter: str,
+    column: str,
+    *,
+    unknown: Unknown,
+    depth: Depth,
+    largest: Value | float = 0.0,
+) -> Value:
+    """Return the mean of a term over the first k documents; it is null for unknown documents."""
+    one_of("unknown", unknown, ("skip", "zero", "max", "error"))
+    total = t.top(term, k).sum()
+    if unknown == "skip":
+        return _divided(t, total, k, depth, t.top(term.is_not_null(), k).number())
+    if unknown == "zero":
+        return _divided(t, total, k, depth)
+    absent = t.top(term.is_null(), k).number()
+    if unknown == "max":
+        return _divided(t, total + absent * largest, k, depth)
+    known = absent.equals(0)
+    t.require(known, missing(parameter, column))
+    return where(known, _divided(t, total, k, depth))
+
+
+def missing(parameter: str, column: str) -> str:
+    """Return the message about documents without an attribute."""
+    return (
+        f"column {column!r} (`{parameter}`) has nulls: attributes of documents are unknown; set "
+        "`unknown` to another value than 'error', or complete the attributes"
+    )
+
+
+def _divided(
+    t: Terms, total: Value, k: int | None, depth: Depth, number: Value | None = None
+) -> Value:
+    one_of("depth", depth, ("k", "retrieved"))
+    if depth == "k" and k is not None:
+        return total / k
+    return ratio(total, t.retrieved(k) if number is None else number)

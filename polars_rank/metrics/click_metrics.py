@@ -1,0 +1,534 @@
+"""Metrics of clicks on the ranking that users were shown.
+
+Click metrics read a column of clicks instead of the label, so one call can evaluate both. If
+documents are ranked by `position`, a position that occurs twice in a ranking is an error. A click
+metric alone does not show which of two rankings is better: Radlinski, Kurup & Joachims (How does
+clickthrough data reflect retrieval quality?, 2008) compared eight such metrics, several of them
+in this module, and none reliably reflected the known quality of the rankings. Interleaving did:
+see `pr.clicks.team_draft`.
+"""
+
+from __future__ import annotations
+
+import polars as pl
+
+from polars_rank._params import number
+from polars_rank.discounts import reciprocal
+from polars_rank.errors import ArgumentError
+from polars_rank.metrics.metric import metric
+from polars_rank.metrics.terms import RANK, Term, Terms, Value, ratio, where
+
+__all__ = [
+    "abandonment",
+    "ctr",
+    "good_abandonment",
+    "max_click_rr",
+    "mean_click_rr",
+    "min_click_rr",
+    "num_clicks",
+    "pskip",
+    "satisfied_rate",
+    "successful_sessions",
+    "time_to_first_click",
+    "time_to_last_click",
+]
+
+_NO_CLICK = "no document was clicked"
+
+
+@metric(undefined="no document was shown")
+def ctr(t: Terms, k: int | None = None, *, click: str = "click") -> Value:
+    r"""Click-through rate: fraction of the first k documents that were clicked.
+
+    $$\frac{1}{\min(k, n)} \sum_{r=1}^{k} c_r$$
+
+    where c_r is 1 if the document at rank r was clicked, otherwise 0, and n is the number of
+    documents shown.
+
+    Returns
+    -------
+    Metric
+        One Float64 in [0, 1] per ranking; null if no document was shown. A null click counts as no
+        click. Tied scores follow the `ties` rule of `evaluate`, which has no effect without k.
+
+    Notes
+    -----
+    Click-through rate rewards top positions, whatever the documents there. Absolute click metrics
+    do not reliably reflect the quality of rankings (Radlinski, Kurup & Joachims, 2008).
+    Interleaving does: see `pr.clicks.team_draft`.
+
+    References
+    ----------
+    Radlinski, Kurup & Joachims, How does clickthrough data reflect retrieval quality?, 2008.
+
+    Examples
+    --------
+    >>> log = pl.DataFrame({
+    ...     "query": 1, "position": [1, 2, 3, 4], "click": [0, 1, 0, 1],
+    ... })
+    >>> log.ranking.ctr(2, position="position")  # one of two
+    0.5
+    >>> log.ranking.ctr(position="position")  # two of four
+    0.5
+    """
+    return ratio(_clicks(t, click, k), t.retrieved(k))
+
+
+@metric(high=None)
+def num_clicks(t: Terms, k: int | None = None, *, click: str = "click") -> Value:
+    r"""Number of documents among the first k that were clicked.
+
+    $$\sum_{r=1}^{k} c_r$$
+
+    where c_r is 1 if the document at rank r was clicked, otherwise 0.
+
+    Returns
+    -------
+    Metric
+        One Float64 per ranking, never null: an integer, 0 or more. `evaluate` returns the mean
+        number of clicks per ranking. A document counts once, however often it was clicked. Tied
+        scores follow the `ties` rule of `evaluate`, which has no effect without k.
+
+    Notes
+    -----
+    More clicks can mean more good documents, or a longer search for one. Absolute click metrics do
+    not reliably reflect the quality of rankings (Radlinski, Kurup & Joachims, 2008). Interleaving
+    does: see `pr.clicks.team_draft`.
+
+    References
+    ----------
+    Radlinski, Kurup & Joachims, How does clickthrough data reflect retrieval quality?, 2008.
+
+    Examples
+    --------
+    >>> log = pl.DataFrame({
+    ...     "query": 1, "position": [1, 2, 3, 4], "click": [0, 1, 0, 1],
+    ... })
+    >>> log.ranking.num_clicks(3, position="position")
+    1.0
+    """
+    return _clicks(t, click, k)
+
+
+@metric()
+def abandonment(t: Terms, *, click: str = "click") -> Value:
+    r"""Abandonment: 1 if no document was clicked, otherwise 0.
+
+    $$\prod_r (1 - c_r)$$
+
+    where c_r is 1 if the document at rank r was clicked, otherwise 0. The mean is the abandonment
+    rate.
+
+    Returns
+    -------
+    Metric
+        0.0 or 1.0 per ranking, never null. The `ties` rule of `evaluate` has no effect.
+
+    Notes
+    -----
+    Users abandon a ranking because it is bad, or because it answers the query by itself: see
+    `good_abandonment`. Absolute click metrics do not reliably reflect the quality of rankings
+    (Radlinski, Kurup & Joachims, 2008). Interleaving does: see `pr.clicks.team_draft`.
+
+    References
+    ----------
+    Radlinski, Kurup & Joachims, How does clickthrough data reflect retrieval quality?, 2008.
+
+    Examples
+    --------
+    >>> log = pl.DataFrame({
+    ...     "query": [1, 1, 2], "position": [1, 2, 1], "click": [0, 1, 0],
+    ... })
+    >>> log.ranking.abandonment(position="position")
+    0.5
+    """
+    return where(_clicks(t, click) > 0, 0.0, 1.0)
+
+
+@metric()
+def good_abandonment(t: Terms, *, good: str = "good", click: str = "click") -> Value:
+    r"""Good abandonment: 1 if the ranking answered the query without a click.
+
+    $$g \prod_r (1 - c_r)$$
+
+    where c_r is 1 if the document at rank r was clicked, otherwise 0, and g is 1 if the ranking
+    answered the query by itself.
+
+    Parameters
+    ----------
+    good
+        Column of booleans or counts that is true, or above 0, in any row of a ranking that
+        answered the query by itself.
+
+    Returns
+    -------
+    Metric
+        0.0 or 1.0 per ranking, never null. `abandonment` minus this metric is bad abandonment. The
+        `ties` rule of `evaluate` has no effect.
+
+    Notes
+    -----
+    Absolute click metrics do not reliably reflect the quality of rankings (Radlinski, Kurup &
+    Joachims, 2008). Interleaving does: see `pr.clicks.team_draft`.
+
+    References
+    ----------
+    Li, Huffman & Tokuda, Good abandonment in mobile and PC internet search, 2009.
+
+    Examples
+    --------
+    >>> log = pl.DataFrame({
+    ...     "query": [1, 2, 3], "position": 1, "click": [0, 0, 1],
+    ...     "good": [True, False, False],
+    ... })
+    >>> log.ranking.good_abandonment(position="position")  # one of three
+    0.3333333333333333
+    """
+    answered = t.each(t.signal("good", good, whole=True) > 0).number()
+    return where(_clicks(t, click) > 0, 0.0, where(answered > 0, 1.0, 0.0))
+
+
+@metric(undefined=_NO_CLICK, skipped=True)
+def max_click_rr(t: Terms, *, click: str = "click") -> Value:
+    r"""Highest reciprocal rank of a click: 1 / rank of the top clicked document.
+
+    $$\max_{r : c_r = 1} \frac{1}{r}$$
+
+    where c_r is 1 if the document at rank r was clicked, otherwise 0.
+
+    Returns
+    -------
+    Metric
+        One Float64 in (0, 1] per ranking; null if no document was clicked. By default, the mean
+        ignores such rankings. Tied scores follow the `ties` rule of `evaluate`; "expected" is not
+        supported.
+
+    Notes
+    -----
+    Users prefer to click top positions, whatever the documents there. Absolute click metrics do not
+    reliably reflect the quality of rankings (Radlinski, Kurup & Joachims, 2008). Interleaving does:
+    see `pr.clicks.team_draft`.
+
+    References
+    ----------
+    Radlinski, Kurup & Joachims, How does clickthrough data reflect retrieval quality?, 2008.
+
+    Examples
+    --------
+    >>> log = pl.DataFrame({
+    ...     "query": 1, "position": [1, 2, 3, 4], "click": [0, 1, 0, 1],
+    ... })
+    >>> log.ranking.max_click_rr(position="position")
+    0.5
+    """
+    return 1 / _ranks(t, click).min()
+
+
+@metric(undefined=_NO_CLICK, skipped=True)
+def mean_click_rr(t: Terms, *, click: str = "click") -> Value:
+    r"""Mean reciprocal rank of clicks: mean of 1 / rank over the clicked documents.
+
+    $$\frac{\sum_r c_r / r}{\sum_r c_r}$$
+
+    where c_r is 1 if the document at rank r was clicked, otherwise 0.
+
+    Returns
+    -------
+    Metric
+        One Float64 in (0, 1] per ranking; null if no document was clicked. By default, the mean
+        ignores such rankings. Tied scores follow the `ties` rule of `evaluate`.
+
+    Notes
+    -----
+    Absolute click metrics do not reliably reflect the quality of rankings (Radlinski, Kurup &
+    Joachims, 2008). Interleaving does: see `pr.clicks.team_draft`.
+
+    References
+    ----------
+    Radlinski, Kurup & Joachims, How does clickthrough data reflect retrieval quality?, 2008;
+    Chuklin, Serdyukov & de Rijke, Click model-based information retrieval metrics, 2013.
+
+    Examples
+    --------
+    >>> log = pl.DataFrame({
+    ...     "query": 1, "position": [1, 2, 3, 4], "click": [0, 1, 0, 1],
+    ... })
+    >>> log.ranking.mean_click_rr(position="position")  # (1 / 2 + 1 / 4) / 2
+    0.375
+    """
+    worth = pl.when(_clicked(t, click)).then(1.0)
+    return ratio(t.top(worth, weight=reciprocal).sum(), _clicks(t, click))
+
+
+@metric(undefined=_NO_CLICK, skipped=True)
+def min_click_rr(t: Terms, *, click: str = "click") -> Value:
+    r"""Lowest reciprocal rank of a click: 1 / rank of the lowest clicked document.
+
+    $$\min_{r : c_r = 1} \frac{1}{r}$$
+
+    where c_r is 1 if the document at rank r was clicked, otherwise 0.
+
+    Returns
+    -------
+    Metric
+        One Float64 in (0, 1] per ranking; null if no document was clicked. By default, the mean
+        ignores such rankings. Tied scores follow the `ties` rule of `evaluate`; "expected" is not
+        supported.
+
+    Notes
+    -----
+    Absolute click metrics do not reliably reflect the quality of rankings (Radlinski, Kurup &
+    Joachims, 2008). Interleaving does: see `pr.clicks.team_draft`.
+
+    References
+    ----------
+    Chuklin, Serdyukov & de Rijke, Click model-based information retrieval metrics, 2013.
+
+    Examples
+    --------
+    >>> log = pl.DataFrame({
+    ...     "query": 1, "position": [1, 2, 3, 4], "click": [0, 1, 0, 1],
+    ... })
+    >>> log.ranking.min_click_rr(position="position")
+    0.25
+    """
+    return 1 / _ranks(t, click).max()
+
+
+@metric(undefined=_NO_CLICK, skipped=True, lower_is_better=True)
+def pskip(t: Terms, *, click: str = "click") -> Value:
+    r"""pSkip: fraction of the documents down to the lowest click that were skipped.
+
+    $$1 - \frac{1}{m} \sum_r c_r \qquad m = \max \lbrace r : c_r = 1 \rbrace$$
+
+    where c_r is 1 if the document at rank r was clicked, otherwise 0, and m is the rank of the
+    lowest clicked document.
+
+    Returns
+    -------
+    Metric
+        One Float64 in [0, 1) per ranking; lower is better. It is null if no document was clicked.
+        By default, the mean ignores such rankings. Tied scores follow the `ties` rule of
+        `evaluate`; "expected" is not supported.
+
+    Notes
+    -----
+    pSkip assumes that users read from the top down to the lowest document that they click. Absolute
+    click metrics do not reliably reflect the quality of rankings (Radlinski, Kurup & Joachims,
+    2008). Interleaving does: see `pr.clicks.team_draft`.
+
+    References
+    ----------
+    Wang, Walker & Zheng, PSkip: estimating relevance ranking quality from web search clickthrough
+    data, 2009.
+
+    Examples
+    --------
+    >>> log = pl.DataFrame({
+    ...     "query": 1, "position": [1, 2, 3, 4], "click": [0, 1, 0, 1],
+    ... })
+    >>> log.ranking.pskip(position="position")  # 2 of 4
+    0.5
+    """
+    return 1 - _clicks(t, click) / _ranks(t, click).max()
+
+
+@metric(high=None, undefined=_NO_CLICK, skipped=True)
+def time_to_first_click(t: Terms, *, time: str = "time", click: str = "click") -> Value:
+    r"""Time to first click: seconds from the query to the earliest click.
+
+    $$\min_{r : c_r = 1} t_r$$
+
+    where c_r is 1 if the document at rank r was clicked, otherwise 0, and t_r is the time of the
+    click.
+
+    Returns
+    -------
+    Metric
+        One Float64 per ranking, in the unit of the column `time`; null if no document was clicked
+        or no click has a time. By default, the mean ignores such rankings. The `ties` rule of
+        `evaluate` has no effect.
+
+    Notes
+    -----
+    Absolute click metrics do not reliably reflect the quality of rankings (Radlinski, Kurup &
+    Joachims, 2008). Interleaving does: see `pr.clicks.team_draft`.
+
+    References
+    ----------
+    Radlinski, Kurup & Joachims, How does clickthrough data reflect retrieval quality?, 2008.
+
+    Examples
+    --------
+    >>> log = pl.DataFrame({
+    ...     "query": 1, "position": [1, 2, 3], "click": [1, 0, 1],
+    ...     "time": [31.0, None, 8.5],
+    ... })
+    >>> log.ranking.time_to_first_click(position="position")
+    8.5
+    """
+    return _times(t, time, click).min()
+
+
+@metric(high=None, undefined=_NO_CLICK, skipped=True)
+def time_to_last_click(t: Terms, *, time: str = "time", click: str = "click") -> Value:
+    r"""Time to last click: seconds from the query to the latest click.
+
+    $$\max_{r : c_r = 1} t_r$$
+
+    where c_r is 1 if the document at rank r was clicked, otherwise 0, and t_r is the time of the
+    click.
+
+    Returns
+    -------
+    Metric
+        One Float64 per ranking, in the unit of the column `time`; null if no document was clicked
+        or no click has a time. By default, the mean ignores such rankings. The `ties` rule of
+        `evaluate` has no effect.
+
+    Notes
+    -----
+    Absolute click metrics do not reliably reflect the quality of rankings (Radlinski, Kurup &
+    Joachims, 2008). Interleaving does: see `pr.clicks.team_draft`.
+
+    References
+    ----------
+    Radlinski, Kurup & Joachims, How does clickthrough data reflect retrieval quality?, 2008.
+
+    Examples
+    --------
+    >>> log = pl.DataFrame({
+    ...     "query": 1, "position": [1, 2, 3], "click": [1, 0, 1],
+    ...     "time": [31.0, None, 8.5],
+    ... })
+    >>> log.ranking.time_to_last_click(position="position")
+    31.0
+    """
+    return _times(t, time, click).max()
+
+
+@metric(undefined=_NO_CLICK, skipped=True)
+def satisfied_rate(
+    t: Terms,
+    k: int | None = None,
+    *,
+    seconds: float = 30,
+    dwell: str = "dwell",
+    click: str = "click",
+) -> Value:
+    r"""Satisfied rate: fraction of the clicks among the first k that were satisfied.
+
+    $$\frac{\sum_{r=1}^{k} s_r}{\sum_{r=1}^{k} c_r}$$
+
+    where c_r is 1 if the document at rank r was clicked, otherwise 0, and s_r is 1 if the user also
+    stayed with the document for `seconds` or longer.
+
+    Parameters
+    ----------
+    seconds
+        Shortest dwell time of a satisfied click in seconds, 0 or more.
+
+    Returns
+    -------
+    Metric
+        One Float64 in [0, 1] per ranking; null if none of the first k documents was clicked. By
+        default, the mean ignores such rankings. Tied scores follow the `ties` rule of `evaluate`,
+        which has no effect without k; "expected" is not supported.
+
+    Notes
+    -----
+    Absolute click metrics do not reliably reflect the quality of rankings (Radlinski, Kurup &
+    Joachims, 2008). Interleaving does: see `pr.clicks.team_draft`.
+
+    References
+    ----------
+    Fox et al., Evaluating implicit measures to improve web search, 2005; Kim et al., Modeling
+    dwell time to predict click-level satisfaction, 2014.
+
+    Examples
+    --------
+    >>> log = pl.DataFrame({
+    ...     "query": 1, "position": [1, 2, 3], "click": [1, 0, 1],
+    ...     "dwell": [4.0, None, 95.0],
+    ... })
+    >>> log.ranking.satisfied_rate(position="position")
+    0.5
+    """
+    return ratio(_satisfied(t, k, seconds, dwell, click), _clicks(t, click, k))
+
+
+@metric()
+def successful_sessions(
+    t: Terms,
+    k: int | None = None,
+    *,
+    seconds: float = 30,
+    dwell: str = "dwell",
+    click: str = "click",
+) -> Value:
+    r"""Successful session: 1 if a click among the first k was satisfied, otherwise 0.
+
+    $$1 - \prod_{r=1}^{k} (1 - s_r)$$
+
+    where s_r is 1 if the document at rank r was clicked and the user stayed with it for `seconds`
+    or longer, otherwise 0. The mean is the fraction of successful rankings or sessions.
+
+    Parameters
+    ----------
+    seconds
+        Shortest dwell time of a satisfied click in seconds, 0 or more.
+
+    Returns
+    -------
+    Metric
+        0.0 or 1.0 per ranking, never null; 0 if no document was clicked. Tied scores follow the
+        `ties` rule of `evaluate`, which has no effect without k; "expected" is not supported.
+
+    Notes
+    -----
+    Absolute click metrics do not reliably reflect the quality of rankings (Radlinski, Kurup &
+    Joachims, 2008). Interleaving does: see `pr.clicks.team_draft`.
+
+    References
+    ----------
+    Fox et al., Evaluating implicit measures to improve web search, 2005; Kim et al., Modeling
+    dwell time to predict click-level satisfaction, 2014.
+
+    Examples
+    --------
+    >>> log = pl.DataFrame({
+    ...     "query": 1, "position": [1, 2, 3], "click": [1, 0, 1],
+    ...     "dwell": [4.0, None, 95.0],
+    ... })
+    >>> [log.ranking.successful_sessions(k, position="position") for k in (2, 3)]
+    [0.0, 1.0]
+    """
+    return where(_satisfied(t, k, seconds, dwell, click) > 0, 1.0, 0.0)
+
+
+def _clicked(t: Terms, click: str) -> pl.Expr:
+    """Return whether a document was clicked, from a column of booleans or counts."""
+    t.require_one_list()
+    return t.signal("click", click, whole=True) > 0
+
+
+def _clicks(t: Terms, click: str, k: int | None = None) -> Value:
+    return t.top(_clicked(t, click), k).number()
+
+
+def _ranks(t: Terms, click: str) -> Term:
+    """Return the ranks of the clicked documents."""
+    return t.top(pl.when(_clicked(t, click)).then(RANK))
+
+
+def _times(t: Terms, time: str, click: str) -> Term:
+    """Return the times of the clicks."""
+    return t.top(pl.when(_clicked(t, click)).then(t.signal("time", time)))
+
+
+def _satisfied(t: Terms, k: int | None, seconds: float, dwell: str, click: str) -> Value:
+    if number("seconds", seconds) < 0:
+        message = f"`seconds` must be 0 or more; found {seconds!r}"
+        raise ArgumentError(message, "seconds")
+    stayed = t.signal("dwell", dwell) >= seconds
+    return t.top(_clicked(t, click) & stayed, k).number()

@@ -1,0 +1,182 @@
+"""Metrics that add up gains: CG, DCG, ideal DCG, NDCG."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import polars as pl
+
+from polars_rank._params import one_of
+from polars_rank.discounts import Discount, log2
+from polars_rank.gains import Gain, linear
+from polars_rank.metrics.metric import metric
+from polars_rank.metrics.terms import JUDGED, RETRIEVED, Terms, Value, ratio
+
+__all__ = ["cg", "dcg", "ideal_dcg", "ndcg"]
+
+
+@metric(high=None)
+def cg(t: Terms, k: int | None = None, *, gain: Gain = linear) -> Value:
+    r"""Cumulative gain: sum of the gains of the first k documents.
+
+    $$\mathrm{CG@k} = \sum_{r=1}^{k} \mathrm{gain}(\mathrm{label}_r)$$
+
+    Returns
+    -------
+    Metric
+        One Float64 per ranking, never null; 0 for an empty ranking. Unjudged documents have gain 0;
+        negative gains are subtracted. Tied scores follow the `ties` rule of `evaluate`, which has
+        no effect without k.
+
+    References
+    ----------
+    Jarvelin & Kekalainen, Cumulated gain-based evaluation of IR techniques, 2002.
+
+    Examples
+    --------
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "score": [3.0, 2.0, 1.0], "label": [2, 0, 1],
+    ... })
+    >>> df.ranking.cg(2)  # 2 + 0
+    2.0
+    """
+    return t.top(t.gain(gain), k).sum()
+
+
+@metric(high=None)
+def dcg(t: Terms, k: int | None = None, *, gain: Gain = linear, discount: Discount = log2) -> Value:
+    r"""Discounted cumulative gain: sum of the gains, each discounted by its rank.
+
+    $$\mathrm{DCG@k} = \sum_{r=1}^{k} \mathrm{gain}(\mathrm{label}_r) \cdot \mathrm{discount}(r)$$
+
+    Returns
+    -------
+    Metric
+        One Float64 per ranking, never null; 0 for an empty ranking. Unjudged documents have gain 0
+        and keep their rank. Tied scores follow the `ties` rule of `evaluate`.
+
+    References
+    ----------
+    Jarvelin & Kekalainen, Cumulated gain-based evaluation of IR techniques, 2002; with
+    `exp2`, Burges et al., Learning to rank using gradient descent, 2005.
+
+    Examples
+    --------
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "score": [3.0, 2.0, 1.0], "label": [2, 0, 1],
+    ... })
+    >>> df.ranking.dcg()  # 2 / log2(2) + 0 / log2(3) + 1 / log2(4)
+    2.5
+    """
+    return t.top(t.gain(gain), k, discount).sum()
+
+
+@metric(high=None)
+def ideal_dcg(
+    t: Terms,
+    k: int | None = None,
+    *,
+    gain: Gain = linear,
+    discount: Discount = log2,
+    ideal: Literal["judged", "retrieved"] = "judged",
+    depth: Literal["retrieved"] | None = None,
+) -> Value:
+    r"""Ideal DCG: DCG of the documents sorted by label, highest label first.
+
+    $$\mathrm{IDCG@k} = \sum_{i=1}^{k} \mathrm{gain}(\mathrm{label}_{(i)})
+    \cdot \mathrm{discount}(i)$$
+
+    where $(i)$ is the judged document with the i-th highest label.
+
+    Parameters
+    ----------
+    ideal
+        Documents of the ideal ranking: "judged" for all judged documents, retrieved or not;
+        "retrieved" for the judged documents that were retrieved.
+    depth
+        Length of the ideal ranking if k is None: "retrieved" for the number of retrieved documents,
+        None for no limit.
+
+    Returns
+    -------
+    Metric
+        One Float64 per ranking, never null. The `ties` rule of `evaluate` has no effect.
+
+    References
+    ----------
+    Jarvelin & Kekalainen, Cumulated gain-based evaluation of IR techniques, 2002.
+
+    Examples
+    --------
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "score": [3.0, 2.0, 1.0], "label": [0, 1, 2],
+    ... })
+    >>> round(df.ranking.ideal_dcg(), 4)  # 2 / log2(2) + 1 / log2(3)
+    2.6309
+    """
+    one_of("ideal", ideal, ("judged", "retrieved"))
+    one_of("depth", depth, (None, "retrieved"))
+    if ideal == "judged" and not getattr(gain, "falls", False):
+        cut = t.retrieved() if k is None and depth == "retrieved" else k
+        return t.ideal_top(gain, discount, cut).sum()
+
+    def total(worth: pl.Expr, listed: pl.Expr, retrieved: pl.Expr) -> pl.Expr:
+        best = worth.filter(listed).sort(descending=True)
+        terms = best * discount(best.cum_count().cast(pl.Float64))
+        if k is None and depth == "retrieved":
+            terms = terms.head(retrieved.sum())
+        return (terms if k is None else terms.head(k)).sum()
+
+    listed = JUDGED if ideal == "judged" else JUDGED & RETRIEVED
+    return t.fold(total, *map(t.in_any_order, (t.gain(gain), listed, RETRIEVED)))
+
+
+@metric(perfect=1, undefined="the ideal DCG is not above 0, as when no document has a gain")
+def ndcg(
+    t: Terms,
+    k: int | None = None,
+    *,
+    gain: Gain = linear,
+    discount: Discount = log2,
+    ideal: Literal["judged", "retrieved"] = "judged",
+    depth: Literal["retrieved"] | None = None,
+) -> Value:
+    r"""Normalized discounted cumulative gain: DCG divided by the ideal DCG.
+
+    $$\mathrm{NDCG@k} = \frac{\mathrm{DCG@k}}{\mathrm{IDCG@k}}
+    = \frac{\sum_{r=1}^{k} \mathrm{gain}(\mathrm{label}_r) \cdot \mathrm{discount}(r)}
+    {\sum_{i=1}^{k} \mathrm{gain}(\mathrm{label}_{(i)}) \cdot \mathrm{discount}(i)}$$
+
+    where $(i)$ is the document with the i-th highest label.
+
+    Parameters
+    ----------
+    ideal
+        Documents of the ideal ranking: "judged" for all judged documents, retrieved or not;
+        "retrieved" for the judged documents that were retrieved.
+    depth
+        Length of the ideal ranking if k is None: "retrieved" for the number of retrieved documents,
+        None for no limit.
+
+    Returns
+    -------
+    Metric
+        One Float64 per ranking, in [0, 1] unless a gain is negative; null if the ideal DCG is not
+        above 0, as when no document has a gain. Unjudged documents have gain 0 and keep their rank.
+        Tied scores follow the `ties` rule of `evaluate`.
+
+    References
+    ----------
+    Jarvelin & Kekalainen, Cumulated gain-based evaluation of IR techniques, 2002; with
+    `exp2`, Burges et al., Learning to rank using gradient descent, 2005.
+
+    Examples
+    --------
+    >>> df = pl.DataFrame({"query": 1, "score": [2.0, 1.0], "label": [0, 1]})
+    >>> round(df.ranking.ndcg(), 4)  # (1 / log2(3)) / (1 / log2(2))
+    0.6309
+    """
+    return ratio(
+        dcg.on(t, k, gain=gain, discount=discount),
+        ideal_dcg.on(t, k, gain=gain, discount=discount, ideal=ideal, depth=depth),
+    )

@@ -1,0 +1,214 @@
+"""Metrics for incomplete judgments: judged, unjudged, bpref, inferred AP."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import polars as pl
+
+from polars_rank._params import one_of, share
+from polars_rank.metrics.metric import metric
+from polars_rank.metrics.terms import JUDGED, LABEL, RANK, Terms, Value, least, ratio
+
+__all__ = ["bpref", "inf_ap", "judged", "log_bpref", "unjudged"]
+
+#: Smooths the fraction of relevant documents if no document above is judged, as in trec_eval.
+_EPSILON = 1e-5
+
+
+@metric(undefined="no document was retrieved and the divisor is not k")
+def judged(t: Terms, k: int | None = None, *, depth: Literal["k", "retrieved"] = "k") -> Value:
+    r"""Judged: fraction of the first k documents that have a label.
+
+    $$\mathrm{Judged@k} = \frac{1}{k} \sum_{r=1}^{k} \mathrm{judged}_r$$
+
+    Parameters
+    ----------
+    depth
+        Divisor: "k", or "retrieved" for the smaller of k and the number of retrieved documents (as
+        in ir_measures).
+
+    Returns
+    -------
+    Metric
+        One Float64 in [0, 1] per ranking; null if no document was retrieved and the divisor is not
+        k. Tied scores follow the `ties` rule of `evaluate`, which has no effect without k.
+
+    References
+    ----------
+    MacAvaney, Macdonald & Ounis, Streamlining evaluation with ir-measures, 2022.
+
+    Examples
+    --------
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "score": [3.0, 2.0, 1.0], "label": [1, None, 0],
+    ... })
+    >>> df.ranking.judged(2)  # one of two
+    0.5
+    """
+    one_of("depth", depth, ("k", "retrieved"))
+    return _share(t, JUDGED, k, depth)
+
+
+@metric(undefined="no cutoff is given and no document was retrieved")
+def unjudged(t: Terms, k: int | None = None) -> Value:
+    r"""Unjudged: fraction of the first k ranks that hold a document without a label.
+
+    $$\mathrm{Unjudged@k} = \frac{1}{k} \sum_{r=1}^{k} (1 - \mathrm{judged}_r)$$
+
+    Returns
+    -------
+    Metric
+        One Float64 in [0, 1] per ranking; null if k is None and no document was retrieved. If the
+        ranking has fewer than k documents, the empty ranks count as neither judged nor unjudged.
+        Tied scores follow the `ties` rule of `evaluate`, which has no effect without k.
+
+    References
+    ----------
+    Soboroff, trec_eval, `unj`.
+
+    Examples
+    --------
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "score": [3.0, 2.0, 1.0], "label": [1, None, 0],
+    ... })
+    >>> df.ranking.unjudged(2)  # one of two
+    0.5
+    """
+    return _share(t, ~JUDGED, k, "k")
+
+
+@metric(perfect=1, undefined="no document is relevant")
+def bpref(t: Terms, *, form: Literal["min", "R"] = "min", rel: float | None = None) -> Value:
+    r"""Bpref: binary preference of relevant over judged nonrelevant documents.
+
+    $$\mathrm{bpref} = \frac{1}{R} \sum_{\mathrm{hits}}
+    \left( 1 - \frac{\min(m, R)}{\min(N, R)} \right)$$
+
+    where N is the number of documents judged not relevant, m is the number of these above the hit,
+    and R is the number of relevant documents.
+
+    Parameters
+    ----------
+    form
+        Divisor of m: "min" for the smaller of N and R (as in trec_eval, and in TensorFlow-Ranking
+        with `use_trec_version`), "R" as originally published.
+
+    Returns
+    -------
+    Metric
+        One Float64 in [0, 1] per ranking; null if no document is relevant. Unjudged documents are
+        ignored. So are negative labels, which mean "in the pool but not judged". Tied scores follow
+        the `ties` rule of `evaluate`; "expected" is not supported.
+
+    References
+    ----------
+    Buckley & Voorhees, Retrieval evaluation with incomplete information, 2004.
+
+    Examples
+    --------
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "score": [4.0, 3.0, 2.0, 1.0], "label": [1, 0, None, 1]
+    ... })
+    >>> df.ranking.bpref()  # (1 + (1 - 1 / min(1, 2))) / 2
+    0.5
+    """
+    one_of("form", form, ("min", "R"))
+    wanted = t.number_relevant(rel)
+    relevant, wrong = t.relevant(rel), _judged_not_relevant(t, rel)
+    divisor = least(t.each(wrong).number(), wanted) if form == "min" else wanted
+
+    def counted(wrong: pl.Expr, found: pl.Expr, relevant: pl.Expr) -> pl.Expr:
+        above = wrong.cast(pl.Float64).cum_sum().filter(found)
+        return above.clip(upper_bound=relevant.sum().cast(pl.Float64)).sum()
+
+    above = t.fold(counted, t.in_order(wrong), t.in_order(relevant), t.in_any_order(relevant))
+    # If the divisor is 0, every m is 0 as well.
+    return ratio(t.top(relevant).number() - above / divisor.clip(1), wanted)
+
+
+@metric(low=None, high=0, perfect=0, aggregate="geometric", undefined="no document is relevant")
+def log_bpref(t: Terms, *, floor: float = 1e-5, rel: float | None = None) -> Value:
+    r"""Logarithm of bpref; `evaluate` returns the geometric mean of bpref.
+
+    $$\ln \max(\mathrm{bpref}, \mathrm{floor})$$
+
+    Parameters
+    ----------
+    floor
+        Lower bound of bpref, above 0, so that a single 0 does not make the geometric mean 0.
+
+    Returns
+    -------
+    Metric
+        One Float64 per ranking, 0 or less; null if no document is relevant. `evaluate` returns the
+        geometric mean of bpref; with `undefined="zero"`, a null counts as the floor. Tied scores
+        follow the `ties` rule of `evaluate`; "expected" is not supported.
+
+    References
+    ----------
+    Robertson, On GMAP: and other transformations, 2006; trec_eval, `gm_bpref`.
+
+    Examples
+    --------
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "score": [3.0, 2.0, 1.0], "label": [1, 0, 1],
+    ... })
+    >>> df.ranking.per_query("log_bpref").item(0, 1)  # bpref is 0.5: ln 0.5
+    -0.6931471805599453
+    >>> df.ranking.log_bpref()
+    0.5
+    """
+    share("floor", floor)
+    return bpref.on(t, rel=rel).clip(floor).log()
+
+
+@metric(undefined="no document is relevant")
+def inf_ap(t: Terms, *, rel: float | None = None) -> Value:
+    r"""Inferred average precision: AP estimated from a judged sample of the pool.
+
+    $$\mathrm{infAP} = \frac{1}{R} \sum_{\mathrm{hits}} \left( \frac{1}{i} +
+    \frac{\mathrm{pool}}{i} \cdot \frac{r + \epsilon}{r + m + 2 \epsilon} \right)$$
+
+    where i is the rank of the hit. Of the documents above it, r are relevant, m are judged not
+    relevant, and pool have a label. R is the number of relevant documents, and epsilon is 0.00001.
+
+    Returns
+    -------
+    Metric
+        One Float64 in [0, 1] per ranking; null if no document is relevant. A negative label means
+        "in the pool but not judged", a null label "not in the pool". Tied scores follow the `ties`
+        rule of `evaluate`; "expected" is not supported.
+
+    References
+    ----------
+    Yilmaz & Aslam, Estimating average precision with incomplete and imperfect judgments, 2006.
+
+    Examples
+    --------
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "score": [3.0, 2.0, 1.0], "label": [1, 0, 1],
+    ... })
+    >>> round(df.ranking.inf_ap(), 4)  # (1 + (1 / 3 + 2 / 3 x 1 / 2)) / 2
+    0.8333
+    """
+
+    def total(hit: pl.Expr, wrong: pl.Expr, judged: pl.Expr, rank: pl.Expr) -> pl.Expr:
+        found, missed, pool = (part.cast(pl.Float64).cum_sum() for part in (hit, wrong, judged))
+        # The running counts include the hit itself.
+        likely = (found - 1 + _EPSILON) / (found - 1 + missed + 2 * _EPSILON)
+        return (1 / rank + (pool - 1) / rank * likely).filter(hit).sum()
+
+    terms = (t.relevant(rel), _judged_not_relevant(t, rel), JUDGED, RANK)
+    return ratio(t.fold(total, *map(t.in_order, terms)), t.number_relevant(rel))
+
+
+def _judged_not_relevant(t: Terms, rel: float | None) -> pl.Expr:
+    return JUDGED & (LABEL >= 0) & ~t.relevant(rel)
+
+
+def _share(t: Terms, term: pl.Expr, k: int | None, depth: str) -> Value:
+    found = t.top(term, k).number()
+    if k is None:
+        return ratio(found, t.retrieved())
+    return found / k if depth == "k" else ratio(found, t.retrieved(k))

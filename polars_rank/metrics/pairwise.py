@@ -1,0 +1,376 @@
+"""Metrics of document pairs and of score thresholds: areas under curves, label ranking."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import polars as pl
+
+from polars_rank._params import number, share, whole_number
+from polars_rank.metrics.metric import metric
+from polars_rank.metrics.terms import LABEL, RETRIEVED, SCORE, Terms, Value, ratio, where
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = [
+    "coverage_error",
+    "label_ranking_average_precision",
+    "label_ranking_loss",
+    "pair_accuracy",
+    "partial_auc",
+    "pr_auc",
+    "roc_auc",
+    "top_k_accuracy",
+]
+
+
+@metric(perfect=1, undefined="all or none of the retrieved documents are relevant")
+def roc_auc(t: Terms, *, rel: float | None = None) -> Value:
+    r"""ROC AUC: probability that a relevant document outscores a nonrelevant one.
+
+    $$\mathrm{AUC} = \frac{\sum_{\mathrm{relevant}} \mathrm{rank}^{\mathrm{up}}
+    - P (P + 1) / 2}{P \cdot N}$$
+
+    over the retrieved documents, of which P are relevant and N are not.
+    $\mathrm{rank}^{\mathrm{up}}$ is the rank from the lowest score. Tied scores get their mean
+    rank, so a tied pair counts one half.
+
+    Returns
+    -------
+    Metric
+        One Float64 in [0, 1] per ranking; null if all or none of the retrieved documents are
+        relevant. Unjudged documents count as not relevant. The `ties` rule of `evaluate` has no
+        effect.
+
+    References
+    ----------
+    Hanley & McNeil, The meaning and use of the area under a ROC curve, 1982.
+
+    Examples
+    --------
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "score": [3.0, 2.0, 1.0], "label": [1, 0, 1],
+    ... })
+    >>> df.ranking.roc_auc()  # 1 of 2 pairs in the right order
+    0.5
+    """
+
+    def ranks(score: pl.Expr, found: pl.Expr) -> pl.Expr:
+        return score.rank("average").filter(found).sum()
+
+    positives, negatives = _numbers(t, rel)
+    above = _fold(t, rel, ranks) - positives * (positives + 1) / 2
+    return ratio(above, positives * negatives)
+
+
+@metric(perfect=1, undefined="no retrieved document is relevant")
+def pr_auc(t: Terms, *, rel: float | None = None) -> Value:
+    r"""PR AUC: area under the precision-recall curve, by the trapezoidal rule.
+
+    $$\sum_{b} (\rho_b - \rho_{b-1}) \cdot \frac{\pi_b + \pi_{b-1}}{2}$$
+
+    where $\rho_b$ and $\pi_b$ are recall and precision of the retrieved documents down to the end
+    of block b of tied scores; $\rho_0$ is 0 and $\pi_0$ is 1. For the step-wise area, see
+    `average_precision`.
+
+    Returns
+    -------
+    Metric
+        One Float64 in [0, 1] per ranking; null if no retrieved document is relevant. Unjudged
+        documents count as not relevant. The `ties` rule of `evaluate` has no effect.
+
+    References
+    ----------
+    Davis & Goadrich, The relationship between precision-recall and ROC curves, 2006.
+
+    Examples
+    --------
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "score": [3.0, 2.0, 1.0], "label": [1, 0, 1],
+    ... })
+    >>> df.ranking.pr_auc()  # (1 + 1) / 2 x 1/2 + (1/2 + 2/3) / 2 x 1/2
+    0.7916666666666666
+    """
+
+    # For each relevant document, the mean height of the trapezoid of its block of tied scores.
+    def area(score: pl.Expr, found: pl.Expr) -> pl.Expr:
+        hits = _hits(score, found)
+        before = pl.when(hits.start > 0).then(hits.found_start / hits.start).otherwise(1.0)
+        return ((hits.found_end / hits.end + before) / 2).mean()
+
+    return _fold(t, rel, area)
+
+
+@metric(perfect=None, undefined="all or none of the retrieved documents are relevant")
+def partial_auc(t: Terms, *, max_fpr: float = 1, rel: float | None = None) -> Value:
+    r"""Partial ROC AUC: area up to a false positive rate, scaled so chance is 0.5.
+
+    $$\frac{1}{2} \left( 1 + \frac{A - f^2 / 2}{f - f^2 / 2} \right)$$
+
+    where A is the area under the ROC curve from 0 to f, the false positive rate `max_fpr`.
+
+    Parameters
+    ----------
+    max_fpr
+        Highest false positive rate, in (0, 1]. With 1, the value is `roc_auc`.
+
+    Returns
+    -------
+    Metric
+        One Float64 in [0, 1] per ranking; null if all or none of the retrieved documents are
+        relevant. The `ties` rule of `evaluate` has no effect.
+
+    References
+    ----------
+    McClish, Analyzing a portion of the ROC curve, 1989.
+
+    Examples
+    --------
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "score": [3.0, 2.0, 1.0], "label": [1, 0, 1],
+    ... })
+    >>> # A is 1/4 of 1/2: (1 + (1/4 - 1/8) / (1/2 - 1/8)) / 2.
+    >>> df.ranking.partial_auc(max_fpr=0.5)
+    0.6666666666666666
+    """
+    number("max_fpr", max_fpr)
+    if max_fpr == 1:
+        return roc_auc.on(t, rel=rel)
+    share("max_fpr", max_fpr)
+
+    def lifted(score: pl.Expr, found: pl.Expr) -> pl.Expr:
+        hits = _hits(score, found)
+        limit = max_fpr * (score.count().cast(pl.Float64) - found.sum().cast(pl.Float64))
+        # Each hit raises the curve by 1 / P, along the negatives tied with it.
+        start, end = hits.start - hits.found_start, hits.end - hits.found_end
+        ramp = (limit - start) ** 2 / (2 * (end - start))
+        below = pl.when(limit > start).then(ramp).otherwise(0.0)
+        return pl.when(limit >= end).then(limit - (start + end) / 2).otherwise(below).sum()
+
+    positives, negatives = _numbers(t, rel)
+    area = ratio(_fold(t, rel, lifted), positives * negatives)
+    chance = max_fpr**2 / 2
+    return (1 + (area - chance) / (max_fpr - chance)) / 2
+
+
+@metric(perfect=1, undefined="all or none of the first k documents are relevant")
+def pair_accuracy(t: Terms, k: int | None = None, *, rel: float | None = None) -> Value:
+    r"""Pair accuracy: fraction of relevant-nonrelevant pairs in the right order.
+
+    $$1 - \frac{\sum_{\mathrm{hits}} (\mathrm{rank} - \mathrm{hits})}{h \cdot o}$$
+
+    over the first k documents, of which h are relevant and o are not. The sum is over the relevant
+    documents; hits is the number of relevant documents down to the given rank.
+
+    Returns
+    -------
+    Metric
+        One Float64 in [0, 1] per ranking; null if all or none of the first k documents are
+        relevant. Unjudged documents count as not relevant. Tied scores follow the `ties` rule of
+        `evaluate`; "expected" is not supported.
+
+    References
+    ----------
+    MacAvaney, Macdonald & Ounis, Streamlining evaluation with ir-measures, 2022.
+
+    Examples
+    --------
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "score": [3.0, 2.0, 1.0], "label": [1, 0, 1],
+    ... })
+    >>> df.ranking.pair_accuracy()  # 1 of 2 pairs in the right order
+    0.5
+    """
+    wrong = t.at_hits(lambda rank, hits: rank - hits, k, rel).sum()
+    hits = t.top(t.relevant(rel), k).number()
+    others = t.retrieved(k) - hits
+    return ratio(hits * others - wrong, hits * others)
+
+
+@metric(perfect=1, undefined="no retrieved document is relevant")
+def label_ranking_average_precision(t: Terms, *, rel: float | None = None) -> Value:
+    r"""Label ranking average precision: mean precision at the score of each hit.
+
+    $$\mathrm{LRAP} = \frac{1}{h} \sum_{\mathrm{hits}}
+    \frac{|\lbrace \mathrm{relevant} : \mathrm{score} \ge s \rbrace|}
+    {|\lbrace \mathrm{retrieved} : \mathrm{score} \ge s \rbrace|}$$
+
+    where h is the number of relevant documents retrieved, and s the score of a hit.
+
+    Returns
+    -------
+    Metric
+        One Float64 in [0, 1] per ranking; null if no retrieved document is relevant. Tied documents
+        count together. The `ties` rule of `evaluate` has no effect.
+
+    References
+    ----------
+    Tsoumakas, Katakis & Vlahavas, Mining multi-label data, 2010.
+
+    Examples
+    --------
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "score": [3.0, 2.0, 1.0], "label": [1, 0, 1],
+    ... })
+    >>> df.ranking.label_ranking_average_precision()  # (1 / 1 + 2 / 3) / 2
+    0.8333333333333333
+    """
+
+    def precision(score: pl.Expr, found: pl.Expr) -> pl.Expr:
+        hits = _hits(score, found)
+        return (hits.found_end / hits.end).mean()
+
+    return _fold(t, rel, precision)
+
+
+@metric(
+    perfect=0,
+    undefined="all or none of the retrieved documents are relevant",
+    lower_is_better=True,
+)
+def label_ranking_loss(t: Terms, *, rel: float | None = None) -> Value:
+    r"""Label ranking loss: fraction of relevant-nonrelevant pairs in the wrong order.
+
+    $$\frac{|\lbrace (\mathrm{hit}, \mathrm{other}) : \mathrm{score}_{\mathrm{hit}} \le
+    \mathrm{score}_{\mathrm{other}} \rbrace|}{h \cdot o}$$
+
+    over the retrieved documents, of which h are relevant and o are not.
+
+    Returns
+    -------
+    Metric
+        One Float64 in [0, 1] per ranking; lower is better. Null if all or none of the retrieved
+        documents are relevant. Pairs with equal scores count as wrong. The `ties` rule of
+        `evaluate` has no effect.
+
+    References
+    ----------
+    Tsoumakas, Katakis & Vlahavas, Mining multi-label data, 2010.
+
+    Examples
+    --------
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "score": [3.0, 2.0, 1.0], "label": [1, 0, 1],
+    ... })
+    >>> df.ranking.label_ranking_loss()  # 1 of 2 pairs in the wrong order
+    0.5
+    """
+
+    def wrong(score: pl.Expr, found: pl.Expr) -> pl.Expr:
+        hits = _hits(score, found)
+        return (hits.end - hits.found_end).sum()
+
+    positives, negatives = _numbers(t, rel)
+    return ratio(_fold(t, rel, wrong), positives * negatives)
+
+
+@metric(
+    low=1,
+    high=None,
+    undefined="no retrieved document is relevant",
+    lower_is_better=True,
+)
+def coverage_error(t: Terms, *, rel: float | None = None) -> Value:
+    r"""Coverage error: rank of the last relevant document that was retrieved.
+
+    $$\max_{\mathrm{hits}} |\lbrace \mathrm{retrieved}
+    : \mathrm{score} \ge \mathrm{score}_{\mathrm{hit}} \rbrace|$$
+
+    Returns
+    -------
+    Metric
+        One Float64 per ranking, 1 or more; lower is better. Null if no retrieved document is
+        relevant. Tied documents count together. The `ties` rule of `evaluate` has no effect.
+
+    References
+    ----------
+    Tsoumakas, Katakis & Vlahavas, Mining multi-label data, 2010.
+
+    Examples
+    --------
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "score": [3.0, 2.0, 1.0], "label": [1, 0, 1],
+    ... })
+    >>> df.ranking.coverage_error()  # all relevant documents: to rank 3
+    3.0
+    """
+    return _fold(t, rel, lambda score, found: _hits(score, found).end.max())
+
+
+@metric(perfect=1, undefined="no document is relevant")
+def top_k_accuracy(t: Terms, k: int, *, rel: float | None = None) -> Value:
+    r"""Top-k accuracy: 1 if a document of the highest label is among the first k.
+
+    $$\left[ \max_{r \le k} \mathrm{label}_r = \max_{\mathrm{judged}} \mathrm{label} \right]$$
+
+    The brackets are 1 if the equation holds, otherwise 0.
+
+    Parameters
+    ----------
+    k
+        Cutoff, a positive integer.
+
+    Returns
+    -------
+    Metric
+        0.0 or 1.0 per ranking; null if no document is relevant. Tied scores follow the `ties` rule
+        of `evaluate`.
+
+    References
+    ----------
+    Russakovsky et al., ImageNet large scale visual recognition challenge, 2015.
+
+    Examples
+    --------
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "score": [3.0, 2.0, 1.0], "label": [1, 2, 0],
+    ... })
+    >>> df.ranking.top_k_accuracy(1), df.ranking.top_k_accuracy(2)
+    (0.0, 1.0)
+    """
+    best = t.top(LABEL, whole_number("k", k)).max().equals(t.each(LABEL).max())
+    return where(t.number_relevant(rel) > 0, where(best, 1.0, 0.0))
+
+
+def _numbers(t: Terms, rel: float | None) -> tuple[Value, Value]:
+    """Return the numbers of relevant and of nonrelevant retrieved documents."""
+    positives = t.each(t.relevant(rel) & RETRIEVED).number()
+    return positives, t.retrieved() - positives
+
+
+def _fold(t: Terms, rel: float | None, function: Callable[[pl.Expr, pl.Expr], pl.Expr]) -> Value:
+    """Apply a function to the scores and to the flags of relevant retrieved documents."""
+    return t.fold(function, t.in_any_order(SCORE), t.in_any_order(t.relevant(rel) & RETRIEVED))
+
+
+class _Hits(NamedTuple):
+    """The relevant retrieved documents, each with its block of tied scores.
+
+    A block is given by the rank before its first rank (`start`) and by its last rank (`end`), both
+    among all retrieved documents and among the hits (`found_start`, `found_end`). All are null for
+    documents that are not hits.
+    """
+
+    start: pl.Expr
+    end: pl.Expr
+    found_start: pl.Expr
+    found_end: pl.Expr
+
+
+def _hits(score: pl.Expr, found: pl.Expr) -> _Hits:
+    def last(score: pl.Expr) -> pl.Expr:
+        return score.rank("max", descending=True).cast(pl.Float64)
+
+    def before(score: pl.Expr) -> pl.Expr:
+        return score.rank("min", descending=True).cast(pl.Float64) - 1
+
+    # Masked instead of filtered: if Polars computes a shared subexpression once, it broadcasts a
+    # scalar to the height of the frame, which does not match the height of a filtered column.
+    hits = pl.when(found).then(score)
+    return _Hits(
+        start=pl.when(found).then(before(score)),
+        end=pl.when(found).then(last(score)),
+        found_start=before(hits),
+        found_end=last(hits),
+    )

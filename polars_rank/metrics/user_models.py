@@ -1,0 +1,196 @@
+"""Metrics that weight documents by rank: RR, RBP and its residual, ARP, PWA."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from polars_rank._params import share, whole_number
+from polars_rank.discounts import reciprocal
+from polars_rank.metrics.metric import metric
+from polars_rank.metrics.terms import JUDGED, LABEL, RANK, Terms, Value, ratio, where
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["average_relevance_position", "pwa", "rbp", "rbp_residual", "reciprocal_rank"]
+
+
+@metric(perfect=1, undefined="no document is relevant")
+def reciprocal_rank(t: Terms, k: int | None = None, *, rel: float | None = None) -> Value:
+    r"""Reciprocal rank: 1 / rank of the first relevant document.
+
+    $$\mathrm{RR@k} = \max_{r \le k} \frac{\mathrm{relevant}_r}{r}$$
+
+    Returns
+    -------
+    Metric
+        One Float64 in [0, 1] per ranking; null if no document is relevant, 0 if no relevant
+        document is among the first k. The mean over rankings is MRR. Tied scores follow the `ties`
+        rule of `evaluate`.
+
+    References
+    ----------
+    Voorhees, The TREC-8 question answering track report, 1999.
+
+    Examples
+    --------
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "score": [3.0, 2.0, 1.0], "label": [0, 1, 1],
+    ... })
+    >>> df.ranking.reciprocal_rank()  # the first relevant document is at rank 2
+    0.5
+    """
+    first = t.top(pl.when(t.relevant(rel)).then(RANK), k).min()
+    return where(t.number_relevant(rel) > 0, (1 / first).fill_null(0))
+
+
+@metric()
+def rbp(
+    t: Terms,
+    k: int | None = None,
+    *,
+    p: float = 0.8,
+    graded: bool = False,
+    rel: float | None = None,
+) -> Value:
+    r"""Rank-biased precision for a user who continues with probability p.
+
+    $$\mathrm{RBP} = (1 - p) \sum_{r=1}^{k} \mathrm{relevant}_r \cdot p^{r - 1}$$
+
+    Parameters
+    ----------
+    p
+        Persistence: probability that the user continues to the next document, in (0, 1).
+    graded
+        Whether a relevant document counts as its label instead of 1.
+
+    Returns
+    -------
+    Metric
+        One Float64 per ranking, in [0, 1) unless `graded` is true; never null, 0 if no relevant
+        document was retrieved. Unjudged documents count as not relevant. Tied scores follow the
+        `ties` rule of `evaluate`.
+
+    References
+    ----------
+    Moffat & Zobel, Rank-biased precision for measurement of retrieval effectiveness, 2008.
+
+    Examples
+    --------
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "score": [3.0, 2.0, 1.0], "label": [1, 0, 1],
+    ... })
+    >>> df.ranking.rbp(p=0.5)  # 0.5 x (1 + 0.25)
+    0.625
+    """
+    share("p", p)
+    worth = pl.when(t.relevant(rel)).then(LABEL if graded else 1.0)
+    return (1 - p) * t.top(worth, k, _persistence(p)).sum()
+
+
+@metric()
+def rbp_residual(t: Terms, k: int | None = None, *, p: float = 0.8) -> Value:
+    r"""RBP residual: largest possible increase of RBP with complete judgments.
+
+    $$p^{\min(k, n)} + (1 - p) \sum_{r=1}^{k} \mathrm{unjudged}_r \cdot p^{r-1}$$
+
+    where n is the number of retrieved documents.
+
+    Parameters
+    ----------
+    p
+        Persistence: probability that the user continues to the next document, in (0, 1).
+
+    Returns
+    -------
+    Metric
+        One Float64 in [0, 1] per ranking, never null; 1 if no document was retrieved. With complete
+        judgments, RBP is between `rbp` and `rbp` plus the residual. Tied scores follow the `ties`
+        rule of `evaluate`.
+
+    References
+    ----------
+    Moffat & Zobel, Rank-biased precision for measurement of retrieval effectiveness, 2008.
+
+    Examples
+    --------
+    >>> df = pl.DataFrame({"query": 1, "score": [2.0, 1.0], "label": [1, None]})
+    >>> df.ranking.rbp_residual(p=0.5)  # 0.25 + 0.5 x 0.5
+    0.5
+    """
+    share("p", p)
+    unknown = t.top(pl.when(~JUDGED).then(1.0), k, _persistence(p)).sum()
+    return p ** t.retrieved(k) + (1 - p) * unknown
+
+
+@metric(
+    low=None,
+    high=None,
+    undefined="the sum of the labels of the retrieved documents is not above 0",
+    lower_is_better=True,
+)
+def average_relevance_position(t: Terms) -> Value:
+    r"""Average relevance position: mean rank of the documents, weighted by label.
+
+    $$\mathrm{ARP} = \frac{\sum_r \mathrm{label}_r \cdot r}{\sum_r \mathrm{label}_r}$$
+
+    Returns
+    -------
+    Metric
+        One Float64 per ranking, 1 or more unless a label is negative; lower is better. Null if the
+        sum of the labels of the retrieved documents is not above 0. Tied scores follow the `ties`
+        rule of `evaluate`.
+
+    References
+    ----------
+    Zhu, Recall, precision and average precision, 2004; Pasumarthi et al., TF-Ranking, 2019.
+
+    Examples
+    --------
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "score": [3.0, 2.0, 1.0], "label": [2, 0, 1],
+    ... })
+    >>> df.ranking.average_relevance_position()  # (2 x 1 + 1 x 3) / 3
+    1.6666666666666667
+    """
+    return ratio(t.top(LABEL, weight=lambda rank: rank).sum(), t.top(LABEL).sum())
+
+
+@metric(high=None, undefined="nothing was retrieved")
+def pwa(t: Terms, k: int) -> Value:
+    r"""Position-weighted average of the labels, with weight 1 / rank.
+
+    $$\mathrm{PWA@k} = \frac{\sum_r \mathrm{label}_r / r}{\sum_r 1 / r} \qquad r \le \min(k, n)$$
+
+    where n is the number of retrieved documents.
+
+    Parameters
+    ----------
+    k
+        Cutoff, a positive integer. TensorFlow-Ranking uses 5.
+
+    Returns
+    -------
+    Metric
+        One Float64 per ranking, within the range of the labels; null if no document was retrieved.
+        Unjudged documents count as label 0. Tied scores follow the `ties` rule of `evaluate`.
+
+    References
+    ----------
+    Pasumarthi et al., TF-Ranking: scalable TensorFlow library for learning-to-rank, 2019.
+
+    Examples
+    --------
+    >>> df = pl.DataFrame({"query": 1, "score": [2.0, 1.0], "label": [1, 4]})
+    >>> df.ranking.pwa(5)  # (1 + 4 / 2) / (1 + 1 / 2)
+    2.0
+    """
+    whole_number("k", k)
+    whole = t.top(pl.lit(1.0), k, reciprocal).sum()
+    return ratio(t.top(LABEL, k, reciprocal).sum(), whole)
+
+
+def _persistence(p: float) -> Callable[[pl.Expr], pl.Expr]:
+    return lambda rank: pl.lit(float(p)).pow(rank - 1)

@@ -1,0 +1,110 @@
+"""Columns, metrics and keys of the tables that the library returns."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from polars_rank._params import check_column
+from polars_rank.errors import ArgumentError, SchemaError, hint
+from polars_rank.frames.tables import collected, schema_of
+from polars_rank.metrics.names import listed, output_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+#: Columns of `summarize`, `compare`, `tie_bands` and `judgment_bounds` other than their keys.
+RESULTS = frozenset({
+    *("metric", "queries", "undefined", "mean", "std", "std_error", "confidence", "low", "high"),
+    *("baseline_mean", "difference", "relative_difference", "p_value", "p_corrected"),
+    *("effect_size", "wins", "ties", "losses", "missing", "empty", "warning"),
+    *("expected", "tied_rankings", "tied_documents", "judged"),
+})  # fmt: skip
+
+
+def check_columns(
+    schema: pl.Schema, columns: Iterable[str], function: str, parameter: str = "table"
+) -> None:
+    """Raise `SchemaError` for a table without the required columns."""
+    missing = [name for name in columns if name not in schema]
+    if missing:
+        message = (
+            f"column {missing[0]!r} (`{parameter}`) not found; pass the table that {function} "
+            f"returns; available: {', '.join(map(repr, schema)) or 'none'}"
+        )
+        raise SchemaError(message, parameter)
+
+
+def keys_of(schema: pl.Schema, runs: Sequence[str]) -> list[str]:
+    """Return the group columns of a table, other than those of runs."""
+    own = {*RESULTS, *runs}
+    return [name for name in schema if name not in own and not re.fullmatch(r"q[\d.]+", name)]
+
+
+def with_level(rows: pl.LazyFrame) -> pl.LazyFrame:
+    """Return the table with the column "confidence", null if it does not have it."""
+    if "confidence" in schema_of(rows):
+        return rows
+    return rows.with_columns(confidence=pl.lit(None, pl.Float64))
+
+
+def name_of(metric: str | pl.Expr) -> str:
+    """Return the name of a metric in tables."""
+    return metric if isinstance(metric, str) else output_name(metric)
+
+
+def column_of(schema: pl.Schema, metric: Any, taken: Sequence[str]) -> str:
+    """Return the column of the metric, by name or as the only float column."""
+    if metric is not None:
+        name = name_of(metric)
+        check_column("metric", name, schema)
+        if not (schema[name].is_numeric() or schema[name] == pl.Null):
+            message = f"column {name!r} (`metric`) must be numeric; found {schema[name]}"
+            raise SchemaError(message, "metric")
+        return name
+    float_columns = [
+        name for name, dtype in schema.items() if dtype.is_float() and name not in taken
+    ]
+    if len(float_columns) == 1:
+        return float_columns[0]
+    message = f"set `metric` to the column to draw; float columns: {float_columns}"
+    raise ArgumentError(message, "metric") if float_columns else SchemaError(message, "metric")
+
+
+def check_metric(parameter: str, name: str, available: Sequence[str]) -> None:
+    """Raise `ArgumentError` for a metric that a table does not have."""
+    if name not in available:
+        listed = ", ".join(map(repr, available))
+        message = (
+            f"metric {name!r} (`{parameter}`) not found; available: {listed}."
+            f"{hint(name, available)}"
+        )
+        raise ArgumentError(message, parameter)
+
+
+def rows_of_metrics(rows: pl.LazyFrame, metrics: Any, parameter: str = "metrics") -> pl.LazyFrame:
+    """Return the rows of some metrics, given by name or as metrics; None for all."""
+    if metrics is None:
+        return rows
+    requested = [name_of(each) for each in listed(metrics, parameter)]
+    available = metrics_of(rows)
+    for name in requested:
+        check_metric(parameter, name, available)
+    return rows.filter(pl.col("metric").is_in(requested))
+
+
+def only_metric(rows: pl.LazyFrame, metric: Any) -> tuple[str, pl.LazyFrame]:
+    """Return the name of the metric to draw, and its rows."""
+    rows = rows_of_metrics(rows, metric, "metric")
+    available = metrics_of(rows)
+    if len(available) > 1:
+        message = f"a chart shows one metric; set `metric` to one of {available}"
+        raise ArgumentError(message, "metric")
+    return (available[0] if available else "metric"), rows
+
+
+def metrics_of(rows: pl.LazyFrame) -> list[str]:
+    """Return the names of the metrics of a table with one row per metric."""
+    return collected(rows.select(pl.col("metric").unique(maintain_order=True)))["metric"].to_list()

@@ -1,0 +1,220 @@
+"""The charts of a report as Vega-Lite specifications by kind, metric and run."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from polars_rank import plot
+from polars_rank.errors import DataError
+from polars_rank.frames.tables import collected
+from polars_rank.metrics.names import output_name
+from polars_rank.plot.cutoff_curves import by_cutoff
+from polars_rank.plot.drawing import HEIGHT, confidence_text, config
+from polars_rank.plot.runs import MOST, PALETTE, groups
+from polars_rank.stats.run_pairs import is_run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from polars_rank.reporting.evidence import Evidence
+    from polars_rank.reporting.question import Question
+
+#: Maximum size of all charts in characters, and maximum number of runs.
+_MOST, _MANY_RUNS = 2_000_000, 8
+_DIGITS = 5
+_MANY_SLICES = 30
+
+#: The kinds of charts in the order of the page → placeholder captions.
+KINDS = {
+    "differences": "Differences from the baseline by query",
+    "cutoffs": "Means by cutoff",
+    "distribution": "Distribution over queries",
+    "scatter": "Comparison of two runs by query",
+    "over-time": "Means over time",
+    "slices": "Differences by slice",
+}
+
+
+@dataclass
+class Pictures:
+    """Specifications by kind, index of the metric, and index of the run ("" for all runs)."""
+
+    config: dict[str, Any]
+    metrics: list[str]
+    runs: list[Any]
+    kinds: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
+    #: Numbers of metrics and runs without charts.
+    other_metrics: int = 0
+    other_runs: int = 0
+
+
+def colors_of(evidence: Evidence, question: Question) -> dict[Any, str]:
+    """Return the color of each run, the same in tables and charts."""
+    if question.run is None:
+        return {None: PALETTE[0]}
+    return plot.run_colors(evidence.runs[:MOST], baseline=question.baseline)
+
+
+def pictures(evidence: Evidence, question: Question) -> Pictures:
+    """Draw the charts of all metrics, up to the maximum size."""
+    runs = [run for run in evidence.runs if run is not None or question.run is None]
+    drawn_runs = runs[:_MANY_RUNS]
+    result = Pictures(_config(), [], drawn_runs[1:] if len(drawn_runs) > 1 else [])
+    result.other_runs = len(runs) - len(drawn_runs)
+    values = _of(evidence.values, question, drawn_runs)
+    size = 0
+    for metric in question.metrics:
+        if size > _MOST:
+            break
+        number = str(len(result.metrics))
+        for kind, run, draw in _charts(evidence, question, values, drawn_runs, output_name(metric)):
+            spec = _specification(draw)
+            if spec is not None:
+                if kind != "slices":  # charts of a row have one height
+                    spec["spec"]["height"] = HEIGHT
+                result.kinds.setdefault(kind, {}).setdefault(number, {})[run] = spec
+                size += len(json.dumps(spec))
+        result.metrics.append(output_name(metric))
+    result.other_metrics = len(question.metrics) - len(result.metrics)
+    return result
+
+
+def _config() -> dict[str, Any]:
+    """Return the style of all charts; the style sheet of the page has the theme colors."""
+    style = config()
+    return {**style, "axis": {**style["axis"], "labelOverlap": True, "labelSeparation": 8}}
+
+
+def _of(values: pl.LazyFrame, question: Question, runs: list[Any]) -> pl.LazyFrame:
+    """Return the rankings of some runs."""
+    if question.run is None:
+        return values
+    dtype = values.collect_schema()[question.run]
+    return values.filter(
+        pl.any_horizontal(pl.lit(value=False), *(is_run(question.run, dtype, run) for run in runs))
+    )
+
+
+def _charts(
+    evidence: Evidence, question: Question, values: pl.LazyFrame, runs: list[Any], metric: str
+) -> Iterator[tuple[str, str, Callable[[], Any]]]:
+    """Yield the kind, run and drawing function of each chart of a metric."""
+    colors = colors_of(evidence, question) if question.run is not None else None
+    run_options: dict[str, Any] = {
+        "run": question.run,
+        "baseline": question.baseline,
+        "colors": colors,
+    }
+    common: dict[str, Any] = {"undefined": question.undefined, "conventions": question.conventions}
+    if evidence.curves is not None:
+        yield "cutoffs", "", partial(_by_cutoff, evidence.curves, question, runs, metric, colors)
+    yield "distribution", "", partial(plot.distribution, values, metric, **run_options, **common)
+    if (table := evidence.over_time) is not None:
+        yield "over-time", "", partial(_over_time, table, question, runs, metric, colors)
+    for number, run in enumerate(runs[1:]):
+        pair = _of(values, question, [runs[0], run])
+        options = {"query": question.queries, **common}
+        both = {"x": runs[0], "y": run, "run": question.run, "colors": colors}
+        yield "scatter", str(number), partial(plot.scatter, pair, metric, **both, **options)
+        if question.baseline is None:
+            continue
+        yield (
+            "differences",
+            str(number),
+            partial(plot.differences, pair, metric, **run_options, **options),
+        )
+        if evidence.slices is not None:
+            of_metric = evidence.slices.filter(pl.col("metric") == metric).lazy()
+            slice_table = _of(of_metric, question, [run])
+            of_slices = {**run_options, "overall": evidence.comparison, "n": _MANY_SLICES}
+            yield "slices", str(number), partial(plot.slices, slice_table, **of_slices)
+
+
+def _by_cutoff(
+    table: pl.DataFrame,
+    question: Question,
+    runs: list[Any],
+    metric: str,
+    colors: dict[Any, str] | None,
+) -> Any:
+    """Return the chart of the means of a metric by cutoff."""
+    rows = collected(_of(table.lazy().filter(pl.col("metric") == metric), question, runs))
+    run = [] if question.run is None else [question.run]
+    points = rows.select(*groups(run), "queries", "low", "high", x="k", y="mean")
+    if points.get_column("x").n_unique() < 2:
+        message = "nothing to draw: fewer than two cutoffs"
+        raise DataError(message)
+    subtitle = [f"{confidence_text([question.confidence])} of the mean"]
+    name = metric.partition("@")[0]
+    return by_cutoff(points, name, subtitle, baseline=question.baseline, colors=colors)
+
+
+def _over_time(
+    table: pl.DataFrame,
+    question: Question,
+    runs: list[Any],
+    metric: str,
+    colors: dict[Any, str] | None,
+) -> Any:
+    """Return the chart of the means of a metric over time, of the runs of the page."""
+    rows = table.lazy().filter(pl.col("metric") == metric)
+    has_runs = question.run in table.columns
+    return plot.over_time(
+        _of(rows, question, runs) if has_runs else rows,
+        time=question.time,
+        run=question.run if has_runs else None,
+        baseline=question.baseline if has_runs else None,
+        colors=colors if has_runs else None,
+    )
+
+
+def _specification(draw: Callable[[], Any]) -> dict[str, Any] | None:
+    """Return a chart's specification, title and subtitle; None if there is nothing to draw."""
+    try:
+        spec: dict[str, Any] = draw().to_dict(
+            validate=False
+        )  # validation is slow, and tests cover it
+    except DataError:
+        return None
+    for name in ("$schema", "config"):
+        spec.pop(name, None)
+    title = spec.pop("title", {})
+    spec["width"] = "container"
+    spec["autosize"] = {"type": "fit-x", "contains": "padding"}
+    return {
+        "title": str(title.get("text", "")),
+        "subtitle": [str(line) for line in title.get("subtitle", [])],
+        "spec": _rounded(spec),
+    }
+
+
+def _rounded(value: Any) -> Any:
+    """Return the value with floats rounded to the precision of a chart."""
+    if isinstance(value, float):
+        return float(f"{value:.{_DIGITS}g}")
+    if isinstance(value, dict):
+        return {key: _rounded(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_rounded(each) for each in value]
+    return value
+
+
+def chart_context(result: Pictures) -> dict[str, Any]:
+    """Return the template variables of the charts."""
+    omitted = []
+    if result.other_metrics:
+        omitted.append(f"{result.other_metrics} more metrics")
+    if result.other_runs:
+        omitted.append(f"{result.other_runs} more runs")
+    return {
+        "charts": {"config": result.config, "kinds": result.kinds},
+        "kinds": [(kind, words) for kind, words in KINDS.items() if kind in result.kinds],
+        "chart_metrics": result.metrics,
+        "chart_runs": result.runs,
+        "charts_left_out": f"Without charts: {' and '.join(omitted)}." if omitted else "",
+    }

@@ -1,0 +1,425 @@
+"""The per-query table: which columns are metrics, and what their undefined values count as."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import polars as pl
+
+from polars_rank._params import (
+    OWN,
+    Names,
+    check_column,
+    check_type,
+    find_columns,
+    names,
+    some_names,
+    used_twice,
+)
+from polars_rank.columns import default_column
+from polars_rank.conventions import POLARS_RANK, Conventions, check_undefined, counted_as, named
+from polars_rank.errors import ArgumentError, DataError, Finding, SchemaError, warn
+from polars_rank.evaluation.checks import first_row
+from polars_rank.evaluation.means import NUM_RETRIEVED
+from polars_rank.frames.tables import schema_of
+from polars_rank.metrics.metric import Metric, written
+from polars_rank.metrics.names import listed, output_name, read
+from polars_rank.stats.moment_math import LARGE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from polars_rank.conventions import Undefined
+    from polars_rank.metrics.names import Metrics
+
+#: Column of moments and results: number of rankings without a retrieved document.
+EMPTY = "empty"
+#: Number of groups and runs that a warning names.
+_EXAMPLES = 5
+
+
+class Variable(NamedTuple):
+    """A column of per-query values: its name, aggregation and treatment of undefined values."""
+
+    name: str
+    aggregate: str
+    counts_as: str
+    fill: float | None
+
+    @property
+    def value(self) -> pl.Expr:
+        """The values, with undefined ones filled; null where they do not count."""
+        return self.of(pl.col(self.name))
+
+    def of(self, column: pl.Expr) -> pl.Expr:
+        """Return the values of another column, filled in the same way."""
+        known = column.cast(pl.Float64)
+        return known if self.fill is None else known.fill_null(self.fill)
+
+
+def agreed_on(
+    conventions: Conventions | str, undefined: Undefined | Mapping[str, Undefined] | None
+) -> Conventions:
+    """Return the conventions with `undefined` in effect, as `evaluate` takes it."""
+    if isinstance(undefined, Mapping) and not undefined:
+        undefined = None
+    agreed = named(conventions).but(undefined=undefined)
+    return agreed.but(own=undefined) if isinstance(undefined, str) else agreed
+
+
+def settled(
+    undefined: Undefined | Mapping[str, Undefined] | None, conventions: Conventions | str
+) -> None:
+    """Raise `ArgumentError` for parameters that apply only when moments are computed."""
+    if undefined is not None or named(conventions) != POLARS_RANK:
+        message = (
+            "`undefined` and `conventions` cannot be changed for moments; pass them to `moments`"
+        )
+        raise ArgumentError(message, "undefined", "conventions")
+
+
+def variables(
+    schema: pl.Schema,
+    metrics: str | pl.Expr | Iterable[str | pl.Expr] | None,
+    conventions: Conventions,
+    keys: Mapping[str, Sequence[str]],
+    parameter: str = "metrics",
+    undefined: Undefined | Mapping[str, Undefined] | None = None,
+) -> list[Variable]:
+    """Return the given metrics of a table of per-query values, or all.
+
+    `keys` maps parameters to the columns that are not metrics.
+    """
+    taken = {name: other for other, names in keys.items() for name in names}
+    if metrics is None:
+        _check_no_log(schema)
+        given: list[Any] = [n for n, dtype in schema.items() if dtype.is_float() and n not in taken]
+        if not given:
+            message = (
+                "the table has no per-query values (columns of floats); pass the result of "
+                "`per_query`, or name the columns with `metrics`"
+            )
+            raise SchemaError(message, "metrics")
+    else:
+        given = listed(metrics, parameter)
+    if isinstance(undefined, Mapping):
+        named_ones = [name for name, dtype in schema.items() if dtype.is_float()]
+        named_ones += [each for each in given if isinstance(each, str)]
+        expressions = [each for each in given if isinstance(each, pl.Expr)]
+        check_undefined(
+            undefined, [*(_metric(name, conventions.name) for name in named_ones), *expressions]
+        )
+    selected = [_variable(each, schema, conventions, parameter) for each in given]
+    for index, variable in enumerate(selected):
+        if variable.name in taken:
+            raise used_twice(variable.name, taken[variable.name], parameter)
+        if variable.name in [each.name for each in selected[:index]]:
+            message = f"`{parameter}` has the column {variable.name!r} twice"
+            raise ArgumentError(message, parameter)
+    return selected
+
+
+def _variable(
+    given: str | pl.Expr, schema: pl.Schema, conventions: Conventions, parameter: str
+) -> Variable:
+    name = given if isinstance(given, str) else output_name(given)
+    if name not in schema:
+        _check_no_log(schema)
+    check_column(parameter, name, schema)
+    if not (schema[name].is_numeric() or schema[name] in (pl.Boolean, pl.Null)):
+        message = f"column {name!r} (`{parameter}`) must be numeric; found {schema[name]}"
+        raise SchemaError(message, parameter)
+    metric = _metric(name, conventions.name) if isinstance(given, str) else given
+    undefined = counted_as(metric, conventions)
+    fill = undefined if isinstance(undefined, float) else None
+    aggregate = conventions.aggregate(metric)
+    return Variable(name, aggregate, conventions.counts_as(metric), fill)
+
+
+def _metric(name: str, tool: str) -> pl.Expr:
+    """Return the metric with the name of a column, or the column."""
+    try:
+        return read(name, tool)
+    except ArgumentError:
+        return pl.col(name)
+
+
+def _check_no_log(schema: pl.Schema) -> None:
+    if "score" in schema and "label" in schema:
+        message = (
+            "the table has the columns 'score' and 'label', so it is a log with one row per "
+            "document; pass the result of `per_query`"
+        )
+        raise SchemaError(message)
+
+
+def run_column(schema: pl.Schema, run: str | None) -> str | None:
+    """Return the column of runs; only the default, "run", may be missing."""
+    column = default_column(run, "run", schema)
+    if column is not None:
+        check_column("run", column, schema)
+    return column
+
+
+def known_query(schema: pl.Schema, query: Names) -> tuple[str, ...]:
+    """Return the columns of the query; only the default, "query", may be missing."""
+    columns = names("query", query)
+    if len(columns) == 1 and default_column(columns[0], "query", schema) is None:
+        return ()
+    return find_columns(schema, {"query": columns})["query"]
+
+
+def query_columns(
+    table: pl.LazyFrame,
+    query: Names,
+    metrics: Metrics | None,
+    taken: Mapping[str, Sequence[str]],
+) -> tuple[str, ...]:
+    """Return the columns of the query, or else the only column that identifies the rows of runs.
+
+    `taken` maps parameters to the columns that do not identify queries. If several columns might,
+    the table is read once for these columns. A single one is not checked here: callers raise for
+    duplicates when the result is collected.
+    """
+    schema = schema_of(table)
+    columns = known_query(schema, some_names("query", query))
+    if columns:
+        return columns
+    others = _other_columns(schema, metrics, taken)
+    unique = others
+    if len(others) > 1:
+        keys = [name for parameter in ("by", "run") for name in taken.get(parameter, ())]
+        unique = _unique_columns(table, others, keys)
+    if len(unique) == 1:
+        return (unique[0],)
+    message = "column 'query' (`query`) not found, and "
+    if unique:
+        message += "several columns identify the rows of each run; name one of them with `query`: "
+    else:
+        message += "no other column identifies the rows of each run; name columns with `query`: "
+    message += ", ".join(map(repr, unique or others)) or "the table has no other columns"
+    raise SchemaError(message, "query")
+
+
+def _other_columns(
+    schema: pl.Schema, metrics: Metrics | None, taken: Mapping[str, Sequence[str]]
+) -> list[str]:
+    """Return the columns that are neither metrics nor counts, and that no parameter names."""
+    requested = [] if metrics is None else listed(metrics, "metrics")
+    excluded = {name for names in taken.values() for name in names}
+    excluded |= {each if isinstance(each, str) else output_name(each) for each in requested}
+    return [
+        name
+        for name, dtype in schema.items()
+        if name not in excluded
+        and not (dtype.is_float() or dtype.is_nested() or dtype in (pl.Object, pl.Null))
+        and not isinstance(_metric(name, POLARS_RANK.name), Metric)
+    ]
+
+
+def _unique_columns(table: pl.LazyFrame, columns: Sequence[str], keys: Sequence[str]) -> list[str]:
+    """Return the columns that are not constant and identify the rows with equal keys."""
+    rows = table.select(*keys, *columns)
+    facts = [
+        rows.group_by([*keys, name])
+        .agg(pl.len().alias(_ROWS))
+        .select(pl.col(_ROWS).max(), (pl.col(name).n_unique() > 1).alias(_DIFFERENT))
+        for name in columns
+    ]
+    found = pl.concat(facts).collect(engine="streaming")
+    is_unique = (found.get_column(_ROWS) == 1) & found.get_column(_DIFFERENT)
+    return [name for name, unique in zip(columns, is_unique, strict=True) if unique]
+
+
+_ROWS, _DIFFERENT = OWN + "rows", OWN + "different"
+
+
+def key_columns(schema: pl.Schema, **parameters: Any) -> dict[str, tuple[str, ...]]:
+    """Return the columns that each parameter names; raise if one is missing or used twice."""
+    given = {name: () if value is None else value for name, value in parameters.items()}
+    columns_of = find_columns(schema, given)
+    for parameter, columns in columns_of.items():
+        for column in columns:
+            check_type(parameter, column, schema[column], "value")
+    for column in schema:
+        if column.startswith(OWN):
+            message = f"column {column!r} begins with {OWN!r}, which is reserved; rename it"
+            raise SchemaError(message)
+    return columns_of
+
+
+def data_error(table: pl.LazyFrame, problems: Mapping[str, pl.Expr], *parameters: str) -> DataError:
+    """Return the error for invalid rows, given the condition of each problem."""
+    details = partial(_findings, table, dict(problems), parameters)
+    message = "; ".join(problems)
+    return DataError(message, *parameters, details=details)
+
+
+def _findings(
+    table: pl.LazyFrame, problems: Mapping[str, pl.Expr], parameters: tuple[str, ...]
+) -> list[Finding]:
+    findings = []
+    for problem, condition in problems.items():
+        rows = table.filter(condition)
+        count = rows.select(pl.len()).collect(engine="streaming").item()
+        if count:
+            findings.append(Finding(problem, count, first_row(rows), parameters=parameters))
+    return findings
+
+
+def check_sums(
+    sums: Mapping[str, pl.Series],
+    rows: pl.LazyFrame,
+    variables: Sequence[Variable],
+    weight: str | None = None,
+) -> None:
+    """Raise `DataError` for values or weights that cannot be squared and added.
+
+    `sums` are columns of moments, and `variables` are the variables of their rows.
+    """
+
+    def raise_for(invalid: pl.Series, *problems: Callable[[str], dict[str, pl.Expr]]) -> None:
+        for row in invalid.fill_null(value=False).arg_true().head(1):
+            found = [problem(variables[row].name) for problem in problems]
+            raise data_error(rows, {text: each[text] for each in found for text in each})
+
+    mean = sums["mean"]
+    raise_for(mean.is_nan(), _not_finite)
+    raise_for(mean.is_infinite(), _not_finite, _too_large)
+    for name in ("squares", "difference_squares"):
+        if name in sums:
+            raise_for(~sums[name].is_finite(), _too_large)
+    if weight is not None:
+        squares = sums["weight_squares"]
+        underflow = (sums["weight"] > 0) & (squares < 1 / LARGE**2)
+        raise_for(~squares.is_finite() | underflow, lambda _: _not_squared(weight))
+
+
+def _not_finite(column: str) -> dict[str, pl.Expr]:
+    problem = f"NaN or infinite values in the column {column!r}; use null for 'undefined'"
+    return {problem: ~pl.col(column).cast(pl.Float64).is_finite()}
+
+
+def _too_large(column: str) -> dict[str, pl.Expr]:
+    size = pl.col(column).cast(pl.Float64).abs()
+    problem = (
+        f"values above {LARGE:g} in the column {column!r}, whose squares overflow; divide all "
+        "values by a number"
+    )
+    return {problem: size.is_finite() & (size > LARGE)}
+
+
+def _not_squared(weight: str) -> dict[str, pl.Expr]:
+    size = pl.col(weight).cast(pl.Float64)
+    problem = (
+        f"weights in the column {weight!r} whose squares overflow or underflow; multiply all "
+        "weights by a number"
+    )
+    return {problem: (size > 0) & ~size.is_between(1 / LARGE, LARGE)}
+
+
+def bad_weight(weight: str) -> dict[str, pl.Expr]:
+    """Return the message and the condition of invalid weights."""
+    value = pl.col(weight).cast(pl.Float64)
+    problem = f"null, negative, NaN or infinite weights in the column {weight!r}"
+    return {problem: ~(value.is_finite() & (value >= 0)).fill_null(value=False)}
+
+
+def no_document(schema: pl.Schema) -> dict[str, pl.Expr]:
+    """Return whether a ranking has no retrieved document, by name, if the table tells."""
+    known = NUM_RETRIEVED in schema and schema[NUM_RETRIEVED].is_numeric()
+    return {EMPTY: pl.col(NUM_RETRIEVED) == 0} if known else {}
+
+
+def warn_of_empty(
+    table: pl.DataFrame, names: Sequence[str], repeated: Sequence[str] = ("metric",)
+) -> None:
+    """Warn of groups and runs most of whose rankings have no retrieved document.
+
+    The counts of a group and run are added up over all rows with the same values of `repeated`:
+    rows with other values, such as other metrics, are about the same rankings.
+    """
+    if EMPTY not in table.columns:
+        return
+    counts: dict[tuple[str, str], tuple[int, int]] = {}
+    parts = zip(row_labels(table, names), row_labels(table, repeated), strict=True)
+    numbers = zip(table.get_column(EMPTY), table.get_column("queries"), strict=True)
+    for part, (empty, queries) in zip(parts, numbers, strict=True):
+        so_far = counts.get(part, (0, 0))
+        counts[part] = (so_far[0] + (empty or 0), so_far[1] + queries)
+    mostly_empty = {
+        label: f"{label}{' ' if label else ''}({empty:,} of {queries:,})"
+        for (label, _), (empty, queries) in counts.items()
+        if 2 * empty > queries
+    }
+    if mostly_empty:
+        examples = first_few([*mostly_empty.values()])
+        message = (
+            f"most rankings have no retrieved document; check that the log is complete: {examples}"
+        )
+        warn(message)
+
+
+def row_labels(table: pl.DataFrame, names: Sequence[str]) -> list[str]:
+    """Return each row's values in some columns as text."""
+    columns = [table.get_column(name).to_list() for name in names]
+    if not columns:
+        return [""] * table.height
+    return [
+        ", ".join(f"{name} = {value!r}" for name, value in zip(names, values, strict=True))
+        for values in zip(*columns, strict=True)
+    ]
+
+
+def first_few(labels: Sequence[str]) -> str:
+    """Return the first few different labels as text, with the number of others."""
+    different = list(dict.fromkeys(labels))
+    more = len(different) - _EXAMPLES
+    return "; ".join(different[:_EXAMPLES]) + (f"; and {more:,} more" if more > 0 else "")
+
+
+def described(conventions: Conventions) -> str:
+    """Return conventions as text, which is equal for equal conventions only."""
+    plain = Conventions(name=conventions.name)
+    settings = []
+    for field in fields(conventions):
+        value = getattr(conventions, field.name)
+        if value != getattr(plain, field.name):
+            settings.append(f"{field.name}={_written(value)}")
+    return f"{conventions.name}({', '.join(settings)})"
+
+
+def _written(value: Any) -> str:
+    if isinstance(value, dict):
+        items = sorted(value.items())
+        return "{" + ", ".join(f"{key!r}: {_written(each)}" for key, each in items) + "}"
+    return written(value)
+
+
+def without(table: pl.DataFrame, *names: str) -> pl.DataFrame:
+    """Return a table without some columns; callbacks must not run a query, as `drop` does."""
+    return pl.DataFrame([column for column in table.get_columns() if column.name not in names])
+
+
+def only_metrics(
+    table: pl.LazyFrame, metrics: str | pl.Expr | Iterable[str | pl.Expr] | None
+) -> pl.LazyFrame:
+    """Return the moments of some metrics; collecting them raises if one is missing."""
+    if metrics is None:
+        return table
+    names = [each if isinstance(each, str) else output_name(each) for each in listed(metrics)]
+
+    def check(rows: pl.DataFrame) -> pl.DataFrame:
+        available = rows.get_column("metric").unique(maintain_order=True).to_list()
+        for name in names:
+            if rows.height and name not in available:
+                listed = ", ".join(map(repr, available))
+                message = f"metric {name!r} not found in the moments; available: {listed}"
+                raise DataError(message)
+        return rows
+
+    checked = table.map_batches(check)
+    return checked.filter(pl.col("metric").is_in(names))

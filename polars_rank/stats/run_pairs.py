@@ -1,0 +1,220 @@
+"""Rankings joined with the baseline's rankings of the same queries."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from polars_rank._params import OWN, Names, check_column, check_distinct
+from polars_rank.errors import ArgumentError, DataError, short
+from polars_rank.frames.ids import is_text
+from polars_rank.frames.tables import schema_of
+from polars_rank.stats.per_query_tables import data_error, key_columns, query_columns
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from polars_rank.metrics.names import Metrics
+
+_BASELINE = OWN + "baseline "
+_IN_BOTH = OWN + "in both"
+_ROWS, _THERE = OWN + "rows", OWN + "there"
+#: The number of runs that a message names.
+_FIRST_RUNS = 10
+#: Whether the query has a ranking in the baseline, too.
+PAIRED = pl.col(_IN_BOTH).fill_null(value=False)
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """The columns that identify rankings, and the baseline."""
+
+    by: tuple[str, ...]
+    run: str
+    query: tuple[str, ...]
+    weight: str | None
+    cluster: tuple[str, ...]
+    baseline: Any
+    schema: pl.Schema
+
+    @classmethod
+    def of(
+        cls,
+        table: pl.LazyFrame,
+        *,
+        by: Names | None,
+        run: str,
+        query: Names,
+        baseline: Any,
+        metrics: Metrics | None = None,
+        weight: str | None = None,
+        cluster: Names | None = None,
+        slices: Names | None = None,
+    ) -> Pairs:
+        """Return the pairs of a table; raise if a column is missing."""
+        schema = schema_of(table)
+        check_column("run", run, schema)
+        keys = key_columns(schema, by=by, run=run, weight=weight, cluster=cluster, slices=slices)
+        queries = query_columns(table, query, metrics, keys)
+        check_distinct({**keys, "query": queries})
+        check_run("baseline", baseline, run, schema[run])
+        return cls(keys["by"], run, queries, weight, keys["cluster"], baseline, schema)
+
+    @property
+    def keys(self) -> list[str]:
+        """The columns that identify a ranking."""
+        return [*self.by, self.run, *self.query]
+
+    @property
+    def columns(self) -> dict[str, Sequence[str]]:
+        """The columns that are not metrics, by parameter."""
+        weight = [] if self.weight is None else [self.weight]
+        keys = {"by": self.by, "run": [self.run], "query": self.query}
+        return {**keys, "weight": weight, "cluster": self.cluster}
+
+    @property
+    def name(self) -> str:
+        """The baseline as text."""
+        return str(self.baseline)
+
+    @property
+    def is_baseline(self) -> pl.Expr:
+        """Whether a row belongs to the baseline."""
+        return is_run(self.run, self.schema[self.run], self.baseline)
+
+    @property
+    def query_types(self) -> list[pl.DataType]:
+        """The types of the query columns."""
+        return [self.schema[name] for name in self.query]
+
+    @staticmethod
+    def baseline_of(column: str) -> pl.Expr:
+        """Return the baseline's value of a column."""
+        return pl.col(_BASELINE + column)
+
+    @property
+    def torn(self) -> pl.Expr:
+        """Whether the two rankings of a pair have different weights."""
+        if self.weight is None:
+            return pl.lit(value=False)
+        return PAIRED & (pl.col(self.weight) != self.baseline_of(self.weight))
+
+    def joined(self, table: pl.LazyFrame, metrics: Sequence[str]) -> pl.LazyFrame:
+        """Return the table with the baseline's values of the same query as further columns."""
+        keys = [*self.by, *self.query]
+        beside = [*metrics, *([] if self.weight is None else [self.weight])]
+        base = (
+            table.filter(self.is_baseline)
+            .select(
+                *keys,
+                *(pl.col(name).alias(_BASELINE + name) for name in beside),
+                pl.lit(value=True).alias(_IN_BOTH),
+            )
+            # `checked` finds duplicates; here they must not multiply rows. `unique` would hold the
+            # values of the baseline a second time.
+            .join(_most(table, self.keys).filter(pl.col(_ROWS) == 1).drop(_ROWS), how="cross")
+        )
+        return table.join(base, on=keys, how="left", nulls_equal=True)
+
+    def checked(self, results: pl.LazyFrame, table: pl.LazyFrame) -> pl.LazyFrame:
+        """Return the results; collecting them raises if a query occurs twice in a run."""
+        return without_duplicates(results, table, self.keys)
+
+
+def without_duplicates(
+    results: pl.LazyFrame, table: pl.LazyFrame, keys: Sequence[str]
+) -> pl.LazyFrame:
+    """Return the results; collecting them raises if two rows of the table have the same keys."""
+
+    def check(rows: pl.DataFrame) -> None:
+        if (rows.get_column(_ROWS).max() or 0) > 1:  # type: ignore[operator]
+            problem = (
+                f"duplicate rankings: {', '.join(map(repr, keys))} do not identify a row; name "
+                "further columns in `query` or `by`, or drop duplicates"
+            )
+            raise data_error(table, {problem: pl.struct(keys).is_duplicated()}, "query", "by")
+
+    return provided(results, _most(table, keys), check)
+
+
+def _most(table: pl.LazyFrame, keys: Sequence[str]) -> pl.LazyFrame:
+    """Return the number of rows of the keys that occur most often."""
+    return table.group_by(keys).agg(pl.len().alias(_ROWS)).select(pl.col(_ROWS).max())
+
+
+def check_run(parameter: str, value: Any, run: str, dtype: pl.DataType) -> None:
+    """Raise `ArgumentError` unless the value of a parameter can be in the column of runs."""
+    try:
+        if is_text(dtype):
+            valid = isinstance(value, str)
+        else:
+            valid = pl.Series([value], dtype=dtype, strict=True).null_count() == 0
+    except (TypeError, OverflowError, pl.exceptions.PolarsError):
+        valid = False
+    if not valid:
+        message = (
+            f"`{parameter}` must be a value of the column {run!r} of type {dtype}; "
+            f"found {short(value)}"
+        )
+        raise ArgumentError(message, parameter)
+
+
+def unknown_run(run: str, names: Sequence[Any], parameter: str, value: Any) -> DataError:
+    """Return the error for a run that a parameter names and the column of runs does not have."""
+    available = [repr(name) for name in names[:_FIRST_RUNS]]
+    available += ["..."] * (len(names) > _FIRST_RUNS)
+    message = (
+        f"run {value!r} (`{parameter}`) not found in the column {run!r}; "
+        f"available: {', '.join(available)}"
+    )
+    return DataError(message, parameter)
+
+
+def is_run(run: str, dtype: pl.DataType, name: Any) -> pl.Expr:
+    """Return whether a row belongs to a run."""
+    column = (
+        pl.col(run) if dtype == pl.String or not is_text(dtype) else pl.col(run).cast(pl.String)
+    )
+    return column.eq_missing(pl.lit(name))
+
+
+def with_known_baseline(
+    results: pl.LazyFrame, log: pl.LazyFrame, run: str, dtype: pl.DataType, baseline: Any
+) -> pl.LazyFrame:
+    """Return the results; collecting them raises if the log has no row of the baseline."""
+    # Polars would hold the whole column for `pl.col(run).unique()`.
+    runs = (
+        log.select(run)
+        .unique()
+        .select(
+            is_run(run, dtype, baseline).any().alias(_THERE),
+            pl.col(run).sort().head(_FIRST_RUNS + 1).implode().alias(_ROWS),
+        )
+    )
+
+    def check(rows: pl.DataFrame) -> None:
+        names = [name for row in rows.get_column(_ROWS) for name in row]
+        if names and not rows.get_column(_THERE).all():
+            raise unknown_run(run, names, "baseline", baseline)
+
+    return provided(results, runs, check)
+
+
+def provided(
+    results: pl.LazyFrame, facts: pl.LazyFrame, check: Callable[[pl.DataFrame], None]
+) -> pl.LazyFrame:
+    """Return the results; collecting them raises if the check of `facts` does.
+
+    The check is concatenated as a table without rows: a join might skip it if there are no
+    results, and need not keep their order.
+    """
+    schema = results.collect_schema()
+
+    def checked(batch: pl.DataFrame) -> pl.DataFrame:
+        check(batch)
+        return pl.DataFrame(schema=schema)
+
+    nothing = facts.map_batches(checked, schema=schema, streamable=True)
+    return pl.concat([results, nothing])

@@ -1,0 +1,150 @@
+"""Verdicts in words, as JUnit XML, and as a Markdown table."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import polars as pl
+
+from polars_rank._params import check_column, one_of, public
+from polars_rank.errors import ArgumentError, number_of
+from polars_rank.frames.tables import lazy
+from polars_rank.io.outputs import new_file
+
+#: Control characters, which XML cannot have.
+_NOT_XML = r"[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]"
+
+
+def failing(undecided: str) -> list[str]:
+    """Return the verdicts that fail a gate."""
+    return ["fail", "undecided"] if undecided == "fail" else ["fail"]
+
+
+@public
+def write_junit(
+    verdicts: Any, path: str | Path, *, undecided: str = "fail", overwrite: bool = False
+) -> None:
+    """Write verdicts as JUnit XML, for build servers.
+
+    Parameters
+    ----------
+    verdicts
+        The result of `check`, or `GateFailed.verdicts`.
+    path
+        Path of the file.
+    undecided
+        Whether undecided checks "fail" or "pass". Those that pass are marked as skipped.
+    overwrite
+        Whether to overwrite an existing file.
+
+    Raises
+    ------
+    ArgumentError
+        `verdicts` has no rows, or another parameter is invalid.
+    """
+    table = lazy(verdicts, "verdicts")
+    text = junit(table.collect(), undecided)
+    with new_file(path, overwrite=overwrite, inputs=[table]) as part:
+        part.write_text(text, encoding="utf-8")
+
+
+def junit(verdicts: pl.DataFrame, undecided: str) -> str:
+    """Return verdicts as JUnit XML."""
+    one_of("undecided", undecided, ("pass", "fail"))
+    failed = failing(undecided)
+    rows = _rows(verdicts)
+    counts = {
+        "tests": len(rows),
+        "failures": sum(row["verdict"] in failed for row in rows),
+        "skipped": sum(row["verdict"] == "undecided" for row in rows),
+    }
+    if "undecided" in failed:
+        counts["skipped"] = 0
+    root = ET.Element("testsuites")
+    attributes = {name: str(count) for name, count in counts.items()}
+    suite = ET.SubElement(root, "testsuite", {"name": "polars_rank", **attributes})
+    for row in rows:
+        where = row["where"]
+        name = f"{row['rule']} ({where})" if where else row["rule"]
+        case = ET.SubElement(suite, "testcase", classname=where or "all", name=name)
+        if row["verdict"] in failed:
+            ET.SubElement(case, "failure", message=in_words(row), type=row["verdict"])
+        elif row["verdict"] == "undecided":
+            ET.SubElement(case, "skipped", message=in_words(row))
+    ET.indent(root)
+    text: bytes = ET.tostring(root, encoding="utf-8", xml_declaration=True)
+    return re.sub(_NOT_XML, "\N{REPLACEMENT CHARACTER}", text.decode())
+
+
+@public
+def write_markdown(verdicts: Any, path: str | Path, *, overwrite: bool = False) -> None:
+    """Write verdicts as a Markdown table, for pull requests and job summaries.
+
+    Parameters
+    ----------
+    verdicts
+        The result of `check`, or `GateFailed.verdicts`.
+    path
+        Path of the file.
+    overwrite
+        Whether to overwrite an existing file.
+
+    Raises
+    ------
+    ArgumentError
+        `verdicts` has no rows, or another parameter is invalid.
+    """
+    table = lazy(verdicts, "verdicts")
+    text = markdown(table.collect())
+    with new_file(path, overwrite=overwrite, inputs=[table]) as part:
+        part.write_text(text, encoding="utf-8")
+
+
+def markdown(verdicts: pl.DataFrame) -> str:
+    """Return verdicts as a Markdown table."""
+    lines = [
+        "| verdict | rule | where | value | interval | queries |",
+        "| --- | --- | --- | ---: | :---: | ---: |",
+    ]
+    for row in _rows(verdicts):
+        interval = "" if row["low"] is None else f"[{row['low']:.4g}, {row['high']:.4g}]"
+        cells = [row["verdict"], row["rule"], row["where"], _number(row["value"]), interval]
+        cells.append("" if row["queries"] is None else f"{row['queries']:,}")
+        lines.append("| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+#: The columns of verdicts that files show.
+_COLUMNS = ("verdict", "rule", "where", "value", "low", "high", "queries")
+
+
+def _rows(verdicts: pl.DataFrame) -> list[dict[str, Any]]:
+    """Return the rows of verdicts; raise `ArgumentError` if nothing was checked."""
+    for name in _COLUMNS:
+        check_column("verdicts", name, verdicts.schema)
+    rows = [*verdicts.iter_rows(named=True)]
+    if not rows:
+        message = "`verdicts` has no rows: nothing was checked; pass the result of `check`"
+        raise ArgumentError(message, "verdicts")
+    return rows
+
+
+def in_words(row: Mapping[str, Any]) -> str:
+    """Return a verdict as a sentence."""
+    where = f" ({row['where']})" if row["where"] else ""
+    if row["value"] is None and row["queries"] is None:
+        return f"{row['rule']}{where}: {row['verdict']}, no such rows"
+    if row["value"] is None:
+        return f"{row['rule']}{where}: {row['verdict']}, the value is null"
+    interval = "" if row["low"] is None else f", interval [{row['low']:.4g}, {row['high']:.4g}]"
+    if row["verdict"] == "undecided" and not interval:
+        interval = f", no interval ({number_of(row['queries'], 'query', 'queries')})"
+    return f"{row['rule']}{where}: {row['verdict']}, found {_number(row['value'])}{interval}"
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.6g}"

@@ -1,0 +1,272 @@
+"""curve, explain, plot, report and demo: what they write is what the library gives."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import needs
+from commands import run
+import polars as pl
+import polars_rank as pr
+import pytest
+from polars.testing import assert_frame_equal
+
+from polars_rank.cli.charts import KINDS
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _altair() -> None:
+    needs.package("altair", "plot")
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("log") / "log.parquet"
+    day = pl.date(2026, 1, 1).dt.offset_by(pl.format("{}d", pl.col("query") % 5)).alias("day")
+    pr.datasets.search_log(60, runs=["new", "old"]).with_columns(day).sink_parquet(path)
+    return path
+
+
+def test_curves(log: Path) -> None:
+    frame = pl.read_parquet(log)
+    _, out, _ = run(
+        "curve", log, "-m", "ndcg recall", "--ks", "1-4", "--by", "run", "--format", "csv"
+    )
+    expected = pr.rank_curve(frame, ["ndcg", "recall"], range(1, 5), by="run")
+    assert_frame_equal(pl.read_csv(out.encode()), expected, check_dtypes=False)
+    _, out, _ = run("curve", log, "-m", "ndcg", "--ks", "1, 10", "--by", "run", "--ties", "best",
+                    "--format", "csv")  # fmt: skip
+    expected = pr.rank_curve(frame, "ndcg", [1, 10], by="run", ties="best")
+    assert_frame_equal(pl.read_csv(out.encode()), expected, check_dtypes=False)
+    _, out, _ = run("curve", log, "--kind", "pr", "--rel", 2, "--format", "csv")
+    expected = pr.pr_curve(frame, rel=2)
+    assert_frame_equal(pl.read_csv(out.encode()), expected, check_dtypes=False)
+
+
+def test_explain(log: Path, tmp_path: Path) -> None:
+    code, out, _ = run("explain", "ndcg@10", "--conventions", "lightgbm")
+    assert (code, out) == (0, pr.explain("ndcg@10", "lightgbm") + "\n")
+    _, out, _ = run("explain", "map", "--versus", "trec_eval")
+    assert out == f"{pr.explain('map')}\n\n{pr.explain('map', 'trec_eval')}\n"
+    assert run("explain", "rr", "-o", tmp_path / "rr.txt")[0] == 0
+    assert (tmp_path / "rr.txt").read_text() == pr.explain("rr") + "\n"
+    code, out, _ = run("explain", "ndcg@10", log, "--by", "run", "--versus", "lightgbm",
+                       "--format", "json")  # fmt: skip
+    expected = pr.explain_difference(
+        pl.read_parquet(log),
+        "ndcg@10",
+        pr.conventions.POLARS_RANK,
+        pr.conventions.LIGHTGBM,
+        by="run",
+    )
+    found = json.loads(out)
+    assert [row["choice"] for row in found] == expected["choice"].to_list()
+    assert [row["mean"] for row in found] == pytest.approx(expected["mean"].to_list())
+    _, out, _ = run("explain", "rr", log, "--by", "run", "--versus", "lightgbm", "--position",
+                    "position", "--format", "json")  # fmt: skip
+    shown = pr.evaluate(
+        pl.read_parquet(log), "rr", by=["run"], position="position", conventions="lightgbm"
+    )
+    assert json.loads(out)[-1]["mean"] == pytest.approx(shown["rr"].mean())
+
+
+ASKED = {
+    "at-k": ["-m", "ndcg", "--ks", "1-5"],
+    "gain": ["--k", 5, "--discount"],
+    "pr-curve": [],
+    "interpolated": [],
+    "click-through": ["--k", 5],
+    "bounds": ["-m", "ndcg@5"],
+    "distribution": ["-m", "ap", "--ecdf"],
+    "differences": ["-m", "ap", "--baseline", "old"],
+    "scatter": ["-m", "ap", "--x", "old", "--y", "new"],
+    "intervals": ["-m", "ap rr", "--baseline", "old"],
+    "slices": ["-m", "ap", "--baseline", "old", "--slices", "country"],
+    "over-time": ["-m", "ap"],
+    "tradeoff": ["-m", "ap rr", "--x", "rr", "--baseline", "old"],
+}
+
+
+def drawn(*arguments: object, output: Path) -> dict[str, object]:
+    code, out, err = run("plot", *arguments, "-o", output, "--overwrite")
+    assert (code, out, err) == (0, "", f"Wrote {output}\n")
+    return json.loads(output.read_text("utf-8"))
+
+
+def rows_of(chart: dict[str, object]) -> list[dict[str, object]]:
+    return [row for rows in chart["datasets"].values() for row in rows]
+
+
+def test_every_kind_is_asked_and_is_a_function_of_the_library() -> None:
+    assert {*ASKED} == {*KINDS}
+    functions = {name for name in pr.plot.__all__ if name not in ("run_colors", "style")}
+    assert {kind.replace("-", "_") for kind in KINDS} == functions
+
+
+@pytest.mark.parametrize("kind", ASKED)
+def test_every_kind_of_picture(log: Path, tmp_path: Path, kind: str) -> None:
+    chart = drawn(kind, log, *ASKED[kind], output=tmp_path / "chart.json")
+    assert rows_of(chart)
+    assert chart["background"] == "white"
+
+
+def test_kinds_may_be_spelled_as_in_python(log: Path, tmp_path: Path) -> None:
+    output = tmp_path / "chart.json"
+    dashed, underscored = (drawn(f"at{sign}k", log, *ASKED["at-k"], output=output) for sign in "-_")
+    assert dashed == underscored
+
+
+def test_pictures_have_the_numbers_of_the_library(log: Path, tmp_path: Path) -> None:
+    frame = pl.read_parquet(log)
+    chart = drawn("at-k", log, *ASKED["at-k"], output=tmp_path / "chart.json")
+    expected = pr.rank_curve(frame, "ndcg", range(1, 6), by="run")
+    found = {(row["run"], row["x"]): row["y"] for row in rows_of(chart)}
+    assert found == pytest.approx(
+        {(name, k): value for name, k, value in expected.select("run", "k", "ndcg").rows()}
+    )
+    assert "#16181d" == drawn("gain", log, "--dark", output=tmp_path / "chart.json")["background"]
+
+
+def test_pictures_of_values_and_of_tables(log: Path, tmp_path: Path) -> None:
+    output = tmp_path / "chart.json"
+    run("evaluate", log, "-m", "ap", "--by", "run", "--per-query", "--keep", "country", "-o",
+        tmp_path / "lists.parquet")  # fmt: skip
+    of_log = drawn("differences", log, *ASKED["differences"], output=output)
+    of_lists = drawn("differences", tmp_path / "lists.parquet", "--baseline", "old", output=output)
+    assert rows_of(of_lists) == rows_of(of_log)
+    tables = {
+        "at-k": ["curve", log, "-m", "ndcg", "--by", "run"],
+        "pr-curve": ["curve", log, "--kind", "pr"],
+        "intervals": ["summarize", log, "-m", "ap"],
+        "slices": ["slices", log, *ASKED["slices"]],
+        "tradeoff": ["summarize", log, "-m", "ap rr"],
+    }
+    for kind, command in tables.items():
+        run(*command, "-o", tmp_path / "table.csv", "--overwrite")
+        assert rows_of(drawn(kind, tmp_path / "table.csv", output=output))
+
+
+@pytest.mark.parametrize("ending", ["png", "svg", "html"])
+def test_files_of_pictures(log: Path, tmp_path: Path, ending: str) -> None:
+    output = tmp_path / f"chart.{ending}"
+    arguments = ["plot", "gain", log, "-o", output]
+    assert run(*arguments)[0] == 0
+    begin = {"png": b"\x89PNG", "svg": b"<svg", "html": b"<!DOCTYPE html>"}[ending]
+    data = output.read_bytes()
+    assert data.startswith(begin)
+    assert b'src="http' not in data  # it opens offline
+    code, _, err = run(*arguments)
+    assert (code, "use `--overwrite` to replace it" in err, output.read_bytes()) == (2, True, data)
+    assert [file.name for file in tmp_path.iterdir()] == [output.name]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["gain", "LOG", "-o", "x.pdf"], "must end in .png, .svg, .html, .json"),
+        (["gain", "LOG"], "Missing option '--output'"),
+        (["pie", "LOG", "-o", "x.png"], "`kind` must be one of 'at-k'"),
+        (["gian", "LOG", "-o", "x.png"], "Did you mean 'gain'?"),
+        (["at-k", "LOG", "-o", "x.png"], "name a metric"),
+        (["at-k", "LOG", "-m", "ndcg ap", "-o", "x.png"], "a chart shows one metric"),
+        (["at-k", "LOG", "-m", "ndcg@5", "-o", "x.png"], "cutoff"),
+        (["differences", "LOG", "-m", "ap", "-o", "x.png"], "compare with: --baseline"),
+        (["slices", "LOG", "-m", "ap", "--baseline", "old", "-o", "x.png"], "with --slices"),
+        (["over-time", "LOG", "-m", "ap", "--time", "week", "-o", "x.png"], "(--time) not found"),
+        (
+            ["click-through", "LOG", "--click", "buy", "-o", "x.png"],
+            "column 'buy' (`--click`) not found",
+        ),
+    ],
+)
+def test_pictures_that_cannot_be(
+    log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, out, err = run("plot", *[log if each == "LOG" else each for each in arguments])
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert message in err
+    assert not [*tmp_path.iterdir()]
+
+
+def test_a_picture_does_not_replace_its_log(log: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "log.json"
+    copy.write_bytes(log.read_bytes())
+    code, _, err = run("plot", "gain", copy, "-o", copy, "--overwrite")
+    assert (code, "is an input; write to another file" in err) == (2, True)
+
+
+def test_report(log: Path, tmp_path: Path) -> None:
+    needs.package("jinja2", "report")
+    page = tmp_path / "page.html"
+    by = ["run", "day"]
+    earlier = pr.stats.moments(pr.per_query(pl.read_parquet(log), "ap", by=by), by="day")
+    pr.stats.write_moments(earlier, tmp_path / "moments.parquet")
+    (tmp_path / "gate.toml").write_text('undecided = "pass"\n[[rules]]\nrule = "queries >= 7"\n')
+    arguments = [
+        "report", log, "--metrics", "ndcg@10 ap", "--run", "run", "--baseline", "old",
+        "--slices", "country", "--rule", "ap >= 0.123", "--rules", tmp_path / "gate.toml",
+        "--title", "Ours & theirs", "--conventions", "lightgbm", "--output", page,
+        "--meta", "commit=1a2b3c", "--url", "https://x.org/{doc}",
+        "--moments", tmp_path / "moments.parquet",
+    ]  # fmt: skip
+    code, out, err = run(*arguments)
+    assert (code, out) == (0, "")
+    assert err.endswith(f"Wrote {page}\n")
+    text = page.read_text("utf-8")
+    for part in (
+        "Ours &amp; theirs",
+        "ap &gt;= 0.123",
+        "queries &gt;= 7",
+        "LightGBM",
+        str(log),
+        "<dt>commit</dt><dd><bdi>1a2b3c</bdi>",
+        'href="https://x.org/',
+        "MAP over time",
+    ):
+        assert part in text
+    code, _, err = run(*arguments)
+    assert (code, "use `--overwrite` to replace it" in err) == (2, True)
+    for wrong, message in {
+        ("--output", tmp_path / "page.pdf"): "must end in .html",
+        ("--baseline", "older"): "'older'",
+        ("--meta", "commit"): "--meta must be NAME=VALUE",
+        ("--run", "model"): "column 'model' (`--run`) not found",
+        ("--slices", "county"): "column 'county' (`--slices`) not found",
+    }.items():
+        code, _, err = run(*arguments, *wrong, "--overwrite")
+        assert (code, message in err) == (2, True), err
+    assert page.read_text("utf-8") == text
+
+
+def test_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every command that it shows is one that runs, and gives what it showed."""
+    needs.package("jinja2", "report")
+    import shlex
+
+    monkeypatch.chdir(tmp_path)
+    code, out, _ = run("demo", "my demo", "--queries", 50)
+    assert code == 0
+    assert sorted(file.name for file in Path("my demo").iterdir()) == ["log.parquet", "report.html"]
+    blocks = [block for block in out.split("\n\n") if block.startswith("$ ")]
+    assert [shlex.split(block)[2] for block in blocks] == [
+        "generate", "evaluate", "compare", "report"
+    ]  # fmt: skip
+    for block in blocks[1:3]:
+        line, _, shown = block.partition("\n")
+        program, *words = shlex.split(line.removeprefix("$ "))
+        code, again, _ = run(*words)
+        assert (program, code, again.rstrip("\n")) == ("polars-rank", 0, shown)
+    assert Path("my demo/report.html").resolve().as_uri() in out
+    # It replaces nothing unasked, but in its own folder.
+    code, _, err = run("demo", "my demo")
+    assert (code, "use `--overwrite` to replace it" in err) == (2, True)
+    own = Path("polars-rank-demo")
+    own.mkdir()
+    for name in ("log.parquet", "report.html"):
+        (own / name).write_text("old")
+    for arguments, folder in ((["my demo", "--overwrite"], Path("my demo")), ([], own)):
+        assert run("demo", *arguments, "--queries", 20)[0] == 0
+        assert pl.read_parquet(folder / "log.parquet")["query"].n_unique() == 20
+        assert "<html" in (folder / "report.html").read_text("utf-8")

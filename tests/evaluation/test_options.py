@@ -1,0 +1,63 @@
+"""The options that functions pass on to `evaluate` are its parameters."""
+
+from __future__ import annotations
+
+from inspect import signature
+from typing import Any
+
+import polars as pl
+import polars_rank as pr
+import pytest
+
+from polars_rank.clicks.estimates import EstimateOptions
+from polars_rank.evaluation.parameters import EvaluateOptions, RankingOptions
+
+
+def typed(options: Any) -> dict[str, str]:
+    """Return the types of options by their names, as they are written."""
+    return {name: each.__forward_arg__ for name, each in options.__annotations__.items()}
+
+
+def parameters(function: Any, *omitted: str) -> dict[str, str]:
+    """Return the types of keyword parameters by their names, as they are written."""
+    described = signature(function).parameters.values()
+    named = [each for each in described if each.kind is each.KEYWORD_ONLY]
+    return {each.name: each.annotation for each in named if each.name not in omitted}
+
+
+def test_options_are_those_of_evaluate() -> None:
+    assert typed(EvaluateOptions) == parameters(pr.evaluate)
+    assert typed(RankingOptions) == parameters(pr.per_query, "keep")
+    own = {name: each for name, each in parameters(pr.clicks.estimate).items()}
+    assert typed(EstimateOptions) == {**parameters(pr.evaluate), **own}
+
+
+LOG = pl.DataFrame({"query": 1, "doc": ["a", "b"], "score": [2.0, 1.0], "label": [0, 1]})
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda **wrong: pr.evaluate(LOG, "rr", **wrong),
+        lambda **wrong: pr.per_query(LOG, "rr", **wrong),
+        lambda **wrong: pr.rank_curve(LOG, "ndcg", [1], **wrong),
+        lambda **wrong: pr.grouped_auc(LOG, **wrong),
+        lambda **wrong: pr.diagnostics.tie_bands(LOG, "rr", **wrong),
+        lambda **wrong: pr.diagnostics.judgment_bounds(LOG, "rr", **wrong),
+        lambda **wrong: pr.diagnostics.headroom(LOG, "rr", **wrong),
+        lambda **wrong: pr.diagnostics.movers(
+            LOG.with_columns(run=pl.lit("a")), "rr", baseline="a", **wrong
+        ),
+        lambda **wrong: pr.clicks.estimate(LOG, "dcg@1", **wrong),
+        lambda **wrong: pr.clicks.propensity_sweep(
+            LOG.with_columns(click=1, propensity=1.0), "dcg@1", **wrong
+        ),
+    ],
+)
+def test_an_unknown_option_has_a_hint(function: Any) -> None:
+    with pytest.raises(pr.errors.ArgumentError, match="no parameter `group_by`. Did you mean `by`"):
+        function(group_by="run")
+    with pytest.raises(
+        pr.errors.ArgumentError, match="no parameter `querry`. Did you mean `query`"
+    ):
+        function(querry="run")

@@ -1,0 +1,175 @@
+"""Output files: complete or not at all, of the same kind as before, and never an input."""
+
+from __future__ import annotations
+
+import os
+import socket
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from threading import Thread
+
+import polars as pl
+import polars_rank as pr
+import pytest
+from polars_rank.errors import SourceError
+from polars_rank.io.outputs import new_file
+
+posix = pytest.mark.skipif(os.name != "posix", reason="files of POSIX")
+
+LOG = pl.DataFrame(
+    {"query": [1, 1, 2], "doc": [1, 2, 1], "score": [0.5, 0.9, 0.5], "label": [1, 0, 1]}
+)
+
+
+def write(path: Path | str, text: str, **options: object) -> None:
+    with new_file(path, **options) as part:
+        part.write_text(text)
+
+
+@posix
+def test_permissions_stay_and_the_incomplete_file_is_private(tmp_path: Path) -> None:
+    file = tmp_path / "a"
+    file.write_text("before")
+    for mode in (0o600, 0o640, 0o444):
+        file.chmod(mode)
+        with new_file(file, overwrite=True) as part:
+            assert stat.S_IMODE(part.stat().st_mode) == 0o600
+            part.write_text(f"{mode}")
+        assert (file.read_text(), stat.S_IMODE(file.stat().st_mode)) == (f"{mode}", mode)
+    write(tmp_path / "new", "text")
+    (tmp_path / "plain").touch()
+    assert (tmp_path / "new").stat().st_mode == (tmp_path / "plain").stat().st_mode
+
+
+@posix
+def test_symbolic_links_are_followed(tmp_path: Path) -> None:
+    (tmp_path / "far").mkdir()
+    file, link = tmp_path / "far" / "a", tmp_path / "link"
+    link.symlink_to(file)
+    for text in ("created", "replaced"):
+        write(link, text, overwrite=text == "replaced")
+        assert (link.readlink(), file.read_text()) == (file, text)
+    with pytest.raises(SourceError, match="link' already exists"):
+        write(link, "refused")
+    link.unlink()
+    link.symlink_to(tmp_path / "none" / "a")
+    with pytest.raises(SourceError, match="none' does not exist; create it first"):
+        write(link, "lost")
+    link.unlink()
+    link.symlink_to(link)
+    with pytest.raises(SourceError, match="refers to itself"):
+        write(link, "lost", overwrite=True)
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["a", "far", "link"]
+
+
+@posix
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_pipe_stays_a_pipe(tmp_path: Path, overwrite: bool) -> None:
+    pipe, read = tmp_path / "pipe", []
+    os.mkfifo(pipe)
+    reader = Thread(target=lambda: read.append(pipe.read_text()), daemon=True)
+    reader.start()
+    verdicts = pl.DataFrame(
+        {"rule": ["ap >= 0"], "where": [""], "verdict": ["pass"], "value": [1.0],
+         "low": [0.5], "high": [1.5], "queries": [1]}
+    )  # fmt: skip
+    pr.stats.write_markdown(verdicts, pipe, overwrite=overwrite)
+    reader.join(timeout=60)
+    assert pipe.is_fifo()
+    assert read[0].endswith("| pass | ap >= 0 |  | 1 | [0.5, 1.5] | 1 |\n")
+    assert list(tmp_path.iterdir()) == [pipe]
+
+
+@posix
+def test_open_files_of_the_process(tmp_path: Path) -> None:
+    """A shell opens the file of `> file` for several commands, which write one after the other."""
+    with (tmp_path / "log").open("ab") as file:
+        write(f"/dev/fd/{file.fileno()}", "one\n")
+        write(f"/dev/fd/{file.fileno()}", "two\n", overwrite=True)
+    assert (tmp_path / "log").read_text() == "one\ntwo\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("a\0b", "contains a null character"),
+        ("x" * 300, "cannot write '.*x': File name too long; write to another folder"),
+        ("file/a", "directory '.*file' does not exist"),
+    ],
+)
+def test_names_that_no_file_can_have(tmp_path: Path, name: str, message: str) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(SourceError, match=message):
+        write(tmp_path / name, "lost")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+@pytest.mark.skipif(not hasattr(socket, "AF_UNIX"), reason="sockets in folders")
+def test_sockets_are_no_files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)  # names of sockets are short
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind("socket")
+        with pytest.raises(SourceError, match="'socket' is neither a file nor a pipe"):
+            write("socket", "lost", overwrite=True)
+    assert Path("socket").is_socket()
+
+
+def test_long_names(tmp_path: Path) -> None:
+    write(tmp_path / ("x" * 255), "text")
+    assert (tmp_path / ("x" * 255)).read_text() == "text"
+
+
+def test_inputs_that_cannot_be_read(tmp_path: Path) -> None:
+    LOG.write_parquet(tmp_path / "log.parquet")
+    log = pl.scan_parquet(tmp_path / "log.parquet")
+    log.collect_schema()
+    (tmp_path / "log.parquet").unlink()
+    with pytest.raises(SourceError, match=r"cannot read the log: .*log\.parquet"):
+        pr.trec.write_run(log, tmp_path / "a.run")
+    assert not list(tmp_path.iterdir())
+
+
+def report(log: pl.LazyFrame, path: Path) -> None:
+    pr.report(log, "ap", path=path, overwrite=True)
+
+
+def write_moments(log: pl.LazyFrame, path: Path) -> None:
+    pr.stats.write_moments(pr.stats.moments(pr.per_query(log, "ap")), path, overwrite=True)
+
+
+WRITERS: dict[str, Callable[[pl.LazyFrame, Path], None]] = {
+    "report": report,
+    "write_moments": write_moments,
+    "write_run": lambda log, path: pr.trec.write_run(log, path, overwrite=True),
+    "write_qrels": lambda log, path: pr.trec.write_qrels(log, path, overwrite=True),
+}
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+@pytest.mark.parametrize("scan", ["polars", "polars_rank"])
+def test_inputs_are_never_replaced(tmp_path: Path, writer: str, scan: str) -> None:
+    if writer == "report":
+        pytest.importorskip("jinja2")
+    files = [tmp_path / f"{number}.parquet" for number in range(7)]
+    for number, file in enumerate(files):
+        LOG.with_columns(query=pl.col("query") + 10 * number).write_parquet(file)
+    log = pr.scan_log(tmp_path) if scan == "polars_rank" else pl.scan_parquet(files)
+    before = files[6].read_bytes()
+    (tmp_path / "link").symlink_to(files[6])
+    for path in (files[6], tmp_path / "link"):
+        with pytest.raises(SourceError, match=f"'{path}' is an input; write to another file"):
+            WRITERS[writer](log, path)
+    assert files[6].read_bytes() == before
+
+
+def test_texts_are_inputs_too(tmp_path: Path) -> None:
+    run = tmp_path / "a.run"
+    run.write_text("1 Q0 a 1 0.5 x\n")
+    with pytest.raises(SourceError, match=r"a\.run' is an input"):
+        pr.trec.write_run(pr.trec.scan_run(run), run, overwrite=True)
+    pytest.importorskip("jinja2")
+    rules = tmp_path / "rules.toml"
+    rules.write_text('rules = ["ap >= 0"]\n')
+    with pytest.raises(SourceError, match=r"rules\.toml' is an input"):
+        pr.report(LOG, "ap", rules=rules, path=rules, overwrite=True)

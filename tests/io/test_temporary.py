@@ -1,0 +1,98 @@
+"""Temporary folders: none of a killed process stays, and none of another process is removed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+from polars_rank.errors import SourceError
+from polars_rank.io.temporary import temporary_folder
+
+CODE = """
+import sys
+from polars_rank.io.outputs import new_file
+from polars_rank.io.temporary import temporary_folder
+with temporary_folder() as folder, new_file(sys.argv[1]) as part:
+    (folder / "a").write_text("text")
+    part.write_text("incomplete")
+    print(folder, flush=True)
+    input()
+"""
+
+
+def start(place: Path, output: Path) -> tuple[subprocess.Popen[str], Path]:
+    """Start a process with a temporary folder in `place`, and return both."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", CODE, str(output)], env={**os.environ, "TMPDIR": str(place)},
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert process.stdout is not None
+    return process, Path(process.stdout.readline().strip())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="folders are recognized on Linux")
+def test_files_of_killed_processes_are_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outputs, tmp_path = tmp_path / "outputs", tmp_path / "temporary"
+    outputs.mkdir()
+    tmp_path.mkdir()
+    killed, abandoned = start(tmp_path, outputs / "killed.txt")
+    running, used = start(tmp_path, outputs / "running.txt")
+    killed.send_signal(signal.SIGKILL)
+    killed.communicate()
+    assert len(list(outputs.iterdir())) == 2
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    before = {*tmp_path.iterdir()}
+    others = [tmp_path / "polars_rank-notes", tmp_path / "mine"]
+    if os.getuid() == 0:  # of another user, who may have made it to have something removed
+        others.append(abandoned.with_name(abandoned.name[:-4] + "0000"))
+    for other in others:
+        other.mkdir()
+        (other / "a").write_text("text")
+    if os.getuid() == 0:
+        os.chown(others[-1], 12345, 12345)
+    linked = abandoned.with_name(abandoned.name[:-4] + "1111")
+    linked.symlink_to(others[1])
+    assert abandoned in before
+    with temporary_folder() as folder:
+        left = {*tmp_path.iterdir()} - {folder, linked, *others}
+    assert used in left < before  # also the folder with a link to its output
+    assert len(before) == 2 * len(left)
+    assert all((path / "a").read_text() == "text" for path in (used, linked, *others))
+    (part,) = outputs.iterdir()
+    assert part.name.startswith(".running.txt.")
+    running.communicate("\n")
+    assert [path.name for path in outputs.iterdir()] == ["running.txt"]
+    assert {*tmp_path.iterdir()} == {linked, *others}
+
+
+def test_a_forked_process_leaves_the_folders_of_its_parent(tmp_path: Path) -> None:
+    if not hasattr(os, "fork"):
+        pytest.skip("no fork")
+    code = """
+import os, sys
+from polars_rank.io.temporary import temporary_folder
+with temporary_folder() as folder:
+    if os.fork() == 0:
+        sys.exit()
+    os.wait()
+    print(folder.exists())
+"""
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    command = [sys.executable, "-W", "ignore", "-c", code]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout == "True\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_no_place_for_temporary_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
+    message = "cannot write temporary files in '.*none': No such file or directory; .*TMPDIR"
+    with pytest.raises(SourceError, match=message), temporary_folder():
+        pass

@@ -1,0 +1,116 @@
+"""Values that a parameter cannot have are errors that name it, not another meaning."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import polars_rank as pr
+import pytest
+
+LOG = pl.DataFrame({
+    "run": ["a", "a", "b", "b"], "query": 1, "doc": [1, 2, 1, 2], "position": [1, 2, 1, 2],
+    "score": [2.0, 1.0, 1.0, 2.0], "label": [1, 0, 1, 0], "click": [1, 0, 1, 0], "slate": 1,
+    "reward": 1.0, "logged_probability": 0.5, "new_probability": 0.5, "team": ["x", "y", "x", "y"],
+    "country": "DE",
+})  # fmt: skip
+ONE = LOG.filter(run="a")
+VALUES = LOG.group_by("run", "query").agg(pl.col("country").first(), rr=pl.col("score").first())
+EXPOSURES = pr.catalog.exposure(ONE)
+VERDICTS = pr.check(pr.summarize(VALUES), ["rr > 0"], on_fail="return")
+
+UNGROUPED: dict[str, Callable[[Any], Any]] = {
+    "rank": lambda by: pr.rank(ONE, by=by),
+    "evaluate": lambda by: pr.evaluate(ONE, "rr", by=by),
+    "churn": lambda by: pr.diagnostics.churn(LOG, baseline="a", by=by),
+    "exposure": lambda by: pr.catalog.exposure(ONE, by=by),
+    "merge": lambda by: pr.catalog.merge(EXPOSURES, by=by),
+    "summary": lambda by: pr.catalog.summary(EXPOSURES, by=by),
+    "click_through_rates": lambda by: pr.clicks.click_through_rates(ONE, by=by),
+    "skip_above": lambda by: pr.clicks.skip_above(ONE, by=by),
+    "position_bias": lambda by: pr.clicks.position_bias(ONE, by=by),
+    "iips": lambda by: pr.clicks.iips(ONE, by=by),
+    "interleaving_result": lambda by: pr.clicks.interleaving_result(ONE, by=by),
+}
+
+
+@pytest.mark.parametrize("by", ["", 0, False])
+@pytest.mark.parametrize("function", UNGROUPED.values(), ids=UNGROUPED)
+def test_only_none_means_ungrouped(function: Callable[[Any], Any], by: Any) -> None:
+    with pytest.raises(pr.errors.RankError, match="`by`"):
+        function(by)
+
+
+#: Parameters, and calls with a value that they cannot have.
+INVALID: list[tuple[str, Callable[[], Any]]] = [
+    # Metrics
+    ("a", lambda: pr.utility(a=math.nan)),
+    ("b", lambda: pr.utility(b=1e308)),
+    ("d", lambda: pr.utility(d=10**400)),
+    ("beta", lambda: pr.fbeta(beta=1e200)),
+    ("beta", lambda: pr.set_f(beta=1e200)),
+    ("multiple", lambda: pr.r_precision(multiple=1e200)),
+    ("max_grade", lambda: pr.inst(max_grade=math.inf)),
+    ("max_grade", lambda: pr.pfound(max_grade=1e-320)),
+    ("min_grade", lambda: pr.sdcg(3, max_grade=1, min_grade=-math.inf)),
+    ("T", lambda: pr.inst(max_grade=1, T=1e200)),
+    ("T", lambda: pr.insq(max_grade=1, T=1e-320)),
+    ("floor", lambda: pr.log_average_precision(floor=2)),
+    ("floor", lambda: pr.log_bpref(floor=1e200)),
+    ("normalize", lambda: pr.compat(normalize="no")),
+    ("graded", lambda: pr.rbp(graded="no")),
+    ("num_users", lambda: pr.novelty(num_users=-1)),
+    ("gain", lambda: pr.gains.at_least(1, "exp3")),
+    # Conventions
+    ("parameters", lambda: pr.Conventions(parameters={"a": 1})),
+    ("gain", lambda: pr.Conventions(parameters={"gain": "exp3"})),
+    ("gain_from", lambda: pr.Conventions(gain_from=math.nan)),
+    ("graded", lambda: pr.Conventions(parameters={"rbp.graded": "no"})),
+    ("float32_scores", lambda: pr.Conventions(float32_scores=2)),
+    ("text_ids", lambda: pr.Conventions(text_ids="no")),
+    # Statistics
+    ("query", lambda: pr.summarize(VALUES, query="session")),
+    ("pairs", lambda: pr.slices(VALUES, "rr", slices="country", baseline="a", pairs="no")),
+    ("undecided", lambda: pr.check(pr.summarize(VALUES), ["rr > 0"], undecided="")),
+    ("n", lambda: pr.explain_difference(ONE, "rr", "ranx", "trec_eval", n=-1)),
+    # Clicks
+    ("position", lambda: pr.clicks.team_draft(ONE, ONE, position="")),
+    ("tolerance", lambda: pr.clicks.position_bias(ONE, method="em", tolerance=1e200)),
+    ("propensity", lambda: pr.clicks.inverse_propensity(propensity=0)),
+    ("joint", lambda: pr.clicks.sips(ONE, joint="no")),
+    ("cluster", lambda: pr.clicks.iips(ONE, cluster="")),
+    # Inputs
+    ("paths", lambda: pr.scan_log("")),
+    ("paths", lambda: pr.scan_log(["", "log.parquet"])),
+    ("path", lambda: pr.trec.scan_run("")),
+    ("path", lambda: pr.stats.scan_moments("")),
+    ("diversity", lambda: pr.trec.scan_qrels("qrels", diversity="no")),
+    ("subtopic", lambda: pr.join_judgments(ONE.drop("label"), ONE, subtopic="")),
+    ("retrieved", lambda: pr.from_lists(ONE, retrieved="", relevant="doc")),
+    ("queries", lambda: pr.datasets.search_log(2**70)),
+    ("sessions", lambda: pr.datasets.click_log(5, sessions=2**70)),
+]
+
+
+@pytest.mark.parametrize(
+    ("parameter", "call"), INVALID, ids=[f"{i} {name}" for i, (name, _) in enumerate(INVALID)]
+)
+def test_values_that_a_parameter_cannot_have(parameter: str, call: Callable[[], Any]) -> None:
+    with pytest.raises((pr.errors.ArgumentError, pr.errors.SchemaError), match=f"`{parameter}`"):
+        call()
+
+
+@pytest.mark.parametrize("write", [pr.stats.write_junit, pr.stats.write_markdown])
+def test_files_of_verdicts_have_verdicts(write: Callable[..., Any], tmp_path: Path) -> None:
+    with pytest.raises(pr.errors.ArgumentError, match="`verdicts` has no rows"):
+        write(VERDICTS.clear(), tmp_path / "file")
+    with pytest.raises(pr.errors.SchemaError, match="'verdict' .`verdicts`. not found"):
+        write(VALUES, tmp_path / "file")
+    with pytest.raises(pr.errors.ArgumentError, match="`path` has an empty path"):
+        write(VERDICTS, "")
+    write(VERDICTS, tmp_path / "file")
+    with pytest.raises(pr.errors.ArgumentError, match="`overwrite` must be True or False"):
+        write(VERDICTS, tmp_path / "file", overwrite="no")

@@ -1,0 +1,259 @@
+"""One API: the same names, defaults and order of columns in every public function."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from functools import partial
+from importlib import import_module
+from typing import Any
+
+import polars as pl
+import polars_rank as pr
+import pytest
+
+MODULES = ("", "catalog", "clicks", "datasets", "diagnostics", "plot", "stats", "trec")
+#: Names that parameters and result columns must not have, and the names to use instead.
+FORBIDDEN = {
+    **{"worst": "n", "most": "n", "resamples": "n_resamples"},
+    **{"lists": "values", "columns": "slices", "group_by": "by"},
+    **{"lower": "low", "upper": "high", "best": "high", "tied_lists": "tied_rankings"},
+}
+#: The default of each shared parameter, if it has one.
+DEFAULTS = {
+    **dict.fromkeys(("baseline", "by", "cluster", "colors", "history", "items", "keep"), None),
+    **dict.fromkeys(("metric", "metrics", "position", "query_set", "rel", "rules", "scores"), None),
+    **dict.fromkeys(("slices", "ties", "undecided", "undefined", "unjudged", "weight"), None),
+    **{"query": "query", "doc": "doc", "score": "score", "label": "label", "click": "click"},
+    **{"run": "run", "time": "day", "interval": "t", "alternative": "two-sided"},
+    **{"confidence": 0.95, "n_resamples": 10_000, "seed": 0, "min_queries": 30, "k": 10, "p": 0.9},
+    **{"duplicates": "error", "conventions": pr.conventions.POLARS_RANK},
+    **dict.fromkeys(("dark", "overwrite", "progress"), False),
+}
+_LOG_OF_CLICKS = "documents of a log of clicks have positions instead of scores"
+#: Parameters that differ from the rules, and why.
+EXCEPTIONS: dict[tuple[str, str], str] = {
+    ("diagnostics.movers", "k"): "None: without documents, one row per query",
+    ("clicks.last_click", "time"): "None: the click at the last position is the last one",
+    ("clicks.scan_ubi", "click"): "names of actions, and not of a column",
+    ("from_lists", "query"): "None: each row is a query",
+    **{
+        (f"clicks.{name}", "position"): _LOG_OF_CLICKS
+        for name in (
+            "cascade_dr",
+            "click_through_rates",
+            "clicked",
+            "coec",
+            "graded",
+            "graded_dwell",
+            "iips",
+            "interleaving_result",
+            "inverse_propensity",
+            "last_click",
+            "position_bias",
+            "rips",
+            "satisfied",
+            "sips",
+            "skip_above",
+        )
+    },
+    ("plot.click_through", "position"): _LOG_OF_CLICKS,
+    ("stats.write_junit", "undecided"): "verdicts have no TOML file with another default",
+}
+
+
+def functions() -> Iterator[tuple[str, Callable[..., Any]]]:
+    """Return the public functions other than metrics, whose parameters are their own."""
+    metrics = {*pr.list_metrics()["metric"]}
+    for module in MODULES:
+        owner = import_module(f"polars_rank.{module}".rstrip("."))
+        for name in dir(owner):
+            value = getattr(owner, name)
+            of_metric = module == "" and (name in metrics or _returns_metric(value))
+            if inspect.isfunction(value) and not of_metric:
+                yield f"{module}.{name}".lstrip("."), value
+
+
+def _returns_metric(value: Any) -> bool:
+    return "Metric" in str(getattr(value, "__annotations__", {}).get("return", ""))
+
+
+FUNCTIONS = dict(functions())
+
+
+def parameters() -> Iterator[tuple[str, str, inspect.Parameter]]:
+    for function, value in FUNCTIONS.items():
+        for each in inspect.signature(value).parameters.values():
+            if each.kind is not each.VAR_KEYWORD:
+                yield function, each.name, each
+
+
+def differing(is_valid: Callable[[str, inspect.Parameter], bool]) -> set[tuple[str, str]]:
+    return {(function, name) for function, name, each in parameters() if not is_valid(name, each)}
+
+
+def test_names_of_parameters() -> None:
+    assert differing(lambda name, _: name not in FORBIDDEN) == set()
+
+
+def test_shared_parameters_have_one_default() -> None:
+    def has_default(name: str, each: inspect.Parameter) -> bool:
+        return each.default is each.empty or name not in DEFAULTS or each.default == DEFAULTS[name]
+
+    assert differing(has_default) - {*EXCEPTIONS} == set()
+    # An exception that is no longer needed is deleted.
+    assert {*EXCEPTIONS} - differing(has_default) - differing(_prints_as_itself) == set()
+
+
+def test_defaults_can_be_printed() -> None:
+    assert differing(_prints_as_itself) - {*EXCEPTIONS} == set()
+
+
+def _prints_as_itself(_: str, each: inspect.Parameter) -> bool:
+    """Return whether a default is a value that callers can pass, with the same meaning."""
+    plain = (bool, int, float, str, tuple, type(None), pr.Conventions)
+    return each.default is each.empty or type(each.default) in plain or callable(each.default)
+
+
+def test_metrics_are_the_second_parameter() -> None:
+    of_values = {}
+    for name, value in FUNCTIONS.items():
+        names = [*inspect.signature(value).parameters.values()]
+        if names and names[0].name == "values":
+            assert names[1].name in ("metric", "metrics"), name
+            assert names[1].kind is names[1].POSITIONAL_OR_KEYWORD, name
+            of_values[name] = names[1].name
+    assert {*of_values} == {
+        *("summarize", "compare", "slices", "stats.compare_all", "stats.moments", "stats.power"),
+        *("plot.differences", "plot.distribution", "plot.scatter"),
+    }
+
+
+def test_the_column_of_runs_is_not_a_group() -> None:
+    log = pr.datasets.search_log(20).collect()
+    values = pr.per_query(log, "ap", by="run")
+    named = {"baseline": "bm25", "by": "run"}
+    for call in (
+        lambda: pr.summarize(values, by="run"),
+        lambda: pr.compare(values, **named),
+        lambda: pr.stats.moments(values, by=["run"]),
+        lambda: pr.stats.compare_all(values, by="run"),
+        lambda: pr.stats.power(values, **named),
+        lambda: pr.report(log, "ap", by="run"),
+    ):
+        with pytest.raises(pr.errors.ArgumentError, match="is the column of runs; name it with"):
+            call()
+
+
+LOG = pr.datasets.search_log(40).collect()
+SESSIONS = pr.datasets.click_log(20).with_columns(device=pl.lit("phone")).collect()
+CLICKS = {"query": ["query", "session"], "by": "device"}
+BOTH = ["country", "run"]
+VALUES = pr.per_query(LOG, ["ap", "rr"], by=["run", "country"])
+MOMENTS = pr.stats.moments(VALUES, by="country")
+JUDGMENTS = LOG.unique(["query", "doc"]).select("query", "doc", "label")
+GROUPED = {"baseline": "bm25", "by": "country"}
+EXPOSURES = pr.catalog.exposure(LOG, 5, by=BOTH)
+GROUPS = pl.DataFrame({"doc": LOG["doc"].unique()}).with_columns(group=pl.lit("a"))
+LEFT, RIGHT = LOG.filter(run="bm25"), LOG.filter(run="neural")
+ONE = pl.DataFrame({
+    **{"country": "DE", "run": "bm25", "query": [1, 1, 2, 2], "doc": [1, 2, 1, 2]},
+    **{"score": [0.9, 0.8, 0.9, 0.8], "label": [1, 0, 0, 1], "position": [1, 2, 1, 2]},
+    **{"team": ["a", "b"] * 2, "click": [1, 0, 0, 1], "chunk": [1, 2, 1, 2]},
+})  # fmt: skip
+SLATES = pl.DataFrame({
+    **{"country": "DE", "run": "bm25", "slate": [1, 1, 2, 2], "position": [1, 2, 1, 2]},
+    **{"reward": [1.0, 0.0, 0.0, 1.0], "logged_probability": 0.5, "new_probability": 0.5},
+    **{"estimate": 0.5, "expected": 0.5},
+})  # fmt: skip
+#: Calls of the functions that compute a table, by groups wherever they can.
+RESULTS: dict[str, Callable[[], pl.DataFrame]] = {
+    "evaluate": lambda: pr.evaluate(LOG, "ap", by=BOTH),
+    "per_query": lambda: pr.per_query(LOG, "ap", by=BOTH),
+    "rank_curve": lambda: pr.rank_curve(LOG, "p", [1, 5], by=BOTH),
+    "grouped_auc": lambda: pr.grouped_auc(LOG, by=BOTH),
+    "pr_curve": lambda: pr.pr_curve(LOG, by="country"),
+    "collapse": lambda: pr.collapse(ONE.drop("doc"), doc="chunk", by=BOTH),
+    "rank": lambda: pr.rank(LOG, by=BOTH),
+    "join_judgments": lambda: pr.join_judgments(LOG.drop("label"), JUDGMENTS, by="country"),
+    "list_metrics": pr.list_metrics,
+    "explain_difference": lambda: pr.explain_difference(LEFT, "ap", "polars_rank", "lightgbm"),
+    "summarize": lambda: pr.summarize(VALUES, by="country"),
+    "compare": lambda: pr.compare(VALUES, **GROUPED),
+    "slices": lambda: pr.slices(VALUES, "ap", slices="country", baseline="bm25", min_queries=2),
+    "check": lambda: pr.check(pr.summarize(VALUES, by="country"), ["ap >= 0"], on_fail="return"),
+    "stats.compare_all": lambda: pr.stats.compare_all(VALUES, by="country"),
+    "stats.moments": lambda: MOMENTS,
+    "stats.merge": lambda: pr.stats.merge([MOMENTS]),
+    "stats.power": lambda: pr.stats.power(VALUES, **GROUPED),
+    "catalog.awrf": lambda: pr.catalog.awrf(LOG, doc_groups=GROUPS, by=BOTH),
+    "catalog.exclude_seen": lambda: pr.catalog.exclude_seen(LOG, JUDGMENTS.head(1), by=BOTH),
+    "catalog.expected_exposure": lambda: pr.catalog.expected_exposure(LOG, by=BOTH),
+    "catalog.exposure": lambda: EXPOSURES,
+    "catalog.group_exposure": lambda: pr.catalog.group_exposure(LOG, 5, doc_groups=GROUPS, by=BOTH),
+    "catalog.merge": lambda: pr.catalog.merge(EXPOSURES, by=BOTH),
+    "catalog.popularity": lambda: pr.catalog.popularity(JUDGMENTS),
+    "catalog.sampled": lambda: pr.catalog.sampled(ONE, "rr@1", n_items=9, n_sampled=1, by=BOTH),
+    "catalog.summary": lambda: pr.catalog.summary(LOG, 5, by=BOTH),
+    "clicks.click_through_rates": lambda: pr.clicks.click_through_rates(SESSIONS, by="device"),
+    "clicks.coec": lambda: pr.clicks.coec(SESSIONS, by="device"),
+    "clicks.estimate": lambda: pr.clicks.estimate(ONE.with_columns(label=1.0), "cg@1", by=BOTH),
+    "clicks.interleaving_result": lambda: pr.clicks.interleaving_result(ONE, by=BOTH),
+    "clicks.last_click": lambda: pr.clicks.last_click(SESSIONS, **CLICKS),
+    "clicks.position_bias": lambda: pr.clicks.position_bias(SESSIONS, by="device"),
+    "clicks.propensity_sweep": lambda: pr.clicks.propensity_sweep(
+        SESSIONS, "cg@1", score="new", **CLICKS
+    ),
+    "clicks.skip_above": lambda: pr.clicks.skip_above(SESSIONS, **CLICKS),
+    **{
+        f"clicks.{name}": partial(getattr(pr.clicks, name), SLATES, by=BOTH)
+        for name in ("cascade_dr", "iips", "rips", "sips")
+    },
+    "diagnostics.churn": lambda: pr.diagnostics.churn(LOG, **GROUPED),
+    "diagnostics.headroom": lambda: pr.diagnostics.headroom(LOG, "ap", by=BOTH),
+    "diagnostics.judgment_bounds": lambda: pr.diagnostics.judgment_bounds(LOG, "ap", by=BOTH),
+    "diagnostics.movers": lambda: pr.diagnostics.movers(LOG, "ap", **GROUPED),
+    "diagnostics.overlap": lambda: pr.diagnostics.overlap(LEFT, RIGHT),
+    "diagnostics.rbo": lambda: pr.diagnostics.rbo(LEFT, RIGHT),
+    "diagnostics.tie_bands": lambda: pr.diagnostics.tie_bands(LOG, "ap", by=BOTH),
+}
+#: Results in another order, and why.
+OTHER_ORDER = dict.fromkeys(
+    ("rank", "join_judgments", "catalog.exclude_seen"), "the columns of the log, and new ones"
+)
+#: Functions that do not compute such a table, by what they return or write.
+OTHERS = {
+    "charts": {name for name in FUNCTIONS if name.startswith("plot.")},
+    "expressions": {
+        *("clicks.clicked", "clicks.graded", "clicks.graded_dwell", "clicks.inverse_propensity"),
+        *("clicks.satisfied", "catalog.leave_one_out"),
+    },
+    "logs": {
+        *("from_arrays", "from_dicts", "from_lists", "scan_log", "trec.scan_qrels"),
+        *("trec.scan_run", "clicks.scan_ubi", "clicks.balanced_interleaving", "clicks.team_draft"),
+        *("datasets.click_log", "datasets.search_log"),
+    },
+    "files": {
+        *("report", "stats.scan_moments", "stats.write_junit", "stats.write_markdown"),
+        *("stats.write_moments", "trec.write_qrels", "trec.write_run"),
+    },
+    "text": {"explain"},
+}
+
+
+def test_each_result_is_tested() -> None:
+    assert {*RESULTS}.union(*OTHERS.values()) == {*FUNCTIONS}
+
+
+@pytest.mark.filterwarnings("ignore::polars_rank.errors.RankWarning")
+@pytest.mark.parametrize("name", RESULTS)
+def test_results_begin_with_groups_metric_and_run(name: str) -> None:
+    columns = RESULTS[name]().columns
+    assert not {*columns} & {*FORBIDDEN}
+    parameters = {*inspect.signature(FUNCTIONS[name]).parameters}
+    groups = ["column", "value"] if name == "slices" else ["device", "country"]
+    # Without a parameter `run`, the runs are groups of `by`. Moments have the order of `moments`.
+    has_runs = "run" in parameters or name == "stats.merge"
+    last = ["metric", "run"] if has_runs else ["run", "metric"]
+    first = [each for each in (*groups, *last) if each in columns]
+    assert (columns[: len(first)] == first) is (name not in OTHER_ORDER)
