@@ -158,8 +158,7 @@ if not TYPE_CHECKING:  # type checkers know the names from the imports above
         if name not in _WHEN_USED:
             advice = instead(name)
             remedy = f"; {advice}" if advice else ""
-            message = f"module 'polars_rank' has no attribute {name!r}{remedy}"
-            raise AttributeError(message)
+            raise AttributeError(f"module 'polars_rank' has no attribute {name!r}{remedy}")
         value = getattr(import_module(f"polars_rank.{_WHEN_USED[name]}"), name)
         globals()[name] = value
         return value

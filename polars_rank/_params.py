@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, SupportsIndex, TypeA
 
 import polars as pl
 
-from polars_rank.errors import ArgumentError, RankError, SchemaError, hint, parameters_in, short
+from polars_rank.errors import ArgumentError, RankError, SchemaError, hint, short
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -130,7 +130,7 @@ def unknown_parameter(function: str, name: str, available: Iterable[str]) -> Arg
     remedy = f".{close}" if close else f"; available: {listed or 'none'}"
     if name in _CUTOFFS and "k" not in names and "metrics" in names:
         remedy = "; the cutoff is part of the metric, e.g. 'ndcg@10'"
-    error = ArgumentError(f"{function}() has no parameter `{name}`{remedy}", name)
+    error = ArgumentError(f"{function}() has no parameter `{name}`{remedy}")
     error.available = names
     return error
 
@@ -147,8 +147,7 @@ def arguments_of(
         if "unexpected keyword" in str(error):
             unknown = next(each for each in kwargs if each not in names)
             raise unknown_parameter(_name(function), unknown, names) from None
-        message = f"{_name(function)}(): {error}".replace("'", "`")
-        raise ArgumentError(message, *parameters_in(message)) from None
+        raise ArgumentError(f"{_name(function)}(): {error}".replace("'", "`")) from None
     check_types(function, given)
     return given
 
@@ -160,8 +159,7 @@ def check_types(function: Callable[..., Any], arguments: Mapping[str, Any]) -> N
         types = types_of.get(parameter, ())
         if types and not any(each.accepts(value) for each in types):
             expected = " or ".join(each.description for each in types)
-            message = f"`{parameter}` must be {expected}; found {short(value)}"
-            raise ArgumentError(message, parameter)
+            raise ArgumentError(f"`{parameter}` must be {expected}; found {short(value)}")
 
 
 def _name(function: Callable[..., Any]) -> str:
@@ -195,8 +193,7 @@ def one_of(name: str, value: object, allowed: tuple[object, ...]) -> None:
     if not any(value is choice or (type(value) is str and value == choice) for choice in allowed):
         choices = ", ".join(map(repr, allowed))
         close = hint(str(value), [str(choice) for choice in allowed])
-        message = f"`{name}` must be one of {choices}; found {short(value)}.{close}"
-        raise ArgumentError(message, name)
+        raise ArgumentError(f"`{name}` must be one of {choices}; found {short(value)}.{close}")
 
 
 def is_number(value: object) -> bool:
@@ -217,8 +214,9 @@ def is_integer(value: object) -> bool:
 def number(name: str, value: Any, what: str = "") -> float:
     """Return a finite number; raise `ArgumentError` for anything else."""
     if not is_number(value):
-        message = f"`{name}` must be a number{what and f', {what}'}; found {short(value)}"
-        raise ArgumentError(message, name)
+        raise ArgumentError(
+            f"`{name}` must be a number{what and f', {what}'}; found {short(value)}"
+        )
     return float(value)
 
 
@@ -229,18 +227,15 @@ def share(name: str, value: float, low: float = 0, high: float = 1, *, ends: boo
     """
     if not is_number(value) or not low <= value <= high or (not ends and value in (low, high)):
         range_ = f"from {low} to {high}" if ends else f"between {low} and {high}"
-        message = f"`{name}` must be a number {range_}; found {short(value)}"
-        raise ArgumentError(message, name)
+        raise ArgumentError(f"`{name}` must be a number {range_}; found {short(value)}")
 
 
 def positive(name: str, value: float, most: float = math.inf) -> None:
     """Raise `ArgumentError` unless `value` is a finite number above 0, and at most `most`."""
     if not is_number(value) or not value > 0:
-        message = f"`{name}` must be a number above 0; found {short(value)}"
-        raise ArgumentError(message, name)
+        raise ArgumentError(f"`{name}` must be a number above 0; found {short(value)}")
     if value > most:
-        message = f"`{name}` must be at most {most:g}; found {value!r}"
-        raise ArgumentError(message, name)
+        raise ArgumentError(f"`{name}` must be at most {most:g}; found {value!r}")
 
 
 def threshold(name: str, value: float) -> float:
@@ -254,11 +249,9 @@ def integer(name: str, value: Any, low: int | None = None, high: int | None = No
     if not is_integer(value) or (low is not None and index(value) < low):
         what = "an integer" if low is None else f"an integer of at least {low}"
         what = "a positive integer" if low == 1 else what
-        message = f"`{name}` must be {what}; found {short(value)}"
-        raise ArgumentError(message, name)
+        raise ArgumentError(f"`{name}` must be {what}; found {short(value)}")
     if high is not None and index(value) > high:
-        message = f"`{name}` must be at most {high:,}; found {short(value)}"
-        raise ArgumentError(message, name)
+        raise ArgumentError(f"`{name}` must be at most {high:,}; found {short(value)}")
     return index(value)
 
 
@@ -286,11 +279,9 @@ def names(parameter: str, value: Names | None) -> tuple[str, ...]:
     given: tuple[Any, ...] = tuple(value) if several else (value,)
     for name in given:
         if not isinstance(name, str):
-            message = f"`{parameter}` must be the name of a column; found {short(name)}"
-            raise ArgumentError(message, parameter)
+            raise ArgumentError(f"`{parameter}` must be the name of a column; found {short(name)}")
         if given.count(name) > 1:
-            message = f"`{parameter}` has the column {name!r} twice"
-            raise ArgumentError(message, parameter)
+            raise ArgumentError(f"`{parameter}` has the column {name!r} twice")
     return given
 
 
@@ -298,8 +289,7 @@ def some_names(parameter: str, value: Names) -> tuple[str, ...]:
     """Return one name or several as a tuple; raise `ArgumentError` for anything else."""
     given = names(parameter, value)
     if not given:
-        message = f"`{parameter}` must name at least one column; found {short(value)}"
-        raise ArgumentError(message, parameter)
+        raise ArgumentError(f"`{parameter}` must name at least one column; found {short(value)}")
     return given
 
 
@@ -307,8 +297,9 @@ def free(columns: Sequence[str], added: Iterable[str], parameter: str = "by") ->
     """Raise `ArgumentError` if a parameter names a column that the result adds."""
     for name in added:
         if name in columns:
-            message = f"column {name!r} (`{parameter}`) has the name of a result column; rename it"
-            raise ArgumentError(message, parameter)
+            raise ArgumentError(
+                f"column {name!r} (`{parameter}`) has the name of a result column; rename it"
+            )
 
 
 def used_twice(column: str, parameter: str, other: str) -> ArgumentError:
@@ -321,7 +312,7 @@ def used_twice(column: str, parameter: str, other: str) -> ArgumentError:
             f"column {column!r} (`by`) is the column of runs; name it with `run`, and leave it out "
             "of `by`"
         )
-    return ArgumentError(message, parameter, other)
+    return ArgumentError(message)
 
 
 #: Pairs of parameters that may name the same column: positions may have rates of their own, labels
@@ -376,16 +367,14 @@ def check_column(
 ) -> None:
     """Raise `SchemaError` unless the column of a parameter exists and is of a kind."""
     if not isinstance(column, str):
-        message = f"`{parameter}` must be the name of a column; found {short(column)}"
-        raise ArgumentError(message, parameter)
+        raise ArgumentError(f"`{parameter}` must be the name of a column; found {short(column)}")
     if column not in schema:
         available = [name for name in schema if not name.startswith(OWN)]
         columns = ", ".join(map(repr, available))
-        message = (
+        raise SchemaError(
             f"column {column!r} (`{parameter}`) not found; available{table and f' in {table}'}: "
             f"{columns or 'no columns'}.{hint(column, available)}"
         )
-        raise SchemaError(message, parameter)
     check_name(column)
     if kind is not None:
         check_type(parameter, column, schema[column], kind)
@@ -400,8 +389,7 @@ def check_reads(parameter: str, expression: pl.Expr, schema: pl.Schema) -> None:
 def check_name(column: str) -> None:
     """Raise `SchemaError` for a column name that Polars reads as a pattern."""
     if column == "*" or (column[:1], column[-1:]) == ("^", "$"):
-        message = f"column {column!r} has a name that Polars reads as a pattern; rename it"
-        raise SchemaError(message)
+        raise SchemaError(f"column {column!r} has a name that Polars reads as a pattern; rename it")
 
 
 def described(parameter: str, column: str) -> str:
@@ -428,5 +416,4 @@ def check_type(parameter: str, column: str, dtype: pl.DataType, kind: Kind) -> N
         return
     if isinstance(dtype, (pl.List, pl.Array)):
         remedy = _FROM_LISTS
-    message = f"{described(parameter, column)} {problem}; {remedy}"
-    raise SchemaError(message, parameter)
+    raise SchemaError(f"{described(parameter, column)} {problem}; {remedy}")

@@ -162,8 +162,7 @@ def scored(
     """
     if position is not None:
         if score != "score":
-            message = "`score` and `position` exclude each other; pass one of them"
-            raise ArgumentError(message, "score", "position")
+            raise ArgumentError("`score` and `position` exclude each other; pass one of them")
         score, parameter = f"-{position}", "position"
     schema = schema_of(log)
     if isinstance(score, str) and score not in schema and score.startswith("-"):
@@ -174,11 +173,10 @@ def scored(
         check_column(parameter, score, schema, "number")
         return log, score
     if not isinstance(score, pl.Expr):
-        message = (
+        raise ArgumentError(
             "`score` must be the name of a column ('-name' if lower is better) or an expression; "
             f"found {score!r}; use `scores` for several columns"
         )
-        raise ArgumentError(message, "score", "scores")
     check_reads(parameter, score, schema)
     return log.with_columns(score.alias(OWN + "score")), OWN + "score"
 

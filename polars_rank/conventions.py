@@ -166,22 +166,20 @@ class Conventions:
             _check_parameter(key, value)
         of_choices = all(isinstance(each, Mapping) for each in self.exceptions.values())
         if not of_choices or not all(isinstance(name, str) for name in self.exceptions):
-            message = (
+            raise ArgumentError(
                 "`exceptions` must map names of metrics to mappings of choices; "
                 f"found {short(self.exceptions)}"
             )
-            raise ArgumentError(message, "exceptions")
         for name in self.exceptions:
             _definition(name.removesuffix("@k"), "exceptions")
         excepted = [choice.name for choice in fields(self) if choice.name not in _COMMON]
         for choices in self.exceptions.values():
             for choice in choices:
                 if choice not in excepted:
-                    message = (
+                    raise ArgumentError(
                         f"invalid choice {choice!r} (`exceptions`); available: "
                         f"{', '.join(map(repr, excepted))}.{hint(choice, excepted)}"
                     )
-                    raise ArgumentError(message, "exceptions")
             replace(self, **{"parameters": {}, "exceptions": {}, **choices})
 
     def but(self, **choices: Any) -> Conventions:
@@ -189,11 +187,10 @@ class Conventions:
         known = [choice.name for choice in fields(self)]
         for key in choices:
             if key not in known:
-                message = (
+                raise ArgumentError(
                     f"invalid choice {key!r}; available: {', '.join(map(repr, known))}."
                     f"{hint(key, known)}"
                 )
-                raise ArgumentError(message)
         changes = {key: value for key, value in choices.items() if value is not None}
         if not changes:
             return self
@@ -211,11 +208,10 @@ class Conventions:
             return replace(self, exceptions={})
         first, *others = (self._of(leaf) for leaf in metric.leaves)
         if any(other != first for other in others):
-            message = (
+            raise ArgumentError(
                 f"{self.name} evaluates the parts of {metric} by different conventions; evaluate "
                 "the parts separately, and combine the results"
             )
-            raise ArgumentError(message)
         return first
 
     def _of(self, metric: Metric) -> Conventions:
@@ -266,11 +262,10 @@ class Conventions:
             skipped = leaf.definition is not None and leaf.definition.skipped
             values.add(rules.get(leaf.function.__name__, self.own if skipped else rest))
         if len(values) > 1:
-            message = (
+            raise ArgumentError(
                 f"the parts of {metric} count as different values where they are undefined; use "
-                ".fill_null(...) on the parts, or evaluate them separately"
+                ".fill_null(...) on the parts, or evaluate them separately",
             )
-            raise ArgumentError(message, "undefined")
         return values.pop()
 
 
@@ -294,12 +289,11 @@ def check_undefined(undefined: Mapping[str, Undefined], metrics: Iterable[pl.Exp
         if name in ("*", *columns) or (isinstance(name, str) and _metric_name(name) in functions):
             continue
         available = [*dict.fromkeys([*columns, *sorted(functions)])]
-        message = (
+        raise ArgumentError(
             f"metric {name!r} (`undefined`) is not evaluated; available: "
             f"{', '.join(map(repr, available))}, or '*' for all others."
             f"{hint(str(name), available)}"
         )
-        raise ArgumentError(message, "undefined")
 
 
 def counted_as(metric: pl.Expr, conventions: Conventions) -> float | Undefined:
@@ -342,15 +336,15 @@ def _check_parameter(key: str, value: object) -> None:
     having = [each for each in definitions if parameter in parameters_of(each)]
     if not having:
         accepted = {name for each in definitions for name in parameters_of(each)}
-        message = (
+        raise ArgumentError(
             f"{metric or 'no metric'} has {'no' if metric else 'the'} parameter "
             f"{parameter!r} (`parameters`).{hint(parameter, accepted)}"
         )
-        raise ArgumentError(message, "parameters")
     if not metric and len(having) == 1:
         qualified = f"{having[0].__name__}.{parameter}"
-        message = f"only one metric has {parameter!r} (`parameters`); write {qualified!r}"
-        raise ArgumentError(message, "parameters")
+        raise ArgumentError(
+            f"only one metric has {parameter!r} (`parameters`); write {qualified!r}"
+        )
     for each in having:
         check_types(each, {parameter: value})
     checked_parameter(parameter, value)
@@ -358,8 +352,7 @@ def _check_parameter(key: str, value: object) -> None:
 
 def _definition(name: str, parameter: str) -> Definition[...]:
     if name not in REGISTER:
-        message = f"unknown metric {name!r} (`{parameter}`).{hint(name, REGISTER)}"
-        raise ArgumentError(message, parameter)
+        raise ArgumentError(f"unknown metric {name!r} (`{parameter}`).{hint(name, REGISTER)}")
     return REGISTER[name]
 
 
@@ -377,11 +370,10 @@ def named(conventions: Conventions | str, parameter: str = "conventions") -> Con
     if preset is None:
         known = sorted({each.name for each in (POLARS_RANK, *PRESETS)})
         close = hint(conventions, known) if isinstance(conventions, str) else ""
-        message = (
+        raise ArgumentError(
             f"unknown preset {short(conventions)} (`{parameter}`); available: "
             f"{', '.join(known)}.{close}"
         )
-        raise ArgumentError(message, parameter)
     return preset
 
 

@@ -230,8 +230,9 @@ def click_log(
     examined = [1 / (place + 1) for place in range(shown)] if propensities is None else propensities
     is_sequence = isinstance(examined, (list, tuple)) and len(examined) >= shown
     if not is_sequence or not all(is_number(each) and 0 < each <= 1 for each in examined):
-        msg = f"`propensities` must be {shown} numbers above 0, at most 1; found {propensities!r}"
-        raise ArgumentError(msg, "propensities")
+        raise ArgumentError(
+            f"`propensities` must be {shown} numbers above 0, at most 1; found {propensities!r}"
+        )
     rows = sessions * docs_per_query
 
     def batches(
@@ -435,11 +436,10 @@ def _lengths(docs_per_query: int | tuple[int, int]) -> tuple[int, int]:
         low = integer("docs_per_query", docs_per_query[0], 1, _MOST)
         high = integer("docs_per_query", docs_per_query[1], low, _MOST)
     else:
-        msg = (
+        raise ArgumentError(
             "`docs_per_query` must be an integer or a pair of integers; "
             f"found {short(docs_per_query)}"
         )
-        raise ArgumentError(msg, "docs_per_query")
     return low, high
 
 
@@ -451,8 +451,9 @@ def _run_names(runs: int | str | Sequence[str]) -> list[str]:
     if isinstance(runs, Sequence) and all(isinstance(name, str) for name in runs):
         distinct = distinct or [*runs]
     if not distinct or len(set(distinct)) < len(distinct):
-        msg = f"`runs` must be a number of runs or distinct names; found {short(runs)}"
-        raise ArgumentError(msg, "runs")
+        raise ArgumentError(
+            f"`runs` must be a number of runs or distinct names; found {short(runs)}"
+        )
     return distinct
 
 

@@ -27,17 +27,17 @@ __all__ = [
 #: The length from which the beginning of a name is taken to mean the name.
 _ABBREVIATION = 3
 
-#: The beginning of the note that names the parameters of an error on Spark, which passes on texts.
-PARAMETERS = "parameters: "
-
 
 class RankError(ValueError):
     """Base class of all errors that polars_rank raises."""
 
-    def __init__(self, message: str, *parameters: str) -> None:
+    def __init__(self, message: str) -> None:
         super().__init__(message)
-        #: Names of the invalid parameters, which the message has in backticks.
-        self.parameters = parameters
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """Names of the parameters that the message has in backticks."""
+        return _parameters_in(str(self))
 
 
 class ArgumentError(RankError):
@@ -60,8 +60,6 @@ class Finding:
     example: Mapping[str, object]
     #: Number of rows of the table, if the message states it.
     rows: int | None = None
-    #: Parameters that `problem` has in backticks.
-    parameters: tuple[str, ...] = ()
     #: What to do, if the text of a finding needs it apart from the problem.
     remedy: str = ""
 
@@ -75,12 +73,9 @@ class DataError(RankError):
     """Rows have invalid values, such as NaN, null queries, or duplicate documents."""
 
     def __init__(
-        self,
-        message: str,
-        *parameters: str,
-        details: Callable[[], Sequence[Finding]] | None = None,
+        self, message: str, *, details: Callable[[], Sequence[Finding]] | None = None
     ) -> None:
-        super().__init__(message, *parameters)
+        super().__init__(message)
         self._details = details
         #: The problems of rows, if they were counted.
         self.findings: Sequence[Finding] = ()
@@ -93,8 +88,7 @@ class DataError(RankError):
     @classmethod
     def of(cls, findings: Sequence[Finding]) -> DataError:
         """Return the error for all findings."""
-        parameters = dict.fromkeys(name for each in findings for name in each.parameters)
-        error = cls("\n".join(map(str, findings)), *parameters)
+        error = cls("\n".join(map(str, findings)))
         error.findings = findings
         return error
 
@@ -114,13 +108,13 @@ class GateFailed(RankError):  # noqa: N818  (an outcome, not a malfunction)
 class RankWarning(UserWarning):
     """Warning about a result that may mislead."""
 
-    def __init__(self, message: str, *parameters: str) -> None:
-        super().__init__(message)
-        #: Names of the parameters that the message has in backticks.
-        self.parameters = parameters
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """Names of the parameters that the message has in backticks."""
+        return _parameters_in(str(self))
 
 
-def warn(message: str, *parameters: str) -> None:
+def warn(message: str) -> None:
     """Issue a `RankWarning` at the line of code that called polars_rank or Polars, if it is known.
 
     Python shows equal warnings of a line once. In threads of Polars, which collect lazy results, no
@@ -129,7 +123,7 @@ def warn(message: str, *parameters: str) -> None:
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and _package(frame) in ("polars_rank", "polars"):
         frame = frame.f_back
-    warning = RankWarning(message, *parameters)
+    warning = RankWarning(message)
     if frame is None:  # without a registry, Python does not look for equal warnings
         warnings.warn_explicit(warning, None, "sys", 1)
     else:
@@ -146,21 +140,17 @@ class MissingExtraError(RankError, ImportError):
     """An optional dependency is not installed."""
 
 
-def parameters_in(message: str) -> tuple[str, ...]:
-    """Return the parameters that a message has in backticks, other than in values of rows.
-
-    Polars' expressions pass on the messages of errors, but not their attributes.
-    """
+def _parameters_in(message: str) -> tuple[str, ...]:
+    """Return the parameters that a message has in backticks, other than in values of rows."""
     return tuple(dict.fromkeys(re.findall(r"`(\w+)`", re.sub(r"\{.*?\}", "", message))))
 
 
 def missing_extra(extra: str, cause: ImportError) -> MissingExtraError:
     """Return the error that names the extra to install for a failed import."""
-    message = (
+    return MissingExtraError(
         f"package {cause.name!r} is not installed; "
         f"install it with: pip install 'polars_rank[{extra}]'"
     )
-    return MissingExtraError(message)
 
 
 def number_of(number: float, noun: str, plural: str | None = None) -> str:

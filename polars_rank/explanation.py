@@ -142,8 +142,7 @@ def explain(metric: str | Metric, conventions: Conventions | str = POLARS_RANK) 
         parsed = read(metric, conventions.name) if isinstance(metric, str) else metric
     if not isinstance(parsed, Metric) or parsed.parts:
         text = str(metric) if isinstance(metric, pl.Expr) else repr(metric)
-        message = f"`metric` must be the name of a metric, or one metric; found {text}"
-        raise ArgumentError(message, "metric")
+        raise ArgumentError(f"`metric` must be the name of a metric, or one metric; found {text}")
     effective = conventions.of(parsed)
     applied = replace(effective, gain_from=None).apply(parsed)
     lines = [f"{applied} under the conventions of {conventions.name}"]
@@ -278,8 +277,7 @@ def explain_difference(
     with naming("metric"):
         parsed = read(metric) if isinstance(metric, str) else metric
     if not isinstance(parsed, Metric):
-        message = f"`metric` must be the name of a metric, or a metric; found {metric!r}"
-        raise ArgumentError(message, "metric")
+        raise ArgumentError(f"`metric` must be the name of a metric, or a metric; found {metric!r}")
     whole_number("n", n)
     keys = [*names("by", columns.pop("by", None)), *names("query", columns.pop("query", "query"))]
     a, b = named(a, "a"), named(b, "b")

@@ -136,15 +136,15 @@ def mapping(gains: Mapping[float, float]) -> Gain:
 
 def _mapped(parameter: str, gains: Mapping[float, float]) -> Gain:
     if not gains or not all(map(is_number, [*gains, *gains.values()])):
-        message = f"`{parameter}` must map finite grades to finite gains; found {short(gains)}"
-        raise ArgumentError(message, parameter)
+        raise ArgumentError(
+            f"`{parameter}` must map finite grades to finite gains; found {short(gains)}"
+        )
     mapped = _Mapped({float(grade): float(gains[grade]) for grade in sorted(gains)}, dict(gains))
     if sorted(mapped.gains.values()) != list(mapped.gains.values()):
-        message = (
+        raise ArgumentError(
             f"`{parameter}` must not decrease as the grade increases, because the ideal order is "
             f"by grade; found {short(gains)}"
         )
-        raise ArgumentError(message, parameter)
     return mapped
 
 
@@ -280,8 +280,7 @@ class _Logarithmic:
 
 def _check_base(base: float) -> None:
     if not (is_number(base) and base > 1):
-        message = f"`base` must be a number above 1; found {base!r}"
-        raise ArgumentError(message, "base")
+        raise ArgumentError(f"`base` must be a number above 1; found {base!r}")
 
 
 #: Gains that can be given by name.
@@ -305,11 +304,10 @@ def function_of(
         return value  # type: ignore[no-any-return]
     choices = ", ".join(map(repr, named))
     close = hint(value, named) if isinstance(value, str) else ""
-    message = (
+    raise ArgumentError(
         f"`{parameter}` must be {choices} or a function from an expression to an expression; "
         f"found {short(value)}.{close}"
     )
-    raise ArgumentError(message, parameter)
 
 
 def __dir__() -> list[str]:

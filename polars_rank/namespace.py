@@ -109,8 +109,7 @@ class Ranking(Generic[Frame]):
         if name not in REGISTER:
             advice = instead(name)
             remedy = f"; {advice}" if advice else f".{hint(name, dir(self))}"
-            message = f"'.ranking' has no method {name!r}{remedy}"
-            raise AttributeError(message)
+            raise AttributeError(f"'.ranking' has no method {name!r}{remedy}")
         definition: Definition[...] = REGISTER[name]
 
         @wraps(cast("Callable[..., Any]", definition))

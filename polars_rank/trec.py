@@ -228,8 +228,7 @@ def write_run(
     7 Q0 1 2 0.25 a
     """
     if tag == "" or any(each.isspace() or not each.isprintable() for each in tag or ""):
-        message = f"`tag` must be text without whitespace; found {tag!r}"
-        raise ArgumentError(message, "tag")
+        raise ArgumentError(f"`tag` must be text without whitespace; found {tag!r}")
     rows = lazy(rankings, "rankings")
     schema = schema_of(rows)
     _check_columns("rankings", schema, query, doc, score=score)
@@ -388,7 +387,7 @@ def _refuse_malformed(lines: pl.DataFrame, layout: tuple[str, ...], number: str)
         message += "; ids and the name of the run must not contain spaces"
     if whole and row[_FIELDS] == len(layout) and _is_number(row[LINE].split()[-1]):
         message += "; set `fractional` for labels such as 0.5"
-        raise DataError(message, "fractional")
+        raise DataError(message)
     raise DataError(message)
 
 
@@ -410,8 +409,9 @@ def _check_columns(table: str, schema: pl.Schema, query: str, doc: str, **number
     find_columns(schema, {"query": query, "doc": doc, **numbers}, table=f"`{table}`")
     ((parameter, number),) = numbers.items()
     if not schema[number].is_numeric():
-        message = f"column {number!r} (`{parameter}`) must be numeric; found {schema[number]}"
-        raise SchemaError(message, parameter)
+        raise SchemaError(
+            f"column {number!r} (`{parameter}`) must be numeric; found {schema[number]}"
+        )
 
 
 def _checks(ids: Sequence[str], number: str) -> tuple[list[Check], dict[str, str]]:

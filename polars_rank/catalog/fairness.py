@@ -64,7 +64,7 @@ class Groups:
         if not is_table(target):
             one_of("target", target, ("items", "relevant"))
         tables = "the rankings", "`doc_groups`"
-        types = key_types(log, schema, [doc], tables, "doc", "doc_groups")
+        types = key_types(log, schema, [doc], tables)
         member = pl.lit(1.0)
         if MEMBERSHIP in schema:
             check_column("doc_groups", MEMBERSHIP, schema, "number")
@@ -73,12 +73,11 @@ class Groups:
             pl.col(doc).cast(types[doc]).alias(DOC), *found["group"], member.alias(_MEMBER)
         )
         checks = [
-            weight_check(f"{MEMBERSHIP!r} of `doc_groups`", pl.col(_MEMBER), "doc_groups"),
+            weight_check(f"{MEMBERSHIP!r} of `doc_groups`", pl.col(_MEMBER)),
             Check(
                 "row",
                 pl.any_horizontal(pl.col(DOC, *found["group"]).is_null()),
                 "documents and groups of `doc_groups` must not be null; drop these rows",
-                parameters=("doc_groups",),
             ),
         ]
         members = raise_failed(rows.with_columns(failed(checks, "row")), checks)
@@ -106,9 +105,9 @@ class Groups:
             table="`target`",
         )
         types = schema_of(self.members)
-        key_types(types, schema, self.names, ("`doc_groups`", "`target`"), "group", "target")
+        key_types(types, schema, self.names, ("`doc_groups`", "`target`"))
         value = pl.col("target").cast(pl.Float64)
-        check = weight_check("'target' of `target`", value, "target")
+        check = weight_check("'target' of `target`", value)
         rows = table.select(
             *(pl.col(name).cast(types[name]) for name in self.names),
             value.alias(_TARGET),

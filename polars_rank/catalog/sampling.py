@@ -186,8 +186,7 @@ def sampled(
     share("variance_weight", variance_weight)
     one_of("ties", ties, (None, *TIES))
     if n_sampled >= n_items:
-        message = f"`n_sampled` must be below `n_items`; found {n_sampled} and {n_items}"
-        raise ArgumentError(message, "n_sampled", "n_items")
+        raise ArgumentError(f"`n_sampled` must be below `n_items`; found {n_sampled} and {n_items}")
     cutoffs = {output_name(metric): _by_rank(metric) for metric in resolve(metrics)}
     reads = {_RANK: "rr", _RELEVANT: "num_rel"}
     evaluation = Evaluation.of(
@@ -205,7 +204,6 @@ def sampled(
         wrong | (pl.col(_RANK).fill_null(0) == 0),
         f"a ranking must have one relevant document and {number_of(n_sampled, 'other')} "
         "(`n_sampled`), all with scores",
-        parameters=("n_sampled",),
     )
     keys = {key: key for key in (*groups, *evaluation.query)}
     rankings = per_query(frame, evaluation).with_columns(failed([check], "ranking"))
@@ -272,12 +270,11 @@ def _warn_of_cutoffs(metrics: Mapping[str, Sequence[float]], lowest: float) -> N
     """Warn of cutoffs below the rank of all items that the sampled rank 2 stands for."""
     low = [name for name, values in metrics.items() if len(values) < lowest]
     if low:
-        message = (
+        warn(
             f"'rank_mapping' says little about cutoffs below n_items / n_sampled = {lowest:g}: it "
             f"takes the sampled rank 1 for rank 1 of all items. This applies to {', '.join(low)}; "
             "use 'maximum_likelihood' or higher cutoffs"
         )
-        warn(message, "method", "metrics")
 
 
 def _by_rank(metric: pl.Expr) -> Sequence[float]:
@@ -285,11 +282,10 @@ def _by_rank(metric: pl.Expr) -> Sequence[float]:
     name = metric.function.__name__ if isinstance(metric, Metric) and not metric.parts else None
     k = metric.arguments.get("k") if isinstance(metric, Metric) else None
     if name not in _BY_RANK or k is None or {*metric.arguments} - {"k"}:  # type: ignore[attr-defined]
-        message = (
+        raise ArgumentError(
             f"`metrics` of sampled candidates must be hit_rate, recall, ndcg or rr with a cutoff "
             f"and no other parameter, such as 'ndcg@10'; found {output_name(metric)!r}"
         )
-        raise ArgumentError(message, "metrics")
     return [_BY_RANK[name](rank) for rank in range(1, k + 1)]
 
 

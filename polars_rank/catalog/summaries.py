@@ -380,10 +380,9 @@ def _catalog(table: pl.LazyFrame, doc: str, dtype: pl.DataType) -> pl.LazyFrame:
     schema = schema_of(table)
     if LONG_TAIL in schema:
         if schema[LONG_TAIL] != pl.Boolean:
-            message = (
+            raise SchemaError(
                 f"column {LONG_TAIL!r} of `items` must be a condition; found {schema[LONG_TAIL]}"
             )
-            raise SchemaError(message, "items")
         tail = pl.col(LONG_TAIL).fill_null(value=False)
     documents = documents_of(table, doc, dtype, {_TAIL: tail})
     return documents.rename({doc: DOC}).with_columns(pl.lit(value=True).alias(_KNOWN))

@@ -53,13 +53,11 @@ def _table(file: Path, *, named: bool) -> dict[str, Any]:
     content = read_toml(file, "options")
     own = content.get("tool", {}).get("polars-rank")
     if own is None and named and "tool" in content:
-        message = f"{str(file)!r} has neither {_TABLE} nor top-level options"
-        raise ArgumentError(message)
+        raise ArgumentError(f"{str(file)!r} has neither {_TABLE} nor top-level options")
     if own is None:
         return content if named else {}
     if not isinstance(own, dict):
-        message = f"{_TABLE} in {str(file)!r} must be a table; found {own!r}"
-        raise ArgumentError(message)
+        raise ArgumentError(f"{_TABLE} in {str(file)!r} must be a table; found {own!r}")
     return own
 
 
@@ -69,11 +67,10 @@ def _checked(table: Mapping[str, Any], file: Path) -> dict[str, Any]:
     if unknown:
         known = [key.replace("_", "-") for key in KEYS]
         close = hint(unknown[0].replace("_", "-"), known)
-        message = (
+        raise ArgumentError(
             f"unknown options in {str(file)!r}: {', '.join(map(repr, unknown))}.{close} Known "
             f"options: {', '.join(known)}"
         )
-        raise ArgumentError(message)
     return named
 
 
@@ -82,10 +79,10 @@ def _value(value: Any, name: str, file: Path, *, several: bool) -> Any:
     values = value if isinstance(value, list) and several else [value]
     if not all(isinstance(each, (str, int, float, bool)) for each in values):
         what = "text, a number or a list of them" if several else "text or a number"
-        message = f"{name.replace('_', '-')} in {str(file)!r} must be {what}; found {value!r}"
-        raise ArgumentError(message)
+        raise ArgumentError(
+            f"{name.replace('_', '-')} in {str(file)!r} must be {what}; found {value!r}"
+        )
     if "" in values and name not in MAY_BE_EMPTY:
-        message = f"{name.replace('_', '-')} in {str(file)!r} is empty; leave it out"
-        raise ArgumentError(message)
+        raise ArgumentError(f"{name.replace('_', '-')} in {str(file)!r} is empty; leave it out")
     given = [each if isinstance(each, bool) else str(each) for each in values]
     return given if several else given[0]

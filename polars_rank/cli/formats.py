@@ -41,23 +41,26 @@ _INFINITE = {float("inf"): "Infinity", float("-inf"): "-Infinity"}
 def choose(form: Format | None, output: Path | None) -> Format:
     """Return the requested format, or the one that the ending of the output means."""
     if form == "parquet" and output is None and sys.stdout.isatty():
-        message = "Parquet cannot be shown in a terminal; pipe it, or write a file with --output"
-        raise ArgumentError(message)
+        raise ArgumentError(
+            "Parquet cannot be shown in a terminal; pipe it, or write a file with --output"
+        )
     if form is not None or output is None:
         return form or "table"
     ending = output.suffix.lower()
     if ending not in _ENDINGS:
         known = ", ".join(filter(None, _ENDINGS))
-        message = f"--output must end in {known} unless --format is given; found '{output}'"
-        raise ArgumentError(message)
+        raise ArgumentError(
+            f"--output must end in {known} unless --format is given; found '{output}'"
+        )
     return _ENDINGS[ending]
 
 
 def require_parquet(output: Path) -> None:
     """Raise `ArgumentError` for a Parquet file with the ending of another format."""
     if output.suffix.lower() not in ("", ".parquet", ".pq"):
-        message = f"the output is a Parquet file and must end in .parquet; found '{output}'"
-        raise ArgumentError(message)
+        raise ArgumentError(
+            f"the output is a Parquet file and must end in .parquet; found '{output}'"
+        )
 
 
 def put(

@@ -117,8 +117,7 @@ def printing() -> Iterator[None]:
     except OSError as error:
         let_go_of_output()
         problem = "it is closed" if isinstance(error, UnsupportedOperation) else error.strerror
-        message = f"cannot write to standard output: {problem}"
-        raise SourceError(message) from error
+        raise SourceError(f"cannot write to standard output: {problem}") from error
 
 
 def misused(message: str) -> NoReturn:

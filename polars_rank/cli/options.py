@@ -406,8 +406,7 @@ def cutoffs(texts: Iterable[str]) -> list[int]:
     for text in split_names(texts):
         first, _, last = text.partition("-")
         if not (first.isdecimal() and (last or first).isdecimal()):
-            message = f"`ks` must be whole numbers or ranges, e.g. 1-20; found {text!r}"
-            raise ArgumentError(message, "ks")
+            raise ArgumentError(f"`ks` must be whole numbers or ranges, e.g. 1-20; found {text!r}")
         numbers += range(int(first), int(last or first) + 1)
     return numbers
 
@@ -417,8 +416,7 @@ def number(name: str, text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        message = f"`{name}` must be numbers from 0 to 1; found {text!r}"
-        raise ArgumentError(message, name) from None
+        raise ArgumentError(f"`{name}` must be numbers from 0 to 1; found {text!r}") from None
 
 
 def undefined_of(texts: Iterable[str]) -> str | Mapping[str, str] | None:
@@ -434,7 +432,7 @@ def undefined_of(texts: Iterable[str]) -> str | Mapping[str, str] | None:
         metric, _, value = text.rpartition("=")
         if metric and not _is_metric(metric):
             message = f"`undefined` must name a metric, e.g. ap=skip; found {metric!r}."
-            raise ArgumentError(message + hint(metric, REGISTER), "undefined")
+            raise ArgumentError(message + hint(metric, REGISTER))
         values[metric or "*"] = value
     return values["*"] if [*values] == ["*"] else values or None
 

@@ -127,12 +127,11 @@ def _check_fields(files: list[str], separator: str) -> None:
                     break
         if found:
             row = found[0]
-            message = (
+            raise SourceError(
                 f"row {row.number} of {origin(file)} has {number_of(row.actual_columns, 'field')}, "
                 f"but the header has {row.expected_columns}: {row.text!r}; check that the row is "
                 "complete, and that fields with separators are in quotes"
             )
-            raise SourceError(message)
 
 
 def _tsv(files: list[str], ids: Collection[str]) -> pl.LazyFrame:
@@ -182,8 +181,7 @@ def scan(
         )  # fmt: skip
     for option, value in (("--layout", layout), ("--memory", memory)):
         if value is not None:
-            message = f"{option} needs Parquet files; found {', '.join(paths)}"
-            raise ArgumentError(message)
+            raise ArgumentError(f"{option} needs Parquet files; found {', '.join(paths)}")
     return scan_table(paths, kind, differing, ids)
 
 
@@ -196,8 +194,9 @@ def scan_table(
     if kind == "parquet":
         return scan_files(find_files(paths), {**differing})
     for name in differing:
-        message = f"--{name.replace('_', '-')} needs Parquet files; found {', '.join(paths)}"
-        raise ArgumentError(message)
+        raise ArgumentError(
+            f"--{name.replace('_', '-')} needs Parquet files; found {', '.join(paths)}"
+        )
     return _READERS[kind](text_files(paths), ids)
 
 
@@ -213,11 +212,10 @@ def expanded(paths: Sequence[str]) -> list[str]:
         is_there = "://" in path or Path(local).exists()
         matches = [] if is_there else sorted(glob(local, recursive=True))  # noqa: PTH207
         if not is_there and not matches and is_metric(path):
-            message = (
+            raise SourceError(
                 f"file {path!r} not found; to name several metrics, quote them: "
                 f'--metrics "ndcg@10 {path}"'
             )
-            raise SourceError(message)
         found += matches or [path]
     found = [path for path in found if not Path(path).name.startswith(_NOTES)] or found
     folders = {Path(path) for path in found if "://" not in path and Path(path).is_dir()}
@@ -228,8 +226,7 @@ def kind_of(paths: Sequence[str]) -> Kind:
     """Return the format of files; raise unless they all have the same."""
     kinds = {_kind(path) for path in expanded(paths)}
     if len(kinds) > 1:
-        message = f"files of different formats: {', '.join(expanded(paths))}"
-        raise ArgumentError(message)
+        raise ArgumentError(f"files of different formats: {', '.join(expanded(paths))}")
     return kinds.pop() if kinds else "parquet"
 
 
@@ -243,8 +240,7 @@ def readable(path: str) -> str:
     if path != STANDARD_INPUT:
         return inputs.readable(path)
     if sys.stdin is None:
-        message = "standard input (-) is closed; pipe a file into the command"
-        raise ArgumentError(message)
+        raise ArgumentError("standard input (-) is closed; pipe a file into the command")
     return inputs.copy_of_pipe(sys.stdin.buffer, "standard-input", "standard input")
 
 
@@ -279,11 +275,10 @@ def _check_parquet(folder: Path) -> None:
     endings = {file.suffix.lower() for file in folder.rglob("*") if _ending(str(file)) in _ENDINGS}
     others = sorted(endings - {".parquet"})
     if others and ".parquet" not in endings:
-        message = (
+        raise ArgumentError(
             f"no .parquet files in the directory '{folder}'; name its files, e.g. "
             f"'{folder / '*'}{others[0]}'"
         )
-        raise ArgumentError(message)
 
 
 def _detected(file: str) -> Kind:
@@ -308,8 +303,7 @@ def _detected(file: str) -> Kind:
         return "tsv" if "\t" in line else "csv"
     else:
         advice = "has an unknown format; name it with --input-format"
-    message = f"{origin(file)} {advice}"
-    raise ArgumentError(message)
+    raise ArgumentError(f"{origin(file)} {advice}")
 
 
 #: Prefixes of columns with counts.

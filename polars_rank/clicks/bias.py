@@ -168,8 +168,7 @@ def position_bias(
     if swap is not None:
         check_column("swap", swap, schema_of(frame))
         if method != "randomized":
-            message = f"`swap` needs `method` 'randomized'; found {method!r}"
-            raise ArgumentError(message, "swap")
+            raise ArgumentError(f"`swap` needs `method` 'randomized'; found {method!r}")
     shown = Exposure.of(
         frame,
         query=query,
@@ -233,12 +232,11 @@ def _warn_of_few(below: pl.DataFrame) -> None:
         return
     first = few.drop("propensity", "standard_error", "impressions").row(0, named=True)
     verb = "is" if few.height == 1 else "are"
-    message = (
+    warn(
         f"{number_of(few.height, 'standard error')} of propensities {verb} based on fewer than "
         f"{FEW_PAIRS} pairs or {FEW_CLICKS} clicks and likely too small, e.g. {first}; use a log "
         "with more queries or a longer period, or drop these positions"
     )
-    warn(message)
 
 
 def _pivot_estimates(shown: Exposure, groups: Sequence[str], pivot: int) -> pl.LazyFrame:

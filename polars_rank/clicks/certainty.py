@@ -41,11 +41,10 @@ def check_weights(groups: pl.DataFrame, by: Sequence[str], number: str) -> None:
     overflow = groups.filter(~pl.col("effective_sample_size").is_finite())
     if not overflow.is_empty():
         where = f", e.g. in {overflow.select(by).row(0, named=True)}" if by else ""
-        message = (
+        raise DataError(
             f"weights are so large that their squares overflow{where}; clip the weights, or check "
             "the propensities"
         )
-        raise DataError(message)
     size = pl.min_horizontal(pl.col("effective_sample_size").fill_null(0.0), number)
     few = groups.filter((pl.col(number) > 0) & (size < FEW)).select(*by, size.alias("size"))
     if few.is_empty():
@@ -53,9 +52,8 @@ def check_weights(groups: pl.DataFrame, by: Sequence[str], number: str) -> None:
     first = few.sort("size").row(0, named=True)
     smallest = first.pop("size")
     where = f", e.g. in {first}" if by else ""
-    message = (
+    warn(
         f"the effective sample size is {smallest:.3g}, below {FEW}{where}: the estimate depends on "
         "few weights and its interval is likely too narrow; use a log with more clicks, clip the "
         "weights, or evaluate a policy closer to the logged one"
     )
-    warn(message)

@@ -219,18 +219,16 @@ class Estimates:
     ) -> Estimates:
         """Check the parameters; raise `ArgumentError` for a metric that is not a sum."""
         if "align" in options:
-            message = "`align` does not apply to estimates; omit it"
-            raise ArgumentError(message, "align")
+            raise ArgumentError("`align` does not apply to estimates; omit it")
         evaluation, clusters = Evaluation.of(listed(metrics), **options), names("cluster", cluster)
         one_of("normalize", normalize, ("ips", "snips"))
         share("max_unshown", max_unshown, ends=True)
         query_set = evaluation.conventions.query_set
         if query_set != "all":
-            message = (
+            raise ArgumentError(
                 "an estimate needs all rankings, clicked or not: `query_set` must be 'all'; found "
                 f"{query_set!r}"
             )
-            raise ArgumentError(message, "query_set")
         columns = [
             column._replace(metric=_sum(column.metric, normalize))
             if isinstance(column.metric, Metric)
@@ -455,12 +453,11 @@ def _sum(metric: Metric, normalize: Normalize) -> Metric:
         why = "".join(
             f"with {unsupported[0]}={getattr(each, '__name__', each)!r} " for each in arguments
         )
-        message = (
+        raise ArgumentError(
             f"{metric} {why}is not a sum of labels (weights) over documents; with `normalize` "
             f"{normalize!r}, use {', '.join(sums)} (gain='linear') or an expression that is such a "
             "sum"
         )
-        raise ArgumentError(message, "normalize")
     function = sums[name]
     return metric if function is None else Metric(function, metric.arguments, metric.output_name)
 
@@ -482,20 +479,18 @@ def _checked(by: list[str], allowed: float, groups: pl.DataFrame) -> pl.DataFram
 
     nothing = groups.filter(pl.col("unshown").is_null() & (pl.col("queries") > 0))
     if not nothing.is_empty():
-        message = (
+        raise DataError(
             f"the new ranker has no scores (all null){where(nothing)}; join its scores to the log "
             "by query and document, and check that the ids of both match"
         )
-        raise DataError(message)
     above_limit = groups.filter(pl.col("unshown") > allowed)
     if not above_limit.is_empty():
         share: Any = above_limit.get_column("unshown").max()
-        message = (
+        raise DataError(
             f"{share:.1%} of the new ranker's documents were never shown (label null)"
             f"{where(above_limit)}; they would count as 0. Evaluate a ranker closer to the logged "
             "one, or a lower k, or accept this share with "
-            f"`max_unshown={math.ceil(share * 100) / 100:g}` (now {allowed:g})"
+            f"`max_unshown={math.ceil(share * 100) / 100:g}` (now {allowed:g})",
         )
-        raise DataError(message, "max_unshown")
     check_weights(groups, by, "queries")
     return groups

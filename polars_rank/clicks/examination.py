@@ -101,19 +101,17 @@ def _warn_of(model: _Model, positions: pl.Series, thinnest: float) -> None:
     """Warn of propensities at a bound, and of pairs with too few impressions."""
     bound = [place for place, at_bound in enumerate(model.at_bound()) if at_bound]
     if bound:
-        message = (
+        warn(
             f"the propensity of {number_of(len(bound), 'position')} is at a bound (0, or equal to "
             f"that of the top position), e.g. at position {positions[bound[0]]}: the standard "
             "error is unknown (null); use a log with more impressions per pair, or method='pivot'"
         )
-        warn(message)
     if thinnest < _THIN:
-        message = (
+        warn(
             f"pairs have {thinnest:.2f} impressions per position on average, fewer than {_THIN}: "
             "'em' overestimates the propensities of lower positions; use a log of a longer period, "
             "or method='pivot'"
         )
-        warn(message)
 
 
 class _Model:
@@ -145,11 +143,10 @@ class _Model:
                 tick(self.cells.height)
             if change <= tolerance:
                 return
-        message = (
+        warn(
             f"no convergence in {iterations:,} iterations: a propensity still changes by "
             f"{change:.2g}, more than `tolerance`, {tolerance:g}; increase one of the two"
         )
-        warn(message)
 
     def propensity(self) -> pl.Series:
         """Return the probability of examination of each place relative to its top."""

@@ -249,8 +249,9 @@ def balanced_interleaving(
     """
     rankers = _rankers(a, b)
     if len(rankers) != len("ab"):
-        message = f"balanced interleaving needs two rankers; found {len(rankers)}; use team_draft"
-        raise ArgumentError(message)
+        raise ArgumentError(
+            f"balanced interleaving needs two rankers; found {len(rankers)}; use team_draft"
+        )
     columns = _Columns.of(query, doc, score, position, k, seed)
     return _interleaved(rankers, partial(_balanced, k=k), 1, columns, ranks=True)
 
@@ -300,22 +301,19 @@ def _rankers(a: Any, b: Any) -> dict[str, Any]:
         tables = [*a] if isinstance(a, (list, tuple)) and b is None else [a, b]
         rankers = dict(zip(ascii_lowercase, tables, strict=False))
         if len(tables) > len(rankers):
-            message = (
+            raise ArgumentError(
                 f"{len(tables)} rankers need names; pass a mapping from names to tables as `a`"
             )
-            raise ArgumentError(message, "a")
     for name, table in rankers.items():
         if not isinstance(name, str):
-            message = f"`a` must have strings as names of rankers; found {short(name)}"
-            raise ArgumentError(message, "a")
+            raise ArgumentError(f"`a` must have strings as names of rankers; found {short(name)}")
         if table is not None and not is_table(table):
             as_table(table, "b" if table is b else "a")  # raises the error
     if len(rankers) < len("ab") or any(table is None for table in rankers.values()):
-        message = (
+        raise ArgumentError(
             "interleaving needs the tables of two or more rankers: `a` and `b`, or as `a` a list, "
             f"or a mapping from their names; found {len(rankers) - (b is None)}"
         )
-        raise ArgumentError(message, "a", "b")
     return rankers
 
 
@@ -368,12 +366,11 @@ def _common(column: str, schemas: Mapping[str, pl.Schema]) -> pl.DataType:
     for ranker, other in others:
         shared = common_type(common, other[column])
         if shared is None:
-            message = (
+            raise SchemaError(
                 f"column {column!r} is {schema[column]} in the table of the ranker {first!r} and "
                 f"{other[column]} in the table of {ranker!r}, so no ids would match; cast one of "
                 f"them, e.g. with .cast({{{column!r}: pl.{schema[column]}}})"
             )
-            raise SchemaError(message)
         common = shared
     return common
 
@@ -468,11 +465,10 @@ def _shown(
         docs: Docs = [[] for _ in rankers]
         for number, each in zip(teams, known, strict=True):
             if docs[number]:
-                message = (
+                raise DataError(
                     f"the rows of the ranker {rankers[number]!r} are not sorted by query, although "
                     "the column is flagged as sorted (set_sorted); sort them"
                 )
-                raise DataError(message)
             docs[number] = each
         random_bytes = shake_256(key.encode()).digest((bits + 7) // 8)
         shown = choose(docs, int.from_bytes(random_bytes, "big"))

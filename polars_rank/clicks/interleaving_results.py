@@ -148,11 +148,10 @@ def interleaving_result(
     """
     share("confidence", confidence)
     if ranks is not None and (not isinstance(ranks, Mapping) or len(ranks) != len(_PRESENT)):
-        message = (
+        raise ArgumentError(
             "`ranks` must map the names of two rankers to the columns of their ranks; found "
             f"{ranks!r}"
         )
-        raise ArgumentError(message, "ranks")
     schema = schema_of(frame)
     has_position = position in schema
     position_used = has_position or ranks is not None or position != "position"
@@ -340,8 +339,7 @@ def _check_two_teams(pairs: pl.DataFrame) -> None:
     group = {n: value for n, value in row.items() if n not in _PRESENT and not n.startswith(OWN)}
     where = f" in the group {group} ({number_of(lone.height, 'such group')})" if group else ""
     known = f"only documents of the team {teams[0]!r}" if teams else "no documents of a team"
-    message = (
+    raise DataError(
         f"nothing to compare: the log has {known}{where}; add the documents of all teams"
         f"{' or drop the group' if group else ''}"
     )
-    raise DataError(message)

@@ -191,11 +191,10 @@ def graded_dwell(
         _at_least_zero(f"grades[{grade!r}]", seconds)
     for low, high in pairwise(steps):
         if not grades[low] < grades[high]:
-            message = (
+            raise ArgumentError(
                 f"in `grades`, a higher grade must need more seconds; found {grades[high]!r} for "
                 f"grade {high!r} and {grades[low]!r} for grade {low!r}"
             )
-            raise ArgumentError(message, "grades")
     stayed = checked_numbers("dwell", dwell)
     label = _highest((grade, stayed >= grades[grade]) for grade in steps).fill_null(0)
     return _label(label, position, steps)
@@ -295,11 +294,10 @@ def _label(label: pl.Expr, position: str, grades: Iterable[float] = (0, 1)) -> p
 def _alike(event: str, names: pl.DataType, values: pl.Series) -> pl.Series:
     """Return events cast to the type of the names; raise `SchemaError` if the types differ."""
     if common_type(names, values.dtype) is None:
-        message = (
+        raise SchemaError(
             f"column {event!r} (`event`) must have the type of the keys of `grades`, {names}; "
             f"found {values.dtype}; omit `event` if each event has its own column"
         )
-        raise SchemaError(message, "event", "grades")
     return values.cast(names)
 
 
@@ -313,19 +311,18 @@ def _highest(steps: Iterable[tuple[float, pl.Expr]]) -> pl.Expr:
 
 def _check_mapping(parameter: str, grades: object) -> None:
     if not isinstance(grades, Mapping):
-        message = f"`{parameter}` must be a mapping, such as a dict; found {grades!r}"
-        raise ArgumentError(message, parameter)
+        raise ArgumentError(f"`{parameter}` must be a mapping, such as a dict; found {grades!r}")
 
 
 def _grades(parameter: str, grades: Collection[float]) -> list[float]:
     """Return the sorted grades; raise `ArgumentError` if there are none or not all numbers."""
     if not grades or not all(map(is_number, grades)):
-        message = f"`{parameter}` must have at least one grade, all numbers; found {list(grades)}"
-        raise ArgumentError(message, parameter)
+        raise ArgumentError(
+            f"`{parameter}` must have at least one grade, all numbers; found {list(grades)}"
+        )
     return sorted(grades)
 
 
 def _at_least_zero(parameter: str, value: float) -> None:
     if number(parameter, value, "of seconds") < 0:
-        message = f"`{parameter}` must be 0 or more seconds; found {value!r}"
-        raise ArgumentError(message, parameter)
+        raise ArgumentError(f"`{parameter}` must be 0 or more seconds; found {value!r}")

@@ -194,11 +194,10 @@ def last_click(
     check_column("time", moment, schema)
     dtype = schema[moment]
     if not (dtype.is_numeric() or dtype.is_temporal() or dtype == pl.Null):
-        message = (
+        raise SchemaError(
             f"column {moment!r} (`time`) must be numeric or temporal; found {dtype}; parse it "
             f"first, e.g. with pl.col({moment!r}).str.to_datetime()"
         )
-        raise SchemaError(message, "time")
     when = pl.col(_TIME)
     last = CLICK & (when.filter(CLICK).max() == when)
     return _preferences(frame, columns, last & (PLACE.filter(last).max() == PLACE), moment)

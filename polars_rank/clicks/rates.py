@@ -300,8 +300,7 @@ def _labeled(
     if grades is None:
         return pairs.with_columns(label=share)
     if whole_number("grades", grades) == 1:
-        message = "`grades` must be 2 or more, or None; found 1"
-        raise ArgumentError(message, "grades")
+        raise ArgumentError("`grades` must be 2 or more, or None; found 1")
     known = pl.col(value).round_sig_figs(_DIGITS)
     below, count = (known.rank("min") - 1).cast(pl.Int64), known.count()
     grade = (below * grades // count).cast(pl.Int32)
@@ -317,8 +316,7 @@ def _prior(prior: float | tuple[float, float]) -> float | tuple[float, float]:
     if pair and all(is_number(each) and each >= 0 for each in prior):  # type: ignore[union-attr]
         alpha, beta = prior  # type: ignore[misc]
         return float(alpha), float(beta)
-    message = (
+    raise ArgumentError(
         "`prior` must be a number of impressions or a pair (alpha, beta), all 0 or more; "
         f"found {prior!r}"
     )
-    raise ArgumentError(message, "prior")

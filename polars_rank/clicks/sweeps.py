@@ -94,14 +94,12 @@ def propensity_sweep(
     """
     bounds = [*clips]
     if not bounds:
-        message = "`clips` is empty; pass at least one upper bound, or None for no bound"
-        raise ArgumentError(message, "clips")
+        raise ArgumentError("`clips` is empty; pass at least one upper bound, or None for no bound")
     for clip in bounds:
         if clip is not None:
             positive("clips", clip)
     if "label" in options:
-        message = "labels are computed from `click` and `propensity`; omit `label`"
-        raise ArgumentError(message, "click", "propensity", "label")
+        raise ArgumentError("labels are computed from `click` and `propensity`; omit `label`")
     schema = schema_of(frame)
     for parameter, column in (("click", click), ("propensity", propensity)):
         if isinstance(column, str):
@@ -109,11 +107,10 @@ def propensity_sweep(
         elif isinstance(column, pl.Expr):
             check_reads(parameter, column, schema)
         elif isinstance(column, pl.DataFrame) and "position" not in schema:
-            message = (
+            raise SchemaError(
                 f"`{parameter}` is a table by position, but the log has no column 'position'; "
                 f"available: {', '.join(map(repr, schema))}"
             )
-            raise SchemaError(message, parameter)
     groups = names("by", options.get("by"))
     free(groups, ["clip"])
     labeled: dict[str, Any] = {**options, "label": _LABEL}

@@ -137,8 +137,9 @@ def scan_ubi(
     signals = {name: [name] for name in names("actions", actions)}
     for name in signals:
         if name in _COLUMNS:
-            message = f"`actions` contains {name!r}, which is a column of the result; omit it"
-            raise ArgumentError(message, "actions")
+            raise ArgumentError(
+                f"`actions` contains {name!r}, which is a column of the result; omit it"
+            )
     actions_by_column = {"click": [*some_names("click", click)], **signals}
     tables = [_table("events", events)]
     if queries is not None:
@@ -316,13 +317,12 @@ def _parsed(times: pl.Series) -> pl.Series:
     rows = times.struct.unnest()
     invalid = rows.filter(pl.col("text").is_not_null(), pl.col("moment").is_null())
     if not invalid.is_empty():
-        message = (
+        raise DataError(
             f"invalid timestamps: neither ISO 8601 nor milliseconds since 1970 "
             f"({invalid.height:,} of {rows.height:,} rows read so far; e.g. "
             f"{invalid.row(0)[0]!r}); parse them first, e.g. with "
             "pl.col('timestamp').str.to_datetime(...)"
         )
-        raise DataError(message)
     return rows.get_column("moment")
 
 

@@ -108,8 +108,9 @@ def inverse_propensity(
     clicked = pl.col(click) if isinstance(click, str) else click
     propensities = _expression(propensity, position)
     if not isinstance(clicked, pl.Expr):
-        message = f"`click` must be the name of a column or an expression; found {click!r}"
-        raise ArgumentError(message, "click")
+        raise ArgumentError(
+            f"`click` must be the name of a column or an expression; found {click!r}"
+        )
     has_position = isinstance(propensity, pl.DataFrame)
     shown = pl.col(position).is_not_null() if has_position else pl.lit(value=True)
     inputs = pl.struct(
@@ -133,18 +134,16 @@ def _expression(propensity: Any, position: str) -> pl.Expr:
     if not isinstance(propensity, pl.DataFrame) or not {"position", "propensity"} <= set(
         propensity.columns
     ):
-        message = (
+        raise ArgumentError(
             "`propensity` must be the name of a column, an expression, or the DataFrame that "
             f"position_bias returns; found {type(propensity).__name__}"
         )
-        raise ArgumentError(message, "propensity")
     places = propensity.get_column("position")
     if places.is_duplicated().any():
-        message = (
+        raise ArgumentError(
             "duplicate positions in the table of propensities, for example because it has groups; "
             "join it to the log by group and position, and pass the name of the column"
         )
-        raise ArgumentError(message)
     for name in ("position", "propensity"):
         check_column("propensity", name, propensity.schema, "number")
     known = propensity.get_column("propensity").cast(pl.Float64)
@@ -171,11 +170,10 @@ def _labels(limit: float | None, rows: pl.Series) -> pl.Series:
     for problem, holds in problems.items():
         if holds.any():
             invalid = table.filter(holds)
-            message = (
+            raise DataError(
                 f"{problem} ({invalid.height:,} of {number_of(table.height, 'row')} read so far; "
                 f"e.g. {invalid.row(0, named=True)}): {_REMEDIES[problem]}"
             )
-            raise DataError(message)
     weight = 1 / propensity
     if limit is not None:
         weight = weight.clip(upper_bound=limit)

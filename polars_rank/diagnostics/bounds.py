@@ -241,10 +241,9 @@ def _with_unjudged_label(column: MetricColumn, label: float | None) -> MetricCol
     metric.value(terms)
     for problem, is_refused in terms.refused.items():
         if pl.select(is_refused(pl.lit(label, dtype=pl.Float64))).item():
-            message = (
+            raise ArgumentError(
                 f"{column.name}: the label {label} of unjudged documents (`grade`) is {problem}"
             )
-            raise ArgumentError(message, "grade")
     return column._replace(unjudged_label=label)
 
 
@@ -287,5 +286,4 @@ _OF_MEANS = {"align": "the means are over all rankings of each group"}
 def _without(options: Mapping[str, Any], reasons: Mapping[str, str]) -> None:
     for name, reason in reasons.items():
         if name in options:
-            message = f"`{name}` is not supported: {reason}"
-            raise ArgumentError(message, name)
+            raise ArgumentError(f"`{name}` is not supported: {reason}")

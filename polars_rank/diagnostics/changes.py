@@ -266,8 +266,7 @@ def _with_runs(
     if scores is None:
         return log, score
     if run != "run":
-        message = f"`scores` adds a column 'run'; leave out `run`; found {run!r}"
-        raise ArgumentError(message, "scores", "run")
+        raise ArgumentError(f"`scores` adds a column 'run'; leave out `run`; found {run!r}")
     return runs_of(log, scores)
 
 
@@ -437,8 +436,7 @@ def headroom(
     given = read_metrics(metrics, options.get("conventions"))
     groups, label = names("by", options.get("by")), options.get("label", "label")
     if options.get("scores") is not None:
-        message = "`scores` is not supported; pass one column as `score`"
-        raise ArgumentError(message, "scores", "score")
+        raise ArgumentError("`scores` is not supported; pass one column as `score`")
     metric_names = [output_name(each) for each in given]
     free(groups, ["metric", "queries", *_STEPS, "lost_by_order", "lost_by_retrieval"])
     log, score = scored(frame, options.get("score", "score"), options.pop("position", None))

@@ -195,7 +195,7 @@ def _compared(
     schemas = [schema_of(run) for run in runs]
     for schema in schemas:
         find_columns(schema, {"query": keys, "doc": doc, "score": score})
-    types = key_types(schemas[0], schemas[1], [*keys, doc], ("`left`", "`right`"), "left", "right")
+    types = key_types(schemas[0], schemas[1], [*keys, doc], ("`left`", "`right`"))
     tables = []
     for ranks, run, schema in zip((LEFT, RIGHT), runs, schemas, strict=True):
         # A cast hides the order of a table from Polars, even a cast to the same type.

@@ -94,7 +94,7 @@ def unknown_check(scope: Scope) -> Check:
         "`items` has no row for some retrieved documents; the parameter `unknown` of a metric says "
         "what they count as"
     )
-    return Check(scope, pl.col(UNKNOWN) > 0, message, warns=True, parameters=("items",))
+    return Check(scope, pl.col(UNKNOWN) > 0, message, warns=True)
 
 
 def warned(rankings: pl.LazyFrame, keys: Sequence[str]) -> pl.LazyFrame:
@@ -108,8 +108,7 @@ def warned(rankings: pl.LazyFrame, keys: Sequence[str]) -> pl.LazyFrame:
 def _ids(columns: Columns, parameter: str) -> str:
     """Return the column of document ids, which a join needs."""
     if columns.doc is None:
-        message = f"`{parameter}` needs document ids; pass their column as `doc`"
-        raise ArgumentError(message, parameter, "doc")
+        raise ArgumentError(f"`{parameter}` needs document ids; pass their column as `doc`")
     return columns.doc
 
 
@@ -172,17 +171,14 @@ def documents_of(
     """
     schema = schema_of(items)
     check_column("doc", doc, schema, "id", "`items`")
-    types = key_types({doc: dtype}, schema, [doc], ("the rankings", "`items`"), "doc", "items")
+    types = key_types({doc: dtype}, schema, [doc], ("the rankings", "`items`"))
     problem = f"column {doc!r} (`doc`) of `items` has"
-    parameters = "doc", "items"
     checks = [
         Check(
             "group", pl.col(_ROWS) > 1, f"{problem} duplicates; keep one row per document",
-            parameters=parameters,
         ),
         Check(
             "group", pl.col(doc).is_null(), f"{problem} nulls; drop these rows",
-            parameters=parameters,
         ),
     ]  # fmt: skip
     documents = (
@@ -202,15 +198,14 @@ def _history_keys(columns: Columns, history: pl.LazyFrame, doc: str) -> list[str
     if not keys:
         check_column("history", columns.query[0], schema, table="`history`")
     tables = "the rankings", "`history`"
-    key_types(columns.schema, schema, [*keys, doc], tables, "history")
+    key_types(columns.schema, schema, [*keys, doc], tables)
     return keys
 
 
 def _check_new(name: str, columns: Columns, parameter: str) -> None:
     """Raise `SchemaError` if the log already has a column that a join adds."""
     if name in columns.schema:
-        message = (
+        raise SchemaError(
             f"column {name!r}, which a metric reads, is in the table and comes from `{parameter}`; "
             "drop one of them"
         )
-        raise SchemaError(message, parameter)

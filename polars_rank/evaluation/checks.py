@@ -17,7 +17,7 @@ import polars as pl
 from polars_rank._params import OWN, described
 from polars_rank._polars import run_number
 from polars_rank.columns import RUNS, Columns
-from polars_rank.errors import DataError, Finding, number_of, parameters_in, warn
+from polars_rank.errors import DataError, Finding, number_of, warn
 
 Scope: TypeAlias = Literal["row", "ranking", "group"]
 
@@ -55,8 +55,6 @@ class Check(NamedTuple):
     warns: bool = False
     #: Counts how often the condition is met in the log; None if the message needs no count.
     find: Callable[[pl.LazyFrame], Finding | None] | None = None
-    #: The parameters that the message names in backticks.
-    parameters: tuple[str, ...] = ()
 
     @property
     def can_be_counted(self) -> bool:
@@ -84,7 +82,7 @@ def row_checks(
         filled = pl.col(columns.score).is_not_null() | pl.col(columns.label).is_not_null()
         message = f"column {columns.doc!r} (`doc`) has nulls; drop these rows, or pass doc=None"
         missing = pl.col(columns.doc).is_null() & filled
-        checks.append(Check("row", missing, message, parameters=("doc",)))
+        checks.append(Check("row", missing, message))
     for role, name in ((columns.score_parameter, columns.score), ("label", columns.label)):
         if columns.schema[name].is_float():
             column = described(role, name)
@@ -96,14 +94,14 @@ def row_checks(
     return checks
 
 
-def weight_check(column: str, weight: pl.Expr, *parameters: str) -> Check:
+def weight_check(column: str, weight: pl.Expr) -> Check:
     """Return the check for weights that are null, below 0, or not finite.
 
     `column` describes the column of the weights in the message.
     """
     valid = ((weight >= 0) & weight.is_finite()).fill_null(value=False)
     message = f"column {column} must have finite numbers of 0 or more"
-    return Check("row", ~valid, message, parameters=parameters)
+    return Check("row", ~valid, message)
 
 
 def duplicate_check(
@@ -124,7 +122,6 @@ def duplicate_check(
         repeated,
         f"{problem}: a document occurs more than once in a ranking; {remedy}",
         find=partial(_count_duplicates, [*columns.keys, str(columns.doc)], problem, remedy),
-        parameters=parameters_in(remedy),
     )
 
 
@@ -140,7 +137,7 @@ def length_check(longest: int) -> Check:
 def constant_check(name: str, column: str) -> Check:
     """Return the check for several values in a column that is kept once per ranking."""
     message = f"column {name!r} has several values in a ranking; add it to `by`, or leave it out"
-    return Check("ranking", pl.col(column).n_unique() > 1, message, parameters=("by",))
+    return Check("ranking", pl.col(column).n_unique() > 1, message)
 
 
 def unnamed_checks(columns: Columns) -> list[Check]:
@@ -158,14 +155,14 @@ def unnamed_checks(columns: Columns) -> list[Check]:
                 f"rankings have several values of the column {name!r}, which no parameter names; "
                 f"if it identifies rankings, {_split_by(name, columns)}"
             )
-            checks.append(Check("ranking", several, message, warns=True, parameters=("by",)))
+            checks.append(Check("ranking", several, message, warns=True))
         else:
             message = (
                 f"rankings have duplicates in the column {name!r}, which looks like a document id; "
                 "pass it as `doc` to find duplicate documents"
             )
             repeated = column.n_unique() < pl.len()
-            checks.append(Check("ranking", repeated, message, warns=True, parameters=("doc",)))
+            checks.append(Check("ranking", repeated, message, warns=True))
     return checks
 
 
@@ -245,7 +242,7 @@ def raise_failed(
             if (row[_RUN], number) not in warned:  # once, however many batches there are
                 warned.add((row[_RUN], number))
                 where_text = f"; as in {where}" if where else ""
-                warn(failing.message + where_text, *failing.parameters)
+                warn(failing.message + where_text)
         return batch
 
     checked = flagged.map_batches(check, validate_output_schema=False, streamable=True)
@@ -261,7 +258,7 @@ def _error(
     details = None
     if failing.can_be_counted and log is not None:
         details = partial(findings, log, checks)
-    return DataError(failing.message + where_text, *failing.parameters, details=details)
+    return DataError(failing.message + where_text, details=details)
 
 
 def findings(log: pl.LazyFrame, checks: Sequence[Check]) -> list[Finding]:
@@ -278,7 +275,7 @@ def findings(log: pl.LazyFrame, checks: Sequence[Check]) -> list[Finding]:
         if count:
             example = first_row(log.filter(check.condition))
             rows_of = counts.item(0, total)
-            found.append(Finding(check.message, count, example, rows_of, check.parameters))
+            found.append(Finding(check.message, count, example, rows_of))
     others = [check.find(log) for check in checks if check.find is not None]
     return [*found, *(finding for finding in others if finding is not None)]
 
@@ -305,8 +302,7 @@ def _count_duplicates(
         return None
     row = twice.sort(times, descending=True).row(0, named=True)
     row["rows"] = row.pop(times)
-    parameters = parameters_in(remedy)
-    return _Duplicates(problem, twice.height, row, parameters=parameters, remedy=remedy)
+    return _Duplicates(problem, twice.height, row, remedy=remedy)
 
 
 def first_row(log: pl.LazyFrame) -> dict[str, Any]:
@@ -330,5 +326,4 @@ def refuse(rows: pl.DataFrame, invalid: pl.Expr, problem: str, remedy: str) -> N
             k: reprlib.repr(v) for k, v in found.row(0, named=True).items() if not k.startswith(OWN)
         }
         first = ", ".join(f"{name} = {value}" for name, value in cells.items())
-        msg = f"{problem} (rows: {found.height:,}; the first: {first}); {remedy}"
-        raise DataError(msg)
+        raise DataError(f"{problem} (rows: {found.height:,}; the first: {first}); {remedy}")

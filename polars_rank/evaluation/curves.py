@@ -178,7 +178,7 @@ def _pooled_check(doc: str) -> Check:
         "the duplicates, or pass doc=None"
     )
     repeated = pl.col(_DOC).n_unique() < pl.len()
-    return Check("ranking", repeated, message, warns=True, parameters=("by", "query", "doc"))
+    return Check("ranking", repeated, message, warns=True)
 
 
 @framed
@@ -227,12 +227,10 @@ def rank_curve(
     └─────┴─────────┴────────┘
     """
     if not isinstance(ks, Iterable):
-        message = f"`ks` must be several cutoffs, such as range(1, 21); found {ks!r}"
-        raise ArgumentError(message, "ks")
+        raise ArgumentError(f"`ks` must be several cutoffs, such as range(1, 21); found {ks!r}")
     cutoffs = [whole_number("ks", k) for k in ks]
     if not cutoffs:
-        message = "`ks` is empty; pass at least one cutoff"
-        raise ArgumentError(message, "ks")
+        raise ArgumentError("`ks` is empty; pass at least one cutoff")
     curves = [
         curve_of(expression) for expression in read_metrics(metrics, options.get("conventions"))
     ]
@@ -298,5 +296,6 @@ def curve_of(expression: pl.Expr, parameter: str = "metrics") -> Metric:
     """Return a metric that has a curve; raise `ArgumentError` for one with a cutoff."""
     if isinstance(expression, Metric) and "k" not in expression.arguments:
         return expression
-    message = f"`{parameter}` must be metrics without a cutoff, such as 'ndcg'; found {expression}"
-    raise ArgumentError(message, parameter)
+    raise ArgumentError(
+        f"`{parameter}` must be metrics without a cutoff, such as 'ndcg'; found {expression}"
+    )

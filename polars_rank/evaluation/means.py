@@ -72,15 +72,15 @@ class Means(NamedTuple):
         by, query_set = evaluation.by, evaluation.conventions.query_set
         runs = [name for name in by if name.lower() in RUNS]
         if evaluation.align is not None and not runs:
-            message = f"`align` needs a column of runs in `by`, such as 'run'; found {[*by]}"
-            raise ArgumentError(message, "align", "by")
+            raise ArgumentError(
+                f"`align` needs a column of runs in `by`, such as 'run'; found {[*by]}"
+            )
         for column in evaluation.metrics:
             if not isinstance(column.metric, Metric) and not _is_scalar(column.metric):
-                message = (
+                raise ArgumentError(
                     f"metric {column.name!r} (`metrics`) must aggregate to one value per ranking, "
                     f"such as a sum; found {column.metric}"
                 )
-                raise ArgumentError(message, "metrics")
         sums = [MetricSum.of(column, query_set, evaluation.weight) for column in evaluation.metrics]
         query = [name for name in (*by, *evaluation.query) if name not in runs]
         label = evaluation.label if evaluation.reads_labels else None
@@ -101,11 +101,10 @@ class Means(NamedTuple):
             dtype = schema[each.name]
             summable = dtype.is_numeric() or dtype in (pl.Boolean, pl.Null)
             if not summable and (each.weighted or not dtype.is_temporal()):
-                message = (
+                raise SchemaError(
                     f"metric {names[each.name]!r} must be numeric to have a mean; found {dtype}; "
                     "cast it to Float64, or use per_query"
                 )
-                raise SchemaError(message)
 
     def add_up(self, rankings: pl.LazyFrame) -> pl.LazyFrame:
         """Return the sums of some rankings."""

@@ -43,19 +43,17 @@ def rank_order(
     equal labels and scores may come in any order. With `text_ids`, ids are compared as text.
     """
     if ties == "expected":
-        message = (
+        raise ArgumentError(
             "`ties='expected'` is a mean over many orders; it is available in per_query and "
-            "evaluate. Use 'doc', 'best' or 'worst' here"
+            "evaluate. Use 'doc', 'best' or 'worst' here",
         )
-        raise ArgumentError(message, "ties")
     doc = columns.doc
     ties = ties or ("worst" if doc is None else "doc")
     if ties in ("doc", "doc_ascending") and doc is None:
-        message = (
+        raise ArgumentError(
             f"`ties` is {ties!r}, but the frame has no document column; name it with `doc`, "
             "or choose 'worst', 'best' or 'input'"
         )
-        raise ArgumentError(message, "ties", "doc")
     packed = packed_key(ties, columns, only_label=only_label, text_ids=text_ids)
     if packed is not None:
         return Order(by=[packed.number], descending=[True])

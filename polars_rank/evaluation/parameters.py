@@ -187,8 +187,9 @@ class Evaluation(NamedTuple):
         one_of("duplicates", evaluation.duplicates, DUPLICATES)
         one_of("align", evaluation.align, (None, "common", "all"))
         if evaluation.exclude_seen and history is None:
-            message = "`exclude_seen` needs the documents that users have seen; pass `history`"
-            raise ArgumentError(message, "exclude_seen", "history")
+            raise ArgumentError(
+                "`exclude_seen` needs the documents that users have seen; pass `history`"
+            )
         return evaluation
 
     @property
@@ -238,11 +239,10 @@ class Evaluation(NamedTuple):
         others = {*keys, *self.keep, *added}
         for name in metrics:
             if name in others:
-                message = (
+                raise ArgumentError(
                     f"metric {name!r} has the name of another column of the result; rename it with "
                     ".alias()"
                 )
-                raise ArgumentError(message)
 
     @property
     def reads_labels(self) -> bool:
@@ -274,11 +274,9 @@ def runs_of(log: pl.LazyFrame, scores: Sequence[str]) -> tuple[pl.LazyFrame, str
     """Return the log once per column of scores, with the name of the column as its run."""
     columns = names("scores", scores)
     if not columns:
-        message = "`scores` is empty; name at least one column of scores"
-        raise ArgumentError(message, "scores")
+        raise ArgumentError("`scores` is empty; name at least one column of scores")
     if "run" in schema_of(log):
-        message = "the frame already has a column 'run', which `scores` adds; rename it"
-        raise SchemaError(message, "scores")
+        raise SchemaError("the frame already has a column 'run', which `scores` adds; rename it")
     runs = pl.Enum(list(dict.fromkeys(columns)))  # sorted in the order of `scores`
     parts = []
     for name in columns:

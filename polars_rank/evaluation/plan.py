@@ -294,19 +294,17 @@ def _check_expression(column: MetricColumn) -> None:
     metric, conventions = column.metric, column.conventions
     for part in made_of(metric):
         if _changes(conventions, part):
-            message = (
+            raise ArgumentError(
                 f"expression {column.name!r} contains the metric {part}, which would not follow "
                 f"the conventions {conventions.name!r}; evaluate the metric itself, and use its "
                 "column of the result"
             )
-            raise ArgumentError(message)
     reads = metric.meta.root_names()
     if any(name.startswith(OWN) for name in reads):
-        message = (
+        raise ArgumentError(
             f"expression {column.name!r} reads internal columns, {reads}; read columns of the "
             "ranked table instead"
         )
-        raise ArgumentError(message)
 
 
 def _changes(conventions: Conventions, name: str) -> bool:

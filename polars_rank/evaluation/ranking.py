@@ -139,18 +139,16 @@ def rank(
     for role, name in (("score", by_score), ("label", label)):
         if name != role and role in columns.schema:
             other = "another expression" if name.startswith(OWN) else repr(name)
-            message = (
+            raise SchemaError(
                 f"`{role}` is {other}, but the frame also has a column {role!r}, which metrics "
                 "would read in the ranked table; drop it or rename it"
             )
-            raise SchemaError(message, role)
     there = [name for name in RANKED if name in columns.schema]
     if there:
-        message = (
+        raise SchemaError(
             f"the frame already has the columns {there}, which the ranked table adds; "
             "drop or rename them"
         )
-        raise SchemaError(message)
     checks = row_checks(columns)
     if columns.doc is not None:
         checks.append(duplicate_check(columns, columns.doc))

@@ -233,18 +233,16 @@ def _missing(name: str, plan: Plan) -> SchemaError:
                 similar = next((each for each in available if parameter in each.lower()), "...")
                 table = _SOURCES.get(parameter)
                 joined = f"Pass a table with it as `{table}`, or name" if table else "Name"
-                message = (
+                return SchemaError(
                     f"column {name!r} (`{parameter}` of {leaf}) not found; available: "
                     f"{', '.join(map(repr, available))}. {joined} the column in the metric: "
                     f'"{leaf.but(**{parameter: similar})}"'
                 )
-                return SchemaError(message, parameter, *([table] if table else []))
     there = [*RANKED, *available]
-    message = (
+    return SchemaError(
         f"a metric (`metrics`) reads the column {name!r}, but the ranked table has "
         f"{', '.join(map(repr, there))}.{hint(name, there)}"
     )
-    return SchemaError(message, "metrics")
 
 
 def _distinct(plan: Plan, log: pl.LazyFrame) -> pl.LazyFrame:

@@ -32,7 +32,6 @@ def key_types(
     right: Mapping[str, pl.DataType],
     keys: Iterable[str],
     tables: tuple[str, str],
-    *parameters: str,
 ) -> dict[str, pl.DataType]:
     """Return the types in which the keys of two tables, with these names, are compared.
 
@@ -42,12 +41,11 @@ def key_types(
     for key in keys:
         dtype = common_type(left[key], right[key])
         if dtype is None:
-            message = (
+            raise SchemaError(
                 f"column {key!r} is {left[key]} in {tables[0]} and {right[key]} in {tables[1]}, so "
                 "no rows would match; cast one of them, such as the second with "
                 f".cast({{{key!r}: pl.{left[key]}}})"
             )
-            raise SchemaError(message, *parameters)
         types[key] = dtype
     return types
 

@@ -136,8 +136,7 @@ def sorted_by(log: pl.LazyFrame, keys: Sequence[str]) -> pl.LazyFrame:
             yield batch[columns]
         # If Polars panics, its batches end without an error.
         if n_rows is None and n_read != number:
-            message = f"{n_read:,} of {number:,} rows of the log were read; scan it again"
-            raise SourceError(message)
+            raise SourceError(f"{n_read:,} of {number:,} rows of the log were read; scan it again")
 
     rows = register_io_source(read, schema=schema, explain_name="ROWS IN ORDER")
     return rows.set_sorted([*keys])

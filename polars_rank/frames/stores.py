@@ -47,19 +47,17 @@ def check_options(options: Mapping[str, Any]) -> None:
         try:  # this reads no file
             pl.scan_parquet("log.parquet", **{name: value})
         except (TypeError, ValueError, AttributeError, OverflowError) as error:
-            message = (
+            raise ArgumentError(
                 f"`{name}` has an invalid value: {short(value)}; see the parameters of "
                 "polars.scan_parquet"
-            )
-            raise ArgumentError(message, name) from error
+            ) from error
 
 
 def _check_storage_options(options: object) -> None:
     if options is not None and not isinstance(options, Mapping):
-        message = (
+        raise ArgumentError(
             f"`storage_options` must be a mapping of options to values; found {short(options)}"
         )
-        raise ArgumentError(message, "storage_options")
 
 
 def scan_store(urls: Sequence[str], options: dict[str, Any]) -> pl.LazyFrame:

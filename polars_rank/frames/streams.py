@@ -89,11 +89,10 @@ class Stream:
             if rows >= self._glimpse_rows:
                 break
         if self.once and not any(batch.height for batch in self._first):
-            message = (
+            warn(
                 f"{type(self._table).__name__} has no rows; it can be read only once, so check "
                 "that it was not read before"
             )
-            warn(message)
         return self._first
 
     def is_long(self) -> bool:
@@ -163,11 +162,10 @@ class Stream:
             self._open(columns)
         elif not self._fresh:
             if self.once:
-                message = (
+                raise SourceError(
                     f"{type(self._table).__name__} can be read only once, and was read before; "
                     "pass the whole table, such as reader.read_all()"
                 )
-                raise SourceError(message)
             self._open()
         reader, first_batches = self._reader, self._first
         self._fresh, self._first = False, []
@@ -220,10 +218,9 @@ def _schema(schema: Any) -> pl.Schema:
         empty = schema.empty_table()
     except NotImplementedError as error:
         fields = ", ".join(f"{field.name!r} ({field.type})" for field in schema)
-        message = (
+        raise SchemaError(
             f"pyarrow does not support a column of {fields}: {error}; drop the column, or cast it"
-        )
-        raise SchemaError(message) from error
+        ) from error
     return to_polars(empty).schema
 
 
@@ -241,12 +238,12 @@ def to_polars(rows: Any) -> pl.DataFrame:
         columns = [*map(str, rows.columns if hasattr(rows, "iloc") else rows.schema.names)]
         duplicate = next((name for name in columns if columns.count(name) > 1), None)
         if duplicate is not None:
-            message = f"duplicate column {duplicate!r}; drop one of them, or rename it"
-            raise SchemaError(message) from error
-        message = (
+            raise SchemaError(
+                f"duplicate column {duplicate!r}; drop one of them, or rename it"
+            ) from error
+        raise SchemaError(
             f"Polars does not support column {_unsupported(rows)}: {error}; drop it, or cast it"
-        )
-        raise SchemaError(message) from error
+        ) from error
 
 
 def _unsupported(rows: Any) -> str:

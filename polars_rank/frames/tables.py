@@ -29,7 +29,6 @@ from polars_rank.errors import (
     RankError,
     SchemaError,
     SourceError,
-    parameters_in,
 )
 from polars_rank.frames.stores import store_error
 from polars_rank.frames.streams import NotAdjacentError, Stream, is_scanned_once, to_polars
@@ -62,8 +61,7 @@ def number_column(keys: Sequence[str]) -> str:
 
 def own_name(name: str) -> SchemaError:
     """Return the error for a user's column with the name of an internal one."""
-    message = f"column {name!r} has the prefix {OWN!r}, which is reserved; rename it"
-    return SchemaError(message)
+    return SchemaError(f"column {name!r} has the prefix {OWN!r}, which is reserved; rename it")
 
 
 def lazy(frame: Any, parameter: str = "frame") -> pl.LazyFrame:
@@ -210,7 +208,7 @@ def collected(plan: pl.LazyFrame, *, few: bool = False, again: bool = True) -> p
     except RankError as error:
         text = without_expression(str(error))
         if text != str(error):
-            error.args, error.parameters = (text,), parameters_in(text)
+            error.args = (text,)
         raise (error.explained() if again and isinstance(error, DataError) else error) from None
 
 
@@ -219,8 +217,7 @@ def schema_of(frame: pl.LazyFrame) -> pl.Schema:
     try:
         return frame.collect_schema()
     except pl.exceptions.ColumnNotFoundError as error:  # in what was done to the log
-        message = f"cannot read the log: {str(error).partition(chr(10))[0]}"
-        raise SchemaError(message) from error
+        raise SchemaError(f"cannot read the log: {str(error).partition(chr(10))[0]}") from error
     except (OSError, pl.exceptions.PolarsError) as error:
         raise unreadable(error) from error
 
@@ -243,14 +240,14 @@ def as_table(frame: Any, parameter: str = "frame") -> pl.LazyFrame | pl.DataFram
     if isinstance(frame, (pl.LazyFrame, pl.DataFrame, Stream)):
         return frame
     if is_spark(frame):
-        message = (
+        raise ArgumentError(
             "this function does not support Spark DataFrames; compute a small table with "
             "pr.evaluate, pr.per_query or pr.stats.moments, and pass its .toArrow()"
         )
-        raise ArgumentError(message)
     if not _has_rows(frame):
-        message = f"`{parameter}` must be a table; found {_type_name(frame)}; {_remedy(frame)}"
-        raise ArgumentError(message, parameter)
+        raise ArgumentError(
+            f"`{parameter}` must be a table; found {_type_name(frame)}; {_remedy(frame)}"
+        )
     # Tables that can be sliced, such as those of pandas and pyarrow, are in memory.
     in_memory = any(hasattr(frame, name) for name in ("iloc", "slice"))
     return to_polars(frame) if in_memory else Stream(frame)

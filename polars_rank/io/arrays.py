@@ -117,14 +117,12 @@ def from_arrays(
             _check_shape(label, name, array)
     for name, values in (("labels", label.values), ("scores", score.values)):
         if not (values.dtype.is_numeric() or values.dtype in (pl.Boolean, pl.Null)):
-            message = f"`{name}` must be numbers; found {values.dtype}"
-            raise ArgumentError(message, name)
+            raise ArgumentError(f"`{name}` must be numbers; found {values.dtype}")
     flat = {"score": score.values, "label": label.values}
     flat |= {} if doc is None else {"doc": doc.values}
     if queries is not None and label.sizes is None:
         if groups is not None:
-            message = "`groups` and `queries` cannot both be given; leave one out"
-            raise ArgumentError(message, "groups", "queries")
+            raise ArgumentError("`groups` and `queries` cannot both be given; leave one out")
         table = pl.DataFrame({"query": _ids(queries, len(label.values)), **flat})
         position = pl.int_range(1, pl.len() + 1, dtype=pl.Int64).over("query")
     else:
@@ -150,22 +148,20 @@ def _array(name: str, given: Any) -> _Array:
     rows = series.arr.to_list() if isinstance(series.dtype, pl.Array) else series
     values = rows.explode(empty_as_null=False, keep_nulls=False)
     if values.dtype.is_nested():
-        message = f"`{name}` must be one- or two-dimensional; found {series.dtype}"
-        raise ArgumentError(message, name)
+        raise ArgumentError(f"`{name}` must be one- or two-dimensional; found {series.dtype}")
     return _Array(values, rows.list.len().fill_null(0))
 
 
 def _series(name: str, given: Any) -> pl.Series:
     message = f"`{name}` must be an array, a Series or a list; found {type(given).__name__}"
     if given is None or isinstance(given, (str, bytes, pl.DataFrame)):
-        raise ArgumentError(message, name)
+        raise ArgumentError(message)
     try:
         series = pl.Series(given, strict=False)
         if series.dtype == pl.Object:  # NumPy's arrays of objects
             series = pl.Series(list(given), strict=False)
     except (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError) as error:
-        message = f"{message} ({error})"
-        raise ArgumentError(message) from error
+        raise ArgumentError(f"{message} ({error})") from error
     return series
 
 
@@ -179,8 +175,9 @@ def _check_shape(labels: _Array, name: str, other: _Array) -> None:
             return
         row = differ.arg_max() or 0
         shapes = f"{labels.sizes[row]} in row {row}", f"{other.sizes[row]} in row {row}"
-    message = f"`labels` and `{name}` must have the same shape; found {shapes[0]} and {shapes[1]}"
-    raise ArgumentError(message, "labels", name)
+    raise ArgumentError(
+        f"`labels` and `{name}` must have the same shape; found {shapes[0]} and {shapes[1]}"
+    )
 
 
 def _shape(array: _Array) -> str:
@@ -193,8 +190,9 @@ def _ids(queries: Any, length: int) -> pl.Series:
     """Return query ids; raise `ArgumentError` unless there is one per element or row."""
     ids = _array("queries", queries)
     if ids.sizes is not None or len(ids.values) != length:
-        message = f"`queries` must have one dimension of length {length}; found {_shape(ids)}"
-        raise ArgumentError(message, "queries")
+        raise ArgumentError(
+            f"`queries` must have one dimension of length {length}; found {_shape(ids)}"
+        )
     return ids.values
 
 
@@ -204,20 +202,17 @@ def _sizes(labels: _Array, groups: Any) -> pl.Series:
     if groups is None:
         return pl.Series([length]) if labels.sizes is None else labels.sizes
     if labels.sizes is not None:
-        message = "`groups` needs one-dimensional arrays; found two-dimensional `labels`"
-        raise ArgumentError(message, "groups", "labels")
+        raise ArgumentError("`groups` needs one-dimensional arrays; found two-dimensional `labels`")
     sizes = _series("groups", groups)
     whole = sizes.dtype.is_integer() and not sizes.has_nulls() and (sizes >= 0).all()
     if not (whole or sizes.is_empty()):
-        message = f"`groups` must be numbers of documents per ranking; found {groups!r}"
-        raise ArgumentError(message, "groups")
+        raise ArgumentError(f"`groups` must be numbers of documents per ranking; found {groups!r}")
     total = sizes.cast(pl.Int64).sum()
     if total != length:
-        message = (
+        raise ArgumentError(
             f"`groups` must add up to the number of labels, {length}; found {total}; for a query "
             "id of each element, pass queries="
         )
-        raise ArgumentError(message, "groups")
     return sizes
 
 

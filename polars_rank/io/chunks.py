@@ -197,14 +197,14 @@ def _is_own(columns: Columns) -> pl.Expr:
     """Return whether a document is that of its query."""
     doc = str(columns.doc)
     if len(columns.query) > 1:
-        message = "`exclude_self` compares documents with one column of the query; pass one"
-        raise ArgumentError(message, "exclude_self", "query")
+        raise ArgumentError(
+            "`exclude_self` compares documents with one column of the query; pass one",
+        )
     query = columns.query[0]
     dtype = common_type(columns.schema[query], columns.schema[doc])
     if dtype is None:
-        message = (
+        raise SchemaError(
             f"`exclude_self` compares column {query!r}, which is {columns.schema[query]}, with "
             f"{doc!r}, which is {columns.schema[doc]}; cast one of them"
         )
-        raise SchemaError(message, "exclude_self")
     return (pl.col(query).cast(dtype) == pl.col(doc).cast(dtype)).fill_null(value=False)

@@ -103,33 +103,31 @@ def from_dicts(rankings: Nested | Mapping[Any, Nested], judgments: Nested) -> pl
     if _is_ranx(rankings, "Qrels") or _is_ranx(judgments, "Run"):
         rankings, judgments = judgments, rankings
     if _is_ranx(rankings, "Qrels") or _is_ranx(judgments, "Run"):
-        message = f"`rankings` and `judgments` are both {type(rankings).__name__}; pass one of each"
-        raise ArgumentError(message, "rankings", "judgments")
+        raise ArgumentError(
+            f"`rankings` and `judgments` are both {type(rankings).__name__}; pass one of each"
+        )
     if _holds_runs(judgments):
-        message = (
+        raise ArgumentError(
             "`judgments` holds several runs; pass the rankings first, and the judgments second"
         )
-        raise ArgumentError(message, "judgments")
     several = _holds_runs(rankings)
     runs = cast("Mapping[Any, Nested]", rankings) if several else {None: rankings}
     names = _series("run", runs)
     retrieved = _table("rankings", [*runs.values()], "score", pl.Float64())
     judged = _table("judgments", [judgments], "label", pl.Int64()).drop(_RUN)
     if _look_swapped(retrieved, judged):
-        message = (
+        raise ArgumentError(
             "`rankings` looks like judgments, and `judgments` like rankings; were they swapped? "
             "Pass the rankings first. If they were not, convert the scores to floats"
         )
-        raise ArgumentError(message, "rankings", "judgments")
     types = {key: common_type(retrieved.schema[key], judged.schema[key]) for key in _KEYS}
     for key, dtype in types.items():
         if dtype is None:
-            message = (
+            raise ArgumentError(
                 f"`rankings` has ids of {_KEYS[key]} of type {retrieved.schema[key]} and "
                 f"`judgments` of type {judged.schema[key]}, so none would match; convert one of "
                 "them, for example with str"
             )
-            raise ArgumentError(message, "rankings", "judgments")
     in_each_run = pl.DataFrame({_RUN: range(len(runs))}).join(judged, how="cross")
     table = retrieved.cast(types).join(  # type: ignore[arg-type]
         in_each_run.cast(types),  # type: ignore[arg-type]
@@ -189,15 +187,13 @@ def _table(parameter: str, runs: Sequence[Nested], value: str, empty: pl.DataTyp
     nested = [_nested(parameter, run, value) for run in runs]
     documents = [docs for queries in nested for docs in queries.values()]
     if any(None in docs for docs in documents):
-        message = f"`{parameter}` has the document None; leave it out, or give it an id"
-        raise ArgumentError(message, parameter)
+        raise ArgumentError(f"`{parameter}` has the document None; leave it out, or give it an id")
     # A query without documents has one row.
     values = _series(value, chain.from_iterable(docs.values() or (None,) for docs in documents))
     if values.dtype == pl.Null:
         values = values.cast(empty)
     if not (values.dtype.is_numeric() or values.dtype == pl.Boolean):
-        message = f"the {value}s in `{parameter}` must be numbers; found {values.dtype}"
-        raise ArgumentError(message, parameter)
+        raise ArgumentError(f"the {value}s in `{parameter}` must be numbers; found {values.dtype}")
     queries = pl.DataFrame(
         {
             _RUN: [index for index, queries in enumerate(nested) for _ in queries],
@@ -222,11 +218,10 @@ def _nested(parameter: str, given: Any, value: str) -> Mapping[Any, Mapping[Any,
     nested = given.to_dict() if _is_ranx(given) else given
     if not isinstance(nested, Mapping):
         table = "; for tables, use pr.join_judgments" if is_table(given) else ""
-        message = (
+        raise ArgumentError(
             f"`{parameter}` must be a dictionary {{query: {{doc: {value}}}}}; found "
             f"{type(given).__name__}{table}"
         )
-        raise ArgumentError(message, parameter)
     for query, docs in nested.items():
         if not isinstance(docs, Mapping):
             message = (
@@ -235,5 +230,5 @@ def _nested(parameter: str, given: Any, value: str) -> Mapping[Any, Mapping[Any,
             )
             if isinstance(docs, (list, tuple, set, frozenset)) and value == "label":
                 message += "; for documents that are all relevant, pass dict.fromkeys(docs, 1)"
-            raise ArgumentError(message, parameter)
+            raise ArgumentError(message)
     return nested

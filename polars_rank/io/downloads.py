@@ -46,8 +46,9 @@ def download(url: str, options: Mapping[str, Any] | None = None) -> Copy:
     """
     options = {} if options is None else options
     if not isinstance(options, Mapping):
-        message = f"`storage_options` must be a mapping of options to values; found {options!r}"
-        raise ArgumentError(message, "storage_options")
+        raise ArgumentError(
+            f"`storage_options` must be a mapping of options to values; found {options!r}"
+        )
     request = _request(url, options)
     url = re.sub("//[^/?#]*@", "//", url)  # messages do not have passwords
     name = re.sub(r"[^\w.-]", "_", Path(urlsplit(url).path).name, flags=re.ASCII).lstrip(".")
@@ -74,11 +75,10 @@ def download(url: str, options: Mapping[str, Any] | None = None) -> Copy:
             problem = f"the connection failed ({reason})"
             if isinstance(reason, TimeoutError):
                 problem = f"the server did not answer within {timeout:g} seconds"
-    message = (
+    raise SourceError(
         f"{url!r} cannot be read: {problem}, in {retries + 1} attempts; try again, or increase the "
         "limits with storage_options={'max_retries': ..., 'read_timeout': '60s'}"
     )
-    raise SourceError(message)
 
 
 def _request(url: str, options: Mapping[str, Any]) -> Request:
@@ -90,8 +90,7 @@ def _request(url: str, options: Mapping[str, Any]) -> Request:
     except ValueError:
         server = ""
     if not re.fullmatch(r"[\w.-]+|\[[0-9a-f:.]+\]", server):
-        message = f"{url!r} is not a valid URL; check the name of the server and the port"
-        raise SourceError(message)
+        raise SourceError(f"{url!r} is not a valid URL; check the name of the server and the port")
     netloc = server if port is None else f"{server}:{port}"
     # What is quoted already stays so.
     path = quote(parts.path, safe="/%:@!$&'()*+,;=~") or "/"
@@ -127,17 +126,15 @@ def _status(code: int) -> str:
 def _whole_number(options: Mapping[str, Any], key: str, default: int) -> int:
     value = str(options.get(key, default))
     if not value.isdecimal():
-        message = f"{key!r} in `storage_options` must be a whole number; found {value!r}"
-        raise ArgumentError(message, "storage_options")
+        raise ArgumentError(f"{key!r} in `storage_options` must be a whole number; found {value!r}")
     return int(value)
 
 
 def _seconds(duration: Any) -> float:
     match = re.fullmatch(r"\s*(\d+\.?\d*)\s*(ms|s|m|h)?\s*", str(duration))
     if match is None or float(match[1]) == 0:
-        message = (
+        raise ArgumentError(
             "'read_timeout' in `storage_options` must be a duration, such as '30s' or '500ms'; "
             f"found {duration!r}"
         )
-        raise ArgumentError(message, "storage_options")
     return float(match[1]) * _UNITS[match[2] or "s"]

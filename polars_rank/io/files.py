@@ -87,8 +87,9 @@ def find_files(
     """
     given = dict.fromkeys(os.fspath(path) for path in paths)
     if not given:
-        message = f"`{parameter}` is empty; name at least one Parquet file, directory, or pattern"
-        raise ArgumentError(message, parameter)
+        raise ArgumentError(
+            f"`{parameter}` is empty; name at least one Parquet file, directory, or pattern"
+        )
     names = [readable(name, storage_options, parameter) for name in given]
     if any("://" in name for name in names):
         return Files(names, remote=True)
@@ -167,8 +168,7 @@ def read_toml(path: str | os.PathLike[str], what: str) -> dict[str, Any]:
     try:
         return tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:  # ValueError: not TOML or not UTF-8
-        message = f"cannot read the {what} in {os.fspath(path)!r}: {error}"
-        raise SourceError(message) from error
+        raise SourceError(f"cannot read the {what} in {os.fspath(path)!r}: {error}") from error
 
 
 def _scan(files: Files, names: list[str], options: dict[str, Any]) -> pl.LazyFrame:
@@ -257,19 +257,17 @@ def _common_schema(runs: list[tuple[pl.Schema, list[str]]]) -> pl.Schema:
         for name in [*first, *schema]:
             if name not in schema or name not in first:
                 has, lacks = (first_file, file) if name in first else (file, first_file)
-                message = (
+                raise SourceError(
                     f"files have different columns: {name!r} is in '{origin(has)}', but not in "
                     f"'{origin(lacks)}'; set `missing_columns` to 'insert' or `extra_columns` to "
                     "'ignore', or evaluate the files separately"
                 )
-                raise SourceError(message, "missing_columns", "extra_columns")
             dtype = common_value_type(common[name], schema[name])
             if dtype is None:
-                message = (
+                raise SourceError(
                     f"files have different types in column {name!r}: {schema[name]} in "
                     f"'{origin(file)}', but {common[name]} in '{origin(first_file)}'; cast the "
                     "column in one of them"
                 )
-                raise SourceError(message)
             common = pl.Schema({**common, name: dtype})
     return common

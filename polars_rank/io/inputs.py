@@ -55,8 +55,7 @@ def readable(
     except OSError as error:
         if error.errno in _NO_FILE:
             return name
-        message = f"cannot read '{name}': {error.strerror}"
-        raise SourceError(message) from error
+        raise SourceError(f"cannot read '{name}': {error.strerror}") from error
 
 
 def is_of_web_server(name: str) -> bool:
@@ -67,22 +66,20 @@ def is_of_web_server(name: str) -> bool:
 def check_path(name: str, parameter: str = "path") -> None:
     """Raise an error for a name that no file can have."""
     if not name:
-        message = f"`{parameter}` has an empty path; name a file, or '.' for this directory"
-        raise ArgumentError(message, parameter)
+        raise ArgumentError(
+            f"`{parameter}` has an empty path; name a file, or '.' for this directory"
+        )
     if "\0" in name:
-        message = f"{name!r} contains a null character, which no file name can have"
-        raise SourceError(message)
+        raise SourceError(f"{name!r} contains a null character, which no file name can have")
 
 
 def copy_of_pipe(stream: IO[bytes], name: str, origin: str) -> Copy:
     """Return a copy of a pipe or of standard input."""
     if stream.isatty():
-        message = f"{origin} is this terminal; pipe a file into the program"
-        raise SourceError(message)
+        raise SourceError(f"{origin} is this terminal; pipe a file into the program")
     copy = Copy.of(chunks_of(stream), name, origin)
     if not Path(copy).stat().st_size:
-        message = f"{origin} is empty; check the program that writes to the pipe"
-        raise SourceError(message)
+        raise SourceError(f"{origin} is empty; check the program that writes to the pipe")
     return copy
 
 

@@ -207,11 +207,10 @@ def join_judgments(
         result: SparkFrame = run_on_spark(join_judgments, rankings, judgments, **columns)
         return result
     if is_spark(judgments):
-        message = (
+        raise ArgumentError(
             "`judgments` is a Spark DataFrame, but `rankings` is not; convert `rankings` with "
             "spark.createDataFrame(...), or pass the .toArrow() of `judgments`"
         )
-        raise ArgumentError(message, "judgments", "rankings")
     left, right = (
         _without_own_columns(lazy(rankings, "rankings")),
         _without_own_columns(lazy(judgments, "judgments")),
@@ -219,11 +218,10 @@ def join_judgments(
     keys = [*some_names("query", query), doc]
     left_schema = schema_of(left)
     if label in left_schema and label not in schema_of(right):
-        message = (
+        raise SchemaError(
             f"column {label!r} (`label`) is in `rankings`, not in `judgments`; drop it from "
             "`rankings`, or name the column of labels in `judgments`"
         )
-        raise SchemaError(message, "label", "rankings", "judgments")
     right = _with_label(right, keys, label)
     right_schema = schema_of(right)
     groups = groups_of(left_schema, run, by)
@@ -235,13 +233,12 @@ def join_judgments(
     right_schema = schema_of(right)
     for name in right_schema:
         if name in left_schema and name not in keys:
-            message = (
+            raise SchemaError(
                 f"column {name!r} is in `rankings` and in `judgments`; drop it from one of them, "
                 "or rename it"
             )
-            raise SchemaError(message, "rankings", "judgments")
     tables = "`rankings`", "`judgments`"
-    types = key_types(left_schema, right_schema, keys, tables, "rankings", "judgments")
+    types = key_types(left_schema, right_schema, keys, tables)
     left, right = _cast(left, types), _cast(right, types)
     others = [name for name in left_schema if name not in (*groups, *keys, score)]
     for name in others:
@@ -335,12 +332,11 @@ def _with_label(judgments: pl.LazyFrame, keys: Sequence[str], label: str) -> pl.
         return judgments
     if all(schema[name].is_temporal() for name in others):
         return judgments.with_columns(pl.lit(1, pl.Int64).alias(label))
-    message = (
+    raise SchemaError(
         f"column 'label' (`label`) not found; available in `judgments`: "
         f"{', '.join(map(repr, schema))}. Name the column of labels with label=; if every judged "
         f"document is relevant, pass judgments.select({', '.join(map(repr, keys))})"
     )
-    raise SchemaError(message, "label", "judgments")
 
 
 def _without_own_columns(table: pl.LazyFrame) -> pl.LazyFrame:
@@ -350,8 +346,9 @@ def _without_own_columns(table: pl.LazyFrame) -> pl.LazyFrame:
 
 def _check_not_on_spark(subtopic: str | None) -> None:
     if subtopic is not None:
-        message = "`subtopic` is not supported on Spark; make the list columns with collect_list"
-        raise ArgumentError(message, "subtopic")
+        raise ArgumentError(
+            "`subtopic` is not supported on Spark; make the list columns with collect_list"
+        )
 
 
 def _with_lists(
@@ -364,10 +361,9 @@ def _with_lists(
     others = [name for name in schema if name not in (*keys, label, subtopic)]
     for name in ("subtopics", "grades"):
         if name in others or name in keys:
-            message = (
-                f"the judgments already have a column {name!r}, which `subtopic` adds; rename it"
+            raise SchemaError(
+                f"the judgments already have a column {name!r}, which `subtopic` adds; rename it",
             )
-            raise SchemaError(message, "judgments", "subtopic")
     relevant = col(label) > 0
 
     def listed(name: str) -> pl.Expr:

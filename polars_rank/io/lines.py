@@ -83,8 +83,7 @@ def text_files(paths: Paths, parameter: str = "path") -> list[str]:
     """
     names = [paths] if isinstance(paths, (str, PathLike)) else list(paths)
     if not names:
-        message = f"`{parameter}` is empty; name at least one file"
-        raise ArgumentError(message, parameter)
+        raise ArgumentError(f"`{parameter}` is empty; name at least one file")
     return [file for name in names for file in _matches(os.fspath(name), parameter)]
 
 
@@ -94,13 +93,13 @@ def _matches(name: str, parameter: str) -> list[str]:
         return [name]  # in an object store, Polars expands patterns
     path = Path(name)
     if path.is_dir():
-        message = f"{name!r} is a directory; name its files, for example {str(path / '*')!r}"
-        raise SourceError(message)
+        raise SourceError(
+            f"{name!r} is a directory; name its files, for example {str(path / '*')!r}"
+        )
     files = [str(path)] if path.exists() else sorted(glob(str(path), recursive=True))  # noqa: PTH207
     if not files:
         siblings = [file.name for file in path.parent.iterdir()] if path.parent.is_dir() else []
-        message = f"file {name!r} not found.{hint(path.name, siblings)}"
-        raise SourceError(message)
+        raise SourceError(f"file {name!r} not found.{hint(path.name, siblings)}")
     return [readable(file) for file in files]
 
 
@@ -215,8 +214,7 @@ def reading(file: str) -> Iterator[IO[bytes]]:
         with Path(file).open("rb") as plain:
             start = plain.read(8)
             if start.startswith(_UTF_16):
-                message = f"{origin(file)} is in UTF-16; save it as UTF-8"
-                raise SourceError(message)
+                raise SourceError(f"{origin(file)} is in UTF-16; save it as UTF-8")
             plain.seek(0)
             opener = next((own for magic, own in _OPENERS.items() if start.startswith(magic)), None)
             if opener is None:
@@ -266,5 +264,6 @@ def _text(chunk: bytes, file: str, before: int) -> str:
         except UnicodeDecodeError as error:
             at, problem = error.start, f"the byte 0x{chunk[error.start]:02x}, so it is not UTF-8"
     line = before + 1 + chunk.count(b"\n", 0, at)
-    message = f"line {line} of {origin(file)} has {problem}; save the file as text in UTF-8"
-    raise SourceError(message)
+    raise SourceError(
+        f"line {line} of {origin(file)} has {problem}; save the file as text in UTF-8"
+    )

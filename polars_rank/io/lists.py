@@ -163,8 +163,9 @@ def from_lists(
         rows = rows.with_row_index("query").cast({"query": pl.Int64})
     _check_columns(schema, lists)
     if scores is not None and retrieved is not None and _has_structs(schema[retrieved]):
-        message = f"column {retrieved!r} (`retrieved`) already has scores; leave out `scores`"
-        raise ArgumentError(message, "scores", "retrieved")
+        raise ArgumentError(
+            f"column {retrieved!r} (`retrieved`) already has scores; leave out `scores`"
+        )
     arrays = [column for column in lists.given if isinstance(schema[column], pl.Array)]
     rows = rows.with_columns(col(arrays).arr.to_list())
 
@@ -265,8 +266,7 @@ def _with_judged(docs: pl.DataFrame, judged: pl.DataFrame, known: pl.Series) -> 
 def _check_columns(schema: pl.Schema, lists: _Lists) -> None:
     for name in schema:
         if name in _NEW and name not in lists.given:
-            message = f"the table already has a column {name!r}; rename it or drop it"
-            raise SchemaError(message)
+            raise SchemaError(f"the table already has a column {name!r}; rename it or drop it")
 
 
 def _id_type(schema: pl.Schema, lists: _Lists) -> pl.DataType | None:
@@ -278,11 +278,10 @@ def _id_type(schema: pl.Schema, lists: _Lists) -> pl.DataType | None:
     ids = types["retrieved"], types["relevant"]
     common = common_type(*ids)
     if common is None:
-        message = (
+        raise SchemaError(
             f"ids are {ids[0]} in column {lists.retrieved!r} and {ids[1]} in column "
             f"{lists.relevant!r}, so none would match; cast the elements of one of them"
         )
-        raise SchemaError(message)
     return common
 
 
@@ -296,17 +295,15 @@ def _element(name: str, column: str, dtype: pl.DataType) -> pl.DataType:
         element, number = fields
     fits = isinstance(dtype, pl.List) and not element.is_nested()
     if not fits or not (number.is_numeric() or number in (pl.Boolean, pl.Null)):
-        message = (
+        raise SchemaError(
             f"column {column!r} (`{name}`) must hold lists of {_ELEMENTS[name]}; found {dtype}"
         )
-        raise SchemaError(message, name)
     if ids and element.is_float():
         values = "scores" if name == "retrieved" else "labels"
-        message = (
+        raise SchemaError(
             f"column {column!r} (`{name}`) must hold lists of ids; found {dtype}; if it holds "
-            f"{values}, pass it as `{values}`"
+            f"{values}, pass it as `{values}`",
         )
-        raise SchemaError(message, name)
     return cast("pl.DataType", element)
 
 

@@ -73,7 +73,7 @@ def new_file(
     with _written(name):
         target = _target(name)
     refuse_to_replace(name, inputs)
-    exists = SourceError(f"'{name}' already exists; use `overwrite` to replace it", "overwrite")
+    exists = SourceError(f"'{name}' already exists; use `overwrite` to replace it")
     if target.exists() and not overwrite:
         raise exists
     part = target.with_name(f".{target.name[:50]}.{os.urandom(4).hex()}.part")
@@ -103,8 +103,7 @@ def refuse_to_replace(path: str | os.PathLike[str], inputs: Iterable[object]) ->
         except (OSError, ValueError):  # a file that does not exist, or a URL
             continue
         if same:
-            message = f"'{path}' is an input; write to another file"
-            raise SourceError(message)
+            raise SourceError(f"'{path}' is an input; write to another file")
 
 
 def _names(each: object) -> list[str]:
@@ -180,8 +179,7 @@ def _written(name: str) -> Iterator[None]:
             problem, remedy = error.strerror or str(error), "write to another folder"
         if problem is None:
             raise
-        message = f"cannot write '{name}': {problem}; {remedy}"
-        raise SourceError(message) from error
+        raise SourceError(f"cannot write '{name}': {problem}; {remedy}") from error
 
 
 @contextmanager

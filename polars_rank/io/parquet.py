@@ -163,11 +163,10 @@ def scan_log(
         "shuffled": ("shuffled",),
     }[layout]
     if rows.layout not in allowed:
-        message = (
+        raise DataError(
             f"the rows are {rows.layout} by {keys}, not {layout!r} (`layout`); leave `layout` out, "
             "or sort the log"
         )
-        raise DataError(message, "layout")
     watched = watcher(source.rows) if progress else _unwatched
     if rows.layout == "sorted" or in_memory:
         return _in_order(source, keys, lengths, watched, sort=in_memory)
@@ -223,11 +222,10 @@ def _keys(schema: pl.Schema, query: Names, by: Names | None) -> list[str]:
         for key in given:
             check_column(parameter, key, schema)
             if schema[key].is_nested() and not isinstance(schema[key], pl.Struct):
-                message = (
+                raise SchemaError(
                     f"column {key!r} (`{parameter}`) must have one id per row; found "
                     f"{schema[key]}; name a column of ids, or add one to the log"
                 )
-                raise SchemaError(message, parameter)
             keys.append(key)
     return keys
 
@@ -382,6 +380,7 @@ def _bytes(memory: str | int | None) -> int:
     match = re.fullmatch(r"\s*(\d+\.?\d*|\.\d+)\s*([KMGT]?)B?\s*", str(memory), re.IGNORECASE)
     size = float(match[1]) * 1000 ** " KMGT".index(match[2].upper() or " ") if match else 0
     if not 10**6 <= size < math.inf:
-        message = f"`memory` must be a size of at least 1MB, such as '2GB'; found {memory!r}"
-        raise ArgumentError(message, "memory")
+        raise ArgumentError(
+            f"`memory` must be a size of at least 1MB, such as '2GB'; found {memory!r}"
+        )
     return int(size)

@@ -140,8 +140,9 @@ class _KnownFiles:
     def check(self) -> None:
         for file, stamp in zip(self.files.names, self.stamps, strict=True):
             if stamp is not None and _stamp(file) != stamp:
-                message = f"'{origin(file)}' has changed since it was scanned; scan it again"
-                raise SourceError(message)
+                raise SourceError(
+                    f"'{origin(file)}' has changed since it was scanned; scan it again"
+                )
 
     def damage_error(self) -> SourceError | None:
         """Return the error for the first file that cannot be read, if there is one.
@@ -177,8 +178,9 @@ def _stamp(file: str) -> tuple[int, int]:
     try:
         status = Path(file).stat()
     except OSError as error:
-        message = f"cannot read '{origin(file)}': {error.strerror}; check that it still exists"
-        raise SourceError(message) from error
+        raise SourceError(
+            f"cannot read '{origin(file)}': {error.strerror}; check that it still exists"
+        ) from error
     return status.st_size, status.st_mtime_ns
 
 

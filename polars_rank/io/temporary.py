@@ -92,11 +92,10 @@ def new_folder() -> Path:
     try:
         place = Path(tempfile.gettempdir())
     except FileNotFoundError as error:
-        message = (
+        raise SourceError(
             f"{error.strerror}; free space there, or set the environment variable TMPDIR to a "
             "folder that can be written"
-        )
-        raise SourceError(message) from error
+        ) from error
     try:
         _remove_abandoned(place)
         folder, descriptor = _locked(Path(tempfile.mkdtemp(prefix="polars_rank.", dir=place)))
@@ -162,11 +161,10 @@ def write_problem(error: BaseException) -> str | None:
 
 
 def _not_written(place: Path, problem: str) -> SourceError:
-    message = (
+    return SourceError(
         f"cannot write temporary files in '{place}': {problem}; free space there, or set the "
         "environment variable TMPDIR to a folder on another disk"
     )
-    return SourceError(message)
 
 
 def _locked(folder: Path) -> tuple[Path, int | None]:

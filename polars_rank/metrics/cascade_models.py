@@ -501,8 +501,7 @@ def stop_probability(max_grade: float) -> pl.Expr:
     """Return (2^label - 1) / 2^max_grade; 0 for an unjudged document."""
     positive("max_grade", max_grade)
     if max_grade > _LARGEST_LABEL:
-        message = f"`max_grade` must be at most {_LARGEST_LABEL}; found {max_grade!r}"
-        raise ArgumentError(message, "max_grade")
+        raise ArgumentError(f"`max_grade` must be at most {_LARGEST_LABEL}; found {max_grade!r}")
     label = LABEL.clip(0, max_grade).fill_null(0.0)
     stops: pl.Expr = (pl.lit(2.0).pow(label) - 1) / 2.0 ** float(max_grade)
     return stops
@@ -517,8 +516,9 @@ def _grade(max_grade: float, min_grade: float) -> pl.Expr:
     number("max_grade", max_grade)
     number("min_grade", min_grade)
     if max_grade - min_grade < _LEAST_RANGE:
-        message = f"`max_grade` must be above `min_grade`; found {max_grade!r} and {min_grade!r}"
-        raise ArgumentError(message, "max_grade", "min_grade")
+        raise ArgumentError(
+            f"`max_grade` must be above `min_grade`; found {max_grade!r} and {min_grade!r}"
+        )
     label = LABEL.fill_null(min_grade).clip(min_grade, max_grade)
     return (label - min_grade) / (max_grade - min_grade)
 

@@ -528,7 +528,6 @@ def _times(t: Terms, time: str, click: str) -> Term:
 
 def _satisfied(t: Terms, k: int | None, seconds: float, dwell: str, click: str) -> Value:
     if number("seconds", seconds) < 0:
-        message = f"`seconds` must be 0 or more; found {seconds!r}"
-        raise ArgumentError(message, "seconds")
+        raise ArgumentError(f"`seconds` must be 0 or more; found {seconds!r}")
     stayed = t.signal("dwell", dwell) >= seconds
     return t.top(_clicked(t, click) & stayed, k).number()

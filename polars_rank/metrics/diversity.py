@@ -100,8 +100,7 @@ def intra_list_diversity(
     one_of("distance", distance, _DISTANCES)
     one_of("unknown", unknown, ("skip", "null", "error"))
     if single is not None and not is_number(single):
-        message = f"`single` must be a number or None; found {single!r}"
-        raise ArgumentError(message, "single")
+        raise ArgumentError(f"`single` must be a number or None; found {single!r}")
     column = named("features", features)
     value = _fold(t, k, column, _mean_distance, features, distance)
     if single is not None:
@@ -348,17 +347,17 @@ def _divergence(alpha: float, both: pl.Series) -> pl.Series:
     """Return the divergence of the distribution of categories from that of the history."""
     lists, history = both.struct.field("values"), both.struct.field("history")
     if not isinstance(history.dtype, pl.List):
-        message = f"`history` must be a column of lists of categories; found {history.dtype}"
-        raise SchemaError(message, "history")
+        raise SchemaError(
+            f"`history` must be a column of lists of categories; found {history.dtype}"
+        )
     own, past = _shares(lists, "q"), _shares(history, "p")
     types = own.schema["value"], past.schema["value"]
     common = common_value_type(*types)
     if common is None:
-        message = (
+        raise SchemaError(
             f"`category` has {types[0]} and `history` has lists of {types[1]}, so no categories "
             "would match; cast one of them"
         )
-        raise SchemaError(message, "category", "history")
     own, past = own.cast({"value": common}), past.cast({"value": common})
     part, smooth = pl.col("p"), (1 - alpha) * pl.col("q").fill_null(0.0) + alpha * pl.col("p")
     values = (
@@ -387,11 +386,11 @@ def _mean_distance(column: str, distance: str, lists: pl.Series) -> pl.Series:
     if distance in ("cosine", "euclidean"):
         documents = _embedded(documents, column, of_ranking=distance == "euclidean")
     elif distance == "jaccard" and not isinstance(documents.schema["value"], pl.List):
-        message = f"column {column!r} (`features`) must have lists for distance='jaccard'"
-        raise SchemaError(message, "features")
+        raise SchemaError(f"column {column!r} (`features`) must have lists for distance='jaccard'")
     elif distance == "category" and documents.schema["value"].is_nested():
-        message = f"column {column!r} (`features`) must have one value for distance='category'"
-        raise SchemaError(message, "features")
+        raise SchemaError(
+            f"column {column!r} (`features`) must have one value for distance='category'"
+        )
     sums = []
     for lag in range(1, int(numbers.get_column("number").max())):  # type: ignore[arg-type]
         if 2 * documents.select((pl.col("number") > lag).sum()).item() < documents.height:
@@ -423,27 +422,24 @@ def _embedded(documents: pl.DataFrame, column: str, *, of_ranking: bool) -> pl.D
     parameter = f"column {column!r} (`features`)"
     inner = dtype.inner if isinstance(dtype, (pl.List, pl.Array)) else None
     if inner is None or not inner.is_numeric():
-        message = (
+        raise SchemaError(
             f"{parameter} must have arrays or lists of numbers; found {dtype}; set `distance` to "
-            "'category' or 'jaccard' to compare other values"
+            "'category' or 'jaccard' to compare other values",
         )
-        raise SchemaError(message, "features")
     values = documents.get_column("value")
     if isinstance(dtype, pl.List):
         lengths = values.list.len().unique().sort()
         if len(lengths) > 1:
-            message = (
+            raise DataError(
                 f"{parameter} has embeddings of different lengths, from {lengths[0]} to "
-                f"{lengths[-1]}"
+                f"{lengths[-1]}",
             )
-            raise DataError(message, "features")
         values = values.list.to_array(int(lengths.sum()))
     width = values.dtype.shape[0]  # type: ignore[attr-defined]
     values = values.cast(pl.Array(pl.Float64, width))
     numbers = values.explode()
     if numbers.null_count() or not numbers.is_finite().all():
-        message = f"{parameter} has null, NaN or infinite numbers in an embedding"
-        raise DataError(message, "features")
+        raise DataError(f"{parameter} has null, NaN or infinite numbers in an embedding")
     embedding = pl.col("value")
     largest = pl.max_horizontal(embedding.arr.max(), -embedding.arr.min())
     unit = pl.lit(2.0).pow(largest.log(2).floor())

@@ -74,13 +74,11 @@ class ExpectedTerms(PlanTerms):
         if (k is None and weight is None) or not term.meta.root_names():
             return super().top(term, k, weight)  # the same in every order
         if isinstance(k, Value):
-            message = "a cutoff that differs between rankings"
-            raise OrderMattersError(message)
+            raise OrderMattersError("a cutoff that differs between rankings")
 
         def value(how: How) -> Value:
             if how in ("min", "max"):
-                message = "an extreme over documents"
-                raise OrderMattersError(message)
+                raise OrderMattersError("an extreme over documents")
             self.cutoffs.append(None)  # a block may extend below the cutoff
             if how == "count" and term.meta.eq(RELEVANT):
                 tied = self.tied_hits(None)[0]
@@ -142,13 +140,11 @@ class ExpectedTerms(PlanTerms):
 
     def at_hits(self, *_: object, **__: object) -> Term:
         """Raise `OrderMattersError`: the ranks of hits depend on the order of ties."""
-        message = "a term at each hit"
-        raise OrderMattersError(message)
+        raise OrderMattersError("a term at each hit")
 
     def in_order(self, _: pl.Expr) -> Listed:
         """Raise `OrderMattersError`: the order of ties is unknown."""
-        message = "documents in rank order"
-        raise OrderMattersError(message)
+        raise OrderMattersError("documents in rank order")
 
     def each(self, term: pl.Expr) -> Term:
         """Return the term of all rows."""
@@ -161,11 +157,10 @@ class ExpectedTerms(PlanTerms):
     def own(self, expression: pl.Expr) -> Value:
         """Aggregate a user's expression that does not read ranks."""
         if reads_order(expression):
-            message = (
+            raise ArgumentError(
                 "`ties='expected'` does not support expressions that read ranks; use a metric; "
                 f"found {expression}"
             )
-            raise ArgumentError(message)
         return super().own(expression)
 
 
@@ -182,11 +177,10 @@ def expectation(metric: Metric, t: ExpectedTerms) -> Value:
         return metric.value(t)
     except OrderMattersError:
         if metric.parts or name not in EXPECTATIONS:
-            message = (
+            raise ArgumentError(
                 f"{metric} has no closed form for ties='expected'; use ties='best' and "
                 "ties='worst' for its bounds"
-            )
-            raise ArgumentError(message) from None
+            ) from None
         return Value(EXPECTATIONS[name](t, **metric.arguments).expr, settled=False)
 
 
@@ -275,11 +269,10 @@ def average_precision(
 ) -> Value:
     """Return the sum over ranks of P(hit) times the expected precision at a hit, over the norm."""
     if norm == "hits" and k is not None:
-        message = (
+        raise ArgumentError(
             "average_precision(norm='hits') at a cutoff has no closed form for "
             "ties='expected'; omit the cutoff or use norm='min'"
         )
-        raise ArgumentError(message)
 
     wanted = t.number_relevant(rel)
     hits, hits_above = t.tied_hits(rel)
@@ -340,8 +333,7 @@ def _head(terms: pl.Expr, k: int | None) -> pl.Expr:
 
 def _without_ranks(term: pl.Expr) -> pl.Expr:
     if reads_order(term):
-        message = "a term that reads ranks"
-        raise OrderMattersError(message)
+        raise OrderMattersError("a term that reads ranks")
     return term
 
 

@@ -126,8 +126,7 @@ class Metric(pl.Expr, metaclass=_OwnNames):
         }
         value = self.function(t, **made)
         if not isinstance(value, Value):
-            message = f"a metric must return a value of its terms; found {value!r}"
-            raise ArgumentError(message)
+            raise ArgumentError(f"a metric must return a value of its terms; found {value!r}")
         return value
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -174,8 +173,7 @@ class Metric(pl.Expr, metaclass=_OwnNames):
     def at(self, k: int) -> Metric:
         """Return the metric with the cutoff k."""
         if not self.has_cutoff:
-            message = f"{self} has no cutoff"
-            raise ArgumentError(message)
+            raise ArgumentError(f"{self} has no cutoff")
         return Metric(self.function, {**self.arguments, "k": whole_number("k", k)})
 
     def __str__(self) -> str:
@@ -291,8 +289,7 @@ def metric(
             for key, value in given.items():
                 needed = _NEEDED.get(signature.parameters[key].annotation)
                 if value is None and needed is not None:
-                    message = f"`{key}` must be {needed}; found None"
-                    raise ArgumentError(message, key)
+                    raise ArgumentError(f"`{key}` must be {needed}; found None")
             return {key: checked_parameter(key, value) for key, value in given.items()}
 
         @wraps(function)
@@ -319,8 +316,7 @@ def metric(
             lower_is_better=lower_is_better,
         )
         if function.__name__ in REGISTER:
-            message = f"a metric {function.__name__!r} already exists; use another name"
-            raise ArgumentError(message)
+            raise ArgumentError(f"a metric {function.__name__!r} already exists; use another name")
         REGISTER[function.__name__] = cast("Definition[...]", build)
         return cast("Definition[P]", build)
 
@@ -408,8 +404,9 @@ def checked_parameter(key: str, value: Any) -> Any:
     if key in _CHECKED:
         return _CHECKED[key](value)
     if isinstance(value, _TABLES):
-        message = f"`{key}` must be a value, such as a number or a name; found {short(value)}"
-        raise ArgumentError(message, key)
+        raise ArgumentError(
+            f"`{key}` must be a value, such as a number or a name; found {short(value)}"
+        )
     return value
 
 
@@ -419,11 +416,10 @@ def _elementwise(key: str, function: Callable[[pl.Expr], pl.Expr]) -> Any:
         return function
     values: Any = function(pl.col("value"))
     if not isinstance(values, pl.Expr) or not is_elementwise(values):
-        message = (
+        raise ArgumentError(
             f"`{key}` must return an elementwise expression, with one value per document; "
             f"found {short(function)}"
         )
-        raise ArgumentError(message, key)
     return function
 
 
@@ -436,15 +432,13 @@ def _combined(
     if not all(map(is_number, others)):
         return plain(*others)
     if function is _divide and not isinstance(right, Metric) and right == 0:
-        message = f"{left} is divided by 0; divide by another number"
-        raise ArgumentError(message)
+        raise ArgumentError(f"{left} is divided by 0; divide by another number")
     kinds = {each.aggregate for each in both.values() if isinstance(each, Metric)}
     if len(kinds) > 1 or "geometric" in kinds:
-        message = (
+        raise ArgumentError(
             f"{left} and {right} have different aggregations over rankings ({', '.join(kinds)}); "
             "evaluate them separately and combine the results"
         )
-        raise ArgumentError(message)
     return Metric(function, both)
 
 

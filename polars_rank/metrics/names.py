@@ -135,8 +135,7 @@ def naming(parameter: str) -> Iterator[None]:
     except ArgumentError as error:
         if error.parameters:  # of the metric itself
             raise
-        message = f"`{parameter}`: {error}"
-        raise ArgumentError(message, parameter) from None
+        raise ArgumentError(f"`{parameter}`: {error}") from None
 
 
 def read(name: str, tool: str = "") -> Metric:
@@ -147,8 +146,7 @@ def read(name: str, tool: str = "") -> Metric:
         return listed.alias(name)
     match = re.fullmatch(_NAME, name.strip())
     if match is None:
-        message = f"invalid metric {short(name)}; write it like \"ndcg(gain='exp2')@10\""
-        raise ArgumentError(message)
+        raise ArgumentError(f"invalid metric {short(name)}; write it like \"ndcg(gain='exp2')@10\"")
     at, level = match["at"], match["level"]
     stem, function, parameters = _metric_and_number(name, match["name"], tool, numbered=at is None)
     for key, value in _arguments(name, match["arguments"]).items():
@@ -158,8 +156,9 @@ def read(name: str, tool: str = "") -> Metric:
     if at is not None:
         key, value = _at(name, function, at)
         if key in parameters:
-            message = f"`{key}` is given twice in {short(name)}; give it once, after the '@'"
-            raise ArgumentError(message, key)
+            raise ArgumentError(
+                f"`{key}` is given twice in {short(name)}; give it once, after the '@'"
+            )
         parameters = {**parameters, key: value}
     if level is not None:
         lowest = _whole(name, "rel", level)
@@ -170,10 +169,9 @@ def read(name: str, tool: str = "") -> Metric:
 def _check_is_one(name: str) -> None:
     several = expand(name.strip())
     if len(several) > 1:
-        message = (
+        raise ArgumentError(
             f"{short(name)} means {len(several)} metrics; name one, such as {short(several[0])}"
         )
-        raise ArgumentError(message)
 
 
 def _metric_of(name: str, function: str, parameters: dict[str, Any]) -> Metric:
@@ -193,8 +191,7 @@ def _metric_of(name: str, function: str, parameters: dict[str, Any]) -> Metric:
     if missing:
         given = ", ".join(f"{key}=..." for key in needed if key != "k")
         example = f"{function}{given and f'({given})'}{'@10' if 'k' in needed else ''}"
-        message = f"{short(name)} needs `{missing[0]}`; write it like '{example}'"
-        raise ArgumentError(message, missing[0])
+        raise ArgumentError(f"{short(name)} needs `{missing[0]}`; write it like '{example}'")
     return REGISTER[function](**parameters).alias(name)
 
 
@@ -231,8 +228,7 @@ def _with_listed_parameters(name: str) -> Metric | None:
             for label, _, value in pairs
         ]
         if len(dict(levels_of)) < len(levels_of):
-            message = f"`gain` of a label is given twice in {short(name)}; give it once"
-            raise ArgumentError(message, "gain")
+            raise ArgumentError(f"`gain` of a label is given twice in {short(name)}; give it once")
         return REGISTER["ndcg"](gain=gains.Levels(tuple(levels_of)))
     several = re.fullmatch(_NUMBERS, name)
     if several is None or (stem := several["name"][:-1].lower()) not in _TABLES:
@@ -242,8 +238,9 @@ def _with_listed_parameters(name: str) -> Metric | None:
     if stem != "utility":
         return REGISTER["eleven_point"](recalls=tuple(numbers))
     if len(numbers) != len("abcd"):
-        message = f"{short(name)} must have four numbers, the values of tp, fp, fn, and tn"
-        raise ArgumentError(message)
+        raise ArgumentError(
+            f"{short(name)} must have four numbers, the values of tp, fp, fn, and tn"
+        )
     return REGISTER["utility"](**dict(zip("abcd", numbers, strict=True)))
 
 
@@ -266,17 +263,15 @@ def listed(metrics: Metrics, parameter: str = "metrics") -> list[str | pl.Expr]:
     one = isinstance(metrics, (str, bytes, pl.Expr)) or not isinstance(metrics, Iterable)
     given: list[Any] = [metrics] if one else [*cast("Iterable[Any]", metrics)]
     if not given:
-        message = f"`{parameter}` is empty; name at least one, such as 'ndcg@10'"
-        raise ArgumentError(message, parameter)
+        raise ArgumentError(f"`{parameter}` is empty; name at least one, such as 'ndcg@10'")
     for item in given:
         if not isinstance(item, (str, pl.Expr)):
             name = getattr(item, "__name__", None)
             remedy = f"; call it: pr.{name}()" if name in REGISTER else ""
-            message = (
+            raise ArgumentError(
                 f"`{parameter}` must be names of metrics or expressions; "
                 f"found {short(item)}{remedy}"
             )
-            raise ArgumentError(message, parameter)
     return given
 
 
@@ -291,8 +286,9 @@ def resolve(metrics: Metrics, tool: str = "", parameter: str = "metrics") -> lis
             resolved.append(item)
     twice = [name for name, count in Counter(map(output_name, resolved)).items() if count > 1]
     if twice:
-        message = f"duplicate metric {twice[0]!r} (`{parameter}`); rename one of them with .alias()"
-        raise ArgumentError(message, parameter)
+        raise ArgumentError(
+            f"duplicate metric {twice[0]!r} (`{parameter}`); rename one of them with .alias()"
+        )
     return resolved
 
 
@@ -333,8 +329,9 @@ def output_name(expression: pl.Expr) -> str:
     try:
         return expression.meta.output_name()
     except pl.exceptions.PolarsError:
-        message = f"a metric must produce one column with one name; add .alias(...) to {expression}"
-        raise ArgumentError(message) from None
+        raise ArgumentError(
+            f"a metric must produce one column with one name; add .alias(...) to {expression}"
+        ) from None
 
 
 def find(name: str, tool: str = "") -> tuple[str | None, dict[str, Any]]:
@@ -374,10 +371,9 @@ def _unknown(name: str) -> ArgumentError:
     if advice := instead(name):
         return ArgumentError(f"{name!r} is not a metric; {advice}")
     if re.fullmatch(r"[\d.]+", name):
-        message = (
+        return ArgumentError(
             f"{short(name)} is not a metric; write several cutoffs without spaces: 'ndcg@5,10'"
         )
-        return ArgumentError(message)
     listed = " pr.list_metrics() and the command polars-rank metrics list all metrics."
     names = [*REGISTER, *ALIASES, *FUNCTIONS_OF]
     return ArgumentError(f"unknown metric {short(name)}.{hint(name, names) or listed}")
@@ -397,8 +393,9 @@ _DIGITS = 20
 def _whole(name: str, parameter: str, text: str) -> int:
     """Return a number in a name as an integer."""
     if not (text.isascii() and text.isdecimal()) or len(text) > _DIGITS:
-        message = f"`{parameter}` must be a positive integer; found {short(text)} in {short(name)}"
-        raise ArgumentError(message, parameter)
+        raise ArgumentError(
+            f"`{parameter}` must be a positive integer; found {short(text)} in {short(name)}"
+        )
     return int(text)
 
 
@@ -409,16 +406,16 @@ def _number(name: str, parameter: str, text: str, what: str = "a number") -> flo
     except ValueError:
         number = math.nan
     if not math.isfinite(number):
-        message = f"`{parameter}` must be {what}; found {short(text)} in {short(name)}"
-        raise ArgumentError(message, parameter)
+        raise ArgumentError(f"`{parameter}` must be {what}; found {short(text)} in {short(name)}")
     return number
 
 
 def _parameter(name: str, stem: str, key: str, value: Any) -> dict[str, Any]:
     """Return our parameters for another tool's."""
     if key == "judged_only" and value:
-        message = f"`judged_only` in {short(name)} is not supported; use unjudged='removed' instead"
-        raise ArgumentError(message)
+        raise ArgumentError(
+            f"`judged_only` in {short(name)} is not supported; use unjudged='removed' instead"
+        )
     if key == "relative" and isinstance(value, bool):
         return {}
     if key == "beta" and stem.lower() == "setf":
@@ -426,8 +423,7 @@ def _parameter(name: str, stem: str, key: str, value: Any) -> dict[str, Any]:
     try:
         return _WORDS[key](value) if key in _WORDS else {key: value}
     except (KeyError, TypeError):
-        message = f"invalid parameter {key}={short(value)} in {short(name)}"
-        raise ArgumentError(message) from None
+        raise ArgumentError(f"invalid parameter {key}={short(value)} in {short(name)}") from None
 
 
 def _level(function: str, level: int, parameters: dict[str, Any]) -> dict[str, Any]:
@@ -442,8 +438,9 @@ def _level(function: str, level: int, parameters: dict[str, Any]) -> dict[str, A
 def _beta(name: str, squared: float) -> float:
     """Return our beta: the square root of what trec_eval calls x, and ir_measures beta."""
     if not is_number(squared) or squared <= 0:
-        message = f"`beta` must be a number above 0; found {short(squared)} in {short(name)}"
-        raise ArgumentError(message, "beta")
+        raise ArgumentError(
+            f"`beta` must be a number above 0; found {short(squared)} in {short(name)}"
+        )
     return math.sqrt(squared)
 
 
@@ -464,8 +461,7 @@ def _arguments(name: str, text: str | None) -> dict[str, Any]:
         raise ArgumentError(message)
     for key, count in Counter(keys).items():
         if count > 1:
-            message = f"`{key}` is given twice in {short(name)}; give it once"
-            raise ArgumentError(message, key)
+            raise ArgumentError(f"`{key}` is given twice in {short(name)}; give it once")
     return dict(zip(keys, values, strict=True))
 
 

@@ -118,8 +118,7 @@ def eleven_point(
     one_of("rounding", rounding, ("up", "nearest"))
     points = [tenth / 10 for tenth in range(11)] if recalls is None else list(recalls)
     if not points or not all(is_number(point) and 0 <= point <= 1 for point in points):
-        message = f"`recalls` must be numbers from 0 to 1; found {recalls!r}"
-        raise ArgumentError(message, "recalls")
+        raise ArgumentError(f"`recalls` must be numbers from 0 to 1; found {recalls!r}")
 
     def total(found: pl.Expr, rank: pl.Expr, relevant: pl.Expr) -> pl.Expr:
         ranks = rank.filter(found)

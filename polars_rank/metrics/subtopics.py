@@ -139,18 +139,18 @@ def _batch(judgments: Judgments, rankings: pl.Series) -> _Batch:
         else:
             of, valid = "numbers", inner is not None and (inner.is_numeric() or inner == pl.Null)
         if not valid and dtype != pl.Null:
-            message = f"column {column!r} (`{parameter}`) must have lists of {of}; found {dtype}"
-            raise SchemaError(message, parameter)
+            raise SchemaError(
+                f"column {column!r} (`{parameter}`) must have lists of {of}; found {dtype}"
+            )
     lengths = pl.col("subtopics").list.len()
     for parameter, column in list(parameters.items())[1:]:
         differ = documents.filter(lengths.ne_missing(pl.col(parameter).list.len()))
         if not differ.is_empty():
-            message = (
+            raise DataError(
                 f"columns {judgments.subtopics!r} (`subtopics`) and {column!r} (`{parameter}`) "
                 f"must have lists of the same length; found {differ.item(0, 'subtopics')} and "
                 f"{differ.item(0, parameter)}"
             )
-            raise DataError(message)
     grade = pl.col("grades").cast(pl.Float64) if judgments.grades else pl.lit(1.0)
     weight = pl.col("weights").cast(pl.Float64) if judgments.weights else pl.lit(1.0)
     pairs = (

@@ -190,11 +190,10 @@ def _value(operand: Operand) -> Value:
         return operand
     if isinstance(operand, (bool, int, float)):
         return Value(pl.lit(operand if isinstance(operand, bool) else float(operand)))
-    message = (
+    raise ArgumentError(
         f"a metric must combine values of its terms and numbers; found {operand}; use a method of "
         "the terms, as in t.retrieved() or t.each(...).sum()"
     )
-    raise ArgumentError(message)
 
 
 class Term(NamedTuple):
@@ -436,10 +435,9 @@ def folded_once(function: Callable[..., pl.Expr], count: int) -> None:
     made = function(*map(pl.col, terms))
     others = set(made.meta.root_names()) - set(terms)
     if others:
-        message = (
+        raise ArgumentError(
             f"a fold reads {sorted(others)}, which are not among its terms; pass them as terms"
         )
-        raise ArgumentError(message)
 
 
 def of_lists(function: Callable[..., pl.Series], *arguments: Hashable, lists: pl.Expr) -> pl.Expr:
@@ -495,10 +493,9 @@ def _reducible(term: pl.Expr) -> Term:
 
 def _checked(term: pl.Expr) -> pl.Expr:
     if not is_elementwise(term):
-        message = (
+        raise ArgumentError(
             f"a term must be an elementwise expression, with one value per document; found {term}"
         )
-        raise ArgumentError(message)
     return term
 
 

@@ -74,14 +74,14 @@ def _check_values(parameter: str, column: str, values: pl.Series, *, whole: bool
         invalid = known.filter(condition)
         if len(invalid):
             rows = number_of(known.len(), "row")
-            message = f"{problem} ({len(invalid):,} of {rows} checked; e.g. {invalid.min()!r})"
-            raise DataError(message)
+            raise DataError(
+                f"{problem} ({len(invalid):,} of {rows} checked; e.g. {invalid.min()!r})"
+            )
     nan = known > math.inf  # Polars orders NaN above infinity
     return known.set(nan, None) if nan.any() else known
 
 
 def _check_name(parameter: str, column: str) -> None:
     if not isinstance(column, str):
-        message = f"`{parameter}` must be the name of a column; found {column!r}"
-        raise ArgumentError(message, parameter)
+        raise ArgumentError(f"`{parameter}` must be the name of a column; found {column!r}")
     check_name(column)

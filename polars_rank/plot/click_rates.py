@@ -97,8 +97,9 @@ def click_through(
     for parameter, name in (("position", position), ("click", click)):
         check_column(parameter, name, schema)
         if not (schema[name].is_numeric() or schema[name] in (pl.Boolean, pl.Null)):
-            message = f"column {name!r} (`{parameter}`) must be numeric; found {schema[name]}"
-            raise SchemaError(message, parameter)
+            raise SchemaError(
+                f"column {name!r} (`{parameter}`) must be numeric; found {schema[name]}"
+            )
     columns = run_columns(schema, run, position=position, click=click)
     place, clicks = pl.col(position).cast(pl.Float64), pl.col(click).cast(pl.Float64)
     shown = log.filter(place.is_not_null() & clicks.is_not_null() & ~(place > k))
@@ -146,12 +147,12 @@ def _check(table: pl.DataFrame, position: str, click: str) -> None:
     )
     if invalid.height:
         number, value = int(invalid.get_column("shown").sum()), invalid.get_column("x")[0]
-        message = (
+        raise DataError(
             f"{number_of(number, 'row')}: column {position!r} (`position`) must have integers from "
             f"1 (the top), or null for documents that were not shown; found {value!r}"
         )
-        raise DataError(message)
     bad = int(table.get_column("bad").sum())
     if bad:
-        message = f"{number_of(bad, 'row')}: column {click!r} (`click`) must be Boolean or a count"
-        raise DataError(message)
+        raise DataError(
+            f"{number_of(bad, 'row')}: column {click!r} (`click`) must be Boolean or a count"
+        )

@@ -305,8 +305,7 @@ def interpolated(
     altair()
     points = [tenth / 10 for tenth in range(11)] if recalls is None else [*recalls]
     if not points:
-        message = "`recalls` is empty; pass at least one recall from 0 to 1"
-        raise ArgumentError(message, "recalls")
+        raise ArgumentError("`recalls` is empty; pass at least one recall from 0 to 1")
     for point in points:
         share("recalls", point, ends=True)
     requested = {point: interpolated_precision(recall=point) for point in points}
@@ -346,8 +345,7 @@ def _longest(log: pl.LazyFrame, run: str | None, options: Mapping[str, Any]) -> 
 def _measure(metric: str | Metric, conventions: Conventions | str | None) -> Metric:
     requested = read_metrics(metric, conventions, "metric")
     if len(requested) != 1:
-        message = f"a chart shows one metric; found {metric!r} (`metric`)"
-        raise ArgumentError(message, "metric")
+        raise ArgumentError(f"a chart shows one metric; found {metric!r} (`metric`)")
     return curves.curve_of(requested[0], "metric")
 
 
@@ -395,8 +393,7 @@ def _estimated(
     one_of("interval", interval, (*_INTERVALS, "none"))
     share("confidence", confidence)
     if not metrics:
-        message = "nothing to draw: `ks` is empty; pass at least one cutoff"
-        raise ArgumentError(message, "ks")
+        raise ArgumentError("nothing to draw: `ks` is empty; pass at least one cutoff")
     columns = _columns(log, run, options)
     requested = [*metrics.values()]
     conventions = named(options.get("conventions", POLARS_RANK))
@@ -424,8 +421,9 @@ def _estimated(
 def _columns(log: pl.LazyFrame, run: str | None, options: Mapping[str, Any]) -> list[str]:
     """Return the run column of the result, or none."""
     if "by" in options:
-        message = "charts do not support `by`; use `run` for the column with a line per value"
-        raise ArgumentError(message, "by")
+        raise ArgumentError(
+            "charts do not support `by`; use `run` for the column with a line per value"
+        )
     return ["run"] if options.get("scores") else run_columns(schema_of(log), run)
 
 
@@ -453,14 +451,14 @@ def _undefined(number: Any, undefined: Any, conventions: Any, metric: Metric) ->
 
 def _only_of_logs(options: Mapping[str, Any]) -> None:
     if options:
-        message = f"`{next(iter(options))}` applies to a log; the table already has means"
-        raise ArgumentError(message, next(iter(options)))
+        raise ArgumentError(
+            f"`{next(iter(options))}` applies to a log; the table already has means",
+        )
 
 
 def _check_rows(table: pl.DataFrame) -> None:
     if table.height > ROWS:
-        message = (
+        raise ArgumentError(
             f"the chart would have {table.height:,} points, more than {ROWS:,}; use fewer "
             "`ks`, such as 1, 2, 5, 10, 20, 50, 100"
         )
-        raise ArgumentError(message, "ks")

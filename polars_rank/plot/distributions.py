@@ -105,10 +105,9 @@ def distribution(
     spread, runs = labeled(spread, baseline=baseline, colors=colors, needed=True)
     max_cells = ROWS // (2 * len(runs.labels)) - 1
     if kind == "histogram" and bins > max_cells:
-        message = (
+        raise ArgumentError(
             f"`bins` must be at most {max_cells:,} for {len(runs.labels)} runs; found {bins:,}"
         )
-        raise ArgumentError(message, "bins")
     ends = extent(min(spread.get_column("low")), max(spread.get_column("high")))
     if kind == "ecdf":
         counts = _counts(data.known, ends, max_cells)

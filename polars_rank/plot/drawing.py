@@ -59,11 +59,10 @@ _FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, 
 def altair(extra: str = EXTRA) -> Any:
     """Return the module altair; raise `MissingExtraError` where it is not installed."""
     if sys.flags.optimize > 1:
-        message = (
+        raise RankError(
             "charts and reports do not work with python -OO, because Altair needs its docstrings; "
             "run Python without -OO"
         )
-        raise RankError(message)
     try:
         import altair  # noqa: ICN001, PLC0415  (an extra, and slow to import)
     except ImportError as error:
@@ -102,8 +101,7 @@ def style(chart: Any, *, dark: bool = False) -> Any:
     >>> chart.save("ndcg.svg")  # doctest: +SKIP
     """
     if not isinstance(chart, altair().TopLevelMixin):
-        message = f"`chart` must be an Altair chart; found {type(chart).__name__}"
-        raise ArgumentError(message, "chart")
+        raise ArgumentError(f"`chart` must be an Altair chart; found {type(chart).__name__}")
     if dark:
         specification = brightened(chart.to_dict(validate=False))
         chart = type(chart).from_dict(specification, validate=False)
@@ -343,8 +341,7 @@ def non_empty(table: pl.DataFrame, column: str, what: str) -> pl.DataFrame:
     """Return the table; raise `DataError` if there is nothing to draw."""
     if not table.get_column(column).is_not_null().any():
         reason = f"all values of {what} are null" if table.height else f"no rows with {what}"
-        message = f"nothing to draw: {reason}"
-        raise DataError(message)
+        raise DataError(f"nothing to draw: {reason}")
     return table
 
 

@@ -183,8 +183,7 @@ def slices(
     altair()
     whole_number("n", n)
     if n > _MOST:
-        message = f"`n` must be at most {_MOST}; found {n:,}"
-        raise ArgumentError(message, "n")
+        raise ArgumentError(f"`n` must be at most {_MOST}; found {n:,}")
     rows = lazy(table, "table")
     schema = schema_of(rows)
     required = ("column", "value", "metric", "difference", "low", "high", "contribution", "small")
@@ -362,11 +361,10 @@ def _rows(
     data = data.with_columns(label.alias("label")).drop(_KEY + key for key in keys)
     number = data.get_column("label").n_unique()
     if number > _MOST:
-        message = (
+        raise ArgumentError(
             f"the chart would have {number:,} rows, more than {_MOST}; filter the table or "
             "select `metrics`"
         )
-        raise ArgumentError(message, "metrics")
     return data, runs
 
 

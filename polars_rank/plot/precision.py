@@ -123,8 +123,7 @@ def pr_curve(
     points = log.select(*groups(columns), *_POINTS).filter(pl.col("recall").is_not_null())
     table = collected(_few_points(points, _STEPS))
     if not table.height:
-        message = "nothing to draw: no document is relevant; use a lower `rel`"
-        raise DataError(message, "rel")
+        raise DataError("nothing to draw: no document is relevant; use a lower `rel`")
     table, runs = labeled(table, baseline=baseline, colors=colors, needed=True)
     if table.height > ROWS // 2:
         steps = max(1, ROWS // (2 * _KEPT * len(runs.labels)))

@@ -60,10 +60,9 @@ class Runs:
         others = [name for name in names if baseline is None or name != label_of(baseline)]
         first = [name for name in names if name not in others]
         if len(others) > MOST:
-            message = (
+            raise ArgumentError(
                 f"a chart can have at most {MOST} runs; found {len(others):,}; filter the table"
             )
-            raise ArgumentError(message)
         overrides = _checked(colors)
         places = range(len(others))
         defaults = [NEUTRAL] * len(first) + [PALETTE[i % len(PALETTE)] for i in places]
@@ -128,12 +127,12 @@ def run_colors(
     """
     names = [*runs]
     if not all(isinstance(name, Hashable) for name in names):
-        message = f"`runs` must be names of runs; found {short(names)}"
-        raise ArgumentError(message, "runs")
+        raise ArgumentError(f"`runs` must be names of runs; found {short(names)}")
     runs_by_label = {label_of(name): name for name in names}
     if baseline is not None and label_of(baseline) not in runs_by_label:
-        message = f"run {short(baseline)} (`baseline`) not found in `runs`: {short(names)}"
-        raise ArgumentError(message, "baseline", "runs")
+        raise ArgumentError(
+            f"run {short(baseline)} (`baseline`) not found in `runs`: {short(names)}"
+        )
     sorted_runs = Runs.of(sorted(runs_by_label), baseline, colors)
     return {
         runs_by_label[label]: BRIGHTER.get(color, color) if dark else color
@@ -191,8 +190,9 @@ def columns_of_runs(parameter: str, columns: Sequence[str], schema: pl.Schema) -
     for name in columns:
         check_column(parameter, name, schema)
         if schema[name].is_nested():
-            message = f"column {name!r} (`{parameter}`) must not be nested; found {schema[name]}"
-            raise SchemaError(message, parameter)
+            raise SchemaError(
+                f"column {name!r} (`{parameter}`) must not be nested; found {schema[name]}"
+            )
     return [*columns]
 
 
@@ -221,8 +221,9 @@ def labeled(
     columns = grouped(table.columns)
     if not columns:
         if needed and baseline is not None:
-            message = f"`baseline` is {baseline!r}, but the table has no column of runs; set `run`"
-            raise ArgumentError(message, "baseline", "run")
+            raise ArgumentError(
+                f"`baseline` is {baseline!r}, but the table has no column of runs; set `run`"
+            )
         named = table.with_columns(pl.lit("").alias("run"))
         return named, Runs.of([""], None, {"": PALETTE[0]})
     label = pl.concat_str([_text(table.get_column(name)) for name in columns], separator=" · ")
@@ -231,8 +232,7 @@ def labeled(
     runs = Runs.of(order.get_column("run"), baseline, colors)
     if needed and baseline is not None and label_of(baseline) not in runs.labels:
         available = ", ".join(map(repr, runs.labels[:10])) or "none"
-        message = f"run {baseline!r} (`baseline`) not found; available: {available}"
-        raise DataError(message, "baseline")
+        raise DataError(f"run {baseline!r} (`baseline`) not found; available: {available}")
     return table.with_columns(label.alias("run")).drop(columns), runs
 
 
@@ -249,6 +249,7 @@ def _checked(colors: Colors | None) -> dict[str, str]:
         return {}
     for run, color in colors.items():
         if not isinstance(color, str) or not color.strip():
-            message = f"`colors` must have a color such as '#0072B2' for {run!r}; found {color!r}"
-            raise ArgumentError(message, "colors")
+            raise ArgumentError(
+                f"`colors` must have a color such as '#0072B2' for {run!r}; found {color!r}"
+            )
     return {label_of(run): color for run, color in colors.items()}

@@ -30,11 +30,10 @@ def check_columns(
     """Raise `SchemaError` for a table without the required columns."""
     missing = [name for name in columns if name not in schema]
     if missing:
-        message = (
+        raise SchemaError(
             f"column {missing[0]!r} (`{parameter}`) not found; pass the table that {function} "
             f"returns; available: {', '.join(map(repr, schema)) or 'none'}"
         )
-        raise SchemaError(message, parameter)
 
 
 def keys_of(schema: pl.Schema, runs: Sequence[str]) -> list[str]:
@@ -61,8 +60,7 @@ def column_of(schema: pl.Schema, metric: Any, taken: Sequence[str]) -> str:
         name = name_of(metric)
         check_column("metric", name, schema)
         if not (schema[name].is_numeric() or schema[name] == pl.Null):
-            message = f"column {name!r} (`metric`) must be numeric; found {schema[name]}"
-            raise SchemaError(message, "metric")
+            raise SchemaError(f"column {name!r} (`metric`) must be numeric; found {schema[name]}")
         return name
     float_columns = [
         name for name, dtype in schema.items() if dtype.is_float() and name not in taken
@@ -70,18 +68,17 @@ def column_of(schema: pl.Schema, metric: Any, taken: Sequence[str]) -> str:
     if len(float_columns) == 1:
         return float_columns[0]
     message = f"set `metric` to the column to draw; float columns: {float_columns}"
-    raise ArgumentError(message, "metric") if float_columns else SchemaError(message, "metric")
+    raise ArgumentError(message) if float_columns else SchemaError(message)
 
 
 def check_metric(parameter: str, name: str, available: Sequence[str]) -> None:
     """Raise `ArgumentError` for a metric that a table does not have."""
     if name not in available:
         listed = ", ".join(map(repr, available))
-        message = (
+        raise ArgumentError(
             f"metric {name!r} (`{parameter}`) not found; available: {listed}."
             f"{hint(name, available)}"
         )
-        raise ArgumentError(message, parameter)
 
 
 def rows_of_metrics(rows: pl.LazyFrame, metrics: Any, parameter: str = "metrics") -> pl.LazyFrame:
@@ -100,8 +97,7 @@ def only_metric(rows: pl.LazyFrame, metric: Any) -> tuple[str, pl.LazyFrame]:
     rows = rows_of_metrics(rows, metric, "metric")
     available = metrics_of(rows)
     if len(available) > 1:
-        message = f"a chart shows one metric; set `metric` to one of {available}"
-        raise ArgumentError(message, "metric")
+        raise ArgumentError(f"a chart shows one metric; set `metric` to one of {available}")
     return (available[0] if available else "metric"), rows
 
 

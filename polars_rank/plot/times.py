@@ -126,10 +126,10 @@ def over_time(
         harmless_texts(non_empty(data, "y", name)), baseline=baseline, colors=colors, needed=True
     )
     if data.select(pl.struct("x", "run").is_duplicated().any()).item():
-        message = f"several rows for one value of {time!r}; set `run`" + (
-            f", or filter the table to one value of {others}" if others else ""
+        raise ArgumentError(
+            f"several rows for one value of {time!r}; set `run`"
+            + (f", or filter the table to one value of {others}" if others else ""),
         )
-        raise ArgumentError(message, "run")
     data, kind = _with_times(data)
     data = _thinned(data, runs, kind).sort("run", "x")
     has_bounds = data.get_column("low").is_not_null().any()
@@ -174,11 +174,10 @@ def _thinned(data: pl.DataFrame, runs: Runs, kind: str) -> pl.DataFrame:
     if data.height <= ROWS:
         return data
     if kind == "ordinal":
-        message = (
+        raise ArgumentError(
             f"the chart would have {data.height:,} points, more than {ROWS:,}; convert the time "
             "column to dates, e.g. with .str.to_date()"
         )
-        raise ArgumentError(message)
     x = pl.col("x").to_physical().cast(pl.Float64)
     place = (x - x.min()) / (x.max() - x.min())
     steps = max(1, ROWS // (_KEPT * len(runs.labels)))

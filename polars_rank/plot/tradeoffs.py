@@ -108,10 +108,10 @@ def tradeoff(
         across, up = ([nothing, pl.col(name).cast(pl.Float64), nothing] for name in (x, y))
     values = collected(by_run(with_level(rows), columns, _points(across, up)))
     if (values.get_column("rows") > 1).any():
-        message = "several rows for one run; set `run`" + (
-            f", or filter the table to one value of {others}" if others else ""
+        raise ArgumentError(
+            "several rows for one run; set `run`"
+            + (f", or filter the table to one value of {others}" if others else ""),
         )
-        raise ArgumentError(message, "run")
     level = confidence_text(values.get_column("confidence"))
     data, runs = labeled(
         values.drop("rows", "confidence"), baseline=baseline, colors=colors, needed=True
@@ -150,16 +150,14 @@ def _two_metrics(rows: pl.LazyFrame, x: Any, y: Any) -> list[str]:
             check_metric(parameter, name, available)
     others = [each for each in available if each not in requested]
     if requested.count(None) not in (0, len(others)):
-        message = f"set `x` and `y` to two of the metrics; available: {available}"
-        raise ArgumentError(message, "x", "y")
+        raise ArgumentError(f"set `x` and `y` to two of the metrics; available: {available}")
     return [others.pop(0) if each is None else each for each in requested]
 
 
 def _column(parameter: str, metric: str | Metric | None, schema: pl.Schema) -> str:
     """Return the column of a metric."""
     if metric is None:
-        message = f"set `{parameter}` to a column of the table; available: {[*schema]}"
-        raise ArgumentError(message, parameter)
+        raise ArgumentError(f"set `{parameter}` to a column of the table; available: {[*schema]}")
     name = name_of(metric)
     check_column(parameter, name, schema, "number")
     return name

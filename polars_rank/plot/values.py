@@ -56,8 +56,7 @@ class Values(NamedTuple):
         metrics = None if metric is None else [metric]
         if query is not None:
             if run is None:
-                message = "`run` must name the column of runs; found None"
-                raise ArgumentError(message, "run")
+                raise ArgumentError("`run` must name the column of runs; found None")
             check_column("run", run, schema)
         columns = run_columns(schema, run)
         keys = key_columns(schema, run=columns)
@@ -67,8 +66,7 @@ class Values(NamedTuple):
         requested = variables(schema, metrics, agreed, keys, "metric", undefined)
         if len(requested) > 1:
             names = ", ".join(repr(each.name) for each in requested)
-            message = f"a chart shows one metric; set `metric` to one of {names}"
-            raise ArgumentError(message, "metric")
+            raise ArgumentError(f"a chart shows one metric; set `metric` to one of {names}")
         (variable,) = requested
         undefined_there = pl.col(variable.name).is_null().alias(_UNDEFINED)
         selected = rows.select(*taken, variable.value.alias(VALUE), undefined_there)
@@ -107,8 +105,7 @@ class Values(NamedTuple):
         requested_runs = [each for each in (x, y) if each is not None]
         others = [each for each in names if each not in requested_runs]
         if len(requested_runs) + len(others) != 2:
-            message = f"set `x` and `y` to two of the runs; available: {names[:10]}"
-            raise ArgumentError(message, "x", "y")
+            raise ArgumentError(f"set `x` and `y` to two of the runs; available: {names[:10]}")
         if y is None:
             return (x, others[0]) if x is not None else (others[0], others[1])
         return others[0], y
@@ -172,25 +169,22 @@ class Values(NamedTuple):
                     raise unknown_run(self.run[0], names, parameter, run)
             both_runs = " and ".join(f"the run {run!r}" for run in compared.values())
             other = " and another" * (len(compared) == 1)
-            message = f"nothing to draw: no query has a ranking in both {both_runs}{other}"
-            raise DataError(message, *compared)
+            raise DataError(f"nothing to draw: no query has a ranking in both {both_runs}{other}")
         if (statistics.get_column("times") > 1).any():
-            message = (
+            raise DataError(
                 "a query has several rankings in one run; name all columns that identify a query "
                 f"with `query` (now {self.query})"
             )
-            raise DataError(message, "query")
         self._check(statistics)
         return statistics
 
     def _check(self, spread: pl.DataFrame) -> None:
         bad = int(spread.get_column("bad").sum())
         if bad:
-            message = (
+            raise DataError(
                 f"{number_of(bad, 'row')}: NaN or infinite values in the column {self.name!r}; use "
                 "null for undefined values"
             )
-            raise DataError(message)
         non_empty(spread, "low", f"value of {self.name!r}")
 
 

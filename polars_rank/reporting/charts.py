@@ -147,8 +147,7 @@ def _by_cutoff(
     run = [] if question.run is None else [question.run]
     points = rows.select(*groups(run), "queries", "low", "high", x="k", y="mean")
     if points.get_column("x").n_unique() < 2:
-        message = "nothing to draw: fewer than two cutoffs"
-        raise DataError(message)
+        raise DataError("nothing to draw: fewer than two cutoffs")
     subtitle = [f"{confidence_text([question.confidence])} of the mean"]
     name = metric.partition("@")[0]
     return by_cutoff(points, name, subtitle, baseline=question.baseline, colors=colors)

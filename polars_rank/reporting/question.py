@@ -103,8 +103,7 @@ class Question:
                 baseline=baseline, metrics=(),
             )  # fmt: skip
         if run in extra["slices"]:
-            message = f"`slices` contains the column of runs, {run!r}; omit it"
-            raise ArgumentError(message, "slices")
+            raise ArgumentError(f"`slices` contains the column of runs, {run!r}; omit it")
         requested = read_metrics(metrics, options.get("conventions"))
         parsed, undecided = _gates(rules, undecided, requested, baseline)
         return cls(
@@ -177,23 +176,24 @@ def _url(url: str | None, columns: Columns, show: Sequence[str]) -> str | None:
     if url is None:
         return None
     if not isinstance(url, str) or not url.startswith(("http://", "https://")):
-        message = f"`url` must be a template such as 'https://example.org/{{doc}}'; found {url!r}"
-        raise ArgumentError(message, "url")
+        raise ArgumentError(
+            f"`url` must be a template such as 'https://example.org/{{doc}}'; found {url!r}"
+        )
     available = [*columns.query, *([] if columns.doc is None else [columns.doc]), *show]
     for name in FIELD.findall(url):
         if name not in available:
-            message = (
+            raise ArgumentError(
                 f"column {name!r} (`url`) not found; available: {available}."
-                f"{hint(name, available)} Add other columns of documents with `show`."
+                f"{hint(name, available)} Add other columns of documents with `show`.",
             )
-            raise ArgumentError(message, "url")
     return url
 
 
 def _meta(meta: Mapping[str, Any] | None) -> Mapping[str, Any]:
     if meta is not None and not isinstance(meta, Mapping):
-        message = f"`meta` must be a mapping such as {{'commit': '1a2b3c'}}; found {meta!r}"
-        raise ArgumentError(message, "meta")
+        raise ArgumentError(
+            f"`meta` must be a mapping such as {{'commit': '1a2b3c'}}; found {meta!r}"
+        )
     return meta or {}
 
 
@@ -216,14 +216,12 @@ def _gates(
     for rule in parsed:
         available = names_of(metrics)
         if rule.metric is not None and rule.metric not in available:
-            message = (
+            raise ArgumentError(
                 f"metric {rule.metric!r} of the rule {rule.text!r} not found; available: "
                 f"{available}.{hint(rule.metric, available)}"
             )
-            raise ArgumentError(message)
         if baseline is None and rule.column in {*COMPARISON_COLUMNS} - {*SUMMARY_COLUMNS}:
-            message = f"the rule {rule.text!r} needs a comparison; set `baseline`"
-            raise ArgumentError(message, "baseline")
+            raise ArgumentError(f"the rule {rule.text!r} needs a comparison; set `baseline`")
     return parsed, undecided
 
 
@@ -253,14 +251,14 @@ def _run_of(
     """Return the groups, and the column of runs."""
     if options.get("scores") is not None:
         if run != "run":
-            message = f"`scores` defines the runs, in a column 'run'; omit `run`; found {run!r}"
-            raise ArgumentError(message, "scores", "run")
+            raise ArgumentError(
+                f"`scores` defines the runs, in a column 'run'; omit `run`; found {run!r}"
+            )
         return [*groups], "run"
     if baseline is None:
         run = run_column(schema, run)
     elif run is None:
-        message = "`baseline` needs a column of runs; set `run`"
-        raise ArgumentError(message, "baseline", "run")
+        raise ArgumentError("`baseline` needs a column of runs; set `run`")
     else:
         check_column("run", run, schema)
     if run in groups:

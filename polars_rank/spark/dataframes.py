@@ -44,17 +44,15 @@ def schema_of(frame: DataFrame) -> pl.Schema:
 
     duplicates = sorted({name for name in frame.columns if frame.columns.count(name) > 1})
     if duplicates:
-        message = f"duplicate column {duplicates[0]!r}; drop one of them, or rename it"
-        raise SchemaError(message)
+        raise SchemaError(f"duplicate column {duplicates[0]!r}; drop one of them, or rename it")
     for field in frame.schema:
         try:
             to_arrow_type(field.dataType, timezone="UTC")
         except TypeError as error:
-            message = (
+            raise SchemaError(
                 f"column {field.name!r} has the type {field.dataType.simpleString()}, which Spark "
                 "cannot convert to Arrow; drop it, or cast it"
-            )
-            raise SchemaError(message) from error
+            ) from error
     return pl.DataFrame(arrow_schema(frame.schema).empty_table()).schema
 
 

@@ -63,11 +63,10 @@ def run(function: Callable[..., Any], *args: Any, **options: Any) -> DataFrame:
     if function not in _RUNS:
         as_table(frame)  # raises the error for Spark
     if getattr(frame, "isStreaming", False):
-        message = (
+        raise ArgumentError(
             f"pr.{function.__name__} does not support streaming DataFrames; call it for each batch "
             "in .writeStream.foreachBatch(...)"
         )
-        raise ArgumentError(message)
     result: DataFrame = _RUNS[function](frame, arguments)
     return result
 
@@ -345,22 +344,19 @@ def _for_workers(
         task = TaskContext.get()
         os.environ["POLARS_MAX_THREADS"] = str(task.cpus() if task else 1)
         try:
-            from polars_rank.errors import PARAMETERS, RankError, RankWarning
+            from polars_rank.errors import RankError, RankWarning
 
             on_batches = pickle.loads(payload)  # noqa: S301  (pickled by the driver)
         except ImportError as error:
-            message = (
+            raise ImportError(
                 f"module {error.name!r} not found on a worker; install polars_rank on all workers, "
                 "and send your own modules with spark.addArtifacts(..., pyfile=True) or --py-files"
-            )
-            raise ImportError(message) from None
+            ) from None
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", RankWarning)
             try:
                 yield from on_batches(batches)
             except RankError as error:
-                if error.parameters:
-                    error.add_note(PARAMETERS + " ".join(error.parameters))
                 raise error.with_traceback(None) from None
         texts = {str(each.message) for each in caught if issubclass(each.category, RankWarning)}
         if warnings_of_workers is not None:
@@ -413,11 +409,10 @@ def _pickled(task: Any, arguments: Mapping[str, Any]) -> bytes:
     values = {f"`{name}`": value for name, value in arguments.items() if name != "metrics"}
     values |= {f"the metric {metric}": metric for metric in arguments.get("metrics") or ()}
     name = next((name for name, value in values.items() if _pickle(value)[1]), "the call")
-    message = (
+    raise ArgumentError(
         f"{name} cannot be sent to Spark's workers: {error}; use functions of a module, or names "
         "such as gain='exp2'"
-    )
-    raise ArgumentError(message) from error
+    ) from error
 
 
 def _pickle(value: Any) -> tuple[bytes, Exception | None]:

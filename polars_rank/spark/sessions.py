@@ -13,7 +13,6 @@ import polars as pl
 
 from polars_rank import errors
 from polars_rank.errors import (
-    PARAMETERS,
     ArgumentError,
     MissingExtraError,
     RankError,
@@ -62,11 +61,10 @@ def session(
     if remote is None and master.startswith("sc://"):
         remote = master
     if remote is None and not master.startswith(_MASTERS):
-        message = (
+        raise ArgumentError(
             f"invalid Spark master {master!r}; use for example local[4], spark://host:7077, yarn, "
             "or sc://host:15002 for Spark Connect"
         )
-        raise ArgumentError(message)
     try:
         spark = _start(master) if remote is None else _connect(remote, timeout)
         spark.range(1).count()
@@ -75,8 +73,9 @@ def session(
     except ImportError as error:
         raise missing_extra(extra="spark", cause=error) from error
     except Exception as error:
-        message = f"Spark at {remote or master!r} does not respond: {_reason(error)}"
-        raise SourceError(message) from error
+        raise SourceError(
+            f"Spark at {remote or master!r} does not respond: {_reason(error)}"
+        ) from error
     return spark
 
 
@@ -102,8 +101,7 @@ def _connect(url: str, timeout: float) -> SparkSession:
     try:
         grpc.channel_ready_future(channel).result(timeout=timeout)
     except grpc.FutureTimeoutError:
-        message = f"no connection after {timeout} seconds; check host and port"
-        raise TimeoutError(message) from None
+        raise TimeoutError(f"no connection after {timeout} seconds; check host and port") from None
     finally:
         channel.close()
     builder: Any = SparkSession.builder
@@ -115,12 +113,11 @@ def _check_java() -> None:
     home = os.environ.get("JAVA_HOME")
     if shutil.which("java") or (home and Path(home, "bin", "java").exists()):
         return
-    message = (
+    raise MissingExtraError(
         "Spark needs Java 17 or later, which is not installed; install it with apt-get install "
         "default-jre-headless (and pyspark with pip install 'polars_rank[spark]'), or use a Spark "
         "Connect server"
     )
-    raise MissingExtraError(message)
 
 
 def read(spark: SparkSession, sources: Sequence[str]) -> DataFrame:
@@ -135,17 +132,14 @@ def read(spark: SparkSession, sources: Sequence[str]) -> DataFrame:
         name for name in sources if re.search(r"[/\\*]|\.parquet$", name) or Path(name).exists()
     ]
     if paths and len(paths) < len(sources):
-        message = f"pass one table, or Parquet files; found both: {', '.join(sources)}"
-        raise SourceError(message)
+        raise SourceError(f"pass one table, or Parquet files; found both: {', '.join(sources)}")
     if not paths and len(sources) > 1:
-        message = f"pass one table; found {', '.join(sources)}"
-        raise SourceError(message)
+        raise SourceError(f"pass one table; found {', '.join(sources)}")
     try:
         frame: DataFrame = spark.read.parquet(*paths) if paths else spark.table(sources[0])
         frame.columns  # noqa: B018  (Spark Connect looks for the table only here)
     except Exception as error:
-        message = f"Spark cannot read {', '.join(sources)}: {_reason(error)}"
-        raise SourceError(message) from error
+        raise SourceError(f"Spark cannot read {', '.join(sources)}: {_reason(error)}") from error
     return frame
 
 
@@ -163,11 +157,8 @@ def fetched(frame: DataFrame) -> pl.DataFrame:
         match = re.search(r"polars_rank\.errors\.(\w+): (.*)", str(error), re.DOTALL)
         kind = getattr(errors, match[1], SourceError) if match else SourceError
         if match is None or not issubclass(kind, RankError):
-            message = f"Spark failed: {_reason(error)}"
-            raise SourceError(message) from error
-        text = match[2].partition("\n\nJVM stacktrace")[0].strip()
-        message, _, parameters = text.partition(f"\n{PARAMETERS}")
-        raise kind(message, *parameters.split()) from None
+            raise SourceError(f"Spark failed: {_reason(error)}") from error
+        raise kind(match[2].partition("\n\nJVM stacktrace")[0].strip()) from None
 
 
 def _reason(error: Exception) -> str:

@@ -63,7 +63,7 @@ class Findings:
                 for each in self.by_problem.values()
             ]
             error = DataError.of(rows)
-            raise DataError(str(error) + where, *error.parameters)
+            raise DataError(str(error) + where)
 
 
 @dataclass(frozen=True)

@@ -147,8 +147,7 @@ def compare_all(
     selected = variables(schema, metrics, agreed, keys, undefined=undefined)
     for each in selected:
         if each.aggregate != "mean":
-            message = f"the metric {each.name!r} is not a mean over queries"
-            raise ArgumentError(message, "metrics")
+            raise ArgumentError(f"the metric {each.name!r} is not a mean over queries")
     sums = _sums(values, selected, groups, run, keys["query"])
     return _all_pairs(sums, values, selected, groups, run, confidence)
 
@@ -219,8 +218,7 @@ def _all_pairs(
         records: list[dict[str, Any]] = []
         runs = table.get_column(run).unique().sort().to_list()
         if len(runs) == 1:
-            message = f"the column {run!r} has only the run {runs[0]!r}; pass several runs"
-            raise DataError(message)
+            raise DataError(f"the column {run!r} has only the run {runs[0]!r}; pass several runs")
         for part in table.partition_by(groups, maintain_order=True) if groups else [table]:
             _check(part, rows, selected, run)
             group = {name: part.get_column(name)[0] for name in groups} if part.height else {}
@@ -241,11 +239,10 @@ def _all_pairs(
 
 def _check(part: pl.DataFrame, rows: pl.LazyFrame, selected: Sequence[Variable], run: str) -> None:
     if part.height and part.get_column(_REPEATS).max():
-        message = (
+        raise DataError(
             f"duplicate queries in a run (column {run!r}); name further columns in `query` or "
             "`by`, or drop duplicates"
         )
-        raise DataError(message)
     for index, each in enumerate(selected):
         named = {name: part.get_column(_key(index) + name) for name in ("mean", "squares")}
         check_sums(named, rows, [each] * part.height)

@@ -222,8 +222,7 @@ def compare(
     integer("seed", seed)
     special()
     if test != "t" and (weight is not None or cluster is not None):
-        message = f"`weight` and `cluster` need `test` 't'; found {test!r}"
-        raise ArgumentError(message, "weight", "cluster", "test")
+        raise ArgumentError(f"`weight` and `cluster` need `test` 't'; found {test!r}")
     conventions = agreed_on(conventions, undefined)
     testing = Testing(test, alternative, confidence, n_resamples, seed)
     needs_values = test not in ("t", "sign") or (test == "sign" and margin != 0)
@@ -259,37 +258,34 @@ def check_direction(alternative: str, margin: float) -> None:
     """Raise `ArgumentError` for an invalid margin, or one without a direction."""
     one_of("alternative", alternative, get_args(Alternative))
     if number("margin", margin, "0 or above") < 0:
-        message = f"`margin` must be 0 or above; found {margin!r}"
-        raise ArgumentError(message, "margin")
+        raise ArgumentError(f"`margin` must be 0 or above; found {margin!r}")
     if margin and alternative == "two-sided":
-        message = (
+        raise ArgumentError(
             "`margin` needs `alternative` 'greater' (higher is better) or 'less'; found 'two-sided'"
         )
-        raise ArgumentError(message, "margin", "alternative")
 
 
 def _refuse(given: Mapping[str, Any]) -> None:
     for name, value in given.items():
         if value:
-            message = (
-                f"`{name}` needs per-query values; got moments. Pass the result of `per_query`"
+            raise ArgumentError(
+                f"`{name}` needs per-query values; got moments. Pass the result of `per_query`",
             )
-            raise ArgumentError(message, name)
 
 
 def groups_of_moments(schema: pl.Schema, by: Names | None, run: str, baseline: Any) -> list[str]:
     """Return the columns of `by`; raise unless the moments have differences in these groups."""
     if "baseline" not in schema:
-        message = (
+        raise SchemaError(
             "the moments have no differences from a baseline; compute them with "
             f"run={run!r} and baseline={baseline!r}"
         )
-        raise SchemaError(message)
     found = key_columns(schema, by=by, run=run)
     unknown = {run, *found["by"]} - set(groups_of(schema))
     if unknown:
-        message = f"the moments are not split by {unknown.pop()!r}; add it to `by` of `moments`"
-        raise ArgumentError(message)
+        raise ArgumentError(
+            f"the moments are not split by {unknown.pop()!r}; add it to `by` of `moments`"
+        )
     return [*found["by"]]
 
 
@@ -365,18 +361,16 @@ def _check_runs(rows: pl.DataFrame, run: str, baseline: Any) -> None:
     if not is_baseline.any():
         raise unknown_run(run, values.to_list(), "baseline", baseline)
     if is_baseline.all():
-        message = (
+        raise DataError(
             f"the column {run!r} has only the run {values[0]!r}; put the per-query values of all "
             "runs in one table"
         )
-        raise DataError(message)
     made_with = rows.get_column("baseline")[0]
     if made_with != str(baseline):
-        message = (
+        raise DataError(
             f"the moments were computed with the baseline {made_with!r}; found `baseline` "
             f"{baseline!r}"
         )
-        raise DataError(message, "baseline")
 
 
 def tested(
@@ -500,14 +494,12 @@ def _warned(result: pl.LazyFrame, groups: Sequence[str], run: str, test: str) ->
         if (queries == 0).any():
             labels = row_labels(table, [*groups, run])
             alone = [labels[place] for place in (queries == 0).arg_true()]
-            message = f"no query in common with the baseline: {first_few(alone)}"
-            warn(message)
+            warn(f"no query in common with the baseline: {first_few(alone)}")
         if test in _RANKS and (queries > MANY).any():
-            message = (
+            warn(
                 f"{test!r} is not a test of means: with more than {MANY:,} queries and skewed "
                 "differences it rejects the null hypothesis far too often; use test='t'"
             )
-            warn(message)
         _warn_of_few(table, test)
         return table
 
@@ -522,17 +514,15 @@ def _warn_of_few(table: pl.DataFrame, test: str) -> None:
     some = (units > 1) & difference.is_not_null()
     if test == "bootstrap":
         if few := int((some & (units < FEW)).sum()):
-            message = (
+            warn(
                 f"{test!r} has fewer than {FEW} queries in {number_of(few, 'row')}; use test='t' "
                 "or 'randomization'"
             )
-            warn(message)
         if unknown := int((some & table.get_column("p_value").is_null()).sum()):
-            message = (
+            warn(
                 f"{test!r} is null in {number_of(unknown, 'row')}: too many resamples have no "
                 "variance, because few queries differ or all differ by the same amount; use "
                 "test='t' or 'randomization'"
             )
-            warn(message)
     beyond = ((low < -1) & low.is_finite()) | ((high > 1) & high.is_finite())
     warn_of_range(table, (units < FEW) & table.get_column(_SHARES) & beyond, -1)

@@ -100,24 +100,23 @@ class Rule:
             given = {"rule": given}
         unknown = set(given) - {"rule", "where"} if isinstance(given, Mapping) else {str(given)}
         if unknown or not isinstance(given.get("rule"), str):
-            message = (
+            raise ArgumentError(
                 "a rule (`rules`) must be text or a dict of 'rule' and 'where'; "
                 f"found {short(given)}"
             )
-            raise ArgumentError(message, "rules")
         text, where = _restricted(given["rule"].strip(), given.get("where"))
         for sign, meant in _MISWRITTEN.items():
             if sign in text:
-                message = f"invalid sign {sign!r} in the rule {text!r} (`rules`); use {meant!r}"
-                raise ArgumentError(message, "rules")
+                raise ArgumentError(
+                    f"invalid sign {sign!r} in the rule {text!r} (`rules`); use {meant!r}"
+                )
         match = _RULE.fullmatch(text)
         if match is None or not _is_float(match["bound"]):
-            message = (
+            raise ArgumentError(
                 f"invalid rule {text!r} (`rules`); examples of rules: 'ndcg@10 >= 0.4', "
                 "'low(ndcg@10) >= 0.38', 'difference(ndcg@10) >= -0.01 where(country=US)' or "
                 "'queries >= 1000'"
             )
-            raise ArgumentError(message, "rules")
         column, name = match["column"], match["name"]
         bound = float(match["bound"])
         if column is not None and column not in _NUMBERS:
@@ -136,10 +135,9 @@ def _with_result(function: F) -> F:
         result = kwargs.get("result", args[0] if args else None)
         for each in _several(result):
             if isinstance(each, str) and not is_path(each):
-                message = (
+                raise ArgumentError(
                     f"`result` is missing; pass it first: check(result, rules); found {short(each)}"
                 )
-                raise ArgumentError(message, "result")
         return function(*args, **kwargs)
 
     return cast("F", checked)
@@ -243,8 +241,7 @@ def check(
     read, unsure = read_rules(rules, undecided)
     tables = [_table(each) for each in _several(result)]
     if not tables:
-        message = "`result` is empty; pass at least one table"
-        raise ArgumentError(message, "result")
+        raise ArgumentError("`result` is empty; pass at least one table")
     for table in tables:
         large = table.filter(~pl.col("small")) if "small" in table.columns else table
         warn_of_empty(large, _keys(table))
@@ -256,8 +253,9 @@ def check(
     failed = verdicts.filter(pl.col("verdict").is_in(failing(unsure)))
     if on_fail == "raise" and failed.height:
         failures = "\n".join(map(in_words, failed.iter_rows(named=True)))
-        message = f"{failed.height} of {verdicts.height} checks failed:\n{failures}"
-        raise GateFailed(message, verdicts)
+        raise GateFailed(
+            f"{failed.height} of {verdicts.height} checks failed:\n{failures}", verdicts
+        )
     return verdicts
 
 
@@ -270,12 +268,12 @@ def read_rules(rules: Rules, undecided: str | None = None) -> tuple[list[Rule], 
     undecided = "fail" if undecided is None else undecided
     one_of("undecided", undecided, ("pass", "fail"))
     if isinstance(rules, bytes) or not isinstance(rules, Sequence):
-        message = f"`rules` must be a list of rules or the path of a file; found {short(rules)}"
-        raise ArgumentError(message, "rules")
+        raise ArgumentError(
+            f"`rules` must be a list of rules or the path of a file; found {short(rules)}"
+        )
     read = [Rule.read(each) for each in rules]
     if not read:
-        message = "`rules` is empty; pass at least one rule"
-        raise ArgumentError(message, "rules")
+        raise ArgumentError("`rules` is empty; pass at least one rule")
     return read, undecided
 
 
@@ -286,11 +284,10 @@ def _several(result: Any) -> Sequence[Any]:
 def _table(given: Any) -> pl.DataFrame:
     table: pl.DataFrame = lazy(given, "result").collect()
     if "queries" not in table.columns or "metric" not in table.columns:
-        message = (
+        raise SchemaError(
             "columns 'metric' and 'queries' (`result`) not found; pass the result of pr.summarize, "
             "pr.compare or pr.slices"
         )
-        raise SchemaError(message, "result")
     return table
 
 
@@ -308,15 +305,15 @@ def rules_in(path: str | PathLike[str]) -> tuple[list[Any], Any]:
     except SourceError as error:
         if _RULE.fullmatch(fspath(path)) is None:
             raise
-        message = f"`rules` {fspath(path)!r} is not a file; pass rules as a list"
-        raise SourceError(message) from error
+        raise SourceError(
+            f"`rules` {fspath(path)!r} is not a file; pass rules as a list"
+        ) from error
     unknown = set(content) - {"rules", "undecided"}
     if unknown or not isinstance(content.get("rules"), list):
-        message = (
+        raise ArgumentError(
             f"{fspath(path)!r} must have [[rules]] and optionally `undecided`; "
             f"found {sorted(content)}"
         )
-        raise ArgumentError(message, "undecided")
     return content["rules"], content.get("undecided")
 
 
@@ -390,11 +387,10 @@ def _text(value: Any) -> str:
 def _restricted(text: str, where: Any) -> tuple[str, Mapping[str, Any]]:
     """Return a rule without its `where(...)`, and the columns and values of either `where`."""
     if where is not None and not isinstance(where, Mapping):
-        message = (
+        raise ArgumentError(
             "`where` of a rule (`rules`) must be a dict of columns and values; "
             f"found {short(where)}"
         )
-        raise ArgumentError(message, "where", "rules")
     match = _WHERE.fullmatch(text)
     if match is None:
         return text, where or {}
@@ -461,11 +457,10 @@ def _about_nothing(rule: Rule, tables: Iterable[pl.DataFrame]) -> ArgumentError:
         close = f" The result of pr.compare has the column {rule.column!r}."
     else:
         close = ""
-    message = (
+    return ArgumentError(
         f"no table has the metric and the columns of the rule {rule.text + where!r} (`rules`); "
         f"available metrics: {metrics}, columns: {columns}.{close}"
     )
-    return ArgumentError(message, "rules")
 
 
 def _verdict(rule: Rule, column: str, row: Mapping[str, Any], where: str) -> tuple[Any, ...]:

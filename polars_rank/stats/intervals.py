@@ -87,9 +87,8 @@ def warn_of_range(table: pl.DataFrame, leaves: pl.Series, least: int) -> None:
     if count:
         row = leaves.arg_true()[0]
         metric, low, high = (table.get_column(name)[row] for name in ("metric", "low", "high"))
-        message = (
+        warn(
             f"{count} of {table.height:,} intervals exceed [{least}, 1], the range of "
             f"the metric, e.g. {metric!r}: {low:.4g} to {high:.4g}; there are too few queries or "
             "clusters"
         )
-        warn(message)

@@ -162,13 +162,11 @@ def moments(
     """
     agreed = agreed_on(conventions, undefined)
     if baseline is not None and run is None:
-        message = "`baseline` needs `run`, the column of the runs"
-        raise ArgumentError(message, "baseline", "run")
+        raise ArgumentError("`baseline` needs `run`, the column of the runs")
 
     schema = schema_of(values)
     if is_moments(schema):
-        message = "the table already has moments; merge moments with pr.stats.merge(...)"
-        raise SchemaError(message)
+        raise SchemaError("the table already has moments; merge moments with pr.stats.merge(...)")
     if baseline is None:
         keys = key_columns(schema, by=by, run=run_column(schema, run), weight=weight)
         kept = known_query(schema, query)
@@ -256,14 +254,14 @@ def merge(tables: Any) -> Any:
     several = not (is_spark(tables) or is_table(tables)) and hasattr(tables, "__iter__")
     parts = [*tables] if several else [tables]
     if not parts:
-        message = "`tables` is empty; pass at least one table of moments"
-        raise ArgumentError(message, "tables")
+        raise ArgumentError("`tables` is empty; pass at least one table of moments")
     of_spark = [is_spark(part) for part in parts]
     if all(of_spark):
         return run_on_spark(merge, parts)
     if any(of_spark):
-        message = "cannot merge Spark DataFrames with other tables; pass their .toArrow()"
-        raise ArgumentError(message)
+        raise ArgumentError(
+            "cannot merge Spark DataFrames with other tables; pass their .toArrow()"
+        )
     scans = [lazy(part, "tables") for part in parts]
     labels = [f"table {index}" for index in range(1, len(parts) + 1)] if several else None
     result = merged(scans, labels)
@@ -291,11 +289,10 @@ def merged(
     own = {name for name in schemas[0] if name not in overlap_check.COLUMNS}
     for schema in schemas:
         if groups_of(schema) != first or {*schema} - {*overlap_check.COLUMNS} != own:
-            message = (
+            raise SchemaError(
                 f"moments with different columns cannot be merged: the first table has the groups "
                 f"{first}, another {groups_of(schema)}; or only one of them has a baseline"
             )
-            raise SchemaError(message)
     order = [*(name for name in schemas[0] if name in own), *overlap_check.COLUMNS]
     tables = []
     for index, (part, schema) in enumerate(zip(parts, schemas, strict=True)):
@@ -321,8 +318,9 @@ def groups_of(schema: pl.Schema) -> list[str]:
     """Return the columns of moments that identify groups and runs."""
     if not is_moments(schema):
         missing = next(name for name in (*KINDS, *OWN_SUMS) if name not in schema)
-        message = f"the table has no moments: column {missing!r} not found; see pr.stats.moments"
-        raise SchemaError(message)
+        raise SchemaError(
+            f"the table has no moments: column {missing!r} not found; see pr.stats.moments"
+        )
     return [name for name in schema if name not in FIXED]
 
 
@@ -369,8 +367,7 @@ def _one_kind(table: pl.DataFrame) -> pl.DataFrame:
     for kind in ("conventions", "baseline"):
         if kind in table.columns and table.get_column(kind).n_unique() > 1:
             values = ", ".join(map(repr, sorted(map(str, table.get_column(kind).unique()))))
-            message = f"moments with different {kind} cannot be merged: {values}"
-            raise DataError(message)
+            raise DataError(f"moments with different {kind} cannot be merged: {values}")
     return table
 
 
@@ -550,11 +547,10 @@ def _checked(
         if _BAD_WEIGHTS in faults and table.get_column(_BAD_WEIGHTS).sum():
             raise data_error(rankings, bad_weight(str(weight)))
         if _TORN in faults and table.get_column(_TORN).sum():
-            message = (
+            raise DataError(
                 f"a query has different weights in two runs (column {weight!r}); use one weight "
                 "per query"
             )
-            raise DataError(message)
         of_rows = [named[name] for name in table.get_column("metric")]
         check_sums(table.to_dict(), rankings, of_rows, weight)
         return without(table, *faults)

@@ -130,13 +130,12 @@ def check(table: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
     if twice is not None and twice[_NAME] is not None:
         first, second = twice[PART], twice[_OTHER]
         group = "".join(f", {key} = {twice[key]!r}" for key in by)
-        message = (
+        raise DataError(
             f"the ranking of query {_shown(twice[_NAME])}{group} is in two parts, {first} and "
             f"{second}; merge each part once, split logs only between queries, and if parts have "
             "different rankings of the same query, add a column that distinguishes them, such as "
             "the day, to `by` of `moments`"
         )
-        raise DataError(message)
     return pl.DataFrame([column for column in table.get_columns() if column.name != _TWICE])
 
 

@@ -75,10 +75,9 @@ def settled(
 ) -> None:
     """Raise `ArgumentError` for parameters that apply only when moments are computed."""
     if undefined is not None or named(conventions) != POLARS_RANK:
-        message = (
-            "`undefined` and `conventions` cannot be changed for moments; pass them to `moments`"
+        raise ArgumentError(
+            "`undefined` and `conventions` cannot be changed for moments; pass them to `moments`",
         )
-        raise ArgumentError(message, "undefined", "conventions")
 
 
 def variables(
@@ -98,11 +97,10 @@ def variables(
         _check_no_log(schema)
         given: list[Any] = [n for n, dtype in schema.items() if dtype.is_float() and n not in taken]
         if not given:
-            message = (
+            raise SchemaError(
                 "the table has no per-query values (columns of floats); pass the result of "
-                "`per_query`, or name the columns with `metrics`"
+                "`per_query`, or name the columns with `metrics`",
             )
-            raise SchemaError(message, "metrics")
     else:
         given = listed(metrics, parameter)
     if isinstance(undefined, Mapping):
@@ -117,8 +115,7 @@ def variables(
         if variable.name in taken:
             raise used_twice(variable.name, taken[variable.name], parameter)
         if variable.name in [each.name for each in selected[:index]]:
-            message = f"`{parameter}` has the column {variable.name!r} twice"
-            raise ArgumentError(message, parameter)
+            raise ArgumentError(f"`{parameter}` has the column {variable.name!r} twice")
     return selected
 
 
@@ -130,8 +127,7 @@ def _variable(
         _check_no_log(schema)
     check_column(parameter, name, schema)
     if not (schema[name].is_numeric() or schema[name] in (pl.Boolean, pl.Null)):
-        message = f"column {name!r} (`{parameter}`) must be numeric; found {schema[name]}"
-        raise SchemaError(message, parameter)
+        raise SchemaError(f"column {name!r} (`{parameter}`) must be numeric; found {schema[name]}")
     metric = _metric(name, conventions.name) if isinstance(given, str) else given
     undefined = counted_as(metric, conventions)
     fill = undefined if isinstance(undefined, float) else None
@@ -149,11 +145,10 @@ def _metric(name: str, tool: str) -> pl.Expr:
 
 def _check_no_log(schema: pl.Schema) -> None:
     if "score" in schema and "label" in schema:
-        message = (
+        raise SchemaError(
             "the table has the columns 'score' and 'label', so it is a log with one row per "
             "document; pass the result of `per_query`"
         )
-        raise SchemaError(message)
 
 
 def run_column(schema: pl.Schema, run: str | None) -> str | None:
@@ -201,7 +196,7 @@ def query_columns(
     else:
         message += "no other column identifies the rows of each run; name columns with `query`: "
     message += ", ".join(map(repr, unique or others)) or "the table has no other columns"
-    raise SchemaError(message, "query")
+    raise SchemaError(message)
 
 
 def _other_columns(
@@ -246,27 +241,25 @@ def key_columns(schema: pl.Schema, **parameters: Any) -> dict[str, tuple[str, ..
             check_type(parameter, column, schema[column], "value")
     for column in schema:
         if column.startswith(OWN):
-            message = f"column {column!r} begins with {OWN!r}, which is reserved; rename it"
-            raise SchemaError(message)
+            raise SchemaError(
+                f"column {column!r} begins with {OWN!r}, which is reserved; rename it"
+            )
     return columns_of
 
 
-def data_error(table: pl.LazyFrame, problems: Mapping[str, pl.Expr], *parameters: str) -> DataError:
+def data_error(table: pl.LazyFrame, problems: Mapping[str, pl.Expr]) -> DataError:
     """Return the error for invalid rows, given the condition of each problem."""
-    details = partial(_findings, table, dict(problems), parameters)
-    message = "; ".join(problems)
-    return DataError(message, *parameters, details=details)
+    details = partial(_findings, table, dict(problems))
+    return DataError("; ".join(problems), details=details)
 
 
-def _findings(
-    table: pl.LazyFrame, problems: Mapping[str, pl.Expr], parameters: tuple[str, ...]
-) -> list[Finding]:
+def _findings(table: pl.LazyFrame, problems: Mapping[str, pl.Expr]) -> list[Finding]:
     findings = []
     for problem, condition in problems.items():
         rows = table.filter(condition)
         count = rows.select(pl.len()).collect(engine="streaming").item()
         if count:
-            findings.append(Finding(problem, count, first_row(rows), parameters=parameters))
+            findings.append(Finding(problem, count, first_row(rows)))
     return findings
 
 
@@ -357,10 +350,9 @@ def warn_of_empty(
     }
     if mostly_empty:
         examples = first_few([*mostly_empty.values()])
-        message = (
+        warn(
             f"most rankings have no retrieved document; check that the log is complete: {examples}"
         )
-        warn(message)
 
 
 def row_labels(table: pl.DataFrame, names: Sequence[str]) -> list[str]:
@@ -417,8 +409,7 @@ def only_metrics(
         for name in names:
             if rows.height and name not in available:
                 listed = ", ".join(map(repr, available))
-                message = f"metric {name!r} not found in the moments; available: {listed}"
-                raise DataError(message)
+                raise DataError(f"metric {name!r} not found in the moments; available: {listed}")
         return rows
 
     checked = table.map_batches(check)

@@ -139,11 +139,10 @@ def power(
     share("confidence", confidence)
     alpha = 1 - confidence
     if power <= alpha:
-        message = (
+        raise ArgumentError(
             f"`power` must be above 1 - `confidence` = {alpha:g}, the power for no difference; "
             f"found {power!r}"
         )
-        raise ArgumentError(message, "power", "confidence")
     one_of("alternative", alternative, get_args(Alternative))
     if difference is not None:
         positive("difference", difference)
@@ -187,8 +186,7 @@ def _with_power(
         kinds = zip(rows.get_column("metric"), rows.get_column(_AGGREGATE), strict=True)
         for name, aggregate in kinds:
             if aggregate != "mean":
-                message = f"the metric {name!r} is a {aggregate}, not a mean over queries"
-                raise DataError(message)
+                raise DataError(f"the metric {name!r} is a {aggregate}, not a mean over queries")
         columns = (rows.get_column(name).to_list() for name in ("queries", "std", "target"))
         solved = [
             _solved(n, target / std, power, tail, two_sided=two_sided, std=std)

@@ -134,7 +134,7 @@ def without_duplicates(
                 f"duplicate rankings: {', '.join(map(repr, keys))} do not identify a row; name "
                 "further columns in `query` or `by`, or drop duplicates"
             )
-            raise data_error(table, {problem: pl.struct(keys).is_duplicated()}, "query", "by")
+            raise data_error(table, {problem: pl.struct(keys).is_duplicated()})
 
     return provided(results, _most(table, keys), check)
 
@@ -154,22 +154,20 @@ def check_run(parameter: str, value: Any, run: str, dtype: pl.DataType) -> None:
     except (TypeError, OverflowError, pl.exceptions.PolarsError):
         valid = False
     if not valid:
-        message = (
+        raise ArgumentError(
             f"`{parameter}` must be a value of the column {run!r} of type {dtype}; "
             f"found {short(value)}"
         )
-        raise ArgumentError(message, parameter)
 
 
 def unknown_run(run: str, names: Sequence[Any], parameter: str, value: Any) -> DataError:
     """Return the error for a run that a parameter names and the column of runs does not have."""
     available = [repr(name) for name in names[:_FIRST_RUNS]]
     available += ["..."] * (len(names) > _FIRST_RUNS)
-    message = (
+    return DataError(
         f"run {value!r} (`{parameter}`) not found in the column {run!r}; "
         f"available: {', '.join(available)}"
     )
-    return DataError(message, parameter)
 
 
 def is_run(run: str, dtype: pl.DataType, name: Any) -> pl.Expr:

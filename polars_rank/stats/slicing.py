@@ -164,10 +164,9 @@ def slices(
     keys = {**whole.columns, "slices": sliced_by}
     (variable,) = variables(schema, [metric], agreed, keys, "metric", undefined)
     if variable.aggregate != "mean":
-        message = (
-            f"the metric {variable.name!r} is not a mean over queries, so its slices do not add up"
+        raise ArgumentError(
+            f"the metric {variable.name!r} is not a mean over queries, so its slices do not add up",
         )
-        raise ArgumentError(message, "metric")
     sliced = values.with_columns(_slices(sliced_by, pairs=pairs).alias(_SLICE))
     moments = paired_sums(sliced, [variable], whole, agreed, slices=_SLICE)
     compared = against_baseline(

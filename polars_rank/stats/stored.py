@@ -68,14 +68,12 @@ def write_moments(
             rows.write_parquet(part, metadata=_metadata(rows))
         return
     if is_of_web_server(fspath(path)):
-        message = (
+        raise SourceError(
             f"cannot write {fspath(path)!r}: web servers are only read; name a file or an object"
         )
-        raise SourceError(message)
     options = with_timeout(fspath(path), storage_options)
     if not overwrite and _is_there(str(path), options):
-        message = f"{str(path)!r} already exists; use `overwrite` to replace it"
-        raise SourceError(message, "overwrite")
+        raise SourceError(f"{str(path)!r} already exists; use `overwrite` to replace it")
     rows = plan.collect()
     try:
         rows.write_parquet(path, metadata=_metadata(rows), storage_options=options)
@@ -133,13 +131,12 @@ def scan_moments(
     files = _files(given, options)
     hashes = {file: _about(file, options).get("hash") for file in files}
     if others := [file for file in files if hashes[file] != hash_version()]:
-        message = (
+        warn(
             f"{len(others)} of {number_of(len(files), 'file')} of moments, e.g. {others[0]!r}, "
             f"come from a release of Polars with another hash function than Polars "
             f"{pl.__version__}: rankings that are in two files may go unnoticed; compute these "
             "moments again, or make sure that no ranking is in two files"
         )
-        warn(message)
     parts = [pl.scan_parquet(file, glob=False, storage_options=options) for file in files]
     return held(merged(parts, [repr(origin(file)) for file in files]), files)
 
@@ -183,13 +180,13 @@ def _about(file: str, options: dict[str, Any] | None) -> dict[str, Any]:
         message = f"the moments in {name!r} cannot be read: {error}"
         raise store_error(error, [file]) or SourceError(message) from error
     if text is None:
-        message = f"{name!r} has no moments; write them with pr.stats.write_moments(table, path)"
-        raise SourceError(message)
+        raise SourceError(
+            f"{name!r} has no moments; write them with pr.stats.write_moments(table, path)"
+        )
     about: dict[str, Any] = json.loads(text)
     if (version := about["format"]) > _FORMAT:
-        message = (
+        raise SourceError(
             f"{name!r} has moments of format {version}, but this release of polars_rank reads "
             f"formats up to {_FORMAT}; install a newer release"
         )
-        raise SourceError(message)
     return about

@@ -213,20 +213,19 @@ def summarize(
         groups = [*keys["by"], *keys["run"]]
         unknown = set(groups) - set(groups_of(schema))
         if unknown:
-            message = f"the moments are not split by {unknown.pop()!r}; add it to `by` of `moments`"
-            raise ArgumentError(message)
+            raise ArgumentError(
+                f"the moments are not split by {unknown.pop()!r}; add it to `by` of `moments`"
+            )
         moments = regrouped(only_metrics(values, metrics), groups)
         return _finished(moments, keys["by"], keys["run"], confidence, interval, [])
     keys = key_columns(schema, by=by, run=run, weight=weight, cluster=cluster)
     if points and (weight is not None or keys["cluster"]):
-        message = "`quantiles` does not support `weight` or `cluster`"
-        raise ArgumentError(message, "quantiles", "weight", "cluster")
+        raise ArgumentError("`quantiles` does not support `weight` or `cluster`")
     resampled = interval in _RESAMPLED
     if resampled and not names("query", query):
-        message = (
+        raise ArgumentError(
             f"`query` must name at least one column; `interval` {interval!r} resamples queries"
         )
-        raise ArgumentError(message, "query", "interval")
     known = known_query(schema, query)
     queries = known or (query_columns(values, query, metrics, keys) if resampled else ())
     selected = variables(schema, metrics, agreed, {**keys, "query": queries}, undefined=undefined)
@@ -249,24 +248,21 @@ def summarize(
 
 def _quantile(value: float) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:
-        message = f"`quantiles` must be numbers from 0 to 1; found {value!r}"
-        raise ArgumentError(message, "quantiles")
+        raise ArgumentError(f"`quantiles` must be numbers from 0 to 1; found {value!r}")
     return value
 
 
 def _refuse(given: Mapping[str, Any], interval: str) -> None:
     for name, value in given.items():
         if value:
-            message = (
-                f"`{name}` needs per-query values; got moments. Pass the result of `per_query`"
+            raise ArgumentError(
+                f"`{name}` needs per-query values; got moments. Pass the result of `per_query`",
             )
-            raise ArgumentError(message, name)
     if interval in _RESAMPLED:
-        message = (
+        raise ArgumentError(
             f"`interval` {interval!r} needs per-query values; got moments. Choose 't', 'normal' or "
-            "'sequence', or pass the result of `per_query`"
+            "'sequence', or pass the result of `per_query`",
         )
-        raise ArgumentError(message, "interval")
 
 
 def _quantiles(selected: Sequence[Variable], points: Mapping[str, float]) -> dict[str, pl.Expr]:
@@ -330,24 +326,21 @@ def _warned(result: pl.LazyFrame, by: Sequence[str], interval: str) -> pl.LazyFr
         some = (units > 1) & mean.is_not_null()
         few = int((some & (units < FEW)).sum())
         if few and interval not in ("t", "none"):
-            message = (
+            warn(
                 f"the interval ({interval!r}) is too narrow in {number_of(few, 'row')} with fewer "
                 f"than {FEW} rankings or clusters; use `interval` 't'"
             )
-            warn(message, "interval")
         alone = int((units == 1).sum())
         if alone and interval not in ("t", "none"):
-            message = (
+            warn(
                 f"the interval ({interval!r}) is null in {number_of(alone, 'row')}: it needs at "
                 "least two rankings or clusters"
             )
-            warn(message)
         if interval == "studentized" and (unknown := int((some & low.is_null()).sum())):
-            message = (
+            warn(
                 f"the interval ({interval!r}) is null in {number_of(unknown, 'row')}: too many "
                 "resamples have no variance; use `interval` 't', or more queries"
             )
-            warn(message, "interval")
         several = (units < FEW) | (interval == "studentized")
         warn_of_range(table, several & table.get_column(_SHARES) & ((low < 0) | (high > 1)), 0)
         warn_of_empty(table, by)

@@ -128,8 +128,9 @@ def _rows(verdicts: pl.DataFrame) -> list[dict[str, Any]]:
         check_column("verdicts", name, verdicts.schema)
     rows = [*verdicts.iter_rows(named=True)]
     if not rows:
-        message = "`verdicts` has no rows: nothing was checked; pass the result of `check`"
-        raise ArgumentError(message, "verdicts")
+        raise ArgumentError(
+            "`verdicts` has no rows: nothing was checked; pass the result of `check`"
+        )
     return rows
 
 
