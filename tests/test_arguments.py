@@ -369,7 +369,7 @@ def test_an_unknown_parameter_names_the_similar_one() -> None:
         unknown = f"{name.rpartition('.')[2]}() has no parameter `{last}_column`"
         assert str(error).startswith(unknown)
         assert not last or f"Did you mean `{last}`" in str(error)
-        assert error.parameters == (f"{last}_column",)
+        assert error.parameters[0] == f"{last}_column"
 
 
 def test_a_call_without_arguments_names_those_that_it_needs() -> None:

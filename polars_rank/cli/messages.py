@@ -83,15 +83,23 @@ def _message(error: BaseException, ctx: typer.Context, files: Iterable[str]) -> 
 
 def in_options(problem: object, ctx: typer.Context) -> str:
     """Return the message of an error or a warning with options in place of parameters."""
+    if not isinstance(problem, (RankError, RankWarning)):
+        return str(problem)
     options = {each.name: max(each.opts, key=len) for each in ctx.command.params}
-    message = str(problem)
-    for name in getattr(problem, "parameters", ()):
+
+    def written(match: re.Match[str]) -> str:
+        name = match["name"] or match["passed"]
         # The parameter `metric` of a function is the option --metrics of a command.
         option = options.get(name) or options.get(f"{name}s", "")
-        if option.startswith("--"):
-            message = message.replace(f"`{name}`", f"`{option}`")
-            message = re.sub(rf"\bpass {name}='([^']*)'", rf"pass {option} \1", message)
-    return message
+        if not option.startswith("--"):  # also values of rows, which have no name
+            return match[0]
+        return f"`{option}`" if match["name"] else f"pass {option} {match['value']}"
+
+    return re.sub(_PARAMETERS_AND_ROWS, written, str(problem))
+
+
+#: Parameters in a message, and values of rows, which may look like parameters.
+_PARAMETERS_AND_ROWS = r"\{.*?\}|`(?P<name>\w+)`|\bpass (?P<passed>\w+)='(?P<value>[^']*)'"
 
 
 def say(message: str) -> None:

@@ -320,7 +320,7 @@ def test_rows_at_fault_are_counted(tmp_path: Path, ending: str) -> None:
     getattr(frame, f"write_{ending}")(tmp_path / f"log.{ending}")
     code, out, err = run("evaluate", tmp_path / f"log.{ending}", "-m", "rr")
     assert (code, out) == (2, "")
-    assert "2 of 4 rows: column 'score' (`score`) has NaN or infinite values" in err
+    assert "2 of 4 rows: column 'score' (`--score`) has NaN or infinite values" in err
     assert "2 documents more than once in a ranking" in err
 
 

@@ -424,8 +424,8 @@ def test_text_files_without_values(tmp_path: Path) -> None:
         code, out, _ = run("evaluate", log, "-m", "rr ndcg", "--format", "csv")
         assert (code, out.splitlines()[1:]) == (0, found)
     for row, said in {
-        "1,a,nan,1": "1 of 2 rows: column 'score' (`score`) has NaN or infinite values",
-        "1,a,0.5,inf": "1 of 2 rows: column 'label' (`label`) has NaN or infinite values",
+        "1,a,nan,1": "1 of 2 rows: column 'score' (`--score`) has NaN or infinite values",
+        "1,a,0.5,inf": "1 of 2 rows: column 'label' (`--label`) has NaN or infinite values",
         "1,a,high,1": "column 'score' (`--score`) must be numeric; found String",
     }.items():
         log.write_text(f"{head}{row}\n1,b,0.5,0\n")

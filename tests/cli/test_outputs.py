@@ -430,7 +430,7 @@ def test_rows_in_messages_are_as_they_are(here: Path) -> None:
     row.with_columns(label=pl.lit(math.nan)).write_parquet("log.parquet")
     code, _, err = run("evaluate", "log.parquet", "-m", "rr")
     assert code == 2
-    assert "1 of 1 row: column 'label' (`label`) has NaN or infinite values" in err
+    assert "1 of 1 row: column 'label' (`--label`) has NaN or infinite values" in err
     assert "of `label` or `score`" in err
 
 

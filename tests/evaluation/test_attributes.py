@@ -169,7 +169,7 @@ def test_the_number_of_unknown_documents_is_reported(function: Any, lazy: bool) 
     log = shuffled(LOG).lazy() if lazy else LOG
     with pytest.warns(pr.errors.RankWarning, match=message) as warning:
         function(log, ["novelty@1", "p@1"], items=some).lazy().collect(engine="streaming")
-    assert len(warning) == 1 and warning[0].message.parameters == ("items",)
+    assert len(warning) == 1 and warning[0].message.parameters[0] == "items"
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         function(log, "novelty@1", items=ITEMS).lazy().collect()

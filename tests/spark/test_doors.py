@@ -42,7 +42,7 @@ def test_the_command(spark: Any, tmp_path: Path) -> None:
     code, out, err = run("evaluate", tmp_path / "bad.parquet", *options)
     assert (code, out) == (2, "")
     assert err.splitlines()[-1].startswith("Error: ")
-    assert "rows: column 'score' (`score`) has NaN or infinite values" in err.splitlines()[-1]
+    assert "rows: column 'score' (`--score`) has NaN or infinite values" in err.splitlines()[-1]
     assert "Traceback" not in err
 
 
@@ -154,15 +154,14 @@ def test_errors_of_workers_have_their_parameters(spark: Any) -> None:
     log = pr.datasets.search_log(5).drop("run").collect()
     with pytest.raises(pr.errors.DataError, match="to 'max' or 'first'$") as caught:
         sessions.fetched(pr.evaluate(on_spark(spark, log), "rr"))
-    assert caught.value.parameters == ("by", "query", "duplicates")
+    assert caught.value.parameters == ("doc", "by", "query", "duplicates")
 
 
 def test_errors_are_read_from_the_reports_of_spark() -> None:
     class Failing:
         def toArrow(self) -> None:  # noqa: N802
             text = "add the run to `by`, or set `duplicates`; e.g. {'query': '`label`'}"
-            note = "parameters: by duplicates"
-            report = f"polars_rank.errors.DataError: {text}\n{note}\n\nJVM stacktrace:\n..."
+            report = f"polars_rank.errors.DataError: {text}\n\nJVM stacktrace:\n..."
             raise RuntimeError(report)
 
     with pytest.raises(pr.errors.DataError, match="'`label`'}$") as caught:
