@@ -23,7 +23,6 @@ import polars as pl
 import polars_rank as pr
 import pytest
 from polars.testing import assert_frame_equal
-from polars_rank.metrics.metric import REGISTER
 from test_architecture import PUBLIC
 
 pytestmark = pytest.mark.filterwarnings("ignore::polars_rank.errors.RankWarning")

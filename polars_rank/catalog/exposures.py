@@ -11,7 +11,7 @@ from polars_rank.catalog.top_k import RANK, Rankings
 from polars_rank.columns import Score
 from polars_rank.conventions import Ties
 from polars_rank.discounts import Discount
-from polars_rank.evaluation.rankings import DOC
+from polars_rank.evaluation.per_ranking import DOC
 from polars_rank.frames.tables import framed, framed_table, schema_of
 
 #: The columns of the result of `exposure`, besides keys and clicks.

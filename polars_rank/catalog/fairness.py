@@ -24,7 +24,7 @@ from polars_rank.conventions import Ties, lowest_relevant
 from polars_rank.discounts import Discount
 from polars_rank.evaluation.checks import Check, failed, raise_failed, weight_check
 from polars_rank.evaluation.means import ratio
-from polars_rank.evaluation.rankings import DOC
+from polars_rank.evaluation.per_ranking import DOC
 from polars_rank.frames.ids import key_types
 from polars_rank.frames.tables import framed, is_table, lazy, schema_of
 

@@ -19,7 +19,7 @@ from polars_rank.catalog.top_k import RANK, Rankings, discount_of
 from polars_rank.columns import Score, is_relevant
 from polars_rank.conventions import Ties, lowest_relevant
 from polars_rank.discounts import Discount
-from polars_rank.evaluation.rankings import DOC
+from polars_rank.evaluation.per_ranking import DOC
 from polars_rank.frames.tables import framed, schema_of
 
 _EXPOSURE, _RELEVANT, _SAMPLES = (OWN + name for name in ("exposure", "relevant", "samples"))

@@ -20,7 +20,7 @@ from polars_rank.evaluation.checks import (
     unnamed_checks,
     weight_check,
 )
-from polars_rank.evaluation.rankings import (
+from polars_rank.evaluation.per_ranking import (
     DOC,
     DOCUMENTS,
     SIZE,

@@ -23,7 +23,7 @@ from polars_rank.evaluation.checks import (
     raise_failed,
 )
 from polars_rank.evaluation.contiguity import Keys
-from polars_rank.evaluation.rankings import per_ranking
+from polars_rank.evaluation.per_ranking import per_ranking
 from polars_rank.frames.tables import schema_of
 
 if TYPE_CHECKING:

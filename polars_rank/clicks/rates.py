@@ -24,7 +24,7 @@ from polars_rank.evaluation.checks import (
     row_checks,
 )
 from polars_rank.evaluation.contiguity import Keys
-from polars_rank.evaluation.rankings import per_ranking, user_keys
+from polars_rank.evaluation.per_ranking import per_ranking, user_keys
 from polars_rank.frames.tables import framed, schema_of
 from polars_rank.metrics.user_columns import no_count
 

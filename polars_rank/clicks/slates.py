@@ -26,7 +26,7 @@ from polars_rank.clicks.certainty import check_weights, concentration, interval
 from polars_rank.columns import Columns
 from polars_rank.evaluation.checks import Check, checks_of, failed, raise_failed
 from polars_rank.evaluation.means import grouped, ratio
-from polars_rank.evaluation.rankings import per_ranking
+from polars_rank.evaluation.per_ranking import per_ranking
 from polars_rank.frames.tables import framed, schema_of
 
 __all__ = ["cascade_dr", "iips", "rips", "sips"]

@@ -10,7 +10,7 @@ from polars_rank._params import OWN, find_columns, one_of, share, some_names, wh
 from polars_rank.columns import Columns, labeled
 from polars_rank.evaluation.checks import duplicate_check, duplicates_remedy, row_checks
 from polars_rank.evaluation.means import ratio
-from polars_rank.evaluation.rankings import (
+from polars_rank.evaluation.per_ranking import (
     DOC,
     DOCUMENTS,
     TIES,

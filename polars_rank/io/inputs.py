@@ -42,7 +42,7 @@ def readable(
     """
     name = os.fspath(path)
     if is_of_web_server(name):
-        from polars_rank.io.downloads import download  # noqa: PLC0415  (slow to import)
+        from polars_rank.io.web_servers import download  # noqa: PLC0415  (slow to import)
 
         return download(name, options)
     check_path(name, parameter)

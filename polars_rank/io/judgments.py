@@ -11,7 +11,7 @@ from polars_rank._params import OWN, check_name, find_columns, names, public, so
 from polars_rank.columns import Columns, default_column
 from polars_rank.errors import ArgumentError, SchemaError
 from polars_rank.evaluation.contiguity import Keys
-from polars_rank.evaluation.rankings import user_keys
+from polars_rank.evaluation.per_ranking import user_keys
 from polars_rank.frames.batches import in_batches
 from polars_rank.frames.ids import key_types
 from polars_rank.frames.tables import is_spark, lazy, run_on_spark, schema_of

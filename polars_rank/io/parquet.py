@@ -37,7 +37,7 @@ from polars_rank.frames.layouts import GLIMPSE_ROWS, Rows, inspect_rows
 from polars_rank.frames.lengths import Lengths, counted, source_name
 from polars_rank.frames.stores import check_options
 from polars_rank.frames.tables import number_column, unreadable
-from polars_rank.io.source import Source
+from polars_rank.io.parquet_source import Source
 from polars_rank.io.temporary import temporary_folder
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from polars_rank.diagnostics.inspection import found_in, label_counts
 from polars_rank.errors import DataError, RankWarning
 from polars_rank.evaluation.evaluate import per_query
 from polars_rank.evaluation.means import NUM_RETRIEVED
-from polars_rank.evaluation.rankings import TIES
+from polars_rank.evaluation.per_ranking import TIES
 from polars_rank.frames.tables import collected, schema_of
 from polars_rank.metrics.metric import Metric
 from polars_rank.metrics.names import output_name

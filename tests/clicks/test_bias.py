@@ -21,7 +21,7 @@ from polars_rank import _progress as progress
 from polars_rank.datasets import click_log
 from polars_rank.clicks import examination
 
-import strategies  # which says how many examples hypothesis makes
+import strategies  # noqa: F401  (sets the number of examples of hypothesis)
 
 #: Most logs here are small, of which the standard errors are likely too small.
 FEW = "ignore:.*fewer than 50 pairs:polars_rank.errors.RankWarning"

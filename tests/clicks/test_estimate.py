@@ -18,7 +18,7 @@ import polars_rank as pr
 from polars_rank.clicks.estimates import WEIGHT_COLUMNS, Estimates
 from polars_rank.datasets import click_log
 
-import strategies  # which says how many examples hypothesis makes
+import strategies  # noqa: F401  (sets the number of examples of hypothesis)
 
 #: Most logs here are small, and some have no weight at all.
 pytestmark = pytest.mark.filterwarnings(

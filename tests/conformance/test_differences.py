@@ -13,7 +13,7 @@ import pytest
 from polars_rank.metrics.aliases import SETS
 
 from . import peers
-from .logs import LOGS, SHARED, random_log
+from .logs import LOGS, random_log
 from .pairs import PEERS
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # from the peers

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import importlib.util
 import json
-import os
 import random
 import shutil
 import subprocess

@@ -6,7 +6,6 @@ import re
 
 import polars as pl
 import polars_rank as pr
-import pytest
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from polars_rank.metrics.documentation import described, displayed

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
-import strategies  # which says how many examples hypothesis makes
+import strategies  # noqa: F401  (sets the number of examples of hypothesis)
 
 #: Tests of a few lists by hand.
 pytestmark = pytest.mark.filterwarnings("ignore:.* intervals exceed")
