@@ -56,13 +56,15 @@ from polars_rank.metrics.cumulated import *
 from polars_rank.metrics.discounted_gain import *
 from polars_rank.metrics.diversity import *
 from polars_rank.metrics.incomplete_judgments import *
-from polars_rank.metrics.intents import *
+from polars_rank.metrics.intent_aware import *
 from polars_rank.metrics.metric import Metric
 from polars_rank.metrics.names import instead, metric
 from polars_rank.metrics.pairwise import *
 from polars_rank.metrics.precision_variants import *
 from polars_rank.metrics.relevance import *
 from polars_rank.metrics.sets import *
+from polars_rank.metrics.subtopic_coverage import *
+from polars_rank.metrics.subtopic_gain import *
 from polars_rank.metrics.user_models import *
 
 if TYPE_CHECKING:

@@ -9,11 +9,13 @@ from polars_rank.metrics import (
     discounted_gain,
     diversity,
     incomplete_judgments,
-    intents,
+    intent_aware,
     pairwise,
     precision_variants,
     relevance,
     sets,
+    subtopic_coverage,
+    subtopic_gain,
     user_models,
 )
 from polars_rank.metrics.agreement import *
@@ -24,11 +26,13 @@ from polars_rank.metrics.cumulated import *
 from polars_rank.metrics.discounted_gain import *
 from polars_rank.metrics.diversity import *
 from polars_rank.metrics.incomplete_judgments import *
-from polars_rank.metrics.intents import *
+from polars_rank.metrics.intent_aware import *
 from polars_rank.metrics.pairwise import *
 from polars_rank.metrics.precision_variants import *
 from polars_rank.metrics.relevance import *
 from polars_rank.metrics.sets import *
+from polars_rank.metrics.subtopic_coverage import *
+from polars_rank.metrics.subtopic_gain import *
 from polars_rank.metrics.user_models import *
 
 __all__: list[str] = []
@@ -38,7 +42,9 @@ __all__ += cascade_models.__all__
 __all__ += cumulated.__all__
 __all__ += diversity.__all__
 __all__ += discounted_gain.__all__
-__all__ += intents.__all__
+__all__ += intent_aware.__all__
+__all__ += subtopic_coverage.__all__
+__all__ += subtopic_gain.__all__
 __all__ += incomplete_judgments.__all__
 __all__ += pairwise.__all__
 __all__ += precision_variants.__all__

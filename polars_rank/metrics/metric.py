@@ -90,9 +90,9 @@ class Metric(pl.Expr, metaclass=_OwnNames):
     ) -> None:
         self.function = function
         self.arguments = dict(arguments)
-        #: The metrics that this metric combines; empty for a metric of the catalog.
+        #: The metrics that this metric combines; empty for a single metric.
         self.parts = [each for each in self.arguments.values() if isinstance(each, Metric)]
-        #: The definition in the catalog; None for a metric that combines others.
+        #: The registered definition; None for a metric that combines others.
         self.definition = None if self.parts else REGISTER.get(function.__name__)
         #: How `evaluate` aggregates the values of all rankings.
         self.aggregate: Aggregate = self.definition.aggregate if self.definition else "mean"
@@ -138,7 +138,7 @@ class Metric(pl.Expr, metaclass=_OwnNames):
 
     @property
     def leaves(self) -> list[Metric]:
-        """The metrics of the catalog that this metric combines, or the metric itself."""
+        """The single metrics that this metric combines, or the metric itself."""
         return [leaf for part in self.parts for leaf in part.leaves] or [self]
 
     def with_leaves(self, change: Callable[[Metric], Metric]) -> Metric:
@@ -332,7 +332,7 @@ def written(value: Any) -> str:
 
 
 def parameters_of(metric: Metric | Definition[...]) -> Mapping[str, Any]:
-    """Return the parameters of a metric of the catalog, with their defaults."""
+    """Return the parameters of a single metric, with their defaults."""
     return _defaults(metric.function)
 
 
@@ -363,7 +363,7 @@ def _defaults(function: Callable[..., Any]) -> Mapping[str, Any]:
 
 
 def _shown(metric: Metric) -> str:
-    """Return the description of a metric of the catalog in Markdown."""
+    """Return the description of a single metric in Markdown."""
     alias = "" if metric.output_name == str(metric) else f" as `{metric.output_name}`"
     name = f"`{metric}`{alias}"
     if metric.definition is None or not metric.definition.__doc__:

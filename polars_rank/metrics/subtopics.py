@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 #: The divisor of alpha-DCG and ERR-IA.
 Norm: TypeAlias = Literal["full", "none", "ndeval"]
 
+#: Condition under which most metrics of subtopics are undefined.
+NO_SUBTOPIC = "no document is relevant to a subtopic"
+
 #: The number of intents for which gaps between their numbers do no harm.
 _FEW = 2**16
 #: The gain of a document that has been chosen.

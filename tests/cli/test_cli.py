@@ -25,7 +25,7 @@ from polars_rank.datasets import search_log
 from polars_rank.evaluation.parameters import Align
 from polars_rank.frames.layouts import Layout
 from polars_rank.trec import Negative
-from polars_rank.metrics import listing as catalogue
+from polars_rank.metrics import listing
 from polars_rank.metrics.metric import REGISTER
 from polars_rank.metrics.aliases import ALIASES
 from polars_rank.evaluation.ranking import Duplicates, Ties
@@ -551,7 +551,7 @@ def test_generate_makes_the_log_of_the_library(tmp_path: Path) -> None:
 
 
 def test_metrics_are_all_listed() -> None:
-    table = catalogue.list_metrics()
+    table = listing.list_metrics()
     assert table["metric"].to_list() == sorted(REGISTER)
     listed = table["aliases"].explode(empty_as_null=False).str.split(" = ").list.first()
     assert sorted(listed) == sorted(ALIASES)

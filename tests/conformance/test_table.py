@@ -15,7 +15,7 @@ from polars_rank.metrics.names import read
 
 from strategies import ATTRIBUTES, ATTRIBUTES_SCHEMA
 
-from . import catalogue, table
+from . import metrics_page, table
 from .logs import GRADES, random_log
 
 #: Includes the columns that metrics of clicks, subtopics and attributes read.
@@ -71,14 +71,14 @@ def test_names_on_the_page_mean_their_metric_or_nothing() -> None:
     }  # fmt: skip
 
 
-def test_catalogue_is_up_to_date() -> None:
-    assert catalogue.PAGE.read_text(encoding="utf-8") == catalogue.page(), (
-        "run `PYTHONPATH=tests python -m tests.conformance.catalogue`"
+def test_metrics_page_is_up_to_date() -> None:
+    assert metrics_page.PAGE.read_text(encoding="utf-8") == metrics_page.page(), (
+        "run `PYTHONPATH=tests python -m tests.conformance.metrics_page`"
     )
 
 
 def test_every_metric_has_one_entry_that_the_index_links_to() -> None:
-    page = catalogue.page()
+    page = metrics_page.page()
     headings = re.findall(r"^#{2,3} `?(.*?)`?$", page, re.MULTILINE)
     anchors = [heading.lower().replace(" ", "-") for heading in headings]
     assert len(set(anchors)) == len(anchors)
@@ -86,7 +86,7 @@ def test_every_metric_has_one_entry_that_the_index_links_to() -> None:
     assert set(re.findall(r"\]\(#(.*?)\)", page)) == set(anchors) - {"index"}
     assert {"peers.md", "coming_from.md"} == set(re.findall(r"\]\((\w+\.md)\)", page))
     for path in ("peers.md", "coming_from.md"):
-        assert (catalogue.PAGE.parent / path).is_file()
+        assert (metrics_page.PAGE.parent / path).is_file()
 
 
 def called(name: str, *more: str) -> pr.Metric:
@@ -115,7 +115,7 @@ def follow_ties() -> dict[str, bool]:
 @pytest.fixture(scope="module")
 def mean_over_ties() -> pl.DataFrame:
     metrics = [
-        each for name, each in CUT.items() if "except `expected`" not in catalogue.ties(name)
+        each for name, each in CUT.items() if "except `expected`" not in metrics_page.ties(name)
     ]
     return pr.evaluate(LOG, metrics, ties="expected")
 
@@ -124,7 +124,7 @@ def test_documented_effect_of_ties(
     follow_ties: dict[str, bool], mean_over_ties: pl.DataFrame
 ) -> None:
     for name in sorted(REGISTER):
-        rules, whole, cut = catalogue.ties(name), WHOLE[name], CUT[name]
+        rules, whole, cut = metrics_page.ties(name), WHOLE[name], CUT[name]
         assert described(REGISTER[name]).values.endswith(SENTENCES[rules])
         assert follow_ties[str(cut)] == (rules != "no effect"), name
         follows = rules != "no effect" and not rules.endswith("without `k`")

@@ -1,4 +1,4 @@
-"""The documentation of metrics: docstrings, notebooks, and the catalog."""
+"""The documentation of metrics: docstrings, notebooks, and the table of metrics."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ def log() -> pl.DataFrame:
 
 
 def metrics() -> list[pr.Metric]:
-    """Every metric of the catalogue, with and without a cutoff."""
+    """Return every metric, with and without a cutoff."""
     return every_metric(3)
 
 

@@ -1,4 +1,4 @@
-"""A metric that users define; importing it adds it to the catalogue of the process."""
+"""A metric that users define; importing it registers it in the process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Intent-aware metrics: weights and grades, the greedy ideal, errors, and joined judgments."""
+"""Metrics of subtopics: weights and grades, the greedy ideal, errors, and joined judgments."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Write examples/guide/metrics.md, the reference of all metrics, from their docstrings.
 
-Run `PYTHONPATH=tests python -m tests.conformance.catalogue` in the root of the project.
+Run `PYTHONPATH=tests python -m tests.conformance.metrics_page` in the root of the project.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ FAMILIES = {
     "agreement": "Agreement with the ideal order",
     "incomplete_judgments": "Incomplete judgments",
     "sets": "Sets and counts",
-    "intents": "Intents and subtopics",
+    "subtopic_gain": "Gain of subtopics",
+    "intent_aware": "Intent-aware metrics",
+    "subtopic_coverage": "Coverage of subtopics",
     "click_metrics": "Clicks",
     "beyond_accuracy": "Novelty and popularity",
     "diversity": "Diversity",
@@ -46,7 +48,7 @@ A metric is a function, such as `pr.ndcg(10, gain="exp2")`, and has a name, such
 [Coming from other tools](coming_from.md) translates code written for other tools.
 
 `pr.list_metrics()` returns a table of all metrics. In a notebook, `pr.ndcg(10)` displays its entry. This
-page is generated from the docstrings by `python -m tests.conformance.catalogue`.
+page is generated from the docstrings by `python -m tests.conformance.metrics_page`.
 
 In the formulas, $r$ and $i$ are ranks, starting at 1, and $k$ is the cutoff. Without a cutoff, $k$
 is the length of the ranking. $n$ is the number of retrieved documents, which are the documents with
