@@ -128,9 +128,9 @@ __all__ = [
 ]
 __all__ += metrics.__all__
 
-#: Public names that are imported when they are first used, by their module. Half of the package
-#: would otherwise be imported by programs that only evaluate.
-_WHEN_USED = {
+#: Modules of public names that are imported on first use, so that a program that only evaluates
+#: does not import the other half of the package.
+_MODULES = {
     "Ranking": "namespace",
     "check": "stats.gates",
     "collapse": "io.chunks",
@@ -157,11 +157,11 @@ if not TYPE_CHECKING:  # type checkers know the names from the imports above
     def __getattr__(name: str) -> Any:
         if name in _SUBMODULES:
             return import_module(f"polars_rank.{name}")
-        if name not in _WHEN_USED:
+        if name not in _MODULES:
             advice = instead(name)
             remedy = f"; {advice}" if advice else ""
             raise AttributeError(f"module 'polars_rank' has no attribute {name!r}{remedy}")
-        value = getattr(import_module(f"polars_rank.{_WHEN_USED[name]}"), name)
+        value = getattr(import_module(f"polars_rank.{_MODULES[name]}"), name)
         globals()[name] = value
         return value
 
@@ -171,7 +171,7 @@ def __dir__() -> list[str]:
 
 
 def _ranking(frame: Any) -> Any:
-    """Return the functions and metrics of polars_rank as methods of a frame; see `pr.Ranking`."""
+    """Return the namespace of a frame, which has functions and metrics as methods."""
     return import_module("polars_rank.namespace").Ranking(frame)
 
 

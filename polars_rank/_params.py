@@ -1,4 +1,4 @@
-"""Checks of parameters, and the errors that they raise."""
+"""Checks of parameters and of the columns that they name."""
 
 from __future__ import annotations
 
@@ -23,31 +23,30 @@ F = TypeVar("F", bound="Callable[..., Any]")
 
 Names: TypeAlias = "str | Sequence[str]"
 
-#: The maximum number of documents of a ranking, which Polars counts by 32 bits.
-LARGEST = 2**32 - 1
+#: Maximum number of documents in a ranking; Polars counts rows with 32 bits.
+MAX_DOCUMENTS = 2**32 - 1
 
-#: Iterables that are one value.
-_NOT_SEVERAL = (str, bytes, Mapping, pl.DataFrame)
+#: Iterable types that count as a single value.
+_SINGLE_VALUES = (str, bytes, Mapping, pl.DataFrame)
 
 
 class _Type(NamedTuple):
-    """What the values of a parameter must be."""
+    """The values that a parameter accepts."""
 
     description: str
     classes: tuple[type, ...]
-    #: The classes of the elements of an iterable, if several values are allowed.
+    #: The classes of the elements, if the parameter accepts several values.
     elements: tuple[type, ...] = ()
 
     def accepts(self, value: Any) -> bool:
-        """Return whether a value has the type; an iterator is not read."""
+        """Return whether the parameter accepts a value; an iterator is not read."""
         if isinstance(value, self.classes) or (self.elements and isinstance(value, Iterator)):
             return True
-        several = isinstance(value, Iterable) and not isinstance(value, _NOT_SEVERAL)
+        several = isinstance(value, Iterable) and not isinstance(value, _SINGLE_VALUES)
         return bool(self.elements) and several and all(isinstance(e, self.elements) for e in value)
 
 
-#: Types of parameters by their annotation. Numbers and choices are not among them: they are checked
-#: with their range where they are used.
+#: Accepted values by annotation. Functions check numbers and choices themselves, with their range.
 _TYPES = {
     "None": _Type("None", (type(None),)),
     "bool": _Type("True or False", (bool,)),
@@ -68,16 +67,16 @@ _TYPES = {
     "Colors": _Type("a mapping from runs to colors", (Mapping,)),
 }
 
-#: What strings are for parameters whose strings are not columns.
-_STRINGS = {
+#: Descriptions of strings that do not name columns, by parameter.
+_STRING_DESCRIPTIONS = {
     **dict.fromkeys(("metric", "x", "y"), "the name of a metric"),
     **dict.fromkeys(("name", "path", "source", "tag", "title", "undecided", "url"), "a string"),
 }
 
-#: Names of the cutoff.
+#: Names of the cutoff in this and in other libraries.
 _CUTOFFS = ("k", "at", "cutoff", "top_k", "topk")
 
-#: Parameters by their names in other libraries, where the spelling is not similar.
+#: Parameters by their names in other libraries, if the two are spelled too differently for a hint.
 _OTHER_NAMES = {
     **dict.fromkeys(("group_id", "qid"), "queries"),
     **dict.fromkeys(("target", "y_true"), "labels"),
@@ -89,11 +88,11 @@ _OTHER_NAMES = {
 
 
 class _Parameters(NamedTuple):
-    """The parameters of a function, without those that it passes on."""
+    """The parameters of a function except `**options`."""
 
     signature: Signature
     names: Sequence[str]
-    #: The types of those whose annotation has only `_TYPES`.
+    #: Accepted values of the parameters whose annotation consists of names in `_TYPES`.
     types: Mapping[str, Sequence[_Type]]
 
 
@@ -113,12 +112,12 @@ def _parameters(function: Callable[..., Any]) -> _Parameters:
 
 
 def _types(parameter: Parameter) -> list[_Type]:
-    """Return the types that an annotation allows, or none if it has others than `_TYPES`."""
+    """Return the accepted values of a parameter, or nothing if `_TYPES` does not describe all."""
     alternatives = re.split(r" \| (?![^\[]*\])", str(parameter.annotation))
     names = [re.sub(r"^Mapping\[.*\]$", "Mapping", each) for each in alternatives]
     if not {*names} <= _TYPES.keys():
         return []
-    text = _STRINGS.get(parameter.name, _TYPES["str"].description)
+    text = _STRING_DESCRIPTIONS.get(parameter.name, _TYPES["str"].description)
     return [_Type(text, (str,)) if name == "str" else _TYPES[name] for name in names]
 
 
@@ -168,10 +167,10 @@ def _name(function: Callable[..., Any]) -> str:
 
 
 def public(function: F) -> F:
-    """Return a function that checks the names of its parameters, and the types of their values.
+    """Return the function with checks of the names and types of its arguments.
 
-    The types are those of `_TYPES`, given by annotations. Errors have no internal frames: the
-    message says what to do, and they would only push it off the screen.
+    Annotations define the types, see `_TYPES`. Errors have no traceback of internal frames, which
+    would push the message off the screen.
     """
 
     @wraps(function)
@@ -180,7 +179,7 @@ def public(function: F) -> F:
             arguments_of(function, args, kwargs)
             return function(*args, **kwargs)
         except RankError as error:
-            if isinstance(error, ArgumentError) and error.available:  # of a function inside
+            if isinstance(error, ArgumentError) and error.available:  # from an inner function
                 names = [*_parameters(function).names, *error.available]
                 error = unknown_parameter(_name(function), error.parameters[0], names)
             raise error.with_traceback(None) from error.__cause__
@@ -257,22 +256,22 @@ def integer(name: str, value: Any, low: int | None = None, high: int | None = No
 
 def whole_number(name: str, value: Any) -> int:
     """Return a positive integer, such as a cutoff; raise `ArgumentError` for anything else."""
-    return integer(name, value, 1, LARGEST)
+    return integer(name, value, 1, MAX_DOCUMENTS)
 
 
 #: Kinds of columns: numbers, one id per row, and any values that Polars can compare.
 Kind: TypeAlias = Literal["number", "id", "value"]
 
 #: The remedy for a table with one row per query.
-_FROM_LISTS = "use from_lists to turn one row per query into one row per document"
+_LIST_REMEDY = "use from_lists to turn one row per query into one row per document"
 
 
-#: The prefix of internal columns, which users' columns must not have.
+#: Prefix of internal columns. Columns of users must not have it.
 OWN = "polars_rank:"
 
 
 def names(parameter: str, value: Names | None) -> tuple[str, ...]:
-    """Return one name, several or none as a tuple; raise `ArgumentError` for anything else."""
+    """Return one name, several names or None as a tuple; raise `ArgumentError` otherwise."""
     if value is None:
         return ()
     several = isinstance(value, Iterable) and not isinstance(value, str)
@@ -286,7 +285,7 @@ def names(parameter: str, value: Names | None) -> tuple[str, ...]:
 
 
 def some_names(parameter: str, value: Names) -> tuple[str, ...]:
-    """Return one name or several as a tuple; raise `ArgumentError` for anything else."""
+    """Return one or several names as a tuple; raise `ArgumentError` otherwise."""
     given = names(parameter, value)
     if not given:
         raise ArgumentError(f"`{parameter}` must name at least one column; found {short(value)}")
@@ -315,9 +314,9 @@ def used_twice(column: str, parameter: str, other: str) -> ArgumentError:
     return ArgumentError(message)
 
 
-#: Pairs of parameters that may name the same column: positions may have rates of their own, labels
-#: as scores give the ideal ranking, clusters may be queries or slates, and a slice may be a query.
-_SHARED = (
+#: Pairs of parameters that may name the same column. With the labels as scores, for example,
+#: rankings are ideal.
+_MAY_SHARE_COLUMN = (
     {"by", "position"},
     {"score", "label"},
     {"scores", "label"},
@@ -336,7 +335,7 @@ def check_distinct(columns: Mapping[str, Sequence[str]]) -> None:
     for parameter, names in columns.items():
         for name in names:
             other = parameters.setdefault(name, parameter)
-            if other != parameter and {other, parameter} not in _SHARED:
+            if other != parameter and {other, parameter} not in _MAY_SHARE_COLUMN:
                 raise used_twice(name, other, parameter)
 
 
@@ -350,16 +349,16 @@ def find_columns(
 ) -> dict[str, tuple[str, ...]]:
     """Return the columns of each parameter; raise `SchemaError` if one is missing.
 
-    The columns of the parameters in
-    `numbers` must be numeric, those in `ids` must be ids. No column may have two parameters.
+    The columns of the parameters in `numbers` must be numeric, those of the parameters in `ids`
+    must be ids. Two parameters must not name the same column.
     """
-    found = {parameter: names(parameter, value) for parameter, value in parameters.items()}
+    columns = {parameter: names(parameter, value) for parameter, value in parameters.items()}
     kinds: dict[str, Kind] = {**dict.fromkeys(numbers, "number"), **dict.fromkeys(ids, "id")}
-    for parameter, columns in found.items():
-        for column in columns:
+    for parameter, named in columns.items():
+        for column in named:
             check_column(parameter, column, schema, kinds.get(parameter), table)
-    check_distinct(found)
-    return found
+    check_distinct(columns)
+    return columns
 
 
 def check_column(
@@ -381,7 +380,7 @@ def check_column(
 
 
 def check_reads(parameter: str, expression: pl.Expr, schema: pl.Schema) -> None:
-    """Raise `SchemaError` for a column that an expression reads and the schema does not have."""
+    """Raise `SchemaError` if the schema lacks a column that an expression reads."""
     for name in expression.meta.root_names():
         check_column(parameter, name, schema)
 
@@ -393,7 +392,7 @@ def check_name(column: str) -> None:
 
 
 def described(parameter: str, column: str) -> str:
-    """Return a column and its parameter for a message, or the parameter of an internal column."""
+    """Return a column and its parameter for a message; for internal columns only the parameter."""
     return f"`{parameter}`" if column.startswith(OWN) else f"column {column!r} (`{parameter}`)"
 
 
@@ -415,5 +414,5 @@ def check_type(parameter: str, column: str, dtype: pl.DataType, kind: Kind) -> N
     else:
         return
     if isinstance(dtype, (pl.List, pl.Array)):
-        remedy = _FROM_LISTS
+        remedy = _LIST_REMEDY
     raise SchemaError(f"{described(parameter, column)} {problem}; {remedy}")

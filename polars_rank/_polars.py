@@ -1,7 +1,7 @@
 """Code that depends on undocumented behavior of Polars.
 
-It depends on the text of plans and expressions, on two internals, and on hashes that are stored in
-files. Each function has a test in `tests/test_polars.py` that fails if Polars changes.
+The code reads the text of plans and expressions, uses two internals, and stores hashes in files.
+Each function has a test in `tests/test_polars.py` that fails if Polars changes.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from typing import Any
 import polars as pl
 from polars.io.plugins import register_io_source
 
-#: Beginnings of the lines in plans whose rows Polars counts without reading them.
+#: First words of the steps that keep all rows, so that Polars counts rows without reading them.
 _KEEPS_ROWS = ("Parquet SCAN", "DF [", "PROJECT", "ESTIMATED", "hint.sorted")
 
 
 def inner(expression: pl.Expr) -> Any:
-    """Return the expression in Polars' engine."""
+    """Return the object that represents an expression in Polars' engine."""
     return expression._pyexpr
 
 
@@ -75,7 +75,7 @@ def keeps_all_rows(plan: pl.LazyFrame) -> bool:
 def scan_of_files(
     read: Callable[..., Iterator[pl.DataFrame]], names: Sequence[str], **options: Any
 ) -> pl.LazyFrame:
-    """Return a plan with a Python source that reads files, which `files` finds."""
+    """Return a plan that reads files with a Python function; `files` returns their names."""
     read.files = names  # type: ignore[attr-defined]  # functions have attributes
     return register_io_source(read, **options)
 
@@ -83,25 +83,24 @@ def scan_of_files(
 def files(plan: pl.LazyFrame) -> list[str]:
     """Return the files that a plan reads, by scans of Polars and by `scan_of_files`."""
     nodes = plan._ldf.visit()
-    left, found = [nodes.get_node()], []
-    while left:
-        nodes.set_node(left.pop())
-        left += reversed(nodes.get_inputs())
+    pending, paths = [nodes.get_node()], []
+    while pending:
+        nodes.set_node(pending.pop())
+        pending += reversed(nodes.get_inputs())
         with suppress(NotImplementedError):  # a step that is not exposed, such as a Python function
             node = nodes.view_current_node()
             if hasattr(node, "paths"):
-                found += node.paths
+                paths += node.paths
             elif type(node).__name__ == "PythonScan":
                 source = getattr(node.options[0], "io_source", None)
-                found += getattr(source, "files", ())
-    return [*dict.fromkeys(found)]
+                paths += getattr(source, "files", ())
+    return [*dict.fromkeys(paths)]
 
 
 def rows_of_scan(plan: pl.LazyFrame, keys: Sequence[str]) -> int | None:
     """Return the estimated number of rows of the Parquet files that a plan scans.
 
-    The plan may filter rows and change columns, but not the keys. For any other plan, the result is
-    None.
+    Return None if the plan changes the keys or does more than filter rows and change columns.
     """
     if not (source_of_rows(plan, keys) or "").startswith("Parquet SCAN ["):
         return None
@@ -112,8 +111,8 @@ def rows_of_scan(plan: pl.LazyFrame, keys: Sequence[str]) -> int | None:
 def source_of_rows(plan: pl.LazyFrame, keys: Sequence[str]) -> str | None:
     """Return the line of a plan that names the source of its rows and keys, or None.
 
-    The plan may filter rows and add, drop or change columns other than the keys. If it changes the
-    keys, adds rows, or has several sources, the result is None.
+    The plan may filter rows and add, drop or change columns other than the keys. Return None if it
+    changes the keys, adds rows, or has several sources.
     """
     *steps, source = (
         line.strip()
@@ -136,20 +135,20 @@ def source_of_rows(plan: pl.LazyFrame, keys: Sequence[str]) -> str | None:
 
 
 def without_expression(message: str) -> str:
-    """Return the message of an error without the expression in which Polars says it occurred."""
+    """Return the message of an error without the expression that Polars appends."""
     return message.partition("\n\nThis error occurred in the following expression:")[0]
 
 
 class FewRows(pl.LazyFrame):
     """A small table that is not known to be sorted; it is sorted without checking.
 
-    Finding out from the plan whether they are sorted, or how long rankings are, would take longer.
-    Frames that Polars derives row by row from such a frame are of this class, too.
+    Reading the order of rows and the lengths of rankings from a plan takes longer than the sort.
+    Frames that Polars derives row by row from such a frame also have this class.
     """
 
     @classmethod
     def of(cls, table: pl.DataFrame, most: int) -> pl.LazyFrame:
-        """Return a table lazily, as few rows if it has no more than `most`."""
+        """Return a LazyFrame of a table, of this class if it has at most `most` rows."""
         rows = table.lazy()
         flags = table.flags.values()
         declared = any(each["SORTED_ASC"] or each["SORTED_DESC"] for each in flags)
@@ -157,7 +156,7 @@ class FewRows(pl.LazyFrame):
 
 
 def run_number() -> pl.Expr:
-    """Return a number that is the same in all rows of a run of a plan, and in no other run."""
+    """Return a random number that all rows of one execution of a plan share."""
     return pl.lit(0).map_batches(_random_number, return_dtype=pl.UInt64, returns_scalar=True)
 
 
@@ -166,12 +165,12 @@ def _random_number(_: pl.Series) -> pl.Series:
 
 
 def key_hash(keys: Mapping[str, str]) -> pl.Expr:
-    """Return a hash of the key columns, given as a mapping from key names to column names."""
+    """Return a hash of key columns; `keys` maps the names of keys to columns."""
     columns = (pl.col(column).alias(name) for name, column in sorted(keys.items()))
     return pl.struct(columns).hash(seed=0)
 
 
 def hash_version() -> str:
-    """Return a text that differs between releases of Polars with different hashes."""
+    """Return a text that changes when a release of Polars changes its hashes."""
     values = pl.DataFrame({"text": ["polars_rank"], "number": [1.5]})
     return f"{values.select(pl.struct('text', 'number').hash(seed=0)).item():016x}"

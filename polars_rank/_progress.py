@@ -17,7 +17,7 @@ from polars_rank.errors import missing_extra
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-#: Seconds between two updates of a bar, and without rows until it closes.
+#: Seconds between updates of a bar, and seconds without new rows after which it closes.
 _INTERVAL, _IDLE = 0.2, 5.0
 
 _BARS: WeakSet[_Bar] = WeakSet()
@@ -63,7 +63,7 @@ def watch(log: pl.LazyFrame, total: int | None = None, *, delay: float = 2.0) ->
 def watcher(
     total: int | None = None, *, delay: float = 2.0
 ) -> Callable[[pl.LazyFrame], pl.LazyFrame]:
-    """Return a function like `watch` that shows one bar for all the frames it is called with."""
+    """Return a function like `watch` whose calls share one progress bar."""
     add = counter(total, delay=delay)
     if add is None:
         return lambda log: log
@@ -149,7 +149,7 @@ class _Bar:
         self.rows = 0
         self.start = self.latest = 0.0
         self.open = False
-        #: Set when the bar must close, so that its thread does not wait any longer.
+        #: Set to close the bar: its thread then stops waiting.
         self.ended = Event()
         self.lock = Lock()
         self.thread: Thread | None = None

@@ -1,4 +1,4 @@
-"""Ctrl-C while the command starts: it ends the process with a message instead of a traceback.
+"""Ctrl-C during the start of the command: a message instead of a traceback.
 
 The package imports this module before Polars, whose import takes most of the time.
 """
@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 def is_command() -> bool:
     """Return whether the process is the command `polars-rank`, not a program of the user."""
-    program = next(iter(getattr(sys, "argv", [])), "")  # none in a program that embeds Python
+    program = next(iter(getattr(sys, "argv", [])), "")  # empty if a program embeds Python
     if program == "-m":  # Python still looks for the module
         return "polars_rank.cli" in sys.orig_argv
     return Path(program).stem == "polars-rank"

@@ -1,4 +1,4 @@
-"""The columns of a log: query, document, score and label, checked against its schema."""
+"""Columns of a log: query, document, score and label, checked against the schema."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ RANKED = ("rank", "ideal_rank", "relevant", "hits")
 RUNS = frozenset({"run", "run_id", "runid", "model", "system", "variant", "ranker", "experiment"})
 
 
-#: Those of them that are no attributes of documents, such as the model of a product.
-_RUN_IDS = frozenset({"run", "run_id", "runid"})
+#: Names that only identify runs; a column "model" may also be the model of a product.
+_ONLY_RUNS = frozenset({"run", "run_id", "runid"})
 
 
 #: Names of columns, in lower case, that identify the document.
@@ -78,13 +78,13 @@ class Columns(NamedTuple):
         return [*self.keys, str(self.doc)]
 
     def check(self, parameter: str, names: Sequence[str], kind: Kind | None = None) -> None:
-        """Raise unless the columns of a further parameter exist, are of a kind, and are others."""
+        """Raise an error unless the columns of another parameter are suitable and unused."""
         for name in names:
             check_column(parameter, name, self.schema, kind)
         self.check_other(parameter, names)
 
     def check_other(self, parameter: str, names: Sequence[str]) -> None:
-        """Raise `ArgumentError` if a further parameter names one of these columns."""
+        """Raise `ArgumentError` if another parameter names one of these columns."""
         roles = {"query": self.query, "by": self.by, "doc": [self.doc] if self.doc else []}
         values = {self.score_parameter: [self.score], "label": [self.label]}
         check_distinct({**roles, **values, parameter: names})
@@ -95,7 +95,7 @@ class Columns(NamedTuple):
         return pl.col(name) if dtype == self.schema[name] else pl.col(name).cast(dtype)
 
     def number_type(self, name: str) -> pl.DataType:
-        """Return the type of a score or label column as `number` returns it."""
+        """Return the type of the column that `number` returns."""
         dtype = self.schema[name]
         # Scores that are equal as Float64 must not become ties.
         exact = dtype.is_decimal() and name == self.score
@@ -115,16 +115,15 @@ class Columns(NamedTuple):
         score_parameter: str = "score",
         needs_ids: bool = True,
     ) -> Columns:
-        """Check names and types against the schema; raise `SchemaError` for invalid ones.
+        """Return the columns of parameters; raise `SchemaError` for missing or unsuitable ones.
 
-        Unless the function `needs_ids`, documents have none if `doc` is "doc" and there is no such
-        column.
+        If `needs_ids` is false, a table without the column "doc" may have documents without ids.
         """
         if not needs_ids and doc is not None and default_column(doc, "doc", schema) is None:
             doc, looks = None, RUNS | IDS
-        else:  # with ids, most runs without a name are found as duplicate documents
-            looks = RUNS if doc is None else _RUN_IDS
-        found = find_columns(
+        else:  # with ids, most unnamed runs are reported as duplicate documents
+            looks = RUNS if doc is None else _ONLY_RUNS
+        columns = find_columns(
             schema,
             {
                 "by": by,
@@ -137,8 +136,8 @@ class Columns(NamedTuple):
             numbers=(score_parameter, "label"),
             ids=("query", "by", "run", "doc"),
         )
-        queries, groups = found["query"], (*found["by"], *found["run"])
-        named = {column for columns in found.values() for column in columns}
+        queries, groups = columns["query"], (*columns["by"], *columns["run"])
+        named = {name for of_parameter in columns.values() for name in of_parameter}
         # The only columns with internal names are those that polars_rank has added.
         own = {OWN + "score", *(name for name, dtype in schema.items() if dtype == NUMBERED)}
         for name in schema:
@@ -156,9 +155,9 @@ class Columns(NamedTuple):
 def scored(
     log: pl.LazyFrame, score: Score, position: str | None, parameter: str = "score"
 ) -> tuple[pl.LazyFrame, str]:
-    """Return the log with a column of scores, higher is better, and its name.
+    """Return the log and its column of scores, higher is better, computed if necessary.
 
-    `parameter` is the name of the parameter of the user that has `score`.
+    `parameter` is the name that errors give to the parameter `score`.
     """
     if position is not None:
         if score != "score":
@@ -182,16 +181,16 @@ def scored(
 
 
 def is_relevant(label: pl.Expr, lowest: float) -> pl.Expr:
-    """Return whether a document is relevant; an unjudged one is not.
+    """Return whether a document is relevant; unjudged documents are not.
 
-    Labels of all types are compared as Float64. Polars would round the lowest relevant label to
-    Float32 for labels of that type.
+    Labels of all types are compared as Float64: for Float32 labels, Polars would round the lowest
+    relevant label.
     """
     return (label.cast(pl.Float64) >= lowest).fill_null(value=False)
 
 
 def labeled(log: pl.LazyFrame, label: str | None) -> tuple[pl.LazyFrame, str]:
-    """Return the log and its column of labels; nulls if there is no column "label", or for None."""
+    """Return the log and its column of labels, which is null for None or a missing "label"."""
     column = None if label is None else default_column(label, "label", schema_of(log))
     if column is not None:
         return log, column
@@ -203,7 +202,7 @@ def _negative(number: pl.Expr, dtype: pl.DataType) -> pl.Expr:
     if dtype.is_decimal():
         return -number
     if dtype in (pl.Int128, pl.UInt128):
-        return ~number  # -number - 1, because -number may be beyond any type
-    if dtype in (pl.Int64, pl.UInt64):  # their negatives may be beyond Int64
+        return ~number  # -number - 1, because -number may exceed every type
+    if dtype in (pl.Int64, pl.UInt64):  # the negative may exceed Int64
         return -number.cast(pl.Decimal(20, 0))
     return -number.cast(pl.Int64 if dtype.is_integer() else pl.Float64)

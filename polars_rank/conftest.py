@@ -1,4 +1,4 @@
-"""The names that every example in a docstring may use, and the warnings that it may give."""
+"""Names that examples in docstrings use without an import, and warnings that are ignored."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ import polars as pl
 import polars_rank as pr
 import pytest
 
-#: Examples are small, and some functions warn of that.
+#: Examples are small, and some functions warn about small samples.
 SMALL = "ignore:.*(below 30|fewer than 50 pairs):polars_rank.errors.RankWarning"
 
 

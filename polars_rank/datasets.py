@@ -49,15 +49,23 @@ _CLICK_SCHEMA = {
     "relevance": pl.Float64,
     "propensity": pl.Float64,
 }
-_CHUNKS = 3  # chunks of the streaming engine in a batch, because each batch is planned anew
+#: Chunks of the streaming engine per batch. Each batch has its own plan, which takes time.
+_CHUNKS_PER_BATCH = 3
 
-_CATALOGS = (9_999_991, 2**31 - 1)  # numbers of documents: primes, so strides never repeat one
-_MOST = 10**9  # queries, documents, sessions, or runs
-_COUNTRIES = {"BR": 0.08, "DE": 0.22, "FR": 0.36, "GB": 0.52, "IN": 0.70, "US": 1.0}  # cumulative
-_GRADES = (0.38, 0.18, 0.06, 0.015)  # shares of documents with a label of at least 1, 2, 3, 4
-_BARREN = 0.06  # share of queries without a relevant document
-_UNJUDGED = 0.12  # share of documents
-_COARSE = 0.3  # share of documents with a rounded score, which causes ties
+#: Numbers of documents in a catalog. They are primes, so that no stride repeats a document.
+_CATALOG_SIZES = (9_999_991, 2**31 - 1)
+#: Maximum number of queries, documents, sessions, or runs.
+_MAX_COUNT = 10**9
+#: Cumulative shares of queries by country.
+_COUNTRIES = {"BR": 0.08, "DE": 0.22, "FR": 0.36, "GB": 0.52, "IN": 0.70, "US": 1.0}
+#: Shares of documents with a label of at least 1, 2, 3, 4.
+_GRADE_SHARES = (0.38, 0.18, 0.06, 0.015)
+#: Share of queries without a relevant document.
+_NO_RELEVANT_SHARE = 0.06
+#: Share of unjudged documents.
+_UNJUDGED_SHARE = 0.12
+#: Share of documents with a rounded score, which causes ties.
+_ROUNDED_SHARE = 0.3
 
 
 @public
@@ -120,7 +128,7 @@ def search_log(
     │ bm25 ┆ 0     ┆ 6567095 ┆ null      ┆ 0     │
     └──────┴───────┴─────────┴───────────┴───────┘
     """
-    integer("queries", queries, 0, _MOST)
+    integer("queries", queries, 0, _MAX_COUNT)
     integer("seed", seed)
     low, high = _lengths(docs_per_query)
     run_names = _run_names(runs)
@@ -135,11 +143,13 @@ def search_log(
         batch_size: int | None,
     ) -> Iterator[pl.DataFrame]:
         left = n_rows if n_rows is not None else queries * high * len(run_names)
-        step = max(1, 2 * min(left, _CHUNKS * (batch_size or BATCH_ROWS)) // (low + high))
-        together = max(1, step // max(1, queries))  # runs, because each batch is planned anew
+        step = max(1, 2 * min(left, _CHUNKS_PER_BATCH * (batch_size or BATCH_ROWS)) // (low + high))
+        # Few queries: several runs per batch.
+        runs_per_batch = max(1, step // max(1, queries))
         ordered = sorted(run_names)
-        for first in range(0, len(ordered), together):
-            orders = {name: run_names.index(name) for name in ordered[first : first + together]}
+        for first in range(0, len(ordered), runs_per_batch):
+            names = ordered[first : first + runs_per_batch]
+            orders = {name: run_names.index(name) for name in names}
             for start in range(0, queries, step):
                 log = _log(start, min(start + step, queries), low, high, orders, seed)
                 if string_ids:
@@ -222,10 +232,10 @@ def click_log(
     │ 0     ┆ 0       ┆ 1664511 ┆ 9        ┆ false │
     └───────┴─────────┴─────────┴──────────┴───────┘
     """
-    integer("queries", queries, 0, _MOST)
-    integer("docs_per_query", docs_per_query, 1, _CATALOGS[0] - 1)
-    integer("sessions", sessions, 1, _MOST)
-    shown = min(integer("shown", shown, 1, _MOST), docs_per_query)
+    integer("queries", queries, 0, _MAX_COUNT)
+    integer("docs_per_query", docs_per_query, 1, _CATALOG_SIZES[0] - 1)
+    integer("sessions", sessions, 1, _MAX_COUNT)
+    shown = min(integer("shown", shown, 1, _MAX_COUNT), docs_per_query)
     integer("seed", seed)
     examined = [1 / (place + 1) for place in range(shown)] if propensities is None else propensities
     is_sequence = isinstance(examined, (list, tuple)) and len(examined) >= shown
@@ -242,7 +252,7 @@ def click_log(
         batch_size: int | None,
     ) -> Iterator[pl.DataFrame]:
         left = n_rows if n_rows is not None else queries * rows
-        step = max(1, min(left, _CHUNKS * (batch_size or BATCH_ROWS)) // rows)
+        step = max(1, min(left, _CHUNKS_PER_BATCH * (batch_size or BATCH_ROWS)) // rows)
         for start in range(0, queries, step):
             stop = min(start + step, queries)
             log = _clicks(start, stop, docs_per_query, sessions, list(examined[:shown]), seed)
@@ -273,8 +283,8 @@ def _clicks(
             session=pl.int_ranges(
                 col("query") * sessions, col("query") * sessions + sessions, dtype=pl.UInt64
             ),
-            _first=_hash(query, "first") % _CATALOGS[0],
-            _stride=_hash(query, "stride") % (_CATALOGS[0] - 1) + 1,
+            _first=_hash(query, "first") % _CATALOG_SIZES[0],
+            _stride=_hash(query, "stride") % (_CATALOG_SIZES[0] - 1) + 1,
         )
         .explode("session")
         .with_columns(_index=pl.int_ranges(0, pl.lit(docs), dtype=pl.UInt64))
@@ -283,7 +293,7 @@ def _clicks(
         .with_columns(_seen=_hash(doc, col("session")), relevance=0.05 + 0.85 * u_relevance**2)
     )
     ranked = documents.with_columns(
-        doc=(col("_first") + col("_index") * col("_stride")) % _CATALOGS[0],
+        doc=(col("_first") + col("_index") * col("_stride")) % _CATALOG_SIZES[0],
         score=0.5 * col("relevance") + u_score,
         new=col("relevance") + 0.3 * u_tie,
     ).with_columns(_rank=col("score").rank("ordinal", descending=True).over("session"))
@@ -307,13 +317,12 @@ def _log(
     high: int,
     orders: Mapping[str, int],
     seed: int,
-    catalogs: Sequence[int] = _CATALOGS,
+    catalogs: Sequence[int] = _CATALOG_SIZES,
 ) -> pl.LazyFrame:
     """Return the rankings of the queries in range(start, stop) in some runs.
 
-    `orders` has the place of each run by name, 0 = the worst.
-
-    Documents are from the first of the catalogs, which are prime numbers, that has enough of them.
+    `orders` maps the names of runs to their places, 0 = the worst. The catalog has the first of the
+    sizes `catalogs` that is large enough.
     """
     catalog = next(size for size in catalogs if size > high)
     runs = (
@@ -321,39 +330,40 @@ def _log(
         pl.Series("_run", [_number(f"run {order}") for order in orders.values()], pl.UInt64),
         pl.Series("_quality", [1 - 0.5 ** (order + 1) for order in orders.values()]),
     )
-    quality = col("_quality")  # of the run: the weight of the label in its score
+    quality = col("_quality")  # weight of the label in the scores of the run
     query, doc, shown = col("_query"), col("_doc"), col("_shown")  # random bits of each
-    u_barren, u_rich, u_country = _uniforms(query)
-    u_label, u_judged, u_coarse = _uniforms(doc)
-    u_found, u_click, u_dwell = _uniforms(shown)
+    u_relevant, u_rich, u_country = _uniforms(query)
+    has_relevant = u_relevant >= _NO_RELEVANT_SHARE
+    u_label, u_judged, u_rounded = _uniforms(doc)
+    u_retrieved, u_click, u_dwell = _uniforms(shown)
 
-    lists = (
+    rankings = (
         pl.LazyFrame()
-        .select(_list=pl.int_range((stop - start) * len(orders), dtype=pl.UInt64))
+        .select(_ranking=pl.int_range((stop - start) * len(orders), dtype=pl.UInt64))
         .with_columns(
-            *(pl.lit(each).gather(col("_list") // (stop - start)) for each in runs),
-            query=start + col("_list") % (stop - start),
+            *(pl.lit(each).gather(col("_ranking") // (stop - start)) for each in runs),
+            query=start + col("_ranking") % (stop - start),
         )
         .with_columns(_query=_hash(_of_seed(seed, "seed"), col("query")))
         .with_columns(
             _index=pl.int_ranges(low + _hash(query, "length") % (high - low + 1), dtype=pl.UInt64),
             _first=_hash(query, "first") % catalog,
             _stride=_hash(query, "stride") % (catalog - 1) + 1,
-            _richness=pl.when(u_barren >= _BARREN).then(0.3 + 1.4 * u_rich).otherwise(0.0),
+            _richness=pl.when(has_relevant).then(0.3 + 1.4 * u_rich).otherwise(0.0),
             country=_country(u_country),
         )
     )
-    documents = lists.explode("_index").with_columns(_doc=_hash(query, col("_index")))
+    documents = rankings.explode("_index").with_columns(_doc=_hash(query, col("_index")))
     judgments = documents.with_columns(
         doc=(col("_first") + col("_index") * col("_stride")) % catalog,
         _shown=_hash(doc, col("_run")),
-        _truth=pl.sum_horizontal(u_label < col("_richness") * g for g in _GRADES),
-        _judged=u_judged >= _UNJUDGED,
-        _grid=pl.when(u_coarse < _COARSE).then(2.0).otherwise(1024.0),
+        _truth=pl.sum_horizontal(u_label < col("_richness") * g for g in _GRADE_SHARES),
+        _judged=u_judged >= _UNJUDGED_SHARE,
+        _grid=pl.when(u_rounded < _ROUNDED_SHARE).then(2.0).otherwise(1024.0),
     )
-    # Errors of a score: one part is common to all runs (`doc`), the other is not (`shown`).
+    # The error of a score has a part that all runs share (`doc`), and one of the run (`shown`).
     belief = 0.8 * quality * col("_truth") + _noise(doc) + _noise(shown)
-    retrieved = ~col("_judged") | (u_found < 0.8 + 0.15 * quality)
+    retrieved = ~col("_judged") | (u_retrieved < 0.8 + 0.15 * quality)
     return (
         judgments.with_columns(
             label=pl.when("_judged").then("_truth"),
@@ -361,7 +371,7 @@ def _log(
                 ((10 + 2 * belief) * col("_grid")).floor() / col("_grid")
             ),
         )
-        .with_columns(position=col("score").rank("ordinal", descending=True).over("_list"))
+        .with_columns(position=col("score").rank("ordinal", descending=True).over("_ranking"))
         .with_columns(
             click=u_click < (0.05 + 0.2 * col("_truth")) / col("position").cast(pl.Float64).sqrt(),
         )
@@ -382,14 +392,14 @@ def _country(uniform: pl.Expr) -> pl.Expr:
 
 
 def _text(name: str) -> pl.Expr:
-    """Return ids as strings of ten digits, which sort like the numbers."""
+    """Return ids as strings with ten digits, which sort in the order of the numbers."""
     digits = col(name) + 10**10
     return pl.format(name[0] + "{}", digits.cast(pl.String).str.slice(1)).alias(name)
 
 
-# Random numbers: the splitmix64 generator (Steele, Lea and Flood 2014) as a hash, in wrapping
-# 64-bit arithmetic. Only exact operations are applied to them: the last digit of a logarithm
-# would depend on the machine.
+# Random numbers come from the splitmix64 generator (Steele, Lea and Flood 2014), used as a hash in
+# wrapping 64-bit arithmetic. All operations on them are exact. A logarithm would not be: its last
+# digit depends on the machine.
 
 
 def _uint64(value: int) -> pl.Expr:
@@ -409,32 +419,32 @@ def _hash(state: pl.Expr, purpose: str | pl.Expr) -> pl.Expr:
 
 
 def _of_seed(seed: int, purpose: str) -> pl.Expr:
-    """Return 64 random bits for a seed and a purpose.
+    """Return 64 random bits for a seed and a purpose, as a literal.
 
-    As a number: a hash contains its state eight times, and so a hash of a hash 64 times.
+    The expression of a hash contains its input eight times, that of a hash of a hash 64 times.
     """
     return _uint64(pl.select(_hash(_uint64(seed), purpose)).item())
 
 
 def _uniforms(bits: pl.Expr) -> list[pl.Expr]:
-    """Return three numbers from 0 to below 1, from 21 bits each."""
+    """Return three numbers in [0, 1), from 21 bits each."""
     parts = [bits // 2 ** (21 * part) % 2**21 for part in range(3)]
     return [part.cast(pl.Float64) * 2.0**-21 for part in parts]
 
 
 def _noise(state: pl.Expr) -> pl.Expr:
-    """Return a number around 0, from -1 to 1 with variance 1/6: the sum of two uniform ones."""
+    """Return a number from -1 to 1 with mean 0 and variance 1/6, the sum of two uniform numbers."""
     bits = _hash(state, "noise")
     return (bits // 2**32 + bits % 2**32).cast(pl.Float64) * 2.0**-32 - 1
 
 
 def _lengths(docs_per_query: int | tuple[int, int]) -> tuple[int, int]:
-    """Return the least and the greatest number of documents in a list."""
+    """Return the minimum and the maximum number of documents in a ranking."""
     if is_integer(docs_per_query):
-        low, high = 1, 2 * integer("docs_per_query", docs_per_query, 1, _MOST) - 1
+        low, high = 1, 2 * integer("docs_per_query", docs_per_query, 1, _MAX_COUNT) - 1
     elif isinstance(docs_per_query, (tuple, list)) and len(docs_per_query) == len(("low", "high")):
-        low = integer("docs_per_query", docs_per_query[0], 1, _MOST)
-        high = integer("docs_per_query", docs_per_query[1], low, _MOST)
+        low = integer("docs_per_query", docs_per_query[0], 1, _MAX_COUNT)
+        high = integer("docs_per_query", docs_per_query[1], low, _MAX_COUNT)
     else:
         raise ArgumentError(
             "`docs_per_query` must be an integer or a pair of integers; "
@@ -445,7 +455,7 @@ def _lengths(docs_per_query: int | tuple[int, int]) -> tuple[int, int]:
 
 def _run_names(runs: int | str | Sequence[str]) -> list[str]:
     if is_integer(runs):
-        number = integer("runs", runs, 1, _MOST)
+        number = integer("runs", runs, 1, _MAX_COUNT)
         return [f"run{place:0{len(str(number))}}" for place in range(1, number + 1)]
     distinct = [runs] if isinstance(runs, str) else []
     if isinstance(runs, Sequence) and all(isinstance(name, str) for name in runs):

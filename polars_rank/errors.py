@@ -24,8 +24,11 @@ __all__ = [
 ]
 
 
-#: The length from which the beginning of a name is taken to mean the name.
-_ABBREVIATION = 3
+#: Length at which values in messages are cut off.
+_LONGEST = 200
+
+#: Minimum length of an abbreviation in a hint.
+_MIN_ABBREVIATION = 3
 
 
 class RankError(ValueError):
@@ -60,7 +63,7 @@ class Finding:
     example: Mapping[str, object]
     #: Number of rows of the table, if the message states it.
     rows: int | None = None
-    #: What to do, if the text of a finding needs it apart from the problem.
+    #: What to do, for texts that state it after the count.
     remedy: str = ""
 
     def __str__(self) -> str:
@@ -115,16 +118,17 @@ class RankWarning(UserWarning):
 
 
 def warn(message: str) -> None:
-    """Issue a `RankWarning` at the line of code that called polars_rank or Polars, if it is known.
+    """Issue a `RankWarning` for the line of code that called polars_rank or Polars.
 
-    Python shows equal warnings of a line once. In threads of Polars, which collect lazy results, no
-    line is known: as if all warnings were of one line, only the first one would ever be shown.
+    Python shows equal warnings of a line once. The line is unknown in threads of Polars, which
+    collect lazy results. There, every warning is shown; otherwise Python would attribute all of
+    them to one line, and show only the first.
     """
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and _package(frame) in ("polars_rank", "polars"):
         frame = frame.f_back
     warning = RankWarning(message)
-    if frame is None:  # without a registry, Python does not look for equal warnings
+    if frame is None:  # without a registry, Python shows every warning
         warnings.warn_explicit(warning, None, "sys", 1)
     else:
         registry = frame.f_globals.setdefault("__warningregistry__", {})
@@ -159,17 +163,14 @@ def number_of(number: float, noun: str, plural: str | None = None) -> str:
 
 
 def short(value: object) -> str:
-    """Return the representation of a value, cut off if it is long; or its type, or its name."""
+    """Return the representation of a value, shortened; for tables and functions the type."""
     try:
         text = repr(value)
-    except Exception:  # noqa: BLE001  (of an object of a user, or an integer of 5,000 digits)
+    except Exception:  # noqa: BLE001  (a user's class, or an integer of 5,000 digits)
         text = ""
     if not text or "\n" in text or " at 0x" in text:  # a table, or a function
         return " ".join([type(value).__name__, str(getattr(value, "__name__", ""))]).rstrip()
-    return text if len(text) <= _LONG else f"{text[:_LONG]}... ({len(text):,} characters)"
-
-
-_LONG = 200
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}... ({len(text):,} characters)"
 
 
 def hint(name: str, candidates: Iterable[str]) -> str:
@@ -180,7 +181,7 @@ def hint(name: str, candidates: Iterable[str]) -> str:
     folded = {each.lower(): each for each in sorted(set(candidates), reverse=True)}
     close = get_close_matches(lower, folded, n=3, cutoff=0.65)
     close = close or [each for each in folded if sorted(each) == sorted(lower)]
-    if len(name) >= _ABBREVIATION:  # "diff" for "difference", "query_column" for "query"
+    if len(name) >= _MIN_ABBREVIATION:  # "diff" for "difference", "query_column" for "query"
         parts = [each for each in folded if each.startswith(lower) or lower.startswith(f"{each}_")]
         close = close or parts[:3]
     if not close:

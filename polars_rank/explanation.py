@@ -1,4 +1,4 @@
-"""The definition of a metric in words, and why two conventions give two values for one log."""
+"""Definitions of metrics in words, and the causes of a difference between two conventions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from polars_rank.evaluation.parameters import ColumnOptions
 
 _VALUE = OWN + "value"
-_TIES = {
+_TIES_TEXTS = {
     None: "by document id, descending; without ids, lowest label first",
     "doc": "by document id, descending",
     "doc_ascending": "by document id, ascending",
@@ -37,29 +37,29 @@ _TIES = {
     "input": "in the order of the rows",
     "expected": "exact mean over all orders",
 }
-_QUERIES = {
+_QUERY_SET_TEXTS = {
     "all": "all",
     "judged": "with at least one judged document, retrieved or not",
     "retrieved": "with at least one retrieved document",
     "both": "with at least one judged and at least one retrieved document",
 }
-_UNJUDGED = {
+_UNJUDGED_TEXTS = {
     "nonrelevant": "not relevant, without gain; they keep their rank",
     "removed": "removed before documents are ranked",
 }
-_UNDEFINED = {
-    "skip": "left out of the mean",
+_UNDEFINED_TEXTS = {
+    "skip": "excluded from the mean",
     "null": "makes the mean null",
     "zero": "counts as 0",
     "one": "counts as 1",
 }
-_AGGREGATES = {
+_AGGREGATE_TEXTS = {
     "mean": "mean over queries",
     "sum": "sum over queries",
     "geometric": "geometric mean over queries",
 }
-#: Values of parameters in words; other values are shown as they are.
-_WORDS: dict[tuple[str, str], str] = {
+#: Descriptions of values of parameters. Other values are shown as written.
+_VALUE_TEXTS: dict[tuple[str, str], str] = {
     ("gain", "linear"): "the label",
     ("gain", "'linear'"): "the label",
     ("gain", "'exp2'"): "2^label - 1",
@@ -178,26 +178,28 @@ def _lines(metric: Metric, conventions: Conventions) -> Iterator[tuple[str, str]
             word = written(value)
             lowest = conventions.gain_from
             without_gain = "" if lowest is None else f"; 0 for labels below {lowest}"
-            text = _WORDS.get((key, word), word) + (without_gain if key == "gain" else "")
+            text = _VALUE_TEXTS.get((key, word), word) + (without_gain if key == "gain" else "")
             yield _TITLES.get(key, key), text
     if "rel" in values:
         lowest = conventions.rel if values["rel"] is None else values["rel"]
-        yield "relevant", f"label {'' if 'above' in _above(lowest) else 'of '}{_above(lowest)}"
+        relevant = _threshold_text(lowest)
+        yield "relevant", f"label {'' if 'above' in relevant else 'of '}{relevant}"
     by_id = conventions.text_ids and conventions.ties in (None, "doc", "doc_ascending")
-    yield "tied scores", _TIES[conventions.ties] + ("; ids are compared as text" if by_id else "")
+    ties = _TIES_TEXTS[conventions.ties]
+    yield "tied scores", f"{ties}; ids are compared as text" if by_id else ties
     if "doc" in metric.meta.root_names():
         yield "ties in the ideal ranking", "by document id, descending"
     if conventions.float32_scores:
         yield "scores", "compared as 32-bit floats"
-    yield "unjudged documents", _UNJUDGED[conventions.unjudged]
+    yield "unjudged documents", _UNJUDGED_TEXTS[conventions.unjudged]
     if definition.undefined:
-        effect = _UNDEFINED[conventions.counts_as(metric)]
+        effect = _UNDEFINED_TEXTS[conventions.counts_as(metric)]
         value = counted_as(metric, conventions)
         if metric.aggregate == "geometric" and isinstance(value, float):
             effect = f"counts as {math.exp(value):g}"
         yield f"undefined where {definition.undefined}", effect
-    yield "queries", _QUERIES[conventions.query_set]
-    yield "aggregation", _AGGREGATES[conventions.aggregate(metric)]
+    yield "queries", _QUERY_SET_TEXTS[conventions.query_set]
+    yield "aggregation", _AGGREGATE_TEXTS[conventions.aggregate(metric)]
 
 
 @public
@@ -293,8 +295,8 @@ def explain_difference(
         rows.append(
             {
                 "choice": choice,
-                "a": _shown(choice, before),
-                "b": _shown(choice, target[choice]),
+                "a": _value_text(choice, before),
+                "b": _value_text(choice, target[choice]),
                 "mean": result[0],
                 "change": _difference(result[0], last[0]),
                 "changes": _largest_changes(last, result, keys, n),
@@ -349,7 +351,7 @@ def _choices(metric: Metric, conventions: Conventions, ids: pl.DataType | None) 
 def _evaluated(
     log: pl.LazyFrame, metric: Metric, choices: Mapping[str, Any], options: Mapping[str, Any]
 ) -> tuple[float | None, pl.DataFrame]:
-    """Return the mean, and the values of the queries that it includes."""
+    """Return the mean under the choices, and the values of the queries it includes."""
     known = {each.name for each in fields(Conventions)}
     general = {key: value for key, value in choices.items() if key in known}
     function = metric.function.__name__
@@ -395,12 +397,12 @@ def _difference(value: float | None, other: float | None) -> float | None:
     return None if value is None or other is None else value - other
 
 
-def _shown(choice: str, value: Any) -> str:
-    return _above(value) if choice == "relevant" else written(value).strip("'")
+def _value_text(choice: str, value: Any) -> str:
+    return _threshold_text(value) if choice == "relevant" else written(value).strip("'")
 
 
-def _above(lowest: float) -> str:
-    """Return a threshold as text: "1 or more", or "above 0.5" for the next float after 0.5."""
+def _threshold_text(lowest: float) -> str:
+    """Return a threshold in words: "1 or more", or "above 0.5" for the next float after 0.5."""
     below = math.nextafter(lowest, -math.inf)
     short = len(repr(below)) + 5 < len(repr(lowest))
     return f"above {below}" if short else f"{lowest} or more"

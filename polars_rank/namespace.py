@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 Frame = TypeVar("Frame", pl.DataFrame, pl.LazyFrame)
 
-#: Parameters of `evaluate`, which the method of a metric takes besides the metric's parameters.
+#: Parameters of `evaluate`; methods of metrics accept these and the parameters of the metric.
 _OPTIONS = dict.fromkeys([*signature(evaluate).parameters][2:])
 
 

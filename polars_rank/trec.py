@@ -36,7 +36,7 @@ _RUN = ("query", "iteration", "doc", "rank", "score", "run")
 _QRELS = ("query", "subtopic", "doc", "label")
 _FIELDS, _LINES, _ORDER = (OWN + name for name in ("fields", "lines", "order"))
 
-#: The fields of lines to write.
+#: Columns of the fields of a line that is written.
 _FIELD = OWN + "field "
 _QUERY, _SUBTOPIC, _DOC, _SCORE, _TAG, _LABEL = (
     _FIELD + name for name in ("query", "subtopic", "doc", "score", "run", "label")
@@ -249,17 +249,17 @@ def write_run(
     inputs = {name: col(name) for name in (_QUERY, _DOC, _SCORE, _TAG)}
     by_rank = pl.struct(_DOC, _SCORE).sort_by(_SCORE, _DOC, descending=True).alias(_LINES)
     values = [col(_QUERY).first(), col(_TAG).first(), by_rank]
-    found, keys = per_ranking(retrieved, columns, inputs, values, checks)
+    documents, keys = per_ranking(retrieved, columns, inputs, values, checks)
     if keys.number is not None:  # rankings are in any order
-        found = found.sort([keys.names[name] for name in columns.keys])
+        documents = documents.sort([keys.names[name] for name in columns.keys])
     ranks = pl.int_ranges(1, col(_LINES).list.len() + 1).alias("rank")
-    ranked = found.select(_QUERY, _TAG, _LINES, ranks).explode(_LINES, "rank").unnest(_LINES)
+    ranked = documents.select(_QUERY, _TAG, _LINES, ranks).explode(_LINES, "rank").unnest(_LINES)
     lines = ranked.select(_QUERY, pl.lit("Q0"), _DOC, "rank", _SCORE, _TAG)
 
     times = retrieved.group_by(_TAG, _QUERY, _DOC).len("lines").filter(col("lines") > 1)
     failures = [
         retrieved.select(*inputs, failed(checks, "row")),
-        times.with_columns(pl.lit(1).alias(FAILED)),  # the number of the last check
+        times.with_columns(pl.lit(1).alias(FAILED)),  # 1 is the number of the last check
     ]
     _write(lines, checks, remedies, failures, rows, path, overwrite=overwrite)
 
@@ -350,7 +350,7 @@ def write_qrels(
 
 
 def _scan(path: Paths, layout: tuple[str, ...], number: str, dtype: pl.DataType) -> pl.LazyFrame:
-    """Return the fields of lines; the field `number` is a number, all others are strings."""
+    """Return the fields of lines as columns: `number` as a number, all others as strings."""
     parts = col(LINE).str.replace_all("\t", " ", literal=True).str.split(" ")
     fields = parts.list.eval(pl.element().filter(pl.element() != ""))
     field = {name: col(_FIELDS).list.get(i, null_on_oob=True) for i, name in enumerate(layout)}
@@ -358,7 +358,7 @@ def _scan(path: Paths, layout: tuple[str, ...], number: str, dtype: pl.DataType)
     return (
         scan_lines(text_files(path))
         .with_columns(fields.alias(_FIELDS))
-        .filter(~field["query"].str.starts_with("#"))  # null, so dropped, if there are no fields
+        .filter(~field["query"].str.starts_with("#"))  # also drops empty lines: null
         .select(LINE, NUMBER, PATH, value, col(_FIELDS).list.len(), **field)
         .map_batches(partial(_refuse_malformed, layout=layout, number=number), streamable=True)
     )
@@ -392,7 +392,7 @@ def _refuse_malformed(lines: pl.DataFrame, layout: tuple[str, ...], number: str)
 
 
 def _is_other_kind(fields: Sequence[str], layout: tuple[str, ...]) -> bool:
-    """Return whether a line of judgments was read as a run, or a line of a run as judgments."""
+    """Return whether a line looks like the other kind of file: a run, or judgments."""
     if layout == _RUN:
         return len(fields) == len(_QRELS) and _is_number(fields[3])
     return len(fields) >= len(_RUN) and _is_number(fields[3]) and _is_number(fields[4])
@@ -415,7 +415,7 @@ def _check_columns(table: str, schema: pl.Schema, query: str, doc: str, **number
 
 
 def _checks(ids: Sequence[str], number: str) -> tuple[list[Check], dict[str, str]]:
-    """Return the checks for rows that a TREC file cannot hold, and the remedies."""
+    """Return checks for rows that a TREC file cannot represent, and their remedies."""
     separated = "TREC files separate fields by whitespace; replace these values"
     remedies = {
         f"{_named(name)} is null, empty, or contains whitespace or a null character": separated
@@ -447,9 +447,9 @@ def _write(
     *,
     overwrite: bool,
 ) -> None:
-    """Write lines to a temporary file, and rename it if all checks of the rows pass.
+    """Write lines to a temporary file, and rename it if all checks pass.
 
-    If a check fails, `failures` are read for the rows that fail, which are counted and shown.
+    If a check fails, the tables `failures` are read to count the failing rows and to show one.
     """
     with new_file(path, overwrite=overwrite, inputs=[rows]) as part:
         try:

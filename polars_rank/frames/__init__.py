@@ -1,1 +1,1 @@
-"""Tables of any kind: lazy in, lazy out."""
+"""Tables of Polars and other libraries, their order of rows, and batches of rankings."""

@@ -1,8 +1,8 @@
 """Batches of complete rankings, and a column that numbers the rankings.
 
-If the rows of each ranking are adjacent, in any order of rankings, the numbers are sorted keys.
-With sorted keys, Polars aggregates one ranking after the other, in flat memory. Windows and joins
-of Polars hold all rows; computed in batches of complete rankings, they hold those of a batch.
+If the rows of each ranking are adjacent, the numbers are sorted, whatever the order of rankings.
+Polars aggregates by a sorted key one ranking after the other, in flat memory. Windows and joins
+hold all rows in memory; in batches of complete rankings, they hold the rows of one batch.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
     from polars_rank.errors import DataError
 
-#: Rows of a batch: enough to make Python's overhead negligible, few enough for a cache.
+#: Rows of a batch: enough to make Python's overhead negligible, few enough for the CPU cache.
 BATCH_ROWS = 100_000
 
-#: The in-memory engine may fail for common subexpressions.
+#: Without the elimination of common subexpressions, which may fail in the in-memory engine.
 _OPTIMIZATIONS = pl.QueryOptFlags(comm_subexpr_elim=False)
 
-#: Type of the column that numbers rankings: the number, and the hash of the ranking's keys.
+#: Type of the column that numbers rankings: the number, and a hash of the keys of the ranking.
 NUMBERED = pl.Struct({"number": pl.UInt32, "keys": pl.UInt64})
 
 
@@ -39,7 +39,7 @@ def is_adjacent(rows: pl.DataFrame, keys: Sequence[str]) -> bool:
 def complete_rankings(
     batches: Iterator[pl.DataFrame], keys: Sequence[str]
 ) -> Iterator[pl.DataFrame]:
-    """Yield the rows in batches that end with a ranking."""
+    """Yield the rows in batches of complete rankings."""
     incomplete: list[pl.DataFrame] = []  # the last ranking, which may continue in the next batch
     for batch in batches:
         if batch.is_empty():
@@ -63,8 +63,8 @@ def numbered(
 ) -> Iterator[pl.DataFrame]:
     """Yield batches with the column `number`, which numbers the rankings.
 
-    With `not_adjacent`, raise that error at the end if the rows of a ranking were not adjacent.
-    This keeps 8 bytes per ranking.
+    If the rows of a ranking are not adjacent, raise the error `not_adjacent`, if there is one,
+    after the last batch. This check keeps 8 bytes per ranking in memory.
     """
     count = 0
     seen: list[pl.Series] = []
@@ -107,8 +107,8 @@ def by_ranking(
 ) -> pl.LazyFrame:
     """Return the result of a plan that computes each ranking from its own rows.
 
-    The rows must be known to be sorted by the keys. The plan runs in memory for each batch of
-    complete rankings, so that its windows and joins do not hold all rows.
+    Polars must know that the rows are sorted by the keys. The plan runs in memory for each batch of
+    complete rankings, so its windows and joins hold the rows of one batch only.
     """
     names = rows.collect_schema().names()
     others = [name for name in names if name not in keys]
@@ -117,10 +117,10 @@ def by_ranking(
 
 
 def added_up(rows: pl.LazyFrame, keys: Sequence[str], sums: Sequence[pl.Expr]) -> pl.LazyFrame:
-    """Return sums of rows by keys, in flat memory for a given number of keys.
+    """Return sums of rows by keys, with memory for one sum per key.
 
-    A group-by of Polars with many keys holds sums of each batch until all rows are read. Here, the
-    sums of batches are added up as they arrive.
+    With many keys, a group-by of Polars holds the sums of each batch until all rows are read. This
+    function adds up the sums of batches as they arrive.
     """
     parts = in_batches(rows, lambda batch: batch.group_by(keys).agg(sums))
     schema = parts.collect_schema()
@@ -135,7 +135,7 @@ def added_up(rows: pl.LazyFrame, keys: Sequence[str], sums: Sequence[pl.Expr]) -
 
         def add(part: pl.DataFrame) -> None:
             tables.append(part)
-            # As many new rows as totals, so that the totals are seldom added up again.
+            # Totals are updated only after as many new rows as totals.
             if sum(table.height for table in tables[1:]) > max(tables[0].height, BATCH_ROWS):
                 tables[:] = [total()]
 

@@ -1,4 +1,4 @@
-"""Common types of the ids and values of two tables."""
+"""Common types of ids and of values in two tables."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _TEXT = (pl.String, pl.Categorical, pl.Enum)
 
 
 def is_text(dtype: pl.DataType) -> bool:
-    """Return whether ids are texts, in whatever type; Categorical has one per `pl.Categories`."""
+    """Return whether ids are text: strings, enums, or categoricals of any `pl.Categories`."""
     return isinstance(dtype, _TEXT)
 
 
@@ -33,9 +33,10 @@ def key_types(
     keys: Iterable[str],
     tables: tuple[str, str],
 ) -> dict[str, pl.DataType]:
-    """Return the types in which the keys of two tables, with these names, are compared.
+    """Return the types in which the keys of two tables are compared.
 
-    Raise `SchemaError` if the ids of a key never match.
+    Raise `SchemaError` if the ids of a key never match. `tables` are the names of the tables in
+    messages.
     """
     types = {}
     for key in keys:
@@ -51,7 +52,7 @@ def key_types(
 
 
 def common_value_type(left: pl.DataType, right: pl.DataType) -> pl.DataType | None:
-    """Return a type for the values of both types, or None; numbers do not become text."""
+    """Return a type that holds the values of both types, or None. Text is not one for numbers."""
     common = common_type(left, right)
     numbers = all(dtype.is_numeric() or dtype == pl.Boolean for dtype in (left, right))
     if common is not None or not (numbers or (left.is_temporal() and right.is_temporal())):

@@ -16,21 +16,21 @@ if TYPE_CHECKING:
 
 Layout: TypeAlias = Literal["sorted", "adjacent", "shuffled"]
 
-#: Number of rows by which a shuffled log is recognized.
+#: Number of first rows that are read to recognize a shuffled log.
 GLIMPSE_ROWS = 100_000
 
-#: Below this number of rows, a sort in memory needs little of it.
+#: Logs with fewer rows are sorted in memory without a check.
 _MANY_ROWS = 1_000_000
 
 
 def find_layout(log: pl.LazyFrame, keys: Sequence[str]) -> Layout:
-    """Return the layout of the rows of rankings, by one pass over the key columns."""
+    """Return the layout of the rows of rankings; this reads the key columns once."""
     number = log.select(pl.len()).collect(engine="streaming").item()
     return inspect_rows(log, number, keys).layout
 
 
 class Rows(NamedTuple):
-    """The layout of rows, and the number and lengths of rankings."""
+    """Layout of rows, and number and lengths of rankings."""
 
     layout: Layout
     rankings: int = 0
@@ -40,8 +40,8 @@ class Rows(NamedTuple):
 
 
 def inspect_rows(log: pl.LazyFrame, number: int, keys: Sequence[str]) -> Rows:
-    """Return the layout of a number of rows, and the number and lengths of rankings."""
-    # The first rows of a shuffled log are shuffled, so that the others need not be read.
+    """Return the layout of a log of `number` rows, and the number and lengths of rankings."""
+    # If the first rows are shuffled, so is the log, and the others need not be read.
     head = _inspect_all(log.head(GLIMPSE_ROWS), keys)
     if head.layout == "shuffled" or number <= GLIMPSE_ROWS:
         return head
@@ -49,7 +49,7 @@ def inspect_rows(log: pl.LazyFrame, number: int, keys: Sequence[str]) -> Rows:
 
 
 def _inspect_all(log: pl.LazyFrame, keys: Sequence[str]) -> Rows:
-    # The columns are renamed, because those of a log may have any name.
+    # Internal names, because columns of a log may have any name.
     names_of = {key: (f"key {index}", f"before {index}") for index, key in enumerate(keys)}
     shifted = log.select(
         column
@@ -57,8 +57,8 @@ def _inspect_all(log: pl.LazyFrame, keys: Sequence[str]) -> Rows:
         for column in (pl.col(key).alias(here), pl.col(key).shift(1).alias(before))
     )
     pairs = [(pl.col(here), pl.col(before)) for here, before in names_of.values()]
-    # One row per run of equal keys: its first row.
-    pieces = shifted.with_row_index("row").filter(
+    # The first row of each sequence of rows with equal keys.
+    starts = shifted.with_row_index("row").filter(
         pl.any_horizontal(key.ne_missing(previous) for key, previous in pairs)
         | (pl.col("row") == 0)
     )
@@ -69,8 +69,8 @@ def _inspect_all(log: pl.LazyFrame, keys: Sequence[str]) -> Rows:
     before = {here: pl.col(name) for here, name in names_of.values()}
     fallen = pl.lit(value=True) if structs else falls(before)
     row = pl.col("row")
-    summary = pieces.select(
-        pl.len().alias("pieces"),
+    summary = starts.select(
+        pl.len().alias("rankings"),
         fallen.sum().alias("falls"),
         nulls.sum().alias("nulls"),
         row.diff().max().fill_null(0).alias("longest"),
@@ -80,7 +80,7 @@ def _inspect_all(log: pl.LazyFrame, keys: Sequence[str]) -> Rows:
     if fallen_rows == null_rows == 0:
         return Rows("sorted", rankings, longest, last)
     n_unique = (
-        pieces.select(pl.struct(key for key, _ in pairs).hash().n_unique())
+        starts.select(pl.struct(key for key, _ in pairs).hash().n_unique())
         .collect(engine="streaming")
         .item()
     )
@@ -88,10 +88,10 @@ def _inspect_all(log: pl.LazyFrame, keys: Sequence[str]) -> Rows:
 
 
 def falls(before: Mapping[str, pl.Expr]) -> pl.Expr:
-    """Return whether the keys of a row are lower than those of the row before.
+    """Return whether the keys of a row are lower than the keys of the previous row.
 
-    `before` maps the key columns to their values in that row. A key decides if the keys before it
-    are equal.
+    `before` maps the key columns to their values in the previous row. Keys are compared in order,
+    the next one if all others are equal.
     """
     lower = pl.lit(value=False)
     for name, previous in reversed([*before.items()]):
@@ -103,9 +103,9 @@ def falls(before: Mapping[str, pl.Expr]) -> pl.Expr:
 def sorted_by(log: pl.LazyFrame, keys: Sequence[str]) -> pl.LazyFrame:
     """Return the rows of a log sorted by the keys.
 
-    The sort of Polars holds all rows, also if they are sorted. So if a log is scanned from Parquet
-    files, its keys are read first, when the result is collected. If they are sorted, its rows are
-    read batch by batch. The result is then declared to be sorted.
+    A sort in Polars holds all rows in memory, even if they are sorted already. For a scan of
+    Parquet files, collecting the result therefore reads the keys first. If they are sorted, the
+    rows are read batch by batch. The result is marked as sorted.
     """
     if isinstance(log, FewRows):
         return log.sort(keys, maintain_order=True)

@@ -1,4 +1,4 @@
-"""Lengths of the rankings of a table, if they are known before it is read."""
+"""Lengths of the rankings of a table that are known before the table is read."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from polars_rank._polars import FewRows, source_of_rows
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-#: Below this number of rows, plans that depend on the lengths of rankings save no time.
+#: Minimum number of rows for plans that depend on the lengths of rankings to save time.
 MANY_ROWS = 50_000
 
 
 class Lengths(NamedTuple):
-    """Numbers of rankings, of their rows, and of the rows of the longest ranking."""
+    """Numbers of rows, of rankings, and of the rows of the longest ranking."""
 
     keys: list[str]
     rows: int
@@ -26,7 +26,7 @@ class Lengths(NamedTuple):
 
 
 def source_name(kind: str, lengths: Lengths | None, source: object) -> str:
-    """Return the name of a source in printed plans, from which `lengths_of` reads the lengths."""
+    """Return the name of a source in a plan; `lengths_of` reads the lengths from it."""
     if lengths is None:
         return f"{kind} {source}"
     return f"{kind} {json.dumps(lengths._asdict())} {source}"
@@ -35,8 +35,8 @@ def source_name(kind: str, lengths: Lengths | None, source: object) -> str:
 def lengths_of(log: pl.LazyFrame, keys: Sequence[str]) -> Lengths | None:
     """Return upper bounds of the lengths of rankings, or None if they are unknown.
 
-    They are known for most scans of `scan_log`, with or without filters, and for tables in memory,
-    if these have many rows.
+    Lengths are known for most results of `scan_log`, with or without filters, and for tables in
+    memory, if the table has many rows.
     """
     if isinstance(log, FewRows):
         return None
@@ -54,7 +54,7 @@ def lengths_of(log: pl.LazyFrame, keys: Sequence[str]) -> Lengths | None:
 
 
 def counted(log: pl.LazyFrame, keys: Sequence[str]) -> Lengths | None:
-    """Return the lengths of rankings by one pass over the keys, or None for few rows."""
+    """Return the lengths of rankings, which reads the keys once; None for few rows."""
     rows = log.select(pl.len()).collect(engine="in-memory").item()
     if rows < MANY_ROWS:
         return None

@@ -1,4 +1,4 @@
-"""Object stores: files of URLs, timeouts, and the meaning of errors."""
+"""Object stores: scans of URLs, timeouts, and errors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _TIMEOUTS = {"read_timeout": "30s"}
 _STORES = ("s3", "s3a", "gs", "gcs", "az", "azure", "abfs", "abfss", "adl")
 
-# Patterns are compiled when they are first used, which keeps the import fast.
+# Patterns of errors. They are compiled on first use, which keeps the import fast.
 _DENIED = (
     r"(?i)40[13] |AccessDenied|Unauthorized|InvalidAccessKeyId|SignatureDoesNotMatch|ExpiredToken"
     r"|lacked the necessary privileges|credential"
@@ -63,8 +63,8 @@ def _check_storage_options(options: object) -> None:
 def scan_store(urls: Sequence[str], options: dict[str, Any]) -> pl.LazyFrame:
     """Return a scan of Parquet files in object stores.
 
-    A directory is a bucket, a URL that ends in "/", or a URL of no object that does not end in
-    ".parquet". It means all files below it that end in ".parquet"; hive partitions become columns.
+    A directory is a bucket, a URL that ends in "/", or a URL that has no object and does not end in
+    ".parquet". It means all files below it that end in ".parquet". Hive partitions become columns.
     """
     options = {**options, "storage_options": with_timeout(urls[0], options.get("storage_options"))}
     folders = {url for url in urls if _is_folder(url, options)}
@@ -75,7 +75,7 @@ def scan_store(urls: Sequence[str], options: dict[str, Any]) -> pl.LazyFrame:
     if len(patterns) > 1 and any(sign in "".join(patterns) for sign in "*?["):
         # Polars reads a file once for each pattern that matches it.
         files = _expanded(patterns, options)
-        if files:  # empty if there are no rows
+        if files:  # none if all files are empty
             return pl.scan_parquet(files, **{**options, "glob": False})
     return pl.scan_parquet(patterns, **options)
 
@@ -118,7 +118,7 @@ def _is_folder(url: str, options: dict[str, Any]) -> bool:
 def store_error(
     error: BaseException, urls: Sequence[str] = (), done: str = "read"
 ) -> SourceError | None:
-    """Return the error for an error of an object store, or None for other errors."""
+    """Return a `SourceError` for an error of an object store; None for other errors."""
     text = str(error)
     names = ", ".join(map(repr, urls[:3])) + (f" and {len(urls) - 3} more" if urls[3:] else "")
     names = names or "the log"

@@ -23,7 +23,7 @@ from polars_rank.frames.batches import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-#: Rows that are read before a plan is made. Streams with fewer rows are kept in memory.
+#: Rows that are read before planning. Streams with fewer rows are kept in memory.
 GLIMPSE_ROWS = 100_000
 
 #: What Polars and pyarrow raise for columns of unsupported types.
@@ -32,7 +32,7 @@ _UNREADABLE = (
     *(TypeError, ValueError, NotImplementedError),
 )
 
-#: Name of the source in printed plans, which is counted to find how often a plan reads it.
+#: Name of the source in plans. Its count is the number of times that a plan reads the stream.
 _NAME = "ARROW STREAM"
 
 
@@ -72,7 +72,7 @@ class Stream:
         self._glimpse_rows = glimpse_rows
         self._batch_rows = batch_rows
         self._reader: Any = None
-        #: Whether the reader has not yet been used, except for the first batches.
+        #: Whether the reader is unused, except for the first batches.
         self._fresh = False
         self._first: list[pl.DataFrame] = []
         self._lock = Lock()
@@ -81,7 +81,7 @@ class Stream:
         self.schema = _schema(self._open().schema)
 
     def first_batches(self) -> list[pl.DataFrame]:
-        """Return the first batches, of at least `glimpse_rows` rows if there are as many."""
+        """Return the first batches, with `glimpse_rows` rows or more if the stream is that long."""
         rows = sum(batch.height for batch in self._first)
         for batch in self._rest(self._reader) if rows < self._glimpse_rows else ():
             self._first.append(batch)
@@ -107,7 +107,7 @@ class Stream:
             self.close()
 
     def scan(self, keys: Sequence[str] = (), number: str = "") -> pl.LazyFrame:
-        """Return a plan of the rows; with keys, whose rankings are adjacent, also numbered."""
+        """Return a plan that reads the rows; with keys, it also numbers adjacent rankings."""
         full = pl.Schema({**self.schema, number: NUMBERED} if keys else self.schema)
         message = (
             f"the rows of a ranking are not adjacent in the stream (keys: {[*keys]}); sort them "
@@ -141,7 +141,7 @@ class Stream:
         return exist and is_adjacent(pl.concat(self.first_batches()).select(keys), keys)
 
     def close(self) -> None:
-        """Close the reader, which may block the engine's connection."""
+        """Close the reader; an open reader may block the connection of the engine."""
         with self._lock:
             if self._reader is not None:
                 self._reader.close()
@@ -157,7 +157,7 @@ class Stream:
         return self._reader
 
     def _batches(self, columns: list[str] | None = None) -> Iterator[pl.DataFrame]:
-        """Yield all batches; those of a dataset have the given columns only."""
+        """Yield all batches. Datasets read only the given columns."""
         if hasattr(self._table, "scanner") and columns is not None:
             self._open(columns)
         elif not self._fresh:
@@ -225,7 +225,7 @@ def _schema(schema: Any) -> pl.Schema:
 
 
 def to_polars(rows: Any) -> pl.DataFrame:
-    """Return a table or batch in memory as a Polars DataFrame.
+    """Return an Arrow or pandas table in memory as a Polars DataFrame.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Tables of any library: a LazyFrame returns a LazyFrame, other tables return DataFrames."""
+"""Tables of any library as input: LazyFrames give LazyFrames, other tables give DataFrames."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ P = ParamSpec("P")
 F = TypeVar("F", bound="Callable[..., Any]")
 
 
-#: Packages that evaluate the frames of other libraries, by library.
+#: Packages that evaluate frames of other libraries.
 _ENGINES = {"pyspark": "polars_rank.spark"}
 
 #: Tables with at most this number of rows are collected faster in memory than by streaming.
@@ -53,8 +53,8 @@ FEW_ROWS = 50_000
 def number_column(keys: Sequence[str]) -> str:
     """Return the name of the column that numbers the rankings of these keys.
 
-    The column has the number of the ranking and the hash of its keys. With the hash, a plan checks
-    while it reads that the rows are still in the order in which they were numbered.
+    The column holds the number of the ranking and a hash of its keys. The hash shows whether the
+    rows are still in the order in which they were numbered.
     """
     return f"{OWN}list({', '.join(sorted(keys))})"
 
@@ -76,7 +76,7 @@ def is_table(frame: Any) -> bool:
 
 
 class Table(Protocol):
-    """A table with an Arrow C stream, such as of pyarrow, pandas, DuckDB, or Polars."""
+    """A table with an Arrow C stream, such as tables of pyarrow, pandas, DuckDB, or Polars."""
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """Return the stream."""
@@ -86,16 +86,16 @@ class SparkFrame(Protocol):
     """A Spark DataFrame, classic or Connect."""
 
     def mapInArrow(self, func: Any, schema: Any) -> Any:  # noqa: N802  (Spark's own name)
-        """Return the result of a function of batches of rows."""
+        """Return the result of a function that is called with batches of rows."""
 
 
 Spark = TypeVar("Spark", bound=SparkFrame)
 
 
 class Framed(Protocol[P]):
-    """A function of tables; LazyFrames and Spark DataFrames return their own type.
+    """A function of a table: LazyFrames and Spark DataFrames give results of their own type.
 
-    Any other table returns a Polars DataFrame.
+    Any other table gives a Polars DataFrame.
     """
 
     @overload
@@ -109,16 +109,17 @@ class Framed(Protocol[P]):
 
 
 def framed(plan: Callable[Concatenate[pl.LazyFrame, P], pl.LazyFrame]) -> Framed[P]:
-    """Return a function of any table for a function of LazyFrames.
+    """Return a function that accepts any table, for a function of LazyFrames.
 
-    The first parameter of `plan` is the table. Its parameters `by` and `query` name the key
-    columns of rankings: a stream whose rankings are adjacent is read in flat memory.
+    The first parameter of `plan` is the table. Its parameters `by` and `query` name the columns
+    that identify rankings. A stream in which the rows of each ranking are adjacent is read in flat
+    memory.
     """
     return cast("Framed[P]", _dispatched(plan, of_rankings=True))
 
 
 def framed_table(plan: Callable[Concatenate[pl.LazyFrame, P], pl.LazyFrame]) -> Framed[P]:
-    """Return a function like `framed` does, for tables without rankings."""
+    """Return a function that accepts any table, as `framed` does, for tables without rankings."""
     return cast("Framed[P]", _dispatched(plan, of_rankings=False))
 
 
@@ -128,7 +129,7 @@ def _dispatched(plan: Callable[..., Any], *, of_rankings: bool) -> Any:
     @wraps(plan)
     def function(*args: Any, **kwargs: Any) -> Any:
         frame, *rest = args or [kwargs.pop(first, None)]
-        # Names may be in an iterator, which can be read only once.
+        # An iterator of names can be read only once.
         options = {
             key: tuple(value) if isinstance(value, Iterator) else value
             for key, value in kwargs.items()
@@ -200,9 +201,9 @@ def _streamed(
 
 
 def collected(plan: pl.LazyFrame, *, few: bool = False, again: bool = True) -> pl.DataFrame:
-    """Return the result of a plan; if rows can be read `again`, errors in them have counts."""
+    """Return the result of a plan; if rows can be read `again`, errors count invalid rows."""
     try:
-        if few:  # optimizing the plan takes longer than running it
+        if few:  # optimizing the plan would take longer than running it
             return plan.collect(engine="in-memory", optimizations=pl.QueryOptFlags.none())
         return plan.collect(engine="streaming")
     except RankError as error:
@@ -216,7 +217,7 @@ def schema_of(frame: pl.LazyFrame) -> pl.Schema:
     """Return the schema of a plan; raise `SourceError` if its files cannot be read."""
     try:
         return frame.collect_schema()
-    except pl.exceptions.ColumnNotFoundError as error:  # in what was done to the log
+    except pl.exceptions.ColumnNotFoundError as error:  # in the user's plan
         raise SchemaError(f"cannot read the log: {str(error).partition(chr(10))[0]}") from error
     except (OSError, pl.exceptions.PolarsError) as error:
         raise unreadable(error) from error
@@ -253,7 +254,7 @@ def as_table(frame: Any, parameter: str = "frame") -> pl.LazyFrame | pl.DataFram
     return to_polars(frame) if in_memory else Stream(frame)
 
 
-#: How to read a file, by its extension; other files may be logs in Parquet.
+#: Functions that read files, by extension. Files with other extensions may be Parquet logs.
 _READERS = {
     ".csv": "pl.scan_csv",
     ".tsv": "pl.scan_csv",
