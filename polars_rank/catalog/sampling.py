@@ -119,7 +119,7 @@ def sampled(
         - `queries`: the number of queries;
         - `sampled`: the mean among the sampled candidates, which says little about all items;
         - `corrected`: the estimate of the mean among all items; it may be outside [0, 1];
-        - `standard_error`: of `corrected`, from the variance over queries, without its bias; null
+        - `std_error`: of `corrected`, from the variance over queries, without its bias; null
           for "maximum_likelihood".
 
     Raises
@@ -197,7 +197,7 @@ def sampled(
     if method == "rank_mapping":
         _warn_of_cutoffs(cutoffs, n_items / n_sampled)
     groups = evaluation.by
-    free(groups, ["metric", "queries", "sampled", "corrected", "standard_error"])
+    free(groups, ["metric", "queries", "sampled", "corrected", "std_error"])
     wrong = (pl.col(_RELEVANT) != 1) | (pl.col(RETRIEVED) != n_sampled + 1)
     check = Check(
         "ranking",
@@ -252,7 +252,7 @@ def sampled(
             mean(corrected).alias("corrected"),
             pl.when((n.sum() > 1) & (method != "maximum_likelihood"))
             .then((variance.clip(0) / (n.sum() - 1)).sqrt())
-            .alias("standard_error"),
+            .alias("std_error"),
         )
         .sort(*groups, "metric")
         .select(
@@ -261,7 +261,7 @@ def sampled(
             pl.col("count").alias("queries"),
             "sampled",
             "corrected",
-            "standard_error",
+            "std_error",
         )
     )
 

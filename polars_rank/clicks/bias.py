@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 Method: TypeAlias = Literal["pivot", "adjacent", "randomized", "em"]
 
-COLUMNS = ("position", "propensity", "standard_error", "pairs", "impressions", "clicks")
+COLUMNS = ("position", "propensity", "std_error", "pairs", "impressions", "clicks")
 
 #: With fewer pairs or clicks at a position, 95% intervals contain the true propensity in 0.75 to
 #: 0.93 of simulated logs (tests/benchmarks/clicks_coverage.md).
@@ -98,7 +98,7 @@ def position_bias(
         - `position`;
         - `propensity`: relative to the top position; null if no pair links the two positions, or
           the position of reference has no clicks. Can exceed 1 because of noise;
-        - `standard_error`: by the delta method, over pairs ("pivot", "adjacent") or over clicks
+        - `std_error`: by the delta method, over pairs ("pivot", "adjacent") or over clicks
           ("randomized"), or from the Fisher information ("em"); 0 for the top position. Null if
           unknown, for example if "em" estimates a propensity at a bound: equal to that of the top
           position, or 0. If the pivot is not the top position, the errors of two comparisons are
@@ -192,7 +192,7 @@ def position_bias(
         *groups,
         "position",
         "propensity",
-        "standard_error",
+        "std_error",
         pl.col("pairs", "impressions", "clicks").cast(pl.UInt32),
         FAILED,
     )
@@ -203,7 +203,7 @@ def position_bias(
 
 def _with_warnings(method: Method, table: pl.DataFrame) -> pl.DataFrame:
     """Warn if no propensity is known, and if standard errors are likely too small."""
-    top = (pl.col("propensity") == 1) & (pl.col("standard_error") == 0)
+    top = (pl.col("propensity") == 1) & (pl.col("std_error") == 0)
     below = table.filter(~top.fill_null(value=False))
     if method in ("pivot", "adjacent"):
         _warn_of_few(below)
@@ -225,12 +225,12 @@ def _with_warnings(method: Method, table: pl.DataFrame) -> pl.DataFrame:
 
 def _warn_of_few(below: pl.DataFrame) -> None:
     few = below.filter(
-        pl.col("standard_error").is_not_null(),
+        pl.col("std_error").is_not_null(),
         (pl.col("pairs") < FEW_PAIRS) | (pl.col("clicks") < FEW_CLICKS),
     )
     if few.is_empty():
         return
-    first = few.drop("propensity", "standard_error", "impressions").row(0, named=True)
+    first = few.drop("propensity", "std_error", "impressions").row(0, named=True)
     verb = "is" if few.height == 1 else "are"
     warn(
         f"{number_of(few.height, 'standard error')} of propensities {verb} based on fewer than "
@@ -247,7 +247,7 @@ def _pivot_estimates(shown: Exposure, groups: Sequence[str], pivot: int) -> pl.L
     return sums.with_columns(
         ratio(pl.col("ratio"), top.of("ratio")).alias("propensity"),
         (pl.col("variance") + top.of("variance")).alias("variance"),
-    ).with_columns(top.standard_error())
+    ).with_columns(top.std_error())
 
 
 def _adjacent_estimates(shown: Exposure, groups: Sequence[str]) -> pl.LazyFrame:
@@ -300,7 +300,7 @@ def _adjacent_estimates(shown: Exposure, groups: Sequence[str]) -> pl.LazyFrame:
             top.down(ratio.cum_prod(), ratio).alias("propensity"),
             top.down((variance + 2 * pl.col("covariance")).cum_sum(), variance).alias("variance"),
         )
-        .with_columns(top.standard_error())
+        .with_columns(top.std_error())
     )
 
 
@@ -340,7 +340,7 @@ def _randomized_estimates(
             pl.lit(None).first().alias("pairs"),
             _worst(),
         )
-        .with_columns(_Top(groups, None if swap is None else pivot).standard_error())
+        .with_columns(_Top(groups, None if swap is None else pivot).std_error())
     )
 
 
@@ -417,11 +417,11 @@ class _Top:
         """Return the cumulative value by position; null from the first null step on."""
         return pl.when(~self.over(step.is_null().cum_max())).then(self.over(cumulated))
 
-    def standard_error(self) -> pl.Expr:
+    def std_error(self) -> pl.Expr:
         """Return the error of the propensity, from its relative variance."""
         known = pl.col("propensity").is_not_null()
         error = pl.col("propensity") * pl.col("variance").clip(0).sqrt()
-        return pl.when(self.here & known).then(0.0).otherwise(error).alias("standard_error")
+        return pl.when(self.here & known).then(0.0).otherwise(error).alias("std_error")
 
 
 def _unbiased(moment: pl.Expr) -> pl.Expr:

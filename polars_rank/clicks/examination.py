@@ -48,7 +48,7 @@ def fit(
     return counts.select(columns).map_batches(fit_batch, schema=schema)
 
 
-_ESTIMATED = {"propensity": pl.Float64(), "standard_error": pl.Float64(), "pairs": pl.UInt32()}
+_ESTIMATED = {"propensity": pl.Float64(), "std_error": pl.Float64(), "pairs": pl.UInt32()}
 
 
 def _fit(
@@ -92,7 +92,7 @@ def _fit(
     top = _POSITION.min().over(groups or pl.lit(0)) == _POSITION
     return table.with_columns(
         pl.when(top).then(1.0).otherwise("propensity").alias("propensity"),
-        pl.when(top).then(0.0).otherwise("standard_error").alias("standard_error"),
+        pl.when(top).then(0.0).otherwise("std_error").alias("std_error"),
         pl.col("pairs").fill_null(0),
     ).select(*keys, "clicks", "impressions", FAILED, *_ESTIMATED)
 
@@ -173,12 +173,12 @@ class _Model:
                     None if error is None else value
                     for value, error in zip(propensity, errors, strict=True)
                 ],
-                "standard_error": [
+                "std_error": [
                     None if error is None or at_bound else value * error
                     for value, error, at_bound in zip(propensity, errors, bound, strict=True)
                 ],
             },
-            schema=dict.fromkeys(("propensity", "standard_error"), pl.Float64),
+            schema=dict.fromkeys(("propensity", "std_error"), pl.Float64),
         )
 
     def at_bound(self) -> list[bool]:

@@ -82,7 +82,7 @@ def inverse_propensity(
     (precision, AP, reciprocal rank) count each weight as 1.
 
     Propensities are treated as known: intervals of metrics of these labels do not include the
-    error of estimated propensities (`standard_error` of `position_bias`).
+    error of estimated propensities (`std_error` of `position_bias`).
 
     References
     ----------

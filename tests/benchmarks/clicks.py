@@ -120,7 +120,7 @@ def propensities(log: pl.DataFrame) -> list[str]:
         true = 1 / (place + 1)
         cells = []
         for table in tables:
-            found, error = table.select("propensity", "standard_error").row(place)
+            found, error = table.select("propensity", "std_error").row(place)
             off = f" ({(found - true) / error:+.1f})" if error else ""
             cells.append(f"{found:.4f}{off}")
         lines.append(f"| {place + 1} | {true:.4f} | {' | '.join(cells)} | {share:.4f} |")

@@ -253,8 +253,7 @@ def few_pairs(random: Random, logs: int) -> list[str]:
                     for position, chance in ((1, 1.0), (2, propensity))
                 )
                 low, high = (
-                    pl.col("propensity") + sign * 1.96 * pl.col("standard_error")
-                    for sign in (-1, 1)
+                    pl.col("propensity") + sign * 1.96 * pl.col("std_error") for sign in (-1, 1)
                 )
                 found = pr.clicks.position_bias(log, by="log").filter(position=2)
                 inside = found.select(pl.lit(propensity).is_between(low, high)).to_series()
@@ -276,7 +275,7 @@ def thin_pairs(random: Random, logs: int) -> list[str]:
             off=pl.col("propensity") * pl.col("position") - 1
         )
         off = below.group_by("position").agg(pl.col("off").mean()).sort("position")["off"]
-        bound = below.filter(position=2)["standard_error"].is_null().mean()
+        bound = below.filter(position=2)["std_error"].is_null().mean()
         rows.append([
             f"{sessions}", f"{number}", f"{cells['impressions'].mean():.2f}",
             *(f"{each:+.0%}" for each in off), f"{bound:.0%}",

@@ -51,7 +51,7 @@ def test_against_the_normal_equations(engine: str, gamma: float) -> None:
             "queries": len(ranks),
             "sampled": pytest.approx(np.mean([of_rank(rank) for rank in ranks])),
             "corrected": pytest.approx(np.mean(each), rel=1e-9),
-            "standard_error": pytest.approx(np.std(each, ddof=1) / math.sqrt(len(ranks))),
+            "std_error": pytest.approx(np.std(each, ddof=1) / math.sqrt(len(ranks))),
         }
 
 
@@ -89,7 +89,7 @@ def test_against_the_em_algorithm(engine: str, n: int, m: int, rel: float) -> No
     corrected = {(run, name): value for run, name, value in
                  found.select("run", "metric", "corrected").iter_rows()}  # fmt: skip
     assert corrected == pytest.approx(expected, rel=rel)
-    assert found["standard_error"].is_null().all()
+    assert found["std_error"].is_null().all()
     whole = pr.catalog.sampled(
         log_with(ranks["a"], m), "rr@3", n_items=n, n_sampled=m, method="maximum_likelihood"
     )
@@ -110,7 +110,7 @@ def test_sampled_ranks_mapped_to_ranks_of_all_items() -> None:
     found = pr.catalog.sampled(log, "ndcg@11", n_items=n, n_sampled=m, method="rank_mapping")
     values = [1, 1, 1 / math.log2(12), 0, 0]
     assert found["corrected"].item() == pytest.approx(np.mean(values))
-    assert found["standard_error"].item() == pytest.approx(np.std(values, ddof=1) / math.sqrt(5))
+    assert found["std_error"].item() == pytest.approx(np.std(values, ddof=1) / math.sqrt(5))
 
 
 def test_cutoffs_that_are_too_low_for_rank_mapping() -> None:
@@ -165,7 +165,7 @@ def test_runs_and_ties() -> None:
     log = pl.concat([log_with([1, 2], 2).with_columns(run=1), log_with([3], 2).with_columns(run=2)])
     found = pr.catalog.sampled(log, "rr@3", n_items=9, n_sampled=2, by="run")
     assert found.select("run", "queries", "sampled").rows() == [(1, 2, 0.75), (2, 1, 1 / 3)]
-    assert found["standard_error"].is_null().to_list() == [False, True]
+    assert found["std_error"].is_null().to_list() == [False, True]
     tied = pr.catalog.sampled(
         log.with_columns(score=0.0), "rr@3", n_items=9, n_sampled=2, by="run", ties="best"
     )

@@ -70,10 +70,10 @@ class TestByHand:
         left = [2 / 4 - ratio * 3 / 4, 1 / 4 - ratio * 2 / 4]  # of two pairs, one degree is free
         error = math.sqrt(2 * sum(each**2 for each in left)) / (3 / 4 + 2 / 4)
         assert of(found, "propensity") == pytest.approx([1, ratio])
-        assert of(found, "standard_error") == pytest.approx([0, error])
+        assert of(found, "std_error") == pytest.approx([0, error])
 
     def test_one_pair_tells_no_error(self) -> None:
-        assert of(pr.clicks.position_bias(SMALL), "standard_error")[2] is None
+        assert of(pr.clicks.position_bias(SMALL), "std_error")[2] is None
 
     def test_adjacent_multiplies_down_the_list(self) -> None:
         found = pr.clicks.position_bias(SMALL, "adjacent")
@@ -97,7 +97,7 @@ class TestByHand:
         error = three / one * math.sqrt(3 / 2 * sum(part**2 for part in parts))
         found = pr.clicks.position_bias(log, "adjacent")
         assert of(found, "propensity")[2] == pytest.approx(three / one)
-        assert of(found, "standard_error")[2] == pytest.approx(error)
+        assert of(found, "std_error")[2] == pytest.approx(error)
 
     def test_a_gap_breaks_the_chain(self) -> None:
         gap = SMALL.with_columns(
@@ -113,7 +113,7 @@ class TestByHand:
             found = pr.clicks.position_bias(apart, method)
             assert of(found, "propensity")[0] == 1
             assert of(found, "propensity")[2] is None, method
-            assert of(found, "standard_error")[2] is None, method
+            assert of(found, "std_error")[2] is None, method
             assert of(found, "pairs")[2] == 0
 
     def test_another_pivot_is_divided_by_the_top(self) -> None:
@@ -126,7 +126,7 @@ class TestByHand:
         shares = [6 / 8, 5 / 10, 2 / 6]
         assert of(found, "propensity") == pytest.approx([share / shares[0] for share in shares])
         error = math.sqrt((1 - 1 / 2) / 5 + (1 - 3 / 4) / 6) * 2 / 3
-        assert of(found, "standard_error")[1] == pytest.approx(error)
+        assert of(found, "std_error")[1] == pytest.approx(error)
         assert of(found, "pairs") == [None] * 3
 
     def test_swaps_count_the_two_positions_that_changed_places(self) -> None:
@@ -146,7 +146,7 @@ class TestByHand:
         assert of(found, "propensity") == pytest.approx([1, (1 / 4) / (3 / 4), (1 / 4) / (2 / 4)])
         assert of(found, "impressions") == [8, 4, 4]
         error = math.sqrt((1 - 1 / 4) / 1 + (1 - 2 / 4) / 2) * 1 / 2
-        assert of(found, "standard_error")[2] == pytest.approx(error)
+        assert of(found, "std_error")[2] == pytest.approx(error)
 
     def test_em_finds_the_likeliest(self) -> None:
         # Rates that the model can meet: 0.8 and 0.4 times 1, 0.5, 0.25.
@@ -166,7 +166,7 @@ class TestByHand:
         found = pr.clicks.position_bias(log, "em", tolerance=1e-10, iterations=50_000)
         error = 1 / 4 * math.sqrt((1 - 1 / 2) / 40 + (1 - 1 / 8) / 10)
         assert of(found, "propensity")[1] == pytest.approx(1 / 4, rel=1e-5)
-        assert of(found, "standard_error")[1] == pytest.approx(error, rel=1e-4)
+        assert of(found, "std_error")[1] == pytest.approx(error, rel=1e-4)
 
 
 @pytest.mark.parametrize(("name", "options"), [
@@ -199,13 +199,13 @@ class TestRecovery:
             # The tolerance is far below the standard errors, of about 0.005.
             found = pr.clicks.position_bias(log, method, tolerance=1e-4)
             for row, true in zip(found.iter_rows(named=True), truth, strict=True):
-                assert abs(row["propensity"] - true) <= 3 * row["standard_error"], (method, row)
-                assert row["standard_error"] < 0.02
+                assert abs(row["propensity"] - true) <= 3 * row["std_error"], (method, row)
+                assert row["std_error"] < 0.02
 
     def test_the_share_of_clicks_alone_is_far_off(self) -> None:
         log = click_log(400, 6, sessions=50, shown=6, seed=1).collect()
         found = pr.clicks.position_bias(log, "randomized")
-        off = (found["propensity"] - 1 / found["position"]) / found["standard_error"]
+        off = (found["propensity"] - 1 / found["position"]) / found["std_error"]
         assert (off[1:].abs() > 10).all()
 
     def test_from_an_order_drawn_by_lot(self) -> None:
@@ -218,7 +218,7 @@ class TestRecovery:
         )
         log = log.with_columns(click=chance < pl.col("relevance") / pl.col("position"))
         found = pr.clicks.position_bias(log, "randomized")
-        off = (found["propensity"] - 1 / found["position"])[1:] / found["standard_error"][1:]
+        off = (found["propensity"] - 1 / found["position"])[1:] / found["std_error"][1:]
         assert (off.abs() <= 3).all()
 
     @pytest.mark.parametrize("method", ["pivot", "adjacent", "em"])
@@ -229,7 +229,7 @@ class TestRecovery:
         found = pr.clicks.position_bias(many_logs, method, by="seed", tolerance=1e-5)
         lower = found.filter(pl.col("position") > 1)
         assert lower.height == 30 * 3
-        off = (lower["propensity"] - 1 / lower["position"]) / lower["standard_error"]
+        off = (lower["propensity"] - 1 / lower["position"]) / lower["std_error"]
         assert 0.75 < math.sqrt((off**2).mean()) < 1.3
 
 
@@ -401,7 +401,7 @@ def test_a_pivot_beside_a_top_that_nobody_clicked() -> None:
 def test_a_pivot_that_was_never_shown() -> None:
     with pytest.warns(pr.errors.RankWarning, match="no propensity can be estimated"):
         found = pr.clicks.position_bias(SMALL, pivot=9)
-    assert found.select("propensity", "standard_error").null_count().row(0) == (found.height,) * 2
+    assert found.select("propensity", "std_error").null_count().row(0) == (found.height,) * 2
 
 
 def test_em_says_when_it_has_not_converged() -> None:
@@ -424,7 +424,7 @@ def test_em_has_no_error_for_a_propensity_at_a_bound() -> None:
     with pytest.warns(pr.errors.RankWarning) as caught:
         found = pr.clicks.position_bias(ONCE, "em")
     assert of(found, "propensity")[1] == pytest.approx(1, abs=1e-3)
-    assert of(found, "standard_error") == [0, None]
+    assert of(found, "std_error") == [0, None]
     told = " ".join(str(each.message) for each in caught)
     assert "the propensity of 1 position is at a bound" in told
     assert "at position 2: the standard error is unknown" in told
@@ -438,7 +438,7 @@ def test_em_has_no_error_for_a_position_that_nobody_clicked() -> None:
     with pytest.warns(pr.errors.RankWarning, match="at a bound .0, or equal"):
         found = pr.clicks.position_bias(log, "em")
     assert of(found, "propensity")[1] == pytest.approx(0, abs=1e-6)
-    assert of(found, "standard_error") == [0, None]
+    assert of(found, "std_error") == [0, None]
 
 
 @pytest.mark.filterwarnings("error:.*fewer than 50 pairs:polars_rank.errors.RankWarning")
