@@ -13,13 +13,13 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from polars_rank.cli import BROKEN_PIPE, MISUSED
-from polars_rank.cli.changes import movers
-from polars_rank.cli.charts import plot
 from polars_rank.cli.config import MAY_BE_EMPTY, options_for
 from polars_rank.cli.evaluating import curve, estimate, evaluate, explain, metrics
 from polars_rank.cli.generating import convert, generate
 from polars_rank.cli.inspecting import inspect
 from polars_rank.cli.messages import let_go_of_output, one_message, printing, say, show
+from polars_rank.cli.movers import movers
+from polars_rank.cli.plotting import plot
 from polars_rank.cli.reports import demo, report
 from polars_rank.cli.statistics import check, compare, slices, summarize
 from polars_rank.errors import RankError

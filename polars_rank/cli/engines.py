@@ -1,4 +1,4 @@
-"""The engine of a command: Polars on this machine, or Spark."""
+"""The engine that evaluates a log: Polars on this machine, or Spark."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
     from polars_rank.cli.logs import Log
 
-#: Options for reading files with Polars.
-_OF_FILES = (
+#: Options that need the engine Polars.
+_POLARS_OPTIONS = (
     *("input_format", "layout", "memory", "missing_columns", "extra_columns"),
     *("items", "history", "exclude_seen"),
 )
 
 
-class Where(Engines):
+class Engine(Engines):
     """The engine, and how to connect to Spark."""
 
     @property
@@ -34,18 +34,18 @@ class Where(Engines):
         return self.engine == "spark"
 
     def opened(self, log: Log) -> Log:
-        """Return the log with the content of pipes in files, unless the engine is Spark."""
+        """Return the log with copies of pipes, which Spark does not read."""
         return log if self.on_spark else log.opened
 
     def rows(self, log: Log, groups: list[str]) -> pl.LazyFrame | DataFrame:
-        """Return the log as a LazyFrame or a Spark DataFrame."""
+        """Scan the log as a LazyFrame or a Spark DataFrame."""
         if not self.on_spark:
             return log.scan(groups)
         from polars_rank.spark.sessions import read, session  # noqa: PLC0415  (an extra)
 
         if not log.logs or log.qrels or any(map(is_pipe, log.logs)):
             misused("--engine spark needs a LOG that is a table or Parquet files")
-        for name in _OF_FILES:
+        for name in _POLARS_OPTIONS:
             if log.is_given(name):
                 misused(f"--{name.replace('_', '-')} needs --engine polars")
         return read(session(self.master, self.remote), log.logs)

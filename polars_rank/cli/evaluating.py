@@ -1,4 +1,4 @@
-"""The commands that evaluate logs and explain metrics."""
+"""The commands `evaluate`, `estimate`, `curve`, `explain` and `metrics`."""
 
 from typing import Annotated, Any, Literal
 
@@ -8,11 +8,10 @@ import typer
 from polars_rank import explanation
 from polars_rank.cli import completion
 from polars_rank.cli import options as o
-from polars_rank.cli.engines import Where
-from polars_rank.cli.formats import choose, put, put_text
+from polars_rank.cli.engines import Engine
 from polars_rank.cli.logs import Log, conventions_of, definitions
 from polars_rank.cli.messages import misused
-from polars_rank.cli.sources import refuse_to_replace
+from polars_rank.cli.writing import choose, put, put_text
 from polars_rank.clicks import estimates
 from polars_rank.columns import default_column
 from polars_rank.errors import hint
@@ -21,7 +20,6 @@ from polars_rank.evaluation import evaluate as evaluation
 from polars_rank.frames.tables import schema_of
 from polars_rank.metrics.listing import list_metrics
 from polars_rank.metrics.metric import REGISTER
-from polars_rank.metrics.names import split
 
 
 @o.takes(o.Files, o.Columns, o.Attributes, o.Definitions, o.Engines, o.Shown)
@@ -31,7 +29,7 @@ def evaluate(
     metrics: o.Metrics = [],
     by: o.By = [],
     align: o.Align = None,
-    per_query: Annotated[bool, typer.Option("--per-query", help="Show one row per query.")] = False,
+    per_query: Annotated[bool, o.option("Show one row per query.", None, "--per-query")] = False,
     keep: o.Keep = [],
     scores: o.Scores = [],
     weight: o.Weight = None,
@@ -45,25 +43,25 @@ def evaluate(
       polars-rank evaluate log.parquet -m novelty@5 --items items.parquet --by run
     """
     arguments = {**locals(), **options}
-    log, where = o.chosen(Log, arguments), o.chosen(Where, arguments)
+    log, engine = Log.of(arguments), o.chosen(Engine, arguments)
     for name in ("weight", "align"):
         if per_query and log.is_given(name):
             misused(f"--{name} applies to means; omit it or --per-query")
     if keep and not per_query:
         misused("--keep needs --per-query")
-    refuse_to_replace(options["output"], log.files)
-    log = where.opened(log)
+    log = engine.opened(log)
     groups = _groups(log, by)
-    rows: Any = where.rows(log, groups)
-    request = {**log.columns, **log.attributes, **definitions(arguments), "by": groups}
-    request["scores"] = o.split_names(scores) or None
-    names = split(" ".join(metrics))
+    rows: Any = engine.rows(log, groups)
+    parameters: dict[str, Any] = {
+        "by": groups, "scores": scores or None, **log.columns, **log.attributes,
+        **definitions(arguments),
+    }  # fmt: skip
     if per_query:
-        result = evaluation.per_query(rows, names, keep=o.split_names(keep), **request)
+        result, note = evaluation.per_query(rows, metrics, keep=keep, **parameters), None
     else:
-        result = evaluation.evaluate(rows, names, weight=weight, align=align, **request)
-    note = None if per_query else "To count queries with undefined metrics: polars-rank summarize"
-    put(where.fetched(result), **o.shown(options), note=note)
+        result = evaluation.evaluate(rows, metrics, weight=weight, align=align, **parameters)
+        note = "To count queries with undefined metrics: polars-rank summarize"
+    put(engine.fetched(result), **o.shown(options), note=note)
 
 
 @o.takes(o.Files, o.Columns, o.Attributes, o.Definitions, o.Engines, o.Shown)
@@ -74,11 +72,11 @@ def estimate(
     by: o.By = [],
     normalize: Annotated[
         estimates.Normalize,
-        typer.Option(help="Divide by the number of rankings, or by the sum of weights."),
+        o.option("Divide by the number of rankings, or by the sum of weights."),
     ] = "snips",
     cluster: o.Cluster = [],
     max_unshown: Annotated[
-        float, typer.Option(help="Maximum share of documents without a label.")
+        float, o.option("Maximum share of documents without a label.")
     ] = estimates.MAX_UNSHOWN,
     scores: o.Scores = [],
     weight: o.Weight = None,
@@ -92,18 +90,16 @@ def estimate(
       polars-rank estimate clicks.parquet -m dcg@10 --query session --score new
     """
     arguments = {**locals(), **options}
-    log, where = o.chosen(Log, arguments), o.chosen(Where, arguments)
-    refuse_to_replace(options["output"], log.files)
-    log = where.opened(log)
+    engine = o.chosen(Engine, arguments)
+    log = engine.opened(Log.of(arguments))
     groups = _groups(log, by)
-    rows: Any = where.rows(log, groups)
+    rows: Any = engine.rows(log, groups)
     result = estimates.estimate(
-        rows, split(" ".join(metrics)), normalize=normalize,
-        cluster=o.split_names(cluster) or None, max_unshown=max_unshown, by=groups,
-        weight=weight, scores=o.split_names(scores) or None, **log.columns,
-        **log.attributes, **definitions(arguments),
+        rows, metrics, normalize=normalize, cluster=cluster or None, max_unshown=max_unshown,
+        by=groups, weight=weight, scores=scores or None, **log.columns, **log.attributes,
+        **definitions(arguments),
     )  # fmt: skip
-    put(where.fetched(result), **o.shown(options))
+    put(engine.fetched(result), **o.shown(options))
 
 
 @o.takes(o.Files, o.Columns, o.Attributes, o.Definitions, o.Shown)
@@ -114,7 +110,7 @@ def curve(
     by: o.By = [],
     kind: Annotated[
         Literal["rank", "pr"],
-        typer.Option(help="Metrics by cutoff, or precision and recall by score."),
+        o.option("Metrics by cutoff, or precision and recall by score."),
     ] = "rank",
     ks: o.Ks = ["1-20"],
     run: o.Run = None,
@@ -130,17 +126,16 @@ def curve(
       polars-rank curve log.parquet --kind pr --format csv
     """
     arguments = {**locals(), **options}
-    log = o.chosen(Log, arguments).opened
-    refuse_to_replace(options["output"], log.files)
+    log = Log.of(arguments).opened
     groups = log.groups(by)
     if kind == "pr":
         for name in ("metrics", "scores", "weight", "align"):
             if log.is_given(name):
                 misused(f"--{name} needs --kind rank")
-        table = log.scan(o.split_names(by))
+        table = log.scan(by)
         column = default_column("run" if run is None else run, "run", schema_of(table))
         result = curves.pr_curve(
-            table, run=column or None, by=o.split_names(by), score=log.score, label=log.label,
+            table, run=column or None, by=by, score=log.score, label=log.label,
             rel=conventions_of(options["conventions"]).but(rel=options["rel"]).rel,
             query=log.keys, doc=log.columns["doc"],
         )  # fmt: skip
@@ -148,9 +143,9 @@ def curve(
         if run is not None:
             misused("--run needs --kind pr; split the cutoffs by run with --by")
         result = curves.rank_curve(
-            log.scan(groups), split(" ".join(metrics)), o.cutoffs(ks), by=groups,
-            scores=o.split_names(scores) or None, weight=weight, align=align, **log.columns,
-            **log.attributes, **definitions(arguments),
+            log.scan(groups), metrics, o.cutoffs(ks), by=groups, scores=scores or None,
+            weight=weight, align=align, **log.columns, **log.attributes,
+            **definitions(arguments),
         )  # fmt: skip
     put(result, **o.shown(options))
 
@@ -162,15 +157,13 @@ def explain(
     logs: o.Logs = [],
     versus: Annotated[
         str | None,
-        typer.Option(
-            help="Conventions to compare with.", metavar="NAME", autocompletion=completion.presets
-        ),
+        o.option("Conventions to compare with.", metavar="NAME", autocompletion=completion.presets),
     ] = None,
     by: o.By = [],
     conventions: o.Conventions = "polars_rank",
     duplicates: o.Duplicates = "error",
     scores: o.Scores = [],
-    n: Annotated[int, typer.Option(help="Number of queries to list per choice.")] = 3,
+    n: Annotated[int, o.option("Number of queries to list per choice.")] = 3,
     **options: Any,
 ) -> None:
     """Explain how a metric is computed, or why two conventions differ.
@@ -179,22 +172,21 @@ def explain(
       polars-rank explain ndcg@10 --conventions lightgbm
       polars-rank explain ndcg@10 log.parquet --by run --versus lightgbm
     """
-    log = o.chosen(Log, {**locals(), **options})
-    chosen = [conventions_of(each) for each in (conventions, versus) if each is not None]
+    log = Log.of({**locals(), **options})
+    chosen = [conventions_of(name) for name in (conventions, versus) if name is not None]
     if not log.files:
         if options["format"] not in (None, "table"):
             misused("--format needs a LOG; without one, the explanation is plain text")
-        texts = (explanation.explain(metric, each) for each in chosen)
+        texts = (explanation.explain(metric, definitions) for definitions in chosen)
         put_text("\n\n".join(texts), options["output"], overwrite=options["overwrite"])
         return
     if versus is None:
         misused("name the conventions to compare with: --versus")
     log = log.opened
-    refuse_to_replace(options["output"], log.files)
     groups = log.groups(by)
     result = explanation.explain_difference(
         log.scan(groups), metric, *chosen, by=groups, duplicates=duplicates,
-        scores=o.split_names(scores) or None, n=n, **log.columns,
+        scores=scores or None, n=n, **log.columns,
     )  # fmt: skip
     put(result.lazy(), **o.shown(options))
 
@@ -226,18 +218,19 @@ def metrics(
 
 
 def _with_texts(table: pl.DataFrame, texts: list[str]) -> pl.DataFrame:
-    """Return the metrics that have all texts in their names or definitions."""
-    words = pl.concat_str(
+    """Return the metrics whose names or definitions contain all texts."""
+    searched = pl.concat_str(
         "metric", "definition", pl.col("aliases").list.join(" "), separator=" "
     ).str.to_lowercase()
     for text in texts:
-        table = table.filter(words.str.contains(text.lower(), literal=True))
+        table = table.filter(searched.str.contains(text.lower(), literal=True))
     if table.is_empty():
         misused(f"no metric contains {' '.join(texts)!r}.{hint(texts[-1], REGISTER)}")
     return table
 
 
 def _groups(log: Log, by: list[str]) -> list[str]:
+    """Return the columns to group by; raise `ArgumentError` for a column of the query."""
     groups = log.groups(by)
     for key in log.keys:
         if key in groups:

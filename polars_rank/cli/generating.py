@@ -8,9 +8,9 @@ import typer
 
 from polars_rank import _progress as bars
 from polars_rank.cli import options as o
-from polars_rank.cli.formats import put, require_parquet
 from polars_rank.cli.messages import misused
 from polars_rank.cli.sources import readable, refuse_to_replace
+from polars_rank.cli.writing import put, require_parquet
 from polars_rank.datasets import search_log
 from polars_rank.io.judgments import join_judgments
 from polars_rank.trec import scan_qrels, scan_run

@@ -1,6 +1,6 @@
-"""The command that inspects a log: its columns, counts and invalid rows.
+"""The command `inspect`: the columns, counts and invalid rows of a log.
 
-Invalid rows are counted and do not raise. Memory use does not grow with the log.
+Invalid rows are counted and do not raise errors. Memory does not grow with the log.
 """
 
 import shlex
@@ -13,10 +13,9 @@ import typer
 
 from polars_rank.cli import MISUSED
 from polars_rank.cli import options as o
-from polars_rank.cli.formats import choose, put
 from polars_rank.cli.logs import Log
 from polars_rank.cli.messages import in_options, say, show
-from polars_rank.cli.sources import refuse_to_replace
+from polars_rank.cli.writing import choose, put
 from polars_rank.columns import IDS, RUNS, is_relevant
 from polars_rank.diagnostics.inspection import found_in, label_counts
 from polars_rank.errors import RankError, hint, number_of
@@ -25,7 +24,7 @@ from polars_rank.frames.layouts import find_layout
 from polars_rank.frames.tables import schema_of
 
 #: Common names of columns in lower case, by role; the most likely first.
-_ALIKE = {
+_COMMON_NAMES = {
     "query": ("qid", "query_id", "queryid", "topic", "topic_id", "session_id", "user_id", "user"),
     "doc": sorted(IDS),
     "score": ("prediction", "pred", "y_pred", "relevance_score", "similarity", "sim", "logit"),
@@ -33,16 +32,17 @@ _ALIKE = {
     "label": ("relevance", "rel", "grade", "judgment", "target", "y_true", "clicked", "click"),
     "run": sorted(RUNS),
 }
-#: Maximum number of labels to list instead of their range, and of runs to list.
-_LABELS = _RUNS = 12
-#: Kinds of invalid rows, and what to do about them.
-_FAULTS = {
+#: Up to this number, labels are listed instead of their range, and runs are listed.
+_MAX_LABELS = _MAX_RUNS = 12
+#: Kinds of invalid rows → remedies.
+_REMEDIES = {
     "null_query": "drop these rows, or set an id",
     "null_doc": 'drop these rows, or use --doc ""',
     "bad_score": "NaN or infinite; use null for documents that were not retrieved",
     "bad_label": "NaN or infinite; use null for unjudged documents",
     "repeated": "duplicate documents in a ranking; use --duplicates max or first",
 }
+#: Orders of rows → how a log in this order is evaluated.
 _LAYOUTS = {
     "sorted": "streams in constant memory",
     "adjacent": "streams in constant memory, plus 8 bytes per ranking",
@@ -77,11 +77,10 @@ def inspect(
     For example:
       polars-rank inspect log.parquet
     """
-    given = o.chosen(Log, {**locals(), **options})
-    refuse_to_replace(options["output"], given.files)
+    given = Log.of({**locals(), **options})
     log = given.opened
     schema = schema_of(log.scan_as_is())
-    columns = _Columns.of(log, schema, run, o.split_names(by))
+    columns = _Columns.of(log, schema, run, by)
     rows = [*columns.rows()]
     if not any(row.state == "error" for row in rows):
         try:
@@ -89,14 +88,14 @@ def inspect(
         except RankError as error:
             rows.append(Row("columns", "types", None, "error", in_options(error, ctx)))
     command = _next(columns, given, rows)
-    shape = choose(options["format"], options["output"])
-    apart = shape == "table" and options["output"] is None  # on a line of its own, to be copied
-    rows += [] if apart else [command]
-    human = shape in ("table", "markdown", "latex")
-    shown = [row._replace(value=_shown(row, human=human)) for row in rows]
+    form = choose(options["format"], options["output"])
+    on_own_line = form == "table" and options["output"] is None  # easy to copy
+    rows += [] if on_own_line else [command]
+    rounded = form in ("table", "markdown", "latex")
+    shown = [row._replace(value=_text(row, rounded=rounded)) for row in rows]
     table = pl.DataFrame(shown, dict.fromkeys(Row._fields, pl.String), orient="row")
     put(table.lazy(), **o.shown(options))
-    if apart:
+    if on_own_line:
         show(f"\nNext{command.note and ', '}{command.note}: {command.value}")
     if errors := sum(row.state == "error" for row in rows):
         say(f"{number_of(errors, 'error')} found")
@@ -104,7 +103,10 @@ def inspect(
 
 
 class _Columns(NamedTuple):
-    """The roles of the columns; `assumed` are the roles of columns that the user did not name."""
+    """The columns of a log by role.
+
+    `assumed` has the columns that the user did not name, and that were found by their common names.
+    """
 
     log: Log
     schema: pl.Schema
@@ -114,55 +116,57 @@ class _Columns(NamedTuple):
 
     @classmethod
     def of(cls, log: Log, schema: pl.Schema, run: str | None, by: list[str]) -> Self:
-        """Return the roles; look for other names if the default columns are missing."""
-        wanted = {"query": log.keys, "doc": [log.doc or "doc"], "label": [log.label]}
-        wanted |= {} if log.position else {"score": [log.score.removeprefix("-")]}
-        wanted |= {"run": ["run"]} if run is None else {}
+        """Return the columns; look for common names if the default columns are missing."""
+        expected = {"query": log.keys, "doc": [log.doc or "doc"], "label": [log.label]}
+        expected |= {} if log.position else {"score": [log.score.removeprefix("-")]}
+        expected |= {"run": ["run"]} if run is None else {}
         missing = [
-            part for part, names in wanted.items()
-            if not {*names} <= {*schema} and not log.is_given(part)
+            role for role, names in expected.items()
+            if not {*names} <= {*schema} and not log.is_given(role)
         ]  # fmt: skip
-        found = {part: _alike(part, schema) for part in missing}
-        if "score" in found and found["score"] is None:
-            found["position"] = "position" if "position" in schema else _alike("position", schema)
-        assumed = {part: name for part, name in found.items() if name is not None}
-        used = {part: [name] if part == "query" else name for part, name in assumed.items()}
-        column = used.pop("run", "run" if run is None and "run" in schema else run)
-        return cls(replace(log, **used), schema, column or None, by, assumed)  # type: ignore[arg-type]
+        guesses = {role: _guess(role, schema) for role in missing}
+        if "score" in guesses and guesses["score"] is None:
+            guesses["position"] = "position" if "position" in schema else _guess("position", schema)
+        assumed = {role: name for role, name in guesses.items() if name is not None}
+        fields = {role: [name] if role == "query" else name for role, name in assumed.items()}
+        column = fields.pop("run", "run" if run is None and "run" in schema else run)
+        return cls(replace(log, **fields), schema, column or None, by, assumed)  # type: ignore[arg-type]
 
     @property
-    def parts(self) -> dict[str, list[str]]:
+    def by_role(self) -> dict[str, list[str]]:
         """The columns of each role, including missing ones."""
         log = self.log
         scored = {"position": [log.position]} if log.position else {
             "score": [log.score if log.score in self.schema else log.score.removeprefix("-")]
         }  # fmt: skip
-        parts = {"query": log.keys, "doc": [log.doc or "doc"], **scored, "label": [log.label]}
-        return {"run": [self.run] if self.run else [], "by": self.by, **parts}
+        return {
+            "run": [self.run] if self.run else [], "by": self.by, "query": log.keys,
+            "doc": [log.doc or "doc"], **scored, "label": [log.label],
+        }  # fmt: skip
 
     def rows(self) -> Iterator[Row]:
         """Yield the columns, including missing ones."""
         log = self.log
-        for part, names in self.parts.items():
+        for role, names in self.by_role.items():
             for name in names:
                 if name in self.schema:
-                    guess = f"assumed; use --{part} {shlex.quote(name)}"
-                    note = guess if part in self.assumed else ""
-                    yield Row("columns", part, f"{name}: {self.schema[name]}", "", note)
-                elif part != "doc" or log.is_given(part):
-                    note = f"column {name!r} (--{part}) not found.{hint(name, self.schema)}"
-                    yield Row("columns", part, None, "error", note)
-        used = {name for names in self.parts.values() for name in names}
+                    advice = f"assumed; use --{role} {shlex.quote(name)}"
+                    note = advice if role in self.assumed else ""
+                    yield Row("columns", role, f"{name}: {self.schema[name]}", "", note)
+                elif role != "doc" or log.is_given(role):
+                    note = f"column {name!r} (--{role}) not found.{hint(name, self.schema)}"
+                    yield Row("columns", role, None, "error", note)
+        used = {name for names in self.by_role.values() for name in names}
         others = {name: dtype for name, dtype in self.schema.items() if name not in used}
         if others:
             text = ", ".join(f"{name}: {dtype}" for name, dtype in others.items())
             yield Row("columns", "others", text)
 
 
-def _alike(part: str, schema: pl.Schema) -> str | None:
-    """Return the column whose name is most likely for a role."""
-    there = {name.lower(): name for name in schema}
-    return next((there[name] for name in _ALIKE[part] if name in there), None)
+def _guess(role: str, schema: pl.Schema) -> str | None:
+    """Return the column whose name is the most likely for a role, or None."""
+    columns = {name.lower(): name for name in schema}
+    return next((columns[name] for name in _COMMON_NAMES[role] if name in columns), None)
 
 
 def _contents(columns: _Columns, rel: float) -> list[Row]:
@@ -172,7 +176,7 @@ def _contents(columns: _Columns, rel: float) -> list[Row]:
     evaluation = Evaluation.of(None, by=groups, **log.columns)
     frame, known = evaluation.read(log.scan(groups))
     layout = find_layout(log.scan_as_is(), [*groups, *log.keys])
-    labels, all_of_it, by_run = pl.collect_all(
+    labels, overall, by_run = pl.collect_all(
         [
             label_counts(frame, known, []),
             found_in(frame, known, rel, []),
@@ -180,40 +184,40 @@ def _contents(columns: _Columns, rel: float) -> list[Row]:
         ],
         engine="streaming",
     )
-    found = all_of_it.row(0, named=True)
+    counts = overall.row(0, named=True)
     return [
-        Row("size", "rows", found["rows"]),
-        *_rankings(found, by_run, columns.run),
+        Row("size", "rows", counts["rows"]),
+        *_rankings(counts, by_run, columns.run),
         Row("rankings", "layout", layout, "", _LAYOUTS[layout]),
-        *_labels(labels, found, rel),
-        *_ties(found),
+        *_labels(labels, counts, rel),
+        *_ties(counts),
         *(
-            Row("invalid", name.replace("_", " "), found[name], "error", remedy)
-            for name, remedy in _FAULTS.items()
-            if found.get(name)
+            Row("invalid", name.replace("_", " "), counts[name], "error", remedy)
+            for name, remedy in _REMEDIES.items()
+            if counts.get(name)
         ),
     ]
 
 
-def _rankings(found: Mapping[str, Any], by_run: pl.DataFrame, run: str | None) -> Iterator[Row]:
+def _rankings(counts: Mapping[str, Any], by_run: pl.DataFrame, run: str | None) -> Iterator[Row]:
     if run is not None:
         several = by_run.get_column("rankings").n_unique() > 1
         note = "runs have different numbers of queries; use --align to average over the same"
         yield Row("size", "runs", by_run.height, "note" if several else "", note if several else "")
-        for name, rankings in by_run.select(run, "rankings").head(_RUNS).iter_rows():
+        for name, rankings in by_run.select(run, "rankings").head(_MAX_RUNS).iter_rows():
             yield Row("size", f"queries of {name}", rankings)
     else:
-        yield Row("size", "queries", found["rankings"])
+        yield Row("size", "queries", counts["rankings"])
     for name in ("shortest", "median_length", "mean_length", "longest"):
         what = name.removesuffix("_length")
-        yield Row("rankings", f"{what} length", found[name])
+        yield Row("rankings", f"{what} length", counts[name])
 
 
-def _labels(labels: pl.DataFrame, found: Mapping[str, Any], rel: float) -> Iterator[Row]:
+def _labels(labels: pl.DataFrame, counts: Mapping[str, Any], rel: float) -> Iterator[Row]:
     known = labels.filter(pl.col("label").is_not_null()).with_columns(
         relevant=is_relevant(pl.col("label"), rel)
     )
-    if known.height > _LABELS:
+    if known.height > _MAX_LABELS:
         low, high = known.get_column("label").min(), known.get_column("label").max()
         yield Row(
             "labels", "range", f"{low!s} to {high!s}", "", f"{known.height:,} different labels"
@@ -221,39 +225,39 @@ def _labels(labels: pl.DataFrame, found: Mapping[str, Any], rel: float) -> Itera
     else:
         for label, rows, relevant in known.iter_rows():
             note = "relevant" if relevant else ""
-            yield Row("labels", f"share of {label}", rows / found["rows"], "", note)
+            yield Row("labels", f"share of {label}", rows / counts["rows"], "", note)
     if not known.is_empty() and not known.get_column("relevant").any():
         yield Row("labels", "relevant", 0, "note", "no label reaches --rel")
-    retrieved = found["rows"] - found["not_retrieved"]
-    judged = None if found["unjudged_share"] is None else 1 - found["unjudged_share"]
+    retrieved = counts["rows"] - counts["not_retrieved"]
+    judged = None if counts["unjudged_share"] is None else 1 - counts["unjudged_share"]
     yield Row("labels", "judged share", judged, "", f"of {retrieved:,} retrieved documents")
     for name, (what, note) in {
         "not_retrieved": ("not retrieved", "judged documents without a score"),
         "barren_rankings": ("nothing relevant", "rankings; see --undefined"),
         "unretrieved_rankings": ("nothing retrieved", "rankings"),
     }.items():
-        if found[name]:
-            yield Row("labels", what, found[name], "note", note)
+        if counts[name]:
+            yield Row("labels", what, counts[name], "note", note)
 
 
-def _ties(found: Mapping[str, Any]) -> Iterator[Row]:
+def _ties(counts: Mapping[str, Any]) -> Iterator[Row]:
     note = "ordered by --ties; polars-rank plot bounds shows the effect"
     for name in ("tied_rankings", "tied_documents"):
-        share = found[name]
+        share = counts[name]
         state = ("note", note) if share and name == "tied_rankings" else ("", "")
         yield Row("ties", f"share of {name.replace('_', ' ')}", share, *state)
 
 
 def _next(columns: _Columns, given: Log, rows: list[Row]) -> Row:
-    """Return the command to run next."""
+    """Return the row with the command to run next."""
     errors = [row for row in rows if row.state == "error"]
     options = {name: getattr(given, name) for name in
                ("qrels", "input_format", "query", "doc", "score", "position", "label")
                if given.is_given(name)}  # fmt: skip
     options |= columns.assumed
     options |= {"by": columns.by} if columns.by else {}
-    repeated = any(row.part == "invalid" and row.what == "repeated" for row in errors)
-    options |= {"duplicates": "max"} if repeated else {}
+    has_duplicates = any(row.part == "invalid" and row.what == "repeated" for row in errors)
+    options |= {"duplicates": "max"} if has_duplicates else {}
     runs = next((row.value for row in rows if row.what == "runs"), 0)
     first = next((row.what for row in rows if row.what.startswith("queries of ")), "")
     command = "compare" if isinstance(runs, int) and runs > 1 else "evaluate"
@@ -264,14 +268,15 @@ def _next(columns: _Columns, given: Log, rows: list[Row]) -> Row:
     for name, value in options.items():
         for each in value if isinstance(value, list) else [value]:
             words += [f"--{name.replace('_', '-')}", str(each)]
-    broken = [row for row in errors if not (repeated and row.what == "repeated")]
-    note = "after fixing the errors above" if broken else ""
+    others = [row for row in errors if not (has_duplicates and row.what == "repeated")]
+    note = "after fixing the errors above" if others else ""
     return Row("next", "command", shlex.join(words), "", note)
 
 
-def _shown(row: Row, *, human: bool) -> str | None:
+def _text(row: Row, *, rounded: bool) -> str | None:
+    """Return the value of a row as text."""
     value = row.value
-    if value is None or not human or isinstance(value, str):
+    if value is None or not rounded or isinstance(value, str):
         return None if value is None else str(value)
     if isinstance(value, float):
         return f"{value:.2%}" if "share" in row.what else f"{value:,.4g}"

@@ -1,4 +1,4 @@
-"""The log of a command: files in any format, names of columns, and definitions."""
+"""The log that a command reads: its files, column names and metric definitions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from polars_rank.cli.options import (
     Definitions,
     Files,
     chosen,
-    split_names,
     undefined_of,
 )
 from polars_rank.cli.sources import (
@@ -26,6 +25,7 @@ from polars_rank.cli.sources import (
     Kind,
     kind_of,
     readable,
+    refuse_to_replace,
     scan,
     scan_table,
 )
@@ -36,11 +36,11 @@ from polars_rank.io.files import read_toml
 from polars_rank.io.judgments import join_judgments
 from polars_rank.trec import scan_qrels
 
-#: Options that name files.
-_FILES = ("logs", "values", "qrels", "items", "history")
+#: Options that name input files.
+_FILE_OPTIONS = ("logs", "values", "qrels", "items", "history")
 
-#: Options that name columns of text.
-_OF_IDS = ("run", "by", "keep", "show", "slices", "columns", "cluster")
+#: Options that name columns of ids or other text.
+_TEXT_COLUMN_OPTIONS = ("run", "by", "keep", "show", "slices", "cluster")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +49,14 @@ class Log(Files, Columns, Attributes):
 
     ctx: typer.Context
     logs: list[str]
+
+    @classmethod
+    def of(cls, arguments: Mapping[str, Any]) -> Self:
+        """Return the log of a command; raise `SourceError` if the output would replace an input."""
+        log = chosen(cls, arguments)
+        rules = arguments.get("rules")
+        refuse_to_replace(arguments["output"], [*log.files, *([str(rules)] if rules else [])])
+        return log
 
     def is_given(self, name: str) -> bool:
         """Return whether an option is on the command line."""
@@ -63,18 +71,18 @@ class Log(Files, Columns, Attributes):
     @property
     def keys(self) -> list[str]:
         """The columns of the query."""
-        return split_names(self.query) or ["query"]
+        return self.query or ["query"]
 
     @property
     def ids(self) -> set[str]:
-        """The columns of ids and names, which are read as text from text files."""
-        given = [self.ctx.params.get(name) or [] for name in _OF_IDS]
-        texts = (text for each in given for text in ([each] if isinstance(each, str) else each))
-        return {*self.keys, self.doc or "doc", *split_names(texts)}
+        """The columns of ids and names: text files have no types, so these are read as text."""
+        given = (self.ctx.params.get(name) or [] for name in _TEXT_COLUMN_OPTIONS)
+        columns = (name for each in given for name in ([each] if isinstance(each, str) else each))
+        return {*self.keys, self.doc or "doc", *columns}
 
     @property
     def columns(self) -> dict[str, Any]:
-        """The names of the columns, as parameters of the library's functions."""
+        """The column names as parameters of `evaluate` and other functions."""
         return {
             "query": self.keys,
             "doc": "doc" if self.doc is None else self.doc or None,
@@ -85,7 +93,7 @@ class Log(Files, Columns, Attributes):
 
     @property
     def attributes(self) -> dict[str, Any]:
-        """The options of attributes, as parameters of the library's functions."""
+        """The tables of attributes as parameters of `evaluate` and other functions."""
         tables = {
             name: scan_table([path], None, {}, self.ids)
             for name, path in self._attribute_files.items()
@@ -99,10 +107,10 @@ class Log(Files, Columns, Attributes):
 
     @cached_property
     def opened(self) -> Self:
-        """The log with copies of files that can be read only once."""
+        """The log with copies of inputs that can be read only once, such as pipes."""
         if self.files.count(STANDARD_INPUT) > 1:
             misused("standard input can be read only once; use - only once")
-        given = {name: getattr(self, name) for name in _FILES if hasattr(self, name)}
+        given = {name: getattr(self, name) for name in _FILE_OPTIONS if hasattr(self, name)}
         copies: dict[str, Any] = {
             name: [*map(readable, paths)] if isinstance(paths, list) else paths and readable(paths)
             for name, paths in given.items()
@@ -110,32 +118,32 @@ class Log(Files, Columns, Attributes):
         return replace(self, **copies)
 
     @property
-    def differing(self) -> dict[str, str]:
-        """Parameters of Polars for files with different columns."""
+    def schema_options(self) -> dict[str, str]:
+        """Parameters of `pl.scan_parquet` for files with different columns."""
         given = {"missing_columns": self.missing_columns, "extra_columns": self.extra_columns}
         return {name: value for name, value in given.items() if value != "raise"}
 
     def groups(self, by: Iterable[str]) -> list[str]:
         """Return the columns to group by; for TREC files, the default is the run."""
         is_trec = bool(self.qrels) and (self.input_format or kind_of(self.logs)) == "trec"
-        return split_names(by) or (["run"] if is_trec else [])
+        return [*by] or (["run"] if is_trec else [])
 
     def scan(self, by: Iterable[str] = ()) -> pl.LazyFrame:
-        """Return the log for an evaluation by these groups."""
+        """Scan the log for an evaluation with these groups."""
         kind = self._checked()
         if self.qrels:
-            return self._judged(scan_table(self.logs, kind, self.differing, self.ids), by)
+            return self._judged(scan_table(self.logs, kind, self.schema_options, self.ids), by)
         return scan(
-            self.logs, kind, self.differing, self.ids, query=self.keys, by=[*by],
+            self.logs, kind, self.schema_options, self.ids, query=self.keys, by=[*by],
             layout=self.layout, memory=self.memory, progress=self.progress,
         )  # fmt: skip
 
     def scan_as_is(self) -> pl.LazyFrame:
-        """Return the log with its rows in their original order."""
+        """Scan the log, with its rows in their original order."""
         kind = self._checked()
         if self.qrels:
             return self.scan()
-        return scan_table(self.logs, kind, self.differing, self.ids)
+        return scan_table(self.logs, kind, self.schema_options, self.ids)
 
     def _checked(self) -> Kind:
         """Return the format of the files; raise if a file is missing."""
@@ -173,7 +181,7 @@ class Log(Files, Columns, Attributes):
 
 
 def definitions(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the definitions among the arguments of a command."""
+    """Return the metric definitions in the arguments of a command."""
     given = vars(chosen(Definitions, values))
     return {
         **given,
@@ -183,9 +191,10 @@ def definitions(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def conventions_of(text: str) -> Conventions:
-    """Return the conventions of a preset or of a TOML file.
+    """Return the conventions with the name of a preset, or those in a TOML file.
 
-    A file has fields of `Conventions`, and optionally `base`, the preset that they change.
+    The keys of a file are fields of `Conventions`. The key `base` names the preset that the other
+    keys change.
     """
     if not text.lower().endswith(".toml"):
         return named(text)

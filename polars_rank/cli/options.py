@@ -1,7 +1,7 @@
-"""Options that several commands share: one alias each, with one name and one meaning.
+"""Options that several commands share, and groups of them.
 
-Options that belong together are the fields of a group, a dataclass. `@takes(Files, Columns)` adds
-the options of groups to a command, which receives their values as keyword arguments.
+A group is a dataclass whose fields are options. `@takes(Files, Columns)` adds the options of groups
+to a command, which receives their values as keyword arguments.
 """
 
 from __future__ import annotations
@@ -16,26 +16,25 @@ import typer
 
 from polars_rank import conventions as definitions
 from polars_rank import trec
-from polars_rank.cli import completion, formats, sources
+from polars_rank.cli import completion, sources, writing
 from polars_rank.errors import ArgumentError, hint
 from polars_rank.evaluation import parameters
 from polars_rank.frames import layouts
 from polars_rank.metrics.metric import REGISTER
-from polars_rank.metrics.names import metric as read_metric
-from polars_rank.metrics.names import split
+from polars_rank.metrics.names import is_metric, split
 from polars_rank.stats import intervals, significance
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 
-#: Panels of the help, in its order; others come first.
+#: Panels of the help in their order, after options without a panel.
 _PANELS = INPUT, COLUMNS, DEFINITIONS, ENGINE, OUTPUT = (
     "Input", "Columns", "Definitions", "Engine", "Output"
 )  # fmt: skip
 
 
 def chosen(kind: type[T], values: Mapping[str, Any]) -> T:
-    """Return a dataclass, filled with the arguments of a command that its fields name."""
+    """Return a dataclass whose fields have the values of the arguments with the same names."""
     names = [each.name for each in fields(kind)]  # type: ignore[arg-type]
     return kind(**{name: values[name] for name in names if name in values})
 
@@ -77,80 +76,104 @@ def _default(option: Any) -> Any:
 
 
 def shown(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return how a table is written or shown, as parameters of `put`."""
+    """Return the arguments of a command that are parameters of `put`."""
     return {each.name: values[each.name] for each in fields(Shown) if each.name in values}
+
+
+def split_names(texts: Iterable[str]) -> list[str]:
+    """Split names at spaces and commas, but not inside brackets.
+
+    Examples
+    --------
+    >>> split_names(["country, device", "day"])
+    ['country', 'device', 'day']
+    """
+    return split(" ".join(texts), lists=False)
+
+
+def split_metrics(texts: Iterable[str]) -> list[str]:
+    """Split names of metrics, but not at commas between cutoffs.
+
+    Examples
+    --------
+    >>> split_metrics(["ndcg(gain='exp2', depth='retrieved')@10, ap", "p@5,10"])
+    ["ndcg(gain='exp2', depth='retrieved')@10", 'ap', 'p@5,10']
+    """
+    return split(" ".join(texts))
+
+
+def option(help: str, panel: str | None = None, *names: str, **settings: Any) -> Any:
+    """Return an option in a panel of the help."""
+    return typer.Option(*names, help=help, rich_help_panel=panel, **settings)
 
 
 def file(help: str, panel: str | None = None, *names: str) -> Any:
     """Return an option that names files."""
-    return typer.Option(*names, help=help, rich_help_panel=panel, metavar="PATH")
+    return option(help, panel, *names, metavar="PATH")
 
 
 def column(help: str, panel: str | None = None) -> Any:
-    """Return an option that names columns of the log, which completion offers."""
-    return typer.Option(
-        help=help, rich_help_panel=panel, metavar="NAME", autocompletion=completion.columns
+    """Return an option that names a column of the log; completion lists the columns."""
+    return option(help, panel, metavar="NAME", autocompletion=completion.columns)
+
+
+def columns(help: str, panel: str | None = None) -> Any:
+    """Return an option that names several columns of the log; its value is a list of them."""
+    return option(
+        help, panel, metavar="NAME", autocompletion=completion.columns, callback=split_names
     )
 
 
 def run_name(help: str, panel: str | None = None) -> Any:
-    """Return an option that names a run of the log, which completion offers."""
-    return typer.Option(
-        help=help, rich_help_panel=panel, metavar="NAME", autocompletion=completion.runs
-    )
+    """Return an option that names a run of the log; completion lists the runs."""
+    return option(help, panel, metavar="NAME", autocompletion=completion.runs)
 
 
 Metrics = Annotated[
     list[str],
-    typer.Option(
-        "--metrics", "-m", help='Metrics, e.g. "ndcg@10 ap rr".', autocompletion=completion.metrics
-    ),
-]
-By = Annotated[list[str], column("Columns to group by.")]
+    option('Metrics, e.g. "ndcg@10 ap rr".', None, "--metrics", "-m",
+           autocompletion=completion.metrics, callback=split_metrics),
+]  # fmt: skip
+By = Annotated[list[str], columns("Columns to group by.")]
 Baseline = Annotated[str, run_name("Run to compare the others with.")]
 AnyBaseline = Annotated[str | None, run_name("Run to compare the others with.")]
-Slices = Annotated[list[str], column("Columns whose values are slices.")]
-Keep = Annotated[list[str], column("Columns of the query to show, e.g. its text.")]
+Slices = Annotated[list[str], columns("Columns whose values are slices.")]
+Keep = Annotated[list[str], columns("Columns of the query to show, e.g. its text.")]
 N = Annotated[
-    int,
-    typer.Option(help="How many of the largest gains and of the largest losses to show per run."),
+    int, option("How many of the largest gains and of the largest losses to show per run.")
 ]
-Confidence = Annotated[float, typer.Option(help="Confidence level.")]
+Confidence = Annotated[float, option("Confidence level.")]
 Cluster = Annotated[
     list[str],
-    column("Columns that identify the sampling unit if it is not the query, e.g. user."),
+    columns("Columns that identify the sampling unit if it is not the query, e.g. user."),
 ]
-Interval = Annotated[intervals.Interval, typer.Option(help="Method for confidence intervals.")]
-Test = Annotated[significance.Test, typer.Option(help="Significance test.")]
+Interval = Annotated[intervals.Interval, option("Method for confidence intervals.")]
+Test = Annotated[significance.Test, option("Significance test.")]
 Correction = Annotated[
-    significance.Correction, typer.Option(help="Correction of p-values for multiple comparisons.")
+    significance.Correction, option("Correction of p-values for multiple comparisons.")
 ]
 Alternative = Annotated[
     intervals.Alternative,
-    typer.Option(help="Alternative hypothesis about the run, relative to the baseline."),
+    option("Alternative hypothesis about the run, relative to the baseline."),
 ]
-Margin = Annotated[
-    float, typer.Option(help="Non-inferiority margin, with --alternative greater or less.")
-]
-Resamples = Annotated[int, typer.Option(help="Number of resamples.")]
-Queries = Annotated[int, typer.Option(help="Number of queries.")]
-Seed = Annotated[int, typer.Option(help="Random seed.")]
-Pairs = Annotated[bool, typer.Option("--pairs", help="Add slices by pairs of columns.")]
-MinQueries = Annotated[int, typer.Option(help="Minimum number of queries to test a slice.")]
+Margin = Annotated[float, option("Non-inferiority margin, with --alternative greater or less.")]
+Resamples = Annotated[int, option("Number of resamples.")]
+Queries = Annotated[int, option("Number of queries.")]
+Seed = Annotated[int, option("Random seed.")]
+Pairs = Annotated[bool, option("Add slices by pairs of columns.", None, "--pairs")]
+MinQueries = Annotated[int, option("Minimum number of queries to test a slice.")]
 Rule = Annotated[
-    list[str],
-    typer.Option(help='Rule to check, e.g. "ndcg@10 >= 0.4" (repeatable).', metavar="RULE"),
+    list[str], option('Rule to check, e.g. "ndcg@10 >= 0.4" (repeatable).', metavar="RULE")
 ]
 Rules = Annotated[Path | None, file("TOML file of rules.")]
 Undecided = Annotated[
     Literal["pass", "fail"] | None,
-    typer.Option(help="Verdict when the interval contains the threshold (default: fail)."),
+    option("Verdict when the interval contains the threshold (default: fail)."),
 ]
 Align = Annotated[
-    parameters.Align | None,
-    typer.Option(help="Queries to average over if runs have different queries."),
+    parameters.Align | None, option("Queries to average over if runs have different queries.")
 ]
-Ks = Annotated[list[str], typer.Option(help='Cutoffs, e.g. "1 5 10" or "1-20".', metavar="K")]
+Ks = Annotated[list[str], option('Cutoffs, e.g. "1 5 10" or "1-20".', metavar="K")]
 
 Logs = Annotated[
     list[str],
@@ -171,50 +194,42 @@ History = Annotated[
     str | None,
     file("Documents that each user has already seen: one row per query and document.", INPUT),
 ]
-Fractional = Annotated[
+ExcludeSeen = Annotated[
     bool,
-    typer.Option("--fractional", help="Allow fractions as labels in --qrels.",
-                 rich_help_panel=INPUT),
-]  # fmt: skip
-Negative = Annotated[
-    trec.Negative, typer.Option(help="Meaning of labels below 0 in --qrels.", rich_help_panel=INPUT)
+    option("Drop documents of --history from rankings and judgments.", INPUT, "--exclude-seen"),
 ]
+Fractional = Annotated[bool, option("Allow fractions as labels in --qrels.", INPUT, "--fractional")]
+Negative = Annotated[trec.Negative, option("Meaning of labels below 0 in --qrels.", INPUT)]
 InputFormat = Annotated[
-    sources.Kind | None,
-    typer.Option(help="Input format (default: by file name or content).", rich_help_panel=INPUT),
+    sources.Kind | None, option("Input format (default: by file name or content).", INPUT)
 ]
 Layout = Annotated[
-    layouts.Layout | None,
-    typer.Option(help="Order of rows in the log (default: detect).", rich_help_panel=INPUT),
+    layouts.Layout | None, option("Order of rows in the log (default: detect).", INPUT)
 ]
 Memory = Annotated[
     str | None,
-    typer.Option(
-        help='Memory for sorting a shuffled log, e.g. "2GB" (default: 500 MB).',
-        rich_help_panel=INPUT, metavar="SIZE",
-    ),
+    option('Memory for sorting a shuffled log, e.g. "2GB" (default: 500 MB).', INPUT,
+           metavar="SIZE"),
 ]  # fmt: skip
 MissingColumns = Annotated[
     Literal["raise", "insert"],
-    typer.Option(
-        help="If a Parquet file lacks columns of the first file: insert nulls, or raise an error.",
-        rich_help_panel=INPUT,
+    option(
+        "If a Parquet file lacks columns of the first file: insert nulls, or raise an error.", INPUT
     ),
 ]
 ExtraColumns = Annotated[
     Literal["raise", "ignore"],
-    typer.Option(
-        help="If a Parquet file has columns that the first file lacks: ignore them, or raise an "
-        "error.",
-        rich_help_panel=INPUT,
+    option(
+        "If a Parquet file has columns that the first file lacks: ignore them, or raise an error.",
+        INPUT,
     ),
 ]
-Progress = Annotated[bool, typer.Option(help="Show a progress bar in a terminal (default).")]
+Progress = Annotated[bool, option("Show a progress bar in a terminal (default).")]
 
-Query = Annotated[list[str], column("Columns of the query (default: query).", COLUMNS)]
+Query = Annotated[list[str], columns("Columns of the query (default: query).", COLUMNS)]
 Doc = Annotated[str | None, column('Column of the document (default: doc); "" for none.', COLUMNS)]
 Score = Annotated[str, column('Column of the score; "-price" if lower is better.', COLUMNS)]
-Scores = Annotated[list[str], column("Columns of scores, one run each.", COLUMNS)]
+Scores = Annotated[list[str], columns("Columns of scores, one run each.", COLUMNS)]
 Position = Annotated[
     str | None, column("Column of the position (1 = first), instead of a score.", COLUMNS)
 ]
@@ -224,90 +239,55 @@ Weight = Annotated[str | None, column("Column of query weights.", COLUMNS)]
 
 Conventions = Annotated[
     str,
-    typer.Option(
-        help='Metric definitions to use, e.g. "trec_eval" or "LightGBM", or a TOML file.',
-        rich_help_panel=DEFINITIONS,
+    option(
+        'Metric definitions to use, e.g. "trec_eval" or "LightGBM", or a TOML file.', DEFINITIONS,
         autocompletion=completion.presets,
     ),
-]
+]  # fmt: skip
 Ties = Annotated[
-    definitions.Ties | None,
-    typer.Option(help="Order of documents with tied scores.", rich_help_panel=DEFINITIONS),
+    definitions.Ties | None, option("Order of documents with tied scores.", DEFINITIONS)
 ]
-Rel = Annotated[
-    float | None,
-    typer.Option(help="Lowest relevant label (default: 1).", rich_help_panel=DEFINITIONS),
-]
+Rel = Annotated[float | None, option("Lowest relevant label (default: 1).", DEFINITIONS)]
 Unjudged = Annotated[
-    definitions.Unjudged | None,
-    typer.Option(help="Treatment of documents without a label.", rich_help_panel=DEFINITIONS),
+    definitions.Unjudged | None, option("Treatment of documents without a label.", DEFINITIONS)
 ]
 QuerySet = Annotated[
-    definitions.QuerySet | None,
-    typer.Option(help="Queries to count (default: all).", rich_help_panel=DEFINITIONS),
+    definitions.QuerySet | None, option("Queries to count (default: all).", DEFINITIONS)
 ]
 Undefined = Annotated[
     list[str],
-    typer.Option(
-        metavar="[METRIC=]VALUE",
-        help="Value of undefined metrics, for all or for one metric (default: zero). "
+    option(
+        "Value of undefined metrics, for all or for one metric (default: zero). "
         rf"\[choices: {', '.join(get_args(definitions.Undefined))}]",
-        rich_help_panel=DEFINITIONS,
+        DEFINITIONS, metavar="[METRIC=]VALUE",
     ),
-]
+]  # fmt: skip
 Duplicates = Annotated[
-    definitions.Duplicates,
-    typer.Option(help="Treatment of duplicate documents.", rich_help_panel=DEFINITIONS),
+    definitions.Duplicates, option("Treatment of duplicate documents.", DEFINITIONS)
 ]
 
 Engine = Annotated[
     Literal["polars", "spark"],
-    typer.Option(
-        help="Polars on this machine, or Spark (extra spark) for tables and Parquet files.",
-        rich_help_panel=ENGINE,
-    ),
+    option("Polars on this machine, or Spark (extra spark) for tables and Parquet files.", ENGINE),
 ]
 Master = Annotated[
     str | None,
-    typer.Option(
-        help="Spark master, e.g. local[4] or spark://host:7077 (default: local[*]).",
-        rich_help_panel=ENGINE,
-        metavar="URL",
-    ),
-]
+    option("Spark master, e.g. local[4] or spark://host:7077 (default: local[*]).", ENGINE,
+           metavar="URL"),
+]  # fmt: skip
 Remote = Annotated[
     str | None,
-    typer.Option(
-        help="Spark Connect server, e.g. sc://host:15002, instead of --master.",
-        rich_help_panel=ENGINE,
-        metavar="URL",
-    ),
-]
+    option("Spark Connect server, e.g. sc://host:15002, instead of --master.", ENGINE,
+           metavar="URL"),
+]  # fmt: skip
 
 Format = Annotated[
-    formats.Format | None,
-    typer.Option(
-        help="Output format (default: by the ending of --output, or table).", rich_help_panel=OUTPUT
-    ),
+    writing.Format | None,
+    option("Output format (default: by the ending of --output, or table).", OUTPUT),
 ]
 Output = Annotated[Path | None, file("Write to a file.", OUTPUT, "--output", "-o")]
-Overwrite = Annotated[
-    bool,
-    typer.Option("--overwrite", help="Overwrite an existing output file.", rich_help_panel=OUTPUT),
-]
-Wide = Annotated[
-    bool,
-    typer.Option("--wide", help="Show all columns in a terminal.", rich_help_panel=OUTPUT),
-]
-
-ExcludeSeen = Annotated[
-    bool,
-    typer.Option(
-        "--exclude-seen",
-        help="Drop documents of --history from rankings and judgments.",
-        rich_help_panel=INPUT,
-    ),
-]
+Overwrite = Annotated[bool, option("Overwrite an existing output file.", OUTPUT, "--overwrite")]
+Wide = Annotated[bool, option("Show all columns in a terminal.", OUTPUT, "--wide")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -327,7 +307,7 @@ class Files:
 
 @dataclass(frozen=True, kw_only=True)
 class Columns:
-    """The columns of the log."""
+    """Names of the columns of the log."""
 
     query: Query = field(default_factory=list)
     doc: Doc = None
@@ -338,7 +318,7 @@ class Columns:
 
 @dataclass(frozen=True, kw_only=True)
 class Attributes:
-    """Tables with attributes of documents and with the documents that users have seen."""
+    """Tables of document attributes, and of documents that users have already seen."""
 
     items: Items = None
     history: History = None
@@ -360,7 +340,7 @@ class Definitions:
 
 @dataclass(frozen=True, kw_only=True)
 class Engines:
-    """Where the log is evaluated."""
+    """The engine that evaluates the log."""
 
     engine: Engine = "polars"
     master: Master = None
@@ -369,7 +349,7 @@ class Engines:
 
 @dataclass(frozen=True, kw_only=True)
 class Written:
-    """How a table is written."""
+    """How to write a table."""
 
     format: Format = None
     output: Output = None
@@ -378,24 +358,13 @@ class Written:
 
 @dataclass(frozen=True, kw_only=True)
 class Shown(Written):
-    """How a table is written, or shown in a terminal."""
+    """How to write a table, or show it in a terminal."""
 
     wide: Wide = False
 
 
-def split_names(texts: Iterable[str]) -> list[str]:
-    """Split names at spaces and commas, but not inside brackets.
-
-    Examples
-    --------
-    >>> split_names(["ndcg(gain='exp2', depth='retrieved')@10, ap", "rr"])
-    ["ndcg(gain='exp2', depth='retrieved')@10", 'ap', 'rr']
-    """
-    return split(" ".join(texts), lists=False)
-
-
 def cutoffs(texts: Iterable[str]) -> list[int]:
-    """Return the cutoffs that numbers and ranges name.
+    """Return the cutoffs in a list of numbers and ranges.
 
     Examples
     --------
@@ -412,7 +381,7 @@ def cutoffs(texts: Iterable[str]) -> list[int]:
 
 
 def number(name: str, text: str) -> float:
-    """Return a number of an option; raise `ArgumentError` for other text."""
+    """Return the number in an option; raise `ArgumentError` if the text is not a number."""
     try:
         return float(text)
     except ValueError:
@@ -420,7 +389,7 @@ def number(name: str, text: str) -> float:
 
 
 def undefined_of(texts: Iterable[str]) -> str | Mapping[str, str] | None:
-    """Return what undefined values count as, for all metrics or for each named one.
+    """Return the treatment of undefined values: one for all metrics, or one per metric.
 
     Examples
     --------
@@ -430,16 +399,10 @@ def undefined_of(texts: Iterable[str]) -> str | Mapping[str, str] | None:
     values = {}
     for text in split_names(texts):
         metric, _, value = text.rpartition("=")
-        if metric and not _is_metric(metric):
-            message = f"`undefined` must name a metric, e.g. ap=skip; found {metric!r}."
-            raise ArgumentError(message + hint(metric, REGISTER))
+        if metric and not is_metric(metric):
+            raise ArgumentError(
+                f"`undefined` must name a metric, e.g. ap=skip; found {metric!r}."
+                f"{hint(metric, REGISTER)}"
+            )
         values[metric or "*"] = value
     return values["*"] if [*values] == ["*"] else values or None
-
-
-def _is_metric(name: str) -> bool:
-    try:
-        read_metric(name)
-    except ArgumentError:
-        return False
-    return True

@@ -1,29 +1,27 @@
-"""Per-query values: read from a table, from moments, or computed from a log."""
+"""The per-query values that a command reads from a table or moments, or computes from a log."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Any
+from typing import Any, Self
 
 import polars as pl
 
 from polars_rank._params import Names, check_column, check_distinct, find_columns
 from polars_rank.cli.logs import Log, definitions
 from polars_rank.cli.messages import misused
-from polars_rank.cli.options import chosen, split_names
 from polars_rank.cli.sources import scan_table
 from polars_rank.conventions import Conventions
 from polars_rank.evaluation.evaluate import per_query as evaluated
 from polars_rank.frames.ids import is_text
 from polars_rank.frames.tables import collected, schema_of
-from polars_rank.metrics.names import split
 from polars_rank.stats.moment_tables import is_moments, merge
 from polars_rank.stats.per_query_tables import query_columns
 
-#: Options for the evaluation of a log; per-query values have been evaluated before.
-_OF_LOGS = (
+#: Options for the evaluation of a log, which do not apply to per-query values.
+_LOG_OPTIONS = (
     *("position", "query_set", "rel", "ties", "unjudged", "layout", "memory"),
     *("items", "history", "exclude_seen"),
 )
@@ -43,31 +41,31 @@ class PerQuery:
 
     @property
     def counted(self) -> dict[str, Any]:
-        """What undefined values count as, as parameters of the statistics."""
+        """The treatment of undefined values, as parameters of `summarize` and `compare`."""
         return {"conventions": self.conventions, "undefined": self.undefined}
 
     @property
     def groups(self) -> list[str]:
-        """The columns of the run and of the groups."""
+        """The column of the run and the columns of groups."""
         return [*self.runs, *self.by]
 
     @property
     def runs(self) -> list[str]:
-        """The column of runs, if there is one."""
+        """The column of the run in a list; an empty list if there is none."""
         return [] if self.run is None else [self.run]
 
     def keys(self, slices: Sequence[str] = ()) -> list[str]:
-        """Return the columns that identify a row of a run, without columns of slices."""
+        """Return the columns that identify a row of a run, except columns of slices."""
         others = {"run": self.runs, "by": self.by, "slices": slices}
         queries = query_columns(self.table, self.query, self.metrics, others)
         return distinct([*queries, *(name for name in self.by if name not in slices)])
 
     def value(self, baseline: str) -> Any:
-        """Return the name of the baseline as a value of the column of runs."""
-        return run_of(baseline, str(self.run), schema_of(self.table)[str(self.run)])
+        """Return the baseline as a value of the column of the run."""
+        return run_value(baseline, str(self.run), schema_of(self.table))
 
-    def held(self) -> PerQuery:
-        """Return the values in memory, for commands that read them several times."""
+    def in_memory(self) -> PerQuery:
+        """Return the values as a table in memory, for commands that read them several times."""
         return replace(self, table=collected(self.table).lazy())
 
 
@@ -81,9 +79,9 @@ class Source(Log):
     definitions: dict[str, Any]
 
     @classmethod
-    def of(cls, values: Mapping[str, Any]) -> Source:
-        """Return the input that the arguments of a command describe."""
-        return chosen(cls, {**values, "definitions": definitions(values)})
+    def of(cls, arguments: Mapping[str, Any]) -> Self:
+        """Return the input of a command; raise `SourceError` if the output would replace it."""
+        return super().of({**arguments, "definitions": definitions(arguments)})
 
     @property
     def rel(self) -> float:
@@ -106,49 +104,44 @@ class Source(Log):
     ) -> PerQuery:
         """Return the per-query values of the input.
 
-        `kept` are the columns of the query that a command needs, by parameter, and `metrics` the
-        metrics that it needs if the user names none. `paired` is whether it compares runs.
+        `kept` has the columns of the query that a command needs, by parameter. `metrics` are the
+        metrics that it needs in addition to those of --metrics. `paired` is whether it compares
+        runs.
         """
         source = self.opened
         table = source.table()
         schema = schema_of(table)
-        asked = distinct([*split(" ".join(self.metrics)), *metrics]) or None
-        run, groups = self.run_column(schema, paired=paired), split_names(by)
+        requested = distinct([*self.metrics, *metrics]) or None
         result = PerQuery(
-            table,
-            run,
-            groups,
-            self.keys,
-            asked,
-            self.definitions["conventions"],
-            self.definitions["undefined"],
-        )
-        check_distinct({"run": result.runs, "by": groups, "query": self.keys})
+            table, self.run_column(schema, paired=paired), [*by], self.keys, requested,
+            self.definitions["conventions"], self.definitions["undefined"],
+        )  # fmt: skip
+        check_distinct({"run": result.runs, "by": result.by, "query": self.keys})
         if not self._is_log(schema):
-            self._check_evaluated(schema, asked)
+            self._check_evaluated(schema, requested)
             return replace(result, table=merge(table)) if is_moments(schema) else result
-        if asked is None:
+        if requested is None:
             misused('a log needs metrics; add for example --metrics "ndcg@10 ap"')
         columns = find_columns(schema, {name: names or () for name, names in (kept or {}).items()})
         return replace(result, table=source._evaluated(result, chain(*columns.values())))
 
     def table(self) -> pl.LazyFrame:
-        """Return the input as it is, with rows in any order."""
+        """Scan the input, with its rows in their original order."""
         if self.values and (self.logs or self.qrels):
             misused("--values has per-query values, instead of a log; give one of the two")
         if self.values:
-            return scan_table(self.values, self.input_format, self.differing, self.ids)
+            return scan_table(self.values, self.input_format, self.schema_options, self.ids)
         return self.scan_as_is()
 
     def _is_log(self, schema: pl.Schema) -> bool:
-        """Return whether the rows are documents: a log has at least one of these columns."""
+        """Return whether the table is a log: it has a column of documents, scores or labels."""
         if self.values or is_moments(schema):
             return False
         score = self.position or self.score
         return bool({self.doc or "doc", score, score.removeprefix("-"), self.label} & {*schema})
 
     def _check_evaluated(self, schema: pl.Schema, metrics: Sequence[str] | None) -> None:
-        for name in _OF_LOGS:
+        for name in _LOG_OPTIONS:
             if self.is_given(name):
                 misused(f"--{name.replace('_', '-')} is for logs; the input has per-query values")
         missing = [name for name in metrics or [] if name not in schema]
@@ -161,7 +154,7 @@ class Source(Log):
             )
 
     def run_column(self, schema: pl.Schema, *, paired: bool = False) -> str | None:
-        """Return the column of runs; raise if there is none and runs are compared."""
+        """Return the column of the run, or None; raise `SchemaError` if a comparison needs it."""
         column = "run" if self.run is None else self.run
         if column in schema:
             return column
@@ -179,8 +172,10 @@ class Source(Log):
         )  # fmt: skip
 
 
-def run_of(name: str, column: str, dtype: pl.DataType) -> Any:
-    """Return the name of a run as a value of the column of runs."""
+def run_value(name: str, column: str, schema: pl.Schema) -> Any:
+    """Return the name of a run as a value of its column; raise `SchemaError` if it is missing."""
+    check_column("run", column, schema)
+    dtype = schema[column]
     if is_text(dtype):
         return name
     try:
@@ -190,5 +185,5 @@ def run_of(name: str, column: str, dtype: pl.DataType) -> Any:
 
 
 def distinct(names: Iterable[str]) -> list[str]:
-    """Return the names without repetitions."""
+    """Return the names without duplicates, in their order."""
     return [*dict.fromkeys(names)]

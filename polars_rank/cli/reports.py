@@ -1,4 +1,4 @@
-"""The commands for the report page and the demonstration."""
+"""The commands `report`, which writes an HTML page, and `demo`, which runs an example."""
 
 import shlex
 from pathlib import Path
@@ -6,15 +6,12 @@ from typing import Annotated, Any
 
 import typer
 
-from polars_rank._params import check_column
 from polars_rank.cli import options as o
 from polars_rank.cli.logs import Log, definitions
 from polars_rank.cli.messages import misused, say, show
-from polars_rank.cli.per_query import run_of
-from polars_rank.cli.sources import refuse_to_replace
+from polars_rank.cli.per_query import run_value
 from polars_rank.cli.statistics import rules_of
 from polars_rank.frames.tables import schema_of
-from polars_rank.metrics.names import split
 from polars_rank.reporting import page
 from polars_rank.stats.stored import scan_moments
 
@@ -33,25 +30,22 @@ def report(
     undecided: o.Undecided = None,
     confidence: o.Confidence = 0.95,
     keep: o.Keep = [],
-    show: Annotated[list[str], o.column("Columns of documents to show, e.g. their titles.")] = [],
+    show: Annotated[list[str], o.columns("Columns of documents to show, e.g. their titles.")] = [],
     url: Annotated[
         str | None,
-        typer.Option(
-            help="Template of document addresses, e.g. https://example.org/{doc}.", metavar="URL"
-        ),
+        o.option("Template of document addresses, e.g. https://example.org/{doc}.", metavar="URL"),
     ] = None,
     meta: Annotated[
         list[str],
-        typer.Option(help="Value to show on the page, e.g. commit=1a2b3c.", metavar="NAME=VALUE"),
+        o.option("Value to show on the page, e.g. commit=1a2b3c.", metavar="NAME=VALUE"),
     ] = [],
     moments: Annotated[
-        list[str],
-        typer.Option(help="Moments of earlier logs, drawn over time (repeatable).", metavar="PATH"),
+        list[str], o.file("Moments of earlier logs, drawn over time (repeatable).")
     ] = [],
     time: Annotated[str, o.column("Column of the time in --moments.")] = "day",
     n: o.N = 5,
-    k: Annotated[int, typer.Option(help="Number of documents to show for each query.")] = 10,
-    title: Annotated[str | None, typer.Option(help="Page title.", metavar="TEXT")] = None,
+    k: Annotated[int, o.option("Number of documents to show for each query.")] = 10,
+    title: Annotated[str | None, o.option("Page title.", metavar="TEXT")] = None,
     items: o.Items = None,
     history: o.History = None,
     scores: o.Scores = [],
@@ -67,25 +61,21 @@ def report(
       polars-rank report log.parquet -m ap --baseline bm25 --slices country
     """
     arguments = {**locals(), **options}
-    given = o.chosen(Log, arguments)
+    given = Log.of(arguments)
     log = given.opened
     if output.suffix.lower() not in (".html", ".htm"):
         misused(f"--output must end in .html; found '{output}'")
-    refuse_to_replace(output, [*given.files, *([str(rules)] if rules else [])])
     schema = schema_of(log.scan_as_is())
-    column = ("run" if run is None else run) or None
-    groups = o.split_names(by)
-    keys = [*([column] if column is not None and column in schema else []), *groups]
+    column = "run" if run is None else run
     value: Any = baseline
     if baseline is not None and not scores:
-        check_column("run", str(column), schema)
-        value = run_of(baseline, str(column), schema[str(column)])
-    read, decided = rules_of(rule, rules, undecided) if rule or rules else (None, None)
+        value = run_value(baseline, column, schema)
+    checks, verdict = rules_of(rule, rules, undecided) if rule or rules else (None, None)
     path = page.report(
-        log.scan(keys), split(" ".join(metrics)), by=groups or None, run=column, baseline=value,
-        slices=o.split_names(slices) or None, rules=read, undecided=decided,
-        scores=o.split_names(scores) or None, keep=o.split_names(keep), show=o.split_names(show),
-        url=url, meta=_meta(meta), moments=scan_moments(moments) if moments else None, time=time,
+        log.scan([*([column] if column in schema else []), *by]), metrics, by=by or None,
+        run=column or None, baseline=value, slices=slices or None, rules=checks,
+        undecided=verdict, scores=scores or None, keep=keep, show=show, url=url, meta=_meta(meta),
+        moments=scan_moments(moments) if moments else None, time=time,
         confidence=confidence, n=n, k=k, title=title, source=given.files, path=output,
         overwrite=overwrite, progress=log.progress, **log.columns, **log.attributes,
         **definitions(arguments),
@@ -100,15 +90,15 @@ def _meta(values: list[str]) -> dict[str, str]:
     return {name: text for name, _, text in (value.partition("=") for value in values)}
 
 
-#: The commands of the demonstration.
+#: The commands that `demo` runs.
 _STEPS = (
     "generate {log} --queries {queries} --runs 'bm25 neural'",
     "evaluate {log} --metrics 'ndcg@10 ap rr' --by run",
     "compare {log} --metrics 'ndcg@10 ap rr' --baseline bm25",
     "report {log} --metrics 'ndcg@10 ap rr' --baseline bm25 --slices country --output {page}",
 )
-#: The folder of the demonstration, whose files it may replace.
-_OWN = "polars-rank-demo"
+#: The default folder of `demo`, whose files it overwrites.
+_DEMO_FOLDER = "polars-rank-demo"
 
 
 def demo(
@@ -117,7 +107,7 @@ def demo(
         Path | None,
         typer.Argument(
             metavar="FOLDER",
-            help=f"Folder for the log and the report (default: {_OWN}, overwritten).",
+            help=f"Folder for the log and the report (default: {_DEMO_FOLDER}, overwritten).",
         ),
     ] = None,
     queries: o.Queries = 1_000,
@@ -128,7 +118,7 @@ def demo(
     For example:
       polars-rank demo
     """
-    folder, overwrite = (Path(_OWN), True) if folder is None else (folder, overwrite)
+    folder, overwrite = (Path(_DEMO_FOLDER), True) if folder is None else (folder, overwrite)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""The commands for statistics of per-query values: means, comparisons, slices and gates."""
+"""The commands `summarize`, `compare`, `slices` and `check`, and the statistics that they show."""
 
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
@@ -11,10 +11,10 @@ import typer
 from polars_rank._params import one_of
 from polars_rank.cli import FAILED
 from polars_rank.cli import options as o
-from polars_rank.cli.formats import put
 from polars_rank.cli.messages import misused, say
-from polars_rank.cli.per_query import PerQuery, Source, distinct
+from polars_rank.cli.per_query import PerQuery, Source
 from polars_rank.cli.sources import refuse_to_replace
+from polars_rank.cli.writing import put
 from polars_rank.io.outputs import new_file
 from polars_rank.stats import comparison, gates, slicing, summary
 from polars_rank.stats import verdicts as verdict_files
@@ -33,7 +33,11 @@ def summarize(
     confidence: o.Confidence = 0.95,
     quantiles: Annotated[
         list[str],
-        typer.Option(help='Quantiles of the values to add, e.g. "0.1 0.5".', metavar="NUMBER"),
+        o.option(
+            'Quantiles of the values to add, e.g. "0.1 0.5".',
+            metavar="NUMBER",
+            callback=o.split_names,
+        ),
     ] = [],
     n_resamples: o.Resamples = 10_000,
     seed: o.Seed = 0,
@@ -47,15 +51,13 @@ def summarize(
       polars-rank summarize log.parquet -m "ndcg@10 ap" --by country
     """
     source = Source.of({**locals(), **options})
-    refuse_to_replace(options["output"], source.files)
-    clusters = o.split_names(cluster)
-    data = source.read(by=by, kept={"weight": weight, "cluster": clusters})
+    data = source.read(by=by, kept={"weight": weight, "cluster": cluster})
     if interval in ("bootstrap", "studentized"):
-        data = data.held()
+        data = data.in_memory()
     result = means_of(
-        data, weight=weight, cluster=clusters or None, interval=interval, confidence=confidence,
-        quantiles=[o.number("quantiles", each) for each in o.split_names(quantiles)],
-        n_resamples=n_resamples, seed=seed,
+        data, weight=weight, cluster=cluster or None, interval=interval, confidence=confidence,
+        quantiles=[o.number("quantiles", text) for text in quantiles], n_resamples=n_resamples,
+        seed=seed,
     )  # fmt: skip
     put(result, **o.shown(options))
 
@@ -86,14 +88,11 @@ def compare(
       polars-rank compare log.parquet -m "ndcg@10 rr" --baseline bm25
     """
     source = Source.of({**locals(), **options})
-    refuse_to_replace(options["output"], source.files)
-    clusters = o.split_names(cluster)
-    data = source.read(by=by, kept={"weight": weight, "cluster": clusters}, paired=True)
-    result = comparison.compare(
-        data.table, data.metrics, baseline=data.value(baseline), run=str(data.run), by=data.by,
-        query=data.query, weight=weight, cluster=clusters or None, test=test, correction=correction,
-        alternative=alternative, margin=margin, confidence=confidence,
-        n_resamples=n_resamples, seed=seed, **data.counted,
+    data = source.read(by=by, kept={"weight": weight, "cluster": cluster}, paired=True)
+    result = compared(
+        data, baseline, weight=weight, cluster=cluster or None, test=test, correction=correction,
+        alternative=alternative, margin=margin, confidence=confidence, n_resamples=n_resamples,
+        seed=seed,
     )  # fmt: skip
     put(result, **o.shown(options))
 
@@ -119,11 +118,9 @@ def slices(
       polars-rank slices log.parquet -m ndcg@10 --baseline bm25 --slices country
     """
     source = Source.of({**locals(), **options})
-    refuse_to_replace(options["output"], source.files)
-    names = o.split_names(slices)
-    data = source.read(kept={"slices": names}, paired=True)
+    data = source.read(kept={"slices": slices}, paired=True)
     result = in_slices(
-        data, names, baseline, pairs=pairs, min_queries=min_queries, correction=correction,
+        data, slices, baseline, pairs=pairs, min_queries=min_queries, correction=correction,
         confidence=confidence,
     )  # fmt: skip
     put(result, **o.shown(options))
@@ -168,51 +165,51 @@ def check(
     """
     source = Source.of({**locals(), **options})
     with ExitStack() as files:
-        texts, decided = rules_of(rule, rules, undecided)
-        checked = [gates.Rule.read(each) for each in texts]
-        _check_paired(checked, baseline, slices)
+        given, verdict = rules_of(rule, rules, undecided)
+        checks = [gates.Rule.read(each) for each in given]
+        _require_options(checks, baseline, slices)
         inputs = [*source.files, *([] if rules is None else [str(rules)])]
-        refuse_to_replace(options["output"], inputs)
-        # The reports are opened first, so that an error comes before the long work.
+        # Open the reports first: if one cannot be written, no time is spent on the evaluation.
         reports = {
             path: files.enter_context(_report(path, inputs, overwrite=options["overwrite"]))
             for path in (junit, markdown)
             if path is not None
         }
-        clusters, columns = o.split_names(cluster), o.split_names(slices)
         data = source.read(
-            by=by, kept={"weight": weight, "cluster": clusters, "slices": columns},
+            by=by, kept={"weight": weight, "cluster": cluster, "slices": slices},
             paired=baseline is not None,
-            metrics=distinct(each.metric for each in checked if each.metric),
-        ).held()  # fmt: skip
+            metrics=[check.metric for check in checks if check.metric],
+        ).in_memory()  # fmt: skip
         shared: dict[str, Any] = {
-            "weight": weight, "cluster": clusters or None, "confidence": confidence,
+            "weight": weight, "cluster": cluster or None, "confidence": confidence,
             "n_resamples": n_resamples, "seed": seed,
         }  # fmt: skip
         means = means_of(data, interval=interval, **shared).collect()
         tables = [means]
         if baseline is not None:
-            value, run_column = data.value(baseline), str(data.run)
-            tables[0] = means.filter(~is_run(run_column, means.schema[run_column], value))
-            result = comparison.compare(
-                data.table, data.metrics, baseline=value, run=run_column, by=data.by,
-                query=data.query, test=test, correction=correction, alternative=alternative,
-                margin=margin, **shared, **data.counted,
-            )  # fmt: skip
-            tables.append(result.collect())
-            if columns:
-                result = in_slices(
-                    data, columns, baseline, pairs=pairs, min_queries=min_queries,
-                    confidence=confidence,
+            run_column = str(data.run)
+            is_baseline = is_run(run_column, means.schema[run_column], data.value(baseline))
+            results = [
+                compared(
+                    data, baseline, test=test, correction=correction, alternative=alternative,
+                    margin=margin, **shared,
+                )
+            ]  # fmt: skip
+            if slices:
+                results.append(
+                    in_slices(
+                        data, slices, baseline, pairs=pairs, min_queries=min_queries,
+                        confidence=confidence,
+                    )
                 )  # fmt: skip
-                tables.append(result.collect())
-        verdicts = gates.check(tables, checked, undecided=decided, on_fail="return")
+            tables = [means.filter(~is_baseline), *(result.collect() for result in results)]
+        verdicts = gates.check(tables, checks, undecided=verdict, on_fail="return")
         put(verdicts.lazy(), **o.shown(options))
         if junit is not None:
-            reports[junit].write_text(verdict_files.junit(verdicts, decided), encoding="utf-8")
+            reports[junit].write_text(verdict_files.junit(verdicts, verdict), encoding="utf-8")
         if markdown is not None:
             reports[markdown].write_text(verdict_files.markdown(verdicts), encoding="utf-8")
-    failed = verdicts.get_column("verdict").is_in(verdict_files.failing(decided)).sum()
+    failed = verdicts.get_column("verdict").is_in(verdict_files.failing(verdict)).sum()
     if failed:
         say(f"{failed} of {verdicts.height} checks failed")
         raise typer.Exit(FAILED)
@@ -227,17 +224,26 @@ def means_of(data: PerQuery, **options: Any) -> pl.LazyFrame:
     return result
 
 
+def compared(data: PerQuery, baseline: str, **options: Any) -> pl.LazyFrame:
+    """Return the comparison of each run with the baseline."""
+    result: pl.LazyFrame = comparison.compare(
+        data.table, data.metrics, baseline=data.value(baseline), run=str(data.run), by=data.by,
+        query=data.query, **options, **data.counted,
+    )  # fmt: skip
+    return result
+
+
 def in_slices(
     data: PerQuery, columns: Sequence[str], baseline: str, **options: Any
 ) -> pl.LazyFrame:
-    """Return the slices of all metrics in one table."""
+    """Return the slices of each metric, in one table."""
     if data.metrics is None:
         misused("slices need metrics; add for example --metrics ndcg@10")
-    held = data.held() if len(data.metrics) > 1 else data
+    values = data.in_memory() if len(data.metrics) > 1 else data
     keys = data.keys(columns)
     tables: pl.LazyFrame = pl.concat(
         slicing.slices(
-            held.table, metric, slices=columns, run=str(data.run),
+            values.table, metric, slices=columns, run=str(data.run),
             baseline=data.value(baseline), query=keys, **options, **data.counted,
         )
         for metric in data.metrics
@@ -248,17 +254,17 @@ def in_slices(
 def rules_of(
     texts: Sequence[str], file: Path | None, undecided: Literal["pass", "fail"] | None
 ) -> tuple[list[Any], Any]:
-    """Return all rules, and the verdict for undecided ones."""
+    """Return the rules of --rule and --rules, and the verdict for undecided rules."""
     if not texts and file is None:
         misused('give a rule, e.g. --rule "ndcg@10 >= 0.4", or a file of rules with --rules')
-    read, said = ([], None) if file is None else gates.rules_in(file)
-    decided = undecided or said or "fail"
-    one_of("undecided", decided, ("pass", "fail"))
-    return [*read, *texts], decided
+    in_file, verdict_in_file = ([], None) if file is None else gates.rules_in(file)
+    verdict = undecided or verdict_in_file or "fail"
+    one_of("undecided", verdict, ("pass", "fail"))
+    return [*in_file, *texts], verdict
 
 
-def _check_paired(rules: Iterable[gates.Rule], baseline: str | None, slices: Any) -> None:
-    """End the program for rules that need another option."""
+def _require_options(rules: Iterable[gates.Rule], baseline: str | None, slices: Any) -> None:
+    """Raise `ArgumentError` if a rule needs --baseline or --slices, and it is missing."""
     if slices and baseline is None:
         misused("--slices needs a run to compare the others with; name it with --baseline")
     for rule in rules:
@@ -271,6 +277,6 @@ def _check_paired(rules: Iterable[gates.Rule], baseline: str | None, slices: Any
 
 
 def _report(path: Path, inputs: Iterable[str], *, overwrite: bool) -> Any:
-    """Return a new file for a report; empty files, as build servers create, are replaced."""
+    """Return a new file for a report. Empty files, which build servers create, are overwritten."""
     refuse_to_replace(path, inputs)
     return new_file(path, overwrite=overwrite or (path.is_file() and not path.stat().st_size))

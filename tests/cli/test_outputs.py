@@ -309,7 +309,7 @@ def test_metrics_are_filtered_and_paged(here: Path, monkeypatch: pytest.MonkeyPa
 
 def test_parquet_is_not_for_terminals(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdout", type("", (io.StringIO,), {"isatty": lambda self: True})())
-    from polars_rank.cli.formats import choose
+    from polars_rank.cli.writing import choose
 
     with pytest.raises(pr.errors.ArgumentError, match="pipe it, or write a file with --output"):
         choose("parquet", None)

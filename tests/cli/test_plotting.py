@@ -12,7 +12,7 @@ import polars_rank as pr
 import pytest
 from polars.testing import assert_frame_equal
 
-from polars_rank.cli.charts import KINDS
+from polars_rank.cli.plotting import KINDS
 
 
 @pytest.fixture(scope="module", autouse=True)

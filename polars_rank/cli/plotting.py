@@ -1,0 +1,293 @@
+"""The command `plot`: charts of logs, per-query values and tables of other commands."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import polars as pl
+import typer
+
+from polars_rank import plot as charts
+from polars_rank._params import one_of
+from polars_rank.cli import options as o
+from polars_rank.cli.messages import misused, say
+from polars_rank.cli.per_query import PerQuery, Source
+from polars_rank.cli.statistics import compared, in_slices, means_of
+from polars_rank.diagnostics.bounds import judgment_bounds, tie_bands
+from polars_rank.frames.tables import schema_of
+from polars_rank.io.outputs import new_file
+
+#: Names of the functions of `pr.plot`, with hyphens instead of underscores.
+KINDS = (
+    "at-k", "gain", "pr-curve", "interpolated", "click-through", "bounds",
+    "distribution", "differences", "scatter", "intervals", "slices", "over-time",
+    "tradeoff",
+)  # fmt: skip
+
+#: Supported endings of --output.
+_ENDINGS = (".png", ".svg", ".html", ".json")
+#: Colors of the background, without and with --dark.
+_BACKGROUND = {False: "white", True: "#16181d"}
+
+_NO_METRIC = "name a metric, e.g. --metrics ndcg@10"
+
+#: The panel of the help for options that not all kinds of charts have.
+OPTIONS = "Options of single kinds"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chart:
+    """Options of charts."""
+
+    baseline: o.AnyBaseline = None
+    by: o.By = field(default_factory=list)
+    confidence: o.Confidence = 0.95
+    interval: o.Interval = "t"
+    ks: o.Ks = field(default_factory=lambda: ["1-20"])
+    k: Annotated[int, o.option("gain, click-through: last rank.", OPTIONS)] = 10
+    n: Annotated[int, o.option("slices: number of slices to show.", OPTIONS)] = 40
+    discount: Annotated[bool, o.option("gain: discounted gain (DCG).", OPTIONS, "--discount")] = (
+        False
+    )
+    recalls: Annotated[
+        list[str],
+        o.option('interpolated: levels of recall, e.g. "0 0.5 1".', OPTIONS, metavar="NUMBER",
+                 callback=o.split_names),
+    ] = field(default_factory=list)  # fmt: skip
+    ecdf: Annotated[
+        bool, o.option("distribution: show the cumulative share.", OPTIONS, "--ecdf")
+    ] = False
+    bins: Annotated[int, o.option("distribution: number of bins.", OPTIONS)] = 20
+    of: Annotated[
+        Literal["ties", "judgments"],
+        o.option("bounds: effect of tied or of unjudged documents.", OPTIONS),
+    ] = "ties"
+    grade: Annotated[
+        float | None,
+        o.option("bounds: label of unjudged documents for the upper bound.", OPTIONS),
+    ] = None
+    slices: o.Slices = field(default_factory=list)
+    pairs: o.Pairs = False
+    min_queries: o.MinQueries = 30
+    x: Annotated[
+        str | None, o.run_name("scatter: run on the x axis; tradeoff: metric.", OPTIONS)
+    ] = None
+    y: Annotated[
+        str | None, o.run_name("scatter: run on the y axis; tradeoff: metric.", OPTIONS)
+    ] = None
+    time: Annotated[str, o.column("over-time: column of the time.", OPTIONS)] = "day"
+    click: Annotated[str, o.column("click-through: column of clicks.", OPTIONS)] = "click"
+
+
+@o.takes(Chart, o.Files, o.Columns, o.Attributes, o.Definitions)
+def plot(
+    ctx: typer.Context,
+    kind: Annotated[
+        str,
+        typer.Argument(
+            metavar="KIND",
+            help="Kind of chart.",
+            autocompletion=lambda incomplete: [
+                kind for kind in KINDS if kind.startswith(incomplete)
+            ],
+        ),
+    ],
+    output: Annotated[
+        Path,
+        o.file("Write to this .png, .svg, .html or .json file.", o.OUTPUT, "--output", "-o"),
+    ],
+    logs: o.LogsOrValues = [],
+    values: o.Values = [],
+    metrics: o.Metrics = [],
+    run: o.Run = None,
+    dark: Annotated[bool, o.option("Dark background.", o.OUTPUT, "--dark")] = False,
+    overwrite: o.Overwrite = False,
+    **options: Any,
+) -> None:
+    """Draw a chart of a log or of the result of another command.
+
+    Kinds for logs: at-k, gain, pr-curve, interpolated, click-through, bounds.
+
+    Kinds for logs and per-query values: distribution, differences, scatter, intervals, slices,
+    over-time, tradeoff.
+
+    For example:
+      polars-rank plot at-k log.parquet -m ndcg -o ndcg.png
+      polars-rank plot differences log.parquet -m ap --baseline bm25 -o ap.svg
+    """
+    arguments = {**locals(), **options}
+    source = Source.of(arguments)
+    kind = kind.replace("_", "-")
+    one_of("kind", kind, KINDS)
+    ending = output.suffix.lower()
+    if ending not in _ENDINGS:
+        known = ", ".join(_ENDINGS)
+        misused(f"--output must end in {known}; found '{output}'")
+    drawn = _draw(kind, source.opened, o.chosen(Chart, arguments))
+    with new_file(output, overwrite=overwrite) as part:
+        scale = {"scale_factor": 2} if ending == ".png" else {}
+        drawn = charts.style(drawn, dark=dark).properties(background=_BACKGROUND[dark])
+        drawn.save(str(part), format=ending[1:], **scale)
+    say(f"Wrote {output}")
+
+
+def _draw(kind: str, source: Source, chart: Chart) -> Any:
+    """Return the chart of a log, of per-query values, or of a table of another command."""
+    schema = schema_of(source.table())
+    run = source.run_column(schema)
+    if kind in _OF_TABLES and {*_OF_TABLES[kind][0]} <= {*schema}:
+        options: dict[str, Any] = {"run": run}
+        if kind == "slices":
+            options["n"] = chart.n
+        if kind == "over-time":
+            options["time"] = chart.time
+        if kind == "tradeoff":
+            options |= {"x": chart.x, "y": chart.y}
+        return _OF_TABLES[kind][1](source.table(), baseline=chart.baseline, **options)
+    if kind in _OF_LOGS:
+        log = source.scan([] if run is None else [run])
+        return _OF_LOGS[kind](log, run, source, chart)
+    if kind == "over-time" and chart.time not in schema:
+        misused(f"column {chart.time!r} (--time) not found; available: {', '.join(schema)}")
+    data = source.read(
+        by=[*chart.by, *([chart.time] if kind == "over-time" else [])],
+        kept={"slices": chart.slices}, paired=kind in ("differences", "scatter", "slices"),
+    ).in_memory()  # fmt: skip
+    return _OF_VALUES[kind](data, chart)
+
+
+def _at_k(log: pl.LazyFrame, run: str | None, source: Source, chart: Chart) -> Any:
+    return charts.at_k(
+        log, _metric(source) or misused(_NO_METRIC), ks=o.cutoffs(chart.ks), run=run,
+        baseline=chart.baseline, confidence=chart.confidence, interval=chart.interval,
+        **_options(source),
+    )  # fmt: skip
+
+
+def _gain(log: pl.LazyFrame, run: str | None, source: Source, chart: Chart) -> Any:
+    return charts.gain(
+        log, k=chart.k, discount=chart.discount, run=run, baseline=chart.baseline,
+        **_options(source),
+    )  # fmt: skip
+
+
+def _pr_curve(log: pl.LazyFrame, run: str | None, source: Source, chart: Chart) -> Any:
+    return charts.pr_curve(
+        log, run=run, by=chart.by, baseline=chart.baseline, score=source.score,
+        label=source.label, rel=source.rel,
+    )  # fmt: skip
+
+
+def _interpolated(log: pl.LazyFrame, run: str | None, source: Source, chart: Chart) -> Any:
+    recalls = [o.number("recalls", text) for text in chart.recalls]
+    return charts.interpolated(
+        log, recalls=recalls or None, run=run, baseline=chart.baseline,
+        confidence=chart.confidence, interval=chart.interval, **_options(source),
+    )  # fmt: skip
+
+
+def _click_through(log: pl.LazyFrame, run: str | None, source: Source, chart: Chart) -> Any:
+    return charts.click_through(
+        log, position=source.position or "position", click=chart.click, k=chart.k, run=run,
+        baseline=chart.baseline, confidence=chart.confidence,
+    )  # fmt: skip
+
+
+def _bounds(log: pl.LazyFrame, run: str | None, source: Source, chart: Chart) -> Any:
+    bounds, without = (tie_bands, "ties") if chart.of == "ties" else (judgment_bounds, "unjudged")
+    options = {name: value for name, value in _options(source).items() if name != without}
+    options |= {"grade": chart.grade} if chart.of == "judgments" else {}
+    table = bounds(log, source.metrics or misused(_NO_METRIC), by=run, **options)
+    return charts.bounds(table, run=run, baseline=chart.baseline)
+
+
+def _distribution(data: PerQuery, chart: Chart) -> Any:
+    return charts.distribution(
+        data.table, _metric(data), kind="ecdf" if chart.ecdf else "histogram",
+        bins=chart.bins, run=data.run, baseline=chart.baseline, **data.counted,
+    )  # fmt: skip
+
+
+def _differences(data: PerQuery, chart: Chart) -> Any:
+    return charts.differences(
+        data.table, _metric(data), baseline=_baseline(data, chart), run=str(data.run),
+        query=data.keys(), **data.counted,
+    )  # fmt: skip
+
+
+def _scatter(data: PerQuery, chart: Chart) -> Any:
+    x, y = (None if name is None else data.value(name) for name in (chart.x, chart.y))
+    return charts.scatter(
+        data.table, _metric(data), x=x, y=y, run=str(data.run), query=data.keys(), **data.counted
+    )
+
+
+def _intervals(data: PerQuery, chart: Chart) -> Any:
+    if chart.baseline is None:
+        table = means_of(data, confidence=chart.confidence, interval=chart.interval)
+        return charts.intervals(table, run=data.run)
+    table = compared(data, chart.baseline, confidence=chart.confidence)
+    return charts.intervals(table, run=data.run, baseline=data.value(chart.baseline))
+
+
+def _slices(data: PerQuery, chart: Chart) -> Any:
+    baseline = _baseline(data, chart)
+    if not chart.slices:
+        misused("name the columns of slices with --slices")
+    table = in_slices(
+        data, chart.slices, str(chart.baseline), pairs=chart.pairs, min_queries=chart.min_queries,
+        confidence=chart.confidence,
+    )  # fmt: skip
+    return charts.slices(table, run=data.run, baseline=baseline, n=chart.n)
+
+
+def _over_time(data: PerQuery, chart: Chart) -> Any:
+    if _metric(data) is None:
+        misused(_NO_METRIC)
+    table = means_of(data, confidence=chart.confidence, interval=chart.interval)
+    return charts.over_time(table, time=chart.time, run=data.run, baseline=chart.baseline)
+
+
+def _tradeoff(data: PerQuery, chart: Chart) -> Any:
+    table = means_of(data, confidence=chart.confidence, interval=chart.interval)
+    return charts.tradeoff(table, chart.x, chart.y, run=data.run, baseline=chart.baseline)
+
+
+_OF_LOGS: dict[str, Callable[..., Any]] = {
+    "at-k": _at_k, "gain": _gain, "pr-curve": _pr_curve, "interpolated": _interpolated,
+    "click-through": _click_through, "bounds": _bounds,
+}  # fmt: skip
+_OF_VALUES: dict[str, Callable[..., Any]] = {
+    "distribution": _distribution, "differences": _differences, "scatter": _scatter,
+    "intervals": _intervals, "slices": _slices, "over-time": _over_time,
+    "tradeoff": _tradeoff,
+}  # fmt: skip
+#: Kinds that also draw tables of other commands, recognized by these columns.
+_OF_TABLES: dict[str, tuple[tuple[str, ...], Callable[..., Any]]] = {
+    "at-k": (("k", "queries"), charts.at_k),
+    "pr-curve": (("threshold", "precision", "recall"), charts.pr_curve),
+    "bounds": (("metric", "tied_rankings"), charts.bounds),
+    "intervals": (("metric", "low", "high"), charts.intervals),
+    "slices": (("contribution", "low", "high"), charts.slices),
+    "over-time": (("metric", "low", "high"), charts.over_time),
+    "tradeoff": (("metric", "low", "high"), charts.tradeoff),
+}
+
+
+def _options(source: Source) -> dict[str, Any]:
+    return {**source.columns, **source.attributes, **source.definitions}
+
+
+def _metric(source: Source | PerQuery) -> str | None:
+    """Return the metric of --metrics, or None; raise `ArgumentError` for several."""
+    metrics = source.metrics or []
+    if len(metrics) > 1:
+        misused(f"a chart shows one metric; found {', '.join(metrics)}")
+    return metrics[0] if metrics else None
+
+
+def _baseline(data: PerQuery, chart: Chart) -> Any:
+    if chart.baseline is None:
+        misused("name the run to compare with: --baseline")
+    return data.value(chart.baseline)
