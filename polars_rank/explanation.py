@@ -398,7 +398,7 @@ def _difference(value: float | None, other: float | None) -> float | None:
 
 
 def _value_text(choice: str, value: Any) -> str:
-    return _threshold_text(value) if choice == "relevant" else written(value).strip("'")
+    return _threshold_text(value) if choice == "rel" else written(value).strip("'")
 
 
 def _threshold_text(lowest: float) -> str:

@@ -73,6 +73,12 @@ def test_what_a_metric_says_itself_is_no_difference() -> None:
     assert why["choice"].to_list() == ["ties", "undefined"]
 
 
+def test_thresholds_are_in_words() -> None:
+    why = pr.explain_difference(LOG, "ap", "polars_rank", "lightgbm")
+    rel = why.row(by_predicate=pl.col("choice") == "rel", named=True)
+    assert (rel["a"], rel["b"]) == ("1 or more", "above 0.5")
+
+
 def test_ids_compared_as_text_are_a_choice() -> None:
     log = pl.DataFrame({"query": 1, "doc": [9, 10], "score": 1.0, "label": [1, 0]})
     why = pr.explain_difference(log, "rr", pr.conventions.POLARS_RANK, pr.conventions.TREC_EVAL)

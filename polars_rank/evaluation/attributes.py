@@ -1,7 +1,6 @@
-"""Left joins before the plan: attributes of documents, and documents already seen.
+"""Attributes of documents and documents already seen, joined to the log.
 
-Metrics read the joined columns like any other column of the log. Only columns that metrics read
-are joined.
+Only the columns that metrics read are joined. Metrics read them like other columns of the log.
 """
 
 from __future__ import annotations
@@ -17,16 +16,16 @@ from polars_rank.evaluation.checks import Check, Scope, failed, raise_failed
 from polars_rank.frames.ids import key_types
 from polars_rank.frames.tables import schema_of
 
-#: Whether a document of the log is in `items`, and the number of retrieved documents that are not.
+#: Columns that say whether a document is in `items`, and how many retrieved documents are not.
 IN_ITEMS, UNKNOWN = OWN + "in items", OWN + "unknown"
-#: What messages call this number.
+#: Name of this number in messages.
 UNKNOWN_NAME = "unknown documents"
 
 _ROWS = OWN + "rows"
 
-#: What the user has seen, and the prefix of the attributes of these documents.
+#: Column that says whether the user has seen a document, and prefix of attributes of the history.
 SEEN, HISTORY = "seen", "history_"
-#: Whether the document of a row is excluded because the user has seen it.
+#: Column that says whether a document is excluded because the user has seen it.
 EXCLUDED = OWN + SEEN
 
 
@@ -57,17 +56,17 @@ def with_attributes(
         The log and its columns with the new schema.
     """
     doc = _ids(columns, "history" if items is None else "items")
-    wanted = sorted(set(reads))
+    read = sorted(set(reads))
     if history is not None:
         keys = _history_keys(columns, history, doc)
-        if SEEN in wanted:
+        if SEEN in read:
             _check_new(SEEN, columns, "history")
             log = with_seen(log, columns, history, SEEN)
-        lists = [name for name in wanted if name.startswith(HISTORY)]
+        lists = [name for name in read if name.startswith(HISTORY)]
         log = _with_lists(log, columns, items, history, keys, lists)
     if items is not None:
         schema = schema_of(items)
-        attributes = {name: pl.col(name) for name in wanted if name in schema and name != doc}
+        attributes = {name: pl.col(name) for name in read if name in schema and name != doc}
         for name in attributes:
             _check_new(name, columns, "items")
         documents = documents_of(items, doc, columns.schema[doc], attributes)
@@ -77,9 +76,9 @@ def with_attributes(
 
 
 def without_seen(log: pl.LazyFrame, columns: Columns, history: pl.LazyFrame) -> pl.LazyFrame:
-    """Return the log in which documents that users have seen are neither retrieved nor judged.
+    """Return the log with null scores and labels for documents that users have already seen.
 
-    Their rows stay, marked in `EXCLUDED`, so that a ranking which loses all its documents counts.
+    The rows remain, marked in `EXCLUDED`, so that a ranking that loses all its documents counts.
     """
     flagged = with_seen(log, columns, history, EXCLUDED)
     return flagged.with_columns(
@@ -106,7 +105,7 @@ def warned(rankings: pl.LazyFrame, keys: Sequence[str]) -> pl.LazyFrame:
 
 
 def _ids(columns: Columns, parameter: str) -> str:
-    """Return the column of document ids, which a join needs."""
+    """Return the column of document ids; raise `ArgumentError` if there is none."""
     if columns.doc is None:
         raise ArgumentError(f"`{parameter}` needs document ids; pass their column as `doc`")
     return columns.doc
@@ -144,8 +143,8 @@ def _with_lists(
         _check_new(HISTORY + name, columns, "history")
     documents = history
     if items is not None and from_items:
-        found = documents_of(items, doc, own[doc], {name: pl.col(name) for name in from_items})
-        documents = _joined(history, found, own, [doc])
+        added = documents_of(items, doc, own[doc], {name: pl.col(name) for name in from_items})
+        documents = _joined(history, added, own, [doc])
     of_query = documents.group_by(keys).agg(
         pl.col(name).drop_nulls().alias(HISTORY + name) for name in known
     )
@@ -155,8 +154,8 @@ def _with_lists(
 def _joined(
     log: pl.LazyFrame, other: pl.LazyFrame, schema: Mapping[str, pl.DataType], on: Sequence[str]
 ) -> pl.LazyFrame:
-    """Return a left join that keeps the order of rows, on which the plan relies."""
-    # Ids that do not fit the types of the log become null, which matches nothing.
+    """Return a left join that keeps the order of rows, which the plan requires."""
+    # Ids that the types of the log cannot hold become null, and null matches nothing.
     ids = other.with_columns(pl.col(name).cast(schema[name], strict=False) for name in on)
     return log.join(ids, on=on, how="left", maintain_order="left")
 
@@ -166,8 +165,8 @@ def documents_of(
 ) -> pl.LazyFrame:
     """Return the documents of `items` with attributes.
 
-    Their ids have the type in which they are compared with ids of `dtype`. Collecting the result
-    raises `DataError` for null and for repeated documents.
+    Ids are cast to the common type with ids of type `dtype`. Collecting the result raises
+    `DataError` for null and duplicate ids.
     """
     schema = schema_of(items)
     check_column("doc", doc, schema, "id", "`items`")
@@ -183,7 +182,7 @@ def documents_of(
     ]  # fmt: skip
     documents = (
         items.select(pl.col(doc).cast(types[doc]), **attributes)
-        # Not a group-by, which takes three times as long to copy embeddings.
+        # A group-by would take three times as long, because it copies embeddings.
         .with_columns(pl.len().over(doc).alias(_ROWS))
         .with_columns(failed(checks, "group"))
     )

@@ -1,4 +1,4 @@
-"""`grouped_auc`: the mean AUC of rankings, weighted by their numbers of documents."""
+"""`grouped_auc`: mean AUC of rankings, weighted by their numbers of documents."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def grouped_auc(frame: pl.LazyFrame, /, **options: Unpack[RankingOptions]) -> pl
     0.7
     """
     shown = num_retrieved().alias(_SHOWN)
-    lists = per_query(frame, [roc_auc().alias(_AUC), shown], **options)
+    rankings = per_query(frame, [roc_auc().alias(_AUC), shown], **options)
     auc, size = pl.col(_AUC), pl.col(_SHOWN)
     counted = size.filter(auc.is_not_null())
     means = [
@@ -75,4 +75,4 @@ def grouped_auc(frame: pl.LazyFrame, /, **options: Unpack[RankingOptions]) -> pl
     added = ["queries", "impressions", "gauc"]
     groups = [*(["run"] if options.get("scores") else []), *names("by", options.get("by"))]
     free(groups, added)
-    return grouped(lists, groups, means)
+    return grouped(rankings, groups, means)

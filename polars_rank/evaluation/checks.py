@@ -1,7 +1,7 @@
 """Checks of rows, rankings and groups, and the errors that they raise.
 
-Checks run in the same pass as the metrics. If one fails and polars_rank collects the result, the
-log is read again to count the failing rows and to show one of them.
+Checks run in the same pass as the metrics. If a check fails and polars_rank collects the result,
+polars_rank reads the log again to count the failing rows and to show one of them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from polars_rank.errors import DataError, Finding, number_of, warn
 
 Scope: TypeAlias = Literal["row", "ranking", "group"]
 
-#: The column with the number of the check that fails, 0 if none does.
+#: Column with the number of the failed check, 0 if none failed.
 FAILED = OWN + "failed"
 _RUN = OWN + "run of the plan"
 
@@ -29,7 +29,7 @@ _RUN = OWN + "run of the plan"
 def duplicates_remedy(keys: str = "`by` or `query`", choice: str = "") -> str:
     """Return what to do about documents that occur more than once in a ranking.
 
-    `keys` are the parameters that identify rankings; `choice` is a choice that a function has.
+    `keys` are the parameters that identify rankings. `choice` is another remedy of the function.
     """
     return (
         f"name all columns that identify a ranking, such as the run or the fold, with {keys}; if a "
@@ -42,32 +42,33 @@ DUPLICATES_REMEDY = duplicates_remedy(choice=", or set `duplicates` to 'max' or 
 
 
 class Check(NamedTuple):
-    """A condition that no row, ranking or group may meet, and the message if one does.
+    """A condition that must not hold for any row, ranking or group, and the message if it does.
 
     If several checks fail, the first one is reported.
     """
 
     scope: Scope
-    #: An expression over rows of the log, an aggregation of a ranking, or over rows of the result.
+    #: For a row or group: an expression over rows of the log or of the result; for a ranking: an
+    #: aggregation.
     condition: pl.Expr
     message: str
     #: Whether the condition leads to a warning instead of an error.
     warns: bool = False
-    #: Counts how often the condition is met in the log; None if the message needs no count.
-    find: Callable[[pl.LazyFrame], Finding | None] | None = None
+    #: Counts the failures in the log; None if the message needs no count.
+    count_failures: Callable[[pl.LazyFrame], Finding | None] | None = None
 
     @property
     def can_be_counted(self) -> bool:
         """Whether the failing rows can be counted by reading the log again."""
-        return self.scope == "row" or self.find is not None
+        return self.scope == "row" or self.count_failures is not None
 
 
 def row_checks(
     columns: Columns, refusals: Mapping[str, Callable[[pl.Expr], pl.Expr]] = MappingProxyType({})
 ) -> list[Check]:
-    """Return the checks of the rows of any log: ids, scores and labels.
+    """Return the checks of the rows of every log: ids, scores and labels.
 
-    `refusals` maps the messages of gains that do not accept all labels to their conditions.
+    `refusals` has the checks of gains that do not accept all labels: messages and conditions.
     """
     checks = [
         Check(
@@ -78,7 +79,7 @@ def row_checks(
         for name in columns.query
     ]
     if columns.doc is not None:
-        # A row with nothing but a query is a ranking without documents.
+        # A row with only a query stands for a ranking without documents.
         filled = pl.col(columns.score).is_not_null() | pl.col(columns.label).is_not_null()
         message = f"column {columns.doc!r} (`doc`) has nulls; drop these rows, or pass doc=None"
         missing = pl.col(columns.doc).is_null() & filled
@@ -97,7 +98,7 @@ def row_checks(
 def weight_check(column: str, weight: pl.Expr) -> Check:
     """Return the check for weights that are null, below 0, or not finite.
 
-    `column` describes the column of the weights in the message.
+    `column` is the description of the column in the message.
     """
     valid = ((weight >= 0) & weight.is_finite()).fill_null(value=False)
     message = f"column {column} must have finite numbers of 0 or more"
@@ -107,9 +108,9 @@ def weight_check(column: str, weight: pl.Expr) -> Check:
 def duplicate_check(
     columns: Columns, doc: str, *, repeated: pl.Expr | None = None, remedy: str = DUPLICATES_REMEDY
 ) -> Check:
-    """Return the check for rankings with a document more than once, for which `repeated` holds.
+    """Return the check for rankings that have a document more than once.
 
-    By default, the column `doc` of the rows has repeated values in such a ranking.
+    `repeated` is the condition. Default: the column `doc` has duplicates.
     """
     if repeated is None:
         repeated = pl.col(doc).n_unique() < pl.len()
@@ -121,12 +122,12 @@ def duplicate_check(
         "ranking",
         repeated,
         f"{problem}: a document occurs more than once in a ranking; {remedy}",
-        find=partial(_count_duplicates, [*columns.keys, str(columns.doc)], problem, remedy),
+        count_failures=partial(_count_duplicates, columns.pair, problem, remedy),
     )
 
 
 def length_check(longest: int) -> Check:
-    """Return the check for rankings that are longer than the log said when it was scanned."""
+    """Return the check for rankings longer than the maximum when the log was scanned."""
     message = (
         f"a ranking has more than {longest} documents, the maximum when the log was scanned; scan "
         "the log again"
@@ -135,15 +136,15 @@ def length_check(longest: int) -> Check:
 
 
 def constant_check(name: str, column: str) -> Check:
-    """Return the check for several values in a column that is kept once per ranking."""
+    """Return the check for a kept column that has several values in a ranking."""
     message = f"column {name!r} has several values in a ranking; add it to `by`, or leave it out"
     return Check("ranking", pl.col(column).n_unique() > 1, message)
 
 
 def unnamed_checks(columns: Columns) -> list[Check]:
-    """Return the warnings about unused columns that look like runs or ids.
+    """Return warnings about unused columns that look like runs or document ids.
 
-    The columns have internal names.
+    Their conditions read the columns under internal names.
     """
     checks = []
     for name in columns.unnamed:
@@ -181,17 +182,18 @@ def failed(checks: Sequence[Check], scope: Scope) -> pl.Expr:
     conditions: Any = pl
     for index, check in enumerate(checks):
         if check.scope == scope:
-            conditions = conditions.when(check.condition).then(_number(len(checks) - index))
-    return (_number(0) if conditions is pl else conditions.otherwise(_number(0))).alias(FAILED)
+            conditions = conditions.when(check.condition).then(_check_number(len(checks) - index))
+    none = _check_number(0)
+    return (none if conditions is pl else conditions.otherwise(none)).alias(FAILED)
 
 
 @lru_cache
-def _number(number: int) -> pl.Expr:
+def _check_number(number: int) -> pl.Expr:
     return pl.lit(number, dtype=pl.UInt16)
 
 
 def failed_in_ranking(checks: Sequence[Check]) -> pl.Expr:
-    """Return the number of the check that failed for a ranking or for one of its rows."""
+    """Return the number of the check that failed for a ranking or one of its rows."""
     rows = pl.col(FAILED).max()
     if not any(check.scope == "ranking" for check in checks):
         return rows
@@ -216,7 +218,7 @@ def raise_failed(
     log
         The log, to count the rows that fail.
     keys
-        The key columns of the log, and the names of the same columns in the table.
+        The key columns of the log, mapped to the names of these columns in the table.
 
     Returns
     -------
@@ -225,7 +227,7 @@ def raise_failed(
     """
     if not checks:
         return table.drop(FAILED)
-    warned: set[tuple[int, int]] = set()  # by run of the plan, and number of the check
+    warned: set[tuple[int, int]] = set()  # pairs of execution of the plan and check
     warns = any(check.warns for check in checks)
     flagged = table.with_columns(run_number().alias(_RUN)) if warns else table
 
@@ -239,7 +241,7 @@ def raise_failed(
             where = {key: row[inner] for key, inner in (keys or {}).items() if inner in row}
             if not failing.warns:
                 raise _error(failing, where, checks, log)
-            if (row[_RUN], number) not in warned:  # once, however many batches there are
+            if (row[_RUN], number) not in warned:  # one warning for all batches
                 warned.add((row[_RUN], number))
                 where_text = f"; as in {where}" if where else ""
                 warn(failing.message + where_text)
@@ -262,22 +264,21 @@ def _error(
 
 
 def findings(log: pl.LazyFrame, checks: Sequence[Check]) -> list[Finding]:
-    """Read the log again and return what fails, how often, and one row."""
+    """Read the log again and return each problem with its count and an example."""
     rows = [check for check in checks if check.scope == "row"]
     total = OWN + "rows"
     counts = log.select(
         pl.len().alias(total),
         *(check.condition.sum().alias(str(index)) for index, check in enumerate(rows)),
     ).collect(engine="streaming")
-    found = []
+    failures = []
     for index, check in enumerate(rows):
         count = counts.item(0, str(index))
         if count:
             example = first_row(log.filter(check.condition))
-            rows_of = counts.item(0, total)
-            found.append(Finding(check.message, count, example, rows_of))
-    others = [check.find(log) for check in checks if check.find is not None]
-    return [*found, *(finding for finding in others if finding is not None)]
+            failures.append(Finding(check.message, count, example, counts.item(0, total)))
+    others = [check.count_failures(log) for check in checks if check.count_failures is not None]
+    return [*failures, *(finding for finding in others if finding is not None)]
 
 
 class _Duplicates(Finding):
@@ -312,18 +313,19 @@ def first_row(log: pl.LazyFrame) -> dict[str, Any]:
 
 
 def refuse_failed(rows: pl.DataFrame, checks: Sequence[Check], remedies: Mapping[str, str]) -> None:
-    """Raise `DataError` if a check has failed, with the remedy for its message."""
+    """Raise `DataError` with the remedy of the first check that failed, if any."""
     for index, check in enumerate(checks):
         remedy = remedies[check.message]
         refuse(rows, pl.col(FAILED) == len(checks) - index, check.message, remedy)
 
 
 def refuse(rows: pl.DataFrame, invalid: pl.Expr, problem: str, remedy: str) -> None:
-    """Raise `DataError` with the number of invalid rows and the first of them, if there are any."""
-    found = rows.filter(invalid)
-    if not found.is_empty():
-        cells = {
-            k: reprlib.repr(v) for k, v in found.row(0, named=True).items() if not k.startswith(OWN)
-        }
-        first = ", ".join(f"{name} = {value}" for name, value in cells.items())
-        raise DataError(f"{problem} (rows: {found.height:,}; the first: {first}); {remedy}")
+    """Raise `DataError` with the number of invalid rows and the first one, if there are any."""
+    invalid_rows = rows.filter(invalid)
+    if not invalid_rows.is_empty():
+        first = ", ".join(
+            f"{name} = {reprlib.repr(value)}"
+            for name, value in invalid_rows.row(0, named=True).items()
+            if not name.startswith(OWN)
+        )
+        raise DataError(f"{problem} (rows: {invalid_rows.height:,}; the first: {first}); {remedy}")

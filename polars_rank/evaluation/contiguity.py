@@ -1,12 +1,13 @@
-"""The keys of rankings, and whether the rows of each ranking are adjacent.
+"""The keys of rankings, and the check that the rows of each ranking are adjacent.
 
-Hints of Polars (`set_sorted`) and the numbers that `scan_log` adds declare that rows are adjacent.
-Both persist after users modify the log, and if they are wrong, one ranking would be evaluated as
-several. So each row is compared with the one before it: within each batch, in whatever order the
-batches arrive, and then the last row of each batch with the first row of the next.
+Polars' hint `set_sorted` and the numbers that `scan_log` adds declare that rows are adjacent. Both
+persist after users modify the log. If they are wrong, one ranking would be evaluated as several.
+Therefore, each row is compared with the previous row: first within each batch, then the last row of
+each batch with the first row of the next. Batches may arrive in any order.
 
-A plan of Polars cannot compare them in flat memory: for an expression that reads another row, such
-as `shift`, the streaming engine buffers rows for as long as the rest of the plan is busy.
+The comparison is a Python function, because no plan makes it in flat memory: for expressions that
+read another row, such as `shift`, the streaming engine buffers rows while the rest of the plan is
+busy.
 """
 
 from __future__ import annotations
@@ -27,21 +28,21 @@ if TYPE_CHECKING:
 
     from polars_rank.columns import Columns
 
-_RANKING, _KEYS = OWN + "list", OWN + "keys"
+_RANKING, _KEYS = OWN + "ranking", OWN + "keys"
 ROW, RUN = OWN + "row number", OWN + "run of the plan"
 
 
 class Keys(NamedTuple):
-    """The keys of rankings: columns of the log, or the numbers that `scan_log` gave rankings."""
+    """The keys of rankings: columns of the log, or the numbers that `scan_log` added."""
 
-    #: The columns of the log by which rows are sorted, and their internal names.
+    #: The columns by which rows are sorted, and their internal names.
     order: list[str]
     group: list[str]
     #: The key columns of the result, with their internal names.
     names: dict[str, str]
     #: The column of the log with the number of each row's ranking.
     number: str | None = None
-    #: Whether keys can be compared with `<`; Polars sorts structs, but does not compare them.
+    #: Whether `<` compares keys. Polars sorts structs, but does not compare them.
     comparable: bool = True
 
     @classmethod
@@ -57,14 +58,14 @@ class Keys(NamedTuple):
         return cls(columns.keys, list(keys.values()), keys, comparable=not structs)
 
     def are_adjacent(self, log: pl.LazyFrame) -> bool:
-        """Return whether rows of a ranking are declared to be adjacent, so that none are sorted."""
+        """Return whether the rows of rankings are declared to be adjacent and need no sort."""
         if self.number is not None:
             return True
         return not isinstance(log, FewRows) and is_sorted_by(log, self.order)
 
     @property
     def carried(self) -> list[pl.Expr]:
-        """The keys of a ranking that are not those by which rows are grouped."""
+        """The keys of a ranking by which its rows are not grouped, as aggregations."""
         return [pl.col(name).first() for name in self.names.values() if name not in self.group]
 
     def rows(
@@ -75,9 +76,9 @@ class Keys(NamedTuple):
     ) -> pl.LazyFrame:
         """Return keys and columns of a log, ranking by ranking, under internal names.
 
-        The log is sorted by keys unless the rows of rankings are declared to be adjacent; then,
-        collecting the result raises `DataError` if they are not. `change` is applied to the ordered
-        log, and must keep its order.
+        The log is sorted by keys unless the rows of rankings are declared to be adjacent. If they
+        are not, collecting the result raises `DataError`. `change` is applied to the ordered log,
+        and must keep its order.
         """
         names = {**self.names, **dict(zip(self.order, self.group, strict=True))}
         keys = [pl.col(name).alias(own) for name, own in names.items()]
@@ -91,7 +92,7 @@ class Keys(NamedTuple):
         rows = (ordered if change is None else change(ordered)).select(*keys, *columns)
         if not self.comparable or not self.are_adjacent(log):
             return rows.set_sorted(self.group)
-        # Rows of another run of the plan are not neighbors of these.
+        # The number tells apart rows of different executions of the plan.
         numbered = rows.with_row_index(ROW).with_columns(run_number().alias(RUN))
         return (
             numbered.map_batches(self.neighbors(), validate_output_schema=False, streamable=True)
@@ -100,7 +101,7 @@ class Keys(NamedTuple):
         )
 
     def neighbors(self) -> Neighbors:
-        """Return the comparison of each row with the one before."""
+        """Return the function that compares each row with the previous row."""
         if self.number is None:
             before = {key: pl.col(key).shift(1) for key in self.group}
             return Neighbors(falls(before), self.names, [*self.names.values()])
@@ -113,7 +114,7 @@ class Keys(NamedTuple):
 
 
 class Neighbors:
-    """Compares each row of a plan with the one before, in batches that arrive in any order."""
+    """Compares each row of a plan with the previous row, in batches that arrive in any order."""
 
     def __init__(
         self,
@@ -122,13 +123,13 @@ class Neighbors:
         names: list[str],
         changed: pl.Expr | None = None,
     ) -> None:
-        #: Whether a row is out of order, and whether its keys have changed since it was numbered.
+        #: Whether a row is out of order, and whether its keys changed after it was numbered.
         self.strays = strays if changed is None else strays | changed
         self.changed = changed
         self.keys = keys
         self.names = names
-        #: By run and row number: the first row of a batch, or the last row of the batch before it,
-        #: whichever arrives first, until the other one arrives.
+        #: Rows at the boundaries of batches, by execution and row number: the first row of a batch
+        #: or the last row of the previous batch, whichever arrives first, until the other arrives.
         self.ends: dict[tuple[int, int], pl.DataFrame] = {}
 
     def __call__(self, batch: pl.DataFrame) -> pl.DataFrame:
@@ -138,7 +139,7 @@ class Neighbors:
         rows = batch[self.names]
         self.compare(rows)
         run, start = batch.item(0, RUN), batch.item(0, ROW)
-        # A copy, because a slice would keep the batch in memory.
+        # A copy: a slice would keep the whole batch in memory.
         ends = pl.concat([rows[:1], rows[-1:]], rechunk=True)
         first, last = ends[:1], ends[1:]
         if start > 0 and (before := self.neighbor(run, start, first)) is not None:
@@ -149,11 +150,11 @@ class Neighbors:
 
     def neighbor(self, run: int, row: int, end: pl.DataFrame) -> pl.DataFrame | None:
         """Return the row on the other side of a boundary between batches, if it has arrived."""
-        other = self.ends.setdefault((run, row), end)  # atomic, whatever other threads do
+        other = self.ends.setdefault((run, row), end)  # atomic, so threads need no lock
         return None if other is end else self.ends.pop((run, row))
 
     def compare(self, rows: pl.DataFrame) -> None:
-        """Raise `DataError` for a row that cannot follow the one before."""
+        """Raise `DataError` for a row that cannot follow the previous row."""
         if not rows.select(self.strays.any()).item():
             return
         stray = rows.filter(self.strays).row(0, named=True)

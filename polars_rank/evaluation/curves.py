@@ -1,4 +1,4 @@
-"""Curves: precision and recall at every threshold, metrics at every cutoff."""
+"""Curves: precision and recall at each score threshold, and metrics at each cutoff."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def pr_curve(
 ) -> pl.LazyFrame:
     r"""Return precision and recall at every score threshold, for each run.
 
-    At threshold t, documents with score >= t are found. Tied scores make one point.
+    At threshold t, the documents with score >= t are found. Tied scores are one point.
 
     Parameters
     ----------
@@ -86,12 +86,12 @@ def pr_curve(
     -------
     LazyFrame or DataFrame
         One row per group, run and threshold, the highest threshold first: the columns of `by` and
-        `run`, `threshold`, `found`
-        (number of documents at or above it), `hits` (number of relevant documents among these),
-        `precision`, `recall`, `f1`. The other columns describe the whole curve: `auc` (trapezoids,
-        from precision 1 at recall 0), `average_precision` (steps), `best_f1`, and `no_skill` (the
-        share of relevant documents, which is the precision of a random order). If no document is
-        relevant, recall, F1, `auc` and `average_precision` are null.
+        `run`, `threshold`, `found` (number of documents at or above it), `hits` (number of relevant
+        documents among these), `precision`, `recall`, `f1`. The other columns describe the whole
+        curve: `auc` (trapezoids, from precision 1 at recall 0), `average_precision` (steps),
+        `best_f1`, and `no_skill` (the share of relevant documents, which is the precision of a
+        random order). If no document is relevant, recall, F1, `auc` and `average_precision` are
+        null.
 
     References
     ----------
@@ -119,7 +119,7 @@ def pr_curve(
     schema = schema_of(frame)
     if isinstance(query, str):
         query = default_column(query, "query", schema)
-    if query is None and doc == "doc":  # a document may be in the rankings of several queries
+    if query is None and doc == "doc":  # without queries, a document may occur several times
         doc = None
     run = default_column(run, "run", schema)
     columns = Columns.find(
@@ -143,7 +143,7 @@ def pr_curve(
 
 
 def _documents(frame: pl.LazyFrame, columns: Columns) -> pl.LazyFrame:
-    """Return the groups, scores and labels of documents, with checks."""
+    """Return the groups, scores and labels of documents; collecting the result checks the rows."""
     values = [*dict.fromkeys([columns.score, columns.label])]
     known = frame.filter(pl.any_horizontal(pl.col(values).is_not_null()))
     checks = row_checks(columns._replace(query=(), doc=None))
@@ -171,7 +171,7 @@ def _documents(frame: pl.LazyFrame, columns: Columns) -> pl.LazyFrame:
 
 
 def _pooled_check(doc: str) -> Check:
-    """Return the warning about documents that count more than once."""
+    """Return the warning about duplicate documents, which count more than once."""
     message = (
         f"column {doc!r} (`doc`) has duplicates: a document occurs more than once in a ranking, "
         "and all its rows count; add the columns that identify a ranking to `by` or `query`, drop "
@@ -255,15 +255,15 @@ def rank_curve(
 
 
 def _curve(points: pl.LazyFrame, groups: list[str]) -> pl.LazyFrame:
-    """Return the points of curves from the counts at each threshold, highest first."""
+    """Return the points of curves from counts at each threshold, the highest first."""
 
-    def each(expression: pl.Expr) -> pl.Expr:
+    def of_curve(expression: pl.Expr) -> pl.Expr:
         return expression.over(groups) if groups else expression
 
-    hits, found, relevant = pl.col("hits"), pl.col("found"), pl.col(_RELEVANT)
+    hits, retrieved, relevant = pl.col("hits"), pl.col("found"), pl.col(_RELEVANT)
     precision, recall = pl.col("precision"), pl.col("recall")
-    step = recall - each(recall.shift(1, fill_value=0.0))
-    height = (precision + each(precision.shift(1, fill_value=1.0))) / 2
+    step = recall - of_curve(recall.shift(1, fill_value=0.0))
+    height = (precision + of_curve(precision.shift(1, fill_value=1.0))) / 2
     whole_curve = {
         "auc": (step * height).sum(),
         "average_precision": (step * precision).sum(),
@@ -271,29 +271,26 @@ def _curve(points: pl.LazyFrame, groups: list[str]) -> pl.LazyFrame:
     }
     return (
         points.with_columns(
-            each(hits.sum()).alias(_RELEVANT),
-            each(hits.sum() / found.sum()).alias("no_skill"),
+            of_curve(hits.sum()).alias(_RELEVANT),
+            of_curve(hits.sum() / retrieved.sum()).alias("no_skill"),
         )
-        .with_columns(each(pl.col("hits", "found").cum_sum()))
+        .with_columns(of_curve(pl.col("hits", "found").cum_sum()))
         .filter(pl.col("threshold").is_not_null())
         .with_columns(
-            (hits / found).alias("precision"),
+            (hits / retrieved).alias("precision"),
             ratio(hits, relevant).alias("recall"),
-            pl.when(relevant > 0).then(2 * hits / (found + relevant)).alias("f1"),
+            pl.when(relevant > 0).then(2 * hits / (retrieved + relevant)).alias("f1"),
         )
         .with_columns(
-            pl.when(relevant > 0).then(each(value)).alias(name)
+            pl.when(relevant > 0).then(of_curve(value)).alias(name)
             for name, value in whole_curve.items()
         )
-        .select(
-            *groups,
-            *_POINTS,
-        )
+        .select(*groups, *_POINTS)
     )
 
 
 def curve_of(expression: pl.Expr, parameter: str = "metrics") -> Metric:
-    """Return a metric that has a curve; raise `ArgumentError` for one with a cutoff."""
+    """Return a metric without a cutoff; raise `ArgumentError` for anything else."""
     if isinstance(expression, Metric) and "k" not in expression.arguments:
         return expression
     raise ArgumentError(

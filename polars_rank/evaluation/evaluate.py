@@ -1,4 +1,4 @@
-"""`per_query` and `evaluate`: from a log to numbers, as one lazy plan."""
+"""`per_query` and `evaluate`: metrics of each ranking, and their means."""
 
 from __future__ import annotations
 

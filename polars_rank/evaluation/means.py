@@ -1,8 +1,7 @@
-"""From the per-query table to means per group.
+"""Means of metrics per group, from the per-query table.
 
-Every mean over rankings is computed here, whether the rankings come from a log, from a file of last
-month, or from a cluster: parts of a table are summed, the sums of several parts are merged, and
-means are computed from the merged sums.
+Parts of the per-query table are summed, the sums of several parts are merged, and means are
+computed from the merged sums. A log on one machine is one part; Spark has one part per task.
 """
 
 from __future__ import annotations
@@ -22,8 +21,8 @@ from polars_rank.evaluation.parameters import Align, Evaluation, MetricColumn
 from polars_rank.evaluation.rows import JUDGED, RETRIEVED
 from polars_rank.metrics.metric import Aggregate, Metric
 
-#: The number of runs of a query, whether a ranking is the first of its query, and the number of
-#: rankings.
+#: Columns of the number of runs of a query, of whether a ranking is the first of its query, and of
+#: the number of rankings.
 _RUNS, _FIRST, _RANKINGS = OWN + "runs", OWN + "first", OWN + "rankings"
 
 _ROW = OWN + "row"
@@ -31,7 +30,7 @@ _ROW = OWN + "row"
 #: The column of the per-query table with the number of retrieved documents.
 NUM_RETRIEVED = "num_retrieved"
 
-#: Which rankings count.
+#: Conditions for the rankings that count, by query set.
 COUNTED = {
     "judged": pl.col(JUDGED),
     "retrieved": pl.col(RETRIEVED) > 0,
@@ -39,17 +38,17 @@ COUNTED = {
 }
 
 
-#: The numbers of rankings with judged and with retrieved documents, and whether no document of the
-#: rankings has a label.
+#: Numbers of rankings with judged and with retrieved documents, and whether no document has a
+#: label.
 _COUNTS = [pl.col(JUDGED).sum(), (pl.col(RETRIEVED) > 0).sum()]
 _NO_LABELS = (pl.col(JUDGED) == 0) & (pl.col("queries") > 0)
 
 
 class Means(NamedTuple):
-    """The means of an evaluation, in three steps: `add_up`, `merge`, `finish`.
+    """The computation of means in three steps: `add_up`, `merge`, `finish`.
 
-    Each step returns a table with one row per group. With `align`, all rankings of a query must be
-    in one part.
+    Each step returns a table with one row per group. With `align`, one part must have all rankings
+    of a query.
     """
 
     sums: Sequence[MetricSum]
@@ -89,10 +88,10 @@ class Means(NamedTuple):
         return cls(sums, by, query_set, runs, query, evaluation.align, unknown, label, keys)
 
     def check_numbers(self, rankings: pl.LazyFrame, names: Mapping[str, str] | None = None) -> None:
-        """Raise `SchemaError` if an expression of the user has a type without a mean.
+        """Raise `SchemaError` if the values of a user's expression have no mean.
 
-        `names` maps the columns to check to the names of the user's metrics; by default, all
-        columns have those names.
+        `names` maps columns to the names of metrics in errors. Default: all columns, under their
+        own names.
         """
         names = {each.name: each.name for each in self.sums} if names is None else names
         own = [each for each in self.sums if not each.is_number and each.name in names]
@@ -107,7 +106,7 @@ class Means(NamedTuple):
                 )
 
     def add_up(self, rankings: pl.LazyFrame) -> pl.LazyFrame:
-        """Return the sums of some rankings."""
+        """Return the sums over a part of the rankings."""
         if self.align == "common":
             rankings = rankings.with_columns(pl.len().over(self.query).alias(_RUNS))
         elif self.align == "all":
@@ -123,14 +122,14 @@ class Means(NamedTuple):
         return grouped(rankings, self.keys, [*counts, *sums])
 
     def merge(self, parts: pl.LazyFrame) -> pl.LazyFrame:
-        """Return the sums of several parts as those of one."""
+        """Return the sums over all parts."""
         names = ["queries", JUDGED, RETRIEVED, *([UNKNOWN] if self.unknown else [])]
         names += [_FIRST, _RANKINGS] if self.align == "all" else []
         sums = [each for metric in self.sums for each in metric.merge()]
         return grouped(parts, self.keys, [pl.col(names).sum(), *sums])
 
     def finish(self, sums: pl.LazyFrame) -> pl.LazyFrame:
-        """Return the means, in sorted order of groups, from the sums of all rankings."""
+        """Return the means from the sums over all rankings, sorted by group."""
         if self.align == "common":
             sums = sums.filter(pl.col(_RUNS) == pl.struct(self.runs).n_unique())
         elif self.align == "all":
@@ -186,7 +185,7 @@ class Means(NamedTuple):
         return checks
 
     def _missing(self, sums: pl.LazyFrame) -> pl.LazyFrame:
-        """Return the sums of missing rankings, which count as undefined."""
+        """Return the sums over missing rankings, which count as undefined."""
         others = [name for name in self.by if name not in self.runs]
         every = grouped(sums, others, [pl.col(_FIRST).sum()])
         number = pl.col(_FIRST) - pl.col(_RANKINGS).fill_null(0)
@@ -202,17 +201,17 @@ class Means(NamedTuple):
 
 
 class MetricSum(NamedTuple):
-    """The sum of one metric over rankings: its mean or total, its weight, its number of nulls."""
+    """The sum of one metric over rankings: mean or total, weight, and number of nulls."""
 
     name: str
     aggregate: Aggregate
-    #: The sums of some rankings.
+    #: Aggregations of the rankings of a part.
     sums: Sequence[pl.Expr]
-    #: The columns of the sums: the value, its weight, and the number of nulls.
+    #: Names of these aggregations: the value, its weight, and the number of nulls.
     columns: Sequence[str]
-    #: The mean, or the sum, as an expression over these columns.
+    #: The result, a mean or a total, as an expression over these columns.
     mean: pl.Expr
-    #: What an undefined value counts as, or "skip" or "null".
+    #: The value of undefined rankings, or "skip" or "null".
     counts_as: float | Undefined
     weighted: bool
     #: Whether the values are known to be numbers.
@@ -220,7 +219,7 @@ class MetricSum(NamedTuple):
 
     @classmethod
     def of(cls, column: MetricColumn, query_set: QuerySet, weight: str | None) -> MetricSum:
-        """Return the sum of a column."""
+        """Return the sum of a metric."""
         name, undefined = column.name, column.counts_as
         is_metric = isinstance(column.metric, Metric)
         aggregate = column.conventions.aggregate(column.metric)
@@ -248,13 +247,13 @@ class MetricSum(NamedTuple):
         )  # fmt: skip
 
     def merge(self) -> list[pl.Expr]:
-        """Return the sums of several parts."""
+        """Return aggregations of the sums of several parts."""
         value, weight, nulls = map(pl.col, self.columns)
         total = value.sum() if self.aggregate == "sum" else weighted_mean(value, weight)
         return _named(self.columns, total, weight.sum(), nulls.sum())
 
     def undefined(self, number: pl.Expr) -> list[pl.Expr]:
-        """Return the sums of a number of rankings without a value."""
+        """Return the sums over a number of undefined rankings."""
         if not isinstance(self.counts_as, float) or self.weighted:
             return _named(self.columns, pl.lit(None, pl.Float64), number * 0, number)
         value = pl.lit(self.counts_as)
@@ -269,7 +268,7 @@ def _named(names: Sequence[str], *values: pl.Expr) -> list[pl.Expr]:
 def _is_scalar(expression: pl.Expr) -> bool:
     try:
         return expression.meta.is_scalar()
-    except pl.exceptions.PolarsError:  # depends on types that are not known yet
+    except pl.exceptions.PolarsError:  # depends on types that are still unknown
         return True
 
 
@@ -286,12 +285,12 @@ def to_rows(
 ) -> pl.LazyFrame:
     """Return several rows for each row of a wide table.
 
-    `rows` maps the names of columns to their values, for each new row. The columns `keys` come
-    before them, the columns `beside` after them.
+    Each element of `rows` maps the names of columns to the values of one new row. The columns
+    `keys` come before these columns, the columns `beside` after them.
     """
     structs = [pl.struct(value.alias(name) for name, value in row.items()) for row in rows]
-    lists = wide.select(*keys, pl.concat_list(structs).alias(_ROW), *beside)
-    return lists.explode(_ROW).unnest(_ROW)
+    nested = wide.select(*keys, pl.concat_list(structs).alias(_ROW), *beside)
+    return nested.explode(_ROW).unnest(_ROW)
 
 
 def weighted_mean(value: pl.Expr, weight: pl.Expr) -> pl.Expr:

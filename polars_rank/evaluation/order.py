@@ -1,7 +1,7 @@
-"""The order of the documents of a ranking: by score, then by the rule for ties.
+"""The order of the documents in a ranking: by score, then by the rule for ties.
 
-Only this module decides about order. Score and tie rule are packed into one integer where that is
-possible, because one key sorts in half the time.
+If possible, score and rule for ties are packed into one integer, because a sort by one key takes
+half the time.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ def rank_order(
 ) -> Order:
     """Return the order of one ranking: by score, then by the rule for ties.
 
-    With `only_label`, metrics read only the labels and scores of documents, so that documents with
-    equal labels and scores may come in any order. With `text_ids`, ids are compared as text.
+    With `only_label`, metrics read only labels and scores, so documents with equal labels and
+    scores may have any order. With `text_ids`, ids are compared as text.
     """
     if ties == "expected":
         raise ArgumentError(
@@ -60,16 +60,16 @@ def rank_order(
     score, label = columns.number(columns.score), columns.number(columns.label)
     by_score = (score, True, True)
     if columns.schema[columns.score].is_float():
-        # `nulls_last` makes a sort by two keys 1.5 times slower; no score is -inf.
+        # A sort by two keys with `nulls_last` takes 1.5 times as long. No score is -inf.
         by_score = (score.fill_null(-math.inf), True, False)
     by_doc = []
     if doc is not None:
-        # Within groups, `arg_sort_by` compares the codes of categoricals: they depend on row order.
+        # Within groups, Polars compares the codes of categoricals, which depend on the row order.
         text = text_ids or isinstance(columns.schema[doc], pl.Categorical)
         key = as_text(doc, columns.schema[doc]) if text else pl.col(doc)
         by_doc = [(key, ties != "doc_ascending", False)]
     best = ties == "best"
-    # Unjudged documents come with the zeros, and below the judged ones among these.
+    # Unjudged documents count as label 0, and rank below judged documents with label 0.
     by_label = [(label.fill_null(0), best, best), (label, best, best)]
     keys = {
         "doc": [by_score, *by_doc],
@@ -85,7 +85,7 @@ def rank_order(
 
 
 def best_of_each(columns: Columns, duplicates: Duplicates) -> Order:
-    """Return an order in which rows of a document are adjacent, with the one to keep first."""
+    """Return an order in which the rows of a document are adjacent, the row to keep first."""
     doc, by_score = str(columns.doc), columns.number(columns.score)
     if duplicates == "first":
         return Order(by=[pl.col(doc)], nulls_last=[True], maintain_order=True)
@@ -99,7 +99,7 @@ def best_of_each(columns: Columns, duplicates: Duplicates) -> Order:
         )
     narrow = max(ids.width, score.width) == 32
     key_type, shift = (pl.Int64, 32) if narrow else (pl.Int128, 64)
-    # From 0 to the end of the range of an id, so that ranges of two ids do not overlap.
+    # From 0 to the size of the range of an id, so that the ranges of two ids do not overlap.
     below = 2 ** (shift - 1) - 1 - score.number.cast(key_type)
     packed = ids.number.cast(key_type) * 2**shift + below
     known = pl.when(pl.col(doc).is_not_null()).then(packed)
@@ -107,12 +107,12 @@ def best_of_each(columns: Columns, duplicates: Duplicates) -> Order:
 
 
 def as_text(doc: str, dtype: pl.DataType) -> pl.Expr:
-    """Return document ids as text; bytes and structs as they are."""
+    """Return document ids as text; bytes and structs are not converted."""
     return pl.col(doc) if dtype in (pl.Binary, pl.Struct) else pl.col(doc).cast(pl.String)
 
 
 class _Bits(NamedTuple):
-    """A column as integers of the same order, with their number of bits."""
+    """A column as integers in the same order, and their number of bits."""
 
     number: pl.Expr
     width: int
@@ -122,20 +122,19 @@ class _Bits(NamedTuple):
 _INTEGERS_32 = {pl.Int8, pl.Int16, pl.Int32, pl.UInt8, pl.UInt16, pl.UInt32}
 _INTEGERS_64 = {pl.Int64, pl.UInt64}
 
-#: The number of a missing score, the one below those of all finite scores, by the width of floats.
-_MISSING = {32: 2**23 - 2**31, 64: 2**52 - 2**63}
+#: Integer of a missing score, one below the integers of finite scores, by the width of floats.
+_MISSING_SCORE = {32: 2**23 - 2**31, 64: 2**52 - 2**63}
 
 
 class PackedKey(NamedTuple):
-    """Score and rule for ties as one integer per document; higher is better."""
+    """Score and rule for ties as one integer per document; the highest comes first."""
 
     number: pl.Expr
     #: Int64 or Int128.
     dtype: type[pl.DataType]
-    #: The lowest key of a retrieved document; documents that are not retrieved have lower keys.
+    #: The lowest key of a retrieved document. Documents that were not retrieved have lower keys.
     lowest_retrieved: int
-    #: A second key for documents with equal first keys: the higher value comes first, or the lower
-    #: one if `ascending`.
+    #: A second key for documents with equal first keys, descending unless `ascending`.
     second: pl.Expr | None = None
     ascending: bool = False
 
@@ -152,7 +151,7 @@ def packed_key(
     text_ids: bool,
     row: str | None = None,
 ) -> PackedKey | None:
-    """Return the order of one ranking as one key, or None: one key sorts in half the time.
+    """Return the order of one ranking as one integer, or None if that is impossible.
 
     `row` is the column that numbers the rows of the log, if there is one.
     """
@@ -172,17 +171,17 @@ def packed_key(
     first, number = score.number.cast(dtype) * 2**width, second.number.cast(dtype)
     lowest_number = -(2 ** (width - 1)) if second.signed else 0
     if ties in ("doc_ascending", "worst", "input"):
-        # -number - 1 has as many bits as the number; the negative of the lowest number has more.
+        # -number - 1 has as many bits as the number; the negative of the lowest integer has more.
         number = ~number
         lowest_number = lowest_number if second.signed else -(2**width)
-    lowest_retrieved = (_MISSING[score.width] + 1) * 2**width + lowest_number
+    lowest_retrieved = (_MISSING_SCORE[score.width] + 1) * 2**width + lowest_number
     return PackedKey(first + number, dtype, lowest_retrieved)
 
 
 def key_of_columns(
     ties: Ties | None, columns: Columns, *, text_ids: bool, row: str
 ) -> PackedKey | None:
-    """Return the order of one ranking as one key, or as one key and ids that are text."""
+    """Return the order of one ranking as one integer, or as an integer and ids that are text."""
     ties = ties or ("worst" if columns.doc is None else "doc")
     if columns.doc is None and ties in ("doc", "doc_ascending"):
         return None
@@ -196,8 +195,8 @@ def key_of_columns(
     text = isinstance(dtype, (pl.String, pl.Categorical))
     if not text and not (text_ids and dtype.is_integer()):
         return None
-    number, ascending = score.number.cast(pl.Int64), ties == "doc_ascending"
-    return PackedKey(number, pl.Int64, _MISSING[score.width] + 1, as_text(doc, dtype), ascending)
+    number, lowest = score.number.cast(pl.Int64), _MISSING_SCORE[score.width] + 1
+    return PackedKey(number, pl.Int64, lowest, as_text(doc, dtype), ties == "doc_ascending")
 
 
 def _id_bits(columns: Columns) -> _Bits | None:
@@ -205,13 +204,13 @@ def _id_bits(columns: Columns) -> _Bits | None:
     dtype = columns.schema[doc]
     if dtype not in _INTEGERS_32 | _INTEGERS_64:
         return None
-    # Only the row of a ranking without documents has no id.
+    # Ids are null only in the row of a ranking without documents.
     width = 32 if dtype in _INTEGERS_32 else 64
     return _Bits(pl.col(doc).fill_null(0), width, dtype.is_signed_integer())
 
 
 def _label_bits(columns: Columns) -> _Bits | None:
-    """Return the label; unjudged documents are just below 0."""
+    """Return the label as an integer; that of unjudged documents is just below label 0."""
     dtype, label = columns.schema[columns.label], pl.col(columns.label)
     if dtype in _INTEGERS_32:
         narrow = dtype in {pl.Int8, pl.UInt8, pl.Int16, pl.UInt16}
@@ -220,23 +219,23 @@ def _label_bits(columns: Columns) -> _Bits | None:
     bits = _float_bits(label, dtype)
     if bits is None:
         return None
-    # All numbers from 0 on move up by one, which leaves room for missing labels.
+    # Numbers of 0 or more move up by one, to make room for missing labels.
     above = bits.number + (bits.number >= 0).cast(pl.Int32 if bits.width == 32 else pl.Int64)
     return _Bits(above.fill_null(0), bits.width)
 
 
 def _score_bits(columns: Columns) -> _Bits | None:
-    """Return the score; a missing one is just below the lowest."""
+    """Return the score as an integer; that of missing scores is just below the lowest."""
     bits = _float_bits(pl.col(columns.score), columns.schema[columns.score])
     if bits is None:
         return None
-    return _Bits(bits.number.fill_null(_MISSING[bits.width]), bits.width)
+    return _Bits(bits.number.fill_null(_MISSING_SCORE[bits.width]), bits.width)
 
 
 def _float_bits(number: pl.Expr, dtype: pl.DataType) -> _Bits | None:
-    """Return the bits of a float as an integer of the same order, or null.
+    """Return a float as an integer in the same order, or None for other types.
 
-    The bits of negative floats are in reverse order, so they are mirrored; -0.0 becomes 0.0.
+    The bits of negative floats are in reverse order, so they are mirrored. -0.0 becomes 0.0.
     """
     if dtype not in (pl.Float32, pl.Float64):
         return None
