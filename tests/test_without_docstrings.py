@@ -90,7 +90,7 @@ def test_lower_is_better_where_the_docstring_says_so() -> None:
         "pskip",
     }
     for name, build in REGISTER.items():
-        assert ("lower is better" in described(build).values) == (name in lower)
+        assert ("Lower is better." in described(build).values) == (name in lower)
 
 
 def test_lower_is_better_is_a_property_of_a_metric() -> None:

@@ -34,7 +34,7 @@ _MANY_GRADES = 32
 _MOST_ROWS = 2**32
 
 
-@metric(perfect=None, undefined="no document is relevant")
+@metric(perfect=None, undefined="no document is relevant", expected=False)
 def compat(t: Terms, *, p: float = 0.95, normalize: bool = True, rel: float | None = None) -> Value:
     r"""Compatibility: rank-biased overlap of the ranking with the ideal ranking.
 
@@ -56,8 +56,7 @@ def compat(t: Terms, *, p: float = 0.95, normalize: bool = True, rel: float | No
     Returns
     -------
     Metric
-        One Float64 in [0, 1] per ranking; null if no document is relevant. Tied scores follow the
-        `ties` rule of `evaluate`; "expected" is not supported.
+        One Float64 in [0, 1] per ranking.
 
     References
     ----------
@@ -94,7 +93,7 @@ def compat(t: Terms, *, p: float = 0.95, normalize: bool = True, rel: float | No
     return where(wanted > 0, own * (1 - p) / (1 - p ** most(t.retrieved(), wanted)))
 
 
-@metric(low=-1, undefined="all labels or all scores are equal")
+@metric(low=-1, undefined="all labels or all scores are equal", ties="never")
 def kendall_tau_b(t: Terms) -> Value:
     r"""Kendall's tau-b: rank correlation between scores and labels.
 
@@ -108,9 +107,8 @@ def kendall_tau_b(t: Terms) -> Value:
     Returns
     -------
     Metric
-        One Float64 in [-1, 1] per ranking; null if all labels or all scores are equal. The
-        computation takes O(n log g) time for g distinct labels. The `ties` rule of `evaluate` has
-        no effect.
+        One Float64 in [-1, 1] per ranking. The computation takes O(n log g) time for g distinct
+        labels.
 
     References
     ----------
@@ -127,7 +125,7 @@ def kendall_tau_b(t: Terms) -> Value:
     return _pair_statistic(t, _tau_b)
 
 
-@metric(perfect=None, undefined="all labels are equal")
+@metric(perfect=None, undefined="all labels are equal", ties="never")
 def ordered_pair_accuracy(t: Terms) -> Value:
     r"""Ordered pair accuracy: fraction of document pairs in the order of their labels.
 
@@ -141,8 +139,8 @@ def ordered_pair_accuracy(t: Terms) -> Value:
     Returns
     -------
     Metric
-        One Float64 in [0, 1] per ranking; null if all labels are equal. The computation takes O(n
-        log g) time for g distinct labels. The `ties` rule of `evaluate` has no effect.
+        One Float64 in [0, 1] per ranking. The computation takes O(n log g) time for g distinct
+        labels.
 
     References
     ----------
@@ -159,7 +157,7 @@ def ordered_pair_accuracy(t: Terms) -> Value:
     return _pair_statistic(t, _ordered_share)
 
 
-@metric(low=-1, undefined="all labels or all scores are equal")
+@metric(low=-1, undefined="all labels or all scores are equal", ties="never")
 def spearman(t: Terms) -> Value:
     r"""Spearman's rho: correlation between the ranks by score and by label.
 
@@ -170,8 +168,7 @@ def spearman(t: Terms) -> Value:
     Returns
     -------
     Metric
-        One Float64 in [-1, 1] per ranking; null if all labels or all scores are equal. The `ties`
-        rule of `evaluate` has no effect.
+        One Float64 in [-1, 1] per ranking.
 
     References
     ----------

@@ -35,7 +35,13 @@ Depth: TypeAlias = Literal["k", "retrieved"]
 _NONE_RETRIEVED = "no document was retrieved"
 
 
-@metric(high=None, undefined="no document among the first k has a known share", skipped=True)
+@metric(
+    high=None,
+    undefined="no document among the first k has a known share",
+    skipped=True,
+    ties="cutoff",
+    expected=False,
+)
 def novelty(
     t: Terms,
     k: int | None = None,
@@ -71,9 +77,7 @@ def novelty(
     Returns
     -------
     Metric
-        One Float64 of 0 or more per ranking; null if no document among the first k has a known
-        share. By default, the mean ignores such rankings. Tied scores follow the `ties` rule of
-        `evaluate`, which has no effect without k; "expected" is not supported.
+        One Float64 of 0 or more per ranking.
 
     References
     ----------
@@ -99,7 +103,12 @@ def novelty(
     return _mean(t, -some.log(2), k, "share", share, unknown=unknown, depth=depth, largest=largest)
 
 
-@metric(undefined="no document among the first k has a known share", skipped=True)
+@metric(
+    undefined="no document among the first k has a known share",
+    skipped=True,
+    ties="cutoff",
+    expected=False,
+)
 def surprisal(
     t: Terms,
     k: int | None = None,
@@ -133,9 +142,7 @@ def surprisal(
     Returns
     -------
     Metric
-        One Float64 in [0, 1] per ranking; null if no document among the first k has a known share.
-        By default, the mean ignores such rankings. Tied scores follow the `ties` rule of
-        `evaluate`, which has no effect without k; "expected" is not supported.
+        One Float64 in [0, 1] per ranking.
 
     References
     ----------
@@ -161,7 +168,7 @@ def surprisal(
     return _mean(t, term, k, "share", share, unknown=unknown, depth=depth, largest=1.0)
 
 
-@metric(undefined=_NONE_RETRIEVED, skipped=True)
+@metric(undefined=_NONE_RETRIEVED, skipped=True, ties="cutoff")
 def unseen_share(
     t: Terms, k: int | None = None, *, seen: str = "seen", depth: Depth = "retrieved"
 ) -> Value:
@@ -181,9 +188,7 @@ def unseen_share(
     Returns
     -------
     Metric
-        One Float64 in [0, 1] per ranking; null if no document was retrieved. By default, the mean
-        ignores such rankings. Tied scores follow the `ties` rule of `evaluate`, which has no effect
-        without k.
+        One Float64 in [0, 1] per ranking.
 
     References
     ----------
@@ -202,7 +207,7 @@ def unseen_share(
     return _divided(t, t.top(unseen, k).number(), k, depth)
 
 
-@metric(undefined=_NONE_RETRIEVED, skipped=True)
+@metric(undefined=_NONE_RETRIEVED, skipped=True, ties="cutoff")
 def unexpectedness(
     t: Terms, k: int | None = None, *, expected: str = "expected", depth: Depth = "retrieved"
 ) -> Value:
@@ -225,9 +230,7 @@ def unexpectedness(
     Returns
     -------
     Metric
-        One Float64 in [0, 1] per ranking; null if no document was retrieved. By default, the mean
-        ignores such rankings. Tied scores follow the `ties` rule of `evaluate`, which has no effect
-        without k.
+        One Float64 in [0, 1] per ranking.
 
     References
     ----------
@@ -245,7 +248,7 @@ def unexpectedness(
     return 1 - _divided(t, t.top(_expected(t, expected), k).sum(), k, depth)
 
 
-@metric(undefined=_NONE_RETRIEVED, skipped=True)
+@metric(undefined=_NONE_RETRIEVED, skipped=True, ties="cutoff")
 def serendipity(
     t: Terms,
     k: int | None = None,
@@ -274,9 +277,7 @@ def serendipity(
     Returns
     -------
     Metric
-        One Float64 in [0, 1] per ranking; null if no document was retrieved. By default, the mean
-        ignores such rankings. Unjudged documents count as not relevant. Tied scores follow the
-        `ties` rule of `evaluate`, which has no effect without k.
+        One Float64 in [0, 1] per ranking. Unjudged documents count as not relevant.
 
     References
     ----------
@@ -301,12 +302,7 @@ def serendipity(
     return _divided(t, t.top(relevant * surprising, k).sum(), k, depth)
 
 
-@metric(
-    high=None,
-    undefined=_NONE_RETRIEVED,
-    skipped=True,
-    lower_is_better=True,
-)
+@metric(high=None, undefined=_NONE_RETRIEVED, skipped=True, lower_is_better=True, ties="cutoff")
 def popularity(
     t: Terms,
     k: int | None = None,
@@ -335,9 +331,7 @@ def popularity(
     Returns
     -------
     Metric
-        One Float64 of 0 or more per ranking, in the unit of the column; lower is better. Null if no
-        document was retrieved. By default, the mean ignores such rankings. Tied scores follow the
-        `ties` rule of `evaluate`, which has no effect without k.
+        One Float64 of 0 or more per ranking, in the unit of the column.
 
     References
     ----------
@@ -357,7 +351,9 @@ def popularity(
     return _mean(t, term, k, "interactions", interactions, unknown=unknown, depth=depth)
 
 
-@metric(undefined="no document among the first k is known", skipped=True)
+@metric(
+    undefined="no document among the first k is known", skipped=True, ties="cutoff", expected=False
+)
 def long_tail_share(
     t: Terms,
     k: int | None = None,
@@ -385,9 +381,7 @@ def long_tail_share(
     Returns
     -------
     Metric
-        One Float64 in [0, 1] per ranking; null if no document among the first k is known. By
-        default, the mean ignores such rankings. Tied scores follow the `ties` rule of `evaluate`,
-        which has no effect without k; "expected" is not supported.
+        One Float64 in [0, 1] per ranking.
 
     References
     ----------

@@ -57,8 +57,7 @@ def err(t: Terms, k: int | None = None, *, max_grade: float | None = None) -> Va
     Returns
     -------
     Metric
-        One Float64 in [0, 1) per ranking, never null. Unjudged documents count as label 0. Tied
-        scores follow the `ties` rule of `evaluate`.
+        One Float64 in [0, 1) per ranking. Unjudged documents count as label 0.
 
     References
     ----------
@@ -103,8 +102,7 @@ def pfound(t: Terms, k: int | None = None, *, decay: float = 0.85, max_grade: fl
     Returns
     -------
     Metric
-        One Float64 in [0, 1] per ranking, never null. Unjudged documents count as label 0. Tied
-        scores follow the `ties` rule of `evaluate`.
+        One Float64 in [0, 1] per ranking. Unjudged documents count as label 0.
 
     References
     ----------
@@ -142,8 +140,7 @@ def sdcg(t: Terms, k: int, *, max_grade: float, min_grade: float = 0) -> Value:
     Returns
     -------
     Metric
-        One Float64 in [0, 1] per ranking, never null. Documents that are not among the first k have
-        no effect. Tied scores follow the `ties` rule of `evaluate`.
+        One Float64 in [0, 1] per ranking. Documents that are not among the first k have no effect.
 
     References
     ----------
@@ -159,7 +156,7 @@ def sdcg(t: Terms, k: int, *, max_grade: float, min_grade: float = 0) -> Value:
     return t.top(_grade(max_grade, min_grade), k, log2).sum() / whole
 
 
-@metric()
+@metric(expected=False)
 def nerr8(t: Terms, k: int, *, max_grade: float, min_grade: float = 0) -> Value:
     r"""NERR8: expected gain per document read if the user stops with probability g.
 
@@ -178,8 +175,7 @@ def nerr8(t: Terms, k: int, *, max_grade: float, min_grade: float = 0) -> Value:
     Returns
     -------
     Metric
-        One Float64 in [0, 1] per ranking, never null; 0 for an empty ranking. Tied scores follow
-        the `ties` rule of `evaluate`; "expected" is not supported.
+        One Float64 in [0, 1] per ranking; 0 for an empty ranking.
 
     References
     ----------
@@ -194,7 +190,7 @@ def nerr8(t: Terms, k: int, *, max_grade: float, min_grade: float = 0) -> Value:
     return _nerr(t, _grade(max_grade, min_grade), lambda rank: rank**0, whole_number("k", k))
 
 
-@metric()
+@metric(expected=False)
 def nerr9(t: Terms, k: int, *, max_grade: float, min_grade: float = 0) -> Value:
     r"""NERR9: NERR8 with a continuation probability that also depends on the rank.
 
@@ -213,8 +209,7 @@ def nerr9(t: Terms, k: int, *, max_grade: float, min_grade: float = 0) -> Value:
     Returns
     -------
     Metric
-        One Float64 in [0, 1] per ranking, never null; 0 for an empty ranking. Tied scores follow
-        the `ties` rule of `evaluate`; "expected" is not supported.
+        One Float64 in [0, 1] per ranking; 0 for an empty ranking.
 
     References
     ----------
@@ -229,7 +224,7 @@ def nerr9(t: Terms, k: int, *, max_grade: float, min_grade: float = 0) -> Value:
     return _nerr(t, _grade(max_grade, min_grade), lambda rank: 1 / rank, whole_number("k", k))
 
 
-@metric()
+@metric(expected=False)
 def nerr10(
     t: Terms, *, max_grade: float, p: float = 0.9, min_grade: float = 0, depth: int = 1000
 ) -> Value:
@@ -252,8 +247,7 @@ def nerr10(
     Returns
     -------
     Metric
-        One Float64 in [0, 1] per ranking, never null; 0 for an empty ranking. Tied scores follow
-        the `ties` rule of `evaluate`; "expected" is not supported.
+        One Float64 in [0, 1] per ranking; 0 for an empty ranking.
 
     References
     ----------
@@ -270,7 +264,7 @@ def nerr10(
     return _nerr(t, grade, lambda rank: _power(p, rank), whole_number("depth", depth))
 
 
-@metric()
+@metric(expected=False)
 def nerr11(
     t: Terms,
     *,
@@ -299,8 +293,7 @@ def nerr11(
     Returns
     -------
     Metric
-        One Float64 in [0, 1] per ranking, never null; 0 for an empty ranking. Tied scores follow
-        the `ties` rule of `evaluate`; "expected" is not supported.
+        One Float64 in [0, 1] per ranking; 0 for an empty ranking.
 
     References
     ----------
@@ -346,8 +339,7 @@ def insq(
     Returns
     -------
     Metric
-        One Float64 in [0, 1] per ranking, never null. Tied scores follow the `ties` rule of
-        `evaluate`.
+        One Float64 in [0, 1] per ranking.
 
     References
     ----------
@@ -366,7 +358,7 @@ def insq(
     return gains.sum() / whole
 
 
-@metric()
+@metric(expected=False)
 def inst(
     t: Terms,
     *,
@@ -396,8 +388,7 @@ def inst(
     Returns
     -------
     Metric
-        One Float64 in [0, 1] per ranking, never null; 0 for an empty ranking. Tied scores follow
-        the `ties` rule of `evaluate`; "expected" is not supported.
+        One Float64 in [0, 1] per ranking; 0 for an empty ranking.
 
     References
     ----------
@@ -429,7 +420,7 @@ def inst(
     return t.fold(per_document, t.in_order(grade), t.in_order(RANK))
 
 
-@metric()
+@metric(expected=False)
 def bpm(
     t: Terms,
     k: int,
@@ -457,8 +448,7 @@ def bpm(
     Returns
     -------
     Metric
-        One Float64 in [0, 1] per ranking, never null; 0 for an empty ranking. Tied scores follow
-        the `ties` rule of `evaluate`; "expected" is not supported.
+        One Float64 in [0, 1] per ranking; 0 for an empty ranking.
 
     References
     ----------

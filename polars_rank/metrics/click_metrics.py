@@ -36,7 +36,7 @@ __all__ = [
 _NO_CLICK = "no document was clicked"
 
 
-@metric(undefined="no document was shown")
+@metric(undefined="no document was shown", ties="cutoff")
 def ctr(t: Terms, k: int | None = None, *, click: str = "click") -> Value:
     r"""Click-through rate: fraction of the first k documents that were clicked.
 
@@ -48,8 +48,7 @@ def ctr(t: Terms, k: int | None = None, *, click: str = "click") -> Value:
     Returns
     -------
     Metric
-        One Float64 in [0, 1] per ranking; null if no document was shown. A null click counts as no
-        click. Tied scores follow the `ties` rule of `evaluate`, which has no effect without k.
+        One Float64 in [0, 1] per ranking. A null click counts as no click.
 
     Notes
     -----
@@ -74,7 +73,7 @@ def ctr(t: Terms, k: int | None = None, *, click: str = "click") -> Value:
     return ratio(_clicks(t, click, k), t.retrieved(k))
 
 
-@metric(high=None)
+@metric(high=None, ties="cutoff")
 def num_clicks(t: Terms, k: int | None = None, *, click: str = "click") -> Value:
     r"""Number of documents among the first k that were clicked.
 
@@ -85,9 +84,8 @@ def num_clicks(t: Terms, k: int | None = None, *, click: str = "click") -> Value
     Returns
     -------
     Metric
-        One Float64 per ranking, never null: an integer, 0 or more. `evaluate` returns the mean
-        number of clicks per ranking. A document counts once, however often it was clicked. Tied
-        scores follow the `ties` rule of `evaluate`, which has no effect without k.
+        One Float64 per ranking: an integer, 0 or more. `evaluate` returns the mean number of clicks
+        per ranking. A document counts once, however often it was clicked.
 
     Notes
     -----
@@ -110,7 +108,7 @@ def num_clicks(t: Terms, k: int | None = None, *, click: str = "click") -> Value
     return _clicks(t, click, k)
 
 
-@metric()
+@metric(ties="never")
 def abandonment(t: Terms, *, click: str = "click") -> Value:
     r"""Abandonment: 1 if no document was clicked, otherwise 0.
 
@@ -122,7 +120,7 @@ def abandonment(t: Terms, *, click: str = "click") -> Value:
     Returns
     -------
     Metric
-        0.0 or 1.0 per ranking, never null. The `ties` rule of `evaluate` has no effect.
+        0.0 or 1.0 per ranking.
 
     Notes
     -----
@@ -145,7 +143,7 @@ def abandonment(t: Terms, *, click: str = "click") -> Value:
     return where(_clicks(t, click) > 0, 0.0, 1.0)
 
 
-@metric()
+@metric(ties="never")
 def good_abandonment(t: Terms, *, good: str = "good", click: str = "click") -> Value:
     r"""Good abandonment: 1 if the ranking answered the query without a click.
 
@@ -163,8 +161,7 @@ def good_abandonment(t: Terms, *, good: str = "good", click: str = "click") -> V
     Returns
     -------
     Metric
-        0.0 or 1.0 per ranking, never null. `abandonment` minus this metric is bad abandonment. The
-        `ties` rule of `evaluate` has no effect.
+        0.0 or 1.0 per ranking. `abandonment` minus this metric is bad abandonment.
 
     Notes
     -----
@@ -188,7 +185,7 @@ def good_abandonment(t: Terms, *, good: str = "good", click: str = "click") -> V
     return where(_clicks(t, click) > 0, 0.0, where(answered > 0, 1.0, 0.0))
 
 
-@metric(undefined=_NO_CLICK, skipped=True)
+@metric(undefined=_NO_CLICK, skipped=True, expected=False)
 def max_click_rr(t: Terms, *, click: str = "click") -> Value:
     r"""Highest reciprocal rank of a click: 1 / rank of the top clicked document.
 
@@ -199,9 +196,7 @@ def max_click_rr(t: Terms, *, click: str = "click") -> Value:
     Returns
     -------
     Metric
-        One Float64 in (0, 1] per ranking; null if no document was clicked. By default, the mean
-        ignores such rankings. Tied scores follow the `ties` rule of `evaluate`; "expected" is not
-        supported.
+        One Float64 in (0, 1] per ranking.
 
     Notes
     -----
@@ -235,8 +230,7 @@ def mean_click_rr(t: Terms, *, click: str = "click") -> Value:
     Returns
     -------
     Metric
-        One Float64 in (0, 1] per ranking; null if no document was clicked. By default, the mean
-        ignores such rankings. Tied scores follow the `ties` rule of `evaluate`.
+        One Float64 in (0, 1] per ranking.
 
     Notes
     -----
@@ -260,7 +254,7 @@ def mean_click_rr(t: Terms, *, click: str = "click") -> Value:
     return ratio(t.top(worth, weight=reciprocal).sum(), _clicks(t, click))
 
 
-@metric(undefined=_NO_CLICK, skipped=True)
+@metric(undefined=_NO_CLICK, skipped=True, expected=False)
 def min_click_rr(t: Terms, *, click: str = "click") -> Value:
     r"""Lowest reciprocal rank of a click: 1 / rank of the lowest clicked document.
 
@@ -271,9 +265,7 @@ def min_click_rr(t: Terms, *, click: str = "click") -> Value:
     Returns
     -------
     Metric
-        One Float64 in (0, 1] per ranking; null if no document was clicked. By default, the mean
-        ignores such rankings. Tied scores follow the `ties` rule of `evaluate`; "expected" is not
-        supported.
+        One Float64 in (0, 1] per ranking.
 
     Notes
     -----
@@ -295,7 +287,7 @@ def min_click_rr(t: Terms, *, click: str = "click") -> Value:
     return 1 / _ranks(t, click).max()
 
 
-@metric(undefined=_NO_CLICK, skipped=True, lower_is_better=True)
+@metric(undefined=_NO_CLICK, skipped=True, lower_is_better=True, expected=False)
 def pskip(t: Terms, *, click: str = "click") -> Value:
     r"""pSkip: fraction of the documents down to the lowest click that were skipped.
 
@@ -307,9 +299,7 @@ def pskip(t: Terms, *, click: str = "click") -> Value:
     Returns
     -------
     Metric
-        One Float64 in [0, 1) per ranking; lower is better. It is null if no document was clicked.
-        By default, the mean ignores such rankings. Tied scores follow the `ties` rule of
-        `evaluate`; "expected" is not supported.
+        One Float64 in [0, 1) per ranking.
 
     Notes
     -----
@@ -333,7 +323,7 @@ def pskip(t: Terms, *, click: str = "click") -> Value:
     return 1 - _clicks(t, click) / _ranks(t, click).max()
 
 
-@metric(high=None, undefined=_NO_CLICK, skipped=True)
+@metric(high=None, undefined=f"{_NO_CLICK} or no click has a time", skipped=True, ties="never")
 def time_to_first_click(t: Terms, *, time: str = "time", click: str = "click") -> Value:
     r"""Time to first click: seconds from the query to the earliest click.
 
@@ -345,9 +335,7 @@ def time_to_first_click(t: Terms, *, time: str = "time", click: str = "click") -
     Returns
     -------
     Metric
-        One Float64 per ranking, in the unit of the column `time`; null if no document was clicked
-        or no click has a time. By default, the mean ignores such rankings. The `ties` rule of
-        `evaluate` has no effect.
+        One Float64 per ranking, in the unit of the column `time`.
 
     Notes
     -----
@@ -370,7 +358,7 @@ def time_to_first_click(t: Terms, *, time: str = "time", click: str = "click") -
     return _times(t, time, click).min()
 
 
-@metric(high=None, undefined=_NO_CLICK, skipped=True)
+@metric(high=None, undefined=f"{_NO_CLICK} or no click has a time", skipped=True, ties="never")
 def time_to_last_click(t: Terms, *, time: str = "time", click: str = "click") -> Value:
     r"""Time to last click: seconds from the query to the latest click.
 
@@ -382,9 +370,7 @@ def time_to_last_click(t: Terms, *, time: str = "time", click: str = "click") ->
     Returns
     -------
     Metric
-        One Float64 per ranking, in the unit of the column `time`; null if no document was clicked
-        or no click has a time. By default, the mean ignores such rankings. The `ties` rule of
-        `evaluate` has no effect.
+        One Float64 per ranking, in the unit of the column `time`.
 
     Notes
     -----
@@ -407,7 +393,12 @@ def time_to_last_click(t: Terms, *, time: str = "time", click: str = "click") ->
     return _times(t, time, click).max()
 
 
-@metric(undefined=_NO_CLICK, skipped=True)
+@metric(
+    undefined="none of the first k documents was clicked",
+    skipped=True,
+    ties="cutoff",
+    expected=False,
+)
 def satisfied_rate(
     t: Terms,
     k: int | None = None,
@@ -431,9 +422,7 @@ def satisfied_rate(
     Returns
     -------
     Metric
-        One Float64 in [0, 1] per ranking; null if none of the first k documents was clicked. By
-        default, the mean ignores such rankings. Tied scores follow the `ties` rule of `evaluate`,
-        which has no effect without k; "expected" is not supported.
+        One Float64 in [0, 1] per ranking.
 
     Notes
     -----
@@ -457,7 +446,7 @@ def satisfied_rate(
     return ratio(_satisfied(t, k, seconds, dwell, click), _clicks(t, click, k))
 
 
-@metric()
+@metric(ties="cutoff", expected=False)
 def successful_sessions(
     t: Terms,
     k: int | None = None,
@@ -481,8 +470,7 @@ def successful_sessions(
     Returns
     -------
     Metric
-        0.0 or 1.0 per ranking, never null; 0 if no document was clicked. Tied scores follow the
-        `ties` rule of `evaluate`, which has no effect without k; "expected" is not supported.
+        0.0 or 1.0 per ranking; 0 if no document was clicked.
 
     Notes
     -----

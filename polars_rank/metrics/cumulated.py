@@ -13,7 +13,7 @@ from polars_rank.metrics.terms import RANK, Listed, Terms, Value, ratio, where
 __all__ = ["g_measure", "ndcg_rel", "rndcg"]
 
 
-@metric(perfect=1, undefined="no document has a gain above 0")
+@metric(perfect=1, undefined="no document has a gain above 0", expected=False)
 def g_measure(t: Terms, *, gain: Gain = linear) -> Value:
     r"""G: gains discounted by how far the cumulated gain falls behind the ideal.
 
@@ -26,9 +26,8 @@ def g_measure(t: Terms, *, gain: Gain = linear) -> Value:
     Returns
     -------
     Metric
-        One Float64 per ranking, in [0, 1] unless a gain is negative; null if no document has a gain
-        above 0. An unjudged document has gain 0 and cost 1. Tied scores follow the `ties` rule of
-        `evaluate`; "expected" is not supported.
+        One Float64 per ranking, in [0, 1] unless a gain is negative. An unjudged document has gain
+        0 and cost 1.
 
     References
     ----------
@@ -56,7 +55,7 @@ def g_measure(t: Terms, *, gain: Gain = linear) -> Value:
     return ratio(found, t.each(t.gain(gain).clip(0)).sum())
 
 
-@metric(perfect=1, undefined="no document has a gain above 0")
+@metric(perfect=1, undefined="no document has a gain above 0", expected=False)
 def rndcg(t: Terms, *, gain: Gain = linear) -> Value:
     r"""R-based NDCG: mean NDCG at the cutoffs where the gain in ideal order changes.
 
@@ -69,8 +68,7 @@ def rndcg(t: Terms, *, gain: Gain = linear) -> Value:
     Returns
     -------
     Metric
-        One Float64 per ranking, in [0, 1] unless a gain is negative; null if no document has a gain
-        above 0. Tied scores follow the `ties` rule of `evaluate`; "expected" is not supported.
+        One Float64 per ranking, in [0, 1] unless a gain is negative.
 
     References
     ----------
@@ -100,7 +98,7 @@ def rndcg(t: Terms, *, gain: Gain = linear) -> Value:
     return ratio(total, where(number > 0, number + where(deeper, 1.0, 0.0), 0.0))
 
 
-@metric(perfect=None, undefined="no document has a gain above 0")
+@metric(perfect=None, undefined="no document has a gain above 0", expected=False)
 def ndcg_rel(t: Terms, *, gain: Gain = linear) -> Value:
     r"""Mean NDCG at the ranks of the documents with a gain, by analogy with AP.
 
@@ -113,8 +111,7 @@ def ndcg_rel(t: Terms, *, gain: Gain = linear) -> Value:
     Returns
     -------
     Metric
-        One Float64 per ranking, in [0, 1] unless a gain is negative; null if no document has a gain
-        above 0. Tied scores follow the `ties` rule of `evaluate`; "expected" is not supported.
+        One Float64 per ranking, in [0, 1] unless a gain is negative.
 
     References
     ----------

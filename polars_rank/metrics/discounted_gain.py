@@ -15,7 +15,7 @@ from polars_rank.metrics.terms import JUDGED, RETRIEVED, Terms, Value, ratio
 __all__ = ["cg", "dcg", "ideal_dcg", "ndcg"]
 
 
-@metric(high=None)
+@metric(high=None, ties="cutoff")
 def cg(t: Terms, k: int | None = None, *, gain: Gain = linear) -> Value:
     r"""Cumulative gain: sum of the gains of the first k documents.
 
@@ -24,9 +24,8 @@ def cg(t: Terms, k: int | None = None, *, gain: Gain = linear) -> Value:
     Returns
     -------
     Metric
-        One Float64 per ranking, never null; 0 for an empty ranking. Unjudged documents have gain 0;
-        negative gains are subtracted. Tied scores follow the `ties` rule of `evaluate`, which has
-        no effect without k.
+        One Float64 per ranking; 0 for an empty ranking. Unjudged documents have gain 0; negative
+        gains are subtracted.
 
     References
     ----------
@@ -52,8 +51,8 @@ def dcg(t: Terms, k: int | None = None, *, gain: Gain = linear, discount: Discou
     Returns
     -------
     Metric
-        One Float64 per ranking, never null; 0 for an empty ranking. Unjudged documents have gain 0
-        and keep their rank. Tied scores follow the `ties` rule of `evaluate`.
+        One Float64 per ranking; 0 for an empty ranking. Unjudged documents have gain 0 and keep
+        their rank.
 
     References
     ----------
@@ -71,7 +70,7 @@ def dcg(t: Terms, k: int | None = None, *, gain: Gain = linear, discount: Discou
     return t.top(t.gain(gain), k, discount).sum()
 
 
-@metric(high=None)
+@metric(high=None, ties="never")
 def ideal_dcg(
     t: Terms,
     k: int | None = None,
@@ -100,7 +99,7 @@ def ideal_dcg(
     Returns
     -------
     Metric
-        One Float64 per ranking, never null. The `ties` rule of `evaluate` has no effect.
+        One Float64 per ranking.
 
     References
     ----------
@@ -131,7 +130,7 @@ def ideal_dcg(
     return t.fold(total, *map(t.in_any_order, (t.gain(gain), listed, RETRIEVED)))
 
 
-@metric(perfect=1, undefined="the ideal DCG is not above 0, as when no document has a gain")
+@metric(perfect=1, undefined="the ideal DCG is 0 or negative, as without a relevant document")
 def ndcg(
     t: Terms,
     k: int | None = None,
@@ -161,9 +160,8 @@ def ndcg(
     Returns
     -------
     Metric
-        One Float64 per ranking, in [0, 1] unless a gain is negative; null if the ideal DCG is not
-        above 0, as when no document has a gain. Unjudged documents have gain 0 and keep their rank.
-        Tied scores follow the `ties` rule of `evaluate`.
+        One Float64 per ranking, in [0, 1] unless a gain is negative. Unjudged documents have gain 0
+        and keep their rank.
 
     References
     ----------

@@ -39,6 +39,8 @@ _DISTANCES = ("cosine", "euclidean", "jaccard", "category")
     high=None,
     undefined="fewer than two documents among the first k have features",
     skipped=True,
+    ties="cutoff",
+    expected=False,
 )
 def intra_list_diversity(
     t: Terms,
@@ -75,9 +77,7 @@ def intra_list_diversity(
     -------
     Metric
         One Float64 of 0 or more per ranking, at most 2 for "cosine" and at most 1 for "jaccard" and
-        "category"; null if fewer than two documents among the first k have features. By default,
-        the mean ignores such rankings. Tied scores follow the `ties` rule of `evaluate`, which has
-        no effect without k; "expected" is not supported.
+        "category".
 
     Notes
     -----
@@ -113,7 +113,7 @@ def intra_list_diversity(
     return where(known, value)
 
 
-@metric(high=None)
+@metric(high=None, ties="cutoff", expected=False)
 def category_count(t: Terms, k: int | None = None, *, category: str = "category") -> Value:
     r"""Category count: number of different categories of the first k documents.
 
@@ -124,9 +124,7 @@ def category_count(t: Terms, k: int | None = None, *, category: str = "category"
     Returns
     -------
     Metric
-        One Float64 per ranking, never null: an integer, 0 or more. Documents without a category
-        are ignored. Tied scores follow the `ties` rule of `evaluate`, which has no effect without
-        k; "expected" is not supported.
+        One Float64 per ranking: an integer, 0 or more. Documents without a category are ignored.
 
     References
     ----------
@@ -143,7 +141,7 @@ def category_count(t: Terms, k: int | None = None, *, category: str = "category"
     return _fold(t, k, named("category", category), _count).fill_null(0.0)
 
 
-@metric(high=None, undefined=_NO_CATEGORY, skipped=True)
+@metric(high=None, undefined=_NO_CATEGORY, skipped=True, ties="cutoff", expected=False)
 def category_entropy(t: Terms, k: int | None = None, *, category: str = "category") -> Value:
     r"""Category entropy: entropy of the categories of the first k, in bits.
 
@@ -154,10 +152,7 @@ def category_entropy(t: Terms, k: int | None = None, *, category: str = "categor
     Returns
     -------
     Metric
-        One Float64 of 0 or more per ranking; null if no document among the first k has a category.
-        By default, the mean ignores such rankings. Documents without a category are ignored. Tied
-        scores follow the `ties` rule of `evaluate`, which has no effect without k; "expected" is
-        not supported.
+        One Float64 of 0 or more per ranking. Documents without a category are ignored.
 
     References
     ----------
@@ -176,7 +171,7 @@ def category_entropy(t: Terms, k: int | None = None, *, category: str = "categor
     return _fold(t, k, named("category", category), _entropy)
 
 
-@metric(undefined=_NO_CATEGORY, skipped=True, lower_is_better=True)
+@metric(undefined=_NO_CATEGORY, skipped=True, lower_is_better=True, ties="cutoff", expected=False)
 def max_share(t: Terms, k: int | None = None, *, category: str = "category") -> Value:
     r"""Maximum share: largest fraction of the first k documents from one category.
 
@@ -188,10 +183,7 @@ def max_share(t: Terms, k: int | None = None, *, category: str = "category") -> 
     Returns
     -------
     Metric
-        One Float64 in (0, 1] per ranking; lower is better. Null if no document among the first k
-        has a category. By default, the mean ignores such rankings. Documents without a category are
-        ignored. Tied scores follow the `ties` rule of `evaluate`, which has no effect without k;
-        "expected" is not supported.
+        One Float64 in (0, 1] per ranking. Documents without a category are ignored.
 
     References
     ----------
@@ -213,6 +205,8 @@ def max_share(t: Terms, k: int | None = None, *, category: str = "category") -> 
     undefined=f"{_NO_CATEGORY}, or the history has none",
     skipped=True,
     lower_is_better=True,
+    ties="cutoff",
+    expected=False,
 )
 def calibration(
     t: Terms,
@@ -243,10 +237,7 @@ def calibration(
     Returns
     -------
     Metric
-        One Float64 of 0 or more per ranking; lower is better. Null if no document among the first k
-        has a category, or the history has none. By default, the mean ignores such rankings. Tied
-        scores follow the `ties` rule of `evaluate`, which has no effect without k; "expected" is
-        not supported.
+        One Float64 of 0 or more per ranking.
 
     References
     ----------

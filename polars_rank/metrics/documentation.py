@@ -1,10 +1,16 @@
-"""Docstrings of metrics: completed with shared parameters, and split into parts."""
+"""Docstrings of metrics: completed with what metrics share, and split into parts."""
 
 from __future__ import annotations
 
 import inspect
 import re
-from typing import Any, NamedTuple
+import textwrap
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from polars_rank.metrics.metric import Definition
 
 #: Descriptions of parameters that mean the same in all metrics.
 COMMON = {
@@ -48,12 +54,16 @@ class Description(NamedTuple):
     source: str
 
 
-def completed(text: str, signature: inspect.Signature) -> str:
-    """Return a docstring with all parameters: missing ones get their shared description."""
-    before, heading, after = text.partition("Returns\n-------")
+def completed(definition: Definition[...]) -> str:
+    """Return the docstring of a metric with all parameters, and with what its properties imply."""
+    text = inspect.cleandoc(definition.function.__doc__ or "")
+    before, heading, after = text.partition("Returns\n-------\n")
+    if not heading:
+        return text
     before, _, own = before.partition("Parameters\n----------\n")
     own_entries = dict(_ENTRY.findall(own))
     own_names = {name for names in own_entries for name in names.split(", ")}
+    signature = inspect.signature(definition)
     shared_entries = {
         name: f"    {COMMON[name]}\n"
         for name in signature.parameters
@@ -64,10 +74,47 @@ def completed(text: str, signature: inspect.Signature) -> str:
         {**own_entries, **shared_entries}.items(),
         key=lambda item: order.index(item[0].partition(",")[0]),
     )
-    if not entries:
-        return text
-    section = "".join(f"{names}\n{entry}" for names, entry in entries)
-    return f"{before}Parameters\n----------\n{section}\n{heading}{after}"
+    if entries:
+        section = "".join(f"{names}\n{entry}" for names, entry in entries)
+        before += f"Parameters\n----------\n{section}\n"
+    values, others = re.split(r"(?=\n\n\w+\n---)|\Z", after, maxsplit=1)
+    kind, _, values = values.partition("\n")
+    values = _wrapped(" ".join([_line(values), *_implied(definition)]))
+    return f"{before}{heading}{kind}\n{values}{others}"
+
+
+def _implied(definition: Definition[...]) -> Iterator[str]:
+    """Yield sentences about the values of a metric that follow from its properties."""
+    if definition.lower_is_better:
+        yield "Lower is better."
+    if definition.aggregate == "sum":
+        yield "`evaluate` returns the sum."
+    if definition.undefined is None:
+        yield "Never null."
+    elif definition.aggregate == "geometric":
+        yield f"Null if {definition.undefined}."
+    elif definition.skipped:
+        yield f"Null if {definition.undefined}; by default, the mean ignores such rankings."
+    else:
+        yield f"Null if {definition.undefined}; by default, the mean counts such rankings as 0."
+    if definition.ties == "never":
+        yield "The `ties` rule of `evaluate` has no effect."
+        return
+    cutoff = ", which has no effect without k" if definition.ties == "cutoff" else ""
+    expected = "" if definition.expected else '; "expected" is not supported'
+    yield f"Tied scores follow the `ties` rule of `evaluate`{cutoff}{expected}."
+
+
+def _wrapped(text: str) -> str:
+    indent = " " * 4
+    return textwrap.fill(
+        text,
+        96,
+        initial_indent=indent,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def described(build: Any) -> Description:

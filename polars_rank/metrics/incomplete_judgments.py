@@ -16,7 +16,7 @@ __all__ = ["bpref", "inf_ap", "judged", "log_bpref", "unjudged"]
 _EPSILON = 1e-5
 
 
-@metric(undefined="no document was retrieved and the divisor is not k")
+@metric(undefined="no document was retrieved and the divisor is not k", ties="cutoff")
 def judged(t: Terms, k: int | None = None, *, depth: Literal["k", "retrieved"] = "k") -> Value:
     r"""Judged: fraction of the first k documents that have a label.
 
@@ -31,8 +31,7 @@ def judged(t: Terms, k: int | None = None, *, depth: Literal["k", "retrieved"] =
     Returns
     -------
     Metric
-        One Float64 in [0, 1] per ranking; null if no document was retrieved and the divisor is not
-        k. Tied scores follow the `ties` rule of `evaluate`, which has no effect without k.
+        One Float64 in [0, 1] per ranking.
 
     References
     ----------
@@ -50,7 +49,7 @@ def judged(t: Terms, k: int | None = None, *, depth: Literal["k", "retrieved"] =
     return _share(t, JUDGED, k, depth)
 
 
-@metric(undefined="no cutoff is given and no document was retrieved")
+@metric(undefined="no cutoff is given and no document was retrieved", ties="cutoff")
 def unjudged(t: Terms, k: int | None = None) -> Value:
     r"""Unjudged: fraction of the first k ranks that hold a document without a label.
 
@@ -59,9 +58,8 @@ def unjudged(t: Terms, k: int | None = None) -> Value:
     Returns
     -------
     Metric
-        One Float64 in [0, 1] per ranking; null if k is None and no document was retrieved. If the
-        ranking has fewer than k documents, the empty ranks count as neither judged nor unjudged.
-        Tied scores follow the `ties` rule of `evaluate`, which has no effect without k.
+        One Float64 in [0, 1] per ranking. If the ranking has fewer than k documents, the empty
+        ranks count as neither judged nor unjudged.
 
     References
     ----------
@@ -78,7 +76,7 @@ def unjudged(t: Terms, k: int | None = None) -> Value:
     return _share(t, ~JUDGED, k, "k")
 
 
-@metric(perfect=1, undefined="no document is relevant")
+@metric(perfect=1, undefined="no document is relevant", expected=False)
 def bpref(t: Terms, *, form: Literal["min", "R"] = "min", rel: float | None = None) -> Value:
     r"""Bpref: binary preference of relevant over judged nonrelevant documents.
 
@@ -97,9 +95,8 @@ def bpref(t: Terms, *, form: Literal["min", "R"] = "min", rel: float | None = No
     Returns
     -------
     Metric
-        One Float64 in [0, 1] per ranking; null if no document is relevant. Unjudged documents are
-        ignored. So are negative labels, which mean "in the pool but not judged". Tied scores follow
-        the `ties` rule of `evaluate`; "expected" is not supported.
+        One Float64 in [0, 1] per ranking. Unjudged documents are ignored. So are negative labels,
+        which mean "in the pool but not judged".
 
     References
     ----------
@@ -127,7 +124,14 @@ def bpref(t: Terms, *, form: Literal["min", "R"] = "min", rel: float | None = No
     return ratio(t.top(relevant).number() - above / divisor.clip(1), wanted)
 
 
-@metric(low=None, high=0, perfect=0, aggregate="geometric", undefined="no document is relevant")
+@metric(
+    low=None,
+    high=0,
+    perfect=0,
+    aggregate="geometric",
+    undefined="no document is relevant",
+    expected=False,
+)
 def log_bpref(t: Terms, *, floor: float = 1e-5, rel: float | None = None) -> Value:
     r"""Logarithm of bpref; `evaluate` returns the geometric mean of bpref.
 
@@ -141,9 +145,8 @@ def log_bpref(t: Terms, *, floor: float = 1e-5, rel: float | None = None) -> Val
     Returns
     -------
     Metric
-        One Float64 per ranking, 0 or less; null if no document is relevant. `evaluate` returns the
-        geometric mean of bpref; with `undefined="zero"`, a null counts as the floor. Tied scores
-        follow the `ties` rule of `evaluate`; "expected" is not supported.
+        One Float64 per ranking, 0 or less. `evaluate` returns the geometric mean of bpref, in which
+        null counts as `floor` by default.
 
     References
     ----------
@@ -163,7 +166,7 @@ def log_bpref(t: Terms, *, floor: float = 1e-5, rel: float | None = None) -> Val
     return bpref.on(t, rel=rel).clip(floor).log()
 
 
-@metric(undefined="no document is relevant")
+@metric(undefined="no document is relevant", expected=False)
 def inf_ap(t: Terms, *, rel: float | None = None) -> Value:
     r"""Inferred average precision: AP estimated from a judged sample of the pool.
 
@@ -176,9 +179,8 @@ def inf_ap(t: Terms, *, rel: float | None = None) -> Value:
     Returns
     -------
     Metric
-        One Float64 in [0, 1] per ranking; null if no document is relevant. A negative label means
-        "in the pool but not judged", a null label "not in the pool". Tied scores follow the `ties`
-        rule of `evaluate`; "expected" is not supported.
+        One Float64 in [0, 1] per ranking. A negative label means "in the pool but not judged", a
+        null label "not in the pool".
 
     References
     ----------

@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 
-@metric(undefined=NO_SUBTOPIC)
+@metric(undefined=NO_SUBTOPIC, expected=False)
 def err_ia(
     t: Terms,
     k: int | None = None,
@@ -69,9 +69,7 @@ def err_ia(
     Returns
     -------
     Metric
-        One Float64 per ranking, in [0, 1] unless `norm` says otherwise; null if no document is
-        relevant to a subtopic. Tied scores follow the `ties` rule of `evaluate`; "expected" is not
-        supported.
+        One Float64 per ranking, in [0, 1] unless `norm` says otherwise.
 
     References
     ----------
@@ -92,7 +90,7 @@ def err_ia(
     )
 
 
-@metric(high=HIGHEST, undefined=NO_SUBTOPIC)
+@metric(high=HIGHEST, undefined=NO_SUBTOPIC, expected=False)
 def nerr_ia(
     t: Terms,
     k: int | None = None,
@@ -121,9 +119,7 @@ def nerr_ia(
     Returns
     -------
     Metric
-        One Float64 per ranking: 1 for the greedy ranking, rarely above 1, never above 1.59; null
-        if no document is relevant to a subtopic. Tied scores follow the `ties` rule of `evaluate`;
-        "expected" is not supported.
+        One Float64 per ranking: 1 for the greedy ranking, rarely above 1, never above 1.59.
 
     References
     ----------
@@ -141,7 +137,7 @@ def nerr_ia(
     return normalized(t, k, reciprocal, Judgments(subtopics, grades, weights, rel), alpha=alpha)
 
 
-@metric(undefined=NO_SUBTOPIC)
+@metric(undefined=NO_SUBTOPIC, expected=False)
 def ap_ia(
     t: Terms,
     *,
@@ -166,8 +162,7 @@ def ap_ia(
     Returns
     -------
     Metric
-        One Float64 in [0, 1] per ranking; null if no document is relevant to a subtopic. Tied
-        scores follow the `ties` rule of `evaluate`; "expected" is not supported.
+        One Float64 in [0, 1] per ranking.
 
     References
     ----------
@@ -185,7 +180,7 @@ def ap_ia(
     return judged(t, average_precision, Judgments(subtopics, grades, weights, rel))
 
 
-@metric(undefined=NO_SUBTOPIC)
+@metric(undefined=NO_SUBTOPIC, ties="cutoff", expected=False)
 def precision_ia(
     t: Terms,
     k: int | None = None,
@@ -210,9 +205,7 @@ def precision_ia(
     Returns
     -------
     Metric
-        One Float64 in [0, 1] per ranking; null if no document is relevant to a subtopic. Tied
-        scores follow the `ties` rule of `evaluate`, which has no effect without k; "expected" is
-        not supported.
+        One Float64 in [0, 1] per ranking.
 
     References
     ----------

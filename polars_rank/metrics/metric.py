@@ -29,6 +29,9 @@ P = ParamSpec("P")
 #: How `evaluate` aggregates the values of all rankings; "geometric" is for logarithms.
 Aggregate: TypeAlias = Literal["mean", "sum", "geometric"]
 
+#: When the order of tied documents can change a value.
+TiesMatter: TypeAlias = Literal["always", "cutoff", "never"]
+
 #: Prefix of the alias by which a plain expression shows which metrics it contains.
 MADE_OF, SEPARATOR = "polars_rank:metric ", " & "
 
@@ -50,6 +53,8 @@ class Definition(Protocol[P]):
     undefined: str | None
     skipped: bool
     lower_is_better: bool
+    ties: TiesMatter
+    expected: bool
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Metric:
         """Return a metric with these parameters."""
@@ -260,6 +265,8 @@ def metric(
     undefined: str | None = None,
     skipped: bool = False,
     lower_is_better: bool = False,
+    ties: TiesMatter = "always",
+    expected: bool = True,
 ) -> Callable[[Callable[Concatenate[Terms, P], Value]], Definition[P]]:
     """Return a decorator that turns a function of the terms of a ranking into a metric.
 
@@ -272,12 +279,17 @@ def metric(
     aggregate
         How `evaluate` aggregates the values of all rankings.
     undefined
-        Condition under which the metric is null for a ranking, in words that follow "where"; None
-        if it never is.
+        Condition under which the metric is null for a ranking, in words that follow "if"; None if
+        it never is.
     skipped
         Whether the mean ignores rankings with null unless the call says otherwise.
     lower_is_better
         Whether a lower value is better.
+    ties
+        When the order of tied documents can change the value: "always", only with a "cutoff" k,
+        or "never".
+    expected
+        Whether `ties="expected"` is supported.
     """
 
     def decorate(function: Callable[Concatenate[Terms, P], Value]) -> Definition[P]:
@@ -301,8 +313,6 @@ def metric(
                 known.append(function)
             return metric
 
-        if function.__doc__:  # python -OO removes docstrings
-            build.__doc__ = completed(inspect.cleandoc(function.__doc__), signature)
         build.__signature__ = signature  # type: ignore[attr-defined]
         vars(build).update(
             function=function,
@@ -314,11 +324,16 @@ def metric(
             undefined=undefined,
             skipped=skipped,
             lower_is_better=lower_is_better,
+            ties=ties,
+            expected=expected,
         )
+        definition = cast("Definition[P]", build)
+        if function.__doc__:  # python -OO removes docstrings
+            definition.__doc__ = completed(definition)
         if function.__name__ in REGISTER:
             raise ArgumentError(f"a metric {function.__name__!r} already exists; use another name")
-        REGISTER[function.__name__] = cast("Definition[...]", build)
-        return cast("Definition[P]", build)
+        REGISTER[function.__name__] = definition
+        return definition
 
     return decorate
 

@@ -25,7 +25,7 @@ __all__ = [
 ]
 
 
-@metric(perfect=1, undefined="all or none of the retrieved documents are relevant")
+@metric(perfect=1, undefined="all or none of the retrieved documents are relevant", ties="never")
 def roc_auc(t: Terms, *, rel: float | None = None) -> Value:
     r"""ROC AUC: probability that a relevant document outscores a nonrelevant one.
 
@@ -39,9 +39,7 @@ def roc_auc(t: Terms, *, rel: float | None = None) -> Value:
     Returns
     -------
     Metric
-        One Float64 in [0, 1] per ranking; null if all or none of the retrieved documents are
-        relevant. Unjudged documents count as not relevant. The `ties` rule of `evaluate` has no
-        effect.
+        One Float64 in [0, 1] per ranking. Unjudged documents count as not relevant.
 
     References
     ----------
@@ -64,7 +62,7 @@ def roc_auc(t: Terms, *, rel: float | None = None) -> Value:
     return ratio(above, positives * negatives)
 
 
-@metric(perfect=1, undefined="no retrieved document is relevant")
+@metric(perfect=1, undefined="no retrieved document is relevant", ties="never")
 def pr_auc(t: Terms, *, rel: float | None = None) -> Value:
     r"""PR AUC: area under the precision-recall curve, by the trapezoidal rule.
 
@@ -77,8 +75,7 @@ def pr_auc(t: Terms, *, rel: float | None = None) -> Value:
     Returns
     -------
     Metric
-        One Float64 in [0, 1] per ranking; null if no retrieved document is relevant. Unjudged
-        documents count as not relevant. The `ties` rule of `evaluate` has no effect.
+        One Float64 in [0, 1] per ranking. Unjudged documents count as not relevant.
 
     References
     ----------
@@ -102,7 +99,7 @@ def pr_auc(t: Terms, *, rel: float | None = None) -> Value:
     return _fold(t, rel, area)
 
 
-@metric(perfect=None, undefined="all or none of the retrieved documents are relevant")
+@metric(perfect=None, undefined="all or none of the retrieved documents are relevant", ties="never")
 def partial_auc(t: Terms, *, max_fpr: float = 1, rel: float | None = None) -> Value:
     r"""Partial ROC AUC: area up to a false positive rate, scaled so chance is 0.5.
 
@@ -118,8 +115,7 @@ def partial_auc(t: Terms, *, max_fpr: float = 1, rel: float | None = None) -> Va
     Returns
     -------
     Metric
-        One Float64 in [0, 1] per ranking; null if all or none of the retrieved documents are
-        relevant. The `ties` rule of `evaluate` has no effect.
+        One Float64 in [0, 1] per ranking.
 
     References
     ----------
@@ -154,7 +150,7 @@ def partial_auc(t: Terms, *, max_fpr: float = 1, rel: float | None = None) -> Va
     return (1 + (area - chance) / (max_fpr - chance)) / 2
 
 
-@metric(perfect=1, undefined="all or none of the first k documents are relevant")
+@metric(perfect=1, undefined="all or none of the first k documents are relevant", expected=False)
 def pair_accuracy(t: Terms, k: int | None = None, *, rel: float | None = None) -> Value:
     r"""Pair accuracy: fraction of relevant-nonrelevant pairs in the right order.
 
@@ -166,9 +162,7 @@ def pair_accuracy(t: Terms, k: int | None = None, *, rel: float | None = None) -
     Returns
     -------
     Metric
-        One Float64 in [0, 1] per ranking; null if all or none of the first k documents are
-        relevant. Unjudged documents count as not relevant. Tied scores follow the `ties` rule of
-        `evaluate`; "expected" is not supported.
+        One Float64 in [0, 1] per ranking. Unjudged documents count as not relevant.
 
     References
     ----------
@@ -188,7 +182,7 @@ def pair_accuracy(t: Terms, k: int | None = None, *, rel: float | None = None) -
     return ratio(hits * others - wrong, hits * others)
 
 
-@metric(perfect=1, undefined="no retrieved document is relevant")
+@metric(perfect=1, undefined="no retrieved document is relevant", ties="never")
 def label_ranking_average_precision(t: Terms, *, rel: float | None = None) -> Value:
     r"""Label ranking average precision: mean precision at the score of each hit.
 
@@ -201,8 +195,7 @@ def label_ranking_average_precision(t: Terms, *, rel: float | None = None) -> Va
     Returns
     -------
     Metric
-        One Float64 in [0, 1] per ranking; null if no retrieved document is relevant. Tied documents
-        count together. The `ties` rule of `evaluate` has no effect.
+        One Float64 in [0, 1] per ranking. Tied documents count together.
 
     References
     ----------
@@ -228,6 +221,7 @@ def label_ranking_average_precision(t: Terms, *, rel: float | None = None) -> Va
     perfect=0,
     undefined="all or none of the retrieved documents are relevant",
     lower_is_better=True,
+    ties="never",
 )
 def label_ranking_loss(t: Terms, *, rel: float | None = None) -> Value:
     r"""Label ranking loss: fraction of relevant-nonrelevant pairs in the wrong order.
@@ -240,9 +234,7 @@ def label_ranking_loss(t: Terms, *, rel: float | None = None) -> Value:
     Returns
     -------
     Metric
-        One Float64 in [0, 1] per ranking; lower is better. Null if all or none of the retrieved
-        documents are relevant. Pairs with equal scores count as wrong. The `ties` rule of
-        `evaluate` has no effect.
+        One Float64 in [0, 1] per ranking. Pairs with equal scores count as wrong.
 
     References
     ----------
@@ -270,6 +262,7 @@ def label_ranking_loss(t: Terms, *, rel: float | None = None) -> Value:
     high=None,
     undefined="no retrieved document is relevant",
     lower_is_better=True,
+    ties="never",
 )
 def coverage_error(t: Terms, *, rel: float | None = None) -> Value:
     r"""Coverage error: rank of the last relevant document that was retrieved.
@@ -280,8 +273,7 @@ def coverage_error(t: Terms, *, rel: float | None = None) -> Value:
     Returns
     -------
     Metric
-        One Float64 per ranking, 1 or more; lower is better. Null if no retrieved document is
-        relevant. Tied documents count together. The `ties` rule of `evaluate` has no effect.
+        One Float64 per ranking, 1 or more. Tied documents count together.
 
     References
     ----------
@@ -314,8 +306,7 @@ def top_k_accuracy(t: Terms, k: int, *, rel: float | None = None) -> Value:
     Returns
     -------
     Metric
-        0.0 or 1.0 per ranking; null if no document is relevant. Tied scores follow the `ties` rule
-        of `evaluate`.
+        0.0 or 1.0 per ranking.
 
     References
     ----------

@@ -26,7 +26,7 @@ __all__ = [
 Rounding = Literal["up", "nearest"]
 
 
-@metric(perfect=1, undefined="no document is relevant")
+@metric(perfect=1, undefined="no document is relevant", expected=False)
 def interpolated_precision(
     t: Terms, *, recall: float = 0, rounding: Rounding = "up", rel: float | None = None
 ) -> Value:
@@ -49,8 +49,7 @@ def interpolated_precision(
     Returns
     -------
     Metric
-        One Float64 in [0, 1] per ranking; null if no document is relevant, 0 if the recall is not
-        reached. Tied scores follow the `ties` rule of `evaluate`; "expected" is not supported.
+        One Float64 in [0, 1] per ranking, 0 if the recall is not reached.
 
     References
     ----------
@@ -77,7 +76,7 @@ def interpolated_precision(
     return where(t.number_relevant(rel) > 0, reached.fill_null(0))
 
 
-@metric(perfect=1, undefined="no document is relevant")
+@metric(perfect=1, undefined="no document is relevant", expected=False)
 def eleven_point(
     t: Terms,
     *,
@@ -99,8 +98,7 @@ def eleven_point(
     Returns
     -------
     Metric
-        One Float64 in [0, 1] per ranking; null if no document is relevant. Tied scores follow the
-        `ties` rule of `evaluate`; "expected" is not supported.
+        One Float64 in [0, 1] per ranking.
 
     References
     ----------
@@ -131,7 +129,14 @@ def eleven_point(
     return where(t.number_relevant(rel) > 0, t.fold(total, *_hits(t, rel)) / len(points))
 
 
-@metric(low=None, high=0, perfect=0, aggregate="geometric", undefined="no document is relevant")
+@metric(
+    low=None,
+    high=0,
+    perfect=0,
+    aggregate="geometric",
+    undefined="no document is relevant",
+    expected=False,
+)
 def log_average_precision(
     t: Terms, k: int | None = None, *, floor: float = 1e-5, rel: float | None = None
 ) -> Value:
@@ -147,9 +152,8 @@ def log_average_precision(
     Returns
     -------
     Metric
-        One Float64 per ranking, 0 or less; null if no document is relevant. `evaluate` returns the
-        geometric mean of AP; with `undefined="zero"`, a null counts as the floor. Tied scores
-        follow the `ties` rule of `evaluate`; "expected" is not supported.
+        One Float64 per ranking, 0 or less. `evaluate` returns the geometric mean of AP, in which
+        null counts as `floor` by default.
 
     References
     ----------
@@ -167,7 +171,7 @@ def log_average_precision(
     return average_precision.on(t, k, rel=rel).clip(floor).log()
 
 
-@metric(low=None, high=None, undefined="no document is relevant")
+@metric(low=None, high=None, undefined="no document is relevant", expected=False)
 def yaap(t: Terms, *, rel: float | None = None) -> Value:
     r"""Yet another average precision: a smoothed logit of AP.
 
@@ -178,8 +182,7 @@ def yaap(t: Terms, *, rel: float | None = None) -> Value:
     Returns
     -------
     Metric
-        One Float64 per ranking, positive or negative; null if no document is relevant. Tied scores
-        follow the `ties` rule of `evaluate`; "expected" is not supported.
+        One Float64 per ranking, positive or negative.
 
     References
     ----------
@@ -196,7 +199,7 @@ def yaap(t: Terms, *, rel: float | None = None) -> Value:
     return where(wanted > 0, ((1 + found) / (1 + wanted - found)).log())
 
 
-@metric(perfect=1, undefined="no document is relevant")
+@metric(perfect=1, undefined="no document is relevant", expected=False)
 def binary_g(t: Terms, *, rel: float | None = None) -> Value:
     r"""Binary G: hits discounted by the number of nonrelevant documents above them.
 
@@ -209,8 +212,7 @@ def binary_g(t: Terms, *, rel: float | None = None) -> Value:
     Returns
     -------
     Metric
-        One Float64 in [0, 1] per ranking; null if no document is relevant. Tied scores follow the
-        `ties` rule of `evaluate`; "expected" is not supported.
+        One Float64 in [0, 1] per ranking.
 
     References
     ----------

@@ -21,7 +21,7 @@ __all__ = [
 ]
 
 
-@metric(undefined="no document was retrieved and the divisor is not k")
+@metric(undefined="no document was retrieved and the divisor is not k", ties="cutoff")
 def precision(
     t: Terms,
     k: int | None = None,
@@ -48,9 +48,7 @@ def precision(
     Returns
     -------
     Metric
-        One Float64 in [0, 1] per ranking; null if no document was retrieved and the divisor is not
-        k. Unjudged documents count as not relevant. Tied scores follow the `ties` rule of
-        `evaluate`, which has no effect without k.
+        One Float64 in [0, 1] per ranking. Unjudged documents count as not relevant.
 
     References
     ----------
@@ -73,7 +71,7 @@ def precision(
     return value if short is None else where(t.retrieved() >= k, value)
 
 
-@metric(perfect=1, undefined="no document is relevant")
+@metric(perfect=1, undefined="no document is relevant", ties="cutoff")
 def recall(t: Terms, k: int | None = None, *, rel: float | None = None) -> Value:
     r"""Recall: fraction of the relevant documents that are among the first k.
 
@@ -84,8 +82,7 @@ def recall(t: Terms, k: int | None = None, *, rel: float | None = None) -> Value
     Returns
     -------
     Metric
-        One Float64 in [0, 1] per ranking; null if no document is relevant. Tied scores follow the
-        `ties` rule of `evaluate`, which has no effect without k.
+        One Float64 in [0, 1] per ranking.
 
     References
     ----------
@@ -102,7 +99,7 @@ def recall(t: Terms, k: int | None = None, *, rel: float | None = None) -> Value
     return ratio(t.top(t.relevant(rel), k).number(), t.number_relevant(rel))
 
 
-@metric(perfect=1, undefined="no document is relevant")
+@metric(perfect=1, undefined="no document is relevant", ties="cutoff")
 def recall_capped(t: Terms, k: int | None = None, *, rel: float | None = None) -> Value:
     r"""Capped recall: number of relevant documents among the first k over min(k, R).
 
@@ -113,8 +110,7 @@ def recall_capped(t: Terms, k: int | None = None, *, rel: float | None = None) -
     Returns
     -------
     Metric
-        One Float64 in [0, 1] per ranking; null if no document is relevant. Tied scores follow the
-        `ties` rule of `evaluate`, which has no effect without k.
+        One Float64 in [0, 1] per ranking.
 
     References
     ----------
@@ -136,6 +132,7 @@ def recall_capped(t: Terms, k: int | None = None, *, rel: float | None = None) -
 @metric(
     perfect=1,
     undefined="no document is relevant, or no cutoff is given and no document was retrieved",
+    ties="cutoff",
 )
 def relative_precision(t: Terms, k: int | None = None, *, rel: float | None = None) -> Value:
     r"""Relative precision: precision at k divided by the highest possible precision.
@@ -152,9 +149,7 @@ def relative_precision(t: Terms, k: int | None = None, *, rel: float | None = No
     Returns
     -------
     Metric
-        One Float64 in [0, 1] per ranking; null if no document is relevant, or if k is None and no
-        document was retrieved. Tied scores follow the `ties` rule of `evaluate`, which has no
-        effect without k.
+        One Float64 in [0, 1] per ranking.
 
     References
     ----------
@@ -174,7 +169,7 @@ def relative_precision(t: Terms, k: int | None = None, *, rel: float | None = No
     return ratio(t.top(t.relevant(rel)).number(), possible)
 
 
-@metric(undefined="no document is relevant")
+@metric(undefined="no document is relevant", ties="cutoff")
 def fbeta(t: Terms, k: int | None = None, *, beta: float = 1, rel: float | None = None) -> Value:
     r"""F-measure: weighted harmonic mean of precision and recall at k.
 
@@ -191,9 +186,7 @@ def fbeta(t: Terms, k: int | None = None, *, beta: float = 1, rel: float | None 
     Returns
     -------
     Metric
-        One Float64 in [0, 1] per ranking; null if no document is relevant, 0 if no relevant
-        document is among the first k. Tied scores follow the `ties` rule of `evaluate`, which has
-        no effect without k.
+        One Float64 in [0, 1] per ranking, 0 if no relevant document is among the first k.
 
     References
     ----------
@@ -215,7 +208,7 @@ def fbeta(t: Terms, k: int | None = None, *, beta: float = 1, rel: float | None 
     return where(wanted > 0, value)
 
 
-@metric(undefined="no document is relevant")
+@metric(undefined="no document is relevant", ties="cutoff")
 def f1(t: Terms, k: int | None = None, *, rel: float | None = None) -> Value:
     r"""F1: harmonic mean of precision and recall at k.
 
@@ -227,8 +220,7 @@ def f1(t: Terms, k: int | None = None, *, rel: float | None = None) -> Value:
     Returns
     -------
     Metric
-        One Float64 in [0, 1] per ranking; null if no document is relevant. Tied scores follow the
-        `ties` rule of `evaluate`, which has no effect without k.
+        One Float64 in [0, 1] per ranking.
 
     References
     ----------
@@ -245,7 +237,7 @@ def f1(t: Terms, k: int | None = None, *, rel: float | None = None) -> Value:
     return fbeta.on(t, k, beta=1, rel=rel)
 
 
-@metric(perfect=1, undefined="no document is relevant")
+@metric(perfect=1, undefined="no document is relevant", ties="cutoff")
 def hit_rate(t: Terms, k: int | None = None, *, rel: float | None = None) -> Value:
     r"""Hit rate (success): 1 if any of the first k documents is relevant, else 0.
 
@@ -254,8 +246,7 @@ def hit_rate(t: Terms, k: int | None = None, *, rel: float | None = None) -> Val
     Returns
     -------
     Metric
-        0.0 or 1.0 per ranking; null if no document is relevant. Tied scores follow the `ties` rule
-        of `evaluate`, which has no effect without k.
+        0.0 or 1.0 per ranking.
 
     References
     ----------
@@ -286,8 +277,7 @@ def r_precision(t: Terms, *, multiple: float = 1, rel: float | None = None) -> V
     Returns
     -------
     Metric
-        One Float64 in [0, 1] per ranking; null if no document is relevant, or if `multiple` makes
-        the cutoff 0. Tied scores follow the `ties` rule of `evaluate`.
+        One Float64 in [0, 1] per ranking.
 
     References
     ----------
@@ -334,8 +324,7 @@ def average_precision(
     Returns
     -------
     Metric
-        One Float64 in [0, 1] per ranking; null if no document is relevant, 0 if no relevant
-        document is among the first k. Tied scores follow the `ties` rule of `evaluate`.
+        One Float64 in [0, 1] per ranking, 0 if no relevant document is among the first k.
 
     References
     ----------

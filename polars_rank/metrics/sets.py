@@ -25,7 +25,7 @@ __all__ = [
 ]
 
 
-@metric(low=1, aggregate="sum")
+@metric(low=1, aggregate="sum", ties="never")
 def num_queries(t: Terms) -> Value:
     r"""Number of rankings: 1 per ranking, summed by `evaluate`.
 
@@ -34,8 +34,7 @@ def num_queries(t: Terms) -> Value:
     Returns
     -------
     Metric
-        One Float64 per ranking, always 1; `evaluate` returns the sum. The `ties` rule of `evaluate`
-        has no effect.
+        One Float64 per ranking, always 1.
 
     References
     ----------
@@ -53,7 +52,7 @@ def num_queries(t: Terms) -> Value:
     return where(t.retrieved() >= 0, 1)
 
 
-@metric(high=None, aggregate="sum")
+@metric(high=None, aggregate="sum", ties="never")
 def num_retrieved(t: Terms) -> Value:
     r"""Number of retrieved documents, which are the documents with a score.
 
@@ -62,8 +61,7 @@ def num_retrieved(t: Terms) -> Value:
     Returns
     -------
     Metric
-        One Float64 per ranking, never null: an integer, 0 or more. `evaluate` returns the sum. The
-        `ties` rule of `evaluate` has no effect.
+        One Float64 per ranking: an integer, 0 or more.
 
     References
     ----------
@@ -80,7 +78,7 @@ def num_retrieved(t: Terms) -> Value:
     return t.retrieved()
 
 
-@metric(high=None, aggregate="sum")
+@metric(high=None, aggregate="sum", ties="never")
 def num_relevant(t: Terms, *, rel: float | None = None) -> Value:
     r"""Number of relevant documents, retrieved or not.
 
@@ -89,8 +87,7 @@ def num_relevant(t: Terms, *, rel: float | None = None) -> Value:
     Returns
     -------
     Metric
-        One Float64 per ranking, never null: an integer, 0 or more. `evaluate` returns the sum. The
-        `ties` rule of `evaluate` has no effect.
+        One Float64 per ranking: an integer, 0 or more.
 
     References
     ----------
@@ -107,7 +104,7 @@ def num_relevant(t: Terms, *, rel: float | None = None) -> Value:
     return t.number_relevant(rel)
 
 
-@metric(high=None, aggregate="sum")
+@metric(high=None, aggregate="sum", ties="cutoff")
 def num_relevant_retrieved(t: Terms, k: int | None = None, *, rel: float | None = None) -> Value:
     r"""Number of relevant documents among the first k.
 
@@ -116,8 +113,7 @@ def num_relevant_retrieved(t: Terms, k: int | None = None, *, rel: float | None 
     Returns
     -------
     Metric
-        One Float64 per ranking, never null: an integer, 0 or more. `evaluate` returns the sum. Tied
-        scores follow the `ties` rule of `evaluate`, which has no effect without k.
+        One Float64 per ranking: an integer, 0 or more.
 
     References
     ----------
@@ -134,7 +130,7 @@ def num_relevant_retrieved(t: Terms, k: int | None = None, *, rel: float | None 
     return t.top(t.relevant(rel), k).number()
 
 
-@metric(high=None, aggregate="sum")
+@metric(high=None, aggregate="sum", ties="never")
 def num_nonrelevant_judged_retrieved(t: Terms, *, rel: float | None = None) -> Value:
     r"""Number of retrieved documents that are judged not relevant.
 
@@ -143,9 +139,8 @@ def num_nonrelevant_judged_retrieved(t: Terms, *, rel: float | None = None) -> V
     Returns
     -------
     Metric
-        One Float64 per ranking, never null: an integer, 0 or more. `evaluate` returns the sum. A
-        negative label means "in the pool but not judged" and is not counted. The `ties` rule of
-        `evaluate` has no effect.
+        One Float64 per ranking: an integer, 0 or more. A negative label means "in the pool but not
+        judged" and is not counted.
 
     References
     ----------
@@ -163,7 +158,7 @@ def num_nonrelevant_judged_retrieved(t: Terms, *, rel: float | None = None) -> V
     return t.top(wrong).number()
 
 
-@metric(undefined="no document was retrieved")
+@metric(undefined="no document was retrieved", ties="never")
 def set_precision(t: Terms, *, rel: float | None = None) -> Value:
     r"""Set precision: fraction of the retrieved documents that are relevant.
 
@@ -175,8 +170,7 @@ def set_precision(t: Terms, *, rel: float | None = None) -> Value:
     Returns
     -------
     Metric
-        One Float64 in [0, 1] per ranking; null if no document was retrieved. The `ties` rule of
-        `evaluate` has no effect.
+        One Float64 in [0, 1] per ranking.
 
     References
     ----------
@@ -193,7 +187,7 @@ def set_precision(t: Terms, *, rel: float | None = None) -> Value:
     return precision.on(t, rel=rel)
 
 
-@metric(perfect=1, undefined="no document is relevant")
+@metric(perfect=1, undefined="no document is relevant", ties="never")
 def set_recall(t: Terms, *, rel: float | None = None) -> Value:
     r"""Set recall: fraction of the relevant documents that were retrieved.
 
@@ -205,8 +199,7 @@ def set_recall(t: Terms, *, rel: float | None = None) -> Value:
     Returns
     -------
     Metric
-        One Float64 in [0, 1] per ranking; null if no document is relevant. The `ties` rule of
-        `evaluate` has no effect.
+        One Float64 in [0, 1] per ranking.
 
     References
     ----------
@@ -223,7 +216,7 @@ def set_recall(t: Terms, *, rel: float | None = None) -> Value:
     return recall.on(t, rel=rel)
 
 
-@metric(undefined="no document is relevant")
+@metric(undefined="no document is relevant", ties="never")
 def set_f(t: Terms, *, beta: float = 1, rel: float | None = None) -> Value:
     r"""Set F-measure: weighted harmonic mean of set precision and set recall.
 
@@ -240,8 +233,7 @@ def set_f(t: Terms, *, beta: float = 1, rel: float | None = None) -> Value:
     Returns
     -------
     Metric
-        One Float64 in [0, 1] per ranking; null if no document is relevant. The `ties` rule of
-        `evaluate` has no effect.
+        One Float64 in [0, 1] per ranking.
 
     References
     ----------
@@ -258,7 +250,7 @@ def set_f(t: Terms, *, beta: float = 1, rel: float | None = None) -> Value:
     return fbeta.on(t, beta=beta, rel=rel)
 
 
-@metric(undefined="no document was retrieved or no document is relevant")
+@metric(undefined="no document was retrieved or no document is relevant", ties="never")
 def set_ap(t: Terms, *, rel: float | None = None) -> Value:
     r"""Set average precision: set precision multiplied by set recall.
 
@@ -270,8 +262,7 @@ def set_ap(t: Terms, *, rel: float | None = None) -> Value:
     Returns
     -------
     Metric
-        One Float64 in [0, 1] per ranking; null if no document was retrieved or no document is
-        relevant. The `ties` rule of `evaluate` has no effect.
+        One Float64 in [0, 1] per ranking.
 
     References
     ----------
@@ -289,7 +280,7 @@ def set_ap(t: Terms, *, rel: float | None = None) -> Value:
     return ratio(hits * hits, t.retrieved() * t.number_relevant(rel))
 
 
-@metric(perfect=1, undefined="no document was retrieved or no document is relevant")
+@metric(perfect=1, undefined="no document was retrieved or no document is relevant", ties="never")
 def set_relative_precision(t: Terms, *, rel: float | None = None) -> Value:
     r"""Set relative precision: number of relevant documents retrieved over min(n, R).
 
@@ -301,8 +292,7 @@ def set_relative_precision(t: Terms, *, rel: float | None = None) -> Value:
     Returns
     -------
     Metric
-        One Float64 in [0, 1] per ranking; null if no document was retrieved or no document is
-        relevant. The `ties` rule of `evaluate` has no effect.
+        One Float64 in [0, 1] per ranking.
 
     References
     ----------
@@ -320,7 +310,7 @@ def set_relative_precision(t: Terms, *, rel: float | None = None) -> Value:
     return ratio(t.top(t.relevant(rel)).number(), possible)
 
 
-@metric(low=None, high=None)
+@metric(low=None, high=None, ties="never")
 def utility(
     t: Terms,
     *,
@@ -352,8 +342,7 @@ def utility(
     Returns
     -------
     Metric
-        One Float64 per ranking, never null. Unjudged documents count as not relevant. The `ties`
-        rule of `evaluate` has no effect.
+        One Float64 per ranking. Unjudged documents count as not relevant.
 
     References
     ----------
@@ -373,7 +362,7 @@ def utility(
     return a * tp + b * (listed - tp) + c * (wanted - tp) + d * (rows - listed - wanted + tp)
 
 
-@metric(undefined="every document is relevant", lower_is_better=True)
+@metric(undefined="every document is relevant", lower_is_better=True, ties="cutoff")
 def fall_out(
     t: Terms, k: int | None = None, *, size: int | None = None, rel: float | None = None
 ) -> Value:
@@ -387,9 +376,7 @@ def fall_out(
     Returns
     -------
     Metric
-        One Float64 in [0, 1] per ranking; lower is better. Null if every document is relevant.
-        Unjudged documents count as not relevant. Tied scores follow the `ties` rule of `evaluate`,
-        which has no effect without k.
+        One Float64 in [0, 1] per ranking. Unjudged documents count as not relevant.
 
     References
     ----------
@@ -407,7 +394,7 @@ def fall_out(
     return ratio(listed - tp, rows - wanted)
 
 
-@metric()
+@metric(ties="cutoff")
 def accuracy(
     t: Terms, k: int | None = None, *, size: int | None = None, rel: float | None = None
 ) -> Value:
@@ -421,9 +408,8 @@ def accuracy(
     Returns
     -------
     Metric
-        One Float64 in [0, 1] per ranking, never null. The first k documents are classified as
-        relevant, all others as not relevant. Unjudged documents count as not relevant. Tied scores
-        follow the `ties` rule of `evaluate`, which has no effect without k.
+        One Float64 in [0, 1] per ranking. The first k documents are classified as relevant, all
+        others as not relevant. Unjudged documents count as not relevant.
 
     References
     ----------
@@ -445,6 +431,7 @@ def accuracy(
 @metric(
     low=-1,
     undefined="all or none of the documents are relevant, or all or none are among the first k",
+    ties="cutoff",
 )
 def mcc(
     t: Terms, k: int | None = None, *, size: int | None = None, rel: float | None = None
@@ -461,9 +448,7 @@ def mcc(
     Returns
     -------
     Metric
-        One Float64 in [-1, 1] per ranking; null if all or none of the documents are relevant, or if
-        all or none are among the first k. Unjudged documents count as not relevant. Tied scores
-        follow the `ties` rule of `evaluate`, which has no effect without k.
+        One Float64 in [-1, 1] per ranking. Unjudged documents count as not relevant.
 
     References
     ----------

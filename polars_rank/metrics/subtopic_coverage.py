@@ -23,7 +23,7 @@ __all__ = [
 ]
 
 
-@metric(undefined=NO_SUBTOPIC)
+@metric(undefined=NO_SUBTOPIC, ties="cutoff", expected=False)
 def subtopic_recall(
     t: Terms,
     k: int | None = None,
@@ -48,9 +48,7 @@ def subtopic_recall(
     Returns
     -------
     Metric
-        One Float64 in [0, 1] per ranking; null if no document is relevant to a subtopic. Tied
-        scores follow the `ties` rule of `evaluate`, which has no effect without k; "expected" is
-        not supported.
+        One Float64 in [0, 1] per ranking.
 
     References
     ----------
@@ -70,7 +68,7 @@ def subtopic_recall(
     return judged(t, recall, judgments, k, ranked=k is not None)
 
 
-@metric(undefined="no document lists a nugget with a weight above 0")
+@metric(undefined="no document lists a nugget with a weight above 0", ties="cutoff", expected=False)
 def nugget_recall(
     t: Terms,
     k: int | None = None,
@@ -101,9 +99,7 @@ def nugget_recall(
     Returns
     -------
     Metric
-        One Float64 in [0, 1] per ranking; null if no document lists a nugget with a weight above
-        0. Tied scores follow the `ties` rule of `evaluate`, which has no effect without k;
-        "expected" is not supported.
+        One Float64 in [0, 1] per ranking.
 
     References
     ----------
@@ -122,7 +118,7 @@ def nugget_recall(
     return judged(t, support, judgments, k, ranked=k is not None)
 
 
-@metric(undefined=NO_SUBTOPIC)
+@metric(undefined=NO_SUBTOPIC, expected=False)
 def d_sharp_ndcg(
     t: Terms,
     k: int | None = None,
@@ -158,8 +154,7 @@ def d_sharp_ndcg(
     Returns
     -------
     Metric
-        One Float64 in [0, 1] per ranking; null if no document is relevant to a subtopic. Tied
-        scores follow the `ties` rule of `evaluate`; "expected" is not supported.
+        One Float64 in [0, 1] per ranking.
 
     References
     ----------

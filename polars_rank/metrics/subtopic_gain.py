@@ -45,7 +45,7 @@ __all__ = [
 HIGHEST = 1 / (1 - math.exp(-1))
 
 
-@metric(undefined=NO_SUBTOPIC)
+@metric(undefined=NO_SUBTOPIC, expected=False)
 def alpha_dcg(
     t: Terms,
     k: int | None = None,
@@ -79,9 +79,7 @@ def alpha_dcg(
     Returns
     -------
     Metric
-        One Float64 per ranking, in [0, 1] unless `norm` says otherwise; null if no document is
-        relevant to a subtopic. Tied scores follow the `ties` rule of `evaluate`; "expected" is not
-        supported.
+        One Float64 per ranking, in [0, 1] unless `norm` says otherwise.
 
     References
     ----------
@@ -102,7 +100,7 @@ def alpha_dcg(
     )
 
 
-@metric(high=HIGHEST, undefined=NO_SUBTOPIC)
+@metric(high=HIGHEST, undefined=NO_SUBTOPIC, expected=False)
 def alpha_ndcg(
     t: Terms,
     k: int | None = None,
@@ -128,9 +126,7 @@ def alpha_ndcg(
     Returns
     -------
     Metric
-        One Float64 per ranking: 1 for the greedy ranking, rarely above 1, never above 1.59; null
-        if no document is relevant to a subtopic. Tied scores follow the `ties` rule of `evaluate`;
-        "expected" is not supported.
+        One Float64 per ranking: 1 for the greedy ranking, rarely above 1, never above 1.59.
 
     Notes
     -----
@@ -153,7 +149,7 @@ def alpha_ndcg(
     return normalized(t, k, log2, Judgments(subtopics, grades, weights, rel), alpha=alpha)
 
 
-@metric(undefined=NO_SUBTOPIC)
+@metric(undefined=NO_SUBTOPIC, expected=False)
 def nrbp(
     t: Terms,
     *,
@@ -181,8 +177,7 @@ def nrbp(
     Returns
     -------
     Metric
-        One Float64 in [0, 1] per ranking; null if no document is relevant to a subtopic. Tied
-        scores follow the `ties` rule of `evaluate`; "expected" is not supported.
+        One Float64 in [0, 1] per ranking.
 
     References
     ----------
@@ -203,7 +198,7 @@ def nrbp(
     return discounted(t, None, Persistence(beta), judgments, alpha=alpha, beta=beta)
 
 
-@metric(high=HIGHEST, undefined=NO_SUBTOPIC)
+@metric(high=HIGHEST, undefined=NO_SUBTOPIC, expected=False)
 def nnrbp(
     t: Terms,
     *,
@@ -229,9 +224,7 @@ def nnrbp(
     Returns
     -------
     Metric
-        One Float64 per ranking: 1 for the greedy ranking, rarely above 1, never above 1.59; null
-        if no document is relevant to a subtopic. Tied scores follow the `ties` rule of `evaluate`;
-        "expected" is not supported.
+        One Float64 per ranking: 1 for the greedy ranking, rarely above 1, never above 1.59.
 
     References
     ----------

@@ -26,9 +26,8 @@ def reciprocal_rank(t: Terms, k: int | None = None, *, rel: float | None = None)
     Returns
     -------
     Metric
-        One Float64 in [0, 1] per ranking; null if no document is relevant, 0 if no relevant
-        document is among the first k. The mean over rankings is MRR. Tied scores follow the `ties`
-        rule of `evaluate`.
+        One Float64 in [0, 1] per ranking, 0 if no relevant document is among the first k. The mean
+        over rankings is MRR.
 
     References
     ----------
@@ -69,9 +68,8 @@ def rbp(
     Returns
     -------
     Metric
-        One Float64 per ranking, in [0, 1) unless `graded` is true; never null, 0 if no relevant
-        document was retrieved. Unjudged documents count as not relevant. Tied scores follow the
-        `ties` rule of `evaluate`.
+        One Float64 per ranking, in [0, 1) unless `graded` is true; 0 if no relevant document was
+        retrieved. Unjudged documents count as not relevant.
 
     References
     ----------
@@ -106,9 +104,8 @@ def rbp_residual(t: Terms, k: int | None = None, *, p: float = 0.8) -> Value:
     Returns
     -------
     Metric
-        One Float64 in [0, 1] per ranking, never null; 1 if no document was retrieved. With complete
-        judgments, RBP is between `rbp` and `rbp` plus the residual. Tied scores follow the `ties`
-        rule of `evaluate`.
+        One Float64 in [0, 1] per ranking; 1 if no document was retrieved. With complete judgments,
+        RBP is between `rbp` and `rbp` plus the residual.
 
     References
     ----------
@@ -139,9 +136,7 @@ def average_relevance_position(t: Terms) -> Value:
     Returns
     -------
     Metric
-        One Float64 per ranking, 1 or more unless a label is negative; lower is better. Null if the
-        sum of the labels of the retrieved documents is not above 0. Tied scores follow the `ties`
-        rule of `evaluate`.
+        One Float64 per ranking, 1 or more unless a label is negative.
 
     References
     ----------
@@ -158,7 +153,7 @@ def average_relevance_position(t: Terms) -> Value:
     return ratio(t.top(LABEL, weight=lambda rank: rank).sum(), t.top(LABEL).sum())
 
 
-@metric(high=None, undefined="nothing was retrieved")
+@metric(high=None, undefined="no document was retrieved")
 def pwa(t: Terms, k: int) -> Value:
     r"""Position-weighted average of the labels, with weight 1 / rank.
 
@@ -174,8 +169,8 @@ def pwa(t: Terms, k: int) -> Value:
     Returns
     -------
     Metric
-        One Float64 per ranking, within the range of the labels; null if no document was retrieved.
-        Unjudged documents count as label 0. Tied scores follow the `ties` rule of `evaluate`.
+        One Float64 per ranking, within the range of the labels. Unjudged documents count as label
+        0.
 
     References
     ----------

@@ -12,9 +12,7 @@ from pathlib import Path
 import polars_rank as pr
 from polars_rank.metrics.listing import family
 from polars_rank.metrics.documentation import described, displayed
-from polars_rank.metrics.expected_terms import ExpectedTerms, expectation
 from polars_rank.metrics.metric import REGISTER
-from polars_rank.metrics.plan_terms import PlanTerms
 
 from .table import names
 
@@ -70,8 +68,6 @@ document ids. In the tables:
   `pr.diagnostics.tie_bands` returns the lowest and the highest mean.
 """
 
-#: Values of required parameters and of the cutoff.
-_NEEDED = {"k": 10, "max_grade": 4}
 _AGGREGATES = {"sum": "sum", "geometric": "geometric mean"}
 
 
@@ -99,24 +95,11 @@ def page() -> str:
 
 def ties(name: str) -> str:
     """Return which `ties` rules a metric supports."""
-    accepted = inspect.signature(REGISTER[name]).parameters
-    needed = {key for key, each in accepted.items() if each.default is each.empty}
-    with_k, without = (
-        _settled(REGISTER[name](**{key: _NEEDED[key] for key in keys}))
-        for keys in (needed | (accepted.keys() & {"k"}), needed)
-    )
-    if with_k:
+    definition = REGISTER[name]
+    if definition.ties == "never":
         return "no effect"
-    rules = "every rule except `expected`" if with_k is None else "every rule"
-    return f"{rules}; no effect without `k`" if without else rules
-
-
-def _settled(metric: pr.Metric) -> bool | None:
-    """Return whether a metric is independent of ties; None if `"expected"` is not supported."""
-    try:
-        return expectation(metric, ExpectedTerms(PlanTerms(whole_labels=False))).settled
-    except pr.errors.ArgumentError:
-        return None
+    rules = "every rule" if definition.expected else "every rule except `expected`"
+    return f"{rules}; no effect without `k`" if definition.ties == "cutoff" else rules
 
 
 def _table(metrics: list[str]) -> str:

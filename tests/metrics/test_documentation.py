@@ -35,6 +35,8 @@ def test_every_metric_is_documented() -> None:
         assert len(description.definition) < 80
         assert description.definition.endswith(".") and description.source.endswith(".")
         assert description.values.startswith(("One Float64", "0.0 or 1.0 per ranking"))
+        assert ("Never null." in description.values) == (REGISTER[name].undefined is None)
+        assert description.values.count("`ties` rule of `evaluate`") == 1
         assert [*description.parameters] == [*parameters_of(REGISTER[name])]
         assert all(text.endswith(".") for text in description.parameters.values())
         assert description.letters == "" or description.letters.endswith(".")
