@@ -318,6 +318,11 @@ def test_what_looks_like_an_id_or_a_run_is_not_passed_over() -> None:
         pr.evaluate(log.rename({"docid": "model"}), "rr")
     with pytest.warns(pr.errors.RankWarning, match="'docid'.* pass it as `doc`"):
         pr.evaluate(log, "rr", doc="doc")  # the same as the default
+    runs = log.rename({"docid": "model"})
+    with pytest.warns(pr.errors.RankWarning, match="'model'.* pass run='model'"):
+        pr.pr_curve(runs)
+    with pytest.warns(pr.errors.RankWarning, match="'model'.* add 'model' to `by`"):
+        pr.pr_curve(runs.with_columns(run=1))
     with pytest.raises(pr.errors.SchemaError, match="column 'dok' .`doc`. not found"):
         pr.evaluate(log, "rr", doc="dok")
     pr.evaluate(log, "rr", doc=None)

@@ -141,10 +141,11 @@ def constant_check(name: str, column: str) -> Check:
     return Check("ranking", pl.col(column).n_unique() > 1, message)
 
 
-def unnamed_checks(columns: Columns) -> list[Check]:
+def unnamed_checks(columns: Columns, *, takes_run: bool = False) -> list[Check]:
     """Return warnings about unused columns that look like runs or document ids.
 
-    Their conditions read the columns under internal names.
+    Their conditions read the columns under internal names. `takes_run` says whether the function
+    has a parameter `run` that names no column.
     """
     checks = []
     for name in columns.unnamed:
@@ -152,9 +153,10 @@ def unnamed_checks(columns: Columns) -> list[Check]:
         if name.lower() in RUNS:
             # Nulls are ignored: judged documents that were not retrieved have no run.
             several = column.min() != column.max()
+            advice = f"pass run={name!r}" if takes_run else _split_by(name, columns)
             message = (
                 f"rankings have several values of the column {name!r}, which no parameter names; "
-                f"if it identifies rankings, {_split_by(name, columns)}"
+                f"if it identifies rankings, {advice}"
             )
             checks.append(Check("ranking", several, message, warns=True))
         else:
@@ -279,6 +281,63 @@ def findings(log: pl.LazyFrame, checks: Sequence[Check]) -> list[Finding]:
             failures.append(Finding(check.message, count, example, counts.item(0, total)))
     others = [check.count_failures(log) for check in checks if check.count_failures is not None]
     return [*failures, *(finding for finding in others if finding is not None)]
+
+
+def provided(
+    results: pl.LazyFrame, facts: pl.LazyFrame, check: Callable[[pl.DataFrame], None]
+) -> pl.LazyFrame:
+    """Return the results; collecting them raises if the check of `facts` does.
+
+    The check is concatenated as a table without rows: a join might skip it if there are no
+    results, and need not keep their order.
+    """
+    schema = results.collect_schema()
+
+    def checked(batch: pl.DataFrame) -> pl.DataFrame:
+        check(batch)
+        return pl.DataFrame(schema=schema)
+
+    nothing = facts.map_batches(checked, schema=schema, streamable=True)
+    return pl.concat([results, nothing])
+
+
+def with_run_warning(
+    results: pl.LazyFrame,
+    rows: pl.LazyFrame,
+    run: str | None,
+    columns: Mapping[str, Sequence[str]],
+    *,
+    table: str = "the table",
+) -> pl.LazyFrame:
+    """Return the results; collecting them warns of several runs in a column that is not named.
+
+    There is no warning if the column `run` exists, or if it is None. `columns` are those of other
+    parameters.
+    """
+    schema = rows.collect_schema()
+    if run is None or run in schema:
+        return results
+    named = {name for names in columns.values() for name in names}
+    unnamed = [
+        name
+        for name, dtype in schema.items()
+        if name.lower() in RUNS and name not in named
+        if not (dtype.is_nested() or dtype == pl.Object)
+    ]
+    if not unnamed:
+        return results
+    column = pl.col(unnamed)
+    several = rows.select(column.min() != column.max())
+
+    def check(facts: pl.DataFrame) -> None:
+        for name in unnamed:
+            if facts.get_column(name).any():
+                warn(
+                    f"{table} has several values of the column {name!r}, which no parameter names; "
+                    f"if it identifies runs, pass run={name!r}; if not, pass run=None"
+                )
+
+    return provided(results, several, check)
 
 
 class _Duplicates(Finding):

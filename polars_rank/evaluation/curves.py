@@ -130,7 +130,7 @@ def pr_curve(
     similar = [name for name in schema if name not in used and name.lower() in RUNS]
     columns = columns._replace(unnamed=tuple(dict.fromkeys([*columns.unnamed, *similar])))
     free(groups, _POINTS)
-    log = _documents(frame, columns)
+    log = _documents(frame, columns, takes_run=run is None)
     points = (
         log.group_by(*groups, columns.number(score).alias("threshold"))
         .agg(
@@ -142,12 +142,12 @@ def pr_curve(
     return _curve(points, groups)
 
 
-def _documents(frame: pl.LazyFrame, columns: Columns) -> pl.LazyFrame:
+def _documents(frame: pl.LazyFrame, columns: Columns, *, takes_run: bool) -> pl.LazyFrame:
     """Return the groups, scores and labels of documents; collecting the result checks the rows."""
     values = [*dict.fromkeys([columns.score, columns.label])]
     known = frame.filter(pl.any_horizontal(pl.col(values).is_not_null()))
     checks = row_checks(columns._replace(query=(), doc=None))
-    checks += unnamed_checks(columns)
+    checks += unnamed_checks(columns, takes_run=takes_run)
     if columns.doc is not None:
         checks.append(_pooled_check(columns.doc))
     if all(check.scope == "row" for check in checks):

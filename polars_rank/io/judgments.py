@@ -10,6 +10,7 @@ from polars import col
 from polars_rank._params import OWN, check_name, find_columns, names, public, some_names
 from polars_rank.columns import Columns, default_column
 from polars_rank.errors import ArgumentError, SchemaError
+from polars_rank.evaluation.checks import with_run_warning
 from polars_rank.evaluation.contiguity import Keys
 from polars_rank.evaluation.per_ranking import user_keys
 from polars_rank.frames.batches import in_batches
@@ -227,7 +228,7 @@ def join_judgments(
     groups = groups_of(left_schema, run, by)
     both = {"query": query, "doc": doc}
     roles = {"run": default_column(run, "run", left_schema), "by": by, **both, "score": score}
-    find_columns(left_schema, roles, table="`rankings`")
+    named = find_columns(left_schema, roles, table="`rankings`")
     find_columns(right_schema, {**both, "label": label, "subtopic": subtopic}, table="`judgments`")
     right = _with_lists(right, keys, label, subtopic)
     right_schema = schema_of(right)
@@ -250,6 +251,7 @@ def join_judgments(
         joined = _joined_in_batches(in_order, queries, keys)
     else:
         joined = _joined(left, right, groups, queries, keys, others)
+        joined = with_run_warning(joined, left, run, named, table="`rankings`")
     eager = not isinstance(rankings, pl.LazyFrame) and not isinstance(judgments, pl.LazyFrame)
     return joined.collect(engine="streaming") if eager else joined
 

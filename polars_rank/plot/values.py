@@ -11,8 +11,14 @@ from polars_rank.errors import ArgumentError, DataError, number_of
 from polars_rank.frames.tables import collected, lazy, schema_of
 from polars_rank.plot.drawing import counted, non_empty, undefined_note
 from polars_rank.plot.runs import groups, harmless_text, run_columns
-from polars_rank.stats.per_query_tables import agreed_on, key_columns, query_columns, variables
-from polars_rank.stats.run_pairs import check_run, is_run, unknown_run
+from polars_rank.stats.per_query_tables import (
+    agreed_on,
+    key_columns,
+    known_query,
+    query_columns,
+    variables,
+)
+from polars_rank.stats.run_pairs import PAIRED, Pairs, check_run, is_run, unknown_run
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,7 +30,7 @@ if TYPE_CHECKING:
 VALUE, BASELINE, DIFFERENCE = OWN + "value", OWN + "baseline", OWN + "difference"
 #: Rounding error of a value on the edge of two cells.
 TINY = 1e-9
-_UNDEFINED, _TIMES, _OTHER = OWN + "undefined", OWN + "times", " of baseline"
+_UNDEFINED = OWN + "undefined"
 
 
 class Values(NamedTuple):
@@ -35,6 +41,8 @@ class Values(NamedTuple):
     run: list[str]
     query: list[str]
     rule: str
+    #: The column of the query if none is named, and there is no column "query".
+    default_query: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -60,7 +68,11 @@ class Values(NamedTuple):
             check_column("run", run, schema)
         columns = run_columns(schema, run)
         keys = key_columns(schema, run=columns)
-        queries = () if query is None else query_columns(rows, query, metrics, keys)
+        queries: tuple[str, ...] = ()
+        default_query: tuple[str, ...] = ()
+        if query is not None:
+            queries = query_columns(rows, query, metrics, keys)
+            default_query = () if known_query(schema, query) else queries
         keys = key_columns(schema, run=columns, query=queries)
         taken = [*columns, *queries]
         requested = variables(schema, metrics, agreed, keys, "metric", undefined)
@@ -70,7 +82,7 @@ class Values(NamedTuple):
         (variable,) = requested
         undefined_there = pl.col(variable.name).is_null().alias(_UNDEFINED)
         selected = rows.select(*taken, variable.value.alias(VALUE), undefined_there)
-        return cls(selected, variable.name, columns, [*queries], variable.counts_as)
+        return cls(selected, variable.name, columns, [*queries], variable.counts_as, default_query)
 
     @property
     def known(self) -> pl.LazyFrame:
@@ -124,24 +136,20 @@ class Values(NamedTuple):
     def pairs(self, baseline: Any, other: Any = None) -> pl.LazyFrame:
         """Return the values of all other runs, or of `other`, paired with those of the baseline."""
         (run,) = self.run
-        dtype = schema_of(self.rows)[run]
-        rankings = self.rows.group_by([run, *self.query]).agg(
-            pl.col(VALUE, _UNDEFINED).first(), pl.len().alias(_TIMES)
-        )
-        is_baseline = is_run(run, dtype, baseline)
-        parts = {VALUE: BASELINE, _UNDEFINED: _UNDEFINED + _OTHER, _TIMES: _TIMES + _OTHER}
-        base = rankings.filter(is_baseline).drop(run).rename(parts)
-        others = rankings.filter(~is_baseline if other is None else is_run(run, dtype, other))
-        pairs = others.join(base, on=self.query, how="inner", nulls_equal=True)
-        return pairs.select(
+        schema = schema_of(self.rows)
+        pairs = Pairs((), run, (*self.query,), None, (), baseline, schema, self.default_query)
+        drawn = ~pairs.is_baseline if other is None else is_run(run, schema[run], other)
+        base, undefined = pairs.baseline_of(VALUE), pairs.baseline_of(_UNDEFINED)
+        rows = pairs.joined(self.rows, [VALUE, _UNDEFINED]).filter(PAIRED & drawn)
+        rows = rows.select(
             run,
             *self.query,
             VALUE,
-            BASELINE,
-            (pl.col(VALUE) - pl.col(BASELINE)).alias(DIFFERENCE),
-            pl.max_horizontal(_TIMES, _TIMES + _OTHER).alias(_TIMES),
-            pl.any_horizontal(_UNDEFINED, _UNDEFINED + _OTHER).alias(_UNDEFINED),
+            base.alias(BASELINE),
+            (pl.col(VALUE) - base).alias(DIFFERENCE),
+            pl.any_horizontal(_UNDEFINED, undefined).alias(_UNDEFINED),
         )
+        return pairs.checked(rows, self.rows)
 
     def statistics_of(self, pairs: pl.LazyFrame, compared: Mapping[str, Any]) -> pl.DataFrame:
         """Return statistics of the differences by run; raise `DataError` if there are none.
@@ -151,7 +159,6 @@ class Values(NamedTuple):
         difference, both = pl.col(DIFFERENCE), pl.col(VALUE, BASELINE)
         facts = {
             **_facts(difference),
-            "times": pl.col(_TIMES).max(),
             "low": difference.min(),
             "high": difference.max(),
             "mean": difference.mean(),
@@ -170,11 +177,6 @@ class Values(NamedTuple):
             both_runs = " and ".join(f"the run {run!r}" for run in compared.values())
             other = " and another" * (len(compared) == 1)
             raise DataError(f"nothing to draw: no query has a ranking in both {both_runs}{other}")
-        if (statistics.get_column("times") > 1).any():
-            raise DataError(
-                "a query has several rankings in one run; name all columns that identify a query "
-                f"with `query` (now {self.query})"
-            )
         self._check(statistics)
         return statistics
 

@@ -20,9 +20,11 @@ from polars_rank.stats.per_query_tables import (
     agreed_on,
     check_sums,
     key_columns,
+    known_query,
     query_columns,
     variables,
 )
+from polars_rank.stats.run_pairs import duplicates
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -149,7 +151,9 @@ def compare_all(
         if each.aggregate != "mean":
             raise ArgumentError(f"the metric {each.name!r} is not a mean over queries")
     sums = _sums(values, selected, groups, run, keys["query"])
-    return _all_pairs(sums, values, selected, groups, run, confidence)
+    default_query = () if known_query(schema, query) else keys["query"]
+    message = duplicates([*groups, run, *keys["query"]], default_query)
+    return _all_pairs(sums, values, selected, groups, run, confidence, message)
 
 
 def _sums(
@@ -202,6 +206,7 @@ def _all_pairs(
     groups: Sequence[str],
     run: str,
     confidence: float,
+    duplicates: str,
 ) -> pl.LazyFrame:
     given = schema_of(sums)
     schema = pl.Schema(
@@ -220,7 +225,7 @@ def _all_pairs(
         if len(runs) == 1:
             raise DataError(f"the column {run!r} has only the run {runs[0]!r}; pass several runs")
         for part in table.partition_by(groups, maintain_order=True) if groups else [table]:
-            _check(part, rows, selected, run)
+            _check(part, rows, selected, duplicates)
             group = {name: part.get_column(name)[0] for name in groups} if part.height else {}
             queries = round(part.get_column(_SHARE).sum())
             for index, each in enumerate(selected):
@@ -237,12 +242,11 @@ def _all_pairs(
     return sums.map_batches(pairs, schema=schema)
 
 
-def _check(part: pl.DataFrame, rows: pl.LazyFrame, selected: Sequence[Variable], run: str) -> None:
+def _check(
+    part: pl.DataFrame, rows: pl.LazyFrame, selected: Sequence[Variable], duplicates: str
+) -> None:
     if part.height and part.get_column(_REPEATS).max():
-        raise DataError(
-            f"duplicate queries in a run (column {run!r}); name further columns in `query` or "
-            "`by`, or drop duplicates"
-        )
+        raise DataError(duplicates)
     for index, each in enumerate(selected):
         named = {name: part.get_column(_key(index) + name) for name in ("mean", "squares")}
         check_sums(named, rows, [each] * part.height)

@@ -9,6 +9,7 @@ import polars as pl
 from polars_rank._params import OWN, Names, check_name, free, public
 from polars_rank.conventions import POLARS_RANK, Conventions
 from polars_rank.errors import ArgumentError, DataError, SchemaError
+from polars_rank.evaluation.checks import with_run_warning
 from polars_rank.evaluation.means import to_rows
 from polars_rank.frames.tables import (
     collected,
@@ -170,9 +171,11 @@ def moments(
     if baseline is None:
         keys = key_columns(schema, by=by, run=run_column(schema, run), weight=weight)
         kept = known_query(schema, query)
-        selected = variables(schema, metrics, agreed, {**keys, "query": kept}, undefined=undefined)
+        keys = {**keys, "query": kept}
+        selected = variables(schema, metrics, agreed, keys, undefined=undefined)
         groups = [*keys["by"], *keys["run"]]
         result = sums_of(values, selected, groups, agreed, weight=weight, query=kept)
+        result = with_run_warning(result, values, run, keys)
     else:
         pairs = Pairs.of(
             values, by=by, run=str(run), baseline=baseline, query=query, metrics=metrics,

@@ -190,13 +190,21 @@ def query_columns(
         unique = _unique_columns(table, others, keys)
     if len(unique) == 1:
         return (unique[0],)
-    message = "column 'query' (`query`) not found, and "
-    if unique:
-        message += "several columns identify the rows of each run; name one of them with `query`: "
-    else:
-        message += "no other column identifies the rows of each run; name columns with `query`: "
-    message += ", ".join(map(repr, unique or others)) or "the table has no other columns"
-    raise SchemaError(message)
+    if not unique:
+        raise SchemaError(no_query_column(others))
+    raise SchemaError(
+        "column 'query' (`query`) not found, and several columns identify the rows of each run; "
+        f"name one of them with `query`: {', '.join(map(repr, unique))}"
+    )
+
+
+def no_query_column(candidates: Sequence[str]) -> str:
+    """Return the message about a table without columns that identify the query."""
+    return (
+        "column 'query' (`query`) not found, and no other column identifies the rows of each run; "
+        "name columns with `query`: "
+        f"{', '.join(map(repr, candidates)) or 'the table has no other columns'}"
+    )
 
 
 def _other_columns(

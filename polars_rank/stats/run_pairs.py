@@ -9,12 +9,19 @@ import polars as pl
 
 from polars_rank._params import OWN, Names, check_column, check_distinct
 from polars_rank.errors import ArgumentError, DataError, short
+from polars_rank.evaluation.checks import provided
 from polars_rank.frames.ids import is_text
 from polars_rank.frames.tables import schema_of
-from polars_rank.stats.per_query_tables import data_error, key_columns, query_columns
+from polars_rank.stats.per_query_tables import (
+    data_error,
+    key_columns,
+    known_query,
+    no_query_column,
+    query_columns,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from polars_rank.metrics.names import Metrics
 
@@ -38,6 +45,8 @@ class Pairs:
     cluster: tuple[str, ...]
     baseline: Any
     schema: pl.Schema
+    #: The column of the query if none is named, and there is no column "query".
+    default_query: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -60,7 +69,8 @@ class Pairs:
         queries = query_columns(table, query, metrics, keys)
         check_distinct({**keys, "query": queries})
         check_run("baseline", baseline, run, schema[run])
-        return cls(keys["by"], run, queries, weight, keys["cluster"], baseline, schema)
+        default = () if known_query(schema, query) else queries
+        return cls(keys["by"], run, queries, weight, keys["cluster"], baseline, schema, default)
 
     @property
     def keys(self) -> list[str]:
@@ -120,23 +130,36 @@ class Pairs:
 
     def checked(self, results: pl.LazyFrame, table: pl.LazyFrame) -> pl.LazyFrame:
         """Return the results; collecting them raises if a query occurs twice in a run."""
-        return without_duplicates(results, table, self.keys)
+        return without_duplicates(results, table, self.keys, self.default_query)
 
 
 def without_duplicates(
-    results: pl.LazyFrame, table: pl.LazyFrame, keys: Sequence[str]
+    results: pl.LazyFrame,
+    table: pl.LazyFrame,
+    keys: Sequence[str],
+    default_query: Sequence[str] = (),
 ) -> pl.LazyFrame:
-    """Return the results; collecting them raises if two rows of the table have the same keys."""
+    """Return the results; collecting them raises if two rows of the table have the same keys.
+
+    `default_query` is the column that is used for lack of a column "query", if there is one.
+    """
 
     def check(rows: pl.DataFrame) -> None:
         if (rows.get_column(_ROWS).max() or 0) > 1:  # type: ignore[operator]
-            problem = (
-                f"duplicate rankings: {', '.join(map(repr, keys))} do not identify a row; name "
-                "further columns in `query` or `by`, or drop duplicates"
-            )
+            problem = duplicates(keys, default_query)
             raise data_error(table, {problem: pl.struct(keys).is_duplicated()})
 
     return provided(results, _most(table, keys), check)
+
+
+def duplicates(keys: Sequence[str], default_query: Sequence[str]) -> str:
+    """Return the message about rows with the same keys."""
+    if default_query:
+        return no_query_column(default_query)
+    return (
+        f"duplicate rankings: {', '.join(map(repr, keys))} do not identify a row; name "
+        "further columns in `query` or `by`, or drop duplicates"
+    )
 
 
 def _most(table: pl.LazyFrame, keys: Sequence[str]) -> pl.LazyFrame:
@@ -198,21 +221,3 @@ def with_known_baseline(
             raise unknown_run(run, names, "baseline", baseline)
 
     return provided(results, runs, check)
-
-
-def provided(
-    results: pl.LazyFrame, facts: pl.LazyFrame, check: Callable[[pl.DataFrame], None]
-) -> pl.LazyFrame:
-    """Return the results; collecting them raises if the check of `facts` does.
-
-    The check is concatenated as a table without rows: a join might skip it if there are no
-    results, and need not keep their order.
-    """
-    schema = results.collect_schema()
-
-    def checked(batch: pl.DataFrame) -> pl.DataFrame:
-        check(batch)
-        return pl.DataFrame(schema=schema)
-
-    nothing = facts.map_batches(checked, schema=schema, streamable=True)
-    return pl.concat([results, nothing])

@@ -20,6 +20,7 @@ from polars_rank._params import (
 )
 from polars_rank.conventions import POLARS_RANK, Conventions
 from polars_rank.errors import ArgumentError, number_of, warn
+from polars_rank.evaluation.checks import provided, with_run_warning
 from polars_rank.evaluation.means import ratio, to_rows
 from polars_rank.frames.tables import framed_table, schema_of
 from polars_rank.stats import moment_math
@@ -40,7 +41,7 @@ from polars_rank.stats.per_query_tables import (
 )
 from polars_rank.stats.query_hash import query_key
 from polars_rank.stats.resampling import KEY, RESIDUE, bootstrap_sums
-from polars_rank.stats.run_pairs import provided, without_duplicates
+from polars_rank.stats.run_pairs import without_duplicates
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -204,12 +205,12 @@ def summarize(
     agreed = agreed_on(conventions, undefined)
 
     schema = schema_of(values)
-    run = run_column(schema, run)
+    runs = run_column(schema, run)
     if is_moments(schema):
         given = {"weight": weight, "cluster": cluster, "quantiles": quantiles}
         settled(undefined, conventions)
         _refuse(given, interval)
-        keys = key_columns(schema, by=by, run=run)
+        keys = key_columns(schema, by=by, run=runs)
         groups = [*keys["by"], *keys["run"]]
         unknown = set(groups) - set(groups_of(schema))
         if unknown:
@@ -218,7 +219,7 @@ def summarize(
             )
         moments = regrouped(only_metrics(values, metrics), groups)
         return _finished(moments, keys["by"], keys["run"], confidence, interval, [])
-    keys = key_columns(schema, by=by, run=run, weight=weight, cluster=cluster)
+    keys = key_columns(schema, by=by, run=runs, weight=weight, cluster=cluster)
     if points and (weight is not None or keys["cluster"]):
         raise ArgumentError("`quantiles` does not support `weight` or `cluster`")
     resampled = interval in _RESAMPLED
@@ -240,8 +241,9 @@ def summarize(
         bounds = _resampled(units, selected, groups, confidence, interval, n_resamples, seed)
         moments = _with_bounds(moments, bounds(moments), groups)
     result = _finished(moments, keys["by"], keys["run"], confidence, interval, [*points])
+    result = with_run_warning(result, values, run, {**keys, "query": queries})
     if queries and not known:
-        return without_duplicates(result, values, [*groups, *queries])
+        return without_duplicates(result, values, [*groups, *queries], queries)
     # Rows of a cluster that is a query are its rankings, which may be equal.
     return result if {*queries} <= {*keys["cluster"]} else _without_equal_rows(result, values)
 

@@ -1,9 +1,11 @@
 """Rankings and judgments in the order of their queries are joined in batches of queries."""
 
+import warnings
 from pathlib import Path
 
 import polars as pl
 import polars_rank as pr
+import pytest
 from plans import holding_nodes
 from polars.testing import assert_frame_equal
 
@@ -31,3 +33,25 @@ def test_sorted_tables_are_joined_in_batches(tmp_path: Path) -> None:
     assert found["query"].is_sorted()
     other_type = pr.join_judgments(scans[0], scans[1].cast({"query": pl.Int32}))
     assert_frame_equal(other_type.collect().sort("query", "doc"), expected)
+
+
+def test_runs_in_a_column_with_another_name_are_reported() -> None:
+    """Judged documents would otherwise be missing in the runs that did not retrieve them."""
+    rankings = pl.LazyFrame({
+        "model": ["a", "a", "b"], "query": 1, "doc": ["x", "y", "x"], "score": [2.0, 1.0, 1.0],
+    })  # fmt: skip
+    judgments = pl.LazyFrame({"query": [1, 1], "doc": ["x", "z"], "label": [1, 1]})
+    plan = pr.join_judgments(rankings, judgments)
+    with pytest.warns(pr.errors.RankWarning, match="`rankings` has .*'model'.*pass run='model'"):
+        single = plan.collect()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert pr.join_judgments(rankings, judgments, run="model").collect().height == 5
+        assert pr.join_judgments(rankings, judgments, by="model").collect().height == 5
+        assert_frame_equal(
+            pr.join_judgments(rankings, judgments, run=None).collect(),
+            single,
+            check_row_order=False,
+        )
+        one = rankings.filter(model="a")
+        assert pr.join_judgments(one, judgments).collect()["model"].to_list() == ["a"] * 3

@@ -892,7 +892,7 @@ class TestDegenerate:
             pr.plot.slices(pr.compare(rr, baseline="bm25"))
         with pytest.raises(pr.errors.SchemaError, match="column 'runs' .`run`. not found"):
             pr.plot.distribution(rr, run="runs")
-        with pytest.raises(pr.errors.DataError, match="several rankings in one run"):
+        with pytest.raises(pr.errors.DataError, match="480 rows: duplicate rankings"):
             pr.plot.differences(pl.concat([rr, rr]), baseline="bm25")
         with pytest.raises(pr.errors.DataError, match="240 rows: NaN"):
             pr.plot.distribution(rr.with_columns(rr=float("nan")))

@@ -190,7 +190,7 @@ def test_groups_are_apart():
 def test_misuse_of_compare_all():
     with pytest.raises(pr.errors.DataError, match="has only the run 'old'"):
         pr.stats.compare_all(LISTS.filter(run="old"), metrics="ap")
-    with pytest.raises(pr.errors.DataError, match="duplicate queries in a run"):
+    with pytest.raises(pr.errors.DataError, match="duplicate rankings: 'run', 'query' do not"):
         pr.stats.compare_all(pl.concat([LISTS, LISTS.head(2)]), metrics="ap")
     with pytest.raises(pr.errors.ArgumentError, match="'num_rel' is not a mean over queries"):
         pr.stats.compare_all(LISTS)

@@ -1,5 +1,7 @@
 """The columns of the query, if they are not named and there is no column "query"."""
 
+import warnings
+
 import polars as pl
 import polars_rank as pr
 import pytest
@@ -65,7 +67,7 @@ def test_several_columns_or_none_are_an_error(name):
         function(USERS.drop("user") if name == "slices" else USERS.drop("user", "country"))
     # A single column is checked when the result is collected.
     if name != "slices":
-        with pytest.raises(pr.errors.DataError, match="duplicate|several rankings"):
+        with pytest.raises(pr.errors.DataError, match="no other column identifies .*'country'"):
             function(USERS.drop("user"))
 
 
@@ -78,3 +80,19 @@ def test_a_plan_with_a_query_is_not_read():
         pr.compare(plan, baseline="bm25")
         pr.stats.moments(plan, baseline="bm25")
     pr.compare(table.rename({"query": "user"}), baseline="bm25", query="user")
+
+
+@pytest.mark.parametrize("function", [pr.summarize, pr.stats.moments])
+def test_runs_in_a_column_with_another_name_are_reported(function):
+    table = NAMED.drop("query").rename({"run": "model"})
+    with pytest.warns(pr.errors.RankWarning, match="'model'.*pass run='model'; if not.* run=None"):
+        pooled = function(table)
+    for options in ({"run": None}, {"run": "model"}, {"by": "model"}):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            result = function(table, **options)
+        assert ("model" in result.columns) == (options != {"run": None})
+    assert_frame_equal(pooled, function(table, run=None))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        function(table.filter(model="bm25"))
