@@ -420,5 +420,6 @@ def test_runs_are_summarized_each():
     ):
         pr.summarize(lists, by="run")
     renamed = lists.rename({"run": "model"})
-    assert pr.summarize(renamed).collect().height == 1
+    with pytest.warns(pr.errors.RankWarning, match="pass run='model'"):
+        assert pr.summarize(renamed).collect().height == 1
     assert pr.summarize(renamed, run="model").collect()["model"].n_unique() == 2
