@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from polars_rank._docstrings import described_by
 from polars_rank._params import OWN, names, public, whole_number
 from polars_rank.conventions import POLARS_RANK, Conventions, counted_as, named
 from polars_rank.errors import ArgumentError, number_of
@@ -202,6 +203,7 @@ def _lines(metric: Metric, conventions: Conventions) -> Iterator[tuple[str, str]
     yield "aggregation", _AGGREGATE_TEXTS[conventions.aggregate(metric)]
 
 
+@described_by(evaluate)
 @public
 def explain_difference(
     frame: Any,
@@ -229,7 +231,7 @@ def explain_difference(
     n
         Number of queries to show per choice.
     duplicates
-        Treatment of duplicate documents, as in `evaluate`.
+        As in `evaluate`.
     **columns
         Options of `evaluate` that name columns. Columns in `by` identify the query together with
         `query`.

@@ -14,6 +14,7 @@ from typing import NamedTuple, TypeAlias
 
 import polars as pl
 
+from polars_rank._docstrings import described_by
 from polars_rank._params import (
     OWN,
     Names,
@@ -164,6 +165,7 @@ def _of_slate(rows: _Slate) -> tuple[pl.Expr, pl.Expr]:
     return slate_weight * rows.reward.sum(), slate_weight
 
 
+@described_by(sips)
 @framed
 def iips(
     frame: pl.LazyFrame,
@@ -185,19 +187,13 @@ def iips(
 
     Parameters
     ----------
-    frame
-        One row per document of a slate.
-    slate
-        Columns that identify the slate (one impression).
-    position
-        Column with the position of the document in the slate.
-    reward
-        Column with the reward of the document, such as a click.
+    frame, slate, position, reward
+        As in `sips`.
     logged, new
         Columns with the probability that the logging policy, and the new policy, put this document
         at this position, whatever the documents above it; in (0, 1] and in [0, 1].
     by
-        Columns that split the table into groups; constant within a slate.
+        As in `sips`.
     cluster
         Columns that identify the sampling unit if it is not the slate, such as the query or the
         user; constant within a slate.
@@ -228,6 +224,7 @@ def iips(
     return _estimate(frame, columns, lambda rows: ((rows.alone * rows.reward).sum(), rows.alone))
 
 
+@described_by(sips)
 @framed
 def rips(
     frame: pl.LazyFrame,
@@ -252,22 +249,8 @@ def rips(
 
     Parameters
     ----------
-    frame
-        One row per document of a slate.
-    slate
-        Columns that identify the slate (one impression).
-    position
-        Column with the position of the document in the slate.
-    reward
-        Column with the reward of the document, such as a click.
-    logged, new
-        Columns with the probability that the logging policy, and the new policy, put this document
-        at this position given the documents above it; in (0, 1] and in [0, 1].
-    joint
-        Whether the probabilities are joint probabilities of all documents down to this one, not
-        conditional on the documents above it. Joint probabilities cannot increase down a slate.
-    by
-        Columns that split the table into groups; constant within a slate.
+    frame, slate, position, reward, logged, new, joint, by
+        As in `sips`.
     cluster
         Columns that identify the sampling unit if it is not the slate, such as the query or the
         user; constant within a slate.
@@ -299,6 +282,7 @@ def rips(
     return _estimate(frame, columns, lambda rows: ((rows.down * rows.reward).sum(), rows.down))
 
 
+@described_by(sips)
 @framed
 def cascade_dr(
     frame: pl.LazyFrame,
@@ -323,28 +307,16 @@ def cascade_dr(
 
     Parameters
     ----------
-    frame
-        One row per document of a slate.
-    slate
-        Columns that identify the slate (one impression).
-    position
-        Column with the position of the document in the slate.
-    reward
-        Column with the reward of the document, such as a click.
-    logged, new
-        Columns with the probability that the logging policy, and the new policy, put this document
-        at this position given the documents above it; in (0, 1] and in [0, 1].
+    frame, slate, position, reward, logged, new
+        As in `sips`.
     estimate
         Column with Q, the reward model's estimate of the reward of the slate from this position
         on under the new policy, given this document and those above it.
     expected
         Column with V, the mean of Q over the documents that the new policy could put at this
         position, given those above it.
-    joint
-        Whether the probabilities are joint probabilities of all documents down to this one, not
-        conditional on the documents above it. Joint probabilities cannot increase down a slate.
-    by
-        Columns that split the table into groups; constant within a slate.
+    joint, by
+        As in `sips`.
     cluster
         Columns that identify the sampling unit if it is not the slate, such as the query or the
         user; constant within a slate.

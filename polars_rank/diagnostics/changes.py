@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from polars_rank._docstrings import described_by
 from polars_rank._params import (
     OWN,
     Names,
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
 _PLACE = OWN + "place"
 
 
+@described_by(evaluate)
 @framed
 def movers(
     frame: pl.LazyFrame,
@@ -89,7 +91,7 @@ def movers(
     by
         Columns that split the table.
     query, doc, score, label, position
-        Names of the columns, as in `per_query`.
+        As in `evaluate`.
     scores
         Columns of scores. Each is a run with the name of its column.
     keep
@@ -270,6 +272,7 @@ def _with_runs(
     return runs_of(log, scores)
 
 
+@described_by(evaluate)
 @framed
 def churn(
     frame: pl.LazyFrame,
@@ -301,7 +304,7 @@ def churn(
     by
         Columns that split the table.
     query, doc, score
-        Names of the columns, as in `per_query`.
+        As in `evaluate`.
     scores
         Columns of scores. Each is a run with the name of its column.
 

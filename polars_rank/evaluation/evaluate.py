@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from polars_rank._docstrings import described_by
 from polars_rank._params import Names
 from polars_rank.columns import Score
 from polars_rank.conventions import (
@@ -27,206 +28,6 @@ from polars_rank.metrics.names import Metrics, listed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-
-@framed
-def per_query(
-    frame: pl.LazyFrame,
-    metrics: Metrics,
-    *,
-    query: Names = "query",
-    doc: str | None = "doc",
-    score: Score = "score",
-    label: str = "label",
-    position: str | None = None,
-    scores: Sequence[str] | None = None,
-    by: Names | None = None,
-    ties: Ties | None = None,
-    rel: float | None = None,
-    unjudged: Unjudged | None = None,
-    query_set: QuerySet | None = None,
-    duplicates: Duplicates = "error",
-    undefined: Undefined | Mapping[str, Undefined] | None = None,
-    keep: Names | None = None,
-    items: Table | None = None,
-    history: Table | None = None,
-    exclude_seen: bool = False,
-    conventions: Conventions | str = POLARS_RANK,
-    progress: bool = False,
-) -> pl.LazyFrame:
-    """Return one row per ranking and one column per metric.
-
-    Parameters
-    ----------
-    frame
-        Long table with one row per document of a ranking: a LazyFrame, a DataFrame, or any other
-        table with Arrow's C stream, such as those of pyarrow, pandas and DuckDB; or a Spark
-        DataFrame, classic or Connect. See Notes.
-    metrics
-        A name ("ndcg@10", "ap", "P_5", "ndcg(gain='exp2')@10"), a metric (`pr.ndcg(10)`), any
-        expression over the ranked table, or a sequence of these.
-    query
-        Column of the query, or several columns that identify it.
-    doc
-        Column of the document id. If it is None, or "doc" and the table has no such column,
-        documents have no ids: ties cannot be broken by id, and duplicates are not found.
-    score
-        Column of the score, higher is better. "-distance" ranks by a column in which lower is
-        better. An expression computes it from other columns. Null: judged but not retrieved.
-    label
-        Column of the relevance label, a number. Null: retrieved but not judged. Not needed if no
-        metric reads labels, as for metrics of clicks.
-    position
-        Column of the position at which a document was shown, 1 first; replaces `score`.
-    scores
-        Several score columns of the same documents. Each one becomes a run; the result has a
-        column "run" with their names.
-    by
-        Column or columns that split the table, such as the run: a ranking consists of the rows
-        with the same `by` and `query`.
-    ties
-        Order of documents with equal scores: "doc" (id descending; the default if there are
-        ids), "doc_ascending", "best" or "worst" (higher or lower label first; "worst" is the
-        default without ids), "input" (order of rows), or "expected": the mean over all orders of
-        tied documents (McSherry & Najork, 2008), which is exact and has a closed form for most
-        metrics; the others raise `ArgumentError`.
-    rel
-        Lowest relevant label. Default: 1. Labels are compared as Float64: 0.7 as Float32 is
-        0.699999988, and below 0.7.
-    unjudged
-        Treatment of retrieved documents without a label: "nonrelevant" (default), or "removed"
-        from the ranking before ranks are computed.
-    query_set
-        Rankings that count: "all" (default), "judged" (with at least one judged document, as
-        `trec_eval -c`), "retrieved" (with at least one retrieved document), or "both".
-    duplicates
-        Treatment of a document that occurs more than once in a ranking: "error" (default), "max"
-        keeps the row with the highest score, "first" the first row.
-    undefined
-        Value of a metric that is undefined for a ranking: "null" (default), "zero", "one", or a
-        mapping to these from names of metrics ("ndcg", for all cutoffs) or of result columns
-        ("ndcg@10"), with "*" for the rest. Polars' own mean skips nulls, whereas `evaluate` counts
-        them as 0 by default.
-    keep
-        Columns of the log to keep in the result. They must have one value per ranking.
-    items
-        Table with one row per document, such as the result of `pr.catalog.popularity`: the column
-        named by `doc`, and attributes that metrics read, which are joined. `RankWarning` gives the
-        number of retrieved documents without a row; `unknown` of a metric says what they count as.
-    history
-        Table with one row per query and document that the user has seen before. It adds the column
-        `seen` and, for an attribute such as `category`, the lists `history_category`.
-    exclude_seen
-        Drop the documents of `history` from rankings and judgments. A ranking that loses all its
-        documents still counts.
-    conventions
-        Metric definitions to use, such as "trec_eval" or `pr.conventions.TREC_EVAL`. Parameters
-        of this call take precedence.
-    progress
-        Show a progress bar on a terminal if the evaluation takes longer than two seconds (extra
-        "cli").
-
-    Returns
-    -------
-    LazyFrame or DataFrame
-        The `by`, `query` and `keep` columns and one column per metric, null where the metric is
-        undefined. Lazy if `frame` is lazy; a Spark DataFrame if `frame` is one. With `by` or
-        `scores`, the column `num_retrieved` comes before the metrics, unless another column has
-        that name: the number of retrieved documents. Statistics use it to warn about runs that
-        retrieved nothing. Rows are sorted by their keys, or in the order of the log if `scan_log`
-        found the rows of each ranking adjacent. Spark returns rows in no particular order.
-
-    Raises
-    ------
-    SchemaError
-        If a column is missing or has a wrong type.
-    DataError
-        For null queries, NaN or infinite scores or labels, duplicate documents, labels too large
-        for a gain, and, for metrics of clicks, a `position` that occurs twice in a ranking. A lazy
-        result raises it when it is collected.
-    ArgumentError
-        For an unknown metric or an invalid parameter.
-
-    Notes
-    -----
-    **Logs without labels.** If no document of a log or a group has a label, metrics of labels are
-    0 or undefined. `evaluate` warns about it; `per_query` does not, because it processes one
-    ranking at a time.
-
-    **Large logs.** Polars counts rows up to 2^32. Evaluate larger logs in parts, with
-    `pr.stats.moments` and `pr.stats.merge`.
-
-    **Streams.** The result of another engine, such as a DuckDB query or a pyarrow
-    RecordBatchReader, is read batch by batch in flat memory if the rows of each ranking are
-    adjacent, as with "ORDER BY query". 8 bytes per ranking are kept to detect a ranking whose rows
-    are not adjacent; then the query runs again, and all rows are held in memory. For a stream that
-    can be read only once, this raises `DataError`. All rows are also held if the plan reads the log
-    more than once, as for metrics with different rules for ties. Use `scan_log` for Parquet files.
-
-    **Spark.** Nothing runs before an action. Each task evaluates whole queries: the rankings of one
-    query must fit into the memory of a task. Each task also holds one bucket: 1/1,024 of the rows,
-    or 1/(4 × shuffle partitions) with more than 256 partitions. Parameters are checked at once; the
-    text of an error in an action contains the text of the `DataError`. `ties="input"` is the order
-    in which Spark reads the rows.
-
-    Examples
-    --------
-    >>> df = pl.DataFrame({
-    ...     "query": ["a", "a", "b"], "score": [0.9, 0.1, 0.5], "label": [0, 1, 0]
-    ... })
-    >>> pr.per_query(df, ["rr", "p@1"])
-    shape: (2, 3)
-    ┌───────┬──────┬─────┐
-    │ query ┆ rr   ┆ p@1 │
-    │ ---   ┆ ---  ┆ --- │
-    │ str   ┆ f64  ┆ f64 │
-    ╞═══════╪══════╪═════╡
-    │ a     ┆ 0.5  ┆ 0.0 │
-    │ b     ┆ null ┆ 0.0 │
-    └───────┴──────┴─────┘
-    """
-    evaluation = Evaluation.of(
-        listed(metrics),
-        query=query,
-        doc=doc,
-        score=score,
-        label=label,
-        position=position,
-        scores=scores,
-        by=by,
-        ties=ties,
-        rel=rel,
-        unjudged=unjudged,
-        query_set=query_set,
-        duplicates=duplicates,
-        undefined=undefined,
-        keep=keep,
-        items=items,
-        history=history,
-        exclude_seen=exclude_seen,
-        conventions=conventions,
-        progress=progress,
-    )
-    evaluation.check_names()
-    names = [column.name for column in evaluation.metrics]
-    keys = [*evaluation.by, *evaluation.query, *evaluation.keep]
-    query_set = evaluation.conventions.query_set
-    # Rankings of groups, such as runs, are compared: statistics warn if a run retrieved nothing.
-    counted = bool(evaluation.by) and NUM_RETRIEVED not in {*keys, *names}
-    rankings = plan.per_query(frame, evaluation)
-    if query_set != "all":
-        rankings = rankings.filter(COUNTED[query_set])
-    if evaluation.items is not None:
-        rankings = warned(rankings, [*evaluation.by, *evaluation.query])
-    number = [pl.col(RETRIEVED).alias(NUM_RETRIEVED)] if counted else []
-    rankings = rankings.select(*keys, *number, *names)
-    if undefined is None:
-        return rankings
-    return rankings.with_columns(
-        pl.col(column.name).fill_null(column.counts_as)
-        for column in evaluation.metrics
-        if isinstance(column.counts_as, float)
-    )
 
 
 @framed
@@ -284,7 +85,7 @@ def evaluate(
         column "run" with their names.
     by
         Column or columns of groups, such as the run. A ranking consists of the rows with the same
-        `by` and `query`; means are computed for each group.
+        `by` and `query`.
     ties
         Order of documents with equal scores: "doc" (id descending; the default if there are
         ids), "doc_ascending", "best" or "worst" (higher or lower label first; "worst" is the
@@ -400,3 +201,150 @@ def evaluate(
     rankings = plan.per_query(frame, evaluation)
     means.check_numbers(rankings)
     return means.finish(means.add_up(rankings))
+
+
+@described_by(evaluate)
+@framed
+def per_query(
+    frame: pl.LazyFrame,
+    metrics: Metrics,
+    *,
+    query: Names = "query",
+    doc: str | None = "doc",
+    score: Score = "score",
+    label: str = "label",
+    position: str | None = None,
+    scores: Sequence[str] | None = None,
+    by: Names | None = None,
+    ties: Ties | None = None,
+    rel: float | None = None,
+    unjudged: Unjudged | None = None,
+    query_set: QuerySet | None = None,
+    duplicates: Duplicates = "error",
+    undefined: Undefined | Mapping[str, Undefined] | None = None,
+    keep: Names | None = None,
+    items: Table | None = None,
+    history: Table | None = None,
+    exclude_seen: bool = False,
+    conventions: Conventions | str = POLARS_RANK,
+    progress: bool = False,
+) -> pl.LazyFrame:
+    """Return one row per ranking and one column per metric.
+
+    Parameters
+    ----------
+    frame, metrics, query, doc, score, label, position, scores, by
+        As in `evaluate`.
+    ties, rel, unjudged, query_set, duplicates
+        As in `evaluate`.
+    undefined
+        Value of a metric that is undefined for a ranking: "null" (default), "zero", "one", or a
+        mapping to these from names of metrics ("ndcg", for all cutoffs) or of result columns
+        ("ndcg@10"), with "*" for the rest. Polars' own mean skips nulls, whereas `evaluate` counts
+        them as 0 by default.
+    keep
+        Columns of the log to keep in the result. They must have one value per ranking.
+    items, history, exclude_seen, conventions, progress
+        As in `evaluate`.
+
+    Returns
+    -------
+    LazyFrame or DataFrame
+        The `by`, `query` and `keep` columns and one column per metric, null where the metric is
+        undefined. Lazy if `frame` is lazy; a Spark DataFrame if `frame` is one. With `by` or
+        `scores`, the column `num_retrieved` comes before the metrics, unless another column has
+        that name: the number of retrieved documents. Statistics use it to warn about runs that
+        retrieved nothing. Rows are sorted by their keys, or in the order of the log if `scan_log`
+        found the rows of each ranking adjacent. Spark returns rows in no particular order.
+
+    Raises
+    ------
+    SchemaError
+        If a column is missing or has a wrong type.
+    DataError
+        For null queries, NaN or infinite scores or labels, duplicate documents, labels too large
+        for a gain, and, for metrics of clicks, a `position` that occurs twice in a ranking. A lazy
+        result raises it when it is collected.
+    ArgumentError
+        For an unknown metric or an invalid parameter.
+
+    Notes
+    -----
+    **Logs without labels.** If no document of a log or a group has a label, metrics of labels are
+    0 or undefined. `evaluate` warns about it; `per_query` does not, because it processes one
+    ranking at a time.
+
+    **Large logs.** Polars counts rows up to 2^32. Evaluate larger logs in parts, with
+    `pr.stats.moments` and `pr.stats.merge`.
+
+    **Streams.** The result of another engine, such as a DuckDB query or a pyarrow
+    RecordBatchReader, is read batch by batch in flat memory if the rows of each ranking are
+    adjacent, as with "ORDER BY query". 8 bytes per ranking are kept to detect a ranking whose rows
+    are not adjacent; then the query runs again, and all rows are held in memory. For a stream that
+    can be read only once, this raises `DataError`. All rows are also held if the plan reads the log
+    more than once, as for metrics with different rules for ties. Use `scan_log` for Parquet files.
+
+    **Spark.** Nothing runs before an action. Each task evaluates whole queries: the rankings of one
+    query must fit into the memory of a task. Each task also holds one bucket: 1/1,024 of the rows,
+    or 1/(4 × shuffle partitions) with more than 256 partitions. Parameters are checked at once; the
+    text of an error in an action contains the text of the `DataError`. `ties="input"` is the order
+    in which Spark reads the rows.
+
+    Examples
+    --------
+    >>> df = pl.DataFrame({
+    ...     "query": ["a", "a", "b"], "score": [0.9, 0.1, 0.5], "label": [0, 1, 0]
+    ... })
+    >>> pr.per_query(df, ["rr", "p@1"])
+    shape: (2, 3)
+    ┌───────┬──────┬─────┐
+    │ query ┆ rr   ┆ p@1 │
+    │ ---   ┆ ---  ┆ --- │
+    │ str   ┆ f64  ┆ f64 │
+    ╞═══════╪══════╪═════╡
+    │ a     ┆ 0.5  ┆ 0.0 │
+    │ b     ┆ null ┆ 0.0 │
+    └───────┴──────┴─────┘
+    """
+    evaluation = Evaluation.of(
+        listed(metrics),
+        query=query,
+        doc=doc,
+        score=score,
+        label=label,
+        position=position,
+        scores=scores,
+        by=by,
+        ties=ties,
+        rel=rel,
+        unjudged=unjudged,
+        query_set=query_set,
+        duplicates=duplicates,
+        undefined=undefined,
+        keep=keep,
+        items=items,
+        history=history,
+        exclude_seen=exclude_seen,
+        conventions=conventions,
+        progress=progress,
+    )
+    evaluation.check_names()
+    names = [column.name for column in evaluation.metrics]
+    keys = [*evaluation.by, *evaluation.query, *evaluation.keep]
+    query_set = evaluation.conventions.query_set
+    # Rankings of groups, such as runs, are compared: statistics warn if a run retrieved nothing.
+    counted = bool(evaluation.by) and NUM_RETRIEVED not in {*keys, *names}
+    rankings = plan.per_query(frame, evaluation)
+    if query_set != "all":
+        rankings = rankings.filter(COUNTED[query_set])
+    if evaluation.items is not None:
+        rankings = warned(rankings, [*evaluation.by, *evaluation.query])
+    number = [pl.col(RETRIEVED).alias(NUM_RETRIEVED)] if counted else []
+    rankings = rankings.select(*keys, *number, *names)
+    if undefined is None:
+        return rankings
+    return rankings.with_columns(
+        pl.col(column.name).fill_null(column.counts_as)
+        for column in evaluation.metrics
+        if isinstance(column.counts_as, float)
+    )

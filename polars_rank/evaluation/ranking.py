@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from polars_rank._docstrings import described_by
 from polars_rank._params import OWN, Names, one_of
 from polars_rank.columns import RANKED, Columns, Score, is_relevant, scored
 from polars_rank.conventions import DUPLICATES, TIES, Duplicates, Ties, lowest_relevant
@@ -22,6 +23,7 @@ from polars_rank.evaluation.checks import (
     unnamed_checks,
 )
 from polars_rank.evaluation.contiguity import Keys
+from polars_rank.evaluation.evaluate import evaluate
 from polars_rank.evaluation.order import Order, position, rank_order
 from polars_rank.evaluation.rows import Rules
 from polars_rank.frames.batches import by_ranking
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
 _SCORE, _ROW = OWN + "ranked score", OWN + "row"
 
 
+@described_by(evaluate)
 @framed
 def rank(
     frame: pl.LazyFrame,
@@ -52,36 +55,14 @@ def rank(
 
     Parameters
     ----------
-    frame
-        Long table with one row per document of a ranking: a LazyFrame, a DataFrame, or any other
-        table with Arrow's C stream, such as those of pyarrow, pandas and DuckDB; or a Spark
-        DataFrame.
-    query
-        Column of the query, or several columns that identify it.
-    doc
-        Column of the document id. If it is None, or "doc" and the table has no such column,
-        documents have no ids: ties cannot be broken by id, and duplicates are not found.
-    score
-        Column of the score, higher is better. "-distance" ranks by a column in which lower is
-        better. An expression computes it from other columns. Null: judged but not retrieved.
-    label
-        Column of the relevance label, a number. Null: retrieved but not judged. Not needed if no
-        metric reads labels, as for metrics of clicks.
-    position
-        Column of the position at which a document was shown, 1 first; replaces `score`.
-    by
-        Column or columns that split the table, such as the run: a ranking consists of the rows
-        with the same `by` and `query`.
+    frame, query, doc, score, label, position, by
+        As in `evaluate`.
     ties
         Order of documents with equal scores: "doc" (id descending; the default if there are
         ids), "doc_ascending", "best" or "worst" (higher or lower label first; "worst" is the
         default without ids), or "input" (order of rows).
-    rel
-        Lowest relevant label. Default: 1. Labels are compared as Float64: 0.7 as Float32 is
-        0.699999988, and below 0.7.
-    duplicates
-        Treatment of a document that occurs more than once in a ranking: "error" (default), "max"
-        keeps the row with the highest score, "first" the first row.
+    rel, duplicates
+        As in `evaluate`.
 
     Returns
     -------

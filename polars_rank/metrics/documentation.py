@@ -7,10 +7,10 @@ import re
 import textwrap
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from polars_rank._docstrings import ENTRY
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from polars_rank.metrics.metric import Definition
 
 #: Descriptions of parameters that mean the same in all metrics.
 COMMON = {
@@ -38,8 +38,6 @@ COMMON = {
     "size": "Number of documents in the collection. None: the number of rows of the ranking.",
 }
 
-_ENTRY = re.compile(r"^(\w[\w, ]*)\n((?:    .*\n|\n(?=    ))+)", re.MULTILINE)
-
 
 class Description(NamedTuple):
     """The parts of a metric's docstring; a missing part is empty."""
@@ -54,14 +52,14 @@ class Description(NamedTuple):
     source: str
 
 
-def completed(definition: Definition[...]) -> str:
+def completed(definition: Any) -> str:
     """Return the docstring of a metric with all parameters, and with what its properties imply."""
     text = inspect.cleandoc(definition.function.__doc__ or "")
     before, heading, after = text.partition("Returns\n-------\n")
     if not heading:
         return text
     before, _, own = before.partition("Parameters\n----------\n")
-    own_entries = dict(_ENTRY.findall(own))
+    own_entries = dict(ENTRY.findall(own))
     own_names = {name for names in own_entries for name in names.split(", ")}
     signature = inspect.signature(definition)
     shared_entries = {
@@ -83,7 +81,7 @@ def completed(definition: Definition[...]) -> str:
     return f"{before}{heading}{kind}\n{values}{others}"
 
 
-def _implied(definition: Definition[...]) -> Iterator[str]:
+def _implied(definition: Any) -> Iterator[str]:
     """Yield sentences about the values of a metric that follow from its properties."""
     if definition.lower_is_better:
         yield "Lower is better."
@@ -125,7 +123,7 @@ def described(build: Any) -> Description:
     formula = others.pop(0).strip("$ ") if others and others[0].startswith("$$") else ""
     parameters = {
         name: _line(entry)
-        for names, entry in _ENTRY.findall(section_of.get("Parameters", ""))
+        for names, entry in ENTRY.findall(section_of.get("Parameters", ""))
         for name in names.split(", ")
     }
     values = section_of.get("Returns", "").partition("\n")[2]  # after the type

@@ -14,10 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from polars_rank._docstrings import described_by
 from polars_rank._params import one_of, public, share, whole_number
 from polars_rank._polars import files
 from polars_rank.conventions import POLARS_RANK
 from polars_rank.errors import RankWarning, missing_extra, warn
+from polars_rank.evaluation.evaluate import evaluate
 from polars_rank.frames.tables import lazy
 from polars_rank.io.copies import first_names
 from polars_rank.io.outputs import new_file
@@ -64,6 +66,7 @@ _DARKER = """
 """
 
 
+@described_by(evaluate)
 @public
 def report(
     frame: Any,
@@ -142,9 +145,9 @@ def report(
         Names of the data sources, shown on the page. Default: the files that Polars or `scan_log`
         read.
     query, doc, score, label, position, scores
-        Names of the columns, as in `evaluate`.
+        As in `evaluate`.
     ties, rel, unjudged, query_set, duplicates, undefined, conventions
-        Metric definitions to use, as in `evaluate`.
+        As in `evaluate`.
     items, history
         Attributes of documents, and documents that each user has already seen, as in `evaluate`.
         With `items`, the page has a table of the catalog by run, from `pr.catalog.summary`:
@@ -176,7 +179,7 @@ def report(
     k
         Number of documents to show for each ranking.
     progress
-        Show a progress bar in a terminal after two seconds (extra "cli").
+        As in `evaluate`.
 
     Returns
     -------

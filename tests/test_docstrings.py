@@ -1,0 +1,72 @@
+"""Docstrings that refer to the parameters of another function are complete at run time."""
+
+from __future__ import annotations
+
+import inspect
+
+import polars_rank as pr
+import pytest
+from polars_rank._docstrings import ENTRY, described_by
+
+
+def source(frame: object, low: float, high: float) -> None:
+    """Return nothing.
+
+    Parameters
+    ----------
+    frame
+        A table.
+
+        With a second paragraph.
+    low, high
+        The bounds.
+
+    Returns
+    -------
+    None
+        Nothing.
+    """
+
+
+@described_by(source)
+def user(frame: object, high: float, n: int, low: float) -> None:
+    """Return nothing, too.
+
+    Parameters
+    ----------
+    frame, low, high
+        As in `source`.
+    n
+        Number of rows, as in `source`.
+
+    Returns
+    -------
+    None
+        Nothing.
+    """
+
+
+def test_references_become_descriptions() -> None:
+    expected = inspect.getdoc(source).replace("Return nothing.", "Return nothing, too.")
+    bounds = "    The bounds.\n"
+    assert user.__doc__ == expected.replace(
+        bounds, f"{bounds}n\n    Number of rows, as in `source`.\n"
+    )
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        *(pr.evaluate, pr.per_query, pr.rank, pr.report),
+        *(pr.Ranking.evaluate, pr.Ranking.per_query, pr.Ranking.rank),
+        *(pr.diagnostics.churn, pr.diagnostics.movers),
+        *(pr.clicks.sips, pr.clicks.iips, pr.clicks.rips, pr.clicks.cascade_dr),
+    ],
+)
+def test_each_parameter_is_described_once(function: object) -> None:
+    text = inspect.getdoc(function).partition("Parameters\n----------\n")[2]
+    entries = ENTRY.findall(text.partition("\n\nReturns\n")[0] + "\n")
+    described = [name for names, _ in entries for name in names.split(", ")]
+    parameters = [name for name in inspect.signature(function).parameters if name != "options"]
+    assert sorted(described) == sorted(each for each in parameters if each != "self")
+    assert not any("As in `" in description for _, description in entries)
