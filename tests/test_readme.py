@@ -11,7 +11,7 @@ from pathlib import Path
 
 import polars_rank as pr
 from commands import run
-from polars_rank.spark.engine import _RUNS
+from polars_rank.spark.engine import _IMPLEMENTATIONS
 from strategies import make_fewer_queries
 
 ROOT = Path(__file__).parents[1]
@@ -69,7 +69,7 @@ def test_functions_for_spark_are_those_that_run_there():
             r"These functions (?:also )?accept Spark.*?:(.*?)\. ?(?:The|\n)", text, re.DOTALL
         )
         functions = {attrgetter(name)(pr) for name in re.findall(r"`([\w.]+)`", listed)}
-        assert functions == {*_RUNS}
+        assert functions == {*_IMPLEMENTATIONS}
 
 
 def test_links_and_pictures_are_there():

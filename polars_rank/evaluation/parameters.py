@@ -1,4 +1,4 @@
-"""The parameters of an evaluation, checked once."""
+"""The parameters of an evaluation, their types, and their checks."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ class Evaluation(NamedTuple):
         exclude_seen: bool = False,
     ) -> Evaluation:
         """Check the parameters of `evaluate` and `per_query`."""
-        own = undefined if isinstance(undefined, str) else None  # of expressions of the user's
+        own = undefined if isinstance(undefined, str) else None  # for users' own expressions
         definitions = named(conventions).but(
             ties=ties, rel=rel, unjudged=unjudged, query_set=query_set, undefined=undefined, own=own
         )
@@ -194,12 +194,12 @@ class Evaluation(NamedTuple):
 
     @property
     def kept(self) -> dict[str, str]:
-        """The columns that are kept, one value per ranking, by their internal names."""
+        """The columns to keep, which have one value per ranking, by internal name."""
         names = [*self.keep, *([] if self.weight is None else [self.weight])]
         return {f"{OWN}kept {index}": name for index, name in enumerate(names)}
 
     def read(self, frame: pl.LazyFrame) -> tuple[pl.LazyFrame, Columns]:
-        """Return the log, with columns of scores and labels, and its checked columns."""
+        """Return the log with columns of scores and labels, and the columns, checked."""
         log, label = frame, self.label
         if label not in schema_of(frame) and not self.reads_labels:
             log, label = labeled(frame, label)
@@ -230,7 +230,7 @@ class Evaluation(NamedTuple):
         return with_attributes(log, columns, self.items, self.history, reads)
 
     def check_names(self, added: Sequence[str] = ()) -> None:
-        """Raise `ArgumentError` if two columns of the result have one name."""
+        """Raise `ArgumentError` if two columns of the result have the same name."""
         keys, metrics = [*self.by, *self.query], [column.name for column in self.metrics]
         free(self.by, added)
         weight = [] if self.weight is None else [self.weight]
@@ -258,12 +258,12 @@ class Evaluation(NamedTuple):
 def _reads_labels(metric: pl.Expr) -> bool:
     """Return whether a metric reads columns that depend on labels."""
     if isinstance(metric, Metric) and not metric.parts:
-        with suppress(TypeError):  # a parameter that cannot be a key, such as a mapping
+        with suppress(TypeError):  # an unhashable parameter, such as a mapping
             return _metric_reads_labels(metric.function, tuple(metric.arguments.items()))
     return not _OF_LABELS.isdisjoint(metric.meta.root_names())
 
 
-@lru_cache(maxsize=1024)  # a preset creates metrics for each call, and reading one takes 1 ms
+@lru_cache(maxsize=1024)  # presets create metrics in each call, and a metric takes 1 ms
 def _metric_reads_labels(
     function: Callable[..., Any], arguments: tuple[tuple[str, Hashable], ...]
 ) -> bool:
@@ -271,7 +271,7 @@ def _metric_reads_labels(
 
 
 def runs_of(log: pl.LazyFrame, scores: Sequence[str]) -> tuple[pl.LazyFrame, str]:
-    """Return the log once per column of scores, with the name of the column as its run."""
+    """Return one copy of the log per column of scores, whose run is the name of the column."""
     columns = names("scores", scores)
     if not columns:
         raise ArgumentError("`scores` is empty; name at least one column of scores")
@@ -280,7 +280,7 @@ def runs_of(log: pl.LazyFrame, scores: Sequence[str]) -> tuple[pl.LazyFrame, str
     runs = pl.Enum(list(dict.fromkeys(columns)))  # sorted in the order of `scores`
     parts = []
     for name in columns:
-        made, score = scored(log, name, None, "scores")
+        part, score = scored(log, name, None, "scores")
         run = pl.lit(name, dtype=runs)
-        parts.append(made.with_columns(pl.col(score).alias(OWN + "score"), run=run))
+        parts.append(part.with_columns(pl.col(score).alias(OWN + "score"), run=run))
     return pl.concat(parts, how="vertical_relaxed"), OWN + "score"

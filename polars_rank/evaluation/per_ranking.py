@@ -1,4 +1,4 @@
-"""Values per ranking of a log; memory stays flat if rankings are in order."""
+"""Values per ranking of a log, in flat memory if the rows of each ranking are adjacent."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from polars_rank.columns import Columns
     from polars_rank.conventions import Ties
 
-#: A document under its internal name, the documents of a ranking, and their number.
+#: Columns of the document id, of the documents of a ranking, and of their number.
 DOC, DOCUMENTS, SIZE = OWN + "doc", OWN + "documents", OWN + "size"
 
 _SCORE, _LABEL = OWN + "score of row", OWN + "label"
 
-#: The rules for ties that read no labels.
+#: Rules for ties that do not read labels.
 TIES = ("doc", "doc_ascending", "input")
 
 
@@ -40,11 +40,11 @@ def per_ranking(
     checks: Sequence[Check] | None = None,
     add_columns: Callable[[pl.LazyFrame], pl.LazyFrame] | None = None,
 ) -> tuple[pl.LazyFrame, Keys]:
-    """Return values of each ranking, computed from expressions over its rows, and the keys.
+    """Return the keys of rankings, and a table of values of each ranking.
 
-    The rankings are sorted by their keys, which have internal names. Rows must pass the checks
-    (default: those of any log). `add_columns` may add columns to the log for the expressions to
-    read, and must keep the order of the rows.
+    The table is sorted by the keys, under their internal names. `values` are aggregations of the
+    columns that `inputs` defines. Rows must pass `checks`; the default are the checks of every log.
+    `add_columns` may add columns that `inputs` read, and must keep the order of the rows.
     """
     keys, checks = Keys.of(columns), row_checks(columns) if checks is None else checks
     columns_of_rows = [row.alias(name) for name, row in inputs.items()]
@@ -72,8 +72,8 @@ def retrieved_documents(
 ) -> tuple[pl.LazyFrame, Keys]:
     """Return the first k retrieved documents of each ranking, in rank order, and the keys.
 
-    `DOCUMENTS` is a list of structs of `DOC` and the extras; `SIZE` is its length. The rule for
-    ties must not read labels.
+    The column `DOCUMENTS` has lists of structs of `DOC` and `extras`, and `SIZE` their lengths. The
+    rule for ties must not read labels.
     """
     extras = extras or {}
     rows = {

@@ -1,9 +1,12 @@
-"""From a log to the per-query table, as one lazy plan.
+"""The per-query table of a log, as one lazy plan.
 
-By rows: each ranking is sorted once, with the columns that the metrics read and no others. The
-rankings are exploded into the ranked table; the terms that metrics share become columns of it; and
-those are gathered per ranking and summed. By columns: see `wide`. Both stream in flat memory if the
-rows of each ranking are adjacent.
+The plan has one of two forms. Both stream in flat memory if the rows of each ranking are adjacent.
+
+By rows: each ranking is sorted once, with only the columns that metrics read. The rankings are
+exploded into the ranked table, the terms that metrics share become columns of this table, and the
+columns are summed per ranking.
+
+By columns: see `wide`.
 """
 
 from __future__ import annotations
@@ -43,8 +46,8 @@ from polars_rank.evaluation.wide import (
     ROW,
     Documents,
     is_short,
-    per_ranking,
     presence,
+    table_of_positions,
 )
 from polars_rank.frames.batches import in_batches
 from polars_rank.frames.lengths import Lengths, lengths_of
@@ -59,7 +62,7 @@ from polars_rank.metrics.wide_terms import NotWideError, WideTerms
 
 _LABEL, _SCORE = pl.col("label"), pl.col("score")
 _ROW, _ROWS, _POSITION = OWN + "row", OWN + "rows", OWN + "position"
-_NUMBER = OWN + "number of the row"
+_ROW_NUMBER = OWN + "number of the row"
 _IDEAL, _RETRIEVED = OWN + "ideal label", OWN + "is retrieved"
 
 # Columns that all plans share.
@@ -70,10 +73,10 @@ _RANK = pl.when(_RETRIEVED).then(_POSITION).alias("rank")
 
 
 def per_query(frame: pl.LazyFrame, evaluation: Evaluation) -> pl.LazyFrame:
-    """Return one row per ranking: keys, columns that are kept, what is counted, and metrics.
+    """Return one row per ranking: keys, kept columns, counts, and metrics.
 
-    The columns `JUDGED` and `RETRIEVED` are counted, and with `items` the column `UNKNOWN`. The log
-    is read once for each set of rules by which the metrics order documents.
+    The counts are `JUDGED`, `RETRIEVED` and, with `items`, `UNKNOWN`. The log is read once for each
+    set of rules by which metrics order documents.
     """
     log, columns = evaluation.read(frame)
     runs = ["run"] if evaluation.scores is not None else []
@@ -89,7 +92,7 @@ def per_query(frame: pl.LazyFrame, evaluation: Evaluation) -> pl.LazyFrame:
     for rules, alike in metrics.items():
         part = evaluation._replace(metrics=alike)
         tables.append(_table(log, columns, part, rules, lengths))
-        columns = columns._replace(unnamed=())  # the first table warns of them
+        columns = columns._replace(unnamed=())  # the first table warns about them
     if len(tables) == 1:
         return tables[0]
     # All tables have the same rankings in the same order.
@@ -108,7 +111,7 @@ def _table(
     rules: Rules,
     lengths: Lengths | None,
 ) -> pl.LazyFrame:
-    """Return the per-query table of metrics that follow the same rules."""
+    """Return the per-query table of metrics with the same rules."""
     canonical = canonical_columns(columns, rules)
     whole_labels = canonical.schema[canonical.label].is_integer()
     # Attributes of documents are read by rows.
@@ -135,9 +138,9 @@ def _table(
 def _by_columns(
     plan: Plan, terms: WideTerms, documents: Documents, values: Sequence[pl.Expr]
 ) -> pl.LazyFrame:
-    """Return the per-query table, made from a column for each position."""
+    """Return the per-query table, computed from one column per position."""
     checked = [*checks(plan, REPEATED), length_check(terms.length)]
-    table = per_ranking(
+    table = table_of_positions(
         rows(plan, checked), documents, terms,
         group=plan.keys.group, carried=plan.carried, checks=checked,
     )  # fmt: skip
@@ -148,7 +151,7 @@ def _by_columns(
 
 
 def _by_rows(plan: Plan, values: Sequence[pl.Expr]) -> pl.LazyFrame:
-    """Return the per-query table, made from a row for each document."""
+    """Return the per-query table, computed from one row per document."""
     terms, keys, checked = plan.terms, plan.keys, checks(plan)
     documents = rows(plan, checked)
     of_ranking = {**plan.counts, FAILED: failed_in_ranking(checked)}
@@ -158,8 +161,8 @@ def _by_rows(plan: Plan, values: Sequence[pl.Expr]) -> pl.LazyFrame:
         )
         tied = not TIED.isdisjoint(plan.reads)
         if tied:
-            # Terms of tied documents read other rows, for which the streaming engine would hold
-            # rows back. A ranking has all rows that the terms read.
+            # Terms of tied documents read other rows of the ranking, for which the streaming engine
+            # would buffer rows. A batch of rankings has all rows that they read.
             documents = in_batches(rankings, partial(_ranked_table, plan=plan))
             documents = documents.set_sorted(keys.group)
         else:
@@ -188,7 +191,7 @@ def _by_rows(plan: Plan, values: Sequence[pl.Expr]) -> pl.LazyFrame:
 
 
 def _sorted(documents: pl.LazyFrame, plan: Plan, of_ranking: Mapping[str, pl.Expr]) -> pl.LazyFrame:
-    """Return one row per ranking with its documents in rank order, down to the lowest rank read."""
+    """Return one row per ranking with its documents in rank order, up to the depth of metrics."""
     depth, rules = plan.terms.depth, plan.rules
     reads = plan.reads if TIED.isdisjoint(plan.reads) else {*plan.reads, "score"}
     document = [name for name in ("score", "doc", DOCUMENT) if name in reads] + plan.extras
@@ -204,7 +207,7 @@ def _sorted(documents: pl.LazyFrame, plan: Plan, of_ranking: Mapping[str, pl.Exp
         parts = {name: values.head(depth) for name, values in parts.items()}
         number = number.clip(upper_bound=depth)
     parts[_ROWS] = number
-    # Where each ranking starts in the running counts of relevant documents.
+    # Running counts of relevant documents continue across rankings; these are their increments.
     for name, lowest in plan.hits.items():
         parts[name] = is_relevant(_LABEL, lowest).sum()
     rankings = documents.group_by(plan.keys.group, maintain_order=True).agg(
@@ -218,10 +221,10 @@ def _sorted(documents: pl.LazyFrame, plan: Plan, of_ranking: Mapping[str, pl.Exp
 
 
 def _ranked_table(rankings: pl.LazyFrame, plan: Plan) -> pl.LazyFrame:
-    """Return the ranked table with terms of metrics: a row for each document, in rank order.
+    """Return the ranked table with terms of metrics: one row per document, in rank order.
 
-    Hits are running counts over all rows minus the counts at the start of the ranking: counting
-    anew in each ranking takes three times as long if rankings are short.
+    Hits are running counts over all rows minus the counts at the start of the ranking. A count per
+    ranking would take three times as long for short rankings.
     """
     hits, reads = plan.hits, plan.reads
     nested = [_ROW, *(name for name in (_IDEAL, "ideal_rank") if name in reads), _POSITION]
@@ -250,14 +253,14 @@ def _ranked_table(rankings: pl.LazyFrame, plan: Plan) -> pl.LazyFrame:
 
 
 def _with_ties(rows: pl.LazyFrame) -> pl.LazyFrame:
-    """Add the first and the last of the documents tied with each document: position and row."""
-    position, row = pl.col(_POSITION), pl.col(_NUMBER)
+    """Add the positions of the first and last document tied with each document."""
+    position, row = pl.col(_POSITION), pl.col(_ROW_NUMBER)
     begin, end = pl.col(OWN + "tie begin"), pl.col(OWN + "tie end")
     begins = (position == 1) | _SCORE.ne_missing(_SCORE.shift(1))
     return (
         rows.with_columns(begins.alias(begin.meta.output_name()))
         .with_columns(
-            pl.int_range(pl.len(), dtype=pl.UInt32).alias(_NUMBER),
+            pl.int_range(pl.len(), dtype=pl.UInt32).alias(_ROW_NUMBER),
             begin.shift(-1, fill_value=True).alias(end.meta.output_name()),
         )
         .with_columns(
@@ -313,6 +316,6 @@ def _changes(conventions: Conventions, name: str) -> bool:
         return False
     try:
         metric = read_metric(name)
-    except ArgumentError:  # its parameters cannot be written as text
+    except ArgumentError:  # a parameter has no representation as text
         return True
     return conventions.apply(metric).arguments != metric.arguments

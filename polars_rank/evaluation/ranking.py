@@ -1,4 +1,4 @@
-"""`rank`: from the long table to the ranked table."""
+"""`rank`: the ranked table of a log."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from polars_rank.frames.tables import framed, schema_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-#: The score that ranks documents, and the number of a row.
+#: Columns of the score that ranks documents, and of the number of the row.
 _SCORE, _ROW = OWN + "ranked score", OWN + "row"
 
 
@@ -147,7 +147,7 @@ def rank(
 
 
 def _is_document(columns: Columns) -> pl.Expr:
-    """Return whether a row has a document; with ids, a row without an id has none."""
+    """Return whether a row has a document: with ids, whether it has an id."""
     return pl.lit(value=True) if columns.doc is None else pl.col(columns.doc).is_not_null()
 
 
@@ -158,7 +158,7 @@ def _ranked(
     duplicates: Duplicates,
     checks: Sequence[Check] = (),
 ) -> pl.LazyFrame:
-    """Return the columns of a log and those that the ranked table adds, without duplicates."""
+    """Return the log without duplicates and with the columns that the ranked table adds."""
     keys = Keys.of(columns)
     adjacent = keys.are_adjacent(log)
     if adjacent:
@@ -204,7 +204,7 @@ def _with_ranks(
         .with_columns(
             pl.when(retrieved).then(pl.col("rank", "hits")),
         )
-        # Polars may read the names of the log's columns as patterns.
+        # Excluded by name: Polars could read selected names of the log's columns as patterns.
         .select(pl.exclude(FAILED, _SCORE, *RANKED, *unnamed), *RANKED, FAILED)
     )
 
@@ -212,10 +212,10 @@ def _with_ranks(
 def ranked_documents(
     log: pl.LazyFrame, columns: Columns, rules: Rules, duplicates: Duplicates, *others: pl.Expr
 ) -> pl.LazyFrame:
-    """Return the documents of a log that passes the checks, ranked by the rules of a metric.
+    """Return the documents of a checked log, ranked by the rules of a metric.
 
-    The columns are the keys, `doc` if there are ids, `label`, the others, and those that the ranked
-    table adds.
+    The columns are the keys, `doc` if there are ids, `label`, `others`, and the columns that the
+    ranked table adds.
     """
     rows = log.select(
         *columns.keys,
@@ -232,7 +232,7 @@ def ranked_documents(
 
 
 def _without_duplicates(log: pl.LazyFrame, columns: Columns, keep: Duplicates) -> pl.LazyFrame:
-    """Keep one row of each document in each ranking: the first, or the one of highest score."""
+    """Return the log with the first or highest-scored row of each document in a ranking."""
     if columns.doc is None or keep == "error":
         return log
     pair = [*columns.keys, columns.doc]

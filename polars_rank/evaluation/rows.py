@@ -1,7 +1,7 @@
-"""The rows of a log under canonical names, ranking by ranking, with the checks of rows.
+"""The rows of a log under canonical names, ranking by ranking, with checks.
 
-A `Plan` holds what one pass over a log needs: metrics that order documents by the same rules, and
-the columns and terms that they read. Metrics with other rules need a plan of their own.
+A `Plan` describes one pass over a log: metrics that order documents by the same rules, and the
+columns and terms that they read. Metrics with other rules need another plan.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ from polars_rank.metrics.metric import Metric, parameters_of
 from polars_rank.metrics.plan_terms import PlanTerms
 from polars_rank.metrics.user_columns import negative, no_count, too_high
 
-#: The largest number of 32-bit floats.
+#: The largest 32-bit float.
 _LARGEST_32 = (2 - 2**-23) * 2.0**127
 
-#: Whether a ranking has judged documents, and how many of its documents are retrieved.
+#: Columns that say whether a ranking has judged documents, and how many are retrieved.
 JUDGED, RETRIEVED = OWN + "judged", OWN + "retrieved"
 
-#: What is counted in each ranking.
+#: Counts of each ranking, as aggregations.
 _COUNTS = {JUDGED: pl.col("label").count() > 0, RETRIEVED: pl.col("score").is_not_null().sum()}
 
-#: The tables with attributes of documents, by the parameters of metrics that read these.
+#: The parameter with the table that has the column, by parameters of metrics that name columns.
 _SOURCES = {
     **dict.fromkeys(
         ("share", "users", "interactions", "long_tail", "features", "category"), "items"
@@ -52,12 +52,12 @@ _SOURCES = {
 }
 
 _ROW, DOCUMENT = OWN + "row", OWN + "document"
-#: The number of a row in its ranking, in the order of the log.
-_PLACE = OWN + "place"
+#: Column of the number of a row in its ranking, in the order of the log.
+_ROW_NUMBER = OWN + "place"
 
 
 class Rules(NamedTuple):
-    """The rules by which the documents of a ranking are ordered, and what they count as."""
+    """The rules that order the documents of a ranking and interpret their labels."""
 
     ties: Ties | None
     rel: float
@@ -69,7 +69,7 @@ class Rules(NamedTuple):
     @classmethod
     def of(cls, own: Conventions, unjudged_label: float | None = None) -> Rules:
         """Return the rules of a metric with these conventions."""
-        # The mean over all orders is the same from any of them; "worst" needs no documents.
+        # The mean over all orders does not depend on the order; "worst" needs no document ids.
         ties: Ties | None = "worst" if own.ties == "expected" else own.ties
         return cls(ties, own.rel, own.unjudged, own.float32_scores, own.text_ids, unjudged_label)
 
@@ -77,10 +77,10 @@ class Rules(NamedTuple):
         """Return the score that ranks documents; null if a document is not retrieved."""
         score = columns.number(columns.score)
         if self.float32_scores:
-            # Larger scores must not become infinite and tie with those that are not retrieved.
+            # A score must not become infinite: -inf is the score of documents not retrieved.
             score = score.cast(pl.Float64).clip(-_LARGEST_32, _LARGEST_32).cast(pl.Float32)
         if self.unjudged == "removed":
-            # The row stays, so that a ranking which loses all its documents is still counted.
+            # The row remains, so that a ranking that loses all its documents counts.
             score = pl.when(pl.col(columns.label).is_not_null()).then(score)
         return score
 
@@ -109,7 +109,7 @@ class Plan(NamedTuple):
     hits: dict[str, float]
     #: The columns that have one value per ranking, as aggregations.
     carried: list[pl.Expr]
-    #: What is counted in each ranking, as aggregations.
+    #: The counts of each ranking, as aggregations.
     counts: dict[str, pl.Expr]
     #: The columns of the result before the metrics, under the user's names.
     leading: list[pl.Expr]
@@ -123,7 +123,7 @@ class Plan(NamedTuple):
         rules: Rules,
         terms: PlanTerms,
     ) -> Plan:
-        """Return the plan of the metrics whose terms these are."""
+        """Return the plan of the metrics that read these terms."""
         keys, reads, kept = Keys.of(columns), terms.read(), evaluation.kept
         canonical = {"score", "label", *RANKED, *([] if columns.doc is None else ["doc"])}
         extras = sorted(name for name in reads - canonical if not name.startswith(OWN))
@@ -147,7 +147,7 @@ class Plan(NamedTuple):
 
 
 def canonical_columns(columns: Columns, rules: Rules) -> Columns:
-    """Return the columns under their canonical names, with the types that they have there."""
+    """Return the columns under canonical names, with their types in the ranked table."""
     label = columns.number_type(columns.label)
     types = {
         "score": rules.score_type(columns),
@@ -162,22 +162,22 @@ def canonical_columns(columns: Columns, rules: Rules) -> Columns:
 def checks(plan: Plan, repeated: pl.Expr | None = None) -> list[Check]:
     """Return the checks of rows and rankings.
 
-    `repeated` is a column that says whether a ranking has a document more than once.
+    `repeated` is the condition that a ranking has a document more than once.
     """
     columns, evaluation = plan.columns, plan.evaluation
-    found = row_checks(columns, plan.terms.refused)
+    all_checks = row_checks(columns, plan.terms.refused)
     for name, parameter in plan.terms.signals.items():
         check = no_count if name in plan.terms.counts else negative
-        found += checks_of("row", check(parameter, name))
+        all_checks += checks_of("row", check(parameter, name))
         if name in plan.terms.highest:
-            found += checks_of("row", too_high(parameter, name, plan.terms.highest[name]))
+            all_checks += checks_of("row", too_high(parameter, name, plan.terms.highest[name]))
     if evaluation.weight is not None:
         weight = pl.col(evaluation.weight).cast(pl.Float64)
-        found.append(weight_check(f"{evaluation.weight!r} (`weight`)", weight))
+        all_checks.append(weight_check(f"{evaluation.weight!r} (`weight`)", weight))
     if columns.doc is not None and evaluation.duplicates == "error":
-        found.append(duplicate_check(columns, "doc", repeated=repeated))
-    found += [constant_check(name, own) for own, name in evaluation.kept.items()]
-    return [*found, *unnamed_checks(columns)]
+        all_checks.append(duplicate_check(columns, "doc", repeated=repeated))
+    all_checks += [constant_check(name, own) for own, name in evaluation.kept.items()]
+    return [*all_checks, *unnamed_checks(columns)]
 
 
 def rows(plan: Plan, checked: list[Check]) -> pl.LazyFrame:
@@ -206,13 +206,13 @@ def rows(plan: Plan, checked: list[Check]) -> pl.LazyFrame:
         failed(checked, "row"),
     ]
     adjacent = keys.rows(plan.log, selected, partial(_distinct, plan) if distinct else None)
-    if evaluation.progress:  # after the sort, which a log that is known to be sorted does not need
+    if evaluation.progress:  # after the sort: the bar hides from Polars that a log is sorted
         return watch(adjacent, known_rows(plan.log)).set_sorted(keys.group)
     return adjacent
 
 
 def _check_extras(plan: Plan) -> None:
-    """Raise `SchemaError` for columns of the user that metrics cannot read."""
+    """Raise `SchemaError` for columns of the log that metrics cannot read."""
     schema = plan.columns.schema
     for name in plan.extras:
         if name not in schema:
@@ -223,7 +223,7 @@ def _check_extras(plan: Plan) -> None:
 
 
 def _missing(name: str, plan: Plan) -> SchemaError:
-    """Return the error for a column that a metric reads and the log does not have."""
+    """Return the error for a column that a metric reads and the log lacks."""
     available = [column for column in plan.columns.schema if not column.startswith(OWN)]
     metrics = [each.metric for each in plan.evaluation.metrics]
     leaves = [leaf for each in metrics if isinstance(each, Metric) for leaf in each.leaves]
@@ -246,9 +246,9 @@ def _missing(name: str, plan: Plan) -> SchemaError:
 
 
 def _distinct(plan: Plan, log: pl.LazyFrame) -> pl.LazyFrame:
-    """Keep one row per document in each ranking: the first, or the one with the highest score.
+    """Return one row per document of a ranking: the first row, or the row with the highest score.
 
-    With `ties="input"`, the rows that are kept are in their original order.
+    With `ties="input"`, the rows keep their order.
     """
     columns, keys = plan.columns, plan.keys
     used = [*columns.keys, str(columns.doc), columns.score, columns.label]
@@ -258,7 +258,7 @@ def _distinct(plan: Plan, log: pl.LazyFrame) -> pl.LazyFrame:
     used += [EXCLUDED] if plan.evaluation.exclude_seen else []
     others = [name for name in dict.fromkeys(used) if name not in keys.order]
     is_input = plan.rules.ties == "input"
-    number = [pl.int_range(pl.len()).alias(_PLACE)] * is_input
+    number = [pl.int_range(pl.len()).alias(_ROW_NUMBER)] * is_input
     row = pl.struct(*others, *number).sort_by(**best_of_each(columns, plan.evaluation.duplicates))
     same = [
         pl.col(name).eq_missing(pl.col(name).shift(1)) for name in (*keys.order, str(columns.doc))
@@ -267,12 +267,12 @@ def _distinct(plan: Plan, log: pl.LazyFrame) -> pl.LazyFrame:
         ~pl.all_horizontal(same).fill_null(value=False)
     )
     if is_input:
-        distinct = _of_each_ranking(distinct, pl.struct(others).sort_by(_PLACE), keys)
+        distinct = _of_each_ranking(distinct, pl.struct(others).sort_by(_ROW_NUMBER), keys)
     return distinct.set_sorted(keys.order)
 
 
 def _of_each_ranking(log: pl.LazyFrame, row: pl.Expr, keys: Keys) -> pl.LazyFrame:
-    """Return the keys of each ranking and its rows, given as an aggregation."""
+    """Return the keys and the rows of each ranking; `row` aggregates them to a list of structs."""
     return (
         log.set_sorted(keys.order)
         .group_by(keys.order, maintain_order=True)

@@ -1,14 +1,14 @@
-"""Short rankings: one row per ranking, one column per position.
+"""Short rankings as one row per ranking and one column per position.
 
 Each document becomes one integer that holds its sort key and its label. A sorting network of
-`max_horizontal` and `min_horizontal` sorts the columns of a ranking, and a second network sorts
-its labels into ideal order. Nothing is sorted, exploded or gathered per ranking, which takes half
-the time for rankings of 5 to 20 documents.
+`max_horizontal` and `min_horizontal` sorts the columns of a ranking, and a second network sorts its
+labels into ideal order. No ranking is sorted, exploded or gathered by itself, so rankings of 5 to
+20 documents take half the time.
 
 The following is evaluated by rows of documents instead:
 
-- logs whose ranking lengths are unknown: shuffled logs that do not fit in memory, files not scanned
-  by `scan_log`, and plans that join, concatenate or change keys;
+- logs with unknown lengths of rankings: shuffled logs that do not fit in memory, files that were
+  not scanned by `scan_log`, and plans that join, concatenate or change keys;
 - logs with few rows, with rankings of more than about 35 documents, or with a few long rankings
   among short ones;
 - metrics that read more than labels and ranks at each position, such as correlations, metrics of
@@ -40,23 +40,23 @@ from polars_rank.metrics.wide_terms import (
     at,
 )
 
-#: Whether a document is in a ranking more than once.
+#: Whether a ranking has a document more than once.
 REPEATED = pl.col(OWN + "repeated")
 
-#: Lower than any label that Float64 tells apart.
+#: Code of a missing label, lower than the codes of all labels.
 _NO_LABEL = -(2**63)
 
-#: The number of a row of the log.
+#: Column of the number of a row of the log.
 ROW = OWN + "row"
 
 _KEY, _SECOND = OWN + "order", OWN + "second"
 _CODE, _IDEAL = OWN + "code", OWN + "ideal code"
 _DOCUMENT, _ROWS, _LOWER = OWN + "doc", OWN + "rows", OWN + "lower"
-#: The number of documents with an id.
+#: Column of the number of documents with an id.
 _IDS = OWN + "ids"
 
 
-def per_ranking(
+def table_of_positions(
     rows: pl.LazyFrame,
     documents: Documents,
     terms: WideTerms,
@@ -65,18 +65,18 @@ def per_ranking(
     carried: Sequence[pl.Expr],
     checks: Sequence[Check],
 ) -> pl.LazyFrame:
-    """Return one row per ranking: what is carried, the columns of terms, and `FAILED`.
+    """Return one row per ranking: carried columns, columns of terms, and `FAILED`.
 
     Parameters
     ----------
     rows
         The rows of the log under canonical names, ranking by ranking.
     documents
-        How documents become columns.
+        The conversion of documents to columns.
     terms
-        What the metrics read.
+        The terms that metrics read.
     group
-        The columns that tell rankings apart.
+        The columns that identify rankings.
     carried
         Aggregations that give one value per ranking.
     checks
@@ -115,7 +115,7 @@ def per_ranking(
 
 
 class _Cell(NamedTuple):
-    """A value of a document, and the one of positions beyond the end of a ranking."""
+    """A value of a document, and the value of positions beyond the end of a ranking."""
 
     value: pl.Expr
     missing: pl.Expr | None
@@ -128,9 +128,9 @@ class _Cell(NamedTuple):
 class Documents:
     """Documents as columns of positions: sort keys and labels.
 
-    A label is encoded as an integer of the same order. If a key of 64 bits determines the order,
-    the label is stored in its lower half; otherwise labels and second keys are columns of their
-    own, which are exchanged with the keys.
+    A label is encoded as an integer in the same order. If a key of 64 bits determines the order,
+    one integer of 128 bits holds the key and the label. Otherwise, labels and second keys have
+    separate columns, which are exchanged with the keys.
     """
 
     def __init__(self, columns: Columns, order: PackedKey) -> None:
@@ -138,7 +138,8 @@ class Documents:
         self.order = order
         self._packed = order.dtype == pl.Int64 and order.second is None
         self._dtype = pl.Int64 if order.second is not None else pl.Int128
-        # Keys above and below those of all documents; the number of a failed check is added.
+        # Keys above and below the keys of all documents. A row that fails a check has the highest
+        # key, to which the number of the check is added.
         limit = 2**63 if self._dtype == pl.Int64 else 2**127
         self._failing, self._missing = limit - 2**16, 2**63 - limit if self._packed else -limit
 
@@ -180,7 +181,7 @@ class Documents:
         return _descending(table.with_columns(codes), _IDEAL, length)
 
     def columns_at(self, length: int) -> Iterator[pl.Expr]:
-        """Return the columns that terms read, from those in order."""
+        """Return the columns that terms read, from the sorted columns."""
         lowest = self.order.lowest_retrieved
         lowest = lowest * 2**64 - 2**63 if self._packed else lowest
         for i in range(length):
@@ -193,7 +194,7 @@ class Documents:
 
     @property
     def failing(self) -> pl.Expr:
-        """The number of the check that fails in a row: its key is the highest."""
+        """The number of the check that a row failed; such a row has the highest key."""
         first = pl.col(at(_KEY, 0))
         number = pl.when(first >= self._failing).then(first - self._failing)
         return number.fill_null(0).cast(pl.UInt16)
@@ -204,7 +205,7 @@ class Documents:
         return pl.col(at(_KEY, position)).cast(pl.Int64, wrap_numerical=True)
 
     def _code(self) -> pl.Expr:
-        """Return the label as a whole number of the same order, the lowest where there is none."""
+        """Return the label as an integer in the same order; missing labels have the lowest."""
         label, dtype = self.columns.number("label"), self.columns.schema["label"]
         if dtype == pl.Int64:
             label = label.clip(lower_bound=_NO_LABEL + 1)
@@ -214,14 +215,14 @@ class Documents:
         return pl.when(bits < 0).then(_NO_LABEL - bits).otherwise(bits).fill_null(_NO_LABEL)
 
     def _label(self, code: pl.Expr, known: pl.Expr) -> pl.Expr:
-        """Return the label of a code, null where it is not known."""
+        """Return the label of a code, or null unless `known`."""
         if self.columns.schema["label"].is_integer():
             return pl.when(known).then(code)
         bits = pl.when(code < 0).then(_NO_LABEL - code).otherwise(code)
         return pl.when(known).then(bits.reinterpret(dtype=pl.Float64))
 
     def _is_lower(self, a: int, b: int) -> pl.Expr:
-        """Return whether the document at one position belongs behind the one at another."""
+        """Return whether the document at position `a` ranks below the document at position `b`."""
         key, other = pl.col(at(_KEY, a)), pl.col(at(_KEY, b))
         if self.order.second is None:
             return key < other
@@ -231,61 +232,61 @@ class Documents:
 
 
 def presence(length: int) -> tuple[pl.Expr, pl.Expr]:
-    """Return whether a ranking has a judged document, and how many it has that are retrieved."""
+    """Return whether a ranking has a judged document, and its number of retrieved documents."""
     retrieved = (pl.col(at(RANK, i)).is_not_null().cast(pl.UInt8) for i in range(length))
     return pl.col(at(IDEAL, 0)).is_not_null(), reduce(pl.Expr.__add__, retrieved).cast(pl.UInt32)
 
 
 def is_short(lengths: Lengths) -> bool:
-    """Return whether rankings are evaluated faster with a column per position.
+    """Return whether one column per position is faster than one row per document.
 
-    Columns take time for the longest ranking; rows take time for each ranking and each row.
+    The time for columns depends on the longest ranking, that for rows on the mean length.
     """
     longest = lengths.longest
-    # Measured, in microseconds per ranking.
+    # Measured times per ranking in microseconds.
     columns = 0.12 * longest + 0.0056 * longest**2
     rows = 1.5 + 0.27 * lengths.rows / max(lengths.rankings, 1)
     return longest <= LONGEST and columns < rows
 
 
 def _of_ranking(checks: Sequence[Check]) -> tuple[list[pl.Expr], list[Check]]:
-    """Return the conditions of rankings as aggregations, and the checks over their columns.
+    """Return the conditions of rankings as aggregations, and checks that read their results.
 
     Conditions that are columns already are not aggregated.
     """
-    conditions, found = [], []
+    conditions, checks_of_columns = [], []
     for index, check in enumerate(checks):
         condition = check.condition
         if check.scope == "ranking" and not condition.meta.is_column():
             conditions.append(condition.alias(f"{OWN}condition {index}"))
             condition = pl.col(f"{OWN}condition {index}")
-        found.append(check._replace(condition=condition))
-    return conditions, found
+        checks_of_columns.append(check._replace(condition=condition))
+    return conditions, checks_of_columns
 
 
 def _exchanged(name: str, a: int, b: int) -> Iterator[pl.Expr]:
-    """Return the higher of two columns in the place of the first, the lower in the other's."""
+    """Return two columns, with the higher value in the first and the lower in the second."""
     pair = at(name, a), at(name, b)
     yield pl.max_horizontal(pair).alias(pair[0])
     yield pl.min_horizontal(pair).alias(pair[1])
 
 
 def _followed(name: str, a: int, b: int) -> Iterator[pl.Expr]:
-    """Return two columns, exchanged where the first has the lower key."""
+    """Return two columns, exchanged in rows where the first has the lower key."""
     lower, (first, second) = pl.col(at(_LOWER, a)), (at(name, a), at(name, b))
     yield pl.when(lower).then(pl.col(second)).otherwise(pl.col(first)).alias(first)
     yield pl.when(lower).then(pl.col(first)).otherwise(pl.col(second)).alias(second)
 
 
 def _descending(table: pl.LazyFrame, name: str, length: int) -> pl.LazyFrame:
-    """Return the table with its columns of a name in descending order."""
+    """Return the table with the columns of a name sorted descending in each row."""
     for layer in network(length):
         table = table.with_columns(e for a, b in layer for e in _exchanged(name, a, b))
     return table
 
 
 def _repeated(length: int) -> pl.Expr:
-    """Return whether two adjacent documents have the same id, or two rows have none.
+    """Return whether two adjacent documents have the same id, or two rows have no id.
 
     Rows without an id come last.
     """
@@ -295,9 +296,9 @@ def _repeated(length: int) -> pl.Expr:
 
 
 def network(length: int) -> list[list[tuple[int, int]]]:
-    """Return the pairs of positions that sort columns when they are compared, in layers.
+    """Return the layers of a sorting network: pairs of positions to compare and exchange.
 
-    This is the odd-even merge sort of Batcher (1968), of any length.
+    This is the odd-even merge sort of Batcher (1968), for any length.
     """
     layers, width = [], 1
     while width < length:

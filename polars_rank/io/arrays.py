@@ -1,4 +1,4 @@
-"""`from_arrays`: arrays of labels and scores as the long table."""
+"""`from_arrays`: the long table from arrays of labels and scores."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def _series(name: str, given: Any) -> pl.Series:
         raise ArgumentError(message)
     try:
         series = pl.Series(given, strict=False)
-        if series.dtype == pl.Object:  # NumPy's arrays of objects
+        if series.dtype == pl.Object:  # an array of objects of NumPy
             series = pl.Series(list(given), strict=False)
     except (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError) as error:
         raise ArgumentError(f"{message} ({error})") from error

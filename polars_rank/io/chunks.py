@@ -1,4 +1,4 @@
-"""`collapse`: from rankings of chunks to rankings of documents."""
+"""`collapse`: rankings of documents from rankings of chunks."""
 
 from __future__ import annotations
 
@@ -146,12 +146,12 @@ def collapse(
     own = _is_own(columns) if exclude_self else None
     keys = Keys.of(columns)
 
-    def collapsed(rows: pl.LazyFrame, order: list[str]) -> pl.LazyFrame:
-        return _collapsed(rows, pair=pair, keys=order, rules=rules, own=own)
+    def collapsed(rows: pl.LazyFrame, keys: list[str]) -> pl.LazyFrame:
+        return _collapsed(rows, pair=pair, keys=keys, rules=rules, own=own)
 
-    def in_order(documents: pl.LazyFrame, order: list[str]) -> pl.LazyFrame:
-        down = [False] * len(order) + [True, True]
-        return documents.sort([*order, score, doc], descending=down, nulls_last=True)
+    def in_order(documents: pl.LazyFrame, keys: list[str]) -> pl.LazyFrame:
+        descending = [False] * len(keys) + [True, True]
+        return documents.sort([*keys, score, doc], descending=descending, nulls_last=True)
 
     if keys.are_adjacent(log):
         rows = keys.rows(log, [*pair, *selected])
@@ -174,10 +174,10 @@ def _collapsed(
     rules: Mapping[str, How],
     own: pl.Expr | None,
 ) -> pl.LazyFrame:
-    """Return one row per document of complete rankings, which have these keys.
+    """Return one row per document of complete rankings, which `keys` identify.
 
-    `rules` maps the columns of scores and labels to the rules for them. `own` is whether a document
-    is that of its query, to drop it.
+    `rules` maps the columns of scores and labels to the rules for them. Documents for which `own`
+    is true, because their query is the same document, are dropped.
     """
     doc, score = pair[-1], next(iter(rules))
     if own is not None:
@@ -194,7 +194,7 @@ def _collapsed(
 
 
 def _is_own(columns: Columns) -> pl.Expr:
-    """Return whether a document is that of its query."""
+    """Return whether the query of a document is the same document."""
     doc = str(columns.doc)
     if len(columns.query) > 1:
         raise ArgumentError(

@@ -13,24 +13,24 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-#: Bytes that are read at a time.
+#: Number of bytes to read at a time.
 _CHUNK_BYTES = 1 << 20
 
-#: Number of files in messages.
-_SHOWN = 5
+#: Maximum number of files in messages.
+_MAX_NAMES = 5
 
 
 class Copy(str):
-    """Path of a temporary copy, which is removed when nothing refers to this object any more."""
+    """Path of a temporary copy, which is removed when the last reference to this object goes."""
 
     __slots__ = ("__weakref__", "origin")
 
-    #: The path, the URL, or "standard input" that the file is a copy of.
+    #: The copied input: a path, a URL, or "standard input".
     origin: str
 
     @classmethod
     def of(cls, chunks: Iterable[bytes], name: str, origin: str) -> Copy:
-        """Return a file of this name with these bytes."""
+        """Return a file with a name and its content."""
         folder = new_folder()
         copy = cls(folder / name)
         copy.origin = origin
@@ -41,24 +41,24 @@ class Copy(str):
 
 
 def chunks_of(stream: IO[bytes]) -> Iterator[bytes]:
-    """Yield the rest of a stream."""
+    """Yield the rest of a stream in chunks."""
     while chunk := stream.read(_CHUNK_BYTES):
         yield chunk
 
 
 def origin(file: str) -> str:
-    """Return the name of a file for messages: that of the input if it is a copy."""
+    """Return the name of a file for messages; for copies the name of the input."""
     return file.origin if isinstance(file, Copy) else file
 
 
 def first_names(files: Sequence[str]) -> list[str]:
     """Return the names of the first files for messages, and the number of others."""
-    first, others = files[:_SHOWN], files[_SHOWN:]
+    first, others = files[:_MAX_NAMES], files[_MAX_NAMES:]
     return [*map(origin, first), *([f"{len(others):,} others"] if others else [])]
 
 
 def held(plan: pl.LazyFrame, files: Sequence[str]) -> pl.LazyFrame:
-    """Return a plan that keeps the copies among its files; Polars itself only knows their names."""
+    """Return a plan that refers to the copies among its files, so that they are not removed."""
     copies = [file for file in files if isinstance(file, Copy)]
     if not copies:
         return plan

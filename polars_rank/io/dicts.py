@@ -1,4 +1,4 @@
-"""`from_dicts`: the dictionaries of ranx and pytrec_eval as the long table."""
+"""`from_dicts`: the long table from dictionaries of ranx and pytrec_eval."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def from_dicts(rankings: Nested | Mapping[Any, Nested], judgments: Nested) -> pl
 
 
 def _holds_runs(rankings: Any) -> bool:
-    """Return whether the values of a mapping are runs, not the documents of queries."""
+    """Return whether the values of a mapping are runs instead of documents."""
     if not isinstance(rankings, Mapping):
         return False
     for value in rankings.values():
@@ -155,7 +155,7 @@ def _holds_runs(rankings: Any) -> bool:
 
 
 def _is_ranx(value: Any, name: str | None = None) -> bool:
-    """Return whether a value is an object of ranx, of a class with this name."""
+    """Return whether a value is an object of ranx, optionally of a class with this name."""
     if name is not None and type(value).__name__ != name:
         return False
     return hasattr(value, "to_dict") and not is_table(value)
@@ -164,7 +164,7 @@ def _is_ranx(value: Any, name: str | None = None) -> bool:
 def _look_swapped(retrieved: pl.DataFrame, judged: pl.DataFrame) -> bool:
     """Return whether scores look like labels, and labels like scores.
 
-    Labels are whole numbers, many of which are equal. Scores are fractions, or all different.
+    Labels are whole numbers with many equal values. Scores are fractions, or all distinct.
     """
     if retrieved.schema["score"].is_float() or not judged.schema["label"].is_float():
         return False
@@ -183,7 +183,10 @@ def _has_ties(table: pl.DataFrame, keys: Sequence[str], value: str) -> bool:
 
 
 def _table(parameter: str, runs: Sequence[Nested], value: str, empty: pl.DataType) -> pl.DataFrame:
-    """Return one row per document, with the index of its run; `empty` is the type of no values."""
+    """Return one row per document, with the index of its run.
+
+    `empty` is the type of the column of values if there are none.
+    """
     nested = [_nested(parameter, run, value) for run in runs]
     documents = [docs for queries in nested for docs in queries.values()]
     if any(None in docs for docs in documents):
@@ -214,7 +217,7 @@ def _series(name: str, values: Iterable[Any]) -> pl.Series:
 
 
 def _nested(parameter: str, given: Any, value: str) -> Mapping[Any, Mapping[Any, Any]]:
-    """Return the dictionaries `{query: {doc: value}}`, checked."""
+    """Return the dictionaries `{query: {doc: value}}`; raise `ArgumentError` for anything else."""
     nested = given.to_dict() if _is_ranx(given) else given
     if not isinstance(nested, Mapping):
         table = "; for tables, use pr.join_judgments" if is_table(given) else ""

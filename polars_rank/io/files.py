@@ -1,4 +1,4 @@
-"""Files of paths and patterns: Parquet, and TOML."""
+"""Parquet files of paths, directories and patterns; content of TOML files."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 #: Options of `scan_parquet` that allow files to have different schemas.
 _SCHEMA_OPTIONS = {"schema", "cast_options", "missing_columns", "extra_columns"}
 
-#: What Polars raises for a damaged file. Its panic is not an `Exception`.
+#: Errors of Polars for a damaged file. A panic is not an `Exception`.
 DAMAGE = (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException)
 
 
 @dataclass(frozen=True)
 class Files:
-    """Files in order; or URLs, which may contain patterns."""
+    """Local files in order, or URLs, which may contain patterns."""
 
     names: list[str]
     remote: bool = False
@@ -112,7 +112,7 @@ def find_files(
 
 
 def scan_files(files: Files, options: dict[str, Any]) -> pl.LazyFrame:
-    """Return a scan of Parquet files, cast to common types where these differ.
+    """Return a scan of Parquet files, cast to common types if files have different types.
 
     Parameters
     ----------
@@ -207,7 +207,7 @@ def _files(path: str) -> list[str]:
 
 
 def _matches(pattern: str) -> list[str]:
-    """Return the matches of a pattern; hidden ones only if the pattern itself is hidden."""
+    """Return the files of a pattern; hidden files only if the pattern has a hidden part."""
     matches = sorted(glob(pattern, recursive=True))  # noqa: PTH207  (patterns may be absolute)
     parts = Path(pattern).parts
     first = next((i for i, part in enumerate(parts) if any(sign in part for sign in "*?[")), 0)
@@ -227,7 +227,7 @@ def _in_folder(folder: str) -> list[str]:
 
 
 def _is_hidden(name: str) -> bool:
-    """Return whether a file or directory is metadata or incomplete, unlike a hive partition."""
+    """Return whether a file or directory is metadata or incomplete; hive partitions are not."""
     return name.startswith("_") and "=" not in name
 
 

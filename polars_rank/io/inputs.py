@@ -14,7 +14,7 @@ from polars_rank.io.copies import Copy, chunks_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-#: Errors for patterns and URLs; EINVAL is that of Windows.
+#: Errors for patterns and URLs. Windows raises EINVAL.
 _NO_FILE = (errno.ENOENT, errno.ENOTDIR, errno.EINVAL)
 
 
@@ -59,12 +59,12 @@ def readable(
 
 
 def is_of_web_server(name: str) -> bool:
-    """Return whether a name is the URL of a file of a web server."""
+    """Return whether a name is an http or https URL."""
     return name.partition("://")[0].lower() in ("http", "https")
 
 
 def check_path(name: str, parameter: str = "path") -> None:
-    """Raise an error for a name that no file can have."""
+    """Raise an error for an empty name or a name with a null character."""
     if not name:
         raise ArgumentError(
             f"`{parameter}` has an empty path; name a file, or '.' for this directory"
@@ -87,7 +87,7 @@ def is_pipe(path: str) -> bool:
     """Return whether a path is a pipe, such as <(...) in a shell, a socket, or a terminal."""
     try:
         return _is_pipe(path)
-    except (OSError, ValueError):  # reading the path raises the error
+    except (OSError, ValueError):  # reading the file raises the error
         return False
 
 

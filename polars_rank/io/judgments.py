@@ -1,4 +1,4 @@
-"""`join_judgments`: tables of retrieved and of judged documents as the long table."""
+"""`join_judgments`: the long table from tables of retrieved and of judged documents."""
 
 from __future__ import annotations
 
@@ -264,7 +264,7 @@ def _joined(
     keys: Sequence[str],
     others: Sequence[str],
 ) -> pl.LazyFrame:
-    """Return the join of rankings, which have other columns, and judgments."""
+    """Return the join of rankings and judgments; `others` are further columns of rankings."""
     if groups or others:
         left = left.cache()  # several parts of the plan read it
     if groups:
@@ -278,15 +278,15 @@ def _joined(
 
 
 def _cast(table: pl.LazyFrame, types: Mapping[str, pl.DataType]) -> pl.LazyFrame:
-    """Return a table with keys of these types."""
+    """Return a table with its keys cast to these types."""
     schema = schema_of(table)
-    # A cast hides the order of a table from Polars, even a cast to the same type.
+    # After any cast, even to the same type, Polars no longer knows that a table is sorted.
     casts = {name: dtype for name, dtype in types.items() if schema[name] != dtype}
     return table.cast(casts) if casts else table  # type: ignore[arg-type]
 
 
 def _lists_in_order(table: pl.LazyFrame, queries: Sequence[str]) -> pl.LazyFrame | None:
-    """Return a row for each query with lists of its rows, or None if they may be in any order."""
+    """Return one row per query with lists of its rows, or None if the table may be unsorted."""
     schema = schema_of(table)
     keys = Keys.of(Columns((*queries,), (), None, queries[0], queries[0], schema))
     if keys.number is not None or not keys.are_adjacent(table):
@@ -299,8 +299,8 @@ def _lists_in_order(table: pl.LazyFrame, queries: Sequence[str]) -> pl.LazyFrame
 def _joined_in_batches(
     tables: Sequence[pl.LazyFrame], queries: Sequence[str], keys: Sequence[str]
 ) -> pl.LazyFrame:
-    """Return the join of tables with a sorted row for each query, in batches of queries."""
-    # The names of columns, and those of their lists: both tables have the document.
+    """Return the join of two tables of lists, which are sorted by query, in batches of queries."""
+    # Names of columns and of their lists, which differ because both tables have documents.
     sides = [
         {name: f"{OWN}{side} {name}" for name in schema_of(table) if name not in queries}
         for side, table in enumerate(tables)
@@ -322,12 +322,12 @@ def _joined_in_batches(
 
 
 def groups_of(schema: pl.Schema, run: str | None, by: Names | None) -> tuple[str, ...]:
-    """Return the columns of groups and runs, of which each is joined with all judgments."""
+    """Return the columns of groups and runs; each of them is joined with all judgments."""
     return (*names("by", by), *names("run", default_column(run, "run", schema)))
 
 
 def _with_label(judgments: pl.LazyFrame, keys: Sequence[str], label: str) -> pl.LazyFrame:
-    """Return judgments with the label 1 if they have no column that may hold labels."""
+    """Return judgments with the label 1 if no column may hold labels."""
     schema = schema_of(judgments)
     others = [name for name in schema if name not in keys]
     if label != "label" or label in schema or not {*keys} <= {*schema}:
@@ -342,7 +342,7 @@ def _with_label(judgments: pl.LazyFrame, keys: Sequence[str], label: str) -> pl.
 
 
 def _without_own_columns(table: pl.LazyFrame) -> pl.LazyFrame:
-    """Drop the columns in which `scan_log` numbers rankings: the joined rankings are others."""
+    """Return a table without the numbers of rankings from `scan_log`: the join changes rankings."""
     return table.drop(name for name in schema_of(table) if name.startswith(OWN))
 
 
@@ -369,7 +369,7 @@ def _with_lists(
     relevant = col(label) > 0
 
     def listed(name: str) -> pl.Expr:
-        # Sorted, so that lists do not depend on the order of rows.
+        # Sorted, so that the order of rows does not matter.
         return col(name).filter(relevant).sort_by(col(subtopic).filter(relevant))
 
     return judgments.group_by(keys).agg(
@@ -388,7 +388,7 @@ def _with_constants(
 ) -> pl.LazyFrame:
     """Return judgments with the columns that are constant within a ranking, a query, or a run.
 
-    All other columns belong to documents, and are null in the rows of judgments.
+    Other columns describe documents, and are null in the rows of judgments.
     """
     if not others:
         return judgments

@@ -1,6 +1,6 @@
 """Lines of text files, with their numbers and files.
 
-This module reads the files instead of Polars, so that errors name the file and the line.
+Python reads the files instead of Polars, so that errors name the file and the line.
 """
 
 from __future__ import annotations
@@ -36,15 +36,14 @@ LINE, NUMBER, PATH = (OWN + name for name in ("line", "number", "path"))
 
 _SCHEMA = pl.Schema({LINE: pl.String(), NUMBER: pl.get_index_type(), PATH: pl.String()})
 
-#: Bytes read at a time, about the size of a processor's cache.
+#: Number of bytes to read at a time, about the size of a CPU cache.
 CHUNK_BYTES = 1 << 20
 
-_BOM = "\ufeff"  # some editors write it before the first line
+_BOM = "\ufeff"  # byte order mark, which some editors write before the first line
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 _CORRUPT = (OSError, EOFError, zlib.error, lzma.LZMAError)
 
-
-#: First bytes of files that Polars does not decompress: of bzip2 and xz.
+#: First bytes of files that Polars cannot decompress: bzip2 and xz.
 _UNKNOWN_TO_POLARS = (b"BZh", b"\xfd7zXZ\x00")
 
 
@@ -208,7 +207,7 @@ def reading(file: str) -> Iterator[IO[bytes]]:
     Raises
     ------
     SourceError
-        If the file cannot be read, in the block, too.
+        If the file cannot be read, when it is opened or in the block.
     """
     try:
         with Path(file).open("rb") as plain:
@@ -229,7 +228,7 @@ def reading(file: str) -> Iterator[IO[bytes]]:
 def plain_text(file: str) -> str:
     """Return a text file that Polars can read.
 
-    This is a copy of a file that is compressed with bzip2 or xz, or whose lines end with CR.
+    If the file is compressed with bzip2 or xz, or if its lines end with CR, the result is a copy.
     """
     if "://" in file:
         return file
@@ -244,7 +243,7 @@ def plain_text(file: str) -> str:
 
 
 def scan_ndjson(files: Sequence[str], **options: Any) -> pl.LazyFrame:
-    """Scan NDJSON files of any compression; `files` are names, not patterns."""
+    """Scan NDJSON files with any compression; `files` are names, not patterns."""
     plain = [plain_text(file) for file in files]
     # Unlike other functions, Polars' function expands patterns in all names.
     names = [file if "://" in file else escape(file) for file in plain]
@@ -256,7 +255,7 @@ def _unreadable(file: str, error: Exception) -> SourceError:
 
 
 def _text(chunk: bytes, file: str, before: int) -> str:
-    """Return lines as text; `before` is the number of lines before them."""
+    """Return lines as text; `before` is the number of lines before them in the file."""
     at, problem = chunk.find(b"\0"), "a zero byte, so it is not text"
     if at < 0:
         try:

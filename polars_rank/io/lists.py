@@ -1,4 +1,4 @@
-"""`from_lists`: a table with one row per query and list columns as the long table."""
+"""`from_lists`: the long table from a table with list columns and one row per query."""
 
 from __future__ import annotations
 
@@ -23,17 +23,22 @@ AnyFrame = TypeVar("AnyFrame", pl.DataFrame, pl.LazyFrame)
 
 
 _ROW, _POSITION, _ELEMENT = OWN + "row", OWN + "position", OWN + "element"
-_NEW = ("doc", "score", "label")
+#: Columns that the long table adds.
+_ADDED = ("doc", "score", "label")
+
+#: Number of fields of structs (id, score) and (id, label).
 _PAIR = 2
-_ELEMENTS = {
+
+#: Elements of list columns in messages, by parameter.
+_ELEMENT_TYPES = {
     "retrieved": "ids, or of structs (id, score)",
     "relevant": "ids, or of structs (id, label)",
     "labels": "numbers",
     "scores": "numbers",
 }
 
-#: Errors for invalid combinations: which of (retrieved, relevant, labels) are given.
-_INVALID = {
+#: Errors for invalid combinations of parameters: whether (retrieved, relevant, labels) are given.
+_INVALID_COMBINATIONS = {
     (False, False, False): "`retrieved` and `relevant`, or `labels`, must be given; found neither",
     (True, False, False): "`retrieved` needs judgments; also pass `relevant` or `labels`",
     (False, True, False): "`relevant` needs rankings; also pass `retrieved`",
@@ -48,8 +53,8 @@ _INVALID = {
 }
 
 
-class _Lists(NamedTuple):
-    """The list columns that the parameters of `from_lists` name."""
+class _ListColumns(NamedTuple):
+    """The list columns of `from_lists`, by parameter."""
 
     retrieved: str | None
     relevant: str | None
@@ -148,8 +153,9 @@ def from_lists(
     │ 1     ┆ c   ┆ -1.0  ┆ 0     │
     └───────┴─────┴───────┴───────┘
     """
-    lists: _Lists = _Lists(retrieved, relevant, labels, scores)
-    problem = _INVALID.get((retrieved is not None, relevant is not None, labels is not None))
+    lists = _ListColumns(retrieved, relevant, labels, scores)
+    given = (retrieved is not None, relevant is not None, labels is not None)
+    problem = _INVALID_COMBINATIONS.get(given)
     if problem is not None:
         if scores is not None:
             problem += "; `scores` are scores of the documents in `retrieved` or `labels`"
@@ -172,13 +178,13 @@ def from_lists(
     schema = rows.collect_schema()
     long_table = partial(_long_table, lists=lists, keys=keys, id_type=_id_type(schema, lists))
     long_schema = long_table(pl.DataFrame(schema=schema)).schema
-    # Rows do not depend on each other: batches are converted one by one, in flat memory.
+    # Rows are independent, so batches are converted one by one, in flat memory.
     table = rows.map_batches(long_table, schema=long_schema, streamable=True)
     return table if isinstance(frame, pl.LazyFrame) else table.collect()
 
 
 def _long_table(
-    rows: pl.DataFrame, lists: _Lists, keys: Sequence[str], id_type: pl.DataType | None
+    rows: pl.DataFrame, lists: _ListColumns, keys: Sequence[str], id_type: pl.DataType | None
 ) -> pl.DataFrame:
     """Return the long table of a batch of rows."""
     rows = rows.with_row_index(_ROW)
@@ -199,11 +205,11 @@ def _long_table(
         known = rows.filter(col(lists.relevant).is_not_null())[_ROW]
         docs = _with_judged(docs, judged, known)
     table = rows.drop(lists.given).join(docs, on=_ROW, how="left", maintain_order="left_right")
-    return table.select(*keys, *_NEW, pl.exclude(*keys, *_NEW, _ROW, _POSITION))
+    return table.select(*keys, *_ADDED, pl.exclude(*keys, *_ADDED, _ROW, _POSITION))
 
 
 def _elements(rows: pl.DataFrame, column: str, *fields: str) -> pl.DataFrame:
-    """Return the elements of all lists with row and position; structs as the columns `fields`."""
+    """Return the elements of lists with row and position; structs become columns `fields`."""
     elements = rows.filter(col(column).list.len() > 0).select(
         _ROW,
         pl.int_ranges(1, col(column).list.len() + 1).alias(_POSITION),
@@ -228,7 +234,7 @@ def _with_elements(
 def _documents(
     rows: pl.DataFrame, column: str, value: str, keys: Sequence[str], id_type: pl.DataType | None
 ) -> pl.DataFrame:
-    """Return the documents in a list column, with the column `value` if they are structs."""
+    """Return the documents in a list column; structs also have the column `value`."""
     docs = _elements(rows, column, "doc", value)
     if docs["doc"].has_nulls():
         blank = docs.filter(col("doc").is_null()).join(rows.select(_ROW, *keys), on=_ROW)
@@ -251,7 +257,7 @@ def _refuse_lengths(rows: pl.DataFrame, ranked: str, other: str, keys: Sequence[
 
 
 def _with_judged(docs: pl.DataFrame, judged: pl.DataFrame, known: pl.Series) -> pl.DataFrame:
-    """Return the documents with labels; rows in `known` list all their relevant documents."""
+    """Return the documents with labels; rows in `known` have a list of relevant documents."""
     graded = "label" in judged.columns
     if not graded:
         judged = judged.unique(maintain_order=True).with_columns(label=pl.lit(1, pl.Int64))
@@ -263,14 +269,14 @@ def _with_judged(docs: pl.DataFrame, judged: pl.DataFrame, known: pl.Series) -> 
     return docs.with_columns(label.alias("label"))
 
 
-def _check_columns(schema: pl.Schema, lists: _Lists) -> None:
+def _check_columns(schema: pl.Schema, lists: _ListColumns) -> None:
     for name in schema:
-        if name in _NEW and name not in lists.given:
+        if name in _ADDED and name not in lists.given:
             raise SchemaError(f"the table already has a column {name!r}; rename it or drop it")
 
 
-def _id_type(schema: pl.Schema, lists: _Lists) -> pl.DataType | None:
-    """Check the types of the list columns; return the type in which ids are compared."""
+def _id_type(schema: pl.Schema, lists: _ListColumns) -> pl.DataType | None:
+    """Return the type in which ids are compared; raise `SchemaError` for invalid columns."""
     named = lists._asdict().items()
     types = {name: _element(name, column, schema[column]) for name, column in named if column}
     if lists.relevant is None:
@@ -286,7 +292,7 @@ def _id_type(schema: pl.Schema, lists: _Lists) -> pl.DataType | None:
 
 
 def _element(name: str, column: str, dtype: pl.DataType) -> pl.DataType:
-    """Return the type of the elements of a list column; raise `SchemaError` if it is wrong."""
+    """Return the type of ids or numbers in a list column; raise `SchemaError` for other types."""
     inner = dtype.inner if isinstance(dtype, pl.List) else dtype
     fields = [field.dtype for field in inner.fields] if isinstance(inner, pl.Struct) else []
     ids = name not in ("labels", "scores")
@@ -296,7 +302,7 @@ def _element(name: str, column: str, dtype: pl.DataType) -> pl.DataType:
     fits = isinstance(dtype, pl.List) and not element.is_nested()
     if not fits or not (number.is_numeric() or number in (pl.Boolean, pl.Null)):
         raise SchemaError(
-            f"column {column!r} (`{name}`) must hold lists of {_ELEMENTS[name]}; found {dtype}"
+            f"column {column!r} (`{name}`) must hold lists of {_ELEMENT_TYPES[name]}; found {dtype}"
         )
     if ids and element.is_float():
         values = "scores" if name == "retrieved" else "labels"

@@ -1,4 +1,4 @@
-"""Output files: complete or not at all, and never in place of an input."""
+"""Output files, which appear only when complete and never replace an input."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def new_file(
     Parameters
     ----------
     path
-        File to write. A symbolic link is followed. A pipe or a device, such as ``/dev/stdout``,
-        remains what it is: the content is copied to it.
+        File to write. A symbolic link is followed. The content is copied to a pipe or a device,
+        such as ``/dev/stdout``, instead of replacing it.
     overwrite
         Replace an existing file. The owner and the permissions of the file stay the same.
     inputs
@@ -100,7 +100,7 @@ def refuse_to_replace(path: str | os.PathLike[str], inputs: Iterable[object]) ->
     for name in (name for each in inputs for name in _names(each)):
         try:
             same = os.path.samestat(status, Path(name.removeprefix("file://")).stat())
-        except (OSError, ValueError):  # a file that does not exist, or a URL
+        except (OSError, ValueError):  # the file does not exist, or the name is a URL
             continue
         if same:
             raise SourceError(f"'{path}' is an input; write to another file")
@@ -111,7 +111,7 @@ def _names(each: object) -> list[str]:
     if isinstance(each, (str, os.PathLike)):
         return [os.fspath(each)]
     if isinstance(each, pl.LazyFrame):
-        with suppress(OSError, pl.exceptions.PolarsError):  # reading will raise the error
+        with suppress(OSError, pl.exceptions.PolarsError):  # the reader will raise the error
             return files(each)
     return []
 
@@ -148,7 +148,7 @@ def _target(name: str) -> Path:
 
 
 def _publish(part: Path, target: Path, *, overwrite: bool) -> bool:
-    """Give the file its name; return False if it exists by now and must not be replaced."""
+    """Rename the file; return False if the target exists by now and must not be replaced."""
     if overwrite:
         if target.exists():
             previous = target.stat()
@@ -184,7 +184,7 @@ def _written(name: str) -> Iterator[None]:
 
 @contextmanager
 def _reading() -> Iterator[None]:
-    """Raise `SourceError` if the content of the output needs a file that cannot be read."""
+    """Raise `SourceError` if a file that the output is computed from cannot be read."""
     try:
         yield
     except OSError as error:

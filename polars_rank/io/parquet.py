@@ -1,10 +1,12 @@
 """`scan_log`: Parquet logs that are evaluated in flat memory.
 
-The rows of a ranking may be sorted by the keys, adjacent, or shuffled. Polars aggregates sorted
-keys in flat memory. Shuffled logs that fit in memory are sorted there. For adjacent rows, this
-module numbers the rankings in a column of its own: the numbers are sorted. Larger shuffled logs are
-first split by key into temporary files, each small enough to sort. The column also has a hash of
-the numbered keys, by which an evaluation checks that the numbers still match.
+Rows may be sorted by the keys of rankings, adjacent, or shuffled:
+
+- sorted: Polars aggregates by sorted keys in flat memory;
+- adjacent: a column numbers the rankings, and these numbers are sorted. It also has a hash of the
+  keys, so that an evaluation can check that the numbers still match;
+- shuffled: logs that fit in memory are sorted there. Larger logs are split by key into temporary
+  files that are small enough to sort, and their rankings are numbered.
 """
 
 from __future__ import annotations
@@ -48,14 +50,14 @@ if TYPE_CHECKING:
 Watched: TypeAlias = "Callable[[pl.LazyFrame], pl.LazyFrame]"
 Paths: TypeAlias = "str | os.PathLike[str] | Sequence[str | os.PathLike[str]]"
 
-#: Rankings of a batch, if they are short.
+#: Minimum number of short rankings in a batch.
 _BATCH_RANKINGS = 10_000
 
-#: Default memory for sorting, if it is less than a quarter of the machine's memory.
-_MEMORY = 500 * 10**6
+#: Default memory for sorting in bytes, unless a quarter of the machine's memory is less.
+_DEFAULT_MEMORY = 500 * 10**6
 
-#: Approximate bytes of memory per value while a partition is sorted: numbers, and other types.
-_NUMBER_BYTES, _SORT_BYTES = 24, 64
+#: Approximate bytes of memory per value while rows are sorted: numbers, and other types.
+_NUMBER_BYTES, _OTHER_BYTES = 24, 64
 
 
 @public
@@ -175,7 +177,7 @@ def scan_log(
 
 
 def _lengths(source: Source, keys: list[str], rows: Rows, *, in_memory: bool) -> Lengths | None:
-    """Return the lengths of rankings if they are known, or if they are worth counting."""
+    """Return the lengths of rankings, or None if counting them is not worth the time."""
     if rows.layout != "shuffled":
         longest = max(rows.longest, source.rows - rows.last)
         return Lengths(sorted(keys), source.rows, rows.rankings, longest)
@@ -185,10 +187,11 @@ def _lengths(source: Source, keys: list[str], rows: Rows, *, in_memory: bool) ->
 def _seem_short(source: Source, keys: list[str]) -> bool:
     """Return whether the rankings of a shuffled log seem short, judged by its first rows.
 
-    A pair of rows of a ranking is among the first rows with the square of the probability of one
-    row, and a triple with its cube. Their numbers estimate the length of a ranking as a mean over
-    rows, and as a mean over pairs. If lengths differ, the mean over pairs is higher than the mean
-    over rows, and the mean over rankings is lower.
+    If the first rows are a share s of all rows, they contain two given rows with probability s^2,
+    and three given rows with probability s^3. The numbers of pairs and of triples of rows from one
+    ranking therefore estimate the length of rankings, as a mean over rows and as a mean over pairs.
+    If lengths differ, the mean over pairs is higher than the mean over rows, and the mean over
+    rankings is lower.
     """
     share = min(1, GLIMPSE_ROWS / max(1, source.rows))
     number = pl.len().cast(pl.Float64)
@@ -208,7 +211,7 @@ def _seem_short(source: Source, keys: list[str]) -> bool:
 
 
 def _fits(source: Source, keys: list[str], budget: int) -> bool:
-    """Return whether a shuffled log can be sorted in memory, and its order can be verified."""
+    """Return whether a shuffled log can be sorted in memory; structs cannot be compared."""
     structs = any(isinstance(source.schema[key], pl.Struct) for key in keys)
     return not structs and source.rows * _sort_bytes(source.schema) <= budget
 
@@ -233,7 +236,7 @@ def _keys(schema: pl.Schema, query: Names, by: Names | None) -> list[str]:
 def _in_order(
     source: Source, keys: list[str], lengths: Lengths | None, watched: Watched, *, sort: bool
 ) -> pl.LazyFrame:
-    """Return a log that is sorted, or sort it in memory."""
+    """Return a sorted log; `sort` sorts the rows in memory."""
 
     def read(
         with_columns: list[str] | None,
@@ -284,13 +287,13 @@ def _numbered(
         columns = [*full] if with_columns is None else with_columns
         plan = _projected(source, columns, predicate, keys)
         size = _batch_rows(plan, lengths, batch_size)
-        pieces = (
+        complete = (
             complete_rankings(source.batches(watched(plan), size), keys)
             if budget is None
             else _sorted(source, plan, keys, budget, size, watched)
         )
-        rankings = numbered(pieces, keys, number, not_adjacent)
-        batches = (part for piece in rankings for part in piece.iter_slices(size))
+        rankings = numbered(complete, keys, number, not_adjacent)
+        batches = (part for batch in rankings for part in batch.iter_slices(size))
         kept = batches if predicate is None else (batch.filter(predicate) for batch in batches)
         for rows in first(kept, n_rows):
             yield rows[columns]
@@ -308,11 +311,11 @@ def _projected(
 
 
 def _batch_rows(plan: pl.LazyFrame, lengths: Lengths | None, batch_size: int | None) -> int:
-    """Return the number of rows of a batch: that of Polars, or more if a batch has fixed costs.
+    """Return the number of rows of a batch: Polars' size, or more if a batch has fixed costs.
 
-    Short rankings are evaluated with expressions for each position. Metrics of lists of ids, such
-    as subtopics, call a function for each batch. Lists of numbers, such as embeddings, may need
-    much memory.
+    Short rankings have an expression for each position, and metrics of lists of ids, such as
+    subtopics, call a function for each batch. Lists of numbers, such as embeddings, may need much
+    memory, and keep Polars' size.
     """
     size = batch_size or BATCH_ROWS
     types = plan.collect_schema().values()
@@ -353,10 +356,10 @@ def _sorted(
         n_read = 0
         for path in sorted(folder.iterdir()):
             rows = pl.scan_parquet(path, glob=False).sort(keys, maintain_order=True)
-            piece = watched(rows).collect()
-            n_read += piece.height
+            batch = watched(rows).collect()
+            n_read += batch.height
             shutil.rmtree(path)
-            yield piece
+            yield batch
         source.check(n_read, source.rows)
 
 
@@ -365,7 +368,7 @@ def _sort_bytes(schema: pl.Schema) -> int:
     return sum(
         _NUMBER_BYTES
         if dtype.is_numeric() or dtype.is_temporal() or dtype == pl.Boolean
-        else _SORT_BYTES
+        else _OTHER_BYTES
         for dtype in schema.values()
     )
 
@@ -374,9 +377,9 @@ def _bytes(memory: str | int | None) -> int:
     if memory is None:
         try:
             quarter = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 4
-        except (AttributeError, ValueError, OSError):  # not available on this system
-            return _MEMORY
-        return min(_MEMORY, quarter)
+        except (AttributeError, ValueError, OSError):  # unknown on this system
+            return _DEFAULT_MEMORY
+        return min(_DEFAULT_MEMORY, quarter)
     match = re.fullmatch(r"\s*(\d+\.?\d*|\.\d+)\s*([KMGT]?)B?\s*", str(memory), re.IGNORECASE)
     size = float(match[1]) * 1000 ** " KMGT".index(match[2].upper() or " ") if match else 0
     if not 10**6 <= size < math.inf:

@@ -1,4 +1,4 @@
-"""Logs in Parquet files; reading fails if a file is damaged or has changed since the scan."""
+"""Scans of Parquet files that fail if a file is damaged or has changed since the scan."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _LOG_OPTIONS = {
 
 @dataclass(frozen=True)
 class Source:
-    """A scan of Parquet files, and the number of rows that reading them must return."""
+    """A scan of Parquet files, and the number of rows that it must return."""
 
     log: pl.LazyFrame
     schema: pl.Schema
@@ -46,12 +46,12 @@ class Source:
 
     @classmethod
     def scan(cls, paths: Iterable[str | os.PathLike[str]], options: dict[str, Any]) -> Source:
-        """Return the source of paths; this reads the metadata of the files."""
-        found = find_files(paths, storage_options=options.get("storage_options"))
-        files = _KnownFiles.of(found, options)
+        """Return the scan of paths; this reads the metadata of the files."""
+        names = find_files(paths, storage_options=options.get("storage_options"))
+        files = _KnownFiles.of(names, options)
         with files.unchanged():
             log = scan_files(files.files, options)
-            # Numbers of rankings in a written log may not match its rows any more.
+            # Numbers of rankings in a file may no longer match its rows.
             stale = [name for name, dtype in log.collect_schema().items() if dtype == NUMBERED]
             log = log.drop(stale) if stale else log
             return cls(log, log.collect_schema(), _count(log), files)
@@ -127,7 +127,7 @@ class _KnownFiles:
             yield
         except DAMAGE as error:
             if write_problem(error) is not None:
-                raise  # the disk of temporary files is full
+                raise  # the disk for temporary files is full
             in_store = store_error(error, self.files.names) if self.files.remote else None
             if in_store is not None:
                 raise in_store from error
@@ -147,14 +147,14 @@ class _KnownFiles:
     def damage_error(self) -> SourceError | None:
         """Return the error for the first file that cannot be read, if there is one.
 
-        Files are read one by one, because Polars does not name the damaged one of several files.
+        Files are read one by one, because Polars does not name the damaged file.
         """
         self.check()
         errors = ((file, self.read_error(file)) for file in self.files.names)
         return next((damaged(file, error) for file, error in errors if error is not None), None)
 
     def incomplete_error(self, problem: str) -> SourceError:
-        """Return the error for missing rows if each file by itself can be read."""
+        """Return the error for missing rows if every single file can be read."""
         first, *others = map(origin, self.files.names)
         one_of = f"'{first}' or one of {len(others):,} other files" if others else f"'{first}'"
         remedy = "scan it again if it was replaced" if self.files.remote else "write it again"

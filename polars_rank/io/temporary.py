@@ -1,4 +1,4 @@
-"""Temporary files and folders, which are removed when the process ends or was killed."""
+"""Temporary files and folders, which are removed even if the process is killed."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ except ImportError:  # not available on Windows
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-#: Identifies the running system, so that a folder on a network file system that another machine
-#: locks is not taken for an abandoned one. Other systems than Linux have no such file.
+#: Identifies the running system: a folder on a network file system may belong to another machine,
+#: whose lock is invisible here. Only Linux has this file.
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 #: Name of a link to an incomplete output file.
 _LINK = "incomplete-output"
 
-#: Errors of the file system that only writing raises.
+#: Errors of the file system that only occur in writing.
 _WRITE_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS}
 
-#: Temporary files and folders of this process, and the descriptors that lock folders.
-_PARTS: dict[Path, int | None] = {}
+#: Temporary files and folders of this process, with the descriptors that lock folders.
+_TEMPORARY: dict[Path, int | None] = {}
 
-#: Incomplete output files of this process, and the temporary folders that have links to them.
+#: Incomplete output files of this process, with the temporary folders that have links to them.
 _LINKS: dict[Path, Path] = {}
 
 
@@ -74,7 +74,7 @@ def temporary_folder() -> Iterator[Path]:
 
 @contextmanager
 def written_to(folder: Path) -> Iterator[None]:
-    """Raise `SourceError` if a temporary folder cannot be written to, e.g. on a full disk."""
+    """Raise `SourceError` if the block cannot write to a temporary folder."""
     try:
         yield
     except (OSError, pl.exceptions.PolarsError) as error:
@@ -85,9 +85,9 @@ def written_to(folder: Path) -> Iterator[None]:
 
 
 def new_folder() -> Path:
-    """Return a new temporary folder, which exists until the process ends.
+    """Return a new temporary folder, and remove folders of processes that were killed.
 
-    This also removes the folders of processes that were killed.
+    The folder exists until the process ends.
     """
     try:
         place = Path(tempfile.gettempdir())
@@ -101,46 +101,46 @@ def new_folder() -> Path:
         folder, descriptor = _locked(Path(tempfile.mkdtemp(prefix="polars_rank.", dir=place)))
     except OSError as error:
         raise _not_written(place, str(error.strerror)) from error
-    _PARTS[folder] = descriptor
+    _TEMPORARY[folder] = descriptor
     return folder
 
 
 def register(part: Path) -> None:
-    """Remove an incomplete output file when the process ends or, if it is killed, by the next one.
+    """Register an incomplete output file, which this or the next process removes.
 
-    A temporary folder has a link to the file, because folders of outputs are often on network file
-    systems, whose locks may not work.
+    A link to the file is in a temporary folder, which can be locked. Output folders are often on
+    network file systems, where locks may not work.
     """
-    _PARTS[part] = None
+    _TEMPORARY[part] = None
     with suppress(OSError, SourceError):  # the output can be written without it
         _LINKS[part] = new_folder()
         (_LINKS[part] / _LINK).symlink_to(part.absolute())
 
 
 def discard(path: Path) -> None:
-    """Remove a temporary file or folder, unless it is that of a parent process."""
-    if path not in _PARTS:
+    """Remove a temporary file or folder, unless it belongs to a parent process."""
+    if path not in _TEMPORARY:
         return
     with suppress(OSError):
         _remove(path)
-    descriptor = _PARTS.pop(path, None)
+    descriptor = _TEMPORARY.pop(path, None)
     if descriptor is not None:
         os.close(descriptor)
     if path in _LINKS:
         discard(_LINKS.pop(path))
 
 
-# Polars and Python each raise a KeyboardInterrupt for one Ctrl-C: the second may interrupt the
-# `finally` of a block. Also, Polars keeps generators alive whose batches are no longer read.
+# At exit, because `finally` may not run: after Ctrl-C, Polars and Python each raise a
+# KeyboardInterrupt, and Polars keeps generators alive whose batches are no longer read.
 @atexit.register
 def discard_all() -> None:
     """Remove all temporary files and folders of this process."""
-    for path in [*_PARTS]:
+    for path in [*_TEMPORARY]:
         discard(path)
 
 
 if hasattr(os, "register_at_fork"):  # a child process must not remove what its parent uses
-    os.register_at_fork(after_in_child=_PARTS.clear)
+    os.register_at_fork(after_in_child=_TEMPORARY.clear)
 
 
 def write_problem(error: BaseException) -> str | None:
@@ -154,7 +154,7 @@ def write_problem(error: BaseException) -> str | None:
     >>> write_problem(FileNotFoundError(2, "No such file or directory"))
     """
     number = getattr(error, "errno", None)
-    if number is None:  # an error of Polars, which only has a text
+    if number is None:  # errors of Polars only have a text
         match = re.search(r"\(os error (\d+)\)", str(error))
         number = match and int(match[1])
     return os.strerror(number) if number in _WRITE_ERRORS else None
@@ -181,12 +181,12 @@ def _locked(folder: Path) -> tuple[Path, int | None]:
     except OSError:  # a file system without locks
         os.close(descriptor)
         return folder, None
-    # A folder with the prefix and without a lock would be removed.
+    # Renamed after locking, because other processes remove unlocked folders with the prefix.
     return folder.rename(folder.with_name(prefix + os.urandom(8).hex())), descriptor
 
 
 def _remove_abandoned(place: Path) -> None:
-    """Remove folders of this user and system whose process has ended, with its output files."""
+    """Remove folders of ended processes of this user and system, and incomplete output files."""
     prefix = _prefix()
     if fcntl is None or prefix is None:
         return
@@ -207,7 +207,7 @@ def _remove_abandoned(place: Path) -> None:
 
 
 def _prefix() -> str | None:
-    """Return the prefix of names of locked folders, or None if they are not recognized."""
+    """Return the prefix of locked folders, or None if the system cannot be identified."""
     try:
         return f"polars_rank-{_BOOT_ID.read_text('ascii').strip()}-"
     except OSError:

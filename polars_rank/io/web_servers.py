@@ -1,7 +1,7 @@
-"""Files of web servers.
+"""Downloads from web servers.
 
-Polars reads them in parts, without a time limit: a server that stops sending would block it
-forever. Also, not all servers send parts of a file.
+Polars would request parts of a file without a time limit: a server that stops sending would block
+it forever, and some servers do not send parts.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 def download(url: str, options: Mapping[str, Any] | None = None) -> Copy:
-    """Return a copy of the file of a web server.
+    """Return a temporary copy of a file from a web server.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ def download(url: str, options: Mapping[str, Any] | None = None) -> Copy:
             f"`storage_options` must be a mapping of options to values; found {options!r}"
         )
     request = _request(url, options)
-    url = re.sub("//[^/?#]*@", "//", url)  # messages do not have passwords
+    url = re.sub("//[^/?#]*@", "//", url)  # without the password, for messages
     name = re.sub(r"[^\w.-]", "_", Path(urlsplit(url).path).name, flags=re.ASCII).lstrip(".")
     timeout = _seconds(options.get("read_timeout", "30s"))
     retries = _whole_number(options, "max_retries", 2)
@@ -82,7 +82,7 @@ def download(url: str, options: Mapping[str, Any] | None = None) -> Copy:
 
 
 def _request(url: str, options: Mapping[str, Any]) -> Request:
-    """Return the request; headers are not sent to other servers that the server names."""
+    """Return the request; its headers are not sent to other servers after a redirect."""
     try:
         parts = urlsplit(url)
         host, port = parts.hostname or "", parts.port
@@ -92,7 +92,7 @@ def _request(url: str, options: Mapping[str, Any]) -> Request:
     if not re.fullmatch(r"[\w.-]+|\[[0-9a-f:.]+\]", server):
         raise SourceError(f"{url!r} is not a valid URL; check the name of the server and the port")
     netloc = server if port is None else f"{server}:{port}"
-    # What is quoted already stays so.
+    # "%" is safe, because the URL may be quoted already.
     path = quote(parts.path, safe="/%:@!$&'()*+,;=~") or "/"
     query = "?" + quote(parts.query, safe="/%:@!$&'()*+,;=~?") if parts.query else ""
     request = Request(f"{parts.scheme}://{netloc}{path}{query}")  # noqa: S310
@@ -107,7 +107,7 @@ def _request(url: str, options: Mapping[str, Any]) -> Request:
 
 
 def _refused(url: str, code: int) -> SourceError:
-    """Return the error for a status that another attempt would not change."""
+    """Return the error for a status that does not justify another attempt."""
     if code in (401, 403, 407):
         problem = f"access is denied ({_status(code)})"
         remedy = "pass headers, such as storage_options={'Authorization': 'Bearer ...'}"

@@ -1,4 +1,4 @@
-"""Evaluation of Spark DataFrames."""
+"""Functions of polars_rank on Spark DataFrames."""
 
 from polars_rank.spark.engine import run
 

@@ -34,7 +34,7 @@ def quoted(name: str) -> str:
 
 
 def is_sorted_by_bytes(frame: DataFrame, names: Sequence[str]) -> bool:
-    """Return whether Spark sorts columns as Polars does, because no text has a collation."""
+    """Return whether Spark sorts columns as Polars does: no column has a collation."""
     return not any(" collate " in frame.schema[name].dataType.simpleString() for name in names)
 
 

@@ -1,7 +1,7 @@
-"""Lazy evaluation of Spark DataFrames, classic or Connect, by the same functions.
+"""Lazy evaluation of Spark DataFrames, classic or Connect, with the functions for Polars.
 
-Spark moves the rows of each query to one worker, which evaluates complete rankings with Polars.
-The result is a Spark DataFrame: rows of rankings, or parts of means, which one task merges.
+Spark moves the rows of each query to one worker, which evaluates complete rankings with Polars. The
+result is a Spark DataFrame: rows for each ranking, or means, which one task merges from parts.
 """
 
 # ruff: noqa: PLC0415  (pyspark is an extra, and workers import Polars late)
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 
 def run(function: Callable[..., Any], *args: Any, **options: Any) -> DataFrame:
-    """Return the Spark DataFrame of a function of polars_rank, whose first argument is one.
+    """Return the result of a function of polars_rank for a Spark DataFrame, its first argument.
 
     Raises
     ------
@@ -60,14 +60,14 @@ def run(function: Callable[..., Any], *args: Any, **options: Any) -> DataFrame:
     bound.apply_defaults()
     arguments = {**dict(zip(bound.arguments, bound.args, strict=False)), **bound.kwargs}
     frame = arguments.pop(next(iter(arguments)))
-    if function not in _RUNS:
-        as_table(frame)  # raises the error for Spark
+    if function not in _IMPLEMENTATIONS:
+        as_table(frame)  # raises the error for Spark DataFrames
     if getattr(frame, "isStreaming", False):
         raise ArgumentError(
             f"pr.{function.__name__} does not support streaming DataFrames; call it for each batch "
             "in .writeStream.foreachBatch(...)"
         )
-    result: DataFrame = _RUNS[function](frame, arguments)
+    result: DataFrame = _IMPLEMENTATIONS[function](frame, arguments)
     return result
 
 
@@ -159,9 +159,7 @@ def _added_up(parts: pl.DataFrame) -> pl.DataFrame:
 def _merge(frame: Any, arguments: dict[str, Any]) -> DataFrame:
     several = frame if isinstance(frame, (list, tuple)) else [frame]
     schemas = [dataframes.schema_of(part) for part in several]
-    merged(
-        [pl.LazyFrame(schema=schema) for schema in schemas], None
-    )  # raises the error for columns that differ
+    merged([pl.LazyFrame(schema=each) for each in schemas], None)  # raises if columns differ
     union = reduce(lambda left, right: left.unionByName(right, allowMissingColumns=True), several)
     return _Log.of(union, merge).parts(merge, merge, (), arguments)
 
@@ -181,7 +179,7 @@ def _queries(arguments: Mapping[str, Any]) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class _Parts:
-    """A result that is computed from sums over parts of a log."""
+    """A result that is computed from the sums of parts of a log."""
 
     rankings: Callable[[pl.LazyFrame], pl.LazyFrame]
     sums: Means | Estimates | Summary | Popularity | GroupExposure
@@ -198,7 +196,7 @@ class _Parts:
 
 @dataclass(frozen=True)
 class _Log:
-    """A Spark DataFrame, and the columns that a function reads and returns."""
+    """A Spark DataFrame, and the columns that a function reads from it and returns."""
 
     frame: DataFrame
     #: The schema of the DataFrame.
@@ -225,7 +223,7 @@ class _Log:
     def rankings(
         self, function: Callable[..., Any], query: Sequence[str], arguments: Mapping[str, Any]
     ) -> DataFrame:
-        """Return the rows of a function of the rankings of each query."""
+        """Return the rows that a function returns for the rankings of each query."""
         schema = dataframes.spark_schema(self.result, self.frame, self.given)
         together, chunks = self._together(query, arguments)
         task = RankingsTask(function, chunks, dataframes.arrow_schema(schema))
@@ -239,13 +237,13 @@ class _Log:
         arguments: Mapping[str, Any],
         finished: Callable[..., Any] | None = None,
     ) -> DataFrame:
-        """Return the merged parts that a function returns for groups of queries."""
+        """Return the merged result of the parts that a function returns for groups of queries."""
         schema = dataframes.spark_schema(self.result, self.frame, self.given)
         together, chunks = self._together(query, arguments)
         first = PartsTask(function, merged, chunks)
         last = MergeTask(merged, finished, dataframes.arrow_schema(schema))
         parts = together.mapInArrow(_for_workers(first, arguments, self.frame), _PARTS)
-        # The part of no rows: a table without rows has no tasks, but it has a result.
+        # The part of an empty table, which has a result, but no tasks.
         empty = packed(function(pl.DataFrame(schema=self.given)))
         session = self.frame.sparkSession
         all_parts = parts.union(session.createDataFrame(empty.to_pylist(), _PARTS))
@@ -256,12 +254,12 @@ class _Log:
     def _together(
         self, query: Sequence[str], arguments: Mapping[str, Any]
     ) -> tuple[DataFrame, Sorted | Unpacked]:
-        """Return the columns that are read, with each query in one task, and the chunks.
+        """Return the columns to read, with each query in one task, and the chunks of a task.
 
-        Spark's plan shows whether rows must move. If the table is bucketed or partitioned by query,
-        and text sorts as in Polars, Spark only sorts the rows. Otherwise rows move in packed cells,
-        by Spark's hash of the query, which is the same on all machines. Columns are renamed to
-        plain names, which pyspark does not parse.
+        If the table is bucketed or partitioned by query and text sorts as in Polars, Spark only
+        sorts the rows: its plan then has no further exchange. Otherwise, rows move in packed cells
+        by Spark's hash of the query, which is the same on all machines. Columns are renamed,
+        because pyspark parses names with special characters.
         """
         plain = {name: f"column{index}" for index, name in enumerate(self.read)}
         frame = self.frame.selectExpr(
@@ -288,13 +286,13 @@ class _Log:
 
 
 def _buckets(frame: DataFrame) -> int:
-    """Return the number of buckets, several per partition."""
+    """Return the number of buckets, at least four per partition."""
     partitions = frame.sparkSession.conf.get("spark.sql.shuffle.partitions") or ""
-    return max(_BUCKETS, 4 * int(partitions) if partitions.isdigit() else 0)  # may be "auto"
+    return max(_MIN_BUCKETS, 4 * int(partitions) if partitions.isdigit() else 0)  # may be "auto"
 
 
 def _moves(frame: DataFrame) -> int:
-    """Return the number of exchanges in Spark's plan, in which rows move between machines."""
+    """Return the number of exchanges in Spark's plan, which move rows between machines."""
     plan = io.StringIO()
     with contextlib.redirect_stdout(plan):
         frame.explain()
@@ -314,12 +312,12 @@ def _order_counts(arguments: Mapping[str, Any]) -> bool:
     }
 
 
-#: The schemas of `CELLS` and `PARTS` for Spark.
+#: The schemas `CELLS` and `PARTS` in Spark's syntax.
 _CELLS = "bucket int, rows binary"
 _PARTS = "part binary, rows bigint, findings binary"
-#: Minimum number of buckets of queries; one bucket is in memory at a time.
-_BUCKETS = 1_024
-#: The column of the original order of rows.
+#: Minimum number of buckets of queries. A task holds one bucket in memory.
+_MIN_BUCKETS = 1_024
+#: Column of the original order of rows.
 _PLACE = "place"
 
 
@@ -328,7 +326,7 @@ def _for_workers(
     arguments: Mapping[str, Any],
     frame: DataFrame,
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Return a task that can be sent to workers, which import Polars when it runs."""
+    """Return a task for workers that imports Polars when it runs."""
     payload = _pickled(task, arguments)
     warnings_of_workers = _warnings_from_workers(frame)
 
@@ -368,9 +366,9 @@ def _for_workers(
 
 
 def _warnings_from_workers(frame: DataFrame) -> Any:
-    """Return an accumulator of texts that are issued as warnings in this process.
+    """Return an accumulator whose texts become warnings in this process.
 
-    Spark Connect has no accumulators: there, warnings are in the logs of workers.
+    Spark Connect has no accumulators; warnings are then written to the logs of workers.
     """
     if "connect" in type(frame).__module__:
         return None
@@ -426,8 +424,8 @@ def _pickle(value: Any) -> tuple[bytes, Exception | None]:
         return b"", error
 
 
-#: By function, not by name: two modules have a `merge`.
-_RUNS: dict[Callable[..., Any], Callable[..., Any]] = {
+#: Implementations for Spark by function, not by name, because two modules have a `merge`.
+_IMPLEMENTATIONS: dict[Callable[..., Any], Callable[..., Any]] = {
     evaluate: _evaluate,
     estimate: _estimate,
     per_query: _per_query,

@@ -1,4 +1,4 @@
-"""`join_judgments` of Spark DataFrames, as Spark joins."""
+"""`join_judgments` of Spark DataFrames, with joins of Spark."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def joined(run: DataFrame, arguments: Mapping[str, Any]) -> DataFrame:
         left_schema.to_frame(eager=False), right_schema.to_frame(eager=False), **options
     ).collect_schema()
     label = options.get("label", "label")
-    if label not in judgments.columns:  # all judged documents are relevant
+    if label not in judgments.columns:  # all documents in the judgments are relevant
         judgments = judgments.selectExpr("*", f"cast(1 as bigint) as {quoted(label)}")
 
     keys = [*names("query", options.get("query", "query")), options.get("doc", "doc")]
@@ -95,7 +95,7 @@ def _with_constants(
 
 
 def _constants(run: DataFrame, keys: Sequence[str], others: Sequence[str], own: str) -> DataFrame:
-    """Return a row per key; columns that vary within a key are null in all rows."""
+    """Return one row per key; columns that vary within any key are null in all rows."""
     from pyspark.sql.functions import expr  # noqa: PLC0415  (an extra)
 
     values, varies = [], []
@@ -125,7 +125,7 @@ def _constants(run: DataFrame, keys: Sequence[str], others: Sequence[str], own: 
 
 
 def _same(left: Sequence[str], right: Sequence[str]) -> Any:
-    """Return the condition that columns are equal; null equals null."""
+    """Return the condition that columns are equal, where null equals null."""
     from pyspark.sql.functions import expr  # noqa: PLC0415  (an extra)
 
     pairs = zip(left, right, strict=True)

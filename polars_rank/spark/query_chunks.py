@@ -1,8 +1,8 @@
-"""Chunks of complete queries for workers, of about half a million rows.
+"""Chunks of complete queries for workers, with about half a million rows.
 
 No query is in two chunks, so a worker needs memory for one chunk, or for the longest query or
-bucket. Rows arrive sorted by query, or packed into cells: Spark moves and sorts a cell of a
-thousand rows at the cost of one row.
+bucket. Rows arrive sorted by query, or packed into cells of about a thousand rows: Spark moves and
+sorts a cell as fast as a row.
 """
 
 from __future__ import annotations
@@ -63,12 +63,12 @@ class Packed:
     """
 
     schema: pl.Schema
-    #: Approximate bytes of rows that are sorted into buckets at once, and of one cell.
+    #: Approximate bytes of rows that are packed at a time, and of one cell.
     packed_bytes: int = 16 << 20
     cell_bytes: int = 32 << 10
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield the cells, sorted by bucket within some megabytes of rows."""
+        """Yield the cells, sorted by bucket among the rows that are packed at a time."""
         waiting: list[pa.RecordBatch] = []
         size = 0
         for batch in batches:

@@ -1,4 +1,4 @@
-"""Spark sessions for the command line, their tables, and results on this machine."""
+"""Spark sessions for the command line: start, tables, and transfer of results."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 _MASTERS = ("local", "spark://", "yarn", "k8s://")
 
-#: With the largest limit, Spark does not measure batches after each row.
+#: With the largest limit, Spark does not measure a batch after each row, which is faster.
 FASTER = {"spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1)}
-#: Failures are reported once, by an error.
+#: Without messages of Spark, because an exception reports failures.
 _QUIET = {"spark.ui.showConsoleProgress": "false", "spark.log.level": "OFF"}
 
 
@@ -92,7 +92,7 @@ def _start(master: str) -> SparkSession:
 
 
 def _connect(url: str, timeout: float) -> SparkSession:
-    """Return a session of a server; pyspark itself would wait ten minutes for it."""
+    """Return a session of a server; without `timeout`, pyspark would wait ten minutes."""
     import grpc  # type: ignore[import-untyped]  # noqa: PLC0415  (an extra)
     from pyspark.sql import SparkSession  # noqa: PLC0415  (an extra)
     from pyspark.sql.connect.client import DefaultChannelBuilder  # noqa: PLC0415  (an extra)
@@ -162,7 +162,7 @@ def fetched(frame: DataFrame) -> pl.DataFrame:
 
 
 def _reason(error: Exception) -> str:
-    """Return the line of Spark's report that has the cause."""
+    """Return the line with the cause from Spark's report."""
     report = [line.strip().removeprefix(": ") for line in str(error).splitlines()]
     lines = [line for line in report if line and not line.startswith("An error occurred while")]
     python = [line for line in lines if re.match(r"\w*(Error|Exception)\b", line)]

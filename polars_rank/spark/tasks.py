@@ -1,4 +1,4 @@
-"""Tasks of workers: they evaluate chunks of complete rankings with Polars."""
+"""Tasks of Spark's workers, which evaluate chunks of complete rankings with Polars."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
     from polars_rank.errors import Finding
     from polars_rank.spark.query_chunks import Chunks
 
-#: Parts are merged when they have this many rows.
-_WAITING_ROWS = 10_000
-#: Rows of parts in one cell of `PARTS`.
+#: Number of rows at which parts are merged.
+_MERGE_ROWS = 10_000
+#: Maximum number of rows in one cell of `PARTS`.
 _CELL_ROWS = 100_000
 
-#: The table between workers: parts in Polars' IPC format, the number of rows read, and findings.
+#: Table that workers exchange: parts in Polars' IPC format, number of rows read, and findings.
 PARTS = pa.schema([("part", pa.binary()), ("rows", pa.int64()), ("findings", pa.binary())])
 
 
 @dataclass
 class Findings:
-    """Problems of the rows of several chunks, which are raised as one error at the end."""
+    """Problems of rows in several chunks, which are raised as one error at the end."""
 
     rows: int = 0
     by_problem: dict[str, Finding] = field(default_factory=dict)
@@ -38,7 +38,7 @@ class Findings:
     def call(
         self, function: Callable[[pl.DataFrame], pl.DataFrame], rows: pl.DataFrame
     ) -> pl.DataFrame | None:
-        """Return the result of a function of a chunk, or None if its rows are invalid."""
+        """Return the result of a function for a chunk, or None if rows are invalid."""
         self.rows += rows.height
         try:
             return function(rows)
@@ -49,7 +49,7 @@ class Findings:
             return None
 
     def add(self, findings: Iterable[Finding]) -> None:
-        """Add findings; those of the same problem are summed."""
+        """Add findings; counts of the same problem are summed."""
         for each in findings:
             known = self.by_problem.get(each.problem, each)
             count = each.count + (known.count if known is not each else 0)
@@ -86,7 +86,7 @@ class RankingsTask:
 
 @dataclass(frozen=True)
 class PartsTask:
-    """A function of rankings that returns few rows, which can be merged with other parts."""
+    """A function of rankings that returns a part of the result, to be merged with other parts."""
 
     function: Callable[[pl.DataFrame], pl.DataFrame]
     merged: Callable[[pl.DataFrame], pl.DataFrame]
@@ -96,13 +96,13 @@ class PartsTask:
         """Yield the merged part of all rankings, and the findings."""
         findings = Findings()
         parts: list[pl.DataFrame] = []
-        limit = _WAITING_ROWS
+        limit = _MERGE_ROWS
         for rankings in self.chunks(batches):
             part = findings.call(self.function, rankings)
             parts += [] if part is None else [part]
             if sum(part.height for part in parts) >= limit:
                 parts = [self.merged(pl.concat(parts))]
-                limit = max(_WAITING_ROWS, 2 * parts[0].height)
+                limit = max(_MERGE_ROWS, 2 * parts[0].height)
         yield packed(self.merged(pl.concat(parts)) if parts else None, findings)
 
 
