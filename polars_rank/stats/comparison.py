@@ -28,6 +28,7 @@ from polars_rank.stats.per_query_tables import (
     EMPTY,
     agreed_on,
     first_few,
+    in_order,
     key_columns,
     only_metrics,
     row_labels,
@@ -57,7 +58,7 @@ MANY = 1_000
 _MEAN, _ERROR, _NULL = OWN + "mean", OWN + "error", OWN + "null"
 _OF_BASELINE = OWN + "of baseline"
 _SHARES, _UNITS = OWN + "shares", OWN + "units"
-_IS_BASELINE, _PLACE = OWN + "is baseline", OWN + "place"
+_IS_BASELINE = OWN + "is baseline"
 
 
 @framed_table
@@ -315,18 +316,9 @@ def against_baseline(
     with_mark = pl.Schema({**schema, _IS_BASELINE: pl.Boolean()})
     checked = pl.concat([checked, _lacking(checked, with_mark, groups, run)])
     of_baseline = pl.col("queries").filter(pl.col(_IS_BASELINE)).first()
-    keys = [*groups, "metric"]
-    return (
-        checked.with_row_index(_PLACE)
-        .with_columns(
-            of_baseline.over(keys).fill_null(0).alias(_OF_BASELINE),
-            # Metrics keep the order in which they were given.
-            pl.col(_PLACE).min().over(keys),
-        )
-        .filter(~pl.col(_IS_BASELINE))
-        .sort([*groups, _PLACE, run])
-        .drop(_IS_BASELINE, _PLACE)
-    )
+    of_baseline = of_baseline.over(*groups, "metric").fill_null(0)
+    rows = checked.with_columns(of_baseline.alias(_OF_BASELINE)).filter(~pl.col(_IS_BASELINE))
+    return in_order(rows, groups, [run]).drop(_IS_BASELINE)
 
 
 def _lacking(

@@ -29,6 +29,7 @@ from polars_rank.stats.per_query_tables import (
     check_sums,
     data_error,
     described,
+    in_order,
     key_columns,
     known_query,
     no_document,
@@ -111,7 +112,8 @@ def moments(
     Returns
     -------
     LazyFrame or DataFrame
-        Same type as `values`. One row per group, run and metric, with the columns of `by`, and
+        Same type as `values`. One row per group, metric and run, in this order. The columns are
+        those of `by`, and
 
         - `metric`, and the column of the run;
         - `aggregate`, `counts_as`, `conventions`: aggregation of the metric, value of undefined
@@ -186,7 +188,7 @@ def moments(
         result = paired_sums(values, selected, pairs, agreed, query=pairs.query)
     by = [name for name in groups if name != run]
     first = [*by, "metric", *groups[len(by) :]]
-    return result.select(*first, pl.exclude(first))
+    return in_order(result.select(*first, pl.exclude(first)), by, groups[len(by) :])
 
 
 @overload
@@ -210,7 +212,7 @@ def merge(tables: Any) -> Any:
     Returns
     -------
     LazyFrame or DataFrame
-        Same type as the first table. One row per group, run and metric, equal to the `moments` of
+        Same type as the first table. One row per group, metric and run, equal to the `moments` of
         all rankings at once up to rounding, for any order of the tables.
 
     Raises
@@ -309,7 +311,9 @@ def merged(
         tables.append(part.with_columns(*missing).select(*order, label.alias(overlap_check.PART)))
     table = pl.concat(tables, how="vertical_relaxed")
     added = regrouped(table, first, disjoint=disjoint, rows_are_parts=labels is None)
-    return added.select(order)
+    # As in the result of `moments`, the column of runs comes after that of metrics.
+    by = [name for name in first if order.index(name) < order.index("metric")]
+    return in_order(added.select(order), by, [name for name in first if name not in by])
 
 
 def is_moments(schema: pl.Schema) -> bool:

@@ -237,7 +237,7 @@ def _unique_columns(table: pl.LazyFrame, columns: Sequence[str], keys: Sequence[
     return [name for name, unique in zip(columns, is_unique, strict=True) if unique]
 
 
-_ROWS, _DIFFERENT = OWN + "rows", OWN + "different"
+_ROWS, _DIFFERENT, _PLACE = OWN + "rows", OWN + "different", OWN + "place"
 
 
 def key_columns(schema: pl.Schema, **parameters: Any) -> dict[str, tuple[str, ...]]:
@@ -402,6 +402,16 @@ def _written(value: Any) -> str:
 def without(table: pl.DataFrame, *names: str) -> pl.DataFrame:
     """Return a table without some columns; callbacks must not run a query, as `drop` does."""
     return pl.DataFrame([column for column in table.get_columns() if column.name not in names])
+
+
+def in_order(table: pl.LazyFrame, groups: Sequence[str], run: Sequence[str]) -> pl.LazyFrame:
+    """Return the rows in the order of groups, metrics and runs.
+
+    Metrics keep their order, which is the one in which they were given.
+    """
+    first_row = pl.col(_PLACE).min().over("metric")
+    numbered = table.with_row_index(_PLACE).with_columns(first_row)
+    return numbered.sort(*groups, _PLACE, *run).drop(_PLACE)
 
 
 def only_metrics(

@@ -30,6 +30,7 @@ from polars_rank.stats.per_query_tables import (
     EMPTY,
     agreed_on,
     data_error,
+    in_order,
     key_columns,
     known_query,
     only_metrics,
@@ -138,7 +139,8 @@ def summarize(
     Returns
     -------
     LazyFrame or DataFrame
-        Same type as `values`. One row per group, run and metric, with the columns of `by`, and
+        Same type as `values`. One row per group, metric and run, in this order. The columns are
+        those of `by`, and
 
         - `metric`, and the column of the run;
         - `mean`: the mean, or the sum or geometric mean if `evaluate` gives that;
@@ -307,7 +309,7 @@ def _finished(
     )
     first, last = COLUMNS[1 : -len(_LAST)], COLUMNS[-len(_LAST) :]
     result = result.select(*by, "metric", *run, *first, *more, *last, _UNITS, _SHARES, empty)
-    return _warned(result, [*by, *run], interval)
+    return _warned(in_order(result, by, run), [*by, *run], interval)
 
 
 def scaled(value: pl.Expr, weight: str = "weight") -> pl.Expr:

@@ -1,5 +1,6 @@
 """summarize: the means of evaluate, and intervals that are right."""
 
+import itertools
 import math
 import sys
 import warnings
@@ -423,3 +424,25 @@ def test_runs_are_summarized_each():
     with pytest.warns(pr.errors.RankWarning, match="pass run='model'"):
         assert pr.summarize(renamed).collect().height == 1
     assert pr.summarize(renamed, run="model").collect()["model"].n_unique() == 2
+
+
+def test_rows_are_in_the_order_of_groups_metrics_and_runs():
+    values = pr.per_query(LOG, ["rr", "ap"], by=["run", "country"])
+    tables = {
+        "summarize": pr.summarize(values, ["rr", "ap"], by="country"),
+        "moments": pr.stats.moments(values, ["rr", "ap"], by="country"),
+        "merge": pr.stats.merge(
+            [
+                pr.stats.moments(part, ["rr", "ap"], by="country")
+                for part in (
+                    values.filter(pl.col("query") < 99),
+                    values.filter(pl.col("query") >= 99),
+                )
+            ]
+        ),
+    }
+    countries, runs = (values[name].unique().sort() for name in ("country", "run"))
+    expected = [*itertools.product(countries, ["rr", "ap"], runs)]
+    for name, table in tables.items():
+        assert table.columns[:3] == ["country", "metric", "run"], name
+        assert table.select("country", "metric", "run").rows() == expected, name
