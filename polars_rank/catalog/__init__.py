@@ -1,4 +1,4 @@
-"""Catalog: how rankings distribute exposure over documents."""
+"""The catalog: how rankings distribute exposure over its documents."""
 
 from polars_rank.catalog.exposures import exposure, merge
 from polars_rank.catalog.fairness import awrf, group_exposure

@@ -1,4 +1,4 @@
-"""`exposure`: how often each document is among the first k, and how visibly."""
+"""`exposure` of each document in the top k of rankings, and `merge` for logs in parts."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def exposure(
     by: Names | None = None,
     ties: Ties | None = None,
 ) -> pl.LazyFrame:
-    r"""Exposure of each document: how often and how visibly it is among the first k.
+    r"""Exposure of each document: the sum of its discounts over rankings.
 
     $$\mathrm{exposure}(d) = \sum_{q \,:\, \mathrm{rank}_q(d) \le k}
     w_q \cdot \mathrm{discount}(\mathrm{rank}_q(d))$$
@@ -74,7 +74,7 @@ def exposure(
 
         - `impressions`: the number of rankings that have it among the first k;
         - `exposure`: the sum over these rankings;
-        - `share`: its share of the exposure of all documents (of the group);
+        - `share`: its share of the exposure of all documents (in the group);
         - `clicks`: the number of these rankings in which it was clicked, if there are clicks.
 
     Raises
@@ -89,10 +89,11 @@ def exposure(
 
     Notes
     -----
-    The memory needed for the result is proportional to the number of documents. The result of a
-    log in parts, such as days, is made by `merge` from the results of the parts.
+    Memory is proportional to the number of documents. For a log in parts, such as days, compute
+    the exposures of each part and `merge` them.
 
-    A Spark DataFrame gives a Spark DataFrame; one task adds up the exposures of all documents.
+    With a Spark DataFrame, the result is a Spark DataFrame, and a single task adds up the exposures
+    of all documents.
 
     References
     ----------
@@ -151,18 +152,17 @@ def merge(exposures: pl.LazyFrame, *, doc: str = "doc", by: Names | None = None)
     Parameters
     ----------
     exposures
-        The rows of several results of `exposure`, concatenated. A ranking must not be in two
-        parts.
+        Concatenated results of `exposure` for the parts. No ranking may be in more than one part.
     doc
         Column of the document id.
     by
-        Columns that split the exposures, such as the run. Exposures of the other groups are added
-        up.
+        Columns that split the exposures, such as the run. Exposures are added up over all other
+        columns.
 
     Returns
     -------
     LazyFrame or DataFrame
-        Like `exposures`: what `exposure` returns for all parts at once, up to rounding.
+        Like `exposures`: the result of `exposure` for the whole log, up to rounding.
 
     Raises
     ------
@@ -176,7 +176,7 @@ def merge(exposures: pl.LazyFrame, *, doc: str = "doc", by: Names | None = None)
     ...     "score": [2.0, 1.0, 2.0, 1.0],
     ... })
     >>> days = [pr.catalog.exposure(log.filter(query=day)) for day in (1, 2)]
-    >>> pr.catalog.merge(pl.concat(days))  # as of both days together
+    >>> pr.catalog.merge(pl.concat(days))  # as for both days together
     shape: (3, 4)
     ┌─────┬─────────────┬──────────┬───────┐
     │ doc ┆ impressions ┆ exposure ┆ share │
@@ -201,7 +201,7 @@ def merge(exposures: pl.LazyFrame, *, doc: str = "doc", by: Names | None = None)
 
 
 def _with_share(exposures: pl.LazyFrame, groups: Sequence[str], doc: str) -> pl.LazyFrame:
-    """Return exposures in the order of their keys, with shares, which are null if all are 0."""
+    """Return the exposures sorted by their keys, with shares. Shares are null if the total is 0."""
     total = pl.col("exposure").sum()
     total = total.over(groups) if groups else total
     share = pl.when(total > 0).then(pl.col("exposure") / total).alias("share")

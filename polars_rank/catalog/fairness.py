@@ -28,8 +28,8 @@ from polars_rank.evaluation.per_ranking import DOC
 from polars_rank.frames.ids import key_types
 from polars_rank.frames.tables import framed, is_table, lazy, schema_of
 
-_MEMBER, _EXPOSURE, _TARGET, _KNOWN = (
-    OWN + name for name in ("membership", "exposure", "target", "known")
+_MEMBER, _EXPOSURE, _TARGET, _TARGET_TOTAL = (
+    OWN + name for name in ("membership", "exposure", "target", "target total")
 )
 
 #: The optional column of `doc_groups` with the membership of a document in a group.
@@ -38,9 +38,9 @@ MEMBERSHIP = "membership"
 
 @dataclass(frozen=True)
 class Groups:
-    """The groups of documents, and the distribution of exposure over groups that is fair."""
+    """Groups of documents, and the target distribution of exposure over them."""
 
-    #: One row per document and group: `DOC`, the group columns, `_MEMBER`.
+    #: One row per document and group, with the columns `DOC`, `_MEMBER` and those of the group.
     members: pl.LazyFrame
     names: tuple[str, ...]
     target: Any
@@ -55,7 +55,7 @@ class Groups:
         """
         table = lazy(doc_groups, "doc_groups")
         schema = schema_of(table)
-        found = find_columns(
+        columns = find_columns(
             schema,
             {"doc": doc, "group": some_names("group", group)},
             ids=("doc", "group"),
@@ -70,21 +70,21 @@ class Groups:
             check_column("doc_groups", MEMBERSHIP, schema, "number")
             member = pl.col(MEMBERSHIP).cast(pl.Float64)
         rows = table.select(
-            pl.col(doc).cast(types[doc]).alias(DOC), *found["group"], member.alias(_MEMBER)
+            pl.col(doc).cast(types[doc]).alias(DOC), *columns["group"], member.alias(_MEMBER)
         )
         checks = [
             weight_check(f"{MEMBERSHIP!r} of `doc_groups`", pl.col(_MEMBER)),
             Check(
                 "row",
-                pl.any_horizontal(pl.col(DOC, *found["group"]).is_null()),
+                pl.any_horizontal(pl.col(DOC, *columns["group"]).is_null()),
                 "documents and groups of `doc_groups` must not be null; drop these rows",
             ),
         ]
         members = raise_failed(rows.with_columns(failed(checks, "row")), checks)
-        return cls(members, found["group"], target)
+        return cls(members, columns["group"], target)
 
     def joined(self, rows: pl.LazyFrame) -> pl.LazyFrame:
-        """Return documents with their groups; the groups of an unknown document are null."""
+        """Join documents with their groups. The group of an unknown document is null."""
         return rows.cast({DOC: schema_of(self.members)[DOC]}).join(self.members, on=DOC, how="left")
 
     @property
@@ -93,7 +93,7 @@ class Groups:
         return pl.col(self.names[0]).is_not_null()
 
     def overall(self) -> pl.LazyFrame:
-        """Return the target over groups that is the same for all rankings, in `_TARGET`."""
+        """Return the target of each group, in `_TARGET`, if it is the same for all rankings."""
         if not is_table(self.target):
             return self.members.group_by(self.names).agg(pl.col(_MEMBER).sum().alias(_TARGET))
         table = lazy(self.target, "target")
@@ -116,7 +116,7 @@ class Groups:
         return raise_failed(rows, [check]).group_by(self.names).agg(pl.col(_TARGET).sum())
 
     def of_relevant(self, rankings: Rankings, rel: float, keys: Sequence[str]) -> pl.LazyFrame:
-        """Return the memberships of relevant documents by keys of the log, in `_TARGET`."""
+        """Return the sum of memberships of relevant documents, in `_TARGET`, by keys and group."""
         columns = rankings.columns
         relevant = rankings.log.filter(is_relevant(columns.number(columns.label), rel))
         rows = self.joined(relevant.select(*keys, pl.col(str(columns.doc)).alias(DOC)))
@@ -129,9 +129,10 @@ class Groups:
     def exposures(
         self, documents: pl.LazyFrame, exposure: pl.Expr, keys: Sequence[str]
     ) -> pl.LazyFrame:
-        """Return the exposure of groups by keys of documents, in `_EXPOSURE`.
+        """Return the exposure of groups, in `_EXPOSURE`, by keys.
 
-        That of unknown documents, and a ranking without documents, is in rows without a group.
+        The exposure of unknown documents is in rows with a null group. A ranking without documents
+        has such a row, too.
         """
         member = pl.col(_MEMBER).fill_null(1)
         return (
@@ -142,13 +143,13 @@ class Groups:
 
     @property
     def is_by_relevance(self) -> bool:
-        """Whether the target is in proportion to the relevant documents."""
+        """Whether the target is in proportion to the numbers of relevant documents."""
         return isinstance(self.target, str) and self.target == "relevant"
 
     def sums(
         self, rankings: Rankings, rel: float, keys: Sequence[str], discount: Discount | None
     ) -> pl.LazyFrame:
-        """Return the exposure and, in `_TARGET`, the relevant documents of groups."""
+        """Return sums by keys and group: exposures, and in `_TARGET` relevant documents."""
         rows, own = rankings.documents()
         documents = rows.with_columns(pl.col(own.names[key]).alias(key) for key in keys)
         exposures = self.exposures(documents, rankings.exposure(discount), keys)
@@ -159,32 +160,31 @@ class Groups:
         return self.merged(pl.concat(parts, how="diagonal_relaxed"), keys)
 
     def merged(self, sums: pl.LazyFrame, keys: Sequence[str]) -> pl.LazyFrame:
-        """Return the sums of several parts by keys and group."""
+        """Return the sums over several parts, by keys and group."""
         return sums.group_by(*keys, *self.names).agg(pl.col(_EXPOSURE, _TARGET).sum())
 
     def shares(self, exposures: pl.LazyFrame, keys: Sequence[str]) -> pl.LazyFrame:
         """Return the shares of exposure and of the target of each group, by keys."""
         free([*keys, *self.names], ["exposure", "share", "target", "ratio"])
         exposures = exposures.cache()
-        every = self.members.select(self.names)
+        groups = self.members.select(self.names)
         if not self.is_by_relevance:
-            fair = self.overall()
-            every = pl.concat([every, fair.select(self.names)])
-        every = every.unique()
+            target = self.overall()
+            groups = pl.concat([groups, target.select(self.names)])
+        groups = groups.unique()
         if keys:
-            every = exposures.select(keys).unique().join(every, how="cross")
-        rows = every.join(exposures, on=[*keys, *self.names], how="left", nulls_equal=True)
+            groups = exposures.select(keys).unique().join(groups, how="cross")
+        rows = groups.join(exposures, on=[*keys, *self.names], how="left", nulls_equal=True)
         if not self.is_by_relevance:
-            on = [*self.names]
             rows = rows.drop(_TARGET, strict=False)
-            rows = rows.join(fair, on=on, how="left", nulls_equal=True)
-        total = [pl.col(name).sum() for name in (_EXPOSURE, _TARGET)]
-        of_exposure, of_target = (sum_.over(keys) if keys else sum_ for sum_ in total)
+            rows = rows.join(target, on=[*self.names], how="left", nulls_equal=True)
+        totals = [pl.col(name).sum() for name in (_EXPOSURE, _TARGET)]
+        total_exposure, total_target = (total.over(keys) if keys else total for total in totals)
         return (
             rows.with_columns(pl.col(_EXPOSURE, _TARGET).fill_null(0.0))
             .with_columns(
-                share=ratio(pl.col(_EXPOSURE), of_exposure),
-                target=ratio(pl.col(_TARGET), of_target),
+                share=ratio(pl.col(_EXPOSURE), total_exposure),
+                target=ratio(pl.col(_TARGET), total_target),
             )
             .sort(*keys, *self.names)
             .select(
@@ -239,10 +239,10 @@ def group_exposure(
         Column of the group in `doc_groups`, or several columns: each combination of their values
         is a group.
     target
-        The share of exposure that each group should have: in proportion to its documents in
-        `doc_groups` ("items"), in proportion to its relevant documents, counted once for each
-        query ("relevant"), or a table with the columns of `group` and a column `target` of numbers
-        in any unit.
+        Share of exposure that each group should have: in proportion to its documents in
+        `doc_groups` ("items"); in proportion to its relevant documents, counted once per query
+        ("relevant"); or a table with the columns of `group` and a column `target` of numbers in any
+        unit.
     discount
         Exposure of a document at a rank, by name ("log2", "reciprocal", ...) or as a function;
         see `pr.discounts`. None: 1 at each of the first k ranks.
@@ -273,12 +273,12 @@ def group_exposure(
         target, for each value of `by`, with the `by` and `group` columns and
 
         - `exposure`: the sum over rankings and documents;
-        - `share`: its share of the exposure of all groups;
-        - `target`: the share that it should have, 0 if it is not in the target;
+        - `share`: the share of the exposure of all groups;
+        - `target`: the share that the group should have, 0 if it is not in the target;
         - `ratio`: share / target; below 1 if the group has too little exposure; null if the target
           is 0.
 
-        Documents that are not in `doc_groups` take their ranks but count for no group.
+        Documents that are not in `doc_groups` keep their ranks but count for no group.
 
     Raises
     ------
@@ -292,8 +292,8 @@ def group_exposure(
 
     Notes
     -----
-    Several attributes with partial memberships in one table: join their tables on the document, and
-    multiply the memberships.
+    To combine several attributes with partial memberships in one table, join their tables on the
+    document and multiply the memberships.
 
     References
     ----------
@@ -345,7 +345,7 @@ class GroupExposure:
 
     @classmethod
     def of(cls, schema: pl.Schema, **parameters: Any) -> GroupExposure:
-        """Return the parameters of `group_exposure` for a table; others are those of rankings."""
+        """Return the parameters; those that are not fields are parameters of the rankings."""
         parameters["rel"] = lowest_relevant(parameters["rel"])
         own = {each.name: parameters.pop(each.name) for each in fields(cls)[1:-1]}
         return cls(schema=schema, options=parameters, **own)
@@ -367,15 +367,15 @@ class GroupExposure:
         return self.rankings(pl.LazyFrame(schema=self.schema)).columns.by
 
     def add_up(self, log: pl.LazyFrame) -> pl.LazyFrame:
-        """Return the exposure and the relevant documents of each group."""
+        """Return the sums of exposures and of relevant documents of each group."""
         return self.groups.sums(self.rankings(log), self.rel, self.by, self.discount)
 
     def merge(self, parts: pl.LazyFrame) -> pl.LazyFrame:
-        """Return the sums of several parts, of which no ranking is in two."""
+        """Return the sums over several parts. No ranking may be in more than one part."""
         return self.groups.merged(parts, self.by)
 
     def finish(self, sums: pl.LazyFrame) -> pl.LazyFrame:
-        """Return the shares of exposure and of the target."""
+        """Return the result of `group_exposure` from the sums."""
         return self.groups.shares(sums, self.by)
 
 
@@ -402,8 +402,8 @@ def awrf(
     $$\mathrm{AWRF} = 1 - \frac12 \sum_g \left(p_g \ln \frac{2 p_g}{p_g + t_g} +
     t_g \ln \frac{2 t_g}{p_g + t_g}\right)$$
 
-    where $p_g$ is the share of the exposure of a ranking that group g has, and $t_g$ the share that
-    it should have: 1 minus the Jensen-Shannon divergence of the two.
+    where $p_g$ is the share of group g in the exposure of a ranking, and $t_g$ the share that it
+    should have. AWRF is 1 minus the Jensen-Shannon divergence of the two distributions.
 
     Parameters
     ----------
@@ -420,9 +420,9 @@ def awrf(
         Column of the group in `doc_groups`, or several columns: each combination of their values
         is a group.
     target
-        The share of exposure that each group should have: in proportion to its documents in
-        `doc_groups` ("items"), in proportion to its documents that are relevant to the query
-        ("relevant"), or a table with the columns of `group` and a column `target` of numbers in
+        Share of exposure that each group should have: in proportion to its documents in
+        `doc_groups` ("items"); in proportion to its documents that are relevant to the query
+        ("relevant"); or a table with the columns of `group` and a column `target` of numbers in
         any unit.
     discount
         Exposure of a document at a rank, by name or as a function; see `pr.discounts`. Default:
@@ -464,13 +464,13 @@ def awrf(
 
     Notes
     -----
-    Documents that are not in `doc_groups` take their ranks but count for no group. Several
-    attributes with partial memberships in one table: join their tables on the document, and
+    Documents that are not in `doc_groups` keep their ranks but count for no group. To combine
+    several attributes with partial memberships in one table, join their tables on the document and
     multiply the memberships.
 
-    Differences from the code of TREC Fair Ranking 2022: it computes discounts in 32 bits. Other
-    tools use the name AWRF for 1 minus other distances between the two distributions, such as the
-    absolute difference of shares.
+    The code of TREC Fair Ranking 2022 computes discounts in 32 bits. Other tools use the name AWRF
+    for 1 minus other distances between the two distributions, such as the absolute difference of
+    shares.
 
     References
     ----------
@@ -503,33 +503,33 @@ def awrf(
     free([*keys, *groups.names], ["awrf"])
     shares = groups.sums(rankings, lowest, keys, discount)
     if groups.is_by_relevance:
-        shares = shares.with_columns(pl.lit(None, pl.Float64).alias(_KNOWN))
+        shares = shares.with_columns(pl.lit(None, pl.Float64).alias(_TARGET_TOTAL))
     else:
-        fair = groups.overall()
-        # Not as a column of `fair`: a ranking may have no group of the target.
-        whole = fair.select(pl.col(_TARGET).sum().alias(_KNOWN))
-        shares = shares.drop(_TARGET).join(fair, on=groups.names, how="left")
-        shares = shares.join(whole, how="cross")
+        distribution = groups.overall()
+        # A cross join, because a ranking may have no group of the target.
+        total = distribution.select(pl.col(_TARGET).sum().alias(_TARGET_TOTAL))
+        shares = shares.drop(_TARGET).join(distribution, on=groups.names, how="left")
+        shares = shares.join(total, how="cross")
         shares = shares.with_columns(pl.col(_TARGET).fill_null(0.0))
     value = _one_minus_divergence(groups.is_known)
     return shares.group_by(keys).agg(value.alias("awrf")).sort(keys)
 
 
 def _one_minus_divergence(known: pl.Expr) -> pl.Expr:
-    """Return 1 - Jensen-Shannon divergence from the rows of the groups of a ranking.
+    """Return 1 minus the Jensen-Shannon divergence, as an aggregation of the groups of a ranking.
 
-    `_KNOWN` is the sum of the target over all groups; null if all groups of the target have rows.
+    `_TARGET_TOTAL` is the sum of the target over all groups; null if all of them have rows.
     """
     exposure, target = (pl.col(name).filter(known) for name in (_EXPOSURE, _TARGET))
     p = exposure / exposure.sum()
-    whole = pl.col(_KNOWN).max().fill_null(target.sum())
-    t = target / whole
+    total = pl.col(_TARGET_TOTAL).max().fill_null(target.sum())
+    t = target / total
     mean = (p + t) / 2
     terms = [pl.when(x > 0).then(x * (x / mean).log()).otherwise(0.0).sum() for x in (p, t)]
     # A group of the target without a row has no exposure.
     absent = (1 - t.sum()) * math.log(2)
     divergence = (terms[0] + terms[1] + absent) / 2
-    defined = (exposure.sum() > 0) & (whole > 0)
+    defined = (exposure.sum() > 0) & (total > 0)
     return pl.when(defined).then((1 - divergence).clip(1 - math.log(2), 1))
 
 

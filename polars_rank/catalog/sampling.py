@@ -1,4 +1,4 @@
-"""`sampled`: metrics of one positive among sampled negatives, corrected for the sampling."""
+"""`sampled`: metrics of one relevant item among sampled others, corrected for the sampling."""
 
 from __future__ import annotations
 
@@ -60,18 +60,18 @@ def sampled(
 
     where $f_r$ is the metric of a positive at rank r of all n items, and $A_{rs}$ the probability
     that its rank is s among m sampled negatives. The corrected metric is the mean of $\hat f_s$
-    over the ranks s in the table: of all functions of s, the one whose mean squared bias, plus
-    $\gamma / (1 - \gamma)$ times its mean squared value, is the least over all ranks r.
+    over the ranks s in the table. Of all functions of s, $\hat f$ minimizes the mean squared bias
+    over all ranks r plus $\gamma / (1 - \gamma)$ times the mean squared value.
 
-    With `method="maximum_likelihood"`, it is the mean of $f_r$ over the distribution $\pi$ of the
-    ranks of the positives that makes the sampled ranks most likely:
+    With `method="maximum_likelihood"`, the corrected metric is the mean of $f_r$ over the
+    distribution $\pi$ of ranks that maximizes the likelihood of the sampled ranks:
 
     $$\pi \leftarrow \sum_s h_s \frac{\pi_r A_{rs}}{\sum_{r'} \pi_{r'} A_{r's}}$$
 
-    where $h_s$ is the share of queries with the sampled rank s: 200 steps of the EM algorithm, from
-    the uniform distribution.
+    where $h_s$ is the share of queries with the sampled rank s. The distribution is the result of
+    200 steps of the EM algorithm from the uniform distribution.
 
-    With `method="rank_mapping"`, it is the mean of $f_r$ over the ranks of all items in proportion
+    With `method="rank_mapping"`, the corrected metric is the mean of $f_r$ at ranks in proportion
     to the sampled ranks, $r = 1 + \lfloor (s - 1)(n - 1) / m \rfloor$.
 
     Parameters
@@ -80,18 +80,18 @@ def sampled(
         Long table with one row per candidate of a query: one relevant document and `n_sampled`
         others, drawn uniformly from the other items.
     metrics
-        Names or metrics: hit rate, recall, NDCG and reciprocal rank, with a cutoff.
+        Hit rate, recall, NDCG and reciprocal rank with a cutoff, as names or metrics.
     n_items
         Number of items of the catalog that a full evaluation would rank.
     n_sampled
         Number of sampled negatives of each query.
     method
-        "bias_variance" (Krichene & Rendle), which takes all ranks for equally likely;
-        "maximum_likelihood" (Jin, Li et al.), which estimates their distribution from all queries;
-        or "rank_mapping" (Li et al.), for cutoffs of n / m and more.
+        "bias_variance" (Krichene & Rendle) assumes that all ranks are equally likely;
+        "maximum_likelihood" (Jin, Li et al.) estimates their distribution from all queries;
+        "rank_mapping" (Li et al.) is for cutoffs of n / m or more.
     variance_weight
-        The weight γ, in (0, 1), of the variance against the bias, for "bias_variance". Lower: less
-        bias, wider intervals.
+        The weight γ of the variance against the bias, in (0, 1), for "bias_variance". A lower
+        weight gives a lower bias and wider intervals.
     query
         Column of the query or the user, or several columns that identify it.
     doc
@@ -115,9 +115,9 @@ def sampled(
     LazyFrame or DataFrame
         Like `frame`: one row per metric for each value of `by`, with the `by` columns and
 
-        - `metric`: the name;
+        - `metric`: the name of the metric;
         - `queries`: the number of queries;
-        - `sampled`: the mean among the sampled candidates, which says little about all items;
+        - `sampled`: the mean among the sampled candidates;
         - `corrected`: the estimate of the mean among all items; it may be outside [0, 1];
         - `std_error`: of `corrected`, from the variance over queries, without its bias; null
           for "maximum_likelihood".
@@ -139,23 +139,27 @@ def sampled(
 
     Notes
     -----
-    A metric at k among 100 sampled negatives depends mostly on ranks far below k of all items, so
-    that it may order two systems in another way than the metric itself. The correction lowers this
-    bias and raises the variance. If only a small part of the items is sampled, good rankings are
-    better than the corrected metric says, because no candidate was sampled from the first ranks.
-    "maximum_likelihood" comes closer, and takes about two seconds for 100 sampled negatives. In
-    simulations with 100 of 2,000 items, the hit rates at 10 of two recommenders were 0.161 and
-    0.146 among all items, 0.453 and 0.229 among the sampled ones, 0.133 and 0.091 corrected, and
-    0.163 and 0.132 with "maximum_likelihood". With 100 of 20,000 items, they were 0.077 and 0.157,
-    0.443 and 0.243, 0.018 and 0.019, and 0.046 and 0.092. If possible, rank all items.
+    If possible, rank all items. A metric at k among 100 sampled negatives depends mostly on ranks
+    far below k among all items, so it may order two systems differently than the metric itself.
+    The correction reduces this bias and increases the variance. If only a small share of the items
+    is sampled, "bias_variance" underestimates good rankings, because few negatives are sampled from
+    the top ranks. "maximum_likelihood" has a lower bias, and takes about two seconds for 100
+    sampled negatives.
 
-    With "rank_mapping", the hit rate at k among the sampled candidates is that at about k n / m of
-    all items. It says little about lower cutoffs: there, all positives at the sampled rank 1 count
-    as first of all items. In the simulations, the hit rates at 200 of 2,000 items were 0.456 and
-    0.229, and 0.468 and 0.238 with this method, but those at 10 were 0.182 and 0.122.
+    In simulations, two recommenders had these hit rates at 10:
 
-    Negatives are taken to be drawn with replacement; without it, the formula is close as long as
-    `n_sampled` is a small part of `n_items`.
+    - with 100 of 2,000 items: 0.161 and 0.146 among all items, 0.453 and 0.229 among the sampled
+      items, 0.133 and 0.091 with "bias_variance", 0.163 and 0.132 with "maximum_likelihood";
+    - with 100 of 20,000 items: 0.077 and 0.157 among all items, 0.443 and 0.243 among the sampled
+      items, 0.018 and 0.019 with "bias_variance", 0.046 and 0.092 with "maximum_likelihood".
+
+    "rank_mapping" estimates the hit rate at about k n / m by that at k among sampled candidates. It
+    is unsuitable for cutoffs below n / m, because every positive at the sampled rank 1 counts as
+    the first of all items. In the simulation with 2,000 items, it estimated the hit rates at 200 as
+    0.468 and 0.238 (true: 0.456 and 0.229), but those at 10 as 0.182 and 0.122.
+
+    The methods assume that negatives are drawn with replacement. Without replacement, they are
+    accurate as long as `n_sampled` is a small share of `n_items`.
 
     References
     ----------
@@ -169,8 +173,8 @@ def sampled(
     ...     "query": [1, 1, 1, 2, 2, 2], "doc": [1, 2, 3] * 2,
     ...     "score": [3, 2, 1] * 2, "label": [1, 0, 0, 0, 1, 0],
     ... })
-    >>> found = pr.catalog.sampled(log, "hit_rate@1", n_items=10, n_sampled=2)
-    >>> found.select("metric", "queries", "sampled", "corrected")
+    >>> table = pr.catalog.sampled(log, "hit_rate@1", n_items=10, n_sampled=2)
+    >>> table.select("metric", "queries", "sampled", "corrected")
     shape: (1, 4)
     ┌────────────┬─────────┬─────────┬───────────┐
     │ metric     ┆ queries ┆ sampled ┆ corrected │
@@ -187,7 +191,7 @@ def sampled(
     one_of("ties", ties, (None, *TIES))
     if n_sampled >= n_items:
         raise ArgumentError(f"`n_sampled` must be below `n_items`; found {n_sampled} and {n_items}")
-    cutoffs = {output_name(metric): _by_rank(metric) for metric in resolve(metrics)}
+    values_by_rank = {output_name(metric): _by_rank(metric) for metric in resolve(metrics)}
     reads = {_RANK: "rr", _RELEVANT: "num_rel"}
     evaluation = Evaluation.of(
         [metric.alias(own) for own, metric in zip(reads, resolve([*reads.values()]), strict=True)],
@@ -195,7 +199,7 @@ def sampled(
         rel=rel,
     )  # fmt: skip
     if method == "rank_mapping":
-        _warn_of_cutoffs(cutoffs, n_items / n_sampled)
+        _warn_of_cutoffs(values_by_rank, n_items / n_sampled)
     groups = evaluation.by
     free(groups, ["metric", "queries", "sampled", "corrected", "std_error"])
     wrong = (pl.col(_RELEVANT) != 1) | (pl.col(RETRIEVED) != n_sampled + 1)
@@ -211,19 +215,24 @@ def sampled(
     ranks = raise_failed(rankings, [check], keys=keys).select(*groups, rank)
     counts = ranks.group_by(*groups, _RANK).agg(pl.len().cast(pl.Float64).alias("queries"))
     schema = pl.Schema(
-        {_RANK: pl.Int64(), "metric": pl.Enum([*cutoffs]), "sampled": pl.Float64(),
+        {_RANK: pl.Int64(), "metric": pl.Enum([*values_by_rank]), "sampled": pl.Float64(),
          "corrected": pl.Float64()}
     )  # fmt: skip
     if method != "maximum_likelihood":
         rows = (
-            _estimates(cutoffs, n_items, n_sampled, variance_weight)
+            _bias_variance(values_by_rank, n_items, n_sampled, variance_weight)
             if method == "bias_variance"
-            else _mapped(cutoffs, n_items, n_sampled)
+            else _rank_mapping(values_by_rank, n_items, n_sampled)
         )
         values = counts.join(pl.LazyFrame(rows, schema, orient="row"), on=_RANK)
     else:
         of_group = partial(
-            _most_likely, metrics=cutoffs, n=n_items, m=n_sampled, groups=groups, schema=schema
+            _maximum_likelihood,
+            metrics=values_by_rank,
+            n=n_items,
+            m=n_sampled,
+            groups=groups,
+            schema=schema,
         )
         lists = [pl.col(_RANK), pl.col("queries")]
         each = (
@@ -267,7 +276,7 @@ def sampled(
 
 
 def _warn_of_cutoffs(metrics: Mapping[str, Sequence[float]], lowest: float) -> None:
-    """Warn of cutoffs below the rank of all items that the sampled rank 2 stands for."""
+    """Warn of cutoffs below `lowest`, the rank to which the sampled rank 2 is mapped."""
     low = [name for name, values in metrics.items() if len(values) < lowest]
     if low:
         warn(
@@ -278,7 +287,7 @@ def _warn_of_cutoffs(metrics: Mapping[str, Sequence[float]], lowest: float) -> N
 
 
 def _by_rank(metric: pl.Expr) -> Sequence[float]:
-    """Return the value of a metric at each rank down to its cutoff."""
+    """Return the value of a metric for a relevant document at each rank, down to the cutoff."""
     name = metric.function.__name__ if isinstance(metric, Metric) and not metric.parts else None
     k = metric.arguments.get("k") if isinstance(metric, Metric) else None
     if name not in _BY_RANK or k is None or {*metric.arguments} - {"k"}:  # type: ignore[attr-defined]
@@ -289,11 +298,11 @@ def _by_rank(metric: pl.Expr) -> Sequence[float]:
     return [_BY_RANK[name](rank) for rank in range(1, k + 1)]
 
 
-def _estimates(
+def _bias_variance(
     metrics: Mapping[str, Sequence[float]], n: int, m: int, gamma: float
 ) -> list[tuple[int, str, float, float]]:
-    """Return, for each sampled rank and metric, its value and the corrected one."""
-    sums, double = _sums(m, n), _sums(2 * m, n)
+    """Return, for each sampled rank and metric, the sampled and the corrected value."""
+    sums, double = _probability_sums(m, n), _probability_sums(2 * m, n)
     # The product of two binomial probabilities of m trials is one of 2 m trials.
     pairs = [
         [
@@ -315,28 +324,28 @@ def _estimates(
             )
             for i in range(m + 1)
         ]
-        corrected = _solved(factor, right)
-        rows += [(i + 1, name, _at(values, i + 1), corrected[i]) for i in range(m + 1)]
+        corrected = _solution(factor, right)
+        rows += [(i + 1, name, _value_at(values, i + 1), corrected[i]) for i in range(m + 1)]
     return rows
 
 
-def _mapped(
+def _rank_mapping(
     metrics: Mapping[str, Sequence[float]], n: int, m: int
 ) -> list[tuple[int, str, float, float]]:
-    """Return, for each sampled rank and metric, its value and that at the rank of all items."""
+    """Return, for each sampled rank and metric, the sampled value and that at the mapped rank."""
     return [
-        (i + 1, name, _at(values, i + 1), _at(values, 1 + i * (n - 1) // m))
+        (i + 1, name, _value_at(values, i + 1), _value_at(values, 1 + i * (n - 1) // m))
         for name, values in metrics.items()
         for i in range(m + 1)
     ]
 
 
-def _at(values: Sequence[float], rank: int) -> float:
+def _value_at(values: Sequence[float], rank: int) -> float:
     """Return the value of a metric at a rank, 0 below its cutoff."""
     return values[rank - 1] if rank <= len(values) else 0.0
 
 
-def _most_likely(
+def _maximum_likelihood(
     counts: pl.DataFrame,
     metrics: Mapping[str, Sequence[float]],
     n: int,
@@ -344,9 +353,10 @@ def _most_likely(
     groups: Sequence[str],
     schema: pl.Schema,
 ) -> pl.DataFrame:
-    """Return, for each group, sampled rank and metric, its value and the expected one.
+    """Return, for each group, sampled rank and metric, the sampled and the expected value.
 
-    The mean of the expected values is that over the most likely distribution of ranks.
+    The mean of the expected values is the mean of the metric over the most likely distribution of
+    ranks.
     """
     depth = min(max(map(len, metrics.values())), n)
     places, sizes = zip(*_nodes(n, m, depth), strict=True)
@@ -356,12 +366,12 @@ def _most_likely(
     for row in counts.iter_rows(named=True):
         ranks, queries = row[_RANK], row["queries"]
         likelihoods = [[_probability(m, rank - 1, q) for q in places] for rank in ranks]
-        weights = _mixture(likelihoods, queries, sizes)
+        weights = _node_weights(likelihoods, queries, sizes)
         rows = []
         for rank, number, likelihood in zip(ranks, queries, likelihoods, strict=True):
             joint = [*map(mul, weights, likelihood)]
             for name, of_rank in metrics.items():
-                sampled = _at(of_rank, rank)
+                sampled = _value_at(of_rank, rank)
                 expected = sum(map(mul, of_rank, joint)) / sum(joint)
                 rows.append((number, rank, name, sampled, expected))
         table = pl.DataFrame(rows, {"queries": pl.Float64, **schema}, orient="row")
@@ -374,12 +384,13 @@ def _most_likely(
 _STEPS = 200
 
 
-def _mixture(
+def _node_weights(
     likelihoods: Sequence[Sequence[float]], counts: Sequence[float], sizes: Sequence[float]
 ) -> list[float]:
     """Return the weights of nodes before the last step of the EM algorithm.
 
-    It begins with equally likely ranks. The last step is the mean of expected values.
+    The algorithm starts with equal weights of all ranks. The caller computes the last step as the
+    mean of expected values.
     """
     weights = [size / sum(sizes) for size in sizes]
     of_nodes = [*zip(*likelihoods, strict=True)]
@@ -397,14 +408,16 @@ def _mixture(
 
 
 def _nodes(n: int, m: int, depth: int) -> list[tuple[float, float]]:
-    """Return shares of the other items that rank higher, and the number of ranks each stands for.
+    """Return nodes: the share of items that rank higher, and the number of ranks of each node.
 
-    Down to a depth, these are single ranks. Below, they are three nodes of each bin of ranks: sums
-    of polynomials up to degree 5 over the nodes equal those over its ranks (Gauss quadrature by
-    Gram polynomials). After all steps of the EM algorithm, weights vary like probabilities of as
-    many trials as there are steps times m. The arcsine of the square root of a binomial share has
-    the standard deviation 1 / (2 sqrt(trials)); a bin has twice this width. In comparison with
-    single ranks, the relative error is below 0.0002.
+    Down to `depth`, each rank is a node. Below, ranks are in bins with three nodes each, for which
+    sums of polynomials up to degree 5 equal the sums over all ranks of the bin (Gauss quadrature
+    with Gram polynomials).
+
+    After all steps of the EM algorithm, the weights vary like binomial probabilities of m * _STEPS
+    trials. The arcsine of the square root of a binomial share has a standard deviation of
+    1 / (2 sqrt(trials)), and a bin is twice as wide. The relative error, compared with a node for
+    each rank, is below 0.0002.
     """
     step = 1 / math.sqrt(m * _STEPS)
     angles = (number * step for number in range(math.ceil(math.pi / 2 / step)))
@@ -425,21 +438,21 @@ def _log_choose(m: int, i: int) -> float:
 
 
 def _probability(m: int, i: int, q: float) -> float:
-    """Return the binomial probability of i of m."""
+    """Return the binomial probability of i successes in m trials."""
     if q in (0, 1):
         return float(i == m * q)
     return math.exp(_log_choose(m, i) + i * math.log(q) + (m - i) * math.log1p(-q))
 
 
-#: From so many items per trial on, sums over all ranks are integrals with the correction of Euler
-#: and Maclaurin at the ends. The relative error is below 1e-8.
-_MANY = 100
+#: From this number of items per trial on, sums over all ranks are computed as integrals with the
+#: Euler-Maclaurin correction at the ends. The relative error is below 1e-8.
+_MIN_INTEGRATED = 100
 
 
-def _sums(m: int, n: int) -> list[float]:
-    """Return the sum over all n ranks of the binomial probability of each i of m."""
+def _probability_sums(m: int, n: int) -> list[float]:
+    """Return, for each i of 0 to m, the sum of its binomial probabilities over all n ranks."""
     steps = n - 1
-    if steps < _MANY * m:
+    if steps < _MIN_INTEGRATED * m:
         q = pl.int_range(1, steps).cast(pl.Float64) / steps
         ranks = pl.select(q.log().alias("log"), (1 - q).log().alias("other"))
         log, other = pl.col("log"), pl.col("other")
@@ -457,7 +470,7 @@ def _sums(m: int, n: int) -> list[float]:
 
 
 def _cholesky(matrix: Sequence[Sequence[float]]) -> list[list[float]]:
-    """Return the lower triangle whose square is a matrix, of which the lower triangle is given."""
+    """Return the Cholesky factor of a matrix, given its lower triangle."""
     rows: list[list[float]] = []
     for given in matrix:
         row: list[float] = []
@@ -468,8 +481,8 @@ def _cholesky(matrix: Sequence[Sequence[float]]) -> list[list[float]]:
     return rows
 
 
-def _solved(factor: Sequence[Sequence[float]], right: Sequence[float]) -> list[float]:
-    """Return the solution of a system, given the Cholesky factor of its matrix."""
+def _solution(factor: Sequence[Sequence[float]], right: Sequence[float]) -> list[float]:
+    """Return the solution of a linear system, given the Cholesky factor of its matrix."""
     forward: list[float] = []
     for row, value in zip(factor, right, strict=True):
         forward.append((value - sum(map(mul, row, forward))) / row[-1])

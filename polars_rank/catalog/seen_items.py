@@ -1,4 +1,4 @@
-"""Documents that each user has already seen: `exclude_seen`, and `leave_one_out` splits."""
+"""`exclude_seen` drops documents that users have already seen; `leave_one_out` splits a log."""
 
 from __future__ import annotations
 
@@ -56,8 +56,9 @@ def exclude_seen(
     Returns
     -------
     LazyFrame or DataFrame
-        The other rows of `frame`, in their order. A ranking whose documents were all seen remains
-        as one row without document, score, label and lists, so that it counts in means.
+        The other rows of `frame`, in their order. A ranking whose documents were all seen keeps
+        one row, in which the document, score, label and list columns are null, so that it counts in
+        means.
 
     Raises
     ------
@@ -68,9 +69,9 @@ def exclude_seen(
 
     Notes
     -----
-    Judgments of seen documents are dropped with them: a document that cannot be recommended is not
-    missed. If that is not what you want, such as for repeat purchases, drop these documents before
-    you join the judgments.
+    Judgments of seen documents are dropped, too, so that a relevant document that cannot be
+    recommended does not lower recall. To keep these judgments, for example of repeat purchases,
+    drop the seen documents before you join the judgments.
 
     `evaluate` and `per_query` do the same with `history` and `exclude_seen=True`.
 
@@ -98,9 +99,9 @@ def exclude_seen(
     )
     rows = with_seen(frame, columns, lazy(history, "history"), _SEEN)
     is_seen = pl.col(_SEEN)
-    # One row of each ranking that has lost all of its documents.
+    # The first row of each ranking whose documents were all seen.
     stays = is_seen.all().over(columns.keys) & (pl.int_range(pl.len()).over(columns.keys) == 0)
-    # Lists, such as of subtopics, belong to a document, which would count as judged.
+    # Lists, such as of subtopics, describe the document. With them, it would count as judged.
     lists = [name for name, dtype in schema.items() if isinstance(dtype, (pl.List, pl.Array))]
     emptied = dict.fromkeys([doc, score, *([label] if label == own_label else []), *lists])
     return (
@@ -119,13 +120,12 @@ def leave_one_out(time: str, *, n: int = 1, query: Names = "query", doc: str = "
     time
         Column of the time of an interaction.
     n
-        Number of interactions of each user in the test set. A user with at most this many has no
-        others.
+        Number of interactions of each user in the test set. Users with `n` or fewer interactions
+        have none in the training set.
     query
         Column of the user, or several columns that identify it.
     doc
-        Column of the document id. Of interactions at the same time, those with the highest ids are
-        the last.
+        Column of the document id. Among interactions at the same time, the highest ids are last.
 
     Returns
     -------
@@ -139,8 +139,9 @@ def leave_one_out(time: str, *, n: int = 1, query: Names = "query", doc: str = "
 
     Notes
     -----
-    A split at a point in time needs no function: `pl.col("time") >= day`, with `~` for the training
-    log. It has no information from the future in the training log; leave-one-out does.
+    With leave-one-out, the training log can contain interactions after those of the test set. To
+    prevent this, split at a point in time: `pl.col("time") >= day` for the test set, and its
+    negation for the training log.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""`expected_exposure`: how the exposure of documents compares to that of equally relevant ones."""
+"""`expected_exposure`: exposure by a stochastic ranker, against that of an ideal policy."""
 
 from __future__ import annotations
 
@@ -48,18 +48,18 @@ def expected_exposure(
     \mathrm{EE{-}R} = \epsilon^\top \epsilon^*$$
 
     where $\epsilon_d$ is the mean discount of the rank of document d over the rankings of the query
-    (0 where d is not among the first k), and $\epsilon^*_d$ that of the ideal policy, which ranks
-    all relevant documents of the query above all others, both in random order.
+    (0 if d is not in the top k), and $\epsilon^*_d$ is its mean under the ideal policy, which ranks
+    all relevant documents of the query in random order above all other documents in random order.
 
     Parameters
     ----------
     frame
-        Long table with one row per document of a ranking. A stochastic ranker has several rankings
-        of a query, which `sample` identifies.
+        Long table with one row per document of a ranking. If a stochastic ranker has several
+        rankings of a query, `sample` identifies them.
     k
         Cutoff, at least 1; None for whole rankings.
     sample
-        Columns that identify the rankings of a query. None: a query has one ranking.
+        Columns that identify the rankings of a query. None (default): each query has one ranking.
     discount
         Exposure of a document at a rank, by name ("log2", "reciprocal", ...) or as a function;
         see `pr.discounts`. The paper uses `lambda rank: 0.5 ** (rank - 1)`.
@@ -71,7 +71,8 @@ def expected_exposure(
     score
         Column of the score, higher is better; "-distance" if lower is better; or an expression.
     label
-        Column of the relevance label. A document is relevant to a query if a row says so.
+        Column of the relevance label. A document is relevant to a query if its label is `rel` or
+        more in at least one of its rows.
     position
         Column of the position at which a document was shown, 1 first; replaces `score`.
     by
@@ -90,7 +91,7 @@ def expected_exposure(
 
         - `ee_l`: expected exposure loss; 0 is ideal;
         - `ee_d`: expected exposure disparity: lower if exposure is spread over more documents;
-        - `ee_r`: expected exposure relevance: higher if more of it goes to relevant documents.
+        - `ee_r`: expected exposure relevance: higher if relevant documents have more exposure.
 
     Raises
     ------
@@ -104,10 +105,12 @@ def expected_exposure(
 
     Notes
     -----
-    The documents of a query are those of its rows, retrieved or judged. The ideal policy shows all
-    of them. $\mathrm{EE{-}L} = \mathrm{EE{-}D} - 2\,\mathrm{EE{-}R} + \lVert\epsilon^*\rVert^2$.
+    The documents of a query are all documents in its rows, retrieved or not. The ideal policy shows
+    all of them.
 
-    TREC Fair Ranking 2022 uses these names for exposures of groups of documents.
+    $\mathrm{EE{-}L} = \mathrm{EE{-}D} - 2\,\mathrm{EE{-}R} + \lVert\epsilon^*\rVert^2$.
+
+    TREC Fair Ranking 2022 uses the same names for the exposure of groups of documents.
 
     References
     ----------
@@ -143,7 +146,7 @@ def expected_exposure(
         query=[*queries, *samples], doc=doc, score=score, position=position, by=by, ties=ties,
         label=label,
     )  # fmt: skip
-    columns, at = rankings.columns, discount_of(discount)
+    columns, discount_at = rankings.columns, discount_of(discount)
     keys = [*columns.by, *queries]
     free(keys, ["ee_l", "ee_d", "ee_r"])
     rows, own = rankings.documents()
@@ -163,18 +166,18 @@ def expected_exposure(
         .group_by(*keys, DOC)
         .agg(pl.col(_EXPOSURE, _SAMPLES).sum(), pl.col(_RELEVANT).any())
     )
-    return documents.group_by(keys).agg(_measures(at, k)).sort(keys)
+    return documents.group_by(keys).agg(_measures(discount_at, k)).sort(keys)
 
 
 def _measures(discount: Discount, k: int | None) -> Sequence[pl.Expr]:
-    """Return the measures of a query as aggregations of its documents."""
+    """Return EE-L, EE-D and EE-R as aggregations of the documents of a query."""
     document = pl.col(DOC).is_not_null()
     exposure = pl.col(_EXPOSURE).filter(document) / pl.col(_SAMPLES).sum()
     relevant = pl.col(_RELEVANT).filter(document)
     ranks = pl.int_range(1, document.sum() + 1)
     values = discount(ranks).cast(pl.Float64)
     values = values if k is None else pl.when(ranks <= k).then(values).otherwise(0.0)
-    # The mean discount of the ranks of relevant documents, and of those below.
+    # The mean discount over the ideal ranks of relevant documents, and of other documents.
     above = values.filter(ranks <= relevant.sum()).mean()
     below = values.filter(ranks > relevant.sum()).mean()
     ideal = pl.when(relevant).then(above).otherwise(below)

@@ -1,4 +1,4 @@
-"""`summary`: coverage of the catalog, and how unequal the exposure of its documents is."""
+"""`summary`: coverage of the catalog, inequality of exposure, and personalization."""
 
 from __future__ import annotations
 
@@ -31,8 +31,9 @@ from polars_rank.evaluation.per_ranking import DOC, SIZE
 from polars_rank.frames.tables import framed, lazy, schema_of
 
 _KNOWN, _TAIL = OWN + "known", OWN + "long tail"
-#: Of a document: the rankings in which it is first, those in which it is at rank k, the sum of
-#: 1 / sqrt(size) over the rankings that have it, and all rankings of a row without a document.
+#: Sums of a document: the number of rankings in which it is first, the number of rankings in which
+#: it is at rank k, and the sum of 1 / sqrt(size) over the rankings that have it; in the row with a
+#: null document, the number of rankings without documents.
 _FIRST, _LAST, _COSINE, _EMPTY = (OWN + name for name in ("first", "last", "cosine", "empty"))
 
 _EXPOSURE = pl.col("exposure")
@@ -75,13 +76,13 @@ def summary(
     k
         Cutoff, at least 1; None for whole rankings.
     items
-        Table of the documents of the catalog, one row per document, with the column `doc` and, for
-        `long_tail_share`, a condition `long_tail`, as `popularity` returns it. If it is None, the
-        catalog is the documents that are recommended.
+        Table of the catalog, one row per document, with the column `doc` and, for
+        `long_tail_share`, a Boolean column `long_tail`, as `popularity` returns it. None (default):
+        the catalog has only the recommended documents.
     doc_groups
         Table of groups of documents, such as their providers: the columns `doc` and `group`, and
-        optionally `membership`, a number of 0 or more, by default 1. If it is given, the result has
-        the column `groups`.
+        optionally `membership`, a number of 0 or more, by default 1. With `doc_groups`, the result
+        has a column `groups`.
     group
         Column of the group in `doc_groups`, or several columns: each combination of their values
         is a group.
@@ -117,30 +118,30 @@ def summary(
         - `personalization`: 1 minus the mean cosine similarity of two rankings as sets of
           documents, over all pairs of rankings with documents; null for fewer than two;
         - `documents`: the number of documents of `items`; null without `items`;
-        - `recommended`: the number of them among the first k of a ranking;
+        - `recommended`: the number of documents of the catalog in the top k of a ranking;
         - `coverage`: recommended / documents; null without `items`;
-        - `unknown`: the number of recommended documents that are not in `items`; the columns below
-          do not count them;
+        - `unknown`: the number of recommended documents that are not in `items`; the following
+          columns exclude them;
         - `gini`: the Gini index over the catalog, 0 for equal exposures, near 1 if one document
           has all exposure;
         - `gini_equality`: 1 - gini;
         - `gini_recommended`: the Gini index over the recommended documents;
-        - `entropy`: Shannon entropy of the shares of exposure, in bits;
+        - `entropy`: the Shannon entropy of the shares of exposure, in bits;
         - `normalized_entropy`: entropy / log2(n), in [0, 1]; null if n is 1;
-        - `effective_documents`: 2 to the power of the entropy: the number of documents with equal
-          exposure that have this entropy;
+        - `effective_documents`: 2 to the power of the entropy, the number of documents with equal
+          exposure that would have this entropy;
         - `top_share`: the share of exposure of the most exposed `top` of the catalog, rounded up to
           a whole number of documents;
-        - `long_tail_share`: the share of exposure of the documents of the long tail; null if
-          `items` does not say which these are;
+        - `long_tail_share`: the share of exposure of the documents in the long tail; null if
+          `items` has no column `long_tail`;
         - `groups`: with `doc_groups`, a list with a struct for each group: the `group` columns and
           `exposure`, `share`, `target` and `ratio` as in `group_exposure`, where the target is the
-          share of the group in `doc_groups`. `.explode("groups").unnest("groups")` makes rows of
-          it.
+          share of the group in `doc_groups`. `.explode("groups").unnest("groups")` returns one row
+          per group.
 
-        Measures of exposure are null if there is none. If `frame` is the result of `exposure`, the
-        first three columns, which need rankings, are absent, and `k` and `discount` are those of
-        `exposure`.
+        Measures of exposure are null if the total exposure is 0. If `frame` is the result of
+        `exposure`, the result lacks the first three columns, which need rankings, and `k` and
+        `discount` are not used.
 
     Raises
     ------
@@ -155,15 +156,16 @@ def summary(
     Notes
     -----
     Rankings of equal length have a cosine similarity of overlap / length. The mean over all pairs
-    is computed from one sum per document, not from pairs.
+    is computed from one sum per document, without enumerating pairs.
 
-    The memory needed is proportional to the number of documents. A Spark DataFrame gives a Spark
-    DataFrame; one task adds up the sums of all documents.
+    Memory is proportional to the number of documents. With a Spark DataFrame, the result is a Spark
+    DataFrame, and a single task adds up the sums of all documents.
 
-    Other tools use these names with other definitions. `CatalogCoverage` of RecTools is
-    recommended + unknown by default, and divided by `documents` with `normalize=True`. The Gini
-    index of Elliot is 1 - G n / (n - 1), and that of Evidently G n / (n - 1), where G and n are of
-    the recommended documents. The effective catalog size of Gomez-Uribe & Hunt (2015) is n (1 - G).
+    Other tools define these names differently. `CatalogCoverage` of RecTools is
+    recommended + unknown by default, and is divided by `documents` with `normalize=True`. The Gini
+    index of Elliot is 1 - G n / (n - 1) and that of Evidently is G n / (n - 1), where G is the Gini
+    index of the n recommended documents. The effective catalog size of Gomez-Uribe & Hunt (2015) is
+    n (1 - G).
 
     References
     ----------
@@ -178,8 +180,8 @@ def summary(
     ...     "score": [2.0, 1.0, 2.0, 1.0],
     ... })
     >>> catalog = pl.DataFrame({"doc": ["a", "b", "c", "d"]})
-    >>> found = pr.catalog.summary(log, 2, items=catalog)
-    >>> found.select("recommended", "coverage", "gini", "entropy")
+    >>> summary = pr.catalog.summary(log, 2, items=catalog)
+    >>> summary.select("recommended", "coverage", "gini", "entropy")
     shape: (1, 4)
     ┌─────────────┬──────────┬───────┬─────────┐
     │ recommended ┆ coverage ┆ gini  ┆ entropy │
@@ -254,7 +256,7 @@ class Summary:
         )  # fmt: skip
 
     def add_up(self, frame: pl.LazyFrame) -> pl.LazyFrame:
-        """Return one row per document and group with all that a summary needs, as sums."""
+        """Return the sums that the summary needs, one row per document and group."""
         if self.of_exposures:
             keys = [*self.by, pl.col(self.doc).alias(DOC)]
             return frame.group_by(keys).agg(pl.col("exposure").sum())
@@ -262,11 +264,11 @@ class Summary:
         return _sums(rankings.with_weight(self.weight), self.discount)
 
     def merge(self, parts: pl.LazyFrame) -> pl.LazyFrame:
-        """Return the sums of several parts, of which no ranking is in two."""
+        """Return the sums over several parts. No ranking may be in more than one part."""
         return parts.group_by(*self.by, DOC).agg(pl.all().sum())
 
     def finish(self, sums: pl.LazyFrame) -> pl.LazyFrame:
-        """Return the summary of the sums."""
+        """Return the summary from the sums."""
         schema, groups = schema_of(sums), self.by
         sums = sums if self.groups is None else sums.cache()
         of_rankings = {} if self.of_exposures else _of_rankings(self.k)
@@ -282,25 +284,27 @@ class Summary:
         values = {**of_rankings, **_of_documents(self.top, catalog=size is not None)}
         free(groups, [*values, *_COVERAGE, *([] if self.groups is None else ["groups"])])
         named = [value.alias(name) for name, value in values.items()]
-        found = rows.group_by(groups).agg(named).sort(groups) if groups else rows.select(named)
-        # Not as an aggregate: a log without rows has a catalog, too.
-        found = (
-            found.with_columns(documents=None) if size is None else found.join(size, how="cross")
+        result = rows.group_by(groups).agg(named).sort(groups) if groups else rows.select(named)
+        # A cross join, because an empty log also has a catalog.
+        result = (
+            result.with_columns(documents=None) if size is None else result.join(size, how="cross")
         )
         documents = pl.col("documents").cast(pl.UInt32)
         coverage = ratio(pl.col("recommended"), documents).alias("coverage")
         others = [name for name in values if name not in (*of_rankings, "recommended")]
-        found = found.select(*groups, *of_rankings, documents, "recommended", coverage, *others)
-        return found if self.groups is None else self._with_groups(found, sums, self.groups)
+        result = result.select(*groups, *of_rankings, documents, "recommended", coverage, *others)
+        return result if self.groups is None else self._with_groups(result, sums, self.groups)
 
-    def _with_groups(self, found: pl.LazyFrame, sums: pl.LazyFrame, groups: Groups) -> pl.LazyFrame:
+    def _with_groups(
+        self, result: pl.LazyFrame, sums: pl.LazyFrame, groups: Groups
+    ) -> pl.LazyFrame:
         """Return the summary with the exposure of each group of documents."""
         rows = groups.shares(groups.exposures(sums, _EXPOSURE, self.by), self.by)
         rows = rows.select(*self.by, groups=pl.struct(pl.exclude(self.by)))
         if not self.by:
-            return found.join(rows.select(pl.col("groups").implode()), how="cross")
+            return result.join(rows.select(pl.col("groups").implode()), how="cross")
         lists = rows.group_by(self.by, maintain_order=True).agg("groups")
-        return found.join(lists, on=self.by, how="left", nulls_equal=True, maintain_order="left")
+        return result.join(lists, on=self.by, how="left", nulls_equal=True, maintain_order="left")
 
 
 #: The columns of the result about the catalog.
@@ -308,7 +312,7 @@ _COVERAGE = ("documents", "coverage")
 
 
 def _sums(rankings: Rankings, discount: Discount | None) -> pl.LazyFrame:
-    """Return the sums of the documents of rankings."""
+    """Return the sums of each document over rankings."""
     rows, keys = rankings.documents()
     rank, size = pl.col(RANK), pl.col(SIZE)
     last = pl.lit(0) if rankings.k is None else (rank == rankings.k).sum()
@@ -326,15 +330,15 @@ def _of_rankings(k: int | None) -> dict[str, pl.Expr]:
     """Return the measures that need rankings, as aggregations of the sums of documents."""
     filled = pl.col(_FIRST).sum()
     queries = filled + pl.col(_EMPTY).sum()
-    # The squared length of the sum of all unit vectors, less that of each one, is the sum of the
-    # cosines of all pairs.
+    # The sum of the cosines of all pairs is the squared length of the sum of the unit vectors minus
+    # their number.
     n = filled.cast(pl.Float64)
     cosine = ratio((pl.col(_COSINE) ** 2).sum() - n, n * (n - 1))
     full = pl.lit(None, dtype=pl.Float64) if k is None else ratio(pl.col(_LAST).sum(), queries)
     return {
         "queries": queries.cast(pl.UInt32),
         "fill_rate": full,
-        # Rounded, because square roots leave noise where all rankings have the same documents.
+        # Rounded, so that it is exactly 0 if all rankings have the same documents.
         "personalization": (1 - cosine).round(12).clip(0, 1),
     }
 
@@ -346,13 +350,13 @@ def _of_documents(top: float, *, catalog: bool) -> dict[str, pl.Expr]:
     size = pl.col("documents").first() if catalog else recommended
     exposures = _EXPOSURE.filter(known)
     total = exposures.sum()
-    # Not `sort()` and positions: under `sum`, Polars 2.1 may drop the sort.
+    # A rank instead of `sort()`: inside `sum`, Polars 2.1 may drop the sort.
     place = exposures.rank("ordinal")
-    weighed = (place * exposures).sum()
+    weighted = (place * exposures).sum()
 
     def gini(number: pl.Expr) -> pl.Expr:
         n, unseen = number.cast(pl.Float64), number.cast(pl.Float64) - recommended
-        return ratio(2 * weighed + (2 * unseen - n - 1) * total, n * total).clip(0, 1)
+        return ratio(2 * weighted + (2 * unseen - n - 1) * total, n * total).clip(0, 1)
 
     shares = exposures / total
     entropy = -(shares * shares.log(2)).filter(exposures > 0).sum()
@@ -375,13 +379,13 @@ def _of_documents(top: float, *, catalog: bool) -> dict[str, pl.Expr]:
 
 
 def _catalog(table: pl.LazyFrame, doc: str, dtype: pl.DataType) -> pl.LazyFrame:
-    """Return the documents of the catalog, and whether each is in the long tail."""
+    """Return the documents of the catalog, with a column for the long tail."""
     tail = pl.lit(None, dtype=pl.Boolean)
     schema = schema_of(table)
     if LONG_TAIL in schema:
         if schema[LONG_TAIL] != pl.Boolean:
             raise SchemaError(
-                f"column {LONG_TAIL!r} of `items` must be a condition; found {schema[LONG_TAIL]}"
+                f"column {LONG_TAIL!r} of `items` must be Boolean; found {schema[LONG_TAIL]}"
             )
         tail = pl.col(LONG_TAIL).fill_null(value=False)
     documents = documents_of(table, doc, dtype, {_TAIL: tail})

@@ -1,4 +1,4 @@
-"""The first k documents of each ranking, ranking by ranking, in the library's order."""
+"""The top k documents of each ranking, the input of all functions of the catalog."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from polars_rank.discounts import Discount
     from polars_rank.evaluation.contiguity import Keys
 
-#: The rank of a document of the first k; null for a ranking without documents.
+#: The rank of a document in the top k; null in the row of a ranking without documents.
 RANK = OWN + "rank"
 
 _WEIGHT, _CLICK = OWN + "weight", OWN + "click"
@@ -44,13 +44,13 @@ _WEIGHT, _CLICK = OWN + "weight", OWN + "click"
 
 @dataclass(frozen=True)
 class Rankings:
-    """Rankings whose first k documents are read, with their checked columns."""
+    """A log of rankings with its checked columns, from which the top k documents are read."""
 
     log: pl.LazyFrame
     columns: Columns
     k: int | None
     ties: Ties | None
-    #: Further columns of a document, and the checks of them.
+    #: Additional columns of a document.
     extras: Mapping[str, pl.Expr]
     checks: list[Check]
 
@@ -89,11 +89,11 @@ class Rankings:
         return cls(log, columns, k, ties, {}, checks)
 
     def with_extra(self, name: str, value: pl.Expr, checks: Sequence[Check]) -> Rankings:
-        """Return the rankings with another column of documents, and the checks of its rows."""
+        """Return the rankings with an additional column of documents and its row checks."""
         return replace(self, extras={**self.extras, name: value}, checks=[*self.checks, *checks])
 
     def with_weight(self, weight: str | None) -> Rankings:
-        """Return the rankings with a column of weights."""
+        """Return the rankings with the column of weights; unchanged if it is None."""
         if weight is None:
             return self
         self.columns.check("weight", [weight], "number")
@@ -111,7 +111,7 @@ class Rankings:
 
     @property
     def has_clicks(self) -> bool:
-        """Whether documents have a column of clicks."""
+        """Whether the rankings have a column of clicks."""
         return _CLICK in self.extras
 
     @property
@@ -127,10 +127,10 @@ class Rankings:
         return pl.when(pl.col(RANK).is_not_null()).then(value.cast(pl.Float64)).otherwise(0.0)
 
     def documents(self) -> tuple[pl.LazyFrame, Keys]:
-        """Return a row for each document of the first k, in rank order, and the keys of rankings.
+        """Return one row per document in the top k, in rank order, and the keys of rankings.
 
-        The rows have the keys under their internal names, `DOC`, `RANK`, `SIZE` and the extras. A
-        ranking without retrieved documents has one row, whose document is null.
+        The columns are the keys under their internal names, `DOC`, `RANK`, `SIZE` and the extras. A
+        ranking without retrieved documents has one row with a null document.
         """
         rankings, keys = retrieved_documents(
             self.log, self.columns, ties=self.ties, checks=self.checks, k=self.k,
@@ -141,7 +141,7 @@ class Rankings:
         return rows.unnest(DOCUMENTS), keys
 
     def sums(self, rows: pl.LazyFrame, keys: Keys, sums: Sequence[pl.Expr]) -> pl.LazyFrame:
-        """Return sums of the rows of `documents` by the columns of `by` and by `DOC`."""
+        """Return sums over the rows of `documents`, grouped by the columns of `by` and `DOC`."""
         names = [*self.columns.by, DOC]
         rows = rows.with_columns(pl.col(keys.names[name]).alias(name) for name in self.columns.by)
         if keys.are_adjacent(self.log):

@@ -44,12 +44,12 @@ def popularity(
     frame
         The training log, one row per interaction of a user with a document.
     head
-        Share of the interactions, or of the documents, that the head has, in (0, 1).
+        Share of the interactions, or of the documents, in the head, in (0, 1).
     head_of
-        What `head` is a share of: the head is the most popular documents that have this share of
-        all "interactions", or that are this share of all "documents".
+        Unit of `head`. "interactions": the head is the most popular documents that together have
+        this share of all interactions. "documents": the head is this share of all documents.
     crossing
-        Part of the document with which the share is exceeded: "head" or "tail".
+        Whether the document at which the share is exceeded is in the "head" or in the "tail".
     query
         Column of the user or the query, or several columns that identify it.
     doc
@@ -58,8 +58,8 @@ def popularity(
     Returns
     -------
     LazyFrame or DataFrame
-        Like `frame`, by interactions descending, equal ones by document descending: one row per
-        document, with the `doc` column and
+        Like `frame`: one row per document, sorted by interactions and then by document, both
+        descending, with the `doc` column and
 
         - `users`: the number of users who interacted with it;
         - `interactions`: the number of rows;
@@ -80,8 +80,8 @@ def popularity(
 
     Notes
     -----
-    The result is the table `items` of `summary`. Documents without an interaction are not in it:
-    join it to the catalog, and fill in 0.
+    `summary` accepts the result as `items`. Documents without interactions are not in the result:
+    to add them, join it to the catalog and fill nulls with 0.
 
     Other tools use other counts. The novelty MIUF is -log2 of `share` in RecTools.
     `AvgRecPopularity` of RecTools is a mean of `interactions`, and of `interaction_share` with
@@ -117,8 +117,8 @@ def popularity(
 class Popularity:
     """The parameters of `popularity`, and its computation from sums over parts of a log.
 
-    A user must not be in two parts. The sums have a row per document, and a row without a document
-    for the number of users.
+    All interactions of a user must be in the same part. The sums have one row per document, and one
+    row with a null document for the number of users.
     """
 
     head: float
@@ -141,17 +141,17 @@ class Popularity:
     def add_up(self, frame: pl.LazyFrame) -> pl.LazyFrame:
         """Return the numbers of users and of interactions of each document, and of all users."""
         roles = {"query": self.query, "doc": self.doc}
-        found = find_columns(schema_of(frame), roles, ids=("query", "doc"))
+        schema = schema_of(frame)
+        columns = find_columns(schema, roles, ids=("query", "doc"))
         checks = checks_of(
             "row",
             {
                 f"column {name!r} (`{parameter}`) has nulls; drop these rows":
                 pl.col(name).is_null()
-                for parameter, columns in found.items()
-                for name in columns
+                for parameter, names in columns.items()
+                for name in names
             },
         )  # fmt: skip
-        schema = schema_of(frame)
         keys = Keys.of(Columns(self.query, (), self.doc, self.doc, self.doc, schema))
         if keys.are_adjacent(frame):
             # Distinct pairs of users and documents are counted in batches of complete users.
@@ -163,17 +163,17 @@ class Popularity:
         return raise_failed(self._counts(rows, user=self.query), checks, log=frame)
 
     def _counts(self, rows: pl.LazyFrame, user: Sequence[str]) -> pl.LazyFrame:
-        """Return the numbers of complete users, which have these columns."""
+        """Return the sums over users whose rows are all in this table."""
         users = (pl.col(user[0]) if len(user) == 1 else pl.struct(user)).n_unique().alias("users")
         interactions = pl.len().alias("interactions")
         counts = rows.group_by(self.doc).agg(users, interactions, pl.col(FAILED).max())
-        everyone = rows.select(
+        all_users = rows.select(
             pl.lit(None, dtype=schema_of(rows)[self.doc]).alias(self.doc),
             users,
             pl.lit(0, pl.UInt32).alias("interactions"),
             pl.lit(0, pl.UInt16).alias(FAILED),
         )
-        return pl.concat([counts, everyone])
+        return pl.concat([counts, all_users])
 
     def merge(self, parts: pl.LazyFrame) -> pl.LazyFrame:
         """Return the sums of several parts."""
@@ -182,7 +182,7 @@ class Popularity:
     def finish(self, sums: pl.LazyFrame) -> pl.LazyFrame:
         """Return the popularity of each document."""
         is_document = pl.col(self.doc).is_not_null()
-        everyone = sums.filter(~is_document).select(share=pl.col("users").cast(pl.Float64))
+        all_users = sums.filter(~is_document).select(share=pl.col("users").cast(pl.Float64))
         count = pl.col("interactions").cast(pl.Int64)
         if self.head_of == "interactions":
             through, total, size = count.cum_sum(), count.sum(), count
@@ -193,7 +193,7 @@ class Popularity:
         tail = through - size >= limit if self.crossing == "head" else through > limit
         return (
             sums.filter(is_document)
-            .join(everyone, how="cross")
+            .join(all_users, how="cross")
             .sort("interactions", self.doc, descending=True)
             .select(
                 self.doc,

@@ -1,4 +1,4 @@
-"""Clicks: labels, position bias, counterfactual estimates and interleaving."""
+"""Clicks: labels, position bias, counterfactual estimates, and interleaving."""
 
 from polars_rank.clicks.bias import position_bias
 from polars_rank.clicks.estimates import estimate

@@ -1,4 +1,4 @@
-"""`position_bias`: the propensity of each position, estimated from a log of impressions."""
+"""`position_bias`: estimates of the propensity of each position from a log of impressions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import polars as pl
 
 from polars_rank._params import Names, check_column, free, one_of, positive, whole_number
 from polars_rank.clicks.examination import fit
-from polars_rank.clicks.exposure import Exposure
+from polars_rank.clicks.impression_counts import ImpressionLog
 from polars_rank.errors import ArgumentError, number_of, warn
 from polars_rank.evaluation.checks import FAILED
 from polars_rank.evaluation.means import ratio
@@ -22,11 +22,11 @@ Method: TypeAlias = Literal["pivot", "adjacent", "randomized", "em"]
 
 COLUMNS = ("position", "propensity", "std_error", "pairs", "impressions", "clicks")
 
-#: With fewer pairs or clicks at a position, 95% intervals contain the true propensity in 0.75 to
-#: 0.93 of simulated logs (tests/benchmarks/clicks_coverage.md).
-FEW_PAIRS, FEW_CLICKS = 50, 10
+#: With fewer pairs or clicks at a position, 95% intervals contain the true propensity in 75% to 93%
+#: of simulated logs (tests/benchmarks/clicks_coverage.md).
+MIN_PAIRS, MIN_CLICKS = 50, 10
 
-#: The click rates of a pair at a position, at the reference position, and at the one above that.
+#: Click rates of a pair: at a position, at the position of reference, and at the position above it.
 _RATE, _BASE, _BEFORE = pl.col("rate"), pl.col("base"), pl.col("before")
 _POSITION = pl.col("position")
 
@@ -52,17 +52,18 @@ def position_bias(
     In the position-based model, a document is clicked if its position is examined, which depends
     only on the position, and if the document is attractive, which depends only on query and
     document. The ratio of the click rates of the same documents at two positions is then the ratio
-    of the propensities, which are relative to the top position:
+    of their propensities:
 
     $$\frac{p_k}{p_j} = \frac{\sum_{(q, d)} ctr_k(q, d)}{\sum_{(q, d)} ctr_j(q, d)}$$
 
-    over the (query, document) pairs that were shown at both positions.
+    over the (query, document) pairs that were shown at both positions. Propensities are relative
+    to the top position, which has the propensity 1.
 
     Parameters
     ----------
     frame
         A log of impressions, one row per shown document, from several rankers or from a ranker
-        that changed over time. It has every search for a query, so a query occurs many times.
+        that changed over time. A query occurs many times: once for each search.
     method
         - "pivot" (default): compare each position with the same one, `pivot`;
         - "adjacent": compare each position with the one above it and multiply the ratios;
@@ -97,7 +98,7 @@ def position_bias(
 
         - `position`;
         - `propensity`: relative to the top position; null if no pair links the two positions, or
-          the position of reference has no clicks. Can exceed 1 because of noise;
+          the position of reference has no clicks. It can exceed 1 because of noise;
         - `std_error`: by the delta method, over pairs ("pivot", "adjacent") or over clicks
           ("randomized"), or from the Fisher information ("em"); 0 for the top position. Null if
           unknown, for example if "em" estimates a propensity at a bound: equal to that of the top
@@ -169,7 +170,7 @@ def position_bias(
         check_column("swap", swap, schema_of(frame))
         if method != "randomized":
             raise ArgumentError(f"`swap` needs `method` 'randomized'; found {method!r}")
-    shown = Exposure.of(
+    impressions = ImpressionLog.of(
         frame,
         query=query,
         doc=doc,
@@ -178,16 +179,16 @@ def position_bias(
         by=by,
         progress=progress and method != "em",  # "em" shows its own bar
     )
-    free(shown.columns.by, COLUMNS)
-    groups = list(shown.groups.values())
+    free(impressions.columns.by, COLUMNS)
+    groups = list(impressions.groups.values())
     if method == "pivot":
-        estimates = _pivot_estimates(shown, groups, pivot)
+        estimates = _pivot_estimates(impressions, groups, pivot)
     elif method == "adjacent":
-        estimates = _adjacent_estimates(shown, groups)
+        estimates = _adjacent_estimates(impressions, groups)
     elif method == "randomized":
-        estimates = _randomized_estimates(shown, groups, pivot, swap)
+        estimates = _randomized_estimates(impressions, groups, pivot, swap)
     else:
-        estimates = fit(shown, groups, iterations, tolerance, progress=progress)
+        estimates = fit(impressions, groups, iterations, tolerance, progress=progress)
     table = estimates.select(
         *groups,
         "position",
@@ -196,13 +197,13 @@ def position_bias(
         pl.col("pairs", "impressions", "clicks").cast(pl.UInt32),
         FAILED,
     )
-    result = shown.checked(table.sort([*groups, "position"]))
+    result = impressions.checked(table.sort([*groups, "position"]))
     # Not streamable: the warnings depend on the whole table.
     return result.map_batches(partial(_with_warnings, method), schema=result.collect_schema())
 
 
 def _with_warnings(method: Method, table: pl.DataFrame) -> pl.DataFrame:
-    """Warn if no propensity is known, and if standard errors are likely too small."""
+    """Return the table; warn if no propensity is known or if standard errors are too small."""
     top = (pl.col("propensity") == 1) & (pl.col("std_error") == 0)
     below = table.filter(~top.fill_null(value=False))
     if method in ("pivot", "adjacent"):
@@ -224,9 +225,10 @@ def _with_warnings(method: Method, table: pl.DataFrame) -> pl.DataFrame:
 
 
 def _warn_of_few(below: pl.DataFrame) -> None:
+    """Warn of standard errors that are based on few pairs or clicks."""
     few = below.filter(
         pl.col("std_error").is_not_null(),
-        (pl.col("pairs") < FEW_PAIRS) | (pl.col("clicks") < FEW_CLICKS),
+        (pl.col("pairs") < MIN_PAIRS) | (pl.col("clicks") < MIN_CLICKS),
     )
     if few.is_empty():
         return
@@ -234,23 +236,23 @@ def _warn_of_few(below: pl.DataFrame) -> None:
     verb = "is" if few.height == 1 else "are"
     warn(
         f"{number_of(few.height, 'standard error')} of propensities {verb} based on fewer than "
-        f"{FEW_PAIRS} pairs or {FEW_CLICKS} clicks and likely too small, e.g. {first}; use a log "
+        f"{MIN_PAIRS} pairs or {MIN_CLICKS} clicks and likely too small, e.g. {first}; use a log "
         "with more queries or a longer period, or drop these positions"
     )
 
 
-def _pivot_estimates(shown: Exposure, groups: Sequence[str], pivot: int) -> pl.LazyFrame:
-    """Compare each position with the pivot, and the pivot with the top."""
+def _pivot_estimates(impressions: ImpressionLog, groups: Sequence[str], pivot: int) -> pl.LazyFrame:
+    """Compare each position with the pivot, and the pivot with the top position."""
     at_pivot = _RATE.filter(pl.lit(pivot) == _POSITION).first().alias("base")
-    sums = _sums(_pairs(shown, at_pivot), groups)
-    top = _Top(groups)
+    sums = _sums(_pairs(impressions, at_pivot), groups)
+    reference = _Reference(groups)
     return sums.with_columns(
-        ratio(pl.col("ratio"), top.of("ratio")).alias("propensity"),
-        (pl.col("variance") + top.of("variance")).alias("variance"),
-    ).with_columns(top.std_error())
+        ratio(pl.col("ratio"), reference.value("ratio")).alias("propensity"),
+        (pl.col("variance") + reference.value("variance")).alias("variance"),
+    ).with_columns(reference.std_error())
 
 
-def _adjacent_estimates(shown: Exposure, groups: Sequence[str]) -> pl.LazyFrame:
+def _adjacent_estimates(impressions: ImpressionLog, groups: Sequence[str]) -> pl.LazyFrame:
     """Compare each position with the one above it, and multiply the ratios.
 
     Two adjacent ratios share the position between them, so their covariance enters the variance of
@@ -265,7 +267,7 @@ def _adjacent_estimates(shown: Exposure, groups: Sequence[str]) -> pl.LazyFrame:
     }
     above = pl.col("above") == _POSITION - 1
     two_above = above & (pl.col("two above") == _POSITION - 2)
-    rows = _pairs(shown, **lists).with_columns(
+    rows = _pairs(impressions, **lists).with_columns(
         pl.when(above).then("base").alias("base"),
         pl.when(two_above).then("before").alias("before"),
     )
@@ -278,16 +280,16 @@ def _adjacent_estimates(shown: Exposure, groups: Sequence[str]) -> pl.LazyFrame:
         base_base=three.then(_BASE * _BASE).sum(),
         base_before=three.then(_BASE * _BEFORE).sum(),
     )
-    top, here, base = _Top(groups), pl.col("here"), pl.col("base")
-    here_above, base_above = (top.over(each.shift(1)) for each in (here, base))
+    reference, here, base = _Reference(groups), pl.col("here"), pl.col("base")
+    here_above, base_above = (reference.over(each.shift(1)) for each in (here, base))
     covariance = _unbiased(
         pl.col("here_base") / (here * here_above)
         - pl.col("here_before") / (here * base_above)
         - pl.col("base_base") / (base * here_above)
         + pl.col("base_before") / (base * base_above)
     )
-    ratio = pl.when(top.here).then(1.0).otherwise(pl.col("ratio"))
-    variance = pl.when(top.here).then(0.0).otherwise(pl.col("variance"))
+    ratio = pl.when(reference.is_reference).then(1.0).otherwise(pl.col("ratio"))
+    variance = pl.when(reference.is_reference).then(0.0).otherwise(pl.col("variance"))
     return (
         sums.sort([*groups, "position"])
         .with_columns(
@@ -297,29 +299,31 @@ def _adjacent_estimates(shown: Exposure, groups: Sequence[str]) -> pl.LazyFrame:
             .alias("covariance")
         )
         .with_columns(
-            top.down(ratio.cum_prod(), ratio).alias("propensity"),
-            top.down((variance + 2 * pl.col("covariance")).cum_sum(), variance).alias("variance"),
+            reference.cumulative(ratio.cum_prod(), ratio).alias("propensity"),
+            reference.cumulative((variance + 2 * pl.col("covariance")).cum_sum(), variance).alias(
+                "variance"
+            ),
         )
-        .with_columns(top.std_error())
+        .with_columns(reference.std_error())
     )
 
 
 def _randomized_estimates(
-    shown: Exposure, groups: Sequence[str], pivot: int, swap: str | None
+    impressions: ImpressionLog, groups: Sequence[str], pivot: int, swap: str | None
 ) -> pl.LazyFrame:
-    """Compare click-through rates, over the whole log or for each exchanged position."""
+    """Compare click-through rates: in the whole log, or in the impressions of each exchange."""
     clicks, seen = pl.col("clicks"), pl.col("impressions")
     partner = pl.lit(None) if swap is None else pl.col(swap)
     counts = (
-        shown.rows(shown.groups, partner.cast(pl.Int64).alias("swap"))
+        impressions.rows(impressions.groups, partner.cast(pl.Int64).alias("swap"))
         .group_by([*groups, "swap", "position"])
-        .agg(pl.col("click").sum().alias("clicks"), pl.len().alias("impressions"), _worst())
+        .agg(pl.col("click").sum().alias("clicks"), pl.len().alias("impressions"), _failed_check())
     )
     if swap is None:
-        base = _Top(groups)
+        reference = _Reference(groups)
         counted = counts
     else:
-        base = _Top([*groups, "swap"], pivot)
+        reference = _Reference([*groups, "swap"], pivot)
         counted = counts.filter(
             pl.col("swap").is_not_null(), (pivot == _POSITION) | (pl.col("swap") == _POSITION)
         )
@@ -328,43 +332,43 @@ def _randomized_estimates(
         rate.alias("ratio"),
         pl.when(clicks > 0).then((1 - rate) / clicks).alias("variance"),
     ).with_columns(
-        ratio(pl.col("ratio"), base.of("ratio")).alias("propensity"),
-        (pl.col("variance") + base.of("variance")).alias("variance"),
+        ratio(pl.col("ratio"), reference.value("ratio")).alias("propensity"),
+        (pl.col("variance") + reference.value("variance")).alias("variance"),
     )
     return (
-        # The pivot has rows for every exchanged position; any other position only its own.
+        # The pivot has a row for each exchanged position; any other position has a single row.
         ratios.group_by([*groups, "position"])
         .agg(
             pl.col("propensity", "variance").first(),
             pl.col("clicks", "impressions").sum(),
             pl.lit(None).first().alias("pairs"),
-            _worst(),
+            _failed_check(),
         )
-        .with_columns(_Top(groups, None if swap is None else pivot).std_error())
+        .with_columns(_Reference(groups, None if swap is None else pivot).std_error())
     )
 
 
-def _pairs(shown: Exposure, *aggregates: pl.Expr, **lists: pl.Expr) -> pl.LazyFrame:
-    """Return one row per position of a pair, with its click rate and the values to compare.
+def _pairs(impressions: ImpressionLog, *aggregates: pl.Expr, **lists: pl.Expr) -> pl.LazyFrame:
+    """Return one row per position of a pair, with its click rate and the values to compare with.
 
-    Such a value is an aggregate of the pair (`aggregates`), or a function of the lists of its
+    These values are aggregates of the pair (`aggregates`), or functions of the lists of its
     positions and rates (`lists`).
     """
-    counts, pair = shown.counts()
+    counts, pair = impressions.counts()
     each = ["position", "rate", "clicks", "impressions"]
     return (
         counts.with_columns((pl.col("clicks") / pl.col("impressions")).alias("rate"))
         .group_by(pair, maintain_order=True)
-        .agg(*shown.carried(pair), *each, *aggregates, _worst())
+        .agg(*impressions.carried(pair), *each, *aggregates, _failed_check())
         .with_columns(**lists)
         .explode(*each, *lists)
     )
 
 
 def _sums(rows: pl.LazyFrame, groups: Sequence[str], **more_sums: pl.Expr) -> pl.LazyFrame:
-    """Return by position the sums over the compared pairs, their ratio, and its variance.
+    """Return the sums over the compared pairs by position, with their ratio and its variance.
 
-    The variance is that of the logarithm of the ratio, by the delta method over the pairs.
+    The variance is that of the logarithm of the ratio, by the delta method over pairs.
     """
     both = pl.when(_BASE.is_not_null()).then(_RATE)
     here, base, pairs = pl.col("here"), pl.col("base"), pl.col("pairs")
@@ -378,7 +382,7 @@ def _sums(rows: pl.LazyFrame, groups: Sequence[str], **more_sums: pl.Expr) -> pl
         rows.group_by([*groups, "position"])
         .agg(
             pl.col("clicks", "impressions").sum(),
-            _worst(),
+            _failed_check(),
             *triples,
             both.count().alias("pairs"),
             both.sum().alias("here"),
@@ -397,38 +401,39 @@ def _sums(rows: pl.LazyFrame, groups: Sequence[str], **more_sums: pl.Expr) -> pl
     )
 
 
-class _Top:
-    """The position with propensity 1: the topmost of each group, or a given one."""
+class _Reference:
+    """The position with the propensity 1: the top position of each group, or a given position."""
 
     def __init__(self, groups: Sequence[str], position: int | None = None) -> None:
         self._groups = list(groups)
         first = self.over(_POSITION.min()) if position is None else pl.lit(position)
-        self.here = first == _POSITION
+        self.is_reference = first == _POSITION
 
     def over(self, expression: pl.Expr) -> pl.Expr:
-        """Return an expression over each group."""
+        """Return an expression that is evaluated within each group."""
         return expression.over(self._groups) if self._groups else expression
 
-    def of(self, name: str) -> pl.Expr:
-        """Return the top's value of a column."""
-        return self.over(pl.col(name).filter(self.here).first())
+    def value(self, name: str) -> pl.Expr:
+        """Return the value of a column at the position of reference."""
+        return self.over(pl.col(name).filter(self.is_reference).first())
 
-    def down(self, cumulated: pl.Expr, step: pl.Expr) -> pl.Expr:
-        """Return the cumulative value by position; null from the first null step on."""
+    def cumulative(self, cumulated: pl.Expr, step: pl.Expr) -> pl.Expr:
+        """Return the cumulative value by position; null from the first null step down."""
         return pl.when(~self.over(step.is_null().cum_max())).then(self.over(cumulated))
 
     def std_error(self) -> pl.Expr:
-        """Return the error of the propensity, from its relative variance."""
+        """Return the standard error of the propensity, from its relative variance."""
         known = pl.col("propensity").is_not_null()
         error = pl.col("propensity") * pl.col("variance").clip(0).sqrt()
-        return pl.when(self.here & known).then(0.0).otherwise(error).alias("std_error")
+        return pl.when(self.is_reference & known).then(0.0).otherwise(error).alias("std_error")
 
 
 def _unbiased(moment: pl.Expr) -> pl.Expr:
-    """Return a moment of pairs times n / (n - 1), because the ratio was estimated from them."""
+    """Multiply a moment of n pairs by n / (n - 1), because the ratio is estimated from them."""
     pairs = pl.col("pairs").cast(pl.Float64)
     return moment * pairs / (pairs - 1)
 
 
-def _worst() -> pl.Expr:
+def _failed_check() -> pl.Expr:
+    """Return the failed check of a group of rows, as an aggregation."""
     return pl.col(FAILED).max()

@@ -1,4 +1,4 @@
-"""Counterfactual estimates of a new ranker from clicks on the rankings of another.
+"""`estimate`: the means of a new ranker, from weighted clicks on the rankings of another one.
 
 The labels are weights, click / propensity. A metric that is a sum over documents is estimated by
 the same sum over weights: its mean over rankings is the estimate by inverse propensity scoring
@@ -20,11 +20,16 @@ from polars_rank._params import (
     Names,
     check_distinct,
     find_columns,
-    names,
     one_of,
     share,
 )
-from polars_rank.clicks.certainty import check_weights, concentration, interval
+from polars_rank.clicks.certainty import (
+    check_weights,
+    cluster_columns,
+    concentration,
+    first_group,
+    interval,
+)
 from polars_rank.errors import ArgumentError, DataError
 from polars_rank.evaluation import plan
 from polars_rank.evaluation.means import grouped, ratio
@@ -43,7 +48,7 @@ if TYPE_CHECKING:
 
 
 Normalize: TypeAlias = Literal["ips", "snips"]
-#: Default limit of the share of the new ranker's documents that were never shown.
+#: Default of the largest share of the new ranker's documents that may lack a label.
 MAX_UNSHOWN = 0.1
 
 Additive: TypeAlias = Callable[..., Value]
@@ -53,8 +58,8 @@ WEIGHT_COLUMNS = ("mean_weight", "effective_sample_size", "max_weight_share", "u
 
 #: Suffixes of the columns of a metric besides the estimate.
 _PARTS = ("_variance", "_low", "_high")
-#: Values of a ranking: sum of weights, sum of their squares, largest weight; the number of
-#: documents in the new ranker's top k, and of those among them that were never shown.
+#: Statistics of a ranking: the sum of weights, the sum of their squares, the largest weight, the
+#: number of documents in the new ranker's top k, and the number of those that were never shown.
 _WEIGHT, _SQUARES, _HIGHEST, _RANKED, _UNSHOWN = (
     OWN + name for name in ("weight", "squares", "highest", "ranked", "unshown")
 )
@@ -80,7 +85,7 @@ def _positions(t: Terms) -> Value:
     return t.top(LABEL, weight=lambda rank: rank).sum()
 
 
-#: Metrics that are sums over documents → the same sums over weights; None if they are identical.
+#: Metrics that are sums over documents → the same sums of weights; None if the metric is this sum.
 _SUMS: dict[str, Additive | None] = {
     "cg": None,
     "dcg": None,
@@ -89,7 +94,7 @@ _SUMS: dict[str, Additive | None] = {
     "rbp": _rbp,
     "average_relevance_position": _positions,
 }
-#: Metrics that are such sums divided by the weight of all relevant documents.
+#: Metrics that are such sums, divided by the sum of the weights of all relevant documents.
 _SHARES: dict[str, Additive] = {"recall": _weighted_hits}
 
 
@@ -128,11 +133,11 @@ def estimate(
         Columns that identify the sampling unit if it is not the ranking; constant within a
         ranking. If rankings are sessions, the interval without `cluster` is for other sessions of
         the same queries; the interval with `cluster="query"` is for sessions of other queries
-        from the same population, and is wider. A ranking with a null is its own unit. With
-        `cluster`, memory grows with the number of units.
+        from the same population, and is wider. A ranking with a null forms its own cluster. With
+        `cluster`, memory grows with the number of clusters.
     max_unshown
-        Largest share, from 0 to 1, of documents down to the deepest k that have no label because
-        they were never shown. A larger share raises a `DataError`.
+        Largest share, from 0 to 1, of documents down to the deepest cutoff that may have no label
+        because they were never shown. A larger share raises `DataError`.
     **options
         Options of `evaluate`, such as `by` and `weight`, except `align`.
 
@@ -147,7 +152,7 @@ def estimate(
           error of estimated propensities;
         - `mean_weight`: the mean weight of a ranking, the ratio of "ips" to "snips";
         - `effective_sample_size` (Kish, 1965) and `max_weight_share`, the share of the largest
-          weight, of the weights of documents, or of units with `cluster`;
+          weight, of the weights of documents, or of clusters with `cluster`;
         - `unshown`: the share of the new ranker's documents that were never shown.
 
     Warns
@@ -199,11 +204,11 @@ class EstimateOptions(EvaluateOptions, total=False):
 
 @dataclass(frozen=True)
 class Estimates:
-    """The estimates of an evaluation: sums over rankings, which can be merged and finished."""
+    """The parameters of `estimate`, and its computation from sums over parts of a log."""
 
     evaluation: Evaluation
     normalize: Normalize
-    #: Internal names of the columns of sampling units → the user's names.
+    #: Internal names of the columns of clusters → the user's names.
     cluster: Mapping[str, str]
     max_unshown: float
 
@@ -220,7 +225,7 @@ class Estimates:
         """Check the parameters; raise `ArgumentError` for a metric that is not a sum."""
         if "align" in options:
             raise ArgumentError("`align` does not apply to estimates; omit it")
-        evaluation, clusters = Evaluation.of(listed(metrics), **options), names("cluster", cluster)
+        evaluation, clusters = Evaluation.of(listed(metrics), **options), cluster_columns(cluster)
         one_of("normalize", normalize, ("ips", "snips"))
         share("max_unshown", max_unshown, ends=True)
         query_set = evaluation.conventions.query_set
@@ -236,11 +241,10 @@ class Estimates:
             for column in evaluation.metrics
         ]
         weight = [] if evaluation.weight is None else [evaluation.weight]
-        check_distinct({"by": evaluation.by, "weight": weight, "cluster": clusters})
-        extra = [name for name in clusters if name not in evaluation.query]
-        units = {f"{OWN}cluster {index}": name for index, name in enumerate(clusters)}
+        check_distinct({"by": evaluation.by, "weight": weight, "cluster": [*clusters.values()]})
+        extra = [name for name in clusters.values() if name not in evaluation.query]
         complete = evaluation._replace(metrics=columns, keep=(*evaluation.keep, *extra))
-        estimates = cls(complete, normalize, units, max_unshown)
+        estimates = cls(complete, normalize, clusters, max_unshown)
         estimates.evaluation.check_names(["queries", *estimates.added_columns])
         return estimates
 
@@ -251,7 +255,7 @@ class Estimates:
         return [*(name + part for name in names for part in _PARTS), *WEIGHT_COLUMNS]
 
     def rankings(self, frame: pl.LazyFrame) -> pl.LazyFrame:
-        """Return the sums of each ranking and statistics of its weights."""
+        """Return the metrics of each ranking and statistics of its weights."""
         find_columns(schema_of(frame), {"cluster": [*self.cluster.values()]})
         metrics = self.evaluation.metrics
         depth = _depth(column.metric for column in metrics)
@@ -276,29 +280,29 @@ class Estimates:
         rankings = plan.per_query(frame, self.evaluation._replace(metrics=[*metrics, *more]))
         if not self.cluster:
             return rankings
-        # A ranking with a null in any of the columns is its own unit.
+        # A ranking with a null in any of the columns forms its own cluster.
         known = pl.all_horizontal(pl.col(name).is_not_null() for name in self.cluster.values())
         return rankings.with_columns(
             pl.when(known).then(name).alias(own) for own, name in self.cluster.items()
         )
 
     def add_up(self, rankings: pl.LazyFrame) -> pl.LazyFrame:
-        """Return the sums over rankings: one row per group, or per sampling unit of a group."""
+        """Return the sums over rankings: one row per group, or per cluster of a group."""
         sums = [each for part in self._sums for each in part.add_up()]
         keys = [*self.evaluation.by, *self.cluster]
         return grouped(rankings, keys, [pl.len().alias("queries"), *sums])
 
     def merge(self, parts: pl.LazyFrame) -> pl.LazyFrame:
-        """Return the merged sums of several parts of a log."""
+        """Return the sums over several parts of a log."""
         return self._merged(parts, [*self.evaluation.by, *self.cluster])
 
     def finish(self, sums: pl.LazyFrame) -> pl.LazyFrame:
-        """Return the estimates by group, sorted, from the sums over all rankings."""
+        """Return the result of `estimate` from the sums."""
         by = self.evaluation.by
         if self.cluster:
             clustered = pl.all_horizontal(pl.col(name).is_not_null() for name in self.cluster)
-            units = [each for part in self._sums for each in part.of_unit(clustered)]
-            sums = self._merged(sums.with_columns(units), by)
+            values = [each for part in self._sums for each in part.of_cluster(clustered)]
+            sums = self._merged(sums.with_columns(values), by)
         estimates = [each for part in self._sums for each in part.finish()]
         result = sums.select(*by, "queries", *estimates)
         check = partial(_checked, [*by], self.max_unshown)
@@ -318,10 +322,10 @@ class Estimates:
 
 
 class _Sums:
-    """Statistics of rankings that are sums or maxima, and can therefore be merged."""
+    """Statistics that are sums or maxima over rankings, so that parts can be merged."""
 
     def named(self) -> dict[str, tuple[pl.Expr, str]]:
-        """Return the statistics by name, each with the name of its merging method."""
+        """Return the statistics by name, each with the aggregation that merges it."""
         raise NotImplementedError
 
     def add_up(self) -> list[pl.Expr]:
@@ -329,18 +333,18 @@ class _Sums:
         return [value.alias(name) for name, (value, _) in self.named().items()]
 
     def merge(self) -> list[pl.Expr]:
-        """Return the merged statistics of several parts."""
+        """Return the statistics of several parts together."""
         return [getattr(pl.col(name), how)() for name, (_, how) in self.named().items()]
 
-    def of_unit(self, clustered: pl.Expr) -> list[pl.Expr]:
-        """Return the statistics of sampling units, if `clustered`, else unchanged."""
+    def of_cluster(self, clustered: pl.Expr) -> list[pl.Expr]:
+        """Return the statistics of clusters where `clustered` is true; others are unchanged."""
         return [
             pl.when(clustered).then(value.cast(pl.Float64)).otherwise(name).alias(name)
-            for name, value in self.units().items()
+            for name, value in self.cluster_values().items()
         ]
 
-    def units(self) -> dict[str, pl.Expr]:
-        """Return the statistics of a unit that are not sums or maxima over its rankings."""
+    def cluster_values(self) -> dict[str, pl.Expr]:
+        """Return the statistics of a cluster that are not sums or maxima over its rankings."""
         raise NotImplementedError
 
     def finish(self) -> list[pl.Expr]:
@@ -360,7 +364,7 @@ class _Estimate(_Sums):
     weight: str | None
 
     def named(self) -> dict[str, tuple[pl.Expr, str]]:
-        """Return the sums of values, divisors, their squares and products, and units."""
+        """Return the sums of values and divisors, of their squares and products, and of units."""
         own = _own(self.weight)
         value = pl.col(self.name).fill_null(0.0) * own
         divisor = own if self.normalize == "ips" else _OF_RANKING * own
@@ -370,8 +374,8 @@ class _Estimate(_Sums):
             for name, each in zip(self._parts, sums, strict=True)
         }
 
-    def units(self) -> dict[str, pl.Expr]:
-        """Return squares and products of the sums of a unit, and its count as 1 unit."""
+    def cluster_values(self) -> dict[str, pl.Expr]:
+        """Return the squares and products of the sums of a cluster, which counts as one unit."""
         value, divisor, squares, products, divisors, units = self._parts
         v, d = pl.col(value), pl.col(divisor)
         return {squares: v**2, products: v * d, divisors: d**2, units: pl.col(units) > 0}
@@ -397,7 +401,7 @@ class _Estimate(_Sums):
 
 @dataclass(frozen=True)
 class _Weights(_Sums):
-    """Statistics of the weights of documents or of sampling units."""
+    """Statistics of the weights of documents, or of clusters."""
 
     weight: str | None
     clustered: bool
@@ -420,8 +424,8 @@ class _Weights(_Sums):
             _RANKED: (pl.col(_RANKED).sum(), "sum"),
         }
 
-    def units(self) -> dict[str, pl.Expr]:
-        """Return the weight of a unit as its largest weight, and its square."""
+    def cluster_values(self) -> dict[str, pl.Expr]:
+        """Return the weight of a cluster as the largest weight, and its square."""
         return {_SQUARES: pl.col(_WEIGHT) ** 2, _HIGHEST: pl.col(_WEIGHT)}
 
     def finish(self) -> list[pl.Expr]:
@@ -434,17 +438,17 @@ class _Weights(_Sums):
 
 
 def _own(weight: str | None) -> pl.Expr:
-    """Return the weight of each ranking: 1, or its value in the column `weight`."""
+    """Return the weight of each ranking: 1, or the value of the column `weight`."""
     own = _OF_RANKING.is_not_null() if weight is None else pl.col(weight)
     return own.cast(pl.Float64)
 
 
 def _sum(metric: Metric, normalize: Normalize) -> Metric:
-    """Return the metric as a sum over weights, under its own name."""
+    """Return a metric as a sum of weights, with the same name; raise if it is not such a sum."""
     name = "" if metric.parts else metric.function.__name__
     sums = {**_SUMS, **(_SHARES if normalize == "snips" else {})}
     unsupported = [
-        key for key in ("depth", "short", "rel") if metric.arguments.get(key) not in _PLAIN
+        key for key in ("depth", "short", "rel") if metric.arguments.get(key) not in _SUPPORTED
     ]
     unsupported += ["k"] if name == "precision" and metric.arguments.get("k") is None else []
     unsupported += ["gain"] if metric.arguments.get("gain", linear) is not linear else []
@@ -462,8 +466,8 @@ def _sum(metric: Metric, normalize: Normalize) -> Metric:
     return metric if function is None else Metric(function, metric.arguments, metric.output_name)
 
 
-#: Values of parameters that do not change the metric.
-_PLAIN = (None, "k")
+#: Values of `depth`, `short` and `rel` with which a metric is a sum of weights.
+_SUPPORTED = (None, "k")
 
 
 def _depth(metrics: Iterable[pl.Expr]) -> int | None:
@@ -473,24 +477,21 @@ def _depth(metrics: Iterable[pl.Expr]) -> int | None:
     return max(depths) if depths and None not in depths else None
 
 
-def _checked(by: list[str], allowed: float, groups: pl.DataFrame) -> pl.DataFrame:
-    def where(rows: pl.DataFrame) -> str:
-        return f", e.g. in {rows.select(by).row(0, named=True)}" if by else ""
-
-    nothing = groups.filter(pl.col("unshown").is_null() & (pl.col("queries") > 0))
-    if not nothing.is_empty():
+def _checked(by: list[str], max_unshown: float, groups: pl.DataFrame) -> pl.DataFrame:
+    """Return the estimates; raise `DataError` for missing scores or labels."""
+    unscored = groups.filter(pl.col("unshown").is_null() & (pl.col("queries") > 0))
+    if not unscored.is_empty():
         raise DataError(
-            f"the new ranker has no scores (all null){where(nothing)}; join its scores to the log "
-            "by query and document, and check that the ids of both match"
+            f"the new ranker has no scores (all null){first_group(unscored, by)}; join its scores "
+            "to the log by query and document, and check that the ids of both match"
         )
-    above_limit = groups.filter(pl.col("unshown") > allowed)
+    above_limit = groups.filter(pl.col("unshown") > max_unshown)
     if not above_limit.is_empty():
         share: Any = above_limit.get_column("unshown").max()
         raise DataError(
             f"{share:.1%} of the new ranker's documents were never shown (label null)"
-            f"{where(above_limit)}; they would count as 0. Evaluate a ranker closer to the logged "
-            "one, or a lower k, or accept this share with "
-            f"`max_unshown={math.ceil(share * 100) / 100:g}` (now {allowed:g})",
+            f"{first_group(above_limit, by)}; they would count as 0. Evaluate a ranker closer to "
+            "the logged one, or a lower k, or accept this share with "
+            f"`max_unshown={math.ceil(share * 100) / 100:g}` (now {max_unshown:g})",
         )
-    check_weights(groups, by, "queries")
-    return groups
+    return check_weights(groups, by, "queries")

@@ -1,9 +1,9 @@
-"""The position-based click model, fitted by expectation-maximization.
+"""The position-based click model, fitted by expectation-maximization (EM).
 
-A document at a position is clicked if the position is examined and the document is attractive:
-P(click) = propensity · attractiveness. Without a click, the log does not show which of the two was
-missing; each iteration fills in the expected values. (query, document) pairs with a single position
-have no information on the ratio of propensities and are omitted.
+A document at a position is clicked if the user examines the position and the document is
+attractive: P(click) = propensity · attractiveness. Without a click, the log does not show which of
+the two is missing; each iteration computes the expected values. (query, document) pairs with a
+single position contain no information about the ratio of propensities and are excluded.
 """
 
 from __future__ import annotations
@@ -21,26 +21,31 @@ from polars_rank.evaluation.checks import FAILED
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from polars_rank.clicks.exposure import Exposure
+    from polars_rank.clicks.impression_counts import ImpressionLog
 
-#: If the probabilities of examination of a place and of its top are both above this value, the
-#: constraint that probabilities are at most 1 is active, and the standard error is unknown.
-_ALWAYS = 0.99
-#: With fewer impressions per pair and position, propensities come out 10% to 130% too high.
-_THIN = 1.5
-#: Distance of probabilities from 0 and 1, from which no iteration could move them again.
-_EDGE = 1e-9
+#: If the probabilities of examination at a position and at the top position both reach this value,
+#: the constraint that probabilities are at most 1 is active, and the standard error is unknown.
+_AT_BOUND = 0.99
+#: With fewer impressions per pair and position, propensities are overestimated by 10% to 130%.
+_MIN_IMPRESSIONS = 1.5
+#: Minimum distance of probabilities from 0 and 1, where iterations would not change them any more.
+_MARGIN = 1e-9
 
-_CLICKS, _SEEN = pl.col("clicks"), pl.col("impressions")
+_CLICKS, _IMPRESSIONS = pl.col("clicks"), pl.col("impressions")
 _POSITION = pl.col("position")
 _EXAMINED, _ATTRACTIVE = pl.col("examined"), pl.col("attractive")
 
 
 def fit(
-    shown: Exposure, groups: Sequence[str], iterations: int, tolerance: float, *, progress: bool
+    impressions: ImpressionLog,
+    groups: Sequence[str],
+    iterations: int,
+    tolerance: float,
+    *,
+    progress: bool,
 ) -> pl.LazyFrame:
     """Return the propensity of each position in each group, with its standard error."""
-    counts, pair = shown.counts()
+    counts, pair = impressions.counts()
     columns = list(dict.fromkeys([*pair, *groups, "position", "clicks", "impressions", FAILED]))
     kept = [*groups, "position", "clicks", "impressions", FAILED]
     schema = counts.select(kept).collect_schema() | _ESTIMATED
@@ -60,9 +65,10 @@ def _fit(
     *,
     progress: bool,
 ) -> pl.DataFrame:
+    """Return the estimates for the counts of (query, document, position)."""
     keys = [*groups, "position"]
     places = counts.group_by(keys).agg(
-        _CLICKS.sum(), _SEEN.sum().cast(counts.schema["impressions"]), pl.col(FAILED).max()
+        _CLICKS.sum(), _IMPRESSIONS.sum().cast(counts.schema["impressions"]), pl.col(FAILED).max()
     )
     cells = counts.with_columns(pl.struct(pair).rle_id().alias("pair")).filter(
         pl.len().over("pair") > 1
@@ -73,18 +79,18 @@ def _fit(
     cells = cells.filter((of_top > 0).over(groups or pl.lit(0)))
     linked = cells.select(keys).unique().sort(keys).with_row_index("place")
     linked = linked.with_columns(pl.col("place").first().over(groups or pl.lit(0)).alias("top"))
-    thinnest: Any = cells.group_by(groups or pl.lit(0)).agg(_SEEN.mean())["impressions"].min()
+    fewest: Any = cells.group_by(groups or pl.lit(0)).agg(_IMPRESSIONS.mean())["impressions"].min()
     cells = cells.join(linked.select(*keys, "place"), on=keys, nulls_equal=True).select(
         pl.col("pair").rank("dense") - 1,
         "place",
         "position",
         _CLICKS.cast(pl.Float64),
-        _SEEN.cast(pl.Float64),
+        _IMPRESSIONS.cast(pl.Float64),
     )
     model = _Model(cells.sort("pair", "place"), linked.get_column("top"))
     if model.top.len() and not counts.get_column(FAILED).max():  # otherwise `checked` raises
         model.fit(iterations, tolerance, counter(cells.height * iterations) if progress else None)
-        _warn_of(model, linked.get_column("position"), thinnest)
+        _warn_of(model, linked.get_column("position"), fewest)
     estimates = linked.select(keys).hstack(model.estimates())
     table = places.join(pairs, on=keys, how="left", nulls_equal=True)
     table = table.join(estimates, on=keys, how="left", nulls_equal=True)
@@ -97,7 +103,7 @@ def _fit(
     ).select(*keys, "clicks", "impressions", FAILED, *_ESTIMATED)
 
 
-def _warn_of(model: _Model, positions: pl.Series, thinnest: float) -> None:
+def _warn_of(model: _Model, positions: pl.Series, fewest: float) -> None:
     """Warn of propensities at a bound, and of pairs with too few impressions."""
     bound = [place for place, at_bound in enumerate(model.at_bound()) if at_bound]
     if bound:
@@ -106,23 +112,26 @@ def _warn_of(model: _Model, positions: pl.Series, thinnest: float) -> None:
             f"that of the top position), e.g. at position {positions[bound[0]]}: the standard "
             "error is unknown (null); use a log with more impressions per pair, or method='pivot'"
         )
-    if thinnest < _THIN:
+    if fewest < _MIN_IMPRESSIONS:
         warn(
-            f"pairs have {thinnest:.2f} impressions per position on average, fewer than {_THIN}: "
-            "'em' overestimates the propensities of lower positions; use a log of a longer period, "
-            "or method='pivot'"
+            f"pairs have {fewest:.2f} impressions per position on average, fewer than "
+            f"{_MIN_IMPRESSIONS}: 'em' overestimates the propensities of lower positions; use a "
+            "log of a longer period, or method='pivot'"
         )
 
 
 class _Model:
-    """Probabilities of examination of each place (position of a group) and attraction of a pair."""
+    """Probabilities that a place is examined, and that the document of a pair is attractive.
+
+    A place is a position of a group. A pair is a query and a document.
+    """
 
     def __init__(self, cells: pl.DataFrame, top: pl.Series) -> None:
-        #: Clicks and impressions by pair and place.
+        #: Numbers of clicks and impressions by pair and place.
         self.cells = cells
-        #: The topmost place of the group of each place.
+        #: The top place of the group of each place.
         self.top = top
-        rates = cells.group_by("place").agg(rate=_CLICKS.sum() / _SEEN.sum()).sort("place")
+        rates = cells.group_by("place").agg(rate=_CLICKS.sum() / _IMPRESSIONS.sum()).sort("place")
         self.examined = rates.select(
             (pl.col("rate") / pl.col("rate").max()).fill_nan(1).clip(0.01, 1 - 0.01)
         ).to_series()
@@ -149,21 +158,21 @@ class _Model:
         )
 
     def propensity(self) -> pl.Series:
-        """Return the probability of examination of each place relative to its top."""
+        """Return the propensity of each place: its probability relative to the top place."""
         return self.examined / self.examined.gather(self.top)
 
     def iterate(self) -> None:
-        """Run one iteration: expected examinations and attractions, then new probabilities."""
+        """Run one iteration: the expected values (E step), then new probabilities (M step)."""
         cells = self._with_probabilities()
-        missed = (_SEEN - _CLICKS) / (1 - _EXAMINED * _ATTRACTIVE)
-        whole = _SEEN.sum()
-        expected_examined = _CLICKS + missed * _EXAMINED * (1 - _ATTRACTIVE)
-        expected_attracted = _CLICKS + missed * _ATTRACTIVE * (1 - _EXAMINED)
+        not_clicked = (_IMPRESSIONS - _CLICKS) / (1 - _EXAMINED * _ATTRACTIVE)
+        whole = _IMPRESSIONS.sum()
+        expected_examined = _CLICKS + not_clicked * _EXAMINED * (1 - _ATTRACTIVE)
+        expected_attracted = _CLICKS + not_clicked * _ATTRACTIVE * (1 - _EXAMINED)
         self.examined = _by_key(cells, "place", expected_examined.sum() / whole)
         self.attractive = _by_key(cells, "pair", expected_attracted.sum() / whole)
 
     def estimates(self) -> pl.DataFrame:
-        """Return propensities and standard errors; null for places not linked to the top."""
+        """Return propensities and standard errors; null for places not linked to the top place."""
         propensity = self.propensity().to_list()
         errors = self._relative_errors()
         bound = self.at_bound()
@@ -184,7 +193,7 @@ class _Model:
     def at_bound(self) -> list[bool]:
         """Return whether each place, other than a top, has a propensity of 0 or that of its top."""
         clicks = self.cells.group_by("place").agg(_CLICKS.sum()).sort("place").get_column("clicks")
-        always = self.examined >= _ALWAYS
+        always = self.examined >= _AT_BOUND
         places = pl.int_range(self.top.len(), eager=True)
         at_bound = ((always & always.gather(self.top)) | (clicks == 0)) & (places != self.top)
         return at_bound.to_list()
@@ -204,7 +213,9 @@ class _Model:
         """
         places = self.top.len()
         clicked = _EXAMINED * _ATTRACTIVE
-        cells = self._with_probabilities().with_columns(information=_SEEN * clicked / (1 - clicked))
+        cells = self._with_probabilities().with_columns(
+            information=_IMPRESSIONS * clicked / (1 - clicked)
+        )
         information = pl.col("information")
         cells = cells.with_columns(share=information / information.sum().over("pair"))
         matrix = [[0.0] * places for _ in range(places)]
@@ -231,8 +242,8 @@ class _Model:
 
 
 def _by_key(cells: pl.DataFrame, key: str, value: pl.Expr) -> pl.Series:
-    """Return a probability for each place or pair, sorted by the key."""
-    values = cells.group_by(key).agg(value.clip(_EDGE, 1 - _EDGE).alias("value"))
+    """Return the probability of each place or pair, sorted by the key."""
+    values = cells.group_by(key).agg(value.clip(_MARGIN, 1 - _MARGIN).alias("value"))
     return values.sort(key).get_column("value")
 
 

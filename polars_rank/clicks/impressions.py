@@ -1,4 +1,4 @@
-"""The columns of a log of impressions."""
+"""The columns of a log of impressions, and internal expressions over its documents."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from polars_rank.columns import Columns
 def columns_of(
     schema: pl.Schema, query: Names, doc: str, click: str, position: str | None, by: Names | None
 ) -> Columns:
-    """Return the columns of a log of impressions, with positions as scores and clicks as labels.
+    """Return the columns, with positions as scores and clicks as labels.
 
-    Without positions, clicks are the scores. Raise `SchemaError` for a missing column or a wrong
-    type.
+    Without positions, clicks are the scores. A missing column or a wrong type raises `SchemaError`.
     """
     roles = {
         "query": query,
@@ -31,9 +30,9 @@ def columns_of(
 
 
 def is_click(click: str) -> pl.Expr:
-    """Return whether a document was clicked; null if unknown."""
+    """Return whether a document was clicked; null if the click is null."""
     return pl.col(click).cast(pl.Float64) > 0
 
 
-#: A document, its position, and whether it was clicked, under internal names.
+#: The document, its position, and whether it was clicked, as columns with internal names.
 DOC, PLACE, CLICK = (pl.col(OWN + name) for name in ("doc", "place", "click"))

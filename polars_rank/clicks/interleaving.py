@@ -1,4 +1,4 @@
-"""Interleaving: rankings of several rankers merged into one, with the team of each document."""
+"""`team_draft` and `balanced_interleaving`: merged rankings of several rankers."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ __all__ = ["balanced_interleaving", "team_draft"]
 
 #: The documents of each ranker, best first.
 Docs: TypeAlias = "list[list[Hashable]]"
-#: The documents to show, in order → the number of the ranker that contributed each.
+#: The documents to show, in order → the number of the ranker that contributed the document.
 Shown: TypeAlias = "dict[Hashable, int]"
 
 _TEAM, _DOCS, _KEY = (OWN + name for name in ("team", "docs", "key"))
-#: Errors in the rankings of a ranker → remedies.
+#: Errors in a ranking → remedies.
 _REMEDIES = {
     "null query ids": "drop these rows or give them an id",
     "null document ids": "drop these rows or give them an id",
@@ -49,9 +49,8 @@ _REMEDIES = {
         ".unique()"
     ),
 }
-#: Random bits in addition to those needed for the orders of all rounds, to make orders equally
-#: likely.
-_SPARE = 64
+#: Additional random bits, with which all orders of rankers are almost equally likely.
+_EXTRA_BITS = 64
 
 
 class _Interleave(Protocol):
@@ -72,7 +71,7 @@ class _Interleave(Protocol):
 
 
 def _interleave(function: Callable[..., Any]) -> _Interleave:
-    """Declare the overloads of an interleaving function."""
+    """Return the function with the types of `_Interleave`."""
     return cast("_Interleave", function)
 
 
@@ -130,8 +129,8 @@ def team_draft(
 
     Notes
     -----
-    A ranker without remaining documents passes, and the others continue until there are k
-    documents. A query that is missing for one ranker only has documents of the others.
+    If a ranker has no documents left, the others continue until there are k documents. If a query
+    is missing for a ranker, its ranking has only documents of the others.
 
     References
     ----------
@@ -160,7 +159,7 @@ def team_draft(
     """
     rankers, columns = _rankers(a, b), _Columns.of(query, doc, score, position, k, seed)
     rounds = k + len(rankers)
-    bits = rounds * math.ceil(math.log2(math.factorial(len(rankers)))) + _SPARE
+    bits = rounds * math.ceil(math.log2(math.factorial(len(rankers)))) + _EXTRA_BITS
     return _interleaved(rankers, partial(_team_draft, k=k), bits, columns)
 
 
@@ -205,7 +204,8 @@ def balanced_interleaving(
     LazyFrame or DataFrame
         A LazyFrame if any table is one; sorted by query, with the `query` columns, `position` from
         1, `doc`, `team`, the ranker that contributed the document ("a" or "b", or its name in the
-        mapping), and its rank by each ranker, `rank_a` and `rank_b`, null below rank k.
+        mapping), and the rank of the document by each ranker, `rank_a` and `rank_b`, null below
+        rank k.
 
     Raises
     ------
@@ -217,9 +217,9 @@ def balanced_interleaving(
 
     Notes
     -----
-    Most documents are in both rankings, so `team` has little information. Joachims compares the
-    numbers of clicked documents in the top ranks of each ranker:
-    `interleaving_result(..., ranks=...)`. If one ranking is the other shifted by one position, even
+    Most documents are in both rankings, so `team` contains little information. As in the paper by
+    Joachims, `interleaving_result(..., ranks=...)` compares the numbers of clicked documents in the
+    top ranks of each ranker. If one ranking is the other shifted by one position, even
     random clicks favor one ranker; `team_draft` has no such bias.
 
     References
@@ -257,7 +257,7 @@ def balanced_interleaving(
 
 
 def _team_draft(docs: Docs, bits: int, k: int) -> Shown:
-    """Let the rankers choose documents in rounds, each in a random order."""
+    """Return the documents chosen in rounds, in which the rankers take turns in a random order."""
     shown: Shown = {}
     rest = [iter(each) for each in docs]
     remaining = set(range(len(docs)))
@@ -275,7 +275,7 @@ def _team_draft(docs: Docs, bits: int, k: int) -> Shown:
 
 
 def _balanced(docs: Docs, bits: int, k: int) -> Shown:
-    """Take documents from both rankings in turn."""
+    """Return the documents taken alternately from both rankings."""
     shown: Shown = {}
     for rank in range(k):
         for team in (bits & 1, 1 - (bits & 1)):
@@ -360,7 +360,7 @@ def _interleaved(
 
 
 def _common(column: str, schemas: Mapping[str, pl.Schema]) -> pl.DataType:
-    """Return the type in which the ids of all rankers can be compared."""
+    """Return the common type of the ids of all rankers; raise `SchemaError` if there is none."""
     (first, schema), *others = schemas.items()
     common = schema[column]
     for ranker, other in others:
@@ -402,7 +402,7 @@ class _Columns(NamedTuple):
         return columns
 
     def place(self, schema: pl.Schema) -> str | None:
-        """Return the column of ranks from 1, or None."""
+        """Return the column of ranks from 1; None if documents are ordered by score."""
         return ("rank" if "rank" in schema else None) if self.position is None else self.position
 
     def check(self, ranker: str, schema: pl.Schema) -> None:

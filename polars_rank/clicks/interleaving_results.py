@@ -1,4 +1,4 @@
-"""`interleaving_result`: which ranker users preferred in an interleaving experiment."""
+"""`interleaving_result`: a test of which ranker users prefer in an interleaving experiment."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _CLICKED, _PREFERRED, _PLACE = (OWN + name for name in ("clicked", "preferred", "place"))
 _REMEDY = "drop these rows, or name all columns that identify a ranking with query=[...]"
-#: Errors of rows → remedies.
+#: Errors in rows → remedies.
 _REMEDIES = {
     "null query ids": _REMEDY,
     "NaN, negative or fractional clicks": "use null for 'unknown'",
@@ -44,8 +44,8 @@ _PRESENT = {"team": _FIRST, "other": _SECOND}
 _CHECKED = (FAILED, _DUPLICATE, _FIRST, _SECOND)
 _COUNTS = ("queries", "wins", "ties", "losses")
 _ESTIMATES = {name: pl.Float64() for name in ("delta", "low", "high", "p_value")}
-#: Bisection steps for a bound, to the precision of a Float64.
-_HALVINGS = 60
+#: Number of bisection steps for a bound, which reaches the precision of a Float64.
+_BISECTIONS = 60
 
 
 @framed
@@ -60,7 +60,7 @@ def interleaving_result(
     position: str = "position",
     confidence: float = 0.95,
 ) -> pl.LazyFrame:
-    r"""Test which ranker users preferred: which has more clicks per interleaved ranking.
+    r"""Test which ranker users prefer: the ranker with more clicks per interleaved ranking.
 
     $$\Delta_{AB} = \frac{wins + ties / 2}{wins + ties + losses} - \frac{1}{2}$$
 
@@ -96,11 +96,12 @@ def interleaving_result(
         columns, `team` and `other`, and
 
         - `queries`: the number of rankings;
-        - `wins`, `ties`, `losses`: of `team`; a ranking without a click is a tie;
+        - `wins`, `ties`, `losses`: the numbers of rankings that `team` wins, ties and loses; a
+          ranking without a click is a tie;
         - `delta`: Δ, in [-1/2, 1/2], above 0 if `team` is preferred;
         - `low`, `high`: the bounds of its confidence interval;
-        - `p_value`: of the sign test, whose null hypothesis is that wins and losses are equally
-          likely.
+        - `p_value`: the p-value of the sign test, whose null hypothesis is that wins and losses are
+          equally likely.
 
     Raises
     ------
@@ -224,7 +225,7 @@ def _by_team(
 
 
 def _pairs(rows: pl.LazyFrame, groups: Sequence[str]) -> pl.LazyFrame:
-    """Return the pairs of teams of each group, also if it has fewer than two teams."""
+    """Return the pairs of teams of each group; a group with fewer than two teams keeps a row."""
     team = pl.col("team")
     known = team.drop_nulls()
     teams = grouped(rows.unique(), groups, [known if groups else known.implode()])
@@ -272,13 +273,13 @@ def _by_rank(
 
 
 def _has_duplicates(place: str) -> pl.Expr:
-    """Return whether a ranking has duplicate positions, so it is likely several."""
+    """Return whether positions are duplicate, because the rows belong to several rankings."""
     known = pl.col(place).drop_nulls()
     return (known.n_unique() < known.len()).alias(_DUPLICATE)
 
 
 def _with_tests(pairs: pl.DataFrame, confidence: float, distribution: ModuleType) -> pl.DataFrame:
-    """Return the pairs with estimates and sign tests."""
+    """Return the pairs with estimates and sign tests; raise `DataError` for invalid rows."""
     flags = pairs.drop(_COUNTS)
     _check_two_teams(flags)
     checks = checks_of("row", dict.fromkeys(_REMEDIES, pl.lit(value=True)))
@@ -322,7 +323,7 @@ def difference_interval(
     bounds = []
     for end in (-1.0, 1.0):
         inside, outside = (wins - losses) / rankings, end
-        for _ in range(_HALVINGS):
+        for _ in range(_BISECTIONS):
             middle = (inside + outside) / 2
             inside, outside = (middle, outside) if contains(middle) else (inside, middle)
         bounds.append((inside + outside) / 2)

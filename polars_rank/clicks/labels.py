@@ -1,7 +1,7 @@
-"""Labels from user actions on one document: expressions for `with_columns(label=...)`.
+"""Labels from user actions on a document: expressions for `with_columns(label=...)`.
 
-The label is null for a document that was not shown, and 0 for one that was shown without any
-action. These labels are not corrected for position bias.
+The label is null if the document was not shown, and 0 if it was shown but the user did not act on
+it. These labels are not corrected for position bias.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = ["clicked", "graded", "graded_dwell", "satisfied"]
 
-#: Labels that fit into an Int8.
-_SMALL = range(-128, 128)
+#: Labels that fit in an Int8.
+_INT8 = range(-128, 128)
 
 
 @public
@@ -87,8 +87,9 @@ def satisfied(dwell: str = "dwell", seconds: float = 30, *, position: str = "pos
         Numeric column with the seconds that the user spent on the document; null or NaN without a
         click. Convert a Duration with `.dt.total_seconds(fractional=True)`.
     seconds
-        Lowest dwell time of a satisfied user, 0 or more. Kim et al. find that a single threshold
-        for all queries is crude, because the time depends on the length of the document.
+        Shortest dwell time of a satisfied user, 0 or more. According to Kim et al., a single
+        threshold for all queries is crude, because dwell time depends on the length of the
+        document.
     position
         Column with the position at which the document was shown; null if it was not shown.
         Default: "position", if the table has that column.
@@ -185,8 +186,8 @@ def graded_dwell(
     │ 500.0 ┆ 4     │
     └───────┴───────┘
     """
-    _check_mapping("grades", grades)
-    steps = _grades("grades", grades.keys())
+    _check_mapping(grades)
+    steps = _sorted_grades(grades.keys())
     for grade, seconds in grades.items():
         _at_least_zero(f"grades[{grade!r}]", seconds)
     for low, high in pairwise(steps):
@@ -267,32 +268,32 @@ def graded(
     │ 2   ┆ 0     │
     └─────┴───────┘
     """
-    _check_mapping("grades", grades)
-    steps = _grades("grades", grades.values())
+    _check_mapping(grades)
+    steps = _sorted_grades(grades.values())
     names = pl.Series([*grades]).dtype
     by_grade = sorted(grades, key=lambda name: grades[name])
 
     def happened(name: str) -> pl.Expr:
         if event is None:
             return checked_numbers("grades", name) > 0
-        alike = partial(_alike, event, names)
-        return pl.col(event).map_batches(alike, return_dtype=names, is_elementwise=True) == name
+        cast = partial(_cast, event, names)
+        return pl.col(event).map_batches(cast, return_dtype=names, is_elementwise=True) == name
 
     label = _highest((grades[name], happened(name)) for name in by_grade)
     return _label(label if steps[0] <= 0 else label.fill_null(0), position, steps)
 
 
 def _label(label: pl.Expr, position: str, grades: Iterable[float] = (0, 1)) -> pl.Expr:
-    """Return the label, null if not shown, in the smallest type that holds the grades."""
-    small = all(isinstance(grade, int) and grade in _SMALL for grade in grades)
+    """Return the label in the smallest type for the grades; null if the document was not shown."""
+    small = all(isinstance(grade, int) and grade in _INT8 for grade in grades)
     # In a table without positions, all documents count as shown.
     has_position = cs.by_name(position, require_all=position != "position").is_not_null()
     shown = pl.all_horizontal(pl.lit(value=True), has_position)
     return pl.when(shown).then(label).cast(pl.Int8 if small else pl.Float64).alias("label")
 
 
-def _alike(event: str, names: pl.DataType, values: pl.Series) -> pl.Series:
-    """Return events cast to the type of the names; raise `SchemaError` if the types differ."""
+def _cast(event: str, names: pl.DataType, values: pl.Series) -> pl.Series:
+    """Cast events to the type of the names; raise `SchemaError` if the types do not match."""
     if common_type(names, values.dtype) is None:
         raise SchemaError(
             f"column {event!r} (`event`) must have the type of the keys of `grades`, {names}; "
@@ -302,23 +303,23 @@ def _alike(event: str, names: pl.DataType, values: pl.Series) -> pl.Series:
 
 
 def _highest(steps: Iterable[tuple[float, pl.Expr]]) -> pl.Expr:
-    """Return the last grade whose condition is true; null if none is."""
+    """Return the last grade whose condition is true; null if no condition is true."""
     label: pl.Expr = pl.lit(None)
     for grade, condition in steps:
         label = pl.when(condition).then(pl.lit(grade)).otherwise(label)
     return label
 
 
-def _check_mapping(parameter: str, grades: object) -> None:
+def _check_mapping(grades: object) -> None:
     if not isinstance(grades, Mapping):
-        raise ArgumentError(f"`{parameter}` must be a mapping, such as a dict; found {grades!r}")
+        raise ArgumentError(f"`grades` must be a mapping, such as a dict; found {grades!r}")
 
 
-def _grades(parameter: str, grades: Collection[float]) -> list[float]:
+def _sorted_grades(grades: Collection[float]) -> list[float]:
     """Return the sorted grades; raise `ArgumentError` if there are none or not all numbers."""
     if not grades or not all(map(is_number, grades)):
         raise ArgumentError(
-            f"`{parameter}` must have at least one grade, all numbers; found {list(grades)}"
+            f"`grades` must have at least one grade, all numbers; found {list(grades)}"
         )
     return sorted(grades)
 

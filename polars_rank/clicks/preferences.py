@@ -1,4 +1,4 @@
-"""Preferences between two documents, derived from clicks: rankings of two for any metric."""
+"""`skip_above` and `last_click`: preferences between two documents, derived from clicks."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 __all__ = ["last_click", "skip_above"]
 
-_TIME, _OVER, _ABOVE = OWN + "time", OWN + "over", OWN + "above"
+_TIME, _SKIPPED, _ABOVE = OWN + "time", OWN + "skipped", OWN + "above"
 _REMEDY = "; name all columns that identify a ranking with query=[...]"
-#: Flags of a ranking with duplicates → the error messages.
+#: Flags of rankings with duplicates → error messages.
 _DUPLICATES = {
     OWN + "duplicate position": "duplicate positions in a ranking" + _REMEDY,
     OWN + "duplicate doc": "duplicate documents in a ranking" + _REMEDY + ", or drop one",
@@ -74,9 +74,9 @@ def skip_above(
 
     Notes
     -----
-    Users likely saw the documents above a click, so position bias cannot explain the preference:
-    it always contradicts the order shown. In the study of Joachims et al., about four of five such
-    preferences agreed with human judges.
+    Users likely saw the documents above a click, so position bias cannot explain the preference,
+    which always contradicts the displayed order. In the study by Joachims et al., about four of
+    five such preferences agreed with human judges.
 
     References
     ----------
@@ -224,7 +224,7 @@ def _preferences(log: pl.LazyFrame, columns: Columns, wins: pl.Expr, time: str) 
         # The number of skipped documents above each winner.
         skipped.sort_by(PLACE).cum_sum().filter(wins.sort_by(PLACE)).alias(_ABOVE),
     ]
-    losers = DOC.filter(skipped).sort_by(PLACE.filter(skipped)).alias(_OVER)
+    losers = DOC.filter(skipped).sort_by(PLACE.filter(skipped)).alias(_SKIPPED)
     shown_values = [each.filter(PLACE.is_not_null()) for each in (PLACE, DOC)]
     duplicates = [
         (each.n_unique() < each.len()).alias(name)
@@ -238,14 +238,14 @@ def _preferences(log: pl.LazyFrame, columns: Columns, wins: pl.Expr, time: str) 
     valid = raise_failed(flagged, no_duplicates, keys=keys.names)
     return (
         valid.explode(OWN + "doc", _ABOVE)
-        .with_columns(pl.col(_OVER).list.head(_ABOVE))
-        .filter(pl.col(_OVER).list.len() > 0)
-        .explode(_OVER)
+        .with_columns(pl.col(_SKIPPED).list.head(_ABOVE))
+        .filter(pl.col(_SKIPPED).list.len() > 0)
+        .explode(_SKIPPED)
         .with_row_index("pair")
         .select(
             *user_keys(keys),
             "pair",
-            pl.concat_list(DOC, _OVER).alias(doc),
+            pl.concat_list(DOC, _SKIPPED).alias(doc),
             pl.lit([1, 0], dtype=pl.List(pl.Int8)).alias("label"),
         )
         .explode(doc, "label")

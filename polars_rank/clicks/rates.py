@@ -1,4 +1,4 @@
-"""Labels from the click-through rate of each document of a query."""
+"""`click_through_rates` and `coec`: labels from the clicks on each document of a query."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ __all__ = ["click_through_rates", "coec"]
 
 _RATE, _ROW = OWN + "rate", OWN + "row"
 _COUNTS = ("impressions", "clicks")
-#: Significant digits by which values differ; the others depend on the order of summation.
+#: Significant digits in which values are compared; others depend on the order of summation.
 _DIGITS = 9
 
 
@@ -86,7 +86,7 @@ def click_through_rates(
         A LazyFrame if `frame` is one, sorted by its keys: one row per document of a query that was
         shown, with the `by`, `query` and `doc` columns and
 
-        - `impressions`, `clicks`: their numbers;
+        - `impressions`, `clicks`: the numbers of impressions and of clicks;
         - `ctr`: the smoothed rate;
         - `label`: the rate or the grade.
 
@@ -178,7 +178,7 @@ def coec(
         A LazyFrame if `frame` is one, sorted by its keys: one row per document of a query that was
         shown, with the `by`, `query` and `doc` columns and
 
-        - `impressions`, `clicks`: their numbers;
+        - `impressions`, `clicks`: the numbers of impressions and of clicks;
         - `expected`: the expected number of clicks, from the positions of its impressions;
         - `coec`: clicks / expected, 1 for an average document; null if `expected` is 0, that is,
           if no document was ever clicked at its positions;
@@ -237,9 +237,9 @@ def _pairs(
     sums: Mapping[str, pl.Expr],
     add_columns: Callable[[pl.LazyFrame], pl.LazyFrame] = lambda log: log,
 ) -> tuple[pl.LazyFrame, list[str]]:
-    """Return sums over the impressions of each (query, document) pair, and its keys.
+    """Return sums over the impressions of each (query, document) pair, and the keys of a pair.
 
-    `add_columns` may add the column of rates to the log.
+    `add_columns` adds the column of rates to the log, if the sums need it.
     """
     keys = columns.pair
     doc = keys[-1]
@@ -263,7 +263,7 @@ def _pairs(
     rankings, ranking_keys = per_ranking(
         log, columns, inputs, [by_doc.alias(_ROW)], checks, add_columns
     )
-    # Rows of a pair are adjacent, so that their sums take flat memory.
+    # Rows of a pair are adjacent, so their sums need only flat memory.
     order = [*ranking_keys.group, OWN + "doc"]
     pairs = (
         rankings.filter(pl.col(_ROW).list.len() > 0)
@@ -277,7 +277,7 @@ def _pairs(
 
 
 def _known_click(columns: Columns) -> pl.Expr:
-    """Return 1 for a click, 0 for none, null if the document was not shown."""
+    """Return 1 for a click and 0 for no click; null if the document was not shown."""
     shown = pl.col(columns.score).is_not_null()
     return pl.when(shown).then(is_click(columns.label).cast(pl.UInt32))
 
@@ -285,7 +285,7 @@ def _known_click(columns: Columns) -> pl.Expr:
 def _with_rates(
     rows: pl.LazyFrame, log: pl.LazyFrame, columns: Columns, keys: Sequence[str]
 ) -> pl.LazyFrame:
-    """Return the rows, in their order, with the click-through rate for each value of the keys."""
+    """Return the rows, in their order, with the click-through rate over the log by the keys."""
     rate = _known_click(columns).mean().alias(_RATE)
     if not keys:
         return rows.join(log.select(rate), how="cross", maintain_order="left")
@@ -296,7 +296,7 @@ def _with_rates(
 def _labeled(
     pairs: pl.LazyFrame, value: str, share: pl.Expr, grades: int | None, by: Sequence[str]
 ) -> pl.LazyFrame:
-    """Return the pairs with a label: a share, or a grade by the share of lower values."""
+    """Return the pairs with a label: `share`, or a grade by the share of lower values."""
     if grades is None:
         return pairs.with_columns(label=share)
     if whole_number("grades", grades) == 1:

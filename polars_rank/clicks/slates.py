@@ -1,9 +1,9 @@
-"""Counterfactual estimates of a new slate policy from the logged slates of another policy.
+"""`sips`, `iips`, `rips` and `cascade_dr`: the value of a new slate policy, from logged slates.
 
-Both policies are randomized, and the log has their probabilities of each document at its position
-given the documents above it. The weight of a reward is the ratio of the two policies'
-probabilities of everything that the reward may depend on: the whole slate (SIPS), the documents
-down to its position (RIPS), or only its own document (IIPS).
+Both policies are randomized. The log has the probability of each document at its position, given
+the documents above it, under both policies. The weight of a reward is the ratio of the two
+probabilities of the documents on which the reward depends: the whole slate (SIPS), the documents
+down to its position (RIPS), or its own document (IIPS).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from polars_rank._params import (
     names,
     some_names,
 )
-from polars_rank.clicks.certainty import check_weights, concentration, interval
+from polars_rank.clicks.certainty import check_weights, cluster_columns, concentration, interval
 from polars_rank.columns import Columns
 from polars_rank.evaluation.checks import Check, checks_of, failed, raise_failed
 from polars_rank.evaluation.means import grouped, ratio
@@ -41,24 +41,27 @@ COLUMNS = (
 _POSITION, _REWARD, _LOGGED, _NEW, _ESTIMATE, _EXPECTED = (
     OWN + name for name in ("position", "reward", "logged", "new", "estimate", "expected")
 )
-#: Statistics of a slate: its value, the sum of its weights, of their squares, their maximum and
-#: number; and the number of slates of a cluster.
-_WORTH, _WEIGHTS, _SQUARES, _HIGHEST, _NUMBER, _SLATES = (
-    OWN + name for name in ("worth", "weights", "squares", "highest", "number", "slates")
+#: Statistics of a slate: its value; the sum, the sum of squares, the maximum and the number of its
+#: weights. `_SLATES` is the number of slates of a cluster.
+_VALUE, _WEIGHTS, _SQUARES, _HIGHEST, _NUMBER, _SLATES = (
+    OWN + name for name in ("value", "weights", "squares", "highest", "number", "slates")
 )
-_REPEATED, _RISING, _SEVERAL = (OWN + name for name in ("repeated", "rising", "several"))
+#: Invalid slates: duplicate positions, joint probabilities that increase, several clusters.
+_DUPLICATES, _INCREASING, _CLUSTERS = (
+    OWN + name for name in ("duplicates", "increasing", "clusters")
+)
 
 
 class _Slate(NamedTuple):
-    """Rewards and weights of the rows of one slate, from the top."""
+    """The rewards and weights of the documents of a slate, from the top."""
 
     reward: pl.Expr
-    #: Weight of each document, and of all documents down to it.
-    alone: pl.Expr
-    down: pl.Expr
+    #: Weight of each document, and product of the weights down to each document.
+    own_weight: pl.Expr
+    weight_down: pl.Expr
 
 
-#: Returns the value of a slate and its weights.
+#: A function that returns the value of a slate and its weights.
 Estimator: TypeAlias = Callable[[_Slate], tuple[pl.Expr, pl.Expr]]
 
 
@@ -80,8 +83,8 @@ def sips(
     $$V = \frac{1}{n} \sum_i \prod_k \frac{\pi(a_{ik} | a_{i,<k})}{\pi_0(a_{ik} | a_{i,<k})}
     \sum_k r_{ik}$$
 
-    Unbiased without assumptions on user behavior, with the highest variance of the estimators: a
-    slate that the new policy cannot draw has weight 0.
+    Unbiased without assumptions about user behavior, but with the highest variance of the
+    estimators. A slate that the new policy cannot draw has weight 0.
 
     Parameters
     ----------
@@ -161,7 +164,7 @@ def sips(
 
 
 def _of_slate(rows: _Slate) -> tuple[pl.Expr, pl.Expr]:
-    slate_weight = rows.down.last()
+    slate_weight = rows.weight_down.last()
     return slate_weight * rows.reward.sum(), slate_weight
 
 
@@ -221,7 +224,9 @@ def iips(
     3.0
     """
     columns = _Columns(slate, position, reward, logged, new, joint=False, by=by, cluster=cluster)
-    return _estimate(frame, columns, lambda rows: ((rows.alone * rows.reward).sum(), rows.alone))
+    return _estimate(
+        frame, columns, lambda rows: ((rows.own_weight * rows.reward).sum(), rows.own_weight)
+    )
 
 
 @described_by(sips)
@@ -243,9 +248,9 @@ def rips(
     $$V = \frac{1}{n} \sum_i \sum_k \prod_{j \le k}
     \frac{\pi(a_{ij} | a_{i,<j})}{\pi_0(a_{ij} | a_{i,<j})} r_{ik}$$
 
-    The weight of a reward is that of all documents down to its position. Unbiased if users read
-    from the top, so that the reward of a document depends only on those above it (the cascade
-    model). The variance is between those of `iips` and `sips`.
+    The weight of a reward is the product of the weights of the documents down to its position.
+    Unbiased if users read from the top, so that the reward of a document depends only on those
+    above it (the cascade model). The variance is between those of `iips` and `sips`.
 
     Parameters
     ----------
@@ -279,7 +284,9 @@ def rips(
     4.0
     """
     columns = _Columns(slate, position, reward, logged, new, joint, by, cluster)
-    return _estimate(frame, columns, lambda rows: ((rows.down * rows.reward).sum(), rows.down))
+    return _estimate(
+        frame, columns, lambda rows: ((rows.weight_down * rows.reward).sum(), rows.weight_down)
+    )
 
 
 @described_by(sips)
@@ -352,15 +359,16 @@ def cascade_dr(
     )
 
     def corrected(rows: _Slate) -> tuple[pl.Expr, pl.Expr]:
-        above = rows.down.shift(1, fill_value=1.0)
+        down = rows.weight_down
+        above = down.shift(1, fill_value=1.0)
         model, mean = _from_top(_ESTIMATE), _from_top(_EXPECTED)
-        return (rows.down * (rows.reward - model) + above * mean).sum(), rows.down
+        return (down * (rows.reward - model) + above * mean).sum(), down
 
     return _estimate(frame, columns, corrected)
 
 
 class _Columns(NamedTuple):
-    """The parameters that describe the table."""
+    """The columns of a log of slates."""
 
     slate: Names
     position: str
@@ -374,11 +382,8 @@ class _Columns(NamedTuple):
 
     @property
     def clusters(self) -> dict[str, str]:
-        """Internal names of the cluster columns → the user's names."""
-        return {
-            f"{OWN}cluster {index}": name
-            for index, name in enumerate(names("cluster", self.cluster))
-        }
+        """Internal names of the columns of clusters → the user's names."""
+        return cluster_columns(self.cluster)
 
     @property
     def numbers(self) -> dict[str, tuple[str, str]]:
@@ -411,7 +416,7 @@ class _Columns(NamedTuple):
         return Columns(slates, groups, None, self.position, self.reward, schema)
 
     def checks(self) -> list[Check]:
-        """Return the row checks."""
+        """Return the checks of rows."""
         finite = {
             f"null, NaN or infinite in the column {name!r} (`{parameter}`); drop the slate or fill "
             "the value": ~_number(name).is_finite().fill_null(value=False)
@@ -438,23 +443,23 @@ def _estimate(frame: pl.LazyFrame, parameters: _Columns, estimator: Estimator) -
     """Return the estimate for each group."""
     columns = parameters.checked(schema_of(frame))
     ratios = _from_top(_NEW) / _from_top(_LOGGED)
-    worth, weights = estimator(
+    value, weights = estimator(
         _Slate(_from_top(_REWARD), ratios, ratios if parameters.joint else ratios.cum_prod())
     )
     clusters = parameters.clusters
     cluster_varies = (pl.col(own).n_unique() > 1 for own in clusters)
     values = {
         **{own: pl.col(own).first() for own in clusters},
-        _WORTH: worth,
+        _VALUE: value,
         _WEIGHTS: weights.sum(),
         _SQUARES: (weights**2).sum(),
         _HIGHEST: weights.max(),
         _NUMBER: weights.count(),
-        _REPEATED: pl.col(_POSITION).n_unique() < pl.len(),
-        _RISING: _rising(_LOGGED) | _rising(_NEW)
+        _DUPLICATES: pl.col(_POSITION).n_unique() < pl.len(),
+        _INCREASING: _increases(_LOGGED) | _increases(_NEW)
         if parameters.joint
         else pl.lit(value=False).first(),
-        _SEVERAL: pl.any_horizontal(pl.lit(value=False).first(), *cluster_varies),
+        _CLUSTERS: pl.any_horizontal(pl.lit(value=False).first(), *cluster_varies),
     }
     slates, keys = per_ranking(
         frame,
@@ -468,11 +473,11 @@ def _estimate(frame: pl.LazyFrame, parameters: _Columns, estimator: Estimator) -
     )
     problems = {
         f"duplicate positions of a slate in {parameters.position!r}; name all columns that "
-        "identify a slate with slate=[...]": pl.col(_REPEATED),
+        "identify a slate with slate=[...]": pl.col(_DUPLICATES),
         "joint probabilities increase down a slate, which is impossible; use joint=False if they "
-        "are conditional on the documents above": pl.col(_RISING),
+        "are conditional on the documents above": pl.col(_INCREASING),
         f"the columns {[*clusters.values()]} (`cluster`) must be constant within a slate": (
-            pl.col(_SEVERAL)
+            pl.col(_CLUSTERS)
         ),
     }
     checks = checks_of("ranking", problems)
@@ -481,46 +486,44 @@ def _estimate(frame: pl.LazyFrame, parameters: _Columns, estimator: Estimator) -
     slates = valid.rename({keys.names[name]: name for name in columns.by})
     if clusters:
         slate = [keys.names[name] for name in columns.query]
-        estimates = grouped(_units(slates, columns.by, [*clusters], slate), columns.by, _of_units())
+        sums = _by_cluster(slates, columns.by, [*clusters], slate)
+        estimates = grouped(sums, columns.by, _cluster_estimates())
     else:
-        estimates = grouped(slates, columns.by, _of_slates())
+        estimates = grouped(slates, columns.by, _slate_estimates())
     return estimates.map_batches(
-        partial(_checked, columns.by), schema=estimates.collect_schema(), streamable=True
+        partial(check_weights, by=columns.by, number="slates"),
+        schema=estimates.collect_schema(),
+        streamable=True,
     )
 
 
-def _checked(by: Sequence[str], groups: pl.DataFrame) -> pl.DataFrame:
-    check_weights(groups, by, "slates")
-    return groups
-
-
-def _units(
+def _by_cluster(
     slates: pl.LazyFrame, by: Sequence[str], clusters: Sequence[str], slate: Sequence[str]
 ) -> pl.LazyFrame:
-    """Return the sums over the slates of each cluster; a null cluster has one slate."""
+    """Return the sums over the slates of each cluster. A slate with a null is its own cluster."""
     alone = pl.any_horizontal(pl.col(name).is_null() for name in clusters)
-    unit = [pl.when(~alone).then(name).alias(name) for name in clusters]
-    unit += [pl.when(alone).then(name).alias(name) for name in slate]
-    sums = [pl.col(_WORTH, _WEIGHTS, _NUMBER).sum(), pl.len().alias(_SLATES)]
-    return slates.group_by([*by, *unit]).agg(sums)
+    keys = [pl.when(~alone).then(name).alias(name) for name in clusters]
+    keys += [pl.when(alone).then(name).alias(name) for name in slate]
+    sums = [pl.col(_VALUE, _WEIGHTS, _NUMBER).sum(), pl.len().alias(_SLATES)]
+    return slates.group_by([*by, *keys]).agg(sums)
 
 
-def _of_slates() -> list[pl.Expr]:
-    """Return the mean over slates, its variance and interval, and statistics of the weights."""
+def _slate_estimates() -> list[pl.Expr]:
+    """Return the columns of the result as aggregations of slates."""
     weight_statistics = concentration(
         pl.col(_WEIGHTS).sum(), pl.col(_SQUARES).sum(), pl.col(_HIGHEST).max()
     )
     return _named(
-        pl.len(), pl.col(_WORTH).mean(), pl.col(_WORTH).var() / pl.len(), weight_statistics
+        pl.len(), pl.col(_VALUE).mean(), pl.col(_VALUE).var() / pl.len(), weight_statistics
     )
 
 
-def _of_units() -> list[pl.Expr]:
-    """Return the same for clusters, where the mean is a ratio of sums over clusters."""
-    worth, slates, weight = pl.col(_WORTH), pl.col(_SLATES), pl.col(_WEIGHTS)
-    value = ratio(worth.sum(), slates.sum())
-    spread = ((worth - value * slates) ** 2).sum()
-    variance = spread / slates.sum() ** 2 * pl.len() / (pl.len() - 1)
+def _cluster_estimates() -> list[pl.Expr]:
+    """Return the columns of the result as aggregations of clusters; the mean is a ratio of sums."""
+    total, slates, weight = pl.col(_VALUE), pl.col(_SLATES), pl.col(_WEIGHTS)
+    value = ratio(total.sum(), slates.sum())
+    squares = ((total - value * slates) ** 2).sum()
+    variance = squares / slates.sum() ** 2 * pl.len() / (pl.len() - 1)
     weight_statistics = concentration(weight.sum(), (weight**2).sum(), weight.max())
     return _named(slates.sum(), value, pl.when(pl.len() > 1).then(variance), weight_statistics)
 
@@ -541,5 +544,5 @@ def _from_top(name: str) -> pl.Expr:
     return pl.col(name).sort_by(_POSITION)
 
 
-def _rising(name: str) -> pl.Expr:
+def _increases(name: str) -> pl.Expr:
     return (_from_top(name).diff() > 0).any()

@@ -1,4 +1,4 @@
-"""`propensity_sweep`: counterfactual estimates for several clips of the weights."""
+"""`propensity_sweep`: counterfactual estimates with several upper bounds of the weights."""
 
 from __future__ import annotations
 

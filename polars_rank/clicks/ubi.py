@@ -1,4 +1,4 @@
-"""`scan_ubi`: OpenSearch User Behavior Insights as a log of impressions."""
+"""`scan_ubi`: the events of OpenSearch User Behavior Insights as a log of impressions."""
 
 from __future__ import annotations
 
@@ -18,35 +18,35 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 _TEXT = pl.String()
-_AT = pl.Struct({"ordinal": pl.Int64()})
+_POSITION = pl.Struct({"ordinal": pl.Int64()})
 _OBJECT = pl.Struct({"object_id": _TEXT})
-_BOTH = {"query_id": _TEXT, "session_id": _TEXT, "client_id": _TEXT, "timestamp": _TEXT}
+_COMMON_FIELDS = {"query_id": _TEXT, "session_id": _TEXT, "client_id": _TEXT, "timestamp": _TEXT}
 _EVENTS = {
     "action_name": _TEXT,
-    **_BOTH,
-    "event_attributes": pl.Struct({"object": _OBJECT, "position": _AT}),
+    **_COMMON_FIELDS,
+    "event_attributes": pl.Struct({"object": _OBJECT, "position": _POSITION}),
     "object_id": _TEXT,
-    "position": _AT,
+    "position": _POSITION,
     "position.ordinal": pl.Int64(),
 }
-_QUERIES = {**_BOTH, "user_query": _TEXT, "query_response_hit_ids": pl.List(_TEXT)}
+_QUERIES = {**_COMMON_FIELDS, "user_query": _TEXT, "query_response_hit_ids": pl.List(_TEXT)}
 
-#: Fields with the document of an event and its position: first those of the OpenSearch schema,
-#: then the same fields without nesting.
-_DOC = [("event_attributes", "object", "object_id"), ("object_id",)]
-_ORDINAL = [
+#: Paths of the fields with the document of an event and its position: first those of the OpenSearch
+#: schema, then the same fields without nesting.
+_DOC_FIELDS = [("event_attributes", "object", "object_id"), ("object_id",)]
+_POSITION_FIELDS = [
     ("event_attributes", "position", "ordinal"),
     ("position", "ordinal"),
     ("position.ordinal",),
 ]
 _ZONE = r"(?:[zZ]|[+-]\d\d:?\d\d)$"
-_ABOUT = ("user_query", "session_id", "client_id")
-_WHEN, _FIRST, _ACTION, _PLACE = (OWN + name for name in ("when", "first", "action", "place"))
-_MOMENT = pl.Datetime("us", "UTC")
-#: Lines of a file from which its kind is inferred.
-_GLIMPSE = 100
+_QUERY_COLUMNS = ("user_query", "session_id", "client_id")
+_TIME, _FIRST, _ACTION, _PLACE = (OWN + name for name in ("time", "first", "action", "place"))
+_DATETIME = pl.Datetime("us", "UTC")
+#: Number of lines from which the kind of a file is inferred.
+_INFERRED_LINES = 100
 _PARQUET = (".parquet", ".pq")
-_COLUMNS = ("query", "doc", "position", "click", "dwell", "time", "timestamp", *_ABOUT)
+_COLUMNS = ("query", "doc", "position", "click", "dwell", "time", "timestamp", *_QUERY_COLUMNS)
 
 
 @public
@@ -150,7 +150,7 @@ def scan_ubi(
     if len(tables) > 1:
         known = _searches(tables[1])
         shown, searches = _with_responses(acted_docs, known), _with_events(known, searches)
-    since = pl.col(_WHEN) - pl.col("timestamp")
+    since = pl.col(_TIME) - pl.col("timestamp")
     return shown.join(searches, on="query", how="left").select(
         "query",
         "doc",
@@ -159,28 +159,28 @@ def scan_ubi(
         "dwell",
         _seconds(since).alias("time"),
         "timestamp",
-        *_ABOUT,
+        *_QUERY_COLUMNS,
         *(pl.col(name).fill_null(value=False) for name in signals),
     )
 
 
 def _acted_docs(events: pl.LazyFrame, actions_by_column: Mapping[str, list[str]]) -> pl.LazyFrame:
-    """Return one row per (query, document) pair that has an event."""
+    """Return one row per (query, document) pair with an event."""
     schema = schema_of(events)
     find_columns(schema, {"events": ["action_name", "query_id"]})
     known = events.select(
         pl.col("action_name").alias(_ACTION),
-        _time(schema).alias(_WHEN),
+        _time(schema).alias(_TIME),
         query=_first_field(schema, [("query_id",)]),
-        doc=_first_field(schema, _DOC),
-        position=_first_field(schema, _ORDINAL).cast(pl.Int64),
+        doc=_first_field(schema, _DOC_FIELDS),
+        position=_first_field(schema, _POSITION_FIELDS).cast(pl.Int64),
         **_user_columns(schema),
     )
-    when, following = pl.col(_WHEN), pl.col(_WHEN).shift(-1)
+    when, following = pl.col(_TIME), pl.col(_TIME).shift(-1)
     # For events at the same time, the next event is the first one after all of them.
     later = pl.when(following > when).then(following).backward_fill()
     session = pl.coalesce("session_id", "client_id", "query")
-    dwell = _seconds(later.over(session, order_by=_WHEN) - when).alias("dwell")
+    dwell = _seconds(later.over(session, order_by=_TIME) - when).alias("dwell")
     clicked = pl.col(_ACTION).is_in(actions_by_column["click"])
     return (
         known.with_columns(dwell)
@@ -209,7 +209,7 @@ def _first_events(acted_docs: pl.LazyFrame) -> pl.LazyFrame:
 
 
 def _searches(queries: pl.LazyFrame) -> pl.LazyFrame:
-    """Return one row per query; of several, such as result pages, the first."""
+    """Return one row per query: the first one if a query has several, such as pages of results."""
     schema = schema_of(queries)
     find_columns(schema, {"queries": ["query_id", "query_response_hit_ids"]})
     return (
@@ -227,7 +227,7 @@ def _searches(queries: pl.LazyFrame) -> pl.LazyFrame:
 
 
 def _with_responses(acted_docs: pl.LazyFrame, searches: pl.LazyFrame) -> pl.LazyFrame:
-    """Return the documents of the responses and other documents with an event."""
+    """Return the documents of the responses, and other documents with an event."""
     places = pl.int_ranges(1, pl.col("doc").list.len() + 1, dtype=pl.Int64).alias(_PLACE)
     responses = (
         searches.filter(pl.col("doc").list.len() > 0)
@@ -241,16 +241,16 @@ def _with_responses(acted_docs: pl.LazyFrame, searches: pl.LazyFrame) -> pl.Lazy
 
 
 def _with_events(searches: pl.LazyFrame, firsts: pl.LazyFrame) -> pl.LazyFrame:
-    """Return the columns of each query; missing values are filled from the events."""
+    """Return the columns of each query, with missing values filled from its events."""
     both = searches.drop("doc").join(firsts, on="query", how="full", coalesce=True)
-    about = ("timestamp", *_ABOUT)
+    about = ("timestamp", *_QUERY_COLUMNS)
     return both.select("query", *(pl.coalesce(name, f"{name}_right") for name in about))
 
 
 def _table(parameter: str, source: Any) -> pl.LazyFrame:
     """Return the table of a parameter, or scan its files.
 
-    The field `_source` of exports of OpenSearch is unwrapped.
+    In exports of OpenSearch, the fields are nested in `_source`; the result has them as columns.
     """
     several = isinstance(source, (list, tuple))
     if not all(isinstance(each, (str, PathLike)) for each in (source if several else [source])):
@@ -265,7 +265,7 @@ def _table(parameter: str, source: Any) -> pl.LazyFrame:
 
 def _ndjson(files: list[str]) -> pl.LazyFrame:
     """Scan NDJSON files, with only the fields that this module reads."""
-    first = schema_of(scan_ndjson(files, infer_schema_length=_GLIMPSE))
+    first = schema_of(scan_ndjson(files, infer_schema_length=_INFERRED_LINES))
     wrapped = first.get("_source")
     field_names = (
         {field.name for field in wrapped.fields} if isinstance(wrapped, pl.Struct) else {*first}
@@ -276,7 +276,7 @@ def _ndjson(files: list[str]) -> pl.LazyFrame:
 
 
 def _first_field(schema: pl.Schema, paths: Sequence[tuple[str, ...]]) -> pl.Expr:
-    """Return the first field that is not null, as a String; null if no field exists."""
+    """Return the first field that is not null as a String; null if no field exists."""
     fields = []
     for column, *field_names in paths:
         known: Mapping[str, Any] = schema
@@ -300,16 +300,16 @@ def _time(schema: pl.Schema) -> pl.Expr:
         zoned = when.dt.replace_time_zone("UTC") if dtype.time_zone is None else when
         return zoned.dt.convert_time_zone("UTC").dt.cast_time_unit("us")
     if dtype == pl.Null:
-        return pl.lit(None, dtype=_MOMENT)
+        return pl.lit(None, dtype=_DATETIME)
     text = when.cast(pl.String).str.strip_chars().str.replace(" ", "T", literal=True)
     zoned = pl.when(text.str.contains(_ZONE)).then(text).otherwise(text + "Z")
     number = text.cast(pl.Float64, strict=False)
     moment = pl.coalesce(
         zoned.str.to_datetime("%+", time_unit="us", time_zone="UTC", strict=False),
-        (number * 1000).cast(pl.Int64, strict=False).cast(_MOMENT),
+        (number * 1000).cast(pl.Int64, strict=False).cast(_DATETIME),
     )
     both = pl.struct(text.replace(["", "NaN"], None).alias("text"), moment.alias("moment"))
-    return both.map_batches(_parsed, return_dtype=_MOMENT, is_elementwise=True)
+    return both.map_batches(_parsed, return_dtype=_DATETIME, is_elementwise=True)
 
 
 def _parsed(times: pl.Series) -> pl.Series:

@@ -1,4 +1,4 @@
-"""Labels from clicks, corrected for position bias by inverse propensity weights."""
+"""`inverse_propensity`: labels from clicks, corrected for position bias."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from polars_rank.metrics.user_columns import checked_numbers
 
 Propensity: TypeAlias = "str | pl.Expr | pl.DataFrame"
 
-#: Errors of rows → remedies.
+#: Errors in rows → remedies.
 _REMEDIES = {
     "missing propensity of a click": (
         "its position is missing or null in the table of propensities; estimate them from a log "

@@ -9,7 +9,7 @@ import polars as pl
 import polars_rank as pr
 import pytest
 import scipy
-from polars_rank.catalog.sampling import _sums
+from polars_rank.catalog.sampling import _probability_sums
 
 K = 3
 METRICS = {
@@ -125,7 +125,7 @@ def test_cutoffs_that_are_too_low_for_rank_mapping() -> None:
 @pytest.mark.parametrize(("m", "n"), [(7, 20), (7, 5000), (50, 40_000)])
 def test_sums_over_ranks(m: int, n: int) -> None:
     pmf = scipy.stats.binom.pmf(np.arange(m + 1)[None, :], m, (np.arange(n) / (n - 1))[:, None])
-    assert _sums(m, n) == pytest.approx(pmf.sum(axis=0), rel=1e-8)
+    assert _probability_sums(m, n) == pytest.approx(pmf.sum(axis=0), rel=1e-8)
 
 
 @pytest.fixture(scope="module")

@@ -158,7 +158,7 @@ def test_invalid_items() -> None:
         pr.errors.SchemaError, match="'doc' .`doc`. not found; available in `items`"
     ):
         pr.catalog.summary(log, items=pl.DataFrame({"item": ["a"]}))
-    with pytest.raises(pr.errors.SchemaError, match="'long_tail' of `items` must be a condition"):
+    with pytest.raises(pr.errors.SchemaError, match="'long_tail' of `items` must be Boolean"):
         pr.catalog.summary(log, items=pl.DataFrame({"doc": ["a"], "long_tail": 1}))
     with pytest.raises(pr.errors.ArgumentError, match="`top` must be"):
         pr.catalog.summary(log, top=1)

@@ -1,7 +1,7 @@
-"""Impressions and clicks by (query, document, position), the input of position bias estimates.
+"""Numbers of impressions and clicks by (query, document, position), from which bias is estimated.
 
-A log in a known order, such as one from `scan_log`, is counted one ranking at a time in flat
-memory. For any other log, memory holds one row per (query, document, position).
+A log in a known order, such as one from `scan_log`, is counted ranking by ranking in flat memory.
+For any other log, memory holds one row per (query, document, position).
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ _ROW = OWN + "row"
 
 
 @dataclass(frozen=True)
-class Exposure:
-    """The shown documents of a log of impressions, with its checked columns."""
+class ImpressionLog:
+    """A log of impressions without documents that were not shown, and its checked columns."""
 
     log: pl.LazyFrame
     columns: Columns
@@ -52,8 +52,8 @@ class Exposure:
         click: str,
         by: Names | None,
         progress: bool = False,
-    ) -> Exposure:
-        """Check names and types; raise `SchemaError` if one is invalid."""
+    ) -> ImpressionLog:
+        """Return the log; raise `SchemaError` for a missing column or a wrong type."""
         schema = schema_of(log)
         roles = find_columns(
             schema,
@@ -96,7 +96,7 @@ class Exposure:
         return checks_of("row", problems)
 
     def rows(self, named: Mapping[str, str], *more: pl.Expr) -> pl.LazyFrame:
-        """Return one row per document, in the order of the log, under internal names."""
+        """Return one row per document, in the order of the log, with internal column names."""
         return self.with_progress(self.log).select(
             *(pl.col(name).alias(own) for name, own in named.items()),
             *(each.alias(own) for own, each in self._row.items()),
@@ -138,11 +138,11 @@ class Exposure:
         return counts, pair
 
     def carried(self, pair: Sequence[str]) -> list[pl.Expr]:
-        """Return the group columns that are not keys of a pair."""
+        """Return the columns of groups that are not keys of a pair, as aggregations."""
         return [pl.col(name).first() for name in self.groups.values() if name not in pair]
 
     def checked(self, results: pl.LazyFrame) -> pl.LazyFrame:
-        """Return the results under the user's names; collecting them raises for invalid rows."""
+        """Return the results with the user's names; collecting them raises for invalid rows."""
         table = raise_failed(results, self.checks, log=self.log)
         return table.rename({own: name for name, own in self.groups.items()})
 
