@@ -1,4 +1,4 @@
-"""Conventions: the choices of definitions in which tools differ, and presets of tools."""
+"""Definitions of metrics that differ between tools, and presets for these tools."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ _CHOICES: dict[str, tuple[object, ...]] = {
 
 @dataclass(frozen=True)
 class Conventions:
-    """Metric definitions in which tools differ, such as ties and undefined values.
+    """Metric definitions that differ between tools, such as ties and undefined values.
 
     Parameters
     ----------
@@ -85,8 +85,8 @@ class Conventions:
         NDCG at all cutoffs, or of columns, such as "ndcg@10", with "*" for all others. Names of
         columns take precedence.
     own
-        The same for your own expressions if they are null, and for click metrics if nothing was
-        clicked.
+        Value of your own expressions that are null, and of undefined metrics of clicks, novelty and
+        diversity: the same choices as for `undefined`, without a mapping.
     query_set
         Queries that the mean includes: "all", or those with at least one "judged" document, one
         "retrieved" document, or one of each ("both").
@@ -172,7 +172,9 @@ class Conventions:
             )
         for name in self.exceptions:
             _definition(name.removesuffix("@k"), "exceptions")
-        excepted = [choice.name for choice in fields(self) if choice.name not in _COMMON]
+        excepted = [
+            choice.name for choice in fields(self) if choice.name not in _WITHOUT_EXCEPTIONS
+        ]
         for choices in self.exceptions.values():
             for choice in choices:
                 if choice not in excepted:
@@ -274,7 +276,7 @@ Conventions.__init__ = public(Conventions.__init__)  # type: ignore[method-assig
 
 
 def _metric_name(name: str) -> str:
-    """Return the main name of a metric; other names, such as of expressions, are unchanged."""
+    """Return the main name of a metric; return other names, such as columns, unchanged."""
     function, parameters = find(name)
     return name if function is None or parameters else function
 
@@ -330,7 +332,7 @@ def undefined_of_renamed(
 
 
 def _check_parameter(key: str, value: object) -> None:
-    """Raise `ArgumentError` unless a default is of a parameter of several or of a named metric."""
+    """Raise `ArgumentError` unless a metric has the parameter and accepts this default."""
     metric, _, parameter = key.rpartition(".")
     definitions = [_definition(metric, "parameters")] if metric else [*REGISTER.values()]
     having = [each for each in definitions if parameter in parameters_of(each)]
@@ -357,7 +359,7 @@ def _definition(name: str, parameter: str) -> Definition[...]:
 
 
 def named(conventions: Conventions | str, parameter: str = "conventions") -> Conventions:
-    """Return the preset of a name such as "lightgbm"; `Conventions` are returned as they are."""
+    """Return the preset with a name such as "lightgbm"; return `Conventions` unchanged."""
     if isinstance(conventions, Conventions):
         return conventions
     presets = {
@@ -380,7 +382,7 @@ def named(conventions: Conventions | str, parameter: str = "conventions") -> Con
 def read_metrics(
     metrics: Metrics, conventions: Conventions | str | None = None, parameter: str = "metrics"
 ) -> list[pl.Expr]:
-    """Return the expressions of metrics; the conventions decide names that differ by tool."""
+    """Return metrics as expressions; names that differ between tools follow the conventions."""
     return resolve(
         metrics, named(POLARS_RANK if conventions is None else conventions).name, parameter
     )
@@ -391,7 +393,7 @@ def _plain(name: str) -> str:
 
 
 #: Choices that `exceptions` cannot change.
-_COMMON = ("name", "query_set", "counts", "undefined", "own", "exceptions")
+_WITHOUT_EXCEPTIONS = ("name", "query_set", "counts", "undefined", "own", "exceptions")
 
 #: The lowest float above 0.5.
 _OVER_HALF = math.nextafter(0.5, 1)

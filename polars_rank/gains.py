@@ -191,7 +191,7 @@ class Levels:
 
     @property
     def falls(self) -> bool:
-        """Whether gains can decrease as grades increase, so that the ideal order is by gain."""
+        """Return whether gains can decrease as grades increase; then the ideal order is by gain."""
         return True
 
 

@@ -220,7 +220,7 @@ def _pair_statistic(t: Terms, value: Callable[[pl.Series], pl.Series]) -> Value:
 
 
 def _pairs(lists: pl.Series) -> pl.DataFrame:
-    """Return the numbers of document pairs of each ranking, given by ascending score.
+    """Count the document pairs of each ranking; documents are sorted by ascending score.
 
     `by_score` and `by_label` count the pairs that differ in score and in label, `concordant` the
     pairs that differ in both and in the same direction, and `level` the pairs that differ only
@@ -254,7 +254,9 @@ def _pairs(lists: pl.Series) -> pl.DataFrame:
 
 
 def _by_grade(rows: pl.DataFrame, grades: pl.Series) -> pl.DataFrame:
-    """Count the pairs of each document with lower-scoring ones: O(n g) for g distinct labels.
+    """Count the pairs of each document with documents of lower score in O(n g) time.
+
+    g is the number of distinct labels.
 
     `below` concatenates running counts: for each grade, of the documents with a label below it,
     and finally of all documents. Each document reads the counts at the start of its ranking, at
@@ -286,7 +288,9 @@ def _by_grade(rows: pl.DataFrame, grades: pl.Series) -> pl.DataFrame:
 
 
 def _by_bits(rows: pl.DataFrame) -> pl.DataFrame:
-    """Count the pairs of each document with lower-scoring ones: O(n log g) for g distinct labels.
+    """Count the pairs of each document with documents of lower score in O(n log g) time.
+
+    g is the number of distinct labels.
 
     Documents are sorted by ascending score and, within ties, by descending label. A label is then
     higher than an earlier one only if its score is higher, too. Two different labels, as integers,

@@ -514,7 +514,7 @@ def _grade(max_grade: float, min_grade: float) -> pl.Expr:
 
 
 def _reach_probability(onward: pl.Expr) -> pl.Expr:
-    """Return the probability of reaching each rank, given that of continuing from each rank."""
+    """Return the probability of reaching each rank from the probabilities of continuing."""
     return onward.cum_prod().shift(1, fill_value=1.0)
 
 

@@ -146,6 +146,6 @@ def _discounted(t: Terms, gain: Gain) -> tuple[Listed, Listed]:
 
 
 def _curve(found: pl.Expr, best: pl.Expr) -> pl.Expr:
-    """Return NDCG at every rank, null if the ideal DCG is not above 0."""
+    """Return NDCG at every rank, null if the ideal DCG is 0 or negative."""
     whole = best.cum_sum()
     return pl.when(whole > 0).then(found.fill_null(0.0).cum_sum() / whole)

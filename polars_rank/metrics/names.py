@@ -245,7 +245,7 @@ def _with_listed_parameters(name: str) -> Metric | None:
 
 
 def expand(name: str) -> list[str]:
-    """Return the names that "official", "ndcg@5,10", or "P_5,10" means; else the name itself."""
+    """Return the names that "official", "ndcg@5,10" or "P_5,10" stands for, or the name itself."""
     if name.lower() in SETS:
         return SETS[name.lower()]
     listed = re.fullmatch(_CUTOFFS, name)
@@ -411,7 +411,7 @@ def _number(name: str, parameter: str, text: str, what: str = "a number") -> flo
 
 
 def _parameter(name: str, stem: str, key: str, value: Any) -> dict[str, Any]:
-    """Return our parameters for another tool's."""
+    """Return the parameters of polars_rank for a parameter of another tool."""
     if key == "judged_only" and value:
         raise ArgumentError(
             f"`judged_only` in {short(name)} is not supported; use unjudged='removed' instead"
@@ -436,7 +436,7 @@ def _level(function: str, level: int, parameters: dict[str, Any]) -> dict[str, A
 
 
 def _beta(name: str, squared: float) -> float:
-    """Return our beta: the square root of what trec_eval calls x, and ir_measures beta."""
+    """Return `beta`, the square root of the parameter of trec_eval and ir_measures."""
     if not is_number(squared) or squared <= 0:
         raise ArgumentError(
             f"`beta` must be a number above 0; found {short(squared)} in {short(name)}"

@@ -470,7 +470,7 @@ def mcc(
 def _margins(
     t: Terms, k: int | None, size: int | None, rel: float | None
 ) -> tuple[Value, Value, Value, Value | int]:
-    """Return tp, tp + fp, tp + fn, and the number of documents; ties change only tp."""
+    """Return tp, tp + fp, tp + fn and the number of documents; only tp depends on ties."""
     rows = t.rows() if size is None else whole_number("size", size)
     if size is not None:
         problem = f"`size` of the collection is {size}, but a ranking has more documents"

@@ -1,4 +1,4 @@
-"""Discounted gain of subtopics: a document adds less if documents above it cover its subtopics.
+"""Discounted gain of subtopics, reduced for subtopics that documents above already cover.
 
 A document is relevant to some of the subtopics (intents, aspects, nuggets) of its query: the
 column `subtopics` lists them. Each document above it that covers the same subtopic reduces its
@@ -8,7 +8,7 @@ each element of `subtopics`. `pr.join_judgments` makes these columns from judgme
 
 Subtopics to which no document of the ranking is relevant, retrieved or not, do not count. The
 ideal ranking of `alpha_ndcg` and `nnrbp` is greedy: at each rank, it has the judged document that
-adds the largest gain; of several, the one with the highest document id. A greedy ranking is not
+adds the largest gain; of equal gains, the one with the highest document id. A greedy ranking is not
 always the best one, so these metrics can be slightly above 1.
 """
 

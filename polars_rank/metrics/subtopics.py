@@ -1,4 +1,4 @@
-"""Values of many rankings at once, from the lists of subtopics of their documents."""
+"""Metrics of subtopics, computed for many rankings at once."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ Norm: TypeAlias = Literal["full", "none", "ndeval"]
 #: Condition under which most metrics of subtopics are undefined.
 NO_SUBTOPIC = "no document is relevant to a subtopic"
 
-#: The number of intents for which gaps between their numbers do no harm.
-_FEW = 2**16
-#: The gain of a document that has been chosen.
-_NEVER = -(2**62)
+#: Numbers of intents may have gaps up to this many values.
+_MAX_GAPS = 2**16
+#: The gain of a document that is already in the greedy ranking.
+_RANKED = -(2**62)
 
 
 class Judgments(NamedTuple):
@@ -46,7 +46,7 @@ class Judgments(NamedTuple):
 
 
 class Persistence(NamedTuple):
-    """The discount of a user who continues to the next document with a probability."""
+    """Discount of a user who continues to the next document with probability `beta`."""
 
     beta: float
 
@@ -56,7 +56,7 @@ class Persistence(NamedTuple):
 
 
 class _Step(NamedTuple):
-    """A rank of the greedy rankings: the intents of the documents there, and their gains."""
+    """One rank of the greedy rankings: the intents of its documents, and their gains."""
 
     intent: pl.Series
     gain: pl.Series
@@ -92,12 +92,12 @@ class _Computed(NamedTuple):
 
     def __call__(self, batch: _Batch) -> pl.Series:
         """Return the value of each ranking; those without a row are null."""
-        found = pl.repeat(None, batch.length, dtype=pl.Float64, eager=True)
+        results = pl.repeat(None, batch.length, dtype=pl.Float64, eager=True)
         if not batch.pairs.is_empty():
             rows = self.compute(batch, *self.parameters)
             values = rows.get_column("value").cast(pl.Float64).fill_nan(None)
-            found.scatter(rows.get_column("ranking"), values)
-        return found
+            results.scatter(rows.get_column("ranking"), values)
+        return results
 
 
 def judged(
@@ -181,13 +181,16 @@ def _intents(pairs: pl.DataFrame) -> pl.Series:
         text = subtopics.cast(pl.String)
         # In order of the text, so that sums over subtopics have one order of their terms.
         codes = text.cast(pl.Enum(text.unique().sort())).to_physical()
-    elif subtopics.dtype.is_integer() and _whole(subtopics.max()) - _whole(subtopics.min()) < _FEW:
+    elif (
+        subtopics.dtype.is_integer()
+        and _whole(subtopics.max()) - _whole(subtopics.min()) < _MAX_GAPS
+    ):
         codes = (subtopics - _whole(subtopics.min())).cast(pl.Int64)
     else:
         codes = subtopics.rank("dense") - 1
     highest = codes.cast(pl.Int64).max()
     number = pairs.get_column("ranking").cast(pl.Int64) * (_whole(highest) + 1) + codes
-    if _whole(number.max()) > 4 * len(pairs) + _FEW:
+    if _whole(number.max()) > 4 * len(pairs) + _MAX_GAPS:
         number = number.rank("dense") - 1
     return number.cast(pl.UInt32).alias("intent")
 
@@ -226,7 +229,7 @@ def discounted_gain(
     norm: Norm,
     beta: float | None,
 ) -> pl.DataFrame:
-    """Return the discounted gain of each ranking, divided by the largest conceivable one."""
+    """Return the discounted gain of each ranking, divided by that of perfect documents."""
     gained = _gained(batch.pairs, k, discount, alpha)
     if norm == "none":
         return _by_ranking(batch, gained, pl.col("gain"))
@@ -403,13 +406,13 @@ def _greedy(batch: _Batch, alpha: float) -> Iterator[_Step]:
         place = layout.by_id[(layout.start + (last - best % 2**bits)).filter(is_open)]
         if place.is_empty():
             break
-        ties.scatter(place, _NEVER)
+        ties.scatter(place, _RANKED)
         intent = layout.intents(place)
         gain = weights[intent]
         yield _Step(intent, gain / scale[intent])
         weights.scatter(intent, gain * (1.0 - alpha))
         if 2 * len(place) < len(best):  # many rankings have no gain left
-            left = layout.document.filter(is_open[layout.ranking] & (ties > _NEVER))
+            left = layout.document.filter(is_open[layout.ranking] & (ties > _RANKED))
             kept = pl.repeat(value=False, n=len(batch.documents), eager=True)
             kept.scatter(left, values=True)
             pairs = pairs.filter(kept[pairs.get_column("document")])
@@ -418,7 +421,7 @@ def _greedy(batch: _Batch, alpha: float) -> Iterator[_Step]:
 
 
 def _runs(values: pl.Series) -> pl.DataFrame:
-    """Return the `start` and the `length` of each run of equal values."""
+    """Return the `start` and the `length` of each sequence of equal values."""
     length = values.rle().struct.field("len")
     start = (length.cum_sum() - length).cast(pl.UInt32)
     return pl.DataFrame({"start": start, "length": length})
@@ -430,7 +433,7 @@ def _lists(values: pl.Series, lengths: pl.Series) -> pl.Series:
 
 
 def _offsets(lengths: pl.Series) -> pa.Array:
-    """Return where lists of the given lengths start, and where the last one ends."""
+    """Return the offsets of lists of the given lengths, and the end of the last list."""
     ends = lengths.cast(pl.Int64).cum_sum()
     return pl.Series([0], dtype=pl.Int64).append(ends).rechunk().to_arrow()
 
@@ -446,11 +449,11 @@ def _nested(values: pl.Series, offsets: pa.Array) -> pl.Series:
 def average_precision(batch: _Batch) -> pl.DataFrame:
     """Return the mean of the average precision over subtopics."""
     number = batch.pairs.group_by("intent").agg(number=pl.len())
-    found = pl.int_range(1, pl.len() + 1).over("intent") / pl.col("rank")
+    precision = pl.int_range(1, pl.len() + 1).over("intent") / pl.col("rank")
     gained = (
         _top(batch.pairs, None)
         .sort("ranking", "rank", "intent")
-        .with_columns(found.alias("precision"))
+        .with_columns(precision.alias("precision"))
         .join(number, on="intent", maintain_order="left")
         .group_by("ranking", maintain_order=True)
         .agg((pl.col("weight") * pl.col("precision") / pl.col("number")).sum().alias("gain"))

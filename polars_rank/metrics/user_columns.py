@@ -33,7 +33,7 @@ def negative(parameter: str, column: str) -> dict[str, pl.Expr]:
 
 
 def no_count(parameter: str, column: str) -> dict[str, pl.Expr]:
-    """Return the checks for numbers that are no counts: their messages and conditions."""
+    """Return the checks for numbers that are not counts: their messages and conditions."""
     problem = f"column {column!r} (`{parameter}`) must be Boolean or a count; found other numbers"
     return {
         **negative(parameter, column),
@@ -42,7 +42,7 @@ def no_count(parameter: str, column: str) -> dict[str, pl.Expr]:
 
 
 def _is_fractional(number: Any) -> Any:
-    """Return whether a number is not whole; NaN is none."""
+    """Return whether a number has a fractional part; false for NaN."""
     return (number != number.floor()) | number.is_infinite()
 
 
