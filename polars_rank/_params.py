@@ -368,15 +368,24 @@ def check_column(
     if not isinstance(column, str):
         raise ArgumentError(f"`{parameter}` must be the name of a column; found {short(column)}")
     if column not in schema:
-        available = [name for name in schema if not name.startswith(OWN)]
-        columns = ", ".join(map(repr, available))
-        raise SchemaError(
-            f"column {column!r} (`{parameter}`) not found; available{table and f' in {table}'}: "
-            f"{columns or 'no columns'}.{hint(column, available)}"
-        )
+        raise missing_column(f"`{parameter}`", column, schema, table)
     check_name(column)
     if kind is not None:
         check_type(parameter, column, schema[column], kind)
+
+
+def missing_column(
+    parameter: str, column: str, schema: Iterable[str], table: str = "", advice: str = ""
+) -> SchemaError:
+    """Return the error for a column that a table lacks, with the available columns.
+
+    `parameter` says where the column is named. `advice` is a sentence; the default is a hint.
+    """
+    available = [name for name in schema if not name.startswith(OWN)]
+    return SchemaError(
+        f"column {column!r} ({parameter}) not found; available{table and f' in {table}'}: "
+        f"{', '.join(map(repr, available)) or 'no columns'}.{advice or hint(column, available)}"
+    )
 
 
 def check_reads(parameter: str, expression: pl.Expr, schema: pl.Schema) -> None:

@@ -77,6 +77,11 @@ class Columns(NamedTuple):
         """The columns that identify a document of a ranking."""
         return [*self.keys, str(self.doc)]
 
+    @property
+    def is_document(self) -> pl.Expr:
+        """Whether a row has a document; with ids, rows of rankings without documents have no id."""
+        return pl.lit(value=True) if self.doc is None else pl.col(self.doc).is_not_null()
+
     def check(self, parameter: str, names: Sequence[str], kind: Kind | None = None) -> None:
         """Raise an error unless the columns of another parameter are suitable and unused."""
         for name in names:

@@ -19,7 +19,7 @@ from polars_rank.frames.batches import BATCH_ROWS
 from polars_rank.stats.query_hash import mixed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
 __all__ = [
     "click_log",
@@ -136,14 +136,8 @@ def search_log(
     if string_ids:
         schema |= {"query": pl.String(), "doc": pl.String()}
 
-    def batches(
-        columns: list[str] | None,
-        predicate: pl.Expr | None,
-        n_rows: int | None,
-        batch_size: int | None,
-    ) -> Iterator[pl.DataFrame]:
-        left = n_rows if n_rows is not None else queries * high * len(run_names)
-        step = max(1, 2 * min(left, _CHUNKS_PER_BATCH * (batch_size or BATCH_ROWS)) // (low + high))
+    def plans(rows: int) -> Iterator[pl.LazyFrame]:
+        step = max(1, 2 * rows // (low + high))
         # Few queries: several runs per batch.
         runs_per_batch = max(1, step // max(1, queries))
         ordered = sorted(run_names)
@@ -152,16 +146,9 @@ def search_log(
             orders = {name: run_names.index(name) for name in names}
             for start in range(0, queries, step):
                 log = _log(start, min(start + step, queries), low, high, orders, seed)
-                if string_ids:
-                    log = log.with_columns(_text("query"), _text("doc"))
-                batch = log.select(*_SCHEMA).cast(schema).select(columns or list(schema))
-                rows = batch.head(left).collect()
-                yield rows if predicate is None else rows.filter(predicate)
-                left -= rows.height
-                if left == 0:
-                    return
+                yield log.with_columns(_text("query"), _text("doc")) if string_ids else log
 
-    return register_io_source(batches, schema=schema, is_pure=True, explain_name="search_log")
+    return _generated("search_log", schema, queries * high * len(run_names), plans)
 
 
 @public
@@ -243,7 +230,28 @@ def click_log(
         raise ArgumentError(
             f"`propensities` must be {shown} numbers above 0, at most 1; found {propensities!r}"
         )
-    rows = sessions * docs_per_query
+    rows_per_query = sessions * docs_per_query
+
+    def plans(rows: int) -> Iterator[pl.LazyFrame]:
+        step = max(1, rows // rows_per_query)
+        for start in range(0, queries, step):
+            stop = min(start + step, queries)
+            yield _clicks(start, stop, docs_per_query, sessions, list(examined[:shown]), seed)
+
+    return _generated("click_log", pl.Schema(_CLICK_SCHEMA), queries * rows_per_query, plans)
+
+
+def _generated(
+    name: str,
+    schema: pl.Schema,
+    max_rows: int,
+    plans: Callable[[int], Iterator[pl.LazyFrame]],
+) -> pl.LazyFrame:
+    """Return a log that is generated while it is read.
+
+    `max_rows` is the maximum number of its rows. `plans` yields the parts of the log, with about
+    the given number of rows each.
+    """
 
     def batches(
         columns: list[str] | None,
@@ -251,20 +259,16 @@ def click_log(
         n_rows: int | None,
         batch_size: int | None,
     ) -> Iterator[pl.DataFrame]:
-        left = n_rows if n_rows is not None else queries * rows
-        step = max(1, min(left, _CHUNKS_PER_BATCH * (batch_size or BATCH_ROWS)) // rows)
-        for start in range(0, queries, step):
-            stop = min(start + step, queries)
-            log = _clicks(start, stop, docs_per_query, sessions, list(examined[:shown]), seed)
-            batch = log.cast(pl.Schema(_CLICK_SCHEMA)).select(columns or list(_CLICK_SCHEMA))
-            rows_read = batch.head(left).collect()
-            yield rows_read if predicate is None else rows_read.filter(predicate)
-            left -= rows_read.height
+        left = max_rows if n_rows is None else n_rows
+        for plan in plans(min(left, _CHUNKS_PER_BATCH * (batch_size or BATCH_ROWS))):
+            part = plan.select(schema.names()).cast(schema).select(columns or schema.names())
+            rows = part.head(left).collect()
+            yield rows if predicate is None else rows.filter(predicate)
+            left -= rows.height
             if left == 0:
                 return
 
-    schema = pl.Schema(_CLICK_SCHEMA)
-    return register_io_source(batches, schema=schema, is_pure=True, explain_name="click_log")
+    return register_io_source(batches, schema=schema, is_pure=True, explain_name=name)
 
 
 def _clicks(
@@ -306,7 +310,6 @@ def _clicks(
                 (8 * (1 + 4 * col("relevance")) * u_dwell / (1.02 - u_dwell)).clip(0.5, 1800)
             )
         )
-        .select(_CLICK_SCHEMA.keys())
     )
 
 

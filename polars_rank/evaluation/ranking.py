@@ -146,11 +146,6 @@ def rank(
     return table.with_columns(shown).rename({by_score: "score"})
 
 
-def _is_document(columns: Columns) -> pl.Expr:
-    """Return whether a row has a document: with ids, whether it has an id."""
-    return pl.lit(value=True) if columns.doc is None else pl.col(columns.doc).is_not_null()
-
-
 def _ranked(
     log: pl.LazyFrame,
     columns: Columns,
@@ -194,7 +189,7 @@ def _with_ranks(
         log.with_columns(failed(checks, "row"), rules.score(columns).alias(_SCORE), **unnamed)
         .with_columns(
             position(by_score).over(columns.keys).alias("rank"),
-            pl.when(_is_document(columns)).then(is_relevant(label, rules.rel)).alias("relevant"),
+            pl.when(columns.is_document).then(is_relevant(label, rules.rel)).alias("relevant"),
             failed_in_ranking(checks).over(columns.keys),
         )
         .with_columns(

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import polars as pl
 
-from polars_rank._params import OWN, check_column
+from polars_rank._params import OWN, check_column, missing_column
 from polars_rank._progress import known_rows, watch
 from polars_rank.columns import RANKED, Columns
 from polars_rank.conventions import Conventions, Ties, Unjudged
@@ -189,7 +189,7 @@ def rows(plan: Plan, checked: list[Check]) -> pl.LazyFrame:
         grade = pl.lit(rules.unjudged_label, dtype=pl.Float64)
         label = pl.when(is_unjudged).then(grade).otherwise(label.cast(pl.Float64))
     distinct = columns.doc is not None and evaluation.duplicates != "error"
-    document = pl.lit(value=True) if columns.doc is None else pl.col(columns.doc).is_not_null()
+    document = columns.is_document
     extras = [pl.col(name) for name in plan.extras]
     if evaluation.exclude_seen:
         document &= ~pl.col(EXCLUDED)
@@ -233,11 +233,11 @@ def _missing(name: str, plan: Plan) -> SchemaError:
                 similar = next((each for each in available if parameter in each.lower()), "...")
                 table = _SOURCES.get(parameter)
                 joined = f"Pass a table with it as `{table}`, or name" if table else "Name"
-                return SchemaError(
-                    f"column {name!r} (`{parameter}` of {leaf}) not found; available: "
-                    f"{', '.join(map(repr, available))}. {joined} the column in the metric: "
-                    f'"{leaf.but(**{parameter: similar})}"'
-                )
+                metric = leaf.but(**{parameter: similar})
+                return missing_column(
+                    f"`{parameter}` of {leaf}", name, available,
+                    advice=f' {joined} the column in the metric: "{metric}"',
+                )  # fmt: skip
     there = [*RANKED, *available]
     return SchemaError(
         f"a metric (`metrics`) reads the column {name!r}, but the ranked table has "

@@ -144,21 +144,24 @@ def added_up(rows: pl.LazyFrame, keys: Sequence[str], sums: Sequence[pl.Expr]) -
 
         # Unlike `collect_batches`, this raises if Polars panics.
         parts.sink_batches(add, maintain_order=False, engine="streaming")
-        result = total() if predicate is None else total().filter(predicate)
-        result = result if n_rows is None else result.head(n_rows)
-        yield result if with_columns is None else result.select(with_columns)
+        yield from requested(iter([total()]), with_columns, predicate, n_rows)
 
     return register_io_source(read, schema=schema, explain_name="SUMS OF BATCHES")
 
 
-def first(batches: Iterator[pl.DataFrame], n_rows: int | None) -> Iterator[pl.DataFrame]:
-    """Yield the first `n_rows` rows of batches, or all rows."""
+def requested(
+    batches: Iterator[pl.DataFrame],
+    columns: Sequence[str] | None,
+    predicate: pl.Expr | None = None,
+    n_rows: int | None = None,
+) -> Iterator[pl.DataFrame]:
+    """Yield the rows and columns of batches that Polars requests from a Python source."""
     for batch in batches:
-        if n_rows is None:
-            yield batch
-            continue
-        yield batch.head(n_rows)
-        n_rows -= min(n_rows, batch.height)
+        rows = batch if predicate is None else batch.filter(predicate)
+        if n_rows is not None:
+            rows = rows.head(n_rows)
+            n_rows -= rows.height
+        yield rows if columns is None else rows.select(columns)
         if n_rows == 0:
             return
 

@@ -9,7 +9,7 @@ from polars.io.plugins import register_io_source
 
 from polars_rank._polars import FewRows, is_sorted_by, rows_of_scan
 from polars_rank.errors import SourceError
-from polars_rank.frames.batches import BATCH_ROWS, first
+from polars_rank.frames.batches import BATCH_ROWS, requested
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -131,9 +131,9 @@ def sorted_by(log: pl.LazyFrame, keys: Sequence[str]) -> pl.LazyFrame:
         batches = rows.collect_batches(
             chunk_size=batch_size or BATCH_ROWS, maintain_order=True, engine="streaming"
         )
-        for batch in first(batches, n_rows):
+        for batch in requested(batches, columns, n_rows=n_rows):
             n_read += batch.height
-            yield batch[columns]
+            yield batch
         # If Polars panics, its batches end without an error.
         if n_rows is None and n_read != number:
             raise SourceError(f"{n_read:,} of {number:,} rows of the log were read; scan it again")

@@ -35,6 +35,11 @@ _FILE = "polars_rank:file"
 _ROW_OPTIONS = ("n_rows", "row_index_name", "row_index_offset", "include_file_paths")
 
 
+def is_pattern(path: str) -> bool:
+    """Return whether a path or URL has wildcards."""
+    return not {*"*?["}.isdisjoint(path)
+
+
 def check_options(options: Mapping[str, Any]) -> None:
     """Raise `ArgumentError` for an invalid option of `polars.scan_parquet`."""
     known = [name for name in signature(pl.scan_parquet).parameters if not name.startswith("_")]
@@ -42,7 +47,7 @@ def check_options(options: Mapping[str, Any]) -> None:
         if name not in known[1:]:
             raise unknown_parameter(pl.scan_parquet.__name__, name, known[1:])
         if name == "storage_options":  # of web servers, too
-            _check_storage_options(value)
+            check_storage_options(value)
             continue
         try:  # this reads no file
             pl.scan_parquet("log.parquet", **{name: value})
@@ -53,7 +58,8 @@ def check_options(options: Mapping[str, Any]) -> None:
             ) from error
 
 
-def _check_storage_options(options: object) -> None:
+def check_storage_options(options: object) -> None:
+    """Raise `ArgumentError` unless storage options are a mapping or None."""
     if options is not None and not isinstance(options, Mapping):
         raise ArgumentError(
             f"`storage_options` must be a mapping of options to values; found {short(options)}"
@@ -72,7 +78,7 @@ def scan_store(urls: Sequence[str], options: dict[str, Any]) -> pl.LazyFrame:
         options = {"hive_partitioning": True, "hidden_file_prefix": ("_", "."), **options}
     patterns = [f"{url.rstrip('/')}/**/*.parquet" if url in folders else url for url in urls]
     patterns = [*dict.fromkeys(patterns)]
-    if len(patterns) > 1 and any(sign in "".join(patterns) for sign in "*?["):
+    if len(patterns) > 1 and any(map(is_pattern, patterns)):
         # Polars reads a file once for each pattern that matches it.
         files = _expanded(patterns, options)
         if files:  # none if all files are empty
@@ -90,7 +96,7 @@ def _expanded(patterns: list[str], options: dict[str, Any]) -> list[str]:
 
 def with_timeout(url: str, options: Mapping[str, Any] | None) -> dict[str, Any] | None:
     """Return storage options with a read timeout."""
-    _check_storage_options(options)
+    check_storage_options(options)
     timeouts = _TIMEOUTS if url.partition("://")[0] in _STORES else {}
     return {**timeouts, **(options or {})} or None
 
@@ -99,7 +105,7 @@ def _is_folder(url: str, options: dict[str, Any]) -> bool:
     if "://" not in url:
         return Path(url).is_dir()
     _, _, path = url.partition("://")[2].partition("/")
-    if path.endswith(".parquet") or any(sign in url for sign in "*?["):
+    if path.endswith(".parquet") or is_pattern(url):
         return False
     if not path or path.endswith("/"):
         return True

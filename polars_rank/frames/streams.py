@@ -15,9 +15,9 @@ from polars_rank.frames.batches import (
     BATCH_ROWS,
     NUMBERED,
     complete_rankings,
-    first,
     is_adjacent,
     numbered,
+    requested,
 )
 
 if TYPE_CHECKING:
@@ -129,9 +129,7 @@ class Stream:
             if keys:
                 error = NotAdjacentError(message)
                 batches = numbered(complete_rankings(batches, keys), keys, number, error)
-            kept = batches if predicate is None else (batch.filter(predicate) for batch in batches)
-            for rows in first(kept, n_rows):
-                yield rows[columns]
+            yield from requested(batches, columns, predicate, n_rows)
 
         return register_io_source(read, schema=full, explain_name=_NAME)
 

@@ -15,7 +15,7 @@ import polars.selectors as cs
 
 from polars_rank.errors import ArgumentError, SourceError
 from polars_rank.frames.ids import common_value_type
-from polars_rank.frames.stores import scan_store
+from polars_rank.frames.stores import is_pattern, scan_store
 from polars_rank.io.copies import Copy, origin
 from polars_rank.io.inputs import check_path, readable
 
@@ -198,7 +198,7 @@ def _files(path: str) -> list[str]:
         ]
         problem = (
             f"no file matches {path!r}; check the pattern"
-            if any(sign in path for sign in "*?[")
+            if is_pattern(path)
             else f"file or directory {path!r} not found"
         )
     if not files:
@@ -210,7 +210,7 @@ def _matches(pattern: str) -> list[str]:
     """Return the files of a pattern; hidden files only if the pattern has a hidden part."""
     matches = sorted(glob(pattern, recursive=True))  # noqa: PTH207  (patterns may be absolute)
     parts = Path(pattern).parts
-    first = next((i for i, part in enumerate(parts) if any(sign in part for sign in "*?[")), 0)
+    first = next((i for i, part in enumerate(parts) if is_pattern(part)), 0)
     if any(map(_is_hidden, parts[first:])):
         return matches
     return [match for match in matches if not any(map(_is_hidden, Path(match).parts[first:]))]

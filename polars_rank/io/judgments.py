@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, overload
 import polars as pl
 from polars import col
 
-from polars_rank._params import OWN, check_name, find_columns, names, public, some_names
+from polars_rank._params import (
+    OWN,
+    check_name,
+    find_columns,
+    missing_column,
+    names,
+    public,
+    some_names,
+)
 from polars_rank.columns import Columns, default_column
 from polars_rank.errors import ArgumentError, SchemaError
 from polars_rank.evaluation.checks import with_run_warning
@@ -334,11 +342,12 @@ def _with_label(judgments: pl.LazyFrame, keys: Sequence[str], label: str) -> pl.
         return judgments
     if all(schema[name].is_temporal() for name in others):
         return judgments.with_columns(pl.lit(1, pl.Int64).alias(label))
-    raise SchemaError(
-        f"column 'label' (`label`) not found; available in `judgments`: "
-        f"{', '.join(map(repr, schema))}. Name the column of labels with label=; if every judged "
-        f"document is relevant, pass judgments.select({', '.join(map(repr, keys))})"
-    )
+    selected = ", ".join(map(repr, keys))
+    raise missing_column(
+        "`label`", label, schema, "`judgments`",
+        " Name the column of labels with label=; if every judged document is relevant, pass "
+        f"judgments.select({selected})",
+    )  # fmt: skip
 
 
 def _without_own_columns(table: pl.LazyFrame) -> pl.LazyFrame:

@@ -22,6 +22,7 @@ import polars as pl
 from polars_rank._params import OWN
 from polars_rank._polars import scan_of_files
 from polars_rank.errors import ArgumentError, SourceError, hint
+from polars_rank.frames.batches import requested
 from polars_rank.frames.stores import store_error, with_timeout
 from polars_rank.io.copies import Copy, held, origin
 from polars_rank.io.inputs import readable
@@ -133,14 +134,8 @@ def scan_lines(files: Sequence[str], *, chunk_bytes: int = CHUNK_BYTES) -> pl.La
         n_rows: int | None,
         batch_size: int | None,  # noqa: ARG001  (only a suggestion)
     ) -> Iterator[pl.DataFrame]:
-        for lines in (lines for file in files for lines in _lines(file, chunk_bytes)):
-            rows = lines if predicate is None else lines.filter(predicate)
-            if n_rows is not None:
-                rows = rows.head(n_rows)
-                n_rows -= rows.height
-            yield rows if with_columns is None else rows.select(with_columns)
-            if n_rows == 0:
-                return
+        lines = (lines for file in files for lines in _lines(file, chunk_bytes))
+        yield from requested(lines, with_columns, predicate, n_rows)
 
     return scan_of_files(read, files, schema=_SCHEMA, explain_name="LINES")
 

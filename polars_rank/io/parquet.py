@@ -23,32 +23,36 @@ import polars.selectors as cs
 from polars_rank._params import (
     OWN,
     Names,
-    check_column,
-    check_distinct,
-    names,
+    find_columns,
     one_of,
     public,
     some_names,
 )
 from polars_rank._polars import scan_of_files
 from polars_rank._progress import watcher
-from polars_rank.errors import ArgumentError, DataError, SchemaError
+from polars_rank.errors import ArgumentError, DataError
 from polars_rank.evaluation.wide import is_short
-from polars_rank.frames.batches import BATCH_ROWS, NUMBERED, complete_rankings, first, numbered
+from polars_rank.frames.batches import (
+    BATCH_ROWS,
+    NUMBERED,
+    complete_rankings,
+    numbered,
+    requested,
+)
 from polars_rank.frames.layouts import GLIMPSE_ROWS, Rows, inspect_rows
 from polars_rank.frames.lengths import Lengths, counted, source_name
 from polars_rank.frames.stores import check_options
 from polars_rank.frames.tables import number_column, unreadable
+from polars_rank.io.lines import Paths
 from polars_rank.io.parquet_source import Source
 from polars_rank.io.temporary import temporary_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
     from polars._typing import SchemaDict
 
 Watched: TypeAlias = "Callable[[pl.LazyFrame], pl.LazyFrame]"
-Paths: TypeAlias = "str | os.PathLike[str] | Sequence[str | os.PathLike[str]]"
 
 #: Minimum number of short rankings in a batch.
 _BATCH_RANKINGS = 10_000
@@ -218,19 +222,9 @@ def _fits(source: Source, keys: list[str], budget: int) -> bool:
 
 def _keys(schema: pl.Schema, query: Names, by: Names | None) -> list[str]:
     """Return the columns that identify rankings, checked."""
-    keys = []
-    columns = {"by": names("by", by), "query": some_names("query", query)}
-    check_distinct(columns)
-    for parameter, given in columns.items():
-        for key in given:
-            check_column(parameter, key, schema)
-            if schema[key].is_nested() and not isinstance(schema[key], pl.Struct):
-                raise SchemaError(
-                    f"column {key!r} (`{parameter}`) must have one id per row; found "
-                    f"{schema[key]}; name a column of ids, or add one to the log"
-                )
-            keys.append(key)
-    return keys
+    parameters = {"by": by, "query": some_names("query", query)}
+    columns = find_columns(schema, parameters, ids=("by", "query"))
+    return [*columns["by"], *columns["query"]]
 
 
 def _in_order(
@@ -254,8 +248,7 @@ def _in_order(
         if sort:
             ordered = ordered.sort(keys, maintain_order=True)
         batches = source.batches(ordered, size, number)
-        for rows in first(batches, n_rows):
-            yield rows[columns]
+        yield from requested(batches, columns, n_rows=n_rows)
 
     name = source_name("LOG", lengths, source)
     scan = scan_of_files(read, source.files.files.names, schema=source.schema, explain_name=name)
@@ -294,9 +287,7 @@ def _numbered(
         )
         rankings = numbered(complete, keys, number, not_adjacent)
         batches = (part for batch in rankings for part in batch.iter_slices(size))
-        kept = batches if predicate is None else (batch.filter(predicate) for batch in batches)
-        for rows in first(kept, n_rows):
-            yield rows[columns]
+        yield from requested(batches, columns, predicate, n_rows)
 
     name = source_name("LOG, RANKING BY RANKING", lengths, source)
     return scan_of_files(read, source.files.files.names, schema=full, explain_name=name)

@@ -18,6 +18,7 @@ from urllib.parse import quote, unquote, urlsplit
 from urllib.request import Request, urlopen
 
 from polars_rank.errors import ArgumentError, SourceError
+from polars_rank.frames.stores import check_storage_options
 from polars_rank.io.copies import Copy, chunks_of
 
 #: Status codes after which another attempt may succeed.
@@ -44,11 +45,8 @@ def download(url: str, options: Mapping[str, Any] | None = None) -> Copy:
         If the URL is invalid, the server denies access or does not have the file, or the
         connection fails.
     """
-    options = {} if options is None else options
-    if not isinstance(options, Mapping):
-        raise ArgumentError(
-            f"`storage_options` must be a mapping of options to values; found {options!r}"
-        )
+    check_storage_options(options)
+    options = options or {}
     request = _request(url, options)
     url = re.sub("//[^/?#]*@", "//", url)  # without the password, for messages
     name = re.sub(r"[^\w.-]", "_", Path(urlsplit(url).path).name, flags=re.ASCII).lstrip(".")
